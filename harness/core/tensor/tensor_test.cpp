@@ -1,0 +1,134 @@
+// Element types against exact definitions, and hashes that see every element whatever the strides.
+#include "core/tensor/tensor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+TEST(DType, NamesRoundTrip) {
+  for (DType dtype = ATTEST_F32; dtype <= ATTEST_3XTF32; ++dtype) EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);
+  EXPECT_FALSE(dtype_from_name("float"));
+  EXPECT_FALSE(dtype_from_name("none"));
+}
+
+TEST(DType, KnownConstants) {
+  EXPECT_EQ(unit_roundoff(ATTEST_F16), 0x1p-11);
+  EXPECT_EQ(unit_roundoff(ATTEST_BF16), 0x1p-8);
+  EXPECT_EQ(unit_roundoff(ATTEST_F32), 0x1p-24);
+  EXPECT_EQ(unit_roundoff(ATTEST_TF32), 0x1p-11);
+  EXPECT_EQ(half_subnormal(ATTEST_F16), 0x1p-25);
+  EXPECT_EQ(half_subnormal(ATTEST_F32), 0x1p-150);
+}
+
+TEST(DType, EveryHalfSurvivesARoundTrip) {
+  for (const DType dtype : {ATTEST_F16, ATTEST_BF16}) {
+    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const auto half = uint16_t(bits);
+      double row;
+      load_row(&half, dtype, 0, 1, 1, &row);
+      const double value = load(&half, dtype, 0);
+      uint16_t back = 0, back_row = 0;
+      store(&back, dtype, 0, value);
+      const auto narrow = float(value);
+      store_row(&back_row, dtype, 0, 1, 1, &narrow);
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(row) && std::isnan(load(&back, dtype, 0)) && std::isnan(load(&back_row, dtype, 0)));
+      } else {
+        ASSERT_EQ(row, value) << bits;
+        ASSERT_EQ(back, half);
+        ASSERT_EQ(back_row, half);
+      }
+    }
+  }
+}
+
+// Between two neighbours the nearer one is taken, and the even one at the middle.
+TEST(DType, RoundsToNearestEven) {
+  for (const DType dtype : {ATTEST_F16, ATTEST_BF16}) {
+    const uint16_t top = dtype == ATTEST_F16 ? 0x7bff : 0x7f7f;
+    for (uint16_t low = 0; low < top; ++low) {
+      const auto high = uint16_t(low + 1);
+      const double a = load(&low, dtype, 0), b = load(&high, dtype, 0), middle = (a + b) / 2;
+      const uint16_t even = low & 1 ? high : low;
+      for (const auto& [value, expected] : {std::pair(middle, even), {std::nextafter(float(middle), -1.0f), low}, {std::nextafter(float(middle), INFINITY), high}}) {
+        uint16_t wide = 0, row = 0;
+        store(&wide, dtype, 0, value);
+        const auto narrow = float(value);
+        store_row(&row, dtype, 0, 1, 1, &narrow);
+        ASSERT_EQ(wide, expected) << dtype_name(dtype) << " " << low;
+        ASSERT_EQ(row, expected) << dtype_name(dtype) << " " << low;
+      }
+    }
+  }
+}
+
+TEST(DType, OverflowIsInfinity) {
+  uint16_t half = 0;
+  store(&half, ATTEST_F16, 0, 65520.0);
+  EXPECT_EQ(half, 0x7c00);
+  store(&half, ATTEST_F16, 0, 65519.9);
+  EXPECT_EQ(half, 0x7bff);
+  const float big = -1e9f;
+  store_row(&half, ATTEST_F16, 0, 1, 1, &big);
+  EXPECT_EQ(half, 0xfc00);
+}
+
+TEST(DType, PoisonIsNaN) {
+  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16, ATTEST_F64}) {
+    const uint64_t bits = poison_bits(dtype);
+    EXPECT_TRUE(std::isnan(load(&bits, dtype, 0))) << dtype_name(dtype);
+  }
+}
+
+TEST(Tensor, ExtentAndOffsetsFollowStrides) {
+  const int64_t shape[] = {2, 3, 5, 4};
+  const int order[] = {0, 2, 1, 3};
+  const TensorSpec spec = permuted_tensor(ATTEST_F32, ATTEST_READ, shape, order);
+  EXPECT_EQ(extent(spec), 120);
+  EXPECT_FALSE(is_dense(spec));
+  EXPECT_EQ(row_offset(spec, 3, (1 * 3 + 2) * 5 + 4), 1 * 60 + 4 * 12 + 2 * 4);
+  EXPECT_TRUE(is_dense(dense_tensor(ATTEST_F32, ATTEST_READ, shape)));
+  const int64_t broadcast[] = {1, 3, 1, 4};
+  EXPECT_EQ(dense_tensor(ATTEST_F32, ATTEST_READ, broadcast).stride[0], 0);
+}
+
+TEST(Tensor, HashIsOfTheElements) {
+  const int64_t shape[] = {2, 3, 5, 4};
+  const int order[] = {0, 2, 1, 3};
+  std::vector<float> a(120), b(120);
+  Tensor dense{dense_tensor(ATTEST_F32, ATTEST_READ, shape), a.data()}, permuted{permuted_tensor(ATTEST_F32, ATTEST_READ, shape, order), b.data()};
+  for (int64_t row = 0; row < 30; ++row)
+    for (int64_t d = 0; d < 4; ++d) {
+      const double x = random_normal(1, uint64_t(row * 4 + d));
+      store(dense.data, ATTEST_F32, row_offset(dense.spec, 3, row) + d, x);
+      store(permuted.data, ATTEST_F32, row_offset(permuted.spec, 3, row) + d, x);
+    }
+  EXPECT_EQ(hash_tensor(dense), hash_tensor(permuted));
+  for (float& x : b) {  // every element counts
+    const float kept = x;
+    x += 1;
+    ASSERT_NE(hash_tensor(dense), hash_tensor(permuted));
+    x = kept;
+  }
+}
+
+TEST(Random, IsCentredAndOfUnitVariance) {
+  double sum = 0, squares = 0;
+  const int n = 100000;
+  for (int i = 0; i < n; ++i) {
+    const double x = random_normal(7, uint64_t(i));
+    sum += x, squares += x * x;
+  }
+  EXPECT_NEAR(sum / n, 0, 0.02);
+  EXPECT_NEAR(squares / n, 1, 0.02);
+  EXPECT_NE(random_bits(1, 2), random_bits(2, 1));
+}
+
+}  // namespace
+}  // namespace attest::core
