@@ -1,0 +1,40 @@
+// What a float64 golden says of an output: values and sigmas, chunk by chunk, in memory that does not grow with tokens^2.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "core/operations/arithmetic.hpp"
+
+namespace attest::core {
+
+/// What is expected of some rows of one output tensor. A row is addressed by one number that counts through the first `leading`
+/// dims of the tensor, the last of them fastest (row_offset of tensor.hpp); it has `width` elements (1 when leading == rank).
+struct Expected {
+  int32_t role = 0;
+  int leading = 0;
+  int64_t width = 0;
+  std::span<const int64_t> rows;
+  bool shared = false;            // one [width] expectation for all rows, else [rows, width]
+  const double* value = nullptr;  // exact: the true result; may be NaN, or +-inf
+  const double* sigma = nullptr;  // exact: standard deviation of the error that the declared arithmetic may make
+  const double* low = nullptr;    // sweep (value == nullptr): the least and the largest value that the element may have
+  const double* high = nullptr;
+};
+
+/// The reference of one problem with one set of inputs. Computed once, used for every implementation: sigma is asked for with
+/// the arithmetic that each declares. The inputs must stay as they are while it lives.
+class Golden {
+ public:
+  /// May be called from several threads at once.
+  using Sink = std::function<void(const Expected&)>;
+
+  virtual ~Golden() = default;
+  /// Calls `sink` with every exact chunk and with sweeps that together cover all rows of all outputs.
+  virtual void expect(const Arithmetic& arithmetic, const Sink& sink) const = 0;
+  /// How, for the record: "closed form, all rows", "float64, all rows", "float64, 256 of 32,768 rows a head".
+  virtual std::string method() const = 0;
+};
+
+}  // namespace attest::core

@@ -1,0 +1,136 @@
+// An operation: what its parameters mean, which tensors it has, its inputs, its golden, its cost. One room each.
+//
+// The rest of the core walks over fields and roles and never asks which operation it has, so a new one is a class of this kind
+// and one call of register_operation.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/operations/golden.hpp"
+#include "core/tensor/tensor.hpp"
+
+namespace attest::core {
+
+class Operation;
+
+/// A parameter of an operation: a field of its C struct. Its name is the C identifier, the word of the spec line, the JSON key.
+struct Field {
+  enum class Type { kI32, kI64, kF32 };
+  const char* name;
+  Type type;
+  size_t offset;    // bytes, in the params struct
+  double neutral;   // the value that Operation::complete replaces by what follows from the others, or that means "not used"
+  const char* help; // one line: unit, meaning
+};
+#define ATTEST_FIELD(struct_type, field, neutral, help)                                                              \
+  ::attest::core::Field {                                                                                            \
+    #field, ::attest::core::field_type<decltype(struct_type::field)>(), offsetof(struct_type, field), neutral, help \
+  }
+template <class T>
+constexpr Field::Type field_type() {
+  static_assert(std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t> || std::is_same_v<T, float>);
+  return std::is_same_v<T, int32_t> ? Field::Type::kI32 : std::is_same_v<T, int64_t> ? Field::Type::kI64 : Field::Type::kF32;
+}
+
+/// A tensor that an operation can have.
+struct Role {
+  /// How the harness fills it when the inputs are tokens; kOwn is left to Operation::fill.
+  enum class Content { kOwn, kQueries, kKeys, kCentredKeys, kOrder };
+  int32_t index;          // ATTEST_Q ...
+  const char* name;       // the spec word: "q", "bias", "cu_seqlens_q"
+  int32_t access;         // ATTEST_READ: an input; ATTEST_WRITE: an output
+  bool required;
+  DType dtype;            // of that tensor always; ATTEST_NONE: the problem's dtype
+  Content content = Content::kOwn;
+};
+
+/// A problem as implementations see it: an operation, its parameters, a specification for every tensor. A value.
+/// A problem made by make_problem or parse_problem is complete, checked, and carries its feature bits.
+struct Problem {
+  const Operation* operation = nullptr;
+  DType dtype = ATTEST_F32;
+  uint64_t features = 0;  // ATTEST_WITH_ bits
+  alignas(64) std::array<std::byte, ATTEST_ROOM> params{};
+  std::array<TensorSpec, ATTEST_ROLES> tensor{};
+
+  template <class T>
+  const T& as() const { return *reinterpret_cast<const T*>(params.data()); }
+  template <class T>
+  T& as() { return *reinterpret_cast<T*>(params.data()); }
+  bool operator==(const Problem& other) const;
+};
+
+/// Which inputs: a name of Operation::fills (or "tokens") and the seed that everything random in them comes from.
+struct Fill {
+  std::string name = "random";
+  uint64_t seed = 0;
+};
+
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  virtual int32_t number() const = 0;          // ATTEST_SOFTMAX ..., or 1,000 and up
+  virtual std::string_view name() const = 0;   // "softmax": the first word of a spec line
+  virtual size_t params_size() const = 0;      // sizeof the params struct; its first field is struct_size
+  virtual std::span<const Field> fields() const = 0;
+  virtual std::span<const Role> roles() const = 0;
+
+  /// Replaces neutral parameters by what follows from the others (num_kv_heads = num_heads, softmax_scale = 1/sqrt(head_dim)).
+  virtual void complete(Problem& problem) const = 0;
+  /// The dims of a tensor in this problem, in the order of attest.h, every broadcast dim in full; which optional tensors are
+  /// present (varlen, pages) may matter. Called for present tensors and for roles that a spec line names.
+  virtual std::vector<int64_t> dims(const Problem& problem, int32_t role) const = 0;
+  /// Whether dim `axis` of the tensor may be 1 and broadcast.
+  virtual bool may_broadcast(int32_t /*role*/, int /*axis*/) const { return false; }
+  /// Throws Error naming the field and what would be right. Tensor specs have been checked against dims() before.
+  virtual void check(const Problem& problem) const = 0;
+  /// The operation's own ATTEST_WITH_ bits; those that follow from specs alone (strides, mixed dtype) are added by the caller.
+  virtual uint64_t features(const Problem& problem) const = 0;
+
+  /// Floating point operations of the forward (a multiply-add counts 2), masked work not counted.
+  virtual double flops(const Problem& problem) const = 0;
+
+  /// The fills that judge this problem, most telling first: "random", "codebook", "codebook_peaked" ...
+  virtual std::vector<std::string> fills(const Problem& problem) const = 0;
+  /// Writes all inputs (access READ) of the problem. Where `only_own`, roles with another Content than kOwn already hold tokens
+  /// and stay as they are. Same problem and fill, same bytes, on every machine.
+  virtual void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const = 0;
+  /// The float64 reference for these inputs, which must be what `fill` wrote (closed forms rely on it).
+  virtual std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const = 0;
+};
+
+/// The operation of that number or name, or null.
+const Operation* find_operation(int32_t number);
+const Operation* find_operation(std::string_view name);
+std::vector<const Operation*> all_operations();
+/// Adds an operation, which must outlive the program's use of it; a number or name that is taken is an Error.
+void register_operation(const Operation* operation);
+
+/// The role of that name or index, or null.
+const Role* find_role(const Operation& operation, std::string_view name);
+const Role* find_role(const Operation& operation, int32_t index);
+inline bool is_output(const Role& role) { return (role.access & ATTEST_WRITE) != 0; }
+
+/// A field's value as a double (exact: every field holds less than 2^53), and set from one.
+double get_field(const Problem& problem, const Field& field);
+void set_field(Problem& problem, const Field& field, double value);
+
+/// Starts a problem: params zeroed to the fields' neutral values, struct_size set, no tensors.
+Problem blank_problem(const Operation& operation, DType dtype);
+/// Completes parameters, gives every required tensor that has no spec a dense one, checks all, sets the feature bits.
+/// Throws Error.
+void finish_problem(Problem& problem);
+
+/// Bytes of every tensor's elements, each once: the least that has to move.
+double min_bytes(const Problem& problem);
+/// Names of the feature bits, e.g. "CAUSAL+LSE"; operations' own bits as "OWN(n)".
+std::string print_features(uint64_t features);
+
+}  // namespace attest::core
