@@ -1,0 +1,94 @@
+// Tensors in memory that two processes share: guard pages, canaries, poison.
+//
+// The parent creates a SharedTensors and hands its descriptor and slots to the worker, which maps each slot with map_slots.
+// Inputs are sealed, so that nobody but the parent can ever map them writable.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// The pseudo role of the workspace in a list of slots.
+inline constexpr int32_t kWorkspaceRole = -1;
+
+/// Where one tensor lies in the shared file, in bytes. The data end within 128 bytes of the slot's end, on 64 bytes exactly
+/// (never 128), so that a kernel that assumes more alignment or runs over the end shows it. The workspace lies on 256.
+struct Slot {
+  int32_t role = 0;
+  int64_t file_offset = 0;  // a multiple of the page size
+  int64_t map_bytes = 0;    // likewise
+  int64_t data_offset = 0;  // of the first element, in the slot
+  int64_t data_bytes = 0;
+};
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// Memory mapped in this process: slots apart from each other, an inaccessible page on both sides of each.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// Maps every slot of `fd` readable, and writable if asked. Throws Error when the system refuses.
+  Mapping(int fd, std::span<const Slot> slots, bool writable);
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  /// First element of slot `i`.
+  void* data(size_t i) const { return starts_[i]; }
+  /// "q + 4096" style name of an address in or beside a slot, or "" when it is elsewhere. `names` by slot.
+  std::string locate(const void* address, std::span<const std::string> names) const;
+
+ private:
+  char* base_ = nullptr;
+  size_t bytes_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<void*> starts_;
+};
+
+/// All tensors of a problem with one kind of access, created by the parent.
+class SharedTensors {
+ public:
+  /// `access`: ATTEST_READ: the inputs; ATTEST_WRITE: the outputs and `workspace_bytes` of workspace.
+  SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes = 0);
+
+  int descriptor() const { return file_.get(); }
+  std::span<const Slot> slots() const { return slots_; }
+  /// By role; roles of the other kind of access are absent.
+  const Tensors& tensors() const { return tensors_; }
+  /// No writable mapping can be made from now on (this one stays).
+  void seal();
+  /// Fills every output and the workspace with NaN (their dtype's poison) and the gaps with canaries.
+  void poison();
+  /// The name of the first tensor whose surroundings were written ("o: 4 bytes past its end"), or "".
+  std::string broken_canary() const;
+
+ private:
+  const Problem& problem_;
+  Descriptor file_;
+  std::vector<Slot> slots_;
+  Mapping mapping_;
+  Tensors tensors_{};
+};
+
+/// Copies what a role of `from` addresses to `to`, which has the same specification.
+void copy_tensor(const Tensor& from, const Tensor& to);
+
+}  // namespace attest::core

@@ -1,0 +1,183 @@
+#include "core/judge/check.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+
+namespace attest::core {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What is known of one output tensor after some chunks; merged under a lock.
+struct Tally {
+  int64_t exact = 0, swept = 0;
+  double sum_squares = 0;          // of error / sigma
+  double worst_ratio = -1;         // error / sigma
+  int64_t worst_row = 0, worst_element = 0;
+  int worst_leading = 0;
+  double worst_expected = 0, worst_got = 0, worst_sigma = 0;
+  bool unwritten = false;          // poison at the worst element
+  bool out_of_range = false;       // a sweep failed and nothing exact did worse
+  int64_t zeros = 0, telling = 0;  // zero outputs where the golden is clearly not zero; all elements of that kind
+  double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity, largest_sigma = 0;
+
+  void merge(const Tally& other) {
+    exact += other.exact, swept += other.swept, sum_squares += other.sum_squares;
+    zeros += other.zeros, telling += other.telling;
+    least_got = std::min(least_got, other.least_got), largest_got = std::max(largest_got, other.largest_got);
+    least_expected = std::min(least_expected, other.least_expected), largest_expected = std::max(largest_expected, other.largest_expected);
+    largest_sigma = std::max(largest_sigma, other.largest_sigma);
+    // Equal ratios (several infinities) are settled by position, so that threads do not change the report.
+    const bool earlier = other.worst_ratio == worst_ratio && std::pair(other.worst_row, other.worst_element) < std::pair(worst_row, worst_element);
+    if (other.worst_ratio > worst_ratio || earlier) {
+      worst_ratio = other.worst_ratio, worst_row = other.worst_row, worst_element = other.worst_element, worst_leading = other.worst_leading;
+      worst_expected = other.worst_expected, worst_got = other.worst_got, worst_sigma = other.worst_sigma;
+      unwritten = other.unwritten, out_of_range = other.out_of_range;
+    }
+  }
+};
+
+// Error in sigmas where the plain quotient says nothing: non-finite values, sigma 0, overflow of the output's dtype.
+double special_ratio(double expected, double got, double sigma, DType dtype) {
+  if (std::isnan(expected)) return std::isnan(got) ? 0 : kInfinity;
+  if (std::isinf(expected)) return got == expected ? 0 : kInfinity;
+  if (std::isinf(got) && std::signbit(got) == std::signbit(expected) && std::fabs(expected) + Gates::kLargest * sigma > largest_finite(dtype)) return 0;
+  if (!std::isfinite(got)) return kInfinity;
+  const double error = std::fabs(got - expected);
+  return error == 0 ? 0 : error / sigma;
+}
+
+bool is_poison(const Tensor& tensor, int64_t offset) {
+  const size_t bytes = dtype_bytes(tensor.spec.dtype);
+  const uint64_t poison = poison_bits(tensor.spec.dtype);
+  return std::memcmp(static_cast<const char*>(tensor.data) + offset * int64_t(bytes), &poison, bytes) == 0;
+}
+
+class ChunkJudge {
+ public:
+  ChunkJudge(const Tensor& tensor, const Expected& chunk) : tensor_(tensor), chunk_(chunk), row_(size_t(chunk.width)) {
+    tally_.worst_leading = chunk.leading;
+  }
+
+  const Tally& judge() {
+    const TensorSpec& spec = tensor_.spec;
+    const int64_t stride = chunk_.leading < spec.rank ? spec.stride[chunk_.leading] : 0;
+    for (size_t r = 0; r < chunk_.rows.size(); ++r) {
+      const int64_t offset = row_offset(spec, chunk_.leading, chunk_.rows[r]);
+      load_row(tensor_.data, spec.dtype, offset, chunk_.width, stride, row_.data());
+      const size_t at = chunk_.shared ? 0 : r * size_t(chunk_.width);
+      if (chunk_.value) exact_row(chunk_.rows[r], offset, stride, chunk_.value + at, chunk_.sigma + at);
+      else sweep_row(chunk_.rows[r], offset, stride, chunk_.low + at, chunk_.high + at);
+    }
+    const auto elements = int64_t(chunk_.rows.size()) * chunk_.width;
+    (chunk_.value ? tally_.exact : tally_.swept) = elements;
+    return tally_;
+  }
+
+ private:
+  void exact_row(int64_t row, int64_t offset, int64_t stride, const double* value, const double* sigma) {
+    for (int64_t e = 0; e < chunk_.width; ++e) {
+      const double got = row_[size_t(e)];
+      double ratio = std::fabs(got - value[e]) / sigma[e];
+      if (!(ratio <= tally_.worst_ratio)) {  // rare: a new worst, or not a number
+        ratio = special_ratio(value[e], got, sigma[e], tensor_.spec.dtype);
+        if (ratio > tally_.worst_ratio) note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride);
+      }
+      tally_.sum_squares += ratio * ratio;
+      if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) ++tally_.telling, tally_.zeros += got == 0;
+      if (std::isfinite(value[e])) {
+        tally_.least_got = std::min(tally_.least_got, got), tally_.largest_got = std::max(tally_.largest_got, got);
+        tally_.least_expected = std::min(tally_.least_expected, value[e]), tally_.largest_expected = std::max(tally_.largest_expected, value[e]);
+        tally_.largest_sigma = std::max(tally_.largest_sigma, sigma[e]);
+      }
+    }
+  }
+
+  void sweep_row(int64_t row, int64_t offset, int64_t stride, const double* low, const double* high) {
+    for (int64_t e = 0; e < chunk_.width; ++e) {
+      const double got = row_[size_t(e)];
+      const bool unbounded = std::isnan(low[e]) || std::isnan(high[e]);  // a NaN among the averaged values: any result but poison
+      if ((unbounded && !is_poison(tensor_, offset + e * stride)) || (got >= low[e] && got <= high[e])) continue;
+      if (tally_.worst_ratio == kInfinity) continue;
+      note_worst(kInfinity, row, e, got < low[e] ? low[e] : high[e], got, 0, offset + e * stride);
+      tally_.out_of_range = true;
+    }
+  }
+
+  void note_worst(double ratio, int64_t row, int64_t element, double expected, double got, double sigma, int64_t offset) {
+    tally_.worst_ratio = ratio, tally_.worst_row = row, tally_.worst_element = element;
+    tally_.worst_expected = expected, tally_.worst_got = got, tally_.worst_sigma = sigma;
+    tally_.unwritten = is_poison(tensor_, offset), tally_.out_of_range = false;
+  }
+
+  const Tensor& tensor_;
+  const Expected& chunk_;
+  std::vector<double> row_;
+  Tally tally_;
+};
+
+Mismatch describe(const Role& role, const TensorSpec& spec, const Tally& tally) {
+  Mismatch mismatch{role.name, std::vector<int64_t>(size_t(spec.rank)), tally.worst_expected, tally.worst_got, tally.worst_sigma, tally.worst_ratio / Gates::kLargest};
+  int64_t row = tally.worst_row;
+  for (int i = tally.worst_leading; i-- > 0; row /= spec.dim[i]) mismatch.index[size_t(i)] = row % spec.dim[i];
+  if (tally.worst_leading < spec.rank) mismatch.index[size_t(tally.worst_leading)] = tally.worst_element;
+  return mismatch;
+}
+
+std::string place(const Mismatch& m) { return fmt::format("{}[{}]", m.tensor, fmt::join(m.index, ",")); }
+
+// The verdict of one output, in order of what says most.
+void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, double largest, double rms) {
+  auto set = [&](Verdict verdict, const char* code, std::string reason) {
+    judgement.verdict = verdict, judgement.code = code, judgement.reason = std::move(reason);
+  };
+  if (tally.unwritten) {
+    set(Verdict::kFail, "fail:unwritten", fmt::format("{} was not written", place(worst)));
+  } else if (tally.telling >= 8 && tally.zeros * 2 > tally.telling) {
+    set(Verdict::kSuspect, "suspect:zeros", fmt::format("{} of {} elements that are clearly not 0 are 0", tally.zeros, tally.telling));
+  } else if (tally.exact >= 8 && tally.least_got == tally.largest_got && tally.largest_expected - tally.least_expected > 2 * Gates::kLargest * tally.largest_sigma) {
+    set(Verdict::kSuspect, "suspect:constant", fmt::format("every judged element is {:.6g} where the golden goes from {:.6g} to {:.6g}", tally.least_got, tally.least_expected, tally.largest_expected));
+  } else if (tally.out_of_range && std::isfinite(worst.got)) {
+    set(Verdict::kFail, "fail:range", fmt::format("{} = {:.9g} lies beyond {:.9g}, outside of what it averages", place(worst), worst.got, worst.expected));
+  } else if (!std::isfinite(worst.got) || !std::isfinite(worst.expected)) {
+    set(Verdict::kFail, "fail:nan", fmt::format("{} = {} where {:.9g} is right", place(worst), worst.got, worst.expected));
+  } else {
+    const char* which = largest > 1 ? "largest" : "root mean square";
+    set(Verdict::kFail, "fail:tolerance", fmt::format("{} error is {:.3g} of its gate; {} = {:.9g}, expected {:.9g} +- {:.2g}", which, largest > 1 ? largest : rms, place(worst), worst.got, worst.expected, worst.sigma));
+  }
+}
+
+}  // namespace
+
+Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors) {
+  std::map<int32_t, Tally> tallies;
+  std::mutex lock;
+  golden.expect(arithmetic, [&](const Expected& chunk) {
+    ChunkJudge chunk_judge(tensors[size_t(chunk.role)], chunk);
+    const Tally& tally = chunk_judge.judge();
+    const std::lock_guard guard(lock);
+    tallies[chunk.role].merge(tally);
+  });
+
+  Judgement judgement;
+  judgement.method = golden.method();
+  for (const auto& [role_index, tally] : tallies) {
+    const Role& role = *find_role(*problem.operation, role_index);
+    const double largest = std::max(tally.worst_ratio, 0.0) / Gates::kLargest;
+    const double rms = tally.exact ? std::sqrt(tally.sum_squares / double(tally.exact)) / Gates::kRms : 0;
+    judgement.exact_elements += tally.exact, judgement.swept_elements += tally.swept;
+    const Mismatch worst = describe(role, problem.tensor[size_t(role_index)], tally);
+    if (!judgement.worst || largest > judgement.worst->ratio) judgement.worst = worst;
+    judgement.max_ratio = std::max(judgement.max_ratio, largest);
+    judgement.rms_ratio = std::max(judgement.rms_ratio, rms);
+    if ((largest > 1 || !(rms <= 1)) && judgement.verdict == Verdict::kPass) decide(judgement, worst, tally, largest, rms);
+  }
+  if (judgement.exact_elements == 0) judgement.verdict = Verdict::kError, judgement.code = "error:golden", judgement.reason = "the golden judged no element";
+  return judgement;
+}
+
+}  // namespace attest::core
