@@ -1,0 +1,60 @@
+// The standard deviation of the error that a declared arithmetic may make in softmax attention: TOLERANCE.md section 2.
+//
+// Goldens differ in how they gather the sums over keys (full, sampled, closed form); what becomes of the sums is here.
+#pragma once
+#include <cstdint>
+
+#include "core/operations/arithmetic.hpp"
+
+namespace attest::core {
+
+/// Sums over the visible keys j of one row, for one element with values v_j; p_j = exp(s_j - lse). A group g is a set of keys
+/// of equal score: their roundings are equal, so they add before they are squared; a lone key is a group of its own.
+struct ElementSums {
+  double o = 0;          // sum p v
+  double rounding = 0;   // sum_g (sum_{j in g} a_j (v_j - theta o))^2,  a_j = u_p p_j + eta_p kappa
+  double score = 0;      // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
+  double p2v2 = 0;       // sum p^2 v^2
+  double flushed = 0;    // sum of p v over the keys that flush_below cuts
+};
+/// The same for the log-sum-exp.
+struct LseSums {
+  double lse = 0;
+  double p2 = 0;         // sum_g (sum_{j in g} p_j)^2
+  double score = 0;      // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + qk_variance)
+};
+
+struct SigmaModel {
+  /// `storage`: the dtype of Q, K and V: operands as coarse as what is stored are not rounded once more (V), or once (scaled Q).
+  SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t head_dim);
+
+  double u_out, eta_out;    // output
+  double u_p, eta_p;        // probabilities; u_p includes probability_rel_error, and the operand of PV where that is coarser
+  double flush_below;       // probabilities under it become 0; 0: none do
+  double u_v;               // rounding of V to the operand of PV; 0 where none
+  double u_s, u_acc;        // scores, accumulator
+  double u_qk;              // operand of QK where coarser than float32; else 0
+  double theta;             // 1: the normaliser sums the rounded probabilities
+  double truncated;         // 1: probabilities are cut
+  bool normalised_first;
+  int64_t sum_chain;        // 0: all keys
+  int64_t head_dim;
+
+  /// exp(max - lse): what an absolute error of an unnormalised probability becomes.
+  double kappa(double max, double lse) const;
+  /// Keys in the longest sequential sum of a row that sees `keys` keys.
+  double chain(int64_t keys) const { return double(sum_chain > 0 && sum_chain < keys ? sum_chain : keys); }
+  /// Which magnitude of a dot product qk_variance takes: false: A = scale sum |q_c k_c|; true: B^2 = scale^2 sum (q_c k_c)^2.
+  bool squares() const { return u_qk > 0; }
+  /// Variance of the error of a score from its operands and its float32 accumulation. With c = 1: (u (1 + A))^2 bounds every
+  /// order of summation already (measured error of sequential sums is far below), so a larger c would only buy slack. Rounded
+  /// operands are independent, channel by channel, so they enter by B: two of them, each of variance u_qk^2 / 3.
+  double qk_variance(double magnitude) const;
+  /// The same with the rounding of the score itself, a uniform error of u_s |s|.
+  double score_variance(double s, double magnitude) const { return u_s * u_s * s * s / 3 + qk_variance(magnitude); }
+
+  double element_sigma(const ElementSums& sums, int64_t keys) const;
+  double lse_sigma(const LseSums& sums, int64_t keys) const;
+};
+
+}  // namespace attest::core
