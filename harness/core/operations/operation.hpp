@@ -99,8 +99,8 @@ class Operation {
 
   /// The fills that judge this problem, most telling first: "random", "codebook", "codebook_peaked" ...
   virtual std::vector<std::string> fills(const Problem& problem) const = 0;
-  /// Writes all inputs (access READ) of the problem. Where `only_own`, roles with another Content than kOwn already hold tokens
-  /// and stay as they are. Same problem and fill, same bytes, on every machine.
+  /// Writes all inputs (access READ) of the problem. Where `only_own`, the case has tokens: ORDER holds theirs and stays; and with
+  /// fill "tokens" so do all roles with another Content than kOwn. Same problem and fill, same bytes, on every machine.
   virtual void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const = 0;
   /// The float64 reference for these inputs, which must be what `fill` wrote (closed forms rely on it).
   virtual std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const = 0;

@@ -1,0 +1,108 @@
+#include "core/inputs/prepared.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+// The tokens that a problem uses, as storage rows of the whole set, and the places of its ORDER.
+struct Selection {
+  std::vector<int32_t> rows;   // [tokens] token of storage row i of the problem
+  std::vector<int32_t> order;  // [tokens] storage row of the problem that stands at place i
+};
+
+// Without ORDER the problem's rows follow the curve. With it they are stored as the sweep has them, and ORDER follows the curve.
+Selection select(const Tokens& tokens, int64_t count, bool ordered) {
+  if (count > tokens.count) throw Error(fmt::format("{} tokens are needed where {} has {}", count, tokens.source, tokens.count));
+  Selection selection;
+  selection.rows.assign(tokens.order.begin(), tokens.order.begin() + count);
+  selection.order.resize(size_t(count));
+  std::iota(selection.order.begin(), selection.order.end(), 0);
+  if (!ordered) return selection;
+  std::sort(selection.rows.begin(), selection.rows.end());
+  for (int64_t place = 0; place < count; ++place) {
+    const auto at = std::lower_bound(selection.rows.begin(), selection.rows.end(), tokens.order[size_t(place)]);
+    selection.order[size_t(place)] = int32_t(at - selection.rows.begin());
+  }
+  return selection;
+}
+
+// `count` of the selected rows, evenly spread: queries may be fewer than keys.
+std::vector<int32_t> spread(const std::vector<int32_t>& rows, int64_t count) {
+  std::vector<int32_t> some(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) some[size_t(i)] = rows[size_t(i * int64_t(rows.size()) / count)];
+  return some;
+}
+
+void project(const Tokens& tokens, const Selection& selection, const Role& role, const Tensor& tensor, uint64_t seed) {
+  const TensorSpec& spec = tensor.spec;
+  if (spec.rank != 4) throw Error(fmt::format("{}: tokens fill tensors of rank 4 [batch, heads, tokens, dim]", role.name));
+  const int64_t heads = spec.dim[1], count = spec.dim[2], dim = spec.dim[3];
+  if (count > int64_t(selection.rows.size())) throw Error(fmt::format("{}: {} rows are needed where {} tokens were taken", role.name, count, selection.rows.size()));
+  const std::vector<int32_t> rows = spread(selection.rows, count);
+  std::vector<float> values(size_t(heads * count * dim));
+  for (int64_t b = 0; b < spec.dim[0]; ++b) {
+    const uint64_t own = hash_text(role.name, seed + uint64_t(b));
+    project_tokens(tokens, rows, own, heads, dim, role.content == Role::Content::kCentredKeys, values, seed + uint64_t(b));
+    for (int64_t row = 0; row < heads * count; ++row)
+      store_row(tensor.data, spec.dtype, row_offset(spec, 3, b * heads * count + row), dim, spec.stride[3], values.data() + row * dim);
+  }
+}
+
+}  // namespace
+
+uint64_t spec_seed(std::string_view spec_line) { return hash_text(spec_line); }
+
+PreparedInputs::PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens) : problem_(problem), fill_(fill), shared_(problem, ATTEST_READ) {
+  if (fill.name == kTokensFill && !tokens) throw Error("fill 'tokens': the case has no tokens");
+  const Tensors& tensors = shared_.tensors();
+  if (tokens) {
+    int64_t count = 0;
+    bool ordered = false;
+    for (const Role& role : problem.operation->roles()) {
+      const Tensor& tensor = tensors[size_t(role.index)];
+      if (!tensor || role.content == Role::Content::kOwn) continue;
+      ordered |= role.content == Role::Content::kOrder;
+      count = std::max(count, tensor.spec.dim[tensor.spec.rank == 4 ? 2 : tensor.spec.rank - 1]);
+    }
+    const Selection selection = select(*tokens, count, ordered);
+    for (const Role& role : problem.operation->roles()) {
+      const Tensor& tensor = tensors[size_t(role.index)];
+      if (!tensor || role.content == Role::Content::kOwn) continue;
+      if (role.content == Role::Content::kOrder) {
+        for (int64_t row = 0; row < row_count(tensor.spec, tensor.spec.rank); ++row)
+          store(tensor.data, tensor.spec.dtype, row_offset(tensor.spec, tensor.spec.rank, row), selection.order[size_t(row % count)]);
+      } else if (fill.name == kTokensFill) {
+        project(*tokens, selection, role, tensor, fill.seed);
+      }
+    }
+  }
+  problem.operation->fill(problem, fill, tensors, tokens != nullptr);
+  hash_ = hash_inputs();
+  shared_.seal();
+}
+
+const Golden& PreparedInputs::golden() {
+  if (!golden_) golden_ = problem_.operation->golden(problem_, fill_, shared_.tensors());
+  return *golden_;
+}
+
+bool PreparedInputs::unchanged() const { return hash_inputs() == hash_; }
+
+std::string PreparedInputs::hash_inputs() const {
+  uint64_t hash = 0;
+  for (const Role& role : problem_.operation->roles()) {
+    const Tensor& tensor = shared_.tensors()[size_t(role.index)];
+    if (!tensor) continue;
+    const uint64_t pair[] = {hash, hash_tensor(tensor)};
+    hash = hash_bytes(pair, sizeof(pair), uint64_t(role.index));
+  }
+  return hex(hash);
+}
+
+}  // namespace attest::core

@@ -1,0 +1,43 @@
+// The inputs of one problem under one fill, in shared memory, with the golden they have. Made once, used by every implementation.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/inputs/buffers.hpp"
+#include "core/inputs/tokens.hpp"
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// The fill whose Q, K, V (and ORDER) come from tokens.
+inline constexpr std::string_view kTokensFill = "tokens";
+
+/// The seed of a problem's inputs: its spec line, hashed.
+uint64_t spec_seed(std::string_view spec_line);
+
+class PreparedInputs {
+ public:
+  /// `tokens` may be null; with fill "tokens" it must not be. Every role whose content is tokens is projected from them; ORDER is
+  /// theirs under every fill. Throws Error: too few tokens, a shape that tokens cannot have, out of memory.
+  PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens);
+
+  const Fill& fill() const { return fill_; }
+  const SharedTensors& shared() const { return shared_; }
+  /// Made at the first use.
+  const Golden& golden();
+  /// Of all inputs, role by role.
+  const std::string& hash() const { return hash_; }
+  /// Whether the inputs still are what they were made as.
+  bool unchanged() const;
+
+ private:
+  std::string hash_inputs() const;
+
+  const Problem& problem_;
+  Fill fill_;
+  SharedTensors shared_;
+  std::string hash_;
+  std::unique_ptr<Golden> golden_;
+};
+
+}  // namespace attest::core

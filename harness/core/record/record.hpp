@@ -1,0 +1,78 @@
+// Records: one (implementation, case) each, and the header of a results file. A record is one JSON line; to_json and from_json
+// are inverses. reports/results.schema.json describes the lines.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/judge/check.hpp"
+
+namespace attest::core {
+
+/// Grows when a field changes its meaning or goes; new fields do not count.
+inline constexpr int kSchemaVersion = 1;
+
+/// One set of inputs and what was said of the outputs.
+struct FillRecord {
+  std::string fill;            // "tokens", "random", "codebook" ...
+  uint64_t seed = 0;
+  std::string inputs_hash, outputs_hash;  // 16 hexadecimal digits; empty: not reached
+  Judgement judgement;
+  double run_ns = 0, golden_ns = 0;       // wall time of the judged run; of the golden and the comparison together
+};
+
+struct TimeRecord {
+  std::vector<double> samples_ns, cold_samples_ns;  // one run each, averaged over iterations_per_sample
+  int64_t iterations_per_sample = 1;
+  double median_ns = 0, q1_ns = 0, q3_ns = 0, min_ns = 0, max_ns = 0, median_low_ns = 0, median_high_ns = 0, coverage = 0;
+  double cold_median_ns = 0;  // 0: not measured
+  double warmup_ns = 0, create_ns = 0;
+};
+
+struct MemoryRecord {
+  uint64_t workspace_bytes = 0;              // declared
+  std::optional<uint64_t> peak_bytes;        // measured growth over create and run, workspace included, tensors not
+  double tensor_bytes = 0;
+};
+
+struct Record {
+  std::string suite, case_name, spec, inputs, source;
+  std::string impl, impl_version, plugin, plugin_hash;
+  std::string operation, dtype, features, device;
+  int32_t threads = 1;
+  Verdict verdict = Verdict::kError;
+  std::string code, reason;
+  std::string arithmetic;                    // as declared; empty where query was not reached
+  double max_ratio = 0, rms_ratio = 0;       // the worst over the fills
+  std::vector<FillRecord> fills;
+  std::optional<TimeRecord> time;
+  MemoryRecord memory;
+  double flops = 0, min_bytes = 0;
+  double estimated_ns = 0, estimated_bytes = 0;
+  std::vector<std::string> notes;
+  std::string repro;
+
+  /// flops / median time; 0 where nothing was timed.
+  double gflops() const;
+};
+
+/// Facts about machine, build and run, as "group" -> "key" -> text or number already in JSON form.
+struct Header {
+  std::string command;                       // as given, without absolute paths
+  std::string started;                       // UTC, ISO 8601
+  std::map<std::string, std::map<std::string, std::string>> environment;
+};
+
+nlohmann::json to_json(const Record& record);
+nlohmann::json to_json(const Header& header);
+/// Throws Error: which key is missing or of the wrong type.
+Record record_from_json(const nlohmann::json& line);
+
+/// Floats that JSON lacks are the strings "nan", "inf", "-inf".
+nlohmann::json number(double value);
+double number_from_json(const nlohmann::json& value);
+
+}  // namespace attest::core

@@ -1,0 +1,107 @@
+// Records survive the round trip through JSON, satisfy the published schema, and the schema refuses what is not a record.
+#include "core/record/record.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/schema.hpp>
+#include <valijson/schema_parser.hpp>
+#include <valijson/validator.hpp>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using nlohmann::json;
+
+Record sample() {
+  Record r;
+  r.suite = "vit", r.case_name = "vit_b16/self", r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64", r.inputs = "random";
+  r.impl = "flash_cpu", r.impl_version = "1", r.plugin = "flash_cpu.so", r.plugin_hash = "00ff00ff00ff00ff";
+  r.operation = "softmax", r.dtype = "f16", r.device = "cpu", r.threads = 2;
+  r.verdict = Verdict::kFail, r.code = "fail:nan", r.reason = "o[0,1,2,3] = nan where 1 is right", r.arithmetic = "qk=f32";
+  r.max_ratio = INFINITY, r.rms_ratio = NAN;
+  FillRecord fill{.fill = "codebook", .seed = 1ull << 63, .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"};
+  fill.judgement.verdict = Verdict::kFail, fill.judgement.code = "fail:nan", fill.judgement.max_ratio = INFINITY, fill.judgement.method = "closed form, all rows";
+  fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
+  r.fills.push_back(fill);
+  r.time = TimeRecord{.samples_ns = {1.5, 2.5}, .iterations_per_sample = 3, .median_ns = 2};
+  r.memory.peak_bytes = 12345;
+  r.notes = {"a note"};
+  r.repro = "attest repro --impl flash_cpu 'softmax'";
+  return r;
+}
+
+class Schema : public ::testing::Test {
+ protected:
+  Schema() {
+    std::ifstream file(ATTEST_SOURCE_DIR "/reports/results.schema.json");
+    const json document = json::parse(file);
+    valijson::SchemaParser parser;
+    parser.populateSchema(valijson::adapters::NlohmannJsonAdapter(document), schema_);
+  }
+  bool accepts(const json& line) {
+    valijson::Validator validator;
+    valijson::ValidationResults results;
+    const bool good = validator.validate(schema_, valijson::adapters::NlohmannJsonAdapter(line), &results);
+    valijson::ValidationResults::Error error;
+    while (!good && results.popError(error)) why_ += error.description + "\n";
+    return good;
+  }
+  valijson::Schema schema_;
+  std::string why_;
+};
+
+TEST(Record, SurvivesTheRoundTrip) {
+  const json line = to_json(sample());
+  const json again = to_json(record_from_json(json::parse(line.dump())));
+  EXPECT_EQ(line, again);
+  EXPECT_EQ(line["max_ratio"], "inf");
+  EXPECT_EQ(line["rms_ratio"], "nan");
+  EXPECT_EQ(line["fills"][0]["seed"], 1ull << 63);
+}
+
+TEST(Record, NamesTheMissingKey) {
+  json line = to_json(sample());
+  line.erase("impl");
+  try {
+    record_from_json(line);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "record: key 'impl' is missing");
+  }
+  line = to_json(sample());
+  line["verdict"] = "good";
+  EXPECT_THROW(record_from_json(line), Error);
+  line = to_json(sample());
+  line["threads"] = "two";
+  EXPECT_THROW(record_from_json(line), Error);
+}
+
+TEST_F(Schema, AcceptsRecordsAndHeaders) {
+  EXPECT_TRUE(accepts(to_json(sample()))) << why_;
+  Record untimed = sample();
+  untimed.time.reset(), untimed.memory.peak_bytes.reset(), untimed.fills.clear();
+  untimed.verdict = Verdict::kSkipped, untimed.code.clear();
+  EXPECT_TRUE(accepts(to_json(untimed))) << why_;
+  EXPECT_TRUE(accepts(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}}))) << why_;
+}
+
+TEST_F(Schema, RefusesOthers) {
+  const std::vector<std::pair<const char*, json>> wrong = {{"verdict", "good"}, {"threads", "2"}, {"plugin_hash", "xyz"}, {"max_ratio", "huge"}, {"impl", ""}, {"fills", 3}, {"type", "note"}, {"dtype", "float"}};
+  for (const auto& [key, value] : wrong) {
+    json line = to_json(sample());
+    line[key] = value;
+    EXPECT_FALSE(accepts(line)) << key;
+    line = to_json(sample());
+    line.erase(key);
+    EXPECT_FALSE(accepts(line)) << "without " << key;
+  }
+}
+
+}  // namespace
+}  // namespace attest::core

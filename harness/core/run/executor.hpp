@@ -1,0 +1,38 @@
+// What a worker does on request: query, one judged run, timed runs.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/run/channel.hpp"
+#include "core/run/loader.hpp"
+#include "core/run/status_page.hpp"
+
+namespace attest::core {
+
+class Executor {
+ public:
+  /// Loads the plugin. Floating-point modes that it changes while loading are restored and noted.
+  Executor(const std::string& plugin_path, StatusPage& status);
+
+  const std::vector<attest_impl>& tables() const { return plugin_.tables(); }
+  bool flushed_at_load() const { return flushed_at_load_; }
+
+  /// One request, one reply. "query": status, support (bytes), message. "run": inputs and outputs by descriptor; status, stage,
+  /// message, create_ns, run_ns, peak_bytes. "time": the same with samples; the last outputs lie in the shared ones.
+  nlohmann::json execute(const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
+
+ private:
+  struct Call;
+  nlohmann::json query(Call& call);
+  nlohmann::json run(Call& call, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
+  nlohmann::json time(Call& call, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
+  template <class Body>
+  nlohmann::json with_plan(Call& call, const Body& body);
+
+  StatusPage& status_;
+  bool flushed_at_load_ = false;
+  LoadedPlugin plugin_;
+};
+
+}  // namespace attest::core
