@@ -1,4 +1,6 @@
 # The three things this project is made of: rooms of the core, plugins, fuzzers. One call each.
+include(${CMAKE_CURRENT_LIST_DIR}/plugin.cmake)
+set(ATTEST_PLUGIN_MAP ${PROJECT_SOURCE_DIR}/harness/abi/plugin.map)
 
 # Flags that every target of ours is built with.
 add_library(attest_flags INTERFACE)
@@ -8,6 +10,33 @@ if(ATTEST_SANITIZE)
   add_compile_options(-fsanitize=${ATTEST_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ATTEST_SANITIZE})
 endif()
+if(ATTEST_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "ATTEST_FUZZ needs clang: -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# Builds every test of this configuration, and only them.
+add_custom_target(attest_tests)
+
+# attest_test_labels(<out> [label ...]): the folder and the given labels in one word, e.g. core.problem.threads, since ctest -L takes
+# a regular expression and gtest_discover_tests loses lists; empty where ATTEST_TEST_LABELS leaves the test out of this build.
+function(attest_test_labels out)
+  file(RELATIVE_PATH place ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "^harness/" "" place "${place}")
+  string(REPLACE "/" ";" labels "${place}")
+  list(APPEND labels ${ARGN})
+  set(wanted ${labels})
+  if(ATTEST_TEST_LABELS)
+    list(REMOVE_ITEM wanted ${ATTEST_TEST_LABELS})
+  endif()
+  if(ATTEST_TEST_LABELS AND wanted STREQUAL labels)
+    set(labels "")
+  endif()
+  string(REPLACE ";" "." labels "${labels}")
+  set(${out} "${labels}" PARENT_SCOPE)
+endfunction()
 
 # attest_room(<name> SOURCES a.cpp ... [TESTS a_test.cpp ...] [LINK target ...])
 # A room of harness/core: the static library attest_<name>, and one test program with its tests in ctest.
@@ -23,18 +52,26 @@ function(attest_room name)
   endif()
 endfunction()
 
-# attest_test(<name> SOURCES a_test.cpp ... [LINK target ...]): a GoogleTest program, each test its own ctest entry.
+# attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...] [LABELS label ...] [ALONE])
+# A GoogleTest program, each test its own ctest entry. DEPENDS: what it runs or loads. LABELS beside those of its folder: `threads`
+# puts it under the thread sanitizer too. ALONE: its tests measure time, so nothing runs beside them.
 function(attest_test name)
-  if(NOT ATTEST_TESTS)
+  cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS" ${ARGN})
+  attest_test_labels(labels ${TEST_LABELS})
+  if(NOT ATTEST_TESTS OR NOT labels)
     return()
   endif()
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/harness)
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest_main GTest::gmock attest_flags)
   target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATTEST_BINARY_DIR="${PROJECT_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  add_dependencies(attest_tests ${name})
+  if(TEST_DEPENDS)
+    add_dependencies(${name} ${TEST_DEPENDS})
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
+    PROPERTIES TIMEOUT 300 LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
 endfunction()
 
 # attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY]): one implementation as a shared library that exports
@@ -42,11 +79,8 @@ endfunction()
 # to tests/plugins and is not installed.
 function(attest_plugin name)
   cmake_parse_arguments(PLUGIN "TEST_ONLY" "" "SOURCES;LINK" ${ARGN})
-  add_library(${name} MODULE ${PLUGIN_SOURCES})
-  target_link_libraries(${name} PRIVATE attest_abi ${PLUGIN_LINK} attest_flags)
-  set_target_properties(${name} PROPERTIES PREFIX "" CXX_STANDARD 17 C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
-    VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${PROJECT_SOURCE_DIR}/harness/abi/plugin.map)
-  target_link_options(${name} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/harness/abi/plugin.map)
+  attest_plugin_module(${name} SOURCES ${PLUGIN_SOURCES} LINK ${PLUGIN_LINK} attest_flags)
+  set_target_properties(${name} PROPERTIES CXX_STANDARD 17)
   if(PLUGIN_TEST_ONLY)
     set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
   else()
@@ -57,19 +91,28 @@ endfunction()
 
 # attest_fuzzer(<name> SOURCE a_fuzz.cpp CORPUS dir [LINK target ...]): a parser under LLVMFuzzerTestOneInput. With clang and
 # -DATTEST_FUZZ=ON it is a libFuzzer program; in every build its corpus, and a few thousand seeded mutations of it, is replayed by ctest.
-option(ATTEST_FUZZ "build the fuzzers with libFuzzer (needs clang)" OFF)
 function(attest_fuzzer name)
-  if(NOT ATTEST_TESTS)
+  cmake_parse_arguments(FUZZ "" "SOURCE;CORPUS" "LINK" ${ARGN})
+  attest_test_labels(labels fuzz)
+  if(NOT ATTEST_TESTS OR NOT labels)
     return()
   endif()
-  cmake_parse_arguments(FUZZ "" "SOURCE;CORPUS" "LINK" ${ARGN})
   add_executable(${name} ${FUZZ_SOURCE} $<$<NOT:$<BOOL:${ATTEST_FUZZ}>>:${PROJECT_SOURCE_DIR}/harness/testing/replay.cpp>)
   target_link_libraries(${name} PRIVATE ${FUZZ_LINK} attest_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_dependencies(attest_tests ${name})
   if(ATTEST_FUZZ)
-    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   else()
-    add_test(NAME ${name} COMMAND ${name} ${CMAKE_CURRENT_SOURCE_DIR}/${FUZZ_CORPUS})
+    add_test(NAME ${ATTEST_TEST_PREFIX}${name} COMMAND ${name} ${CMAKE_CURRENT_SOURCE_DIR}/${FUZZ_CORPUS})
+    set_tests_properties(${ATTEST_TEST_PREFIX}${name} PROPERTIES TIMEOUT 300 LABELS ${labels})
+  endif()
+endfunction()
+
+# attest_script_test(<name> COMMAND ...): a check of the sources or of an installation; once, not again under each sanitizer.
+function(attest_script_test name)
+  if(ATTEST_TESTS AND NOT ATTEST_TEST_LABELS)
+    add_test(NAME ${name} ${ARGN})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS project)
   endif()
 endfunction()

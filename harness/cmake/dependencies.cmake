@@ -1,4 +1,4 @@
-# What the build needs and what it can do without; each optional part gets one line.
+# What the build needs (a missing part stops it: scripts/setup.sh installs them) and what it can do without, one line each.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(fmt REQUIRED)
@@ -15,5 +15,9 @@ find_path(STB_INCLUDE_DIR stb/stb_image.h REQUIRED)
 if(ATTEST_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
-  find_path(VALIJSON_INCLUDE_DIR valijson/validator.hpp REQUIRED)
+  # Not in Ubuntu 22.04.
+  find_path(VALIJSON_INCLUDE_DIR valijson/validator.hpp)
+  if(NOT VALIJSON_INCLUDE_DIR)
+    message(STATUS "valijson: not found, so the tests that hold records and suites against their JSON Schema are left out")
+  endif()
 endif()

@@ -1,0 +1,19 @@
+# What is installed besides programs and plugins, which install themselves: the contract as a CMake package, suites, schemas.
+# The component `abi` is all that an out-of-tree plugin needs; it can be installed before anything is built.
+include(CMakePackageConfigHelpers)
+set(ATTEST_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/attest)
+
+install(FILES harness/abi/attest.h harness/abi/attest.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT abi)
+set_target_properties(attest_abi PROPERTIES EXPORT_NAME abi)
+install(TARGETS attest_abi EXPORT attestTargets COMPONENT abi)
+install(EXPORT attestTargets NAMESPACE attest:: DESTINATION ${ATTEST_PACKAGE_DIR} COMPONENT abi)
+configure_package_config_file(harness/cmake/attestConfig.cmake.in ${PROJECT_BINARY_DIR}/attestConfig.cmake
+  INSTALL_DESTINATION ${ATTEST_PACKAGE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/attestConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+install(FILES ${PROJECT_BINARY_DIR}/attestConfig.cmake ${PROJECT_BINARY_DIR}/attestConfigVersion.cmake
+  harness/cmake/plugin.cmake harness/abi/plugin.map DESTINATION ${ATTEST_PACKAGE_DIR} COMPONENT abi)
+
+install(DIRECTORY suites/ DESTINATION ${CMAKE_INSTALL_DATADIR}/attest/suites
+  FILES_MATCHING PATTERN "*.json" PATTERN "*.schema.json" EXCLUDE)
+file(GLOB ATTEST_SCHEMAS CONFIGURE_DEPENDS suites/*.schema.json reports/*.schema.json)
+install(FILES ${ATTEST_SCHEMAS} DESTINATION ${CMAKE_INSTALL_DATADIR}/attest)
