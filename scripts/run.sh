@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Sets up, builds, and runs the main job: judges and times every implementation on the quick selection of the suites.
+#   scripts/run.sh                              vit, bev and lidar, results in build/results.jsonl
+#   scripts/run.sh suites/lidar.json --quick    whatever `attest run` takes
+# Exit codes are those of attest (README.md); 4 also where set-up or build fails.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build/release
+jobs=$(nproc)
+
+clock() { date +%s%N; }
+seconds() { printf '%d.%d' $((($2 - $1) / 1000000000)) $((($2 - $1) / 100000000 % 10)); }
+
+started=$(clock)
+bash "$root/scripts/setup.sh" || exit 4
+set_up=$(clock)
+
+# A build folder that a developer has configured is built as it is.
+if [[ ! -e $build/build.ninja ]]; then
+  (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
+fi
+cmake --build "$build" --parallel "$jobs" || exit 4
+built=$(clock)
+
+if (($# == 0)); then
+  cd "$root"
+  set -- suites/vit.json suites/bev.json suites/lidar.json --quick -o build/results.jsonl
+fi
+status=0
+"$build/bin/attest" run "$@" || status=$?
+finished=$(clock)
+
+results=""
+previous=""
+for argument in "$@"; do
+  if [[ $previous == -o || $previous == --output ]]; then results=$argument; fi
+  if [[ $argument == --output=* ]]; then results=${argument#--output=}; fi
+  previous=$argument
+done
+if [[ -n $results && -e $results ]]; then echo "results: $results"; fi
+echo "set-up $(seconds "$started" "$set_up") s, build $(seconds "$set_up" "$built") s, job $(seconds "$built" "$finished") s"
+exit "$status"
