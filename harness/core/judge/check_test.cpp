@@ -1,0 +1,145 @@
+// The judge on the smallest operation: what passes, what fails and by which name, at which element.
+#include "core/judge/check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "testing/scale_operation.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::kX;
+using testing::kY;
+
+class Check : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRows = 40, kWidth = 12;
+
+  Check() {
+    tensors_[kX] = {problem_.tensor[kX], x_.data()};
+    tensors_[kY] = {problem_.tensor[kY], y_.data()};
+    problem_.operation->fill(problem_, {"random", 3}, tensors_, false);
+    golden_ = problem_.operation->golden(problem_, {"random", 3}, tensors_);
+    for (size_t i = 0; i < y_.size(); ++i) y_[i] = 3 * x_[i];
+  }
+  Judgement judged() { return judge(problem_, *golden_, {}, tensors_); }
+
+  Problem problem_ = testing::scale_problem(kRows, kWidth);
+  std::vector<float> x_ = std::vector<float>(kRows * kWidth), y_ = x_;
+  Tensors tensors_{};
+  std::unique_ptr<Golden> golden_;
+};
+
+TEST_F(Check, PassesTheRightAnswer) {
+  const Judgement judgement = judged();
+  EXPECT_EQ(judgement.verdict, Verdict::kPass) << judgement.reason;
+  EXPECT_EQ(judgement.exact_elements, kRows * kWidth);
+  EXPECT_LE(judgement.max_ratio, 1);
+  EXPECT_TRUE(judgement.code.empty());
+}
+
+TEST_F(Check, FailsOneWrongElementAndNamesIt) {
+  const size_t at = 17 * kWidth + 5;
+  y_[at] *= 1 + 4e-7f;  // some 6 ulp
+  const Judgement judgement = judged();
+  EXPECT_EQ(judgement.code, "fail:tolerance");
+  ASSERT_TRUE(judgement.worst);
+  EXPECT_EQ(judgement.worst->index, (std::vector<int64_t>{17, 5}));
+  EXPECT_EQ(judgement.worst->got, double(y_[at]));
+  EXPECT_EQ(judgement.worst->tensor, "y");
+  EXPECT_NE(judgement.reason.find("y[17,5]"), std::string::npos) << judgement.reason;
+}
+
+// Every element a little off: no largest error beyond its gate, and still wrong.
+TEST_F(Check, FailsASmallErrorEverywhere) {
+  for (float& y : y_) y = std::nextafter(std::nextafter(y, INFINITY), INFINITY);
+  const Judgement judgement = judged();
+  EXPECT_LE(judgement.max_ratio, 1.2);
+  EXPECT_GT(judgement.rms_ratio, 1);
+  EXPECT_EQ(judgement.code, "fail:tolerance");
+}
+
+TEST_F(Check, FailsNaNAndInfinity) {
+  for (const float bad : {NAN, INFINITY}) {
+    const float kept = y_[100];
+    y_[100] = bad;
+    const Judgement judgement = judged();
+    EXPECT_EQ(judgement.code, "fail:nan");
+    EXPECT_EQ(judgement.max_ratio, INFINITY);
+    y_[100] = kept;
+  }
+}
+
+TEST_F(Check, AskesForNaNWhereTheGoldenIsNaN) {
+  x_[30] = NAN;
+  y_[30] = NAN;
+  EXPECT_EQ(judged().verdict, Verdict::kPass);
+  y_[30] = 1;
+  EXPECT_EQ(judged().code, "fail:nan");
+}
+
+TEST_F(Check, InfinityMatchesInSign) {
+  x_[30] = INFINITY;
+  y_[30] = INFINITY;
+  EXPECT_EQ(judged().verdict, Verdict::kPass);
+  y_[30] = -INFINITY;
+  EXPECT_EQ(judged().code, "fail:nan");
+}
+
+TEST_F(Check, NamesPoison) {
+  const uint64_t poison = poison_bits(ATTEST_F32);
+  std::memcpy(&y_[200], &poison, sizeof(float));
+  EXPECT_EQ(judged().code, "fail:unwritten");
+}
+
+TEST_F(Check, SuspectsZerosAndConstants) {
+  std::fill(y_.begin(), y_.end(), 0.0f);
+  EXPECT_EQ(judged().code, "suspect:zeros");
+  std::fill(y_.begin(), y_.end(), 0.25f);
+  EXPECT_EQ(judged().code, "suspect:constant");
+}
+
+// A golden that sweeps: nothing exact but one row, the rest within a range.
+class SweepGolden final : public Golden {
+ public:
+  void expect(const Arithmetic&, const Sink& sink) const override {
+    std::vector<int64_t> rows(Check_rows - 1);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = int64_t(i) + 1;
+    const std::vector<double> low(12, -20.0), high(12, 20.0), value(12, 1.0), sigma(12, 1.0);
+    const int64_t first = 0;
+    sink({.role = kY, .leading = 1, .width = 12, .rows = {&first, 1}, .shared = true, .value = value.data(), .sigma = sigma.data()});
+    sink({.role = kY, .leading = 1, .width = 12, .rows = rows, .shared = true, .low = low.data(), .high = high.data()});
+  }
+  std::string method() const override { return "test"; }
+  static constexpr size_t Check_rows = 40;
+};
+
+TEST_F(Check, SweepsFindPoisonAndWildValues) {
+  const SweepGolden golden;
+  for (int64_t i = 0; i < kWidth; ++i) y_[size_t(i)] = 1;
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).verdict, Verdict::kPass);
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).swept_elements, 39 * 12);
+  const float kept = y_[300];
+  y_[300] = 20.5f;
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).code, "fail:range");
+  const uint64_t poison = poison_bits(ATTEST_F32);
+  std::memcpy(&y_[300], &poison, sizeof(float));
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).code, "fail:unwritten");
+  y_[300] = NAN;
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).code, "fail:nan");
+  y_[300] = kept;
+}
+
+// A golden that says nothing must not be taken for a pass.
+class SilentGolden final : public Golden {
+ public:
+  void expect(const Arithmetic&, const Sink&) const override {}
+  std::string method() const override { return "nothing"; }
+};
+
+TEST_F(Check, NothingJudgedIsAnError) { EXPECT_EQ(judge(problem_, SilentGolden(), {}, tensors_).code, "error:golden"); }
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,81 @@
+#include "core/run/registry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace fs = std::filesystem;
+namespace {
+
+void add_folder(const fs::path& folder, std::vector<fs::path>& found) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".so") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  found.insert(found.end(), files.begin(), files.end());
+}
+
+}  // namespace
+
+std::vector<fs::path> find_plugins() {
+  std::vector<fs::path> found;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  add_folder(program / "../plugins", found);
+  add_folder(program / "../" ATTEST_LIBDIR "/attest/plugins", found);
+  if (const char* given = std::getenv("ATTEST_PLUGIN_PATH")) {
+    std::istringstream parts(given);
+    for (std::string part; std::getline(parts, part, ':');) {
+      if (part.empty()) continue;
+      if (fs::is_directory(part)) add_folder(part, found);
+      else found.push_back(part);
+    }
+  }
+  std::set<fs::path> seen;
+  std::erase_if(found, [&](const fs::path& path) { return !seen.insert(fs::weakly_canonical(path)).second; });
+  return found;
+}
+
+Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::path>& required, const WorkerOptions& options) {
+  std::set<fs::path> seen;
+  std::vector<bool> is_required;
+  auto start = [&](const fs::path& path, bool needed) {
+    if (!seen.insert(fs::weakly_canonical(path)).second) return;
+    plugins_.push_back(std::make_unique<Plugin>(path, options));
+    is_required.push_back(needed);
+  };
+  for (const fs::path& path : required) start(path, true);
+  for (const fs::path& path : found) {
+    try {
+      start(path, false);
+    } catch (const Error& error) {
+      warnings_.push_back(error.what());
+    }
+  }
+  std::set<std::string> names;
+  for (size_t i = 0; i < plugins_.size(); ++i) {
+    try {
+      for (const Implementation& implementation : plugins_[i]->implementations()) {
+        if (names.insert(implementation.name).second) {
+          entries_.push_back({plugins_[i].get(), &implementation});
+          continue;
+        }
+        renamed_.push_back(std::make_unique<Implementation>(implementation));
+        renamed_.back()->name += "@" + implementation.plugin;
+        entries_.push_back({plugins_[i].get(), renamed_.back().get()});
+      }
+    } catch (const Error& error) {
+      if (is_required[i]) throw;
+      warnings_.push_back(error.what());
+    }
+  }
+}
+
+}  // namespace attest::core

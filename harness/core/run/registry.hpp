@@ -1,0 +1,37 @@
+// Which plugins there are: those of the build or the installation, and those that the user names.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/run/plugin.hpp"
+
+namespace attest::core {
+
+/// The plugins beside this program: ../plugins of a build tree, ../lib/attest/plugins of an installation; then the files and
+/// folders of $ATTEST_PLUGIN_PATH (separated by colons). Sorted by name, each file once.
+std::vector<std::filesystem::path> find_plugins();
+
+/// Plugins with their workers, started at once and waited for together.
+class Registry {
+ public:
+  /// `required`: files that the user named: what is wrong with one of them is an Error. What is wrong with others is a warning.
+  Registry(const std::vector<std::filesystem::path>& found, const std::vector<std::filesystem::path>& required, const WorkerOptions& options);
+
+  struct Entry {
+    Plugin* plugin;
+    const Implementation* implementation;
+  };
+  /// All implementations in the order of their plugins. Two of one name get the plugin's name behind it: "naive@my.so".
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  std::vector<std::unique_ptr<Plugin>> plugins_;
+  std::vector<std::unique_ptr<Implementation>> renamed_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace attest::core

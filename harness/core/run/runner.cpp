@@ -1,0 +1,201 @@
+#include "core/run/runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/measure/memory.hpp"
+#include "core/measure/statistics.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+// Judged once on each of two fills, timed at least twice.
+constexpr int kLeastRuns = 4;
+// A run that takes longer is judged on two fills and no more.
+constexpr double kSlowRun_ns = 1e9;
+// No CPU core does more: a run that would have to is not tried.
+constexpr double kFastestCore_flops_per_ns = 300;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+const TensorSpec& main_output(const Problem& problem) {
+  for (const Role& role : problem.operation->roles())
+    if (is_output(role) && role.required) return problem.tensor[size_t(role.index)];
+  throw Error(fmt::format("{} has no required output", problem.operation->name()));
+}
+
+void set_verdict(Record& record, Verdict verdict, std::string code, std::string reason) {
+  record.verdict = verdict, record.code = std::move(code), record.reason = std::move(reason);
+}
+
+std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
+
+std::string hash_outputs(const Problem& problem, const Tensors& tensors) {
+  uint64_t hash = 0;
+  for (const Role& role : problem.operation->roles()) {
+    if (!is_output(role) || !tensors[size_t(role.index)]) continue;
+    const uint64_t pair[] = {hash, hash_tensor(tensors[size_t(role.index)])};
+    hash = hash_bytes(pair, sizeof(pair));
+  }
+  return hex(hash);
+}
+
+}  // namespace
+
+double Rates::of(const std::string& implementation, const std::string& dtype) const {
+  for (const std::string& key : {implementation + "/" + dtype, implementation})
+    if (const auto at = seen_.find(key); at != seen_.end()) return at->second;
+  return 0;
+}
+
+void Rates::note(const std::string& implementation, const std::string& dtype, double flops, double run_ns) {
+  if (flops < 1e7 || run_ns <= 0) return;  // small problems say little about large ones
+  seen_[implementation] = seen_[implementation + "/" + dtype] = flops / run_ns;
+}
+
+CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options, Rates& rates)
+    : problem_(problem), spec_(std::move(spec)), label_(std::move(label)), tokens_(tokens), options_(options), rates_(rates) {
+  fills_ = problem.operation->fills(problem);
+  // Tokens take the place of random numbers; the closed forms are judged beside them.
+  if (tokens) {
+    std::erase(fills_, "random");
+    fills_.insert(fills_.begin(), std::string(kTokensFill));
+  } else if (const auto random = std::find(fills_.begin(), fills_.end(), "random"); random != fills_.end()) {
+    std::rotate(fills_.begin(), random, random + 1);
+  }
+  if (!options.fills.empty()) {
+    for (const std::string& wanted : options.fills)
+      if (std::find(fills_.begin(), fills_.end(), wanted) == fills_.end())
+        throw Error(fmt::format("--fill: '{}' is not a fill of {}; it has: {}", wanted, label_.case_name, fmt::join(fills_, ", ")));
+    fills_ = options.fills;
+  }
+}
+
+PreparedInputs& CaseRunner::inputs(const std::string& fill) {
+  std::unique_ptr<PreparedInputs>& prepared = prepared_[fill];
+  if (!prepared) {
+    const auto start = Clock::now();
+    prepared = std::make_unique<PreparedInputs>(problem_, Fill{fill, spec_seed(spec_)}, tokens_);
+    inputs_s_ += seconds_since(start);
+  }
+  return *prepared;
+}
+
+Judgement CaseRunner::judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs, double& golden_ns) {
+  const auto start = Clock::now();
+  const Judgement judgement = judge(problem_, prepared.golden(), arithmetic, outputs.tensors());
+  golden_ns = seconds_since(start) * 1e9;
+  judging_s_ += golden_ns * 1e-9;
+  return judgement;
+}
+
+// Fills `record.arithmetic` and the declared workspace; false: the record has its verdict.
+bool CaseRunner::admit(Plugin& plugin, const Implementation& implementation, Record& record, Arithmetic& arithmetic) {
+  if (const std::string why = refuses(implementation, problem_); !why.empty()) return set_verdict(record, Verdict::kUnsupported, "unsupported:table", why), false;
+  const QueryResult query = plugin.query(implementation, problem_);
+  if (query.failure) return set_verdict(record, query.failure->verdict, query.failure->code, query.failure->reason), false;
+  if (query.status == ATTEST_UNSUPPORTED) return set_verdict(record, Verdict::kUnsupported, "unsupported:query", query.message.empty() ? "query gave no reason" : query.message), false;
+  if (query.status != ATTEST_OK) return set_verdict(record, Verdict::kError, "error:runtime", fmt::format("query gave {}: {}", query.status, query.message)), false;
+  arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
+  record.arithmetic = print(arithmetic);
+  record.memory.workspace_bytes = query.support.workspace_bytes;
+  if (const std::string why = falls_short(arithmetic, options_.least); !why.empty()) return set_verdict(record, Verdict::kUnsupported, "unsupported:arithmetic", why), false;
+  return true;
+}
+
+// Estimates time and memory; false: it cannot fit, and the record says so with the figures.
+bool CaseRunner::fits(const Implementation& implementation, Record& record) {
+  record.memory.tensor_bytes = record.min_bytes;
+  // Tensors lie in shared memory and, while timed, in the worker's own; at most three fills are kept.
+  record.estimated_bytes = record.min_bytes * 5 + double(record.memory.workspace_bytes);
+  const double rate = rates_.of(implementation.name, record.dtype);
+  record.estimated_ns = record.flops / (rate > 0 ? rate : kFastestCore_flops_per_ns * options_.threads);
+  const double memory = options_.memory_bytes ? double(options_.memory_bytes) : 0.8 * double(read_memory().available_bytes);
+  if (record.estimated_bytes > memory) {
+    set_verdict(record, Verdict::kSkipped, "skipped:memory", fmt::format("needs {} ({} of it declared workspace), {} may be used", gibibytes(record.estimated_bytes), gibibytes(double(record.memory.workspace_bytes)), gibibytes(memory)));
+    return false;
+  }
+  const double run_s = record.estimated_ns * 1e-9;
+  if (run_s > options_.timeout_s || run_s * kLeastRuns > options_.case_limit_s) {
+    const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate) : fmt::format("even at {:.3g} GFLOP/s", kFastestCore_flops_per_ns * options_.threads);
+    set_verdict(record, Verdict::kSkipped, "skipped:time", fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s", record.flops * 1e-9, run_s, speed, kLeastRuns, options_.case_limit_s, options_.timeout_s));
+    return false;
+  }
+  return true;
+}
+
+// Runs and judges every fill; false as soon as one does not pass, with the record's verdict set.
+bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
+  for (const std::string& name : fills_) {
+    if (record.fills.size() == 2 && record.fills.back().run_ns > kSlowRun_ns && options_.fills.empty()) {
+      record.notes.push_back(fmt::format("a run takes {:.3g} s: judged on {} of {} fills", record.fills.back().run_ns * 1e-9, record.fills.size(), fills_.size()));
+      break;
+    }
+    PreparedInputs& prepared = inputs(name);
+    FillRecord fill{.fill = name, .seed = prepared.fill().seed, .inputs_hash = prepared.hash()};
+    outputs.poison();
+    const RunResult run = plugin.run(implementation, problem_, prepared.shared(), outputs);
+    if (run.failure) {
+      set_verdict(record, run.failure->verdict, run.failure->code, fmt::format("{} (fill {})", run.failure->reason, name));
+      fill.judgement.verdict = record.verdict, fill.judgement.code = record.code, fill.judgement.reason = record.reason;
+      record.fills.push_back(fill);
+      return false;
+    }
+    fill.run_ns = run.run_ns;
+    if (run.peak_bytes) record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
+    fill.judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
+    fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
+    if (const std::string canary = outputs.broken_canary(); !canary.empty()) fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:canary", fill.judgement.reason = canary;
+    else if (!prepared.unchanged()) fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:input-written", fill.judgement.reason = "an input was changed";
+    record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
+    record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
+    record.fills.push_back(fill);
+    if (fill.judgement.verdict != Verdict::kPass) {
+      set_verdict(record, fill.judgement.verdict, fill.judgement.code, fmt::format("{} (fill {})", fill.judgement.reason, name));
+      return false;
+    }
+    rates_.note(implementation.name, record.dtype, record.flops, run.run_ns);
+  }
+  record.verdict = Verdict::kPass;
+  return true;
+}
+
+// Times on the first fill; the outputs of the last timed run are judged like any other.
+void CaseRunner::time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
+  PreparedInputs& prepared = inputs(fills_.front());
+  outputs.poison();
+  const TimeResult timed = plugin.time(implementation, problem_, prepared.shared(), outputs, record.fills.back().run_ns, options_.budget_s * 1e9);
+  if (timed.failure) return set_verdict(record, timed.failure->verdict, timed.failure->code, timed.failure->reason + " (while timed)");
+  double golden_ns = 0;
+  const std::string hash = hash_outputs(problem_, outputs.tensors());
+  if (hash != record.fills.front().outputs_hash) {
+    const Judgement judgement = judge_outputs(prepared, arithmetic, outputs, golden_ns);
+    if (judgement.verdict != Verdict::kPass) return set_verdict(record, judgement.verdict, judgement.code, judgement.reason + " (in the last timed run)");
+  }
+  const Summary warm = summarise(timed.samples_ns);
+  record.time = TimeRecord{.samples_ns = timed.samples_ns, .cold_samples_ns = timed.cold_samples_ns, .iterations_per_sample = timed.iterations_per_sample,
+                           .median_ns = warm.median, .q1_ns = warm.q1, .q3_ns = warm.q3, .min_ns = warm.min, .max_ns = warm.max,
+                           .median_low_ns = warm.median_low, .median_high_ns = warm.median_high, .coverage = warm.coverage,
+                           .cold_median_ns = timed.cold_samples_ns.empty() ? 0 : summarise(timed.cold_samples_ns).median,
+                           .warmup_ns = timed.warmup_ns, .create_ns = timed.create_ns};
+}
+
+Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
+  Record record;
+  record.suite = label_.suite, record.case_name = label_.case_name, record.inputs = label_.inputs, record.source = label_.source, record.spec = spec_;
+  record.impl = implementation.name, record.impl_version = implementation.version, record.plugin = implementation.plugin, record.plugin_hash = hex(implementation.binary_hash);
+  record.operation = problem_.operation->name(), record.dtype = dtype_name(problem_.dtype), record.features = print_features(problem_.features);
+  record.device = implementation.device == ATTEST_CPU ? "cpu" : "cuda", record.threads = options_.threads;
+  record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
+  record.repro = fmt::format("attest repro --impl {}{}{} '{}'", implementation.name, label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs {}", label_.inputs), options_.repro_options.empty() ? "" : " " + options_.repro_options, spec_);
+
+  Arithmetic arithmetic;
+  if (!admit(plugin, implementation, record, arithmetic) || !fits(implementation, record)) return record;
+  SharedTensors outputs(problem_, ATTEST_WRITE, record.memory.workspace_bytes);
+  if (judge_fills(plugin, implementation, arithmetic, outputs, record) && options_.timed) time(plugin, implementation, arithmetic, outputs, record);
+  return record;
+}
+
+}  // namespace attest::core

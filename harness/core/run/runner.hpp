@@ -1,0 +1,81 @@
+// The runner: one problem with its inputs, and for each implementation one record.
+//
+//   CaseRunner runner(problem, {.suite = "vit", .case_name = "vit_b16/self"}, nullptr, options);
+//   Record record = runner.run(plugin, implementation);
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/inputs/prepared.hpp"
+#include "core/record/record.hpp"
+#include "core/run/plugin.hpp"
+
+namespace attest::core {
+
+struct RunOptions {
+  int32_t threads = 1;
+  double budget_s = 0.25;               // of timed runs, for each implementation and case
+  double case_limit_s = 20;             // four runs are estimated to take longer: skipped
+  double timeout_s = 60;                // of one run
+  MinArithmetic least;
+  std::vector<std::string> fills;       // judge on these alone; empty: as the case has them
+  bool timed = true;
+  uint64_t memory_bytes = 0;            // what a case may take; 0: 80 % of what is available
+  std::string repro_options;            // of the command line, for the repro line: "--threads 2"
+};
+
+/// What a case is called and where it comes from.
+struct CaseLabel {
+  std::string suite, case_name;
+  std::string inputs;                   // "random", or the token source
+  std::string source;                   // the model's own configuration
+};
+
+/// How fast implementations were, so that the next case's time can be estimated. Shared by all cases of a run.
+class Rates {
+ public:
+  /// flops per nanosecond as last seen (for that dtype, else any), 0: never.
+  double of(const std::string& implementation, const std::string& dtype) const;
+  void note(const std::string& implementation, const std::string& dtype, double flops, double run_ns);
+
+ private:
+  std::map<std::string, double> seen_;
+};
+
+class CaseRunner {
+ public:
+  /// `tokens` may be null. Nothing is made before an implementation takes the problem.
+  CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options, Rates& rates);
+
+  /// Never throws for what the implementation does. Throws Error where the harness itself cannot go on (inputs impossible).
+  Record run(Plugin& plugin, const Implementation& implementation);
+
+  /// Names of the fills in the order in which they are judged.
+  const std::vector<std::string>& fills() const { return fills_; }
+  /// Seconds spent so far in making inputs, and in goldens and comparing: the harness's own share.
+  double inputs_s() const { return inputs_s_; }
+  double judging_s() const { return judging_s_; }
+
+ private:
+  bool admit(Plugin& plugin, const Implementation& implementation, Record& record, Arithmetic& arithmetic);
+  bool fits(const Implementation& implementation, Record& record);
+  bool judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
+  void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
+  PreparedInputs& inputs(const std::string& fill);
+  Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs, double& golden_ns);
+
+  const Problem& problem_;
+  std::string spec_;
+  CaseLabel label_;
+  const Tokens* tokens_;
+  const RunOptions& options_;
+  Rates& rates_;
+  std::vector<std::string> fills_;
+  std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
+  double inputs_s_ = 0, judging_s_ = 0;
+};
+
+}  // namespace attest::core
