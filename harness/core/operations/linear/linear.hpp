@@ -1,0 +1,19 @@
+// Linear attention (Katharopoulos et al., "Transformers are RNNs", ICML 2020; LoFTR): o = phi(q) (sum phi(k)^T v) /
+// (phi(q) sum phi(k) + eps), phi = elu + 1. Masks multiply phi; what a masked key holds is never read.
+#pragma once
+#include <memory>
+
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// ATTEST_LINEAR over attest_linear_params.
+const Operation& linear_operation();
+
+/// Writes q, k, v and the masks. "random": normal. "faint": q and k near -8, so that phi(q) sum phi(k) is small and eps shows.
+void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
+
+/// Float64, every row, O(tokens head_dim head_dim_v) time; a few matrices [head_dim, head_dim_v] a thread of memory.
+std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors);
+
+}  // namespace attest::core
