@@ -38,17 +38,17 @@ function(attest_test_labels out)
   set(${out} "${labels}" PARENT_SCOPE)
 endfunction()
 
-# attest_room(<name> SOURCES a.cpp ... [TESTS a_test.cpp ...] [LINK target ...])
-# A room of harness/core: the static library attest_<name>, and one test program with its tests in ctest.
+# attest_room(<name> SOURCES a.cpp ... [LINK target ...] [TESTS a_test.cpp ... [TEST_LINK target ...] [DEPENDS target ...] [LABELS label ...]])
+# A room of harness/core: the static library attest_<name>, and one test program, <name>_test, as attest_test makes it.
 # LINK names the rooms above it and the libraries it uses; nothing else is visible to it at link time.
 function(attest_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS;LINK" ${ARGN})
+  cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS" ${ARGN})
   add_library(attest_${name} STATIC ${ROOM_SOURCES})
   add_library(attest::${name} ALIAS attest_${name})
   target_include_directories(attest_${name} PUBLIC ${PROJECT_SOURCE_DIR}/harness)
   target_link_libraries(attest_${name} PUBLIC attest_abi ${ROOM_LINK} PRIVATE $<BUILD_INTERFACE:attest_flags>)
   if(ROOM_TESTS)
-    attest_test(${name}_test SOURCES ${ROOM_TESTS} LINK attest_${name})
+    attest_test(${name}_test SOURCES ${ROOM_TESTS} LINK attest_${name} ${ROOM_TEST_LINK} DEPENDS ${ROOM_DEPENDS} LABELS ${ROOM_LABELS})
   endif()
 endfunction()
 
