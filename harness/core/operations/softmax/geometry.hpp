@@ -58,24 +58,28 @@ class Geometry {
 
   /// Whether anything but the interval decides or shifts a score: BIAS, MASK, REL_BIAS, shift_bias.
   bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_; }
-  /// Whether keys inside an interval may still be unseen: MASK, or a BIAS that may hold -inf.
-  bool may_hide() const { return mask_ || bias_; }
+  /// Whether keys inside an interval may still be unseen: MASK, or a bias that may hold -inf.
+  bool may_hide() const { return mask_ || bias_ || rel_bias_; }
   /// Adds those terms to scores[j - keys.begin] for the keys of the interval; -inf where the pair is hidden, whatever stood there.
   void add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const;
   /// Whether query head h at place i sees place j. Slow: for tests and single pairs.
   bool visible(int64_t b, int64_t h, int64_t i, int64_t j) const;
 
  private:
-  int64_t token(int64_t place) const;  // grids: y * grid_width + x of a place
-  int64_t mask_index(int64_t b, int64_t place) const;
-  void read_lengths(const Tensor& cu_seqlens, const Tensor& seq_lens, int64_t longest, int64_t tokens, std::vector<int64_t>& lengths,
-                    std::vector<int64_t>& first) const;
+  struct GridPoint {
+    int64_t y, x;          // in the rolled grid
+    int64_t window_y, window_x;  // inside the window
+  };
+  GridPoint grid_point(int64_t place) const;
+  int64_t token(int64_t place) const;  // how BIAS and MASK count a place
+  double pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const;
   void check_order() const;
+  void check_pages() const;
 
   attest_softmax_params params_;
   Tensor q_, k_, bias_, mask_, rel_bias_, order_, pages_;
   bool packed_q_ = false, packed_kv_ = false, shifted_ = false;
-  std::vector<int64_t> length_q_, length_kv_, first_q_, first_kv_;  // first: packed token of place 0
+  std::vector<int64_t> length_q_, length_kv_, first_q_, first_kv_;  // first: packed row of place 0
 };
 
 }  // namespace attest::core

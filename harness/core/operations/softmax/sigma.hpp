@@ -46,9 +46,10 @@ struct SigmaModel {
   double chain(int64_t keys) const { return double(sum_chain > 0 && sum_chain < keys ? sum_chain : keys); }
   /// Which magnitude of a dot product qk_variance takes: false: A = scale sum |q_c k_c|; true: B^2 = scale^2 sum (q_c k_c)^2.
   bool squares() const { return u_qk > 0; }
-  /// Variance of the error of a score from its operands and its float32 accumulation. With c = 1: (u (1 + A))^2 bounds every
-  /// order of summation already (measured error of sequential sums is far below), so a larger c would only buy slack. Rounded
-  /// operands are independent, channel by channel, so they enter by B: two of them, each of variance u_qk^2 / 3.
+  /// Variance of the error of a score from its operands and its float32 accumulation. In float32 (u (1 + A))^2: with c = 1 it
+  /// is above the error of every order of summation seen, so a larger c would only buy slack. Operands coarser than float32 are
+  /// rounded channel by channel, independently, so they enter by B: two of them, each of variance u_qk^2 / 3. To take A for them
+  /// as well would make sigma sqrt(3 head_dim) larger and hide a lost tile in bf16.
   double qk_variance(double magnitude) const;
   /// The same with the rounding of the score itself, a uniform error of u_s |s|.
   double score_variance(double s, double magnitude) const { return u_s * u_s * s * s / 3 + qk_variance(magnitude); }

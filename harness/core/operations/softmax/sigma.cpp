@@ -1,0 +1,57 @@
+#include "core/operations/softmax/sigma.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attest::core {
+namespace {
+
+// Roundoff of an operand that comes in `from` and is rounded to `to`; 0 where that changes nothing.
+double extra_roundoff(DType from, DType to) { return unit_roundoff(to) > unit_roundoff(from) ? unit_roundoff(to) : 0; }
+
+}  // namespace
+
+SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
+    : u_out(unit_roundoff(arithmetic.output)),
+      eta_out(half_subnormal(arithmetic.output)),
+      u_p(unit_roundoff(arithmetic.probability) + extra_roundoff(arithmetic.probability, arithmetic.pv) + arithmetic.probability_rel_error),
+      eta_p(half_subnormal(arithmetic.probability)),
+      flush_below(0),
+      u_v(extra_roundoff(storage, arithmetic.pv)),
+      u_s(unit_roundoff(arithmetic.score)),
+      u_acc(unit_roundoff(arithmetic.accumulator)),
+      u_qk(extra_roundoff(ATTEST_F32, arithmetic.qk)),
+      theta(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? 1 : 0),
+      truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? 1 : 0),
+      normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
+      sum_chain(arithmetic.sum_chain),
+      head_dim(dim) {
+  // The coarser of the two dtypes that P passes through decides which small ones survive.
+  if (half_subnormal(arithmetic.pv) > eta_p) eta_p = half_subnormal(arithmetic.pv);
+  if (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)) eta_p = flush_below = std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv));
+}
+
+double SigmaModel::kappa(double max, double lse) const { return normalised_first ? 1 : std::exp(max - lse); }
+
+double SigmaModel::qk_variance(double magnitude) const {
+  constexpr double kU32 = 0x1p-24;
+  if (!squares()) return kU32 * kU32 * (1 + magnitude) * (1 + magnitude);
+  // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
+  const double bound = 1 + std::sqrt(double(head_dim) * magnitude);
+  return u_qk * u_qk * magnitude * 2 / 3 + kU32 * kU32 * bound * bound;
+}
+
+double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
+  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), sum = u_acc * (std::fabs(sums.o) + p_v);
+  const double output = u_out * sums.o, value = u_v * u_v * (sums.o * sums.o + sums.p2v2), cut = u_p * sums.o;
+  const double variance = (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 + truncated * cut * cut +
+                          sums.flushed * sums.flushed + sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0);
+  return std::sqrt(variance);
+}
+
+double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
+  const double output = 0x1p-24 * sums.lse;
+  return std::sqrt(output * output + theta * u_p * u_p * sums.p2 + sums.score + u_acc * u_acc * chain(keys) / 3);
+}
+
+}  // namespace attest::core

@@ -1,0 +1,200 @@
+#include "core/operations/softmax/softmax.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/operations/softmax/geometry.hpp"
+#include "core/tensor/error.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+using Params = attest_softmax_params;
+#define FIELD(name, neutral, help) ATTEST_FIELD(Params, name, neutral, help)
+constexpr Field kFields[] = {
+    FIELD(batch, 1, "sequences"),
+    FIELD(num_heads, 1, "query heads"),
+    FIELD(num_kv_heads, -1, "key and value heads, a divisor of num_heads; -1: num_heads"),
+    FIELD(seq_len_q, 0, "queries of the longest sequence"),
+    FIELD(seq_len_kv, -1, "keys of the longest sequence; -1: seq_len_q"),
+    FIELD(head_dim, 0, "channels of Q and K"),
+    FIELD(head_dim_v, -1, "channels of V and O; -1: head_dim"),
+    FIELD(softmax_scale, 0, "factor of q.k; 0: 1 / sqrt(head_dim)"),
+    FIELD(softcap, 0, "c > 0: scores become c tanh(s / c)"),
+    FIELD(window_left, -1, "keys before the diagonal that are seen; -1: all"),
+    FIELD(window_right, -1, "keys after the diagonal that are seen, 0: causal; -1: all"),
+    FIELD(diagonal, 0, "0: starts top left, 1: ends bottom right"),
+    FIELD(diagonal_offset, 0, "keys that the diagonal is moved to the right"),
+    FIELD(page_size, 0, "keys a page; 0: no pages"),
+    FIELD(patch_size, 0, "places that see one another; 0: no patches"),
+    FIELD(grid_height, 0, "rows of a grid of tokens; 0: no grid"),
+    FIELD(grid_width, 0, "columns of the grid"),
+    FIELD(window_height, 0, "rows of a grid window"),
+    FIELD(window_width, 0, "columns of a grid window"),
+    FIELD(shift_y, 0, "rows that the grid is rolled up before it is cut into windows"),
+    FIELD(shift_x, 0, "columns that it is rolled left"),
+    FIELD(shift_bias, 0, "added between tokens that rolling brought together (Swin: -100)"),
+};
+#undef FIELD
+
+using Content = Role::Content;
+constexpr Role kRoles[] = {
+    {ATTEST_Q, "q", ATTEST_READ, true, ATTEST_NONE, Content::kQueries},
+    {ATTEST_K, "k", ATTEST_READ, true, ATTEST_NONE, Content::kKeys},
+    {ATTEST_V, "v", ATTEST_READ, true, ATTEST_NONE, Content::kCentredKeys},
+    {ATTEST_O, "o", ATTEST_WRITE, true, ATTEST_NONE},
+    {ATTEST_LSE, "lse", ATTEST_WRITE, false, ATTEST_F32},
+    {ATTEST_BIAS, "bias", ATTEST_READ, false, ATTEST_NONE},
+    {ATTEST_MASK, "mask", ATTEST_READ, false, ATTEST_BOOL},
+    {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32, Content::kOrder},
+    {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
+};
+
+bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
+
+// Packed tokens: as the first given spec says, its dim 2.
+int64_t packed_tokens(const Problem& problem, std::initializer_list<int32_t> roles, int64_t seq_len) {
+  for (const int32_t role : roles) {
+    const TensorSpec& spec = problem.tensor[size_t(role)];
+    if (present(spec) && spec.rank >= 3) return spec.dim[2];
+  }
+  return seq_len + (problem.as<Params>().batch - 1) * seq_len / 2;
+}
+int64_t tokens_q(const Problem& problem) { return packed_tokens(problem, {ATTEST_Q, ATTEST_O, ATTEST_LSE}, problem.as<Params>().seq_len_q); }
+int64_t tokens_kv(const Problem& problem) { return packed_tokens(problem, {ATTEST_K, ATTEST_V}, problem.as<Params>().seq_len_kv); }
+
+std::vector<int64_t> query_dims(const Problem& problem) {
+  const Params& p = problem.as<Params>();
+  if (has(problem, ATTEST_CU_SEQLENS_Q)) return {1, p.num_heads, tokens_q(problem)};
+  return {p.batch, p.num_heads, p.seq_len_q};
+}
+
+int64_t page_entries(const Params& p) { return (p.seq_len_kv + p.page_size - 1) / p.page_size; }
+
+std::vector<int64_t> key_dims(const Problem& problem) {
+  const Params& p = problem.as<Params>();
+  if (p.page_size > 0) {
+    int64_t pages = p.batch * page_entries(p);
+    for (const int32_t role : {ATTEST_V, ATTEST_K})
+      if (has(problem, role)) pages = problem.tensor[size_t(role)].dim[0];
+    return {pages, p.num_kv_heads, p.page_size};
+  }
+  if (has(problem, ATTEST_CU_SEQLENS_KV)) return {1, p.num_kv_heads, tokens_kv(problem)};
+  return {p.batch, p.num_kv_heads, p.seq_len_kv};
+}
+
+std::vector<int64_t> with(std::vector<int64_t> dims, int64_t last) {
+  dims.push_back(last);
+  return dims;
+}
+
+}  // namespace
+
+const Operation& softmax_operation() {
+  static const SoftmaxOperation operation;
+  return operation;
+}
+
+std::span<const Field> SoftmaxOperation::fields() const { return kFields; }
+std::span<const Role> SoftmaxOperation::roles() const { return kRoles; }
+
+void SoftmaxOperation::complete(Problem& problem) const {
+  Params& p = problem.as<Params>();
+  if (p.num_kv_heads == -1) p.num_kv_heads = p.num_heads;
+  if (p.seq_len_kv == -1) p.seq_len_kv = p.seq_len_q;
+  if (p.head_dim_v == -1) p.head_dim_v = p.head_dim;
+  if (p.softmax_scale == 0 && p.head_dim > 0) p.softmax_scale = float(1 / std::sqrt(double(p.head_dim)));
+}
+
+std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role) const {
+  const Params& p = problem.as<Params>();
+  switch (role) {
+    case ATTEST_Q: return with(query_dims(problem), p.head_dim);
+    case ATTEST_O: return with(query_dims(problem), p.head_dim_v);
+    case ATTEST_LSE: return query_dims(problem);
+    case ATTEST_K: return with(key_dims(problem), p.head_dim);
+    case ATTEST_V: return with(key_dims(problem), p.head_dim_v);
+    case ATTEST_BIAS:
+    case ATTEST_MASK: return {p.batch, p.num_heads, p.seq_len_q, p.seq_len_kv};
+    case ATTEST_CU_SEQLENS_Q:
+    case ATTEST_CU_SEQLENS_KV: return {p.batch + 1};
+    case ATTEST_SEQ_LENS_Q:
+    case ATTEST_SEQ_LENS_KV: return {p.batch};
+    case ATTEST_PAGE_TABLE:
+      if (p.page_size <= 0) throw Error("page_table: needs page_size, the keys of a page, e.g. page_size=16");
+      return {p.batch, page_entries(p)};
+    case ATTEST_ORDER:
+      if (has(problem, ATTEST_CU_SEQLENS_Q)) return {1, tokens_q(problem)};
+      return {p.batch, p.seq_len_q};
+    case ATTEST_REL_BIAS:
+      if (p.window_height <= 0 || p.window_width <= 0) throw Error("rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
+      return {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1};
+    default: return {};
+  }
+}
+
+bool SoftmaxOperation::may_broadcast(int32_t role, int axis) const {
+  return role == ATTEST_BIAS || role == ATTEST_MASK || (role == ATTEST_ORDER && axis == 0);
+}
+
+uint64_t SoftmaxOperation::features(const Problem& problem) const {
+  const Params& p = problem.as<Params>();
+  uint64_t bits = 0;
+  auto add = [&bits](bool condition, uint64_t bit) { bits |= condition ? bit : 0; };
+  add(p.num_kv_heads < p.num_heads, ATTEST_WITH_GQA);
+  add(p.head_dim_v != p.head_dim, ATTEST_WITH_HEAD_DIM_V);
+  add(p.window_right == 0, ATTEST_WITH_CAUSAL);
+  add(p.window_left >= 0 || p.window_right > 0, ATTEST_WITH_WINDOW);
+  add(p.diagonal != 0 || p.diagonal_offset != 0, ATTEST_WITH_DIAGONAL);
+  add(p.softcap > 0, ATTEST_WITH_SOFTCAP);
+  add(has(problem, ATTEST_BIAS), ATTEST_WITH_BIAS);
+  add(has(problem, ATTEST_MASK), ATTEST_WITH_MASK);
+  add(has(problem, ATTEST_LSE), ATTEST_WITH_LSE);
+  add(has(problem, ATTEST_CU_SEQLENS_Q) || has(problem, ATTEST_CU_SEQLENS_KV), ATTEST_WITH_VARLEN);
+  add(has(problem, ATTEST_SEQ_LENS_Q) || has(problem, ATTEST_SEQ_LENS_KV), ATTEST_WITH_SEQ_LENS);
+  add(p.page_size > 0, ATTEST_WITH_PAGES);
+  add(has(problem, ATTEST_ORDER), ATTEST_WITH_ORDER);
+  add(p.patch_size > 0, ATTEST_WITH_PATCHES);
+  add(p.grid_height > 0, ATTEST_WITH_GRID);
+  add(has(problem, ATTEST_REL_BIAS), ATTEST_WITH_REL_BIAS);
+  return bits;
+}
+
+double SoftmaxOperation::flops(const Problem& problem) const {
+  const Params& p = problem.as<Params>();
+  const std::vector<int64_t> length_q = sequence_lengths(problem, false), length_kv = sequence_lengths(problem, true);
+  double pairs = 0;
+  for (size_t b = 0; b < length_q.size(); ++b) {
+    // Most batches repeat one pair of lengths, which is counted once.
+    if (b > 0 && length_q[b] == length_q[0] && length_kv[b] == length_kv[0]) continue;
+    double same = 1;
+    for (size_t other = 1; b == 0 && other < length_q.size(); ++other) same += length_q[other] == length_q[0] && length_kv[other] == length_kv[0];
+    pairs += same * visible_pairs(p, length_q[b], length_kv[b]);
+  }
+  return pairs * double(p.num_heads) * 2 * double(p.head_dim + p.head_dim_v);
+}
+
+std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
+  std::vector<std::string> names{"random"};
+  for (std::string& name : codebook_fills(problem)) names.push_back(std::move(name));
+  return names;
+}
+
+void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const {
+  if (fill.name.starts_with("codebook")) return fill_codebook(problem, fill, tensors, only_own);
+  if (fill.name != "random" && fill.name != "tokens") throw Error("fill '" + fill.name + "': softmax has random, codebook, codebook_peaked and tokens");
+  fill_random(problem, fill, tensors, only_own);
+}
+
+std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const {
+  if (fill.name.starts_with("codebook")) return codebook_golden(problem, fill, tensors);
+  return softmax_golden(problem, tensors);
+}
+
+}  // namespace attest::core
