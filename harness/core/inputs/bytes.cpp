@@ -49,6 +49,13 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
+std::string shown(std::string_view text) {
+  std::string copy(text.substr(0, 40));
+  for (char& c : copy)
+    if (c < ' ' || c > '~') c = '?';
+  return copy;
+}
+
 Lines::Lines(std::span<const std::byte> bytes) : text_(reinterpret_cast<const char*>(bytes.data()), bytes.size()) {}
 
 std::optional<std::string_view> Lines::next() {

@@ -55,6 +55,9 @@ std::optional<T> parse_number(std::string_view text) {
 /// The next run of characters that are no blanks, cut off the front of `line`; empty at its end.
 std::string_view next_word(std::string_view& line);
 
+/// What a message may quote of a file: at most 40 characters, those that are not printable ASCII as '?'.
+std::string shown(std::string_view text);
+
 /// Walks bytes line by line; a line ends with \n or \r\n.
 class Lines {
  public:

@@ -142,7 +142,10 @@ Image parse_image(std::span<const std::byte> bytes, std::string_view name) {
   if (data[0] == 0xff && !jpeg_has_end(bytes)) throw Error(fmt::format("{}: the jpg has no end marker: truncated?", name));
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> decoded(stbi_load_from_memory(data, int(bytes.size()), &width, &height, &channels, 3),
                                                                      &stbi_image_free);
-  if (!decoded) throw Error(fmt::format("{}: damaged or truncated image ({})", name, stbi_failure_reason()));
+  if (!decoded) {
+    const char* reason = stbi_failure_reason();  // may quote the file
+    throw Error(fmt::format("{}: damaged or truncated image ({})", name, shown(reason ? reason : "no reason given")));
+  }
   return {width, height, std::vector<uint8_t>(decoded.get(), decoded.get() + size_t(pixels) * 3)};
 }
 

@@ -37,7 +37,7 @@ struct Header {
 
 uint64_t whole_number(std::string_view word, std::string_view name, std::string_view key) {
   const auto value = parse_number<uint64_t>(word);
-  if (!value) fail(name, key, fmt::format("'{:.40}' is not a whole number", word));
+  if (!value) fail(name, key, fmt::format("'{}' is not a whole number", shown(word)));
   return *value;
 }
 
@@ -68,31 +68,31 @@ void read_line(Header& header, std::string_view line, std::string_view name) {
     return read_per_field(header, line, name, key, [&](Field& field, std::string_view word) {
       field.bytes = whole_number(word, name, key);
       if (field.bytes != 1 && field.bytes != 2 && field.bytes != 4 && field.bytes != 8)
-        fail(name, key, fmt::format("'{:.40}' for field '{}', it is 1, 2, 4 or 8", word, field.name));
+        fail(name, key, fmt::format("'{}' for field '{}', it is 1, 2, 4 or 8", shown(word), shown(field.name)));
     });
   if (key == "TYPE")
     return read_per_field(header, line, name, key, [&](Field& field, std::string_view word) {
-      if (word != "F" && word != "I" && word != "U") fail(name, key, fmt::format("'{:.40}' for field '{}', it is F, I or U", word, field.name));
+      if (word != "F" && word != "I" && word != "U") fail(name, key, fmt::format("'{}' for field '{}', it is F, I or U", shown(word), shown(field.name)));
       field.type = word[0];
     });
   if (key == "COUNT")
     return read_per_field(header, line, name, key, [&](Field& field, std::string_view word) {
       constexpr uint64_t kMostCount = 1 << 20;
       field.count = whole_number(word, name, key);
-      if (field.count < 1 || field.count > kMostCount) fail(name, key, fmt::format("'{:.40}' for field '{}', it is 1 to {}", word, field.name, kMostCount));
+      if (field.count < 1 || field.count > kMostCount) fail(name, key, fmt::format("'{}' for field '{}', it is 1 to {}", shown(word), shown(field.name), kMostCount));
     });
   const std::string_view value = next_word(line);
   if (key == "WIDTH") header.width = whole_number(value, name, key);
   else if (key == "HEIGHT") header.height = whole_number(value, name, key);
   else if (key == "POINTS") header.points = whole_number(value, name, key);
   else if (key == "DATA") header.data = value;
-  else throw Error(fmt::format("{}: '{:.40}' is no line of a PCD 0.7 header: not a PCD file?", name, key));
+  else throw Error(fmt::format("{}: '{}' is no line of a PCD 0.7 header: not a PCD file?", name, shown(key)));
 }
 
 void settle(Header& header, std::string_view name) {
   if (header.fields.empty()) fail(name, "FIELDS", "missing from the header");
   for (Field& field : header.fields) {
-    if (field.type == 'F' && field.bytes < 4) fail(name, "SIZE", fmt::format("{} for field '{}' of TYPE F, it is 4 or 8", field.bytes, field.name));
+    if (field.type == 'F' && field.bytes < 4) fail(name, "SIZE", fmt::format("{} for field '{}' of TYPE F, it is 4 or 8", field.bytes, shown(field.name)));
     field.offset = header.stride;
     field.word = header.words;
     header.stride += field.bytes * field.count;
@@ -213,7 +213,7 @@ PointCloud read_ascii(const Header& header, const Columns& columns, Lines& lines
   return gather(header, columns, [&](const Field& field, uint64_t point) {
     if (words_of != point) read_words(words_of = point);
     const auto value = parse_number<double>(words[field.word]);
-    if (!value) fail(name, fmt::format("line {}", lines.number()), fmt::format("'{:.40}' for field '{}' is not a number", words[field.word], field.name));
+    if (!value) fail(name, fmt::format("line {}", lines.number()), fmt::format("'{}' for field '{}' is not a number", shown(words[field.word]), shown(field.name)));
     return *value;
   });
 }
@@ -229,7 +229,7 @@ PointCloud parse_pcd(std::span<const std::byte> bytes, std::string_view name) {
   if (header.data == "ascii") return points_detail::checked(read_ascii(header, columns, lines, body.size(), name), name);
   if (header.data == "binary") return points_detail::checked(read_binary(header, columns, body, name), name);
   if (header.data == "binary_compressed") return points_detail::checked(read_compressed(header, columns, body, name), name);
-  fail(name, "DATA", fmt::format("'{:.40}', it is ascii, binary or binary_compressed", header.data));
+  fail(name, "DATA", fmt::format("'{}', it is ascii, binary or binary_compressed", shown(header.data)));
 }
 
 }  // namespace attest::core

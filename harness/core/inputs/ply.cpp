@@ -59,14 +59,14 @@ Scalar scalar_named(std::string_view word, std::string_view name, size_t line) {
                               {"float", Scalar::kF32},  {"float32", Scalar::kF32},  {"double", Scalar::kF64}, {"float64", Scalar::kF64}};
   for (const Named& named : kNames)
     if (named.name == word) return named.type;
-  fail(name, fmt::format("line {}: property", line), fmt::format("'{:.40}' is no PLY type such as float, double, uchar or int", word));
+  fail(name, fmt::format("line {}: property", line), fmt::format("'{}' is no PLY type such as float, double, uchar or int", shown(word)));
 }
 
 Form form_named(std::string_view word, std::string_view name) {
   if (word == "ascii") return Form::kAscii;
   if (word == "binary_little_endian") return Form::kLittle;
   if (word == "binary_big_endian") return Form::kBig;
-  fail(name, "format", fmt::format("'{:.40}', it is ascii, binary_little_endian or binary_big_endian", word));
+  fail(name, "format", fmt::format("'{}', it is ascii, binary_little_endian or binary_big_endian", shown(word)));
 }
 
 void read_property(Header& header, std::string_view line, std::string_view name, size_t number) {
@@ -89,7 +89,7 @@ void read_element(Header& header, std::string_view line, std::string_view name, 
   element.name = next_word(line);
   const std::string_view word = next_word(line);
   const auto count = parse_number<uint64_t>(word);
-  if (!count) fail(name, fmt::format("line {}: element {:.40}", number, element.name), fmt::format("'{:.40}' is not a whole number", word));
+  if (!count) fail(name, fmt::format("line {}: element {}", number, shown(element.name)), fmt::format("'{}' is not a whole number", shown(word)));
   element.count = *count;
   header.elements.push_back(std::move(element));
 }
@@ -108,7 +108,7 @@ Header read_header(Lines& lines, std::string_view name) {
     if (key == "format") header.form = form_named(next_word(line), name);
     else if (key == "element") read_element(header, line, name, lines.number());
     else if (key == "property") read_property(header, line, name, lines.number());
-    else fail(name, fmt::format("line {}", lines.number()), fmt::format("'{:.40}' is no PLY header line", key));
+    else fail(name, fmt::format("line {}", lines.number()), fmt::format("'{}' is no PLY header line", shown(key)));
   }
   fail(name, "end_header", "missing: the file ends within its header");
 }
@@ -128,7 +128,7 @@ Columns find_columns(const Element& element, std::string_view name) {
 }
 
 [[noreturn]] void fail_truncated(const Element& element, uint64_t held, std::string_view name) {
-  fail(name, "element " + element.name.substr(0, 40), fmt::format("the header promises {}, the file holds {}: truncated?", element.count, held));
+  fail(name, "element " + shown(element.name), fmt::format("the header promises {}, the file holds {}: truncated?", element.count, held));
 }
 
 /// Values of one element, one after the other.
@@ -208,7 +208,7 @@ class AsciiBody {
   double take(const Property& property, std::string_view& line) {
     const std::string_view word = next_word(line);
     const auto value = parse_number<double>(word);
-    if (!value) fail(name_, fmt::format("line {}", lines_.number()), fmt::format("'{:.40}' for property '{}' is not a number", word, property.name));
+    if (!value) fail(name_, fmt::format("line {}", lines_.number()), fmt::format("'{}' for property '{}' is not a number", shown(word), shown(property.name)));
     return *value;
   }
 

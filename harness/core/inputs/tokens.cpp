@@ -23,7 +23,7 @@ constexpr std::string_view kLidarKeys = "voxel_size, curve, stage, first, file",
 template <class T>
 T number_in(std::string_view text, std::string_view key, T low, T high) {
   const auto value = parse_number<T>(text);
-  if (!value || !(*value >= low && *value <= high)) fail(key, fmt::format("'{:.40}' must be a number from {} to {}", text, low, high));
+  if (!value || !(*value >= low && *value <= high)) fail(key, fmt::format("'{}' must be a number from {} to {}", shown(text), low, high));
   return *value;
 }
 
@@ -31,12 +31,12 @@ void set_key(TokenSource& source, std::string_view key, std::string_view value) 
   const bool lidar = source.kind == TokenSource::Kind::kLidar;
   if (key == "file") {
     source.file = std::filesystem::path(value);
-    if (source.file.filename().empty()) fail(key, fmt::format("'{:.80}' names no file", value));
+    if (source.file.filename().empty()) fail(key, fmt::format("'{}' names no file", shown(value)));
   } else if (lidar && key == "voxel_size") {
     source.voxel_size = number_in(value, key, 1e-6, 1e6);
   } else if (lidar && key == "curve") {
     const auto curve = curve_from_name(value);
-    if (!curve) fail(key, fmt::format("'{:.40}' must be z, z-trans, hilbert or hilbert-trans", value));
+    if (!curve) fail(key, fmt::format("'{}' must be z, z-trans, hilbert or hilbert-trans", shown(value)));
     source.curve = *curve;
   } else if (lidar && key == "stage") {
     source.stage = number_in(value, key, 0, kMostStages - 1);
@@ -51,7 +51,7 @@ void set_key(TokenSource& source, std::string_view key, std::string_view value) 
   } else if (!lidar && key == "class_token") {
     source.class_token = number_in(value, key, 0, 1) == 1;
   } else {
-    fail(fmt::format("unknown key '{:.40}'", key), fmt::format("{} takes {}", lidar ? "lidar" : "image", lidar ? kLidarKeys : kImageKeys));
+    fail(fmt::format("unknown key '{}'", shown(key)), fmt::format("{} takes {}", lidar ? "lidar" : "image", lidar ? kLidarKeys : kImageKeys));
   }
 }
 
@@ -149,15 +149,15 @@ TokenSource parse_token_source(std::string_view text) {
   const std::string_view kind = text.substr(0, colon);
   TokenSource source;
   if (kind == "image") source.kind = TokenSource::Kind::kImage;
-  else if (kind != "lidar") fail(fmt::format("unknown kind '{:.40}'", kind), "must be lidar:... or image:...");
+  else if (kind != "lidar") fail(fmt::format("unknown kind '{}'", shown(kind)), "must be lidar:... or image:...");
   std::string_view rest = text.substr(std::min(colon + 1, text.size()));
   std::vector<std::string_view> seen;
   while (!rest.empty()) {
     const size_t equals = rest.find('=');
-    if (equals == std::string_view::npos) fail(fmt::format("'{:.40}'", rest), "must be key=value");
+    if (equals == std::string_view::npos) fail(fmt::format("'{}'", shown(rest)), "must be key=value");
     const std::string_view key = rest.substr(0, equals);
     const size_t end = key == "file" ? rest.size() : std::min(rest.find(',', equals), rest.size());  // a file's name may hold commas
-    if (std::find(seen.begin(), seen.end(), key) != seen.end()) fail(key, "given twice");
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) fail(shown(key), "given twice");
     seen.push_back(key);
     set_key(source, key, rest.substr(equals + 1, end - equals - 1));
     rest = rest.substr(std::min(end + 1, rest.size()));
