@@ -1,0 +1,323 @@
+// flash_cpu, window_cpu and linear_cpu against float64 by definition: random problems of small odd sizes with every feature and
+// element type, on every instruction set that this machine has; and what masks and extreme numbers must not do.
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "simd/trial.hpp"
+
+namespace {
+
+using trial::Trial;
+
+struct Random {
+  std::mt19937_64 engine;
+  int64_t upto(int64_t n) { return static_cast<int64_t>(engine() % static_cast<uint64_t>(n)) + 1; }
+  bool chance(int percent) { return static_cast<int>(engine() % 100) < percent; }
+  template <class T>
+  T pick(std::initializer_list<T> choices) {
+    return *(choices.begin() + upto(static_cast<int64_t>(choices.size())) - 1);
+  }
+};
+
+int64_t any_head_dim(Random& r) {
+  return r.chance(50) ? r.pick<int64_t>({8, 16, 24, 32, 64}) : r.pick<int64_t>({1, 2, 3, 5, 7, 9, 15, 17, 33, 72, 80, 88, 128, 200, 256});
+}
+
+void add_qkvo(Trial& t, Random& r, int64_t tokens_q, int64_t tokens_kv, bool packed, double size) {
+  const attest_softmax_params& p = t.softmax();
+  const int32_t dtype = r.pick<int32_t>({ATTEST_F32, ATTEST_F16, ATTEST_BF16});
+  const bool strided = r.chance(25);
+  if (strided) t.features |= ATTEST_WITH_STRIDES;
+  const int64_t batch = packed ? 1 : p.batch;
+  const auto gap = [&] { return strided ? r.upto(5) : 0; };
+  t.tensor[ATTEST_Q] = trial::make(dtype, {batch, p.num_heads, tokens_q, p.head_dim}, gap());
+  t.tensor[ATTEST_K] = trial::make(dtype, {batch, p.num_kv_heads, tokens_kv, p.head_dim}, gap());
+  t.tensor[ATTEST_V] = trial::make(dtype, {batch, p.num_kv_heads, tokens_kv, p.head_dim_v}, gap());
+  t.tensor[ATTEST_O] = trial::make(dtype, {batch, p.num_heads, tokens_q, p.head_dim_v}, gap());
+  if (r.chance(50)) {
+    t.features |= ATTEST_WITH_LSE;
+    t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {batch, p.num_heads, tokens_q});
+  }
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) trial::randomize(t.tensor[role], r.engine, role == ATTEST_Q ? size : 1);
+}
+
+void set_heads(Trial& t, Random& r) {
+  attest_softmax_params& p = t.softmax();
+  p.struct_size = sizeof p;
+  p.batch = r.upto(3), p.num_kv_heads = r.upto(3), p.num_heads = p.num_kv_heads * (r.chance(30) ? r.upto(3) : 1);
+  p.head_dim = p.head_dim_v = any_head_dim(r);
+  if (r.chance(25)) p.head_dim_v = any_head_dim(r);
+  p.window_left = p.window_right = -1;
+  p.softmax_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(p.head_dim)));
+  if (r.chance(20)) p.softcap = static_cast<float>(r.upto(30));
+  if (p.num_heads != p.num_kv_heads) t.features |= ATTEST_WITH_GQA;
+  if (p.head_dim != p.head_dim_v) t.features |= ATTEST_WITH_HEAD_DIM_V;
+  if (p.softcap > 0) t.features |= ATTEST_WITH_SOFTCAP;
+  t.threads = static_cast<int32_t>(r.upto(3));
+}
+
+void set_band(Trial& t, Random& r) {
+  attest_softmax_params& p = t.softmax();
+  if (r.chance(70)) p.window_right = r.chance(60) ? 0 : r.upto(40);
+  if (p.window_right < 0 || r.chance(50)) p.window_left = r.upto(60) - 1;
+  if (r.chance(40)) p.diagonal = ATTEST_BOTTOM_RIGHT;
+  if (r.chance(30)) p.diagonal_offset = r.upto(100) - 50;
+  if (p.window_right == 0) t.features |= ATTEST_WITH_CAUSAL;
+  if (p.window_left >= 0 || p.window_right > 0) t.features |= ATTEST_WITH_WINDOW;
+  if (p.diagonal != 0 || p.diagonal_offset != 0) t.features |= ATTEST_WITH_DIAGONAL;
+}
+
+void add_lengths(Trial& t, Random& r, int role, int64_t longest) {
+  t.features |= ATTEST_WITH_SEQ_LENS;
+  trial::Tensor& lens = t.tensor[role] = trial::make(ATTEST_I32, {t.softmax().batch});
+  for (int64_t b = 0; b < t.softmax().batch; ++b) lens.set(b, static_cast<double>(r.upto(longest + 1) - 1));
+}
+
+/// cu_seqlens of sequences of 0 to `longest` tokens; how many tokens there are.
+int64_t add_packing(Trial& t, Random& r, int role, int64_t longest) {
+  t.features |= ATTEST_WITH_VARLEN;
+  trial::Tensor& cu = t.tensor[role] = trial::make(ATTEST_I32, {t.softmax().batch + 1});
+  int64_t total = 0;
+  for (int64_t b = 0; b < t.softmax().batch; ++b) cu.set(b + 1, static_cast<double>(total += b == 0 ? longest : r.upto(longest + 1) - 1));
+  return total;
+}
+
+void add_pair_tensor(Trial& t, Random& r, int role) {
+  const attest_softmax_params& p = t.softmax();
+  const auto or_one = [&](int64_t n) { return r.chance(50) ? n : 1; };
+  const int32_t dtype = role == ATTEST_MASK ? ATTEST_BOOL : t.tensor[ATTEST_Q].spec.dtype;
+  trial::Tensor& x = t.tensor[role] = trial::make(dtype, {or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q), or_one(p.seq_len_kv)});
+  t.features |= role == ATTEST_MASK ? ATTEST_WITH_MASK : ATTEST_WITH_BIAS;
+  trial::randomize(x, r.engine, 2);
+  for (size_t n = 0; n < x.elements(); ++n)
+    if (role == ATTEST_MASK) x.set(static_cast<int64_t>(n), r.chance(60));
+    else if (r.chance(10)) x.set(static_cast<int64_t>(n), -trial::kInfinity);
+}
+
+Trial flash_trial(uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  Trial t;
+  set_heads(t, r);
+  attest_softmax_params& p = t.softmax();
+  p.seq_len_q = r.chance(20) ? 1 : r.upto(r.chance(20) ? 450 : 130);
+  p.seq_len_kv = r.chance(10) ? 1 : r.upto(r.chance(30) ? 400 : 140);
+  if (r.chance(40)) set_band(t, r);
+  int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
+  const bool packed = r.chance(20);
+  if (packed) tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q), tokens_kv = add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
+  add_qkvo(t, r, tokens_q, tokens_kv, packed, r.pick({0.0, 1.0, 1.0, 4.0}));
+  if (!packed && r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_KV, p.seq_len_kv);
+  if (!packed && r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_Q, p.seq_len_q);
+  if (r.chance(20)) add_pair_tensor(t, r, ATTEST_BIAS);
+  if (r.chance(20)) add_pair_tensor(t, r, ATTEST_MASK);
+  return t;
+}
+
+void add_order(Trial& t, Random& r) {
+  const attest_softmax_params& p = t.softmax();
+  t.features |= ATTEST_WITH_ORDER;
+  trial::Tensor& order = t.tensor[ATTEST_ORDER] = trial::make(ATTEST_I32, {r.chance(50) ? p.batch : 1, p.seq_len_q});
+  for (int64_t b = 0; b < order.spec.dim[0]; ++b) {
+    std::vector<int64_t> rows(static_cast<size_t>(p.seq_len_q));
+    std::iota(rows.begin(), rows.end(), 0);
+    std::shuffle(rows.begin(), rows.end(), r.engine);
+    for (int64_t i = 0; i < p.seq_len_q; ++i) order.set(order.at({b, i}), static_cast<double>(rows[static_cast<size_t>(i)]));
+  }
+}
+
+Trial window_trial(uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  Trial t;
+  set_heads(t, r);
+  attest_softmax_params& p = t.softmax();
+  p.seq_len_q = p.seq_len_kv = r.upto(r.chance(20) ? 500 : 150);
+  const int kind = static_cast<int>(r.upto(3));
+  if (kind == 1) set_band(t, r);
+  if (kind == 2) t.features |= ATTEST_WITH_PATCHES, p.patch_size = r.upto(90);
+  if (kind == 3) {
+    t.features |= ATTEST_WITH_GRID;
+    p.window_height = r.upto(8), p.window_width = r.upto(8);
+    p.grid_height = p.window_height * r.upto(3), p.grid_width = p.window_width * r.upto(3);
+    p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+    if (r.chance(60)) p.shift_y = r.upto(p.window_height) - 1, p.shift_x = r.upto(p.window_width) - 1, p.shift_bias = -100;
+  }
+  add_qkvo(t, r, p.seq_len_q, p.seq_len_kv, false, r.pick({1.0, 1.0, 4.0}));
+  if (kind != 3 && r.chance(60)) add_order(t, r);
+  if (kind == 2 && r.chance(30)) set_band(t, r);
+  if (kind == 3 && r.chance(60)) {
+    t.features |= ATTEST_WITH_REL_BIAS;
+    t.tensor[ATTEST_REL_BIAS] = trial::make(t.tensor[ATTEST_Q].spec.dtype, {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
+    trial::randomize(t.tensor[ATTEST_REL_BIAS], r.engine, 1);
+  }
+  return t;
+}
+
+Trial linear_trial(uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  Trial t;
+  set_heads(t, r);  // the same fields, copied below
+  const attest_softmax_params p = t.softmax();
+  std::memset(t.params, 0, sizeof p);
+  t.operation = ATTEST_LINEAR;
+  t.features &= ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V;
+  const int64_t longest = r.chance(10) ? 4500 : 300;
+  t.linear() = {sizeof(attest_linear_params), 0, p.batch, p.num_heads, p.num_kv_heads, r.upto(200), r.upto(longest),
+                std::min<int64_t>(p.head_dim, longest > 300 ? 16 : 80), std::min<int64_t>(p.head_dim_v, 100), 1e-6f, 0};
+  const attest_linear_params l = t.linear();
+  const int32_t dtype = r.pick<int32_t>({ATTEST_F32, ATTEST_F16, ATTEST_BF16});
+  const int64_t gap = r.chance(25) ? r.upto(5) : 0;
+  if (gap > 0) t.features |= ATTEST_WITH_STRIDES;
+  t.tensor[ATTEST_Q] = trial::make(dtype, {l.batch, l.num_heads, l.seq_len_q, l.head_dim}, gap);
+  t.tensor[ATTEST_K] = trial::make(dtype, {l.batch, l.num_kv_heads, l.seq_len_kv, l.head_dim}, gap);
+  t.tensor[ATTEST_V] = trial::make(dtype, {l.batch, l.num_kv_heads, l.seq_len_kv, l.head_dim_v}, gap);
+  t.tensor[ATTEST_O] = trial::make(dtype, {l.batch, l.num_heads, l.seq_len_q, l.head_dim_v}, gap);
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) trial::randomize(t.tensor[role], r.engine, r.pick({1.0, 5.0}));
+  const auto mask = [&](int role, uint64_t feature, std::vector<int64_t> dims) {
+    if (r.chance(60)) return;
+    t.features |= feature;
+    trial::Tensor& m = t.tensor[role] = trial::make(ATTEST_BOOL, dims);
+    for (size_t n = 0; n < m.elements(); ++n) m.set(static_cast<int64_t>(n), r.chance(70));
+  };
+  mask(ATTEST_MASK, ATTEST_WITH_MASK, {r.chance(50) ? l.batch : 1, 1, 1, l.seq_len_kv});
+  mask(ATTEST_QUERY_MASK, ATTEST_WITH_QUERY_MASK, {r.chance(50) ? l.batch : 1, 1, l.seq_len_q, 1});
+  return t;
+}
+
+/// Runs the body on each compiled instruction set that this machine has.
+void on_each_target(const std::function<void(const char*)>& body) {
+  const int64_t all = hwy::SupportedTargets();
+  for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_NEON, HWY_SCALAR}) {
+    if ((all & target) == 0) continue;
+    hwy::GetChosenTarget().Update(target);  // libhwy's own state: the plugins' too
+    body(hwy::TargetName(target));
+  }
+  hwy::GetChosenTarget().Update(all);
+}
+
+void sweep(const char* name, uint64_t seeds, Trial (*make)(uint64_t), double (*judge)(Trial&)) {
+  const attest_impl* const impl = trial::load(name);
+  ASSERT_NE(impl, nullptr);
+  on_each_target([&](const char* target) {
+    double worst = 0;
+    uint64_t ran = 0;
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      Trial t = make(seed);
+      const trial::Outcome outcome = trial::execute(*impl, t);
+      if (outcome.status == ATTEST_UNSUPPORTED) continue;
+      ASSERT_EQ(outcome.status, ATTEST_OK) << outcome.reason;
+      ++ran;
+      const double ratio = judge(t);
+      worst = std::max(worst, ratio);
+      EXPECT_LE(ratio, 1) << name << " on " << target << ", seed " << seed << ", features " << std::hex << t.features;
+    }
+    EXPECT_GE(ran, seeds * 9 / 10) << "most problems must be supported, or nothing is tested";
+    std::printf("%s on %s: %d problems, worst error / allowed %.2f\n", name, target, static_cast<int>(ran), worst);
+  });
+}
+
+TEST(Kernels, FlashMatchesDefinition) { sweep("flash_cpu", 120, flash_trial, trial::judge_softmax); }
+TEST(Kernels, WindowMatchesDefinition) { sweep("window_cpu", 120, window_trial, trial::judge_softmax); }
+TEST(Kernels, LinearMatchesDefinition) { sweep("linear_cpu", 60, linear_trial, trial::judge_linear); }
+
+Trial dense(int64_t heads, int64_t seq_len_q, int64_t seq_len_kv, int64_t head_dim, uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  Trial t;
+  attest_softmax_params& p = t.softmax();
+  p = {sizeof p, 0, 1, heads, heads, seq_len_q, seq_len_kv, head_dim, head_dim, -1, -1, 0, 0.125f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  for (const int role : {ATTEST_Q, ATTEST_O}) t.tensor[role] = trial::make(ATTEST_F32, {1, heads, seq_len_q, head_dim});
+  for (const int role : {ATTEST_K, ATTEST_V}) t.tensor[role] = trial::make(ATTEST_F32, {1, heads, seq_len_kv, head_dim});
+  t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {1, heads, seq_len_q});
+  t.features = ATTEST_WITH_LSE;
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) trial::randomize(t.tensor[role], r.engine, 1);
+  return t;
+}
+
+double run_flash(Trial& t) {
+  const attest_impl* const impl = trial::load("flash_cpu");
+  if (impl == nullptr || trial::execute(*impl, t).status != ATTEST_OK) return trial::kInfinity;
+  return trial::judge_softmax(t);
+}
+
+TEST(Kernels, LogitsOfThirtyThousandAndBeyond) {
+  on_each_target([](const char* target) {
+    for (const double scale : {300.0, 30000.0, 1e6}) {
+      Trial t = dense(2, 61, 197, 64, 5);
+      t.softmax().softmax_scale = static_cast<float>(scale / 8);
+      EXPECT_LE(run_flash(t), 1) << target << ", scale " << scale;
+    }
+  });
+}
+
+/// Poisons key 70 of 150 in K, V or both, hides it from the even queries by a mask: they must not notice, the odd ones must.
+TEST(Kernels, HiddenNanAndInfDoNotLeakAndVisibleOnesDo) {
+  on_each_target([](const char* target) {
+    for (const double poison : {std::nan(""), trial::kInfinity}) {
+      for (const int role : {ATTEST_K, ATTEST_V}) {
+        Trial t = dense(1, 100, 150, 24, 6);
+        t.features |= ATTEST_WITH_MASK;
+        t.tensor[ATTEST_MASK] = trial::make(ATTEST_BOOL, {1, 1, 100, 150});
+        for (int64_t n = 0; n < 100 * 150; ++n) t.tensor[ATTEST_MASK].set(n, n % 150 != 70 || n / 150 % 2 == 1);
+        t.tensor[role].set(70 * 24 + 3, poison);
+        ASSERT_TRUE(std::isfinite(run_flash(t))) << target;
+        for (int64_t i = 0; i < 100; ++i) {
+          const double o = t.tensor[ATTEST_O]({0, 0, i, 3});
+          EXPECT_EQ(std::isfinite(o), i % 2 == 0 || (std::isinf(poison) && role == ATTEST_K && std::isfinite(o))) << target << " query " << i;
+        }
+      }
+    }
+  });
+}
+
+TEST(Kernels, CausalFutureNanDoesNotLeak) {
+  on_each_target([](const char* target) {
+    Trial t = dense(1, 150, 150, 32, 7);
+    t.features |= ATTEST_WITH_CAUSAL;
+    t.softmax().window_right = 0;
+    for (const int role : {ATTEST_K, ATTEST_V})
+      for (int64_t c = 0; c < 32; ++c) t.tensor[role].set(90 * 32 + c, std::nan(""));
+    EXPECT_LE(run_flash(t), 1) << target;
+    EXPECT_TRUE(std::isfinite(t.tensor[ATTEST_O]({0, 0, 89, 0})));
+    EXPECT_TRUE(std::isnan(t.tensor[ATTEST_O]({0, 0, 90, 0})));
+  });
+}
+
+TEST(Kernels, LongSumsStayAccurate) {
+  Trial t = dense(1, 20, 20000, 16, 8);
+  for (int64_t n = 0; n < 20000 * 16; ++n) t.tensor[ATTEST_V].set(n, t.tensor[ATTEST_V].get(n) * 0.01 + 1);  // mean 1: sums grow
+  EXPECT_LE(run_flash(t), 0.5);
+}
+
+TEST(Kernels, SameBitsForAnyNumberOfThreads) {
+  for (const char* name : {"flash_cpu", "window_cpu", "linear_cpu"}) {
+    const attest_impl* const impl = trial::load(name);
+    ASSERT_NE(impl, nullptr);
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      std::vector<char> first;
+      for (const int32_t threads : {1, 2, 3}) {
+        Trial t = std::string(name) == "flash_cpu" ? flash_trial(seed) : std::string(name) == "window_cpu" ? window_trial(seed) : linear_trial(seed);
+        t.threads = threads;
+        if (trial::execute(*impl, t).status != ATTEST_OK) continue;
+        const std::vector<char>& o = t.tensor[ATTEST_O].bytes;
+        if (threads == 1) first = o;
+        else EXPECT_TRUE(o == first) << name << ", seed " << seed << ", threads " << threads;
+      }
+    }
+  }
+}
+
+TEST(Kernels, RefusalsSayWhy) {
+  Trial t = dense(1, 10, 10, 8, 9);
+  const trial::Outcome outcome = trial::execute(*trial::load("window_cpu"), t);
+  EXPECT_EQ(outcome.status, ATTEST_UNSUPPORTED);
+  EXPECT_EQ(outcome.reason, "no window, patch or grid: use flash_cpu");
+
+  Trial columns = dense(1, 10, 10, 8, 9);
+  columns.features |= ATTEST_WITH_STRIDES;
+  columns.tensor[ATTEST_K].spec.stride[3] = 10, columns.tensor[ATTEST_K].spec.stride[2] = 1;
+  EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), columns).status, ATTEST_UNSUPPORTED);
+}
+
+}  // namespace

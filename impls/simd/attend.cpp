@@ -1,0 +1,393 @@
+// The tile kernel of softmax attention (attend.hpp): online softmax over key tiles, several query blocks a tile.
+//
+// A block is up to 3 vectors of queries. Its Q lies transposed [head_dim][queries], scaled by softmax_scale * log2(e), so that
+// scores come out as [keys][queries] with K read by broadcast, in its natural layout; so does V in the second product. The
+// sum over a tile starts from zero and is then added to the row's own: chains stay short, which is worth a digit at 32k keys.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "simd/attend.cpp"
+#include "simd/targets.hpp"
+// After targets.hpp, which says what foreach_target.h compiles.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "simd/attend.hpp"
+#include "simd/lanes-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace impls {
+namespace HWY_NAMESPACE {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
+constexpr int64_t kBlock = kVectors * kLanes;  // queries of a full block
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+int64_t padded(int64_t head_dim) { return round_up(head_dim, 8); }  // for register tiles of 4 and 8, transposes of 4
+
+Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
+  const int64_t widest = std::max(head_dim, head_dim_v);
+  // A block's Q and O beside a K and a V tile: half a megabyte, which is half of a small L2.
+  const int64_t blocks = std::clamp<int64_t>((int64_t{1} << 18) / (4 * kBlock * (padded(head_dim) + padded(head_dim_v))), 1,
+                                             std::max<int64_t>(1, 384 / kBlock));
+  return {widest <= 64 ? 128 : 64, blocks * kBlock, kLanes};
+}
+
+struct Block {
+  int64_t first = 0, count = 0;  // places first .. first + count - 1
+  int vectors = 0;
+  Range keys{0, 0};             // that any of its queries sees
+  float *q = nullptr, *o = nullptr;      // [head_dim][vectors * kLanes], [padded head_dim_v][vectors * kLanes]
+  float *top = nullptr, *sum = nullptr;  // [vectors * kLanes]: running maximum (of log2) and normaliser
+  int32_t *rel = nullptr, *region = nullptr;
+};
+
+/// One thread's memory, cut from the host's workspace; counts when there is no base.
+struct Scratch {
+  Block* blocks;
+  float *scores, *keys, *values, *rows, *extra;
+  size_t bytes;
+};
+
+Scratch cut(char* base, int64_t head_dim, int64_t head_dim_v, int64_t queries) {
+  const Tiling t = tiling(head_dim, head_dim_v);
+  const int64_t blocks = (queries + kBlock - 1) / kBlock;
+  const int64_t width = std::max(padded(head_dim), padded(head_dim_v));
+  size_t used = 0;
+  const auto take = [&](int64_t bytes) {
+    char* const at = base == nullptr ? nullptr : base + used;
+    used += static_cast<size_t>(round_up(bytes, 64));
+    return at;
+  };
+  const auto floats = [&](int64_t count) { return reinterpret_cast<float*>(take(4 * count)); };
+  Scratch s;
+  s.blocks = reinterpret_cast<Block*>(take(blocks * static_cast<int64_t>(sizeof(Block))));
+  s.scores = floats(round_up(t.keys, kRows) * kBlock);
+  s.keys = floats(t.keys * padded(head_dim));
+  s.values = floats(t.keys * padded(head_dim_v));
+  s.rows = floats(kBlock * width);
+  s.extra = floats(kBlock);
+  for (int64_t b = 0; b < blocks; ++b) {
+    Block block;
+    block.q = floats(padded(head_dim) * kBlock);
+    block.o = floats(padded(head_dim_v) * kBlock);
+    block.top = floats(kBlock);
+    block.sum = floats(kBlock);
+    block.rel = reinterpret_cast<int32_t*>(floats(kBlock));
+    block.region = reinterpret_cast<int32_t*>(floats(kBlock));
+    if (base != nullptr) s.blocks[b] = block;
+  }
+  s.bytes = static_cast<size_t>(round_up(static_cast<int64_t>(used), 256));
+  return s;
+}
+
+size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
+  return cut(nullptr, head_dim, head_dim_v, queries).bytes;
+}
+
+/// Keys of `all` that a query of places [first, last] may see.
+Range visible_keys(const Slice& s, int64_t first, int64_t last, Range all) {
+  if (s.window_left >= 0) all.begin = std::max(all.begin, first + s.offset - s.window_left);
+  if (s.window_right >= 0) all.end = std::min(all.end, last + s.offset + s.window_right + 1);
+  return {all.begin, std::max(all.begin, all.end)};
+}
+
+template <class T>
+void load_queries(const Slice& s, Block& b, float* rows) {
+  const int64_t depth = round_up(s.head_dim, 4), wide = b.vectors * kLanes;
+  const double unit = s.softcap > 0 ? 1.0 / s.softcap : kLog2E;
+  const float factor = static_cast<float>(s.softmax_scale * unit);
+  std::memset(rows, 0, static_cast<size_t>(wide * depth) * 4);
+  for (int64_t i = 0; i < b.count; ++i) {
+    const int64_t place = b.first + i, row = s.order != nullptr ? s.order[place] : place;
+    widen_row(static_cast<const T*>(s.q) + row * s.q_stride, s.head_dim, factor, rows + i * depth);
+  }
+  for (int v = 0; v < b.vectors; ++v) transpose_in(rows + v * kLanes * depth, depth, depth, b.q + v * kLanes, wide);
+}
+
+template <class T>
+void store_rows(const Slice& s, const Block& b, float* rows) {
+  const Floats d;
+  const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
+  for (int v = 0; v < b.vectors; ++v) {
+    const Vector sum = hn::Load(d, b.sum + v * kLanes);
+    const Vector inverse = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+    for (int64_t c = 0; c < depth; ++c) {
+      float* const at = b.o + c * wide + v * kLanes;
+      hn::Store(hn::Mul(hn::Load(d, at), inverse), d, at);
+    }
+    transpose_out(b.o + v * kLanes, wide, depth, rows + v * kLanes * depth, depth);
+  }
+  for (int64_t i = 0; i < b.count; ++i) {
+    const int64_t place = b.first + i, row = s.order != nullptr ? s.order[place] : place;
+    narrow_row(rows + i * depth, s.head_dim_v, static_cast<T*>(s.o) + row * s.o_stride);
+    if (s.lse != nullptr)
+      s.lse[row * s.lse_stride] =
+          b.sum[i] == 0 ? -kInfinity : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
+  }
+}
+
+/// Rows of K or V as floats: in place where they lie so, else converted and gathered into `copy`, padded with zeros.
+struct Rows {
+  const float* data;
+  int64_t stride;
+};
+template <class T>
+Rows tile_rows(const T* data, int64_t stride, const int32_t* order, int64_t first, int64_t count, int64_t depth, int64_t unit,
+               float* copy) {
+  if constexpr (sizeof(T) == 4) {
+    if (order == nullptr && depth % unit == 0) return {data + first * stride, stride};
+  }
+  const int64_t pitch = padded(depth);
+  for (int64_t j = 0; j < count; ++j) {
+    const int64_t row = order != nullptr ? order[first + j] : first + j;
+    float* const target = copy + j * pitch;
+    widen_row(data + row * stride, depth, 1.0f, target);
+    for (int64_t c = depth; c < pitch; ++c) target[c] = 0;
+  }
+  return {copy, pitch};
+}
+
+bool all_finite(Rows rows, int64_t count, int64_t depth) {
+  const Floats d;
+  Vector poison = hn::Zero(d);
+  float rest = 0;
+  for (int64_t j = 0; j < count; ++j) {
+    const float* const row = rows.data + j * rows.stride;
+    int64_t c = 0;
+    for (; c + kLanes <= depth; c += kLanes) poison = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), poison);
+    for (; c < depth; ++c) rest += row[c] * 0.0f;
+  }
+  return hn::GetLane(hn::SumOfLanes(d, poison)) + rest == 0;
+}
+
+/// What bias and mask add to the logits of key j, one a query; -inf: not attended.
+void gather_extra(const Slice& s, const Block& b, int64_t j, int64_t wide, float* extra) {
+  const bool same = s.bias_stride_q == 0 && s.mask_stride_q == 0;
+  const int64_t distinct = same ? 1 : b.count;
+  for (int64_t i = 0; i < distinct; ++i) {
+    const int64_t place = b.first + i;
+    float value = s.bias != nullptr ? element(s.dtype, s.bias, place * s.bias_stride_q + j * s.bias_stride_kv) : 0;
+    if (s.mask != nullptr && s.mask[place * s.mask_stride_q + j * s.mask_stride_kv] == 0) value = -kInfinity;
+    extra[i] = value;
+  }
+  for (int64_t i = distinct; i < wide; ++i) extra[i] = extra[0];
+}
+
+struct Tile {
+  Range keys;  // places
+  Rows k, v;   // of keys.begin and on
+  float* scores;
+  float* extra;
+  bool guarded = false;  // V has Inf or NaN, which a masked weight must not touch
+};
+
+/// Everything that is not q.k, on scores [keys][vectors * kLanes]: softcap, bias, mask, windows. Raises `top`.
+template <int vectors>
+void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[vectors]) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> number;
+  const Vector log2e = hn::Set(d, static_cast<float>(kLog2E)), nothing = hn::Set(d, -kInfinity);
+  const Vector cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
+  constexpr int64_t wide = vectors * kLanes;
+  for (int64_t j = t.keys.begin; j < t.keys.end; ++j) {
+    float* const row = t.scores + (j - t.keys.begin) * wide;
+    // Lanes low .. high of the block see key j; the clamp keeps them small enough for a float.
+    const auto lane = [&](int64_t place) { return static_cast<float>(std::clamp<int64_t>(place - b.first, -1, wide)); };
+    const Vector low = hn::Set(d, s.window_right < 0 ? -1.0f : lane(j - s.window_right - s.offset));
+    const Vector high = hn::Set(d, s.window_left < 0 ? static_cast<float>(wide) : lane(j + s.window_left - s.offset));
+    const bool extra = s.bias != nullptr || s.mask != nullptr;
+    if (extra) gather_extra(s, b, j, wide, t.extra);
+    for (int v = 0; v < vectors; ++v) {
+      Vector x = hn::Load(d, row + v * kLanes);
+      if (s.softcap > 0) x = hn::Mul(tanh_lanes(x), cap);
+      if (s.rel_bias != nullptr) {
+        const auto at = hn::Add(hn::Load(number, b.rel + v * kLanes), hn::Set(number, s.rel_centre - s.rel_place[j]));
+        x = hn::MulAdd(hn::GatherIndex(d, s.rel_bias, at), log2e, x);
+      }
+      if (s.region != nullptr) {
+        const auto same = hn::Eq(hn::Load(number, b.region + v * kLanes), hn::Set(number, s.region[j]));
+        x = hn::Add(x, hn::IfThenZeroElse(hn::RebindMask(d, same), hn::Set(d, s.shift_bias * static_cast<float>(kLog2E))));
+      }
+      if (extra) {
+        const Vector more = hn::Load(d, t.extra + v * kLanes);
+        x = hn::IfThenElse(hn::Eq(more, nothing), nothing, hn::MulAdd(more, log2e, x));
+      }
+      const Vector place = hn::Iota(d, static_cast<float>(v * kLanes));
+      x = hn::IfThenElse(hn::And(hn::Ge(place, low), hn::Le(place, high)), x, nothing);
+      top[v] = hn::Max(top[v], x);
+      hn::Store(x, d, row + v * kLanes);
+    }
+  }
+}
+
+/// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from some queries.
+template <int vectors, bool edited>
+void attend_tile(const Slice& s, const Block& b, const Tile& t) {
+  const Floats d;
+  const int64_t count = t.keys.end - t.keys.begin;
+  constexpr int64_t wide = vectors * kLanes;
+
+  Vector before[vectors], top[vectors];
+  for (int v = 0; v < vectors; ++v) top[v] = before[v] = hn::Load(d, b.top + v * kLanes);
+  for (int64_t j = 0; j < count; j += kRows) {
+    const float* row[kRows];  // rows beyond the last repeat it; their scores are not used
+    for (int r = 0; r < kRows; ++r) row[r] = t.k.data + std::min(j + r, count - 1) * t.k.stride;
+    Vector acc[kRows][vectors];
+    dot_tile<vectors>(row, b.q, s.head_dim, acc);
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < vectors; ++v) {
+        hn::Store(acc[r][v], d, t.scores + (j + r) * wide + v * kLanes);
+        if constexpr (!edited) top[v] = hn::Max(top[v], acc[r][v]);
+      }
+    }
+  }
+  if constexpr (edited) edit_scores<vectors>(s, b, t, top);
+
+  Vector keep[vectors], base[vectors], sum[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    // A row without any key yet has the maximum -inf: any finite base gives it weights of 0 instead of NaN.
+    base[v] = hn::IfThenZeroElse(hn::Eq(top[v], hn::Set(d, -kInfinity)), top[v]);
+    keep[v] = exp2_lanes(hn::Sub(before[v], base[v]));
+    sum[v] = hn::Zero(d);
+    hn::Store(top[v], d, b.top + v * kLanes);
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    for (int v = 0; v < vectors; ++v) {
+      float* const at = t.scores + j * wide + v * kLanes;
+      const Vector x = hn::Load(d, at);
+      Vector p = exp2_lanes(hn::Sub(x, base[v]));
+      sum[v] = hn::Add(sum[v], p);
+      if constexpr (edited) p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
+      hn::Store(p, d, at);
+    }
+  }
+  for (int v = 0; v < vectors; ++v)
+    hn::Store(hn::MulAdd(hn::Load(d, b.sum + v * kLanes), keep[v], sum[v]), d, b.sum + v * kLanes);
+
+  for (int64_t c = 0; c < s.head_dim_v; c += kRows) {
+    Vector acc[kRows][vectors];
+    if (edited && t.guarded) {
+      outer_tile<vectors, true>(t.v.data + c, t.v.stride, t.scores, count, acc);
+    } else {
+      outer_tile<vectors, false>(t.v.data + c, t.v.stride, t.scores, count, acc);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < vectors; ++v) {
+        float* const at = b.o + (c + r) * wide + v * kLanes;
+        hn::Store(hn::MulAdd(hn::Load(d, at), keep[v], acc[r][v]), d, at);
+      }
+    }
+  }
+}
+
+template <bool edited>
+void attend_tile(const Slice& s, const Block& b, const Tile& t) {
+  if (b.vectors == 3) return attend_tile<3, edited>(s, b, t);
+  if (b.vectors == 2) return attend_tile<2, edited>(s, b, t);
+  attend_tile<1, edited>(s, b, t);
+}
+
+template <class T>
+void start_block(const Slice& s, Range queries, Range keys, float* rows, Block& b) {
+  b.first = queries.begin;
+  b.count = std::min(kBlock, queries.end - queries.begin);
+  b.vectors = static_cast<int>((b.count + kLanes - 1) / kLanes);
+  b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
+  load_queries<T>(s, b, rows);
+  const int64_t wide = b.vectors * kLanes;
+  std::memset(b.o, 0, static_cast<size_t>(padded(s.head_dim_v) * wide) * 4);
+  for (int64_t i = 0; i < wide; ++i) {
+    const int64_t place = b.first + std::min(i, b.count - 1);
+    b.top[i] = -kInfinity;
+    b.sum[i] = 0;
+    b.rel[i] = s.rel_place != nullptr ? s.rel_place[place] : 0;
+    b.region[i] = s.region != nullptr ? s.region[place] : 0;
+  }
+}
+
+/// Whether some query of the block must not see some key of `keys`.
+bool crosses_edge(const Slice& s, const Block& b, Range keys) {
+  const int64_t first = b.first + s.offset, last = first + b.count - 1;
+  return (s.window_left >= 0 && keys.begin < last - s.window_left) ||
+         (s.window_right >= 0 && keys.end - 1 > first + s.window_right);
+}
+
+template <class T>
+void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
+  int64_t blocks = 0;
+  Range keys{all.end, all.begin};  // of all blocks together
+  for (int64_t i = queries.begin; i < queries.end; i += kBlock, ++blocks) {
+    Block& b = scratch.blocks[blocks];
+    start_block<T>(s, {i, queries.end}, all, scratch.rows, b);
+    if (b.keys.begin == b.keys.end) continue;
+    keys = {std::min(keys.begin, b.keys.begin), std::max(keys.end, b.keys.end)};
+  }
+  const bool always = s.softcap > 0 || s.bias != nullptr || s.mask != nullptr || s.rel_bias != nullptr || s.region != nullptr;
+  const int64_t step = tiling(s.head_dim, s.head_dim_v).keys;
+  // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on the queries it runs with.
+  for (int64_t at = all.begin + (keys.begin - all.begin) / step * step; at < keys.end; at += step) {
+    const int64_t start = std::max(at, keys.begin), count = std::min(at + step, keys.end) - start;
+    const Rows k = tile_rows(static_cast<const T*>(s.k), s.k_stride, s.order, start, count, s.head_dim, 1, scratch.keys);
+    const Rows v = tile_rows(static_cast<const T*>(s.v), s.v_stride, s.order, start, count, s.head_dim_v, kRows, scratch.values);
+    int finite = -1;  // not known yet
+    for (int64_t n = 0; n < blocks; ++n) {
+      const Block& b = scratch.blocks[n];
+      Tile t{{std::max(start, b.keys.begin), std::min(start + count, b.keys.end)}, k, v, scratch.scores, scratch.extra};
+      if (t.keys.begin >= t.keys.end) continue;
+      t.k.data += (t.keys.begin - start) * k.stride;
+      t.v.data += (t.keys.begin - start) * v.stride;
+      if (always || crosses_edge(s, b, t.keys)) {
+        if (finite < 0) finite = all_finite(v, count, s.head_dim_v);
+        t.guarded = finite == 0;
+        attend_tile<true>(s, b, t);
+      } else {
+        attend_tile<false>(s, b, t);
+      }
+    }
+  }
+  for (int64_t n = 0; n < blocks; ++n) store_rows<T>(s, scratch.blocks[n], scratch.rows);
+}
+
+void attend_slice(const Slice& s, Range queries, Range keys, void* memory) {
+  Scratch scratch = cut(static_cast<char*>(memory), s.head_dim, s.head_dim_v, queries.end - queries.begin);
+  if (s.dtype == ATTEST_F32) return attend<float>(s, queries, keys, scratch);
+  if (s.dtype == ATTEST_F16) return attend<F16>(s, queries, keys, scratch);
+  attend<Bf16>(s, queries, keys, scratch);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace impls
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace impls {
+
+HWY_EXPORT(tiling);
+HWY_EXPORT(scratch_bytes);
+
+Tiling tiling(int64_t head_dim, int64_t head_dim_v) { return HWY_DYNAMIC_DISPATCH(tiling)(head_dim, head_dim_v); }
+
+size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
+  return HWY_DYNAMIC_DISPATCH(scratch_bytes)(head_dim, head_dim_v, queries);
+}
+
+HWY_EXPORT(attend_slice);
+void attend(const Slice& slice, Range queries, Range keys, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(attend_slice)(slice, queries, keys, scratch);
+}
+
+void clear_rows(const Slice& s, Range queries) {
+  const size_t size = s.dtype == ATTEST_F32 ? 4 : 2;
+  for (int64_t i = queries.begin; i < queries.end; ++i) {
+    const int64_t row = s.order != nullptr ? s.order[i] : i;
+    std::memset(static_cast<char*>(s.o) + static_cast<size_t>(row * s.o_stride) * size, 0, static_cast<size_t>(s.head_dim_v) * size);
+    if (s.lse != nullptr) s.lse[row * s.lse_stride] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+}  // namespace impls
+#endif

@@ -1,0 +1,54 @@
+// Softmax attention of one head over a range of queries and keys: the tile kernel behind flash_cpu and window_cpu.
+//   Slice s = ...;  attend(s, {0, 384}, {0, s.keys}, scratch);   // scratch: scratch_bytes(...) bytes on 64
+// Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs. Queries stand in the vector lanes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace impls {
+
+struct Range {  // [begin, end)
+  int64_t begin, end;
+};
+
+/// One (batch, head). Row strides count elements; a row's elements are contiguous. i and j are places: rows, unless `order`
+/// says which row stands at a place. What is null or zero does not take part.
+struct Slice {
+  int32_t dtype = 0;  // ATTEST_F32, F16 or BF16: Q, K, V, O and bias
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* o = nullptr;
+  float* lse = nullptr;
+  int64_t q_stride = 0, k_stride = 0, v_stride = 0, o_stride = 0, lse_stride = 0;
+  const int32_t* order = nullptr;
+  int64_t head_dim = 0, head_dim_v = 0;
+  float softmax_scale = 1, softcap = 0;
+  int64_t window_left = -1, window_right = -1, offset = 0;  // i + offset - left <= j <= i + offset + right; -1: unbounded
+  const void* bias = nullptr;                               // [queries, keys]
+  const uint8_t* mask = nullptr;                            // [queries, keys]
+  int64_t bias_stride_q = 0, bias_stride_kv = 0, mask_stride_q = 0, mask_stride_kv = 0;
+  const float* rel_bias = nullptr;  // added: rel_bias[rel_place[i] - rel_place[j] + rel_centre]
+  const int32_t* rel_place = nullptr;
+  int32_t rel_centre = 0;
+  const int32_t* region = nullptr;  // shift_bias is added where region[i] != region[j]
+  float shift_bias = 0;
+};
+
+/// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
+struct Tiling {
+  int64_t keys, queries, lanes;  // queries: the most one call takes; lanes: queries a vector
+  /// The longest chain of float additions in a sum over `keys` keys: within a tile, then over tiles.
+  int64_t sum_chain(int64_t all_keys) const { return keys + (all_keys + keys - 1) / keys; }
+};
+Tiling tiling(int64_t head_dim, int64_t head_dim_v);
+
+/// Scratch of one thread, a multiple of 256 bytes, for calls of at most `queries` queries.
+size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries);
+
+/// Writes o and lse of `queries` from all `keys` that they may see. No key: o = 0, lse = -inf.
+void attend(const Slice& slice, Range queries, Range keys, void* scratch);
+
+/// o = 0 and lse = -inf for places that do not count.
+void clear_rows(const Slice& slice, Range queries);
+
+}  // namespace impls

@@ -1,0 +1,300 @@
+// Vector pieces that the CPU kernels share, compiled once a Highway target: register tiles, exp2, storage types, transposes.
+// Include it after foreach_target.h. Source of the tile sizes: measured on Zen 4, Zen 5 and Granite Rapids.
+#if defined(ATTEST_IMPLS_LANES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEST_IMPLS_LANES_INL_HPP
+#undef ATTEST_IMPLS_LANES_INL_HPP
+#else
+#define ATTEST_IMPLS_LANES_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "attest.h"
+#include "simd/storage.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace impls {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Vector = hn::Vec<Floats>;
+constexpr int kLanes = static_cast<int>(HWY_LANES(float));
+constexpr int kVectors = 3;  // vectors of a full register tile: 3 * kLanes columns
+// Rows of a register tile: 8 x 3 accumulators of 32 registers, 4 x 3 of 16.
+constexpr int kRows = (HWY_LANES(float) == 16 || HWY_ARCH_ARM_A64) ? 8 : 4;
+
+/// out[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c][...], r < kRows; columns and out are packed and aligned.
+template <int vectors>
+HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t depth,
+                         Vector (&acc)[kRows][vectors]) {
+  const Floats d;
+  const float* base[kRows];
+  for (int r = 0; r < kRows; ++r) base[r] = row[r];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
+  for (int64_t c = 0; c < depth; ++c) {
+    Vector column[vectors];
+    for (int v = 0; v < vectors; ++v) column[v] = hn::Load(d, columns + (c * vectors + v) * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const Vector scalar = hn::Set(d, base[r][c]);
+      for (int v = 0; v < vectors; ++v) acc[r][v] = hn::MulAdd(scalar, column[v], acc[r][v]);
+    }
+  }
+}
+
+/// acc[r][...] = sum_j left[j * stride + r] * right[j][...], j < count, r < kRows; right is packed and aligned.
+/// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to Inf or NaN.
+template <int vectors, bool guarded>
+HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride, const float* HWY_RESTRICT right, int64_t count,
+                           Vector (&acc)[kRows][vectors]) {
+  const Floats d;
+  [[maybe_unused]] const hn::RebindToSigned<Floats> number;
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
+  for (int64_t j = 0; j < count; ++j, left += stride, right += vectors * kLanes) {
+    Vector weight[vectors];
+    for (int v = 0; v < vectors; ++v) weight[v] = hn::Load(d, right + v * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const Vector scalar = hn::Set(d, left[r]);
+      for (int v = 0; v < vectors; ++v) {
+        if constexpr (guarded) {
+          const Vector term = hn::Mul(scalar, weight[v]);
+          const auto masked = hn::Lt(hn::BitCast(number, weight[v]), hn::Zero(number));
+          acc[r][v] = hn::Add(acc[r][v], hn::IfThenZeroElse(hn::RebindMask(d, masked), term));
+        } else {
+          acc[r][v] = hn::MulAdd(scalar, weight[v], acc[r][v]);
+        }
+      }
+    }
+  }
+}
+
+/// max(floor, x) and min(ceiling, x), NaN where x is.
+HWY_INLINE Vector at_least(Vector floor, Vector x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, floor), floor, x);
+#else
+  return hn::Max(floor, x);  // in this order: x86 returns the second operand where either is NaN
+#endif
+}
+HWY_INLINE Vector at_most(Vector ceiling, Vector x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(x, ceiling), ceiling, x);
+#else
+  return hn::Min(ceiling, x);
+#endif
+}
+
+/// 2^(n + f) for |f| <= 0.5 and shifted = n + 127 + 1.5 * 2^23, whose low bits are the biased exponent.
+/// Degree 5; largest relative error kExp2Error (storage.hpp); exactly 2^n at f = 0: what rescales a row must not drift.
+HWY_INLINE Vector exp2_parts(Vector f, Vector shifted) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> bits;
+  Vector p = hn::MulAdd(hn::Set(d, 0.0013264727f), f, hn::Set(d, 0.0096715130f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.0555073358f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.2402224243f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.6931470037f));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted))));
+}
+constexpr float kExponentShift = 12583039.0f;  // 1.5 * 2^23, where a float's last bit is 1, and the exponent's bias
+
+/// 2^x for x <= 127, 0 below -126.5, NaN of NaN, and exactly 1 at 0.
+HWY_INLINE Vector exp2_lanes(Vector x) {
+  const Floats d;
+  const Vector shift = hn::Set(d, kExponentShift);
+  x = at_least(hn::Set(d, -127.0f), x);
+  const Vector shifted = hn::Add(x, shift);
+  return exp2_parts(hn::Sub(x, hn::Sub(shifted, shift)), shifted);
+}
+
+/// e^x for x <= 0, anything finite above; 0 below -87.7, NaN of NaN. log2(e) in two parts keeps the error at that of exp2.
+HWY_INLINE Vector exp_lanes(Vector x) {
+  const Floats d;
+  const Vector shift = hn::Set(d, kExponentShift), log2e = hn::Set(d, 1.44269502f);
+  x = at_most(hn::Zero(d), at_least(hn::Set(d, -88.0f), x));
+  const Vector shifted = hn::MulAdd(x, log2e, shift);
+  const Vector whole = hn::Sub(shifted, shift);
+  return exp2_parts(hn::MulAdd(x, hn::Set(d, 1.92596299e-8f), hn::MulSub(x, log2e, whole)), shifted);
+}
+
+/// tanh x, relative error about 2e-7: an odd polynomial near 0 (Cephes tanhf), 1 - 2 / (exp(2 |x|) + 1) beyond.
+HWY_INLINE Vector tanh_lanes(Vector x) {
+  const Floats d;
+  const Vector size = hn::Abs(x), square = hn::Mul(x, x);
+  Vector p = hn::MulAdd(hn::Set(d, -5.70498872745e-3f), square, hn::Set(d, 2.06390887954e-2f));
+  p = hn::MulAdd(p, square, hn::Set(d, -5.37397155531e-2f));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.33314422036e-1f));
+  p = hn::MulAdd(p, square, hn::Set(d, -3.33332819422e-1f));
+  const Vector near = hn::MulAdd(hn::Mul(p, square), x, x);
+  const Vector power = exp2_lanes(at_most(hn::Set(d, 60.0f), hn::Mul(size, hn::Set(d, 2.885390082f))));
+  const Vector far = hn::Sub(hn::Set(d, 1.0f), hn::Div(hn::Set(d, 2.0f), hn::Add(power, hn::Set(d, 1.0f))));
+  return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.625f)), near, hn::CopySign(far, x));
+}
+
+// Vector conversions of f16 where the target has instructions for it; by bits elsewhere.
+#undef ATTEST_IMPLS_F16_LANES
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
+#define ATTEST_IMPLS_F16_LANES 1
+#else
+#define ATTEST_IMPLS_F16_LANES 0
+#endif
+
+/// One vector of elements in storage, as float. `source` needs the alignment of its element only.
+HWY_INLINE Vector load_lanes(const float* source) { return hn::LoadU(Floats(), source); }
+HWY_INLINE Vector load_lanes(const Bf16* source) {
+  const Floats d;
+  const hn::Rebind<uint16_t, Floats> half;
+  const hn::RebindToUnsigned<Floats> word;
+  const auto raw = hn::LoadU(half, reinterpret_cast<const uint16_t*>(source));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(word, raw)));
+}
+HWY_INLINE Vector load_lanes(const F16* source) {
+  const Floats d;
+#if ATTEST_IMPLS_F16_LANES
+  const hn::Rebind<hwy::float16_t, Floats> half;
+  return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(source)));
+#else
+  HWY_ALIGN float wide[kLanes];
+  for (int l = 0; l < kLanes; ++l) wide[l] = widen(source[l]);
+  return hn::Load(d, wide);
+#endif
+}
+
+/// One vector, rounded to nearest even, into storage.
+HWY_INLINE void store_lanes(Vector value, float* target) { hn::StoreU(value, Floats(), target); }
+HWY_INLINE void store_lanes(Vector value, F16* target) {
+#if ATTEST_IMPLS_F16_LANES
+  const hn::Rebind<hwy::float16_t, Floats> half;
+  hn::StoreU(hn::DemoteTo(half, value), half, reinterpret_cast<hwy::float16_t*>(target));
+#else
+  HWY_ALIGN float wide[kLanes];
+  hn::Store(value, Floats(), wide);
+  for (int l = 0; l < kLanes; ++l) target[l] = narrow<F16>(wide[l]);
+#endif
+}
+HWY_INLINE void store_lanes(Vector value, Bf16* target) {
+  const hn::RebindToUnsigned<Floats> word;
+  const hn::RebindToSigned<Floats> number;
+  const hn::Rebind<uint16_t, Floats> half;
+  const auto bits = hn::BitCast(word, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(word, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(word, 0x7fff)));
+  const auto quiet = hn::Or(bits, hn::Set(word, 0x400000));
+  const auto chosen = hn::IfThenElse(hn::RebindMask(word, hn::Ne(value, value)), quiet, rounded);
+  hn::StoreU(hn::DemoteTo(half, hn::BitCast(number, hn::ShiftRight<16>(chosen))), half, reinterpret_cast<uint16_t*>(target));
+}
+
+/// target[i] = factor * source[i], i < count. The last vector overlaps the one before it.
+template <class T>
+HWY_INLINE void widen_row(const T* source, int64_t count, float factor, float* target) {
+  const Floats d;
+  const Vector scale = hn::Set(d, factor);
+  if (count < kLanes) {
+    for (int64_t i = 0; i < count; ++i) target[i] = factor * widen(source[i]);
+    return;
+  }
+  for (int64_t i = 0;; i += kLanes) {
+    if (i + kLanes > count) {
+      if (i == count) break;
+      i = count - kLanes;
+    }
+    hn::StoreU(hn::Mul(scale, load_lanes(source + i)), d, target + i);
+  }
+}
+
+template <class T>
+HWY_INLINE void narrow_row(const float* source, int64_t count, T* target) {
+  const Floats d;
+  if (count < kLanes) {
+    for (int64_t i = 0; i < count; ++i) target[i] = narrow<T>(source[i]);
+    return;
+  }
+  for (int64_t i = 0;; i += kLanes) {
+    if (i + kLanes > count) {
+      if (i == count) break;
+      i = count - kLanes;
+    }
+    store_lanes(hn::LoadU(d, source + i), target + i);
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has `pitch` floats a row.
+HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns, int64_t pitch) {
+  for (int64_t c = 0; c < count; ++c)
+    for (int l = 0; l < kLanes; ++l) columns[c * pitch + l] = rows[l * stride + c];
+}
+/// The way back: rows[l * stride + c] = columns[c][l].
+HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows, int64_t stride) {
+  for (int64_t c = 0; c < count; ++c)
+    for (int l = 0; l < kLanes; ++l) rows[l * stride + c] = columns[c * pitch + l];
+}
+#else
+/// A vector whose 128-bit block b is the four floats at base + 4 * b * stride, and back.
+template <class D>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const float* base, int64_t stride) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return hn::LoadU(d, base);
+  } else {
+    const hn::Half<D> half;
+    constexpr int64_t lanes = hn::MaxLanes(D()) / 2;
+    return hn::Combine(d, load_blocks(half, base + lanes * stride, stride), load_blocks(half, base, stride));
+  }
+}
+template <class D>
+HWY_INLINE void store_blocks(D d, hn::Vec<D> value, float* base, int64_t stride) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    hn::StoreU(value, d, base);
+  } else {
+    const hn::Half<D> half;
+    constexpr int64_t lanes = hn::MaxLanes(D()) / 2;
+    store_blocks(half, hn::LowerHalf(half, value), base, stride);
+    store_blocks(half, hn::UpperHalf(half, value), base + lanes * stride, stride);
+  }
+}
+
+/// Transposes the 4 x 4 matrix that the same 128-bit block of four vectors makes, for every block.
+HWY_INLINE void transpose_blocks(Vector (&x)[4]) {
+  const Floats d;
+  const hn::Repartition<uint64_t, Floats> pairs;
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, x[0], x[1]));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, x[2], x[3]));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, x[0], x[1]));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, x[2], x[3]));
+  x[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+  x[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+  x[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+  x[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+}
+
+/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has `pitch` floats a row.
+HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns, int64_t pitch) {
+  const Floats d;
+  for (int64_t c = 0; c < count; c += 4) {
+    Vector x[4];
+    for (int r = 0; r < 4; ++r) x[r] = load_blocks(d, rows + r * stride + c, stride);
+    transpose_blocks(x);
+    for (int r = 0; r < 4; ++r) hn::Store(x[r], d, columns + (c + r) * pitch);
+  }
+}
+/// The way back: rows[l * stride + c] = columns[c][l].
+HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows, int64_t stride) {
+  const Floats d;
+  for (int64_t c = 0; c < count; c += 4) {
+    Vector x[4];
+    for (int r = 0; r < 4; ++r) x[r] = hn::Load(d, columns + (c + r) * pitch);
+    transpose_blocks(x);
+    for (int r = 0; r < 4; ++r) store_blocks(d, x[r], rows + r * stride + c, stride);
+  }
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace impls
+HWY_AFTER_NAMESPACE();
+#endif

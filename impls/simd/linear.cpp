@@ -1,0 +1,185 @@
+// The kernels of linear attention (linear.hpp). The state is d x d_v: its columns stand in the vector lanes, in chunks of up to
+// three vectors, each chunk packed [head_dim][chunk]; phi(k) and phi(q) enter by broadcast.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "simd/linear.cpp"
+#include "simd/targets.hpp"
+// After targets.hpp, which says what foreach_target.h compiles.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "simd/lanes-inl.hpp"
+#include "simd/linear.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace impls {
+namespace HWY_NAMESPACE {
+
+constexpr int64_t kPitch = 16;  // rows of phi are padded to this: whole vectors and register tiles on every target
+
+int64_t pitch(int64_t head_dim) { return (head_dim + kPitch - 1) / kPitch * kPitch; }
+int64_t columns(int64_t head_dim_v) { return (head_dim_v + kLanes - 1) / kLanes * kLanes; }
+int64_t total_offset(const LinearSlice& s) { return (pitch(s.head_dim) * columns(s.head_dim_v) + 15) / 16 * 16; }
+
+int64_t state_floats(int64_t head_dim, int64_t head_dim_v) {
+  return (pitch(head_dim) * columns(head_dim_v) + 15) / 16 * 16 + pitch(head_dim);
+}
+
+size_t scratch_of_linear(int64_t head_dim, int64_t head_dim_v) {
+  const size_t floats = static_cast<size_t>(kLinearTile * (pitch(head_dim) + pitch(head_dim_v)));
+  return (floats * 4 + 255) / 256 * 256;
+}
+
+/// phi(x) = elu(x) + 1, in place; zeros from head_dim on.
+void map_features(float* row, int64_t head_dim) {
+  const Floats d;
+  for (int64_t c = 0; c < head_dim; c += kLanes) {
+    const Vector x = hn::Load(d, row + c);
+    const Vector low = exp_lanes(x), high = hn::Add(x, hn::Set(d, 1.0f));
+    hn::Store(hn::IfThenElse(hn::Gt(x, hn::Zero(d)), high, low), d, row + c);
+  }
+  for (int64_t c = head_dim; c < pitch(head_dim); ++c) row[c] = 0;
+}
+
+/// Calls step(first column, vectors of it) for each chunk of the state's columns.
+template <class Step>
+void for_chunks(int64_t head_dim_v, const Step& step) {
+  const int64_t all = columns(head_dim_v) / kLanes;
+  const int64_t chunks = (all + kVectors - 1) / kVectors;
+  for (int64_t n = 0; n < chunks; ++n) {
+    const int64_t begin = all * n / chunks, vectors = all * (n + 1) / chunks - begin;
+    if (vectors == 3) step(begin * kLanes, std::integral_constant<int, 3>());
+    if (vectors == 2) step(begin * kLanes, std::integral_constant<int, 2>());
+    if (vectors == 1) step(begin * kLanes, std::integral_constant<int, 1>());
+  }
+}
+
+/// Up to kLinearTile keys that count, from `j` on, as phi(k) [count][pitch] and v, chunk by chunk; moves j on.
+template <class T>
+int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, float* values) {
+  int64_t count = 0;
+  for (; j < end && count < kLinearTile; ++j) {
+    if (s.mask != nullptr && s.mask[j * s.mask_stride] == 0) continue;  // not even Inf or NaN of such a key may be seen
+    float* const row = phi + count * pitch(s.head_dim);
+    for (int64_t c = s.head_dim; c < pitch(s.head_dim); ++c) row[c] = 0;
+    widen_row(static_cast<const T*>(s.k) + j * s.k_stride, s.head_dim, 1.0f, row);
+    map_features(row, s.head_dim);
+    for_chunks(s.head_dim_v, [&](int64_t first, auto vectors) HWY_ATTR {
+      constexpr int64_t wide = decltype(vectors)::value * kLanes;
+      float* const target = values + kLinearTile * first + count * wide;
+      const int64_t used = std::min(wide, s.head_dim_v - first);
+      widen_row(static_cast<const T*>(s.v) + j * s.v_stride + first, used, 1.0f, target);
+      for (int64_t c = used; c < wide; ++c) target[c] = 0;
+    });
+    ++count;
+  }
+  return count;
+}
+
+template <class T>
+void sum_keys(const LinearSlice& s, Range keys, float* state, float* scratch) {
+  const Floats d;
+  const int64_t stride = pitch(s.head_dim);
+  float *const phi = scratch, *const values = scratch + kLinearTile * stride, *const total = state + total_offset(s);
+  std::memset(state, 0, static_cast<size_t>(state_floats(s.head_dim, s.head_dim_v)) * 4);
+  for (int64_t j = keys.begin; j < keys.end;) {
+    const int64_t count = load_keys<T>(s, j, keys.end, phi, values);
+    for (int64_t c = 0; c < stride; c += kLanes) {
+      Vector sum = hn::Zero(d);
+      for (int64_t n = 0; n < count; ++n) sum = hn::Add(sum, hn::Load(d, phi + n * stride + c));
+      hn::Store(hn::Add(hn::Load(d, total + c), sum), d, total + c);
+    }
+    for_chunks(s.head_dim_v, [&](int64_t first, auto vectors) HWY_ATTR {
+      constexpr int kWide = decltype(vectors)::value;
+      for (int64_t c = 0; c < s.head_dim; c += kRows) {
+        Vector acc[kRows][kWide];
+        outer_tile<kWide, false>(phi + c, stride, values + kLinearTile * first, count, acc);
+        for (int r = 0; r < kRows; ++r)
+          for (int v = 0; v < kWide; ++v) {
+            float* const at = state + stride * first + ((c + r) * kWide + v) * kLanes;
+            hn::Store(hn::Add(hn::Load(d, at), acc[r][v]), d, at);
+          }
+      }
+    });
+  }
+}
+
+template <class T>
+void read_queries(const LinearSlice& s, Range queries, const float* state, float* scratch) {
+  const Floats d;
+  const int64_t stride = pitch(s.head_dim), wide_o = pitch(s.head_dim_v);
+  float *const phi = scratch, *const out = scratch + kLinearTile * stride;
+  const float* const total = state + total_offset(s);
+  for (int64_t begin = queries.begin; begin < queries.end; begin += kLinearTile) {
+    const int64_t count = std::min(kLinearTile, queries.end - begin);
+    float inverse[kLinearTile];
+    for (int64_t i = 0; i < count; ++i) {
+      float* const row = phi + i * stride;
+      for (int64_t c = s.head_dim; c < stride; ++c) row[c] = 0;
+      widen_row(static_cast<const T*>(s.q) + (begin + i) * s.q_stride, s.head_dim, 1.0f, row);
+      map_features(row, s.head_dim);
+      if (s.query_mask != nullptr && s.query_mask[(begin + i) * s.query_mask_stride] == 0)
+        std::memset(row, 0, static_cast<size_t>(stride) * 4);
+      Vector sum = hn::Zero(d);
+      for (int64_t c = 0; c < stride; c += kLanes) sum = hn::MulAdd(hn::Load(d, row + c), hn::Load(d, total + c), sum);
+      inverse[i] = 1.0f / (hn::GetLane(hn::SumOfLanes(d, sum)) + s.eps);
+    }
+    for_chunks(s.head_dim_v, [&](int64_t first, auto vectors) HWY_ATTR {
+      constexpr int kWide = decltype(vectors)::value;
+      for (int64_t i = 0; i < count; i += kRows) {
+        const float* row[kRows];  // rows beyond the last repeat it and are not stored
+        for (int r = 0; r < kRows; ++r) row[r] = phi + std::min(i + r, count - 1) * stride;
+        Vector acc[kRows][kWide];
+        dot_tile<kWide>(row, state + stride * first, s.head_dim, acc);
+        for (int r = 0; r < kRows; ++r)
+          for (int v = 0; v < kWide && i + r < count; ++v)
+            hn::Store(hn::Mul(acc[r][v], hn::Set(d, inverse[i + r])), d, out + (i + r) * wide_o + first + v * kLanes);
+      }
+    });
+    for (int64_t i = 0; i < count; ++i)
+      narrow_row(out + i * wide_o, s.head_dim_v, static_cast<T*>(s.o) + (begin + i) * s.o_stride);
+  }
+}
+
+void sum_keys_of(const LinearSlice& s, Range keys, float* state, void* memory) {
+  float* const scratch = static_cast<float*>(memory);
+  if (s.dtype == ATTEST_F32) return sum_keys<float>(s, keys, state, scratch);
+  if (s.dtype == ATTEST_F16) return sum_keys<F16>(s, keys, state, scratch);
+  sum_keys<Bf16>(s, keys, state, scratch);
+}
+
+void read_queries_of(const LinearSlice& s, Range queries, const float* state, void* memory) {
+  float* const scratch = static_cast<float*>(memory);
+  if (s.dtype == ATTEST_F32) return read_queries<float>(s, queries, state, scratch);
+  if (s.dtype == ATTEST_F16) return read_queries<F16>(s, queries, state, scratch);
+  read_queries<Bf16>(s, queries, state, scratch);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace impls
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace impls {
+
+HWY_EXPORT(state_floats);
+int64_t linear_state_floats(int64_t head_dim, int64_t head_dim_v) { return HWY_DYNAMIC_DISPATCH(state_floats)(head_dim, head_dim_v); }
+
+HWY_EXPORT(scratch_of_linear);
+size_t linear_scratch_bytes(int64_t head_dim, int64_t head_dim_v) {
+  return HWY_DYNAMIC_DISPATCH(scratch_of_linear)(head_dim, head_dim_v);
+}
+
+HWY_EXPORT(sum_keys_of);
+void sum_keys(const LinearSlice& slice, Range keys, float* state, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(sum_keys_of)(slice, keys, state, scratch);
+}
+
+HWY_EXPORT(read_queries_of);
+void read_queries(const LinearSlice& slice, Range queries, const float* state, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(read_queries_of)(slice, queries, state, scratch);
+}
+
+}  // namespace impls
+#endif

@@ -1,0 +1,172 @@
+// Attention by its definition, in float64 and without any cleverness, for kernels_test (trial.hpp).
+#include "simd/trial.hpp"
+
+#include <algorithm>
+
+namespace trial {
+namespace {
+
+struct Sequence {
+  int64_t q, kv, rows_q, batch_q, batch_kv, first_q, first_kv;
+};
+
+Sequence sequence(const Trial& t, int64_t b) {
+  const attest_softmax_params& p = t.softmax();
+  Sequence s{p.seq_len_q, p.seq_len_kv, p.seq_len_q, b, b, 0, 0};
+  if (const Tensor* cu = t.find(ATTEST_CU_SEQLENS_Q)) {
+    s.batch_q = 0, s.first_q = static_cast<int64_t>((*cu)({b}));
+    s.q = s.rows_q = static_cast<int64_t>((*cu)({b + 1})) - s.first_q;
+  }
+  if (const Tensor* cu = t.find(ATTEST_CU_SEQLENS_KV)) {
+    s.batch_kv = 0, s.first_kv = static_cast<int64_t>((*cu)({b}));
+    s.kv = static_cast<int64_t>((*cu)({b + 1})) - s.first_kv;
+  }
+  if (const Tensor* lens = t.find(ATTEST_SEQ_LENS_Q)) s.q = static_cast<int64_t>((*lens)({b}));
+  if (const Tensor* lens = t.find(ATTEST_SEQ_LENS_KV)) s.kv = static_cast<int64_t>((*lens)({b}));
+  return s;
+}
+
+int64_t modulo(int64_t n, int64_t size) { return (n % size + size) % size; }
+
+bool in_band_and_patch(const attest_softmax_params& p, const Sequence& s, int64_t i, int64_t j) {
+  const int64_t place = i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? s.kv - s.q : 0);
+  if (p.window_left >= 0 && j < place - p.window_left) return false;
+  if (p.window_right >= 0 && j > place + p.window_right) return false;
+  if (p.patch_size <= 0) return true;
+  const int64_t first = i / p.patch_size * p.patch_size;
+  if (first + p.patch_size > s.kv) return j >= s.kv - std::min(p.patch_size, s.kv);  // a short last patch
+  return j >= first && j < first + p.patch_size;
+}
+
+/// Whether tokens i and j share a grid window, and what is added to their logit.
+bool in_grid(const Trial& t, int64_t h, int64_t i, int64_t j, double& added) {
+  const attest_softmax_params& p = t.softmax();
+  if (p.grid_height <= 0) return true;
+  const int64_t yi = modulo(i / p.grid_width - p.shift_y, p.grid_height), xi = modulo(i % p.grid_width - p.shift_x, p.grid_width);
+  const int64_t yj = modulo(j / p.grid_width - p.shift_y, p.grid_height), xj = modulo(j % p.grid_width - p.shift_x, p.grid_width);
+  if (yi / p.window_height != yj / p.window_height || xi / p.window_width != xj / p.window_width) return false;
+  if (const Tensor* rel = t.find(ATTEST_REL_BIAS)) added += (*rel)({h, yi - yj + p.window_height - 1, xi - xj + p.window_width - 1});
+  // Rolling keeps the distance of two tokens of a window, unless it brought them together across the grid's edge.
+  if (yi - yj != i / p.grid_width - j / p.grid_width || xi - xj != i % p.grid_width - j % p.grid_width) added += p.shift_bias;
+  return true;
+}
+
+struct Row {
+  const Trial& t;
+  int64_t b, h, i;
+  Sequence s;
+  int64_t row(int64_t place) const {
+    const Tensor* order = t.find(ATTEST_ORDER);
+    return order == nullptr ? place : static_cast<int64_t>((*order)({order->spec.dim[0] == 1 ? 0 : b, place}));
+  }
+  /// The logit of key j and how much it is made of; -inf where hidden.
+  double logit(int64_t j, double& size) const {
+    const attest_softmax_params& p = t.softmax();
+    double added = 0;
+    if (!in_band_and_patch(p, s, i, j) || !in_grid(t, h, i, j, added)) return -kInfinity;
+    if (const Tensor* mask = t.find(ATTEST_MASK))
+      if ((*mask)({b, h, i, j}) == 0) return -kInfinity;
+    if (const Tensor* bias = t.find(ATTEST_BIAS)) {
+      const double value = (*bias)({b, h, i, j});
+      if (value == -kInfinity) return value;
+      added += value;
+    }
+    const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K);
+    const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
+    double dot = 0;
+    size = std::abs(added);
+    for (int64_t c = 0; c < p.head_dim; ++c) {
+      const double term = q({s.batch_q, h, s.first_q + row(i), c}) * k({s.batch_kv, kv_head, s.first_kv + row(j), c}) * p.softmax_scale;
+      dot += term;
+      size += std::abs(term);
+    }
+    return (p.softcap > 0 ? p.softcap * std::tanh(dot / p.softcap) : dot) + added;
+  }
+};
+
+void judge_row(const Row& at, Worst& worst) {
+  const attest_softmax_params& p = at.t.softmax();
+  const Tensor &v = at.t.tensor.at(ATTEST_V), &o = at.t.tensor.at(ATTEST_O);
+  const bool counts = at.i < at.s.q;
+  const int64_t out = at.s.first_q + at.row(at.i), kv_head = at.h / (p.num_heads / p.num_kv_heads);
+  std::vector<double> logit(static_cast<size_t>(counts ? at.s.kv : 0)), size(logit.size());
+  double top = -kInfinity, sum = 0, spread = 0;
+  bool poisoned = false;
+  for (size_t j = 0; j < logit.size(); ++j) {
+    logit[j] = at.logit(static_cast<int64_t>(j), size[j]);
+    poisoned |= std::isnan(logit[j]);
+    top = std::max(top, logit[j]);
+  }
+  for (size_t j = 0; j < logit.size(); ++j) {
+    const double weight = logit[j] == -kInfinity ? 0 : std::exp(logit[j] - top);
+    sum += weight;
+    if (weight > 0) spread += weight * size[j];
+    logit[j] = logit[j] == -kInfinity ? -1 : weight;  // -1: hidden
+  }
+  const double logit_error = 1.5e-7 * (6 + (sum > 0 ? spread / sum : 0) * 4);
+  for (int64_t c = 0; c < p.head_dim_v; ++c) {
+    double value = 0, size_v = 0;
+    for (size_t j = 0; j < logit.size(); ++j) {
+      if (logit[j] < 0) continue;
+      const double term = logit[j] / sum * v({at.s.batch_kv, kv_head, at.s.first_kv + at.row(static_cast<int64_t>(j)), c});
+      value += term;
+      size_v += std::abs(term);
+    }
+    if (poisoned) value = std::nan("");
+    const double got = o({at.s.batch_q, at.h, out, c});
+    worst.meet(got, value, unit(o.spec.dtype) * std::abs(value) + tiny(o.spec.dtype) + logit_error * size_v);
+  }
+  if (const Tensor* lse = at.t.find(ATTEST_LSE)) {
+    const double expected = poisoned ? std::nan("") : sum == 0 ? -kInfinity : top + std::log(sum);
+    worst.meet((*lse)({at.s.batch_q, at.h, out}), expected, 1.2e-7 * std::abs(expected) + logit_error);
+  }
+}
+
+}  // namespace
+
+double judge_softmax(Trial& t) {
+  for (auto& [role, tensor] : t.tensor) tensor.decode();
+  Worst worst;
+  for (int64_t b = 0; b < t.softmax().batch; ++b) {
+    const Sequence s = sequence(t, b);
+    for (int64_t h = 0; h < t.softmax().num_heads; ++h)
+      for (int64_t i = 0; i < s.rows_q; ++i) judge_row({t, b, h, i, s}, worst);
+  }
+  return worst.ratio;
+}
+
+double judge_linear(Trial& t) {
+  const auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+  for (auto& [role, tensor] : t.tensor) tensor.decode();
+  for (const int role : {ATTEST_Q, ATTEST_K})
+    for (double& x : t.tensor.at(role).values) x = phi(x);
+  const attest_linear_params& p = t.linear();
+  const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V), &o = t.tensor.at(ATTEST_O);
+  const Tensor *mask = t.find(ATTEST_MASK), *query_mask = t.find(ATTEST_QUERY_MASK);
+  Worst worst;
+  for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
+    const int64_t i = n % p.seq_len_q, h = n / p.seq_len_q % p.num_heads, b = n / p.seq_len_q / p.num_heads;
+    const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
+    const bool counts = query_mask == nullptr || (*query_mask)({b, 0, i, 0}) != 0;
+    std::vector<double> value(static_cast<size_t>(p.head_dim_v)), size(value.size());
+    double sum = 0;
+    for (int64_t j = 0; counts && j < p.seq_len_kv; ++j) {
+      if (mask != nullptr && (*mask)({b, 0, 0, j}) == 0) continue;
+      double weight = 0;
+      for (int64_t c = 0; c < p.head_dim; ++c) weight += q({b, h, i, c}) * k({b, kv_head, j, c});
+      sum += weight;
+      for (size_t c = 0; c < value.size(); ++c) {
+        const double term = weight * v({b, kv_head, j, static_cast<int64_t>(c)});
+        value[c] += term, size[c] += std::abs(term);
+      }
+    }
+    for (size_t c = 0; c < value.size(); ++c) {
+      const double expected = value[c] / (sum + p.eps);
+      worst.meet(o({b, h, i, static_cast<int64_t>(c)}), expected,
+                 unit(o.spec.dtype) * std::abs(expected) + tiny(o.spec.dtype) + 1e-6 * size[c] / (sum + p.eps));
+    }
+  }
+  return worst.ratio;
+}
+
+}  // namespace trial
