@@ -1,0 +1,489 @@
+// attest.hpp: a C++17 class becomes the C table of attest.h, and the tensors of a problem become views that are easy to read.
+//
+//   struct Mine {
+//     static constexpr attest::Info kInfo{.name = "mine", .version = "1", .summary = "...", .dtypes = ATTEST_BIT(ATTEST_F32)};
+//     const attest_problem& problem;                         // made by create, gone with destroy; may have more members
+//     static const char* query(const attest_problem&, attest_support&);  // optional: why not, or null; declares arithmetic,
+//     workspace template <class T> void run(void* const* data, void* workspace, void* stream);  // T: float, Half, BFloat16,
+//     double
+//   };
+//   ATTEST_PLUGIN(attest::table<Mine>())                     // or several tables, separated by commas
+//
+// Exceptions end at the boundary: std::bad_alloc is ATTEST_OUT_OF_MEMORY, any other ATTEST_RUNTIME_ERROR with its what().
+// The views below read tensors in ordinary memory, the CPU's. example/naive_minimal.cpp is a complete implementation.
+#pragma once
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include "attest.h"
+
+namespace attest {
+
+// --- Element types ---
+
+inline uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+inline float float_of_bits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// IEEE binary16 to float, exactly. No operation meets a subnormal float, so flush-to-zero modes do not matter.
+inline float float_from_half(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7fff;
+  if (magnitude >= 0x7c00) return float_of_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+  if (magnitude >= 0x0400) return float_of_bits(sign | ((magnitude << 13) + (112u << 23)));
+  return float_of_bits(sign | bits_of(static_cast<float>(magnitude) * 0x1p-24f));
+}
+/// Rounded to nearest even, subnormals kept, overflow to infinity, NaN stays NaN.
+inline uint16_t half_from_float(float value) {
+  const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  const auto with_sign = [sign](uint32_t half) { return static_cast<uint16_t>(sign | half); };
+  if (magnitude > 0x7f800000) return with_sign(0x7e00 | (magnitude >> 13 & 0x3ff));
+  if (magnitude >= 0x477ff000) return with_sign(0x7c00);  // 65520, where rounding reaches 65536
+  if (magnitude >= 0x38800000) return with_sign((magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13);
+  if (magnitude < 0x33000000) return with_sign(0);  // below 2^-25, half of the smallest number
+  const uint32_t shift = 126 - (magnitude >> 23), mantissa = (magnitude & 0x7fffff) | 0x800000;
+  const uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), tie = 1u << (shift - 1);
+  return with_sign(kept + (rest > tie || (rest == tie && (kept & 1))));
+}
+
+/// bfloat16 is the upper half of a float.
+inline float float_from_bfloat16(uint16_t bfloat16) { return float_of_bits(static_cast<uint32_t>(bfloat16) << 16); }
+/// Rounded to nearest even, overflow to infinity, NaN stays NaN.
+inline uint16_t bfloat16_from_float(float value) {
+  const uint32_t bits = bits_of(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/// One stored element: reads as a float, is assigned a float.
+struct Half {
+  uint16_t bits;
+  operator float() const { return float_from_half(bits); }
+  Half& operator=(float value) { return bits = half_from_float(value), *this; }
+};
+struct BFloat16 {
+  uint16_t bits;
+  operator float() const { return float_from_bfloat16(bits); }
+  BFloat16& operator=(float value) { return bits = bfloat16_from_float(value), *this; }
+};
+
+/// Stands for T where the dtype is known at run time only (ATTEST_WITH_MIXED_DTYPE): Softmax<Any> reads f32, f16, bf16 and f64.
+struct Any {};
+/// One element of a View<Any>; computes in float.
+class AnyElement {
+ public:
+  AnyElement(void* data, int32_t dtype, int64_t index) : data_(data), index_(index), dtype_(dtype) {}
+  operator float() const {
+    switch (dtype_) {
+      case ATTEST_F32: return at<float>();
+      case ATTEST_F16: return at<Half>();
+      case ATTEST_BF16: return at<BFloat16>();
+      default: return static_cast<float>(at<double>());
+    }
+  }
+  const AnyElement& operator=(float value) const {
+    switch (dtype_) {
+      case ATTEST_F32: at<float>() = value; break;
+      case ATTEST_F16: at<Half>() = value; break;
+      case ATTEST_BF16: at<BFloat16>() = value; break;
+      default: at<double>() = static_cast<double>(value);
+    }
+    return *this;
+  }
+
+ private:
+  template <class T>
+  T& at() const {
+    return static_cast<T*>(data_)[index_];
+  }
+
+  void* data_;
+  int64_t index_;
+  int32_t dtype_;
+};
+
+// --- Tensors ---
+
+/// The tensor of one role: false where the problem has none; view(b, h, i, d) is an element, with as many indices as the role has
+/// dims in attest.h. A broadcast dim takes any index. T: the stored type (uint8_t for ATTEST_BOOL), or Any.
+template <class T>
+class View {
+ public:
+  View() = default;
+  View(const attest_problem& problem, void* const* data, int32_t role) : spec_(&problem.tensor[role]) {
+    if (spec_->dtype != ATTEST_NONE) data_ = data[role];
+  }
+  explicit operator bool() const { return data_ != nullptr; }
+
+  template <class... Index>
+  decltype(auto) operator()(Index... index) const {
+    if constexpr (std::is_same_v<T, Any>) {
+      return AnyElement(data_, spec_->dtype, offset(index...));
+    } else {
+      return static_cast<T*>(data_)[offset(index...)];
+    }
+  }
+  /// Elements from the first one to this one.
+  template <class... Index>
+  int64_t offset(Index... index) const {
+    assert(data_ && sizeof...(index) == static_cast<size_t>(spec_->rank));
+    const int64_t indices[] = {static_cast<int64_t>(index)...};
+    int64_t elements = 0;
+    for (size_t axis = 0; axis < sizeof...(index); ++axis) elements += indices[axis] * spec_->stride[axis];
+    return elements;
+  }
+  int64_t dim(int axis) const { return spec_->dim[axis]; }
+  int64_t stride(int axis) const { return spec_->stride[axis]; }  // in elements; 0 exactly where the dim is 1
+
+ private:
+  void* data_ = nullptr;
+  const attest_tensor* spec_ = nullptr;
+};
+
+/// The parameters of a problem: params<attest_softmax_params>(problem).
+template <class Params>
+const Params& params(const attest_problem& problem) {
+  return *static_cast<const Params*>(problem.params);
+}
+
+// --- Softmax attention ---
+
+/// First and third index of a row of Q, O, LSE, or of K, V: q(cell.batch, h, cell.row, d). The batch is 0 where tokens are
+/// packed, and the page where K and V are paged.
+struct Cell {
+  int64_t batch, row;
+};
+/// Places begin .. end - 1.
+struct Keys {
+  int64_t begin, end;
+};
+
+/// Swin: a grid of tokens, rolled up by shift_y and left by shift_x, then cut into windows. Places count window by window, so
+/// that what a place sees is an interval of places; tokens count along the rows of the grid, as they are stored.
+class Grid {
+ public:
+  explicit Grid(const attest_softmax_params& params) : p_(params) {}
+  explicit operator bool() const { return p_.grid_height > 0; }
+  int64_t windows() const { return p_.grid_height / p_.window_height * (p_.grid_width / p_.window_width); }
+  int64_t window_size() const { return p_.window_height * p_.window_width; }
+
+  struct Point {
+    int64_t y, x;                // in the rolled grid
+    int64_t window_y, window_x;  // in its window
+  };
+  Point point(int64_t place) const {
+    const int64_t window = place / window_size(), inside = place % window_size(), across = p_.grid_width / p_.window_width;
+    const int64_t window_y = inside / p_.window_width, window_x = inside % p_.window_width;
+    return {window / across * p_.window_height + window_y, window % across * p_.window_width + window_x, window_y, window_x};
+  }
+  int64_t token(int64_t place) const {
+    const Point at = point(place);
+    return (at.y + p_.shift_y) % p_.grid_height * p_.grid_width + (at.x + p_.shift_x) % p_.grid_width;
+  }
+  /// Whether only rolling brought two places of a window together: one of them has gone round an edge, the other has not.
+  bool rolled_together(int64_t i, int64_t j) const {
+    const Point query = point(i), key = point(j);
+    const int64_t seam_y = p_.grid_height - p_.shift_y, seam_x = p_.grid_width - p_.shift_x;
+    return (query.y < seam_y) != (key.y < seam_y) || (query.x < seam_x) != (key.x < seam_x);
+  }
+  /// Second and third index into REL_BIAS for a query place and a key place of one window.
+  std::pair<int64_t, int64_t> relative(int64_t i, int64_t j) const {
+    const Point query = point(i), key = point(j);
+    return {query.window_y - key.window_y + p_.window_height - 1, query.window_x - key.window_x + p_.window_width - 1};
+  }
+
+ private:
+  const attest_softmax_params& p_;
+};
+
+/// Where query place i and key place j of sequence b lie, and which keys it may see, whatever the problem has of packing, pages,
+/// order, lengths, bands, patches and grid windows. A place is a token's number in its sequence, in ORDER or on a Grid as these
+/// count.
+class Sequences {
+ public:
+  Sequences(const attest_problem& problem, void* const* data)
+      : p(params<attest_softmax_params>(problem)),
+        grid(p),
+        cu_seqlens_q_(problem, data, ATTEST_CU_SEQLENS_Q),
+        cu_seqlens_kv_(problem, data, ATTEST_CU_SEQLENS_KV),
+        seq_lens_q_(problem, data, ATTEST_SEQ_LENS_Q),
+        seq_lens_kv_(problem, data, ATTEST_SEQ_LENS_KV),
+        page_table_(problem, data, ATTEST_PAGE_TABLE),
+        order_(problem, data, ATTEST_ORDER) {}
+
+  const attest_softmax_params& p;
+  const Grid grid;
+
+  /// Query places to write: those that count and, in a dense problem with SEQ_LENS_Q, those beyond, which see no key.
+  int64_t rows(int64_t b) const { return cu_seqlens_q_ ? length_q(b) : p.seq_len_q; }
+  int64_t length_q(int64_t b) const { return length(cu_seqlens_q_, seq_lens_q_, p.seq_len_q, b); }
+  int64_t length_kv(int64_t b) const { return length(cu_seqlens_kv_, seq_lens_kv_, p.seq_len_kv, b); }
+
+  Cell query(int64_t b, int64_t i) const { return cell(cu_seqlens_q_, b, i); }
+  Cell key(int64_t b, int64_t j) const {
+    if (page_table_) return {page_table_(b, j / p.page_size), j % p.page_size};
+    return cell(cu_seqlens_kv_, b, j);
+  }
+
+  /// The key places that place i may see by band, patch and grid window; MASK and BIAS may hide some of them. begin <= end.
+  Keys keys(int64_t b, int64_t i) const {
+    const int64_t tokens_q = length_q(b), tokens_kv = length_kv(b);
+    if (i >= tokens_q) return {0, 0};
+    int64_t begin = 0, end = tokens_kv;
+    if (grid) begin = i / grid.window_size() * grid.window_size(), end = begin + grid.window_size();
+    const int64_t diagonal = i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? tokens_kv - tokens_q : 0);
+    if (p.window_left >= 0) begin = larger(begin, diagonal - p.window_left);
+    if (p.window_right >= 0) end = smaller(end, diagonal + p.window_right + 1);
+    if (p.patch_size > 0) {
+      const int64_t patch_end = (i / p.patch_size + 1) * p.patch_size;
+      begin = larger(begin, smaller(patch_end, tokens_kv) - p.patch_size);  // a short last patch is filled up from the one before
+      end = smaller(end, patch_end);
+    }
+    return begin < end ? Keys{begin, end} : Keys{0, 0};
+  }
+  /// How BIAS and MASK count a place: on a grid by its token.
+  int64_t token(int64_t place) const { return grid ? grid.token(place) : place; }
+
+ private:
+  using Integers = View<const int32_t>;
+  static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+  static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+  static int64_t length(const Integers& cu_seqlens, const Integers& seq_lens, int64_t longest, int64_t b) {
+    if (cu_seqlens) return cu_seqlens(b + 1) - cu_seqlens(b);
+    return seq_lens ? seq_lens(b) : longest;
+  }
+  Cell cell(const Integers& cu_seqlens, int64_t b, int64_t place) const {
+    const int64_t at = (cu_seqlens ? cu_seqlens(b) : 0) + token(place), batch = cu_seqlens ? 0 : b;
+    return {batch, order_ ? order_(batch, at) : at};
+  }
+
+  Integers cu_seqlens_q_, cu_seqlens_kv_, seq_lens_q_, seq_lens_kv_, page_table_, order_;
+};
+
+/// All of ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD: tensors as views, `p` the parameters, and the logit of a pair.
+template <class T>
+class Softmax : public Sequences {
+ public:
+  Softmax(const attest_problem& problem, void* const* data)
+      : Sequences(problem, data),
+        q(problem, data, ATTEST_Q),
+        k(problem, data, ATTEST_K),
+        v(problem, data, ATTEST_V),
+        o(problem, data, ATTEST_O),
+        bias(problem, data, ATTEST_BIAS),
+        rel_bias(problem, data, ATTEST_REL_BIAS),
+        d_o(problem, data, ATTEST_DO),
+        d_q(problem, data, ATTEST_DQ),
+        d_k(problem, data, ATTEST_DK),
+        d_v(problem, data, ATTEST_DV),
+        d_bias(problem, data, ATTEST_DBIAS),
+        lse(problem, data, ATTEST_LSE),
+        mask(problem, data, ATTEST_MASK) {}
+
+  const View<T> q, k, v, o, bias, rel_bias, d_o, d_q, d_k, d_v, d_bias;
+  const View<float> lse;
+  const View<const uint8_t> mask;
+
+  int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
+
+  /// What is added to the score of a pair: bias, rel_bias and what rolling costs; -inf where the pair is hidden.
+  float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (mask && !mask(b, h, token(i), token(j))) return kHidden;
+    float term = bias ? static_cast<float>(bias(b, h, token(i), token(j))) : 0.0f;
+    if (rel_bias) {
+      const auto at = grid.relative(i, j);
+      term += static_cast<float>(rel_bias(h, at.first, at.second));
+    }
+    if (grid && p.shift_bias != 0 && grid.rolled_together(i, j)) term += p.shift_bias;
+    return term;
+  }
+  /// The logit of query place i and key place j of sequence b, from dot = q.k; -inf where mask or bias hide the pair, whatever
+  /// dot is, NaN included.
+  float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const float term = pair_term(b, h, i, j);
+    if (term == kHidden) return kHidden;
+    const float score = p.softmax_scale * dot;
+    return (p.softcap > 0 ? p.softcap * std::tanh(score / p.softcap) : score) + term;
+  }
+
+ private:
+  static constexpr float kHidden = -std::numeric_limits<float>::infinity();
+};
+
+// --- Linear attention ---
+
+/// All of ATTEST_LINEAR: tensors as views, `p` the parameters, and phi.
+template <class T>
+class Linear {
+ public:
+  Linear(const attest_problem& problem, void* const* data)
+      : p(params<attest_linear_params>(problem)),
+        q(problem, data, ATTEST_Q),
+        k(problem, data, ATTEST_K),
+        v(problem, data, ATTEST_V),
+        o(problem, data, ATTEST_O),
+        mask(problem, data, ATTEST_MASK),
+        query_mask(problem, data, ATTEST_QUERY_MASK) {}
+
+  const attest_linear_params& p;
+  const View<T> q, k, v, o;
+  const View<const uint8_t> mask, query_mask;
+
+  int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
+  static float phi(float channel) { return channel > 0 ? channel + 1 : std::exp(channel); }
+  /// Whether key j, or query i, of sequence b counts. Where not, phi is 0 and what is stored must not be touched: it may be NaN.
+  bool key_counts(int64_t b, int64_t j) const { return !mask || mask(b, 0, 0, j); }
+  bool query_counts(int64_t b, int64_t i) const { return !query_mask || query_mask(b, 0, i, 0); }
+};
+
+// --- The table ---
+
+/// What a table says of itself. `dtypes` and `features`: everything it takes, each alone and together.
+struct Info {
+  const char* name = "";
+  const char* version = "";
+  const char* summary = "";
+  int32_t operation = ATTEST_SOFTMAX;
+  int32_t device = ATTEST_CPU;
+  uint64_t dtypes = 0;
+  uint64_t features = 0;
+};
+
+namespace detail {
+
+inline constexpr size_t kMessageBytes = 512;
+inline char* last_error() {
+  static thread_local char message[kMessageBytes];
+  return message;
+}
+
+inline attest_status fail(attest_status status, const char* message) {
+  std::snprintf(last_error(), kMessageBytes, "%s", message);
+  return status;
+}
+
+/// Calls `body`, which returns a status; what it throws becomes one.
+template <class Body>
+attest_status guarded(const Body& body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(ATTEST_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(ATTEST_RUNTIME_ERROR, error.what());
+  } catch (...) {
+    return fail(ATTEST_RUNTIME_ERROR, "an exception that is no std::exception");
+  }
+}
+
+template <class Impl, class = void>
+struct HasQuery : std::false_type {};
+template <class Impl>
+struct HasQuery<Impl, std::void_t<decltype(&Impl::query)>> : std::true_type {};
+
+/// Whether run is no template: it finds out about dtypes by itself.
+template <class Impl, class = void>
+struct RunsUntyped : std::false_type {};
+template <class Impl>
+struct RunsUntyped<Impl, std::void_t<decltype(std::declval<Impl&>().run(std::declval<void* const*>(), nullptr, nullptr))>>
+    : std::true_type {};
+
+/// Q's dtype, or V's where there is no Q.
+inline int32_t main_dtype(const attest_problem& problem) {
+  const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
+  return dtype != ATTEST_NONE ? dtype : problem.tensor[ATTEST_V].dtype;
+}
+
+/// Runs impl.run<T> if `dtype` is this one and the table lists it; other run<T> are not even compiled.
+template <int32_t kDtype, class T, class Impl>
+bool run_as(Impl& impl, int32_t dtype, void* const* data, void* workspace, void* stream) {
+  if constexpr ((Impl::kInfo.dtypes & ATTEST_BIT(kDtype)) != 0) {
+    if (dtype == kDtype) return impl.template run<T>(data, workspace, stream), true;
+  }
+  return false;
+}
+
+template <class Impl>
+void run(Impl& impl, int32_t dtype, void* const* data, void* workspace, void* stream) {
+  if constexpr (RunsUntyped<Impl>::value) {
+    impl.run(data, workspace, stream);
+  } else if (!run_as<ATTEST_F32, float>(impl, dtype, data, workspace, stream) &&
+             !run_as<ATTEST_F16, Half>(impl, dtype, data, workspace, stream) &&
+             !run_as<ATTEST_BF16, BFloat16>(impl, dtype, data, workspace, stream) &&
+             !run_as<ATTEST_F64, double>(impl, dtype, data, workspace, stream)) {
+    throw std::runtime_error("attest.hpp has no element type for this dtype: make run no template");
+  }
+}
+
+/// The functions of the table. A plan is an Impl and the dtype that run is dispatched on.
+template <class Impl>
+struct Table {
+  struct Plan {
+    Impl impl;
+    int32_t dtype;
+  };
+  static attest_status query(const attest_problem* problem, attest_support* support) {
+    return guarded([&]() -> attest_status {
+      if constexpr (HasQuery<Impl>::value) {
+        const char* why_not =
+            Impl::query(*problem, *support);  // static const char* query(const attest_problem&, attest_support&)
+        if (why_not) return std::snprintf(support->reason, sizeof support->reason, "%s", why_not), ATTEST_UNSUPPORTED;
+      }
+      return ATTEST_OK;
+    });
+  }
+  static attest_status create(const attest_problem* problem, void** plan) {
+    return guarded([&]() -> attest_status {
+      *plan = new Plan{Impl{*problem}, main_dtype(*problem)};
+      return ATTEST_OK;
+    });
+  }
+  static attest_status run(void* plan, void* const* data, void* workspace, void* stream) {
+    return guarded([&]() -> attest_status {
+      Plan& made = *static_cast<Plan*>(plan);
+      detail::run(made.impl, made.dtype, data, workspace, stream);
+      return ATTEST_OK;
+    });
+  }
+  static void destroy(void* plan) { delete static_cast<Plan*>(plan); }
+  static const char* last_error() { return detail::last_error(); }
+};
+
+}  // namespace detail
+
+/// The table of an implementation; each time the same one.
+template <class Impl>
+const attest_impl* table() {
+  using Functions = detail::Table<Impl>;
+  static constexpr Info info = Impl::kInfo;
+  static const attest_impl table{sizeof(attest_impl), info.operation,       info.device,       0,
+                                 info.dtypes,         info.features,        info.name,         info.version,
+                                 info.summary,        Functions::query,     Functions::create, Functions::run,
+                                 Functions::destroy,  Functions::last_error};
+  return &table;
+}
+
+}  // namespace attest
+
+/// The plugin's one symbol, from pointers to its tables.
+#define ATTEST_PLUGIN(...)                                                   \
+  extern "C" const attest_impl* attest_plugin_v1(size_t index) {             \
+    static const attest_impl* const tables[] = {__VA_ARGS__};                \
+    return index < sizeof tables / sizeof *tables ? tables[index] : nullptr; \
+  }
