@@ -1,0 +1,91 @@
+// attest list: implementations with what they take, suites with what they hold, whether one takes a given problem.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/locate.hpp"
+#include "cli/plugins.hpp"
+#include "core/problem/spec.hpp"
+#include "core/problem/suite.hpp"
+
+namespace attest::cli {
+namespace {
+
+struct ListArguments {
+  std::vector<std::string> suites;
+  std::string spec;
+  PluginOptions plugins;
+};
+
+std::string dtypes(uint64_t bits) {
+  std::string text;
+  for (core::DType dtype = ATTEST_F32; dtype <= ATTEST_F8E5M2; ++dtype)
+    if (bits & ATTEST_BIT(dtype)) text += (text.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
+  return text;
+}
+
+void list_implementations(const std::vector<core::Registry::Entry>& entries) {
+  for (const core::Registry::Entry& entry : entries) {
+    const core::Implementation& i = *entry.implementation;
+    const core::Operation* operation = core::find_operation(i.operation);
+    fmt::print("{:<24} {} ({}, version {})\n", i.name, i.summary, i.plugin, i.version);
+    fmt::print("{:<24} {} on {}; {}; {}\n", "", operation ? std::string(operation->name()) : fmt::format("operation {}", i.operation), i.device == ATTEST_CPU ? "cpu" : "cuda", dtypes(i.dtypes),
+               i.features ? core::print_features(i.features) : "no features");
+  }
+}
+
+// Who takes the problem, and of the others why not.
+void list_support(const std::vector<core::Registry::Entry>& entries, const core::Problem& problem) {
+  for (const core::Registry::Entry& entry : entries) {
+    std::string answer = core::refuses(*entry.implementation, problem);
+    if (answer.empty()) {
+      const core::QueryResult query = entry.plugin->query(*entry.implementation, problem);
+      if (query.failure) answer = fmt::format("{}: {}", name(query.failure->verdict), query.failure->reason);
+      else if (query.status == ATTEST_OK) answer = fmt::format("yes: {}, workspace {} bytes", print(core::declared_arithmetic(query.support, problem.dtype)), query.support.workspace_bytes);
+      else answer = "no: " + query.message;
+    } else {
+      answer = "no: " + answer;
+    }
+    fmt::print("{:<24} {}\n", entry.implementation->name, answer);
+  }
+}
+
+void list_suite(const std::string& given) {
+  const core::Suite suite = core::read_suite(find_suite(given));
+  fmt::print("{}: {}\n", suite.name, suite.summary);
+  for (const core::Case& one : suite.cases) {
+    std::string types;
+    for (const core::DType dtype : one.dtypes) types += (types.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
+    fmt::print("  {:<44} {:<12} {}{}\n", one.name, types, one.quick ? "quick, " : "", one.inputs.source);
+  }
+}
+
+int run(ListArguments& arguments) {
+  if (!arguments.suites.empty()) {
+    for (const std::string& suite : arguments.suites) list_suite(suite);
+    return kOk;
+  }
+  std::optional<core::Problem> problem;
+  if (!arguments.spec.empty()) problem = core::parse_problem(arguments.spec);
+  const auto registry = arguments.plugins.load();
+  const auto entries = arguments.plugins.select(*registry);
+  if (problem) list_support(entries, *problem);
+  else list_implementations(entries);
+  return kOk;
+}
+
+}  // namespace
+
+Command add_list(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("list", "implementations and what they take; the cases of suites");
+  auto arguments = std::make_shared<ListArguments>();
+  command->add_option("suites", arguments->suites, "list the cases of these suites instead")->type_name("SUITE");
+  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")->type_name("SPEC");
+  arguments->plugins.add_to(*command);
+  command->footer("Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace attest::cli

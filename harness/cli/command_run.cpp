@@ -1,0 +1,92 @@
+// attest run: judges and times implementations on suites.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/header.hpp"
+#include "cli/locate.hpp"
+#include "cli/run.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+namespace {
+
+struct RunArguments {
+  std::vector<std::string> suites, cases, dtypes, tokens, fills;
+  bool quick = false, untimed = false;
+  double budget_s = 0;
+  std::string least, output;
+  Session session;
+};
+
+// The dtypes to run a case in: its own, or those of --dtype that it allows any of.
+std::vector<core::DType> dtypes_of(const core::Case& wanted, const std::vector<std::string>& globs) {
+  std::vector<core::DType> kept;
+  for (const core::DType dtype : wanted.dtypes)
+    if (matches(std::string(core::dtype_name(dtype)), globs)) kept.push_back(dtype);
+  return kept;
+}
+
+std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const RunArguments& arguments) {
+  std::vector<Job> jobs;
+  std::string names;
+  for (const core::Suite& suite : suites) {
+    for (const core::Case& wanted : suite.cases) {
+      if (arguments.quick && !wanted.quick) continue;
+      names += (names.empty() ? "" : ", ") + wanted.name;
+      if (!matches(wanted.name, arguments.cases)) continue;
+      for (const core::DType dtype : dtypes_of(wanted, arguments.dtypes)) jobs.push_back({&wanted, suite.name, dtype});
+    }
+  }
+  if (jobs.empty())
+    throw core::Error(fmt::format("no case is left by{}{}{}; cases: {}", arguments.quick ? " --quick" : "", arguments.cases.empty() ? "" : fmt::format(" --case {}", fmt::join(arguments.cases, ",")),
+                                  arguments.dtypes.empty() ? "" : fmt::format(" --dtype {}", fmt::join(arguments.dtypes, ",")), names));
+  return jobs;
+}
+
+int run(RunArguments& arguments) {
+  std::vector<core::Suite> suites;
+  if (arguments.suites.empty()) arguments.suites = {"default"};
+  for (const std::string& suite : arguments.suites) suites.push_back(core::read_suite(find_suite(suite)));
+  Session& session = arguments.session;
+  session.options.least = core::parse_min_arithmetic(arguments.least);
+  session.options.budget_s = arguments.budget_s > 0 ? arguments.budget_s : arguments.quick ? 0.15 : 1.0;
+  session.options.timed = !arguments.untimed;
+  session.options.fills = arguments.fills;
+  session.results_path = arguments.output;
+  for (const std::string& file : arguments.tokens)
+    if (!std::filesystem::is_regular_file(file)) throw core::Error(fmt::format("--tokens {}: no such file; a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
+  TokenStore tokens(arguments.tokens);
+  return run_jobs(make_jobs(suites, arguments), session, tokens);
+}
+
+}  // namespace
+
+Command add_run(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("run", "judge and time implementations on suites of cases");
+  auto arguments = std::make_shared<RunArguments>();
+  command->add_option("suites", arguments->suites, "suite files, or names of suites that come with attest (default: default)")->type_name("SUITE");
+  command->add_flag("--quick", arguments->quick, "only the cases that a suite marks as quick, with shorter timing");
+  command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")->delimiter(',')->type_name("GLOB");
+  command->add_option("--dtype", arguments->dtypes, "only these dtypes: f32,f16,bf16 (globs)")->delimiter(',')->type_name("GLOB");
+  command->add_option("--tokens", arguments->tokens, "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take tokens of its kind (repeatable)")->type_name("FILE");
+  command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,...")->delimiter(',')->type_name("NAME");
+  command->add_option("--budget", arguments->budget_s, "seconds of timed runs for each implementation and case (default: 0.15 with --quick, else 1)")->check(CLI::Range(0.001, 1e6))->type_name("S");
+  command->add_option("--case-limit", arguments->session.options.case_limit_s, "skip what is estimated to take more seconds for its four least runs")->check(CLI::Range(0.01, 1e6))->capture_default_str()->type_name("S");
+  command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
+  command->add_option("--min-arithmetic", arguments->least, "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")->type_name("LIST");
+  command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
+  arguments->session.plugins.add_to(*command);
+  command->footer(
+      "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype f16 --plugin ./my.so -o results.jsonl\n"
+      "Judges a plugin of your own on the default suite: attest run --plugin ./my.so --impl my_kernel");
+  return [arguments, command] {
+    arguments->session.command = command_line(*command);
+    return run(*arguments);
+  };
+}
+
+}  // namespace attest::cli

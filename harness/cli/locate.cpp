@@ -1,0 +1,40 @@
+#include "cli/locate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+namespace fs = std::filesystem;
+
+fs::path find_suite(const std::string& name) {
+  if (fs::is_regular_file(name)) return name;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::vector<std::string> known;
+  for (const fs::path& folder : {fs::path(ATTEST_SUITES_SOURCE), program / ".." / ATTEST_DATADIR / "attest/suites"}) {
+    const fs::path named = folder / (name + ".json");
+    if (name.find('/') == name.npos && fs::is_regular_file(named)) return named;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+      if (entry.path().extension() == ".json" && entry.path().stem().extension() != ".schema") known.push_back(entry.path().stem());
+  }
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  throw core::Error(fmt::format("{}: no such suite file; suites that come with attest: {}", name, fmt::join(known, " ")));
+}
+
+std::string command_line(const CLI::App& command) {
+  std::string text = "attest " + command.get_name();
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    if (!option->get_positional()) text += " " + option->get_name();
+    if (option->get_items_expected_max() == 0) continue;  // a flag
+    for (const std::string& value : option->results()) text += " " + (value.find('/') == value.npos ? value : fs::path(value).filename().string());
+  }
+  return text;
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,45 @@
+// attest: judges and times attention implementations.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/machine_error.hpp"
+#include "core/tensor/error.hpp"
+
+int main(int argc, char** argv) {
+  using namespace attest;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a failed write, reported like any other
+  CLI::App program(
+      "Judges and times attention implementations: plugins against a float64 golden.\n"
+      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; 2 worse than what it is compared with; 3 inconclusive (--strict);\n"
+      "4 output or machine failure, or nothing measured; 64 usage; 130 interrupted.",
+      "attest");
+  program.set_version_flag("--version", ATTEST_VERSION);
+  program.require_subcommand(1);
+  const std::vector<cli::Command> commands{cli::add_run(program), cli::add_list(program), cli::add_repro(program), cli::add_doctor(program), cli::add_new(program)};
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? cli::kOk : cli::kUsage;
+  }
+  try {
+    const auto chosen = program.get_subcommands();
+    for (size_t i = 0; i < commands.size(); ++i)
+      if (program.get_subcommands([](const CLI::App*) { return true; })[i] == chosen.at(0)) return commands[i]();
+  } catch (const cli::MachineError& error) {
+    fmt::print(stderr, "attest: {}\n", error.what());
+    return cli::kNothing;
+  } catch (const core::Error& error) {
+    fmt::print(stderr, "attest: {}\n", error.what());
+    return cli::kUsage;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "attest: out of memory\n");
+    return cli::kNothing;
+  }
+  return cli::kUsage;
+}

@@ -1,0 +1,48 @@
+#include "cli/plugins.hpp"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "core/measure/affinity.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+
+void PluginOptions::add_to(CLI::App& command) {
+  command.add_option("--plugin", plugins, "a shared library with implementations, beside those of the build (repeatable; also $ATTEST_PLUGIN_PATH)")->type_name("FILE");
+  command.add_option("--impl", impl_globs, "only implementations of these names (globs, separated by commas)")->delimiter(',')->type_name("GLOB");
+  command.add_option("--threads", threads, "threads of each implementation (default: all CPUs that this process may use)")->check(CLI::Range(1, 4096))->type_name("N");
+  command.add_option("--timeout", timeout_s, "seconds that one run may take")->check(CLI::Range(0.01, 1e6))->capture_default_str()->type_name("S");
+}
+
+std::unique_ptr<core::Registry> PluginOptions::load() {
+  const std::vector<int> allowed = core::allowed_cpus();
+  if (threads == 0) threads = std::max<int32_t>(1, int32_t(allowed.size()));
+  const size_t pinned = std::min<size_t>(size_t(threads), allowed.size());
+  cpus = core::cpu_list(std::vector<int>(allowed.begin(), allowed.begin() + std::ptrdiff_t(pinned)));
+  core::WorkerOptions options{.executable = core::find_worker(), .cpus = cpus, .threads = threads, .timeout_s = timeout_s};
+  const std::vector<std::filesystem::path> named(plugins.begin(), plugins.end());
+  auto registry = std::make_unique<core::Registry>(core::find_plugins(), named, options);
+  for (const std::string& warning : registry->warnings()) fmt::print(stderr, "attest: warning: {}\n", warning);
+  if (registry->entries().empty()) throw core::Error("no implementation found; name a library with --plugin or $ATTEST_PLUGIN_PATH");
+  return registry;
+}
+
+std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& registry) const {
+  std::vector<core::Registry::Entry> chosen;
+  std::string names;
+  for (const core::Registry::Entry& entry : registry.entries()) {
+    if (matches(entry.implementation->name, impl_globs)) chosen.push_back(entry);
+    names += (names.empty() ? "" : ", ") + entry.implementation->name;
+  }
+  if (chosen.empty()) throw core::Error(fmt::format("--impl {} matches none of: {}", fmt::join(impl_globs, ","), names));
+  return chosen;
+}
+
+bool matches(const std::string& name, const std::vector<std::string>& globs) {
+  return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
+}
+
+}  // namespace attest::cli

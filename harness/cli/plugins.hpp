@@ -1,0 +1,31 @@
+// The options that choose plugins and how they run, shared by list, run and repro.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/run/registry.hpp"
+
+namespace attest::cli {
+
+struct PluginOptions {
+  std::vector<std::string> plugins;      // --plugin
+  std::vector<std::string> impl_globs;   // --impl
+  int32_t threads = 0;                   // --threads; 0: all that this process may use
+  double timeout_s = 60;                 // --timeout
+
+  void add_to(CLI::App& command);
+  /// Starts all workers; prints warnings about plugins that do not load. Throws Error for one that was named.
+  std::unique_ptr<core::Registry> load();
+  /// The implementations that --impl keeps. Throws Error naming what exists when none is left.
+  std::vector<core::Registry::Entry> select(const core::Registry& registry) const;
+  /// The CPUs that workers are pinned to, "0,1"; set by load().
+  std::string cpus;
+};
+
+/// Whether `name` matches any of the globs (fnmatch), or there are none.
+bool matches(const std::string& name, const std::vector<std::string>& globs);
+
+}  // namespace attest::cli

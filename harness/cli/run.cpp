@@ -1,0 +1,120 @@
+#include "cli/run.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_code.hpp"
+#include "cli/header.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/machine_error.hpp"
+#include "cli/progress.hpp"
+#include "cli/results_file.hpp"
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+#include "reports/table.hpp"
+
+namespace attest::cli {
+namespace {
+
+bool is_lidar(const std::filesystem::path& file) {
+  const std::string extension = file.extension();
+  return extension == ".pcd" || extension == ".ply" || extension == ".bin";
+}
+
+double seconds_since(core::Clock::time_point start) { return std::chrono::duration<double>(core::Clock::now() - start).count(); }
+
+// What the harness itself took, beside implementations and goldens.
+void print_shares(double total_s, double implementations_s, double judging_s, double inputs_s) {
+  const double own = std::max(0.0, total_s - implementations_s - judging_s - inputs_s);
+  fmt::print("{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, {:.1f} s ({:.1f} %) in the harness\n", total_s, implementations_s, judging_s, inputs_s, own, own / total_s * 100);
+}
+
+int exit_code(const std::vector<core::Record>& records) {
+  if (interrupted()) return kInterrupted;
+  if (std::any_of(records.begin(), records.end(), [](const core::Record& r) { return core::is_bad(r.verdict); })) return kBad;
+  if (std::none_of(records.begin(), records.end(), [](const core::Record& r) { return r.verdict == core::Verdict::kPass; })) return kNothing;
+  return kOk;
+}
+
+double implementation_seconds(const core::Record& record) {
+  double ns = 0;
+  for (const core::FillRecord& fill : record.fills) ns += fill.run_ns;
+  if (record.time) {
+    ns += record.time->warmup_ns + record.time->create_ns * 2;
+    for (const double sample : record.time->samples_ns) ns += sample * double(record.time->iterations_per_sample);
+    for (const double sample : record.time->cold_samples_ns) ns += sample;
+  }
+  return ns * 1e-9;
+}
+
+}  // namespace
+
+TokenStore::TokenStore(std::vector<std::string> files) : files_(std::move(files)) {}
+
+core::TokenSource TokenStore::source(const std::string& line) const {
+  core::TokenSource source = core::parse_token_source(line);
+  for (const std::string& file : files_)
+    if (is_lidar(file) == (source.kind == core::TokenSource::Kind::kLidar)) source.file = file;
+  return source;
+}
+
+const core::Tokens& TokenStore::get(const core::TokenSource& source) {
+  const std::string key = print(source) + source.file.string();
+  auto at = loaded_.find(key);
+  if (at == loaded_.end()) {
+    const auto start = core::Clock::now();
+    at = loaded_.emplace(key, core::load_tokens(source)).first;
+    seconds_ += seconds_since(start);
+  }
+  return at->second;
+}
+
+int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens) {
+  const auto start = core::Clock::now();
+  const auto registry = session.plugins.load();
+  const auto chosen = session.plugins.select(*registry);
+  session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
+  ResultsFile results(session.results_path);
+  results.write(to_json(make_header(session.command, session.plugins.cpus)));
+
+  catch_interrupts();
+  std::vector<core::Record> records;
+  core::Rates rates;
+  Progress progress(jobs.size() * chosen.size());
+  double inputs_s = 0, judging_s = 0, implementations_s = 0;
+  for (const Job& job : jobs) {
+    const core::Tokens* own_tokens = nullptr;
+    core::CaseLabel label{job.suite, job.wanted->name, "random", job.wanted->source};
+    if (job.wanted->inputs.from_tokens) {
+      const core::TokenSource source = tokens.source(job.wanted->inputs.source);
+      label.inputs = print(source);
+      progress.start(label.inputs);
+      own_tokens = &tokens.get(source);
+    }
+    const core::Problem problem = job.wanted->problem(job.dtype, own_tokens ? own_tokens->count : 0);
+    core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, session.options, rates);
+    for (const core::Registry::Entry& entry : chosen) {
+      if (interrupted()) break;
+      progress.start(fmt::format("{}/{} {} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype), entry.implementation->name));
+      core::Record record = runner.run(*entry.plugin, *entry.implementation);
+      if (interrupted()) break;  // the record at hand was cut short
+      if (own_tokens) record.notes.push_back(own_tokens->source);
+      results.write(to_json(record));
+      progress.finish(record);
+      implementations_s += implementation_seconds(record);
+      records.push_back(std::move(record));
+    }
+    inputs_s += runner.inputs_s(), judging_s += runner.judging_s();
+    if (interrupted()) break;
+  }
+  fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
+  print_shares(seconds_since(start), implementations_s, judging_s, inputs_s + tokens.seconds());
+  if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);
+  if (interrupted()) fmt::print(stderr, "attest: interrupted; what was measured is kept\n");
+  return exit_code(records);
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,48 @@
+// A run: cases times dtypes times implementations, in order, into a results file and a table.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/plugins.hpp"
+#include "core/inputs/tokens.hpp"
+#include "core/problem/suite.hpp"
+#include "core/run/runner.hpp"
+
+namespace attest::cli {
+
+/// Tokens by their source line, each loaded once. A file given by the user takes the place of the embedded sweep or picture in
+/// every source of its kind.
+class TokenStore {
+ public:
+  explicit TokenStore(std::vector<std::string> files);
+  /// The source with the user's file in it.
+  core::TokenSource source(const std::string& line) const;
+  const core::Tokens& get(const core::TokenSource& source);
+  double seconds() const { return seconds_; }
+
+ private:
+  std::vector<std::string> files_;
+  std::map<std::string, core::Tokens> loaded_;
+  double seconds_ = 0;
+};
+
+/// One problem of a run.
+struct Job {
+  const core::Case* wanted = nullptr;
+  std::string suite;
+  core::DType dtype = ATTEST_F32;
+};
+
+struct Session {
+  core::RunOptions options;
+  PluginOptions plugins;
+  std::string results_path;
+  std::string command;  // for the header
+};
+
+/// Runs every job on every implementation that --impl keeps, prints the table, returns an ExitCode.
+int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens);
+
+}  // namespace attest::cli
