@@ -33,12 +33,17 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
 
 double SigmaModel::kappa(double max, double lse) const { return normalised_first ? 1 : std::exp(max - lse); }
 
-double SigmaModel::qk_variance(double magnitude) const {
-  constexpr double kU32 = 0x1p-24;
-  if (!squares()) return kU32 * kU32 * (1 + magnitude) * (1 + magnitude);
+SigmaModel::Quadratic SigmaModel::qk_quadratic() const {
+  constexpr double kVariance = 0x1p-48;  // float32: u^2
   // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
-  const double bound = 1 + std::sqrt(double(head_dim) * magnitude);
-  return u_qk * u_qk * magnitude * 2 / 3 + kU32 * kU32 * bound * bound;
+  const double dim = squares() ? double(head_dim) : 1;
+  return {kVariance, 2 * kVariance * std::sqrt(dim), kVariance * dim + u_qk * u_qk * 2 / 3};
+}
+
+double SigmaModel::qk_variance(double magnitude) const {
+  const double x = squares() ? std::sqrt(magnitude) : magnitude;
+  const Quadratic q = qk_quadratic();
+  return q.q0 + x * (q.q1 + x * q.q2);
 }
 
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {

@@ -51,6 +51,11 @@ struct SigmaModel {
   /// rounded channel by channel, independently, so they enter by B: two of them, each of variance u_qk^2 / 3. To take A for them
   /// as well would make sigma sqrt(3 head_dim) larger and hide a lost tile in bf16.
   double qk_variance(double magnitude) const;
+  /// The same as coefficients: q0 + q1 x + q2 x^2, where x = A or x = B.
+  struct Quadratic {
+    double q0, q1, q2;
+  };
+  Quadratic qk_quadratic() const;
   /// The same with the rounding of the score itself, a uniform error of u_s |s|.
   double score_variance(double s, double magnitude) const { return u_s * u_s * s * s / 3 + qk_variance(magnitude); }
 

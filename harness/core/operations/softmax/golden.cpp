@@ -1,0 +1,116 @@
+// The float64 golden of softmax attention: exact values and sigmas of all or of sampled rows, and a sweep over all of them.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+
+#include "core/operations/softmax/golden_pass.hpp"
+#include "core/operations/softmax/softmax.hpp"
+#include "core/operations/softmax/sweep.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr int64_t kPassBytes = int64_t(24) << 20;  // of all threads together
+constexpr size_t kKeptSigmas = size_t(2) << 20;    // doubles kept for arithmetics asked for before
+constexpr size_t kChunkRows = 4096;
+
+struct Sigmas {
+  Arithmetic arithmetic;
+  std::vector<double> o, lse;  // [rows, head_dim_v], [rows]
+};
+
+class SoftmaxGolden final : public Golden {
+ public:
+  SoftmaxGolden(const Problem& problem, const Tensors& tensors)
+      : problem_(problem), tensors_(tensors), params_(problem_.as<attest_softmax_params>()), geometry_(problem_, tensors_), plan_(plan_rows(problem_, geometry_)),
+        bounds_(problem_, tensors_, geometry_), scores_(plan_.rows.size()), o_(plan_.rows.size() * size_t(params_.head_dim_v)), lse_(plan_.rows.size()) {
+    find_groups();
+    run_tasks([this](GoldenPass& pass, const RowTask& task) { pass.score(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin); });
+    for (size_t r = 0; r < lse_.size(); ++r) lse_[r] = scores_[r].lse;
+    rows_.reserve(plan_.rows.size());
+    for (const JudgedRow& row : plan_.rows) rows_.push_back(row.output_row);
+  }
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
+    const auto dim_v = size_t(params_.head_dim_v);
+    for (size_t begin = 0; begin < rows_.size(); begin += kChunkRows) {
+      const auto rows = std::span(rows_).subspan(begin, std::min(kChunkRows, rows_.size() - begin));
+      sink({.role = ATTEST_O, .leading = 3, .width = params_.head_dim_v, .rows = rows, .value = o_.data() + begin * dim_v, .sigma = sigmas->o.data() + begin * dim_v});
+      if (tensors_[ATTEST_LSE]) sink({.role = ATTEST_LSE, .leading = 3, .width = 1, .rows = rows, .value = lse_.data() + begin, .sigma = sigmas->lse.data() + begin});
+    }
+    if (plan_.all) bounds_.sweep_empty(geometry_, arithmetic, sink);
+    else bounds_.sweep(geometry_, arithmetic, sink);
+  }
+
+  std::string method() const override {
+    if (plan_.all) return "float64, all rows";
+    const std::string unswept = bounds_.unbounded() > 0 ? fmt::format(", {} channels with NaN or Inf not swept", bounds_.unbounded()) : "";
+    return fmt::format("float64, {} of {} rows a head{}", plan_.rows_a_head, params_.seq_len_q, unswept);
+  }
+
+ private:
+  const EqualKeys& equal_keys(const RowTask& task) const { return equal_[size_t(task.b * params_.num_kv_heads + task.kv_head)]; }
+
+  void find_groups() {
+    equal_.resize(size_t(params_.batch * params_.num_kv_heads));
+#pragma omp parallel for schedule(dynamic, 1)
+    for (size_t unit = 0; unit < equal_.size(); ++unit)
+      equal_[unit] = find_equal_keys(tensors_[ATTEST_K], geometry_, int64_t(unit) / params_.num_kv_heads, int64_t(unit) % params_.num_kv_heads);
+  }
+
+  // As many threads as their buffers fit into the budget.
+  template <class Body>
+  void run_tasks(const Body& body) const {
+    const int64_t fitting = std::max<int64_t>(1, kPassBytes / GoldenPass::bytes(params_));
+    const int threads = int(std::min<int64_t>({fitting, omp_get_max_threads(), std::max<int64_t>(1, int64_t(plan_.tasks.size()))}));
+#pragma omp parallel num_threads(threads)
+    {
+      GoldenPass pass(problem_, tensors_, geometry_);
+#pragma omp for schedule(dynamic, 1)
+      for (size_t t = 0; t < plan_.tasks.size(); ++t) body(pass, plan_.tasks[t]);
+    }
+  }
+
+  std::shared_ptr<const Sigmas> sigmas_of(const Arithmetic& arithmetic) const {
+    const std::lock_guard guard(lock_);
+    for (const auto& kept : kept_)
+      if (kept->arithmetic == arithmetic) return kept;
+    auto sigmas = std::make_shared<Sigmas>(Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
+    const SigmaModel model(arithmetic, tensors_[ATTEST_V].spec.dtype, params_.head_dim);
+    run_tasks([&](GoldenPass& pass, const RowTask& task) {
+      const size_t at = task.begin * size_t(params_.head_dim_v);
+      pass.finish(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin, model,
+                  {.o = have_o_ ? nullptr : o_.data() + at, .sigma = sigmas->o.data() + at, .lse_sigma = sigmas->lse.data() + task.begin});
+    });
+    have_o_ = true;
+    kept_.push_back(sigmas);
+    while (kept_.size() > 1 && kept_.size() * o_.size() > kKeptSigmas) kept_.pop_front();
+    return sigmas;
+  }
+
+  const Problem problem_;
+  const Tensors tensors_;
+  const attest_softmax_params& params_;
+  const Geometry geometry_;
+  const RowPlan plan_;
+  const ValueBounds bounds_;
+  std::vector<EqualKeys> equal_;      // [batch, num_kv_heads]
+  std::vector<RowScores> scores_;
+  // Outputs do not depend on the arithmetic: the first second pass writes them, for good.
+  mutable std::vector<double> o_;     // [rows, head_dim_v]
+  mutable bool have_o_ = false;
+  std::vector<double> lse_;
+  std::vector<int64_t> rows_;         // output rows
+  mutable std::mutex lock_;
+  mutable std::list<std::shared_ptr<const Sigmas>> kept_;
+};
+
+}  // namespace
+
+std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors) { return std::make_unique<SoftmaxGolden>(problem, tensors); }
+
+}  // namespace attest::core

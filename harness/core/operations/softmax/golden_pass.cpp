@@ -1,0 +1,382 @@
+#include "core/operations/softmax/golden_pass.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/operations/softmax/kernels.hpp"
+
+namespace attest::core {
+namespace {
+
+using Params = attest_softmax_params;
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+constexpr int64_t kTileRows = 24;  // rows whose weights are in the cache together
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+// Keys a block: K, V and their magnitudes for them fit into half a megabyte.
+int64_t block_keys(const Params& p) { return std::clamp<int64_t>(16384 / std::max(p.head_dim, p.head_dim_v) / kernels::kColumns * kernels::kColumns, 32, 256); }
+// Rows of K transposed: a power of two apart they would share cache sets.
+int64_t key_stride(const Params& p) { return block_keys(p) + 8; }
+int64_t value_stride(const Params& p) { return round_up(p.head_dim_v, kernels::kColumns); }
+
+bool finite(double x) { return (std::bit_cast<uint64_t>(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u; }
+
+using Buffer = std::vector<double>;
+
+// Sums over keys of one task's rows, [kTaskRows, value_stride] each.
+struct Sums {
+  Buffer pv, p2v2, a2v2, e2v, e2v2, flushed;
+  explicit Sums(size_t size) : pv(size), p2v2(size), a2v2(size), e2v(size), e2v2(size), flushed(size) {}
+  void clear() {
+    for (Buffer* buffer : {&pv, &p2v2, &a2v2, &e2v, &e2v2, &flushed}) std::fill(buffer->begin(), buffer->end(), 0.0);
+  }
+};
+
+// The open group of equal keys of one row: sums of a v and e v over it.
+struct Group {
+  Buffer av, ev;
+  double a = 0, e = 0, p = 0, score = 0, qk = 0;
+  int32_t id = -1;
+};
+
+}  // namespace
+
+struct GoldenPass::Impl {
+  Impl(const Problem& problem, const Tensors& tensors, const Geometry& places)
+      : p(problem.as<Params>()), q_tensor(tensors[ATTEST_Q]), k_tensor(tensors[ATTEST_K]), v_tensor(tensors[ATTEST_V]), geometry(places),
+        dim(p.head_dim), dim_v(p.head_dim_v), most_keys(block_keys(p)), ldk(key_stride(p)), ldv(value_stride(p)),
+        q(size_t(kTaskRows * dim)), q_magnitude(q.size()), key_row(size_t(8 * dim)), k(size_t(dim * ldk)), k_magnitude(k.size()),
+        v(size_t(most_keys * ldv)), v2(v.size()), s(size_t(kTileRows * ldk)), m(s.size()), prob(s.size()), prob2(s.size()), a2(s.size()), e2(s.size()), slope(size_t(ldk)),
+        sums(size_t(kTaskRows * ldv)) {}
+
+  const Params& p;
+  const Tensor &q_tensor, &k_tensor, &v_tensor;
+  const Geometry& geometry;
+  const int64_t dim, dim_v, most_keys, ldk, ldv;
+  Buffer q, q_magnitude;                  // [rows, head_dim], scaled
+  Buffer key_row;                         // [8, head_dim]
+  Buffer k, k_magnitude;                  // [head_dim, keys]
+  Buffer v, v2;                           // [keys, head_dim_v]; NaN and Inf are 0 here and listed in `wild`
+  Buffer s, m, prob, prob2, a2, e2;       // [tile rows, keys]
+  Buffer slope;                           // [keys]
+  Sums sums;
+  std::vector<Group> groups;              // one a row, where keys are equal
+  std::vector<kernels::WeightSums> weight_sums;
+  struct Wild {
+    int64_t key, channel;
+    double value;
+  };
+  std::vector<Wild> wild;
+
+  // The keys of a task in the order they are visited: lone ones, then equal ones group by group.
+  std::vector<int32_t> order, group_of;
+  size_t first_equal = 0;
+  bool contiguous = true;
+  Interval range;
+
+  // The block at hand.
+  int64_t block_begin = 0, block_count = 0;
+
+  bool squares = false;
+
+  int64_t place(int64_t key) const { return contiguous ? range.begin + block_begin + key : order[size_t(block_begin + key)]; }
+  bool grouped() const { return !contiguous && size_t(block_begin) >= first_equal; }
+
+  void load_queries(const RowTask& task, const JudgedRow* rows) {
+    const TensorSpec& spec = q_tensor.spec;
+    for (size_t r = 0; r < task.end - task.begin; ++r) {
+      const Cell cell = geometry.query(rows[r].b, rows[r].i);
+      double* row = q.data() + int64_t(r) * dim;
+      load_row(q_tensor.data, spec.dtype, cell.outer * spec.stride[0] + rows[r].h * spec.stride[1] + cell.row * spec.stride[2], dim, spec.stride[3], row);
+      for (int64_t d = 0; d < dim; ++d) row[d] *= double(p.softmax_scale);
+    }
+    magnitudes(q, q_magnitude, int64_t(task.end - task.begin) * dim);
+  }
+
+  void magnitudes(const Buffer& from, Buffer& to, int64_t count) const {
+    for (int64_t n = 0; n < count; ++n) to[size_t(n)] = squares ? from[size_t(n)] * from[size_t(n)] : std::fabs(from[size_t(n)]);
+  }
+
+  void order_keys(const RowTask& task, const EqualKeys& equal) {
+    range = task.keys;
+    order.clear(), group_of.clear();
+    std::vector<bool> is_equal;
+    for (size_t n = 0; n < equal.place.size(); ++n) {
+      if (!range.contains(equal.place[n])) continue;
+      is_equal.resize(size_t(range.size()), false);
+      is_equal[size_t(equal.place[n] - range.begin)] = true;
+    }
+    contiguous = is_equal.empty();
+    if (contiguous) return;
+    for (int64_t j = range.begin; j < range.end; ++j)
+      if (!is_equal[size_t(j - range.begin)]) order.push_back(int32_t(j));
+    first_equal = order.size();
+    for (size_t n = 0; n < equal.place.size(); ++n)
+      if (range.contains(equal.place[n])) order.push_back(equal.place[n]), group_of.push_back(equal.group[n]);
+  }
+
+  // Calls body for every block of keys; a block does not mix lone and equal keys.
+  template <class Body>
+  void for_blocks(const Body& body) {
+    for (block_begin = 0; block_begin < range.size(); block_begin += block_count) {
+      block_count = std::min(most_keys, range.size() - block_begin);
+      if (!contiguous && size_t(block_begin) < first_equal) block_count = std::min(block_count, int64_t(first_equal) - block_begin);
+      body();
+    }
+  }
+
+  int64_t offset(const TensorSpec& spec, const RowTask& task, int64_t key) const {
+    const Cell cell = geometry.key(task.b, place(key));
+    return cell.outer * spec.stride[0] + task.kv_head * spec.stride[1] + cell.row * spec.stride[2];
+  }
+
+  // Keys are transposed eight at a time, so that a cache line of the result is written at once.
+  void load_keys(const RowTask& task) {
+    const int64_t padded = round_up(block_count, kernels::kColumns);
+    for (int64_t first = 0; first < padded; first += 8) {
+      for (int64_t n = 0; n < 8; ++n) {
+        double* row = key_row.data() + n * dim;
+        if (first + n < block_count) load_row(k_tensor.data, k_tensor.spec.dtype, offset(k_tensor.spec, task, first + n), dim, k_tensor.spec.stride[3], row);
+        else std::fill_n(row, dim, 0.0);
+      }
+      for (int64_t d = 0; d < dim; ++d)
+        for (int64_t n = 0; n < 8; ++n) k[size_t(d * ldk + first + n)] = key_row[size_t(n * dim + d)];
+    }
+  }
+
+  void load_values(const RowTask& task) {
+    wild.clear();
+    for (int64_t key = 0; key < block_count; ++key) {
+      double* row = v.data() + key * ldv;
+      load_row(v_tensor.data, v_tensor.spec.dtype, offset(v_tensor.spec, task, key), dim_v, v_tensor.spec.stride[3], row);
+      bool tame = true;
+      for (int64_t d = 0; d < dim_v; ++d) tame &= finite(row[d]);
+      for (int64_t d = 0; !tame && d < dim_v; ++d)
+        if (!finite(row[d])) wild.push_back({key, d, row[d]}), row[d] = 0;
+      for (int64_t d = 0; d < dim_v; ++d) v2[size_t(key * ldv + d)] = row[d] * row[d];
+    }
+  }
+
+  // Whether any row of the tile sees a key of the block; places in a block grow but for groups.
+  bool meets(const JudgedRow* rows, int64_t count) const {
+    if (grouped()) return true;
+    const Interval block{place(0), place(block_count - 1) + 1};
+    return std::any_of(rows, rows + count, [&](const JudgedRow& row) { return row.keys.begin < block.end && row.keys.end > block.begin; });
+  }
+
+  void hide(const JudgedRow& row, double* scores) const {
+    if (contiguous) {
+      const int64_t first = place(0);
+      const int64_t begin = std::clamp<int64_t>(row.keys.begin - first, 0, block_count), end = std::clamp<int64_t>(row.keys.end - first, begin, block_count);
+      std::fill(scores, scores + begin, kHidden);
+      std::fill(scores + end, scores + block_count, kHidden);
+      if (geometry.pair_terms()) geometry.add_pair_terms(row.b, row.h, row.i, {first + begin, first + end}, scores + begin);
+      return;
+    }
+    for (int64_t key = 0; key < block_count; ++key) {
+      const int64_t j = place(key);
+      if (!row.keys.contains(j)) scores[key] = kHidden;
+      else if (geometry.pair_terms()) geometry.add_pair_terms(row.b, row.h, row.i, {j, j + 1}, scores + key);
+    }
+  }
+
+  // Scores of tile rows first .. first + count - 1 with the block; their magnitudes too where asked for.
+  void tile_scores(const JudgedRow* rows, int64_t first, int64_t count, bool with_magnitudes) {
+    const int64_t padded = round_up(count, kernels::kRows), columns = round_up(block_count, kernels::kColumns);
+    std::fill_n(s.data(), padded * ldk, 0.0);
+    kernels::multiply(q.data() + first * dim, dim, k.data(), ldk, s.data(), ldk, padded, dim, columns);
+    if (with_magnitudes) {
+      std::fill_n(m.data(), padded * ldk, 0.0);
+      kernels::multiply(q_magnitude.data() + first * dim, dim, k_magnitude.data(), ldk, m.data(), ldk, padded, dim, columns);
+    }
+    for (int64_t r = 0; r < count; ++r) {
+      double* scores = s.data() + r * ldk;
+      if (p.softcap > 0) {
+        kernels::softcap(scores, slope.data(), double(p.softcap), block_count);
+        for (int64_t key = 0; with_magnitudes && key < block_count; ++key) m[size_t(r * ldk + key)] *= squares ? slope[size_t(key)] * slope[size_t(key)] : slope[size_t(key)];
+      }
+      hide(rows[first + r], scores);
+    }
+  }
+
+  void score(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal, RowScores* scores) {
+    const auto count = int64_t(task.end - task.begin);
+    load_queries(task, rows);
+    order_keys(task, equal);
+    std::vector<double> sum(size_t(count), 0.0);
+    for (int64_t r = 0; r < count; ++r) scores[r] = {-kHidden, kHidden, kHidden, 0};
+    for_blocks([&] {
+      load_keys(task);
+      for (int64_t first = 0; first < count; first += kTileRows) {
+        const int64_t tile = std::min(kTileRows, count - first);
+        if (!meets(rows + first, tile)) continue;
+        tile_scores(rows, first, tile, false);
+        for (int64_t r = 0; r < tile; ++r) add_scores(s.data() + r * ldk, scores[first + r], sum[size_t(first + r)]);
+      }
+    });
+    for (int64_t r = 0; r < count; ++r)
+      if (scores[r].keys > 0) scores[r].lse = scores[r].largest + std::log(sum[size_t(r)]);
+  }
+
+  // Running maximum and sum of exp(s - maximum).
+  void add_scores(const double* tile_row, RowScores& row, double& sum) const {
+    const kernels::Range found = kernels::range(tile_row, block_count);
+    if (found.count == 0) return;
+    const double largest = std::max(row.largest, found.largest);
+    if (row.keys > 0) sum *= std::exp(row.largest - largest);
+    sum += kernels::sum_exp(tile_row, largest, block_count);
+    row.least = std::min(row.least, found.least), row.largest = largest, row.keys += found.count;
+  }
+
+  static kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row) {
+    const SigmaModel::Quadratic qk = model.qk_quadratic();
+    return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * model.kappa(row.largest, row.lse), .score2 = model.u_s * model.u_s / 3,
+            .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .squares = model.squares()};
+  }
+
+  // An absolute error of f32's or bf16's smallest probability is nothing beside the rest, and theta = 1 puts a into e.
+  static bool needs_a2(const SigmaModel& model) { return model.theta == 0 && model.eta_p > 1e-20; }
+
+  void finish(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal, const RowScores* scores, const SigmaModel& model, const RowResults& results) {
+    const auto count = int64_t(task.end - task.begin);
+    squares = model.squares();
+    load_queries(task, rows);
+    order_keys(task, equal);
+    sums.clear();
+    weight_sums.assign(size_t(count), {});
+    if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
+    for_blocks([&] {
+      load_keys(task);
+      magnitudes(k, k_magnitude, dim * ldk);
+      load_values(task);
+      for (int64_t first = 0; first < count; first += kTileRows) {
+        const int64_t tile = std::min(kTileRows, count - first);
+        if (meets(rows + first, tile)) finish_tile(rows, scores, model, first, tile);
+      }
+    });
+    for (int64_t r = 0; r < count; ++r) {
+      if (!contiguous) close_group(r, model);
+      write_row(r, scores[r], model, results);
+    }
+  }
+
+  void finish_tile(const JudgedRow* rows, const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count) {
+    tile_scores(rows, first, count, true);
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t at = r * ldk;
+      kernels::WeightSums unused, &row_sums = grouped() ? unused : weight_sums[size_t(first + r)];
+      kernels::weights(s.data() + at, m.data() + at, weight_model(model, scores[first + r]), block_count, prob.data() + at, prob2.data() + at, a2.data() + at, e2.data() + at, row_sums);
+      if (grouped()) add_groups(first + r, at, model);
+    }
+    const int64_t padded = round_up(count, kernels::kRows);
+    auto product = [&](const Buffer& weights, const Buffer& values, Buffer& out) {
+      kernels::multiply(weights.data(), ldk, values.data(), ldv, out.data() + first * ldv, ldv, padded, block_count, ldv);
+    };
+    product(prob, v, sums.pv);
+    product(prob2, v2, sums.p2v2);
+    if (!grouped()) {
+      product(e2, v, sums.e2v);
+      product(e2, v2, sums.e2v2);
+      if (needs_a2(model)) product(a2, v2, sums.a2v2);
+    }
+    for (const Wild& x : wild)
+      for (int64_t r = 0; r < count; ++r)
+        if (s[size_t(r * ldk + x.key)] != kHidden) sums.pv[size_t((first + r) * ldv + x.channel)] += prob[size_t(r * ldk + x.key)] * x.value;
+    if (model.flush_below > 0) flush(scores, model, first, count, product);
+  }
+
+  // Products with the probabilities that are cut to zero alone; prob is not needed afterwards.
+  template <class Product>
+  void flush(const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count, const Product& product) {
+    for (int64_t r = 0; r < count; ++r) {
+      const double least = model.flush_below * model.kappa(scores[first + r].largest, scores[first + r].lse);
+      for (int64_t key = 0; key < block_count; ++key)
+        if (double& x = prob[size_t(r * ldk + key)]; x >= least) x = 0;
+    }
+    product(prob, v, sums.flushed);
+  }
+
+  // Equal keys lie side by side; a group goes on as long as the score is the same (a bias may part it).
+  void add_groups(int64_t r, int64_t at, const SigmaModel& model) {
+    Group& group = groups[size_t(r)];
+    for (int64_t key = 0; key < block_count; ++key) {
+      const double score = s[size_t(at + key)];
+      if (score == kHidden) continue;
+      const int32_t id = group_of[size_t(block_begin + key) - first_equal];
+      if (id != group.id || score != group.score) close_group(r, model);
+      const double pk = prob[size_t(at + key)], qk = model.qk_variance(m[size_t(at + key)]);
+      const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(score * score * model.u_s * model.u_s / 3 + qk);
+      group.id = id, group.score = score, group.qk = qk;
+      group.a += a, group.e += e, group.p += pk;
+      const double* values = v.data() + key * ldv;
+      for (size_t d = 0; d < size_t(dim_v); ++d) group.av[d] += a * values[d], group.ev[d] += e * values[d];
+    }
+  }
+
+  void close_group(int64_t r, const SigmaModel& model) {
+    Group& group = groups[size_t(r)];
+    kernels::WeightSums& row = weight_sums[size_t(r)];
+    const double share = model.theta / 3, p2 = group.p * group.p;
+    row.p2 += p2, row.p2s2 += p2 * group.score * group.score, row.p2q += p2 * group.qk;
+    row.a2 += group.a * group.a, row.e2 += group.e * group.e + share * group.a * group.a;
+    for (int64_t d = 0; d < dim_v; ++d) {
+      double &av = group.av[size_t(d)], &ev = group.ev[size_t(d)];
+      const auto n = size_t(r * ldv + d);
+      sums.a2v2[n] += av * av;
+      sums.e2v[n] += ev * group.e + share * av * group.a;
+      sums.e2v2[n] += ev * ev + share * av * av;
+      av = ev = 0;
+    }
+    group.a = group.e = group.p = group.score = group.qk = 0;
+    group.id = -1;
+  }
+
+  void write_row(int64_t r, const RowScores& row, const SigmaModel& model, const RowResults& results) const {
+    if (row.keys == 0) {
+      if (results.o) std::fill_n(results.o + r * dim_v, dim_v, 0.0);
+      std::fill_n(results.sigma + r * dim_v, dim_v, model.element_sigma({}, 0));
+      results.lse_sigma[r] = 0;
+      return;
+    }
+    const kernels::WeightSums& sum = weight_sums[size_t(r)];
+    const double eta_kappa = model.eta_p * model.kappa(row.largest, row.lse), keys = double(row.keys);
+    // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
+    const bool flat = row.largest - row.least <= model.u_p;
+    const double flat_roundoff = flat ? (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
+    for (int64_t d = 0; d < dim_v; ++d) {
+      const auto n = size_t(r * ldv + d);
+      const double o = sums.pv[n];
+      // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2 either way.
+      const double rounding = model.theta > 0 ? 0 : sums.a2v2[n] + (needs_a2(model) ? 0 : model.u_p * model.u_p * sums.p2v2[n]);
+      const ElementSums element{.o = o,
+                                .rounding = rounding + flat_roundoff * flat_roundoff * o * o,
+                                .score = sums.e2v2[n] - 2 * o * sums.e2v[n] + o * o * sum.e2,
+                                .p2v2 = sums.p2v2[n],
+                                .flushed = sums.flushed[n]};
+      if (results.o) results.o[r * dim_v + d] = o;
+      results.sigma[r * dim_v + d] = model.element_sigma(element, row.keys);
+    }
+    const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
+    const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
+    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = model.u_s * model.u_s * (one_score ? farthest * farthest : sum.p2s2) + sum.p2q};
+    results.lse_sigma[r] = model.lse_sigma(lse, row.keys);
+  }
+};
+
+GoldenPass::GoldenPass(const Problem& problem, const Tensors& tensors, const Geometry& geometry) : impl_(std::make_unique<Impl>(problem, tensors, geometry)) {}
+GoldenPass::~GoldenPass() = default;
+
+void GoldenPass::score(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal, RowScores* scores) { impl_->score(task, rows, equal, scores); }
+void GoldenPass::finish(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal, const RowScores* scores, const SigmaModel& model, const RowResults& results) {
+  impl_->finish(task, rows, equal, scores, model, results);
+}
+
+int64_t GoldenPass::bytes(const Params& p) {
+  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 6 * kTaskRows) * value_stride(p) + 7 * kTileRows * key_stride(p);
+  return doubles * int64_t(sizeof(double));
+}
+
+}  // namespace attest::core

@@ -1,0 +1,42 @@
+// Which rows the float64 golden judges, and how they are cut into tasks that share keys.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/operations/softmax/geometry.hpp"
+
+namespace attest::core {
+
+/// Place i of query head h of sequence b; it sees at least one key before masks.
+struct JudgedRow {
+  int64_t b, h, i;
+  int64_t output_row;  // of O and LSE, leading 3
+  Interval keys;
+};
+
+/// Rows begin .. end - 1 of RowPlan::rows: one sequence, one key head, and the keys that any of them sees.
+struct RowTask {
+  int64_t b, kv_head;
+  size_t begin, end;
+  Interval keys;
+};
+
+struct RowPlan {
+  std::vector<JudgedRow> rows;
+  std::vector<RowTask> tasks;
+  bool all = false;          // every row
+  int64_t rows_a_head = 0;   // where sampled: at most so many of each sequence and head
+};
+
+constexpr int64_t kTaskRows = 66;  // most rows a task; a multiple of kernels::kRows
+
+/// All rows where that is cheap (3e9 multiply-adds in QK and PV), else a stratified sample of up to 256 rows a sequence and head:
+/// first, last, around tile edges near both ends and in between, and random ones. Depends on the problem and lengths alone.
+RowPlan plan_rows(const Problem& problem, const Geometry& geometry);
+
+/// `count` of the places 0 .. length - 1 in growing order, or all: first and last, half of the rest beside multiples of 16 .. 1,024
+/// and of `block` (patch or window size; 0: none), half random.
+std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed);
+
+}  // namespace attest::core
