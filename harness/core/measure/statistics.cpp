@@ -11,27 +11,30 @@ namespace {
 
 constexpr double kWantedCoverage = 0.95;
 
+struct Trim {
+  size_t count = 0;  // samples left out at either end
+  double coverage = 0;
+};
+
 // The largest k with 1 - 2 P(Binomial(n, 1/2) <= k) >= the wanted coverage: order statistics k + 1 and n - k (from 1) bound the
-// median. 0 where even the extremes do not reach it.
-size_t trimmed(size_t n, double& coverage) {
-  const double log_half_n = -double(n) * std::log(2.0);
-  double tail = std::exp(log_half_n);  // P(X = 0)
-  coverage = 1 - 2 * tail;
-  double term = tail;
-  size_t k = 0;
-  while (k + 1 < n - k - 1) {
-    term *= double(n - k) / double(k + 1);
-    const double next = tail + term;
-    if (1 - 2 * next < kWantedCoverage) break;
-    tail = next, coverage = 1 - 2 * tail, ++k;
+// median. k = 0 where even the extremes do not reach it. Terms as logarithms, since 2^-n alone is 0 from n = 1075 on.
+Trim trim_for_median(size_t n) {
+  double log_term = -double(n) * std::log(2.0);  // of P(X = 0)
+  double tail = std::exp(log_term);
+  Trim trim{0, 1 - 2 * tail};
+  for (size_t k = 0; 2 * (k + 1) < n - 1; ++k) {
+    log_term += std::log(double(n - k) / double(k + 1));
+    tail += std::exp(log_term);
+    if (1 - 2 * tail < kWantedCoverage) break;
+    trim = {k + 1, 1 - 2 * tail};
   }
-  return k;
+  return trim;
 }
 
 }  // namespace
 
 double quantile(std::span<const double> sorted, double q) {
-  assert(!sorted.empty());
+  assert(!sorted.empty() && q >= 0 && q <= 1);
   const double at = q * double(sorted.size() - 1);
   const auto low = size_t(at);
   const size_t high = std::min(low + 1, sorted.size() - 1);
@@ -39,17 +42,23 @@ double quantile(std::span<const double> sorted, double q) {
 }
 
 Summary summarise(std::span<const double> samples) {
+  if (samples.empty()) return {};
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());
-  Summary s{.count = sorted.size(), .min = sorted.front(), .q1 = quantile(sorted, 0.25), .median = quantile(sorted, 0.5), .q3 = quantile(sorted, 0.75), .max = sorted.back(),
-            .mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size())};
-  // Beyond some thousand samples exp(-n log 2) is 0 and the recurrence says nothing; the normal approximation is exact enough there.
-  size_t k = 0;
-  if (s.count <= 1000) k = trimmed(s.count, s.coverage);
-  else k = size_t(double(s.count) / 2 - 0.98 * std::sqrt(double(s.count)) - 1), s.coverage = kWantedCoverage;
-  if (s.count == 1) s.coverage = 0;
-  s.median_low = sorted[k], s.median_high = sorted[s.count - 1 - k];
-  return s;
+  const size_t n = sorted.size();
+  const Trim trim = trim_for_median(n);
+  return {.count = n,
+          .min = sorted.front(),
+          .q1 = quantile(sorted, 0.25),
+          .median = quantile(sorted, 0.5),
+          .q3 = quantile(sorted, 0.75),
+          .max = sorted.back(),
+          .mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(n),
+          .p90 = quantile(sorted, 0.9),
+          .p99 = quantile(sorted, 0.99),
+          .median_low = sorted[trim.count],
+          .median_high = sorted[n - 1 - trim.count],
+          .coverage = trim.coverage};
 }
 
 }  // namespace attest::core

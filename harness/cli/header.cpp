@@ -1,0 +1,20 @@
+#include "cli/header.hpp"
+
+#include <ctime>
+
+#include "core/measure/environment.hpp"
+
+namespace attest::cli {
+
+core::Header make_header(const std::string& command, const std::string& cpus) {
+  char started[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::strftime(started, sizeof(started), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  core::Header header{command, started, core::read_environment()};
+  header.environment["run"]["pinned_cpus"] = cpus;
+  return header;
+}
+
+}  // namespace attest::cli

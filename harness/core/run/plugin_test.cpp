@@ -1,0 +1,77 @@
+// Loading plugins: the good ones, and one clear line for each kind of bad one.
+#include "core/run/plugin.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/run/registry.hpp"
+#include "core/tensor/error.hpp"
+#include "testing/scale_operation.hpp"
+
+namespace attest::core {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kPlugins = ATTEST_BINARY_DIR "/tests/plugins/";
+WorkerOptions worker() { return {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 5}; }
+
+std::string load_error(const std::string& path) {
+  try {
+    Plugin plugin(path, worker());
+    plugin.implementations();
+    return "loaded";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Plugin, ReadsEveryTable) {
+  Plugin plugin(kPlugins + "scale.so", worker());
+  const auto& implementations = plugin.implementations();
+  ASSERT_EQ(implementations.size(), 14u);
+  EXPECT_EQ(implementations[0].name, "scale_right");
+  EXPECT_EQ(implementations[0].operation, ATTEST_PRIVATE);
+  EXPECT_EQ(implementations[0].plugin, "scale.so");
+  EXPECT_NE(implementations[0].binary_hash, 0u);
+  EXPECT_EQ(implementations[1].table, 1u);
+}
+
+TEST(Plugin, SaysWhatIsWrongWithALibrary) {
+  EXPECT_THAT(load_error("/nowhere/x.so"), HasSubstr("no such plugin file"));
+  const std::string text = ::testing::TempDir() + "/text.so";
+  std::ofstream(text) << "not a library\n";
+  EXPECT_THAT(load_error(text), HasSubstr("text.so: not a loadable library"));
+  EXPECT_THAT(load_error(kPlugins + "broken_version.so"), HasSubstr("broken_version.so: exports attest_plugin_v2 where this harness reads attest_plugin_v1"));
+  EXPECT_THAT(load_error(kPlugins + "broken_no_symbol.so"), HasSubstr("exports no attest_plugin_v1"));
+  EXPECT_THAT(load_error(kPlugins + "broken_short_table.so"), HasSubstr("struct_size is"));
+  EXPECT_THAT(load_error(kPlugins + "broken_null_run.so"), HasSubstr("run is NULL"));
+}
+
+TEST(Plugin, ARegistryGoesOnWithoutABadOne) {
+  const std::string text = ::testing::TempDir() + "/other.so";
+  std::ofstream(text) << "not a library\n";
+  const Registry registry({text, kPlugins + "scale.so", kPlugins + "scale.so"}, {}, worker());
+  EXPECT_EQ(registry.entries().size(), 14u);
+  ASSERT_EQ(registry.warnings().size(), 1u);
+  EXPECT_THROW(Registry({}, {text}, worker()), Error);
+}
+
+TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
+  Implementation implementation{.operation = ATTEST_SOFTMAX, .dtypes = ATTEST_BIT(ATTEST_F32), .features = ATTEST_WITH_CAUSAL};
+  EXPECT_EQ(refuses(implementation, attest::testing::scale_problem(2, 2)), "is not an implementation of scale");
+  Problem problem = blank_problem(*find_operation("softmax"), ATTEST_F32);
+  problem.as<attest_softmax_params>().seq_len_q = 8, problem.as<attest_softmax_params>().head_dim = 16;
+  problem.as<attest_softmax_params>().window_right = 0, problem.as<attest_softmax_params>().softcap = 30;
+  finish_problem(problem);
+  EXPECT_EQ(refuses(implementation, problem), "does not list SOFTCAP");
+  implementation.features |= ATTEST_WITH_SOFTCAP;
+  EXPECT_EQ(refuses(implementation, problem), "");
+  problem.features |= uint64_t{1} << 40;  // a bit of a header to come
+  EXPECT_EQ(refuses(implementation, problem), "does not list OWN(8)");
+}
+
+}  // namespace
+}  // namespace attest::core

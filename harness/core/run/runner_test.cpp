@@ -1,0 +1,147 @@
+// The runner on a private operation: whatever an implementation does is one record with its verdict, and the next case goes on.
+#include "core/run/runner.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/tensor/error.hpp"
+#include "testing/scale_operation.hpp"
+
+namespace attest::core {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Runner : public ::testing::Test {
+ protected:
+  Runner() : plugin_(ATTEST_BINARY_DIR "/tests/plugins/scale.so", {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 1}) {
+    options_.timeout_s = 1;
+    options_.budget_s = 0.05;
+  }
+
+  Record run(const std::string& name) {
+    for (const Implementation& implementation : plugin_.implementations())
+      if (implementation.name == name) return runner_.run(plugin_, implementation);
+    throw Error("no implementation " + name);
+  }
+
+  Problem problem_ = attest::testing::scale_problem(100, 64);
+  Plugin plugin_;
+  RunOptions options_;
+  Rates rates_;
+  CaseRunner runner_{problem_, "scale rows=100 width=64", {"test", "scale/100x64", "random", ""}, nullptr, options_, rates_};
+};
+
+TEST_F(Runner, JudgesAndTimesTheRightOne) {
+  const Record record = run("scale_right");
+  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  ASSERT_EQ(record.fills.size(), 1u);
+  EXPECT_EQ(record.fills[0].judgement.exact_elements, 6400);
+  EXPECT_EQ(record.fills[0].inputs_hash.size(), 16u);
+  ASSERT_TRUE(record.time);
+  EXPECT_GE(record.time->samples_ns.size(), 2u);
+  EXPECT_LE(record.time->min_ns, record.time->median_ns);
+  EXPECT_GT(record.gflops(), 0);
+  EXPECT_EQ(record.repro, "attest repro --impl scale_right 'scale rows=100 width=64'");
+  EXPECT_EQ(record.operation, "scale");
+}
+
+TEST_F(Runner, FailsTheWrongOnes) {
+  EXPECT_EQ(run("scale_wrong").code, "fail:tolerance");
+  EXPECT_EQ(run("scale_short").code, "fail:unwritten");
+  EXPECT_EQ(run("scale_zeros").code, "suspect:zeros");
+}
+
+TEST_F(Runner, TimesNothingThatDoesNotPass) { EXPECT_FALSE(run("scale_wrong").time); }
+
+// 25,600 bytes are a multiple of 64 but not of the page: the element behind the last one is a canary.
+TEST_F(Runner, SeesAWriteBeyondTheEnd) {
+  const Record record = run("scale_beyond");
+  EXPECT_EQ(record.code, "crash:canary");
+  EXPECT_THAT(record.reason, HasSubstr("y was written 0 bytes past its end"));
+}
+
+TEST_F(Runner, NamesTheInputThatWasWritten) {
+  const Record record = run("scale_input");
+  EXPECT_EQ(record.verdict, Verdict::kCrash);
+  EXPECT_EQ(record.code, "crash:input-written");
+  EXPECT_THAT(record.reason, HasSubstr("in run at byte 20 of x"));
+}
+
+TEST_F(Runner, SurvivesDeath) {
+  EXPECT_THAT(run("scale_null").reason, HasSubstr("SIGSEGV in run"));
+  const Record exits = run("scale_exits");
+  EXPECT_EQ(exits.code, "crash:exit");
+  EXPECT_THAT(exits.reason, HasSubstr("exited with 0 in run"));
+  const Record query = run("scale_dies_in_query");
+  EXPECT_EQ(query.code, "crash:signal");
+  EXPECT_THAT(query.reason, HasSubstr("SIGABRT in query"));
+  EXPECT_EQ(run("scale_right").verdict, Verdict::kPass);
+}
+
+TEST_F(Runner, EndsAHang) {
+  const auto start = Clock::now();
+  const Record record = run("scale_hangs");
+  EXPECT_EQ(record.verdict, Verdict::kTimeout);
+  EXPECT_THAT(record.reason, HasSubstr("was in run for more than 1 s"));
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 5);
+  EXPECT_EQ(run("scale_right").verdict, Verdict::kPass);
+}
+
+TEST_F(Runner, PassesOnWhatTheImplementationSays) {
+  const Record fails = run("scale_fails");
+  EXPECT_EQ(fails.code, "error:memory");
+  EXPECT_THAT(fails.reason, HasSubstr("the scale is not to be had"));
+  EXPECT_EQ(run("scale_not_created").code, "error:runtime");
+  EXPECT_THAT(run("scale_talks").reason, HasSubstr("it said:  [31mhello"));  // the escape is not passed on
+}
+
+TEST_F(Runner, SkipsWhatCannotFitWithTheFigures) {
+  const Record record = run("scale_huge");
+  EXPECT_EQ(record.code, "skipped:memory");
+  EXPECT_THAT(record.reason, HasSubstr("3.28e+04 GiB of it declared workspace"));
+}
+
+TEST_F(Runner, RefusesWhatTheTableDoesNotList) {
+  const Problem half = attest::testing::scale_problem(4, 4, ATTEST_F16);
+  CaseRunner runner(half, "scale dtype=f16", {}, nullptr, options_, rates_);
+  const Record record = runner.run(plugin_, plugin_.implementations()[0]);
+  EXPECT_EQ(record.verdict, Verdict::kUnsupported);
+  EXPECT_EQ(record.reason, "does not take f16 (takes f32)");
+}
+
+TEST_F(Runner, PassesOnTheReasonOfQuery) {
+  const Problem wide = attest::testing::scale_problem(1, 5000);
+  CaseRunner runner(wide, "scale width=5000", {}, nullptr, options_, rates_);
+  EXPECT_EQ(runner.run(plugin_, plugin_.implementations()[0]).reason, "width is more than 4096");
+}
+
+TEST_F(Runner, SkipsWhatTakesTooLong) {
+  rates_.note("scale_right", "f32", 1e9, 1e12);  // one flop a microsecond
+  const Problem large = attest::testing::scale_problem(1 << 16, 1 << 8);
+  CaseRunner runner(large, "scale rows=65536 width=256", {}, nullptr, options_, rates_);
+  const Record record = runner.run(plugin_, plugin_.implementations()[0]);
+  EXPECT_EQ(record.code, "skipped:time");
+  EXPECT_THAT(record.reason, HasSubstr("16.8 s a run"));
+}
+
+TEST_F(Runner, RefusesLessArithmeticThanAskedFor) {
+  options_.least = parse_min_arithmetic("acc=f64");
+  const Record record = run("scale_right");
+  EXPECT_EQ(record.code, "unsupported:arithmetic");
+  EXPECT_THAT(record.reason, HasSubstr("acc=f32"));
+}
+
+TEST_F(Runner, GivesTheSameInputsAgain) {
+  const std::string first = run("scale_right").fills.at(0).inputs_hash;
+  CaseRunner again(problem_, "scale rows=100 width=64", {}, nullptr, options_, rates_);
+  EXPECT_EQ(again.run(plugin_, plugin_.implementations()[0]).fills.at(0).inputs_hash, first);
+  CaseRunner other(problem_, "scale rows=100 width=65", {}, nullptr, options_, rates_);
+  EXPECT_NE(other.run(plugin_, plugin_.implementations()[0]).fills.at(0).inputs_hash, first);
+}
+
+}  // namespace
+}  // namespace attest::core
