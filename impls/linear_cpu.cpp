@@ -16,14 +16,13 @@ const attest_linear_params& params(const attest_problem& problem) {
 }
 
 struct LinearCpu {
-  static constexpr attest::Info kInfo{
-      .name = "linear_cpu",
-      .version = "1",
-      .summary = "linear attention (elu + 1) in float32, SIMD and threads",
-      .operation = ATTEST_LINEAR,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK | ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_UNALIGNED};
+  static constexpr attest::Info kInfo{.name = "linear_cpu",
+                                      .version = "1",
+                                      .summary = "linear attention (elu + 1) in float32, SIMD and threads",
+                                      .operation = ATTEST_LINEAR,
+                                      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+                                      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
+                                                  ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
   static constexpr int64_t kMaxHeadDim = 512, kMaxChunks = 64, kMinChunk = 2048, kQueries = 1024;
 
   const attest_problem& problem;

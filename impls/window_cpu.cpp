@@ -25,10 +25,10 @@ struct WindowCpu {
 
   /// How the work and the workspace are cut: [relative bias of all heads][places in it] [thread: order, regions, scratch] ...
   struct Plan {
-    int64_t window;           // queries that see one another: a patch, a grid window; else the whole sequence
-    int64_t windows;          // of one (batch, head)
-    int64_t group, groups;    // queries a task, tasks a window
-    int64_t rel_size;         // floats of one head's relative bias
+    int64_t window;         // queries that see one another: a patch, a grid window; else the whole sequence
+    int64_t windows;        // of one (batch, head)
+    int64_t group, groups;  // queries a task, tasks a window
+    int64_t rel_size;       // floats of one head's relative bias
     size_t rel_bytes, place_bytes, list_bytes, scratch_bytes, thread_bytes, workspace_bytes;
   };
   static size_t round_up(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }

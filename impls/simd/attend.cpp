@@ -6,6 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "simd/attend.cpp"
 #include "simd/targets.hpp"
+
 // After targets.hpp, which says what foreach_target.h compiles.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -39,7 +40,7 @@ Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
 struct Block {
   int64_t first = 0, count = 0;  // places first .. first + count - 1
   int vectors = 0;
-  Range keys{0, 0};             // that any of its queries sees
+  Range keys{0, 0};                      // that any of its queries sees
   float *q = nullptr, *o = nullptr;      // [head_dim][vectors * kLanes], [padded head_dim_v][vectors * kLanes]
   float *top = nullptr, *sum = nullptr;  // [vectors * kLanes]: running maximum (of log2) and normaliser
   int32_t *rel = nullptr, *region = nullptr;
@@ -271,9 +272,9 @@ void attend_tile(const Slice& s, const Block& b, const Tile& t) {
   for (int64_t c = 0; c < s.head_dim_v; c += kRows) {
     Vector acc[kRows][vectors];
     if (edited && t.guarded) {
-      outer_tile<vectors, true>(t.v.data + c, t.v.stride, t.scores, count, acc);
+      outer_tile<vectors, true>(t.v.data + c, t.v.stride, t.scores, wide, count, acc);
     } else {
-      outer_tile<vectors, false>(t.v.data + c, t.v.stride, t.scores, count, acc);
+      outer_tile<vectors, false>(t.v.data + c, t.v.stride, t.scores, wide, count, acc);
     }
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < vectors; ++v) {
@@ -384,7 +385,8 @@ void clear_rows(const Slice& s, Range queries) {
   const size_t size = s.dtype == ATTEST_F32 ? 4 : 2;
   for (int64_t i = queries.begin; i < queries.end; ++i) {
     const int64_t row = s.order != nullptr ? s.order[i] : i;
-    std::memset(static_cast<char*>(s.o) + static_cast<size_t>(row * s.o_stride) * size, 0, static_cast<size_t>(s.head_dim_v) * size);
+    std::memset(static_cast<char*>(s.o) + static_cast<size_t>(row * s.o_stride) * size, 0,
+                static_cast<size_t>(s.head_dim_v) * size);
     if (s.lse != nullptr) s.lse[row * s.lse_stride] = -std::numeric_limits<float>::infinity();
   }
 }

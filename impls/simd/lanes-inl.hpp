@@ -46,18 +46,18 @@ HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT colu
   }
 }
 
-/// acc[r][...] = sum_j left[j * stride + r] * right[j][...], j < count, r < kRows; right is packed and aligned.
+/// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < kRows.
 /// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to Inf or NaN.
 template <int vectors, bool guarded>
-HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride, const float* HWY_RESTRICT right, int64_t count,
-                           Vector (&acc)[kRows][vectors]) {
+HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride, const float* HWY_RESTRICT right, int64_t right_stride,
+                           int64_t count, Vector (&acc)[kRows][vectors]) {
   const Floats d;
   [[maybe_unused]] const hn::RebindToSigned<Floats> number;
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
-  for (int64_t j = 0; j < count; ++j, left += stride, right += vectors * kLanes) {
+  for (int64_t j = 0; j < count; ++j, left += stride, right += right_stride) {
     Vector weight[vectors];
-    for (int v = 0; v < vectors; ++v) weight[v] = hn::Load(d, right + v * kLanes);
+    for (int v = 0; v < vectors; ++v) weight[v] = hn::LoadU(d, right + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
       const Vector scalar = hn::Set(d, left[r]);
       for (int v = 0; v < vectors; ++v) {

@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "simd/linear.cpp"
 #include "simd/targets.hpp"
+
 // After targets.hpp, which says what foreach_target.h compiles.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -31,15 +32,23 @@ size_t scratch_of_linear(int64_t head_dim, int64_t head_dim_v) {
   return (floats * 4 + 255) / 256 * 256;
 }
 
-/// phi(x) = elu(x) + 1, in place; zeros from head_dim on.
-void map_features(float* row, int64_t head_dim) {
+HWY_INLINE Vector phi_lanes(Vector x) {
   const Floats d;
-  for (int64_t c = 0; c < head_dim; c += kLanes) {
-    const Vector x = hn::Load(d, row + c);
-    const Vector low = exp_lanes(x), high = hn::Add(x, hn::Set(d, 1.0f));
-    hn::Store(hn::IfThenElse(hn::Gt(x, hn::Zero(d)), high, low), d, row + c);
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Add(x, hn::Set(d, 1.0f)), exp_lanes(x));
+}
+
+/// target[c] = phi(source[c]) = elu(source[c]) + 1, c < head_dim; zeros up to the pitch.
+template <class T>
+HWY_INLINE void map_row(const T* source, int64_t head_dim, float* target) {
+  const Floats d;
+  int64_t c = 0;
+  for (; c + kLanes <= head_dim; c += kLanes) hn::Store(phi_lanes(load_lanes(source + c)), d, target + c);
+  if (c < head_dim) {
+    HWY_ALIGN float rest[kLanes] = {};
+    for (int64_t n = c; n < head_dim; ++n) rest[n - c] = widen(source[n]);
+    hn::Store(phi_lanes(hn::Load(d, rest)), d, target + c);
   }
-  for (int64_t c = head_dim; c < pitch(head_dim); ++c) row[c] = 0;
+  for (c = head_dim; c < pitch(head_dim); ++c) target[c] = 0;
 }
 
 /// Calls step(first column, vectors of it) for each chunk of the state's columns.
@@ -55,23 +64,31 @@ void for_chunks(int64_t head_dim_v, const Step& step) {
   }
 }
 
-/// Up to kLinearTile keys that count, from `j` on, as phi(k) [count][pitch] and v, chunk by chunk; moves j on.
+struct Values {  // rows of V as floats, whole vectors wide
+  const float* data;
+  int64_t stride;
+};
+
+/// Up to kLinearTile keys that count, from `j` on, as phi(k) [count][pitch] and v; moves j on. V stays where it is if it can.
 template <class T>
-int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, float* values) {
+int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, float* copy, Values& values) {
+  const T* const v = static_cast<const T*>(s.v);
+  const int64_t wide = columns(s.head_dim_v);
+  bool in_place = false;
+  if constexpr (sizeof(T) == 4) {
+    in_place = s.mask == nullptr && wide == s.head_dim_v;
+    if (in_place) values = {v + j * s.v_stride, s.v_stride};
+  }
+  if (!in_place) values = {copy, wide};
   int64_t count = 0;
   for (; j < end && count < kLinearTile; ++j) {
     if (s.mask != nullptr && s.mask[j * s.mask_stride] == 0) continue;  // not even Inf or NaN of such a key may be seen
-    float* const row = phi + count * pitch(s.head_dim);
-    for (int64_t c = s.head_dim; c < pitch(s.head_dim); ++c) row[c] = 0;
-    widen_row(static_cast<const T*>(s.k) + j * s.k_stride, s.head_dim, 1.0f, row);
-    map_features(row, s.head_dim);
-    for_chunks(s.head_dim_v, [&](int64_t first, auto vectors) HWY_ATTR {
-      constexpr int64_t wide = decltype(vectors)::value * kLanes;
-      float* const target = values + kLinearTile * first + count * wide;
-      const int64_t used = std::min(wide, s.head_dim_v - first);
-      widen_row(static_cast<const T*>(s.v) + j * s.v_stride + first, used, 1.0f, target);
-      for (int64_t c = used; c < wide; ++c) target[c] = 0;
-    });
+    map_row(static_cast<const T*>(s.k) + j * s.k_stride, s.head_dim, phi + count * pitch(s.head_dim));
+    if (!in_place) {
+      float* const target = copy + count * wide;
+      widen_row(v + j * s.v_stride, s.head_dim_v, 1.0f, target);
+      for (int64_t c = s.head_dim_v; c < wide; ++c) target[c] = 0;
+    }
     ++count;
   }
   return count;
@@ -81,10 +98,11 @@ template <class T>
 void sum_keys(const LinearSlice& s, Range keys, float* state, float* scratch) {
   const Floats d;
   const int64_t stride = pitch(s.head_dim);
-  float *const phi = scratch, *const values = scratch + kLinearTile * stride, *const total = state + total_offset(s);
+  float *const phi = scratch, *const copy = scratch + kLinearTile * stride, *const total = state + total_offset(s);
   std::memset(state, 0, static_cast<size_t>(state_floats(s.head_dim, s.head_dim_v)) * 4);
   for (int64_t j = keys.begin; j < keys.end;) {
-    const int64_t count = load_keys<T>(s, j, keys.end, phi, values);
+    Values values;
+    const int64_t count = load_keys<T>(s, j, keys.end, phi, copy, values);
     for (int64_t c = 0; c < stride; c += kLanes) {
       Vector sum = hn::Zero(d);
       for (int64_t n = 0; n < count; ++n) sum = hn::Add(sum, hn::Load(d, phi + n * stride + c));
@@ -94,7 +112,7 @@ void sum_keys(const LinearSlice& s, Range keys, float* state, float* scratch) {
       constexpr int kWide = decltype(vectors)::value;
       for (int64_t c = 0; c < s.head_dim; c += kRows) {
         Vector acc[kRows][kWide];
-        outer_tile<kWide, false>(phi + c, stride, values + kLinearTile * first, count, acc);
+        outer_tile<kWide, false>(phi + c, stride, values.data + first, values.stride, count, acc);
         for (int r = 0; r < kRows; ++r)
           for (int v = 0; v < kWide; ++v) {
             float* const at = state + stride * first + ((c + r) * kWide + v) * kLanes;
@@ -116,9 +134,7 @@ void read_queries(const LinearSlice& s, Range queries, const float* state, float
     float inverse[kLinearTile];
     for (int64_t i = 0; i < count; ++i) {
       float* const row = phi + i * stride;
-      for (int64_t c = s.head_dim; c < stride; ++c) row[c] = 0;
-      widen_row(static_cast<const T*>(s.q) + (begin + i) * s.q_stride, s.head_dim, 1.0f, row);
-      map_features(row, s.head_dim);
+      map_row(static_cast<const T*>(s.q) + (begin + i) * s.q_stride, s.head_dim, row);
       if (s.query_mask != nullptr && s.query_mask[(begin + i) * s.query_mask_stride] == 0)
         std::memset(row, 0, static_cast<size_t>(stride) * 4);
       Vector sum = hn::Zero(d);
@@ -164,7 +180,9 @@ HWY_AFTER_NAMESPACE();
 namespace impls {
 
 HWY_EXPORT(state_floats);
-int64_t linear_state_floats(int64_t head_dim, int64_t head_dim_v) { return HWY_DYNAMIC_DISPATCH(state_floats)(head_dim, head_dim_v); }
+int64_t linear_state_floats(int64_t head_dim, int64_t head_dim_v) {
+  return HWY_DYNAMIC_DISPATCH(state_floats)(head_dim, head_dim_v);
+}
 
 HWY_EXPORT(scratch_of_linear);
 size_t linear_scratch_bytes(int64_t head_dim, int64_t head_dim_v) {

@@ -8,6 +8,7 @@
 
 #include "attest.h"
 #include "simd/attend.hpp"
+#include "simd/storage.hpp"
 
 namespace impls {
 
@@ -32,11 +33,12 @@ inline const char* why_not(const attest_problem& problem) {
 inline void declare_float32(attest_support& support) {
   support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = support.probability_dtype =
       support.accumulator_dtype = ATTEST_F32;
+  support.probability_rel_error = kExp2Error;
 }
 
-struct Lengths {  // of one sequence
-  int64_t q, kv;          // rows that count
-  int64_t rows_q;         // rows there are: those from q on get o = 0, lse = -inf
+struct Lengths {              // of one sequence
+  int64_t q, kv;              // rows that count
+  int64_t rows_q;             // rows there are: those from q on get o = 0, lse = -inf
   int64_t first_q, first_kv;  // where its rows start (packed)
 };
 

@@ -45,7 +45,8 @@ bool in_grid(const Trial& t, int64_t h, int64_t i, int64_t j, double& added) {
   const int64_t yi = modulo(i / p.grid_width - p.shift_y, p.grid_height), xi = modulo(i % p.grid_width - p.shift_x, p.grid_width);
   const int64_t yj = modulo(j / p.grid_width - p.shift_y, p.grid_height), xj = modulo(j % p.grid_width - p.shift_x, p.grid_width);
   if (yi / p.window_height != yj / p.window_height || xi / p.window_width != xj / p.window_width) return false;
-  if (const Tensor* rel = t.find(ATTEST_REL_BIAS)) added += (*rel)({h, yi - yj + p.window_height - 1, xi - xj + p.window_width - 1});
+  if (const Tensor* rel = t.find(ATTEST_REL_BIAS))
+    added += (*rel)({h, yi - yj + p.window_height - 1, xi - xj + p.window_width - 1});
   // Rolling keeps the distance of two tokens of a window, unless it brought them together across the grid's edge.
   if (yi - yj != i / p.grid_width - j / p.grid_width || xi - xj != i % p.grid_width - j % p.grid_width) added += p.shift_bias;
   return true;
@@ -76,7 +77,8 @@ struct Row {
     double dot = 0;
     size = std::abs(added);
     for (int64_t c = 0; c < p.head_dim; ++c) {
-      const double term = q({s.batch_q, h, s.first_q + row(i), c}) * k({s.batch_kv, kv_head, s.first_kv + row(j), c}) * p.softmax_scale;
+      const double term =
+          q({s.batch_q, h, s.first_q + row(i), c}) * k({s.batch_kv, kv_head, s.first_kv + row(j), c}) * p.softmax_scale;
       dot += term;
       size += std::abs(term);
     }

@@ -24,15 +24,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// The table of a plugin in the build tree's plugins/ (or in $ATTEST_TRIAL_PLUGINS); null with a message if it does not load.
 inline const attest_impl* load(const std::string& name) {
   const char* const folder = std::getenv("ATTEST_TRIAL_PLUGINS");
-  const std::string path = (folder != nullptr ? std::string(folder) : std::string(ATTEST_BINARY_DIR) + "/plugins") + "/" + name + ".so";
+  const std::string path =
+      (folder != nullptr ? std::string(folder) : std::string(ATTEST_BINARY_DIR) + "/plugins") + "/" + name + ".so";
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), nullptr;
   return reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(library, "attest_plugin_v1"))(0);
 }
 
-inline size_t size_of(int32_t dtype) {
-  return dtype == ATTEST_F32 || dtype == ATTEST_I32 ? 4 : dtype == ATTEST_BOOL ? 1 : 2;
-}
+inline size_t size_of(int32_t dtype) { return dtype == ATTEST_F32 || dtype == ATTEST_I32 ? 4 : dtype == ATTEST_BOOL ? 1 : 2; }
 
 /// A tensor of exactly as many bytes as it needs, so that a sanitizer sees what lies beyond.
 struct Tensor {
