@@ -1,0 +1,220 @@
+#include "core/problem/suite.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/problem/hint.hpp"
+#include "core/problem/spec.hpp"
+#include "core/problem/strict_json.hpp"
+#include "core/problem/values.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostCases = 4096, kMostEntries = 16, kLongestName = 80, kLongestText = 400;
+constexpr std::string_view kTokensValue = "tokens", kSizeField = "seq_len";
+// Keys of a case that are no words of a spec line.
+const std::vector<std::string> kCaseKeys{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls"};
+const std::vector<std::string> kSuiteKeys{"name", "summary", "defaults", "cases"};
+
+/// The place in a file that is being read; every Error begins with it.
+struct Place {
+  std::string text;
+  [[noreturn]] void fail(const std::string& what) const { throw Error(fmt::format("{}: {}", text, what)); }
+  [[noreturn]] void fail(std::string_view key, std::string_view right) const { fail(fmt::format("{}: must be {}", key, right)); }
+};
+
+std::string text_of(const Place& place, const json& object, const std::string& key, bool required) {
+  const auto at = object.find(key);
+  if (at == object.end()) {
+    if (required) place.fail(fmt::format("has no {}", key));
+    return "";
+  }
+  const std::string right = fmt::format("text of 1 to {} characters on one line", kLongestText);
+  if (!at->is_string()) place.fail(key, right);
+  const auto text = at->get<std::string>();
+  if (text.empty() || text.size() > kLongestText || std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; })) place.fail(key, right);
+  return text;
+}
+
+// Names become words of the command line, globs and columns.
+std::string name_of(const Place& place, const json& object) {
+  const std::string name = text_of(place, object, "name", true);
+  const bool clean = std::ranges::all_of(name, [](unsigned char c) { return (c < 0x80 && std::isalnum(c)) || std::strchr("_-.+/", c); });
+  if (!clean || name.size() > kLongestName)
+    place.fail(fmt::format("name {}: must be at most {} letters, digits, and _ - . + /", in_quotes(name), kLongestName));
+  return name;
+}
+
+bool flag_of(const Place& place, const json& object, const std::string& key) {
+  const auto at = object.find(key);
+  if (at != object.end() && !at->is_boolean()) place.fail(key, "true or false");
+  return at != object.end() && at->get<bool>();
+}
+
+std::vector<std::string> list_of(const Place& place, const json& object, const std::string& key, std::string_view right) {
+  const auto at = object.find(key);
+  if (at == object.end()) return {};
+  if (!at->is_array() || at->empty() || at->size() > kMostEntries) place.fail(key, right);
+  std::vector<std::string> entries;
+  for (const json& entry : *at) {
+    if (!entry.is_string() || entry.get<std::string>().empty() || entry.get<std::string>().size() > kLongestText) place.fail(key, right);
+    if (std::ranges::find(entries, entry.get<std::string>()) != entries.end()) place.fail(fmt::format("{}: {} twice", key, in_quotes(entry.get<std::string>())));
+    entries.push_back(entry.get<std::string>());
+  }
+  return entries;
+}
+
+std::vector<DType> dtypes_of(const Place& place, const json& object) {
+  constexpr std::string_view kRight = "a list of dtypes, e.g. [\"f32\", \"f16\"]";
+  std::vector<DType> dtypes;
+  for (const std::string& name : list_of(place, object, "dtypes", kRight)) {
+    const auto dtype = dtype_from_name(name);
+    if (!dtype) place.fail(fmt::format("dtypes: unknown dtype {}; must be f32, f16, bf16, f64, f8e4m3 or f8e5m2", in_quotes(name)));
+    dtypes.push_back(*dtype);
+  }
+  if (dtypes.empty()) place.fail("has no dtypes, e.g. \"dtypes\": [\"f32\", \"f16\"]");
+  return dtypes;
+}
+
+/// The value of a word: numbers and lists as they stand, text as in a spec line, "" for true.
+std::string value_of(const Place& place, const std::string& key, const json& value) {
+  if (value == true) return "";
+  if (value.is_number()) return value.dump();
+  if (value.is_array()) {
+    std::vector<int64_t> numbers;
+    for (const json& number : value) {
+      if (!number.is_number_unsigned() || number.get<uint64_t>() > INT64_MAX || numbers.size() == kMostEntries) place.fail(key, "a list of whole numbers");
+      numbers.push_back(number.get<int64_t>());
+    }
+    return print_list(numbers);
+  }
+  if (!value.is_string() || value.get<std::string>().empty() || value.get<std::string>().find(' ') != std::string::npos)
+    place.fail(key, "a number, a word, a list of numbers, true or false");
+  return value.get<std::string>();
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) { return std::ranges::find(words, word) != words.end(); }
+
+std::vector<Word> words_of(const Place& place, const json& object, const Operation& operation) {
+  std::vector<std::string> known = spec_words(operation), elsewhere;
+  std::erase(known, "dtype");  // a case has dtypes
+  for (const Operation* other : all_operations())
+    for (std::string& word : spec_words(*other)) elsewhere.push_back(std::move(word));
+  std::vector<Word> words;
+  for (const auto& [key, value] : object.items()) {
+    if (contains(kCaseKeys, key)) continue;
+    const bool taken_back = value == false;  // a default that this case, perhaps of another operation, does not want
+    if (!contains(known, key) && !(taken_back && contains(elsewhere, key))) {
+      known.insert(known.end(), kCaseKeys.begin(), kCaseKeys.end());
+      place.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, known)));
+    }
+    if (!taken_back) words.push_back({key, value_of(place, key, value)});
+  }
+  return words;
+}
+
+// What `make` returns; its Error gets the place in front.
+template <class Make>
+auto at(const Place& place, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    place.fail(error.what());
+  }
+}
+
+void try_problems(const Place& place, const Case& one) {
+  for (const Word& word : one.words) {
+    if (word.value != kTokensValue) continue;
+    if (!word.key.starts_with(kSizeField)) place.fail(fmt::format("{}: \"tokens\" may stand for a {} only", word.key, kSizeField));
+    if (!one.inputs.from_tokens) place.fail(fmt::format("{}: \"tokens\" needs inputs that are tokens, e.g. \"inputs\": \"lidar:voxel_size=0.05\"", word.key));
+  }
+  for (const DType dtype : one.dtypes) at(place, [&] { return one.problem(dtype, kSampleTokens); });
+}
+
+Case read_case(const Place& file, const json& object, const std::string& suite, size_t number) {
+  const Place nameless{fmt::format("{}: case {}", file.text, number)};
+  if (!object.is_object()) nameless.fail("must be an object, e.g. {\"name\": \"vit_b16/self\", \"seq_len_q\": 197}");
+  Case one;
+  one.name = name_of(nameless, object), one.suite = suite;
+  const Place place{fmt::format("{}: case '{}'", file.text, one.name)};
+  one.operation = text_of(place, object, "operation", true);
+  one.dtypes = dtypes_of(place, object);
+  one.quick = flag_of(place, object, "quick");
+  one.source = text_of(place, object, "source", false);
+  one.note = text_of(place, object, "note", false);
+  one.only_impls = list_of(place, object, "impls", "a list of implementations' names or globs");
+  if (object.contains("inputs")) one.inputs.source = text_of(place, object, "inputs", true);
+  one.inputs.from_tokens = one.inputs.source != Inputs{}.source;
+  const Operation* operation = at(place, [&] { return &operation_of(one.operation); });
+  one.words = words_of(place, object, *operation);
+  try_problems(place, one);
+  return one;
+}
+
+json merged(const json& defaults, const json& object) {
+  if (!object.is_object()) return object;
+  json all = defaults;
+  all.update(object);
+  return all;
+}
+
+}  // namespace
+
+bool Case::sized_by_tokens() const {
+  return std::ranges::any_of(words, [](const Word& word) { return word.value == kTokensValue; });
+}
+
+Problem Case::problem(DType dtype, int64_t token_count) const {
+  std::string line = fmt::format("{} dtype={}", operation, dtype_name(dtype));
+  for (const Word& word : words) {
+    line += fmt::format(" {}", word.key);
+    if (word.value == kTokensValue) line += fmt::format("={}", token_count);
+    else if (!word.value.empty()) line += fmt::format("={}", word.value);
+  }
+  return parse_problem(line);
+}
+
+Suite parse_suite(std::string_view json_text, std::string_view file_name) {
+  const json document = parse_strict_json(json_text, file_name);
+  const Place file{std::string(file_name)};
+  if (!document.is_object()) file.fail("must be one JSON object with name, summary and cases");
+  for (const auto& [key, value] : document.items())
+    if (std::ranges::find(kSuiteKeys, key) == kSuiteKeys.end()) file.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, kSuiteKeys)));
+  Suite suite;
+  suite.name = name_of(file, document), suite.summary = text_of(file, document, "summary", true);
+  const json defaults = document.value("defaults", json::object());
+  if (!defaults.is_object()) file.fail("defaults", "an object with keys of a case");
+  if (defaults.contains("name")) file.fail("defaults: name: must stand in each case");
+  const auto cases = document.find("cases");
+  if (cases == document.end() || !cases->is_array() || cases->empty() || cases->size() > kMostCases) file.fail("cases", fmt::format("a list of 1 to {} cases", kMostCases));
+  std::set<std::string> names;
+  for (const json& object : *cases) {
+    suite.cases.push_back(read_case(file, merged(defaults, object), suite.name, suite.cases.size() + 1));
+    if (!names.insert(suite.cases.back().name).second) file.fail(fmt::format("case '{}': that name is taken by a case before it", suite.cases.back().name));
+  }
+  return suite;
+}
+
+Suite read_suite(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::error_code ignored;
+  if (!stream || std::filesystem::is_directory(file, ignored))
+    throw Error(fmt::format("{}: cannot be read: {}", file.string(), stream ? "it is a folder" : std::strerror(errno)));
+  std::string text(kLargestJson_bytes + 1, '\0');
+  stream.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(stream.gcount()));
+  return parse_suite(text, file.string());
+}
+
+}  // namespace attest::core

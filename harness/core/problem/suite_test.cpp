@@ -1,0 +1,151 @@
+// A good suite gives its problems; a bad one fails when it is read, with file, case, key and a hint.
+#include "core/problem/suite.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// A suite of one case with these keys beside its name.
+std::string with_case(const std::string& keys) {
+  return R"({"name": "s", "summary": "for tests", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64},
+  "cases": [{"name": "m/a", )" + keys + "}]}";
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_suite(text, "x.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string line_of(const std::string& keys, DType dtype = ATTEST_F32, int64_t tokens = 100) {
+  return print_problem(parse_suite(with_case(keys), "x.json").cases.at(0).problem(dtype, tokens));
+}
+
+TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
+  const Suite suite = parse_suite(R"({"name": "mine", "summary": "two cases",
+    "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64, "source": "somewhere", "causal": true},
+    "cases": [
+      {"name": "a", "seq_len_q": 10, "quick": true},
+      {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false, "note": "a note", "impls": ["flash_*"]}]})", "x.json");
+  EXPECT_EQ(suite.name, "mine");
+  ASSERT_EQ(suite.cases.size(), 2u);
+  const Case &a = suite.cases[0], &b = suite.cases[1];
+  EXPECT_EQ(a.suite, "mine");
+  EXPECT_TRUE(a.quick);
+  EXPECT_EQ(a.dtypes, (std::vector<DType>{ATTEST_F32, ATTEST_F16}));
+  EXPECT_EQ(a.source, "somewhere");
+  EXPECT_EQ(a.inputs.source, "random");
+  EXPECT_FALSE(a.inputs.from_tokens);
+  EXPECT_EQ(print_problem(a.problem(ATTEST_F16, 0)), "softmax dtype=f16 seq_len_q=10 head_dim=64 window_right=0");
+  EXPECT_FALSE(b.quick);
+  EXPECT_EQ(b.note, "a note");
+  EXPECT_EQ(b.only_impls, (std::vector<std::string>{"flash_*"}));
+  EXPECT_EQ(print_problem(b.problem(ATTEST_BF16, 0)), "softmax dtype=bf16 seq_len_q=20 head_dim=32");
+}
+
+TEST(Suite, KeysAreTheWordsOfASpecLine) {
+  EXPECT_EQ(line_of(R"("seq_len_q": 8, "softcap": 0.5, "causal": "bottom_right", "lse": true)"), "softmax dtype=f32 seq_len_q=8 head_dim=64 softcap=0.5 window_right=0 diagonal=1 lse");
+  EXPECT_EQ(line_of(R"("seq_len_q": 8, "num_heads": 2, "mask": [1, 1, 1, 8], "bias": "f32[1,1,8,8]", "q.order": "0213", "unaligned": true)", ATTEST_F16),
+            "softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 q.order=0213 bias=f32[1,1,8,8] mask=[1,1,1,8] unaligned");
+  EXPECT_EQ(line_of(R"("operation": "linear", "seq_len_q": 8, "eps": 1e-3)"), "linear dtype=f32 seq_len_q=8 head_dim=64 eps=0.001");
+}
+
+TEST(Suite, TokensStandForTheirCount) {
+  const std::string keys = R"("seq_len_q": "tokens", "order": true, "patch_size": 16, "inputs": "lidar:voxel_size=0.05")";
+  EXPECT_EQ(line_of(keys, ATTEST_F32, 1234), "softmax dtype=f32 seq_len_q=1234 head_dim=64 patch_size=16 order");
+  const Case one = parse_suite(with_case(keys), "x.json").cases.at(0);
+  EXPECT_TRUE(one.sized_by_tokens());
+  EXPECT_TRUE(one.inputs.from_tokens);
+  EXPECT_EQ(one.inputs.source, "lidar:voxel_size=0.05");
+  EXPECT_EQ(line_of(R"("seq_len_q": 10, "seq_len_kv": "tokens", "inputs": "lidar:voxel_size=0.05")", ATTEST_F32, 99), "softmax dtype=f32 seq_len_q=10 seq_len_kv=99 head_dim=64");
+  EXPECT_FALSE(parse_suite(with_case(R"("seq_len_q": 10, "inputs": "image:patch=16")"), "x.json").cases.at(0).sized_by_tokens());
+}
+
+TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("seq_len_q": 8, "head_dims": 64)", "x.json: case 'm/a': unknown key 'head_dims', did you mean 'head_dim'?"},
+      {R"("seq_len_q": 8, "dtype": "f16")", "unknown key 'dtype', did you mean 'dtypes'?"},
+      {R"("seq_len_q": 8, "qick": true)", "did you mean 'quick'?"},
+      {R"("seq_len_q": 8, "eps": 1)", "unknown key 'eps'"},
+      {R"("seq_len_q": 8, "typo": false)", "unknown key 'typo'"},
+      {R"("seq_len_q": 8, "head_dim": 0)", "x.json: case 'm/a': head_dim: 0"},
+      {R"("seq_len_q": 8, "head_dim": 100000)", "head_dim: 100000"},
+      {R"("seq_len_q": 8, "seq_len_kv": 0)", "seq_len_kv: 0"},
+      {R"("seq_len_q": 8, "num_heads": 6, "num_kv_heads": 4)", "num_kv_heads: 4; must divide num_heads = 6"},
+      {R"("seq_len_q": 8.5)", "seq_len_q must be a whole number"},
+      {R"("seq_len_q": null)", "seq_len_q: must be a number, a word"},
+      {R"("seq_len_q": "8 head_dim=3")", "seq_len_q: must be a number, a word"},
+      {R"("seq_len_q": 8, "mask": [1, -1])", "mask: must be a list of whole numbers"},
+      {R"("seq_len_q": "tokens")", "\"tokens\" needs inputs that are tokens"},
+      {R"("seq_len_q": 8, "batch": "tokens", "inputs": "lidar:")", "may stand for a seq_len only"},
+      {R"("seq_len_q": 8, "operation": "softmx")", "unknown operation 'softmx', did you mean 'softmax'?"},
+      {R"("seq_len_q": 8, "dtypes": ["fp16"])", "unknown dtype 'fp16'"},
+      {R"("seq_len_q": 8, "dtypes": ["i32"])", "must be f32, f16"},
+      {R"("seq_len_q": 8, "dtypes": [])", "dtypes: must be a list of dtypes"},
+      {R"("seq_len_q": 8, "dtypes": ["f32", "f32"])", "'f32' twice"},
+      {R"("seq_len_q": 8, "quick": 1)", "quick: must be true or false"},
+      {R"("seq_len_q": 8, "note": "a\nb")", "note: must be text"},
+      {R"("seq_len_q": 8, "inputs": "")", "inputs: must be text"},
+      {R"("seq_len_q": 8, "impls": "flash")", "impls: must be a list"},
+      {R"("seq_len_q": 8, "seq_len_q": 9)", "key 'seq_len_q' twice in one object"},
+  };
+  for (const auto& [keys, message] : cases) {
+    const std::string error = error_of(with_case(keys));
+    EXPECT_THAT(error, HasSubstr(message)) << keys;
+    EXPECT_THAT(error, StartsWith("x.json: "));
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+  }
+}
+
+TEST(Suite, FilesThatAreNoSuites) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "x.json: line 1, column 1: syntax error"},
+      {"{\n  \"name\": \"s\",\n  \"summary\" 3\n}", "x.json: line 3, column 13: syntax error"},
+      {"// no\n{}", "x.json: line 1, column 1: syntax error"},
+      {"[]", "must be one JSON object"},
+      {"{}", "x.json: has no name"},
+      {R"({"name": "s"})", "x.json: has no summary"},
+      {R"({"name": "s", "summary": "x", "cases": []})", "cases: must be a list of 1 to 4096 cases"},
+      {R"({"name": "s", "summary": "x", "case": []})", "unknown key 'case', did you mean 'cases'?"},
+      {R"({"name": "a b", "summary": "x", "cases": [{}]})", "name 'a b': must be at most 80 letters"},
+      {R"({"name": "s", "summary": "x", "cases": [3]})", "x.json: case 1: must be an object"},
+      {R"({"name": "s", "summary": "x", "cases": [{"seq_len_q": 3}]})", "x.json: case 1: has no name"},
+      {R"({"name": "s", "summary": "x", "cases": [{"name": "a"}]})", "x.json: case 'a': has no operation"},
+      {R"({"name": "s", "summary": "x", "defaults": {"name": "a"}, "cases": [{}]})", "name: must stand in each case"},
+      {R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"], "seq_len_q": 1, "head_dim": 1}, "cases": [{"name": "a"}, {"name": "a"}]})",
+       "x.json: case 'a': that name is taken"},
+      {std::string(100, '['), "nested deeper than"},
+      {std::string((size_t{4} << 20) + 1, ' '), "4194304 at most"},
+      {R"({"name": 1e999})", "x.json: "},
+      {"{\"name\": \"\xff\"}", "x.json: line 1"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(error_of(text), HasSubstr(message)) << text.substr(0, 200);
+    EXPECT_EQ(error_of(text).find('\n'), std::string::npos);
+  }
+}
+
+TEST(Suite, FilesThatCannotBeRead) {
+  EXPECT_THROW(read_suite("no/such/file.json"), Error);
+  EXPECT_THROW(read_suite("/"), Error);
+  const std::string file = testing::TempDir() + "suite_test.json";
+  std::ofstream(file) << with_case(R"("seq_len_q": 8)");
+  EXPECT_EQ(read_suite(file).cases.size(), 1u);
+}
+
+}  // namespace
+}  // namespace attest::core
