@@ -5,55 +5,55 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
 #include <string>
 
 #include "core/inputs/bytes.hpp"
+#include "core/inputs/stb.hpp"
 #include "core/tensor/random.hpp"
-
-#define STBI_ONLY_PNG
-#define STBI_ONLY_JPEG
-#define STBI_NO_STDIO
-#define STBI_NO_SIMD  // one code path, so that every machine decodes to the same bytes
-#define STBI_MAX_DIMENSIONS 16384
-#define STB_IMAGE_STATIC
-#define STB_IMAGE_IMPLEMENTATION
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wall"
-#pragma GCC diagnostic ignored "-Wextra"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#pragma GCC diagnostic ignored "-Wold-style-cast"
-#include <stb/stb_image.h>
-#pragma GCC diagnostic pop
 
 namespace attest::core {
 namespace {
 
 constexpr int64_t kMostPixelsAByte = 10000;  // deflate packs 1,032 bytes into one; a png pixel may be one bit
 
+/// `at` < bytes.size().
 uint8_t byte_at(std::span<const std::byte> bytes, size_t index) { return std::to_integer<uint8_t>(bytes[index]); }
 
-/// stb_image fills what a cut jpeg lacks with grey and calls it good: a whole one has an end marker after its first scan.
-bool jpeg_has_end(std::span<const std::byte> bytes) {
-  bool scan = false;
-  for (size_t i = 2; i + 1 < bytes.size();) {
-    if (byte_at(bytes, i) != 0xff) {
-      ++i;
-      continue;
-    }
-    const uint8_t marker = byte_at(bytes, i + 1);
-    if (marker == 0xd9) return scan;
-    const bool has_length = marker >= 0xc0 && marker != 0xff && !(marker >= 0xd0 && marker <= 0xd8);
-    if (marker == 0xda) scan = true;
-    if (!has_length) i += marker == 0xff ? 1 : 2;
-    else if (i + 3 < bytes.size()) i += 2 + (size_t(byte_at(bytes, i + 2)) << 8 | byte_at(bytes, i + 3));
-    else return false;
+/// Whether the Huffman tables of the segment at `at` (its marker) have at most 256 codes each. stb_image 2.27 does not look and
+/// writes past its own table; it reads as long as the segment's length says, be the rest another segment's.
+bool huffman_tables_fit(std::span<const std::byte> bytes, size_t at, size_t length) {
+  constexpr size_t kCounts = 16;
+  size_t used = 2;
+  while (used < length) {
+    const size_t counts = at + 2 + used + 1;
+    size_t codes = 0;
+    for (size_t i = counts; i < std::min(counts + kCounts, bytes.size()); ++i) codes += byte_at(bytes, i);
+    if (codes > 256) return false;
+    used += 1 + kCounts + codes;
   }
-  return false;
+  return true;
+}
+
+/// stb_image fills what a cut jpeg lacks with grey and calls it good: a whole one has an end marker after its first scan.
+/// Error where there is none.
+void check_jpeg(std::span<const std::byte> bytes, std::string_view name) {
+  size_t start = 0;  // any number of 0xff may stand before a marker, the first one too
+  while (start < bytes.size() && byte_at(bytes, start) == 0xff) ++start;
+  if (start == 0 || start == bytes.size() || byte_at(bytes, start) != 0xd8) return;  // no jpeg
+  bool scan = false;
+  for (size_t i = start + 1; i + 1 < bytes.size();) {
+    const uint8_t marker = byte_at(bytes, i + 1);
+    const bool is_marker = byte_at(bytes, i) == 0xff && marker != 0xff;
+    const bool has_length = is_marker && marker >= 0xc0 && !(marker >= 0xd0 && marker <= 0xd9);
+    if (is_marker && marker == 0xd9 && scan) return;
+    if (is_marker && marker == 0xda) scan = true;
+    size_t length = 0;
+    if (has_length && i + 3 < bytes.size()) length = size_t(byte_at(bytes, i + 2)) << 8 | byte_at(bytes, i + 3);
+    if (is_marker && marker == 0xc4 && !huffman_tables_fit(bytes, i, length))
+      throw Error(fmt::format("{}: damaged jpg: a Huffman table at byte {} has more than 256 codes", name, i));
+    i += is_marker ? 2 + length : 1;
+  }
+  throw Error(fmt::format("{}: the jpg has no end marker: truncated?", name));
 }
 
 /// Weights of one output pixel over a run of input pixels; they sum to 1.
@@ -130,23 +130,19 @@ std::array<double, 3> street_colour(uint64_t seed, double x, double y) {
 
 Image parse_image(std::span<const std::byte> bytes, std::string_view name) {
   if (bytes.empty()) throw Error(fmt::format("{}: the file is empty", name));
-  const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
-  int width = 0, height = 0, channels = 0;
-  if (bytes.size() > size_t(INT32_MAX) || !stbi_info_from_memory(data, int(bytes.size()), &width, &height, &channels))
-    throw Error(fmt::format("{}: not an image: png or jpg is needed", name));
+  check_jpeg(bytes, name);
+  const auto size = bytes.size() > size_t(INT32_MAX) ? std::nullopt : stb::read_size(bytes);
+  if (!size) throw Error(fmt::format("{}: not an image: png or jpg is needed", name));
+  const auto [width, height] = *size;
   const int64_t pixels = int64_t(width) * height;
   if (width < 1 || height < 1 || std::max(width, height) > kLargestImageSide || pixels > kMostImagePixels)
     throw Error(fmt::format("{}: {} x {} pixels, at most {} a side and {} in all are read", name, width, height, kLargestImageSide, kMostImagePixels));
   if (pixels / kMostPixelsAByte > int64_t(bytes.size()))
     throw Error(fmt::format("{}: the header promises {} x {} pixels, the file holds {} bytes: truncated?", name, width, height, bytes.size()));
-  if (data[0] == 0xff && !jpeg_has_end(bytes)) throw Error(fmt::format("{}: the jpg has no end marker: truncated?", name));
-  const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> decoded(stbi_load_from_memory(data, int(bytes.size()), &width, &height, &channels, 3),
-                                                                     &stbi_image_free);
-  if (!decoded) {
-    const char* reason = stbi_failure_reason();  // may quote the file
-    throw Error(fmt::format("{}: damaged or truncated image ({})", name, shown(reason ? reason : "no reason given")));
-  }
-  return {width, height, std::vector<uint8_t>(decoded.get(), decoded.get() + size_t(pixels) * 3)};
+  std::string reason;
+  std::vector<uint8_t> rgb = stb::decode_rgb(bytes, reason);
+  if (rgb.size() != size_t(pixels) * 3) throw Error(fmt::format("{}: damaged or truncated image ({})", name, shown(reason)));
+  return {width, height, std::move(rgb)};
 }
 
 Image read_image(const std::filesystem::path& path) { return parse_image(read_bytes(path), path.string()); }

@@ -73,6 +73,15 @@ TEST(ParseImage, RefusesWhatIsNoWholeImage) {
   EXPECT_THAT(image_error(huge), HasSubstr("16000 x 16000 pixels, at most"));
 }
 
+TEST(ParseImage, RefusesAnOverfullHuffmanTable) {
+  std::string jpg = jpg_of(synthetic_image(1, 16, 16));
+  const size_t table = jpg.find("\xff\xc4");
+  ASSERT_NE(table, std::string::npos);
+  jpg[table + 5 + 15] = char(250);  // codes of 16 bits; the standard tables have more than 6 others
+  EXPECT_THAT(image_error(jpg), HasSubstr("Huffman table"));
+  EXPECT_THAT(image_error("\xff\xff" + jpg), HasSubstr("Huffman table")) << "fill bytes before the first marker";
+}
+
 Image flat(int width, int height, uint8_t value) { return {width, height, std::vector<uint8_t>(size_t(width) * height * 3, value)}; }
 
 TEST(Resize, KeepsSizeConstantsAndMeans) {
