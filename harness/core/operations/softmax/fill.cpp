@@ -110,7 +110,8 @@ void fill_rows(const Tensor& tensor, Row row) {
   const TensorSpec& spec = tensor.spec;
   const int leading = spec.rank - 1;
   const int64_t width = spec.dim[leading], rows = row_count(spec, leading);
-#pragma omp parallel
+  // Threads cost more than they save on a small tensor.
+#pragma omp parallel if (rows * width > 65536)
   {
     std::vector<float> values(static_cast<size_t>(width));
 #pragma omp for schedule(static)

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kPassBytes = int64_t(24) << 20;  // of all threads together
 constexpr size_t kKeptSigmas = size_t(2) << 20;    // doubles kept for arithmetics asked for before
 constexpr size_t kChunkRows = 4096;
+constexpr int64_t kThreadedElements = 65536;       // threads cost more than they save on less
 
 struct Sigmas {
   Arithmetic arithmetic;
@@ -57,16 +58,19 @@ class SoftmaxGolden final : public Golden {
 
   void find_groups() {
     equal_.resize(size_t(params_.batch * params_.num_kv_heads));
-#pragma omp parallel for schedule(dynamic, 1)
+#pragma omp parallel for schedule(dynamic, 1) if (int64_t(equal_.size()) * params_.seq_len_kv * params_.head_dim > kThreadedElements)
     for (size_t unit = 0; unit < equal_.size(); ++unit)
       equal_[unit] = find_equal_keys(tensors_[ATTEST_K], geometry_, int64_t(unit) / params_.num_kv_heads, int64_t(unit) % params_.num_kv_heads);
   }
 
-  // As many threads as their buffers fit into the budget.
+  // As many threads as their buffers fit into the budget, and no more than there is work for.
   template <class Body>
   void run_tasks(const Body& body) const {
     const int64_t fitting = std::max<int64_t>(1, kPassBytes / GoldenPass::bytes(params_));
-    const int threads = int(std::min<int64_t>({fitting, omp_get_max_threads(), std::max<int64_t>(1, int64_t(plan_.tasks.size()))}));
+    double multiply_adds = 0;
+    for (const RowTask& task : plan_.tasks) multiply_adds += double(task.end - task.begin) * double(task.keys.size()) * double(params_.head_dim + params_.head_dim_v);
+    const auto worthwhile = int64_t(std::min(multiply_adds / 1e6, 1e6)) + 1;
+    const int threads = int(std::min<int64_t>({fitting, omp_get_max_threads(), int64_t(plan_.tasks.size()) + 1, worthwhile}));
 #pragma omp parallel num_threads(threads)
     {
       GoldenPass pass(problem_, tensors_, geometry_);

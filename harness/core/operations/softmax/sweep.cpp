@@ -12,6 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kChunkRows = 32768;
+constexpr int64_t kThreadedElements = 65536;  // threads cost more than they save on less
 
 bool all_finite(const std::vector<double>& row) {
   return std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
@@ -39,7 +40,8 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
   const int64_t heads = params_.num_kv_heads, dim_v = params_.head_dim_v, units = params_.batch * heads;
   low_.assign(size_t(units * dim_v), kInfinity), high_.assign(low_.size(), -kInfinity);
   const Tensor &k = tensors[ATTEST_K], &v = tensors[ATTEST_V];
-#pragma omp parallel for schedule(dynamic, 1)
+  const bool large = units * params_.seq_len_kv * (params_.head_dim + dim_v) > kThreadedElements;
+#pragma omp parallel for schedule(dynamic, 1) if (large)
   for (int64_t unit = 0; unit < units; ++unit) {
     const int64_t b = unit / heads, head = unit % heads;
     std::vector<double> key(static_cast<size_t>(params_.head_dim)), value(static_cast<size_t>(dim_v));
@@ -49,17 +51,18 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
       load_row(tensor.data, spec.dtype, cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2], int64_t(row.size()), spec.stride[3], row.data());
     };
     bool wild_key = false;
+    std::vector<char> wild(static_cast<size_t>(dim_v), 0);
     for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
       const Cell cell = geometry.key(b, j);
       load_cell(k, cell, key), load_cell(v, cell, value);
       wild_key |= !all_finite(key);
-      for (int64_t d = 0; d < dim_v; ++d) {
-        const double x = std::isfinite(value[size_t(d)]) ? value[size_t(d)] : kNaN;
-        low[d] = std::isnan(x) || low[d] <= x ? low[d] : x, high[d] = std::isnan(x) || high[d] >= x ? high[d] : x;
-        if (std::isnan(x)) low[d] = high[d] = kNaN;
+      for (size_t d = 0; d < value.size(); ++d) {
+        low[d] = std::min(low[d], value[d]), high[d] = std::max(high[d], value[d]);
+        wild[d] |= !std::isfinite(value[d]);
       }
     }
-    if (wild_key) std::fill_n(low, dim_v, kNaN), std::fill_n(high, dim_v, kNaN);
+    for (size_t d = 0; d < wild.size(); ++d)
+      if (wild_key || wild[d]) low[d] = high[d] = kNaN;
   }
   unbounded_ = std::count_if(low_.begin(), low_.end(), [](double x) { return std::isnan(x); });
 }
@@ -98,7 +101,7 @@ void ValueBounds::sweep_head(const Geometry& geometry, const Arithmetic& arithme
 void ValueBounds::sweep(const Geometry& geometry, const Arithmetic& arithmetic, const Golden::Sink& sink) const {
   sweep_empty(geometry, arithmetic, sink);
   const int64_t units = params_.batch * params_.num_heads;
-#pragma omp parallel for schedule(dynamic, 1)
+#pragma omp parallel for schedule(dynamic, 1) if (units * params_.seq_len_q * params_.head_dim > kThreadedElements)
   for (int64_t unit = 0; unit < units; ++unit) sweep_head(geometry, arithmetic, unit / params_.num_heads, unit % params_.num_heads, sink);
 }
 

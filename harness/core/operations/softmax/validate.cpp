@@ -74,7 +74,6 @@ void check_self(const Problem& problem, const char* what) {
   const Params& p = problem.as<Params>();
   require(p.seq_len_q == p.seq_len_kv, fmt::format("{}: queries and keys must be the same tokens; seq_len_kv {} where seq_len_q = {} is right", what, p.seq_len_kv, p.seq_len_q));
   require(has(problem, ATTEST_CU_SEQLENS_Q) == has(problem, ATTEST_CU_SEQLENS_KV), fmt::format("{}: queries and keys must be the same tokens; give both cu_seqlens_q and cu_seqlens_kv, or neither", what));
-  require(has(problem, ATTEST_SEQ_LENS_Q) == has(problem, ATTEST_SEQ_LENS_KV), fmt::format("{}: queries and keys must be the same tokens; give both seq_lens_q and seq_lens_kv, or neither", what));
   if (!has(problem, ATTEST_CU_SEQLENS_Q)) return;
   const int64_t q = problem.operation->dims(problem, ATTEST_Q)[2], kv = problem.operation->dims(problem, ATTEST_K)[2];
   require(q == kv, fmt::format("{}: queries and keys must be the same tokens; {} are packed in q, {} in k", what, q, kv));
@@ -113,10 +112,13 @@ void SoftmaxOperation::check(const Problem& problem) const {
   const Params& p = problem.as<Params>();
   check_sizes(p);
   check_scores(p);
-  check_lengths(problem);
   check_pages(problem);
+  check_lengths(problem);
   between("patch_size", p.patch_size, 0, kMostTokens);
-  if (p.patch_size > 0) check_self(problem, "patch_size");
+  if (p.patch_size > 0) {
+    check_self(problem, "patch_size");
+    require(has(problem, ATTEST_SEQ_LENS_Q) == has(problem, ATTEST_SEQ_LENS_KV), "patch_size: queries and keys must be the same tokens; give both seq_lens_q and seq_lens_kv, or neither");
+  }
   if (has(problem, ATTEST_ORDER)) check_self(problem, "order");
   check_grid(problem);
   for (const Role& role : roles()) {
