@@ -16,7 +16,8 @@ using Vector = hn::Vec<Doubles>;
 
 // A tile of kRows x 2 vectors (1 at the last columns) stays in registers along k.
 template <int kRows>
-void tile(const double* HWY_RESTRICT a, int64_t a_row, int64_t a_column, const double* HWY_RESTRICT b, double* HWY_RESTRICT c, int64_t n, int64_t k) {
+void tile(const double* HWY_RESTRICT a, int64_t a_row, int64_t a_column, const double* HWY_RESTRICT b, double* HWY_RESTRICT c,
+          int64_t n, int64_t k) {
   const Doubles tag;
   const auto lanes = int64_t(hn::Lanes(tag));
   int64_t v = 0;
@@ -73,6 +74,8 @@ HWY_EXPORT(FeatureMap);
 void multiply_add(const double* a, int64_t a_row, int64_t a_column, const double* b, double* c, int64_t m, int64_t n, int64_t k) {
   HWY_DYNAMIC_DISPATCH(MultiplyAdd)(a, a_row, a_column, b, c, m, n, k);
 }
-void feature_map(const double* x, int64_t count, double* phi, double* widest) { HWY_DYNAMIC_DISPATCH(FeatureMap)(x, count, phi, widest); }
+void feature_map(const double* x, int64_t count, double* phi, double* widest) {
+  HWY_DYNAMIC_DISPATCH(FeatureMap)(x, count, phi, widest);
+}
 }  // namespace attest::core::linear
 #endif

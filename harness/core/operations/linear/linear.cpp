@@ -63,7 +63,9 @@ class LinearOperation final : public Operation {
     }
   }
 
-  bool may_broadcast(int32_t role, int axis) const override { return axis == 0 && (role == ATTEST_MASK || role == ATTEST_QUERY_MASK); }
+  bool may_broadcast(int32_t role, int axis) const override {
+    return axis == 0 && (role == ATTEST_MASK || role == ATTEST_QUERY_MASK);
+  }
 
   void check(const Problem& problem) const override {
     const auto& p = problem.as<Params>();
@@ -94,7 +96,8 @@ class LinearOperation final : public Operation {
   // Both products, both normalisers and the division; what a mask hides is data, so it counts.
   double flops(const Problem& problem) const override {
     const auto& p = problem.as<Params>();
-    const double state = double(p.head_dim) * double(p.head_dim_v), keys = double(p.batch * p.num_kv_heads) * double(p.seq_len_kv);
+    const double state = double(p.head_dim) * double(p.head_dim_v),
+                 keys = double(p.batch * p.num_kv_heads) * double(p.seq_len_kv);
     const double rows = double(p.batch * p.num_heads) * double(p.seq_len_q);
     return keys * (2 * state + double(p.head_dim)) + rows * (2 * state + 2 * double(p.head_dim) + double(p.head_dim_v));
   }
@@ -103,7 +106,9 @@ class LinearOperation final : public Operation {
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override {
     fill_linear(problem, fill, tensors, only_own);
   }
-  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&, const Tensors& tensors) const override { return linear_golden(problem, tensors); }
+  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&, const Tensors& tensors) const override {
+    return linear_golden(problem, tensors);
+  }
 };
 
 }  // namespace

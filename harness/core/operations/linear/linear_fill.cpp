@@ -36,9 +36,12 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
     const Tensor& tensor = tensors[size_t(role.index)];
     if (!tensor || is_output(role) || (only_own && role.content != Role::Content::kOwn)) continue;
     const uint64_t seed = random_bits(fill.seed, uint64_t(role.index));
-    if (role.dtype == ATTEST_BOOL) fill_mask(tensor, seed);
-    else if (faint && role.index != ATTEST_V) fill_normal(tensor, seed, -8, 0.5f);
-    else fill_normal(tensor, seed, 0, 1);
+    if (role.dtype == ATTEST_BOOL)
+      fill_mask(tensor, seed);
+    else if (faint && role.index != ATTEST_V)
+      fill_normal(tensor, seed, -8, 0.5f);
+    else
+      fill_normal(tensor, seed, 0, 1);
   }
 }
 

@@ -31,7 +31,9 @@ struct Moments {
   std::vector<double> S, A1, A2, z, A0;
 
   void add(const Moments& other) {
-    auto sum = [](std::vector<double>& to, const std::vector<double>& from) { std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>()); };
+    auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
+      std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
+    };
     sum(S, other.S), sum(A1, other.A1), sum(A2, other.A2), sum(z, other.z), sum(A0, other.A0);
   }
 };
@@ -50,7 +52,8 @@ struct Variances {
     keys = square(u_accumulator) * double(chain) / 3;
     channels = square(u_accumulator) * double(p.head_dim) / 3;
     out = square(unit_roundoff(arithmetic.output)) / 3;
-    const double eta = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(arithmetic.output) : half_subnormal(arithmetic.output);
+    const double eta =
+        arithmetic.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(arithmetic.output) : half_subnormal(arithmetic.output);
     eta_squared = square(eta) / 3;
     value = u_state > unit_roundoff(stored_v) ? square(u_state) / 3 : 0;
   }
@@ -63,7 +66,9 @@ struct Quadratic {
   Quadratic(Sizes s, const Moments& m, const Variances& u) : X(m.S.size()), Y(m.S.size()), Z(m.z.size()), root(m.S.size()) {
     for (int64_t c = 0; c < s.head_dim; ++c) {
       const double z = m.z[size_t(c)], a0 = m.A0[size_t(c)];
-      auto chained = [&](double total, double squares) { return u.keys * (std::fabs(total) + std::sqrt(squares)) * (std::fabs(total) + std::sqrt(squares)); };
+      auto chained = [&](double total, double squares) {
+        return u.keys * (std::fabs(total) + std::sqrt(squares)) * (std::fabs(total) + std::sqrt(squares));
+      };
       Z[size_t(c)] = u.phi * (a0 + z * z) + u.state * z * z + chained(z, a0);
       for (int64_t v = 0; v < s.width; ++v) {
         const auto i = size_t(c * s.width + v);
@@ -105,7 +110,12 @@ class LinearGolden final : public Golden {
   // One thread's blocks: phi and m^2 [kChunk, head_dim], sums [kChunk, width].
   struct Rows {
     explicit Rows(Sizes s)
-        : phi(size_t(kChunk * s.head_dim + linear::kLanes)), wide(phi.size()), value(size_t(kChunk * s.width)), x(value.size()), y(value.size()), root(value.size()),
+        : phi(size_t(kChunk * s.head_dim + linear::kLanes)),
+          wide(phi.size()),
+          value(size_t(kChunk * s.width)),
+          x(value.size()),
+          y(value.size()),
+          root(value.size()),
           row(size_t(kChunk)) {}
     std::vector<double> phi, wide, value, x, y, root;
     std::vector<int64_t> row;
@@ -118,11 +128,13 @@ class LinearGolden final : public Golden {
   }
 
   // phi and m^2 of `count` rows of Q or K; all zero where the mask says so, whatever lies there.
-  void load_mapped(const Tensor& from, int64_t b, int64_t head, int64_t first, int64_t count, const Tensor& mask, int axis, Rows& rows) const {
+  void load_mapped(const Tensor& from, int64_t b, int64_t head, int64_t first, int64_t count, const Tensor& mask, int axis,
+                   Rows& rows) const {
     const TensorSpec& spec = from.spec;
     const int64_t d = sizes_.head_dim;
     for (int64_t r = 0; r < count; ++r)
-      load_row(from.data, spec.dtype, b * spec.stride[0] + head * spec.stride[1] + (first + r) * spec.stride[2], d, spec.stride[3], &rows.phi[size_t(r * d)]);
+      load_row(from.data, spec.dtype, b * spec.stride[0] + head * spec.stride[1] + (first + r) * spec.stride[2], d,
+               spec.stride[3], &rows.phi[size_t(r * d)]);
     linear::feature_map(rows.phi.data(), padded(count * d), rows.phi.data(), rows.wide.data());
     for (int64_t r = 0; mask && r < count; ++r) {
       if (counts(mask, b, axis, first + r)) continue;
@@ -153,10 +165,14 @@ class LinearGolden final : public Golden {
       for (int64_t r = 0; r < count; ++r) {
         double *values = &rows.x[size_t(r * width)], *squares = &rows.y[size_t(r * width)];
         const bool read = counts(mask, b, 3, first + r);
-        if (read) load_row(v.data, v.spec.dtype, b * v.spec.stride[0] + kv_head * v.spec.stride[1] + (first + r) * v.spec.stride[2], p_.head_dim_v, v.spec.stride[3], values);
-        else std::fill_n(values, p_.head_dim_v, 0.0);
+        if (read)
+          load_row(v.data, v.spec.dtype, b * v.spec.stride[0] + kv_head * v.spec.stride[1] + (first + r) * v.spec.stride[2],
+                   p_.head_dim_v, v.spec.stride[3], values);
+        else
+          std::fill_n(values, p_.head_dim_v, 0.0);
         for (int64_t e = 0; e < width; ++e) squares[e] = values[e] * values[e];
-        for (int64_t c = 0; c < d; ++c) m.z[size_t(c)] += rows.phi[size_t(r * d + c)], m.A0[size_t(c)] += rows.wide[size_t(r * d + c)];
+        for (int64_t c = 0; c < d; ++c)
+          m.z[size_t(c)] += rows.phi[size_t(r * d + c)], m.A0[size_t(c)] += rows.wide[size_t(r * d + c)];
       }
       multiply_add(rows.phi.data(), 1, d, rows.x.data(), m.S.data(), d, width, count);
       multiply_add(rows.wide.data(), 1, d, rows.x.data(), m.A1.data(), d, width, count);
@@ -164,7 +180,8 @@ class LinearGolden final : public Golden {
     }
   }
 
-  void expect_rows(Rows& rows, int64_t b, int64_t head, int64_t first, const Moments& m, const Quadratic& quadratic, const Variances& u, const Sink& sink) const {
+  void expect_rows(Rows& rows, int64_t b, int64_t head, int64_t first, const Moments& m, const Quadratic& quadratic,
+                   const Variances& u, const Sink& sink) const {
     const int64_t d = sizes_.head_dim, width = sizes_.width, count = std::min(kChunk, p_.seq_len_q - first);
     load_mapped(tensors_[ATTEST_Q], b, head, first, count, tensors_[ATTEST_QUERY_MASK], 2, rows);
     for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root}) std::fill(sums->begin(), sums->end(), 0.0);
@@ -185,11 +202,17 @@ class LinearGolden final : public Golden {
         const double o = rows.value[from] / normaliser, rounded_v = rows.root[from] / normaliser;
         const double products = (rows.x[from] - 2 * o * rows.y[from] + o * o * z) / (normaliser * normaliser);
         // A cancellation that ends below 0 says 0; NaN stays.
-        const double variance = (products < 0 ? 0 : products) + (u.out + 3 * u.channels) * o * o + u.value * rounded_v * rounded_v + u.eta_squared;
+        const double variance =
+            (products < 0 ? 0 : products) + (u.out + 3 * u.channels) * o * o + u.value * rounded_v * rounded_v + u.eta_squared;
         rows.value[to] = o, rows.x[to] = std::sqrt(variance);
       }
     }
-    sink({.role = ATTEST_O, .leading = 3, .width = p_.head_dim_v, .rows = {rows.row.data(), size_t(count)}, .value = rows.value.data(), .sigma = rows.x.data()});
+    sink({.role = ATTEST_O,
+          .leading = 3,
+          .width = p_.head_dim_v,
+          .rows = {rows.row.data(), size_t(count)},
+          .value = rows.value.data(),
+          .sigma = rows.x.data()});
   }
 
   attest_linear_params p_;
@@ -199,6 +222,8 @@ class LinearGolden final : public Golden {
 
 }  // namespace
 
-std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors) { return std::make_unique<LinearGolden>(problem, tensors); }
+std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors) {
+  return std::make_unique<LinearGolden>(problem, tensors);
+}
 
 }  // namespace attest::core

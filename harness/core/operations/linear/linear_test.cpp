@@ -29,7 +29,8 @@ struct Case {
 
   Case(const Shape& s, DType dtype, const Fill& fill, bool masked = false) : problem(blank_problem(linear_operation(), dtype)) {
     auto& q = problem.as<Params>();
-    q.batch = s.batch, q.num_heads = s.num_heads, q.num_kv_heads = s.num_kv_heads, q.seq_len_q = s.seq_len_q, q.seq_len_kv = s.seq_len_kv;
+    q.batch = s.batch, q.num_heads = s.num_heads, q.num_kv_heads = s.num_kv_heads, q.seq_len_q = s.seq_len_q,
+    q.seq_len_kv = s.seq_len_kv;
     q.head_dim = s.head_dim, q.head_dim_v = s.head_dim_v, q.eps = s.eps;
     if (masked) {
       linear_operation().complete(problem);
@@ -49,14 +50,14 @@ struct Case {
 
 // How one emulated kernel computes; the defaults are an honest float32 one. Everything is float: the compiler keeps the order.
 struct Kernel {
-  int64_t tile = 1 << 30;          // keys summed apart, then added
+  int64_t tile = 1 << 30;  // keys summed apart, then added
   bool backwards = false;
   DType phi = ATTEST_F32, state = ATTEST_F32;
-  bool scaled_values = false;      // v / seq_len_kv first, times seq_len_kv last, as LoFTR does
-  bool expm1 = true;               // elu as frameworks write it: expm1(x), then + 1
+  bool scaled_values = false;  // v / seq_len_kv first, times seq_len_kv last, as LoFTR does
+  bool expm1 = true;           // elu as frameworks write it: expm1(x), then + 1
   // Planted bugs.
   bool no_eps = false, no_mask = false, no_query_mask = false, raw_keys = false, wrong_head = false, no_normaliser = false;
-  int64_t dropped = 0;             // last keys that are forgotten
+  int64_t dropped = 0;  // last keys that are forgotten
 };
 
 float rounded(float value, DType dtype) {
@@ -192,15 +193,17 @@ TEST(LinearFill, SameBytesWhateverTheStrides) {
   spec = permuted_tensor(spec.dtype, spec.access, dims(spec), order);
   EXPECT_NE(hash_tensor(permuted.tensors[ATTEST_Q]), hash_tensor(dense.tensors[ATTEST_Q]));
   linear_operation().fill(permuted.problem, {"random", 5}, permuted.tensors, false);
-  for (const size_t role : std::initializer_list<size_t>{ATTEST_Q, ATTEST_K, ATTEST_V}) EXPECT_EQ(hash_tensor(permuted.tensors[role]), hash_tensor(dense.tensors[role]));
+  for (const size_t role : std::initializer_list<size_t>{ATTEST_Q, ATTEST_K, ATTEST_V})
+    EXPECT_EQ(hash_tensor(permuted.tensors[role]), hash_tensor(dense.tensors[role]));
 }
 
 // Values and sigma against the definitions, in long double, key by key.
 TEST(LinearGolden, AgreesWithLongDouble) {
-  const Shape shapes[] = {{.seq_len_q = 61, .head_dim = 32},
-                          {.batch = 2, .num_heads = 4, .num_kv_heads = 2, .seq_len_q = 70, .seq_len_kv = 197, .head_dim = 24, .head_dim_v = 20},
-                          {.seq_len_q = 9, .seq_len_kv = 9000, .head_dim = 7, .head_dim_v = 3},
-                          {.seq_len_q = 5, .seq_len_kv = 1, .head_dim = 1}};
+  const Shape shapes[] = {
+      {.seq_len_q = 61, .head_dim = 32},
+      {.batch = 2, .num_heads = 4, .num_kv_heads = 2, .seq_len_q = 70, .seq_len_kv = 197, .head_dim = 24, .head_dim_v = 20},
+      {.seq_len_q = 9, .seq_len_kv = 9000, .head_dim = 7, .head_dim_v = 3},
+      {.seq_len_q = 5, .seq_len_kv = 1, .head_dim = 1}};
   for (const Shape& shape : shapes) {
     for (const char* fill : {"random", "faint"}) {
       const Case c(shape, ATTEST_F16, {fill, 3}, true);
@@ -211,11 +214,14 @@ TEST(LinearGolden, AgreesWithLongDouble) {
       for (size_t i = 0; i < mapped.size(); ++i) mapped[i] = phi(load(c.tensors[ATTEST_K].data, ATTEST_F16, int64_t(i)));
       std::vector<double> values(size_t(element_count(c.spec(ATTEST_V))));
       load_row(c.tensors[ATTEST_V].data, ATTEST_F16, 0, int64_t(values.size()), 1, values.data());
-      auto v_at = [&](int64_t b, int64_t hk, int64_t j, int64_t e) { return static_cast<long double>(values[size_t(((b * p.num_kv_heads + hk) * p.seq_len_kv + j) * p.head_dim_v + e)]); };
+      auto v_at = [&](int64_t b, int64_t hk, int64_t j, int64_t e) {
+        return static_cast<long double>(values[size_t(((b * p.num_kv_heads + hk) * p.seq_len_kv + j) * p.head_dim_v + e)]);
+      };
       const long double u_phi = 0x1p-11L, u = 0x1p-24L, chain = std::min<int64_t>(64, p.seq_len_kv);
       linear_operation().golden(c.problem, {}, c.tensors)->expect(arithmetic, [&](const Expected& chunk) {
         for (size_t r = 0; r < chunk.rows.size(); ++r) {
-          const int64_t i = chunk.rows[r] % p.seq_len_q, h = chunk.rows[r] / p.seq_len_q % p.num_heads, b = chunk.rows[r] / p.seq_len_q / p.num_heads;
+          const int64_t i = chunk.rows[r] % p.seq_len_q, h = chunk.rows[r] / p.seq_len_q % p.num_heads,
+                        b = chunk.rows[r] / p.seq_len_q / p.num_heads;
           const int64_t hk = h / (p.num_heads / p.num_kv_heads);
           auto q = [&](int64_t k) { return phi(c.tensors[ATTEST_Q].at({b, h, i, k})); };
           const bool gone = c.tensors[ATTEST_QUERY_MASK].at({b, 0, i, 0}) == 0;
@@ -223,7 +229,9 @@ TEST(LinearGolden, AgreesWithLongDouble) {
           std::vector<int64_t> keys;
           for (int64_t j = 0; j < p.seq_len_kv; ++j)
             if (c.tensors[ATTEST_MASK].at({b, 0, 0, j}) != 0) keys.push_back(j);
-          auto k_at = [&](int64_t j, int64_t k) { return mapped[size_t(((b * p.num_kv_heads + hk) * p.seq_len_kv + j) * p.head_dim + k)]; };
+          auto k_at = [&](int64_t j, int64_t k) {
+            return mapped[size_t(((b * p.num_kv_heads + hk) * p.seq_len_kv + j) * p.head_dim + k)];
+          };
           long double D = static_cast<long double>(p.eps);
           for (int64_t k = 0; k < p.head_dim; ++k) {
             for (const int64_t j : keys) z[size_t(k)] += k_at(j, k);
@@ -238,18 +246,21 @@ TEST(LinearGolden, AgreesWithLongDouble) {
             }
             long double variance = (0x1p-22L + u * u * 3 * p.head_dim) * o * o / 3 + 0x1p-50L / 3;
             for (int64_t k = 0; !gone && k < p.head_dim; ++k) {
-              const long double weight = std::max(q(k), 1.0L) * std::max(q(k), 1.0L) / (D * D), s = S[size_t(k)], zk = z[size_t(k)];
+              const long double weight = std::max(q(k), 1.0L) * std::max(q(k), 1.0L) / (D * D), s = S[size_t(k)],
+                                zk = z[size_t(k)];
               long double rounded_keys = 0, a2 = 0, a0 = 0;
               for (const int64_t j : keys) {
                 const long double m = std::max(k_at(j, k), 1.0L), v = v_at(b, hk, j, e);
                 rounded_keys += m * m * (v - o) * (v - o), a2 += m * m * v * v, a0 += m * m;
               }
               const long double sum_s = std::fabs(s) + std::sqrt(a2), sum_z = zk + std::sqrt(a0);
-              variance += weight / 3 * (u_phi * u_phi * (rounded_keys + (s - zk * o) * (s - zk * o)) + u * u * (s * s + o * o * zk * zk) +
-                                        u * u * chain * (sum_s * sum_s + o * o * sum_z * sum_z) + 2 * u * u * p.head_dim * s * s);
+              variance += weight / 3 *
+                          (u_phi * u_phi * (rounded_keys + (s - zk * o) * (s - zk * o)) + u * u * (s * s + o * o * zk * zk) +
+                           u * u * chain * (sum_s * sum_s + o * o * sum_z * sum_z) + 2 * u * u * p.head_dim * s * s);
             }
             const size_t at = r * size_t(chunk.width) + size_t(e);
-            ASSERT_NEAR(chunk.value[at], double(o), 1e-14 * std::max(1.0, double(std::fabs(o)))) << fill << " row " << chunk.rows[r];
+            ASSERT_NEAR(chunk.value[at], double(o), 1e-14 * std::max(1.0, double(std::fabs(o))))
+                << fill << " row " << chunk.rows[r];
             ASSERT_NEAR(chunk.sigma[at] / double(std::sqrt(variance)), 1, 1e-9) << fill << " row " << chunk.rows[r];
           }
         }
@@ -262,17 +273,21 @@ TEST(LinearGolden, MaskedKeysAreNeverRead) {
   Case c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"random", 8}, true);
   for (int64_t j = 0; j < 30; ++j)
     for (int64_t e = 0; e < 16; ++e)
-      if (c.tensors[ATTEST_MASK].at({0, 0, 0, j}) == 0) store(c.tensors[ATTEST_V].data, ATTEST_F32, j * 16 + e, NAN), store(c.tensors[ATTEST_K].data, ATTEST_F32, j * 16 + e, NAN);
+      if (c.tensors[ATTEST_MASK].at({0, 0, 0, j}) == 0)
+        store(c.tensors[ATTEST_V].data, ATTEST_F32, j * 16 + e, NAN),
+            store(c.tensors[ATTEST_K].data, ATTEST_F32, j * 16 + e, NAN);
   linear_operation().golden(c.problem, {}, c.tensors)->expect({}, [&](const Expected& chunk) {
-    for (size_t i = 0; i < chunk.rows.size() * size_t(chunk.width); ++i) ASSERT_TRUE(std::isfinite(chunk.value[i]) && chunk.sigma[i] > 0);
+    for (size_t i = 0; i < chunk.rows.size() * size_t(chunk.width); ++i)
+      ASSERT_TRUE(std::isfinite(chunk.value[i]) && chunk.sigma[i] > 0);
   });
 }
 
 TEST(LinearSigma, HonestKernelsPass) {
   const Kernel kernels[] = {{}, {.backwards = true}, {.tile = 64}, {.scaled_values = true}, {.tile = 512, .expm1 = false}};
-  const Shape shapes[] = {{.num_heads = 2, .seq_len_q = 61, .head_dim = 32},
-                           {.num_heads = 4, .num_kv_heads = 2, .seq_len_q = 197, .seq_len_kv = 1021, .head_dim = 32, .head_dim_v = 24},
-                           {.seq_len_q = 515, .seq_len_kv = 65'551, .head_dim = 32}};
+  const Shape shapes[] = {
+      {.num_heads = 2, .seq_len_q = 61, .head_dim = 32},
+      {.num_heads = 4, .num_kv_heads = 2, .seq_len_q = 197, .seq_len_kv = 1021, .head_dim = 32, .head_dim_v = 24},
+      {.seq_len_q = 515, .seq_len_kv = 65'551, .head_dim = 32}};
   double largest = 0;
   for (const Shape& shape : shapes)
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
@@ -282,13 +297,15 @@ TEST(LinearSigma, HonestKernelsPass) {
           Case c(shape, dtype, {fill, 1}, masked);
           for (const Kernel& kernel : kernels) {
             const Shares shares = run(c, kernel);
-            EXPECT_TRUE(shares.pass()) << dtype_name(dtype) << " " << fill << " " << shape.seq_len_q << " tile " << kernel.tile << ": " << shares.largest << " " << shares.rms;
+            EXPECT_TRUE(shares.pass()) << dtype_name(dtype) << " " << fill << " " << shape.seq_len_q << " tile " << kernel.tile
+                                       << ": " << shares.largest << " " << shares.rms;
             largest = std::max(largest, shares.largest);
           }
           if (dtype == ATTEST_F32) continue;
           // phi in half precision; the sums as well where they fit.
           const Shares shares = run(c, {.phi = dtype, .state = shape.seq_len_kv < 2000 ? dtype : ATTEST_F32});
-          EXPECT_TRUE(shares.pass()) << dtype_name(dtype) << " phi, " << fill << " " << shape.seq_len_q << ": " << shares.largest << " " << shares.rms;
+          EXPECT_TRUE(shares.pass()) << dtype_name(dtype) << " phi, " << fill << " " << shape.seq_len_q << ": " << shares.largest
+                                     << " " << shares.rms;
         }
   EXPECT_GT(largest, 0.05);  // a tolerance that nobody comes near judges nothing
 }
@@ -310,14 +327,19 @@ TEST(LinearSigma, PlantedBugsFail) {
     Kernel kernel;
     const char* fill;
   };
-  const Bug bugs[] = {{"no eps", {.no_eps = true}, "faint"},        {"mask ignored", {.no_mask = true}, "random"},
-                      {"query mask ignored", {.no_query_mask = true}, "random"}, {"no eps, masked query", {.no_eps = true}, "random"},
-                      {"raw keys", {.raw_keys = true}, "random"},    {"wrong head", {.wrong_head = true}, "random"},
-                      {"no normaliser", {.no_normaliser = true}, "random"}, {"last key dropped", {.dropped = 1}, "random"}};
+  const Bug bugs[] = {{"no eps", {.no_eps = true}, "faint"},
+                      {"mask ignored", {.no_mask = true}, "random"},
+                      {"query mask ignored", {.no_query_mask = true}, "random"},
+                      {"no eps, masked query", {.no_eps = true}, "random"},
+                      {"raw keys", {.raw_keys = true}, "random"},
+                      {"wrong head", {.wrong_head = true}, "random"},
+                      {"no normaliser", {.no_normaliser = true}, "random"},
+                      {"last key dropped", {.dropped = 1}, "random"}};
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
     for (const Bug& bug : bugs) {
       // The smallest eps of use at 61 keys; bfloat16 outputs show it from 1e-5 up.
-      Case c({.num_heads = 4, .num_kv_heads = 2, .seq_len_q = 61, .head_dim = 32, .eps = dtype == ATTEST_BF16 ? 3e-5f : 1e-6f}, dtype, {bug.fill, 4}, true);
+      Case c({.num_heads = 4, .num_kv_heads = 2, .seq_len_q = 61, .head_dim = 32, .eps = dtype == ATTEST_BF16 ? 3e-5f : 1e-6f},
+             dtype, {bug.fill, 4}, true);
       const Shares shares = run(c, bug.kernel);
       EXPECT_FALSE(shares.pass()) << dtype_name(dtype) << " " << bug.name << ": " << shares.largest << " " << shares.rms;
     }
@@ -329,9 +351,11 @@ TEST(LinearSigma, ALostTileShowsAtLidarScale) {
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
       Case c({.seq_len_q = 515, .seq_len_kv = tokens, .head_dim = 32}, dtype, {"random", 9});
       EXPECT_TRUE(run(c, {.tile = 64}).pass());
-      const Shares tile = run(c, {.tile = 64, .dropped = tokens % 64 ? tokens % 64 : 64}), key = run(c, {.tile = 64, .dropped = 1});
+      const Shares tile = run(c, {.tile = 64, .dropped = tokens % 64 ? tokens % 64 : 64}),
+                   key = run(c, {.tile = 64, .dropped = 1});
       EXPECT_FALSE(tile.pass()) << tokens << " " << dtype_name(dtype) << ": " << tile.largest;
-      EXPECT_GT(key.largest, dtype == ATTEST_BF16 ? 0.1 : 1) << tokens << " " << dtype_name(dtype);  // one key: within sight of the gate at least
+      EXPECT_GT(key.largest, dtype == ATTEST_BF16 ? 0.1 : 1)
+          << tokens << " " << dtype_name(dtype);  // one key: within sight of the gate at least
     }
   }
 }

@@ -1,0 +1,95 @@
+#include "core/operations/softmax/codebook.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr double kRealisticDeviation = 1.75, kBestScore = 24;
+
+// Streams of one fill's seed.
+enum Stream : uint64_t { kKeyVectors, kQueryVectors, kPartners, kKeyCodes, kQueryCodes };
+
+}  // namespace
+
+Codebook::Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors)
+    : params_(problem.as<attest_softmax_params>()),
+      geometry_(problem, tensors),
+      seed_(fill.seed),
+      peaked_(fill.name == "codebook_peaked"),
+      k_rows_(tensors[ATTEST_K].spec.dim[2]),
+      q_rows_(tensors[ATTEST_Q].spec.dim[2]) {
+  const double scale = std::fabs(double(params_.softmax_scale)), head_dim = double(params_.head_dim);
+  const double variance = peaked_ ? kBestScore / (scale * head_dim) : kRealisticDeviation / (scale * std::sqrt(head_dim));
+  sigma_ = float(std::clamp(std::sqrt(variance), 1e-3, 1e3));  // stays a normal number in float16, whatever the scale
+  first_claim_.assign(size_t(tensors[ATTEST_K].spec.dim[0] * k_rows_), -1);
+  note_seen();
+}
+
+void Codebook::note_seen() {
+  for (int64_t b = 0; b < geometry_.batch(); ++b) {
+    int64_t noted = 0;  // intervals never move back
+    for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
+      const Interval seen = geometry_.keys(b, i);
+      period_ = std::max(period_, seen.size());
+      for (int64_t j = std::max(noted, seen.begin); j < seen.end; ++j) {
+        const Cell cell = geometry_.key(b, j);
+        int64_t& claim = first_claim_[size_t(cell.outer * k_rows_ + cell.row)];
+        if (claim < 0) claim = b * params_.seq_len_kv + j;  // sequences may share pages
+      }
+      noted = std::max(noted, seen.end);
+    }
+  }
+  codes_ = std::clamp<int64_t>(period_ / 4, 2, kMost);
+}
+
+uint8_t Codebook::key_code(int64_t kv_head, Cell cell) const {
+  const int64_t claim = first_claim_[size_t(cell.outer * k_rows_ + cell.row)];
+  if (claim < 0) return kUnseen;
+  const uint64_t seed = random_bits(random_bits(seed_, kKeyCodes), uint64_t(kv_head));
+  const auto code = int64_t(random_below(seed, uint64_t(claim), uint64_t(codes_)));
+  const int64_t late = codes_ / 8, place = claim % params_.seq_len_kv;
+  return uint8_t(code < late && place % period_ < period_ / 2 ? code + late : code);
+}
+
+uint8_t Codebook::query_code(int64_t head, Cell cell) const {
+  const int64_t row = (cell.outer * params_.num_heads + head) * q_rows_ + cell.row;
+  return uint8_t(random_below(random_bits(seed_, kQueryCodes), uint64_t(row), uint64_t(codes_)));
+}
+
+// Each key code is the best of one query code.
+std::vector<uint8_t> Codebook::partners(int64_t head) const {
+  const uint64_t seed = random_bits(random_bits(seed_, kPartners), uint64_t(head));
+  std::vector<uint8_t> codes(static_cast<size_t>(codes_));
+  std::iota(codes.begin(), codes.end(), uint8_t{0});
+  for (size_t k = codes.size(); k > 1; --k) std::swap(codes[k - 1], codes[size_t(random_below(seed, k, k))]);
+  return codes;
+}
+
+std::vector<float> Codebook::keys(int64_t kv_head) const {
+  std::vector<float> vectors(static_cast<size_t>(codes_ * params_.head_dim));
+  const uint64_t seed = random_bits(random_bits(seed_, kKeyVectors), uint64_t(kv_head));
+  for (size_t i = 0; i < vectors.size(); ++i) vectors[i] = sigma_ * random_normal(seed, i);
+  return vectors;
+}
+
+std::vector<float> Codebook::queries(int64_t head) const {
+  std::vector<float> vectors(static_cast<size_t>(codes_ * params_.head_dim));
+  const uint64_t seed = random_bits(random_bits(seed_, kQueryVectors), uint64_t(head));
+  for (size_t i = 0; i < vectors.size(); ++i) vectors[i] = sigma_ * random_normal(seed, i);
+  if (!peaked_) return vectors;
+  const std::vector<float> near = keys(head / (params_.num_heads / params_.num_kv_heads));
+  const std::vector<uint8_t> partner = partners(head);
+  const auto head_dim = size_t(params_.head_dim);
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    const float toward = near[partner[i / head_dim] * head_dim + i % head_dim];
+    vectors[i] = 0.25f * vectors[i] + (params_.softmax_scale < 0 ? -toward : toward);
+  }
+  return vectors;
+}
+
+}  // namespace attest::core

@@ -1,0 +1,175 @@
+// The golden of the codebook fill: every row, from the sums of the keys of each code.
+//
+// A sweep of places keeps the sums of the keys that the place sees, adding what enters its interval and taking away what leaves.
+// The values are such that these sums are exact (random_value in codebook.cpp), so rows may be swept in any segments.
+#include <omp.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/operations/softmax/codebook_rows.hpp"
+#include "core/operations/softmax/softmax.hpp"
+
+namespace attest::core {
+namespace {
+
+using codebook::GroupSums;
+using codebook::HeadScores;
+using codebook::RowExpectation;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr size_t kChunkRows = 64;
+
+// Expectations on their way to the sink.
+struct Batch {
+  std::vector<int64_t> rows;
+  std::vector<double> o, o_sigma, lse, lse_sigma;
+
+  void resize(size_t count, int64_t width) {
+    rows.resize(count), lse.resize(count), lse_sigma.resize(count);
+    o.resize(count * size_t(width)), o_sigma.resize(o.size());
+  }
+};
+
+// Places [begin, end) of one sequence and query head.
+struct Segment {
+  int64_t b, head, begin, end;
+};
+
+class CodebookGolden final : public Golden {
+ public:
+  CodebookGolden(const Problem& problem, const Fill& fill, const Tensors& tensors)
+      : p_(problem.as<attest_softmax_params>()),
+        book_(problem, fill, tensors),
+        v_(tensors[ATTEST_V]),
+        with_lse_(tensors[ATTEST_LSE]),
+        scores_(size_t(p_.num_heads)) {
+#pragma omp parallel for schedule(static)
+    for (int64_t head = 0; head < p_.num_heads; ++head)
+      scores_[size_t(head)] = HeadScores(book_, p_, head, tensors[ATTEST_Q].spec.dtype, tensors[ATTEST_K].spec.dtype);
+  }
+
+  std::string method() const override { return "closed form, all rows"; }
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    const SigmaModel model(arithmetic, v_.spec.dtype, p_.head_dim);
+    std::vector<HeadScores> scores = scores_;
+    for (HeadScores& head : scores) head.declare(model);
+    const std::vector<Segment> work = segments();
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < work.size(); ++i) sweep(work[i], model, scores[size_t(work[i].head)], sink);
+    expect_idle(model, sink);
+  }
+
+ private:
+  // Enough segments for all threads, but none so short that gathering its first sums would outweigh its rows.
+  std::vector<Segment> segments() const {
+    const Geometry& geometry = book_.geometry();
+    const int64_t wanted = std::max<int64_t>(1, 4 * omp_get_max_threads() / (p_.batch * p_.num_heads));
+    std::vector<Segment> work;
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      const int64_t rows = geometry.length_q(b), parts = std::clamp<int64_t>(rows / 1024, 1, wanted);
+      for (int64_t head = 0; head < p_.num_heads; ++head)
+        for (int64_t part = 0; part < parts; ++part) work.push_back({b, head, rows * part / parts, rows * (part + 1) / parts});
+    }
+    return work;
+  }
+
+  void sweep(const Segment& segment, const SigmaModel& model, const HeadScores& scores, const Sink& sink) const {
+    const Geometry& geometry = book_.geometry();
+    GroupSums sums(book_, v_, segment.b, segment.head / (p_.num_heads / p_.num_kv_heads));
+    RowExpectation expectation(model, scores, book_.codes(), p_.head_dim_v, sums.width());
+    Batch batch;
+    for (int64_t i = segment.begin; i < segment.end;) {
+      const Interval keys = geometry.keys(segment.b, i);
+      sums.move_to(keys);
+      int64_t run = i + 1;  // places that see the same keys
+      for (; run < segment.end; ++run)
+        if (const Interval next = geometry.keys(segment.b, run); next.begin != keys.begin || next.end != keys.end) break;
+      if (run - i >= 2 * book_.codes()) {
+        flush(batch, sink);
+        expect_run(segment, i, run, sums, keys.size(), expectation, sink);
+      } else {
+        for (int64_t place = i; place < run; ++place) {
+          append(batch, segment, place, sums, keys.size(), expectation);
+          if (batch.rows.size() == kChunkRows) flush(batch, sink);
+        }
+      }
+      i = run;
+    }
+    flush(batch, sink);
+  }
+
+  // Many places with the same keys: one expectation for each query code among them.
+  void expect_run(const Segment& segment, int64_t begin, int64_t end, const GroupSums& sums, int64_t keys,
+                  RowExpectation& expectation, const Sink& sink) const {
+    std::vector<std::vector<int64_t>> rows(size_t(book_.codes()));
+    for (int64_t i = begin; i < end; ++i)
+      rows[book_.query_code(segment.head, book_.geometry().query(segment.b, i))].push_back(
+          book_.geometry().output_row(segment.b, segment.head, i));
+    Batch batch;
+    batch.resize(1, p_.head_dim_v);
+    for (size_t code = 0; code < rows.size(); ++code) {
+      if (rows[code].empty()) continue;
+      expectation.compute(sums, keys, code, batch.o.data(), batch.o_sigma.data(), batch.lse.data(), batch.lse_sigma.data());
+      emit(rows[code], true, batch, sink);
+    }
+  }
+
+  void append(Batch& batch, const Segment& segment, int64_t place, const GroupSums& sums, int64_t keys,
+              RowExpectation& expectation) const {
+    const size_t at = batch.rows.size(), offset = at * size_t(p_.head_dim_v);
+    batch.resize(at + 1, p_.head_dim_v);
+    batch.rows[at] = book_.geometry().output_row(segment.b, segment.head, place);
+    const size_t code = book_.query_code(segment.head, book_.geometry().query(segment.b, place));
+    expectation.compute(sums, keys, code, &batch.o[offset], &batch.o_sigma[offset], &batch.lse[at], &batch.lse_sigma[at]);
+  }
+
+  void flush(Batch& batch, const Sink& sink) const {
+    if (!batch.rows.empty()) emit(batch.rows, false, batch, sink);
+    batch.resize(0, 0);
+  }
+
+  // Rows that no place stands on, and rows that see nothing: o = 0, lse = -inf.
+  void expect_idle(const SigmaModel& model, const Sink& sink) const {
+    const std::vector<int64_t> rows = book_.geometry().idle_rows();
+    if (rows.empty()) return;
+    Batch batch;
+    batch.resize(1, p_.head_dim_v);
+    std::fill(batch.o_sigma.begin(), batch.o_sigma.end(), model.element_sigma({}, 0));
+    batch.lse[0] = -kInfinity;
+    emit(rows, true, batch, sink);
+  }
+
+  void emit(const std::vector<int64_t>& rows, bool shared, const Batch& batch, const Sink& sink) const {
+    sink({.role = ATTEST_O,
+          .leading = 3,
+          .width = p_.head_dim_v,
+          .rows = rows,
+          .shared = shared,
+          .value = batch.o.data(),
+          .sigma = batch.o_sigma.data()});
+    if (with_lse_)
+      sink({.role = ATTEST_LSE,
+            .leading = 3,
+            .width = 1,
+            .rows = rows,
+            .shared = shared,
+            .value = batch.lse.data(),
+            .sigma = batch.lse_sigma.data()});
+  }
+
+  attest_softmax_params p_;
+  Codebook book_;
+  Tensor v_;
+  bool with_lse_;
+  std::vector<HeadScores> scores_;
+};
+
+}  // namespace
+
+std::unique_ptr<Golden> codebook_golden(const Problem& problem, const Fill& fill, const Tensors& tensors) {
+  return std::make_unique<CodebookGolden>(problem, fill, tensors);
+}
+
+}  // namespace attest::core

@@ -1,0 +1,169 @@
+#include "core/operations/softmax/codebook_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/operations/softmax/codebook_kernels.hpp"
+
+namespace attest::core::codebook {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// `vectors` as float64 after one rounding to `dtype`: what lies in memory.
+std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
+  const auto count = int64_t(vectors.size());
+  std::vector<uint64_t> memory(vectors.size());
+  std::vector<double> values(vectors.size());
+  store_row(memory.data(), dtype, 0, count, 1, vectors.data());
+  load_row(memory.data(), dtype, 0, count, 1, values.data());
+  return values;
+}
+
+}  // namespace
+
+HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype) {
+  const auto codes = size_t(book.codes()), head_dim = size_t(p.head_dim);
+  const std::vector<double> q = stored(book.queries(head), q_dtype),
+                            k = stored(book.keys(head / (p.num_heads / p.num_kv_heads)), k_dtype);
+  const double scale = double(p.softmax_scale), cap = double(p.softcap);
+  for (auto* table : {&score, &a, &b2}) table->resize(codes * codes);
+  for (size_t h = 0; h < codes; ++h) {
+    for (size_t g = 0; g < codes; ++g) {
+      double dot = 0, sum = 0, squares = 0;
+      for (size_t c = 0; c < head_dim; ++c) {
+        const double product = q[h * head_dim + c] * k[g * head_dim + c];
+        dot += product, sum += std::fabs(product), squares += product * product;
+      }
+      const size_t at = h * codes + g;
+      const double bent = cap > 0 ? std::tanh(scale * dot / cap) : 0, slope = 1 - bent * bent;  // what softcap leaves of an error
+      score[at] = cap > 0 ? cap * bent : scale * dot;
+      a[at] = std::fabs(scale) * slope * sum, b2[at] = scale * scale * slope * slope * squares;
+    }
+  }
+}
+
+void HeadScores::declare(const SigmaModel& model) {
+  error_variance.resize(score.size()), lse_variance.resize(score.size());
+  for (size_t i = 0; i < score.size(); ++i) {
+    const double s = score[i], magnitude = model.squares() ? b2[i] : a[i];
+    error_variance[i] = model.score_variance(s, magnitude);
+    lse_variance[i] = model.u_s * model.u_s * s * s + model.qk_variance(magnitude);
+  }
+}
+
+GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t kv_head)
+    : book_(book),
+      v_(v),
+      b_(b),
+      kv_head_(kv_head),
+      width_((v.spec.dim[3] + kLanes - 1) / kLanes * kLanes),
+      count_(size_t(book.codes())),
+      sum_(size_t(book.codes() * width_)),
+      squares_(sum_.size()),
+      row_(size_t(width_)) {}
+
+void GroupSums::move_to(Interval to) {
+  if (to.begin >= at_.end) clear(to.begin);
+  for (; at_.begin < to.begin; ++at_.begin) add(at_.begin, -1);
+  for (; at_.end < to.end; ++at_.end) add(at_.end, 1);
+}
+
+void GroupSums::clear(int64_t place) {
+  for (auto* sums : {&count_, &sum_, &squares_}) std::fill(sums->begin(), sums->end(), 0.0);
+  at_ = {place, place};
+}
+
+void GroupSums::add(int64_t j, double sign) {
+  const Cell cell = book_.geometry().key(b_, j);
+  const auto code = size_t(book_.key_code(kv_head_, cell));
+  const TensorSpec& spec = v_.spec;
+  load_row(v_.data, spec.dtype, cell.outer * spec.stride[0] + kv_head_ * spec.stride[1] + cell.row * spec.stride[2], spec.dim[3],
+           spec.stride[3], row_.data());
+  codebook::add(row_.data(), sign, width_, &sum_[code * size_t(width_)], &squares_[code * size_t(width_)]);
+  count_[code] += sign;
+}
+
+RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t head_dim_v,
+                               int64_t width)
+    : model_(model),
+      scores_(scores),
+      codes_(size_t(codes)),
+      head_dim_v_(head_dim_v),
+      p_(codes_),
+      a2_(codes_),
+      e2_(codes_),
+      o_(size_t(width)),
+      rounding_(o_.size()),
+      score_(o_.size()),
+      p2v2_(o_.size()),
+      flushed_(o_.size()) {}
+
+void RowExpectation::compute(const GroupSums& sums, int64_t keys, size_t h, double* o, double* o_sigma, double* lse,
+                             double* lse_sigma) {
+  const double *s = &scores_.score[h * codes_], *count = sums.count().data();
+  double top = -kInfinity, total = 0;
+  for (size_t g = 0; g < codes_; ++g)
+    if (count[g] > 0) top = std::max(top, s[g]);
+  for (size_t g = 0; g < codes_; ++g) {
+    p_[g] = count[g] > 0 ? std::exp(s[g] - top) : 0;
+    total += count[g] * p_[g];
+  }
+  *lse = keys > 0 ? top + std::log(total) : -kInfinity;
+  *lse_sigma = keys > 0 ? weigh_codes(count, h, total, top, *lse, keys) : 0;
+  if (keys == 0) std::fill(a2_.begin(), a2_.end(), 0.0), std::fill(e2_.begin(), e2_.end(), 0.0);
+  const Groups groups{int64_t(codes_), sums.width(), sums.sum(), sums.squares(), count,
+                      p_.data(),       a2_.data(),   e2_.data(), model_.theta};
+  weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
+  add_flushed(sums, keys > 0 && !model_.normalised_first ? total : 1);
+  for (int64_t e = 0; e < head_dim_v_; ++e) {
+    const auto i = size_t(e);
+    o[i] = o_[i];
+    const double score = score_[i] + repeated_ * o_[i] * o_[i];
+    o_sigma[i] = model_.element_sigma(
+        {.o = o_[i], .rounding = rounding_[i], .score = score, .p2v2 = p2v2_[i], .flushed = flushed_[i]}, keys);
+  }
+}
+
+// From exp(s - top) in p_ to the weights of one key of each code; returns the sigma of the lse.
+double RowExpectation::weigh_codes(const double* count, size_t h, double total, double top, double lse, int64_t keys) {
+  const double *error_variance = &scores_.error_variance[h * codes_], *lse_variance = &scores_.lse_variance[h * codes_];
+  const double eta = model_.eta_p * model_.kappa(top, lse);
+  LseSums sums{.lse = lse};
+  for (size_t g = 0; g < codes_; ++g) {
+    p_[g] /= total;
+    const double a = model_.u_p * p_[g] + eta, of_group = count[g] * p_[g];
+    a2_[g] = a * a;
+    e2_[g] = p_[g] * p_[g] * error_variance[g];
+    sums.p2 += of_group * of_group, sums.score += of_group * of_group * lse_variance[g];
+  }
+  repeated_ = repeated_variance(p_, {count, codes_}, model_.u_acc, model_.chain(keys), double(keys));
+  sums.score += repeated_;
+  return model_.lse_sigma(sums, keys);
+}
+
+// A probability is flushed as it is kept: before it is divided by `total`, unless normalised first (total 1).
+void RowExpectation::add_flushed(const GroupSums& sums, double total) {
+  if (model_.flush_below <= 0) return;
+  std::fill(flushed_.begin(), flushed_.end(), 0.0);
+  for (size_t g = 0; g < codes_; ++g) {
+    if (p_[g] * total >= model_.flush_below) continue;
+    for (size_t e = 0; e < flushed_.size(); ++e) flushed_[e] += p_[g] * sums.sum()[g * flushed_.size() + e];
+  }
+}
+
+double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys) {
+  const double top = *std::max_element(p.begin(), p.end());
+  double small = 0, coherent = 0, random = 0;
+  for (size_t g = 0; g < p.size(); ++g) {
+    const double share = count[g] / keys, phase = p[g] < top ? M_PI * p[g] / u : 0,
+                 kept = phase > 8 ? 0 : std::exp(-phase * phase / 2);
+    if (p[g] < top) small += count[g] * p[g];
+    coherent += share * kept, random += share * share * (1 - kept * kept);
+  }
+  const double a_step = std::min(u / 4, small / chain), alike = std::pow(coherent * coherent + random, keys / chain);
+  return chain * chain * a_step * a_step * alike;
+}
+
+}  // namespace attest::core::codebook

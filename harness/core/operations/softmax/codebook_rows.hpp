@@ -1,0 +1,75 @@
+// One row of the codebook golden: scores of the codes, sums of the visible keys of each code, o and lse with their sigmas.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/operations/softmax/codebook.hpp"
+#include "core/operations/softmax/sigma.hpp"
+
+namespace attest::core::codebook {
+
+/// The codes x codes scores of a head, query code first, and the variance of their error.
+struct HeadScores {
+  std::vector<double> score, a, b2;                  // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
+  std::vector<double> error_variance, lse_variance;  // of one declared arithmetic, after declare()
+
+  HeadScores() = default;
+  /// From the vectors as they lie in memory, in the dtypes of Q and K.
+  HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype);
+  void declare(const SigmaModel& model);
+};
+
+/// Counts and sums of the keys of each code among the places that one place of a sequence sees.
+class GroupSums {
+ public:
+  GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t kv_head);
+  /// Adds what enters and takes away what leaves; intervals must not move back.
+  void move_to(Interval to);
+
+  int64_t width() const { return width_; }  // head_dim_v, padded for the kernels
+  const std::vector<double>& count() const { return count_; }
+  const double* sum() const { return sum_.data(); }  // [codes, width]
+  const double* squares() const { return squares_.data(); }
+
+ private:
+  void clear(int64_t place);
+  void add(int64_t j, double sign);
+
+  const Codebook& book_;
+  const Tensor& v_;
+  int64_t b_, kv_head_, width_;
+  Interval at_;
+  std::vector<double> count_, sum_, squares_, row_;
+};
+
+/// The expectation of one row.
+class RowExpectation {
+ public:
+  RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t head_dim_v, int64_t width);
+  /// For query code `h` that sees `keys` keys: writes o and its sigma [head_dim_v], lse and its sigma.
+  void compute(const GroupSums& sums, int64_t keys, size_t h, double* o, double* o_sigma, double* lse, double* lse_sigma);
+
+ private:
+  double weigh_codes(const double* count, size_t h, double total, double top, double lse, int64_t keys);
+  void add_flushed(const GroupSums& sums, double total);
+
+  const SigmaModel& model_;
+  const HeadScores& scores_;
+  size_t codes_;
+  int64_t head_dim_v_;
+  double repeated_ = 0;  // repeated_variance of the row
+  std::vector<double> p_, a2_, e2_, o_, rounding_, score_, p2v2_, flushed_;
+};
+
+/// Variance of the relative error of a normaliser that adds `count` times each of the probabilities `p` (normalised) in a chain
+/// of `chain` steps with unit roundoff `u`: what SigmaModel does not know. It takes roundings for independent, but here the same
+/// few numbers are added again and again, and those below an ulp are lost every time. A chain loses on average u / 4 of its end a
+/// step, or what the step adds if that is less: L min(u / 4, e / L), e being all but the largest group, which is 1 exactly before
+/// it is normalised. Steps that differ by much beside an ulp round independently, and how far they do not is the modulus of the
+/// characteristic function of a step at one ulp, that of a key to the power of the n / L keys in a step (the error of rounding is
+/// a sawtooth, and that is its first harmonic). With it phases of summands above an ulp are taken for random.
+/// Without it a healthy sequential float32 sum over 65,551 keys reads 10 sigma.
+double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys);
+
+}  // namespace attest::core::codebook
