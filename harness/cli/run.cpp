@@ -98,6 +98,7 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
     core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, session.options, rates);
     for (const core::Registry::Entry& entry : chosen) {
       if (interrupted()) break;
+      if (!matches(entry.implementation->name, job.wanted->only_impls)) continue;
       progress.start(fmt::format("{}/{} {} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype), entry.implementation->name));
       core::Record record = runner.run(*entry.plugin, *entry.implementation);
       if (interrupted()) break;  // the record at hand was cut short
