@@ -69,8 +69,8 @@ Command add_repro(CLI::App& program) {
   auto arguments = std::make_shared<ReproArguments>();
   command->add_option("spec", arguments->spec, "the problem, e.g. 'softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64'")->required()->type_name("SPEC");
   command->add_option("--inputs", arguments->inputs, "random, or a token source such as lidar:voxel_size=0.05,curve=z,first=32768")->capture_default_str()->type_name("SOURCE");
-  command->add_option("--tokens", arguments->tokens, "the sweep or image that --inputs names, where it is not in this folder")->type_name("FILE");
-  command->add_option("--fill", arguments->fills, "judge on these inputs alone")->delimiter(',')->type_name("NAME");
+  command->add_option("--tokens", arguments->tokens, "the sweep or image that --inputs names, where it is not in this folder")->allow_extra_args(false)->type_name("FILE");
+  command->add_option("--fill", arguments->fills, "judge on these inputs alone")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
   command->add_option("--budget", arguments->budget_s, "seconds of timed runs")->check(CLI::Range(0.001, 1e6))->capture_default_str()->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
   command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");

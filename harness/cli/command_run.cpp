@@ -70,10 +70,10 @@ Command add_run(CLI::App& program) {
   auto arguments = std::make_shared<RunArguments>();
   command->add_option("suites", arguments->suites, "suite files, or names of suites that come with attest (default: default)")->type_name("SUITE");
   command->add_flag("--quick", arguments->quick, "only the cases that a suite marks as quick, with shorter timing");
-  command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")->delimiter(',')->type_name("GLOB");
-  command->add_option("--dtype", arguments->dtypes, "only these dtypes: f32,f16,bf16 (globs)")->delimiter(',')->type_name("GLOB");
-  command->add_option("--tokens", arguments->tokens, "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take tokens of its kind (repeatable)")->type_name("FILE");
-  command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,...")->delimiter(',')->type_name("NAME");
+  command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")->delimiter(',')->allow_extra_args(false)->type_name("GLOB");
+  command->add_option("--dtype", arguments->dtypes, "only these dtypes: f32,f16,bf16 (globs)")->delimiter(',')->allow_extra_args(false)->type_name("GLOB");
+  command->add_option("--tokens", arguments->tokens, "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take tokens of its kind (repeatable)")->allow_extra_args(false)->type_name("FILE");
+  command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,...")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
   command->add_option("--budget", arguments->budget_s, "seconds of timed runs for each implementation and case (default: 0.15 with --quick, else 1)")->check(CLI::Range(0.001, 1e6))->type_name("S");
   command->add_option("--case-limit", arguments->session.options.case_limit_s, "skip what is estimated to take more seconds for its four least runs")->check(CLI::Range(0.01, 1e6))->capture_default_str()->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");

@@ -11,8 +11,8 @@
 namespace attest::cli {
 
 void PluginOptions::add_to(CLI::App& command) {
-  command.add_option("--plugin", plugins, "a shared library with implementations, beside those of the build (repeatable; also $ATTEST_PLUGIN_PATH)")->type_name("FILE");
-  command.add_option("--impl", impl_globs, "only implementations of these names (globs, separated by commas)")->delimiter(',')->type_name("GLOB");
+  command.add_option("--plugin", plugins, "a shared library with implementations, beside those of the build (repeatable; also $ATTEST_PLUGIN_PATH)")->allow_extra_args(false)->type_name("FILE");
+  command.add_option("--impl", impl_globs, "only implementations of these names (globs, separated by commas)")->delimiter(',')->allow_extra_args(false)->type_name("GLOB");
   command.add_option("--threads", threads, "threads of each implementation (default: all CPUs that this process may use)")->check(CLI::Range(1, 4096))->type_name("N");
   command.add_option("--timeout", timeout_s, "seconds that one run may take")->check(CLI::Range(0.01, 1e6))->capture_default_str()->type_name("S");
 }

@@ -1,0 +1,141 @@
+// The suites that come with attest: every case makes sense, says where it comes from, and agrees with the schema and the README.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "core/inputs/tokens.hpp"
+#include "core/problem/spec.hpp"
+#include "core/problem/suite.hpp"
+#if __has_include(<valijson/validator.hpp>)
+#include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/schema.hpp>
+#include <valijson/schema_parser.hpp>
+#include <valijson/validator.hpp>
+#define ATTEST_HAS_VALIJSON 1
+#endif
+
+namespace attest::core {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(ATTEST_SOURCE_DIR) / "suites";
+constexpr const char* kSchema = "suite.schema.json";
+
+std::vector<std::filesystem::path> suite_files() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+    if (entry.path().extension() == ".json" && entry.path().filename() != kSchema) files.push_back(entry.path());
+  return files;
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+TEST(Suites, AllAreThere) {
+  std::set<std::string> names;
+  for (const auto& file : suite_files()) {
+    const Suite suite = read_suite(file);
+    EXPECT_EQ(suite.name, file.stem().string());
+    names.insert(suite.name);
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "smoke", "default"}));
+}
+
+TEST(Suites, EveryCaseHasALineAndReadableInputs) {
+  for (const auto& file : suite_files())
+    for (const Case& one : read_suite(file).cases) {
+      if (one.inputs.from_tokens) EXPECT_NO_THROW(parse_token_source(one.inputs.source)) << one.name;
+      for (const DType dtype : one.dtypes) {
+        const Problem problem = one.problem(dtype, 123457);
+        EXPECT_TRUE(parse_problem(print_problem(problem)) == problem) << print_problem(problem);
+        EXPECT_GT(problem.operation->flops(problem), 0) << one.name;
+      }
+    }
+}
+
+TEST(Suites, ModelsHaveASourceOrANote) {
+  for (const char* name : {"vit", "bev", "lidar"})
+    for (const Case& one : read_suite(kFolder / (std::string(name) + ".json")).cases)
+      EXPECT_FALSE(one.source.empty() && one.note.empty() && one.operation == "softmax" && !one.inputs.from_tokens) << name << ": " << one.name;
+}
+
+TEST(Suites, SmokeMeetsEveryFeature) {
+  uint64_t features = 0;
+  for (const Case& one : read_suite(kFolder / "smoke.json").cases)
+    for (const DType dtype : one.dtypes) features |= one.problem(dtype, 100).features;
+  EXPECT_EQ(print_features(features), print_features(((ATTEST_WITH_UNALIGNED << 1) - 1) | ATTEST_WITH_QUERY_MASK));
+}
+
+TEST(Suites, ReadmeCountsThem) {
+  const std::string readme = text_of(kFolder / "README.md");
+  for (const auto& file : suite_files()) {
+    const Suite suite = read_suite(file);
+    const auto quick = std::count_if(suite.cases.begin(), suite.cases.end(), [](const Case& one) { return one.quick; });
+    EXPECT_GT(quick, 0) << suite.name;
+    const size_t row = readme.find("| `" + suite.name + "` |");
+    ASSERT_NE(row, std::string::npos) << suite.name << " is missing in suites/README.md";
+    EXPECT_THAT(readme.substr(row, readme.find('\n', row) - row), testing::HasSubstr("| " + std::to_string(suite.cases.size()) + " (" + std::to_string(quick) + ") |"));
+  }
+}
+
+// The example of the README is a suite.
+TEST(Suites, ReadmeExampleIsRead) {
+  const std::string readme = text_of(kFolder / "README.md");
+  const size_t begin = readme.find("```json\n") + 8;
+  EXPECT_EQ(parse_suite(std::string_view(readme).substr(begin, readme.find("```", begin) - begin), "README.md").cases.size(), 3u);
+}
+
+// The schema lists the words of the operations that come with attest; it must not fall behind their tables.
+TEST(Suites, SchemaKnowsEveryWord) {
+  const auto schema = nlohmann::json::parse(text_of(kFolder / kSchema));
+  std::set<std::string> listed, known{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls"};
+  for (const auto& [key, value] : schema.at("definitions").at("case").at("properties").items()) listed.insert(key);
+  for (const char* operation : {"softmax", "linear"})
+    for (const std::string& word : spec_words(operation_of(operation)))
+      if (word != "dtype") known.insert(word);
+  EXPECT_EQ(listed, known);
+}
+
+#ifdef ATTEST_HAS_VALIJSON
+class SuiteSchema : public testing::Test {
+ protected:
+  SuiteSchema() {
+    const auto document = nlohmann::json::parse(text_of(kFolder / kSchema));
+    valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(document), schema_);
+  }
+  bool accepts(const nlohmann::json& suite) const {
+    valijson::Validator validator;
+    return validator.validate(schema_, valijson::adapters::NlohmannJsonAdapter(suite), nullptr);
+  }
+  valijson::Schema schema_;
+};
+
+TEST_F(SuiteSchema, AcceptsAllSuites) {
+  for (const auto& file : suite_files()) EXPECT_TRUE(accepts(nlohmann::json::parse(text_of(file)))) << file.filename();
+}
+
+TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
+  const auto good = nlohmann::json::parse(R"({"name": "s", "summary": "x", "cases": [
+    {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8, "bias": "f32[1,1,8,8]", "q.order": "0123"}]})");
+  ASSERT_TRUE(accepts(good));
+  for (const char* patch : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})", R"({"budget": 0})", R"({"name": "a b"})", R"({"defaults": {"name": "a"}})",
+                            R"({"defaults": {"head_dims": 1}})", R"({"defaults": {"head_dim": 1.5}})", R"({"defaults": {"seq_len_q": "token"}})", R"({"defaults": {"dtypes": ["i32"]}})",
+                            R"({"defaults": {"dtypes": "f32"}})", R"({"defaults": {"quick": 1}})", R"({"defaults": {"mask": [0]}})", R"({"defaults": {"causal": "bottom"}})",
+                            R"({"defaults": {"q.order": "01 2"}})", R"({"cases": [{"operation": "softmax"}]})"}) {
+    auto bad = good;
+    bad.update(nlohmann::json::parse(patch));
+    EXPECT_FALSE(accepts(bad)) << patch;
+    EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << patch;
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace attest::core
