@@ -10,7 +10,7 @@
  *   entries. So a plugin reads and writes any field of its own header without looking at struct_size, whoever is newer.
  * Growth: structs at their end, enums and roles by new values, nothing is changed or reused; 0 is neutral in whatever is
  *   added; a new meaning (field, role, enumerator) that an old plugin would miss comes with a new ATTEST_WITH_ bit.
- * A complete plugin in C is examples/plugin.c; in C++, attest.hpp makes the table from a class. */
+ * A complete plugin in C is example/plugin.c; in C++, attest.hpp makes the table from a class. */
 #ifndef ATTEST_H
 #define ATTEST_H
 #include <stddef.h>
@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 enum {
-  ATTEST_MINOR = 0,   /* counts the additions to version 1; for #if-free plugins: the rooms make it needless */
+  ATTEST_MINOR = 0,   /* additions to version 1 so far; nobody has to look at it */
   ATTEST_ROOM = 1024, /* bytes that every struct of the host has to itself, zero beyond what the host fills in */
   ATTEST_ROLES = 64   /* entries of tensor[] and data[] */
 };

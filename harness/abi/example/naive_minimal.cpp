@@ -6,12 +6,14 @@
 
 struct NaiveMinimal {
   static constexpr attest::Info kInfo{
-      .name = "naive_minimal", .version = "1", .summary = "one query at a time in float32",
+      .name = "naive_minimal",
+      .version = "1",
+      .summary = "one query at a time in float32",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
+                  ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
   const attest_problem& problem;
 
   template <class T>

@@ -1,0 +1,206 @@
+// Random problems: every feature alone and with the others that it goes with.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "testing/reference.hpp"
+
+namespace abi_test {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class Maker {
+ public:
+  Maker(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes)
+      : t(trial), p(trial.p()), engine_(seed), allowed_(allowed), dtypes_(dtypes) {}
+
+  void make() {
+    sizes();
+    const bool grid = with(ATTEST_WITH_GRID, 20);
+    if (grid) set_grid();
+    const bool self = !grid && (with(ATTEST_WITH_ORDER, 25) | with(ATTEST_WITH_PATCHES, 25));
+    if (self) p.seq_len_kv = p.seq_len_q;
+    if (t.features & ATTEST_WITH_PATCHES) p.patch_size = upto(p.seq_len_q + 3);
+    if (!grid) set_band();
+    if (with(ATTEST_WITH_SOFTCAP, 20)) p.softcap = float(upto(5));
+    strided_ = with(ATTEST_WITH_STRIDES, 25), unaligned_ = with(ATTEST_WITH_UNALIGNED, 25),
+    mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
+    int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
+    bool packed_q = false, packed_kv = false;
+    if (!grid && with(ATTEST_WITH_VARLEN, 25)) {
+      packed_q = self || chance(80), packed_kv = self || !packed_q || chance(80);
+      if (packed_q) tokens_q = pack(ATTEST_CU_SEQLENS_Q, p.seq_len_q);
+      if (packed_kv && self) t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q], tokens_kv = tokens_q;
+      if (packed_kv && !self) tokens_kv = pack(ATTEST_CU_SEQLENS_KV, p.seq_len_kv);
+    }
+    if (!grid && !packed_q && !packed_kv && with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(self);
+    const bool paged = !grid && !self && !packed_kv && with(ATTEST_WITH_PAGES, 25);
+    tensors(packed_q, packed_kv, tokens_q, tokens_kv, paged);
+    if (t.features & ATTEST_WITH_ORDER) set_order(tokens_q, packed_q);
+    pair_tensors();
+    fill();
+  }
+
+ private:
+  int64_t upto(int64_t n) { return int64_t(engine_() % uint64_t(n)) + 1; }
+  bool chance(int percent) { return int(engine_() % 100) < percent; }
+  bool with(uint64_t feature, int percent) {
+    if (!(allowed_ & feature) || !chance(percent)) return false;
+    t.features |= feature;
+    return true;
+  }
+  int32_t dtype() {
+    if (main_ != ATTEST_NONE && !mixed_) return main_;
+    for (;;)
+      if (const int32_t any = int32_t(upto(4)); dtypes_ & ATTEST_BIT(any)) return any;
+  }
+  Tensor make(int32_t dtype, const std::vector<int64_t>& dims) {
+    return make_tensor(dtype, dims, strided_ ? upto(5) : 0, !unaligned_);
+  }
+
+  void sizes() {
+    p.batch = upto(3), p.num_kv_heads = upto(2), p.num_heads = p.num_kv_heads * (with(ATTEST_WITH_GQA, 30) ? 1 + upto(2) : 1);
+    p.seq_len_q = chance(20) ? 1 : upto(chance(20) ? 150 : 40), p.seq_len_kv = chance(10) ? 1 : upto(chance(20) ? 200 : 50);
+    p.head_dim = upto(chance(20) ? 70 : 20);
+    p.head_dim_v = with(ATTEST_WITH_HEAD_DIM_V, 30) ? p.head_dim + upto(9) : p.head_dim;
+    p.softmax_scale = float(1 / std::sqrt(double(p.head_dim)));
+  }
+  void set_grid() {
+    p.window_height = upto(4), p.window_width = upto(4);
+    p.grid_height = p.window_height * upto(3), p.grid_width = p.window_width * upto(3);
+    p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+    if (chance(70))
+      p.shift_y = upto(p.window_height) - 1, p.shift_x = upto(p.window_width) - 1, p.shift_bias = chance(80) ? -3 : 0;
+  }
+  void set_band() {
+    if (with(ATTEST_WITH_CAUSAL, 30)) p.window_right = 0;
+    if (with(ATTEST_WITH_WINDOW, 20)) {
+      p.window_left = upto(20) - 1;
+      if (!(t.features & ATTEST_WITH_CAUSAL) && chance(50)) p.window_right = upto(20);
+    }
+    if (with(ATTEST_WITH_DIAGONAL, 25)) {
+      if (chance(60)) p.diagonal = ATTEST_BOTTOM_RIGHT;
+      if (p.diagonal == ATTEST_TOP_LEFT || chance(50)) p.diagonal_offset = chance(50) ? upto(20) : -upto(20);
+    }
+  }
+  int64_t pack(int role, int64_t longest) {
+    Tensor& cu = t.tensor[role] = make_tensor(ATTEST_I32, {p.batch + 1});
+    int64_t total = 0;
+    cu.set({0}, 0);
+    const int64_t full = upto(p.batch) - 1;  // one sequence is as long as promised
+    for (int64_t b = 0; b < p.batch; ++b) cu.set({b + 1}, double(total += b == full ? longest : upto(longest + 1) - 1));
+    return total;
+  }
+  void set_lengths(bool self) {
+    for (const auto& [role, longest] : {std::pair{ATTEST_SEQ_LENS_Q, p.seq_len_q}, std::pair{ATTEST_SEQ_LENS_KV, p.seq_len_kv}}) {
+      if (!self && role == ATTEST_SEQ_LENS_Q && chance(50)) continue;
+      Tensor& lens = t.tensor[role] = make_tensor(ATTEST_I32, {p.batch});
+      for (int64_t b = 0; b < p.batch; ++b)
+        lens.set({b}, self && role == ATTEST_SEQ_LENS_KV ? t.tensor[ATTEST_SEQ_LENS_Q].at({b}) : double(upto(longest + 1) - 1));
+    }
+  }
+  void tensors(bool packed_q, bool packed_kv, int64_t tokens_q, int64_t tokens_kv, bool paged) {
+    const int64_t batch_q = packed_q ? 1 : p.batch;
+    main_ = dtype();
+    t.tensor[ATTEST_Q] = make(main_, {batch_q, p.num_heads, tokens_q, p.head_dim});
+    t.tensor[ATTEST_O] = make(dtype(), {batch_q, p.num_heads, tokens_q, p.head_dim_v});
+    if (with(ATTEST_WITH_LSE, 60)) t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens_q});
+    int64_t batch_kv = packed_kv ? 1 : p.batch;
+    if (paged) batch_kv = set_pages(), tokens_kv = p.page_size;
+    t.tensor[ATTEST_K] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim});
+    t.tensor[ATTEST_V] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim_v});
+  }
+  /// Pages of the sequences in random order, some of nobody; entries beyond a sequence's length are -1.
+  int64_t set_pages() {
+    p.page_size = upto(9);
+    const int64_t entries = (p.seq_len_kv + p.page_size - 1) / p.page_size, pages = p.batch * entries + 2;
+    std::vector<int64_t> free(size_t(pages), 0);
+    std::iota(free.begin(), free.end(), 0);
+    std::shuffle(free.begin(), free.end(), engine_);
+    Tensor& table = t.tensor[ATTEST_PAGE_TABLE] = make_tensor(ATTEST_I32, {p.batch, entries});
+    for (int64_t b = 0; b < p.batch; ++b)
+      for (int64_t n = 0; n < entries; ++n) {
+        const bool used = n * p.page_size < length_kv(t, b);
+        table.set({b, n}, used ? double(free.back()) : -1);
+        free.pop_back();
+      }
+    return pages;
+  }
+  void set_order(int64_t tokens, bool packed) {
+    Tensor& order = t.tensor[ATTEST_ORDER] = make_tensor(ATTEST_I32, {packed || chance(50) ? 1 : p.batch, tokens});
+    std::vector<int64_t> rows(size_t(tokens), 0);
+    std::iota(rows.begin(), rows.end(), 0);
+    for (int64_t b = 0; b < order.spec.dim[0]; ++b) {
+      std::shuffle(rows.begin(), rows.end(), engine_);
+      for (int64_t n = 0; n < tokens; ++n) order.set({b, n}, double(rows[size_t(n)]));
+    }
+  }
+  void pair_tensors() {
+    const auto or_one = [this](int64_t n) { return chance(60) ? n : 1; };
+    const auto dims = [&] {
+      return std::vector<int64_t>{or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q), or_one(p.seq_len_kv)};
+    };
+    if (with(ATTEST_WITH_BIAS, 20)) t.tensor[ATTEST_BIAS] = make(dtype(), dims());
+    if (with(ATTEST_WITH_MASK, 20)) t.tensor[ATTEST_MASK] = make(ATTEST_BOOL, dims());
+    if ((t.features & ATTEST_WITH_GRID) && with(ATTEST_WITH_REL_BIAS, 60))
+      t.tensor[ATTEST_REL_BIAS] = make(dtype(), {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
+  }
+
+  void fill() {
+    std::normal_distribution<double> normal;
+    const double size = chance(30) ? 4 : 1;
+    for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS, ATTEST_REL_BIAS})
+      if (Tensor& x = t.tensor[role])
+        x.each([&](const auto& index) {
+          x.set(index, role == ATTEST_BIAS && chance(20) ? -kInfinity : normal(engine_) * (role == ATTEST_Q ? size : 1));
+        });
+    if (Tensor& mask = t.tensor[ATTEST_MASK]) mask.each([&](const auto& index) { mask.set(index, chance(70)); });
+    for (const int role : {ATTEST_O, ATTEST_LSE})
+      if (Tensor& x = t.tensor[role]) x.each([&](const auto& index) { x.set(index, std::nan("")); });
+    spoil_hidden();
+    if (chance(15)) spoil_one();
+  }
+  /// K and V that no query sees, pages of nobody included.
+  void spoil_hidden() {
+    Tensor &k = t.tensor[ATTEST_K], &v = t.tensor[ATTEST_V];
+    std::vector<bool> seen(size_t(k.spec.dim[0] * k.spec.dim[1] * k.spec.dim[2]), false);
+    const auto place = [&](int64_t batch, int64_t head, int64_t row) {
+      return size_t((batch * k.spec.dim[1] + head) * k.spec.dim[2] + row);
+    };
+    for (int64_t b = 0; b < p.batch; ++b)
+      for (int64_t h = 0; h < p.num_heads; ++h)
+        for (int64_t j = 0; j < length_kv(t, b); ++j) {
+          const Cell at = key_cell(t, b, j);
+          for (int64_t i = 0; i < length_q(t, b) && !seen[place(at.batch, h / (p.num_heads / p.num_kv_heads), at.row)]; ++i)
+            if (visible(t, b, h, i, j)) seen[place(at.batch, h / (p.num_heads / p.num_kv_heads), at.row)] = true;
+        }
+    const double bad[] = {std::nan(""), kInfinity, -kInfinity, 1000};
+    for (Tensor* x : {&k, &v})
+      x->each([&](const auto& index) {
+        if (!seen[place(index[0], index[1], index[2])]) x->set(index, bad[upto(4) - 1]);
+      });
+  }
+  /// One element of V that some may see and others not.
+  void spoil_one() {
+    Tensor& v = t.tensor[ATTEST_V];
+    v.set({upto(v.spec.dim[0]) - 1, upto(v.spec.dim[1]) - 1, upto(v.spec.dim[2]) - 1, upto(v.spec.dim[3]) - 1},
+          chance(50) ? std::nan("") : kInfinity);
+  }
+
+  Trial& t;
+  attest_softmax_params& p;
+  std::mt19937_64 engine_;
+  uint64_t allowed_, dtypes_;
+  int32_t main_ = ATTEST_NONE;
+  bool strided_ = false, unaligned_ = false, mixed_ = false;
+};
+
+}  // namespace
+
+void randomize(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes) {
+  Maker(trial, seed * 7919 + 1, allowed, dtypes).make();
+}
+
+}  // namespace abi_test

@@ -1,0 +1,249 @@
+#include "testing/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace abi_test {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr unsigned char kPattern = 0x5b;
+
+size_t size_of(int32_t dtype) {
+  switch (dtype) {
+    case ATTEST_F16:
+    case ATTEST_BF16: return 2;
+    case ATTEST_F64:
+    case ATTEST_I64: return 8;
+    case ATTEST_BOOL: return 1;
+    default: return 4;
+  }
+}
+
+/// Of a 16-bit format: bits of the mantissa, and the exponent of the last place of subnormals.
+struct Format {
+  int mantissa, least, exponents;
+};
+Format format(int32_t dtype) { return dtype == ATTEST_F16 ? Format{10, -24, 31} : Format{7, -133, 255}; }
+
+}  // namespace
+
+double decode(int32_t dtype, uint64_t bits) {
+  const Format f = format(dtype);
+  const int exponent = int(bits >> f.mantissa) & f.exponents;
+  const double mantissa = double(bits & ((1u << f.mantissa) - 1)), hidden = double(1 << f.mantissa);
+  double value = exponent == 0 ? std::ldexp(mantissa, f.least) : std::ldexp(hidden + mantissa, f.least + exponent - 1);
+  if (exponent == f.exponents) value = mantissa == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
+  return bits & 0x8000 ? -value : value;
+}
+
+uint64_t encode(int32_t dtype, double value) {
+  const Format f = format(dtype);
+  const uint64_t sign = std::signbit(value) ? 0x8000 : 0, infinity = uint64_t(f.exponents) << f.mantissa;
+  if (std::isnan(value)) return sign | infinity | 1u << (f.mantissa - 1);
+  if (std::isinf(value)) return sign | infinity;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  int last = std::max(exponent - f.mantissa - 1, f.least);  // exponent of the last place
+  double places = std::nearbyint(std::ldexp(std::fabs(value), -last));
+  if (places == double(2 << f.mantissa)) places /= 2, ++last;
+  if (places < double(1 << f.mantissa)) return sign | uint64_t(places);
+  const int biased = last - f.least + 1;
+  if (biased >= f.exponents) return sign | infinity;
+  return sign | uint64_t(biased) << f.mantissa | (uint64_t(places) - (1u << f.mantissa));
+}
+
+size_t Tensor::offset(const Index& index) const {
+  int64_t elements = 0;
+  for (size_t axis = 0; axis < index.rank; ++axis) elements += spec.dim[axis] == 1 ? 0 : index[axis] * spec.stride[axis];
+  return first + size_t(elements) * size_of(spec.dtype);
+}
+
+double Tensor::at(const Index& index) const {
+  const unsigned char* from = memory.data() + offset(index);
+  const auto as = [from](auto value) { return std::memcpy(&value, from, sizeof value), value; };
+  switch (spec.dtype) {
+    case ATTEST_F32: return double(as(float()));
+    case ATTEST_I32: return double(as(int32_t()));
+    case ATTEST_BOOL: return double(*from);
+    case ATTEST_F64: return as(double());
+    default: return decode(spec.dtype, as(uint16_t()));
+  }
+}
+
+void Tensor::set(const Index& index, double value) {
+  unsigned char* to = memory.data() + offset(index);
+  const auto as = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
+  switch (spec.dtype) {
+    case ATTEST_F32: return as(float(value));
+    case ATTEST_I32: return as(int32_t(value));
+    case ATTEST_BOOL: return as(static_cast<unsigned char>(value));
+    case ATTEST_F64: return as(value);
+    default: return as(uint16_t(encode(spec.dtype, value)));
+  }
+}
+
+bool Tensor::surroundings_untouched() const {
+  std::vector<bool> element(memory.size(), false);
+  each([&](const Index& index) {
+    const auto at = element.begin() + std::ptrdiff_t(offset(index));
+    std::fill(at, at + std::ptrdiff_t(size_of(spec.dtype)), true);
+  });
+  for (size_t n = 0; n < memory.size(); ++n)
+    if (!element[n] && memory[n] != kPattern) return false;
+  return true;
+}
+
+Tensor make_tensor(int32_t dtype, const std::vector<int64_t>& dims, int64_t gap, bool aligned) {
+  Tensor tensor;
+  tensor.spec.dtype = dtype, tensor.spec.rank = int32_t(dims.size());
+  int64_t stride = gap > 0 ? 2 : 1;
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    tensor.spec.dim[axis] = dims[axis];
+    tensor.spec.stride[axis] = dims[axis] == 1 ? 0 : stride;
+    stride = stride * dims[axis] + gap;
+  }
+  tensor.memory.assign(size_t(stride) * size_of(dtype) + 256, kPattern);
+  const auto address = reinterpret_cast<uintptr_t>(tensor.memory.data());
+  tensor.first = 64 - address % 64 + 64 + (aligned ? 0 : size_of(dtype));
+  return tensor;
+}
+
+Trial::Trial() {
+  problem().struct_size = sizeof(attest_problem);
+  problem().operation = ATTEST_SOFTMAX;
+  problem().params = params_room;
+  problem().tensor = specs;
+  problem().threads = 1;
+  p().struct_size = sizeof(attest_softmax_params);
+  p().batch = p().num_heads = p().num_kv_heads = 1;
+  p().window_left = p().window_right = -1;
+}
+
+std::vector<void*> Trial::finish() {
+  std::vector<void*> data(ATTEST_ROLES, nullptr);
+  for (size_t role = 0; role < ATTEST_ROLES; ++role) {
+    specs[role] = tensor[role].spec;
+    specs[role].access = role == ATTEST_O || role == ATTEST_LSE ? ATTEST_WRITE : ATTEST_READ;
+    data[role] = tensor[role].data();
+  }
+  problem().features = features;
+  return data;
+}
+
+namespace {
+
+int64_t length(const Tensor& cu_seqlens, const Tensor& seq_lens, int64_t longest, int64_t b) {
+  if (cu_seqlens) return int64_t(cu_seqlens.at({b + 1}) - cu_seqlens.at({b}));
+  return seq_lens ? int64_t(seq_lens.at({b})) : longest;
+}
+Cell cell(const Trial& trial, const Tensor& cu_seqlens, int64_t b, int64_t place) {
+  const Tensor& order = trial.tensor[ATTEST_ORDER];
+  Cell at{b, place};
+  if (cu_seqlens) at = {0, int64_t(cu_seqlens.at({b})) + place};
+  if (order) at.row = int64_t(order.at({at.batch, at.row}));
+  return at;
+}
+
+/// A token of a grid: where it stands after rolling.
+struct Rolled {
+  int64_t y, x;
+};
+Rolled rolled(const attest_softmax_params& p, int64_t token) {
+  const int64_t y = token / p.grid_width - p.shift_y, x = token % p.grid_width - p.shift_x;
+  return {y < 0 ? y + p.grid_height : y, x < 0 ? x + p.grid_width : x};
+}
+
+}  // namespace
+
+int64_t length_q(const Trial& t, int64_t b) {
+  return length(t.tensor[ATTEST_CU_SEQLENS_Q], t.tensor[ATTEST_SEQ_LENS_Q], t.p().seq_len_q, b);
+}
+int64_t length_kv(const Trial& t, int64_t b) {
+  return length(t.tensor[ATTEST_CU_SEQLENS_KV], t.tensor[ATTEST_SEQ_LENS_KV], t.p().seq_len_kv, b);
+}
+Cell query_cell(const Trial& t, int64_t b, int64_t i) { return cell(t, t.tensor[ATTEST_CU_SEQLENS_Q], b, i); }
+Cell key_cell(const Trial& t, int64_t b, int64_t j) {
+  if (const Tensor& pages = t.tensor[ATTEST_PAGE_TABLE])
+    return {int64_t(pages.at({b, j / t.p().page_size})), j % t.p().page_size};
+  return cell(t, t.tensor[ATTEST_CU_SEQLENS_KV], b, j);
+}
+
+bool in_reach(const Trial& trial, int64_t b, int64_t i, int64_t j) {
+  const attest_softmax_params& p = trial.p();
+  const int64_t tokens_q = length_q(trial, b), tokens_kv = length_kv(trial, b);
+  if (i >= tokens_q || j >= tokens_kv) return false;
+  const int64_t diagonal = i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? tokens_kv - tokens_q : 0);
+  if (p.window_left >= 0 && j < diagonal - p.window_left) return false;
+  if (p.window_right >= 0 && j > diagonal + p.window_right) return false;
+  if (p.patch_size > 0) {
+    const int64_t patch = i / p.patch_size;
+    const bool is_short = (patch + 1) * p.patch_size > tokens_kv;
+    if (!is_short && j / p.patch_size != patch) return false;
+    if (is_short && j < tokens_kv - std::min(p.patch_size, tokens_kv)) return false;
+  }
+  if (p.grid_height > 0) {
+    const Rolled query = rolled(p, i), key = rolled(p, j);
+    if (query.y / p.window_height != key.y / p.window_height || query.x / p.window_width != key.x / p.window_width) return false;
+  }
+  return true;
+}
+
+bool visible(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const Tensor &mask = trial.tensor[ATTEST_MASK], &bias = trial.tensor[ATTEST_BIAS];
+  return in_reach(trial, b, i, j) && !(mask && mask.at({b, h, i, j}) == 0) && !(bias && bias.at({b, h, i, j}) == -kInfinity);
+}
+
+namespace {
+
+double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const attest_softmax_params& p = trial.p();
+  const Cell query = query_cell(trial, b, i), key = key_cell(trial, b, j);
+  const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
+  double dot = 0;
+  for (int64_t d = 0; d < p.head_dim; ++d)
+    dot +=
+        trial.tensor[ATTEST_Q].at({query.batch, h, query.row, d}) * trial.tensor[ATTEST_K].at({key.batch, kv_head, key.row, d});
+  double s = double(p.softmax_scale) * dot;
+  if (p.softcap > 0) s = double(p.softcap) * std::tanh(s / double(p.softcap));
+  if (const Tensor& bias = trial.tensor[ATTEST_BIAS]) s += bias.at({b, h, i, j});
+  if (p.grid_height == 0) return s;
+  const Rolled at = rolled(p, i), other = rolled(p, j);
+  const int64_t dy = at.y % p.window_height - other.y % p.window_height, dx = at.x % p.window_width - other.x % p.window_width;
+  if (const Tensor& rel_bias = trial.tensor[ATTEST_REL_BIAS])
+    s += rel_bias.at({h, dy + p.window_height - 1, dx + p.window_width - 1});
+  // Rows and columns below the shift have gone round: whoever has, and whoever has not, were not neighbours.
+  const bool y_round = i / p.grid_width < p.shift_y, other_y_round = j / p.grid_width < p.shift_y;
+  const bool x_round = i % p.grid_width < p.shift_x, other_x_round = j % p.grid_width < p.shift_x;
+  if (y_round != other_y_round || x_round != other_x_round) s += double(p.shift_bias);
+  return s;
+}
+
+}  // namespace
+
+Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
+  const attest_softmax_params& p = trial.p();
+  std::vector<int64_t> keys;
+  std::vector<double> logits;
+  for (int64_t j = 0; j < length_kv(trial, b); ++j)
+    if (visible(trial, b, h, i, j)) keys.push_back(j), logits.push_back(logit(trial, b, h, i, j));
+  Reference result{std::vector<double>(size_t(p.head_dim_v), 0), std::vector<double>(size_t(p.head_dim_v), 0), -kInfinity, 0};
+  if (keys.empty()) return result;
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double total = 0;
+  for (const double s : logits) total += std::exp(s - top), result.largest = std::max(result.largest, std::fabs(s));
+  result.lse = top + std::log(total);
+  for (size_t n = 0; n < keys.size(); ++n) {
+    const Cell key = key_cell(trial, b, keys[n]);
+    for (int64_t d = 0; d < p.head_dim_v; ++d) {
+      const double term = std::exp(logits[n] - result.lse) *
+                          trial.tensor[ATTEST_V].at({key.batch, h / (p.num_heads / p.num_kv_heads), key.row, d});
+      result.o[size_t(d)] += term, result.magnitude[size_t(d)] += std::fabs(term);
+    }
+  }
+  return result;
+}
+
+}  // namespace abi_test

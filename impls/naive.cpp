@@ -1,0 +1,124 @@
+// naive: softmax attention by definition, o = softmax(scores) v with the whole score matrix of one (sequence, head) in memory.
+// Eigen multiplies, everything in float32. What the others are measured against: every feature, no cleverness.
+#define EIGEN_DONT_PARALLELIZE
+#include <Eigen/Core>
+#include <vector>
+
+#include "attest.hpp"
+
+namespace {
+
+struct Naive {
+  static constexpr attest::Info kInfo{
+      .name = "naive",
+      .version = "1",
+      .summary = "full score matrix in float32, products by Eigen",
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
+                  ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED};
+  const attest_problem& problem;
+
+  using Tensors = attest::Softmax<attest::Any>;
+  using Matrix = Eigen::Map<Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const double rows_q = static_cast<double>(p.seq_len_q), rows_kv = static_cast<double>(p.seq_len_kv);
+    const double floats = rows_q * rows_kv + (rows_q + rows_kv) * static_cast<double>(p.head_dim + p.head_dim_v);
+    if (floats > 0x1p60) return "the score matrix has more than 2^60 elements";
+    support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
+    support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
+    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
+    return nullptr;
+  }
+
+  void run(void* const* data, void* workspace, void* /*stream*/) const {
+    const Tensors a(problem, data);
+    for (int64_t b = 0; b < a.p.batch; ++b)
+      for (int64_t h = 0; h < a.p.num_heads; ++h) attend(a, b, h, static_cast<float*>(workspace));
+  }
+
+ private:
+  /// An element of V that is Inf or NaN. A product with the zeros of a hidden key would spread it, so it is left out of the
+  /// product and added where the key is seen.
+  struct Wild {
+    int64_t key, channel;
+    float value;
+  };
+
+  static void attend(const Tensors& a, int64_t b, int64_t h, float* memory) {
+    const int64_t rows_q = a.length_q(b), rows_kv = a.length_kv(b), head_dim = a.p.head_dim, head_dim_v = a.p.head_dim_v;
+    const auto matrix = [&memory](int64_t rows, int64_t cols) {
+      Matrix made(memory, rows, cols);
+      memory += rows * cols;
+      return made;
+    };
+    Matrix q = matrix(rows_q, head_dim), o = matrix(rows_q, head_dim_v), scores = matrix(rows_q, rows_kv);
+    Matrix k = matrix(rows_kv, head_dim), v = matrix(rows_kv, head_dim_v);
+    read_queries(a, b, h, q);
+    const std::vector<Wild> wild = read_keys(a, b, h, k, v);
+
+    scores.noalias() = q * k.transpose();
+    std::vector<float> total(static_cast<size_t>(rows_q)), lse(total);
+    o.setZero();
+    for (int64_t i = 0; i < rows_q; ++i) {
+      const float top = to_logits(a, b, h, i, scores);
+      for (const Wild& element : wild)
+        if (scores(i, element.key) != kHidden) o(i, element.channel) += element.value;
+      for (int64_t j = 0; j < rows_kv; ++j) {
+        const float logit = scores(i, j);
+        total[i] += scores(i, j) = logit == kHidden ? 0 : std::exp(logit - top);
+      }
+      lse[i] = top + std::log(total[i]);  // -inf where no key is seen
+    }
+    o.noalias() += scores * v;
+
+    for (int64_t i = 0; i < a.rows(b); ++i) {
+      const auto [batch, row] = a.query(b, i);
+      const bool sees = i < rows_q && total[i] != 0;
+      for (int64_t d = 0; d < head_dim_v; ++d) a.o(batch, h, row, d) = sees ? o(i, d) / total[i] : 0;
+      if (a.lse) a.lse(batch, h, row) = sees ? lse[i] : kHidden;
+    }
+  }
+
+  static void read_queries(const Tensors& a, int64_t b, int64_t h, Matrix& q) {
+    for (int64_t i = 0; i < q.rows(); ++i) {
+      const auto [batch, row] = a.query(b, i);
+      for (int64_t d = 0; d < q.cols(); ++d) q(i, d) = a.q(batch, h, row, d);
+    }
+  }
+
+  static std::vector<Wild> read_keys(const Tensors& a, int64_t b, int64_t h, Matrix& k, Matrix& v) {
+    std::vector<Wild> wild;
+    for (int64_t j = 0; j < k.rows(); ++j) {
+      const auto [batch, row] = a.key(b, j);
+      for (int64_t d = 0; d < k.cols(); ++d) k(j, d) = a.k(batch, a.kv_head(h), row, d);
+      for (int64_t d = 0; d < v.cols(); ++d) {
+        v(j, d) = a.v(batch, a.kv_head(h), row, d);
+        if (std::isfinite(v(j, d))) continue;
+        wild.push_back({j, d, v(j, d)});
+        v(j, d) = 0;
+      }
+    }
+    return wild;
+  }
+
+  /// Row i of the products becomes logits, -inf where hidden; the largest of them.
+  static float to_logits(const Tensors& a, int64_t b, int64_t h, int64_t i, Matrix& scores) {
+    const auto [begin, end] = a.keys(b, i);
+    float top = kHidden;
+    for (int64_t j = 0; j < scores.cols(); ++j) {
+      scores(i, j) = j >= begin && j < end ? a.logit(scores(i, j), b, h, i, j) : kHidden;
+      if (scores(i, j) > top) top = scores(i, j);
+    }
+    return top;
+  }
+
+  static constexpr float kHidden = -std::numeric_limits<float>::infinity();
+};
+
+}  // namespace
+
+ATTEST_PLUGIN(attest::table<Naive>())
