@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -51,7 +52,9 @@ TEST(Suites, AllAreThere) {
 TEST(Suites, EveryCaseHasALineAndReadableInputs) {
   for (const auto& file : suite_files())
     for (const Case& one : read_suite(file).cases) {
-      if (one.inputs.from_tokens) EXPECT_NO_THROW(parse_token_source(one.inputs.source)) << one.name;
+      if (one.inputs.from_tokens) {
+        EXPECT_NO_THROW(parse_token_source(one.inputs.source)) << one.name;
+      }
       for (const DType dtype : one.dtypes) {
         const Problem problem = one.problem(dtype, 123457);
         EXPECT_TRUE(parse_problem(print_problem(problem)) == problem) << print_problem(problem);
@@ -125,14 +128,20 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
   const auto good = nlohmann::json::parse(R"({"name": "s", "summary": "x", "cases": [
     {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8, "bias": "f32[1,1,8,8]", "q.order": "0123"}]})");
   ASSERT_TRUE(accepts(good));
-  for (const char* patch : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})", R"({"budget": 0})", R"({"name": "a b"})", R"({"defaults": {"name": "a"}})",
-                            R"({"defaults": {"head_dims": 1}})", R"({"defaults": {"head_dim": 1.5}})", R"({"defaults": {"seq_len_q": "token"}})", R"({"defaults": {"dtypes": ["i32"]}})",
-                            R"({"defaults": {"dtypes": "f32"}})", R"({"defaults": {"quick": 1}})", R"({"defaults": {"mask": [0]}})", R"({"defaults": {"causal": "bottom"}})",
-                            R"({"defaults": {"q.order": "01 2"}})", R"({"cases": [{"operation": "softmax"}]})"}) {
+  auto refused = [this](const nlohmann::json& bad) {
+    EXPECT_FALSE(accepts(bad)) << bad;
+    EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
+  };
+  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})", R"({"budget": 0})", R"({"name": "a b"})", R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
     auto bad = good;
-    bad.update(nlohmann::json::parse(patch));
-    EXPECT_FALSE(accepts(bad)) << patch;
-    EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << patch;
+    bad.update(nlohmann::json::parse(keys));
+    refused(bad);
+  }
+  for (const char* keys : {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})",
+                           R"({"causal": "bottom"})", R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"softcap": "much"})"}) {
+    auto bad = good;
+    bad["cases"][0].update(nlohmann::json::parse(keys));
+    refused(bad);
   }
 }
 #endif

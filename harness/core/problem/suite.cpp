@@ -21,10 +21,11 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostCases = 4096, kMostEntries = 16, kLongestName = 80, kLongestText = 400;
+constexpr double kMostBudget_s = 3600;
 constexpr std::string_view kTokensValue = "tokens", kSizeField = "seq_len";
 // Keys of a case that are no words of a spec line.
 const std::vector<std::string> kCaseKeys{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls"};
-const std::vector<std::string> kSuiteKeys{"name", "summary", "defaults", "cases"};
+const std::vector<std::string> kSuiteKeys{"name", "summary", "budget", "defaults", "cases"};
 
 /// The place in a file that is being read; every Error begins with it.
 struct Place {
@@ -59,6 +60,13 @@ bool flag_of(const Place& place, const json& object, const std::string& key) {
   const auto at = object.find(key);
   if (at != object.end() && !at->is_boolean()) place.fail(key, "true or false");
   return at != object.end() && at->get<bool>();
+}
+
+double budget_of(const Place& place, const json& object) {
+  const auto at = object.find("budget");
+  if (at == object.end()) return 0;
+  if (!at->is_number() || !(at->get<double>() > 0 && at->get<double>() <= kMostBudget_s)) place.fail("budget", fmt::format("seconds, above 0 and up to {}", kMostBudget_s));
+  return at->get<double>();
 }
 
 std::vector<std::string> list_of(const Place& place, const json& object, const std::string& key, std::string_view right) {
@@ -193,6 +201,7 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
     if (std::ranges::find(kSuiteKeys, key) == kSuiteKeys.end()) file.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, kSuiteKeys)));
   Suite suite;
   suite.name = name_of(file, document), suite.summary = text_of(file, document, "summary", true);
+  suite.budget_s = budget_of(file, document);
   const json defaults = document.value("defaults", json::object());
   if (!defaults.is_object()) file.fail("defaults", "an object with keys of a case");
   if (defaults.contains("name")) file.fail("defaults: name: must stand in each case");

@@ -46,6 +46,7 @@ struct Case {
 
 struct Suite {
   std::string name, summary;
+  double budget_s = 0;  // of timed runs, for each implementation and problem; 0: as the command line has it
   std::vector<Case> cases;
 };
 

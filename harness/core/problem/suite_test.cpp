@@ -36,12 +36,13 @@ std::string line_of(const std::string& keys, DType dtype = ATTEST_F32, int64_t t
 }
 
 TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
-  const Suite suite = parse_suite(R"({"name": "mine", "summary": "two cases",
+  const Suite suite = parse_suite(R"({"name": "mine", "summary": "two cases", "budget": 0.05,
     "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64, "source": "somewhere", "causal": true},
     "cases": [
       {"name": "a", "seq_len_q": 10, "quick": true},
       {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false, "note": "a note", "impls": ["flash_*"]}]})", "x.json");
   EXPECT_EQ(suite.name, "mine");
+  EXPECT_EQ(suite.budget_s, 0.05);
   ASSERT_EQ(suite.cases.size(), 2u);
   const Case &a = suite.cases[0], &b = suite.cases[1];
   EXPECT_EQ(a.suite, "mine");
@@ -121,6 +122,8 @@ TEST(Suite, FilesThatAreNoSuites) {
       {R"({"name": "s"})", "x.json: has no summary"},
       {R"({"name": "s", "summary": "x", "cases": []})", "cases: must be a list of 1 to 4096 cases"},
       {R"({"name": "s", "summary": "x", "case": []})", "unknown key 'case', did you mean 'cases'?"},
+      {R"({"name": "s", "summary": "x", "budget": 0, "cases": [{}]})", "budget: must be seconds, above 0"},
+      {R"({"name": "s", "summary": "x", "budget": "1", "cases": [{}]})", "budget: must be seconds, above 0"},
       {R"({"name": "a b", "summary": "x", "cases": [{}]})", "name 'a b': must be at most 80 letters"},
       {R"({"name": "s", "summary": "x", "cases": [3]})", "x.json: case 1: must be an object"},
       {R"({"name": "s", "summary": "x", "cases": [{"seq_len_q": 3}]})", "x.json: case 1: has no name"},
