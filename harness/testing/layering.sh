@@ -31,9 +31,9 @@ if [[ -d impls ]]; then
   includes impls | grep -E '"(core|cli|adapters|reports)/|"[^"]*harness/|"\.\./\.\.' | report "an implementation includes only the contract" || true
 fi
 
-# Names: implementations by the stem of their file, suites by theirs; tests may name them as examples.
+# Names: implementations by the stem of their file, suites by theirs; tests may name them as examples. "lidar" is a kind of inputs too.
 names=$(find impls suites -maxdepth 1 \( -name '*.cpp' -o -name '*.c' -o -name '*.cu' -o -name '*.json' \) -not -name '*_test.cpp' \
-  -not -name '*.schema.json' -printf '%f\n' 2>/dev/null | sed 's/\..*//' | sort -u | paste -sd'|')
+  -not -name '*.schema.json' -printf '%f\n' 2>/dev/null | sed 's/\..*//; /^lidar$/d' | sort -u | paste -sd'|')
 if [[ -n $names && -d harness/core ]]; then
   sources harness/core -not -name '*_test.cpp' | xargs -0 -r grep -nHE "\"($names)(\.(so|json))?\"|(impls|suites|reports)/[a-z]" |
     grep -vE '^[^:]*:[0-9]+: *//' | report "the core names no implementation, suite or report" || true
