@@ -14,6 +14,7 @@ using Params = attest_softmax_params;
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr int64_t kTileRows = 24;  // rows whose weights are in the cache together
+constexpr int64_t kReachKeys = 64; // partial sums are looked at after so many keys
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 // Keys a block: K, V and their magnitudes for them fit into half a megabyte.
@@ -28,10 +29,10 @@ using Buffer = std::vector<double>;
 
 // Sums over keys of one task's rows, [kTaskRows, value_stride] each.
 struct Sums {
-  Buffer pv, p2v2, a2v2, e2v, e2v2, flushed;
-  explicit Sums(size_t size) : pv(size), p2v2(size), a2v2(size), e2v(size), e2v2(size), flushed(size) {}
+  Buffer pv, reach, p2v2, a2v2, e2v, e2v2, flushed;
+  explicit Sums(size_t size) : pv(size), reach(size), p2v2(size), a2v2(size), e2v(size), e2v2(size), flushed(size) {}
   void clear() {
-    for (Buffer* buffer : {&pv, &p2v2, &a2v2, &e2v, &e2v2, &flushed}) std::fill(buffer->begin(), buffer->end(), 0.0);
+    for (Buffer* buffer : {&pv, &reach, &p2v2, &a2v2, &e2v, &e2v2, &flushed}) std::fill(buffer->begin(), buffer->end(), 0.0);
   }
 };
 
@@ -40,6 +41,7 @@ struct Group {
   Buffer av, ev;
   double a = 0, e = 0, p = 0, score = 0, qk = 0;
   int32_t id = -1;
+  int64_t keys = 0;
 };
 
 }  // namespace
@@ -65,6 +67,7 @@ struct GoldenPass::Impl {
   Sums sums;
   std::vector<Group> groups;              // one a row, where keys are equal
   std::vector<kernels::WeightSums> weight_sums;
+  Buffer repeated;                        // [rows], see SigmaModel::coherent_variance
   struct Wild {
     int64_t key, channel;
     double value;
@@ -233,8 +236,9 @@ struct GoldenPass::Impl {
 
   static kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row) {
     const SigmaModel::Quadratic qk = model.qk_quadratic();
-    return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * model.kappa(row.largest, row.lse), .score2 = model.u_s * model.u_s / 3,
-            .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .squares = model.squares()};
+    const double kappa = model.kappa(row.largest, row.lse);
+    return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * kappa, .score2 = model.u_s * model.u_s / 3,
+            .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .small = model.lost_below(kappa, row.keys), .squares = model.squares()};
   }
 
   // An absolute error of f32's or bf16's smallest probability is nothing beside the rest, and theta = 1 puts a into e.
@@ -247,6 +251,7 @@ struct GoldenPass::Impl {
     order_keys(task, equal);
     sums.clear();
     weight_sums.assign(size_t(count), {});
+    repeated.assign(size_t(count), 0.0);
     if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
     for_blocks([&] {
       load_keys(task);
@@ -263,19 +268,34 @@ struct GoldenPass::Impl {
     }
   }
 
+  // sums.pv += prob v, a few keys at a time, so that the largest partial sum is seen.
+  void add_values(int64_t first, int64_t rows) {
+    for (int64_t key = 0; key < block_count; key += kReachKeys) {
+      kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv, sums.pv.data() + first * ldv, ldv, rows, std::min(kReachKeys, block_count - key), ldv);
+      for (auto n = size_t(first * ldv); n < size_t((first + rows) * ldv); ++n) sums.reach[n] = std::max(sums.reach[n], std::fabs(sums.pv[n]));
+    }
+  }
+
   void finish_tile(const JudgedRow* rows, const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count) {
     tile_scores(rows, first, count, true);
+    bool lost = false;
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = r * ldk;
-      kernels::WeightSums unused, &row_sums = grouped() ? unused : weight_sums[size_t(first + r)];
-      kernels::weights(s.data() + at, m.data() + at, weight_model(model, scores[first + r]), block_count, prob.data() + at, prob2.data() + at, a2.data() + at, e2.data() + at, row_sums);
-      if (grouped()) add_groups(first + r, at, model);
+      kernels::WeightSums of_block, &row_sums = weight_sums[size_t(first + r)];
+      kernels::weights(s.data() + at, m.data() + at, weight_model(model, scores[first + r]), block_count, prob.data() + at, prob2.data() + at, a2.data() + at, e2.data() + at, of_block);
+      lost |= of_block.small > 1e-3 * model.u_acc;
+      row_sums.px2 += of_block.px2, row_sums.small += of_block.small;
+      if (grouped()) {
+        add_groups(first + r, at, model);
+      } else {
+        row_sums.p2 += of_block.p2, row_sums.a2 += of_block.a2, row_sums.e2 += of_block.e2, row_sums.p2s2 += of_block.p2s2, row_sums.p2q += of_block.p2q;
+      }
     }
     const int64_t padded = round_up(count, kernels::kRows);
     auto product = [&](const Buffer& weights, const Buffer& values, Buffer& out) {
       kernels::multiply(weights.data(), ldk, values.data(), ldv, out.data() + first * ldv, ldv, padded, block_count, ldv);
     };
-    product(prob, v, sums.pv);
+    add_values(first, padded);
     product(prob2, v2, sums.p2v2);
     if (!grouped()) {
       product(e2, v, sums.e2v);
@@ -285,14 +305,14 @@ struct GoldenPass::Impl {
     for (const Wild& x : wild)
       for (int64_t r = 0; r < count; ++r)
         if (s[size_t(r * ldk + x.key)] != kHidden) sums.pv[size_t((first + r) * ldv + x.channel)] += prob[size_t(r * ldk + x.key)] * x.value;
-    if (model.flush_below > 0) flush(scores, model, first, count, product);
+    if (lost) add_lost(scores, model, first, count, product);
   }
 
-  // Products with the probabilities that are cut to zero alone; prob is not needed afterwards.
+  // Products with the probabilities that may be lost alone; prob is not needed afterwards.
   template <class Product>
-  void flush(const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count, const Product& product) {
+  void add_lost(const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count, const Product& product) {
     for (int64_t r = 0; r < count; ++r) {
-      const double least = model.flush_below * model.kappa(scores[first + r].largest, scores[first + r].lse);
+      const double least = model.lost_below(model.kappa(scores[first + r].largest, scores[first + r].lse), scores[first + r].keys);
       for (int64_t key = 0; key < block_count; ++key)
         if (double& x = prob[size_t(r * ldk + key)]; x >= least) x = 0;
     }
@@ -309,7 +329,7 @@ struct GoldenPass::Impl {
       if (id != group.id || score != group.score) close_group(r, model);
       const double pk = prob[size_t(at + key)], qk = model.qk_variance(m[size_t(at + key)]);
       const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(score * score * model.u_s * model.u_s / 3 + qk);
-      group.id = id, group.score = score, group.qk = qk;
+      group.id = id, group.score = score, group.qk = qk, ++group.keys;
       group.a += a, group.e += e, group.p += pk;
       const double* values = v.data() + key * ldv;
       for (size_t d = 0; d < size_t(dim_v); ++d) group.av[d] += a * values[d], group.ev[d] += e * values[d];
@@ -321,6 +341,7 @@ struct GoldenPass::Impl {
     kernels::WeightSums& row = weight_sums[size_t(r)];
     const double share = model.theta / 3, p2 = group.p * group.p;
     row.p2 += p2, row.p2s2 += p2 * group.score * group.score, row.p2q += p2 * group.qk;
+    if (group.keys > 1) repeated[size_t(r)] += p2;
     row.a2 += group.a * group.a, row.e2 += group.e * group.e + share * group.a * group.a;
     for (int64_t d = 0; d < dim_v; ++d) {
       double &av = group.av[size_t(d)], &ev = group.ev[size_t(d)];
@@ -331,7 +352,7 @@ struct GoldenPass::Impl {
       av = ev = 0;
     }
     group.a = group.e = group.p = group.score = group.qk = 0;
-    group.id = -1;
+    group.id = -1, group.keys = 0;
   }
 
   void write_row(int64_t r, const RowScores& row, const SigmaModel& model, const RowResults& results) const {
@@ -346,6 +367,9 @@ struct GoldenPass::Impl {
     // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
     const bool flat = row.largest - row.least <= model.u_p;
     const double flat_roundoff = flat ? (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
+    const double coherent = model.coherent_variance(sum.small, flat ? 1 : repeated[size_t(r)], row.keys);
+    double mean_o2 = 0;
+    for (int64_t d = 0; d < dim_v; ++d) mean_o2 += sums.pv[size_t(r * ldv + d)] * sums.pv[size_t(r * ldv + d)] / double(dim_v);
     for (int64_t d = 0; d < dim_v; ++d) {
       const auto n = size_t(r * ldv + d);
       const double o = sums.pv[n];
@@ -355,13 +379,17 @@ struct GoldenPass::Impl {
                                 .rounding = rounding + flat_roundoff * flat_roundoff * o * o,
                                 .score = sums.e2v2[n] - 2 * o * sums.e2v[n] + o * o * sum.e2,
                                 .p2v2 = sums.p2v2[n],
-                                .flushed = sums.flushed[n]};
+                                .flushed = sums.flushed[n],
+                                .mean_o2 = mean_o2,
+                                .coherent = coherent,
+                                .reach = sums.reach[n]};
       if (results.o) results.o[r * dim_v + d] = o;
       results.sigma[r * dim_v + d] = model.element_sigma(element, row.keys);
     }
     const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
     const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
-    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = model.u_s * model.u_s * (one_score ? farthest * farthest : sum.p2s2) + sum.p2q};
+    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = model.u_s * model.u_s * (one_score ? farthest * farthest : sum.p2s2) + sum.p2q,
+                      .square = model.squares() ? sum.px2 : 0, .coherent = coherent};
     results.lse_sigma[r] = model.lse_sigma(lse, row.keys);
   }
 };
@@ -375,7 +403,7 @@ void GoldenPass::finish(const RowTask& task, const JudgedRow* rows, const EqualK
 }
 
 int64_t GoldenPass::bytes(const Params& p) {
-  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 6 * kTaskRows) * value_stride(p) + 7 * kTileRows * key_stride(p);
+  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 7 * kTaskRows) * value_stride(p) + 7 * kTileRows * key_stride(p);
   return doubles * int64_t(sizeof(double));
 }
 

@@ -153,7 +153,8 @@ void WeightsRow(const double* s, const double* m, const WeightModel& model, int6
   const V hidden = hn::Set(d, kHidden), lse = hn::Set(d, model.lse), u_p = hn::Set(d, model.u_p), eta = hn::Set(d, model.eta_kappa);
   const V score2 = hn::Set(d, model.score2), share = hn::Set(d, model.a_share);
   const V q0 = hn::Set(d, model.q0), q1 = hn::Set(d, model.q1), q2 = hn::Set(d, model.q2);
-  V sum_p2 = hn::Zero(d), sum_a2 = sum_p2, sum_e2 = sum_p2, sum_p2s2 = sum_p2, sum_p2q = sum_p2;
+  const V small = hn::Set(d, model.small);
+  V sum_p2 = hn::Zero(d), sum_a2 = sum_p2, sum_e2 = sum_p2, sum_p2s2 = sum_p2, sum_p2q = sum_p2, sum_px2 = sum_p2, sum_small = sum_p2;
   ForVectors(d, count, [&](int64_t k, int64_t n) HWY_ATTR {
     const V score = LoadSome(d, s + k, n, kHidden);
     V x = LoadSome(d, m + k, n, 0);
@@ -175,9 +176,11 @@ void WeightsRow(const double* s, const double* m, const WeightModel& model, int6
     sum_e2 = hn::Add(sum_e2, ek2);
     sum_p2s2 = hn::Add(sum_p2s2, p2s2);
     sum_p2q = hn::Add(sum_p2q, p2q);
+    sum_px2 = hn::Add(sum_px2, hn::IfThenZeroElse(none, hn::Mul(pk, hn::Mul(x, x))));
+    sum_small = hn::Add(sum_small, hn::IfThenElseZero(hn::Lt(pk, small), pk));
   });
   sums.p2 += Sum(d, sum_p2), sums.a2 += Sum(d, sum_a2), sums.e2 += Sum(d, sum_e2);
-  sums.p2s2 += Sum(d, sum_p2s2), sums.p2q += Sum(d, sum_p2q);
+  sums.p2s2 += Sum(d, sum_p2s2), sums.p2q += Sum(d, sum_p2q), sums.px2 += Sum(d, sum_px2), sums.small += Sum(d, sum_small);
 }
 
 }  // namespace attest::core::kernels::HWY_NAMESPACE

@@ -95,12 +95,12 @@ TEST(Kernels, RangesAndSumsPassOverHiddenScores) {
 }
 
 TEST(Kernels, WeightsOfHiddenKeysAreZero) {
-  const kernels::WeightModel model{.lse = 1.5, .u_p = 0.1, .eta_kappa = 0.01, .score2 = 0.2, .q0 = 0.3, .q1 = 0.4, .q2 = 0.5, .a_share = 0.25, .squares = true};
+  const kernels::WeightModel model{.lse = 1.5, .u_p = 0.1, .eta_kappa = 0.01, .score2 = 0.2, .q0 = 0.3, .q1 = 0.4, .q2 = 0.5, .a_share = 0.25, .small = 0.1, .squares = true};
   const double s[] = {0.5, -kInfinity, -1, 1, 0, 0.25, -2, 0.125, 0.75}, m[] = {4, std::nan(""), 9, 1, 0, 0.25, 2, 3, 5};
   double p[9], p2[9], a2[9], e2[9];
   kernels::WeightSums sums;
   kernels::weights(s, m, model, 9, p, p2, a2, e2, sums);
-  double total = 0;
+  double total = 0, px2 = 0, small = 0;
   for (int k = 0; k < 9; ++k) {
     const bool hidden = s[k] == -kInfinity;
     const double pk = hidden ? 0 : std::exp(s[k] - 1.5), x = std::sqrt(m[k]), a = 0.1 * pk + 0.01;
@@ -109,9 +109,12 @@ TEST(Kernels, WeightsOfHiddenKeysAreZero) {
     EXPECT_NEAR(p2[k], pk * pk, 1e-15);
     EXPECT_NEAR(a2[k], hidden ? 0 : a * a, 1e-15);
     EXPECT_NEAR(e2[k], e, 1e-14);
-    total += e;
+    total += e, px2 += hidden ? 0 : pk * x * x, small += pk < 0.1 ? pk : 0;
   }
   EXPECT_NEAR(sums.e2, total, 1e-14);
+  EXPECT_NEAR(sums.px2, px2, 1e-14);
+  EXPECT_NEAR(sums.small, small, 1e-15);
+  EXPECT_GT(small, 0);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       u_s(unit_roundoff(arithmetic.score)),
       u_acc(unit_roundoff(arithmetic.accumulator)),
       u_qk(extra_roundoff(ATTEST_F32, arithmetic.qk)),
+      exp_error(arithmetic.probability_rel_error),
       theta(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? 1 : 0),
       truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? 1 : 0),
       normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
@@ -46,17 +47,28 @@ double SigmaModel::qk_variance(double magnitude) const {
   return q.q0 + x * (q.q1 + x * q.q2);
 }
 
+double SigmaModel::coherent_variance(double lost, double repeated, int64_t keys) const {
+  const double again = u_acc * chain(keys);
+  return lost * lost + again * again * repeated / 12;
+}
+
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
-  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), sum = u_acc * (std::fabs(sums.o) + p_v);
+  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), sum = u_acc * (std::max(std::fabs(sums.o), sums.reach) + p_v);
   const double output = u_out * sums.o, value = u_v * u_v * (sums.o * sums.o + sums.p2v2), cut = u_p * sums.o;
+  // The rounding of a query moves all scores together. What that does to values that follow from the keys is, to first order, a
+  // sum over the same products as o itself, each with its own rounding.
+  const double query = u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
   const double variance = (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 + truncated * cut * cut +
-                          sums.flushed * sums.flushed + sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0);
+                          sums.flushed * sums.flushed + sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + query + sums.coherent * sums.o * sums.o;
   return std::sqrt(variance);
 }
 
 double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   const double output = 0x1p-24 * sums.lse;
-  return std::sqrt(output * output + theta * u_p * u_p * sums.p2 + sums.score + u_acc * u_acc * chain(keys) / 3);
+  // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most the root of sum p B^2. An exp
+  // of a low-degree polynomial may lean to one side.
+  const double query = u_qk * u_qk * sums.square / 3;
+  return std::sqrt(output * output + theta * u_p * u_p * sums.p2 + exp_error * exp_error + sums.score + query + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }
 
 }  // namespace attest::core

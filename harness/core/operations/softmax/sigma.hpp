@@ -2,6 +2,7 @@
 //
 // Goldens differ in how they gather the sums over keys (full, sampled, closed form); what becomes of the sums is here.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "core/operations/arithmetic.hpp"
@@ -15,13 +16,19 @@ struct ElementSums {
   double rounding = 0;   // sum_g (sum_{j in g} a_j (v_j - theta o))^2,  a_j = u_p p_j + eta_p kappa
   double score = 0;      // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
   double p2v2 = 0;       // sum p^2 v^2
-  double flushed = 0;    // sum of p v over the keys that flush_below cuts
+  double flushed = 0;    // sum of p v over the keys that are lost: SigmaModel::lost_below
+  double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
+  double coherent = 0;   // LseSums::coherent
+  double reach = 0;      // largest |sum p v| on the way through the keys in the order of their places; at least |o|. Values that
+                         // follow a scene grow far beyond o before they cancel, and every addition rounds what it has by then
 };
 /// The same for the log-sum-exp.
 struct LseSums {
   double lse = 0;
   double p2 = 0;         // sum_g (sum_{j in g} p_j)^2
   double score = 0;      // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + qk_variance)
+  double square = 0;     // sum p B^2 where SigmaModel::squares
+  double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
 };
 
 struct SigmaModel {
@@ -34,6 +41,7 @@ struct SigmaModel {
   double u_v;               // rounding of V to the operand of PV; 0 where none
   double u_s, u_acc;        // scores, accumulator
   double u_qk;              // operand of QK where coarser than float32; else 0
+  double exp_error;         // probability_rel_error
   double theta;             // 1: the normaliser sums the rounded probabilities
   double truncated;         // 1: probabilities are cut
   bool normalised_first;
@@ -58,6 +66,14 @@ struct SigmaModel {
   Quadratic qk_quadratic() const;
   /// The same with the rounding of the score itself, a uniform error of u_s |s|.
   double score_variance(double s, double magnitude) const { return u_s * u_s * s * s / 3 + qk_variance(magnitude); }
+
+  /// Probabilities below it may be lost: flushed, or smaller than half an ulp of the sum that they are added to.
+  /// A step of the chain adds keys / chain of them.
+  double lost_below(double kappa, int64_t keys) const { return std::max(flush_below * kappa, u_acc * chain(keys) / double(std::max<int64_t>(keys, 1))); }
+  /// Sums that do not average out: what is lost altogether (sum of p below lost_below), and the same addend again and again,
+  /// which rounds the same way as long as the sum has the same exponent; `repeated`: sum_g (sum_{j in g} p_j)^2 over groups of
+  /// two keys and more.
+  double coherent_variance(double lost, double repeated, int64_t keys) const;
 
   double element_sigma(const ElementSums& sums, int64_t keys) const;
   double lse_sigma(const LseSums& sums, int64_t keys) const;
