@@ -54,9 +54,9 @@ TEST_F(Check, FailsOneWrongElementAndNamesIt) {
 
 // Every element a little off: no largest error beyond its gate, and still wrong.
 TEST_F(Check, FailsASmallErrorEverywhere) {
-  for (float& y : y_) y = std::nextafter(std::nextafter(y, INFINITY), INFINITY);
+  for (float& y : y_) y = std::nextafter(y, INFINITY);
   const Judgement judgement = judged();
-  EXPECT_LE(judgement.max_ratio, 1.2);
+  EXPECT_LE(judgement.max_ratio, 1);
   EXPECT_GT(judgement.rms_ratio, 1);
   EXPECT_EQ(judgement.code, "fail:tolerance");
 }
@@ -72,7 +72,7 @@ TEST_F(Check, FailsNaNAndInfinity) {
   }
 }
 
-TEST_F(Check, AskesForNaNWhereTheGoldenIsNaN) {
+TEST_F(Check, AsksForNaNWhereTheGoldenIsNaN) {
   x_[30] = NAN;
   y_[30] = NAN;
   EXPECT_EQ(judged().verdict, Verdict::kPass);

@@ -44,10 +44,11 @@ TEST(Plugin, SaysWhatIsWrongWithALibrary) {
   const std::string text = ::testing::TempDir() + "/text.so";
   std::ofstream(text) << "not a library\n";
   EXPECT_THAT(load_error(text), HasSubstr("text.so: not a loadable library"));
-  EXPECT_THAT(load_error(kPlugins + "broken_version.so"), HasSubstr("broken_version.so: exports attest_plugin_v2 where this harness reads attest_plugin_v1"));
-  EXPECT_THAT(load_error(kPlugins + "broken_no_symbol.so"), HasSubstr("exports no attest_plugin_v1"));
-  EXPECT_THAT(load_error(kPlugins + "broken_short_table.so"), HasSubstr("struct_size is"));
-  EXPECT_THAT(load_error(kPlugins + "broken_null_run.so"), HasSubstr("run is NULL"));
+  EXPECT_THAT(load_error(kPlugins + "broken/version_two.so"), HasSubstr("version_two.so: exports attest_plugin_v2 where this harness reads attest_plugin_v1"));
+  EXPECT_THAT(load_error(kPlugins + "broken/no_symbol.so"), HasSubstr("no_symbol.so: exports no attest_plugin_v1"));
+  EXPECT_THAT(load_error(kPlugins + "broken/short_table.so"), HasSubstr("struct_size is"));
+  EXPECT_THAT(load_error(kPlugins + "broken/null_run.so"), HasSubstr("run is NULL"));
+  EXPECT_THAT(load_error(kPlugins + "broken/no_tables.so"), HasSubstr("no implementation in it"));
 }
 
 TEST(Plugin, ARegistryGoesOnWithoutABadOne) {
