@@ -1,8 +1,13 @@
 #include "core/measure/affinity.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <charconv>
+#include <set>
+
+#include "core/measure/files.hpp"
 
 namespace attest::core {
 
@@ -17,23 +22,54 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
+std::vector<int> choose_cpus(size_t count, const std::filesystem::path& root) { return choose_cpus(count, allowed_cpus(), root); }
+
+std::vector<int> choose_cpus(size_t count, const std::vector<int>& allowed, const std::filesystem::path& root) {
+  std::vector<int> first, others;
+  std::set<std::string> cores;
+  for (const int cpu : allowed) {
+    const std::string siblings = read_text(root / fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+    (cores.insert(siblings.empty() ? std::to_string(cpu) : siblings).second ? first : others).push_back(cpu);
+  }
+  first.insert(first.end(), others.begin(), others.end());
+  first.resize(std::min(count, first.size()));
+  std::sort(first.begin(), first.end());
+  return first;
+}
+
 std::string cpu_list(const std::vector<int>& cpus) {
   std::string text;
-  for (const int cpu : cpus) text += (text.empty() ? "" : ",") + std::to_string(cpu);
+  for (const int cpu : cpus) {
+    if (!text.empty()) text += ',';
+    text += std::to_string(cpu);
+  }
   return text;
+}
+
+std::vector<int> parse_cpu_list(const std::string& list) {
+  std::set<int> cpus;
+  const char *at = list.data(), *const end = at + list.size();
+  auto number = [&] {
+    int value = -1;
+    const auto [next, error] = std::from_chars(at, end, value);
+    at = next;
+    return error == std::errc() && value < CPU_SETSIZE ? value : -1;
+  };
+  while (at < end) {
+    const int low = number();
+    int high = low;
+    if (at < end && *at == '-') ++at, high = number();
+    if (low < 0 || high < low) return {};
+    for (int cpu = low; cpu <= high; ++cpu) cpus.insert(cpu);
+    if (at < end && (*at != ',' || ++at == end)) return {};
+  }
+  return {cpus.begin(), cpus.end()};
 }
 
 bool pin_process(const std::string& list) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  const char *at = list.data(), *end = at + list.size();
-  while (at < end) {
-    int cpu = -1;
-    const auto [next, error] = std::from_chars(at, end, cpu);
-    if (error != std::errc() || cpu < 0 || cpu >= CPU_SETSIZE || (next < end && *next != ',')) return false;
-    CPU_SET(cpu, &set);
-    at = next + (next < end ? 1 : 0);
-  }
+  for (const int cpu : parse_cpu_list(list)) CPU_SET(cpu, &set);
   return CPU_COUNT(&set) > 0 && sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 

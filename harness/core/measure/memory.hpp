@@ -1,6 +1,7 @@
 // Memory of this process and of the machine.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 
 namespace attest::core {
 
@@ -22,8 +23,12 @@ class PeakMemory {
 };
 
 struct MachineMemory {
-  uint64_t total_bytes = 0, available_bytes = 0;  // available: what can be had without swapping, a cgroup's limit considered
+  uint64_t total_bytes = 0;      // of the machine, or the limit of this process's control group where that is less
+  uint64_t available_bytes = 0;  // what can be had without swapping and within the control group
+  uint64_t swap_total_bytes = 0, swap_used_bytes = 0;
 };
-MachineMemory read_memory();
+
+/// Reads proc/meminfo and the limits of control groups (versions 1 and 2, this process's group and those above it) under `root`.
+MachineMemory read_memory(const std::filesystem::path& root = "/");
 
 }  // namespace attest::core

@@ -40,6 +40,30 @@ TEST(Statistics, OneSampleCoversNothing) {
   EXPECT_EQ(summarise(one).median, 7);
 }
 
+TEST(Statistics, NothingSaysNothing) {
+  EXPECT_EQ(summarise({}).count, 0u);
+  EXPECT_EQ(summarise({}).median, 0);
+}
+
+TEST(Statistics, TailsLieBetweenOrderStatistics) {
+  std::vector<double> samples(101);
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = double((i * 37) % 101);
+  EXPECT_DOUBLE_EQ(summarise(samples).p90, 90);
+  EXPECT_DOUBLE_EQ(summarise(samples).p99, 99);
+  EXPECT_DOUBLE_EQ(quantile(std::vector<double>{0, 10}, 0.99), 9.9);
+}
+
+// Beyond 1,074 samples 2^-n alone is 0 in double precision.
+TEST(Statistics, ManySamplesKeepTheirInterval) {
+  std::vector<double> samples(10000);
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = double(i + 1);
+  const Summary s = summarise(samples);
+  EXPECT_NEAR(s.median_low, 5000 - 98, 2);  // n / 2 - 1.96 sqrt(n) / 2
+  EXPECT_NEAR(s.median_high, 5001 + 98, 2);
+  EXPECT_GE(s.coverage, 0.95);
+  EXPECT_LE(s.coverage, 0.952);
+}
+
 TEST(Statistics, TheIntervalHoldsTheMedianAsOftenAsItSays) {
   for (const size_t n : {5u, 9u, 30u, 1500u}) {
     int held = 0;

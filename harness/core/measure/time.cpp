@@ -1,113 +1,129 @@
 #include "core/measure/time.hpp"
 
 #include <benchmark/benchmark.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
-#include "core/measure/statistics.hpp"
+#include "core/measure/caches.hpp"
+#include "core/measure/stop_rule.hpp"
+#include "core/tensor/error.hpp"
 
 namespace attest::core {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kBlock_ns = 10e6;        // shorter runs are repeated until a block lasts so long
+constexpr double kBlock_ns = 10e6;  // shorter runs are repeated until a block lasts so long
 constexpr int64_t kMostIterations = 100000;
-constexpr size_t kLeastSamples = 2, kMostSamples = 1000;
 constexpr size_t kMostColdSamples = 30;
 
 double since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
 
-class Silent final : public benchmark::BenchmarkReporter {
+// Google Benchmark takes flags from BENCHMARK_* variables: repetitions, list_tests or out would change or end the timing.
+void reset_flags() {
+  const char* arguments[] = {"attest", "--benchmark_list_tests=false", "--benchmark_repetitions=1", "--benchmark_min_warmup_time=0", "--benchmark_dry_run=false",
+                             "--benchmark_enable_random_interleaving=false", "--benchmark_out=", "--benchmark_perf_counters=", "--v=0", nullptr};
+  int count = int(std::size(arguments)) - 1;
+  benchmark::Initialize(&count, const_cast<char**>(arguments));
+}
+
+// Keeps what Google Benchmark reports of one block.
+class Collector final : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>&) override {}
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) iterations += run.iterations, seconds += run.real_accumulated_time;
+  }
+  int64_t iterations = 0;
+  double seconds = 0;
 };
 
-// Has Google Benchmark call `sample` until it says that it is done; each call is one iteration with manual time.
-void drive(const std::function<double()>& sample, const std::function<bool()>& enough) {
-  benchmark::ClearRegisteredBenchmarks();
-  benchmark::RegisterBenchmark("attest", [&](benchmark::State& state) {
-    for (auto _ : state) state.SetIterationTime(sample() * 1e-9);
-  })->UseManualTime()->Iterations(1);
-  Silent silent;
-  while (!enough()) benchmark::RunSpecifiedBenchmarks(&silent, ".*");
-  benchmark::ClearRegisteredBenchmarks();
-}
-
-bool precise(const std::vector<double>& samples, double precision) {
-  const Summary s = summarise(samples);
-  return s.coverage >= 0.95 && s.median_high - s.median_low <= 2 * precision * s.median;
-}
-
-size_t last_level_cache() {
-  long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  if (size <= 0) size = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return size > 0 ? size_t(size) : size_t{32} << 20;
-}
-
-// Walks over memory so that what the run reads next comes from outside the caches.
-class Flusher {
+// A benchmark of blocks of `iterations` runs with manual time, registered while this lives.
+class Blocks {
  public:
-  explicit Flusher(size_t cache_bytes) : memory_(std::clamp<size_t>(2 * cache_bytes, 8u << 20, 512u << 20)) {}
-  void flush() {
-    for (size_t i = 0; i < memory_.size(); i += 64) ++memory_[i];
-    benchmark::ClobberMemory();
+  Blocks(const TimingRequest& request, int64_t iterations) : iterations_(iterations) {
+    static const bool once = (reset_flags(), true);
+    (void)once;
+    benchmark::ClearRegisteredBenchmarks();
+    benchmark::RegisterBenchmark("attest", [&request, iterations](benchmark::State& state) {
+      while (state.KeepRunningBatch(iterations)) {
+        const auto start = Clock::now();
+        for (int64_t i = 0; i < iterations; ++i) request.run();
+        state.SetIterationTime(since(start) * 1e-9);
+      }
+    })->UseManualTime()->Iterations(iterations);
+  }
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+  ~Blocks() { benchmark::ClearRegisteredBenchmarks(); }
+
+  /// Runs one block; nanoseconds a run.
+  double sample() {
+    Collector collector;
+    benchmark::RunSpecifiedBenchmarks(&collector, nullptr, "attest");
+    if (collector.iterations != iterations_) throw Error("Google Benchmark did not run the block that it was given");
+    return collector.seconds * 1e9 / double(iterations_);
   }
 
  private:
-  std::vector<unsigned char> memory_;
+  int64_t iterations_;
 };
+
+// Runs until a block's time has passed, once at least, a slow one once; the shortest run.
+double warm_up(const TimingRequest& request, double& warmup_ns) {
+  const auto start = Clock::now();
+  double shortest_ns = 0;
+  do {
+    if (request.before) request.before();
+    const auto run_start = Clock::now();
+    request.run();
+    const double run_ns = since(run_start);
+    shortest_ns = shortest_ns == 0 ? run_ns : std::min(shortest_ns, run_ns);
+  } while (shortest_ns <= request.slow_ns && since(start) < std::min(kBlock_ns, 0.1 * request.budget_ns));
+  warmup_ns = since(start);
+  return shortest_ns;
+}
+
+void sample_warm(const TimingRequest& request, const StopRule& rule, Timing& timing) {
+  Blocks blocks(request, timing.iterations_per_sample);
+  double spent_ns = 0;
+  while (!rule.enough(timing.warm_ns, spent_ns)) {
+    if (request.before) request.before();
+    timing.warm_ns.push_back(blocks.sample());
+    spent_ns += timing.warm_ns.back() * double(timing.iterations_per_sample);
+  }
+}
+
+void sample_cold(const TimingRequest& request, const StopRule& rule, Timing& timing) {
+  const auto start = Clock::now();  // flushing counts: it is what takes the time
+  CacheFlusher flusher(request.last_level_cache_bytes);
+  Blocks blocks(request, 1);
+  while (!rule.enough(timing.cold_ns, since(start))) {
+    if (request.before) request.before();
+    flusher.flush();
+    timing.cold_ns.push_back(blocks.sample());
+  }
+}
 
 }  // namespace
 
 Timing measure_time(const TimingRequest& request) {
   Timing timing;
-  auto block = [&](int64_t iterations) {
-    const auto start = Clock::now();
-    for (int64_t i = 0; i < iterations; ++i) request.run();
-    return since(start) / double(iterations);
-  };
-
-  const bool slow = request.expected_ns > request.slow_ns;
-  double run_ns = request.expected_ns;
-  if (!slow) {  // one warm-up run at least; a short one as often as a block is long
-    const auto start = Clock::now();
-    do run_ns = block(1);
-    while (since(start) < std::min(kBlock_ns, 0.1 * request.budget_ns));
-    timing.warmup_ns = since(start);
+  const bool known_slow = request.expected_ns > request.slow_ns;
+  const double run_ns = known_slow ? request.expected_ns : warm_up(request, timing.warmup_ns);
+  const bool slow = run_ns > request.slow_ns;
+  if (!slow && run_ns < kBlock_ns) {
+    // At least a dozen blocks in a small budget, so that the median's interval means something.
+    const double block_ns = std::min(kBlock_ns, request.budget_ns / 12);
+    timing.iterations_per_sample = std::clamp<int64_t>(int64_t(block_ns / std::max(run_ns, 1.0)), 1, kMostIterations);
   }
-  if (run_ns < kBlock_ns) timing.iterations_per_sample = std::clamp<int64_t>(int64_t(std::min(kBlock_ns, request.budget_ns / 12) / std::max(run_ns, 1.0)), 1, kMostIterations);
-
-  double spent_ns = 0;
-  drive(
-      [&] {
-        timing.warm_ns.push_back(block(timing.iterations_per_sample));
-        spent_ns += timing.warm_ns.back() * double(timing.iterations_per_sample);
-        return timing.warm_ns.back();
-      },
-      [&] {
-        const size_t n = timing.warm_ns.size();
-        if (n < kLeastSamples) return false;
-        return slow || n >= kMostSamples || spent_ns >= 0.75 * request.budget_ns || precise(timing.warm_ns, request.precision);
-      });
-
-  if (slow) return timing;
-  Flusher flusher(request.last_level_cache_bytes ? request.last_level_cache_bytes : last_level_cache());
-  const auto cold_start = Clock::now();  // flushing counts: it is what takes the time
-  drive(
-      [&] {
-        flusher.flush();
-        timing.cold_ns.push_back(block(1));
-        return timing.cold_ns.back();
-      },
-      [&] {
-        const size_t n = timing.cold_ns.size();
-        return n >= kLeastSamples && (n >= kMostColdSamples || since(cold_start) >= 0.25 * request.budget_ns || precise(timing.cold_ns, request.precision));
-      });
+  StopRule rule{.budget_ns = (request.cold ? 0.75 : 1.0) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
+  if (slow) rule.most_samples = rule.most_slow_samples;
+  sample_warm(request, rule, timing);
+  if (!request.cold || slow) return timing;
+  rule.budget_ns = 0.25 * request.budget_ns, rule.most_samples = kMostColdSamples;
+  sample_cold(request, rule, timing);
   return timing;
 }
 

@@ -2,10 +2,16 @@
 #include "core/measure/time.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <numeric>
-#include <thread>
+#include <string>
+#include <vector>
+
+#include "core/measure/pointer_chase.hpp"
+#include "core/measure/statistics.hpp"
 
 namespace attest::core {
 namespace {
@@ -16,17 +22,26 @@ void spin(double ns) {
 }
 
 TEST(Time, CountsEveryRun) {
-  int64_t calls = 0;
-  TimingRequest request{.run = [&] { ++calls, spin(20e3); }, .expected_ns = 20e3, .budget_ns = 60e6, .last_level_cache_bytes = 1 << 20};
+  int64_t calls = 0, samples = 0;
+  TimingRequest request{.run = [&] { ++calls, spin(20e3); }, .before = [&] { ++samples; }, .expected_ns = 20e3, .budget_ns = 60e6, .last_level_cache_bytes = 1 << 20};
   const Timing timing = measure_time(request);
   ASSERT_GE(timing.warm_ns.size(), 2u);
   ASSERT_GE(timing.cold_ns.size(), 2u);
   EXPECT_GT(timing.iterations_per_sample, 1);
   const int64_t timed = int64_t(timing.warm_ns.size()) * timing.iterations_per_sample + int64_t(timing.cold_ns.size());
-  EXPECT_GT(calls, timed);  // the warm-up's
+  const int64_t warm_ups = calls - timed;  // each with its own `before`, like each sample
+  EXPECT_GT(warm_ups, 0);
+  EXPECT_EQ(samples, int64_t(timing.warm_ns.size() + timing.cold_ns.size()) + warm_ups);
   for (const double ns : timing.warm_ns) EXPECT_GE(ns, 20e3);
   for (const double ns : timing.cold_ns) EXPECT_GE(ns, 20e3);
   EXPECT_GT(timing.warmup_ns, 0);
+}
+
+// What is done before a sample, flushing above all, must not be in its time.
+TEST(Time, OnlyTheRunIsTimed) {
+  const Timing timing = measure_time({.run = [] { spin(1e5); }, .before = [] { spin(2e6); }, .budget_ns = 20e6, .last_level_cache_bytes = 1 << 20});
+  EXPECT_LT(summarise(timing.warm_ns).min, 1e6);
+  EXPECT_LT(summarise(timing.cold_ns).min, 1e6);
 }
 
 TEST(Time, ASlowRunIsTimedTwiceAndNoMore) {
@@ -38,6 +53,14 @@ TEST(Time, ASlowRunIsTimedTwiceAndNoMore) {
   EXPECT_EQ(timing.iterations_per_sample, 1);
 }
 
+TEST(Time, ARunThatTurnsOutSlowCostsOneMore) {
+  int calls = 0;
+  const Timing timing = measure_time({.run = [&] { ++calls, spin(3e6); }, .budget_ns = 1e9, .slow_ns = 2e6});
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(timing.warm_ns.size(), 2u);
+  EXPECT_TRUE(timing.cold_ns.empty());
+}
+
 TEST(Time, StopsAtTheBudget) {
   int calls = 0;  // the length drifts, so that no interval gets tight
   const auto start = std::chrono::steady_clock::now();
@@ -47,12 +70,41 @@ TEST(Time, StopsAtTheBudget) {
   EXPECT_GE(spent, 50e6);
 }
 
+TEST(Time, StopsWhenPrecise) {
+  const auto start = std::chrono::steady_clock::now();
+  const Timing timing = measure_time({.run = [] { spin(1e5); }, .budget_ns = 1000e9, .precision = 0.5, .last_level_cache_bytes = 1 << 20});
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 20);
+  EXPECT_GE(summarise(timing.warm_ns).coverage, 0.95);
+}
+
+TEST(Time, ColdRunsFindTheirDataGone) {
+  const std::vector<uint64_t> chain = make_chain();
+  const Timing timing = measure_time({.run = [&] { chase_ns(chain); }, .budget_ns = 100e6});
+  EXPECT_GT(summarise(timing.cold_ns).min, 2 * summarise(timing.warm_ns).min);
+}
+
 TEST(Time, PrintsNothing) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   measure_time({.run = [] { spin(1e4); }, .expected_ns = 1e4, .budget_ns = 2e6, .last_level_cache_bytes = 1 << 20});
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Time, OverheadOfABlockIsSmall) {
+  std::vector<double> gaps_ns;  // from the end of a run to the beginning of the next block
+  auto last = std::chrono::steady_clock::now();
+  auto gap = [&] { gaps_ns.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - last).count()); };
+  measure_time({.run = [&] { spin(1e6), last = std::chrono::steady_clock::now(); }, .before = gap, .budget_ns = 100e6, .precision = 0, .cold = false});
+  EXPECT_LT(summarise(gaps_ns).q1, 1e6);
+}
+
+// The user's BENCHMARK_* variables are read before main: this test program again, with variables that would change or end a timing.
+TEST(Time, EnvironmentChangesNothing) {
+  for (const char* variable : {"BENCHMARK_LIST_TESTS=true", "BENCHMARK_REPETITIONS=7", "BENCHMARK_MIN_WARMUP_TIME=1", "BENCHMARK_FILTER=other", "BENCHMARK_OUT=/dev/full"}) {
+    const std::string command = std::string(variable) + " GTEST_FILTER='Time.CountsEveryRun:Time.ASlow*:Time.PrintsNothing' /proc/" + std::to_string(getpid()) + "/exe >/dev/null";
+    EXPECT_EQ(std::system(command.c_str()), 0) << variable;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// Small files of /proc and /sys as text. What is absent or unreadable is empty, never an error.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attest::core {
+
+/// The whole file without its final newlines, blanks and NULs (device-tree strings end in NUL).
+std::string read_text(const std::filesystem::path& path);
+/// The first number of the file.
+std::optional<double> read_number(const std::filesystem::path& path);
+/// The value of the first line "key<separator>value" of `text`, without blanks and quotes around it.
+std::string value_of(const std::string& text, const std::string& key, char separator);
+/// Blank-separated words.
+std::vector<std::string> words_of(const std::string& text);
+/// "always [madvise] never" -> "madvise".
+std::string chosen_of(const std::string& text);
+/// Entries of a folder, sorted by name.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
+
+}  // namespace attest::core
