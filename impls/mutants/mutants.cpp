@@ -41,7 +41,7 @@ const char* equivalent(Mutation mutation, const attest_softmax_params& p, uint64
   const bool all_long = !(features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS));
   if (mutation == Mutation::kDroppedTile && p.seq_len_kv < kTile) return "no full tile of 64 keys, so nothing is wrong here";
   if (mutation == Mutation::kSkippedRescale && p.seq_len_kv <= kTile) return "one tile of 64 keys, so nothing is wrong here";
-  if (mutation == Mutation::kWrongScale && p.seq_len_kv == 1) return "one key, so no scale is wrong";
+  if (mutation == Mutation::kWrongScale && p.seq_len_kv == 1) return "one key, so nothing is wrong here";
   if (mutation == Mutation::kSwappedHead && p.num_heads < 2) return "one head, so nothing is wrong here";
   if (mutation == Mutation::kCausalOffByOne && p.window_right != 0) return "not causal, so nothing is wrong here";
   if (mutation == Mutation::kTruncatedTail && all_long && p.seq_len_kv % mutants::kTailKeys == 0)

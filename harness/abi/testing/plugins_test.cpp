@@ -150,7 +150,7 @@ TEST_P(MutantTest, IsWrongWhereItDoesNotRefuse) {
   const attest_impl* table = find_table("tests/plugins/mutants.so", GetParam());
   ASSERT_NE(table, nullptr);
   int judged = 0;
-  for (const int64_t tokens : {61, 197, 500})
+  for (const int64_t tokens : {61, 197, 331})
     for (const bool causal : {false, true})
       for (const int32_t dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
         Trial trial;
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Mutants, MutantTest,
 TEST(Mutants, HealthyOneIsRightOnTheSameProblems) {
   const attest_impl* table = find_table("tests/plugins/mutants.so", "mutant_none");
   ASSERT_NE(table, nullptr);
-  for (const int64_t tokens : {61, 197, 500})
+  for (const int64_t tokens : {61, 197, 331})
     for (const bool causal : {false, true}) {
       Trial trial;
       make_problem(trial, ATTEST_F32, tokens, causal);

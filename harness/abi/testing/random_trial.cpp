@@ -20,7 +20,8 @@ class Maker {
     sizes();
     const bool grid = with(ATTEST_WITH_GRID, 20);
     if (grid) set_grid();
-    const bool self = !grid && (with(ATTEST_WITH_ORDER, 25) | with(ATTEST_WITH_PATCHES, 25));
+    if (!grid) with(ATTEST_WITH_ORDER, 25), with(ATTEST_WITH_PATCHES, 25);
+    const bool self = (t.features & (ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES)) != 0;
     if (self) p.seq_len_kv = p.seq_len_q;
     if (t.features & ATTEST_WITH_PATCHES) p.patch_size = upto(p.seq_len_q + 3);
     if (!grid) set_band();
