@@ -38,13 +38,23 @@ std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const RunArgu
       if (arguments.quick && !wanted.quick) continue;
       names += (names.empty() ? "" : ", ") + wanted.name;
       if (!matches(wanted.name, arguments.cases)) continue;
-      for (const core::DType dtype : dtypes_of(wanted, arguments.dtypes)) jobs.push_back({&wanted, suite.name, dtype});
+      const double budget_s = arguments.budget_s > 0 ? arguments.budget_s : suite.budget_s;
+      for (const core::DType dtype : dtypes_of(wanted, arguments.dtypes)) jobs.push_back({&wanted, suite.name, dtype, budget_s});
     }
   }
   if (jobs.empty())
     throw core::Error(fmt::format("no case is left by{}{}{}; cases: {}", arguments.quick ? " --quick" : "", arguments.cases.empty() ? "" : fmt::format(" --case {}", fmt::join(arguments.cases, ",")),
                                   arguments.dtypes.empty() ? "" : fmt::format(" --dtype {}", fmt::join(arguments.dtypes, ",")), names));
   return jobs;
+}
+
+// A source that makes no sense is found before anything runs.
+void check_inputs(const Job& job, const TokenStore& tokens) {
+  try {
+    if (job.wanted->inputs.from_tokens) tokens.source(job.wanted->inputs.source);
+  } catch (const core::Error& error) {
+    throw core::Error(fmt::format("suite '{}': case '{}': inputs: {}", job.suite, job.wanted->name, error.what()));
+  }
 }
 
 int run(RunArguments& arguments) {
@@ -60,7 +70,9 @@ int run(RunArguments& arguments) {
   for (const std::string& file : arguments.tokens)
     if (!std::filesystem::is_regular_file(file)) throw core::Error(fmt::format("--tokens {}: no such file; a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
   TokenStore tokens(arguments.tokens);
-  return run_jobs(make_jobs(suites, arguments), session, tokens);
+  const std::vector<Job> jobs = make_jobs(suites, arguments);
+  for (const Job& job : jobs) check_inputs(job, tokens);
+  return run_jobs(jobs, session, tokens);
 }
 
 }  // namespace
@@ -74,7 +86,7 @@ Command add_run(CLI::App& program) {
   command->add_option("--dtype", arguments->dtypes, "only these dtypes: f32,f16,bf16 (globs)")->delimiter(',')->allow_extra_args(false)->type_name("GLOB");
   command->add_option("--tokens", arguments->tokens, "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take tokens of its kind (repeatable)")->allow_extra_args(false)->type_name("FILE");
   command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,...")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
-  command->add_option("--budget", arguments->budget_s, "seconds of timed runs for each implementation and case (default: 0.15 with --quick, else 1)")->check(CLI::Range(0.001, 1e6))->type_name("S");
+  command->add_option("--budget", arguments->budget_s, "seconds of timed runs for each implementation and case (default: the suite's, else 0.15 with --quick, else 1)")->check(CLI::Range(0.001, 1e6))->type_name("S");
   command->add_option("--case-limit", arguments->session.options.case_limit_s, "skip what is estimated to take more seconds for its four least runs")->check(CLI::Range(0.01, 1e6))->capture_default_str()->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
   command->add_option("--min-arithmetic", arguments->least, "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")->type_name("LIST");

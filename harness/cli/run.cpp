@@ -95,7 +95,9 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
       own_tokens = &tokens.get(source);
     }
     const core::Problem problem = job.wanted->problem(job.dtype, own_tokens ? own_tokens->count : 0);
-    core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, session.options, rates);
+    core::RunOptions options = session.options;
+    if (job.budget_s > 0) options.budget_s = job.budget_s;
+    core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, options, rates);
     for (const core::Registry::Entry& entry : chosen) {
       if (interrupted()) break;
       if (!matches(entry.implementation->name, job.wanted->only_impls)) continue;

@@ -33,6 +33,7 @@ struct Job {
   const core::Case* wanted = nullptr;
   std::string suite;
   core::DType dtype = ATTEST_F32;
+  double budget_s = 0;  // of timed runs; 0: the session's
 };
 
 struct Session {
