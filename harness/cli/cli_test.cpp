@@ -1,0 +1,206 @@
+// The program as a user meets it: what it prints, what it writes, how it exits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace attest::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+const std::string kAttest = ATTEST_BINARY_DIR "/bin/attest";
+const std::string kScale = ATTEST_BINARY_DIR "/tests/plugins/scale.so";
+const std::string kMinimal = ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so";
+
+struct Outcome {
+  int code;
+  std::string text;
+};
+
+class Cli : public ::testing::Test {
+ protected:
+  Cli() : folder_(fs::path(::testing::TempDir()) / fmt_name()) { fs::create_directories(folder_); }
+  ~Cli() override { fs::remove_all(folder_); }
+  static std::string fmt_name() { return "attest_cli_" + std::to_string(getpid()); }
+
+  Outcome run(const std::string& arguments) const {
+    const std::string command = "cd " + folder_.string() + " && " + kAttest + " " + arguments + " 2>&1";
+    std::FILE* pipe = popen(command.c_str(), "r");
+    Outcome outcome{-1, {}};
+    char buffer[4096];
+    while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) outcome.text.append(buffer, n);
+    outcome.code = WEXITSTATUS(pclose(pipe));
+    return outcome;
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return name;
+  }
+  std::vector<json> lines(const std::string& name) const {
+    std::ifstream in(folder_ / name);
+    std::vector<json> found;
+    for (std::string line; std::getline(in, line);) found.push_back(json::parse(line));
+    return found;
+  }
+  std::string small_suite() const {
+    return write("small.json", R"({"name": "small", "summary": "two", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
+      "cases": [{"name": "a/self", "seq_len_q": 61, "head_dim": 32, "quick": true}, {"name": "b/causal", "seq_len_q": 100, "head_dim": 64, "window_right": 0}]})");
+  }
+
+  const fs::path folder_;
+};
+
+TEST_F(Cli, RunsASuiteIntoAFile) {
+  const Outcome outcome = run("run " + small_suite() + " --impl 'flash_*' --budget 0.02 -o results.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("small/a/self f32"));
+  EXPECT_THAT(outcome.text, HasSubstr("results: results.jsonl"));
+  const std::vector<json> found = lines("results.jsonl");
+  ASSERT_EQ(found.size(), 5u);
+  EXPECT_EQ(found[0]["type"], "header");
+  for (size_t i = 1; i < found.size(); ++i) EXPECT_EQ(found[i]["verdict"], "pass");
+  std::ifstream in(folder_ / "results.jsonl");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_THAT(text, Not(HasSubstr(folder_.string())));
+  EXPECT_THAT(text, Not(HasSubstr(ATTEST_BINARY_DIR)));
+}
+
+TEST_F(Cli, FiltersByCaseDtypeAndQuick) {
+  run("run " + small_suite() + " --quick --dtype f16 --impl flash_cpu --judge-only -o one.jsonl");
+  ASSERT_EQ(lines("one.jsonl").size(), 2u);
+  EXPECT_EQ(lines("one.jsonl")[1]["case"], "a/self");
+  EXPECT_EQ(lines("one.jsonl")[1]["dtype"], "f16");
+  EXPECT_FALSE(lines("one.jsonl")[1].contains("time"));
+}
+
+TEST_F(Cli, RepeatsARecordHashForHash) {
+  run("run " + small_suite() + " --case 'b*' --dtype f16 --impl flash_cpu --judge-only -o first.jsonl");
+  const json first = lines("first.jsonl").at(1);
+  const std::string repro = first["repro"];
+  ASSERT_THAT(repro, ::testing::StartsWith("attest repro "));
+  const Outcome outcome = run(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  const json again = lines("again.jsonl").at(1);
+  ASSERT_EQ(again["fills"].size(), first["fills"].size());
+  for (size_t i = 0; i < first["fills"].size(); ++i) {
+    EXPECT_EQ(again["fills"][i]["inputs_hash"], first["fills"][i]["inputs_hash"]);
+    EXPECT_EQ(again["fills"][i]["outputs_hash"], first["fills"][i]["outputs_hash"]);
+  }
+}
+
+TEST_F(Cli, ExitsWithOneOnAPlantedBug) {
+  const Outcome outcome = run("repro --plugin " ATTEST_BINARY_DIR "/tests/plugins/mutants.so --impl mutant_zeros --judge-only 'softmax seq_len_q=61 head_dim=32'");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.text, HasSubstr("suspect"));
+}
+
+TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
+  EXPECT_EQ(run("new my_kernel").code, 0);
+  EXPECT_EQ(run("new my_kernel").code, 64);  // never over a file
+  EXPECT_EQ(run("new 9lives").code, 64);
+  const std::string build = "cd " + folder_.string() + " && c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden -I" ATTEST_SOURCE_DIR "/harness/abi my_kernel.cpp -o my_kernel.so 2>&1";
+  ASSERT_EQ(std::system(build.c_str()), 0);
+  const Outcome outcome = run("run " + small_suite() + " --plugin ./my_kernel.so --impl my_kernel --judge-only");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("4 pass"));
+}
+
+TEST_F(Cli, SaysInOneLineWhatIsWrong) {
+  small_suite();
+  write("twice.json", R"({"name": "t", "summary": "s", "cases": [{"name": "a", "seq_len_q": 8, "head_dim": 8}, {"name": "a", "seq_len_q": 8, "head_dim": 8}]})");
+  write("typo.json", R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "seq_len_q": 8, "head_dims": 8}]})");
+  write("empty.pcd", "");
+  write("no.png", "this is no image");
+  write("tokens.json", R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16},
+    {"name": "b", "inputs": "image:width=32,height=32,patch=16", "seq_len_q": "tokens", "head_dim": 16}]})");
+  const std::tuple<std::string, int, std::string> cases[] = {
+      {"run nowhere.json", 64, "nowhere.json: no such suite file"},
+      {"run twice.json", 64, "twice.json"},
+      {"run typo.json", 64, "head_dim"},
+      {"run small.json --impl 'nobody*'", 64, "matches none of"},
+      {"run small.json --case 'nothing*'", 64, "cases: a/self, b/causal"},
+      {"run small.json --dtype f64", 64, "no case is left by --dtype f64"},
+      {"run small.json --impl flash_cpu -o /proc/nowhere/x.jsonl", 4, "/proc/nowhere/x.jsonl: cannot be written"},
+      {"run small.json --impl flash_cpu --judge-only -o /dev/full", 4, "No space left on device"},
+      {"run small.json --plugin nothing.so", 64, "nothing.so: no such plugin file"},
+      {"run small.json --min-arithmetic acc=f33", 64, "--min-arithmetic"},
+      {"run small.json --impl flash_cpu --fill wrong", 64, "--fill: 'wrong'"},
+      {"run small.json --bogus", 64, "--bogus"},
+      {"run tokens.json --case a --impl flash_cpu --tokens empty.pcd", 64, "empty.pcd"},
+      {"run tokens.json --case b --impl flash_cpu --tokens no.png", 64, "no.png"},
+      {"run tokens.json --tokens missing.pcd", 64, "missing.pcd: no such file"},
+      {"repro 'softmax seq_len_q=8'", 64, "head_dim"},
+      {"repro 'softmax seq_len_q=8 seq_len_kv=0 head_dim=8'", 64, "seq_len_kv"},
+      {"repro 'softmax seq_len_q=8 num_heads=3 num_kv_heads=2 head_dim=8'", 64, "num_kv_heads"},
+      {"repro 'softmax seq_len_q=8 head_dim=100000'", 64, "head_dim"},
+      {"repro 'sotfmax seq_len_q=8 head_dim=8'", 64, "softmax"},
+      {"", 64, "subcommand"},
+  };
+  for (const auto& [arguments, code, words] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(words)) << arguments;
+  }
+}
+
+TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
+  for (const char* command : {"run", "list", "repro", "doctor", "new"}) {
+    const Outcome outcome = run(std::string(command) + " --help");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.text, HasSubstr(std::string("Example: attest ") + command));
+  }
+  EXPECT_THAT(run("--help").text, HasSubstr("130 interrupted"));
+}
+
+TEST_F(Cli, ListsCapabilitiesWithReasons) {
+  const Outcome outcome = run("list --plugin " + kMinimal + " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 window_width=4'");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("flash_cpu                no: does not list GRID"));
+  EXPECT_THAT(outcome.text, HasSubstr("naive_minimal            yes: qk=f32"));
+  EXPECT_THAT(run("list small.json vit").text, HasSubstr("no such suite file"));
+  EXPECT_THAT(run("list " + small_suite()).text, HasSubstr("b/causal"));
+  EXPECT_EQ(run("doctor").code, 0);
+}
+
+// Ctrl-C in the middle: 130, and the lines written before are whole.
+TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
+  std::string cases;
+  for (int i = 0; i < 400; ++i) cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": 512, "head_dim": 64})");
+  write("long.json", R"({"name": "long", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [)" + cases + "]}");
+  const pid_t child = fork();
+  if (child == 0) {
+    if (chdir(folder_.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) || !std::freopen("/dev/null", "w", stderr)) _exit(99);
+    execl(kAttest.c_str(), "attest", "run", "long.json", "--impl", "flash_cpu", "-o", "cut.jsonl", nullptr);
+    _exit(99);
+  }
+  for (int i = 0; i < 1000 && lines("cut.jsonl").size() < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const std::vector<json> kept = lines("cut.jsonl");  // throws on half a line
+  EXPECT_GE(kept.size(), 3u);
+  EXPECT_LT(kept.size(), 401u);
+}
+
+TEST_F(Cli, OutlivesPluginsThatDie) {
+  const Outcome outcome = run("run " + small_suite() + " --plugin " + kScale + " --impl 'scale_*,flash_cpu' --judge-only");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;  // the scale plugin has nothing to do with softmax
+  EXPECT_THAT(outcome.text, HasSubstr("is not an implementation of softmax"));
+}
+
+}  // namespace
+}  // namespace attest::cli

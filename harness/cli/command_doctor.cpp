@@ -4,7 +4,7 @@
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
-#include "core/measure/environment.hpp"
+#include "core/measure/doctor.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {

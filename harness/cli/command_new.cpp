@@ -46,7 +46,7 @@ int run(const std::string& name) {
   if (!out.flush()) throw MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
   fmt::print("{0}.cpp: a complete implementation of softmax attention, slow and right. Build it and have it judged:\n\n"
              "  c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden -I{1} {0}.cpp -o {0}.so\n"
-             "  attest run --plugin ./{0}.so --impl {0}\n",
+             "  attest run --plugin ./{0}.so\n",
              name, include_folder());
   return kOk;
 }

@@ -26,11 +26,12 @@ struct ReproArguments {
 };
 
 void print_details(const core::Record& record) {
-  fmt::print("spec:        {}\ninputs:      {}\narithmetic:  {}\n", record.spec, record.inputs, record.arithmetic);
+  fmt::print("spec:            {}\ninputs:          {}\narithmetic:      {}\n", record.spec, record.inputs, record.arithmetic);
   for (const core::FillRecord& fill : record.fills) {
     const core::Judgement& j = fill.judgement;
-    fmt::print("{:<12} {} worst {:.3g} rms {:.3g} ({}; inputs {}, outputs {})\n", fill.fill + ":", name(j.verdict), j.max_ratio, j.rms_ratio, j.method, fill.inputs_hash, fill.outputs_hash);
-    if (j.worst) fmt::print("             worst: {}[{}] = {:.9g}, expected {:.9g}, sigma {:.3g}\n", j.worst->tensor, fmt::join(j.worst->index, ","), j.worst->got, j.worst->expected, j.worst->sigma);
+    fmt::print("{:<16} {} worst {:.3g} rms {:.3g} ({}; run {}, golden and judging {}; inputs {}, outputs {})\n", fill.fill + ":", name(j.verdict), j.max_ratio, j.rms_ratio, j.method, reports::print_time(fill.run_ns),
+               reports::print_time(fill.golden_ns), fill.inputs_hash, fill.outputs_hash);
+    if (j.worst) fmt::print("                 worst: {}[{}] = {:.9g}, expected {:.9g}, sigma {:.3g}\n", j.worst->tensor, fmt::join(j.worst->index, ","), j.worst->got, j.worst->expected, j.worst->sigma);
   }
 }
 

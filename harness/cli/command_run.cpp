@@ -59,6 +59,8 @@ void check_inputs(const Job& job, const TokenStore& tokens) {
 
 int run(RunArguments& arguments) {
   std::vector<core::Suite> suites;
+  // Without a suite a plugin of one's own is judged by itself; with one it is compared.
+  arguments.session.plugins.only_named = arguments.suites.empty() && !arguments.session.plugins.plugins.empty();
   if (arguments.suites.empty()) arguments.suites = {"default"};
   for (const std::string& suite : arguments.suites) suites.push_back(core::read_suite(find_suite(suite)));
   Session& session = arguments.session;
@@ -94,7 +96,7 @@ Command add_run(CLI::App& program) {
   arguments->session.plugins.add_to(*command);
   command->footer(
       "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype f16 --plugin ./my.so -o results.jsonl\n"
-      "Judges a plugin of your own on the default suite: attest run --plugin ./my.so --impl my_kernel");
+      "Judges the implementations of one plugin on the default suite: attest run --plugin ./my.so");
   return [arguments, command] {
     arguments->session.command = command_line(*command);
     return run(*arguments);

@@ -15,12 +15,14 @@ struct PluginOptions {
   std::vector<std::string> impl_globs;   // --impl
   int32_t threads = 0;                   // --threads; 0: all that this process may use
   double timeout_s = 60;                 // --timeout
+  bool only_named = false;               // of the implementations, only those of --plugin (where --impl says nothing else)
 
   void add_to(CLI::App& command);
   /// Starts all workers; prints warnings about plugins that do not load. Throws Error for one that was named.
   std::unique_ptr<core::Registry> load();
   /// The implementations that --impl keeps. Throws Error naming what exists when none is left.
   std::vector<core::Registry::Entry> select(const core::Registry& registry) const;
+  bool named(const std::string& file_name) const;
   /// The CPUs that workers are pinned to, "0,1"; set by load().
   std::string cpus;
 };
