@@ -30,13 +30,5 @@ status=0
 "$build/bin/attest" run "$@" || status=$?
 finished=$(clock)
 
-results=""
-previous=""
-for argument in "$@"; do
-  if [[ $previous == -o || $previous == --output ]]; then results=$argument; fi
-  if [[ $argument == --output=* ]]; then results=${argument#--output=}; fi
-  previous=$argument
-done
-if [[ -n $results && -e $results ]]; then echo "results: $results"; fi
 echo "set-up $(seconds "$started" "$set_up") s, build $(seconds "$set_up" "$built") s, job $(seconds "$built" "$finished") s"
 exit "$status"
