@@ -22,7 +22,7 @@ struct Solid {
   float transmission;  // how likely a beam passes: leaves and window panes
 };
 
-/// Draws the numbers of a scene one after the other.
+/// Draws the numbers of a scene one after the other: never two among the arguments of a call, whose order is the compiler's.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : seed_(seed) {}
@@ -75,8 +75,10 @@ void add_pavement(std::vector<Solid>& solids, Dice& dice, double side) {
     solids.push_back(cylinder(tree, side * (kKerb + 1.2), 0.16, 0, 3, 0.25));
     solids.push_back(cylinder(tree, side * (kKerb + 1.2), crown, 2.4, 2.4 + 2.2 * crown, 0.45, 0.35));
   }
-  for (int person = 0; person < 8; ++person)
-    solids.push_back(cylinder(dice.between(-40, 40), side * dice.between(kKerb + 0.4, kFacade - 0.4), 0.24, 0, dice.between(1.5, 1.9), 0.4));
+  for (int person = 0; person < 8; ++person) {
+    const double x = dice.between(-40, 40), y = side * dice.between(kKerb + 0.4, kFacade - 0.4), height = dice.between(1.5, 1.9);
+    solids.push_back(cylinder(x, y, 0.24, 0, height, 0.4));
+  }
 }
 
 std::vector<Solid> build_street(uint64_t seed) {
