@@ -321,7 +321,9 @@ TEST(Codebook, AgreesWithTheFullGolden) {
           // Equal summands show in float32 only: repeated_variance.
           const double ratio = mine.sigma.at(chunk.rows[r])[e] / chunk.sigma[at],
                        most = arithmetic.output == ATTEST_F32 || chunk.role == ATTEST_LSE ? 1.5 : 1.02;
-          ASSERT_TRUE(ratio > 0.98 && ratio < most) << ratio << " role " << chunk.role << " row " << chunk.rows[r];
+          // The full golden allows for values that follow keys and places (ElementSums::reach, LseSums::square); codes are random.
+          const double least = arithmetic.output == ATTEST_F16 ? 0.98 : 0.3;
+          ASSERT_TRUE(ratio > least && ratio < most) << ratio << " role " << chunk.role << " row " << chunk.rows[r];
         }
     });
     EXPECT_GE(compared, 1000);

@@ -67,7 +67,7 @@ struct GoldenPass::Impl {
   Sums sums;
   std::vector<Group> groups;              // one a row, where keys are equal
   std::vector<kernels::WeightSums> weight_sums;
-  Buffer repeated;                        // [rows], see SigmaModel::coherent_variance
+  Buffer repeated;                        // [rows]: sum of squares of the sizes of groups, see SigmaModel::coherent_variance
   struct Wild {
     int64_t key, channel;
     double value;
@@ -238,7 +238,7 @@ struct GoldenPass::Impl {
     const SigmaModel::Quadratic qk = model.qk_quadratic();
     const double kappa = model.kappa(row.largest, row.lse);
     return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * kappa, .score2 = model.u_s * model.u_s / 3,
-            .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .small = model.lost_below(kappa, row.keys), .squares = model.squares()};
+            .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .small = model.unsummed_below(kappa, row.keys), .squares = model.squares()};
   }
 
   // An absolute error of f32's or bf16's smallest probability is nothing beside the rest, and theta = 1 puts a into e.
@@ -278,7 +278,7 @@ struct GoldenPass::Impl {
 
   void finish_tile(const JudgedRow* rows, const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count) {
     tile_scores(rows, first, count, true);
-    bool lost = false;
+    bool lost = model.flush_below > 0;
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = r * ldk;
       kernels::WeightSums of_block, &row_sums = weight_sums[size_t(first + r)];
@@ -341,7 +341,7 @@ struct GoldenPass::Impl {
     kernels::WeightSums& row = weight_sums[size_t(r)];
     const double share = model.theta / 3, p2 = group.p * group.p;
     row.p2 += p2, row.p2s2 += p2 * group.score * group.score, row.p2q += p2 * group.qk;
-    if (group.keys > 1) repeated[size_t(r)] += p2;
+    if (group.keys > 1) repeated[size_t(r)] += double(group.keys) * double(group.keys);
     row.a2 += group.a * group.a, row.e2 += group.e * group.e + share * group.a * group.a;
     for (int64_t d = 0; d < dim_v; ++d) {
       double &av = group.av[size_t(d)], &ev = group.ev[size_t(d)];
@@ -367,7 +367,7 @@ struct GoldenPass::Impl {
     // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
     const bool flat = row.largest - row.least <= model.u_p;
     const double flat_roundoff = flat ? (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
-    const double coherent = model.coherent_variance(sum.small, flat ? 1 : repeated[size_t(r)], row.keys);
+    const double coherent = model.coherent_variance(sum.small, flat ? 1 : repeated[size_t(r)] / (keys * keys), row.keys);
     double mean_o2 = 0;
     for (int64_t d = 0; d < dim_v; ++d) mean_o2 += sums.pv[size_t(r * ldv + d)] * sums.pv[size_t(r * ldv + d)] / double(dim_v);
     for (int64_t d = 0; d < dim_v; ++d) {

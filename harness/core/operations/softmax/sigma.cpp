@@ -48,8 +48,8 @@ double SigmaModel::qk_variance(double magnitude) const {
 }
 
 double SigmaModel::coherent_variance(double lost, double repeated, int64_t keys) const {
-  const double again = u_acc * chain(keys);
-  return lost * lost + again * again * repeated / 12;
+  const double length = chain(keys), again = u_acc * length / 4;  // a quarter of an ulp of the final sum, as the mean over its growth
+  return lost * lost + again * again * std::pow(repeated, double(keys) / length);
 }
 
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {

@@ -69,10 +69,14 @@ struct SigmaModel {
 
   /// Probabilities below it may be lost: flushed, or smaller than half an ulp of the sum that they are added to.
   /// A step of the chain adds keys / chain of them.
-  double lost_below(double kappa, int64_t keys) const { return std::max(flush_below * kappa, u_acc * chain(keys) / double(std::max<int64_t>(keys, 1))); }
-  /// Sums that do not average out: what is lost altogether (sum of p below lost_below), and the same addend again and again,
-  /// which rounds the same way as long as the sum has the same exponent; `repeated`: sum_g (sum_{j in g} p_j)^2 over groups of
-  /// two keys and more.
+  double lost_below(double kappa, int64_t keys) const { return std::max(flush_below * kappa, absorbed_below(keys)); }
+  double absorbed_below(int64_t keys) const { return u_acc * chain(keys) / double(std::max<int64_t>(keys, 1)); }
+  /// The same of the normaliser, which sums them before they are flushed unless theta is 1.
+  double unsummed_below(double kappa, int64_t keys) const { return theta > 0 ? lost_below(kappa, keys) : absorbed_below(keys); }
+  /// Sums that do not average out: what is lost altogether (sum of p below unsummed_below), and the same addend again and again,
+  /// which rounds the same way as long as the sum has the same exponent; `repeated`: the chance
+  /// that two addends are alike, the sum of (share of all keys)^2 over groups of two keys and more. Where a step of the chain adds
+  /// several keys, all of them must be alike.
   double coherent_variance(double lost, double repeated, int64_t keys) const;
 
   double element_sigma(const ElementSums& sums, int64_t keys) const;
