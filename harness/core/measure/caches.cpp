@@ -48,7 +48,8 @@ std::vector<Cache> read_caches(int cpu, const std::filesystem::path& root) {
     const auto folder = base / fmt::format("index{}", i);
     const std::string level = read_text(folder / "level");
     if (level.empty()) break;
-    caches.push_back({std::atoi(level.c_str()), read_text(folder / "type"), parse_size(read_text(folder / "size")), parse_cpu_list(read_text(folder / "shared_cpu_list"))});
+    caches.push_back({std::atoi(level.c_str()), read_text(folder / "type"), parse_size(read_text(folder / "size")),
+                      parse_cpu_list(read_text(folder / "shared_cpu_list"))});
   }
   return caches;
 }
@@ -58,7 +59,8 @@ uint64_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesys
   uint64_t total = 0;
   for (const int cpu : cpus) {
     const std::vector<Cache> caches = read_caches(cpu, root);
-    const auto last = std::max_element(caches.begin(), caches.end(), [](const Cache& a, const Cache& b) { return a.level < b.level; });
+    const auto last =
+        std::max_element(caches.begin(), caches.end(), [](const Cache& a, const Cache& b) { return a.level < b.level; });
     if (last == caches.end() || last->size_bytes == 0) continue;
     if (seen.insert(last->cpus.empty() ? std::vector{cpu} : last->cpus).second) total += last->size_bytes;
   }
@@ -78,7 +80,8 @@ CacheFlusher::CacheFlusher(uint64_t cache_bytes)
     : cpus_(allowed_cpus()), buffer_(walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus_), cpus_.size())) {}
 
 void CacheFlusher::flush() {
-  // The caller keeps its own mask, and an idle OpenMP pool of the implementation's is left alone: threads of our own, gone when done.
+  // The caller keeps its own mask, and an idle OpenMP pool of the implementation's is left alone: threads of our own, gone when
+  // done.
   const size_t share = buffer_.size() / cpus_.size() / 64 * 64;
   std::vector<std::thread> walkers;
   for (size_t i = 0; i < cpus_.size(); ++i) {

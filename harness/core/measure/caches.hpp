@@ -12,9 +12,9 @@ namespace attest::core {
 
 struct Cache {
   int level = 0;
-  std::string type;         // Data, Instruction, Unified
+  std::string type;  // Data, Instruction, Unified
   uint64_t size_bytes = 0;
-  std::vector<int> cpus;    // that share this one; empty where the system does not say
+  std::vector<int> cpus;  // that share this one; empty where the system does not say
 };
 
 /// Caches that `cpu` reaches, as sysfs under `root` describes them; where it says nothing (Arm's C library neither), none.
@@ -41,9 +41,9 @@ class PageBuffer {
   size_t bytes_;
 };
 
-/// Makes what a run reads next come from memory. Every CPU that this process may use walks over a share of a buffer twice as large
-/// as its caches, since private caches see only their own core's walk. It reads, so that no dirty lines are left for the run to
-/// write back.
+/// Makes what a run reads next come from memory. Every CPU that this process may use walks over a share of a buffer twice as
+/// large as its caches, since private caches see only their own core's walk. It reads, so that no dirty lines are left for the
+/// run to write back.
 class CacheFlusher {
  public:
   /// `cache_bytes`: last-level cache to empty; 0: ask the system. The buffer is 4 MiB to 512 MiB.

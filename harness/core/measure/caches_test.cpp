@@ -26,8 +26,10 @@ TEST(Caches, SharedOnesCountOnce) {
   const FakeRoot root;
   for (const int cpu : {0, 1, 2, 3}) {
     const std::string cache = "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/";
-    root.write(cache + "index0/level", "1\n"), root.write(cache + "index0/type", "Data\n"), root.write(cache + "index0/size", "48K\n");
-    root.write(cache + "index1/level", "3\n"), root.write(cache + "index1/type", "Unified\n"), root.write(cache + "index1/size", "16M\n");
+    root.write(cache + "index0/level", "1\n"), root.write(cache + "index0/type", "Data\n"),
+        root.write(cache + "index0/size", "48K\n");
+    root.write(cache + "index1/level", "3\n"), root.write(cache + "index1/type", "Unified\n"),
+        root.write(cache + "index1/size", "16M\n");
     root.write(cache + "index1/shared_cpu_list", cpu < 2 ? "0-1\n" : "2-3\n");
   }
   EXPECT_EQ(last_level_cache_bytes({0}, root.path()), 16u << 20);
@@ -51,13 +53,17 @@ TEST(Caches, FlushingEmptiesThem) {
       flusher.flush();
       cold.push_back(chase_ns(chain));
     }
-  }).join();
+  })
+      .join();
   EXPECT_GT(summarise(cold).min, 2 * summarise(warm).min);
 }
 
 TEST(Affinity, TakesWholeCoresFirst) {
   const FakeRoot root;
-  for (const int cpu : {0, 1, 2, 3, 4, 5}) root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", cpu < 2 ? "0-1" : cpu < 4 ? "2-3" : "4-5");
+  for (const int cpu : {0, 1, 2, 3, 4, 5})
+    root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", cpu < 2   ? "0-1"
+                                                                                                      : cpu < 4 ? "2-3"
+                                                                                                                : "4-5");
   const std::vector<int> allowed{0, 1, 2, 3, 5};
   EXPECT_EQ(choose_cpus(2, allowed, root.path()), (std::vector<int>{0, 2}));
   EXPECT_EQ(choose_cpus(3, allowed, root.path()), (std::vector<int>{0, 2, 5}));
@@ -69,7 +75,8 @@ TEST(Affinity, TakesWholeCoresFirst) {
 TEST(Affinity, Lists) {
   EXPECT_EQ(parse_cpu_list("0-2,5"), (std::vector<int>{0, 1, 2, 5}));
   EXPECT_EQ(parse_cpu_list("7"), std::vector<int>{7});
-  for (const char* list : {"", "x", "0;1", "-1", "3-1", "1-", "1,,2", "1,", "99999999", "0-99999999999999999999"}) EXPECT_TRUE(parse_cpu_list(list).empty()) << list;
+  for (const char* list : {"", "x", "0;1", "-1", "3-1", "1-", "1,,2", "1,", "99999999", "0-99999999999999999999"})
+    EXPECT_TRUE(parse_cpu_list(list).empty()) << list;
   EXPECT_EQ(cpu_list({0, 1, 5}), "0,1,5");
 }
 

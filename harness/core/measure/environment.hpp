@@ -1,29 +1,25 @@
 // The machine and the build, as text for records and for people. No host or user name, serial number or absolute path.
 #pragma once
+#include <filesystem>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace attest::core {
 
-/// "cpu", "memory", "system", "build", "libraries" -> key -> text; what cannot be read is left out.
-using Environment = std::map<std::string, std::map<std::string, std::string>>;
-Environment read_environment();
+/// Key -> text, numbers too; what cannot be read is left out.
+using Facts = std::map<std::string, std::string>;
 
-/// What moves while a run goes on: load, clock frequencies, temperatures, stolen time.
-std::map<std::string, std::string> read_machine_state();
+/// "cpu", "memory", "system", "state" (see machine_state.hpp), "build", "libraries" -> facts. The machine as the files of proc,
+/// sys and etc under `root` describe it.
+using Environment = std::map<std::string, Facts>;
+Environment read_environment(const std::filesystem::path& root = "/");
 
-/// Facts of /proc/cpuinfo: model, family, features that kernels dispatch on ("avx2 avx512f amx_bf16 ..."), virtualisation.
-std::map<std::string, std::string> parse_cpuinfo(const std::string& text);
+/// The groups "cpu" and "system" alone.
+Facts read_cpu(const std::filesystem::path& root = "/");
+Facts read_system(const std::filesystem::path& root = "/");
 
-/// One line of `attest doctor`.
-struct Finding {
-  enum class Kind { kOk, kNote, kMissing };
-  Kind kind;
-  std::string what;     // "frequency governor"
-  std::string found;    // "powersave"
-  std::string advice;   // how to get or mend it; empty where nothing is to do
-};
-std::vector<Finding> diagnose();
+/// Facts of /proc/cpuinfo's text: vendor, model, family, model_number, stepping, microcode (x86), implementer, part (Arm),
+/// features that kernels dispatch on ("avx2 avx512f amx_bf16 ..."), virtual: yes or no (x86 only; Arm's does not say).
+Facts parse_cpuinfo(const std::string& text);
 
 }  // namespace attest::core

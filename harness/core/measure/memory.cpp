@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 // "Key:   123 kB" in bytes; 0 where absent.
-uint64_t kib_of(const std::string& text, const std::string& key) { return std::strtoull(value_of(text, key, ':').c_str(), nullptr, 10) * 1024; }
+uint64_t kib_of(const std::string& text, const std::string& key) {
+  return std::strtoull(value_of(text, key, ':').c_str(), nullptr, 10) * 1024;
+}
 
 struct Limit {
   uint64_t limit_bytes = kNoLimit, left_bytes = kNoLimit;
@@ -50,9 +52,11 @@ Limit group_limit(const fs::path& root) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == line.npos) continue;
     const std::string kinds = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (kinds.empty()) tighten_upwards(root / "sys/fs/cgroup", path, {"memory.max", "memory.current", "inactive_file"}, limit);
+    if (kinds.empty())
+      tighten_upwards(root / "sys/fs/cgroup", path, {"memory.max", "memory.current", "inactive_file"}, limit);
     else if (("," + kinds + ",").find(",memory,") != kinds.npos)
-      tighten_upwards(root / "sys/fs/cgroup/memory", path, {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}, limit);
+      tighten_upwards(root / "sys/fs/cgroup/memory", path,
+                      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}, limit);
   }
   return limit;
 }

@@ -17,8 +17,10 @@ using V = hn::Vec<F>;
 double MultiplyAdds(int64_t rounds) {
   const F d;
   const V half = hn::Set(d, 0.5f), step = hn::Set(d, 0.25f);
-  V a = hn::Set(d, 1.0f), b = hn::Set(d, 2.0f), c = hn::Set(d, 3.0f), e = hn::Set(d, 4.0f), f = hn::Set(d, 5.0f), g = hn::Set(d, 6.0f);
-  V h = hn::Set(d, 7.0f), i = hn::Set(d, 8.0f), j = hn::Set(d, 9.0f), k = hn::Set(d, 10.0f), l = hn::Set(d, 11.0f), m = hn::Set(d, 12.0f);
+  V a = hn::Set(d, 1.0f), b = hn::Set(d, 2.0f), c = hn::Set(d, 3.0f), e = hn::Set(d, 4.0f), f = hn::Set(d, 5.0f),
+    g = hn::Set(d, 6.0f);
+  V h = hn::Set(d, 7.0f), i = hn::Set(d, 8.0f), j = hn::Set(d, 9.0f), k = hn::Set(d, 10.0f), l = hn::Set(d, 11.0f),
+    m = hn::Set(d, 12.0f);
   constexpr int kRepeats = 8;
   for (int64_t round = 0; round < rounds; ++round) {
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -27,7 +29,8 @@ double MultiplyAdds(int64_t rounds) {
       j = hn::MulAdd(j, half, step), k = hn::MulAdd(k, half, step), l = hn::MulAdd(l, half, step), m = hn::MulAdd(m, half, step);
     }
   }
-  const V sum = hn::Add(hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i))), hn::Add(hn::Add(j, k), hn::Add(l, m)));
+  const V sum = hn::Add(hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i))),
+                        hn::Add(hn::Add(j, k), hn::Add(l, m)));
   const volatile float kept = hn::GetLane(hn::SumOfLanes(d, sum));
   (void)kept;
   return 2.0 * 12 * kRepeats * double(hn::Lanes(d)) * double(rounds);

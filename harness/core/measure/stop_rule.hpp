@@ -12,7 +12,7 @@ struct StopRule {
   double budget_ns = 0;
   double precision = 0.01;  // half width of the median's interval over the median
   size_t least_samples = 2, most_samples = 1000;
-  double slow_ns = 1e9;     // where one run takes longer ...
+  double slow_ns = 1e9;          // where one run takes longer ...
   size_t most_slow_samples = 2;  // ... so many are enough, whatever the budget
 
   /// `samples_ns`: time of one run, each. `spent_ns`: what counts against the budget so far.

@@ -22,8 +22,16 @@ double since(Clock::time_point start) { return std::chrono::duration<double, std
 
 // Google Benchmark takes flags from BENCHMARK_* variables: repetitions, list_tests or out would change or end the timing.
 void reset_flags() {
-  const char* arguments[] = {"attest", "--benchmark_list_tests=false", "--benchmark_repetitions=1", "--benchmark_min_warmup_time=0", "--benchmark_dry_run=false",
-                             "--benchmark_enable_random_interleaving=false", "--benchmark_out=", "--benchmark_perf_counters=", "--v=0", nullptr};
+  const char* arguments[] = {"attest",
+                             "--benchmark_list_tests=false",
+                             "--benchmark_repetitions=1",
+                             "--benchmark_min_warmup_time=0",
+                             "--benchmark_dry_run=false",
+                             "--benchmark_enable_random_interleaving=false",
+                             "--benchmark_out=",
+                             "--benchmark_perf_counters=",
+                             "--v=0",
+                             nullptr};
   int count = int(std::size(arguments)) - 1;
   benchmark::Initialize(&count, const_cast<char**>(arguments));
 }
@@ -46,13 +54,16 @@ class Blocks {
     static const bool once = (reset_flags(), true);
     (void)once;
     benchmark::ClearRegisteredBenchmarks();
-    benchmark::RegisterBenchmark("attest", [&request, iterations](benchmark::State& state) {
-      while (state.KeepRunningBatch(iterations)) {
-        const auto start = Clock::now();
-        for (int64_t i = 0; i < iterations; ++i) request.run();
-        state.SetIterationTime(since(start) * 1e-9);
-      }
-    })->UseManualTime()->Iterations(iterations);
+    benchmark::RegisterBenchmark("attest",
+                                 [&request, iterations](benchmark::State& state) {
+                                   while (state.KeepRunningBatch(iterations)) {
+                                     const auto start = Clock::now();
+                                     for (int64_t i = 0; i < iterations; ++i) request.run();
+                                     state.SetIterationTime(since(start) * 1e-9);
+                                   }
+                                 })
+        ->UseManualTime()
+        ->Iterations(iterations);
   }
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
@@ -118,7 +129,8 @@ Timing measure_time(const TimingRequest& request) {
     const double block_ns = std::min(kBlock_ns, request.budget_ns / 12);
     timing.iterations_per_sample = std::clamp<int64_t>(int64_t(block_ns / std::max(run_ns, 1.0)), 1, kMostIterations);
   }
-  StopRule rule{.budget_ns = (request.cold ? 0.75 : 1.0) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
+  StopRule rule{
+      .budget_ns = (request.cold ? 0.75 : 1.0) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
   if (slow) rule.most_samples = rule.most_slow_samples;
   sample_warm(request, rule, timing);
   if (!request.cold || slow) return timing;

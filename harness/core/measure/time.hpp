@@ -12,19 +12,19 @@
 namespace attest::core {
 
 struct TimingRequest {
-  std::function<void()> run;      // one iteration; called between 2 and many times
-  std::function<void()> before;   // untimed, before each sample, e.g. to rotate buffers; may be empty
-  double expected_ns = 0;         // of one run, as seen before; 0: not known
-  double budget_ns = 0;           // of all timed runs together
-  double precision = 0.01;        // half width of the median's interval, relative, that is good enough
-  double slow_ns = 1e9;           // a run longer than this is timed twice and neither warmed up nor timed cold
-  bool cold = true;               // time with empty caches too
+  std::function<void()> run;            // one iteration; called between 2 and many times
+  std::function<void()> before;         // untimed, before each sample, e.g. to rotate buffers; may be empty
+  double expected_ns = 0;               // of one run, as seen before; 0: not known
+  double budget_ns = 0;                 // of all timed runs together
+  double precision = 0.01;              // half width of the median's interval, relative, that is good enough
+  double slow_ns = 1e9;                 // a run longer than this is timed twice and neither warmed up nor timed cold
+  bool cold = true;                     // time with empty caches too
   uint64_t last_level_cache_bytes = 0;  // 0: ask the system
 };
 
 struct Timing {
-  std::vector<double> warm_ns;    // one run each: the mean of a block of iterations_per_sample
-  std::vector<double> cold_ns;    // one run each, after a walk over twice the last-level cache
+  std::vector<double> warm_ns;  // one run each: the mean of a block of iterations_per_sample
+  std::vector<double> cold_ns;  // one run each, after a walk over twice the last-level cache
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0;
 };

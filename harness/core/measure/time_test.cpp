@@ -18,12 +18,17 @@ namespace {
 
 void spin(double ns) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(int64_t(ns));
-  while (std::chrono::steady_clock::now() < end) {}
+  while (std::chrono::steady_clock::now() < end) {
+  }
 }
 
 TEST(Time, CountsEveryRun) {
   int64_t calls = 0, samples = 0;
-  TimingRequest request{.run = [&] { ++calls, spin(20e3); }, .before = [&] { ++samples; }, .expected_ns = 20e3, .budget_ns = 60e6, .last_level_cache_bytes = 1 << 20};
+  TimingRequest request{.run = [&] { ++calls, spin(20e3); },
+                        .before = [&] { ++samples; },
+                        .expected_ns = 20e3,
+                        .budget_ns = 60e6,
+                        .last_level_cache_bytes = 1 << 20};
   const Timing timing = measure_time(request);
   ASSERT_GE(timing.warm_ns.size(), 2u);
   ASSERT_GE(timing.cold_ns.size(), 2u);
@@ -39,7 +44,8 @@ TEST(Time, CountsEveryRun) {
 
 // What is done before a sample, flushing above all, must not be in its time.
 TEST(Time, OnlyTheRunIsTimed) {
-  const Timing timing = measure_time({.run = [] { spin(1e5); }, .before = [] { spin(2e6); }, .budget_ns = 20e6, .last_level_cache_bytes = 1 << 20});
+  const Timing timing =
+      measure_time({.run = [] { spin(1e5); }, .before = [] { spin(2e6); }, .budget_ns = 20e6, .last_level_cache_bytes = 1 << 20});
   EXPECT_LT(summarise(timing.warm_ns).min, 1e6);
   EXPECT_LT(summarise(timing.cold_ns).min, 1e6);
 }
@@ -64,7 +70,11 @@ TEST(Time, ARunThatTurnsOutSlowCostsOneMore) {
 TEST(Time, StopsAtTheBudget) {
   int calls = 0;  // the length drifts, so that no interval gets tight
   const auto start = std::chrono::steady_clock::now();
-  const Timing timing = measure_time({.run = [&] { spin(1e5 * (1 + ++calls % 50)); }, .expected_ns = 1e6, .budget_ns = 100e6, .precision = 1e-6, .last_level_cache_bytes = 1 << 20});
+  const Timing timing = measure_time({.run = [&] { spin(1e5 * (1 + ++calls % 50)); },
+                                      .expected_ns = 1e6,
+                                      .budget_ns = 100e6,
+                                      .precision = 1e-6,
+                                      .last_level_cache_bytes = 1 << 20});
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 2);
   const double spent = std::accumulate(timing.warm_ns.begin(), timing.warm_ns.end(), 0.0) * double(timing.iterations_per_sample);
   EXPECT_GE(spent, 50e6);
@@ -72,7 +82,8 @@ TEST(Time, StopsAtTheBudget) {
 
 TEST(Time, StopsWhenPrecise) {
   const auto start = std::chrono::steady_clock::now();
-  const Timing timing = measure_time({.run = [] { spin(1e5); }, .budget_ns = 1000e9, .precision = 0.5, .last_level_cache_bytes = 1 << 20});
+  const Timing timing =
+      measure_time({.run = [] { spin(1e5); }, .budget_ns = 1000e9, .precision = 0.5, .last_level_cache_bytes = 1 << 20});
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 20);
   EXPECT_GE(summarise(timing.warm_ns).coverage, 0.95);
 }
@@ -94,15 +105,25 @@ TEST(Time, PrintsNothing) {
 TEST(Time, OverheadOfABlockIsSmall) {
   std::vector<double> gaps_ns;  // from the end of a run to the beginning of the next block
   auto last = std::chrono::steady_clock::now();
-  auto gap = [&] { gaps_ns.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - last).count()); };
-  measure_time({.run = [&] { spin(1e6), last = std::chrono::steady_clock::now(); }, .before = gap, .budget_ns = 100e6, .precision = 0, .cold = false});
+  auto gap = [&] {
+    gaps_ns.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - last).count());
+  };
+  measure_time({.run = [&] { spin(1e6), last = std::chrono::steady_clock::now(); },
+                .before = gap,
+                .budget_ns = 100e6,
+                .precision = 0,
+                .cold = false});
   EXPECT_LT(summarise(gaps_ns).q1, 1e6);
 }
 
-// The user's BENCHMARK_* variables are read before main: this test program again, with variables that would change or end a timing.
+// The user's BENCHMARK_* variables are read before main: this test program again, with variables that would change or end a
+// timing.
 TEST(Time, EnvironmentChangesNothing) {
-  for (const char* variable : {"BENCHMARK_LIST_TESTS=true", "BENCHMARK_REPETITIONS=7", "BENCHMARK_MIN_WARMUP_TIME=1", "BENCHMARK_FILTER=other", "BENCHMARK_OUT=/dev/full"}) {
-    const std::string command = std::string(variable) + " GTEST_FILTER='Time.CountsEveryRun:Time.ASlow*:Time.PrintsNothing' /proc/" + std::to_string(getpid()) + "/exe >/dev/null";
+  for (const char* variable : {"BENCHMARK_LIST_TESTS=true", "BENCHMARK_REPETITIONS=7", "BENCHMARK_MIN_WARMUP_TIME=1",
+                               "BENCHMARK_FILTER=other", "BENCHMARK_OUT=/dev/full"}) {
+    const std::string command = std::string(variable) +
+                                " GTEST_FILTER='Time.CountsEveryRun:Time.ASlow*:Time.PrintsNothing' /proc/" +
+                                std::to_string(getpid()) + "/exe >/dev/null";
     EXPECT_EQ(std::system(command.c_str()), 0) << variable;
   }
 }
