@@ -26,7 +26,7 @@ TEST(Table, IsReadable) {
             "                  verdict      worst    rms      time    +-      cold GFLOP/s    memory\n"
             "vit/vit_b16_224/self f16\n"
             "  flash_cpu       pass          0.40   0.25   1.50 ms   10%   2.00 ms    80.0  3.00 MiB\n"
-            "  naive           skipped                   needs 57 GiB\n"
+            "  naive           skipped                    needs 57 GiB\n"
             "\nunsupported, by implementation and reason:\n"
             "     2 x linear_cpu: is not an implementation of softmax\n"
             "\n1 pass, 2 unsupported, 1 skipped\n"

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -120,7 +121,7 @@ TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
 TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   small_suite();
   write("twice.json", R"({"name": "t", "summary": "s", "cases": [{"name": "a", "seq_len_q": 8, "head_dim": 8}, {"name": "a", "seq_len_q": 8, "head_dim": 8}]})");
-  write("typo.json", R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "seq_len_q": 8, "head_dims": 8}]})");
+  write("typo.json", R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dims": 8}]})");
   write("empty.pcd", "");
   write("no.png", "this is no image");
   write("tokens.json", R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16},
@@ -194,6 +195,16 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   const std::vector<json> kept = lines("cut.jsonl");  // throws on half a line
   EXPECT_GE(kept.size(), 3u);
   EXPECT_LT(kept.size(), 401u);
+}
+
+// The promise that a right kernel never fails, on every feature: each implementation passes each case that it supports.
+TEST_F(Cli, EveryImplementationPassesSmokeAndDefault) {
+  const Outcome outcome = run("run smoke default --judge-only --plugin " + kMinimal + " -o all.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text.substr(outcome.text.size() > 4000 ? outcome.text.size() - 4000 : 0);
+  std::map<std::string, int> passes;
+  for (const json& line : lines("all.jsonl"))
+    if (line["type"] == "result" && line["verdict"] == "pass") ++passes[line["impl"]];
+  for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_minimal"}) EXPECT_GE(passes[impl], 6) << impl;
 }
 
 TEST_F(Cli, OutlivesPluginsThatDie) {

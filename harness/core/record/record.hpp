@@ -18,7 +18,7 @@ inline constexpr int kSchemaVersion = 1;
 /// One set of inputs and what was said of the outputs.
 struct FillRecord {
   std::string fill;            // "tokens", "random", "codebook" ...
-  uint64_t seed = 0;
+  std::string seed;            // 16 hexadecimal digits: JSON readers keep 53 bits of a number
   std::string inputs_hash, outputs_hash;  // 16 hexadecimal digits; empty: not reached
   Judgement judgement;
   double run_ns = 0, golden_ns = 0;       // wall time of the judged run; of the golden and the comparison together

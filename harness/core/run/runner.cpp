@@ -44,15 +44,15 @@ std::string hash_outputs(const Problem& problem, const Tensors& tensors) {
 
 }  // namespace
 
-double Rates::of(const std::string& implementation, const std::string& dtype) const {
-  for (const std::string& key : {implementation + "/" + dtype, implementation})
-    if (const auto at = seen_.find(key); at != seen_.end()) return at->second;
+double Rates::of(const std::string& implementation, const std::string& kind) const {
+  for (const std::string& key : {implementation + "/" + kind, implementation})
+    if (const auto at = best_.find(key); at != best_.end()) return at->second;
   return 0;
 }
 
-void Rates::note(const std::string& implementation, const std::string& dtype, double flops, double run_ns) {
-  if (flops < 1e7 || run_ns <= 0) return;  // small problems say little about large ones
-  seen_[implementation] = seen_[implementation + "/" + dtype] = flops / run_ns;
+void Rates::note(const std::string& implementation, const std::string& kind, double flops, double run_ns) {
+  if (flops < 1e7 || run_ns <= 0) return;
+  for (const std::string& key : {implementation + "/" + kind, implementation}) best_[key] = std::max(best_[key], flops / run_ns);
 }
 
 CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options, Rates& rates)
@@ -110,7 +110,7 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
   record.memory.tensor_bytes = record.min_bytes;
   // Tensors lie in shared memory and, while timed, in the worker's own; at most three fills are kept.
   record.estimated_bytes = record.min_bytes * 5 + double(record.memory.workspace_bytes);
-  const double rate = rates_.of(implementation.name, record.dtype);
+  const double rate = rates_.of(implementation.name, record.dtype + record.features);
   record.estimated_ns = record.flops / (rate > 0 ? rate : kFastestCore_flops_per_ns * options_.threads);
   const double memory = options_.memory_bytes ? double(options_.memory_bytes) : 0.8 * double(read_memory().available_bytes);
   if (record.estimated_bytes > memory) {
@@ -134,7 +134,7 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
       break;
     }
     PreparedInputs& prepared = inputs(name);
-    FillRecord fill{.fill = name, .seed = prepared.fill().seed, .inputs_hash = prepared.hash()};
+    FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
     outputs.poison();
     const RunResult run = plugin.run(implementation, problem_, prepared.shared(), outputs);
     if (run.failure) {
@@ -156,7 +156,7 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
       set_verdict(record, fill.judgement.verdict, fill.judgement.code, fmt::format("{} (fill {})", fill.judgement.reason, name));
       return false;
     }
-    rates_.note(implementation.name, record.dtype, record.flops, run.run_ns);
+    rates_.note(implementation.name, record.dtype + record.features, record.flops, run.run_ns);
   }
   record.verdict = Verdict::kPass;
   return true;

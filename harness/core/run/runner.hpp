@@ -37,12 +37,13 @@ struct CaseLabel {
 /// How fast implementations were, so that the next case's time can be estimated. Shared by all cases of a run.
 class Rates {
  public:
-  /// flops per nanosecond as last seen (for that dtype, else any), 0: never.
-  double of(const std::string& implementation, const std::string& dtype) const;
-  void note(const std::string& implementation, const std::string& dtype, double flops, double run_ns);
+  /// The best flops per nanosecond seen on problems of that kind (dtype and features), else on any; 0: never. The best, since a
+  /// small or lopsided problem says little about what a large one will do.
+  double of(const std::string& implementation, const std::string& kind) const;
+  void note(const std::string& implementation, const std::string& kind, double flops, double run_ns);
 
  private:
-  std::map<std::string, double> seen_;
+  std::map<std::string, double> best_;
 };
 
 class CaseRunner {

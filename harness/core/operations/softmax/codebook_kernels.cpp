@@ -45,7 +45,10 @@ void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT ro
       const Vector kept = hn::NegMulAdd(count, damped, total), away = hn::NegMulAdd(count, value, total);
       from_p = hn::MulAdd(hn::Mul(hn::Set(tag, groups.a2[g]), kept), kept, from_p);
       from_s = hn::MulAdd(hn::Mul(hn::Set(tag, groups.e2[g]), away), away, from_s);
-      of_squares = hn::MulAdd(hn::Mul(p, p), hn::LoadU(tag, squares + g * groups.width), of_squares);
+      const Vector v2 = hn::LoadU(tag, squares + g * groups.width);
+      // sum_j (v_j - o)^2 = squares - o (2 V - n o)
+      from_s = hn::MulAdd(hn::Set(tag, groups.lone2[g]), hn::NegMulAdd(value, hn::Add(total, away), v2), from_s);
+      of_squares = hn::MulAdd(hn::Mul(p, p), v2, of_squares);
     }
     hn::StoreU(value, tag, o + e), hn::StoreU(from_p, tag, rounding + e);
     hn::StoreU(from_s, tag, score + e), hn::StoreU(of_squares, tag, p2v2 + e);

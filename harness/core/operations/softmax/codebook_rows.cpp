@@ -45,11 +45,12 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
 }
 
 void HeadScores::declare(const SigmaModel& model) {
-  error_variance.resize(score.size()), lse_variance.resize(score.size());
+  error_variance.resize(score.size()), lone_variance.resize(score.size()), lse_variance.resize(score.size());
   for (size_t i = 0; i < score.size(); ++i) {
     const double s = score[i], magnitude = model.squares() ? b2[i] : a[i];
     error_variance[i] = model.score_variance(s, magnitude);
-    lse_variance[i] = model.u_s * model.u_s * s * s + model.qk_variance(magnitude);
+    lone_variance[i] = model.accumulation_variance(s, magnitude);
+    lse_variance[i] = (model.u_s * model.u_s + model.growth()) * s * s + model.qk_variance(magnitude);
   }
 }
 
@@ -94,6 +95,7 @@ RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores
       p_(codes_),
       a2_(codes_),
       e2_(codes_),
+      lone2_(codes_),
       o_(size_t(width)),
       rounding_(o_.size()),
       score_(o_.size()),
@@ -112,9 +114,10 @@ void RowExpectation::compute(const GroupSums& sums, int64_t keys, size_t h, doub
   }
   *lse = keys > 0 ? top + std::log(total) : -kInfinity;
   *lse_sigma = keys > 0 ? weigh_codes(count, h, total, top, *lse, keys) : 0;
-  if (keys == 0) std::fill(a2_.begin(), a2_.end(), 0.0), std::fill(e2_.begin(), e2_.end(), 0.0);
+  if (keys == 0)
+    for (auto* weights : {&a2_, &e2_, &lone2_}) std::fill(weights->begin(), weights->end(), 0.0);
   const Groups groups{int64_t(codes_), sums.width(), sums.sum(), sums.squares(), count,
-                      p_.data(),       a2_.data(),   e2_.data(), model_.theta};
+                      p_.data(),       a2_.data(),   e2_.data(), lone2_.data(), model_.theta};
   weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
   add_flushed(sums, keys > 0 && !model_.normalised_first ? total : 1);
   for (int64_t e = 0; e < head_dim_v_; ++e) {
@@ -128,14 +131,15 @@ void RowExpectation::compute(const GroupSums& sums, int64_t keys, size_t h, doub
 
 // From exp(s - top) in p_ to the weights of one key of each code; returns the sigma of the lse.
 double RowExpectation::weigh_codes(const double* count, size_t h, double total, double top, double lse, int64_t keys) {
-  const double *error_variance = &scores_.error_variance[h * codes_], *lse_variance = &scores_.lse_variance[h * codes_];
+  const double *error_variance = &scores_.error_variance[h * codes_], *lone_variance = &scores_.lone_variance[h * codes_],
+               *lse_variance = &scores_.lse_variance[h * codes_];
   const double eta = model_.eta_p * model_.kappa(top, lse);
   LseSums sums{.lse = lse};
   for (size_t g = 0; g < codes_; ++g) {
     p_[g] /= total;
     const double a = model_.u_p * p_[g] + eta, of_group = count[g] * p_[g];
     a2_[g] = a * a;
-    e2_[g] = p_[g] * p_[g] * error_variance[g];
+    e2_[g] = p_[g] * p_[g] * error_variance[g], lone2_[g] = p_[g] * p_[g] * lone_variance[g];
     sums.p2 += of_group * of_group, sums.score += of_group * of_group * lse_variance[g];
   }
   repeated_ = repeated_variance(p_, {count, codes_}, model_.u_acc, model_.chain(keys), double(keys));

@@ -12,7 +12,7 @@ namespace attest::core::codebook {
 /// The codes x codes scores of a head, query code first, and the variance of their error.
 struct HeadScores {
   std::vector<double> score, a, b2;                  // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
-  std::vector<double> error_variance, lse_variance;  // of one declared arithmetic, after declare()
+  std::vector<double> error_variance, lone_variance, lse_variance;  // of one declared arithmetic, after declare()
 
   HeadScores() = default;
   /// From the vectors as they lie in memory, in the dtypes of Q and K.
@@ -59,7 +59,7 @@ class RowExpectation {
   size_t codes_;
   int64_t head_dim_v_;
   double repeated_ = 0;  // repeated_variance of the row
-  std::vector<double> p_, a2_, e2_, o_, rounding_, score_, p2v2_, flushed_;
+  std::vector<double> p_, a2_, e2_, lone2_, o_, rounding_, score_, p2v2_, flushed_;
 };
 
 /// Variance of the relative error of a normaliser that adds `count` times each of the probabilities `p` (normalised) in a chain

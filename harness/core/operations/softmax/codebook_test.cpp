@@ -124,19 +124,19 @@ struct Brute {
       o[e] = double(sum);
       ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e]};
       for (const auto& [score, members] : groups) {
-        double rounded = 0, moved = 0, share = 0;
+        double rounded = 0, moved = 0, share = 0, apart = 0;
         for (const size_t j : members) {
           const auto w = double(weight[j]);
           rounded += (model.u_p * w + model.eta_p * kappa) * (v[j][e] - model.theta * o[e]);
-          moved += w * (v[j][e] - o[e]), share += w;
+          moved += w * (v[j][e] - o[e]), share += w, apart += w * w * (v[j][e] - o[e]) * (v[j][e] - o[e]);
           sums.p2v2 += w * w * v[j][e] * v[j][e];
           if ((model.normalised_first ? w : w * double(total)) < model.flush_below) sums.flushed += w * v[j][e];
         }
         const double m = magnitude[members[0]];
-        sums.rounding += rounded * rounded, sums.score += moved * moved * model.score_variance(score, m);
+        sums.rounding += rounded * rounded, sums.score += moved * moved * model.score_variance(score, m) + apart * model.accumulation_variance(score, m);
         if (e == 0)
           lse_sums.p2 += share * share,
-              lse_sums.score += share * share * (model.u_s * model.u_s * score * score + model.qk_variance(m));
+              lse_sums.score += share * share * ((model.u_s * model.u_s + model.growth()) * score * score + model.qk_variance(m));
       }
       sigma[e] = model.element_sigma(sums, int64_t(keys.size()));
     }

@@ -237,7 +237,7 @@ struct GoldenPass::Impl {
   static kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row) {
     const SigmaModel::Quadratic qk = model.qk_quadratic();
     const double kappa = model.kappa(row.largest, row.lse);
-    return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * kappa, .score2 = model.u_s * model.u_s / 3,
+    return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * kappa, .score2 = model.score_square(),
             .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .small = model.unsummed_below(kappa, row.keys), .squares = model.squares()};
   }
 
@@ -328,11 +328,21 @@ struct GoldenPass::Impl {
       const int32_t id = group_of[size_t(block_begin + key) - first_equal];
       if (id != group.id || score != group.score) close_group(r, model);
       const double pk = prob[size_t(at + key)], qk = model.qk_variance(m[size_t(at + key)]);
-      const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(score * score * model.u_s * model.u_s / 3 + qk);
+      const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(score * score * model.score_square() + qk);
       group.id = id, group.score = score, group.qk = qk, ++group.keys;
       group.a += a, group.e += e, group.p += pk;
       const double* values = v.data() + key * ldv;
       for (size_t d = 0; d < size_t(dim_v); ++d) group.av[d] += a * values[d], group.ev[d] += e * values[d];
+      add_lone(r, pk * pk * model.accumulation_variance(score, m[size_t(at + key)]), values);
+    }
+  }
+
+  // What a key of a group has for itself.
+  void add_lone(int64_t r, double variance, const double* values) {
+    weight_sums[size_t(r)].e2 += variance;
+    for (int64_t d = 0; d < dim_v; ++d) {
+      const auto n = size_t(r * ldv + d);
+      sums.e2v[n] += variance * values[d], sums.e2v2[n] += variance * values[d] * values[d];
     }
   }
 
@@ -388,7 +398,7 @@ struct GoldenPass::Impl {
     }
     const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
     const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
-    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = model.u_s * model.u_s * (one_score ? farthest * farthest : sum.p2s2) + sum.p2q,
+    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = (model.u_s * model.u_s + model.growth()) * (one_score ? farthest * farthest : sum.p2s2) + sum.p2q,
                       .square = model.squares() ? sum.px2 : 0, .coherent = coherent};
     results.lse_sigma[r] = model.lse_sigma(lse, row.keys);
   }

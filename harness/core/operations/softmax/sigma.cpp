@@ -6,6 +6,8 @@
 namespace attest::core {
 namespace {
 
+constexpr double kVariance = 0x1p-48;  // float32: u^2
+
 // Roundoff of an operand that comes in `from` and is rounded to `to`; 0 where that changes nothing.
 double extra_roundoff(DType from, DType to) { return unit_roundoff(to) > unit_roundoff(from) ? unit_roundoff(to) : 0; }
 
@@ -35,7 +37,6 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
 double SigmaModel::kappa(double max, double lse) const { return normalised_first ? 1 : std::exp(max - lse); }
 
 SigmaModel::Quadratic SigmaModel::qk_quadratic() const {
-  constexpr double kVariance = 0x1p-48;  // float32: u^2
   // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
   const double dim = squares() ? double(head_dim) : 1;
   return {kVariance, 2 * kVariance * std::sqrt(dim), kVariance * dim + u_qk * u_qk * 2 / 3};
@@ -45,6 +46,12 @@ double SigmaModel::qk_variance(double magnitude) const {
   const double x = squares() ? std::sqrt(magnitude) : magnitude;
   const Quadratic q = qk_quadratic();
   return q.q0 + x * (q.q1 + x * q.q2);
+}
+
+double SigmaModel::accumulation_variance(double s, double magnitude) const {
+  // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
+  const double a = squares() ? std::sqrt(double(head_dim) * magnitude) : magnitude;
+  return kVariance * (1 + a) * (1 + a) + growth() * s * s;
 }
 
 double SigmaModel::coherent_variance(double lost, double repeated, int64_t keys) const {

@@ -26,7 +26,7 @@ struct ElementSums {
 struct LseSums {
   double lse = 0;
   double p2 = 0;         // sum_g (sum_{j in g} p_j)^2
-  double score = 0;      // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + qk_variance)
+  double score = 0;      // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
   double square = 0;     // sum p B^2 where SigmaModel::squares
   double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
 };
@@ -59,13 +59,20 @@ struct SigmaModel {
   /// rounded channel by channel, independently, so they enter by B: two of them, each of variance u_qk^2 / 3. To take A for them
   /// as well would make sigma sqrt(3 head_dim) larger and hide a lost tile in bf16.
   double qk_variance(double magnitude) const;
+  /// The part of qk_variance that equal keys do not share: their sums may be taken in other orders, as at the edge of a vectorised loop.
+  /// A group's variance has it beside what the group has in common.
+  double accumulation_variance(double s, double magnitude) const;
   /// The same as coefficients: q0 + q1 x + q2 x^2, where x = A or x = B.
   struct Quadratic {
     double q0, q1, q2;
   };
   Quadratic qk_quadratic() const;
-  /// The same with the rounding of the score itself, a uniform error of u_s |s|.
-  double score_variance(double s, double magnitude) const { return u_s * u_s * s * s / 3 + qk_variance(magnitude); }
+  /// A sum that ends at s has passed partial sums of that size: where all products have one sign they grow evenly, and head_dim
+  /// sequential roundings of them have the variance u^2 s^2 head_dim / 9. That matters where queries resemble their keys.
+  double growth() const { return 0x1p-48 * double(head_dim) / 9; }
+  /// Variance of the error of a score: of its dot product, and of its own rounding, a uniform error of u_s |s|.
+  double score_square() const { return u_s * u_s / 3 + growth(); }
+  double score_variance(double s, double magnitude) const { return score_square() * s * s + qk_variance(magnitude); }
 
   /// Probabilities below it may be lost: flushed, or smaller than half an ulp of the sum that they are added to.
   /// A step of the chain adds keys / chain of them.
