@@ -50,7 +50,7 @@ int run(ReproArguments& arguments, const std::string& command) {
   core::Rates rates;
   core::CaseRunner runner(problem, core::print_problem(problem), label, tokens, options, rates);
   ResultsFile results(arguments.output);
-  results.write(to_json(make_header(command, arguments.plugins.cpus)));
+  if (!arguments.output.empty()) results.write(to_json(make_header(command, arguments.plugins.cpus, arguments.plugins.threads)));
   std::vector<core::Record> records;
   bool bad = false, passed = false;
   for (const core::Registry::Entry& entry : arguments.plugins.select(*registry)) {

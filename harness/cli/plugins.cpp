@@ -18,10 +18,8 @@ void PluginOptions::add_to(CLI::App& command) {
 }
 
 std::unique_ptr<core::Registry> PluginOptions::load() {
-  const std::vector<int> allowed = core::allowed_cpus();
-  if (threads == 0) threads = std::max<int32_t>(1, int32_t(allowed.size()));
-  const size_t pinned = std::min<size_t>(size_t(threads), allowed.size());
-  cpus = core::cpu_list(std::vector<int>(allowed.begin(), allowed.begin() + std::ptrdiff_t(pinned)));
+  if (threads == 0) threads = int32_t(core::allowed_cpus().size());
+  cpus = core::cpu_list(core::choose_cpus(size_t(threads)));
   core::WorkerOptions options{.executable = core::find_worker(), .cpus = cpus, .threads = threads, .timeout_s = timeout_s};
   const std::vector<std::filesystem::path> named(plugins.begin(), plugins.end());
   auto registry = std::make_unique<core::Registry>(core::find_plugins(), named, options);

@@ -78,7 +78,7 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   ResultsFile results(session.results_path);
-  results.write(to_json(make_header(session.command, session.plugins.cpus)));
+  if (!session.results_path.empty()) results.write(to_json(make_header(session.command, session.plugins.cpus, session.plugins.threads)));
 
   catch_interrupts();
   std::vector<core::Record> records;

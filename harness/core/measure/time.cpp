@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "core/measure/caches.hpp"
 #include "core/measure/stop_rule.hpp"
@@ -17,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kBlock_ns = 10e6;  // shorter runs are repeated until a block lasts so long
 constexpr int64_t kMostIterations = 100000;
 constexpr size_t kMostColdSamples = 30;
+constexpr double kColdShare = 0.1;  // of the budget, for cold samples with their flushes
 
 double since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
 
@@ -107,8 +109,10 @@ void sample_warm(const TimingRequest& request, const StopRule& rule, Timing& tim
 }
 
 void sample_cold(const TimingRequest& request, const StopRule& rule, Timing& timing) {
+  // Kept from case to case: touching its pages for the first time takes longer than many flushes.
+  static std::map<uint64_t, CacheFlusher> flushers;
+  CacheFlusher& flusher = flushers.try_emplace(request.last_level_cache_bytes, request.last_level_cache_bytes).first->second;
   const auto start = Clock::now();  // flushing counts: it is what takes the time
-  CacheFlusher flusher(request.last_level_cache_bytes);
   Blocks blocks(request, 1);
   while (!rule.enough(timing.cold_ns, since(start))) {
     if (request.before) request.before();
@@ -130,11 +134,11 @@ Timing measure_time(const TimingRequest& request) {
     timing.iterations_per_sample = std::clamp<int64_t>(int64_t(block_ns / std::max(run_ns, 1.0)), 1, kMostIterations);
   }
   StopRule rule{
-      .budget_ns = (request.cold ? 0.75 : 1.0) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
+      .budget_ns = (request.cold ? 1 - kColdShare : 1.0) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
   if (slow) rule.most_samples = rule.most_slow_samples;
   sample_warm(request, rule, timing);
   if (!request.cold || slow) return timing;
-  rule.budget_ns = 0.25 * request.budget_ns, rule.most_samples = kMostColdSamples;
+  rule.budget_ns = kColdShare * request.budget_ns, rule.most_samples = kMostColdSamples;
   sample_cold(request, rule, timing);
   return timing;
 }

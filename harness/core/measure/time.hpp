@@ -29,8 +29,8 @@ struct Timing {
   double warmup_ns = 0;
 };
 
-/// At least two warm samples; then stops when the median is precise enough or the budget is spent. Cold samples get at most a
-/// quarter of the budget. A block is one run from 10 ms a run up, else as many as take about 10 ms. Prints nothing, and no
+/// At least two warm samples; then stops when the median is precise enough or the budget is spent. Cold samples get a tenth
+/// of the budget, and are two at least. A block is one run from 10 ms a run up, else as many as take about 10 ms. Prints nothing, and no
 /// BENCHMARK_* variable of the environment changes it. Not for two threads at once, and not beside other benchmarks registered
 /// with Google Benchmark: its registry is global, and is cleared.
 /// Throws Error where Google Benchmark ran nothing.

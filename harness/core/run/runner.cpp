@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/measure/machine_state.hpp"
 #include "core/measure/memory.hpp"
 #include "core/measure/statistics.hpp"
 #include "core/tensor/error.hpp"
@@ -166,7 +167,9 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
 void CaseRunner::time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
   PreparedInputs& prepared = inputs(fills_.front());
   outputs.poison();
+  const MachineState before = read_machine_state();
   const TimeResult timed = plugin.time(implementation, problem_, prepared.shared(), outputs, record.fills.back().run_ns, options_.budget_s * 1e9);
+  for (std::string& note : disturbances(before, read_machine_state())) record.notes.push_back(std::move(note));
   if (timed.failure) return set_verdict(record, timed.failure->verdict, timed.failure->code, timed.failure->reason + " (while timed)");
   double golden_ns = 0;
   const std::string hash = hash_outputs(problem_, outputs.tensors());
