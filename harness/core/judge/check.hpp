@@ -11,7 +11,7 @@
 namespace attest::core {
 
 /// Gates, in standard deviations of the error that the declared arithmetic may make. An honest kernel's largest error stays near
-/// 3 sigma over a million elements and its root mean square below 1; see the derivation in TOLERANCE of the documentation.
+/// 3 sigma over a million elements and its root mean square below 1. README.md beside this file derives sigma and says why these.
 struct Gates {
   static constexpr double kLargest = 6.0;
   static constexpr double kRms = 1.5;

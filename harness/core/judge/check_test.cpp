@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "testing/scale_operation.hpp"
 
@@ -130,6 +131,31 @@ TEST_F(Check, SweepsFindPoisonAndWildValues) {
   y_[300] = NAN;
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).code, "fail:nan");
   y_[300] = kept;
+}
+
+// A golden that gives its rows from several threads at once, one of them with a wrong element.
+class ThreadedGolden final : public Golden {
+ public:
+  void expect(const Arithmetic&, const Sink& sink) const override {
+    std::vector<std::thread> threads;
+    for (int64_t first = 0; first < 4; ++first) {
+      threads.emplace_back([&sink, first] {
+        const std::vector<double> value(12, 1.0), sigma(12, 1e-3);
+        for (int64_t row = first; row < 40; row += 4) sink({.role = kY, .leading = 1, .width = 12, .rows = {&row, 1}, .value = value.data(), .sigma = sigma.data()});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  std::string method() const override { return "test"; }
+};
+
+TEST_F(Check, MergesWhatSeveralThreadsFind) {
+  std::fill(y_.begin(), y_.end(), 1.0f);
+  y_[13 * 12 + 7] = 1.5f, y_[29 * 12 + 3] = 1.5f;  // equally wrong: the first is named
+  const Judgement judgement = judge(problem_, ThreadedGolden(), {}, tensors_);
+  EXPECT_EQ(judgement.exact_elements, 480);
+  EXPECT_EQ(judgement.worst->index, (std::vector<int64_t>{13, 7}));
+  EXPECT_NEAR(judgement.rms_ratio, std::sqrt(2 * 500.0 * 500.0 / 480) / Gates::kRms, 1e-6);
 }
 
 // A golden that says nothing must not be taken for a pass.
