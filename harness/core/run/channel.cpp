@@ -31,10 +31,10 @@ std::pair<Descriptor, Descriptor> socket_pair() {
 
 bool Channel::send(const nlohmann::json& message, std::span<const int> descriptors) {
   const std::vector<uint8_t> body = nlohmann::json::to_cbor(message);
-  std::vector<uint8_t> bytes(sizeof(Header) + body.size());
   const Header header{kMagic, uint32_t(body.size())};
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  std::memcpy(bytes.data() + sizeof(header), body.data(), body.size());
+  const auto* head = reinterpret_cast<const uint8_t*>(&header);
+  std::vector<uint8_t> bytes(head, head + sizeof(header));
+  bytes.insert(bytes.end(), body.begin(), body.end());
 
   alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
   size_t sent = 0;
@@ -44,9 +44,9 @@ bool Channel::send(const nlohmann::json& message, std::span<const int> descripto
     packet.msg_iov = &part, packet.msg_iovlen = 1;
     if (sent == 0 && !descriptors.empty()) {  // descriptors travel with the first byte
       packet.msg_control = control, packet.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-      cmsghdr* head = CMSG_FIRSTHDR(&packet);
-      head->cmsg_level = SOL_SOCKET, head->cmsg_type = SCM_RIGHTS, head->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-      std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size_bytes());
+      cmsghdr* rights = CMSG_FIRSTHDR(&packet);
+      rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+      std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
     }
     const ssize_t n = sendmsg(socket_.get(), &packet, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
