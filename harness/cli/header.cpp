@@ -1,5 +1,6 @@
 #include "cli/header.hpp"
 
+#include <cstdlib>
 #include <ctime>
 
 #include "core/measure/environment.hpp"
@@ -15,6 +16,8 @@ core::Header make_header(const std::string& command, const std::string& cpus, in
   std::strftime(started, sizeof(started), "%Y-%m-%dT%H:%M:%SZ", &utc);
   core::Header header{command, started, core::read_environment()};
   header.environment["run"] = {{"pinned_cpus", cpus}, {"threads", std::to_string(threads)}};
+  for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
+    if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;
   header.environment["limits"] = facts(core::probe_machine(threads));
   return header;
 }
