@@ -34,12 +34,14 @@ std::string share(double ratio) { return ratio < 9.995 ? fmt::format("{:.2f}", r
 
 std::string line(const Record& r, size_t width, bool colour) {
   const std::string verdict = fmt::format("{:<11}", name(r.verdict));
-  std::string text = fmt::format("  {:<{}}  {}{}{}", r.impl, width, colour ? colour_of(r.verdict) : "", verdict, colour ? "\033[0m" : "");
+  std::string text =
+      fmt::format("  {:<{}}  {}{}{}", r.impl, width, colour ? colour_of(r.verdict) : "", verdict, colour ? "\033[0m" : "");
   const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
   text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "", judged ? share(r.rms_ratio) : "");
   if (r.time) {
     const double spread = r.time->median_ns > 0 ? (r.time->q3_ns - r.time->q1_ns) / r.time->median_ns * 100 : 0;
-    text += fmt::format(" {:>9} {:>4.0f}% {:>9} {:>7}", print_time(r.time->median_ns), spread, r.time->cold_median_ns > 0 ? print_time(r.time->cold_median_ns) : "", digits(r.gflops()));
+    text += fmt::format(" {:>9} {:>4.0f}% {:>9} {:>7}", print_time(r.time->median_ns), spread,
+                        r.time->cold_median_ns > 0 ? print_time(r.time->cold_median_ns) : "", digits(r.gflops()));
     text += fmt::format(" {:>9}", r.memory.peak_bytes ? print_bytes(double(*r.memory.peak_bytes)) : "");
   } else if (!r.reason.empty()) {
     text += "  " + r.reason;
@@ -51,13 +53,18 @@ std::string line(const Record& r, size_t width, bool colour) {
 }  // namespace
 
 std::string print_time(double ns) { return scaled(ns, 1000, {"ns", "us", "ms", "s"}); }
-std::string print_bytes(double bytes) { return bytes < 1 ? "0" : bytes < 1024 ? fmt::format("{:.0f} B", bytes) : scaled(bytes / 1024, 1024, {"KiB", "MiB", "GiB", "TiB"}); }
+std::string print_bytes(double bytes) {
+  return bytes < 1      ? "0"
+         : bytes < 1024 ? fmt::format("{:.0f} B", bytes)
+                        : scaled(bytes / 1024, 1024, {"KiB", "MiB", "GiB", "TiB"});
+}
 
 std::string print_table(const std::vector<Record>& records, bool colour) {
   size_t width = 14;
   for (const Record& r : records)
     if (r.verdict != Verdict::kUnsupported) width = std::max(width, r.impl.size());
-  std::string text = fmt::format("  {:<{}}  {:<11} {:>6} {:>6} {:>9} {:>5} {:>9} {:>7} {:>9}\n", "", width, "verdict", "worst", "rms", "time", "+-", "cold", "GFLOP/s", "memory");
+  std::string text = fmt::format("  {:<{}}  {:<11} {:>6} {:>6} {:>9} {:>5} {:>9} {:>7} {:>9}\n", "", width, "verdict", "worst",
+                                 "rms", "time", "+-", "cold", "GFLOP/s", "memory");
 
   // Blocks in the order in which their first record came.
   std::vector<std::pair<std::string, std::vector<const Record*>>> blocks;
@@ -84,7 +91,8 @@ std::string print_table(const std::vector<Record>& records, bool colour) {
   text += "\n";
   std::string sum;
   for (const auto& [verdict, times] : count) sum += fmt::format("{}{} {}", sum.empty() ? "" : ", ", times, name(verdict));
-  return text + sum + "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: peak beyond the tensors\n";
+  return text + sum +
+         "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: peak beyond the tensors\n";
 }
 
 }  // namespace attest::reports

@@ -20,7 +20,8 @@ core::Record passed() {
 
 TEST(Table, IsReadable) {
   core::Record skipped = passed(), other = passed();
-  skipped.impl = "naive", skipped.verdict = core::Verdict::kSkipped, skipped.reason = "needs 57 GiB", skipped.time.reset(), skipped.fills.clear();
+  skipped.impl = "naive", skipped.verdict = core::Verdict::kSkipped, skipped.reason = "needs 57 GiB", skipped.time.reset(),
+  skipped.fills.clear();
   other.impl = "linear_cpu", other.verdict = core::Verdict::kUnsupported, other.reason = "is not an implementation of softmax";
   EXPECT_EQ(print_table({passed(), skipped, other, other}, false),
             "                  verdict      worst    rms      time    +-      cold GFLOP/s    memory\n"

@@ -56,7 +56,8 @@ class Cli : public ::testing::Test {
     return found;
   }
   std::string small_suite() const {
-    return write("small.json", R"({"name": "small", "summary": "two", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
+    return write("small.json",
+                 R"({"name": "small", "summary": "two", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
       "cases": [{"name": "a/self", "seq_len_q": 61, "head_dim": 32, "quick": true}, {"name": "b/causal", "seq_len_q": 100, "head_dim": 64, "window_right": 0}]})");
   }
 
@@ -102,7 +103,8 @@ TEST_F(Cli, RepeatsARecordHashForHash) {
 }
 
 TEST_F(Cli, ExitsWithOneOnAPlantedBug) {
-  const Outcome outcome = run("repro --plugin " ATTEST_BINARY_DIR "/tests/plugins/mutants.so --impl mutant_zeros --judge-only 'softmax seq_len_q=61 head_dim=32'");
+  const Outcome outcome = run("repro --plugin " ATTEST_BINARY_DIR
+                              "/tests/plugins/mutants.so --impl mutant_zeros --judge-only 'softmax seq_len_q=61 head_dim=32'");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.text, HasSubstr("suspect"));
 }
@@ -111,7 +113,9 @@ TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
   EXPECT_EQ(run("new my_kernel").code, 0);
   EXPECT_EQ(run("new my_kernel").code, 64);  // never over a file
   EXPECT_EQ(run("new 9lives").code, 64);
-  const std::string build = "cd " + folder_.string() + " && c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden -I" ATTEST_SOURCE_DIR "/harness/abi my_kernel.cpp -o my_kernel.so 2>&1";
+  const std::string build = "cd " + folder_.string() +
+                            " && c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden -I" ATTEST_SOURCE_DIR
+                            "/harness/abi my_kernel.cpp -o my_kernel.so 2>&1";
   ASSERT_EQ(std::system(build.c_str()), 0);
   const Outcome outcome = run("run " + small_suite() + " --plugin ./my_kernel.so --impl my_kernel --judge-only");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
@@ -120,11 +124,17 @@ TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
 
 TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   small_suite();
-  write("twice.json", R"({"name": "t", "summary": "s", "cases": [{"name": "a", "seq_len_q": 8, "head_dim": 8}, {"name": "a", "seq_len_q": 8, "head_dim": 8}]})");
-  write("typo.json", R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dims": 8}]})");
+  write(
+      "twice.json",
+      R"({"name": "t", "summary": "s", "cases": [{"name": "a", "seq_len_q": 8, "head_dim": 8}, {"name": "a", "seq_len_q": 8, "head_dim": 8}]})");
+  write(
+      "typo.json",
+      R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dims": 8}]})");
   write("empty.pcd", "");
   write("no.png", "this is no image");
-  write("tokens.json", R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16},
+  write(
+      "tokens.json",
+      R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16},
     {"name": "b", "inputs": "image:width=32,height=32,patch=16", "seq_len_q": "tokens", "head_dim": 16}]})");
   const std::tuple<std::string, int, std::string> cases[] = {
       {"run nowhere.json", 64, "nowhere.json: no such suite file"},
@@ -166,7 +176,9 @@ TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
 }
 
 TEST_F(Cli, ListsCapabilitiesWithReasons) {
-  const Outcome outcome = run("list --plugin " + kMinimal + " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 window_width=4'");
+  const Outcome outcome =
+      run("list --plugin " + kMinimal +
+          " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 window_width=4'");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, HasSubstr("flash_cpu                no: does not list GRID"));
   EXPECT_THAT(outcome.text, HasSubstr("naive_minimal            yes: qk=f32"));
@@ -178,11 +190,14 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
 // Ctrl-C in the middle: 130, and the lines written before are whole.
 TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   std::string cases;
-  for (int i = 0; i < 400; ++i) cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": 512, "head_dim": 64})");
-  write("long.json", R"({"name": "long", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [)" + cases + "]}");
+  for (int i = 0; i < 400; ++i)
+    cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": 512, "head_dim": 64})");
+  write("long.json",
+        R"({"name": "long", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [)" + cases + "]}");
   const pid_t child = fork();
   if (child == 0) {
-    if (chdir(folder_.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) || !std::freopen("/dev/null", "w", stderr)) _exit(99);
+    if (chdir(folder_.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) || !std::freopen("/dev/null", "w", stderr))
+      _exit(99);
     execl(kAttest.c_str(), "attest", "run", "long.json", "--impl", "flash_cpu", "-o", "cut.jsonl", nullptr);
     _exit(99);
   }

@@ -31,8 +31,9 @@ void list_implementations(const std::vector<core::Registry::Entry>& entries) {
     const core::Implementation& i = *entry.implementation;
     const core::Operation* operation = core::find_operation(i.operation);
     fmt::print("{:<24} {} ({}, version {})\n", i.name, i.summary, i.plugin, i.version);
-    fmt::print("{:<24} {} on {}; {}; {}\n", "", operation ? std::string(operation->name()) : fmt::format("operation {}", i.operation), i.device == ATTEST_CPU ? "cpu" : "cuda", dtypes(i.dtypes),
-               i.features ? core::print_features(i.features) : "no features");
+    fmt::print(
+        "{:<24} {} on {}; {}; {}\n", "", operation ? std::string(operation->name()) : fmt::format("operation {}", i.operation),
+        i.device == ATTEST_CPU ? "cpu" : "cuda", dtypes(i.dtypes), i.features ? core::print_features(i.features) : "no features");
   }
 }
 
@@ -42,9 +43,13 @@ void list_support(const std::vector<core::Registry::Entry>& entries, const core:
     std::string answer = core::refuses(*entry.implementation, problem);
     if (answer.empty()) {
       const core::QueryResult query = entry.plugin->query(*entry.implementation, problem);
-      if (query.failure) answer = fmt::format("{}: {}", name(query.failure->verdict), query.failure->reason);
-      else if (query.status == ATTEST_OK) answer = fmt::format("yes: {}, workspace {} bytes", print(core::declared_arithmetic(query.support, problem.dtype)), query.support.workspace_bytes);
-      else answer = "no: " + query.message;
+      if (query.failure)
+        answer = fmt::format("{}: {}", name(query.failure->verdict), query.failure->reason);
+      else if (query.status == ATTEST_OK)
+        answer = fmt::format("yes: {}, workspace {} bytes", print(core::declared_arithmetic(query.support, problem.dtype)),
+                             query.support.workspace_bytes);
+      else
+        answer = "no: " + query.message;
     } else {
       answer = "no: " + answer;
     }
@@ -71,8 +76,10 @@ int run(ListArguments& arguments) {
   if (!arguments.spec.empty()) problem = core::parse_problem(arguments.spec);
   const auto registry = arguments.plugins.load();
   const auto entries = arguments.plugins.select(*registry);
-  if (problem) list_support(entries, *problem);
-  else list_implementations(entries);
+  if (problem)
+    list_support(entries, *problem);
+  else
+    list_implementations(entries);
   return kOk;
 }
 

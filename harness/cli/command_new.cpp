@@ -37,17 +37,19 @@ std::string type_name(const std::string& name) {
 }
 
 int run(const std::string& name) {
-  const bool good = !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) && name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == name.npos;
+  const bool good = !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) &&
+                    name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == name.npos;
   if (!good) throw core::Error(fmt::format("'{}': a name is letters, digits and underscores, a letter first", name));
   const std::filesystem::path file = name + ".cpp";
   if (std::filesystem::exists(file)) throw core::Error(fmt::format("{} exists already", file.string()));
   std::ofstream out(file);
   out << replaced(replaced(kNewTemplate, kTemplateName, name), kTemplateType, type_name(name));
   if (!out.flush()) throw MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
-  fmt::print("{0}.cpp: a complete implementation of softmax attention, slow and right. Build it and have it judged:\n\n"
-             "  c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden -I{1} {0}.cpp -o {0}.so\n"
-             "  attest run --plugin ./{0}.so\n",
-             name, include_folder());
+  fmt::print(
+      "{0}.cpp: a complete implementation of softmax attention, slow and right. Build it and have it judged:\n\n"
+      "  c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden -I{1} {0}.cpp -o {0}.so\n"
+      "  attest run --plugin ./{0}.so\n",
+      name, include_folder());
   return kOk;
 }
 

@@ -29,9 +29,12 @@ void print_details(const core::Record& record) {
   fmt::print("spec:            {}\ninputs:          {}\narithmetic:      {}\n", record.spec, record.inputs, record.arithmetic);
   for (const core::FillRecord& fill : record.fills) {
     const core::Judgement& j = fill.judgement;
-    fmt::print("{:<16} {} worst {:.3g} rms {:.3g} ({}; run {}, golden and judging {}; inputs {}, outputs {})\n", fill.fill + ":", name(j.verdict), j.max_ratio, j.rms_ratio, j.method, reports::print_time(fill.run_ns),
+    fmt::print("{:<16} {} worst {:.3g} rms {:.3g} ({}; run {}, golden and judging {}; inputs {}, outputs {})\n", fill.fill + ":",
+               name(j.verdict), j.max_ratio, j.rms_ratio, j.method, reports::print_time(fill.run_ns),
                reports::print_time(fill.golden_ns), fill.inputs_hash, fill.outputs_hash);
-    if (j.worst) fmt::print("                 worst: {}[{}] = {:.9g}, expected {:.9g}, sigma {:.3g}\n", j.worst->tensor, fmt::join(j.worst->index, ","), j.worst->got, j.worst->expected, j.worst->sigma);
+    if (j.worst)
+      fmt::print("                 worst: {}[{}] = {:.9g}, expected {:.9g}, sigma {:.3g}\n", j.worst->tensor,
+                 fmt::join(j.worst->index, ","), j.worst->got, j.worst->expected, j.worst->sigma);
   }
 }
 
@@ -46,7 +49,12 @@ int run(ReproArguments& arguments, const std::string& command) {
     tokens = &store.get(source);
   }
   const auto registry = arguments.plugins.load();
-  core::RunOptions options{.threads = arguments.plugins.threads, .budget_s = arguments.budget_s, .case_limit_s = 1e6, .timeout_s = arguments.plugins.timeout_s, .fills = arguments.fills, .timed = !arguments.untimed};
+  core::RunOptions options{.threads = arguments.plugins.threads,
+                           .budget_s = arguments.budget_s,
+                           .case_limit_s = 1e6,
+                           .timeout_s = arguments.plugins.timeout_s,
+                           .fills = arguments.fills,
+                           .timed = !arguments.untimed};
   core::Rates rates;
   core::CaseRunner runner(problem, core::print_problem(problem), label, tokens, options, rates);
   ResultsFile results(arguments.output);
@@ -68,15 +76,29 @@ int run(ReproArguments& arguments, const std::string& command) {
 Command add_repro(CLI::App& program) {
   CLI::App* command = program.add_subcommand("repro", "run one problem by its line: what the repro field of a record says");
   auto arguments = std::make_shared<ReproArguments>();
-  command->add_option("spec", arguments->spec, "the problem, e.g. 'softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64'")->required()->type_name("SPEC");
-  command->add_option("--inputs", arguments->inputs, "random, or a token source such as lidar:voxel_size=0.05,curve=z,first=32768")->capture_default_str()->type_name("SOURCE");
-  command->add_option("--tokens", arguments->tokens, "the sweep or image that --inputs names, where it is not in this folder")->allow_extra_args(false)->type_name("FILE");
-  command->add_option("--fill", arguments->fills, "judge on these inputs alone")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
-  command->add_option("--budget", arguments->budget_s, "seconds of timed runs")->check(CLI::Range(0.001, 1e6))->capture_default_str()->type_name("S");
+  command->add_option("spec", arguments->spec, "the problem, e.g. 'softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64'")
+      ->required()
+      ->type_name("SPEC");
+  command
+      ->add_option("--inputs", arguments->inputs, "random, or a token source such as lidar:voxel_size=0.05,curve=z,first=32768")
+      ->capture_default_str()
+      ->type_name("SOURCE");
+  command->add_option("--tokens", arguments->tokens, "the sweep or image that --inputs names, where it is not in this folder")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  command->add_option("--fill", arguments->fills, "judge on these inputs alone")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  command->add_option("--budget", arguments->budget_s, "seconds of timed runs")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str()
+      ->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
   command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
   arguments->plugins.add_to(*command);
-  command->footer("Example: attest repro --impl flash_cpu 'softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=64 window_right=0'");
+  command->footer(
+      "Example: attest repro --impl flash_cpu 'softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=64 window_right=0'");
   return [arguments, command] { return run(*arguments, command_line(*command)); };
 }
 

@@ -43,8 +43,10 @@ std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const RunArgu
     }
   }
   if (jobs.empty())
-    throw core::Error(fmt::format("no case is left by{}{}{}; cases: {}", arguments.quick ? " --quick" : "", arguments.cases.empty() ? "" : fmt::format(" --case {}", fmt::join(arguments.cases, ",")),
-                                  arguments.dtypes.empty() ? "" : fmt::format(" --dtype {}", fmt::join(arguments.dtypes, ",")), names));
+    throw core::Error(fmt::format("no case is left by{}{}{}; cases: {}", arguments.quick ? " --quick" : "",
+                                  arguments.cases.empty() ? "" : fmt::format(" --case {}", fmt::join(arguments.cases, ",")),
+                                  arguments.dtypes.empty() ? "" : fmt::format(" --dtype {}", fmt::join(arguments.dtypes, ",")),
+                                  names));
   return jobs;
 }
 
@@ -70,7 +72,8 @@ int run(RunArguments& arguments) {
   session.options.fills = arguments.fills;
   session.results_path = arguments.output;
   for (const std::string& file : arguments.tokens)
-    if (!std::filesystem::is_regular_file(file)) throw core::Error(fmt::format("--tokens {}: no such file; a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
+    if (!std::filesystem::is_regular_file(file))
+      throw core::Error(fmt::format("--tokens {}: no such file; a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
   TokenStore tokens(arguments.tokens);
   const std::vector<Job> jobs = make_jobs(suites, arguments);
   for (const Job& job : jobs) check_inputs(job, tokens);
@@ -82,20 +85,49 @@ int run(RunArguments& arguments) {
 Command add_run(CLI::App& program) {
   CLI::App* command = program.add_subcommand("run", "judge and time implementations on suites of cases");
   auto arguments = std::make_shared<RunArguments>();
-  command->add_option("suites", arguments->suites, "suite files, or names of suites that come with attest (default: default)")->type_name("SUITE");
+  command->add_option("suites", arguments->suites, "suite files, or names of suites that come with attest (default: default)")
+      ->type_name("SUITE");
   command->add_flag("--quick", arguments->quick, "only the cases that a suite marks as quick, with shorter timing");
-  command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")->delimiter(',')->allow_extra_args(false)->type_name("GLOB");
-  command->add_option("--dtype", arguments->dtypes, "only these dtypes: f32,f16,bf16 (globs)")->delimiter(',')->allow_extra_args(false)->type_name("GLOB");
-  command->add_option("--tokens", arguments->tokens, "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take tokens of its kind (repeatable)")->allow_extra_args(false)->type_name("FILE");
-  command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,...")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
-  command->add_option("--budget", arguments->budget_s, "seconds of timed runs for each implementation and case (default: the suite's, else 0.15 with --quick, else 1)")->check(CLI::Range(0.001, 1e6))->type_name("S");
-  command->add_option("--case-limit", arguments->session.options.case_limit_s, "skip what is estimated to take more seconds for its four least runs")->check(CLI::Range(0.01, 1e6))->capture_default_str()->type_name("S");
+  command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+  command->add_option("--dtype", arguments->dtypes, "only these dtypes: f32,f16,bf16 (globs)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+  command
+      ->add_option(
+          "--tokens", arguments->tokens,
+          "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take tokens of its kind (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  command
+      ->add_option(
+          "--budget", arguments->budget_s,
+          "seconds of timed runs for each implementation and case (default: the suite's, else 0.15 with --quick, else 1)")
+      ->check(CLI::Range(0.001, 1e6))
+      ->type_name("S");
+  command
+      ->add_option("--case-limit", arguments->session.options.case_limit_s,
+                   "skip what is estimated to take more seconds for its four least runs")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str()
+      ->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
-  command->add_option("--min-arithmetic", arguments->least, "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")->type_name("LIST");
+  command
+      ->add_option("--min-arithmetic", arguments->least,
+                   "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")
+      ->type_name("LIST");
   command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
   arguments->session.plugins.add_to(*command);
   command->footer(
-      "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype f16 --plugin ./my.so -o results.jsonl\n"
+      "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype f16 --plugin ./my.so -o "
+      "results.jsonl\n"
       "Judges the implementations of one plugin on the default suite: attest run --plugin ./my.so");
   return [arguments, command] {
     arguments->session.command = command_line(*command);

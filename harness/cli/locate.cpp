@@ -19,7 +19,8 @@ fs::path find_suite(const std::string& name) {
     const fs::path named = folder / (name + ".json");
     if (name.find('/') == name.npos && fs::is_regular_file(named)) return named;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
-      if (entry.path().extension() == ".json" && entry.path().stem().extension() != ".schema") known.push_back(entry.path().stem());
+      if (entry.path().extension() == ".json" && entry.path().stem().extension() != ".schema")
+        known.push_back(entry.path().stem());
   }
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
@@ -32,7 +33,8 @@ std::string command_line(const CLI::App& command) {
     if (option->count() == 0) continue;
     if (!option->get_positional()) text += " " + option->get_name();
     if (option->get_items_expected_max() == 0) continue;  // a flag
-    for (const std::string& value : option->results()) text += " " + (value.find('/') == value.npos ? value : fs::path(value).filename().string());
+    for (const std::string& value : option->results())
+      text += " " + (value.find('/') == value.npos ? value : fs::path(value).filename().string());
   }
   return text;
 }

@@ -11,10 +11,22 @@
 namespace attest::cli {
 
 void PluginOptions::add_to(CLI::App& command) {
-  command.add_option("--plugin", plugins, "a shared library with implementations, beside those of the build (repeatable; also $ATTEST_PLUGIN_PATH)")->allow_extra_args(false)->type_name("FILE");
-  command.add_option("--impl", impl_globs, "only implementations of these names (globs, separated by commas)")->delimiter(',')->allow_extra_args(false)->type_name("GLOB");
-  command.add_option("--threads", threads, "threads of each implementation (default: all CPUs that this process may use)")->check(CLI::Range(1, 4096))->type_name("N");
-  command.add_option("--timeout", timeout_s, "seconds that one run may take")->check(CLI::Range(0.01, 1e6))->capture_default_str()->type_name("S");
+  command
+      .add_option("--plugin", plugins,
+                  "a shared library with implementations, beside those of the build (repeatable; also $ATTEST_PLUGIN_PATH)")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  command.add_option("--impl", impl_globs, "only implementations of these names (globs, separated by commas)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+  command.add_option("--threads", threads, "threads of each implementation (default: all CPUs that this process may use)")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  command.add_option("--timeout", timeout_s, "seconds that one run may take")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str()
+      ->type_name("S");
 }
 
 std::unique_ptr<core::Registry> PluginOptions::load() {
@@ -24,12 +36,14 @@ std::unique_ptr<core::Registry> PluginOptions::load() {
   const std::vector<std::filesystem::path> named(plugins.begin(), plugins.end());
   auto registry = std::make_unique<core::Registry>(core::find_plugins(), named, options);
   for (const std::string& warning : registry->warnings()) fmt::print(stderr, "attest: warning: {}\n", warning);
-  if (registry->entries().empty()) throw core::Error("no implementation found; name a library with --plugin or $ATTEST_PLUGIN_PATH");
+  if (registry->entries().empty())
+    throw core::Error("no implementation found; name a library with --plugin or $ATTEST_PLUGIN_PATH");
   return registry;
 }
 
 bool PluginOptions::named(const std::string& file_name) const {
-  return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) { return std::filesystem::path(plugin).filename() == file_name; });
+  return std::any_of(plugins.begin(), plugins.end(),
+                     [&](const std::string& plugin) { return std::filesystem::path(plugin).filename() == file_name; });
 }
 
 std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& registry) const {
@@ -45,7 +59,8 @@ std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& r
 }
 
 bool matches(const std::string& name, const std::vector<std::string>& globs) {
-  return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
+  return globs.empty() || std::any_of(globs.begin(), globs.end(),
+                                      [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
 }
 
 }  // namespace attest::cli

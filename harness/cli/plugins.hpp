@@ -11,11 +11,11 @@
 namespace attest::cli {
 
 struct PluginOptions {
-  std::vector<std::string> plugins;      // --plugin
-  std::vector<std::string> impl_globs;   // --impl
-  int32_t threads = 0;                   // --threads; 0: all that this process may use
-  double timeout_s = 60;                 // --timeout
-  bool only_named = false;               // of the implementations, only those of --plugin (where --impl says nothing else)
+  std::vector<std::string> plugins;     // --plugin
+  std::vector<std::string> impl_globs;  // --impl
+  int32_t threads = 0;                  // --threads; 0: all that this process may use
+  double timeout_s = 60;                // --timeout
+  bool only_named = false;              // of the implementations, only those of --plugin (where --impl says nothing else)
 
   void add_to(CLI::App& command);
   /// Starts all workers; prints warnings about plugins that do not load. Throws Error for one that was named.

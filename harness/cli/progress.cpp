@@ -44,8 +44,11 @@ void Progress::finish(const core::Record& record) {
   const bool bad = core::is_bad(record.verdict);
   if (terminal_ && !bad) return;
   clear();
-  const std::string detail = record.time ? fmt::format("{}, {:.3g} GFLOP/s", reports::print_time(record.time->median_ns), record.gflops()) : record.reason;
-  fmt::print(stderr, "[{}/{}] {}/{} {} {}: {}{}{}\n", done_, total_, record.suite, record.case_name, record.dtype, record.impl, name(record.verdict), detail.empty() ? "" : ", ", detail);
+  const std::string detail = record.time
+                                 ? fmt::format("{}, {:.3g} GFLOP/s", reports::print_time(record.time->median_ns), record.gflops())
+                                 : record.reason;
+  fmt::print(stderr, "[{}/{}] {}/{} {} {}: {}{}{}\n", done_, total_, record.suite, record.case_name, record.dtype, record.impl,
+             name(record.verdict), detail.empty() ? "" : ", ", detail);
 }
 
 }  // namespace attest::cli

@@ -29,13 +29,17 @@ double seconds_since(core::Clock::time_point start) { return std::chrono::durati
 // What the harness itself took, beside implementations and goldens.
 void print_shares(double total_s, double implementations_s, double judging_s, double inputs_s) {
   const double own = std::max(0.0, total_s - implementations_s - judging_s - inputs_s);
-  fmt::print("{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, {:.1f} s ({:.1f} %) in the harness\n", total_s, implementations_s, judging_s, inputs_s, own, own / total_s * 100);
+  fmt::print(
+      "{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, {:.1f} s ({:.1f} %) in the "
+      "harness\n",
+      total_s, implementations_s, judging_s, inputs_s, own, own / total_s * 100);
 }
 
 int exit_code(const std::vector<core::Record>& records) {
   if (interrupted()) return kInterrupted;
   if (std::any_of(records.begin(), records.end(), [](const core::Record& r) { return core::is_bad(r.verdict); })) return kBad;
-  if (std::none_of(records.begin(), records.end(), [](const core::Record& r) { return r.verdict == core::Verdict::kPass; })) return kNothing;
+  if (std::none_of(records.begin(), records.end(), [](const core::Record& r) { return r.verdict == core::Verdict::kPass; }))
+    return kNothing;
   return kOk;
 }
 
@@ -78,7 +82,8 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   ResultsFile results(session.results_path);
-  if (!session.results_path.empty()) results.write(to_json(make_header(session.command, session.plugins.cpus, session.plugins.threads)));
+  if (!session.results_path.empty())
+    results.write(to_json(make_header(session.command, session.plugins.cpus, session.plugins.threads)));
 
   catch_interrupts();
   std::vector<core::Record> records;
@@ -101,7 +106,8 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
     for (const core::Registry::Entry& entry : chosen) {
       if (interrupted()) break;
       if (!matches(entry.implementation->name, job.wanted->only_impls)) continue;
-      progress.start(fmt::format("{}/{} {} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype), entry.implementation->name));
+      progress.start(
+          fmt::format("{}/{} {} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype), entry.implementation->name));
       core::Record record = runner.run(*entry.plugin, *entry.implementation);
       if (interrupted()) break;  // the record at hand was cut short
       if (own_tokens) record.notes.push_back(own_tokens->source);

@@ -66,7 +66,8 @@ TEST(Suites, EveryCaseHasALineAndReadableInputs) {
 TEST(Suites, ModelsHaveASourceOrANote) {
   for (const char* name : {"vit", "bev", "lidar"})
     for (const Case& one : read_suite(kFolder / (std::string(name) + ".json")).cases)
-      EXPECT_FALSE(one.source.empty() && one.note.empty() && one.operation == "softmax" && !one.inputs.from_tokens) << name << ": " << one.name;
+      EXPECT_FALSE(one.source.empty() && one.note.empty() && one.operation == "softmax" && !one.inputs.from_tokens)
+          << name << ": " << one.name;
 }
 
 TEST(Suites, SmokeMeetsEveryFeature) {
@@ -84,7 +85,8 @@ TEST(Suites, ReadmeCountsThem) {
     EXPECT_GT(quick, 0) << suite.name;
     const size_t row = readme.find("| `" + suite.name + "` |");
     ASSERT_NE(row, std::string::npos) << suite.name << " is missing in suites/README.md";
-    EXPECT_THAT(readme.substr(row, readme.find('\n', row) - row), testing::HasSubstr("| " + std::to_string(suite.cases.size()) + " (" + std::to_string(quick) + ") |"));
+    EXPECT_THAT(readme.substr(row, readme.find('\n', row) - row),
+                testing::HasSubstr("| " + std::to_string(suite.cases.size()) + " (" + std::to_string(quick) + ") |"));
   }
 }
 
@@ -132,13 +134,15 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
     EXPECT_FALSE(accepts(bad)) << bad;
     EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
   };
-  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})", R"({"budget": 0})", R"({"name": "a b"})", R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
+  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})", R"({"budget": 0})", R"({"name": "a b"})",
+                           R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
     auto bad = good;
     bad.update(nlohmann::json::parse(keys));
     refused(bad);
   }
-  for (const char* keys : {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})",
-                           R"({"causal": "bottom"})", R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"softcap": "much"})"}) {
+  for (const char* keys : {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})",
+                           R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})", R"({"causal": "bottom"})",
+                           R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"softcap": "much"})"}) {
     auto bad = good;
     bad["cases"][0].update(nlohmann::json::parse(keys));
     refused(bad);

@@ -21,7 +21,9 @@ struct Size {
 // Nine kernels in one plugin: the healthy one comes first.
 class Mutants : public ::testing::TestWithParam<Size> {
  protected:
-  Mutants() : plugin_(ATTEST_BINARY_DIR "/tests/plugins/mutants.so", {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60}) {
+  Mutants()
+      : plugin_(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60}) {
     options_.timed = false;
   }
 
@@ -44,7 +46,8 @@ class Mutants : public ::testing::TestWithParam<Size> {
       const bool refuses = mutant.code == "unsupported:query" && mutant.reason.find("nothing is wrong here") != std::string::npos;
       const bool equivalent = refuses || (mutant.verdict == Verdict::kPass && hashes(mutant) == hashes(healthy));
       EXPECT_TRUE(equivalent || mutant.verdict == Verdict::kFail || mutant.verdict == Verdict::kSuspect)
-          << all[i].name << " is " << name(mutant.verdict) << " (" << mutant.reason << ") on " << spec << ": worst " << mutant.max_ratio << ", rms " << mutant.rms_ratio;
+          << all[i].name << " is " << name(mutant.verdict) << " (" << mutant.reason << ") on " << spec << ": worst "
+          << mutant.max_ratio << ", rms " << mutant.rms_ratio;
       ++(equivalent ? equivalent_ : caught_);
     }
   }
@@ -60,13 +63,16 @@ TEST_P(Mutants, NeverPass) {
   for (const char* dtype : GetParam().dtypes) {
     if (!dtype) continue;
     for (const char* diagonal : {"", " window_right=0 diagonal=1"})
-      try_case("softmax dtype=" + std::string(dtype) + " num_heads=2 seq_len_q=" + std::to_string(queries) + " seq_len_kv=" + std::to_string(tokens) + " head_dim=64" + diagonal);
+      try_case("softmax dtype=" + std::string(dtype) + " num_heads=2 seq_len_q=" + std::to_string(queries) +
+               " seq_len_kv=" + std::to_string(tokens) + " head_dim=64" + diagonal);
   }
   std::printf("%lld tokens: %d caught, %d equivalent\n", static_cast<long long>(tokens), caught_, equivalent_);
   EXPECT_GE(caught_, equivalent_ * 2) << "a mutant that does nothing proves nothing";
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Mutants, ::testing::Values(Size{61, {"f32", "f16", "bf16"}}, Size{197, {"f32", "f16", "bf16"}}, Size{4099, {"f32", "f16", "bf16"}}, Size{65551, {"f32", "f16", "bf16"}}),
+INSTANTIATE_TEST_SUITE_P(Sizes, Mutants,
+                         ::testing::Values(Size{61, {"f32", "f16", "bf16"}}, Size{197, {"f32", "f16", "bf16"}},
+                                           Size{4099, {"f32", "f16", "bf16"}}, Size{65551, {"f32", "f16", "bf16"}}),
                          [](const auto& size) { return std::to_string(size.param.tokens) + "_tokens"; });
 
 }  // namespace

@@ -20,7 +20,8 @@ class ScaleGolden final : public Golden {
     for (int64_t row = 0; row < p.rows; ++row) {
       for (int64_t i = 0; i < p.width; ++i) {
         value[size_t(i)] = double(p.factor) * x_.at({row, i});
-        sigma[size_t(i)] = std::hypot(unit_roundoff(arithmetic.output) * value[size_t(i)], half_subnormal(arithmetic.output)) / std::sqrt(3);
+        sigma[size_t(i)] =
+            std::hypot(unit_roundoff(arithmetic.output) * value[size_t(i)], half_subnormal(arithmetic.output)) / std::sqrt(3);
       }
       sink({.role = kY, .leading = 1, .width = p.width, .rows = {&row, 1}, .value = value.data(), .sigma = sigma.data()});
     }
@@ -38,7 +39,8 @@ class ScaleOperation final : public Operation {
   std::string_view name() const override { return "scale"; }
   size_t params_size() const override { return sizeof(ScaleParams); }
   std::span<const Field> fields() const override {
-    static const Field fields[] = {ATTEST_FIELD(ScaleParams, factor, 3, "factor"), ATTEST_FIELD(ScaleParams, rows, 1, "rows"), ATTEST_FIELD(ScaleParams, width, 1, "elements in a row")};
+    static const Field fields[] = {ATTEST_FIELD(ScaleParams, factor, 3, "factor"), ATTEST_FIELD(ScaleParams, rows, 1, "rows"),
+                                   ATTEST_FIELD(ScaleParams, width, 1, "elements in a row")};
     return fields;
   }
   std::span<const Role> roles() const override {

@@ -53,7 +53,8 @@ void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {
 
 void poison_tensor(const Tensor& tensor) {
   const size_t width = dtype_bytes(tensor.spec.dtype);
-  if (is_dense(tensor.spec)) return fill_pattern(static_cast<char*>(tensor.data), extent_bytes(tensor.spec), poison_bits(tensor.spec.dtype), width);
+  if (is_dense(tensor.spec))
+    return fill_pattern(static_cast<char*>(tensor.data), extent_bytes(tensor.spec), poison_bits(tensor.spec.dtype), width);
   // Gaps between the elements of a strided tensor are canaries, and stay so.
   const uint64_t bits = poison_bits(tensor.spec.dtype);
   for (int64_t row = 0; row < row_count(tensor.spec, tensor.spec.rank); ++row)
@@ -89,7 +90,8 @@ Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) : slots_(sl
 
 Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(base_, other.base_), std::swap(bytes_, other.bytes_), std::swap(slots_, other.slots_), std::swap(starts_, other.starts_);
+  std::swap(base_, other.base_), std::swap(bytes_, other.bytes_), std::swap(slots_, other.slots_),
+      std::swap(starts_, other.starts_);
   return *this;
 }
 Mapping::~Mapping() {
@@ -103,7 +105,8 @@ std::string Mapping::locate(const void* address, std::span<const std::string> na
     const char* map = start - slots_[i].data_offset;
     if (at < map - page_size() || at >= map + slots_[i].map_bytes + page_size()) continue;
     if (at < start) return fmt::format("{} bytes before {}", start - at, names[i]);
-    if (at >= start + slots_[i].data_bytes) return fmt::format("{} bytes past the end of {}", at - start - slots_[i].data_bytes, names[i]);
+    if (at >= start + slots_[i].data_bytes)
+      return fmt::format("{} bytes past the end of {}", at - start - slots_[i].data_bytes, names[i]);
     return fmt::format("byte {} of {}", at - start, names[i]);
   }
   return {};
@@ -121,7 +124,8 @@ SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t wo
   }
   if (workspace_bytes > 0) add(kWorkspaceRole, int64_t(workspace_bytes));
   file_ = Descriptor(memfd_create("attest", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file_ || ftruncate(file_.get(), bytes) != 0) throw Error(fmt::format("cannot create {} bytes of shared memory: {}", bytes, std::strerror(errno)));
+  if (!file_ || ftruncate(file_.get(), bytes) != 0)
+    throw Error(fmt::format("cannot create {} bytes of shared memory: {}", bytes, std::strerror(errno)));
   mapping_ = Mapping(file_.get(), slots_, true);
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].role == kWorkspaceRole) continue;

@@ -43,14 +43,16 @@ void project(const Tokens& tokens, const Selection& selection, const Role& role,
   const TensorSpec& spec = tensor.spec;
   if (spec.rank != 4) throw Error(fmt::format("{}: tokens fill tensors of rank 4 [batch, heads, tokens, dim]", role.name));
   const int64_t heads = spec.dim[1], count = spec.dim[2], dim = spec.dim[3];
-  if (count > int64_t(selection.rows.size())) throw Error(fmt::format("{}: {} rows are needed where {} tokens were taken", role.name, count, selection.rows.size()));
+  if (count > int64_t(selection.rows.size()))
+    throw Error(fmt::format("{}: {} rows are needed where {} tokens were taken", role.name, count, selection.rows.size()));
   const std::vector<int32_t> rows = spread(selection.rows, count);
   std::vector<float> values(size_t(heads * count * dim));
   for (int64_t b = 0; b < spec.dim[0]; ++b) {
     const uint64_t own = hash_text(role.name, seed + uint64_t(b));
     project_tokens(tokens, rows, own, heads, dim, role.content == Role::Content::kCentredKeys, values, seed + uint64_t(b));
     for (int64_t row = 0; row < heads * count; ++row)
-      store_row(tensor.data, spec.dtype, row_offset(spec, 3, b * heads * count + row), dim, spec.stride[3], values.data() + row * dim);
+      store_row(tensor.data, spec.dtype, row_offset(spec, 3, b * heads * count + row), dim, spec.stride[3],
+                values.data() + row * dim);
   }
 }
 
@@ -58,7 +60,8 @@ void project(const Tokens& tokens, const Selection& selection, const Role& role,
 
 uint64_t spec_seed(std::string_view spec_line) { return hash_text(spec_line); }
 
-PreparedInputs::PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens) : problem_(problem), fill_(fill), shared_(problem, ATTEST_READ) {
+PreparedInputs::PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens)
+    : problem_(problem), fill_(fill), shared_(problem, ATTEST_READ) {
   if (fill.name == kTokensFill && !tokens) throw Error("fill 'tokens': the case has no tokens");
   const Tensors& tensors = shared_.tensors();
   if (tokens) {
@@ -76,7 +79,8 @@ PreparedInputs::PreparedInputs(const Problem& problem, const Fill& fill, const T
       if (!tensor || role.content == Role::Content::kOwn) continue;
       if (role.content == Role::Content::kOrder) {
         for (int64_t row = 0; row < row_count(tensor.spec, tensor.spec.rank); ++row)
-          store(tensor.data, tensor.spec.dtype, row_offset(tensor.spec, tensor.spec.rank, row), selection.order[size_t(row % count)]);
+          store(tensor.data, tensor.spec.dtype, row_offset(tensor.spec, tensor.spec.rank, row),
+                selection.order[size_t(row % count)]);
       } else if (fill.name == kTokensFill) {
         project(*tokens, selection, role, tensor, fill.seed);
       }

@@ -15,26 +15,30 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What is known of one output tensor after some chunks; merged under a lock.
 struct Tally {
   int64_t exact = 0, swept = 0;
-  double sum_squares = 0;          // of error / sigma
-  double worst_ratio = -1;         // error / sigma
+  double sum_squares = 0;   // of error / sigma
+  double worst_ratio = -1;  // error / sigma
   int64_t worst_row = 0, worst_element = 0;
   int worst_leading = 0;
   double worst_expected = 0, worst_got = 0, worst_sigma = 0;
   bool unwritten = false;          // poison at the worst element
   bool out_of_range = false;       // a sweep failed and nothing exact did worse
   int64_t zeros = 0, telling = 0;  // zero outputs where the golden is clearly not zero; all elements of that kind
-  double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity, largest_sigma = 0;
+  double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity,
+         largest_sigma = 0;
 
   void merge(const Tally& other) {
     exact += other.exact, swept += other.swept, sum_squares += other.sum_squares;
     zeros += other.zeros, telling += other.telling;
     least_got = std::min(least_got, other.least_got), largest_got = std::max(largest_got, other.largest_got);
-    least_expected = std::min(least_expected, other.least_expected), largest_expected = std::max(largest_expected, other.largest_expected);
+    least_expected = std::min(least_expected, other.least_expected),
+    largest_expected = std::max(largest_expected, other.largest_expected);
     largest_sigma = std::max(largest_sigma, other.largest_sigma);
     // Equal ratios (several infinities) are settled by position, so that threads do not change the report.
-    const bool earlier = other.worst_ratio == worst_ratio && std::pair(other.worst_row, other.worst_element) < std::pair(worst_row, worst_element);
+    const bool earlier =
+        other.worst_ratio == worst_ratio && std::pair(other.worst_row, other.worst_element) < std::pair(worst_row, worst_element);
     if (other.worst_ratio > worst_ratio || earlier) {
-      worst_ratio = other.worst_ratio, worst_row = other.worst_row, worst_element = other.worst_element, worst_leading = other.worst_leading;
+      worst_ratio = other.worst_ratio, worst_row = other.worst_row, worst_element = other.worst_element,
+      worst_leading = other.worst_leading;
       worst_expected = other.worst_expected, worst_got = other.worst_got, worst_sigma = other.worst_sigma;
       unwritten = other.unwritten, out_of_range = other.out_of_range;
     }
@@ -45,7 +49,9 @@ struct Tally {
 double special_ratio(double expected, double got, double sigma, DType dtype) {
   if (std::isnan(expected)) return std::isnan(got) ? 0 : kInfinity;
   if (std::isinf(expected)) return got == expected ? 0 : kInfinity;
-  if (std::isinf(got) && std::signbit(got) == std::signbit(expected) && std::fabs(expected) + Gates::kLargest * sigma > largest_finite(dtype)) return 0;
+  if (std::isinf(got) && std::signbit(got) == std::signbit(expected) &&
+      std::fabs(expected) + Gates::kLargest * sigma > largest_finite(dtype))
+    return 0;
   if (!std::isfinite(got)) return kInfinity;
   const double error = std::fabs(got - expected);
   return error == 0 ? 0 : error / sigma;
@@ -70,8 +76,10 @@ class ChunkJudge {
       const int64_t offset = row_offset(spec, chunk_.leading, chunk_.rows[r]);
       load_row(tensor_.data, spec.dtype, offset, chunk_.width, stride, row_.data());
       const size_t at = chunk_.shared ? 0 : r * size_t(chunk_.width);
-      if (chunk_.value) exact_row(chunk_.rows[r], offset, stride, chunk_.value + at, chunk_.sigma + at);
-      else sweep_row(chunk_.rows[r], offset, stride, chunk_.low + at, chunk_.high + at);
+      if (chunk_.value)
+        exact_row(chunk_.rows[r], offset, stride, chunk_.value + at, chunk_.sigma + at);
+      else
+        sweep_row(chunk_.rows[r], offset, stride, chunk_.low + at, chunk_.high + at);
     }
     const auto elements = int64_t(chunk_.rows.size()) * chunk_.width;
     (chunk_.value ? tally_.exact : tally_.swept) = elements;
@@ -91,7 +99,8 @@ class ChunkJudge {
       if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) ++tally_.telling, tally_.zeros += got == 0;
       if (std::isfinite(value[e])) {
         tally_.least_got = std::min(tally_.least_got, got), tally_.largest_got = std::max(tally_.largest_got, got);
-        tally_.least_expected = std::min(tally_.least_expected, value[e]), tally_.largest_expected = std::max(tally_.largest_expected, value[e]);
+        tally_.least_expected = std::min(tally_.least_expected, value[e]),
+        tally_.largest_expected = std::max(tally_.largest_expected, value[e]);
         tally_.largest_sigma = std::max(tally_.largest_sigma, sigma[e]);
       }
     }
@@ -121,7 +130,8 @@ class ChunkJudge {
 };
 
 Mismatch describe(const Role& role, const TensorSpec& spec, const Tally& tally) {
-  Mismatch mismatch{role.name, std::vector<int64_t>(size_t(spec.rank)), tally.worst_expected, tally.worst_got, tally.worst_sigma, tally.worst_ratio / Gates::kLargest};
+  Mismatch mismatch{role.name,         std::vector<int64_t>(size_t(spec.rank)), tally.worst_expected, tally.worst_got,
+                    tally.worst_sigma, tally.worst_ratio / Gates::kLargest};
   int64_t row = tally.worst_row;
   for (int i = tally.worst_leading; i-- > 0; row /= spec.dim[i]) mismatch.index[size_t(i)] = row % spec.dim[i];
   if (tally.worst_leading < spec.rank) mismatch.index[size_t(tally.worst_leading)] = tally.worst_element;
@@ -138,16 +148,23 @@ void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, dou
   if (tally.unwritten) {
     set(Verdict::kFail, "fail:unwritten", fmt::format("{} was not written", place(worst)));
   } else if (tally.telling >= 8 && tally.zeros * 2 > tally.telling) {
-    set(Verdict::kSuspect, "suspect:zeros", fmt::format("{} of {} elements that are clearly not 0 are 0", tally.zeros, tally.telling));
-  } else if (tally.exact >= 8 && tally.least_got == tally.largest_got && tally.largest_expected - tally.least_expected > 2 * Gates::kLargest * tally.largest_sigma) {
-    set(Verdict::kSuspect, "suspect:constant", fmt::format("every judged element is {:.6g} where the golden goes from {:.6g} to {:.6g}", tally.least_got, tally.least_expected, tally.largest_expected));
+    set(Verdict::kSuspect, "suspect:zeros",
+        fmt::format("{} of {} elements that are clearly not 0 are 0", tally.zeros, tally.telling));
+  } else if (tally.exact >= 8 && tally.least_got == tally.largest_got &&
+             tally.largest_expected - tally.least_expected > 2 * Gates::kLargest * tally.largest_sigma) {
+    set(Verdict::kSuspect, "suspect:constant",
+        fmt::format("every judged element is {:.6g} where the golden goes from {:.6g} to {:.6g}", tally.least_got,
+                    tally.least_expected, tally.largest_expected));
   } else if (tally.out_of_range && std::isfinite(worst.got)) {
-    set(Verdict::kFail, "fail:range", fmt::format("{} = {:.9g} lies beyond {:.9g}, outside of what it averages", place(worst), worst.got, worst.expected));
+    set(Verdict::kFail, "fail:range",
+        fmt::format("{} = {:.9g} lies beyond {:.9g}, outside of what it averages", place(worst), worst.got, worst.expected));
   } else if (!std::isfinite(worst.got) || !std::isfinite(worst.expected)) {
     set(Verdict::kFail, "fail:nan", fmt::format("{} = {} where {:.9g} is right", place(worst), worst.got, worst.expected));
   } else {
     const char* which = largest > 1 ? "largest" : "root mean square";
-    set(Verdict::kFail, "fail:tolerance", fmt::format("{} error is {:.3g} of its gate; {} = {:.9g}, expected {:.9g} +- {:.2g}", which, largest > 1 ? largest : rms, place(worst), worst.got, worst.expected, worst.sigma));
+    set(Verdict::kFail, "fail:tolerance",
+        fmt::format("{} error is {:.3g} of its gate; {} = {:.9g}, expected {:.9g} +- {:.2g}", which, largest > 1 ? largest : rms,
+                    place(worst), worst.got, worst.expected, worst.sigma));
   }
 }
 
@@ -176,7 +193,8 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     judgement.rms_ratio = std::max(judgement.rms_ratio, rms);
     if ((largest > 1 || !(rms <= 1)) && judgement.verdict == Verdict::kPass) decide(judgement, worst, tally, largest, rms);
   }
-  if (judgement.exact_elements == 0) judgement.verdict = Verdict::kError, judgement.code = "error:golden", judgement.reason = "the golden judged no element";
+  if (judgement.exact_elements == 0)
+    judgement.verdict = Verdict::kError, judgement.code = "error:golden", judgement.reason = "the golden judged no element";
   return judgement;
 }
 

@@ -19,23 +19,23 @@ struct Gates {
 
 /// One element of an output.
 struct Mismatch {
-  std::string tensor;           // role name
-  std::vector<int64_t> index;   // in the order of the tensor's dims
+  std::string tensor;          // role name
+  std::vector<int64_t> index;  // in the order of the tensor's dims
   double expected = 0, got = 0;
-  double sigma = 0;             // 0 in a sweep, where `expected` is the bound that was left
-  double ratio = 0;             // |got - expected| / (kLargest * sigma)
+  double sigma = 0;  // 0 in a sweep, where `expected` is the bound that was left
+  double ratio = 0;  // |got - expected| / (kLargest * sigma)
 };
 
 struct Judgement {
   Verdict verdict = Verdict::kPass;
-  std::string code;             // "fail:tolerance"; empty for a pass
-  std::string reason;           // one sentence; empty for a pass
-  double max_ratio = 0;         // largest error / its gate; <= 1 passes; infinite where no error can be given
-  double rms_ratio = 0;         // root mean square error / its gate
+  std::string code;      // "fail:tolerance"; empty for a pass
+  std::string reason;    // one sentence; empty for a pass
+  double max_ratio = 0;  // largest error / its gate; <= 1 passes; infinite where no error can be given
+  double rms_ratio = 0;  // root mean square error / its gate
   std::optional<Mismatch> worst;
-  int64_t exact_elements = 0;   // judged against an exact value
-  int64_t swept_elements = 0;   // judged against the range they may have
-  std::string method;           // Golden::method
+  int64_t exact_elements = 0;  // judged against an exact value
+  int64_t swept_elements = 0;  // judged against the range they may have
+  std::string method;          // Golden::method
 };
 
 /// Judges all outputs of `problem` lying in `tensors`. Exact chunks give the ratios; sweeps only fail.

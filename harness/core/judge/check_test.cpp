@@ -110,7 +110,13 @@ class SweepGolden final : public Golden {
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = int64_t(i) + 1;
     const std::vector<double> low(12, -20.0), high(12, 20.0), value(12, 1.0), sigma(12, 1.0);
     const int64_t first = 0;
-    sink({.role = kY, .leading = 1, .width = 12, .rows = {&first, 1}, .shared = true, .value = value.data(), .sigma = sigma.data()});
+    sink({.role = kY,
+          .leading = 1,
+          .width = 12,
+          .rows = {&first, 1},
+          .shared = true,
+          .value = value.data(),
+          .sigma = sigma.data()});
     sink({.role = kY, .leading = 1, .width = 12, .rows = rows, .shared = true, .low = low.data(), .high = high.data()});
   }
   std::string method() const override { return "test"; }
@@ -141,7 +147,8 @@ class ThreadedGolden final : public Golden {
     for (int64_t first = 0; first < 4; ++first) {
       threads.emplace_back([&sink, first] {
         const std::vector<double> value(12, 1.0), sigma(12, 1e-3);
-        for (int64_t row = first; row < 40; row += 4) sink({.role = kY, .leading = 1, .width = 12, .rows = {&row, 1}, .value = value.data(), .sigma = sigma.data()});
+        for (int64_t row = first; row < 40; row += 4)
+          sink({.role = kY, .leading = 1, .width = 12, .rows = {&row, 1}, .value = value.data(), .sigma = sigma.data()});
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -46,7 +46,8 @@ Arithmetic declared_arithmetic(const attest_support& support, DType output) {
 
 std::string print(const Arithmetic& arithmetic) {
   std::string text;
-  for (const Word& word : kWords) text += fmt::format("{}{}={}", text.empty() ? "" : ",", word.name, dtype_name(arithmetic.*word.declared));
+  for (const Word& word : kWords)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", word.name, dtype_name(arithmetic.*word.declared));
   for (const Flag& flag : kFlags)
     if (arithmetic.has(flag.bit)) text += fmt::format(",{}", flag.name);
   if (arithmetic.probability_rel_error > 0) text += fmt::format(",prob-rel-error={:g}", arithmetic.probability_rel_error);
@@ -63,9 +64,12 @@ MinArithmetic parse_min_arithmetic(std::string_view text) {
     const Word* word = nullptr;
     for (const Word& candidate : kWords)
       if (item.substr(0, equals) == candidate.name) word = &candidate;
-    if (!word) throw Error(fmt::format("--min-arithmetic: '{}': a word of qk, pv, score, prob, acc, then = and a dtype, e.g. acc=f32,prob=bf16", item));
+    if (!word)
+      throw Error(fmt::format(
+          "--min-arithmetic: '{}': a word of qk, pv, score, prob, acc, then = and a dtype, e.g. acc=f32,prob=bf16", item));
     const auto dtype = equals == item.npos ? std::nullopt : dtype_from_name(item.substr(equals + 1));
-    if (!dtype || !is_float(*dtype)) throw Error(fmt::format("--min-arithmetic: '{}': the dtype must be f64, f32, 3xtf32, tf32, f16 or bf16", item));
+    if (!dtype || !is_float(*dtype))
+      throw Error(fmt::format("--min-arithmetic: '{}': the dtype must be f64, f32, 3xtf32, tf32, f16 or bf16", item));
     least.*word->least = *dtype;
   }
   return least;

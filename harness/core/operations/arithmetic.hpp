@@ -13,9 +13,9 @@ namespace attest::core {
 struct Arithmetic {
   DType qk = ATTEST_F32, pv = ATTEST_F32, score = ATTEST_F32, probability = ATTEST_F32, accumulator = ATTEST_F32;
   DType output = ATTEST_F32;
-  uint32_t flags = 0;              // ATTEST_P_... and the other arithmetic bits of attest.h
+  uint32_t flags = 0;  // ATTEST_P_... and the other arithmetic bits of attest.h
   double probability_rel_error = 0;
-  int64_t sum_chain = 0;           // 0: as long as the sum itself
+  int64_t sum_chain = 0;  // 0: as long as the sum itself
 
   bool operator==(const Arithmetic&) const = default;
   bool has(uint32_t flag) const { return (flags & flag) != 0; }

@@ -33,7 +33,8 @@ void check_spec(const Problem& problem, const Role& role) {
   if (!fits) throw Error(fmt::format("{}: dims [{}] where [{}] is right", role.name, join(dims(spec)), join(full)));
   for (int i = 0; i < spec.rank; ++i) {
     if ((spec.dim[i] == 1) != (spec.stride[i] == 0))
-      throw Error(fmt::format("{}: stride {} of dim {} (size {}): 0 exactly where the size is 1", role.name, spec.stride[i], i, spec.dim[i]));
+      throw Error(fmt::format("{}: stride {} of dim {} (size {}): 0 exactly where the size is 1", role.name, spec.stride[i], i,
+                              spec.dim[i]));
   }
   if (role.dtype != ATTEST_NONE && spec.dtype != role.dtype)
     throw Error(fmt::format("{}: dtype {} where {} is right", role.name, dtype_name(spec.dtype), dtype_name(role.dtype)));
@@ -155,14 +156,17 @@ double min_bytes(const Problem& problem) {
 }
 
 std::string print_features(uint64_t features) {
-  static constexpr const char* kNames[] = {"GQA",   "HEAD_DIM_V", "CAUSAL", "WINDOW",  "DIAGONAL", "SOFTCAP",  "BIAS",    "MASK",        "LSE",      "VARLEN",
-                                           "SEQ_LENS", "PAGES",      "ORDER",  "PATCHES", "GRID",     "REL_BIAS", "STRIDES", "MIXED_DTYPE", "UNALIGNED"};
+  static constexpr const char* kNames[] = {"GQA",  "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL", "SOFTCAP", "BIAS",
+                                           "MASK", "LSE",        "VARLEN",  "SEQ_LENS",    "PAGES",    "ORDER",   "PATCHES",
+                                           "GRID", "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED"};
   std::string text;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(features >> bit & 1)) continue;
     if (!text.empty()) text += '+';
-    if (bit < int(std::size(kNames))) text += kNames[bit];
-    else text += bit >= 32 ? fmt::format("OWN({})", bit - 32) : fmt::format("BIT({})", bit);
+    if (bit < int(std::size(kNames)))
+      text += kNames[bit];
+    else
+      text += bit >= 32 ? fmt::format("OWN({})", bit - 32) : fmt::format("BIT({})", bit);
   }
   return text;
 }

@@ -24,13 +24,13 @@ struct Field {
   enum class Type { kI32, kI64, kF32 };
   const char* name;
   Type type;
-  size_t offset;    // bytes, in the params struct
-  double neutral;   // the value that Operation::complete replaces by what follows from the others, or that means "not used"
-  const char* help; // one line: unit, meaning
+  size_t offset;     // bytes, in the params struct
+  double neutral;    // the value that Operation::complete replaces by what follows from the others, or that means "not used"
+  const char* help;  // one line: unit, meaning
 };
-#define ATTEST_FIELD(struct_type, field, neutral, help)                                                              \
-  ::attest::core::Field {                                                                                            \
-    #field, ::attest::core::field_type<decltype(struct_type::field)>(), offsetof(struct_type, field), neutral, help \
+#define ATTEST_FIELD(struct_type, field, neutral, help)                                                               \
+  ::attest::core::Field {                                                                                             \
+#field, ::attest::core::field_type < decltype(struct_type::field)>(), offsetof(struct_type, field), neutral, help \
   }
 template <class T>
 constexpr Field::Type field_type() {
@@ -42,11 +42,11 @@ constexpr Field::Type field_type() {
 struct Role {
   /// How the harness fills it when the inputs are tokens; kOwn is left to Operation::fill.
   enum class Content { kOwn, kQueries, kKeys, kCentredKeys, kOrder };
-  int32_t index;          // ATTEST_Q ...
-  const char* name;       // the spec word: "q", "bias", "cu_seqlens_q"
-  int32_t access;         // ATTEST_READ: an input; ATTEST_WRITE: an output
+  int32_t index;     // ATTEST_Q ...
+  const char* name;  // the spec word: "q", "bias", "cu_seqlens_q"
+  int32_t access;    // ATTEST_READ: an input; ATTEST_WRITE: an output
   bool required;
-  DType dtype;            // of that tensor always; ATTEST_NONE: the problem's dtype
+  DType dtype;  // of that tensor always; ATTEST_NONE: the problem's dtype
   Content content = Content::kOwn;
 };
 
@@ -60,9 +60,13 @@ struct Problem {
   std::array<TensorSpec, ATTEST_ROLES> tensor{};
 
   template <class T>
-  const T& as() const { return *reinterpret_cast<const T*>(params.data()); }
+  const T& as() const {
+    return *reinterpret_cast<const T*>(params.data());
+  }
   template <class T>
-  T& as() { return *reinterpret_cast<T*>(params.data()); }
+  T& as() {
+    return *reinterpret_cast<T*>(params.data());
+  }
   bool operator==(const Problem& other) const;
 };
 
@@ -76,9 +80,9 @@ class Operation {
  public:
   virtual ~Operation() = default;
 
-  virtual int32_t number() const = 0;          // ATTEST_SOFTMAX ..., or 1,000 and up
-  virtual std::string_view name() const = 0;   // "softmax": the first word of a spec line
-  virtual size_t params_size() const = 0;      // sizeof the params struct; its first field is struct_size
+  virtual int32_t number() const = 0;         // ATTEST_SOFTMAX ..., or 1,000 and up
+  virtual std::string_view name() const = 0;  // "softmax": the first word of a spec line
+  virtual size_t params_size() const = 0;     // sizeof the params struct; its first field is struct_size
   virtual std::span<const Field> fields() const = 0;
   virtual std::span<const Role> roles() const = 0;
 
@@ -99,8 +103,8 @@ class Operation {
 
   /// The fills that judge this problem, most telling first: "random", "codebook", "codebook_peaked" ...
   virtual std::vector<std::string> fills(const Problem& problem) const = 0;
-  /// Writes all inputs (access READ) of the problem. Where `only_own`, the case has tokens: ORDER holds theirs and stays; and with
-  /// fill "tokens" so do all roles with another Content than kOwn. Same problem and fill, same bytes, on every machine.
+  /// Writes all inputs (access READ) of the problem. Where `only_own`, the case has tokens: ORDER holds theirs and stays; and
+  /// with fill "tokens" so do all roles with another Content than kOwn. Same problem and fill, same bytes, on every machine.
   virtual void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const = 0;
   /// The float64 reference for these inputs, which must be what `fill` wrote (closed forms rely on it).
   virtual std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const = 0;

@@ -22,7 +22,8 @@ double number_from_json(const json& value) {
   if (!value.is_string()) return value.get<double>();
   const auto text = value.get<std::string>();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "inf" || text == "-inf") return text[0] == '-' ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  if (text == "inf" || text == "-inf")
+    return text[0] == '-' ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   throw Error(fmt::format("'{}' is not a number", text));
 }
 
@@ -33,12 +34,15 @@ namespace {
 // One description of each struct serves both directions.
 template <class Visit>
 void walk(Mismatch& m, Visit&& visit) {
-  visit("tensor", m.tensor), visit("index", m.index), visit("expected", m.expected), visit("got", m.got), visit("sigma", m.sigma), visit("ratio", m.ratio);
+  visit("tensor", m.tensor), visit("index", m.index), visit("expected", m.expected), visit("got", m.got), visit("sigma", m.sigma),
+      visit("ratio", m.ratio);
 }
 template <class Visit>
 void walk(Judgement& j, Visit&& visit) {
-  visit("verdict", j.verdict), visit("code", j.code), visit("reason", j.reason), visit("max_ratio", j.max_ratio), visit("rms_ratio", j.rms_ratio);
-  visit("worst", j.worst), visit("exact_elements", j.exact_elements), visit("swept_elements", j.swept_elements), visit("method", j.method);
+  visit("verdict", j.verdict), visit("code", j.code), visit("reason", j.reason), visit("max_ratio", j.max_ratio),
+      visit("rms_ratio", j.rms_ratio);
+  visit("worst", j.worst), visit("exact_elements", j.exact_elements), visit("swept_elements", j.swept_elements),
+      visit("method", j.method);
 }
 template <class Visit>
 void walk(FillRecord& f, Visit&& visit) {
@@ -47,8 +51,10 @@ void walk(FillRecord& f, Visit&& visit) {
 }
 template <class Visit>
 void walk(TimeRecord& t, Visit&& visit) {
-  visit("median_ns", t.median_ns), visit("median_low_ns", t.median_low_ns), visit("median_high_ns", t.median_high_ns), visit("coverage", t.coverage);
-  visit("q1_ns", t.q1_ns), visit("q3_ns", t.q3_ns), visit("min_ns", t.min_ns), visit("max_ns", t.max_ns), visit("cold_median_ns", t.cold_median_ns);
+  visit("median_ns", t.median_ns), visit("median_low_ns", t.median_low_ns), visit("median_high_ns", t.median_high_ns),
+      visit("coverage", t.coverage);
+  visit("q1_ns", t.q1_ns), visit("q3_ns", t.q3_ns), visit("min_ns", t.min_ns), visit("max_ns", t.max_ns),
+      visit("cold_median_ns", t.cold_median_ns);
   visit("warmup_ns", t.warmup_ns), visit("create_ns", t.create_ns), visit("iterations_per_sample", t.iterations_per_sample);
   visit("samples_ns", t.samples_ns), visit("cold_samples_ns", t.cold_samples_ns);
 }
@@ -58,12 +64,16 @@ void walk(MemoryRecord& m, Visit&& visit) {
 }
 template <class Visit>
 void walk(Record& r, Visit&& visit) {
-  visit("suite", r.suite), visit("case", r.case_name), visit("spec", r.spec), visit("inputs", r.inputs), visit("source", r.source);
+  visit("suite", r.suite), visit("case", r.case_name), visit("spec", r.spec), visit("inputs", r.inputs),
+      visit("source", r.source);
   visit("impl", r.impl), visit("impl_version", r.impl_version), visit("plugin", r.plugin), visit("plugin_hash", r.plugin_hash);
-  visit("operation", r.operation), visit("dtype", r.dtype), visit("features", r.features), visit("device", r.device), visit("threads", r.threads);
+  visit("operation", r.operation), visit("dtype", r.dtype), visit("features", r.features), visit("device", r.device),
+      visit("threads", r.threads);
   visit("verdict", r.verdict), visit("code", r.code), visit("reason", r.reason), visit("arithmetic", r.arithmetic);
-  visit("max_ratio", r.max_ratio), visit("rms_ratio", r.rms_ratio), visit("fills", r.fills), visit("time", r.time), visit("memory", r.memory);
-  visit("flops", r.flops), visit("min_bytes", r.min_bytes), visit("estimated_ns", r.estimated_ns), visit("estimated_bytes", r.estimated_bytes);
+  visit("max_ratio", r.max_ratio), visit("rms_ratio", r.rms_ratio), visit("fills", r.fills), visit("time", r.time),
+      visit("memory", r.memory);
+  visit("flops", r.flops), visit("min_bytes", r.min_bytes), visit("estimated_ns", r.estimated_ns),
+      visit("estimated_bytes", r.estimated_bytes);
   visit("notes", r.notes), visit("repro", r.repro);
 }
 
@@ -138,8 +148,10 @@ struct Reader {
   }
   template <class T>
   static void read(const json& from, T& value) {
-    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) value = from.get<T>();
-    else walk(value, Reader{from});
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>)
+      value = from.get<T>();
+    else
+      walk(value, Reader{from});
   }
 };
 
@@ -154,7 +166,11 @@ json to_json(const Record& record) {
 }
 
 json to_json(const Header& header) {
-  return {{"type", "header"}, {"schema", kSchemaVersion}, {"command", header.command}, {"started", header.started}, {"environment", header.environment}};
+  return {{"type", "header"},
+          {"schema", kSchemaVersion},
+          {"command", header.command},
+          {"started", header.started},
+          {"environment", header.environment}};
 }
 
 Record record_from_json(const json& line) {

@@ -17,11 +17,11 @@ inline constexpr int kSchemaVersion = 1;
 
 /// One set of inputs and what was said of the outputs.
 struct FillRecord {
-  std::string fill;            // "tokens", "random", "codebook" ...
-  std::string seed;            // 16 hexadecimal digits: JSON readers keep 53 bits of a number
+  std::string fill;                       // "tokens", "random", "codebook" ...
+  std::string seed;                       // 16 hexadecimal digits: JSON readers keep 53 bits of a number
   std::string inputs_hash, outputs_hash;  // 16 hexadecimal digits; empty: not reached
   Judgement judgement;
-  double run_ns = 0, golden_ns = 0;       // wall time of the judged run; of the golden and the comparison together
+  double run_ns = 0, golden_ns = 0;  // wall time of the judged run; of the golden and the comparison together
 };
 
 struct TimeRecord {
@@ -33,8 +33,8 @@ struct TimeRecord {
 };
 
 struct MemoryRecord {
-  uint64_t workspace_bytes = 0;              // declared
-  std::optional<uint64_t> peak_bytes;        // measured growth over create and run, workspace included, tensors not
+  uint64_t workspace_bytes = 0;        // declared
+  std::optional<uint64_t> peak_bytes;  // measured growth over create and run, workspace included, tensors not
   double tensor_bytes = 0;
 };
 
@@ -45,8 +45,8 @@ struct Record {
   int32_t threads = 1;
   Verdict verdict = Verdict::kError;
   std::string code, reason;
-  std::string arithmetic;                    // as declared; empty where query was not reached
-  double max_ratio = 0, rms_ratio = 0;       // the worst over the fills
+  std::string arithmetic;               // as declared; empty where query was not reached
+  double max_ratio = 0, rms_ratio = 0;  // the worst over the fills
   std::vector<FillRecord> fills;
   std::optional<TimeRecord> time;
   MemoryRecord memory;
@@ -61,8 +61,8 @@ struct Record {
 
 /// Facts about machine, build and run, as "group" -> "key" -> text or number already in JSON form.
 struct Header {
-  std::string command;                       // as given, without absolute paths
-  std::string started;                       // UTC, ISO 8601
+  std::string command;  // as given, without absolute paths
+  std::string started;  // UTC, ISO 8601
   std::map<std::string, std::map<std::string, std::string>> environment;
 };
 

@@ -20,13 +20,16 @@ using nlohmann::json;
 
 Record sample() {
   Record r;
-  r.suite = "vit", r.case_name = "vit_b16/self", r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64", r.inputs = "random";
+  r.suite = "vit", r.case_name = "vit_b16/self", r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64",
+  r.inputs = "random";
   r.impl = "flash_cpu", r.impl_version = "1", r.plugin = "flash_cpu.so", r.plugin_hash = "00ff00ff00ff00ff";
   r.operation = "softmax", r.dtype = "f16", r.device = "cpu", r.threads = 2;
   r.verdict = Verdict::kFail, r.code = "fail:nan", r.reason = "o[0,1,2,3] = nan where 1 is right", r.arithmetic = "qk=f32";
   r.max_ratio = INFINITY, r.rms_ratio = NAN;
-  FillRecord fill{.fill = "codebook", .seed = "8000000000000000", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"};
-  fill.judgement.verdict = Verdict::kFail, fill.judgement.code = "fail:nan", fill.judgement.max_ratio = INFINITY, fill.judgement.method = "closed form, all rows";
+  FillRecord fill{
+      .fill = "codebook", .seed = "8000000000000000", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"};
+  fill.judgement.verdict = Verdict::kFail, fill.judgement.code = "fail:nan", fill.judgement.max_ratio = INFINITY,
+  fill.judgement.method = "closed form, all rows";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
   r.fills.push_back(fill);
   r.time = TimeRecord{.samples_ns = {1.5, 2.5}, .iterations_per_sample = 3, .median_ns = 2};
@@ -92,7 +95,9 @@ TEST_F(Schema, AcceptsRecordsAndHeaders) {
 }
 
 TEST_F(Schema, RefusesOthers) {
-  const std::vector<std::pair<const char*, json>> wrong = {{"verdict", "good"}, {"threads", "2"}, {"plugin_hash", "xyz"}, {"max_ratio", "huge"}, {"impl", ""}, {"fills", 3}, {"type", "note"}, {"dtype", "float"}};
+  const std::vector<std::pair<const char*, json>> wrong = {{"verdict", "good"},   {"threads", "2"},  {"plugin_hash", "xyz"},
+                                                           {"max_ratio", "huge"}, {"impl", ""},      {"fills", 3},
+                                                           {"type", "note"},      {"dtype", "float"}};
   for (const auto& [key, value] : wrong) {
     json line = to_json(sample());
     line[key] = value;

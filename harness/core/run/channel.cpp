@@ -25,7 +25,8 @@ struct Header {
 
 std::pair<Descriptor, Descriptor> socket_pair() {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Error(fmt::format("cannot create a socket: {}", std::strerror(errno)));
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error(fmt::format("cannot create a socket: {}", std::strerror(errno)));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
@@ -56,7 +57,8 @@ bool Channel::send(const nlohmann::json& message, std::span<const int> descripto
   return true;
 }
 
-Channel::Status Channel::receive_bytes(void* data, size_t size, std::vector<Descriptor>* descriptors, Clock::time_point deadline) {
+Channel::Status Channel::receive_bytes(void* data, size_t size, std::vector<Descriptor>* descriptors,
+                                       Clock::time_point deadline) {
   size_t got = 0;
   while (got < size) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();

@@ -1,5 +1,5 @@
-// The contract from the outside: a C plugin built by one cc line, plugins of an older and of a newer header, each loaded, judged and
-// timed by this host; and a feature that an old one does not know is refused by name.
+// The contract from the outside: a C plugin built by one cc line, plugins of an older and of a newer header, each loaded, judged
+// and timed by this host; and a feature that an old one does not know is refused by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 
 Record run(const std::string& plugin_name, const std::string& spec) {
-  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so", {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 20});
+  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so",
+                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 20});
   const Problem problem = parse_problem(spec);
   RunOptions options;
   options.budget_s = 0.05;
@@ -40,8 +41,10 @@ TEST_P(Contract, IsRefusedByNameWhatItsTableDoesNotList) {
 INSTANTIATE_TEST_SUITE_P(Plugins, Contract, ::testing::Values("plugin_c", "older_header", "newer_header"));
 
 TEST(ContractTemplate, TheTemplateOfANewImplementationPasses) {
-  for (const char* spec : {"softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=50 head_dim=24 head_dim_v=40 lse", "softmax batch=3 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse",
-                           "softmax grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 shift_bias=-100 seq_len_q=196 num_heads=3 head_dim=32 rel_bias"}) {
+  for (const char* spec : {"softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=50 head_dim=24 head_dim_v=40 lse",
+                           "softmax batch=3 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse",
+                           "softmax grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 "
+                           "shift_bias=-100 seq_len_q=196 num_heads=3 head_dim=32 rel_bias"}) {
     const Record record = run("naive_minimal", spec);
     EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
   }

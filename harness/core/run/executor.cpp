@@ -41,7 +41,9 @@ struct Executor::Call {
 
 namespace {
 
-double nanoseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
+double nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
 
 /// Shared tensors of one direction, mapped, with their addresses noted on the status page.
 struct Shared {
@@ -54,7 +56,8 @@ struct Shared {
     for (size_t i = 0; i < slots.size() && next < int32_t(std::size(status.slots)); ++i) {
       const auto begin = reinterpret_cast<uint64_t>(mapping.data(i));
       const uint64_t map = begin - uint64_t(slots[i].data_offset);
-      status.slots[next++] = {slots[i].role, 0, map, map + uint64_t(slots[i].map_bytes), begin, begin + uint64_t(slots[i].data_bytes)};
+      status.slots[next++] = {
+          slots[i].role, 0, map, map + uint64_t(slots[i].map_bytes), begin, begin + uint64_t(slots[i].data_bytes)};
       // Touched now, so that the run's own growth is measured, not the tensors'. The workspace is the run's own.
       if (slots[i].role == kWorkspaceRole) continue;
       for (int64_t at = 0; at < slots[i].map_bytes; at += 4096) (void)*(reinterpret_cast<const volatile char*>(map) + at);
@@ -71,7 +74,9 @@ class PrivateBuffer {
     if (base_ == MAP_FAILED) throw Error("out of memory for the timed tensors");
     if (bytes >= size_t{1} << 20) madvise(base_, bytes_, MADV_HUGEPAGE);
   }
-  PrivateBuffer(PrivateBuffer&& other) noexcept : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) { other.base_ = nullptr; }
+  PrivateBuffer(PrivateBuffer&& other) noexcept : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) {
+    other.base_ = nullptr;
+  }
   ~PrivateBuffer() {
     if (base_) munmap(base_, bytes_);
   }
@@ -87,8 +92,10 @@ struct Arguments {
   void* workspace = nullptr;
 
   void add(const Slot& slot, void* at) {
-    if (slot.role == kWorkspaceRole) workspace = at;
-    else data[slot.role] = at;
+    if (slot.role == kWorkspaceRole)
+      workspace = at;
+    else
+      data[slot.role] = at;
   }
 };
 
@@ -109,7 +116,9 @@ json Executor::query(Call& call) {
   status_.stage = Stage::kQuery;
   const attest_status status = call.table.query(call.problem(), &support);
   support.reason[sizeof(support.reason) - 1] = 0;
-  return {{word::kStatus, status}, {word::kSupport, json::binary(to_bytes(std::span<const attest_support>(&support, 1)))}, {word::kMessage, status == ATTEST_OK || status == ATTEST_UNSUPPORTED ? std::string() : call.last_error()}};
+  return {{word::kStatus, status},
+          {word::kSupport, json::binary(to_bytes(std::span<const attest_support>(&support, 1)))},
+          {word::kMessage, status == ATTEST_OK || status == ATTEST_UNSUPPORTED ? std::string() : call.last_error()}};
 }
 
 namespace {
@@ -126,7 +135,8 @@ json Executor::with_plan(Call& call, const Body& body) {
   void* plan = nullptr;
   status_.stage = Stage::kCreate;
   const auto start = Clock::now();
-  if (const attest_status status = call.table.create(call.problem(), &plan); status != ATTEST_OK) return failed("create", status, call.last_error());
+  if (const attest_status status = call.table.create(call.problem(), &plan); status != ATTEST_OK)
+    return failed("create", status, call.last_error());
   const double create_ns = nanoseconds_since(start);
   json reply = body(plan);
   status_.stage = Stage::kDestroy;
@@ -175,16 +185,23 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   json reply = with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kTime;
     attest_status status = ATTEST_OK;
-    TimingRequest timing{.run = [&] { if (status == ATTEST_OK) status = call.table.run(plan, arguments.data, arguments.workspace, nullptr); }};
+    TimingRequest timing{.run = [&] {
+      if (status == ATTEST_OK) status = call.table.run(plan, arguments.data, arguments.workspace, nullptr);
+    }};
     timing.budget_ns = request.at("budget_ns").get<double>();
     timing.expected_ns = request.at("expected_ns").get<double>();
     const Timing measured = measure_time(timing);
     if (status != ATTEST_OK) return failed("run", status, call.last_error());
-    return {{word::kStatus, status}, {"samples_ns", measured.warm_ns}, {"cold_samples_ns", measured.cold_ns}, {"iterations_per_sample", measured.iterations_per_sample}, {"warmup_ns", measured.warmup_ns}};
+    return {{word::kStatus, status},
+            {"samples_ns", measured.warm_ns},
+            {"cold_samples_ns", measured.cold_ns},
+            {"iterations_per_sample", measured.iterations_per_sample},
+            {"warmup_ns", measured.warmup_ns}};
   });
   size_t next = inputs.slots.size();
   for (size_t i = 0; i < outputs.slots.size(); ++i, ++next) {
-    if (outputs.slots[i].role != kWorkspaceRole) std::memcpy(outputs.mapping.data(i), buffers[next].data(), size_t(outputs.slots[i].data_bytes));
+    if (outputs.slots[i].role != kWorkspaceRole)
+      std::memcpy(outputs.mapping.data(i), buffers[next].data(), size_t(outputs.slots[i].data_bytes));
   }
   return reply;
 }

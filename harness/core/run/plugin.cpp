@@ -28,7 +28,9 @@ namespace {
 constexpr double kLoadTimeout_s = 30;
 constexpr size_t kMostOutput = 300;  // of what a dying worker said, in a reason
 
-Clock::time_point in_seconds(double seconds) { return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)); }
+Clock::time_point in_seconds(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 uint64_t hash_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -39,7 +41,8 @@ uint64_t hash_file(const fs::path& path) {
 // Text of a plugin, fit for a terminal and a record: printable, one line, not endless.
 std::string tidy(std::string text, size_t most) {
   if (text.size() > most) text.resize(most);
-  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < 32 || c == 127; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 32 || c == 127; }, ' ');
   return text;
 }
 
@@ -53,7 +56,9 @@ std::string dtype_list(uint64_t bits) {
 // Duplicates at numbers that no descriptor of a worker has, so that moving them into place overwrites nothing.
 Descriptor lifted(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 64)); }
 
-const char* stage_name(const StatusPage& page) { return kStageNames[std::clamp(int(page.stage.load()), 0, int(std::size(kStageNames)) - 1)]; }
+const char* stage_name(const StatusPage& page) {
+  return kStageNames[std::clamp(int(page.stage.load()), 0, int(std::size(kStageNames)) - 1)];
+}
 
 // The slot whose map, or the guard pages beside it, holds `address`; null when it lies elsewhere. The worker may have written
 // anything there: the count is not trusted.
@@ -65,9 +70,9 @@ const MappedSlot* slot_at(const StatusPage& page, uint64_t address) {
   return nullptr;
 }
 
-// libgomp's threads spin at barriers for milliseconds by default; where something else runs on the machine, each barrier then costs
-// a scheduler's slice. Some tens of microseconds keep barriers quick on an idle machine and bearable on a busy one. A user's own
-// choice stands.
+// libgomp's threads spin at barriers for milliseconds by default; where something else runs on the machine, each barrier then
+// costs a scheduler's slice. Some tens of microseconds keep barriers quick on an idle machine and bearable on a busy one. A
+// user's own choice stands.
 void bound_spinning() {
   if (!std::getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "20000", 0);
 }
@@ -82,14 +87,17 @@ struct SpawnSetup {
 }  // namespace
 
 std::string refuses(const Implementation& implementation, const Problem& problem) {
-  if (implementation.operation != problem.operation->number()) return fmt::format("is not an implementation of {}", problem.operation->name());
+  if (implementation.operation != problem.operation->number())
+    return fmt::format("is not an implementation of {}", problem.operation->name());
   uint64_t dtypes = 0;
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
     if (present(spec) && role.dtype == ATTEST_NONE && is_float(spec.dtype)) dtypes |= ATTEST_BIT(spec.dtype);
   }
-  if (const uint64_t missing = dtypes & ~implementation.dtypes) return fmt::format("does not take {} (takes {})", dtype_list(missing), dtype_list(implementation.dtypes));
-  if (const uint64_t missing = problem.features & ~implementation.features) return fmt::format("does not list {}", print_features(missing));
+  if (const uint64_t missing = dtypes & ~implementation.dtypes)
+    return fmt::format("does not take {} (takes {})", dtype_list(missing), dtype_list(implementation.dtypes));
+  if (const uint64_t missing = problem.features & ~implementation.features)
+    return fmt::format("does not list {}", print_features(missing));
   return {};
 }
 
@@ -97,12 +105,14 @@ fs::path find_worker() {
   if (const char* given = std::getenv("ATTEST_WORKER")) return given;
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& candidate : {folder / "attest-worker", folder / "../bin/attest-worker", folder / "../libexec/attest/attest-worker"})
+  for (const fs::path& candidate :
+       {folder / "attest-worker", folder / "../bin/attest-worker", folder / "../libexec/attest/attest-worker"})
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   throw Error("attest-worker is not beside this program nor in its prefix's libexec/attest; set ATTEST_WORKER to it");
 }
 
-Plugin::Plugin(const fs::path& path, const WorkerOptions& options) : path_(fs::absolute(path)), file_name_(path.filename()), options_(options) {
+Plugin::Plugin(const fs::path& path, const WorkerOptions& options)
+    : path_(fs::absolute(path)), file_name_(path.filename()), options_(options) {
   if (!fs::is_regular_file(path)) throw Error(fmt::format("{}: no such plugin file", path.string()));
   start();
 }
@@ -139,7 +149,8 @@ void Plugin::start() {
   posix_spawnattr_setsigmask(&setup.attributes, &none), posix_spawnattr_setsigdefault(&setup.attributes, &all);
   const std::string executable = options_.executable, path = path_;
   const char* arguments[] = {"attest-worker", path.c_str(), options_.cpus.c_str(), nullptr};
-  const int error = posix_spawn(&pid_, executable.c_str(), &setup.actions, &setup.attributes, const_cast<char**>(arguments), environ);
+  const int error =
+      posix_spawn(&pid_, executable.c_str(), &setup.actions, &setup.attributes, const_cast<char**>(arguments), environ);
   if (error != 0) {
     pid_ = -1;
     throw Error(fmt::format("cannot start {}: {}", executable, std::strerror(error)));
@@ -166,16 +177,25 @@ const std::vector<Implementation>& Plugin::implementations() {
   if (reply.contains(word::kError)) throw Error(reply[word::kError].get<std::string>());
   const uint64_t hash = hash_file(path_);
   for (const json& table : reply.at(word::kTables)) {
-    implementations_.push_back({.name = tidy(table.at("name"), 64), .version = tidy(table.at("version"), 64), .summary = tidy(table.at("summary"), 200),
-                                .plugin = file_name_, .binary_hash = hash, .table = implementations_.size(), .operation = table.at("operation"),
-                                .device = table.at("device"), .dtypes = table.at("dtypes"), .features = table.at("features")});
+    implementations_.push_back({.name = tidy(table.at("name"), 64),
+                                .version = tidy(table.at("version"), 64),
+                                .summary = tidy(table.at("summary"), 200),
+                                .plugin = file_name_,
+                                .binary_hash = hash,
+                                .table = implementations_.size(),
+                                .operation = table.at("operation"),
+                                .device = table.at("device"),
+                                .dtypes = table.at("dtypes"),
+                                .features = table.at("features")});
   }
   return implementations_;
 }
 
 json Plugin::request(const char* what, const Implementation& implementation, const Problem& problem) const {
   const WireProblem wire(problem, options_.threads);
-  return {{word::kDo, what}, {word::kTable, implementation.table}, {word::kProblem, json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)))}};
+  return {{word::kDo, what},
+          {word::kTable, implementation.table},
+          {word::kProblem, json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)))}};
 }
 
 std::string Plugin::said() const {
@@ -206,7 +226,8 @@ Failure Plugin::death(const Problem* problem) {
   int how = 0;
   pid_t gone = 0;
   // It may have closed its socket and live on; then it is ended here.
-  for (const auto patience = in_seconds(0.5); (gone = waitpid(pid_, &how, WNOHANG)) == 0 && Clock::now() < patience;) usleep(1000);
+  for (const auto patience = in_seconds(0.5); (gone = waitpid(pid_, &how, WNOHANG)) == 0 && Clock::now() < patience;)
+    usleep(1000);
   const char* doing = stage_name(*status_);
   Failure failure{Verdict::kCrash, "crash:exit", {}};
   if (gone != pid_) {
@@ -229,7 +250,8 @@ Failure Plugin::death(const Problem* problem) {
 
 // Sends one request and waits. What comes back is not trusted: `read` may throw on anything malformed.
 template <class Read>
-std::optional<Failure> Plugin::call(const json& request, const Problem& problem, std::span<const int> descriptors, double timeout_s, const Read& read) {
+std::optional<Failure> Plugin::call(const json& request, const Problem& problem, std::span<const int> descriptors,
+                                    double timeout_s, const Read& read) {
   implementations();  // the first message is the worker's list of tables
   json reply;
   std::vector<Descriptor> unused;
@@ -255,7 +277,8 @@ std::optional<Failure> Plugin::call(const json& request, const Problem& problem,
     case Channel::Status::kGarbage: break;
   }
   stop();
-  return Failure{Verdict::kError, "error:protocol", "the worker's answer is malformed; did the plugin write into its connection?"};
+  return Failure{Verdict::kError, "error:protocol",
+                 "the worker's answer is malformed; did the plugin write into its connection?"};
 }
 
 QueryResult Plugin::query(const Implementation& implementation, const Problem& problem) {
@@ -264,7 +287,9 @@ QueryResult Plugin::query(const Implementation& implementation, const Problem& p
     const auto support = from_bytes<attest_support>(reply.at(word::kSupport).get_binary());
     if (!support.empty()) result.support = support[0];
     result.status = reply.at(word::kStatus);
-    result.message = tidy(result.status == ATTEST_UNSUPPORTED ? std::string(result.support.reason) : reply.at(word::kMessage).get<std::string>(), 300);
+    result.message = tidy(
+        result.status == ATTEST_UNSUPPORTED ? std::string(result.support.reason) : reply.at(word::kMessage).get<std::string>(),
+        300);
   });
   return result;
 }
@@ -273,11 +298,16 @@ QueryResult Plugin::query(const Implementation& implementation, const Problem& p
 std::optional<Failure> Plugin::reported_failure(const json& reply) {
   const attest_status status = reply.at(word::kStatus);
   if (status != ATTEST_OK) {
-    const char* meaning = status == ATTEST_UNSUPPORTED ? "unsupported" : status == ATTEST_INVALID_PROBLEM ? "invalid problem" : status == ATTEST_OUT_OF_MEMORY ? "out of memory" : "runtime error";
+    const char* meaning = status == ATTEST_UNSUPPORTED       ? "unsupported"
+                          : status == ATTEST_INVALID_PROBLEM ? "invalid problem"
+                          : status == ATTEST_OUT_OF_MEMORY   ? "out of memory"
+                                                             : "runtime error";
     const std::string stage = reply.value("stage", "worker"), words = tidy(reply.value(word::kMessage, ""), 300);
-    return Failure{Verdict::kError, status == ATTEST_OUT_OF_MEMORY ? "error:memory" : "error:runtime", fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
+    return Failure{Verdict::kError, status == ATTEST_OUT_OF_MEMORY ? "error:memory" : "error:runtime",
+                   fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
   }
-  if (reply.value("float_mode_changed", false)) return Failure{Verdict::kFail, "fail:environment", "run changed the floating-point mode of its thread"};
+  if (reply.value("float_mode_changed", false))
+    return Failure{Verdict::kFail, "fail:environment", "run changed the floating-point mode of its thread"};
   return std::nullopt;
 }
 
@@ -291,7 +321,8 @@ json with_tensors(json request, const SharedTensors& inputs, const SharedTensors
 
 }  // namespace
 
-RunResult Plugin::run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs, const SharedTensors& outputs) {
+RunResult Plugin::run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
+                      const SharedTensors& outputs) {
   RunResult result;
   std::optional<Failure> reported;
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
@@ -305,7 +336,8 @@ RunResult Plugin::run(const Implementation& implementation, const Problem& probl
   return result;
 }
 
-TimeResult Plugin::time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs, const SharedTensors& outputs, double expected_ns, double budget_ns) {
+TimeResult Plugin::time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
+                        const SharedTensors& outputs, double expected_ns, double budget_ns) {
   TimeResult result;
   std::optional<Failure> reported;
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
@@ -316,7 +348,8 @@ TimeResult Plugin::time(const Implementation& implementation, const Problem& pro
     if ((reported = reported_failure(reply))) return;
     result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
     result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
-    result.iterations_per_sample = reply.at("iterations_per_sample"), result.warmup_ns = reply.at("warmup_ns"), result.create_ns = reply.at("create_ns");
+    result.iterations_per_sample = reply.at("iterations_per_sample"), result.warmup_ns = reply.at("warmup_ns"),
+    result.create_ns = reply.at("create_ns");
   });
   if (!result.failure) result.failure = reported;
   return result;

@@ -19,8 +19,8 @@ namespace attest::core {
 /// One table of a plugin, as a value of the harness.
 struct Implementation {
   std::string name, version, summary;
-  std::string plugin;           // file name of the library
-  uint64_t binary_hash = 0;     // XXH3 of the library file
+  std::string plugin;        // file name of the library
+  uint64_t binary_hash = 0;  // XXH3 of the library file
   size_t table = 0;
   int32_t operation = 0, device = ATTEST_CPU;
   uint64_t dtypes = 0, features = 0;
@@ -60,7 +60,7 @@ struct WorkerOptions {
   std::filesystem::path executable;  // attest-worker
   std::string cpus;                  // "0,1": CPUs that the worker may use; empty: all
   int32_t threads = 1;
-  double timeout_s = 60;             // of one call
+  double timeout_s = 60;  // of one call
 };
 
 /// attest-worker beside this program or in the libexec of its prefix, or $ATTEST_WORKER. Throws Error when there is none.
@@ -79,16 +79,19 @@ class Plugin {
   const std::string& file_name() const { return file_name_; }
 
   QueryResult query(const Implementation& implementation, const Problem& problem);
-  RunResult run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs, const SharedTensors& outputs);
+  RunResult run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
+                const SharedTensors& outputs);
   /// `expected_ns`: one run, as measured; `budget_ns`: for all samples.
-  TimeResult time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs, const SharedTensors& outputs, double expected_ns, double budget_ns);
+  TimeResult time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
+                  const SharedTensors& outputs, double expected_ns, double budget_ns);
 
  private:
   void start();
   void stop();
   nlohmann::json request(const char* what, const Implementation& implementation, const Problem& problem) const;
   template <class Read>
-  std::optional<Failure> call(const nlohmann::json& request, const Problem& problem, std::span<const int> descriptors, double timeout_s, const Read& read);
+  std::optional<Failure> call(const nlohmann::json& request, const Problem& problem, std::span<const int> descriptors,
+                              double timeout_s, const Read& read);
   static std::optional<Failure> reported_failure(const nlohmann::json& reply);
   Failure death(const Problem* problem);
   std::string fault_place(const Problem* problem, std::string& code) const;

@@ -44,7 +44,8 @@ TEST(Plugin, SaysWhatIsWrongWithALibrary) {
   const std::string text = ::testing::TempDir() + "/text.so";
   std::ofstream(text) << "not a library\n";
   EXPECT_THAT(load_error(text), HasSubstr("text.so: not a loadable library"));
-  EXPECT_THAT(load_error(kPlugins + "broken/version_two.so"), HasSubstr("version_two.so: exports attest_plugin_v2 where this harness reads attest_plugin_v1"));
+  EXPECT_THAT(load_error(kPlugins + "broken/version_two.so"),
+              HasSubstr("version_two.so: exports attest_plugin_v2 where this harness reads attest_plugin_v1"));
   EXPECT_THAT(load_error(kPlugins + "broken/no_symbol.so"), HasSubstr("no_symbol.so: exports no attest_plugin_v1"));
   EXPECT_THAT(load_error(kPlugins + "broken/short_table.so"), HasSubstr("struct_size is"));
   EXPECT_THAT(load_error(kPlugins + "broken/null_run.so"), HasSubstr("run is NULL"));

@@ -34,8 +34,10 @@ std::vector<fs::path> find_plugins() {
     std::istringstream parts(given);
     for (std::string part; std::getline(parts, part, ':');) {
       if (part.empty()) continue;
-      if (fs::is_directory(part)) add_folder(part, found);
-      else found.push_back(part);
+      if (fs::is_directory(part))
+        add_folder(part, found);
+      else
+        found.push_back(part);
     }
   }
   std::set<fs::path> seen;

@@ -17,7 +17,8 @@ std::vector<std::filesystem::path> find_plugins();
 class Registry {
  public:
   /// `required`: files that the user named: what is wrong with one of them is an Error. What is wrong with others is a warning.
-  Registry(const std::vector<std::filesystem::path>& found, const std::vector<std::filesystem::path>& required, const WorkerOptions& options);
+  Registry(const std::vector<std::filesystem::path>& found, const std::vector<std::filesystem::path>& required,
+           const WorkerOptions& options);
 
   struct Entry {
     Plugin* plugin;

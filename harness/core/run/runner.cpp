@@ -56,7 +56,8 @@ void Rates::note(const std::string& implementation, const std::string& kind, dou
   for (const std::string& key : {implementation + "/" + kind, implementation}) best_[key] = std::max(best_[key], flops / run_ns);
 }
 
-CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options, Rates& rates)
+CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options,
+                       Rates& rates)
     : problem_(problem), spec_(std::move(spec)), label_(std::move(label)), tokens_(tokens), options_(options), rates_(rates) {
   fills_ = problem.operation->fills(problem);
   // Tokens take the place of random numbers; the closed forms are judged beside them.
@@ -69,7 +70,8 @@ CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label
   if (!options.fills.empty()) {
     for (const std::string& wanted : options.fills)
       if (std::find(fills_.begin(), fills_.end(), wanted) == fills_.end())
-        throw Error(fmt::format("--fill: '{}' is not a fill of {}; it has: {}", wanted, label_.case_name, fmt::join(fills_, ", ")));
+        throw Error(
+            fmt::format("--fill: '{}' is not a fill of {}; it has: {}", wanted, label_.case_name, fmt::join(fills_, ", ")));
     fills_ = options.fills;
   }
 }
@@ -84,7 +86,8 @@ PreparedInputs& CaseRunner::inputs(const std::string& fill) {
   return *prepared;
 }
 
-Judgement CaseRunner::judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs, double& golden_ns) {
+Judgement CaseRunner::judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs,
+                                    double& golden_ns) {
   const auto start = Clock::now();
   const Judgement judgement = judge(problem_, prepared.golden(), arithmetic, outputs.tensors());
   golden_ns = seconds_since(start) * 1e9;
@@ -94,15 +97,22 @@ Judgement CaseRunner::judge_outputs(PreparedInputs& prepared, const Arithmetic& 
 
 // Fills `record.arithmetic` and the declared workspace; false: the record has its verdict.
 bool CaseRunner::admit(Plugin& plugin, const Implementation& implementation, Record& record, Arithmetic& arithmetic) {
-  if (const std::string why = refuses(implementation, problem_); !why.empty()) return set_verdict(record, Verdict::kUnsupported, "unsupported:table", why), false;
+  if (const std::string why = refuses(implementation, problem_); !why.empty())
+    return set_verdict(record, Verdict::kUnsupported, "unsupported:table", why), false;
   const QueryResult query = plugin.query(implementation, problem_);
   if (query.failure) return set_verdict(record, query.failure->verdict, query.failure->code, query.failure->reason), false;
-  if (query.status == ATTEST_UNSUPPORTED) return set_verdict(record, Verdict::kUnsupported, "unsupported:query", query.message.empty() ? "query gave no reason" : query.message), false;
-  if (query.status != ATTEST_OK) return set_verdict(record, Verdict::kError, "error:runtime", fmt::format("query gave {}: {}", query.status, query.message)), false;
+  if (query.status == ATTEST_UNSUPPORTED)
+    return set_verdict(record, Verdict::kUnsupported, "unsupported:query",
+                       query.message.empty() ? "query gave no reason" : query.message),
+           false;
+  if (query.status != ATTEST_OK)
+    return set_verdict(record, Verdict::kError, "error:runtime", fmt::format("query gave {}: {}", query.status, query.message)),
+           false;
   arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
   record.arithmetic = print(arithmetic);
   record.memory.workspace_bytes = query.support.workspace_bytes;
-  if (const std::string why = falls_short(arithmetic, options_.least); !why.empty()) return set_verdict(record, Verdict::kUnsupported, "unsupported:arithmetic", why), false;
+  if (const std::string why = falls_short(arithmetic, options_.least); !why.empty())
+    return set_verdict(record, Verdict::kUnsupported, "unsupported:arithmetic", why), false;
   return true;
 }
 
@@ -115,23 +125,30 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
   record.estimated_ns = record.flops / (rate > 0 ? rate : kFastestCore_flops_per_ns * options_.threads);
   const double memory = options_.memory_bytes ? double(options_.memory_bytes) : 0.8 * double(read_memory().available_bytes);
   if (record.estimated_bytes > memory) {
-    set_verdict(record, Verdict::kSkipped, "skipped:memory", fmt::format("needs {} ({} of it declared workspace), {} may be used", gibibytes(record.estimated_bytes), gibibytes(double(record.memory.workspace_bytes)), gibibytes(memory)));
+    set_verdict(record, Verdict::kSkipped, "skipped:memory",
+                fmt::format("needs {} ({} of it declared workspace), {} may be used", gibibytes(record.estimated_bytes),
+                            gibibytes(double(record.memory.workspace_bytes)), gibibytes(memory)));
     return false;
   }
   const double run_s = record.estimated_ns * 1e-9;
   if (run_s > options_.timeout_s || run_s * kLeastRuns > options_.case_limit_s) {
-    const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate) : fmt::format("even at {:.3g} GFLOP/s", kFastestCore_flops_per_ns * options_.threads);
-    set_verdict(record, Verdict::kSkipped, "skipped:time", fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s", record.flops * 1e-9, run_s, speed, kLeastRuns, options_.case_limit_s, options_.timeout_s));
+    const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)
+                                       : fmt::format("even at {:.3g} GFLOP/s", kFastestCore_flops_per_ns * options_.threads);
+    set_verdict(record, Verdict::kSkipped, "skipped:time",
+                fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s", record.flops * 1e-9,
+                            run_s, speed, kLeastRuns, options_.case_limit_s, options_.timeout_s));
     return false;
   }
   return true;
 }
 
 // Runs and judges every fill; false as soon as one does not pass, with the record's verdict set.
-bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
+bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
+                             SharedTensors& outputs, Record& record) {
   for (const std::string& name : fills_) {
     if (record.fills.size() == 2 && record.fills.back().run_ns > kSlowRun_ns && options_.fills.empty()) {
-      record.notes.push_back(fmt::format("a run takes {:.3g} s: judged on {} of {} fills", record.fills.back().run_ns * 1e-9, record.fills.size(), fills_.size()));
+      record.notes.push_back(fmt::format("a run takes {:.3g} s: judged on {} of {} fills", record.fills.back().run_ns * 1e-9,
+                                         record.fills.size(), fills_.size()));
       break;
     }
     PreparedInputs& prepared = inputs(name);
@@ -148,8 +165,11 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
     if (run.peak_bytes) record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
     fill.judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
     fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
-    if (const std::string canary = outputs.broken_canary(); !canary.empty()) fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:canary", fill.judgement.reason = canary;
-    else if (!prepared.unchanged()) fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:input-written", fill.judgement.reason = "an input was changed";
+    if (const std::string canary = outputs.broken_canary(); !canary.empty())
+      fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:canary", fill.judgement.reason = canary;
+    else if (!prepared.unchanged())
+      fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:input-written",
+      fill.judgement.reason = "an input was changed";
     record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
     record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
     record.fills.push_back(fill);
@@ -164,40 +184,59 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
 }
 
 // Times on the first fill; the outputs of the last timed run are judged like any other.
-void CaseRunner::time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
+void CaseRunner::time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
+                      Record& record) {
   PreparedInputs& prepared = inputs(fills_.front());
   outputs.poison();
   const MachineState before = read_machine_state();
-  const TimeResult timed = plugin.time(implementation, problem_, prepared.shared(), outputs, record.fills.back().run_ns, options_.budget_s * 1e9);
+  const TimeResult timed =
+      plugin.time(implementation, problem_, prepared.shared(), outputs, record.fills.back().run_ns, options_.budget_s * 1e9);
   for (std::string& note : disturbances(before, read_machine_state())) record.notes.push_back(std::move(note));
-  if (timed.failure) return set_verdict(record, timed.failure->verdict, timed.failure->code, timed.failure->reason + " (while timed)");
+  if (timed.failure)
+    return set_verdict(record, timed.failure->verdict, timed.failure->code, timed.failure->reason + " (while timed)");
   double golden_ns = 0;
   const std::string hash = hash_outputs(problem_, outputs.tensors());
   if (hash != record.fills.front().outputs_hash) {
     const Judgement judgement = judge_outputs(prepared, arithmetic, outputs, golden_ns);
-    if (judgement.verdict != Verdict::kPass) return set_verdict(record, judgement.verdict, judgement.code, judgement.reason + " (in the last timed run)");
+    if (judgement.verdict != Verdict::kPass)
+      return set_verdict(record, judgement.verdict, judgement.code, judgement.reason + " (in the last timed run)");
   }
   const Summary warm = summarise(timed.samples_ns);
-  record.time = TimeRecord{.samples_ns = timed.samples_ns, .cold_samples_ns = timed.cold_samples_ns, .iterations_per_sample = timed.iterations_per_sample,
-                           .median_ns = warm.median, .q1_ns = warm.q1, .q3_ns = warm.q3, .min_ns = warm.min, .max_ns = warm.max,
-                           .median_low_ns = warm.median_low, .median_high_ns = warm.median_high, .coverage = warm.coverage,
+  record.time = TimeRecord{.samples_ns = timed.samples_ns,
+                           .cold_samples_ns = timed.cold_samples_ns,
+                           .iterations_per_sample = timed.iterations_per_sample,
+                           .median_ns = warm.median,
+                           .q1_ns = warm.q1,
+                           .q3_ns = warm.q3,
+                           .min_ns = warm.min,
+                           .max_ns = warm.max,
+                           .median_low_ns = warm.median_low,
+                           .median_high_ns = warm.median_high,
+                           .coverage = warm.coverage,
                            .cold_median_ns = timed.cold_samples_ns.empty() ? 0 : summarise(timed.cold_samples_ns).median,
-                           .warmup_ns = timed.warmup_ns, .create_ns = timed.create_ns};
+                           .warmup_ns = timed.warmup_ns,
+                           .create_ns = timed.create_ns};
 }
 
 Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   Record record;
-  record.suite = label_.suite, record.case_name = label_.case_name, record.inputs = label_.inputs, record.source = label_.source, record.spec = spec_;
-  record.impl = implementation.name, record.impl_version = implementation.version, record.plugin = implementation.plugin, record.plugin_hash = hex(implementation.binary_hash);
-  record.operation = problem_.operation->name(), record.dtype = dtype_name(problem_.dtype), record.features = print_features(problem_.features);
+  record.suite = label_.suite, record.case_name = label_.case_name, record.inputs = label_.inputs, record.source = label_.source,
+  record.spec = spec_;
+  record.impl = implementation.name, record.impl_version = implementation.version, record.plugin = implementation.plugin,
+  record.plugin_hash = hex(implementation.binary_hash);
+  record.operation = problem_.operation->name(), record.dtype = dtype_name(problem_.dtype),
+  record.features = print_features(problem_.features);
   record.device = implementation.device == ATTEST_CPU ? "cpu" : "cuda", record.threads = options_.threads;
   record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
-  record.repro = fmt::format("attest repro --impl {}{}{} '{}'", implementation.name, label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs {}", label_.inputs), options_.repro_options.empty() ? "" : " " + options_.repro_options, spec_);
+  record.repro = fmt::format("attest repro --impl {}{}{} '{}'", implementation.name,
+                             label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs {}", label_.inputs),
+                             options_.repro_options.empty() ? "" : " " + options_.repro_options, spec_);
 
   Arithmetic arithmetic;
   if (!admit(plugin, implementation, record, arithmetic) || !fits(implementation, record)) return record;
   SharedTensors outputs(problem_, ATTEST_WRITE, record.memory.workspace_bytes);
-  if (judge_fills(plugin, implementation, arithmetic, outputs, record) && options_.timed) time(plugin, implementation, arithmetic, outputs, record);
+  if (judge_fills(plugin, implementation, arithmetic, outputs, record) && options_.timed)
+    time(plugin, implementation, arithmetic, outputs, record);
   return record;
 }
 

@@ -17,21 +17,21 @@ namespace attest::core {
 
 struct RunOptions {
   int32_t threads = 1;
-  double budget_s = 0.25;               // of timed runs, for each implementation and case
-  double case_limit_s = 20;             // four runs are estimated to take longer: skipped
-  double timeout_s = 60;                // of one run
+  double budget_s = 0.25;    // of timed runs, for each implementation and case
+  double case_limit_s = 20;  // four runs are estimated to take longer: skipped
+  double timeout_s = 60;     // of one run
   MinArithmetic least;
-  std::vector<std::string> fills;       // judge on these alone; empty: as the case has them
+  std::vector<std::string> fills;  // judge on these alone; empty: as the case has them
   bool timed = true;
-  uint64_t memory_bytes = 0;            // what a case may take; 0: 80 % of what is available
-  std::string repro_options;            // of the command line, for the repro line: "--threads 2"
+  uint64_t memory_bytes = 0;  // what a case may take; 0: 80 % of what is available
+  std::string repro_options;  // of the command line, for the repro line: "--threads 2"
 };
 
 /// What a case is called and where it comes from.
 struct CaseLabel {
   std::string suite, case_name;
-  std::string inputs;                   // "random", or the token source
-  std::string source;                   // the model's own configuration
+  std::string inputs;  // "random", or the token source
+  std::string source;  // the model's own configuration
 };
 
 /// How fast implementations were, so that the next case's time can be estimated. Shared by all cases of a run.
@@ -49,7 +49,8 @@ class Rates {
 class CaseRunner {
  public:
   /// `tokens` may be null. Nothing is made before an implementation takes the problem.
-  CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options, Rates& rates);
+  CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options,
+             Rates& rates);
 
   /// Never throws for what the implementation does. Throws Error where the harness itself cannot go on (inputs impossible).
   Record run(Plugin& plugin, const Implementation& implementation);
@@ -63,10 +64,13 @@ class CaseRunner {
  private:
   bool admit(Plugin& plugin, const Implementation& implementation, Record& record, Arithmetic& arithmetic);
   bool fits(const Implementation& implementation, Record& record);
-  bool judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
-  void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
+  bool judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
+                   Record& record);
+  void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
+            Record& record);
   PreparedInputs& inputs(const std::string& fill);
-  Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs, double& golden_ns);
+  Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs,
+                          double& golden_ns);
 
   const Problem& problem_;
   std::string spec_;

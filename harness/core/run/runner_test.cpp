@@ -17,7 +17,9 @@ using ::testing::HasSubstr;
 
 class Runner : public ::testing::Test {
  protected:
-  Runner() : plugin_(ATTEST_BINARY_DIR "/tests/plugins/scale.so", {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 1}) {
+  Runner()
+      : plugin_(ATTEST_BINARY_DIR "/tests/plugins/scale.so",
+                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 1}) {
     options_.timeout_s = 1;
     options_.budget_s = 0.05;
   }

@@ -6,7 +6,8 @@
 namespace attest::core {
 
 enum class Stage : int32_t { kStart, kLoad, kIdle, kQuery, kCreate, kRun, kDestroy, kTime };
-constexpr const char* kStageNames[] = {"starting", "loading the plugin", "idle", "in query", "in create", "in run", "in destroy", "in a timed run"};
+constexpr const char* kStageNames[] = {"starting", "loading the plugin", "idle",          "in query", "in create",
+                                       "in run",   "in destroy",         "in a timed run"};
 
 /// One mapped tensor in the worker's addresses, for telling where a fault was.
 struct MappedSlot {

@@ -17,7 +17,8 @@ struct WireProblem {
   attest_tensor tensor[ATTEST_ROLES]{};
 
   WireProblem() = default;
-  WireProblem(const Problem& problem, int32_t thread_count) : operation(problem.operation->number()), threads(thread_count), features(problem.features) {
+  WireProblem(const Problem& problem, int32_t thread_count)
+      : operation(problem.operation->number()), threads(thread_count), features(problem.features) {
     std::memcpy(params, problem.params.data(), sizeof(params));
     std::memcpy(tensor, problem.tensor.data(), sizeof(tensor));
   }
@@ -26,8 +27,10 @@ static_assert(std::is_trivially_copyable_v<WireProblem>);
 
 /// Words of the requests ("do") and of the notes ("at") that a worker sends before each step.
 namespace word {
-inline constexpr const char *kDo = "do", *kAt = "at", *kTable = "table", *kProblem = "problem", *kSupport = "support", *kStatus = "status";
-inline constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kError = "error", *kMessage = "message", *kTables = "tables";
+inline constexpr const char *kDo = "do", *kAt = "at", *kTable = "table", *kProblem = "problem", *kSupport = "support",
+                            *kStatus = "status";
+inline constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kError = "error", *kMessage = "message",
+                            *kTables = "tables";
 }  // namespace word
 
 }  // namespace attest::core

@@ -43,7 +43,13 @@ void catch_faults() {
 nlohmann::json describe(const std::vector<attest_impl>& tables) {
   nlohmann::json list = nlohmann::json::array();
   for (const attest_impl& table : tables)
-    list.push_back({{"name", table.name}, {"version", table.version}, {"summary", table.summary}, {"operation", table.operation}, {"device", table.device}, {"dtypes", table.dtypes}, {"features", table.features}});
+    list.push_back({{"name", table.name},
+                    {"version", table.version},
+                    {"summary", table.summary},
+                    {"operation", table.operation},
+                    {"device", table.device},
+                    {"dtypes", table.dtypes},
+                    {"features", table.features}});
   return list;
 }
 

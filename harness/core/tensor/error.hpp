@@ -6,7 +6,8 @@
 namespace attest::core {
 
 /// Ends the work at hand. The message is one line and names the file, the key and what would be right, e.g.
-/// `suites/x.json: unknown key 'head_dims', did you mean 'head_dim'?`. What an implementation does is never an Error: it is a verdict.
+/// `suites/x.json: unknown key 'head_dims', did you mean 'head_dim'?`. What an implementation does is never an Error: it is a
+/// verdict.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}

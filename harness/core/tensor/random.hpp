@@ -29,6 +29,8 @@ constexpr float random_normal(uint64_t seed, uint64_t index) {
 }
 
 /// An integer in [0, n), n < 2^32 (multiply-shift; bias below n / 2^32).
-constexpr uint64_t random_below(uint64_t seed, uint64_t index, uint64_t n) { return ((random_bits(seed, index) >> 32) * n) >> 32; }
+constexpr uint64_t random_below(uint64_t seed, uint64_t index, uint64_t n) {
+  return ((random_bits(seed, index) >> 32) * n) >> 32;
+}
 
 }  // namespace attest::core

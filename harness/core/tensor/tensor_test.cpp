@@ -56,7 +56,9 @@ TEST(DType, RoundsToNearestEven) {
       const auto high = uint16_t(low + 1);
       const double a = load(&low, dtype, 0), b = load(&high, dtype, 0), middle = (a + b) / 2;
       const uint16_t even = low & 1 ? high : low;
-      for (const auto& [value, expected] : {std::pair(middle, even), {std::nextafter(float(middle), -1.0f), low}, {std::nextafter(float(middle), INFINITY), high}}) {
+      for (const auto& [value, expected] : {std::pair(middle, even),
+                                            {std::nextafter(float(middle), -1.0f), low},
+                                            {std::nextafter(float(middle), INFINITY), high}}) {
         uint16_t wide = 0, row = 0;
         store(&wide, dtype, 0, value);
         const auto narrow = float(value);
@@ -102,7 +104,8 @@ TEST(Tensor, HashIsOfTheElements) {
   const int64_t shape[] = {2, 3, 5, 4};
   const int order[] = {0, 2, 1, 3};
   std::vector<float> a(120), b(120);
-  Tensor dense{dense_tensor(ATTEST_F32, ATTEST_READ, shape), a.data()}, permuted{permuted_tensor(ATTEST_F32, ATTEST_READ, shape, order), b.data()};
+  Tensor dense{dense_tensor(ATTEST_F32, ATTEST_READ, shape), a.data()},
+      permuted{permuted_tensor(ATTEST_F32, ATTEST_READ, shape, order), b.data()};
   for (int64_t row = 0; row < 30; ++row)
     for (int64_t d = 0; d < 4; ++d) {
       const double x = random_normal(1, uint64_t(row * 4 + d));
