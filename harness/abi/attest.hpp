@@ -3,9 +3,11 @@
 //   struct Mine {
 //     static constexpr attest::Info kInfo{.name = "mine", .version = "1", .summary = "...", .dtypes = ATTEST_BIT(ATTEST_F32)};
 //     const attest_problem& problem;                         // made by create, gone with destroy; may have more members
-//     static const char* query(const attest_problem&, attest_support&);  // optional: why not, or null; declares arithmetic,
-//     workspace template <class T> void run(void* const* data, void* workspace, void* stream);  // T: float, Half, BFloat16,
-//     double
+//     // Optional: declares arithmetic and workspace; why not, or null.
+//     static const char* query(const attest_problem&, attest_support&);
+//     // T: float, attest::Half, attest::BFloat16 or double, whichever Q is.
+//     template <class T>
+//     void run(void* const* data, void* workspace, void* stream);
 //   };
 //   ATTEST_PLUGIN(attest::table<Mine>())                     // or several tables, separated by commas
 //

@@ -76,7 +76,12 @@ int run(RunArguments& arguments) {
       throw core::Error(fmt::format("--tokens {}: no such file; a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
   TokenStore tokens(arguments.tokens);
   const std::vector<Job> jobs = make_jobs(suites, arguments);
-  for (const Job& job : jobs) check_inputs(job, tokens);
+  std::vector<std::string> sources;
+  for (const Job& job : jobs) {
+    check_inputs(job, tokens);
+    if (job.wanted->inputs.from_tokens) sources.push_back(job.wanted->inputs.source);
+  }
+  if (std::string unused; !tokens.wanted_by(sources, unused)) throw core::Error(fmt::format("--tokens {}: no case takes tokens of that kind", unused));
   return run_jobs(jobs, session, tokens);
 }
 

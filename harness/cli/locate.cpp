@@ -15,7 +15,7 @@ fs::path find_suite(const std::string& name) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
   std::vector<std::string> known;
-  for (const fs::path& folder : {fs::path(ATTEST_SUITES_SOURCE), program / ".." / ATTEST_DATADIR / "attest/suites"}) {
+  for (const fs::path& folder : {program / ".." / ATTEST_DATADIR / "attest/suites", fs::path(ATTEST_SUITES_SOURCE)}) {
     const fs::path named = folder / (name + ".json");
     if (name.find('/') == name.npos && fs::is_regular_file(named)) return named;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
@@ -34,7 +34,7 @@ std::string command_line(const CLI::App& command) {
     if (!option->get_positional()) text += " " + option->get_name();
     if (option->get_items_expected_max() == 0) continue;  // a flag
     for (const std::string& value : option->results())
-      text += " " + (value.find('/') == value.npos ? value : fs::path(value).filename().string());
+      text += " " + (option->get_type_name() == "FILE" || option->get_type_name() == "SUITE" ? fs::path(value).filename().string() : value);
   }
   return text;
 }

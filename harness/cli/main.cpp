@@ -42,6 +42,9 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "attest: out of memory\n");
     return cli::kNothing;
+  } catch (const std::exception& error) {  // the file system's, say: a folder that may not be read
+    fmt::print(stderr, "attest: {}\n", error.what());
+    return cli::kNothing;
   }
   return cli::kUsage;
 }

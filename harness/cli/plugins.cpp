@@ -41,16 +41,16 @@ std::unique_ptr<core::Registry> PluginOptions::load() {
   return registry;
 }
 
-bool PluginOptions::named(const std::string& file_name) const {
-  return std::any_of(plugins.begin(), plugins.end(),
-                     [&](const std::string& plugin) { return std::filesystem::path(plugin).filename() == file_name; });
+bool PluginOptions::named(const std::filesystem::path& library) const {
+  std::error_code error;
+  return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) { return std::filesystem::equivalent(plugin, library, error); });
 }
 
 std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& registry) const {
   std::vector<core::Registry::Entry> chosen;
   std::string names;
   for (const core::Registry::Entry& entry : registry.entries()) {
-    if (only_named && impl_globs.empty() && !named(entry.plugin->file_name())) continue;
+    if (only_named && impl_globs.empty() && !named(entry.plugin->path())) continue;
     if (matches(entry.implementation->name, impl_globs)) chosen.push_back(entry);
     names += (names.empty() ? "" : ", ") + entry.implementation->name;
   }

@@ -22,7 +22,8 @@ struct PluginOptions {
   std::unique_ptr<core::Registry> load();
   /// The implementations that --impl keeps. Throws Error naming what exists when none is left.
   std::vector<core::Registry::Entry> select(const core::Registry& registry) const;
-  bool named(const std::string& file_name) const;
+  /// Whether `library` is one of --plugin.
+  bool named(const std::filesystem::path& library) const;
   /// The CPUs that workers are pinned to, "0,1"; set by load().
   std::string cpus;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.hpp"
@@ -19,9 +20,25 @@
 namespace attest::cli {
 namespace {
 
-bool is_lidar(const std::filesystem::path& file) {
-  const std::string extension = file.extension();
-  return extension == ".pcd" || extension == ".ply" || extension == ".bin";
+using Kind = core::TokenSource::Kind;
+
+// What a token file holds, by its name.
+Kind kind_of(const std::filesystem::path& file) {
+  std::string extension = file.extension();
+  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  for (const char* known : {".pcd", ".ply", ".bin"})
+    if (extension == known) return Kind::kLidar;
+  for (const char* known : {".png", ".jpg", ".jpeg"})
+    if (extension == known) return Kind::kImage;
+  throw core::Error(fmt::format("--tokens {}: a sweep ends in .pcd, .ply or .bin, an image in .png or .jpg", file.string()));
+}
+
+// A word for a shell, in quotes where it needs them.
+std::string quoted(const std::string& word) {
+  if (!word.empty() && word.find_first_of(" '\"\\*?[]$&;<>|()#~`!") == word.npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
 }
 
 double seconds_since(core::Clock::time_point start) { return std::chrono::duration<double>(core::Clock::now() - start).count(); }
@@ -56,12 +73,23 @@ double implementation_seconds(const core::Record& record) {
 
 }  // namespace
 
-TokenStore::TokenStore(std::vector<std::string> files) : files_(std::move(files)) {}
+TokenStore::TokenStore(const std::vector<std::string>& files) {
+  for (const std::string& file : files)
+    if (!files_.emplace(kind_of(file), file).second)
+      throw core::Error(fmt::format("--tokens {}: there is another {} already", file, kind_of(file) == Kind::kLidar ? "sweep" : "image"));
+}
+
+bool TokenStore::wanted_by(const std::vector<std::string>& sources, std::string& unused) const {
+  for (const auto& [kind, file] : files_) {
+    const bool used = std::any_of(sources.begin(), sources.end(), [&, k = kind](const std::string& line) { return core::parse_token_source(line).kind == k; });
+    if (!used) unused = file;
+  }
+  return unused.empty();
+}
 
 core::TokenSource TokenStore::source(const std::string& line) const {
   core::TokenSource source = core::parse_token_source(line);
-  for (const std::string& file : files_)
-    if (is_lidar(file) == (source.kind == core::TokenSource::Kind::kLidar)) source.file = file;
+  if (const auto file = files_.find(source.kind); file != files_.end()) source.file = file->second;
   return source;
 }
 
@@ -79,6 +107,8 @@ const core::Tokens& TokenStore::get(const core::TokenSource& source) {
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens) {
   const auto start = core::Clock::now();
   const auto registry = session.plugins.load();
+  for (const std::string& plugin : session.plugins.plugins) session.options.repro_options += " --plugin " + quoted(std::filesystem::path(plugin).filename());
+  session.options.repro_options += fmt::format(" --threads {}", session.plugins.threads);
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   ResultsFile results(session.results_path);

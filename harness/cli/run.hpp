@@ -16,14 +16,17 @@ namespace attest::cli {
 /// every source of its kind.
 class TokenStore {
  public:
-  explicit TokenStore(std::vector<std::string> files);
+  /// Throws Error: a name that is neither a sweep's nor an image's, or two of a kind.
+  explicit TokenStore(const std::vector<std::string>& files);
+  /// Whether every file of the user's is of a kind that one of the source lines has; else `unused` is one that is not.
+  bool wanted_by(const std::vector<std::string>& sources, std::string& unused) const;
   /// The source with the user's file in it.
   core::TokenSource source(const std::string& line) const;
   const core::Tokens& get(const core::TokenSource& source);
   double seconds() const { return seconds_; }
 
  private:
-  std::vector<std::string> files_;
+  std::map<core::TokenSource::Kind, std::string> files_;
   std::map<std::string, core::Tokens> loaded_;
   double seconds_ = 0;
 };

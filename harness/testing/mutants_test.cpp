@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <map>
+#include <ostream>
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
@@ -18,13 +19,15 @@ struct Size {
   const char* dtypes[3];
 };
 
+void PrintTo(const Size& size, std::ostream* out) { *out << size.tokens << " tokens"; }
+
 // Nine kernels in one plugin: the healthy one comes first.
 class Mutants : public ::testing::TestWithParam<Size> {
  protected:
   Mutants()
       : plugin_(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60}) {
-    options_.timed = false;
+    options_.timed = false, options_.case_limit_s = 1e6;  // slow machines too
   }
 
   std::map<std::string, std::string> hashes(const Record& record) {

@@ -29,13 +29,14 @@ int64_t page_size() {
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // The data end as near to the slot's end as their alignment allows; tensors are moved off multiples of 128.
-Slot place(int32_t role, int64_t bytes, int64_t file_offset) {
+Slot place(int32_t role, int64_t bytes, int64_t file_offset, int64_t misalign) {
   const bool workspace = role == kWorkspaceRole;
   const int64_t alignment = workspace ? kWorkspaceAlignment : kAlignment;
   Slot slot{.role = role, .file_offset = file_offset, .data_bytes = bytes};
   slot.map_bytes = round_up(std::max<int64_t>(bytes, 1) + kAlignment, page_size());
   slot.data_offset = slot.map_bytes - round_up(std::max<int64_t>(bytes, 1), alignment);
   if (!workspace && slot.data_offset % (2 * kAlignment) == 0) slot.data_offset -= kAlignment;
+  slot.data_offset -= misalign;
   if (slot.data_offset < 0) slot.data_offset += page_size(), slot.map_bytes += page_size();
   return slot;
 }
@@ -98,31 +99,18 @@ Mapping::~Mapping() {
   if (base_) munmap(base_, bytes_);
 }
 
-std::string Mapping::locate(const void* address, std::span<const std::string> names) const {
-  const auto* at = static_cast<const char*>(address);
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const auto* start = static_cast<const char*>(starts_[i]);
-    const char* map = start - slots_[i].data_offset;
-    if (at < map - page_size() || at >= map + slots_[i].map_bytes + page_size()) continue;
-    if (at < start) return fmt::format("{} bytes before {}", start - at, names[i]);
-    if (at >= start + slots_[i].data_bytes)
-      return fmt::format("{} bytes past the end of {}", at - start - slots_[i].data_bytes, names[i]);
-    return fmt::format("byte {} of {}", at - start, names[i]);
-  }
-  return {};
-}
-
 SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes) : problem_(problem) {
   int64_t bytes = 0;
-  auto add = [&](int32_t role, int64_t data_bytes) {
-    slots_.push_back(place(role, data_bytes, bytes));
+  const bool unaligned = (problem.features & ATTEST_WITH_UNALIGNED) != 0;
+  auto add = [&](int32_t role, int64_t data_bytes, size_t element_bytes) {
+    slots_.push_back(place(role, data_bytes, bytes, unaligned ? int64_t(element_bytes) : 0));
     bytes += slots_.back().map_bytes;
   };
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
-    if (present(spec) && (role.access & access)) add(role.index, extent_bytes(spec));
+    if (present(spec) && (role.access & access)) add(role.index, extent_bytes(spec), dtype_bytes(spec.dtype));
   }
-  if (workspace_bytes > 0) add(kWorkspaceRole, int64_t(workspace_bytes));
+  if (workspace_bytes > 0) add(kWorkspaceRole, int64_t(workspace_bytes), 0);
   file_ = Descriptor(memfd_create("attest", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file_ || ftruncate(file_.get(), bytes) != 0)
     throw Error(fmt::format("cannot create {} bytes of shared memory: {}", bytes, std::strerror(errno)));
@@ -133,6 +121,8 @@ SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t wo
     tensors_[role] = {problem.tensor[role], mapping_.data(i)};
   }
 }
+
+void SharedTensors::seal_size() { fcntl(file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW); }
 
 void SharedTensors::seal() {
   // Older kernels refuse the flag; the worker's read-only mapping then protects the inputs alone.
@@ -170,7 +160,5 @@ std::string SharedTensors::broken_canary() const {
   }
   return {};
 }
-
-void copy_tensor(const Tensor& from, const Tensor& to) { std::memcpy(to.data, from.data, size_t(extent_bytes(from.spec))); }
 
 }  // namespace attest::core

@@ -17,8 +17,9 @@ namespace attest::core {
 /// The pseudo role of the workspace in a list of slots.
 inline constexpr int32_t kWorkspaceRole = -1;
 
-/// Where one tensor lies in the shared file, in bytes. The data end within 128 bytes of the slot's end, on 64 bytes exactly
-/// (never 128), so that a kernel that assumes more alignment or runs over the end shows it. The workspace lies on 256.
+/// Where one tensor lies in the shared file, in bytes. The data end within 192 bytes of the slot's end, on 64 bytes exactly
+/// (never 128), so that a kernel that assumes more alignment or runs over the end shows it; in an unaligned problem on one
+/// element less. The workspace lies on 256.
 struct Slot {
   int32_t role = 0;
   int64_t file_offset = 0;  // a multiple of the page size
@@ -53,8 +54,6 @@ class Mapping {
 
   /// First element of slot `i`.
   void* data(size_t i) const { return starts_[i]; }
-  /// "q + 4096" style name of an address in or beside a slot, or "" when it is elsewhere. `names` by slot.
-  std::string locate(const void* address, std::span<const std::string> names) const;
 
  private:
   char* base_ = nullptr;
@@ -73,8 +72,10 @@ class SharedTensors {
   std::span<const Slot> slots() const { return slots_; }
   /// By role; roles of the other kind of access are absent.
   const Tensors& tensors() const { return tensors_; }
-  /// No writable mapping can be made from now on (this one stays).
+  /// No writable mapping can be made from now on (this one stays), and the size stays.
   void seal();
+  /// The size stays: whoever could shrink the file would take pages from under this mapping.
+  void seal_size();
   /// Fills every output and the workspace with NaN (their dtype's poison) and the gaps with canaries.
   void poison();
   /// The name of the first tensor whose surroundings were written ("o: 4 bytes past its end"), or "".
@@ -87,8 +88,5 @@ class SharedTensors {
   Mapping mapping_;
   Tensors tensors_{};
 };
-
-/// Copies what a role of `from` addresses to `to`, which has the same specification.
-void copy_tensor(const Tensor& from, const Tensor& to);
 
 }  // namespace attest::core

@@ -13,7 +13,7 @@ namespace attest::core {
 ///  suspect      suspect:zeros, suspect:constant: mostly one value where the golden varies; never passes
 ///  unsupported  refused before it ran; the sentence says by whom and why
 ///  skipped      does not fit the time or memory at hand; the sentence gives the figures
-///  error        error:runtime, error:memory (the implementation said so), error:protocol, error:golden
+///  error        error:declaration (arithmetic that cannot be judged by), error:runtime, error:memory (the implementation said so), error:protocol, error:golden
 ///  crash        crash:signal, crash:exit, crash:input-written, crash:canary
 ///  timeout      timeout:run
 enum class Verdict { kPass, kFail, kSuspect, kUnsupported, kSkipped, kError, kCrash, kTimeout };

@@ -31,6 +31,21 @@ constexpr Flag kFlags[] = {
 
 }  // namespace
 
+std::string wrong_declaration(const attest_support& support) {
+  for (const auto& [name, dtype] : {std::pair{"qk_operand_dtype", support.qk_operand_dtype},
+                                    {"pv_operand_dtype", support.pv_operand_dtype},
+                                    {"score_dtype", support.score_dtype},
+                                    {"probability_dtype", support.probability_dtype},
+                                    {"accumulator_dtype", support.accumulator_dtype}})
+    if (dtype != ATTEST_NONE && (dtype < 0 || dtype > ATTEST_3XTF32 || !is_float(dtype)))
+      return fmt::format("{} is {}, which is no arithmetic that this harness knows", name, dtype);
+  const double error = double(support.probability_rel_error);
+  if (!(error >= 0 && error <= unit_roundoff(ATTEST_BF16)))
+    return fmt::format("probability_rel_error is {}, where 0 to 2^-8 can be judged", error);
+  if (support.sum_chain < 0) return fmt::format("sum_chain is {}", support.sum_chain);
+  return {};
+}
+
 Arithmetic declared_arithmetic(const attest_support& support, DType output) {
   auto or_f32 = [](int32_t dtype) { return is_float(dtype) ? dtype : ATTEST_F32; };
   return {.qk = or_f32(support.qk_operand_dtype),
@@ -80,6 +95,10 @@ std::string falls_short(const Arithmetic& arithmetic, const MinArithmetic& least
     const DType wanted = least.*word.least, declared = arithmetic.*word.declared;
     if (wanted != ATTEST_NONE && unit_roundoff(declared) > unit_roundoff(wanted))
       return fmt::format("declares {0}={1}, less than {0}={2}", word.name, dtype_name(declared), dtype_name(wanted));
+    // A coarse exp is a coarse probability. A few units in the last place are any exp's.
+    const bool probability = word.declared == &Arithmetic::probability;
+    if (probability && wanted != ATTEST_NONE && arithmetic.probability_rel_error > 8 * unit_roundoff(wanted))
+      return fmt::format("declares an exp with an error of {:g}, less than prob={}", arithmetic.probability_rel_error, dtype_name(wanted));
   }
   return {};
 }

@@ -177,7 +177,7 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   for (const Shared* shared : {&inputs, &outputs}) {
     for (size_t i = 0; i < shared->slots.size(); ++i) {
       const Slot& slot = shared->slots[i];
-      buffers.emplace_back(size_t(slot.data_bytes), slot.role == kWorkspaceRole ? 256 : 64);
+      buffers.emplace_back(size_t(slot.data_bytes), slot.role == kWorkspaceRole ? 256 : size_t(64 + slot.data_offset % 64));
       if (slot.role != kWorkspaceRole) std::memcpy(buffers.back().data(), shared->mapping.data(i), size_t(slot.data_bytes));
       arguments.add(slot, buffers.back().data());
     }

@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kLoadTimeout_s = 30;
+constexpr off_t kFlood = 1 << 20;      // bytes of output that are worth a note
 constexpr size_t kMostOutput = 300;  // of what a dying worker said, in a reason
 
 Clock::time_point in_seconds(double seconds) {
@@ -55,6 +56,12 @@ std::string dtype_list(uint64_t bits) {
 
 // Duplicates at numbers that no descriptor of a worker has, so that moving them into place overwrites nothing.
 Descriptor lifted(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 64)); }
+
+// "SIGSEGV"; real-time signals have numbers alone.
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
 
 const char* stage_name(const StatusPage& page) {
   return kStageNames[std::clamp(int(page.stage.load()), 0, int(std::size(kStageNames)) - 1)];
@@ -106,7 +113,7 @@ fs::path find_worker() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path& candidate :
-       {folder / "attest-worker", folder / "../bin/attest-worker", folder / "../libexec/attest/attest-worker"})
+       {folder / "attest-worker", folder / "../bin/attest-worker", folder / "../" ATTEST_LIBEXECDIR "/attest/attest-worker"})
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   throw Error("attest-worker is not beside this program nor in its prefix's libexec/attest; set ATTEST_WORKER to it");
 }
@@ -124,8 +131,9 @@ Plugin::~Plugin() {
 
 void Plugin::start() {
   if (!status_) {
-    status_file_ = Descriptor(memfd_create("attest-status", MFD_CLOEXEC));
+    status_file_ = Descriptor(memfd_create("attest-status", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!status_file_ || ftruncate(status_file_.get(), sizeof(StatusPage)) != 0) throw Error("cannot create the status page");
+    fcntl(status_file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     void* page = mmap(nullptr, sizeof(StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED, status_file_.get(), 0);
     if (page == MAP_FAILED) throw Error("cannot map the status page");
     status_ = static_cast<StatusPage*>(page);
@@ -175,6 +183,7 @@ const std::vector<Implementation>& Plugin::implementations() {
   if (status == Channel::Status::kTimeout) throw Error(fmt::format("{}: did not load within {} s", file_name_, kLoadTimeout_s));
   if (status != Channel::Status::kMessage) throw Error(fmt::format("{}: {}", file_name_, death(nullptr).reason));
   if (reply.contains(word::kError)) throw Error(reply[word::kError].get<std::string>());
+  changed_modes_at_load_ = reply.value("flushes_subnormals", false);
   const uint64_t hash = hash_file(path_);
   for (const json& table : reply.at(word::kTables)) {
     implementations_.push_back({.name = tidy(table.at("name"), 64),
@@ -196,6 +205,17 @@ json Plugin::request(const char* what, const Implementation& implementation, con
   return {{word::kDo, what},
           {word::kTable, implementation.table},
           {word::kProblem, json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)))}};
+}
+
+std::vector<std::string> Plugin::habits() {
+  std::vector<std::string> notes;
+  if (changed_modes_at_load_) notes.push_back("the library changes floating-point modes when it is loaded; they were restored");
+  const off_t size = lseek(output_.get(), 0, SEEK_END);
+  if (size > kFlood) {
+    notes.push_back(fmt::format("it wrote {} bytes of output", size));
+    if (ftruncate(output_.get(), 0) != 0) notes.push_back("which could not be cut");
+  }
+  return notes;
 }
 
 std::string Plugin::said() const {
@@ -235,7 +255,7 @@ Failure Plugin::death(const Problem* problem) {
   } else if (WIFSIGNALED(how)) {
     failure.code = "crash:signal";
     const std::string where = fault_place(problem, failure.code);
-    failure.reason = fmt::format("SIG{} {}{}", sigabbrev_np(WTERMSIG(how)), doing, where);
+    failure.reason = fmt::format("{} {}{}", signal_name(WTERMSIG(how)), doing, where);
   } else {
     failure.reason = fmt::format("exited with {} {}", WEXITSTATUS(how), doing);
   }

@@ -77,6 +77,9 @@ class Plugin {
   /// Waits for the worker to have loaded it. Throws Error: what is wrong with the library, in one line.
   const std::vector<Implementation>& implementations();
   const std::string& file_name() const { return file_name_; }
+  const std::filesystem::path& path() const { return path_; }
+  /// Notes on what is no failure but worth knowing: modes changed at load, a flood of output (which is cut).
+  std::vector<std::string> habits();
 
   QueryResult query(const Implementation& implementation, const Problem& problem);
   RunResult run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
@@ -106,6 +109,7 @@ class Plugin {
   Descriptor output_;
   StatusPage* status_ = nullptr;
   Descriptor status_file_;
+  bool changed_modes_at_load_ = false;
 };
 
 }  // namespace attest::core

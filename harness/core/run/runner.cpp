@@ -67,13 +67,9 @@ CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label
   } else if (const auto random = std::find(fills_.begin(), fills_.end(), "random"); random != fills_.end()) {
     std::rotate(fills_.begin(), random, random + 1);
   }
-  if (!options.fills.empty()) {
-    for (const std::string& wanted : options.fills)
-      if (std::find(fills_.begin(), fills_.end(), wanted) == fills_.end())
-        throw Error(
-            fmt::format("--fill: '{}' is not a fill of {}; it has: {}", wanted, label_.case_name, fmt::join(fills_, ", ")));
-    fills_ = options.fills;
-  }
+  all_fills_ = fills_;
+  if (options.fills.empty()) return;
+  std::erase_if(fills_, [&](const std::string& name) { return std::find(options.fills.begin(), options.fills.end(), name) == options.fills.end(); });
 }
 
 PreparedInputs& CaseRunner::inputs(const std::string& fill) {
@@ -108,6 +104,8 @@ bool CaseRunner::admit(Plugin& plugin, const Implementation& implementation, Rec
   if (query.status != ATTEST_OK)
     return set_verdict(record, Verdict::kError, "error:runtime", fmt::format("query gave {}: {}", query.status, query.message)),
            false;
+  if (const std::string wrong = wrong_declaration(query.support); !wrong.empty())
+    return set_verdict(record, Verdict::kError, "error:declaration", wrong), false;
   arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
   record.arithmetic = print(arithmetic);
   record.memory.workspace_bytes = query.support.workspace_bytes;
@@ -123,7 +121,7 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
   record.estimated_bytes = record.min_bytes * 5 + double(record.memory.workspace_bytes);
   const double rate = rates_.of(implementation.name, record.dtype + record.features);
   record.estimated_ns = record.flops / (rate > 0 ? rate : kFastestCore_flops_per_ns * options_.threads);
-  const double memory = options_.memory_bytes ? double(options_.memory_bytes) : 0.8 * double(read_memory().available_bytes);
+  const double memory = 0.8 * double(read_memory().available_bytes);
   if (record.estimated_bytes > memory) {
     set_verdict(record, Verdict::kSkipped, "skipped:memory",
                 fmt::format("needs {} ({} of it declared workspace), {} may be used", gibibytes(record.estimated_bytes),
@@ -146,7 +144,7 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
 bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
                              SharedTensors& outputs, Record& record) {
   for (const std::string& name : fills_) {
-    if (record.fills.size() == 2 && record.fills.back().run_ns > kSlowRun_ns && options_.fills.empty()) {
+    if (record.fills.size() == 2 && record.fills.back().run_ns > kSlowRun_ns && options_.timed && options_.fills.empty()) {
       record.notes.push_back(fmt::format("a run takes {:.3g} s: judged on {} of {} fills", record.fills.back().run_ns * 1e-9,
                                          record.fills.size(), fills_.size()));
       break;
@@ -229,14 +227,20 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.device = implementation.device == ATTEST_CPU ? "cpu" : "cuda", record.threads = options_.threads;
   record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
   record.repro = fmt::format("attest repro --impl {}{}{} '{}'", implementation.name,
-                             label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs {}", label_.inputs),
-                             options_.repro_options.empty() ? "" : " " + options_.repro_options, spec_);
+                             label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs '{}'", label_.inputs),
+                             options_.repro_options, spec_);
 
+  if (fills_.empty()) {
+    set_verdict(record, Verdict::kSkipped, "skipped:fill", fmt::format("has no such fill, but: {}", fmt::join(all_fills_, ", ")));
+    return record;
+  }
   Arithmetic arithmetic;
   if (!admit(plugin, implementation, record, arithmetic) || !fits(implementation, record)) return record;
   SharedTensors outputs(problem_, ATTEST_WRITE, record.memory.workspace_bytes);
+  outputs.seal_size();
   if (judge_fills(plugin, implementation, arithmetic, outputs, record) && options_.timed)
     time(plugin, implementation, arithmetic, outputs, record);
+  for (std::string& note : plugin.habits()) record.notes.push_back(std::move(note));
   return record;
 }
 

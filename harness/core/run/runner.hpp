@@ -23,8 +23,7 @@ struct RunOptions {
   MinArithmetic least;
   std::vector<std::string> fills;  // judge on these alone; empty: as the case has them
   bool timed = true;
-  uint64_t memory_bytes = 0;  // what a case may take; 0: 80 % of what is available
-  std::string repro_options;  // of the command line, for the repro line: "--threads 2"
+  std::string repro_options;  // of the command line, for the repro line: " --threads 2"
 };
 
 /// What a case is called and where it comes from.
@@ -78,7 +77,7 @@ class CaseRunner {
   const Tokens* tokens_;
   const RunOptions& options_;
   Rates& rates_;
-  std::vector<std::string> fills_;
+  std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
   double inputs_s_ = 0, judging_s_ = 0;
 };
