@@ -141,8 +141,8 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run twice.json", 64, "twice.json"},
       {"run typo.json", 64, "head_dim"},
       {"run small.json --impl 'nobody*'", 64, "matches none of"},
-      {"run small.json --case 'nothing*'", 64, "cases: a/self, b/causal"},
-      {"run small.json --dtype f64", 64, "no case is left by --dtype f64"},
+      {"run small.json --case 'nothing*'", 64, "matches none of: a/self, small/a/self, b/causal"},
+      {"run small.json --dtype 'f16,f64'", 64, "--dtype f64: matches none of: f16, f32"},
       {"run small.json --impl flash_cpu -o /proc/nowhere/x.jsonl", 4, "/proc/nowhere/x.jsonl: cannot be written"},
       {"run small.json --impl flash_cpu --judge-only -o /dev/full", 4, "No space left on device"},
       {"run small.json --plugin nothing.so", 64, "nothing.so: no such plugin file"},
@@ -226,13 +226,17 @@ TEST_F(Cli, EveryImplementationPassesSmokeAndDefault) {
 
 // Whatever an implementation does to its process, or says of itself, is a record; the run goes on and says so.
 TEST_F(Cli, OutlivesImplementationsThatDie) {
-  const Outcome outcome = run("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kDying + " --impl 'dying_*,flash_cpu' -o died.jsonl");
+  const Outcome outcome = run("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kDying +
+                              " --impl 'dying_*,flash_cpu' -o died.jsonl");
   EXPECT_EQ(outcome.code, 1) << outcome.text;
   std::map<std::string, std::vector<std::string>> codes;
   for (const json& line : lines("died.jsonl"))
     if (line["type"] == "result") codes[line["impl"]].push_back(line["code"]);
-  const std::map<std::string, std::string> expected = {{"dying_aborts", "crash:signal"}, {"dying_exits", "crash:exit"}, {"dying_signals", "crash:signal"}, {"dying_hangs", "timeout:run"},
-                                                       {"dying_shrinks", "fail:unwritten"}, {"dying_boasts", "error:declaration"}, {"dying_unknown", "error:declaration"}, {"flash_cpu", ""}};
+  const std::map<std::string, std::string> expected = {
+      {"dying_aborts", "crash:signal"},       {"dying_exits", "crash:exit"},
+      {"dying_signals", "crash:signal"},      {"dying_hangs", "timeout:run"},
+      {"dying_shrinks", "fail:unwritten"},    {"dying_boasts", "error:declaration"},
+      {"dying_unknown", "error:declaration"}, {"flash_cpu", ""}};
   for (const auto& [impl, code] : expected) EXPECT_EQ(codes[impl], std::vector<std::string>(2, code)) << impl;
 }
 

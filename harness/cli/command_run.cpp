@@ -32,21 +32,24 @@ std::vector<core::DType> dtypes_of(const core::Case& wanted, const std::vector<s
 
 std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const RunArguments& arguments) {
   std::vector<Job> jobs;
-  std::string names;
+  std::vector<std::string> names, dtypes;
   for (const core::Suite& suite : suites) {
     for (const core::Case& wanted : suite.cases) {
       if (arguments.quick && !wanted.quick) continue;
-      names += (names.empty() ? "" : ", ") + wanted.name;
-      if (!matches(wanted.name, arguments.cases)) continue;
+      // As the table prints it, or without its suite.
+      const std::string full_name = suite.name + "/" + wanted.name;
+      names.push_back(wanted.name), names.push_back(full_name);
+      for (const core::DType dtype : wanted.dtypes) dtypes.emplace_back(core::dtype_name(dtype));
+      if (!matches(wanted.name, arguments.cases) && !matches(full_name, arguments.cases)) continue;
       const double budget_s = arguments.budget_s > 0 ? arguments.budget_s : suite.budget_s;
       for (const core::DType dtype : dtypes_of(wanted, arguments.dtypes)) jobs.push_back({&wanted, suite.name, dtype, budget_s});
     }
   }
-  if (jobs.empty())
-    throw core::Error(fmt::format("no case is left by{}{}{}; cases: {}", arguments.quick ? " --quick" : "",
-                                  arguments.cases.empty() ? "" : fmt::format(" --case {}", fmt::join(arguments.cases, ",")),
-                                  arguments.dtypes.empty() ? "" : fmt::format(" --dtype {}", fmt::join(arguments.dtypes, ",")),
-                                  names));
+  std::sort(dtypes.begin(), dtypes.end());
+  dtypes.erase(std::unique(dtypes.begin(), dtypes.end()), dtypes.end());
+  require_matches("--dtype", arguments.dtypes, dtypes);
+  require_matches("--case", arguments.cases, names);
+  if (jobs.empty()) throw core::Error("--quick, --case and --dtype together leave no case; attest list SUITE names them");
   return jobs;
 }
 
@@ -62,18 +65,23 @@ void check_inputs(const Job& job, const TokenStore& tokens) {
 int run(RunArguments& arguments) {
   std::vector<core::Suite> suites;
   // Without a suite a plugin of one's own is judged by itself; with one it is compared.
-  arguments.session.plugins.only_named = arguments.suites.empty() && !arguments.session.plugins.plugins.empty();
-  if (arguments.suites.empty()) arguments.suites = {"default"};
+  const bool by_itself = arguments.suites.empty();
+  arguments.session.plugins.only_named = by_itself && !arguments.session.plugins.plugins.empty();
+  if (by_itself) {
+    arguments.suites = {"default"};
+    arguments.session.options.case_limit_s =
+        std::min(arguments.session.options.case_limit_s, 4.0);  // a slow kernel too in a minute
+  }
   for (const std::string& suite : arguments.suites) suites.push_back(core::read_suite(find_suite(suite)));
   Session& session = arguments.session;
   session.options.least = core::parse_min_arithmetic(arguments.least);
-  session.options.budget_s = arguments.budget_s > 0 ? arguments.budget_s : arguments.quick ? 0.15 : 1.0;
+  session.options.budget_s = arguments.budget_s > 0 ? arguments.budget_s : arguments.quick || by_itself ? 0.15 : 1.0;
   session.options.timed = !arguments.untimed;
   session.options.fills = arguments.fills;
   session.results_path = arguments.output;
   for (const std::string& file : arguments.tokens)
     if (!std::filesystem::is_regular_file(file))
-      throw core::Error(fmt::format("--tokens {}: no such file; a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
+      throw core::Error(fmt::format("--tokens {}: no such file; name a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
   TokenStore tokens(arguments.tokens);
   const std::vector<Job> jobs = make_jobs(suites, arguments);
   std::vector<std::string> sources;
@@ -81,7 +89,8 @@ int run(RunArguments& arguments) {
     check_inputs(job, tokens);
     if (job.wanted->inputs.from_tokens) sources.push_back(job.wanted->inputs.source);
   }
-  if (std::string unused; !tokens.wanted_by(sources, unused)) throw core::Error(fmt::format("--tokens {}: no case takes tokens of that kind", unused));
+  if (std::string unused; !tokens.wanted_by(sources, unused))
+    throw core::Error(fmt::format("--tokens {}: no case takes tokens of that kind", unused));
   return run_jobs(jobs, session, tokens);
 }
 
@@ -112,9 +121,9 @@ Command add_run(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("NAME");
   command
-      ->add_option(
-          "--budget", arguments->budget_s,
-          "seconds of timed runs for each implementation and case (default: the suite's, else 0.15 with --quick, else 1)")
+      ->add_option("--budget", arguments->budget_s,
+                   "seconds of timed runs for each implementation and case (default: the suite's, else 0.15 with --quick or "
+                   "without a suite, else 1)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S");
   command

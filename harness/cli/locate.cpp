@@ -34,7 +34,8 @@ std::string command_line(const CLI::App& command) {
     if (!option->get_positional()) text += " " + option->get_name();
     if (option->get_items_expected_max() == 0) continue;  // a flag
     for (const std::string& value : option->results())
-      text += " " + (option->get_type_name() == "FILE" || option->get_type_name() == "SUITE" ? fs::path(value).filename().string() : value);
+      text += " " + (option->get_type_name() == "FILE" || option->get_type_name() == "SUITE" ? fs::path(value).filename().string()
+                                                                                             : value);
   }
   return text;
 }

@@ -43,19 +43,26 @@ std::unique_ptr<core::Registry> PluginOptions::load() {
 
 bool PluginOptions::named(const std::filesystem::path& library) const {
   std::error_code error;
-  return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) { return std::filesystem::equivalent(plugin, library, error); });
+  return std::any_of(plugins.begin(), plugins.end(),
+                     [&](const std::string& plugin) { return std::filesystem::equivalent(plugin, library, error); });
 }
 
 std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& registry) const {
   std::vector<core::Registry::Entry> chosen;
-  std::string names;
+  std::vector<std::string> names;
   for (const core::Registry::Entry& entry : registry.entries()) {
+    names.push_back(entry.implementation->name);
     if (only_named && impl_globs.empty() && !named(entry.plugin->path())) continue;
-    if (matches(entry.implementation->name, impl_globs)) chosen.push_back(entry);
-    names += (names.empty() ? "" : ", ") + entry.implementation->name;
+    if (matches(names.back(), impl_globs)) chosen.push_back(entry);
   }
-  if (chosen.empty()) throw core::Error(fmt::format("--impl {} matches none of: {}", fmt::join(impl_globs, ","), names));
+  require_matches("--impl", impl_globs, names);
   return chosen;
+}
+
+void require_matches(const std::string& option, const std::vector<std::string>& globs, const std::vector<std::string>& names) {
+  for (const std::string& glob : globs)
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(name, {glob}); }))
+      throw core::Error(fmt::format("{} {}: matches none of: {}", option, glob, fmt::join(names, ", ")));
 }
 
 bool matches(const std::string& name, const std::vector<std::string>& globs) {

@@ -28,6 +28,8 @@ struct PluginOptions {
   std::string cpus;
 };
 
+/// Throws Error where one of the globs matches none of `names`: "--impl flsh_*: matches none of: ...".
+void require_matches(const std::string& option, const std::vector<std::string>& globs, const std::vector<std::string>& names);
 /// Whether `name` matches any of the globs (fnmatch), or there are none.
 bool matches(const std::string& name, const std::vector<std::string>& globs);
 

@@ -76,12 +76,14 @@ double implementation_seconds(const core::Record& record) {
 TokenStore::TokenStore(const std::vector<std::string>& files) {
   for (const std::string& file : files)
     if (!files_.emplace(kind_of(file), file).second)
-      throw core::Error(fmt::format("--tokens {}: there is another {} already", file, kind_of(file) == Kind::kLidar ? "sweep" : "image"));
+      throw core::Error(
+          fmt::format("--tokens {}: there is another {} already", file, kind_of(file) == Kind::kLidar ? "sweep" : "image"));
 }
 
 bool TokenStore::wanted_by(const std::vector<std::string>& sources, std::string& unused) const {
   for (const auto& [kind, file] : files_) {
-    const bool used = std::any_of(sources.begin(), sources.end(), [&, k = kind](const std::string& line) { return core::parse_token_source(line).kind == k; });
+    const bool used = std::any_of(sources.begin(), sources.end(),
+                                  [&, k = kind](const std::string& line) { return core::parse_token_source(line).kind == k; });
     if (!used) unused = file;
   }
   return unused.empty();
@@ -107,7 +109,8 @@ const core::Tokens& TokenStore::get(const core::TokenSource& source) {
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens) {
   const auto start = core::Clock::now();
   const auto registry = session.plugins.load();
-  for (const std::string& plugin : session.plugins.plugins) session.options.repro_options += " --plugin " + quoted(std::filesystem::path(plugin).filename());
+  for (const std::string& plugin : session.plugins.plugins)
+    session.options.repro_options += " --plugin " + quoted(std::filesystem::path(plugin).filename());
   session.options.repro_options += fmt::format(" --threads {}", session.plugins.threads);
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;

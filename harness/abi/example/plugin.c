@@ -1,5 +1,5 @@
 /* The least that a plugin in C needs: attention by definition, f32, dense, with or without a causal mask. Built by
- *   cc -O2 -shared -fPIC -o plugin.so plugin.c -lm          (and -I where attest.h lies) */
+ *   cc -O2 -shared -fPIC -I.. -o plugin.so plugin.c -lm          (-I: where attest.h lies) */
 #include <math.h>
 
 #include "attest.h"

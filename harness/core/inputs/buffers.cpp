@@ -156,7 +156,7 @@ std::string SharedTensors::broken_canary() const {
     for (int64_t k = 1; k <= slot.data_offset; ++k)
       if (start[-k] != kCanary) return fmt::format("{} was written {} bytes before its start", name, k);
     for (int64_t k = slot.data_bytes; k < slot.map_bytes - slot.data_offset; ++k)
-      if (start[k] != kCanary) return fmt::format("{} was written {} bytes past its end", name, k - slot.data_bytes);
+      if (start[k] != kCanary) return fmt::format("{} was written past its end, at byte {} behind it", name, k - slot.data_bytes);
   }
   return {};
 }

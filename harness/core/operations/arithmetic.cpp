@@ -98,7 +98,8 @@ std::string falls_short(const Arithmetic& arithmetic, const MinArithmetic& least
     // A coarse exp is a coarse probability. A few units in the last place are any exp's.
     const bool probability = word.declared == &Arithmetic::probability;
     if (probability && wanted != ATTEST_NONE && arithmetic.probability_rel_error > 8 * unit_roundoff(wanted))
-      return fmt::format("declares an exp with an error of {:g}, less than prob={}", arithmetic.probability_rel_error, dtype_name(wanted));
+      return fmt::format("declares an exp with an error of {:g}, less than prob={}", arithmetic.probability_rel_error,
+                         dtype_name(wanted));
   }
   return {};
 }

@@ -22,7 +22,8 @@ struct Arithmetic {
 };
 
 /// "" when the declaration can be judged by, else what is wrong with it: a dtype that this harness does not know, an error of exp
-/// that is not finite, negative or above the roundoff of bf16, a negative chain. Whoever could declare any error would pass with any.
+/// that is not finite, negative or above the roundoff of bf16, a negative chain. Whoever could declare any error would pass with
+/// any.
 std::string wrong_declaration(const attest_support& support);
 /// What `support` declares for outputs of dtype `output`; a field that is 0 counts as f32.
 Arithmetic declared_arithmetic(const attest_support& support, DType output);

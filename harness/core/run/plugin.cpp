@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kLoadTimeout_s = 30;
-constexpr off_t kFlood = 1 << 20;      // bytes of output that are worth a note
+constexpr off_t kFlood = 1 << 20;    // bytes of output that are worth a note
 constexpr size_t kMostOutput = 300;  // of what a dying worker said, in a reason
 
 Clock::time_point in_seconds(double seconds) {

@@ -72,7 +72,8 @@ Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::pat
         renamed_.push_back(std::make_unique<Implementation>(implementation));
         std::string& name = renamed_.back()->name;
         name += "@" + implementation.plugin;
-        for (int n = 2; !names.insert(name).second; ++n) name = fmt::format("{}@{}#{}", implementation.name, implementation.plugin, n);
+        for (int n = 2; !names.insert(name).second; ++n)
+          name = fmt::format("{}@{}#{}", implementation.name, implementation.plugin, n);
         entries_.push_back({plugins_[i].get(), renamed_.back().get()});
       }
     } catch (const Error& error) {

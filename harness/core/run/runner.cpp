@@ -69,7 +69,9 @@ CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label
   }
   all_fills_ = fills_;
   if (options.fills.empty()) return;
-  std::erase_if(fills_, [&](const std::string& name) { return std::find(options.fills.begin(), options.fills.end(), name) == options.fills.end(); });
+  std::erase_if(fills_, [&](const std::string& name) {
+    return std::find(options.fills.begin(), options.fills.end(), name) == options.fills.end();
+  });
 }
 
 PreparedInputs& CaseRunner::inputs(const std::string& fill) {
@@ -226,9 +228,10 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.features = print_features(problem_.features);
   record.device = implementation.device == ATTEST_CPU ? "cpu" : "cuda", record.threads = options_.threads;
   record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
-  record.repro = fmt::format("attest repro --impl {}{}{} '{}'", implementation.name,
-                             label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs '{}'", label_.inputs),
-                             options_.repro_options, spec_);
+  record.repro =
+      fmt::format("attest repro --impl {}{}{} '{}'", implementation.name,
+                  label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs '{}'", label_.inputs),
+                  options_.repro_options, spec_);
 
   if (fills_.empty()) {
     set_verdict(record, Verdict::kSkipped, "skipped:fill", fmt::format("has no such fill, but: {}", fmt::join(all_fills_, ", ")));

@@ -27,8 +27,7 @@ static_assert(std::is_trivially_copyable_v<WireProblem>);
 
 /// Words of the requests ("do") and of the answers.
 namespace word {
-inline constexpr const char *kDo = "do", *kTable = "table", *kProblem = "problem", *kSupport = "support",
-                            *kStatus = "status";
+inline constexpr const char *kDo = "do", *kTable = "table", *kProblem = "problem", *kSupport = "support", *kStatus = "status";
 inline constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kError = "error", *kMessage = "message",
                             *kTables = "tables";
 }  // namespace word
