@@ -70,12 +70,12 @@ int run(RunArguments& arguments) {
   if (by_itself) {
     arguments.suites = {"default"};
     arguments.session.options.case_limit_s =
-        std::min(arguments.session.options.case_limit_s, 4.0);  // a slow kernel too in a minute
+        std::min(arguments.session.options.case_limit_s, 1.0);  // a slow kernel too in a minute
   }
   for (const std::string& suite : arguments.suites) suites.push_back(core::read_suite(find_suite(suite)));
   Session& session = arguments.session;
   session.options.least = core::parse_min_arithmetic(arguments.least);
-  session.options.budget_s = arguments.budget_s > 0 ? arguments.budget_s : arguments.quick || by_itself ? 0.15 : 1.0;
+  session.options.budget_s = arguments.budget_s > 0 ? arguments.budget_s : by_itself ? 0.08 : arguments.quick ? 0.15 : 1.0;
   session.options.timed = !arguments.untimed;
   session.options.fills = arguments.fills;
   session.results_path = arguments.output;
