@@ -19,21 +19,15 @@ struct ListArguments {
   PluginOptions plugins;
 };
 
-std::string dtypes(uint64_t bits) {
-  std::string text;
-  for (core::DType dtype = ATTEST_F32; dtype <= ATTEST_F8E5M2; ++dtype)
-    if (bits & ATTEST_BIT(dtype)) text += (text.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
-  return text;
-}
-
 void list_implementations(const std::vector<core::Registry::Entry>& entries) {
   for (const core::Registry::Entry& entry : entries) {
     const core::Implementation& i = *entry.implementation;
     const core::Operation* operation = core::find_operation(i.operation);
     fmt::print("{:<24} {} ({}, version {})\n", i.name, i.summary, i.plugin, i.version);
-    fmt::print(
-        "{:<24} {} on {}; {}; {}\n", "", operation ? std::string(operation->name()) : fmt::format("operation {}", i.operation),
-        i.device == ATTEST_CPU ? "cpu" : "cuda", dtypes(i.dtypes), i.features ? core::print_features(i.features) : "no features");
+    fmt::print("{:<24} {} on {}; {}; {}\n", "",
+               operation ? std::string(operation->name()) : fmt::format("operation {}", i.operation),
+               i.device == ATTEST_CPU ? "cpu" : "cuda", core::print_dtypes(i.dtypes),
+               i.features ? core::print_features(i.features) : "no features");
   }
 }
 

@@ -47,13 +47,6 @@ std::string tidy(std::string text, size_t most) {
   return text;
 }
 
-std::string dtype_list(uint64_t bits) {
-  std::string text;
-  for (DType dtype = ATTEST_F32; dtype <= ATTEST_F8E5M2; ++dtype)
-    if (bits & ATTEST_BIT(dtype)) text += (text.empty() ? "" : ",") + std::string(dtype_name(dtype));
-  return text.empty() ? "none" : text;
-}
-
 // Duplicates at numbers that no descriptor of a worker has, so that moving them into place overwrites nothing.
 Descriptor lifted(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 64)); }
 
@@ -93,6 +86,13 @@ struct SpawnSetup {
 
 }  // namespace
 
+std::string print_dtypes(uint64_t bits) {
+  std::string text;
+  for (DType dtype = ATTEST_F32; dtype <= ATTEST_F8E5M2; ++dtype)
+    if (bits & ATTEST_BIT(dtype)) text += (text.empty() ? "" : ",") + std::string(dtype_name(dtype));
+  return text;
+}
+
 std::string refuses(const Implementation& implementation, const Problem& problem) {
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
@@ -102,7 +102,8 @@ std::string refuses(const Implementation& implementation, const Problem& problem
     if (present(spec) && role.dtype == ATTEST_NONE && is_float(spec.dtype)) dtypes |= ATTEST_BIT(spec.dtype);
   }
   if (const uint64_t missing = dtypes & ~implementation.dtypes)
-    return fmt::format("does not take {} (takes {})", dtype_list(missing), dtype_list(implementation.dtypes));
+    return fmt::format("does not take {} (takes {})", print_dtypes(missing),
+                       implementation.dtypes ? print_dtypes(implementation.dtypes) : "none");
   if (const uint64_t missing = problem.features & ~implementation.features)
     return fmt::format("does not list {}", print_features(missing));
   return {};

@@ -26,6 +26,9 @@ struct Implementation {
   uint64_t dtypes = 0, features = 0;
 };
 
+/// "f32,f16" for a set of ATTEST_BIT(dtype).
+std::string print_dtypes(uint64_t bits);
+
 /// "" when the table lists all that the problem needs, else what it lacks, by name. The host refuses by this alone, so that an
 /// old plugin is never asked about a feature that it does not know.
 std::string refuses(const Implementation& implementation, const Problem& problem);
