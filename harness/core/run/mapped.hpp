@@ -1,0 +1,33 @@
+// The tensors of one request as a worker has them: mapped from the harness's file, and by role for the plugin.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "core/inputs/buffers.hpp"
+#include "core/run/status_page.hpp"
+
+namespace attest::core {
+
+/// Shared tensors of one direction, mapped, with their addresses noted on the status page.
+struct MappedTensors {
+  std::vector<Slot> slots;
+  Mapping mapping;
+
+  /// `key`: word::kInputs or kOutputs, whose value in `request` holds the slots of `file`.
+  MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file, bool writable, StatusPage& status);
+};
+
+/// What a plugin's run gets.
+struct Arguments {
+  void* data[ATTEST_ROLES]{};
+  void* workspace = nullptr;
+
+  void add(const Slot& slot, void* at) {
+    if (slot.role == kWorkspaceRole)
+      workspace = at;
+    else
+      data[slot.role] = at;
+  }
+};
+
+}  // namespace attest::core
