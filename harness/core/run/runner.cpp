@@ -142,45 +142,52 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
   return true;
 }
 
-// Runs and judges every fill; false as soon as one does not pass, with the record's verdict set.
+// Runs and judges one fill; notes time, memory and ratios in `record`, but no verdict.
+FillRecord CaseRunner::judge_fill(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
+                                  SharedTensors& outputs, const std::string& name, Record& record) {
+  PreparedInputs& prepared = inputs(name);
+  FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
+  Judgement& judgement = fill.judgement;
+  outputs.poison();
+  const RunResult run = plugin.run(implementation, problem_, prepared.shared(), outputs);
+  if (run.failure) {
+    judgement.verdict = run.failure->verdict, judgement.code = run.failure->code, judgement.reason = run.failure->reason;
+    return fill;
+  }
+  fill.run_ns = run.run_ns;
+  if (run.peak_bytes) record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
+  judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
+  fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
+  if (const std::string canary = outputs.broken_canary(); !canary.empty())
+    judgement.verdict = Verdict::kCrash, judgement.code = "crash:canary", judgement.reason = canary;
+  else if (!prepared.unchanged())
+    judgement.verdict = Verdict::kCrash, judgement.code = "crash:input-written", judgement.reason = "an input was changed";
+  record.max_ratio = std::max(record.max_ratio, judgement.max_ratio);
+  record.rms_ratio = std::max(record.rms_ratio, judgement.rms_ratio);
+  return fill;
+}
+
+// Runs and judges every fill; false where one does not pass, with the record's verdict set by the first of them.
 bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
                              SharedTensors& outputs, Record& record) {
+  record.verdict = Verdict::kPass;
   for (const std::string& name : fills_) {
     if (record.fills.size() == 2 && record.fills.back().run_ns > kSlowRun_ns && options_.timed && options_.fills.empty()) {
       record.notes.push_back(fmt::format("a run takes {:.3g} s: judged on {} of {} fills", record.fills.back().run_ns * 1e-9,
                                          record.fills.size(), fills_.size()));
       break;
     }
-    PreparedInputs& prepared = inputs(name);
-    FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
-    outputs.poison();
-    const RunResult run = plugin.run(implementation, problem_, prepared.shared(), outputs);
-    if (run.failure) {
-      set_verdict(record, run.failure->verdict, run.failure->code, fmt::format("{} (fill {})", run.failure->reason, name));
-      fill.judgement.verdict = record.verdict, fill.judgement.code = record.code, fill.judgement.reason = record.reason;
-      record.fills.push_back(fill);
-      return false;
+    record.fills.push_back(judge_fill(plugin, implementation, arithmetic, outputs, name, record));
+    const FillRecord& fill = record.fills.back();
+    if (fill.judgement.verdict == Verdict::kPass) {
+      rates_.note(implementation.name, record.dtype + record.features, record.flops, fill.run_ns);
+      continue;
     }
-    fill.run_ns = run.run_ns;
-    if (run.peak_bytes) record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
-    fill.judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
-    fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
-    if (const std::string canary = outputs.broken_canary(); !canary.empty())
-      fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:canary", fill.judgement.reason = canary;
-    else if (!prepared.unchanged())
-      fill.judgement.verdict = Verdict::kCrash, fill.judgement.code = "crash:input-written",
-      fill.judgement.reason = "an input was changed";
-    record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
-    record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
-    record.fills.push_back(fill);
-    if (fill.judgement.verdict != Verdict::kPass) {
+    if (record.verdict == Verdict::kPass)
       set_verdict(record, fill.judgement.verdict, fill.judgement.code, fmt::format("{} (fill {})", fill.judgement.reason, name));
-      return false;
-    }
-    rates_.note(implementation.name, record.dtype + record.features, record.flops, run.run_ns);
+    if (!options_.all_checks) return false;
   }
-  record.verdict = Verdict::kPass;
-  return true;
+  return record.verdict == Verdict::kPass;
 }
 
 // Times on the first fill; the outputs of the last timed run are judged like any other.

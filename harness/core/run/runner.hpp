@@ -23,6 +23,7 @@ struct RunOptions {
   MinArithmetic least;
   std::vector<std::string> fills;  // judge on these alone; empty: as the case has them
   bool timed = true;
+  bool all_checks = false;  // judging goes on after a check has failed: which checks catch what. The verdict is the first one's
   std::string repro_options;  // of the command line, for the repro line: " --threads 2"
 };
 
@@ -65,6 +66,8 @@ class CaseRunner {
   bool fits(const Implementation& implementation, Record& record);
   bool judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
                    Record& record);
+  FillRecord judge_fill(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
+                        const std::string& name, Record& record);
   void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
             Record& record);
   PreparedInputs& inputs(const std::string& fill);
