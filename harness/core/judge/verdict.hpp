@@ -5,17 +5,7 @@
 
 namespace attest::core {
 
-/// One per record, with a reason code `verdict:detail` and a sentence.
-///  pass         within the tolerance everywhere it was judged
-///  fail         fail:tolerance, fail:nan (a NaN or infinity where none belongs), fail:unwritten (poison left), fail:range
-///  (outside
-///               the values it may average), fail:environment
-///  suspect      suspect:zeros, suspect:constant: mostly one value where the golden varies; never passes
-///  unsupported  refused before it ran; the sentence says by whom and why
-///  skipped      does not fit the time or memory at hand; the sentence gives the figures
-///  error        error:declaration (arithmetic that cannot be judged by), error:runtime, error:memory (the implementation said so), error:protocol, error:golden
-///  crash        crash:signal, crash:exit, crash:input-written, crash:canary
-///  timeout      timeout:run
+/// One per record, with a reason code and a sentence. `kEvents` says which codes there are.
 enum class Verdict { kPass, kFail, kSuspect, kUnsupported, kSkipped, kError, kCrash, kTimeout };
 
 constexpr std::string_view kVerdictNames[] = {"pass", "fail", "suspect", "unsupported", "skipped", "error", "crash", "timeout"};
@@ -24,6 +14,47 @@ constexpr std::string_view name(Verdict verdict) { return kVerdictNames[int(verd
 constexpr bool is_bad(Verdict verdict) {
   return verdict == Verdict::kFail || verdict == Verdict::kSuspect || verdict == Verdict::kError || verdict == Verdict::kCrash ||
          verdict == Verdict::kTimeout;
+}
+
+/// What can happen to one implementation on one case. The code starts with its verdict's name; a pass has none.
+struct Event {
+  Verdict verdict;
+  std::string_view code, meaning;
+};
+
+/// Every event there is. harness/core/run/README.md shows this table, and a test holds every code in the sources against it.
+constexpr Event kEvents[] = {
+    {Verdict::kPass, "", "within the tolerance everywhere it was judged"},
+    {Verdict::kFail, "fail:tolerance", "an element is further from the golden than the declared arithmetic explains"},
+    {Verdict::kFail, "fail:nan", "a NaN or an infinity where none belongs, or none where one does"},
+    {Verdict::kFail, "fail:unwritten", "the poison of an output was left"},
+    {Verdict::kFail, "fail:range", "a value outside of the values that it may average"},
+    {Verdict::kFail, "fail:environment", "run changed the floating-point modes of its thread"},
+    {Verdict::kSuspect, "suspect:zeros", "mostly zero where the golden is not; never passes"},
+    {Verdict::kSuspect, "suspect:constant", "mostly one value where the golden varies; never passes"},
+    {Verdict::kUnsupported, "unsupported:table", "the table of the implementation does not list what the case needs"},
+    {Verdict::kUnsupported, "unsupported:query", "query refused the case; its reason is passed on"},
+    {Verdict::kUnsupported, "unsupported:arithmetic", "declares less than --min-arithmetic asks for"},
+    {Verdict::kSkipped, "skipped:memory", "does not fit the memory at hand; the reason has the figures"},
+    {Verdict::kSkipped, "skipped:time", "estimated to take too long; the reason has the figures"},
+    {Verdict::kSkipped, "skipped:fill", "the case has none of the inputs that --fill asks for"},
+    {Verdict::kError, "error:declaration", "declares arithmetic that cannot be judged by"},
+    {Verdict::kError, "error:runtime", "a call returned an error status; last_error is passed on"},
+    {Verdict::kError, "error:memory", "a call returned ATTEST_OUT_OF_MEMORY"},
+    {Verdict::kError, "error:protocol", "the worker's answer is malformed: the plugin wrote into its connection"},
+    {Verdict::kError, "error:golden", "the golden judged no element: a fault of the harness"},
+    {Verdict::kCrash, "crash:signal", "a signal ended the worker: SIGSEGV, SIGFPE, SIGILL, SIGABRT ..."},
+    {Verdict::kCrash, "crash:exit", "the process was left by exit, or its connection closed"},
+    {Verdict::kCrash, "crash:input-written", "an input was written"},
+    {Verdict::kCrash, "crash:canary", "memory beside an output or the workspace was written"},
+    {Verdict::kTimeout, "timeout:run", "one call took longer than --timeout"},
+};
+
+/// The event of a code, or null where the table has none.
+constexpr const Event* find_event(std::string_view code) {
+  for (const Event& event : kEvents)
+    if (event.code == code) return &event;
+  return nullptr;
 }
 
 }  // namespace attest::core
