@@ -4,7 +4,7 @@
 set -euo pipefail
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree/harness/abi" "$tree/harness/core/tensor"
+mkdir -p "$tree/harness/abi" "$tree/harness/core/tensor" "$tree/impls" "$tree/reports"
 good='#include <stdint.h>
 struct attest_x { int64_t a; int32_t b, c; };'
 
@@ -30,3 +30,10 @@ printf '#include <stdint.h>\nstruct attest_x { int32_t a; int64_t b; };\n' >"$tr
 expect 1 "a hole in the contract" 'alone: harness/abi/attest.h'
 printf 'struct attest_x { long a; auto b() { return a; } };\n' >"$tree/harness/abi/attest.h"
 expect 1 "a contract that is not C" 'alone: harness/abi/attest.h .*std=c11'
+reset
+printf '#pragma once\nstd::vector<int> g();\n' >"$tree/impls/b.hpp"
+expect 1 "a header of implementations without its include" 'alone: impls/b.hpp .*std=c++17'
+mv "$tree/impls/b.hpp" "$tree/reports/b.hpp"
+expect 1 "a header of reports without its include" 'alone: reports/b.hpp'
+mv "$tree/reports/b.hpp" "$tree/impls/b-inl.hpp"
+expect 0 "a part of a kernel file"

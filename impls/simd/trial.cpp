@@ -1,9 +1,23 @@
 // Attention by its definition, in float64 and without any cleverness, for kernels_test (trial.hpp).
 #include "simd/trial.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 namespace trial {
+
+const attest_impl* load(const std::string& name) {
+  const char* const folder = std::getenv("ATTEST_TRIAL_PLUGINS");
+  const std::string path =
+      (folder != nullptr ? std::string(folder) : std::string(ATTEST_BINARY_DIR) + "/plugins") + "/" + name + ".so";
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), nullptr;
+  return reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(library, "attest_plugin_v1"))(0);
+}
+
 namespace {
 
 struct Sequence {

@@ -2,10 +2,7 @@
 // It shares nothing with the harness or with the implementations.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -22,14 +19,7 @@ namespace trial {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The table of a plugin in the build tree's plugins/ (or in $ATTEST_TRIAL_PLUGINS); null with a message if it does not load.
-inline const attest_impl* load(const std::string& name) {
-  const char* const folder = std::getenv("ATTEST_TRIAL_PLUGINS");
-  const std::string path =
-      (folder != nullptr ? std::string(folder) : std::string(ATTEST_BINARY_DIR) + "/plugins") + "/" + name + ".so";
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), nullptr;
-  return reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(library, "attest_plugin_v1"))(0);
-}
+const attest_impl* load(const std::string& name);
 
 inline size_t size_of(int32_t dtype) { return dtype == ATTEST_F32 || dtype == ATTEST_I32 ? 4 : dtype == ATTEST_BOOL ? 1 : 2; }
 
