@@ -119,6 +119,12 @@ Trial flash_trial(uint64_t seed) {
   if (!packed && r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_Q, p.seq_len_q);
   if (r.chance(20)) add_pair_tensor(t, r, ATTEST_BIAS);
   if (r.chance(20)) add_pair_tensor(t, r, ATTEST_MASK);
+  if (r.chance(20)) {
+    t.features |= ATTEST_WITH_ALIBI;
+    t.tensor[ATTEST_ALIBI_SLOPES] = trial::make(ATTEST_F32, {r.chance(50) ? p.batch : 1, p.num_heads});
+    for (size_t n = 0; n < t.tensor[ATTEST_ALIBI_SLOPES].elements(); ++n)
+      t.tensor[ATTEST_ALIBI_SLOPES].set(static_cast<int64_t>(n), static_cast<double>(r.upto(64)) / 128);
+  }
   return t;
 }
 

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 enum {
-  ATTEST_MINOR = 0,   /* additions to version 1 so far; nobody has to look at it */
+  ATTEST_MINOR = 1,   /* additions to version 1 so far; nobody has to look at it */
   ATTEST_ROOM = 1024, /* bytes that every struct of the host has to itself, zero beyond what the host fills in */
   ATTEST_ROLES = 64   /* entries of tensor[] and data[] */
 };
@@ -83,6 +83,7 @@ enum {
   ATTEST_DK,            /* as K */
   ATTEST_DV,            /* as V */
   ATTEST_DBIAS,         /* as BIAS, summed over what it is broadcast along */
+  ATTEST_ALIBI_SLOPES,  /* [batch|1, num_heads] f32: slope * |p - j| is taken off the logit of places i and j, p as for the band */
   ATTEST_OWN = 32       /* 0 .. 31: words that operations share; 32 .. 63: private to an operation, beside its params */
 };
 
@@ -119,13 +120,14 @@ enum {
   ATTEST_WITH_REL_BIAS = 1 << 15,
   ATTEST_WITH_STRIDES = 1 << 16,     /* some tensor is not dense in the order of its dims */
   ATTEST_WITH_MIXED_DTYPE = 1 << 17, /* Q K V O (DO DQ DK DV) BIAS REL_BIAS are not all of one dtype */
-  ATTEST_WITH_UNALIGNED = 1 << 18    /* some tensor is aligned to its element only */
+  ATTEST_WITH_UNALIGNED = 1 << 18,   /* some tensor is aligned to its element only */
+  ATTEST_WITH_ALIBI = 1 << 19        /* ALIBI_SLOPES */
 };
 /* Bits private to an operation, n 0 .. 30. Bit 63 is kept for "see further words". */
 #define ATTEST_OWN_BIT(n) (UINT64_C(1) << (32 + (n)))
 
-/* ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD: o = softmax(softcap(softmax_scale q.k) + bias + rel_bias) v over the keys j that
- * place i of sequence b may see, which is where all of these say so:
+/* ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD: o = softmax(softcap(softmax_scale q.k) + bias + rel_bias - slope |p - j|) v over the keys
+ * j that place i of sequence b may see, which is where all of these say so:
  *   mask and bias (see the roles);
  *   the band p - window_left <= j <= p + window_right with p = i + diagonal_offset, plus length_kv(b) - length_q(b) if
  *   diagonal is ATTEST_BOTTOM_RIGHT, not clamped;

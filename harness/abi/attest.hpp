@@ -243,15 +243,19 @@ class Sequences {
     return cell(cu_seqlens_kv_, b, j);
   }
 
+  /// The key place on the diagonal in the row of place i: bands and ALIBI_SLOPES count from it.
+  int64_t diagonal(int64_t b, int64_t i) const {
+    return i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
+  }
   /// The key places that place i may see by band, patch and grid window; MASK and BIAS may hide some of them. begin <= end.
   Keys keys(int64_t b, int64_t i) const {
     const int64_t tokens_q = length_q(b), tokens_kv = length_kv(b);
     if (i >= tokens_q) return {0, 0};
     int64_t begin = 0, end = tokens_kv;
     if (grid) begin = i / grid.window_size() * grid.window_size(), end = begin + grid.window_size();
-    const int64_t diagonal = i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? tokens_kv - tokens_q : 0);
-    if (p.window_left >= 0) begin = larger(begin, diagonal - p.window_left);
-    if (p.window_right >= 0) end = smaller(end, diagonal + p.window_right + 1);
+    const int64_t centre = diagonal(b, i);
+    if (p.window_left >= 0) begin = larger(begin, centre - p.window_left);
+    if (p.window_right >= 0) end = smaller(end, centre + p.window_right + 1);
     if (p.patch_size > 0) {
       const int64_t patch_end = (i / p.patch_size + 1) * p.patch_size;
       begin = larger(begin, smaller(patch_end, tokens_kv) - p.patch_size);  // a short last patch is filled up from the one before
@@ -296,15 +300,17 @@ class Softmax : public Sequences {
         d_v(problem, data, ATTEST_DV),
         d_bias(problem, data, ATTEST_DBIAS),
         lse(problem, data, ATTEST_LSE),
+        alibi_slopes(problem, data, ATTEST_ALIBI_SLOPES),
         mask(problem, data, ATTEST_MASK) {}
 
   const View<T> q, k, v, o, bias, rel_bias, d_o, d_q, d_k, d_v, d_bias;
   const View<float> lse;
+  const View<const float> alibi_slopes;
   const View<const uint8_t> mask;
 
   int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
 
-  /// What is added to the score of a pair: bias, rel_bias and what rolling costs; -inf where the pair is hidden.
+  /// What is added to the score of a pair: bias, rel_bias, distance and what rolling costs; -inf where the pair is hidden.
   float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (mask && !mask(b, h, token(i), token(j))) return kHidden;
     float term = bias ? static_cast<float>(bias(b, h, token(i), token(j))) : 0.0f;
@@ -312,6 +318,7 @@ class Softmax : public Sequences {
       const auto at = grid.relative(i, j);
       term += static_cast<float>(rel_bias(h, at.first, at.second));
     }
+    if (alibi_slopes) term -= alibi_slopes(b, h) * static_cast<float>(std::abs(this->diagonal(b, i) - j));
     if (grid && p.shift_bias != 0 && grid.rolled_together(i, j)) term += p.shift_bias;
     return term;
   }

@@ -193,6 +193,7 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
   const hn::RebindToSigned<Floats> number;
   const Vector log2e = hn::Set(d, static_cast<float>(kLog2E)), nothing = hn::Set(d, -kInfinity);
   const Vector cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
+  const Vector slope = hn::Set(d, static_cast<float>(-s.alibi_slope * kLog2E));
   constexpr int64_t wide = vectors * kLanes;
   for (int64_t j = t.keys.begin; j < t.keys.end; ++j) {
     float* const row = t.scores + (j - t.keys.begin) * wide;
@@ -218,6 +219,10 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
         x = hn::IfThenElse(hn::Eq(more, nothing), nothing, hn::MulAdd(more, log2e, x));
       }
       const Vector place = hn::Iota(d, static_cast<float>(v * kLanes));
+      if (s.alibi_slope != 0) {
+        const Vector away = hn::Abs(hn::Add(place, hn::Set(d, static_cast<float>(b.first + s.offset - j))));
+        x = hn::MulAdd(away, slope, x);
+      }
       x = hn::IfThenElse(hn::And(hn::Ge(place, low), hn::Le(place, high)), x, nothing);
       top[v] = hn::Max(top[v], x);
       hn::Store(x, d, row + v * kLanes);
@@ -327,7 +332,8 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
     if (b.keys.begin == b.keys.end) continue;
     keys = {std::min(keys.begin, b.keys.begin), std::max(keys.end, b.keys.end)};
   }
-  const bool always = s.softcap > 0 || s.bias != nullptr || s.mask != nullptr || s.rel_bias != nullptr || s.region != nullptr;
+  const bool always = s.softcap > 0 || s.bias != nullptr || s.mask != nullptr || s.rel_bias != nullptr || s.region != nullptr ||
+                      s.alibi_slope != 0;
   const int64_t step = tiling(s.head_dim, s.head_dim_v).keys;
   // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on the queries it runs with.
   for (int64_t at = all.begin + (keys.begin - all.begin) / step * step; at < keys.end; at += step) {

@@ -32,6 +32,7 @@ struct Slice {
   int32_t rel_centre = 0;
   const int32_t* region = nullptr;  // shift_bias is added where region[i] != region[j]
   float shift_bias = 0;
+  float alibi_slope = 0;  // times |i + offset - j| is taken off
 };
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.

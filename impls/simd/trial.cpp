@@ -86,6 +86,10 @@ struct Row {
       if (value == -kInfinity) return value;
       added += value;
     }
+    if (const Tensor* slopes = t.find(ATTEST_ALIBI_SLOPES)) {
+      const int64_t corner = p.diagonal == ATTEST_BOTTOM_RIGHT ? s.kv - s.q : 0;
+      added -= (*slopes)({b, h}) * std::abs(static_cast<double>(i + p.diagonal_offset + corner - j));
+    }
     const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K);
     const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
     double dot = 0;

@@ -25,6 +25,7 @@ class Maker {
     if (self) p.seq_len_kv = p.seq_len_q;
     if (t.features & ATTEST_WITH_PATCHES) p.patch_size = upto(p.seq_len_q + 3);
     if (!grid) set_band();
+    if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SOFTCAP, 20)) p.softcap = float(upto(5));
     strided_ = with(ATTEST_WITH_STRIDES, 25), unaligned_ = with(ATTEST_WITH_UNALIGNED, 25),
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
@@ -85,6 +86,10 @@ class Maker {
       if (chance(60)) p.diagonal = ATTEST_BOTTOM_RIGHT;
       if (p.diagonal == ATTEST_TOP_LEFT || chance(50)) p.diagonal_offset = chance(50) ? upto(20) : -upto(20);
     }
+  }
+  void set_slopes() {
+    Tensor& slopes = t.tensor[ATTEST_ALIBI_SLOPES] = make_tensor(ATTEST_F32, {chance(50) ? p.batch : 1, p.num_heads});
+    slopes.each([&](const auto& index) { slopes.set(index, double(upto(64)) / 128); });
   }
   int64_t pack(int role, int64_t longest) {
     Tensor& cu = t.tensor[role] = make_tensor(ATTEST_I32, {p.batch + 1});

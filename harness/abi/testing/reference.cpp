@@ -209,6 +209,10 @@ double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   double s = double(p.softmax_scale) * dot;
   if (p.softcap > 0) s = double(p.softcap) * std::tanh(s / double(p.softcap));
   if (const Tensor& bias = trial.tensor[ATTEST_BIAS]) s += bias.at({b, h, i, j});
+  if (const Tensor& slopes = trial.tensor[ATTEST_ALIBI_SLOPES]) {
+    const int64_t corner = p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(trial, b) - length_q(trial, b) : 0;
+    s -= slopes.at({b, h}) * std::fabs(double(i + corner + p.diagonal_offset - j));
+  }
   if (p.grid_height == 0) return s;
   const Rolled at = rolled(p, i), other = rolled(p, j);
   const int64_t dy = at.y % p.window_height - other.y % p.window_height, dx = at.x % p.window_width - other.x % p.window_width;

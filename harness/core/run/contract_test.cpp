@@ -36,6 +36,9 @@ TEST_P(Contract, IsRefusedByNameWhatItsTableDoesNotList) {
   const Record record = run(GetParam(), "softmax seq_len_q=64 head_dim=16 patch_size=16 order");
   EXPECT_EQ(record.code, "unsupported:table");
   EXPECT_EQ(record.reason, "does not list ORDER+PATCHES");
+  const Record younger = run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
+  EXPECT_EQ(younger.code, "unsupported:table");
+  EXPECT_EQ(younger.reason, "does not list ALIBI");
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, Contract, ::testing::Values("plugin_c", "older_header", "newer_header"));

@@ -97,7 +97,7 @@ void fill_values(const Codebook& book, const Tensor& v, uint64_t seed) {
 
 std::vector<std::string> codebook_fills(const Problem& problem) {
   const auto& p = problem.as<attest_softmax_params>();
-  for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
+  for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}, size_t{ATTEST_ALIBI_SLOPES}})
     if (present(problem.tensor[role])) return {};
   if (p.grid_height > 0 && p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0)) return {};
   return {"codebook", "codebook_peaked"};

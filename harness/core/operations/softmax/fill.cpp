@@ -1,5 +1,6 @@
 // Random inputs of softmax attention: the same bytes for the same problem and seed, on every machine and any number of threads.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -171,7 +172,17 @@ void fill_tables(const Problem& problem, uint64_t seed, const Tensors& tensors, 
   if (tensors[ATTEST_ORDER] && !only_own) fill_order(problem, role_seed(seed, ATTEST_ORDER), tensors[ATTEST_ORDER]);
 }
 
-void fill_terms(const Problem&, uint64_t seed, const Tensors& tensors) {
+// As ALiBi has them, one octave steeper from head to head, but spread so that the last head sees all of its keys.
+void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes) {
+  const auto length = uint64_t(problem.as<Params>().seq_len_kv);
+  const int64_t heads = slopes.spec.dim[1], octaves = std::bit_width(length);
+  fill_rows(slopes, [&](int64_t b, std::span<float> values) {
+    for (int64_t h = 0; h < heads; ++h)
+      values[size_t(h)] = std::ldexp(1 + random_uniform(seed, uint64_t(b * heads + h)), int(-1 - octaves * (h + 1) / heads));
+  });
+}
+
+void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
   if (const Tensor& bias = tensors[ATTEST_BIAS]) {
     const uint64_t bias_seed = role_seed(seed, ATTEST_BIAS), hidden_seed = random_bits(bias_seed, 1);
     fill_rows(bias, [&](int64_t r, std::span<float> values) {
@@ -189,6 +200,7 @@ void fill_terms(const Problem&, uint64_t seed, const Tensors& tensors) {
       for (size_t j = 0; j < values.size(); ++j) values[j] = !blind && random_below(mask_seed, uint64_t(r) * values.size() + j, 5) != 0 ? 1.0f : 0.0f;
     });
   }
+  if (tensors[ATTEST_ALIBI_SLOPES]) fill_slopes(problem, role_seed(seed, ATTEST_ALIBI_SLOPES), tensors[ATTEST_ALIBI_SLOPES]);
   if (tensors[ATTEST_REL_BIAS]) fill_normal(tensors[ATTEST_REL_BIAS], role_seed(seed, ATTEST_REL_BIAS), 1);
 }
 

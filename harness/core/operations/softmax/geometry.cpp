@@ -42,13 +42,17 @@ Lengths read_lengths(const char* side, const Tensor& cu_seqlens, const Tensor& s
 
 }  // namespace
 
+int64_t diagonal_place(const attest_softmax_params& params, int64_t i, int64_t length_q, int64_t length_kv) {
+  return i + params.diagonal_offset + (params.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv - length_q : 0);
+}
+
 Interval visible_keys(const attest_softmax_params& params, int64_t i, int64_t length_q, int64_t length_kv) {
   if (is_grid(params)) {
     const int64_t size = params.window_height * params.window_width, begin = i / size * size;
     return {begin, begin + size};
   }
   int64_t begin = 0, end = length_kv;
-  const int64_t p = i + params.diagonal_offset + (params.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv - length_q : 0);
+  const int64_t p = diagonal_place(params, i, length_q, length_kv);
   if (params.window_left >= 0) begin = std::max(begin, p - params.window_left);
   if (params.window_right >= 0) end = std::min(end, p + params.window_right + 1);
   if (const int64_t size = params.patch_size; size > 0) {
@@ -72,7 +76,7 @@ double visible_pairs(const attest_softmax_params& params, int64_t length_q, int6
 Geometry::Geometry(const Problem& problem, const Tensors& tensors)
     : params_(problem.as<attest_softmax_params>()),
       q_(tensors[ATTEST_Q]), k_(tensors[ATTEST_K]), bias_(tensors[ATTEST_BIAS]), mask_(tensors[ATTEST_MASK]),
-      rel_bias_(tensors[ATTEST_REL_BIAS]), order_(tensors[ATTEST_ORDER]), pages_(tensors[ATTEST_PAGE_TABLE]),
+      rel_bias_(tensors[ATTEST_REL_BIAS]), slopes_(tensors[ATTEST_ALIBI_SLOPES]), order_(tensors[ATTEST_ORDER]), pages_(tensors[ATTEST_PAGE_TABLE]),
       packed_q_(tensors[ATTEST_CU_SEQLENS_Q]), packed_kv_(tensors[ATTEST_CU_SEQLENS_KV]),
       shifted_(is_grid(params_) && params_.shift_bias != 0 && (params_.shift_y != 0 || params_.shift_x != 0)) {
   Lengths q = read_lengths("q", tensors[ATTEST_CU_SEQLENS_Q], tensors[ATTEST_SEQ_LENS_Q], batch(), params_.seq_len_q, q_.spec.dim[2]);
@@ -156,6 +160,7 @@ double Geometry::pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t query_token = token(i), key_token = token(j);
   if (mask_ && mask_.at({b, h, query_token, key_token}) == 0) return kHidden;
   double term = bias_ ? bias_.at({b, h, query_token, key_token}) : 0;
+  if (slopes_) term -= slopes_.at({b, h}) * std::fabs(double(diagonal(b, i) - j));
   if (!rel_bias_ && !shifted_) return term;
   const GridPoint query = grid_point(i), key = grid_point(j);
   if (rel_bias_) term += rel_bias_.at({h, query.window_y - key.window_y + params_.window_height - 1, query.window_x - key.window_x + params_.window_width - 1});
@@ -174,6 +179,12 @@ void Geometry::add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys, do
     for (int64_t k = 0; k < keys.size(); ++k) add(k, pair_term(b, h, i, keys.begin + k));
     return;
   }
+  if (slopes_) {
+    const double slope = slopes_.at({b, h});
+    const int64_t p = diagonal(b, i);
+    for (int64_t k = 0; k < keys.size(); ++k) scores[k] -= slope * std::fabs(double(p - keys.begin - k));
+  }
+  if (!bias_ && !mask_) return;
   constexpr int64_t kChunk = 256;
   double terms[kChunk];
   auto row = [&](const Tensor& tensor, int64_t first, int64_t count) {

@@ -30,6 +30,8 @@ struct Interval {
 /// The interval for place `i` of a sequence of those lengths: band (attest.h: p - window_left <= j <= p + window_right) and patch
 /// or grid window. No tensors needed, so that costs can be counted.
 Interval visible_keys(const attest_softmax_params& params, int64_t i, int64_t length_q, int64_t length_kv);
+/// The p of attest.h: the key place on the diagonal in the row of place `i`.
+int64_t diagonal_place(const attest_softmax_params& params, int64_t i, int64_t length_q, int64_t length_kv);
 /// Visible (query, key) pairs of one such sequence, masks not counted; O(length_q), O(1) where every key is seen.
 double visible_pairs(const attest_softmax_params& params, int64_t length_q, int64_t length_kv);
 
@@ -49,6 +51,8 @@ class Geometry {
   int64_t length_q(int64_t b) const { return length_q_[size_t(b)]; }
   int64_t length_kv(int64_t b) const { return length_kv_[size_t(b)]; }
   Interval keys(int64_t b, int64_t i) const { return visible_keys(params_, i, length_q(b), length_kv(b)); }
+  /// Where the diagonal of the band, and ALiBi's distance 0, stands in the row of place i: attest.h's p.
+  int64_t diagonal(int64_t b, int64_t i) const { return diagonal_place(params_, i, length_q(b), length_kv(b)); }
   Cell query(int64_t b, int64_t i) const;
   Cell key(int64_t b, int64_t j) const;
   /// Rows of Q, O, LSE as row_offset counts them (leading 3) that no place stands on: o = 0, lse = -inf there.
@@ -56,8 +60,8 @@ class Geometry {
   /// The row of O and LSE, leading 3, of place i and query head h.
   int64_t output_row(int64_t b, int64_t h, int64_t i) const;
 
-  /// Whether anything but the interval decides or shifts a score: BIAS, MASK, REL_BIAS, shift_bias.
-  bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_; }
+  /// Whether anything but the interval decides or shifts a score: BIAS, MASK, REL_BIAS, shift_bias, ALIBI_SLOPES.
+  bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_ || slopes_; }
   /// Whether keys inside an interval may still be unseen: MASK, or a bias that may hold -inf.
   bool may_hide() const { return mask_ || bias_ || rel_bias_; }
   /// Adds those terms to scores[j - keys.begin] for the keys of the interval; -inf where the pair is hidden, whatever stood there.
@@ -77,7 +81,7 @@ class Geometry {
   void check_pages() const;
 
   attest_softmax_params params_;
-  Tensor q_, k_, bias_, mask_, rel_bias_, order_, pages_;
+  Tensor q_, k_, bias_, mask_, rel_bias_, slopes_, order_, pages_;
   bool packed_q_ = false, packed_kv_ = false, shifted_ = false;
   std::vector<int64_t> length_q_, length_kv_, first_q_, first_kv_;  // first: packed row of place 0
 };

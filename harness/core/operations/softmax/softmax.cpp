@@ -54,6 +54,7 @@ constexpr Role kRoles[] = {
     {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32, Content::kOrder},
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
+    {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
 };
 
 bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
@@ -135,12 +136,13 @@ std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role
     case ATTEST_REL_BIAS:
       if (p.window_height <= 0 || p.window_width <= 0) throw Error("rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
       return {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1};
+    case ATTEST_ALIBI_SLOPES: return {p.batch, p.num_heads};
     default: return {};
   }
 }
 
 bool SoftmaxOperation::may_broadcast(int32_t role, int axis) const {
-  return role == ATTEST_BIAS || role == ATTEST_MASK || (role == ATTEST_ORDER && axis == 0);
+  return role == ATTEST_BIAS || role == ATTEST_MASK || ((role == ATTEST_ORDER || role == ATTEST_ALIBI_SLOPES) && axis == 0);
 }
 
 uint64_t SoftmaxOperation::features(const Problem& problem) const {
@@ -163,6 +165,7 @@ uint64_t SoftmaxOperation::features(const Problem& problem) const {
   add(p.patch_size > 0, ATTEST_WITH_PATCHES);
   add(p.grid_height > 0, ATTEST_WITH_GRID);
   add(has(problem, ATTEST_REL_BIAS), ATTEST_WITH_REL_BIAS);
+  add(has(problem, ATTEST_ALIBI_SLOPES), ATTEST_WITH_ALIBI);
   return bits;
 }
 

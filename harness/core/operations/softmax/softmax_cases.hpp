@@ -105,6 +105,11 @@ inline std::vector<Case> all_cases() {
   add(make_case("patches, band", [](P& p) { p.patch_size = 16, p.window_left = 6, p.window_right = 2; }, {ATTEST_LSE}));
   add(make_case("patches, packed, order", [](P& p) { p.batch = 5, p.patch_size = 16; }, {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_LSE}));
   add(make_case("patches, seq_lens", [](P& p) { p.batch = 3, p.patch_size = 16; }, {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE}));
+  add(make_case("alibi", [](P& p) { p.batch = 2; }, {ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
+  add(broadcast(make_case("alibi, causal, bottom right", [](P& p) { p.batch = 2, p.seq_len_kv = 50, p.window_right = 0, p.diagonal = 1; }, {ATTEST_ALIBI_SLOPES, ATTEST_LSE}), ATTEST_ALIBI_SLOPES, {0}));
+  add(make_case("alibi, moved, mask, bias, band", [](P& p) { p.diagonal_offset = -6, p.window_left = 9, p.window_right = 4; }, {ATTEST_ALIBI_SLOPES, ATTEST_BIAS, ATTEST_MASK, ATTEST_LSE}));
+  add(make_case("alibi, varlen, bottom right", [](P& p) { p.batch = 5, p.seq_len_kv = 30, p.diagonal = 1; }, {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
+  add(make_case("alibi, equal keys far apart", [](P& p) { p.seq_len_kv = 300, p.head_dim = 1; }, {ATTEST_ALIBI_SLOPES, ATTEST_LSE}, ATTEST_BF16));
   auto grid = [](P& p) { p.grid_height = 8, p.grid_width = 9, p.window_height = 4, p.window_width = 3, p.seq_len_q = 72; };
   add(make_case("grid", [grid](P& p) { grid(p); }, {ATTEST_LSE}));
   add(make_case("grid, shifted", [grid](P& p) { grid(p), p.batch = 2, p.shift_y = 2, p.shift_x = 1, p.shift_bias = -100; }, {ATTEST_REL_BIAS, ATTEST_LSE}));
@@ -237,6 +242,10 @@ class Brute {
     s *= static_cast<long double>(p_.softmax_scale);
     if (p_.softcap > 0) s = static_cast<long double>(p_.softcap) * std::tanh(s / static_cast<long double>(p_.softcap));
     s += static_cast<long double>(bias);
+    if (has(ATTEST_ALIBI_SLOPES)) {
+      const int64_t corner = p_.diagonal ? length(b, true) - length(b, false) : 0;
+      s -= static_cast<long double>(at(ATTEST_ALIBI_SLOPES, {b, h})) * std::fabs(static_cast<long double>(i + p_.diagonal_offset + corner - j));
+    }
     if (p_.grid_height == 0) return s;
     const GridPlace query = grid_place(i), key = grid_place(j);
     if (has(ATTEST_REL_BIAS)) s += static_cast<long double>(at(ATTEST_REL_BIAS, {h, query.y - key.y + p_.window_height - 1, query.x - key.x + p_.window_width - 1}));

@@ -102,6 +102,7 @@ void check_grid(const Problem& problem) {
   require(p.seq_len_kv == tokens, fmt::format("seq_len_kv: {}; must be grid_height * grid_width = {}", p.seq_len_kv, tokens));
   require(p.window_left == -1 && p.window_right == -1 && p.diagonal == 0 && p.diagonal_offset == 0, "window_left: a grid has no band; window_left, window_right, diagonal belong to sequences");
   require(p.patch_size == 0, "patch_size: a grid is cut into windows, not patches; leave patch_size or grid_height out");
+  require(!has(problem, ATTEST_ALIBI_SLOPES), "alibi_slopes: distances count along a sequence; a grid has rel_bias");
   for (const int32_t role : {ATTEST_ORDER, ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE})
     require(!has(problem, role), fmt::format("{0}: a grid is dense and in the order of its rows; leave {0} or grid_height out", find_role(*problem.operation, role)->name));
 }

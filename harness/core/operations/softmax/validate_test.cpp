@@ -53,6 +53,7 @@ TEST(SoftmaxFeatures, OneBitEach) {
   EXPECT_EQ(features([](Params& p) { p.diagonal_offset = -1; }), "DIAGONAL");
   EXPECT_EQ(features([](Params& p) { p.softcap = 1; }), "SOFTCAP");
   EXPECT_EQ(features([](Params&) {}, {ATTEST_BIAS, ATTEST_MASK, ATTEST_LSE}), "BIAS+MASK+LSE");
+  EXPECT_EQ(features([](Params&) {}, {ATTEST_ALIBI_SLOPES}), "ALIBI");
   EXPECT_EQ(features([](Params&) {}, {ATTEST_CU_SEQLENS_KV}), "VARLEN");
   EXPECT_EQ(features([](Params&) {}, {ATTEST_SEQ_LENS_Q}), "SEQ_LENS");
   EXPECT_EQ(features([](Params& p) { p.page_size = 4; }, {ATTEST_PAGE_TABLE}), "PAGES");
@@ -112,6 +113,7 @@ TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
       {[=](Params& p) { grid(p); }, {ATTEST_ORDER}, "order: a grid is dense"},
       {[=](Params& p) { grid(p); }, packed, "cu_seqlens_q: a grid is dense"},
       {[=](Params& p) { grid(p); }, {ATTEST_SEQ_LENS_KV}, "seq_lens_kv: a grid is dense"},
+      {[=](Params& p) { grid(p); }, {ATTEST_ALIBI_SLOPES}, "alibi_slopes: distances count along a sequence"},
       {[](Params& p) { p.window_height = 4; }, {}, "window_height: grid windows need grid_height"},
       {[](Params& p) { p.shift_bias = -100; }, {}, "shift_y: only a grid is shifted"},
       {[](Params&) {}, {ATTEST_REL_BIAS}, "rel_bias: needs grid windows"},
