@@ -5,6 +5,7 @@
 # Exit codes: 0 all there; 4 something is missing and could not be installed (the message says what to do).
 set -euo pipefail
 
+# need: build and tests cannot do without (tests: with --tests only); option and extra (with --tests) are installed where apt knows them
 # package              probe: a command, or a header below an include folder   need    why
 packages() { sed 's/#.*//' <<'TABLE'
 g++                    g++                                                     build   compiles everything: C++20 as g++ 11 has it
@@ -21,6 +22,9 @@ libhwy-dev             hwy/highway.h                                           b
 liblzf-dev             lzf.h|liblzf/lzf.h                                      build   compressed LiDAR sweeps (PCD)
 libstb-dev             stb/stb_image.h                                         build   png and jpg images as tokens
 libxxhash-dev          xxhash.h                                                build   hashes of inputs and outputs
+zlib1g-dev             zlib.h                                                  build   packed NumPy archives (.npz)
+libprotobuf-dev        google/protobuf/message.h                               option  ONNX test vectors (.onnx, .pb)
+libonnx-dev            onnx/onnx_pb.h                                          option  their schema
 libgtest-dev           gtest/gtest.h                                           tests   GoogleTest
 libgmock-dev           gmock/gmock.h                                           tests   its matchers
 libvalijson-dev        valijson/validator.hpp                                  extra   holds results against their JSON Schema (not in Ubuntu 22.04)
@@ -50,8 +54,8 @@ missing=() reasons=() extra=()
 find_missing() {  # find_missing TESTS(0|1)
   local package probe need why
   while read -r package probe need why; do
-    if [[ -z $package || ($need != build && $1 == 0) ]] || found "$probe"; then continue; fi
-    if [[ $need == extra ]]; then extra+=("$package"); else missing+=("$package"); fi
+    if [[ -z $package || (($need == tests || $need == extra) && $1 == 0) ]] || found "$probe"; then continue; fi
+    if [[ $need == extra || $need == option ]]; then extra+=("$package"); else missing+=("$package"); fi
     reasons+=("$(printf '  %-20s %s' "$package" "$why")")
   done < <(packages)
 }

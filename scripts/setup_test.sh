@@ -14,7 +14,7 @@ new_machine() {
   for tool in bash sed cat mktemp rm tail env true; do ln -s "$(type -P $tool)" "$machine/bin/$tool"; done
   for tool in g++ cmake ninja pkg-config git; do stand_in $tool :; done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core hwy/highway.h lzf.h stb/stb_image.h \
-    xxhash.h gtest/gtest.h gmock/gmock.h valijson/validator.hpp; do
+    xxhash.h zlib.h google/protobuf/message.h onnx/onnx_pb.h gtest/gtest.h gmock/gmock.h valijson/validator.hpp; do
     mkdir -p "$(dirname "$machine/include/$header")"
     : >"$machine/include/$header"
   done
@@ -63,6 +63,10 @@ new_machine 1000; lose bin/cmake include/hwy
 expect "no right to install: the one command to ask for" 4 "" 'sudo apt-get install -y --no-install-recommends cmake libhwy-dev$'
 have may_sudo
 expect "through sudo" 0 "apt-get install" '^sudo -n env .*recommends cmake libhwy-dev$'
+new_machine 0; lose include/onnx
+expect "an option belongs to the build where apt knows it" 0 "apt-get install" 'recommends libonnx-dev$'
+new_machine 1000; lose include/onnx
+expect "an option is not worth a refusal" 0 "" '^sudo -n true$'
 new_machine 1000; lose include/valijson
 expect "an extra is not worth a refusal" 0 "" '^sudo -n true$' --tests
 new_machine 0; lose bin/apt-get bin/cmake

@@ -4,7 +4,7 @@
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
-rooms=(tensor operations problem device inputs judge measure record run)
+rooms=(tensor operations problem device inputs vectors judge measure record run)
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
 
