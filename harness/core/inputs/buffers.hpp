@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/inputs/guards.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {
@@ -17,15 +18,18 @@ namespace attest::core {
 /// The pseudo role of the workspace in a list of slots.
 inline constexpr int32_t kWorkspaceRole = -1;
 
-/// Where one tensor lies in the shared file, in bytes. The data end within 192 bytes of the slot's end, on 64 bytes exactly
-/// (never 128), so that a kernel that assumes more alignment or runs over the end shows it; in an unaligned problem on one
-/// element less. The workspace lies on 256.
+/// Inaccessible memory on both sides of every mapped tensor.
+inline constexpr int64_t kGuardBytes = int64_t{1} << 20;
+
+/// Where one tensor lies in the shared file, in bytes. The data start at an odd multiple of the promised alignment: 64 for
+/// tensors, their element in an unaligned problem, 256 for the workspace.
 struct Slot {
   int32_t role = 0;
   int64_t file_offset = 0;  // a multiple of the page size
   int64_t map_bytes = 0;    // likewise
   int64_t data_offset = 0;  // of the first element, in the slot
   int64_t data_bytes = 0;
+  int64_t alignment = 0;
 };
 
 /// A file descriptor that closes itself.
@@ -42,7 +46,7 @@ class Descriptor {
   int fd_;
 };
 
-/// Memory mapped in this process: slots apart from each other, an inaccessible page on both sides of each.
+/// Memory mapped in this process: slots apart from each other, inaccessible memory on both sides of each.
 class Mapping {
  public:
   Mapping() = default;
@@ -52,14 +56,14 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
 
-  /// First element of slot `i`.
-  void* data(size_t i) const { return starts_[i]; }
+  /// First byte of slot `i`, and its first element.
+  char* map(size_t i) const { return maps_[i]; }
+  void* data(size_t i, const Slot& slot) const { return maps_[i] + slot.data_offset; }
 
  private:
   char* base_ = nullptr;
   size_t bytes_ = 0;
-  std::vector<Slot> slots_;
-  std::vector<void*> starts_;
+  std::vector<char*> maps_;
 };
 
 /// All tensors of a problem with one kind of access, created by the parent.
@@ -72,17 +76,22 @@ class SharedTensors {
   std::span<const Slot> slots() const { return slots_; }
   /// By role; roles of the other kind of access are absent.
   const Tensors& tensors() const { return tensors_; }
+  /// Moves all tensors to that side of their memory (they start at the end) and writes the canaries anew; elements are lost.
+  void place(Side side);
   /// No writable mapping can be made from now on (this one stays), and the size stays.
   void seal();
   /// The size stays: whoever could shrink the file would take pages from under this mapping.
   void seal_size();
   /// Fills every output and the workspace with NaN (their dtype's poison) and the gaps with canaries.
   void poison();
-  /// The name of the first tensor whose surroundings were written ("o: 4 bytes past its end"), or "".
+  /// Whose surroundings were written, and where ("o was written past its end, at byte 4 behind it"), or "".
   std::string broken_canary() const;
 
  private:
+  Surroundings surroundings(size_t i) const;
+
   const Problem& problem_;
+  Canary canary_;
   Descriptor file_;
   std::vector<Slot> slots_;
   Mapping mapping_;

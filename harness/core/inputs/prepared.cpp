@@ -60,8 +60,9 @@ void project(const Tokens& tokens, const Selection& selection, const Role& role,
 
 uint64_t spec_seed(std::string_view spec_line) { return hash_text(spec_line); }
 
-PreparedInputs::PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens)
+PreparedInputs::PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens, Side side)
     : problem_(problem), fill_(fill), shared_(problem, ATTEST_READ) {
+  shared_.place(side);
   if (fill.name == kTokensFill && !tokens) throw Error("fill 'tokens': the case has no tokens");
   const Tensors& tensors = shared_.tensors();
   if (tokens) {

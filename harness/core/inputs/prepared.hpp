@@ -19,7 +19,7 @@ class PreparedInputs {
  public:
   /// `tokens` may be null; with fill "tokens" it must not be. Every role whose content is tokens is projected from them; ORDER is
   /// theirs under every fill. Throws Error: too few tokens, a shape that tokens cannot have, out of memory.
-  PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens);
+  PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens, Side side = Side::kEnd);
 
   const Fill& fill() const { return fill_; }
   const SharedTensors& shared() const { return shared_; }

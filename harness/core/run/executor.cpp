@@ -92,11 +92,11 @@ json Executor::with_plan(Call& call, const Body& body) {
 
 json Executor::run(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
   status_.slot_count = 0;
-  const MappedTensors inputs(request, word::kInputs, descriptors.at(0), false, status_);
-  const MappedTensors outputs(request, word::kOutputs, descriptors.at(1), true, status_);
+  const MappedTensors inputs(request, word::kInputs, call.wire.tensor, descriptors.at(0), false, status_);
+  const MappedTensors outputs(request, word::kOutputs, call.wire.tensor, descriptors.at(1), true, status_);
   Arguments arguments;
   for (const MappedTensors* tensors : {&inputs, &outputs})
-    for (size_t i = 0; i < tensors->slots.size(); ++i) arguments.add(tensors->slots[i], tensors->mapping.data(i));
+    for (size_t i = 0; i < tensors->slots.size(); ++i) arguments.add(tensors->slots[i], tensors->data(i));
 
   const PeakMemory peak;
   json reply = with_plan(call, [&](void* plan) -> json {
@@ -114,9 +114,9 @@ json Executor::run(Call& call, const json& request, const std::vector<Descriptor
 
 json Executor::time(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
   status_.slot_count = 0;
-  const MappedTensors inputs(request, word::kInputs, descriptors.at(0), false, status_);
-  const MappedTensors outputs(request, word::kOutputs, descriptors.at(1), true, status_);
-  TimedRuns timed(inputs, outputs);
+  const MappedTensors inputs(request, word::kInputs, call.wire.tensor, descriptors.at(0), false, status_);
+  const MappedTensors outputs(request, word::kOutputs, call.wire.tensor, descriptors.at(1), true, status_);
+  TimedRuns timed(call.wire.tensor, inputs, outputs);
   json reply = with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kTime;
     json measured = timed.measure(call.table, plan, request);

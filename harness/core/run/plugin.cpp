@@ -60,13 +60,12 @@ const char* stage_name(const StatusPage& page) {
   return kStageNames[std::clamp(int(page.stage.load()), 0, int(std::size(kStageNames)) - 1)];
 }
 
-// The slot whose map, or the guard pages beside it, holds `address`; null when it lies elsewhere. The worker may have written
+// The slot whose map, or the guards beside it, holds `address`; null when it lies elsewhere. The worker may have written
 // anything there: the count is not trusted.
 const MappedSlot* slot_at(const StatusPage& page, uint64_t address) {
-  constexpr uint64_t kGuard = 4096;
   const int32_t count = std::clamp<int32_t>(page.slot_count, 0, int32_t(std::size(page.slots)));
   for (const MappedSlot& slot : std::span(page.slots, size_t(count)))
-    if (address >= slot.map_begin - kGuard && address < slot.map_end + kGuard) return &slot;
+    if (address >= slot.map_begin - uint64_t(kGuardBytes) && address < slot.map_end + uint64_t(kGuardBytes)) return &slot;
   return nullptr;
 }
 

@@ -74,11 +74,16 @@ CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label
   });
 }
 
+// Fills lie at the end and at the front of their memory in turn.
+Side CaseRunner::side(const std::string& fill) const {
+  return (std::find(fills_.begin(), fills_.end(), fill) - fills_.begin()) % 2 == 0 ? Side::kEnd : Side::kFront;
+}
+
 PreparedInputs& CaseRunner::inputs(const std::string& fill) {
   std::unique_ptr<PreparedInputs>& prepared = prepared_[fill];
   if (!prepared) {
     const auto start = Clock::now();
-    prepared = std::make_unique<PreparedInputs>(problem_, Fill{fill, spec_seed(spec_)}, tokens_);
+    prepared = std::make_unique<PreparedInputs>(problem_, Fill{fill, spec_seed(spec_)}, tokens_, side(fill));
     inputs_s_ += seconds_since(start);
   }
   return *prepared;
@@ -148,6 +153,7 @@ FillRecord CaseRunner::judge_fill(Plugin& plugin, const Implementation& implemen
   PreparedInputs& prepared = inputs(name);
   FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
   Judgement& judgement = fill.judgement;
+  outputs.place(side(name));
   outputs.poison();
   const RunResult run = plugin.run(implementation, problem_, prepared.shared(), outputs);
   if (run.failure) {

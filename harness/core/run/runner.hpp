@@ -70,6 +70,7 @@ class CaseRunner {
                         const std::string& name, Record& record);
   void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
             Record& record);
+  Side side(const std::string& fill) const;
   PreparedInputs& inputs(const std::string& fill);
   Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs,
                           double& golden_ns);

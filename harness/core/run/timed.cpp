@@ -8,26 +8,44 @@
 #include "core/measure/time.hpp"
 #include "core/run/wire.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/runs.hpp"
 
 namespace attest::core {
 
 using nlohmann::json;
 
-PrivateBuffer::PrivateBuffer(size_t bytes, size_t offset) : bytes_(bytes + offset + (size_t{2} << 20)), offset_(offset) {
-  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+namespace {
+
+void copy_elements(const attest_tensor& spec, void* to, const void* from) {
+  const auto width = int64_t(dtype_bytes(spec.dtype));
+  for_each_run(spec, [&](int64_t first, int64_t count) {
+    std::memcpy(static_cast<char*>(to) + first * width, static_cast<const char*>(from) + first * width, size_t(count * width));
+  });
+}
+
+// A sparse tensor would get a huge page for every few elements.
+bool is_sparse(const attest_tensor& spec) { return extent(spec) > 8 * element_count(spec); }
+
+}  // namespace
+
+PrivateBuffer::PrivateBuffer(size_t bytes, size_t offset, bool sparse)
+    : bytes_(bytes + offset + (size_t{2} << 20)), offset_(offset) {
+  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (sparse ? MAP_NORESERVE : 0), -1, 0);
   if (base_ == MAP_FAILED) throw Error("out of memory for the timed tensors");
-  if (bytes >= size_t{1} << 20) madvise(base_, bytes_, MADV_HUGEPAGE);
+  if (bytes >= size_t{1} << 20) madvise(base_, bytes_, sparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 PrivateBuffer::~PrivateBuffer() {
   if (base_) munmap(base_, bytes_);
 }
 
-TimedRuns::TimedRuns(const MappedTensors& inputs, const MappedTensors& outputs) : inputs_(inputs), outputs_(outputs) {
+TimedRuns::TimedRuns(const attest_tensor* tensor, const MappedTensors& inputs, const MappedTensors& outputs)
+    : tensor_(tensor), inputs_(inputs), outputs_(outputs) {
   for (const MappedTensors* tensors : {&inputs_, &outputs_}) {
     for (size_t i = 0; i < tensors->slots.size(); ++i) {
       const Slot& slot = tensors->slots[i];
-      buffers_.emplace_back(size_t(slot.data_bytes), slot.role == kWorkspaceRole ? 256 : size_t(64 + slot.data_offset % 64));
-      if (slot.role != kWorkspaceRole) std::memcpy(buffers_.back().data(), tensors->mapping.data(i), size_t(slot.data_bytes));
+      const bool workspace = slot.role == kWorkspaceRole;
+      buffers_.emplace_back(size_t(slot.data_bytes), size_t(slot.alignment), !workspace && is_sparse(tensor[slot.role]));
+      if (!workspace) copy_elements(tensor[slot.role], buffers_.back().data(), tensors->data(i));
       arguments_.add(slot, buffers_.back().data());
     }
   }
@@ -52,7 +70,7 @@ void TimedRuns::return_outputs() const {
   size_t next = inputs_.slots.size();
   for (size_t i = 0; i < outputs_.slots.size(); ++i, ++next) {
     if (outputs_.slots[i].role != kWorkspaceRole)
-      std::memcpy(outputs_.mapping.data(i), buffers_[next].data(), size_t(outputs_.slots[i].data_bytes));
+      copy_elements(tensor_[outputs_.slots[i].role], outputs_.data(i), buffers_[next].data());
   }
 }
 

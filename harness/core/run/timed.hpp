@@ -11,7 +11,7 @@ namespace attest::core {
 class PrivateBuffer {
  public:
   /// Throws Error: out of memory.
-  PrivateBuffer(size_t bytes, size_t offset);
+  PrivateBuffer(size_t bytes, size_t offset, bool sparse);
   PrivateBuffer(PrivateBuffer&& other) noexcept : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) {
     other.base_ = nullptr;
   }
@@ -26,7 +26,8 @@ class PrivateBuffer {
 class TimedRuns {
  public:
   /// Copies the inputs. Both must outlive this.
-  TimedRuns(const MappedTensors& inputs, const MappedTensors& outputs);
+  /// `tensor`: by role.
+  TimedRuns(const attest_tensor* tensor, const MappedTensors& inputs, const MappedTensors& outputs);
 
   /// Runs the plan for the time that `request` gives; the reply's samples, or the status of the run that failed.
   nlohmann::json measure(const attest_impl& table, void* plan, const nlohmann::json& request);
@@ -34,6 +35,7 @@ class TimedRuns {
   void return_outputs() const;
 
  private:
+  const attest_tensor* tensor_;
   const MappedTensors &inputs_, &outputs_;
   std::vector<PrivateBuffer> buffers_;  // of the inputs, then of the outputs
   Arguments arguments_;

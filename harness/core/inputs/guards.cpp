@@ -1,0 +1,105 @@
+#include "core/inputs/guards.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/tensor/runs.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr int64_t kWholeGap = 4096, kGapEdge = 256;
+constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;  // at either end
+
+// Writes the pattern `bits` of `width` bytes over [begin, begin + bytes).
+void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {
+  uint64_t pattern = bits;
+  if (width == 1) pattern = (bits & 0xff) * 0x0101010101010101u;
+  if (width == 2) pattern = (bits & 0xffff) * 0x0001000100010001u;
+  if (width == 4) pattern = (bits & 0xffffffff) * 0x0000000100000001u;
+  int64_t i = 0;
+  for (; i + 8 <= bytes; i += 8) std::memcpy(begin + i, &pattern, 8);
+  std::memcpy(begin + i, &pattern, size_t(bytes - i));
+}
+
+// The byte that a canary has at byte `at` of its map.
+unsigned char canary_byte(Canary canary, int64_t at) {
+  return static_cast<unsigned char>(uint16_t(canary) >> (at & 1 ? 8 : 0) & 0xff);
+}
+
+void fill_gap(const Surroundings& around, int64_t begin, int64_t end) {
+  if (begin < end && (begin & 1)) around.map[begin] = char(canary_byte(around.canary, begin)), ++begin;
+  if (begin < end) fill_pattern(around.map + begin, end - begin, uint16_t(around.canary), 2);
+}
+
+// The first byte in [begin, end) that is no canary; `end` where all are. Backwards: the last one, or begin - 1.
+int64_t first_broken(const Surroundings& around, int64_t begin, int64_t end) {
+  while (begin < end && static_cast<unsigned char>(around.map[begin]) == canary_byte(around.canary, begin)) ++begin;
+  return begin;
+}
+int64_t last_broken(const Surroundings& around, int64_t begin, int64_t end) {
+  while (begin < end && static_cast<unsigned char>(around.map[end - 1]) == canary_byte(around.canary, end - 1)) --end;
+  return end - 1;
+}
+
+// Calls visit(begin, end), in bytes of the map, for the gaps between elements that hold canaries, until it returns false.
+template <class Visit>
+void for_each_gap(const Surroundings& around, const Visit& visit) {
+  if (!around.spec || fills_extent(*around.spec)) return;
+  const auto width = int64_t(dtype_bytes(around.spec->dtype));
+  int64_t behind = around.data_offset;  // the end of the run before
+  bool go_on = true;
+  for_each_run(*around.spec, [&](int64_t first, int64_t count) {
+    const int64_t begin = around.data_offset + first * width;
+    if (go_on && begin > behind) {
+      if (begin - behind <= kWholeGap)
+        go_on = visit(behind, begin);
+      else
+        go_on = visit(behind, behind + kGapEdge) && visit(begin - kGapEdge, begin);
+    }
+    behind = begin + count * width;
+  });
+}
+
+}  // namespace
+
+void write_canaries(const Surroundings& around) {
+  fill_gap(around, 0, around.data_offset);
+  fill_gap(around, around.data_offset + around.data_bytes, around.map_bytes);
+  for_each_gap(around, [&](int64_t begin, int64_t end) { return fill_gap(around, begin, end), true; });
+}
+
+std::string broken_canary(const Surroundings& around) {
+  if (const int64_t at = last_broken(around, 0, around.data_offset); at >= 0)
+    return fmt::format("was written {} bytes before its start", around.data_offset - at);
+  const int64_t end = around.data_offset + around.data_bytes;
+  if (const int64_t at = first_broken(around, end, around.map_bytes); at < around.map_bytes)
+    return fmt::format("was written past its end, at byte {} behind it", at - end);
+  std::string found;
+  for_each_gap(around, [&](int64_t begin, int64_t gap_end) {
+    const int64_t at = first_broken(around, begin, gap_end);
+    if (at < gap_end) found = fmt::format("was written between its elements, at byte {}", at - around.data_offset);
+    return at == gap_end;
+  });
+  return found;
+}
+
+void poison_tensor(const Tensor& tensor) {
+  const auto width = int64_t(dtype_bytes(tensor.spec.dtype));
+  const uint64_t bits = poison_bits(tensor.spec.dtype);
+  for_each_run(tensor.spec, [&](int64_t first, int64_t count) {
+    fill_pattern(static_cast<char*>(tensor.data) + first * width, count * width, bits, size_t(width));
+  });
+}
+
+void poison_workspace(void* workspace, int64_t bytes) {
+  auto* begin = static_cast<char*>(workspace);
+  const uint64_t bits = poison_bits(ATTEST_F32);
+  const int64_t front = std::min(bytes, kPoisonedWorkspace), back = std::min(bytes - front, kPoisonedWorkspace) / 4 * 4;
+  fill_pattern(begin, front, bits, 4);
+  fill_pattern(begin + bytes - back, back, bits, 4);
+}
+
+}  // namespace attest::core

@@ -1,0 +1,35 @@
+// What lies around the elements of a tensor: canaries before, behind and between them; and poison in its elements.
+#pragma once
+#include <string>
+
+#include "core/tensor/tensor.hpp"
+
+namespace attest::core {
+
+/// Which end of its memory a tensor lies at, so that one step beyond meets the guard page: an overrun, or an underrun.
+enum class Side { kEnd, kFront };
+
+/// Canaries are NaNs in every floating-point dtype, so that reading a gap shows in a result, and differ from poison. Those of
+/// inputs differ from those of outputs: a kernel that copies a gap into another one shows too.
+enum class Canary : uint16_t { kInput = 0xfffe, kOutput = 0x7ffd };
+
+/// The memory of one tensor, or of the workspace: its map, and where the data lie in it, in bytes.
+struct Surroundings {
+  char* map = nullptr;
+  int64_t map_bytes = 0, data_offset = 0, data_bytes = 0;
+  const TensorSpec* spec = nullptr;  // null: no tensor, and no gaps between its elements
+  Canary canary = Canary::kInput;
+};
+
+/// Writes canaries into all gaps; of a gap between elements beyond 4 KiB, into the first and last 256 bytes, so that a sparse
+/// tensor stays sparse.
+void write_canaries(const Surroundings& around);
+/// "" or what was written: "was written past its end, at byte 3 behind it".
+std::string broken_canary(const Surroundings& around);
+
+/// NaN into every element of the tensor and nowhere else.
+void poison_tensor(const Tensor& tensor);
+/// NaN into the workspace. Of one beyond 256 MiB, into as much at its front and end: more would take longer than the run.
+void poison_workspace(void* workspace, int64_t bytes);
+
+}  // namespace attest::core
