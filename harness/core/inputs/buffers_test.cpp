@@ -106,7 +106,7 @@ TEST(Buffers, SayWhereACanaryWasBroken) {
     static_cast<float*>(outputs.tensors()[ATTEST_O].data)[element] = 0;
     return outputs.broken_canary();
   };
-  EXPECT_EQ(broken_by(-1), "o was written 1 bytes before its start");
+  EXPECT_EQ(broken_by(-1), "o was written 4 bytes before its start");
   EXPECT_EQ(broken_by(1), "o was written between its elements, at byte 4");
   EXPECT_EQ(broken_by(extent(problem.tensor[ATTEST_O])), "o was written past its end, at byte 0 behind it");
   EXPECT_EQ(broken_by(8), "");

@@ -11,6 +11,7 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kWholeGap = 4096, kGapEdge = 256;
+constexpr uint64_t kWorkspacePoison = 0x7ff9;               // a NaN of every dtype, and not the poison of any output
 constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;  // at either end
 
 // Writes the pattern `bits` of `width` bytes over [begin, begin + bytes).
@@ -34,14 +35,22 @@ void fill_gap(const Surroundings& around, int64_t begin, int64_t end) {
   if (begin < end) fill_pattern(around.map + begin, end - begin, uint16_t(around.canary), 2);
 }
 
-// The first byte in [begin, end) that is no canary; `end` where all are. Backwards: the last one, or begin - 1.
+bool broken(const Surroundings& around, int64_t at) {
+  return static_cast<unsigned char>(around.map[at]) != canary_byte(around.canary, at);
+}
+
+// The first byte in [begin, end) that is no canary; `end` where all are.
 int64_t first_broken(const Surroundings& around, int64_t begin, int64_t end) {
-  while (begin < end && static_cast<unsigned char>(around.map[begin]) == canary_byte(around.canary, begin)) ++begin;
+  while (begin < end && !broken(around, begin)) ++begin;
   return begin;
 }
-int64_t last_broken(const Surroundings& around, int64_t begin, int64_t end) {
-  while (begin < end && static_cast<unsigned char>(around.map[end - 1]) == canary_byte(around.canary, end - 1)) --end;
-  return end - 1;
+// How many bytes before `end` the damage nearest to it begins; 0: none.
+int64_t broken_before(const Surroundings& around, int64_t end) {
+  int64_t at = end;
+  while (at > 0 && !broken(around, at - 1)) --at;
+  if (at == 0) return 0;
+  while (at > 0 && broken(around, at - 1)) --at;
+  return end - at;
 }
 
 // Calls visit(begin, end), in bytes of the map, for the gaps between elements that hold canaries, until it returns false.
@@ -72,8 +81,8 @@ void write_canaries(const Surroundings& around) {
 }
 
 std::string broken_canary(const Surroundings& around) {
-  if (const int64_t at = last_broken(around, 0, around.data_offset); at >= 0)
-    return fmt::format("was written {} bytes before its start", around.data_offset - at);
+  if (const int64_t distance = broken_before(around, around.data_offset); distance > 0)
+    return fmt::format("was written {} bytes before its start", distance);
   const int64_t end = around.data_offset + around.data_bytes;
   if (const int64_t at = first_broken(around, end, around.map_bytes); at < around.map_bytes)
     return fmt::format("was written past its end, at byte {} behind it", at - end);
@@ -96,10 +105,9 @@ void poison_tensor(const Tensor& tensor) {
 
 void poison_workspace(void* workspace, int64_t bytes) {
   auto* begin = static_cast<char*>(workspace);
-  const uint64_t bits = poison_bits(ATTEST_F32);
-  const int64_t front = std::min(bytes, kPoisonedWorkspace), back = std::min(bytes - front, kPoisonedWorkspace) / 4 * 4;
-  fill_pattern(begin, front, bits, 4);
-  fill_pattern(begin + bytes - back, back, bits, 4);
+  const int64_t front = std::min(bytes, kPoisonedWorkspace), back = std::min(bytes - front, kPoisonedWorkspace) / 2 * 2;
+  fill_pattern(begin, front, kWorkspacePoison, 2);
+  fill_pattern(begin + bytes - back, back, kWorkspacePoison, 2);
 }
 
 }  // namespace attest::core

@@ -28,8 +28,44 @@ Record run(const std::string& plugin_name, const std::string& name, const std::s
   return {};
 }
 
+struct Trespass {
+  const char *name, *code, *reason;
+};
+void PrintTo(const Trespass& trespass, std::ostream* out) { *out << trespass.name; }
+
+// O has rows of 64 elements with gaps of 3, Q with gaps of 1; the sizes of all tensors leave room behind them on either side.
+constexpr const char* kRoomy = "softmax batch=2 seq_len_q=16 head_dim=64 o.strides=[1072,0,67,1] q.strides=[1040,0,65,1]";
+
+class Memory : public ::testing::TestWithParam<Trespass> {};
+
+TEST_P(Memory, IsGuarded) {
+  const Trespass& trespass = GetParam();
+  const Record record = run("trespassers", trespass.name, kRoomy);
+  EXPECT_EQ(record.code, trespass.code) << record.reason;
+  EXPECT_THAT(record.reason, HasSubstr(trespass.reason));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Trespassers, Memory,
+    ::testing::Values(
+        Trespass{"trespasser_none", "", ""},
+        Trespass{"trespasser_before", "crash:canary", "o was written 4 bytes before its start"},
+        Trespass{"trespasser_behind", "crash:canary", "o was written past its end, at byte 0 behind it"},
+        Trespass{"trespasser_vector_behind", "crash:canary", "o was written past its end, at byte 0 behind it"},
+        Trespass{"trespasser_between", "crash:canary", "o was written between its elements, at byte 256"},
+        Trespass{"trespasser_input", "crash:input-written", "at byte 148 of k"},
+        Trespass{"trespasser_read_before", "fail:nan", "nan where"}, Trespass{"trespasser_read_behind", "fail:nan", "nan where"},
+        Trespass{"trespasser_read_between", "fail:nan", "nan where"},
+        Trespass{"trespasser_aligned_tensor", "fail:nan", "nan where"},
+        Trespass{"trespasser_aligned_workspace", "crash:canary", "workspace was written 256 bytes before its start"},
+        Trespass{"trespasser_little_workspace", "crash:canary", "workspace was written past its end, at byte 0 behind it"},
+        Trespass{"trespasser_much_workspace", "crash:signal", "past the end of workspace"},
+        Trespass{"trespasser_zeroed_workspace", "fail:nan", "nan where"},
+        Trespass{"trespasser_zeroed_output", "fail:unwritten", "o[0,0,0,0]"}),
+    [](const auto& each) { return std::string(each.param.name).substr(11); });
+
 // Batches lie 2^31 + 12 elements apart: 8 GiB of addresses a tensor, a few KiB of elements.
-TEST(Memory, OfSparseTensorsIsThatOfTheirElements) {
+TEST(SparseMemory, IsThatOfTheElements) {
   const std::string strides = "=[2147483660,0,64,1]";
   const Record record = run("mutants", "mutant_none",
                             "softmax batch=2 seq_len_q=61 head_dim=64 q.strides" + strides + " k.strides" + strides +
