@@ -42,7 +42,7 @@ class CodebookGolden final : public Golden {
       : p_(problem.as<attest_softmax_params>()),
         book_(problem, fill, tensors),
         v_(tensors[ATTEST_V]),
-        with_lse_(tensors[ATTEST_LSE]),
+        with_lse_(present(problem.tensor[ATTEST_LSE])),  // the tensors are the inputs, which it is not among
         scores_(size_t(p_.num_heads)) {
 #pragma omp parallel for schedule(static)
     for (int64_t head = 0; head < p_.num_heads; ++head)

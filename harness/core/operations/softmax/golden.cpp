@@ -41,7 +41,7 @@ class SoftmaxGolden final : public Golden {
     for (size_t begin = 0; begin < rows_.size(); begin += kChunkRows) {
       const auto rows = std::span(rows_).subspan(begin, std::min(kChunkRows, rows_.size() - begin));
       sink({.role = ATTEST_O, .leading = 3, .width = params_.head_dim_v, .rows = rows, .value = o_.data() + begin * dim_v, .sigma = sigmas->o.data() + begin * dim_v});
-      if (tensors_[ATTEST_LSE]) sink({.role = ATTEST_LSE, .leading = 3, .width = 1, .rows = rows, .value = lse_.data() + begin, .sigma = sigmas->lse.data() + begin});
+      if (present(problem_.tensor[ATTEST_LSE])) sink({.role = ATTEST_LSE, .leading = 3, .width = 1, .rows = rows, .value = lse_.data() + begin, .sigma = sigmas->lse.data() + begin});
     }
     if (plan_.all) bounds_.sweep_empty(geometry_, arithmetic, sink);
     else bounds_.sweep(geometry_, arithmetic, sink);

@@ -36,7 +36,7 @@ void send(const Golden::Sink& sink, const Expected& expected, const std::vector<
 }  // namespace
 
 ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
-    : params_(problem.as<attest_softmax_params>()), q_(tensors[ATTEST_Q]), lse_(tensors[ATTEST_LSE]), storage_(tensors[ATTEST_V].spec.dtype) {
+    : params_(problem.as<attest_softmax_params>()), q_(tensors[ATTEST_Q]), lse_(present(problem.tensor[ATTEST_LSE])), storage_(tensors[ATTEST_V].spec.dtype) {
   const int64_t heads = params_.num_kv_heads, dim_v = params_.head_dim_v, units = params_.batch * heads;
   low_.assign(size_t(units * dim_v), kInfinity), high_.assign(low_.size(), -kInfinity);
   const Tensor &k = tensors[ATTEST_K], &v = tensors[ATTEST_V];

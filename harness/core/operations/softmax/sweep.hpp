@@ -26,7 +26,8 @@ class ValueBounds {
   bool wild_query(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const;
 
   attest_softmax_params params_;
-  Tensor q_, lse_;
+  Tensor q_;
+  bool lse_;  // whether it is written
   DType storage_;
   std::vector<double> low_, high_;  // [batch, num_kv_heads, head_dim_v]
   int64_t unbounded_ = 0;
