@@ -6,6 +6,11 @@
 //
 // "codebook" has scores of standard deviation 1.75; "codebook_peaked" has one best code a query, at a score near 24. An eighth of
 // the key codes stands in the second half of an interval only, so that the running maximum of an online softmax moves late too.
+//
+// "cancelling" has four query codes, and keys in blocks of eight whose values are orthogonal to the weights that each query code
+// gives them: the true output is nearly 0 while sum p |v| is not. So the output's own rounding vanishes, and what is left is the
+// arithmetic before it: probabilities, scores or sums in less than float32 show, even where the output is stored in bfloat16.
+//
 // Codes are independent draws: in a shuffle that deals every code once in C keys, all tiles of C keys would have the same sum,
 // and adding one number again and again rounds the same way each time, which is no fair test of an accumulator.
 #pragma once
@@ -24,11 +29,23 @@ class Codebook {
   /// Reads the tables (lengths, order, pages), which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
-  /// C: a quarter of the keys that the best placed query sees, 2 to 64.
-  int64_t codes() const { return codes_; }
+  enum class Kind { kWide, kPeaked, kCancelling };
+  static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
+
+  Kind kind() const { return kind_; }
+  /// C: a quarter of the keys that the best placed query sees, 2 to 64; kBlock times 1 to 8 where values cancel.
+  int64_t key_codes() const { return key_codes_; }
+  int64_t query_codes() const { return query_codes_; }
   const Geometry& geometry() const { return geometry_; }
   /// Code of the key in a cell of K, or kUnseen where no query sees it.
   uint8_t key_code(int64_t kv_head, Cell cell) const;
+  /// Where values cancel: the block of eight keys that a key belongs to, and its place in it. The codes of a block are those of
+  /// one pattern: kBlock * pattern .. kBlock * pattern + 7, in rotated order.
+  struct BlockPlace {
+    int64_t block, place, pattern, rotation;
+    int64_t code(int64_t of_place) const { return pattern * kBlock + (of_place + rotation) % kBlock; }
+  };
+  BlockPlace block_place(int64_t kv_head, Cell cell) const;
   /// Code of a row of Q.
   uint8_t query_code(int64_t head, Cell cell) const;
   /// The vectors [codes, head_dim] of a head as they are meant, before they are rounded to the dtype of K and Q.
@@ -37,14 +54,18 @@ class Codebook {
 
  private:
   void note_seen();
+  void count_codes();
+  int64_t claim(Cell cell) const { return first_claim_[size_t(cell.outer * k_rows_ + cell.row)]; }
+  bool cancels() const { return kind_ == Kind::kCancelling; }
   std::vector<uint8_t> partners(int64_t head) const;
 
   attest_softmax_params params_;
   Geometry geometry_;
   uint64_t seed_;
-  bool peaked_;
+  Kind kind_;
   int64_t k_rows_, q_rows_;
-  int64_t codes_ = 2, period_ = 1;    // period: keys of the largest interval
+  int64_t key_codes_ = 2, query_codes_ = 2;
+  int64_t period_ = 1;                // keys of the largest interval
   float sigma_ = 1;                   // of the channels of K
   std::vector<int64_t> first_claim_;  // by dim 0 and dim 2 of K: b * seq_len_kv + j of the first place on that cell, or -1
 };

@@ -1,27 +1,21 @@
 // Inputs of the codebook fill.
-#include "core/operations/softmax/codebook.hpp"
+#include "core/operations/softmax/codebook_values.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
-constexpr float kDecoyFactor = 1.5f, kDecoyValue = 1000;
+constexpr float kDecoyFactor = 1.5f;
 enum Stream : uint64_t { kValues = 100, kDecoys };  // of the fill's seed; Codebook has its own
 
 int64_t cells(const Tensor& tensor) { return tensor.spec.dim[0] * tensor.spec.dim[2]; }
 
-void store_vector(const Tensor& tensor, int64_t head, Cell cell, const float* values) {
-  const TensorSpec& spec = tensor.spec;
-  store_row(tensor.data, spec.dtype, cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2], spec.dim[3],
-            spec.stride[3], values);
-}
-
 // The best key code for every query code.
 std::vector<uint8_t> best_codes(const std::vector<float>& queries, const std::vector<float>& keys, size_t codes, bool negative) {
   const size_t head_dim = keys.size() / codes;
-  std::vector<uint8_t> best(codes);
-  for (size_t h = 0; h < codes; ++h) {
+  std::vector<uint8_t> best(queries.size() / head_dim);
+  for (size_t h = 0; h < best.size(); ++h) {
     double top = 0;
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0;
@@ -51,7 +45,7 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
   for (int64_t head = 0; head < k.spec.dim[1]; ++head) {
     const std::vector<float> vectors = book.keys(head);
     const std::vector<uint8_t> best =
-        best_codes(book.queries(head * (p.num_heads / p.num_kv_heads)), vectors, size_t(book.codes()), p.softmax_scale < 0);
+        best_codes(book.queries(head * (p.num_heads / p.num_kv_heads)), vectors, size_t(book.key_codes()), p.softmax_scale < 0);
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < cells(k); ++r) {
       const Cell cell{r / rows, r % rows};
@@ -60,35 +54,10 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
         store_vector(k, head, cell, &vectors[size_t(code * head_dim)]);
         continue;
       }
-      const uint8_t decoy = best[size_t(random_below(seed, uint64_t(head * cells(k) + r), uint64_t(book.codes())))];
+      const uint8_t decoy = best[size_t(random_below(seed, uint64_t(head * cells(k) + r), best.size()))];
       std::vector<float> vector(vectors.begin() + decoy * head_dim, vectors.begin() + (decoy + 1) * head_dim);
       for (float& x : vector) x *= kDecoyFactor;
       store_vector(k, head, cell, vector.data());
-    }
-  }
-}
-
-// Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15 below 4, which rounding to any
-// dtype keeps them: sums of up to 2^18 of them, and of as many squares, are exact in float64, so that running sums cannot drift.
-float random_value(uint64_t seed, uint64_t index) {
-  uint64_t bits = random_bits(seed, index);
-  int sum = 0;
-  for (int i = 0; i < 4; ++i, bits >>= 16) sum += int(bits & 0xffff);
-  return float(sum - 131070) * 0x1p-15f;
-}
-
-void fill_values(const Codebook& book, const Tensor& v, uint64_t seed) {
-  const int64_t heads = v.spec.dim[1], rows = v.spec.dim[2], width = v.spec.dim[3];
-#pragma omp parallel
-  {
-    std::vector<float> values(static_cast<size_t>(width));
-#pragma omp for schedule(static)
-    for (int64_t r = 0; r < heads * cells(v); ++r) {  // counts [outer, head, row]
-      const Cell cell{r / rows / heads, r % rows};
-      const int64_t head = r / rows % heads;
-      const bool seen = book.key_code(head, cell) != Codebook::kUnseen;
-      for (int64_t c = 0; c < width; ++c) values[size_t(c)] = seen ? random_value(seed, uint64_t(r * width + c)) : kDecoyValue;
-      store_vector(v, head, cell, values.data());
     }
   }
 }
@@ -100,7 +69,7 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
   for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}, size_t{ATTEST_ALIBI_SLOPES}})
     if (present(problem.tensor[role])) return {};
   if (p.grid_height > 0 && p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0)) return {};
-  return {"codebook", "codebook_peaked"};
+  return {"codebook", "codebook_peaked", "cancelling"};
 }
 
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
@@ -108,7 +77,7 @@ void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tens
   const Codebook book(problem, fill, tensors);
   fill_queries(book, tensors[ATTEST_Q]);
   fill_keys(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(), random_bits(fill.seed, kDecoys));
-  fill_values(book, tensors[ATTEST_V], random_bits(fill.seed, kValues));
+  fill_values(problem, book, tensors, random_bits(fill.seed, kValues));
 }
 
 }  // namespace attest::core

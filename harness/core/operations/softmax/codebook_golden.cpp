@@ -78,7 +78,7 @@ class CodebookGolden final : public Golden {
   void sweep(const Segment& segment, const SigmaModel& model, const HeadScores& scores, const Sink& sink) const {
     const Geometry& geometry = book_.geometry();
     GroupSums sums(book_, v_, segment.b, segment.head / (p_.num_heads / p_.num_kv_heads));
-    RowExpectation expectation(model, scores, book_.codes(), p_.head_dim_v, sums.width());
+    RowExpectation expectation(model, scores, book_.key_codes(), p_.head_dim_v, sums.width());
     Batch batch;
     for (int64_t i = segment.begin; i < segment.end;) {
       const Interval keys = geometry.keys(segment.b, i);
@@ -86,7 +86,7 @@ class CodebookGolden final : public Golden {
       int64_t run = i + 1;  // places that see the same keys
       for (; run < segment.end; ++run)
         if (const Interval next = geometry.keys(segment.b, run); next.begin != keys.begin || next.end != keys.end) break;
-      if (run - i >= 2 * book_.codes()) {
+      if (run - i >= 2 * book_.query_codes()) {
         flush(batch, sink);
         expect_run(segment, i, run, sums, keys.size(), expectation, sink);
       } else {
@@ -103,7 +103,7 @@ class CodebookGolden final : public Golden {
   // Many places with the same keys: one expectation for each query code among them.
   void expect_run(const Segment& segment, int64_t begin, int64_t end, const GroupSums& sums, int64_t keys,
                   RowExpectation& expectation, const Sink& sink) const {
-    std::vector<std::vector<int64_t>> rows(size_t(book_.codes()));
+    std::vector<std::vector<int64_t>> rows(size_t(book_.query_codes()));
     for (int64_t i = begin; i < end; ++i)
       rows[book_.query_code(segment.head, book_.geometry().query(segment.b, i))].push_back(
           book_.geometry().output_row(segment.b, segment.head, i));

@@ -19,7 +19,8 @@ struct Groups {
   const double* lone2;          // [codes]: p^2 times the variance that the keys of a code do not share
   double theta;
 };
-/// Writes [width] each: o = sum p V, rounding = sum a2 (V - theta n o)^2, score = sum e2 (V - n o)^2 + lone2 sum_j (v_j - o)^2, p2v2 = sum p^2 squares.
+/// Writes [width] each: o = sum p V, rounding = sum a2 (V - theta n o)^2, score = sum e2 (V - n o)^2 + lone2 sum_j (v_j - o)^2,
+/// p2v2 = sum p^2 squares.
 void weigh(const Groups& groups, double* o, double* rounding, double* score, double* p2v2);
 
 }  // namespace attest::core::codebook

@@ -24,12 +24,12 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
 }  // namespace
 
 HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype) {
-  const auto codes = size_t(book.codes()), head_dim = size_t(p.head_dim);
+  const auto queries = size_t(book.query_codes()), codes = size_t(book.key_codes()), head_dim = size_t(p.head_dim);
   const std::vector<double> q = stored(book.queries(head), q_dtype),
                             k = stored(book.keys(head / (p.num_heads / p.num_kv_heads)), k_dtype);
   const double scale = double(p.softmax_scale), cap = double(p.softcap);
-  for (auto* table : {&score, &a, &b2}) table->resize(codes * codes);
-  for (size_t h = 0; h < codes; ++h) {
+  for (auto* table : {&score, &a, &b2}) table->resize(queries * codes);
+  for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
       for (size_t c = 0; c < head_dim; ++c) {
@@ -60,8 +60,8 @@ GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t k
       b_(b),
       kv_head_(kv_head),
       width_((v.spec.dim[3] + kLanes - 1) / kLanes * kLanes),
-      count_(size_t(book.codes())),
-      sum_(size_t(book.codes() * width_)),
+      count_(size_t(book.key_codes())),
+      sum_(size_t(book.key_codes() * width_)),
       squares_(sum_.size()),
       row_(size_t(width_)) {}
 
@@ -117,7 +117,7 @@ void RowExpectation::compute(const GroupSums& sums, int64_t keys, size_t h, doub
   if (keys == 0)
     for (auto* weights : {&a2_, &e2_, &lone2_}) std::fill(weights->begin(), weights->end(), 0.0);
   const Groups groups{int64_t(codes_), sums.width(), sums.sum(), sums.squares(), count,
-                      p_.data(),       a2_.data(),   e2_.data(), lone2_.data(), model_.theta};
+                      p_.data(),       a2_.data(),   e2_.data(), lone2_.data(),  model_.theta};
   weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
   add_flushed(sums, keys > 0 && !model_.normalised_first ? total : 1);
   for (int64_t e = 0; e < head_dim_v_; ++e) {

@@ -9,9 +9,9 @@
 
 namespace attest::core::codebook {
 
-/// The codes x codes scores of a head, query code first, and the variance of their error.
+/// The query codes x key codes scores of a head, and the variance of their error.
 struct HeadScores {
-  std::vector<double> score, a, b2;                  // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
+  std::vector<double> score, a, b2;                                 // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
   std::vector<double> error_variance, lone_variance, lse_variance;  // of one declared arithmetic, after declare()
 
   HeadScores() = default;

@@ -57,6 +57,7 @@ constexpr Role kRoles[] = {
     {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
 };
 
+bool is_codebook(const Fill& fill) { return fill.name.starts_with("codebook") || fill.name == "cancelling"; }
 bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
 
 // Packed tokens: as the first given spec says, its dim 2.
@@ -190,13 +191,13 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
 }
 
 void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const {
-  if (fill.name.starts_with("codebook")) return fill_codebook(problem, fill, tensors, only_own);
-  if (fill.name != "random" && fill.name != "tokens") throw Error("fill '" + fill.name + "': softmax has random, codebook, codebook_peaked and tokens");
+  if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
+  if (fill.name != "random" && fill.name != "tokens") throw Error("fill '" + fill.name + "': softmax has random, codebook, codebook_peaked, cancelling and tokens");
   fill_random(problem, fill, tensors, only_own);
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const {
-  if (fill.name.starts_with("codebook")) return codebook_golden(problem, fill, tensors);
+  if (is_codebook(fill)) return codebook_golden(problem, fill, tensors);
   return softmax_golden(problem, tensors);
 }
 
