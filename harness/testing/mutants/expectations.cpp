@@ -1,0 +1,125 @@
+#include "testing/mutants/expectations.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace attest::testing {
+namespace {
+
+constexpr const char* kDense = "plain causal";
+constexpr const char* kAll = "f32 f16 bf16";
+constexpr const char* kOverflow = "wrong only where exp overflows";
+
+bool has_word(const char* words, const std::string& wanted) {
+  std::istringstream stream(words);
+  for (std::string word; stream >> word;)
+    if (word == wanted) return true;
+  return false;
+}
+
+}  // namespace
+
+const std::vector<Expected>& expectations() {
+  static const std::vector<Expected> all = {
+      {"mutant_dropped_key", kDense},
+      {"mutant_doubled_key", kDense},
+      {"mutant_dropped_tile", kDense, 197},
+      {"mutant_doubled_tile", kDense, 197},
+      {"mutant_swapped_tiles", kDense, 197},
+      {"mutant_tile_off_by_one", kDense, 197},
+      {"mutant_value_off_by_one", kDense},
+      {"mutant_key_tail", kDense},
+      {"mutant_padding_counted", "plain"},
+      {"mutant_query_tail", kDense},
+      {"mutant_last_row", kDense},
+      {"mutant_channel_tail", "window gqa"},
+      {"mutant_value_tail", "window gqa"},
+      {"mutant_swapped_heads", kDense},
+      {"mutant_head_off_by_one", "plain causal gqa"},
+      {"mutant_batch_off_by_one", "gqa"},
+      {"mutant_gqa_tiled", "gqa"},
+      {"mutant_head_dim_v_stride", "gqa"},
+      {"mutant_window_left_exclusive", "window"},
+      {"mutant_window_right_exclusive", "window"},
+      {"mutant_causal_off_by_one", "causal"},
+      {"mutant_causal_top_left", "causal"},
+      {"mutant_causal_top_left", "alibi", 61, "random"},
+      {"mutant_causal_local_row", "causal window", 197},
+      {"mutant_diagonal_offset_ignored", "empty_rows"},
+      {"mutant_diagonal_clamped", "empty_rows"},
+      {"mutant_mask_inverted", "mask", 61, "random"},
+      {"mutant_mask_head_as_batch", "mask", 61, "random"},
+      {"mutant_mask_finite", "mask", 61, "random"},
+      {"mutant_bias_transposed", "bias", 61, "random"},
+      {"mutant_bias_inf_as_zero", "bias", 61, "random"},
+      {"mutant_softcap_after_bias", "bias", 61, "random"},
+      {"mutant_softcap_before_scale", "bias", 61, "random"},
+      {"mutant_alibi_sign", "alibi", 61, "random"},
+      {"mutant_alibi_top_left", "alibi", 61, "random"},
+      {"mutant_alibi_head_0", "alibi", 61, "random"},
+      {"mutant_wrong_scale", kDense},
+      {"mutant_scale_twice", kDense},
+      {"mutant_scale_forgotten", kDense},
+      {"mutant_coarse_exp", kDense},
+      {"mutant_probability_bf16", kDense},
+      {"mutant_accumulator_f16", kDense, 197},
+      {"mutant_score_f16", kDense},
+      {"mutant_score_overflow", kDense, 61, nullptr, kAll, "wrong only where q.k exceeds 65504"},
+      {"mutant_operand_bf16", kDense, 61, "codebook", "f32 f16"},
+      {"mutant_output_truncated", "plain", 61, nullptr, "f16 bf16", "root mean square at its gate"},
+      {"mutant_sum_not_rescaled", kDense, 197},
+      {"mutant_total_not_rescaled", kDense, 197},
+      {"mutant_max_from_minus_1e4", kDense, 61, nullptr, kAll, "wrong only where all logits lie below -1e4"},
+      {"mutant_no_max", kDense, 61, nullptr, kAll, kOverflow},
+      {"mutant_lse_base_2", kDense},
+      {"mutant_lse_without_max", kDense},
+      {"mutant_empty_row_nan", "empty_rows seq_lens", 61, "random"},
+      {"mutant_hidden_leaks", "seq_lens mask", 61, nullptr, kAll, "no fill hides Inf or NaN"},
+      {"mutant_zeros", kDense},
+      {"mutant_cu_seqlens_off_by_one", "varlen"},
+      {"mutant_empty_sequence_row", "varlen"},
+      {"mutant_seq_lens_ignored", "seq_lens pages"},
+      {"mutant_page_table_ignored", "pages"},
+      {"mutant_page_offset", "pages"},
+      {"mutant_order_of_output", "patches"},
+      {"mutant_patch_not_filled", "patches"},
+      {"mutant_shift_sign", "grid", 61, "random"},
+      {"mutant_shift_bias_missing", "grid", 61, "random"},
+      {"mutant_rel_bias_mirrored", "grid", 61, "random"},
+      {"mutant_index_32", "far_keys", 61, "random"},
+      {"mutant_grid_of_65535", "many_heads", 61, "random"},
+      {"mutant_head_16_bit", "many_heads", 61, "random"},
+      {"mutant_query_tile_16_bit", "many_queries"},
+      {"mutant_race", kDense, 197, nullptr, kAll, "not every run; see its rate"},
+      {"mutant_linear_eps_forgotten", "linear_masked", 61, "random"},
+      {"mutant_linear_eps_per_channel", "linear_masked", 61, "random"},
+      {"mutant_linear_phi_without_one", "linear linear_masked", 61, "random"},
+      {"mutant_linear_phi_relu", "linear linear_masked", 61, "random"},
+      {"mutant_linear_mask_of_values_only", "linear_masked", 61, "random"},
+      {"mutant_linear_mask_inverted", "linear_masked", 61, "random"},
+      {"mutant_linear_query_mask_ignored", "linear_masked", 61, "random"},
+      {"mutant_linear_dropped_key", "linear", 61, "random"},
+      {"mutant_linear_doubled_key", "linear", 61, "random"},
+      {"mutant_linear_dropped_chunk", "linear linear_masked", 197, "random"},
+      {"mutant_linear_sum_f16", "linear linear_masked", 61, "random"},
+      {"mutant_linear_gqa_tiled", "linear", 61, "random"},
+      {"mutant_linear_hidden_leaks", "linear_masked", 61, nullptr, kAll, "no fill hides Inf or NaN"},
+      {"mutant_linear_channel_tail", "linear", 61, "random"},
+  };
+  return all;
+}
+
+const Expected* expected(const std::string& mutant, const MutantCase& wanted) {
+  for (const Expected& row : expectations())
+    if (row.mutant == mutant && has_word(row.families, wanted.family->name) && wanted.tokens >= row.from &&
+        has_word(row.dtypes, wanted.dtype))
+      return &row;
+  return nullptr;
+}
+
+bool concerns(const std::string& mutant, const Family& family) {
+  return std::any_of(expectations().begin(), expectations().end(),
+                     [&](const Expected& row) { return row.mutant == mutant && has_word(row.families, family.name); });
+}
+
+}  // namespace attest::testing

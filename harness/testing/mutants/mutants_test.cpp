@@ -1,0 +1,111 @@
+// Planted bugs never pass, at any size, and the check that is expected to see each does; the healthy kernels that they are
+// planted in always pass. This is the quick set; `scripts/mutants.sh` runs all.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ostream>
+#include <set>
+
+#include "core/problem/spec.hpp"
+#include "testing/mutants/expectations.hpp"
+#include "testing/mutants/trial.hpp"
+
+namespace attest::testing {
+namespace {
+
+core::Plugin& plugin() {
+  static core::Plugin made(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+                           {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  return made;
+}
+
+bool seen_by(const Trial& trial, const char* check) {
+  return std::any_of(trial.catches.begin(), trial.catches.end(), [&](const Catch& one) { return one.check == check; });
+}
+
+void try_case(const MutantCase& wanted, bool all_checks) {
+  SCOPED_TRACE(wanted.spec);
+  Trials trials(plugin(), wanted, all_checks);
+  int caught = 0, equivalent = 0, unseen = 0;
+  for (const core::Implementation& mutant : plugin().implementations()) {
+    if (!concerns(mutant.name, *wanted.family)) continue;
+    const Trial trial = trials.run(mutant);
+    const Expected* row = expected(mutant.name, wanted);
+    ++(trial.outcome == Trial::Outcome::kCaught ? caught : trial.outcome == Trial::Outcome::kEquivalent ? equivalent : unseen);
+    if (row && !row->check) continue;
+    EXPECT_NE(trial.outcome, Trial::Outcome::kGotAway)
+        << mutant.name << " gets away: " << trial.worst << " of its gates, " << trial.reason;
+    if (!row) continue;
+    EXPECT_EQ(trial.outcome, Trial::Outcome::kCaught) << mutant.name << " is as good as the healthy one";
+    EXPECT_TRUE(!all_checks || seen_by(trial, row->check)) << mutant.name << " is not seen by " << row->check;
+  }
+  std::printf("%s %s %lld: %d caught, %d equivalent, %d unseen\n", wanted.family->name, wanted.dtype.c_str(),
+              static_cast<long long>(wanted.tokens), caught, equivalent, unseen);
+}
+
+struct Size {
+  int64_t tokens;
+  const char* dtype;
+  std::vector<const char*> families;  // empty: all
+  bool all_checks = true;             // else a mutant is done with at the first that sees it
+};
+
+void PrintTo(const Size& size, std::ostream* out) { *out << size.tokens << " tokens of " << size.dtype; }
+
+class Mutants : public ::testing::TestWithParam<Size> {};
+
+TEST_P(Mutants, NeverPass) {
+  const Size& size = GetParam();
+  for (const Family& family : families()) {
+    const auto is_it = [&](const char* name) { return std::string(name) == family.name; };
+    const bool wanted = size.families.empty() || std::any_of(size.families.begin(), size.families.end(), is_it);
+    const bool slow = family.most_tokens == kSizes[0] && std::string(size.dtype) != "f16";  // a fixed, large size
+    if (wanted && !slow && size.tokens <= family.most_tokens)
+      try_case(make_case(family, size.tokens, size.dtype), size.all_checks);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Mutants,
+                         ::testing::Values(Size{61, "f32"}, Size{61, "f16"}, Size{61, "bf16"}, Size{197, "f32"}, Size{197, "f16"},
+                                           Size{197, "bf16"}, Size{1021, "f16", {"causal", "window", "gqa"}, false},
+                                           Size{4099, "f32", {"causal"}, false}, Size{16411, "f16", {"plain"}, false},
+                                           Size{65551, "bf16", {"plain"}, false}),
+                         [](const auto& size) { return std::to_string(size.param.tokens) + "_" + size.param.dtype; });
+
+// A mutant that refuses a problem would have written what the healthy one writes.
+TEST(Mutants, RefuseOnlyWhereNothingIsWrong) {
+  setenv("ATTEST_MUTANTS_TAKE_ALL", "1", 1);
+  core::Plugin taking_all(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+                          {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  taking_all.implementations();
+  unsetenv("ATTEST_MUTANTS_TAKE_ALL");
+  int refused = 0;
+  for (const Family& family : families()) {
+    if (std::string(family.name).starts_with("many")) continue;  // slow, and like plain
+    const MutantCase wanted = make_case(family, 61, "f16");
+    const core::Problem problem = core::parse_problem(wanted.spec);
+    Trials trials(taking_all, wanted, true);
+    for (size_t i = 0; i < taking_all.implementations().size(); ++i) {
+      const core::Implementation& mutant = taking_all.implementations()[i];
+      if (!core::refuses(mutant, problem).empty() || plugin().query(plugin().implementations()[i], problem).status == ATTEST_OK)
+        continue;
+      EXPECT_EQ(trials.run(mutant).outcome, Trial::Outcome::kEquivalent) << mutant.name << " on " << wanted.spec;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 200);
+}
+
+TEST(Mutants, AreAllExpectedSomewhere) {
+  std::set<std::string> known, planted;
+  for (const Expected& row : expectations()) known.insert(row.mutant);
+  for (const core::Implementation& one : plugin().implementations())
+    if (!one.name.ends_with("_none")) planted.insert(one.name);
+  EXPECT_EQ(known, planted);
+  EXPECT_GE(planted.size(), 40u);
+}
+
+}  // namespace
+}  // namespace attest::testing

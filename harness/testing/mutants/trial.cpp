@@ -1,0 +1,76 @@
+#include "testing/mutants/trial.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::testing {
+namespace {
+
+using core::FillRecord, core::Judgement, core::Record, core::Verdict;
+
+core::RunOptions options(bool all_checks) {
+  core::RunOptions made;
+  made.threads = 2, made.timed = false, made.all_checks = all_checks;
+  made.case_limit_s = 1e6;  // slow machines too
+  return made;
+}
+
+std::string caught_by(const Judgement& judgement) {
+  if (judgement.code.starts_with("fail:range")) return "sweep";
+  if (!judgement.code.starts_with("fail:tolerance") && !judgement.code.starts_with("fail:nan")) return judgement.code;
+  return judgement.worst ? judgement.worst->tensor : judgement.code;
+}
+
+bool same_bytes(const Record& a, const Record& b) {
+  return std::equal(a.fills.begin(), a.fills.end(), b.fills.begin(), b.fills.end(), [](const FillRecord& x, const FillRecord& y) {
+    return x.fill == y.fill && x.outputs_hash == y.outputs_hash;
+  });
+}
+
+}  // namespace
+
+std::vector<Catch> catches(const Record& record) {
+  std::vector<Catch> found;
+  for (const FillRecord& fill : record.fills)
+    if (fill.judgement.verdict != Verdict::kPass) found.push_back({fill.fill, caught_by(fill.judgement)});
+  if (found.empty() && core::is_bad(record.verdict)) found.push_back({record.code, record.code});
+  return found;
+}
+
+Trials::Trials(core::Plugin& plugin, const MutantCase& wanted, bool all_checks)
+    : plugin_(plugin),
+      case_(wanted),
+      problem_(core::parse_problem(wanted.spec)),
+      options_(options(all_checks)),
+      runner_(problem_, core::print_problem(problem_), {"mutants", wanted.family->name, "random", ""}, nullptr, options_,
+              rates_) {
+  for (const core::Implementation& one : plugin.implementations()) {
+    if (!core::refuses(one, problem_).empty()) continue;
+    healthy_ = runner_.run(plugin, one);
+    if (healthy_.verdict == Verdict::kPass) return;
+    throw core::Error(fmt::format("{}, which is right, does not pass {}: {}", one.name, wanted.spec, healthy_.reason));
+  }
+  throw core::Error(fmt::format("{}: no implementation for {}", plugin.file_name(), wanted.spec));
+}
+
+Trial Trials::run(const core::Implementation& mutant) {
+  const Record record = runner_.run(plugin_, mutant);
+  Trial trial{.mutant = mutant.name,
+              .family = case_.family->name,
+              .dtype = case_.dtype,
+              .tokens = case_.tokens,
+              .catches = catches(record),
+              .worst = std::max(record.max_ratio, record.rms_ratio),
+              .reason = record.reason};
+  if (!trial.catches.empty())
+    trial.outcome = Trial::Outcome::kCaught;
+  else if (record.code == "unsupported:query" || (record.verdict == Verdict::kPass && same_bytes(record, healthy_)))
+    trial.outcome = Trial::Outcome::kEquivalent;
+  return trial;
+}
+
+}  // namespace attest::testing

@@ -1,0 +1,27 @@
+// Rows of tensors to and from float32.
+#pragma once
+#include "attest.hpp"
+#include "tiles.hpp"
+
+namespace mutants {
+
+inline void widen(const float* from, int64_t count, float* to) { std::memcpy(to, from, static_cast<size_t>(count) * sizeof *to); }
+inline void widen(const attest::Half* from, int64_t count, float* to) { widen_half(&from->bits, count, to); }
+inline void widen(const attest::BFloat16* from, int64_t count, float* to) { widen_bfloat16(&from->bits, count, to); }
+
+/// `count` elements at `stride` (0 where there is but one) to float32.
+template <class T>
+void load_row(const T* from, int64_t stride, int64_t count, float* to) {
+  if (stride <= 1) return widen(from, count, to);
+  for (int64_t d = 0; d < count; ++d) to[d] = static_cast<float>(from[d * stride]);
+}
+
+inline void store_cut(float& to, float value) { to = value; }
+/// Towards 0.
+template <class T>
+void store_cut(T& to, float value) {
+  to = value;
+  if (std::fabs(static_cast<float>(to)) > std::fabs(value)) --to.bits;
+}
+
+}  // namespace mutants
