@@ -76,6 +76,12 @@ Mapping::~Mapping() {
   if (base_) munmap(base_, bytes_);
 }
 
+std::pair<void*, size_t> Mapping::withdraw() {
+  if (base_ && mmap(base_, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    throw Error(fmt::format("cannot withdraw {} bytes of addresses: {}", bytes_, std::strerror(errno)));
+  return {base_, bytes_};
+}
+
 SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes)
     : problem_(problem), canary_(access == ATTEST_READ ? Canary::kInput : Canary::kOutput) {
   int64_t bytes = 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/inputs/guards.hpp"
@@ -55,6 +56,9 @@ class Mapping {
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
+
+  /// Takes the memory away and keeps the addresses: whoever uses them from now on faults. Where they begin, and how many bytes.
+  std::pair<void*, size_t> withdraw();
 
   /// First byte of slot `i`, and its first element.
   char* map(size_t i) const { return maps_[i]; }

@@ -57,14 +57,25 @@ bool Channel::send(const nlohmann::json& message, std::span<const int> descripto
   return true;
 }
 
+namespace {
+
+// Below zero where a signal came.
+int wait_for(int socket, Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  pollfd ready{socket, POLLIN, 0};
+  return poll(&ready, 1, int(std::clamp<int64_t>(left, 0, 1 << 30)));
+}
+
+}  // namespace
+
+bool Channel::readable(Clock::time_point deadline) const { return wait_for(socket_.get(), deadline) > 0; }
+
 Channel::Status Channel::receive_bytes(void* data, size_t size, std::vector<Descriptor>* descriptors,
                                        Clock::time_point deadline) {
   size_t got = 0;
   while (got < size) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd ready{socket_.get(), POLLIN, 0};
-    const int polled = poll(&ready, 1, int(std::clamp<int64_t>(left, 0, 1 << 30)));
-    if (polled < 0 && errno == EINTR) return Status::kTimeout;  // the caller looks whether it was interrupted
+    const int polled = wait_for(socket_.get(), deadline);
+    if (polled < 0 && errno == EINTR) continue;
     if (polled == 0) return Status::kTimeout;
     iovec part{static_cast<char*>(data) + got, size - got};
     alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))];

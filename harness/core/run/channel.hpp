@@ -25,6 +25,8 @@ class Channel {
 
   /// False when the other end is gone.
   bool send(const nlohmann::json& message, std::span<const int> descriptors = {});
+  /// Whether something has come, the other end's closing included, or comes until `deadline` or a signal.
+  bool readable(Clock::time_point deadline) const;
   /// Waits until `deadline` for a message and the descriptors that came with it.
   Status receive(nlohmann::json& message, std::vector<Descriptor>& descriptors, Clock::time_point deadline);
 

@@ -5,6 +5,7 @@
 
 #include "core/measure/memory.hpp"
 #include "core/run/float_mode.hpp"
+#include "core/run/guarded_table.hpp"
 #include "core/run/mapped.hpp"
 #include "core/run/timed.hpp"
 #include "core/run/wire.hpp"
@@ -20,11 +21,12 @@ struct Executor::Call {
   attest_impl table;
   alignas(64) std::byte problem_room[ATTEST_ROOM]{};
 
-  Call(const json& request, const std::vector<attest_impl>& tables) {
+  Call(const json& request, const std::vector<attest_impl>& tables, StatusPage& status, Watch& watch) {
     const auto wires = from_bytes<WireProblem>(request.at(word::kProblem).get_binary());
     const auto index = request.at(word::kTable).get<size_t>();
     if (wires.size() != 1 || index >= tables.size()) throw Error("malformed request");
-    wire = wires[0], table = tables[index];
+    wire = wires[0], table = guarded(tables[index], status, watch);
+    watch.begin(index, wire.threads);
     auto& problem = *reinterpret_cast<attest_problem*>(problem_room);
     problem.struct_size = sizeof(attest_problem);
     problem.operation = wire.operation, problem.device_id = wire.device_id, problem.threads = wire.threads;
@@ -50,7 +52,7 @@ Executor::Executor(const std::string& plugin_path, StatusPage& status)
     : status_(status), plugin_([&] {
         const FloatModeGuard guard;
         LoadedPlugin plugin(plugin_path);
-        flushed_at_load_ = guard.changed();
+        modes_changed_at_load_ = guard.changes();
         return plugin;
       }()) {}
 
@@ -91,29 +93,31 @@ json Executor::with_plan(Call& call, const Body& body) {
 }
 
 json Executor::run(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
-  status_.slot_count = 0;
-  const MappedTensors inputs(request, word::kInputs, call.wire.tensor, descriptors.at(0), false, status_);
-  const MappedTensors outputs(request, word::kOutputs, call.wire.tensor, descriptors.at(1), true, status_);
+  status_.slot_count = status_.returned = 0;
+  MappedTensors inputs(request, word::kInputs, call.wire.tensor, descriptors.at(0), false, status_);
+  MappedTensors outputs(request, word::kOutputs, call.wire.tensor, descriptors.at(1), true, status_);
   Arguments arguments;
   for (const MappedTensors* tensors : {&inputs, &outputs})
     for (size_t i = 0; i < tensors->slots.size(); ++i) arguments.add(tensors->slots[i], tensors->data(i));
 
   const PeakMemory peak;
   json reply = with_plan(call, [&](void* plan) -> json {
-    const FloatModeGuard guard;
     status_.stage = Stage::kRun;
     const auto start = Clock::now();
     const attest_status status = call.table.run(plan, arguments.data, arguments.workspace, nullptr);
     const double run_ns = nanoseconds_since(start);
+    // From here on the tensors are the harness's: a thread that goes on with them faults.
+    retire(inputs.mapping), retire(outputs.mapping);
+    status_.returned = 1;
     if (status != ATTEST_OK) return failed("run", status, call.last_error());
-    return {{word::kStatus, status}, {"run_ns", run_ns}, {"float_mode_changed", guard.changed()}};
+    return {{word::kStatus, status}, {"run_ns", run_ns}};
   });
   if (peak.available()) reply["peak_bytes"] = peak.growth_bytes();
   return reply;
 }
 
 json Executor::time(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
-  status_.slot_count = 0;
+  status_.slot_count = status_.returned = 0;
   const MappedTensors inputs(request, word::kInputs, call.wire.tensor, descriptors.at(0), false, status_);
   const MappedTensors outputs(request, word::kOutputs, call.wire.tensor, descriptors.at(1), true, status_);
   TimedRuns timed(call.wire.tensor, inputs, outputs);
@@ -127,13 +131,24 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   return reply;
 }
 
+void Executor::retire(Mapping& mapping) {
+  const size_t at = status_.retired_count++ % kRetired;
+  retired_[at] = std::move(mapping);
+  const auto [begin, bytes] = retired_[at].withdraw();
+  status_.retired[at] = {uint64_t(begin), uint64_t(begin) + bytes};
+}
+
 json Executor::execute(const json& request, const std::vector<Descriptor>& descriptors) {
-  Call call(request, tables());
+  Call call(request, tables(), status_, watch_);
   const auto what = request.at(word::kDo).get<std::string>();
-  if (what == "query") return query(call);
-  if (what == "run") return run(call, request, descriptors);
-  if (what == "time") return time(call, request, descriptors);
-  throw Error("malformed request");
+  json reply = what == "query"  ? query(call)
+               : what == "run"  ? run(call, request, descriptors)
+               : what == "time" ? time(call, request, descriptors)
+                                : throw Error("malformed request");
+  if (!escaped_exception().empty()) reply[word::kException] = escaped_exception();
+  for (const Watch::Finding& finding : watch_.findings()) reply[word::kFindings].push_back({finding.code, finding.reason});
+  reply[word::kNotes] = watch_.notes(), reply[word::kMoreThreads] = watch_.more_threads();
+  return reply;
 }
 
 }  // namespace attest::core

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "core/inputs/buffers.hpp"
 #include "core/run/channel.hpp"
 #include "core/run/loader.hpp"
 #include "core/run/status_page.hpp"
+#include "core/run/watch.hpp"
 
 namespace attest::core {
 
@@ -16,10 +18,12 @@ class Executor {
   Executor(const std::string& plugin_path, StatusPage& status);
 
   const std::vector<attest_impl>& tables() const { return plugin_.tables(); }
-  bool flushed_at_load() const { return flushed_at_load_; }
+  /// Which floating-point modes the library changed when it was loaded: "flush-to-zero"; "": none.
+  const std::string& modes_changed_at_load() const { return modes_changed_at_load_; }
 
   /// One request, one reply. "query": status, support (bytes), message. "run": inputs and outputs by descriptor; status, stage,
-  /// message, create_ns, run_ns, peak_bytes. "time": the same with samples; the last outputs lie in the shared ones.
+  /// message, create_ns, run_ns, peak_bytes. "time": the same with samples; the last outputs lie in the shared ones. Every reply
+  /// has what the calls did to the process besides: exception, findings, notes, more_threads.
   nlohmann::json execute(const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
 
  private:
@@ -30,8 +34,13 @@ class Executor {
   template <class Body>
   nlohmann::json with_plan(Call& call, const Body& body);
 
+  /// Takes a run's tensors out of reach and keeps their addresses from new ones for some time.
+  void retire(Mapping& mapping);
+
   StatusPage& status_;
-  bool flushed_at_load_ = false;
+  std::string modes_changed_at_load_;
+  Watch watch_;
+  Mapping retired_[kRetired];
   LoadedPlugin plugin_;
 };
 

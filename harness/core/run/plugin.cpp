@@ -1,22 +1,16 @@
 #include "core/run/plugin.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/measure/memory.hpp"
 #include "core/run/wire.hpp"
 #include "core/tensor/error.hpp"
-
-extern char** environ;
 
 namespace attest::core {
 
@@ -25,9 +19,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double kLoadTimeout_s = 30;
-constexpr off_t kFlood = 1 << 20;    // bytes of output that are worth a note
-constexpr size_t kMostOutput = 300;  // of what a dying worker said, in a reason
+constexpr double kLoadTimeout_s = 60;
+constexpr double kMessageTimeout_s = 10;  // from a message's first byte to its last
+constexpr double kLinger_s = 0.03;        // for threads that go on after run returned to show themselves
+// For the worker's own work between calls, mapping and flushing caches, which is not to be blamed on the plugin.
+constexpr auto kOwnWork = std::chrono::seconds(60);
+constexpr double kMemoryShare = 0.9;  // of what a worker has and what is available
 
 Clock::time_point in_seconds(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -38,50 +35,6 @@ uint64_t hash_file(const fs::path& path) {
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   return hash_text(bytes);
 }
-
-// Text of a plugin, fit for a terminal and a record: printable, one line, not endless.
-std::string tidy(std::string text, size_t most) {
-  if (text.size() > most) text.resize(most);
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 32 || c == 127; }, ' ');
-  return text;
-}
-
-// Duplicates at numbers that no descriptor of a worker has, so that moving them into place overwrites nothing.
-Descriptor lifted(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 64)); }
-
-// "SIGSEGV"; real-time signals have numbers alone.
-std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
-}
-
-const char* stage_name(const StatusPage& page) {
-  return kStageNames[std::clamp(int(page.stage.load()), 0, int(std::size(kStageNames)) - 1)];
-}
-
-// The slot whose map, or the guards beside it, holds `address`; null when it lies elsewhere. The worker may have written
-// anything there: the count is not trusted.
-const MappedSlot* slot_at(const StatusPage& page, uint64_t address) {
-  const int32_t count = std::clamp<int32_t>(page.slot_count, 0, int32_t(std::size(page.slots)));
-  for (const MappedSlot& slot : std::span(page.slots, size_t(count)))
-    if (address >= slot.map_begin - uint64_t(kGuardBytes) && address < slot.map_end + uint64_t(kGuardBytes)) return &slot;
-  return nullptr;
-}
-
-// libgomp's threads spin at barriers for milliseconds by default; where something else runs on the machine, each barrier then
-// costs a scheduler's slice. Some tens of microseconds keep barriers quick on an idle machine and bearable on a busy one. A
-// user's own choice stands.
-void bound_spinning() {
-  if (!std::getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "20000", 0);
-}
-
-struct SpawnSetup {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  SpawnSetup() { posix_spawn_file_actions_init(&actions), posix_spawnattr_init(&attributes); }
-  ~SpawnSetup() { posix_spawn_file_actions_destroy(&actions), posix_spawnattr_destroy(&attributes); }
-};
 
 }  // namespace
 
@@ -108,84 +61,43 @@ std::string refuses(const Implementation& implementation, const Problem& problem
   return {};
 }
 
-fs::path find_worker() {
-  if (const char* given = std::getenv("ATTEST_WORKER")) return given;
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& candidate :
-       {folder / "attest-worker", folder / "../bin/attest-worker", folder / "../" ATTEST_LIBEXECDIR "/attest/attest-worker"})
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-  throw Error("attest-worker is not beside this program nor in its prefix's libexec/attest; set ATTEST_WORKER to it");
-}
-
 Plugin::Plugin(const fs::path& path, const WorkerOptions& options)
     : path_(fs::absolute(path)), file_name_(path.filename()), options_(options) {
   if (!fs::is_regular_file(path)) throw Error(fmt::format("{}: no such plugin file", path.string()));
-  start();
+  worker_ = std::make_unique<Worker>(path_, options_);
 }
 
-Plugin::~Plugin() {
-  stop();
-  if (status_) munmap(status_, sizeof(StatusPage));
-}
+Plugin::~Plugin() = default;
 
-void Plugin::start() {
-  if (!status_) {
-    status_file_ = Descriptor(memfd_create("attest-status", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!status_file_ || ftruncate(status_file_.get(), sizeof(StatusPage)) != 0) throw Error("cannot create the status page");
-    fcntl(status_file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    void* page = mmap(nullptr, sizeof(StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED, status_file_.get(), 0);
-    if (page == MAP_FAILED) throw Error("cannot map the status page");
-    status_ = static_cast<StatusPage*>(page);
-  }
-  bound_spinning();
-  status_->stage = Stage::kStart, status_->fault_address = 0, status_->slot_count = 0;
-  auto [ours, theirs] = socket_pair();
-  output_ = Descriptor(memfd_create("attest-output", MFD_CLOEXEC));
-  const Descriptor socket = lifted(theirs.get()), page = lifted(status_file_.get()), output = lifted(output_.get());
-
-  SpawnSetup setup;
-  posix_spawn_file_actions_addopen(&setup.actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&setup.actions, output.get(), 1);
-  posix_spawn_file_actions_adddup2(&setup.actions, output.get(), 2);
-  posix_spawn_file_actions_adddup2(&setup.actions, socket.get(), kWorkerSocket);
-  posix_spawn_file_actions_adddup2(&setup.actions, page.get(), kWorkerStatus);
-  // Its own process group: Ctrl-C reaches the harness alone, and what the plugin starts can be ended with it.
-  sigset_t none, all;
-  sigemptyset(&none), sigfillset(&all);
-  posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setsigmask(&setup.attributes, &none), posix_spawnattr_setsigdefault(&setup.attributes, &all);
-  const std::string executable = options_.executable, path = path_;
-  const char* arguments[] = {"attest-worker", path.c_str(), options_.cpus.c_str(), nullptr};
-  const int error =
-      posix_spawn(&pid_, executable.c_str(), &setup.actions, &setup.attributes, const_cast<char**>(arguments), environ);
-  if (error != 0) {
-    pid_ = -1;
-    throw Error(fmt::format("cannot start {}: {}", executable, std::strerror(error)));
-  }
-  channel_.emplace(std::move(ours));
-}
-
-void Plugin::stop() {
-  channel_.reset();
-  if (pid_ < 0) return;
-  kill(-pid_, SIGKILL);
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  pid_ = -1;
+void Plugin::note(std::string text) {
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(std::move(text));
 }
 
 const std::vector<Implementation>& Plugin::implementations() {
-  if (!implementations_.empty()) return implementations_;
-  json reply;
-  std::vector<Descriptor> descriptors;
-  const Channel::Status status = channel_->receive(reply, descriptors, in_seconds(kLoadTimeout_s));
-  if (status == Channel::Status::kTimeout) throw Error(fmt::format("{}: did not load within {} s", file_name_, kLoadTimeout_s));
-  if (status != Channel::Status::kMessage) throw Error(fmt::format("{}: {}", file_name_, death(nullptr).reason));
-  if (reply.contains(word::kError)) throw Error(reply[word::kError].get<std::string>());
-  changed_modes_at_load_ = reply.value("flushes_subnormals", false);
+  if (implementations_.empty())
+    if (const std::optional<Failure> failure = greet()) throw Error(fmt::format("{}: {}", file_name_, failure->reason));
+  return implementations_;
+}
+
+// Hears a new worker's first message, its list of tables. Throws Error where the library is at fault, in its own words.
+std::optional<Failure> Plugin::greet() {
+  json greeting;
+  std::vector<Descriptor> none;
+  const Channel::Status status = worker_->channel().receive(greeting, none, in_seconds(kLoadTimeout_s));
+  if (status == Channel::Status::kTimeout)
+    return Failure{Verdict::kError, "error:worker", fmt::format("did not load within {} s", kLoadTimeout_s)};
+  if (status != Channel::Status::kMessage) return explain_death(*worker_, nullptr);
+  if (greeting.contains(word::kError)) throw Error(greeting[word::kError].get<std::string>());
+  if (implementations_.empty()) read_tables(greeting);
+  if (const std::string modes = greeting.value(word::kModesAtLoad, ""); !modes.empty())
+    note(fmt::format("the library changes the floating-point mode when it is loaded ({}); it was restored", modes));
+  greeted_ = true;
+  return std::nullopt;
+}
+
+void Plugin::read_tables(const json& greeting) {
   const uint64_t hash = hash_file(path_);
-  for (const json& table : reply.at(word::kTables)) {
+  for (const json& table : greeting.at(word::kTables)) {
     implementations_.push_back({.name = tidy(table.at("name"), 64),
                                 .version = tidy(table.at("version"), 64),
                                 .summary = tidy(table.at("summary"), 200),
@@ -197,113 +109,134 @@ const std::vector<Implementation>& Plugin::implementations() {
                                 .dtypes = table.at("dtypes"),
                                 .features = table.at("features")});
   }
-  return implementations_;
-}
-
-json Plugin::request(const char* what, const Implementation& implementation, const Problem& problem) const {
-  const WireProblem wire(problem, options_.threads);
-  return {{word::kDo, what},
-          {word::kTable, implementation.table},
-          {word::kProblem, json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)))}};
 }
 
 std::vector<std::string> Plugin::habits() {
-  std::vector<std::string> notes;
-  if (changed_modes_at_load_) notes.push_back("the library changes floating-point modes when it is loaded; they were restored");
-  const off_t size = lseek(output_.get(), 0, SEEK_END);
-  if (size > kFlood) {
-    notes.push_back(fmt::format("it wrote {} bytes of output", size));
-    if (ftruncate(output_.get(), 0) != 0) notes.push_back("which could not be cut");
-  }
-  return notes;
+  if (worker_ && worker_->cut_output() > 0) note("it floods its output, which is cut");
+  return std::exchange(notes_, {});
 }
 
-std::string Plugin::said() const {
-  std::string text(kMostOutput, '\0');
-  const off_t size = lseek(output_.get(), 0, SEEK_END);
-  const ssize_t n = pread(output_.get(), text.data(), text.size(), std::max<off_t>(0, size - off_t(kMostOutput)));
-  text.resize(size_t(std::max<ssize_t>(n, 0)));
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return tidy(text, kMostOutput);
+// What became of a worker that should wait for a request: it has ended, or has spoken unasked. A thread of the implementation
+// that was asked last did that; where it is another one's turn, or somebody else has killed the worker, that is a note.
+std::optional<Failure> Plugin::ended_idle(const Implementation& implementation, const Problem& problem) {
+  const Failure failure = explain_death(*worker_, &problem);
+  const std::optional<int> how = worker_->ended(0);
+  const bool killed = how && WIFSIGNALED(*how) && WTERMSIG(*how) == SIGKILL;
+  worker_.reset();
+  if (!killed && last_table_ == implementation.table) return failure;
+  note(fmt::format("its worker had ended before this ({}); another was started", failure.reason));
+  return std::nullopt;
 }
 
-// Where the worker faulted, in words of the problem; `code` becomes crash:input-written where it wrote into an input.
-std::string Plugin::fault_place(const Problem* problem, std::string& code) const {
-  const uint64_t address = status_->fault_address;
-  if (address == 0 || !problem) return {};
-  const MappedSlot* slot = slot_at(*status_, address);
-  if (!slot) return " at an address outside of every tensor";
-  const Role* role = slot->role == kWorkspaceRole ? nullptr : find_role(*problem->operation, slot->role);
-  const std::string name = role ? role->name : "workspace";
-  if (address < slot->data_begin) return fmt::format(" at {} bytes before the start of {}", slot->data_begin - address, name);
-  if (address >= slot->data_end) return fmt::format(" at {} bytes past the end of {}", address - slot->data_end, name);
-  if (role && !is_output(*role)) code = "crash:input-written";
-  return fmt::format(" at byte {} of {}", address - slot->data_begin, name);
-}
-
-// Reaps a worker that is gone and says how it went. The next call starts another one.
-Failure Plugin::death(const Problem* problem) {
-  int how = 0;
-  pid_t gone = 0;
-  // It may have closed its socket and live on; then it is ended here.
-  for (const auto patience = in_seconds(0.5); (gone = waitpid(pid_, &how, WNOHANG)) == 0 && Clock::now() < patience;)
-    usleep(1000);
-  const char* doing = stage_name(*status_);
-  Failure failure{Verdict::kCrash, "crash:exit", {}};
-  if (gone != pid_) {
-    failure.reason = fmt::format("closed its connection {}", doing);
-  } else if (WIFSIGNALED(how)) {
-    failure.code = "crash:signal";
-    const std::string where = fault_place(problem, failure.code);
-    failure.reason = fmt::format("{} {}{}", signal_name(WTERMSIG(how)), doing, where);
-  } else {
-    failure.reason = fmt::format("exited with {} {}", WEXITSTATUS(how), doing);
-  }
-  if (const std::string words = said(); !words.empty()) failure.reason += fmt::format("; it said: {}", words);
-  if (gone == pid_) {
-    kill(-pid_, SIGKILL);  // what it left behind
-    pid_ = -1;
-  }
-  stop();
-  return failure;
-}
-
-// Sends one request and waits. What comes back is not trusted: `read` may throw on anything malformed.
-template <class Read>
-std::optional<Failure> Plugin::call(const json& request, const Problem& problem, std::span<const int> descriptors,
-                                    double timeout_s, const Read& read) {
-  implementations();  // the first message is the worker's list of tables
-  json reply;
-  std::vector<Descriptor> unused;
-  if (pid_ < 0) {
-    start();
-    if (channel_->receive(reply, unused, in_seconds(kLoadTimeout_s)) != Channel::Status::kMessage) return death(nullptr);
-  }
-  channel_->send(request, descriptors);  // a worker that is gone shows in the answer
-  switch (channel_->receive(reply, unused, in_seconds(timeout_s))) {
-    case Channel::Status::kTimeout: {
-      const char* doing = stage_name(*status_);
-      stop();
-      return Failure{Verdict::kTimeout, "timeout:run", fmt::format("was {} for more than {:g} s", doing, timeout_s)};
+// A worker that waits for a request. A library that loaded at first and no longer does is an error of its own.
+std::optional<Failure> Plugin::ready(const Implementation& implementation, const Problem& problem) {
+  if (worker_ && greeted_ && worker_->channel().readable(Clock::now()))
+    if (std::optional<Failure> failure = ended_idle(implementation, problem)) return failure;
+  constexpr int kTries = 2;
+  std::optional<Failure> failure;
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (!worker_) worker_ = std::make_unique<Worker>(path_, options_), greeted_ = false;
+    if (greeted_) return std::nullopt;
+    try {
+      failure = greet();
+    } catch (const Error& error) {
+      failure = Failure{Verdict::kError, "error:worker", error.what()};
     }
-    case Channel::Status::kClosed: return death(&problem);
+    if (!failure) return std::nullopt;
+    worker_.reset();
+  }
+  return Failure{Verdict::kError, "error:worker", "its worker could not be started again: " + failure->reason};
+}
+
+// How long to wait for an answer.
+struct Plugin::Waiting {
+  double call_s;          // from the begin of one call into the plugin to that of the next
+  double all_s;           // whatever happens
+  double look_s = 0.01;   // between looks at the worker, which cost it some of its CPU
+  uint64_t tensor_bytes;  // that it maps beside its own memory
+};
+
+// The most that the worker may have resident.
+uint64_t Plugin::memory_limit(uint64_t tensor_bytes, uint64_t resident) const {
+  if (options_.memory_bytes > 0) return options_.memory_bytes + tensor_bytes;
+  return uint64_t(kMemoryShare * double(read_memory().available_bytes + resident)) + tensor_bytes;
+}
+
+// Looks at a worker that is at work: no call may take too long, and memory has its limit.
+std::optional<Failure> Plugin::look(uint64_t& most_bytes, const Waiting& waiting, Clock::time_point deadline) {
+  const StatusPage& page = worker_->status();
+  if (options_.cancelled && options_.cancelled()) return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
+  worker_->cut_output();
+  const uint64_t resident = worker_->resident_bytes();
+  if (most_bytes == 0) most_bytes = memory_limit(waiting.tensor_bytes, resident);
+  if (resident > most_bytes)
+    return Failure{Verdict::kCrash, "crash:oom",
+                   fmt::format("had {:.3g} GiB resident {}, more than the {:.3g} GiB that it may", double(resident) / (1u << 30),
+                               doing(page), double(most_bytes) / (1u << 30))};
+  const bool in_plugin = page.pulse % 2 == 1;
+  if (Clock::now() < deadline + (in_plugin ? Clock::duration::zero() : kOwnWork)) return std::nullopt;
+  return Failure{Verdict::kTimeout, "timeout:run", fmt::format("was {} for more than {:g} s", doing(page), waiting.call_s)};
+}
+
+// Waits for the answer: until no call has begun for too long, or the worker takes too much memory, or its end.
+std::optional<Failure> Plugin::await(json& reply, const Problem& problem, const Waiting& waiting) {
+  const auto last = in_seconds(waiting.all_s);
+  auto deadline = in_seconds(waiting.call_s);
+  uint64_t pulse = worker_->status().pulse, most_bytes = 0;
+  while (!worker_->channel().readable(in_seconds(waiting.look_s))) {
+    if (const uint64_t now = worker_->status().pulse; now != pulse)
+      pulse = now, deadline = std::min(last, in_seconds(waiting.call_s));
+    if (std::optional<Failure> failure = look(most_bytes, waiting, deadline)) return failure;
+  }
+  std::vector<Descriptor> none;
+  switch (worker_->channel().receive(reply, none, in_seconds(kMessageTimeout_s))) {
     case Channel::Status::kMessage:
-      try {
-        read(reply);
-        return std::nullopt;
-      } catch (const json::exception&) {
-      }
-      [[fallthrough]];
+      if (reply.value(word::kSequence, json()) == json(sequence_)) return std::nullopt;
+      break;
+    case Channel::Status::kClosed: return explain_death(*worker_, &problem);
+    case Channel::Status::kTimeout:
     case Channel::Status::kGarbage: break;
   }
-  stop();
   return Failure{Verdict::kError, "error:protocol",
                  "the worker's answer is malformed; did the plugin write into its connection?"};
 }
 
+// Sends one request and waits. What comes back is not trusted: `read` may throw on anything malformed. After a failure the worker
+// may be in any state, so that it is ended.
+template <class Read>
+std::optional<Failure> Plugin::call(const char* what, const Implementation& implementation, const Problem& problem,
+                                    const Waiting& waiting, json request, std::span<const int> descriptors, const Read& read) {
+  implementations();  // the first message is the worker's list of tables
+  if (std::optional<Failure> failure = ready(implementation, problem)) return failure;
+  const WireProblem wire(problem, options_.threads);
+  request[word::kDo] = what, request[word::kTable] = implementation.table, request[word::kSequence] = ++sequence_;
+  request[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)));
+  last_table_ = implementation.table;
+  worker_->channel().send(request, descriptors);  // a worker that is gone shows in the answer
+  json reply;
+  std::optional<Failure> failure = await(reply, problem, waiting);
+  try {
+    if (!failure) failure = reported_failure(reply);
+    if (!failure) read(reply);
+  } catch (const json::exception&) {
+    failure = Failure{Verdict::kError, "error:protocol", "the worker's answer is malformed"};
+  }
+  if (failure && failure->code != "error:runtime" && failure->code != "error:memory") worker_.reset();
+  return failure;
+}
+
+std::optional<Failure> Plugin::settle(const Problem& problem) {
+  const bool lingering = std::exchange(lingering_, false);
+  if (!worker_ || !greeted_ || !worker_->channel().readable(in_seconds(lingering ? kLinger_s : 0))) return std::nullopt;
+  Failure failure = explain_death(*worker_, &problem);
+  if (failure.code != "crash:late-write") failure.reason += ", after run had returned";
+  worker_.reset();
+  return failure;
+}
+
 QueryResult Plugin::query(const Implementation& implementation, const Problem& problem) {
   QueryResult result;
-  result.failure = call(request("query", implementation, problem), problem, {}, options_.timeout_s, [&](const json& reply) {
+  result.failure = call("query", implementation, problem, waiting(0), {}, {}, [&](const json& reply) {
     const auto support = from_bytes<attest_support>(reply.at(word::kSupport).get_binary());
     if (!support.empty()) result.support = support[0];
     result.status = reply.at(word::kStatus);
@@ -314,64 +247,72 @@ QueryResult Plugin::query(const Implementation& implementation, const Problem& p
   return result;
 }
 
-// The reply's own failure: a step that returned a status, or a changed floating-point mode.
+// The reply's own failure: a step that returned a status, an exception, or what the runs did to the process.
 std::optional<Failure> Plugin::reported_failure(const json& reply) {
   const attest_status status = reply.at(word::kStatus);
-  if (status != ATTEST_OK) {
-    const char* meaning = status == ATTEST_UNSUPPORTED       ? "unsupported"
-                          : status == ATTEST_INVALID_PROBLEM ? "invalid problem"
-                          : status == ATTEST_OUT_OF_MEMORY   ? "out of memory"
-                                                             : "runtime error";
-    const std::string stage = reply.value("stage", "worker"), words = tidy(reply.value(word::kMessage, ""), 300);
-    return Failure{Verdict::kError, status == ATTEST_OUT_OF_MEMORY ? "error:memory" : "error:runtime",
-                   fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
-  }
-  if (reply.value("float_mode_changed", false))
-    return Failure{Verdict::kFail, "fail:environment", "run changed the floating-point mode of its thread"};
-  return std::nullopt;
+  for (const json& text : reply.value(word::kNotes, json::array())) note(tidy(text, 300));
+  lingering_ |= reply.value(word::kMoreThreads, false);
+  if (const std::string exception = reply.value(word::kException, ""); !exception.empty())
+    return Failure{Verdict::kCrash, "crash:exception", tidy(exception, 300)};
+  for (const json& finding : reply.value(word::kFindings, json::array()))
+    return Failure{Verdict::kFail, tidy(finding.at(0), 40), tidy(finding.at(1), 300)};
+  if (status == ATTEST_OK || !reply.contains("stage")) return std::nullopt;
+  const char* meaning = status == ATTEST_UNSUPPORTED       ? "unsupported"
+                        : status == ATTEST_INVALID_PROBLEM ? "invalid problem"
+                        : status == ATTEST_OUT_OF_MEMORY   ? "out of memory"
+                                                           : "runtime error";
+  const std::string stage = reply.at("stage"), words = tidy(reply.value(word::kMessage, ""), 300);
+  return Failure{Verdict::kError, status == ATTEST_OUT_OF_MEMORY ? "error:memory" : "error:runtime",
+                 fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
 }
 
 namespace {
 
-json with_tensors(json request, const SharedTensors& inputs, const SharedTensors& outputs) {
-  request[word::kInputs] = json::binary(to_bytes(inputs.slots()));
-  request[word::kOutputs] = json::binary(to_bytes(outputs.slots()));
-  return request;
+json with_tensors(const SharedTensors& inputs, const SharedTensors& outputs) {
+  return {{word::kInputs, json::binary(to_bytes(inputs.slots()))}, {word::kOutputs, json::binary(to_bytes(outputs.slots()))}};
+}
+
+uint64_t mapped_bytes(const SharedTensors& inputs, const SharedTensors& outputs) {
+  uint64_t bytes = 0;
+  for (const SharedTensors* tensors : {&inputs, &outputs})
+    for (const Slot& slot : tensors->slots()) bytes += uint64_t(slot.map_bytes);
+  return bytes;
 }
 
 }  // namespace
 
+// A few calls, each within the time limit.
+Plugin::Waiting Plugin::waiting(uint64_t tensor_bytes) const {
+  return {.call_s = options_.timeout_s, .all_s = 5 * options_.timeout_s, .tensor_bytes = tensor_bytes};
+}
+
 RunResult Plugin::run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
                       const SharedTensors& outputs) {
   RunResult result;
-  std::optional<Failure> reported;
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
-  const json asked = with_tensors(request("run", implementation, problem), inputs, outputs);
-  result.failure = call(asked, problem, descriptors, options_.timeout_s, [&](const json& reply) {
-    if ((reported = reported_failure(reply))) return;
-    result.create_ns = reply.at("create_ns"), result.run_ns = reply.at("run_ns");
-    if (reply.contains("peak_bytes")) result.peak_bytes = reply["peak_bytes"].get<uint64_t>();
-  });
-  if (!result.failure) result.failure = reported;
+  result.failure = call("run", implementation, problem, waiting(mapped_bytes(inputs, outputs)), with_tensors(inputs, outputs),
+                        descriptors, [&](const json& reply) {
+                          result.create_ns = reply.at("create_ns"), result.run_ns = reply.at("run_ns");
+                          if (reply.contains("peak_bytes")) result.peak_bytes = reply["peak_bytes"].get<uint64_t>();
+                        });
   return result;
 }
 
 TimeResult Plugin::time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
                         const SharedTensors& outputs, double expected_ns, double budget_ns) {
   TimeResult result;
-  std::optional<Failure> reported;
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
-  json asked = with_tensors(request("time", implementation, problem), inputs, outputs);
+  json asked = with_tensors(inputs, outputs);
   asked["expected_ns"] = expected_ns, asked["budget_ns"] = budget_ns;
-  const double timeout_s = options_.timeout_s + 10e-9 * budget_ns;  // several runs, each within its own limit
-  result.failure = call(asked, problem, descriptors, timeout_s, [&](const json& reply) {
-    if ((reported = reported_failure(reply))) return;
+  Waiting patience = waiting(mapped_bytes(inputs, outputs));
+  // Many runs; and no more looks than a scheduler's tick or two in a hundred.
+  patience.all_s += 10e-9 * budget_ns, patience.look_s = 0.05;
+  result.failure = call("time", implementation, problem, patience, std::move(asked), descriptors, [&](const json& reply) {
     result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
     result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
     result.iterations_per_sample = reply.at("iterations_per_sample"), result.warmup_ns = reply.at("warmup_ns"),
     result.create_ns = reply.at("create_ns");
   });
-  if (!result.failure) result.failure = reported;
   return result;
 }
 

@@ -1,7 +1,5 @@
 // The harness's side of a plugin: a worker process that loads it, started again when it dies.
 #pragma once
-#include <sys/types.h>
-
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -9,10 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/inputs/buffers.hpp"
-#include "core/judge/verdict.hpp"
-#include "core/run/channel.hpp"
-#include "core/run/status_page.hpp"
+#include "core/run/death.hpp"
+#include "core/run/worker.hpp"
 
 namespace attest::core {
 
@@ -32,12 +28,6 @@ std::string print_dtypes(uint64_t bits);
 /// "" when the table lists all that the problem needs, else what it lacks, by name. The host refuses by this alone, so that an
 /// old plugin is never asked about a feature that it does not know.
 std::string refuses(const Implementation& implementation, const Problem& problem);
-
-/// A call that gave no result.
-struct Failure {
-  Verdict verdict = Verdict::kError;
-  std::string code, reason;
-};
 
 struct QueryResult {
   std::optional<Failure> failure;
@@ -59,16 +49,6 @@ struct TimeResult {
   double warmup_ns = 0, create_ns = 0;
 };
 
-struct WorkerOptions {
-  std::filesystem::path executable;  // attest-worker
-  std::string cpus;                  // "0,1": CPUs that the worker may use; empty: all
-  int32_t threads = 1;
-  double timeout_s = 60;  // of one call
-};
-
-/// attest-worker beside this program or in the libexec of its prefix, or $ATTEST_WORKER. Throws Error when there is none.
-std::filesystem::path find_worker();
-
 class Plugin {
  public:
   /// Starts a worker for the library at `path`, without waiting for it.
@@ -81,7 +61,8 @@ class Plugin {
   const std::vector<Implementation>& implementations();
   const std::string& file_name() const { return file_name_; }
   const std::filesystem::path& path() const { return path_; }
-  /// Notes on what is no failure but worth knowing: modes changed at load, a flood of output (which is cut).
+  /// Notes on what is no failure but worth knowing, since the last call of this: modes changed at load, a flood of output (which
+  /// is cut), children that it started before it ran, a worker that ended between two requests.
   std::vector<std::string> habits();
 
   QueryResult query(const Implementation& implementation, const Problem& problem);
@@ -90,29 +71,36 @@ class Plugin {
   /// `expected_ns`: one run, as measured; `budget_ns`: for all samples.
   TimeResult time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
                   const SharedTensors& outputs, double expected_ns, double budget_ns);
+  /// Whether the worker has outlived what it was last asked for: a thread that uses the tensors after run returned ends it. Waits
+  /// a little where the calls before left new threads.
+  std::optional<Failure> settle(const Problem& problem);
 
  private:
-  void start();
-  void stop();
-  nlohmann::json request(const char* what, const Implementation& implementation, const Problem& problem) const;
+  struct Waiting;
+  std::optional<Failure> ready(const Implementation& implementation, const Problem& problem);
+  std::optional<Failure> ended_idle(const Implementation& implementation, const Problem& problem);
+  std::optional<Failure> greet();
+  void read_tables(const nlohmann::json& greeting);
+  Waiting waiting(uint64_t tensor_bytes) const;
+  uint64_t memory_limit(uint64_t tensor_bytes, uint64_t resident) const;
   template <class Read>
-  std::optional<Failure> call(const nlohmann::json& request, const Problem& problem, std::span<const int> descriptors,
-                              double timeout_s, const Read& read);
-  static std::optional<Failure> reported_failure(const nlohmann::json& reply);
-  Failure death(const Problem* problem);
-  std::string fault_place(const Problem* problem, std::string& code) const;
-  std::string said() const;
+  std::optional<Failure> call(const char* what, const Implementation& implementation, const Problem& problem,
+                              const Waiting& waiting, nlohmann::json request, std::span<const int> descriptors, const Read& read);
+  std::optional<Failure> await(nlohmann::json& reply, const Problem& problem, const Waiting& waiting);
+  std::optional<Failure> look(uint64_t& most_bytes, const Waiting& waiting, Clock::time_point deadline);
+  std::optional<Failure> reported_failure(const nlohmann::json& reply);
+  void note(std::string text);
 
   std::filesystem::path path_;
   std::string file_name_;
   WorkerOptions options_;
   std::vector<Implementation> implementations_;
-  pid_t pid_ = -1;
-  std::optional<Channel> channel_;
-  Descriptor output_;
-  StatusPage* status_ = nullptr;
-  Descriptor status_file_;
-  bool changed_modes_at_load_ = false;
+  std::unique_ptr<Worker> worker_;  // null after its end, until the next call
+  bool greeted_ = false;
+  bool lingering_ = false;  // threads have come that may go on after run returned
+  uint64_t sequence_ = 0;
+  size_t last_table_ = 0;  // that a request was about
+  std::vector<std::string> notes_;
 };
 
 }  // namespace attest::core

@@ -162,9 +162,14 @@ FillRecord CaseRunner::judge_fill(Plugin& plugin, const Implementation& implemen
   }
   fill.run_ns = run.run_ns;
   if (run.peak_bytes) record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
-  judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
   fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
-  if (const std::string canary = outputs.broken_canary(); !canary.empty())
+  judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
+  if (const std::optional<Failure> late = plugin.settle(problem_))
+    judgement.verdict = late->verdict, judgement.code = late->code, judgement.reason = late->reason;
+  else if (hash_outputs(problem_, outputs.tensors()) != fill.outputs_hash)
+    judgement.verdict = Verdict::kCrash, judgement.code = "crash:late-write",
+    judgement.reason = "an output changed while it was judged";
+  else if (const std::string canary = outputs.broken_canary(); !canary.empty())
     judgement.verdict = Verdict::kCrash, judgement.code = "crash:canary", judgement.reason = canary;
   else if (!prepared.unchanged())
     judgement.verdict = Verdict::kCrash, judgement.code = "crash:input-written", judgement.reason = "an input was changed";
@@ -256,6 +261,8 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   outputs.seal_size();
   if (judge_fills(plugin, implementation, arithmetic, outputs, record) && options_.timed)
     time(plugin, implementation, arithmetic, outputs, record);
+  if (const std::optional<Failure> late = plugin.settle(problem_); late && record.verdict == Verdict::kPass)
+    set_verdict(record, late->verdict, late->code, late->reason);
   for (std::string& note : plugin.habits()) record.notes.push_back(std::move(note));
   return record;
 }

@@ -29,7 +29,9 @@ static_assert(std::is_trivially_copyable_v<WireProblem>);
 namespace word {
 inline constexpr const char *kDo = "do", *kTable = "table", *kProblem = "problem", *kSupport = "support", *kStatus = "status";
 inline constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kError = "error", *kMessage = "message",
-                            *kTables = "tables";
+                            *kTables = "tables", *kSequence = "sequence";
+inline constexpr const char *kException = "exception", *kFindings = "findings", *kNotes = "notes", *kMoreThreads = "more_threads",
+                            *kModesAtLoad = "modes_at_load";
 }  // namespace word
 
 }  // namespace attest::core

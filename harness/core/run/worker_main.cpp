@@ -1,17 +1,21 @@
 // attest-worker: loads one plugin and does what the harness asks of it. It judges nothing.
 //
-// usage: attest-worker PLUGIN CPUS (started by the harness, with a socket and a status page on descriptors 3 and 4)
+// usage: attest-worker PLUGIN CPUS (started by the harness, with a socket, a status page and the keeper's leash on descriptors 3
+// to 5)
+#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/measure/affinity.hpp"
 #include "core/run/channel.hpp"
 #include "core/run/executor.hpp"
+#include "core/run/faults.hpp"
+#include "core/run/keeper.hpp"
 #include "core/run/loader.hpp"
 #include "core/run/status_page.hpp"
 #include "core/run/wire.hpp"
@@ -20,24 +24,24 @@
 namespace attest::core {
 namespace {
 
-StatusPage* status_page = nullptr;
+// Whether descriptor kWorkerSocket still is the socket that it was: a plugin may have closed it, and opened a file there.
+class SocketIdentity {
+ public:
+  SocketIdentity() { good_ = fstat(kWorkerSocket, &facts_) == 0; }
+  bool holds() const {
+    struct stat now {};
+    return good_ && fstat(kWorkerSocket, &now) == 0 && now.st_ino == facts_.st_ino && now.st_dev == facts_.st_dev;
+  }
 
-// Notes the address and lets the signal kill: the harness reads both.
-void note_fault(int signal, siginfo_t* info, void*) {
-  status_page->fault_address = reinterpret_cast<uint64_t>(info->si_addr);
-  std::signal(signal, SIG_DFL);
-  raise(signal);
-}
+ private:
+  struct stat facts_ {};
+  bool good_ = false;
+};
 
-void catch_faults() {
-  static char stack[64 << 10];  // its own stack, so that a stack overflow is noted too
-  const stack_t alternate{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
-  sigaltstack(&alternate, nullptr);
-  struct sigaction action {};
-  action.sa_sigaction = note_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  sigaction(SIGSEGV, &action, nullptr);
-  sigaction(SIGBUS, &action, nullptr);
+// Runs through the allocator once, so that a heap that a call has corrupted shows while it is this call's.
+void try_heap() {
+  std::vector<std::unique_ptr<char[]>> pieces;
+  for (size_t bytes = 24; bytes <= 256 << 10; bytes *= 2) pieces.push_back(std::make_unique<char[]>(bytes));
 }
 
 nlohmann::json describe(const std::vector<attest_impl>& tables) {
@@ -53,37 +57,45 @@ nlohmann::json describe(const std::vector<attest_impl>& tables) {
   return list;
 }
 
+nlohmann::json answer(Executor& executor, const nlohmann::json& request, const std::vector<Descriptor>& descriptors) {
+  nlohmann::json reply;
+  try {
+    reply = executor.execute(request, descriptors);
+  } catch (const std::exception& error) {  // out of memory while mapping and the like
+    reply = {{word::kStatus, ATTEST_RUNTIME_ERROR}, {"stage", "worker"}, {word::kMessage, error.what()}};
+  }
+  try_heap();
+  reply[word::kSequence] = request.value(word::kSequence, uint64_t{0});
+  return reply;
+}
+
 int serve(const char* plugin_path, const char* cpus) {
   void* page = mmap(nullptr, sizeof(StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerStatus, 0);
   if (page == MAP_FAILED) return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
   close(kWorkerStatus);
-  status_page = static_cast<StatusPage*>(page);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  catch_faults();
+  auto& status = *static_cast<StatusPage*>(page);
+  note_faults(status);
   pin_process(cpus);
 
+  const SocketIdentity connection;
   Channel channel{Descriptor(kWorkerSocket)};
-  status_page->stage = Stage::kLoad;
+  status.stage = Stage::kLoad;
   std::optional<Executor> executor;
   try {
-    executor.emplace(plugin_path, *status_page);
-    channel.send({{word::kTables, describe(executor->tables())}, {"flushes_subnormals", executor->flushed_at_load()}});
+    executor.emplace(plugin_path, status);
+    channel.send({{word::kTables, describe(executor->tables())}, {word::kModesAtLoad, executor->modes_changed_at_load()}});
   } catch (const Error& error) {
     channel.send({{word::kError, error.what()}});
     return 0;
   }
   for (;;) {
-    status_page->stage = Stage::kIdle;
+    status.stage = Stage::kIdle;
     nlohmann::json request;
     std::vector<Descriptor> descriptors;
-    if (channel.receive(request, descriptors, Clock::time_point::max()) != Channel::Status::kMessage) return 0;
-    nlohmann::json reply;
-    try {
-      reply = executor->execute(request, descriptors);
-    } catch (const std::exception& error) {  // out of memory while mapping and the like
-      reply = {{word::kStatus, ATTEST_RUNTIME_ERROR}, {word::kMessage, error.what()}};
-    }
-    if (!channel.send(reply)) return 0;
+    if (!connection.holds()) return kLostConnection;
+    if (channel.receive(request, descriptors, Clock::time_point::max()) != Channel::Status::kMessage) return kLostConnection;
+    const nlohmann::json reply = answer(*executor, request, descriptors);
+    if (!connection.holds() || !channel.send(reply)) return kLostConnection;
   }
 }
 
@@ -92,5 +104,8 @@ int serve(const char* plugin_path, const char* cpus) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return std::fprintf(stderr, "usage: attest-worker PLUGIN CPUS (started by attest, not by hand)\n"), 64;
+  if (fcntl(attest::core::kWorkerLeash, F_GETFD) < 0)
+    return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
+  attest::core::start_keeper();
   return attest::core::serve(argv[1], argv[2]);
 }
