@@ -9,13 +9,14 @@
 #include "cli/header.hpp"
 #include "cli/locate.hpp"
 #include "cli/run.hpp"
+#include "cli/vectors.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {
 namespace {
 
 struct RunArguments {
-  std::vector<std::string> suites, cases, dtypes, tokens, fills;
+  std::vector<std::string> suites, cases, dtypes, tokens, fills, vectors;
   bool quick = false, untimed = false;
   double budget_s = 0;
   std::string least, output;
@@ -62,7 +63,20 @@ void check_inputs(const Job& job, const TokenStore& tokens) {
   }
 }
 
+// Vectors bring their own inputs, and are judged, not timed: they are small.
+int run_vectors(RunArguments& arguments) {
+  Session& session = arguments.session;
+  for (const auto& [given, option] : {std::pair(!arguments.suites.empty(), "suites"), std::pair(!arguments.tokens.empty(), "--tokens"),
+                                      std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype")})
+    if (given) throw core::Error(fmt::format("--vectors: {} do not go with it; --case names vectors", option));
+  session.options.least = core::parse_min_arithmetic(arguments.least);
+  session.options.timed = false;
+  session.results_path = arguments.output;
+  return run_vectors(arguments.vectors, arguments.cases, session);
+}
+
 int run(RunArguments& arguments) {
+  if (!arguments.vectors.empty()) return run_vectors(arguments);
   std::vector<core::Suite> suites;
   // Without a suite a plugin of one's own is judged by itself; with one it is compared.
   const bool by_itself = arguments.suites.empty();
@@ -101,6 +115,12 @@ Command add_run(CLI::App& program) {
   auto arguments = std::make_shared<RunArguments>();
   command->add_option("suites", arguments->suites, "suite files, or names of suites that come with attest (default: default)")
       ->type_name("SUITE");
+  command
+      ->add_option("--vectors", arguments->vectors,
+                   "instead of suites: a folder of ONNX node tests or of case.json folders, or a .json file that names tensors "
+                   "(repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("DIR");
   command->add_flag("--quick", arguments->quick, "only the cases that a suite marks as quick, with shorter timing");
   command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")
       ->delimiter(',')

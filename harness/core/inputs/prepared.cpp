@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "core/tensor/error.hpp"
@@ -56,6 +57,22 @@ void project(const Tokens& tokens, const Selection& selection, const Role& role,
   }
 }
 
+// Element by element; the bits as they are where the dtypes agree, so that NaN keeps its payload. A bool is 0 or 1 afterwards.
+void copy_elements(const Tensor& from, const Tensor& to) {
+  const int rank = to.spec.rank;
+  const size_t size = dtype_bytes(to.spec.dtype);
+  const bool same = from.spec.dtype == to.spec.dtype && to.spec.dtype != ATTEST_BOOL;
+  for (int64_t row = 0, rows = row_count(to.spec, rank); row < rows; ++row) {
+    const int64_t source = row_offset(from.spec, rank, row), target = row_offset(to.spec, rank, row);
+    if (same) {
+      std::memcpy(static_cast<char*>(to.data) + target * int64_t(size), static_cast<const char*>(from.data) + source * int64_t(size), size);
+    } else {
+      const double value = load(from.data, from.spec.dtype, source);
+      store(to.data, to.spec.dtype, target, to.spec.dtype == ATTEST_BOOL ? double(value != 0) : value);
+    }
+  }
+}
+
 }  // namespace
 
 uint64_t spec_seed(std::string_view spec_line) { return hash_text(spec_line); }
@@ -88,6 +105,21 @@ PreparedInputs::PreparedInputs(const Problem& problem, const Fill& fill, const T
     }
   }
   problem.operation->fill(problem, fill, tensors, tokens != nullptr);
+  hash_ = hash_inputs();
+  shared_.seal();
+}
+
+PreparedInputs::PreparedInputs(const Problem& problem, const Tensors& given)
+    : problem_(problem), fill_{std::string(kGivenFill), 0}, shared_(problem, ATTEST_READ) {
+  for (const Role& role : problem.operation->roles()) {
+    const Tensor &to = shared_.tensors()[size_t(role.index)], &from = given[size_t(role.index)];
+    if (bool(to) != bool(from)) throw Error(fmt::format("{}: {}", role.name, to ? "is not given" : "is given, but the problem has none"));
+    if (!to) continue;
+    if (!std::ranges::equal(dims(to.spec), dims(from.spec)))
+      throw Error(fmt::format("{}: dims [{}] are given where the problem has [{}]", role.name, fmt::join(dims(from.spec), ","),
+                              fmt::join(dims(to.spec), ",")));
+    copy_elements(from, to);
+  }
   hash_ = hash_inputs();
   shared_.seal();
 }

@@ -11,6 +11,8 @@ namespace attest::core {
 
 /// The fill whose Q, K, V (and ORDER) come from tokens.
 inline constexpr std::string_view kTokensFill = "tokens";
+/// The fill of inputs that others made.
+inline constexpr std::string_view kGivenFill = "given";
 
 /// The seed of a problem's inputs: its spec line, hashed.
 uint64_t spec_seed(std::string_view spec_line);
@@ -20,6 +22,9 @@ class PreparedInputs {
   /// `tokens` may be null; with fill "tokens" it must not be. Every role whose content is tokens is projected from them; ORDER is
   /// theirs under every fill. Throws Error: too few tokens, a shape that tokens cannot have, out of memory.
   PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens, Side side = Side::kEnd);
+  /// Copies `given`: a tensor for every input of the problem, with its dims; layout and dtype may be others. Throws Error: one that
+  /// is missing or has other dims.
+  PreparedInputs(const Problem& problem, const Tensors& given);
 
   const Fill& fill() const { return fill_; }
   const SharedTensors& shared() const { return shared_; }

@@ -57,9 +57,10 @@ void Rates::note(const std::string& implementation, const std::string& kind, dou
 }
 
 CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options,
-                       Rates& rates)
-    : problem_(problem), spec_(std::move(spec)), label_(std::move(label)), tokens_(tokens), options_(options), rates_(rates) {
-  fills_ = problem.operation->fills(problem);
+                       Rates& rates, const Tensors* given)
+    : problem_(problem), spec_(std::move(spec)), label_(std::move(label)), tokens_(tokens), given_(given), options_(options),
+      rates_(rates) {
+  fills_ = given ? std::vector{std::string(kGivenFill)} : problem.operation->fills(problem);
   // Tokens take the place of random numbers; the closed forms are judged beside them.
   if (tokens) {
     std::erase(fills_, "random");
@@ -83,7 +84,8 @@ PreparedInputs& CaseRunner::inputs(const std::string& fill) {
   std::unique_ptr<PreparedInputs>& prepared = prepared_[fill];
   if (!prepared) {
     const auto start = Clock::now();
-    prepared = std::make_unique<PreparedInputs>(problem_, Fill{fill, spec_seed(spec_)}, tokens_, side(fill));
+    prepared = given_ ? std::make_unique<PreparedInputs>(problem_, *given_)
+                      : std::make_unique<PreparedInputs>(problem_, Fill{fill, spec_seed(spec_)}, tokens_, side(fill));
     inputs_s_ += seconds_since(start);
   }
   return *prepared;

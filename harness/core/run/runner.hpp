@@ -48,9 +48,10 @@ class Rates {
 
 class CaseRunner {
  public:
-  /// `tokens` may be null. Nothing is made before an implementation takes the problem.
+  /// `tokens` may be null. Nothing is made before an implementation takes the problem. Where `given` is not null, its inputs are the
+  /// only ones; it must outlive this.
   CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options,
-             Rates& rates);
+             Rates& rates, const Tensors* given = nullptr);
 
   /// Never throws for what the implementation does. Throws Error where the harness itself cannot go on (inputs impossible).
   Record run(Plugin& plugin, const Implementation& implementation);
@@ -79,6 +80,7 @@ class CaseRunner {
   std::string spec_;
   CaseLabel label_;
   const Tokens* tokens_;
+  const Tensors* given_;
   const RunOptions& options_;
   Rates& rates_;
   std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has

@@ -1,0 +1,149 @@
+#include "cli/vectors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_code.hpp"
+#include "cli/header.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/progress.hpp"
+#include "cli/results_file.hpp"
+#include "core/problem/hint.hpp"
+#include "core/run/vector_runner.hpp"
+#include "core/tensor/error.hpp"
+#include "reports/table.hpp"
+
+namespace attest::cli {
+namespace {
+
+struct Found {
+  std::string suite, folder;
+  core::VectorPlace place;
+};
+
+std::string name_of(const std::filesystem::path& path) {
+  const std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
+}
+
+std::vector<Found> find(const std::vector<std::string>& folders, const std::vector<std::string>& globs) {
+  std::vector<Found> found;
+  std::vector<std::string> names;
+  for (const std::string& folder : folders) {
+    const std::string suite = name_of(folder);
+    for (core::VectorPlace& place : core::find_vectors(folder)) {
+      const std::string full_name = suite + "/" + place.name;
+      names.push_back(place.name), names.push_back(full_name);
+      if (matches(place.name, globs) || matches(full_name, globs)) found.push_back({suite, folder, std::move(place)});
+    }
+  }
+  if (found.empty()) require_matches("--case", globs, names);
+  return found;
+}
+
+/// Judges vectors one after the other; records in the order of the table.
+class VectorRun {
+ public:
+  VectorRun(Session& session, const std::vector<core::Registry::Entry>& chosen, size_t vectors)
+      : session_(session), chosen_(chosen), results_(session.results_path), progress_(vectors * (chosen.size() + 1)) {
+    if (!session.results_path.empty())
+      results_.write(to_json(make_header(session.command, session.plugins.cpus, session.plugins.threads)));
+  }
+
+  void judge(const Found& found) {
+    folder_ = std::filesystem::path(found.folder).lexically_normal().filename().string();
+    try {
+      const core::VectorCase vector = core::read_vector(found.place);
+      if (vector.unsupported.empty()) return judge(vector, found.suite);
+      keep(core::vector_record(found.suite, found.place.name, "unsupported:vector", vector.unsupported));
+    } catch (const core::Error& error) {
+      keep(core::vector_record(found.suite, found.place.name, "error:vector", error.what()));
+    }
+  }
+
+  const std::vector<core::Record>& records() const { return records_; }
+
+ private:
+  void judge(const core::VectorCase& vector, const std::string& suite) {
+    core::VectorRunner runner(vector, suite, session_.options, rates_);
+    const core::Record reference = runner.reference();
+    keep(reference);
+    // An implementation cannot be judged by inputs that make no sense.
+    if (!runner.has_problem() || reference.code == "error:vector") return;
+    for (const core::Registry::Entry& entry : chosen_) {
+      if (interrupted()) return;
+      progress_.start(fmt::format("{}/{} {}", suite, vector.name, entry.implementation->name));
+      core::Record record = runner.run(*entry.plugin, *entry.implementation);
+      if (!interrupted()) keep(std::move(record));
+    }
+  }
+
+  void keep(core::Record record) {
+    record.repro = fmt::format("attest run --vectors {} --case '{}'{}", folder_, record.case_name,
+                               record.impl == core::kReference ? "" : fmt::format(" --impl {}", record.impl));
+    results_.write(to_json(record));
+    progress_.finish(record);
+    records_.push_back(std::move(record));
+  }
+
+  Session& session_;
+  const std::vector<core::Registry::Entry>& chosen_;
+  ResultsFile results_;
+  Progress progress_;
+  core::Rates rates_;
+  std::string folder_;
+  std::vector<core::Record> records_;
+};
+
+/// What no implementation was asked, vector by vector; then one line of counts for the reference and every implementation.
+void print_counts(const std::vector<core::Record>& records) {
+  std::map<std::string, std::map<std::string_view, int>> counts;
+  std::vector<std::string> order;
+  for (const core::Record& record : records) {
+    if (record.code == "unsupported:vector")
+      fmt::print("{}/{}: {} is unknown to attest\n", record.suite, record.case_name, record.reason);
+    if (!counts.contains(record.impl)) order.push_back(record.impl);
+    ++counts[record.impl][name(record.verdict)];
+  }
+  for (const std::string& impl : order) {
+    std::string line;
+    for (const std::string_view verdict : core::kVerdictNames)
+      if (const auto at = counts[impl].find(verdict); at != counts[impl].end())
+        line += fmt::format("{}{} {}", line.empty() ? "" : ", ", at->second, verdict);
+    fmt::print("{:<14} {}\n", impl, line);
+  }
+}
+
+int exit_code(const std::vector<core::Record>& records) {
+  if (interrupted()) return kInterrupted;
+  const auto bad = [](const core::Record& record) { return core::is_bad(record.verdict); };
+  if (std::ranges::any_of(records, bad)) return kBad;
+  return std::ranges::any_of(records, [](const core::Record& record) { return record.verdict == core::Verdict::kPass; })
+             ? kOk
+             : kNothing;
+}
+
+}  // namespace
+
+int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, Session& session) {
+  const std::vector<Found> found = find(folders, globs);
+  const auto registry = session.plugins.load();
+  const auto chosen = session.plugins.select(*registry);
+  session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
+  catch_interrupts();
+  VectorRun run(session, chosen, found.size());
+  for (const Found& vector : found) {
+    if (interrupted()) break;
+    run.judge(vector);
+  }
+  fmt::print("{}", reports::print_table(run.records(), wants_colour(stdout)));
+  print_counts(run.records());
+  if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);
+  return exit_code(run.records());
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,63 @@
+#include "core/judge/reference.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/operations/softmax/softmax.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::HasSubstr;
+
+/// One head, two queries, two keys: outputs are averages of (1, 2) and (3, 4).
+struct Small {
+  Problem problem = blank_problem(softmax_operation(), ATTEST_F32);
+  std::vector<float> q{0, 0, 100, 0}, k{1, 0, -1, 0}, v{1, 2, 3, 4}, o{2, 3, 1, 2};
+  Tensors tensors{};
+
+  Small() {
+    problem.as<attest_softmax_params>().seq_len_q = 2, problem.as<attest_softmax_params>().head_dim = 2;
+    finish_problem(problem);
+    for (const auto& [role, data] :
+         {std::pair(ATTEST_Q, &q), std::pair(ATTEST_K, &k), std::pair(ATTEST_V, &v), std::pair(ATTEST_O, &o)})
+      tensors[size_t(role)] = {problem.tensor[size_t(role)], data->data()};
+  }
+  Judgement compare(double tolerance = 1e-6) const {
+    return compare_golden(problem, *problem.operation->golden(problem, {"given", 0}, tensors), ATTEST_O, tensors[ATTEST_O],
+                          tolerance);
+  }
+};
+
+TEST(Reference, AgreesWithinTheToleranceAndNotBeyond) {
+  Small small;
+  EXPECT_EQ(small.compare().verdict, Verdict::kPass) << small.compare().reason;
+  EXPECT_EQ(small.compare().exact_elements, 4);
+  small.o[3] = 2 + 1e-5f;
+  const Judgement j = small.compare();
+  EXPECT_EQ(j.code, "error:reference");
+  EXPECT_THAT(j.reason, HasSubstr("o[0,0,1,1] is 2.00001"));
+  EXPECT_THAT(j.worst->index, testing::ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(small.compare(1e-4).verdict, Verdict::kPass);
+  small.o[3] = NAN;
+  EXPECT_EQ(small.compare(1e-4).code, "error:reference");
+}
+
+TEST(Reference, InfinitiesAndNanMustBeTheSame) {
+  std::vector<double> stored{1, INFINITY, -INFINITY, NAN};
+  const std::vector<int64_t> dims{4};
+  const Tensor expected{dense_tensor(ATTEST_F64, ATTEST_READ, dims), stored.data()};
+  EXPECT_EQ(compare_values(std::vector<double>{1, INFINITY, -INFINITY, NAN}, expected, "y", 1e-6).verdict, Verdict::kPass);
+  for (const std::vector<double>& wrong : {std::vector<double>{NAN, INFINITY, -INFINITY, NAN},
+                                           {1, -INFINITY, -INFINITY, NAN},
+                                           {1, 1e300, -INFINITY, NAN},
+                                           {1, INFINITY, -INFINITY, 0},
+                                           {1, INFINITY, -INFINITY}})
+    EXPECT_EQ(compare_values(wrong, expected, "y", 1e-6).code, "error:reference");
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,87 @@
+#include "core/run/vector_runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/judge/reference.hpp"
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+#include "core/vectors/scores.hpp"
+
+namespace attest::core {
+namespace {
+
+void set_verdict(Record& record, const std::string& code, const std::string& reason) {
+  record.verdict = find_event(code)->verdict, record.code = code, record.reason = reason;
+}
+
+Judgement judge_output(const VectorOutput& output, const Problem* problem, PreparedInputs* prepared, double tolerance) {
+  switch (output.kind) {
+    case VectorOutput::Kind::kRole: return compare_golden(*problem, prepared->golden(), output.role, output.expected, tolerance);
+    case VectorOutput::Kind::kScores:
+      return compare_values(softmax_scores(*problem, prepared->shared().tensors(), output.score_mode), output.expected,
+                            output.name, tolerance);
+    case VectorOutput::Kind::kValues: break;
+  }
+  return compare_values(output.values, output.expected, output.name, tolerance);
+}
+
+}  // namespace
+
+Record vector_record(const std::string& suite, const std::string& name, const std::string& code, const std::string& reason) {
+  Record record;
+  record.suite = suite, record.case_name = name, record.inputs = kGivenFill, record.impl = kReference;
+  record.spec = "none", record.device = "cpu";
+  set_verdict(record, code, reason);
+  return record;
+}
+
+VectorRunner::VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options, Rates& rates)
+    : vector_(vector), suite_(std::move(suite)), spec_(vector.operation), options_(options) {
+  if (!vector.problem) return;
+  spec_ = print_problem(*vector.problem);
+  const CaseLabel label{suite_, vector.name, std::string(kGivenFill), vector.source};
+  runner_ = std::make_unique<CaseRunner>(*vector.problem, spec_, label, nullptr, options, rates, &vector.given);
+}
+
+void VectorRunner::judge_outputs(Record& record) const {
+  const Problem* problem = vector_.problem ? &*vector_.problem : nullptr;
+  std::unique_ptr<PreparedInputs> prepared;
+  if (problem) prepared = std::make_unique<PreparedInputs>(*problem, vector_.given);
+  for (const VectorOutput& output : vector_.outputs) {
+    const double tolerance = vector_.tolerance.value_or(reference_tolerance(output.expected.spec.dtype));
+    FillRecord fill{
+        .fill = output.name, .seed = "", .inputs_hash = prepared ? prepared->hash() : "", .outputs_hash = "", .judgement = {}};
+    const auto start = Clock::now();
+    fill.judgement = judge_output(output, problem, prepared.get(), tolerance);
+    fill.golden_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+    record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
+    record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
+    if (record.verdict == Verdict::kPass && fill.judgement.verdict != Verdict::kPass)
+      set_verdict(record, fill.judgement.code, fill.judgement.reason);
+    record.fills.push_back(std::move(fill));
+  }
+  // Without a role among its outputs the golden is made all the same: what it refuses must not reach an implementation.
+  if (prepared) prepared->golden();
+}
+
+Record VectorRunner::reference() const {
+  Record record = vector_record(suite_, vector_.name, "", "");
+  record.source = vector_.source, record.spec = spec_, record.operation = vector_.operation, record.dtype = vector_.dtype;
+  record.notes = vector_.notes, record.threads = options_.threads;
+  if (vector_.problem) {
+    record.features = print_features(vector_.problem->features);
+    record.flops = vector_.problem->operation->flops(*vector_.problem), record.min_bytes = min_bytes(*vector_.problem);
+  }
+  try {
+    judge_outputs(record);
+  } catch (const Error& error) {
+    set_verdict(record, "error:vector", error.what());
+  }
+  return record;
+}
+
+Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) { return runner_->run(plugin, implementation); }
+
+}  // namespace attest::core

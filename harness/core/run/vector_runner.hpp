@@ -1,0 +1,41 @@
+// Vectors: first the reference is held against what others computed, then every implementation against the reference, by sigma.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/run/runner.hpp"
+#include "core/vectors/vector_case.hpp"
+
+namespace attest::core {
+
+/// The name under which the reference stands among the implementations.
+inline constexpr std::string_view kReference = "reference";
+
+/// A record of the reference: a vector that attest has no word for (`code` "unsupported:vector"), or that cannot be read.
+Record vector_record(const std::string& suite, const std::string& name, const std::string& code, const std::string& reason);
+
+class VectorRunner {
+ public:
+  /// `vector` (not an unsupported one) and `options` must outlive it.
+  VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options, Rates& rates);
+
+  /// The reference on the given inputs against every output that the vector has. Never throws: inputs that make no sense are
+  /// error:vector.
+  Record reference() const;
+  /// Whether there is a problem that implementations could take.
+  bool has_problem() const { return runner_ != nullptr; }
+  Record run(Plugin& plugin, const Implementation& implementation);
+  /// Seconds spent in making inputs, and in goldens and comparing, by run().
+  double inputs_s() const { return runner_ ? runner_->inputs_s() : 0; }
+  double judging_s() const { return runner_ ? runner_->judging_s() : 0; }
+
+ private:
+  void judge_outputs(Record& record) const;
+
+  const VectorCase& vector_;
+  std::string suite_, spec_;
+  const RunOptions& options_;
+  std::unique_ptr<CaseRunner> runner_;
+};
+
+}  // namespace attest::core

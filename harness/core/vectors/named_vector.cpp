@@ -1,0 +1,158 @@
+// A JSON file that names tensors of .safetensors, .npy and .npz files, and says what problem they are.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/inputs/bytes.hpp"
+#include "core/problem/hint.hpp"
+#include "core/tensor/error.hpp"
+#include "core/vectors/assembly.hpp"
+#include "core/vectors/json_fields.hpp"
+#include "core/vectors/npy.hpp"
+#include "core/vectors/safetensors.hpp"
+
+namespace attest::core {
+namespace {
+
+using nlohmann::json;
+
+/// Files by name, each read once.
+class FileStore {
+ public:
+  explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// "dump.safetensors:query", "q.npy".
+  const FileTensor& get(const std::string& reference, const std::string& where) {
+    const size_t colon = reference.rfind(':');
+    const std::string file = reference.substr(0, colon), name = colon == reference.npos ? "" : reference.substr(colon + 1);
+    const std::vector<FileTensor>& tensors = read(file, where);
+    if (name.empty() && tensors.size() == 1) return tensors[0];
+    std::vector<std::string> names;
+    for (const FileTensor& tensor : tensors) {
+      if (tensor.name == name) return usable(tensor, where);
+      names.push_back(tensor.name);
+    }
+    throw Error(fmt::format("{}: {} has no tensor {}{}", where, in_quotes(file), in_quotes(name), did_you_mean(name, names)));
+  }
+
+ private:
+  const std::vector<FileTensor>& read(const std::string& file, const std::string& where) {
+    if (const auto at = files_.find(file); at != files_.end()) return at->second;
+    const std::filesystem::path path = folder_ / file;
+    const std::string extension = path.extension().string();
+    std::vector<FileTensor> tensors;
+    if (extension == ".npy")
+      tensors.push_back(parse_npy(read_bytes(path), path.string()));
+    else if (extension == ".npz")
+      tensors = parse_npz(read_bytes(path), path.string());
+    else if (extension == ".safetensors")
+      tensors = parse_safetensors(read_bytes(path), path.string());
+    else if (extension == ".pb")
+      tensors.push_back(parse_onnx_tensor(read_bytes(path), path.string()));
+    else
+      throw Error(fmt::format("{}: {}: must be a .safetensors, .npy, .npz or .pb file, with :NAME for a tensor in it", where,
+                              in_quotes(file)));
+    return files_.emplace(file, std::move(tensors)).first->second;
+  }
+
+  std::filesystem::path folder_;
+  std::map<std::string, std::vector<FileTensor>> files_;
+};
+
+struct Named {
+  const Role* role;
+  Tensor tensor;
+};
+
+/// The tensors in the order of the roles; those of rank 4 by the layout.
+std::vector<Named> name_tensors(const json& object, const Operation& operation, const std::string& layout, FileStore& store,
+                                VectorCase& vector, const std::string& where) {
+  JsonFields fields(object, where + ": tensors");
+  std::vector<Named> named;
+  for (const Role& role : operation.roles()) {
+    if (!fields.has(role.name)) continue;
+    const FileTensor& file =
+        vector.files.emplace_back(store.get(fields.text(role.name), fmt::format("{}: {}", fields.where(), role.name)));
+    Axes axes = dense_axes(file.dims);
+    const bool rows = role.content != Role::Content::kOwn || is_output(role);
+    if (layout == "bshd" && rows && axes.dims.size() >= 3)
+      std::swap(axes.dims[1], axes.dims[2]), std::swap(axes.strides[1], axes.strides[2]);
+    named.push_back({&role, view(file, axes)});
+  }
+  if (const std::string key = fields.unused(); !key.empty()) {
+    std::vector<std::string> known;
+    for (const Role& role : operation.roles()) known.emplace_back(role.name);
+    throw Error(
+        fmt::format("{}: {} has no tensor {}{}", fields.where(), operation.name(), in_quotes(key), did_you_mean(key, known)));
+  }
+  return named;
+}
+
+/// Sizes that the file gives; what it leaves open follows from the tensors (not where they are packed or paged: seq_len and batch
+/// are not in their dims).
+void set_params(Problem& problem, const json* params, const std::vector<Named>& named, const std::string& where) {
+  std::map<std::string, double> follows;
+  for (const auto& [role, tensor] : named) {
+    const int64_t* dim = tensor.spec.dim;
+    if (tensor.spec.rank != 4) continue;
+    if (role->index == ATTEST_Q)
+      follows["batch"] = double(dim[0]), follows["num_heads"] = double(dim[1]), follows["seq_len_q"] = double(dim[2]),
+      follows["head_dim"] = double(dim[3]);
+    if (role->index == ATTEST_K) follows["num_kv_heads"] = double(dim[1]), follows["seq_len_kv"] = double(dim[2]);
+    if (role->index == ATTEST_V) follows["head_dim_v"] = double(dim[3]);
+  }
+  std::vector<std::string> known;
+  for (const Field& field : problem.operation->fields()) {
+    known.emplace_back(field.name);
+    if (params && params->contains(field.name)) {
+      const json& value = (*params)[field.name];
+      const bool fits = field.type == Field::Type::kF32 ? value.is_number() : value.is_number_integer();
+      if (!fits)
+        throw Error(fmt::format("{}: params: {}: must be a {}number", where, field.name,
+                                field.type == Field::Type::kF32 ? "" : "whole "));
+      set_field(problem, field, value.get<double>());
+    } else if (const auto at = follows.find(field.name); at != follows.end()) {
+      set_field(problem, field, at->second);
+    }
+  }
+  if (!params) return;
+  for (const auto& [key, value] : params->items())
+    if (std::ranges::find(known, key) == known.end())
+      throw Error(
+          fmt::format("{}: params: {} has no {}{}", where, problem.operation->name(), in_quotes(key), did_you_mean(key, known)));
+}
+
+}  // namespace
+
+void map_named(const json& description, VectorCase& vector, const VectorPlace& place) {
+  const std::string where = place.model.string();
+  JsonFields fields(description, where);
+  const std::string name = fields.text("operation", "softmax"), layout = fields.text("layout", "bhsd");
+  const Operation* operation = find_operation(name);
+  if (!operation) throw Unsupported{"operation " + in_quotes(name)};
+  if (layout != "bhsd" && layout != "bshd")
+    throw Error(fmt::format("{}: layout: {} where bhsd or bshd is right", where, in_quotes(layout)));
+  vector.source = fields.text("source", "");
+  if (fields.has("tolerance")) vector.tolerance = fields.real("tolerance");
+  FileStore store(place.data);
+  const std::vector<Named> named = name_tensors(fields.any("tensors"), *operation, layout, store, vector, where);
+  const auto q = std::ranges::find(named, ATTEST_Q, [](const Named& tensor) { return tensor.role->index; });
+  if (q == named.end()) throw Error(where + ": tensors: 'q' is missing");
+  Problem& problem = start_problem(vector, *operation, q->tensor.spec.dtype);
+  set_params(problem, fields.has("params") ? &fields.any("params") : nullptr, named, where);
+  for (const auto& [role, tensor] : named) {
+    const DType dtype = role->dtype;  // tables are i32, masks bool, whatever the file has
+    if (is_output(*role))
+      expect_role(vector, role->index, role->name, tensor, dtype != ATTEST_NONE ? dtype : problem.dtype);
+    else
+      give(vector, role->index, tensor, dtype);
+  }
+  if (const std::string key = fields.unused(); !key.empty())
+    throw Error(fmt::format(
+        "{}: unknown key {}{}", where, in_quotes(key),
+        did_you_mean(key, std::vector<std::string>{"operation", "layout", "source", "tolerance", "tensors", "params"})));
+  finish(vector);
+}
+
+}  // namespace attest::core
