@@ -29,7 +29,7 @@ class Comparison {
     if (covered_.at(size_t(element))) return;  // a sweep covers what was exact, too
     covered_[size_t(element)] = true;
     const double got = load(expected_.data, expected_.spec.dtype, row_offset(expected_.spec, expected_.spec.rank, element));
-    const double nearest = std::isnan(low) ? low : std::clamp(got, low, high);
+    const double nearest = std::isnan(low) || std::isnan(got) ? low : std::clamp(got, low, high);
     const double ratio = difference(nearest, got) / tolerance_;
     ++elements_, sum_squares_ += ratio * ratio;
     if (ratio > worst_ratio_ || !worst_)
@@ -72,6 +72,7 @@ double reference_tolerance(DType dtype) {
   switch (dtype) {
     case ATTEST_F16: return 1e-3;
     case ATTEST_BF16: return 8e-3;  // the same multiple of its unit roundoff
+    case ATTEST_F64: return 1e-9;
     default: return 1e-6;
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/judge/reference.hpp"
 #include "core/problem/spec.hpp"
@@ -27,6 +28,24 @@ Judgement judge_output(const VectorOutput& output, const Problem* problem, Prepa
   return compare_values(output.values, output.expected, output.name, tolerance);
 }
 
+/// The problem and the inputs that the reference gets: nothing is rounded that was given in f64.
+struct Unrounded {
+  std::optional<Problem> problem;
+  Tensors given{};
+  std::unique_ptr<PreparedInputs> inputs;
+
+  explicit Unrounded(const VectorCase& vector) : problem(vector.problem), given(vector.given) {
+    if (!problem) return;
+    for (size_t role = 0; role < given.size(); ++role) {
+      if (!vector.exact[role]) continue;
+      given[role] = vector.exact[role];
+      problem->tensor[role] = dense_tensor(given[role].spec.dtype, ATTEST_READ, dims(given[role].spec));
+    }
+    finish_problem(*problem);
+    inputs = std::make_unique<PreparedInputs>(*problem, given);
+  }
+};
+
 }  // namespace
 
 Record vector_record(const std::string& suite, const std::string& name, const std::string& code, const std::string& reason) {
@@ -46,15 +65,14 @@ VectorRunner::VectorRunner(const VectorCase& vector, std::string suite, const Ru
 }
 
 void VectorRunner::judge_outputs(Record& record) const {
-  const Problem* problem = vector_.problem ? &*vector_.problem : nullptr;
-  std::unique_ptr<PreparedInputs> prepared;
-  if (problem) prepared = std::make_unique<PreparedInputs>(*problem, vector_.given);
+  const Unrounded unrounded(vector_);
+  PreparedInputs* prepared = unrounded.inputs.get();
   for (const VectorOutput& output : vector_.outputs) {
     const double tolerance = vector_.tolerance.value_or(reference_tolerance(output.expected.spec.dtype));
     FillRecord fill{
         .fill = output.name, .seed = "", .inputs_hash = prepared ? prepared->hash() : "", .outputs_hash = "", .judgement = {}};
     const auto start = Clock::now();
-    fill.judgement = judge_output(output, problem, prepared.get(), tolerance);
+    fill.judgement = judge_output(output, unrounded.problem ? &*unrounded.problem : nullptr, prepared, tolerance);
     fill.golden_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
     record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
     record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
@@ -63,6 +64,7 @@ void give(VectorCase& vector, int32_t role, const Tensor& from, DType dtype) {
   spec.access = ATTEST_READ;
   // What is converted is stored anew, so it is dense.
   if (dtype != ATTEST_NONE && dtype != from.spec.dtype) spec = dense_tensor(dtype, ATTEST_READ, dims(from.spec));
+  if (is_float(spec.dtype) && from.spec.dtype == ATTEST_F64 && spec.dtype != ATTEST_F64) vector.exact[size_t(role)] = from;
   vector.given[size_t(role)] = from;
 }
 
@@ -96,10 +98,20 @@ Problem& start_problem(VectorCase& vector, const Operation& operation, DType dty
   return vector.problem.emplace(blank_problem(operation, dtype));
 }
 
-void finish(VectorCase& vector) {
-  // A value that is neutral in attest would be replaced by another.
-  finish_problem(*vector.problem);
+void set_scale(VectorCase& vector, double scale) {
+  auto& p = vector.problem->as<attest_softmax_params>();
+  p.softmax_scale = float(scale);
+  if (p.softmax_scale == 0 || !std::isfinite(p.softmax_scale)) throw Unsupported{fmt::format("a scale of {}", scale)};
+  if (double(p.softmax_scale) == scale) return;
+  const Tensor q = vector.exact[ATTEST_Q] ? vector.exact[ATTEST_Q] : vector.given[ATTEST_Q];
+  FileTensor& scaled = make_file(vector, "q", ATTEST_F64, {q.spec.dim, q.spec.dim + q.spec.rank});
+  for (int64_t row = 0, rows = scaled.count(); row < rows; ++row)
+    store(scaled.bytes.data(), ATTEST_F64, row,
+          load(q.data, q.spec.dtype, row_offset(q.spec, q.spec.rank, row)) * (scale / double(p.softmax_scale)));
+  vector.exact[ATTEST_Q] = view(scaled, dense_axes(scaled.dims));
 }
+
+void finish(VectorCase& vector) { finish_problem(*vector.problem); }
 
 void OnnxCase::know(std::initializer_list<std::string_view> attributes, size_t most_inputs, size_t most_outputs) const {
   for (const auto& [name, value] : node.attributes) {

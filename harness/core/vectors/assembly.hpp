@@ -31,14 +31,17 @@ FileTensor& make_file(VectorCase& vector, std::string name, DType dtype, std::ve
 /// Throws Error naming the tensor unless it has these dims; -1 is any.
 void expect_dims(const FileTensor& file, std::initializer_list<int64_t> dims, const char* what);
 
-/// The input of that role is what the view shows, laid out as there; `dtype` other than ATTEST_NONE: converted.
+/// The input of that role is what the view shows, laid out as there; `dtype` other than ATTEST_NONE: converted. What a conversion
+/// from f64 rounds, the reference gets as it is.
 void give(VectorCase& vector, int32_t role, const Tensor& from, DType dtype = ATTEST_NONE);
 /// The output of that role is expected to be what the view shows; the problem has it laid out as there.
 void expect_role(VectorCase& vector, int32_t role, std::string name, const Tensor& expected, DType dtype);
 void expect_values(VectorCase& vector, std::string name, const FileTensor& expected, std::vector<double> values);
 /// Starts vector.problem; give and expect_role need it.
 Problem& start_problem(VectorCase& vector, const Operation& operation, DType dtype);
-/// finish_problem, with its Error put as an Unsupported where it is about sizes that attest does not take.
+/// Sets softmax_scale. What float32 rounds off it goes into the Q of the reference. Throws Unsupported: 0, or not finite.
+void set_scale(VectorCase& vector, double scale);
+/// finish_problem, after all inputs were given.
 void finish(VectorCase& vector);
 
 /// What a node or a case has to work with, by the operator's own place: null where it is left out.

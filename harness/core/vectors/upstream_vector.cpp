@@ -96,11 +96,6 @@ Axes heads_first(const FileTensor& file, bool tokens_first) {
   return axes;
 }
 
-float scale_of(double scale) {
-  if (scale == 0 || !std::isfinite(scale)) throw Unsupported{fmt::format("a scale of {}", scale)};
-  return float(scale);
-}
-
 /// Sizes of Q, K, V and Y into the params of the softmax or the linear problem, which begin alike.
 template <class Params>
 Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -134,7 +129,7 @@ void map_sdpa(Upstream& from, VectorCase& vector, const std::string& usual_layou
   auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v), seen(from.output()));
   if (const int64_t heads = params.whole("kv_heads", p.num_kv_heads); heads != p.num_kv_heads)
     throw Error(fmt::format("{}: kv_heads: {} where K has {}", params.where(), heads, p.num_kv_heads));
-  p.softmax_scale = scale_of(params.real("scale"));
+  set_scale(vector, params.real("scale"));
   p.softcap = float(params.real("softcap", 0));
   from.demand("fully_masked_row", "zero");
   set_band(params, p);
@@ -186,7 +181,7 @@ attest_softmax_params& give_packed(Upstream& from, VectorCase& vector, int64_t o
                               .strides = {tokens * heads * channels, channels, heads * channels, 1},
                               .offset = 0});
   auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), q, k, v, out);
-  p.softmax_scale = scale_of(from.params().real("scale"));
+  set_scale(vector, from.params().real("scale"));
   return p;
 }
 
@@ -207,7 +202,7 @@ void map_swin(Upstream& from, VectorCase& vector) {
   if (mask && (mask->dims[0] < 1 || outer % mask->dims[0] != 0))
     throw Error(fmt::format("attn_mask: {} windows where a divisor of {} is right", mask->dims[0], outer));
   const int64_t windows = mask ? mask->dims[0] : 1, repeated = mask ? outer : 1;
-  FileTensor& bias = make_file(vector, "bias", ATTEST_F32, {repeated, p.num_heads, tokens, tokens});
+  FileTensor& bias = make_file(vector, "bias", ATTEST_F64, {repeated, p.num_heads, tokens, tokens});
   int64_t at = 0;
   for (int64_t w = 0; w < repeated; ++w)
     for (int64_t h = 0; h < p.num_heads; ++h)
@@ -216,9 +211,9 @@ void map_swin(Upstream& from, VectorCase& vector) {
         if (!(row >= 0 && row < double(table.dims[0])))
           throw Error(fmt::format("rel_pos_index: {} where 0 to {} is right", row, table.dims[0] - 1));
         const double region = mask ? mask->at(w % windows * tokens * tokens + pair) : 0;
-        store(bias.bytes.data(), ATTEST_F32, at++, table.at(int64_t(row) * p.num_heads + h) + region);
+        store(bias.bytes.data(), ATTEST_F64, at++, table.at(int64_t(row) * p.num_heads + h) + region);
       }
-  give(vector, ATTEST_BIAS, view(bias, dense_axes(bias.dims)));
+  give(vector, ATTEST_BIAS, view(bias, dense_axes(bias.dims)), vector.problem->dtype);
 }
 
 // Global attention with decomposed relative positions of the query before scaling: they are a bias.
@@ -236,7 +231,7 @@ void map_sam(Upstream& from, VectorCase& vector) {
   expect_dims(columns, {2 * width - 1, p.head_dim}, "rel_pos_w");
   const Tensor& q = vector.given[ATTEST_Q];
   const int64_t tokens = height * width;
-  FileTensor& bias = make_file(vector, "bias", ATTEST_F32, {1, p.num_heads, tokens, tokens});
+  FileTensor& bias = make_file(vector, "bias", ATTEST_F64, {1, p.num_heads, tokens, tokens});
   auto dot = [&](int64_t h, int64_t i, const FileTensor& table, int64_t row) {
     double sum = 0;
     for (int64_t d = 0; d < p.head_dim; ++d) sum += q.at({0, h, i, d}) * table.at(row * p.head_dim + d);
@@ -249,9 +244,9 @@ void map_sam(Upstream& from, VectorCase& vector) {
       for (int64_t y = 0; y < height; ++y) by_row[size_t(y)] = dot(h, i, rows, i / width - y + height - 1);
       for (int64_t x = 0; x < width; ++x) by_column[size_t(x)] = dot(h, i, columns, i % width - x + width - 1);
       for (int64_t j = 0; j < tokens; ++j)
-        store(bias.bytes.data(), ATTEST_F32, at++, by_row[size_t(j / width)] + by_column[size_t(j % width)]);
+        store(bias.bytes.data(), ATTEST_F64, at++, by_row[size_t(j / width)] + by_column[size_t(j % width)]);
     }
-  give(vector, ATTEST_BIAS, view(bias, dense_axes(bias.dims)));
+  give(vector, ATTEST_BIAS, view(bias, dense_axes(bias.dims)), vector.problem->dtype);
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ struct VectorCase {
   std::optional<Problem> problem;  // nothing: an operation that only the reference knows
   std::string operation, dtype;    // of what was computed, for the record
   Tensors given{};                 // inputs by role
+  // What the reference gets in place of those: f64 where the problem's own dtype, or its float32 scale, rounds what was given.
+  Tensors exact{};
   std::vector<VectorOutput> outputs;
   std::optional<double> tolerance;  // its own, of every output
   std::vector<std::string> notes;
