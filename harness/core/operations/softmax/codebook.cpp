@@ -19,6 +19,7 @@ enum Stream : uint64_t { kKeyVectors, kQueryVectors, kPartners, kKeyCodes, kQuer
 Codebook::Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors)
     : params_(problem.as<attest_softmax_params>()),
       geometry_(problem, tensors),
+      levels_(problem, tensors, geometry_),
       seed_(fill.seed),
       kind_(fill.name == "codebook_peaked" ? Kind::kPeaked
             : fill.name == "cancelling"    ? Kind::kCancelling
@@ -41,6 +42,7 @@ void Codebook::note_seen() {
       const Interval seen = geometry_.keys(b, i);
       period_ = std::max(period_, seen.size());
       for (int64_t j = std::max(noted, seen.begin); j < seen.end; ++j) {
+        if (hidden(b, j)) continue;
         const Cell cell = geometry_.key(b, j);
         int64_t& claim = first_claim_[size_t(cell.outer * k_rows_ + cell.row)];
         if (claim < 0) claim = b * params_.seq_len_kv + j;  // sequences may share pages
@@ -50,8 +52,17 @@ void Codebook::note_seen() {
   }
 }
 
+// Whether no head sees a key, wherever the query stands.
+bool Codebook::hidden(int64_t b, int64_t j) const {
+  if (!levels_.may_hide()) return false;
+  for (int64_t h = 0; h < params_.num_heads; ++h)
+    if (!levels_.hidden(b, h, j)) return false;
+  return true;
+}
+
 void Codebook::count_codes() {
-  key_codes_ = query_codes_ = std::clamp<int64_t>(period_ / 4, 2, kMost);
+  const int64_t most = std::clamp<int64_t>(kMost / levels_.key_levels(), 8, kMost);
+  key_codes_ = query_codes_ = std::clamp<int64_t>(period_ / 4, 2, most);
   if (!cancels()) return;
   key_codes_ = kBlock * std::clamp<int64_t>(period_ / (2 * kBlock), 1, kMost / kBlock), query_codes_ = kCancellingQueries;
 }

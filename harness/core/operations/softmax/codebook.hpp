@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/operations/softmax/geometry.hpp"
+#include "core/operations/softmax/codebook_levels.hpp"
 
 namespace attest::core {
 
@@ -26,7 +26,7 @@ class Codebook {
   static constexpr int64_t kMost = 64;
   static constexpr uint8_t kUnseen = 255;
 
-  /// Reads the tables (lengths, order, pages), which must be filled.
+  /// Reads the tables (lengths, order, pages) and ScoreLevels' tensors, which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
   enum class Kind { kWide, kPeaked, kCancelling };
@@ -37,6 +37,14 @@ class Codebook {
   int64_t key_codes() const { return key_codes_; }
   int64_t query_codes() const { return query_codes_; }
   const Geometry& geometry() const { return geometry_; }
+  const ScoreLevels& levels() const { return levels_; }
+  /// Keys of one code and level, queries of one code and level: they have one score.
+  int64_t key_groups() const { return key_codes_ * levels_.key_levels(); }
+  int64_t query_groups() const { return query_codes_ * levels_.query_levels(); }
+  /// Of the query at place i of sequence b.
+  int64_t query_group(int64_t head, int64_t b, int64_t i) const {
+    return query_code(head, geometry_.query(b, i)) * levels_.query_levels() + levels_.of_query(i);
+  }
   /// Code of the key in a cell of K, or kUnseen where no query sees it.
   uint8_t key_code(int64_t kv_head, Cell cell) const;
   /// Where values cancel: the block of eight keys that a key belongs to, and its place in it. The codes of a block are those of
@@ -53,7 +61,9 @@ class Codebook {
   std::vector<float> queries(int64_t head) const;
 
  private:
+  Codebook(const Codebook&) = delete;  // levels_ refers to geometry_
   void note_seen();
+  bool hidden(int64_t b, int64_t j) const;
   void count_codes();
   int64_t claim(Cell cell) const { return first_claim_[size_t(cell.outer * k_rows_ + cell.row)]; }
   bool cancels() const { return kind_ == Kind::kCancelling; }
@@ -61,6 +71,7 @@ class Codebook {
 
   attest_softmax_params params_;
   Geometry geometry_;
+  ScoreLevels levels_;
   uint64_t seed_;
   Kind kind_;
   int64_t k_rows_, q_rows_;

@@ -7,7 +7,7 @@ namespace attest::core {
 namespace {
 
 constexpr float kDecoyFactor = 1.5f;
-enum Stream : uint64_t { kValues = 100, kDecoys };  // of the fill's seed; Codebook has its own
+enum Stream : uint64_t { kValues = 100, kDecoys, kLevels };  // of the fill's seed; Codebook has its own
 
 int64_t cells(const Tensor& tensor) { return tensor.spec.dim[0] * tensor.spec.dim[2]; }
 
@@ -65,15 +65,18 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
 }  // namespace
 
 std::vector<std::string> codebook_fills(const Problem& problem) {
+  if (!ScoreLevels::fit(problem) || present(problem.tensor[ATTEST_ALIBI_SLOPES])) return {};
   const auto& p = problem.as<attest_softmax_params>();
-  for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}, size_t{ATTEST_ALIBI_SLOPES}})
-    if (present(problem.tensor[role])) return {};
-  if (p.grid_height > 0 && p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0)) return {};
+  bool plain = p.shift_bias == 0;
+  for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
+    plain &= !present(problem.tensor[role]);
+  if (!plain) return {"codebook", "codebook_peaked"};
   return {"codebook", "codebook_peaked", "cancelling"};
 }
 
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   fill_tables(problem, fill.seed, tensors, only_own);
+  ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors);
   const Codebook book(problem, fill, tensors);
   fill_queries(book, tensors[ATTEST_Q]);
   fill_keys(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(), random_bits(fill.seed, kDecoys));

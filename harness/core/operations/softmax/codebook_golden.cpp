@@ -77,21 +77,27 @@ class CodebookGolden final : public Golden {
 
   void sweep(const Segment& segment, const SigmaModel& model, const HeadScores& scores, const Sink& sink) const {
     const Geometry& geometry = book_.geometry();
-    GroupSums sums(book_, v_, segment.b, segment.head / (p_.num_heads / p_.num_kv_heads));
-    RowExpectation expectation(model, scores, book_.key_codes(), p_.head_dim_v, sums.width());
+    GroupSums sums(book_, v_, segment.b, segment.head, segment.head / (p_.num_heads / p_.num_kv_heads));
+    RowExpectation expectation(model, scores, book_.key_groups(), p_.head_dim_v, sums.width());
     Batch batch;
     for (int64_t i = segment.begin; i < segment.end;) {
       const Interval keys = geometry.keys(segment.b, i);
+      if (book_.levels().by_pair()) {
+        sums.gather(i, keys);
+        append(batch, segment, i++, sums, expectation);
+        if (batch.rows.size() == kChunkRows) flush(batch, sink);
+        continue;
+      }
       sums.move_to(keys);
       int64_t run = i + 1;  // places that see the same keys
       for (; run < segment.end; ++run)
         if (const Interval next = geometry.keys(segment.b, run); next.begin != keys.begin || next.end != keys.end) break;
-      if (run - i >= 2 * book_.query_codes()) {
+      if (run - i >= 2 * book_.query_groups()) {
         flush(batch, sink);
-        expect_run(segment, i, run, sums, keys.size(), expectation, sink);
+        expect_run(segment, i, run, sums, expectation, sink);
       } else {
         for (int64_t place = i; place < run; ++place) {
-          append(batch, segment, place, sums, keys.size(), expectation);
+          append(batch, segment, place, sums, expectation);
           if (batch.rows.size() == kChunkRows) flush(batch, sink);
         }
       }
@@ -101,28 +107,27 @@ class CodebookGolden final : public Golden {
   }
 
   // Many places with the same keys: one expectation for each query code among them.
-  void expect_run(const Segment& segment, int64_t begin, int64_t end, const GroupSums& sums, int64_t keys,
-                  RowExpectation& expectation, const Sink& sink) const {
-    std::vector<std::vector<int64_t>> rows(size_t(book_.query_codes()));
+  void expect_run(const Segment& segment, int64_t begin, int64_t end, const GroupSums& sums, RowExpectation& expectation,
+                  const Sink& sink) const {
+    std::vector<std::vector<int64_t>> rows(size_t(book_.query_groups()));
     for (int64_t i = begin; i < end; ++i)
-      rows[book_.query_code(segment.head, book_.geometry().query(segment.b, i))].push_back(
+      rows[size_t(book_.query_group(segment.head, segment.b, i))].push_back(
           book_.geometry().output_row(segment.b, segment.head, i));
     Batch batch;
     batch.resize(1, p_.head_dim_v);
     for (size_t code = 0; code < rows.size(); ++code) {
       if (rows[code].empty()) continue;
-      expectation.compute(sums, keys, code, batch.o.data(), batch.o_sigma.data(), batch.lse.data(), batch.lse_sigma.data());
+      expectation.compute(sums, code, batch.o.data(), batch.o_sigma.data(), batch.lse.data(), batch.lse_sigma.data());
       emit(rows[code], true, batch, sink);
     }
   }
 
-  void append(Batch& batch, const Segment& segment, int64_t place, const GroupSums& sums, int64_t keys,
-              RowExpectation& expectation) const {
+  void append(Batch& batch, const Segment& segment, int64_t place, const GroupSums& sums, RowExpectation& expectation) const {
     const size_t at = batch.rows.size(), offset = at * size_t(p_.head_dim_v);
     batch.resize(at + 1, p_.head_dim_v);
     batch.rows[at] = book_.geometry().output_row(segment.b, segment.head, place);
-    const size_t code = book_.query_code(segment.head, book_.geometry().query(segment.b, place));
-    expectation.compute(sums, keys, code, &batch.o[offset], &batch.o_sigma[offset], &batch.lse[at], &batch.lse_sigma[at]);
+    const auto group = size_t(book_.query_group(segment.head, segment.b, place));
+    expectation.compute(sums, group, &batch.o[offset], &batch.o_sigma[offset], &batch.lse[at], &batch.lse_sigma[at]);
   }
 
   void flush(Batch& batch, const Sink& sink) const {

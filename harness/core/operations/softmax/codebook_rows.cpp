@@ -28,7 +28,9 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const std::vector<double> q = stored(book.queries(head), q_dtype),
                             k = stored(book.keys(head / (p.num_heads / p.num_kv_heads)), k_dtype);
   const double scale = double(p.softmax_scale), cap = double(p.softcap);
-  for (auto* table : {&score, &a, &b2}) table->resize(queries * codes);
+  const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
+             key_levels = size_t(book.levels().key_levels());
+  for (auto* table : {&score, &a, &b2}) table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
@@ -36,10 +38,14 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
         const double product = q[h * head_dim + c] * k[g * head_dim + c];
         dot += product, sum += std::fabs(product), squares += product * product;
       }
-      const size_t at = h * codes + g;
-      const double bent = cap > 0 ? std::tanh(scale * dot / cap) : 0, slope = 1 - bent * bent;  // what softcap leaves of an error
-      score[at] = cap > 0 ? cap * bent : scale * dot;
-      a[at] = std::fabs(scale) * slope * sum, b2[at] = scale * scale * slope * slope * squares;
+      const double bent = cap > 0 ? std::tanh(scale * dot / cap) : 0,
+                   slope = 1 - bent * bent;  // what softcap leaves of an error
+      for (size_t m = 0; m < query_levels; ++m)
+        for (size_t n = 0; n < key_levels; ++n) {
+          const size_t at = (h * query_levels + m) * groups + g * key_levels + n;
+          score[at] = (cap > 0 ? cap * bent : scale * dot) + book.levels().term(int64_t(m), int64_t(n));
+          a[at] = std::fabs(scale) * slope * sum, b2[at] = scale * scale * slope * slope * squares;
+        }
     }
   }
 }
@@ -47,6 +53,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
 void HeadScores::declare(const SigmaModel& model) {
   error_variance.resize(score.size()), lone_variance.resize(score.size()), lse_variance.resize(score.size());
   for (size_t i = 0; i < score.size(); ++i) {
+    if (score[i] == -kInfinity) continue;
     const double s = score[i], magnitude = model.squares() ? b2[i] : a[i];
     error_variance[i] = model.score_variance(s, magnitude);
     lone_variance[i] = model.accumulation_variance(s, magnitude);
@@ -54,21 +61,27 @@ void HeadScores::declare(const SigmaModel& model) {
   }
 }
 
-GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t kv_head)
+GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head)
     : book_(book),
       v_(v),
       b_(b),
+      head_(head),
       kv_head_(kv_head),
       width_((v.spec.dim[3] + kLanes - 1) / kLanes * kLanes),
-      count_(size_t(book.key_codes())),
-      sum_(size_t(book.key_codes() * width_)),
+      count_(size_t(book.key_groups())),
+      sum_(size_t(book.key_groups() * width_)),
       squares_(sum_.size()),
       row_(size_t(width_)) {}
 
 void GroupSums::move_to(Interval to) {
   if (to.begin >= at_.end) clear(to.begin);
-  for (; at_.begin < to.begin; ++at_.begin) add(at_.begin, -1);
-  for (; at_.end < to.end; ++at_.end) add(at_.end, 1);
+  for (; at_.begin < to.begin; ++at_.begin) add(0, at_.begin, -1);
+  for (; at_.end < to.end; ++at_.end) add(0, at_.end, 1);
+}
+
+void GroupSums::gather(int64_t i, Interval keys) {
+  clear(keys.begin);
+  for (int64_t j = keys.begin; j < keys.end; ++j) add(i, j, 1);
 }
 
 void GroupSums::clear(int64_t place) {
@@ -76,14 +89,16 @@ void GroupSums::clear(int64_t place) {
   at_ = {place, place};
 }
 
-void GroupSums::add(int64_t j, double sign) {
+void GroupSums::add(int64_t i, int64_t j, double sign) {
+  const int64_t level = book_.levels().of_key(b_, head_, i, j);
+  if (level < 0) return;
   const Cell cell = book_.geometry().key(b_, j);
-  const auto code = size_t(book_.key_code(kv_head_, cell));
+  const auto group = size_t(book_.key_code(kv_head_, cell) * book_.levels().key_levels() + level);
   const TensorSpec& spec = v_.spec;
   load_row(v_.data, spec.dtype, cell.outer * spec.stride[0] + kv_head_ * spec.stride[1] + cell.row * spec.stride[2], spec.dim[3],
            spec.stride[3], row_.data());
-  codebook::add(row_.data(), sign, width_, &sum_[code * size_t(width_)], &squares_[code * size_t(width_)]);
-  count_[code] += sign;
+  codebook::add(row_.data(), sign, width_, &sum_[group * size_t(width_)], &squares_[group * size_t(width_)]);
+  count_[group] += sign;
 }
 
 RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t head_dim_v,
@@ -92,6 +107,7 @@ RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores
       scores_(scores),
       codes_(size_t(codes)),
       head_dim_v_(head_dim_v),
+      count_(codes_),
       p_(codes_),
       a2_(codes_),
       e2_(codes_),
@@ -102,12 +118,14 @@ RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores
       p2v2_(o_.size()),
       flushed_(o_.size()) {}
 
-void RowExpectation::compute(const GroupSums& sums, int64_t keys, size_t h, double* o, double* o_sigma, double* lse,
-                             double* lse_sigma) {
-  const double *s = &scores_.score[h * codes_], *count = sums.count().data();
+void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double* o_sigma, double* lse, double* lse_sigma) {
+  const double *s = &scores_.score[h * codes_], *count = count_.data();
   double top = -kInfinity, total = 0;
-  for (size_t g = 0; g < codes_; ++g)
-    if (count[g] > 0) top = std::max(top, s[g]);
+  int64_t keys = 0;
+  for (size_t g = 0; g < codes_; ++g) {
+    count_[g] = s[g] > -kInfinity ? sums.count()[g] : 0;
+    if (count[g] > 0) top = std::max(top, s[g]), keys += int64_t(count[g]);
+  }
   for (size_t g = 0; g < codes_; ++g) {
     p_[g] = count[g] > 0 ? std::exp(s[g] - top) : 0;
     total += count[g] * p_[g];
@@ -138,7 +156,7 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   for (size_t g = 0; g < codes_; ++g) {
     p_[g] /= total;
     const double a = model_.u_p * p_[g] + eta, of_group = count[g] * p_[g];
-    a2_[g] = a * a;
+    a2_[g] = scores_.score[h * codes_ + g] > -kInfinity ? a * a : 0;
     e2_[g] = p_[g] * p_[g] * error_variance[g], lone2_[g] = p_[g] * p_[g] * lone_variance[g];
     sums.p2 += of_group * of_group, sums.score += of_group * of_group * lse_variance[g];
   }

@@ -9,7 +9,7 @@
 
 namespace attest::core::codebook {
 
-/// The query codes x key codes scores of a head, and the variance of their error.
+/// The query groups x key groups scores of a head (-inf: hidden), and the variance of their error.
 struct HeadScores {
   std::vector<double> score, a, b2;                                 // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
   std::vector<double> error_variance, lone_variance, lse_variance;  // of one declared arithmetic, after declare()
@@ -23,9 +23,11 @@ struct HeadScores {
 /// Counts and sums of the keys of each code among the places that one place of a sequence sees.
 class GroupSums {
  public:
-  GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t kv_head);
+  GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head);
   /// Adds what enters and takes away what leaves; intervals must not move back.
   void move_to(Interval to);
+  /// The same from scratch for query place i, whose keys have levels of their own (ScoreLevels::by_pair).
+  void gather(int64_t i, Interval keys);
 
   int64_t width() const { return width_; }  // head_dim_v, padded for the kernels
   const std::vector<double>& count() const { return count_; }
@@ -34,11 +36,11 @@ class GroupSums {
 
  private:
   void clear(int64_t place);
-  void add(int64_t j, double sign);
+  void add(int64_t i, int64_t j, double sign);
 
   const Codebook& book_;
   const Tensor& v_;
-  int64_t b_, kv_head_, width_;
+  int64_t b_, head_, kv_head_, width_;
   Interval at_;
   std::vector<double> count_, sum_, squares_, row_;
 };
@@ -47,8 +49,8 @@ class GroupSums {
 class RowExpectation {
  public:
   RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t head_dim_v, int64_t width);
-  /// For query code `h` that sees `keys` keys: writes o and its sigma [head_dim_v], lse and its sigma.
-  void compute(const GroupSums& sums, int64_t keys, size_t h, double* o, double* o_sigma, double* lse, double* lse_sigma);
+  /// For query group `h`: writes o and its sigma [head_dim_v], lse and its sigma.
+  void compute(const GroupSums& sums, size_t h, double* o, double* o_sigma, double* lse, double* lse_sigma);
 
  private:
   double weigh_codes(const double* count, size_t h, double total, double top, double lse, int64_t keys);
@@ -58,7 +60,8 @@ class RowExpectation {
   const HeadScores& scores_;
   size_t codes_;
   int64_t head_dim_v_;
-  double repeated_ = 0;  // repeated_variance of the row
+  double repeated_ = 0;        // repeated_variance of the row
+  std::vector<double> count_;  // of the keys whose score is not -inf
   std::vector<double> p_, a2_, e2_, lone2_, o_, rounding_, score_, p2v2_, flushed_;
 };
 

@@ -46,6 +46,7 @@ const Arithmetic kArithmetics[] = {
 void check_all(const Case& c, const std::function<bool(int64_t, int64_t)>& sees, int64_t step = 1) {
   const Geometry geometry(c.problem, c.tensors);
   for (const Arithmetic& arithmetic : kArithmetics) {
+    SCOPED_TRACE(dtype_name(arithmetic.output));
     const SigmaModel model(arithmetic, c.problem.dtype, c.p().head_dim);
     const auto golden = c.golden();
     const Expectations o(*golden, arithmetic, ATTEST_O), lse(*golden, arithmetic, ATTEST_LSE);
@@ -55,9 +56,15 @@ void check_all(const Case& c, const std::function<bool(int64_t, int64_t)>& sees,
       for (int64_t i = 0; i < geometry.length_q(b); i += step)
         for (int64_t h = 0; h < c.p().num_heads; ++h) {
           std::vector<Cell> keys;
-          for (int64_t j = 0; j < geometry.length_kv(b); ++j)
-            if (sees(i, j)) keys.push_back(geometry.key(b, j));
-          expect_equal(c, Brute(c, model, h, geometry.query(b, i), keys), geometry.output_row(b, h, i), o, lse);
+          std::vector<Term> terms;
+          const bool regions = c.p().shift_bias != 0 && !c.tensors[ATTEST_REL_BIAS];
+          for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
+            double term = 0;
+            if (sees(i, j)) geometry.add_pair_terms(b, h, i, {j, j + 1}, &term);
+            if (sees(i, j) && term > -INFINITY)
+              keys.push_back(geometry.key(b, j)), terms.push_back({term, regions ? geometry.region(j) : 0});
+          }
+          expect_equal(c, Brute(c, model, h, geometry.query(b, i), keys, terms), geometry.output_row(b, h, i), o, lse);
           if (testing::Test::HasFatalFailure()) return;
         }
   }
@@ -200,13 +207,63 @@ TEST(Codebook, AgreesWithTheFullGolden) {
   }
 }
 
+// Terms of keys: BIAS and MASK that do not depend on the query.
+TEST(Codebook, KeyTermsAreExact) {
+  auto set = [](Params& p) { p.batch = 2, p.num_heads = 2, p.seq_len_q = 60, p.seq_len_kv = 150, p.head_dim = 24; };
+  const std::vector<std::vector<int64_t>> shapes{{2, 2, 1, 150}, {1, 2, 1, 150}, {2, 1, 1, 150}, {1, 1, 1, 150}};
+  for (size_t n = 0; n < shapes.size(); ++n)
+    for (const char* name : {"codebook", "codebook_peaked"}) {
+      SCOPED_TRACE(n);
+      std::vector<Optional> terms{{ATTEST_LSE, {}}};
+      if (n % 3 != 1) terms.push_back({ATTEST_BIAS, shapes[n]});
+      if (n != 2) terms.push_back({ATTEST_MASK, shapes[(n + 1) % 4]});
+      const DType dtype = n % 2 ? ATTEST_BF16 : ATTEST_F16;
+      check_all(Case(dtype, {name, 7}, set, terms), everything, 7);
+      check_all(
+          Case(
+              dtype, {name, 7}, [&](Params& p) { set(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT; }, terms),
+          [](int64_t i, int64_t j) { return j <= i + 90; }, 7);
+      check_all(
+          Case(
+              dtype, {name, 7}, [&](Params& p) { set(p), p.window_left = 30, p.window_right = 4; }, terms),
+          [](int64_t i, int64_t j) { return j >= i - 30 && j <= i + 4; }, 7);
+    }
+}
+
+// Regions of a shifted grid, the relative bias of a window, and both, with keys hidden besides.
+TEST(Codebook, GridTermsAreExact) {
+  for (const float shift_bias : {-100.0f, -2.0f, -INFINITY})
+    for (const auto& terms : {std::vector<Optional>{ATTEST_LSE}, std::vector<Optional>{ATTEST_LSE, ATTEST_REL_BIAS}}) {
+      auto set = [&](Params& p) {
+        p.batch = 2, p.num_heads = 2, p.seq_len_q = p.seq_len_kv = 12 * 16, p.head_dim = 16, p.grid_height = 12,
+        p.grid_width = 16;
+        p.window_height = p.window_width = 4, p.shift_y = 1, p.shift_x = 2, p.shift_bias = shift_bias;
+      };
+      SCOPED_TRACE(testing::Message() << shift_bias << ", " << terms.size() << " tensors");
+      auto window = [](int64_t i, int64_t j) { return i / 16 == j / 16; };
+      check_all(Case(ATTEST_F16, {"codebook", 5}, set, terms), window, 3);
+      check_all(Case(
+                    ATTEST_BF16, {"codebook_peaked", 5}, [&](Params& p) { set(p), p.shift_bias = 0; }, terms),
+                window, 5);
+      std::vector<Optional> masked = terms;
+      masked.push_back({ATTEST_MASK, {2, 1, 1, 192}});
+      check_all(Case(ATTEST_F32, {"codebook", 6}, set, masked), window, 5);
+    }
+}
+
 TEST(Codebook, HasNoneWherePairsDiffer) {
-  for (const int32_t role : {int32_t{ATTEST_MASK}, int32_t{ATTEST_BIAS}})
-    EXPECT_TRUE(
-        codebook_fills(Case(ATTEST_F32, {"random", 1}, [](Params& p) { p.seq_len_q = 8, p.head_dim = 8; }, {role}).problem)
-            .empty());
-  EXPECT_EQ(codebook_fills(Case(ATTEST_F32, {"random", 1}, [](Params& p) { p.seq_len_q = 8, p.head_dim = 8; }).problem),
-            (std::vector<std::string>{"codebook", "codebook_peaked", "cancelling"}));
+  auto fills = [](const std::function<void(Params&)>& change, std::vector<Optional> optional) {
+    return codebook_fills(Case(ATTEST_F32, {"random", 1}, change, std::move(optional)).problem);
+  };
+  auto small = [](Params& p) { p.seq_len_q = 8, p.head_dim = 8; };
+  for (const int32_t role : {int32_t{ATTEST_MASK}, int32_t{ATTEST_BIAS}}) EXPECT_TRUE(fills(small, {role}).empty());
+  auto windows = [](Params& p) {
+    p.head_dim = 8, p.seq_len_q = 1024, p.grid_height = p.grid_width = p.window_height = p.window_width = 32;
+  };
+  EXPECT_TRUE(fills(windows, {ATTEST_REL_BIAS}).empty()) << "a large window costs too much, row by row";
+  const std::vector<std::string> two{"codebook", "codebook_peaked"};
+  EXPECT_EQ(fills(small, {{ATTEST_MASK, {1, 1, 1, 8}}}), two);
+  EXPECT_EQ(fills(small, {}), (std::vector<std::string>{"codebook", "codebook_peaked", "cancelling"}));
 }
 
 TEST(Codebook, ScoresAreAsWideAsPromised) {

@@ -17,6 +17,13 @@ namespace attest::core::codebook_trials {
 
 using Params = attest_softmax_params;
 
+// An optional tensor; no dims: in full.
+struct Optional {
+  Optional(int32_t role_, std::vector<int64_t> dims_ = {}) : role(role_), dims(std::move(dims_)) {}
+  int32_t role;
+  std::vector<int64_t> dims;
+};
+
 // A problem with memory behind every tensor.
 struct Case {
   Problem problem;
@@ -24,15 +31,14 @@ struct Case {
   std::array<std::vector<char>, ATTEST_ROLES> memory;
   Tensors tensors{};
 
-  Case(DType dtype, Fill inputs, const std::function<void(Params&)>& change, std::vector<int32_t> optional = {})
+  Case(DType dtype, Fill inputs, const std::function<void(Params&)>& change, const std::vector<Optional>& optional = {})
       : problem(blank_problem(softmax_operation(), dtype)), fill(std::move(inputs)) {
     change(problem.as<Params>());
     softmax_operation().complete(problem);
-    for (const int32_t role : optional) {
+    for (const auto& [role, dims] : optional) {
       const DType own = find_role(softmax_operation(), role)->dtype;
-      const std::vector<int64_t> shape = softmax_operation().dims(problem, role);
-      problem.tensor[size_t(role)] =
-          dense_tensor(own != ATTEST_NONE ? own : dtype, find_role(softmax_operation(), role)->access, shape);
+      problem.tensor[size_t(role)] = dense_tensor(own != ATTEST_NONE ? own : dtype, find_role(softmax_operation(), role)->access,
+                                                  dims.empty() ? softmax_operation().dims(problem, role) : dims);
     }
     finish_problem(problem);
     for (size_t role = 0; role < ATTEST_ROLES; ++role) {
@@ -72,12 +78,19 @@ struct Expectations {
   }
 };
 
+// What is added to the score of a key, and its region on a shifted grid: equal scores of two regions are two groups.
+struct Term {
+  double added = 0;
+  int64_t region = 0;
+};
+
 // One row from its keys, in long double, key by key; what it needs to know of the layout comes in as cells.
 struct Brute {
   std::vector<double> o, sigma;
   double lse, lse_sigma;
 
-  Brute(const Case& c, const SigmaModel& model, int64_t h, Cell query, const std::vector<Cell>& keys)
+  Brute(const Case& c, const SigmaModel& model, int64_t h, Cell query, const std::vector<Cell>& keys,
+        const std::vector<Term>& terms)
       : o(size_t(c.p().head_dim_v)), sigma(o.size()), lse(-INFINITY), lse_sigma(0) {
     using Real = long double;
     const Params& p = c.p();
@@ -94,7 +107,7 @@ struct Brute {
         dot += product, a += std::fabs(product), b2 += product * product;
       }
       const Real bent = p.softcap > 0 ? std::tanh(dot / Real(p.softcap)) : 0, slope = 1 - bent * bent;
-      s.push_back(p.softcap > 0 ? Real(p.softcap) * bent : dot);
+      s.push_back((p.softcap > 0 ? Real(p.softcap) * bent : dot) + Real(terms[s.size()].added));
       magnitude.push_back(double(model.squares() ? b2 * slope * slope : a * slope));
       v.push_back(c.row(ATTEST_V, key.outer, hk, key.row));
     }
@@ -104,14 +117,14 @@ struct Brute {
     if (!keys.empty()) lse = double(top + std::log(total));
     const double kappa = keys.empty() ? 0 : model.kappa(double(top), lse);
     std::vector<Real> weight;
-    std::map<double, std::vector<size_t>> groups;
+    std::map<std::pair<double, int64_t>, std::vector<size_t>> groups;
     for (size_t j = 0; j < s.size(); ++j) {
       weight.push_back(std::exp(s[j] - top) / total);
-      groups[double(s[j])].push_back(j);
+      groups[{double(s[j]), terms[j].region}].push_back(j);
     }
     LseSums lse_sums{.lse = lse};
     std::vector<double> p_of, count_of;
-    for (const auto& [score, members] : groups)
+    for (const auto& [key, members] : groups)
       p_of.push_back(double(weight[members[0]])), count_of.push_back(double(members.size()));
     const auto n = int64_t(keys.size());
     const double repeated = n == 0 ? 0 : codebook::repeated_variance(p_of, count_of, model.u_acc, model.chain(n), double(n));
@@ -121,7 +134,8 @@ struct Brute {
       for (size_t j = 0; j < s.size(); ++j) sum += weight[j] * Real(v[j][e]);
       o[e] = double(sum);
       ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e]};
-      for (const auto& [score, members] : groups) {
+      for (const auto& [key, members] : groups) {
+        const double score = key.first;
         double rounded = 0, moved = 0, share = 0, apart = 0;
         for (const size_t j : members) {
           const auto w = double(weight[j]);

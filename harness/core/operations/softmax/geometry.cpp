@@ -161,16 +161,20 @@ double Geometry::pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (mask_ && mask_.at({b, h, query_token, key_token}) == 0) return kHidden;
   double term = bias_ ? bias_.at({b, h, query_token, key_token}) : 0;
   if (slopes_) term -= slopes_.at({b, h}) * std::fabs(double(diagonal(b, i) - j));
-  if (!rel_bias_ && !shifted_) return term;
-  const GridPoint query = grid_point(i), key = grid_point(j);
-  if (rel_bias_) term += rel_bias_.at({h, query.window_y - key.window_y + params_.window_height - 1, query.window_x - key.window_x + params_.window_width - 1});
-  if (shifted_) {
-    // Rolling puts rows y < shift_y behind the last ones: those wrapped and those not were no neighbours.
-    auto wrapped_y = [&](const GridPoint& point) { return point.y >= params_.grid_height - params_.shift_y; };
-    auto wrapped_x = [&](const GridPoint& point) { return point.x >= params_.grid_width - params_.shift_x; };
-    if (wrapped_y(query) != wrapped_y(key) || wrapped_x(query) != wrapped_x(key)) term += double(params_.shift_bias);
-  }
+  if (rel_bias_) term += rel_bias(h, i, j);
+  if (shifted_ && region(i) != region(j)) term += double(params_.shift_bias);
   return term;
+}
+
+double Geometry::rel_bias(int64_t h, int64_t i, int64_t j) const {
+  const GridPoint query = grid_point(i), key = grid_point(j);
+  return rel_bias_.at({h, query.window_y - key.window_y + params_.window_height - 1, query.window_x - key.window_x + params_.window_width - 1});
+}
+
+// Rolling puts rows y < shift_y behind the last ones, and columns alike.
+int64_t Geometry::region(int64_t place) const {
+  const GridPoint point = grid_point(place);
+  return (point.y >= params_.grid_height - params_.shift_y ? 2 : 0) + (point.x >= params_.grid_width - params_.shift_x ? 1 : 0);
 }
 
 void Geometry::add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const {

@@ -66,6 +66,12 @@ class Geometry {
   bool may_hide() const { return mask_ || bias_ || rel_bias_; }
   /// Adds those terms to scores[j - keys.begin] for the keys of the interval; -inf where the pair is hidden, whatever stood there.
   void add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const;
+  /// How BIAS and MASK count a place: on a grid by its token.
+  int64_t token(int64_t place) const;
+  /// On a shifted grid: which edges a place has gone round, 0 .. 3. Places of one window with other regions were no neighbours.
+  int64_t region(int64_t place) const;
+  /// What REL_BIAS adds to a pair of places of one window.
+  double rel_bias(int64_t h, int64_t i, int64_t j) const;
   /// Whether query head h at place i sees place j. Slow: for tests and single pairs.
   bool visible(int64_t b, int64_t h, int64_t i, int64_t j) const;
 
@@ -75,7 +81,6 @@ class Geometry {
     int64_t window_y, window_x;  // inside the window
   };
   GridPoint grid_point(int64_t place) const;
-  int64_t token(int64_t place) const;  // how BIAS and MASK count a place
   double pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const;
   void check_order() const;
   void check_pages() const;
