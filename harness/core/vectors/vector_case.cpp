@@ -89,12 +89,18 @@ std::vector<const FileTensor*> by_place(const std::vector<std::string>& wanted,
   return tensors;
 }
 
-void map_node(const OnnxCase& from, VectorCase& vector) {
-  const std::string& domain = from.node.domain;
-  if (domain.empty() && from.node.op_type == "Attention") return map_attention(from, vector);
-  if (domain.empty() && from.node.op_type == "Softmax") return map_softmax(from, vector);
-  if (domain == "ai.onnx.preview" && from.node.op_type == "FlexAttention") return map_flex_attention(from, vector);
-  throw Unsupported{domain.empty() ? from.node.op_type : domain + "." + from.node.op_type};
+using Mapping = void (*)(const OnnxCase&, VectorCase&);
+
+Mapping mapping_of(const OnnxNode& node) {
+  struct Known {
+    std::string_view domain, op_type;
+    Mapping mapping;
+  };
+  constexpr Known kKnown[] = {
+      {"", "Attention", map_attention}, {"", "Softmax", map_softmax}, {"ai.onnx.preview", "FlexAttention", map_flex_attention}};
+  for (const Known& known : kKnown)
+    if (known.domain == node.domain && known.op_type == node.op_type) return known.mapping;
+  throw Unsupported{node.domain.empty() ? node.op_type : node.domain + "." + node.op_type};
 }
 
 void read_onnx(const VectorPlace& place, VectorCase& vector) {
@@ -106,6 +112,7 @@ void read_onnx(const VectorPlace& place, VectorCase& vector) {
         fmt::format("a graph of {} nodes ({}{})", model.nodes.size(), names, model.nodes.size() > 4 ? ", ..." : "")};
   }
   const OnnxNode& node = model.nodes[0];
+  const Mapping mapping = mapping_of(node);  // before the files: they may hold what is not read, strings say
   const auto opset = model.opset.find(node.domain);
   vector.source = fmt::format("ONNX {} of opset {}", node.op_type, opset == model.opset.end() ? 0 : opset->second);
   std::map<std::string, const FileTensor*> known_inputs, known_outputs;
@@ -126,7 +133,7 @@ void read_onnx(const VectorPlace& place, VectorCase& vector) {
   if (known_outputs.empty()) throw Error(where + ": has no output_0.pb");
   const OnnxCase from{node, opset == model.opset.end() ? 0 : opset->second, by_place(node.inputs, known_inputs, where),
                       by_place(node.outputs, known_outputs, where)};
-  map_node(from, vector);
+  mapping(from, vector);
 }
 
 }  // namespace
