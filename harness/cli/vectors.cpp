@@ -83,8 +83,9 @@ class VectorRun {
   }
 
   void keep(core::Record record) {
-    record.repro = fmt::format("attest run --vectors {} --case '{}'{}", folder_, record.case_name,
-                               record.impl == core::kReference ? "" : fmt::format(" --impl {}", record.impl));
+    record.repro =
+        fmt::format("attest run --vectors {} --case '{}'{}", folder_, record.case_name,
+                    record.impl == core::kReference || record.impl == core::kGiven ? "" : fmt::format(" --impl {}", record.impl));
     results_.write(to_json(record));
     progress_.finish(record);
     records_.push_back(std::move(record));

@@ -22,7 +22,8 @@ std::string reason(const json::parse_error& error) {
   std::string text(colon == std::string_view::npos ? what : what.substr(colon + 2));
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
-  return text;
+  constexpr size_t kMost = 200;  // the library quotes what it read last, as long as that may be
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
 
 std::string place(std::string_view text, size_t byte) {

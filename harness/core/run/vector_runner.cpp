@@ -64,6 +64,24 @@ VectorRunner::VectorRunner(const VectorCase& vector, std::string suite, const Ru
   runner_ = std::make_unique<CaseRunner>(*vector.problem, spec_, label, nullptr, options, rates, &vector.given);
 }
 
+// All outputs together, as those of an implementation.
+void VectorRunner::judge_given(Record& record) const {
+  const Problem& problem = *vector_.problem;
+  PreparedInputs prepared(problem, vector_.given);
+  Tensors outputs{};
+  Arithmetic arithmetic = *vector_.arithmetic;
+  for (const VectorOutput& output : vector_.outputs)
+    outputs[size_t(output.role)] = {problem.tensor[size_t(output.role)], output.expected.data};
+  arithmetic.output = problem.tensor[ATTEST_O].dtype;
+  FillRecord fill{
+      .fill = std::string(kGivenFill), .seed = "", .inputs_hash = prepared.hash(), .outputs_hash = "", .judgement = {}};
+  fill.judgement = judge(problem, prepared.golden(), arithmetic, outputs);
+  record.impl = kGiven, record.arithmetic = print(arithmetic);
+  record.max_ratio = fill.judgement.max_ratio, record.rms_ratio = fill.judgement.rms_ratio;
+  if (fill.judgement.verdict != Verdict::kPass) set_verdict(record, fill.judgement.code, fill.judgement.reason);
+  record.fills.push_back(std::move(fill));
+}
+
 void VectorRunner::judge_outputs(Record& record) const {
   const Unrounded unrounded(vector_);
   PreparedInputs* prepared = unrounded.inputs.get();
@@ -93,7 +111,10 @@ Record VectorRunner::reference() const {
     record.flops = vector_.problem->operation->flops(*vector_.problem), record.min_bytes = min_bytes(*vector_.problem);
   }
   try {
-    judge_outputs(record);
+    if (vector_.arithmetic)
+      judge_given(record);
+    else
+      judge_outputs(record);
   } catch (const Error& error) {
     set_verdict(record, "error:vector", error.what());
   }

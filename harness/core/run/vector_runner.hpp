@@ -10,6 +10,8 @@ namespace attest::core {
 
 /// The name under which the reference stands among the implementations.
 inline constexpr std::string_view kReference = "reference";
+/// And that of outputs that were given to be judged.
+inline constexpr std::string_view kGiven = "given";
 
 /// A record of the reference: a vector that attest has no word for (`code` "unsupported:vector"), or that cannot be read.
 Record vector_record(const std::string& suite, const std::string& name, const std::string& code, const std::string& reason);
@@ -19,7 +21,8 @@ class VectorRunner {
   /// `vector` (not an unsupported one) and `options` must outlive it.
   VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options, Rates& rates);
 
-  /// The reference on the given inputs against every output that the vector has. Never throws: inputs that make no sense are
+  /// The reference on the given inputs against every output that the vector has; or those outputs by sigma, where they have an
+  /// arithmetic of their own (the record is of `kGiven` then). Never throws: inputs that make no sense are
   /// error:vector.
   Record reference() const;
   /// Whether there is a problem that implementations could take.
@@ -31,6 +34,7 @@ class VectorRunner {
 
  private:
   void judge_outputs(Record& record) const;
+  void judge_given(Record& record) const;
 
   const VectorCase& vector_;
   std::string suite_, spec_;

@@ -335,8 +335,18 @@ TEST_F(Vectors, TensorsNamedByAJsonFile) {
                                        R"(","k":"dump.safetensors:key","v":"v.npz:v","o":"o.npy"}})");
     return judge();
   };
+  // What was dumped is judged like an implementation ...
   EXPECT_EQ(with("").verdict, Verdict::kPass) << with("").reason;
-  EXPECT_EQ(with(R"("params":{"window_right":0},)").code, "error:reference");  // causal: key 0 alone
+  EXPECT_EQ(with("").impl, kGiven);
+  EXPECT_EQ(with(R"("params":{"window_right":0},)").code, "fail:tolerance");  // causal: key 0 alone
+  // ... by the arithmetic that it has ...
+  write(folder_ / "d/o.npy", npy_file(npy_header("'<f4'", "(1, 1, 2, 2)"), packed_values<float>({2, 3.002f, 4, 5})));
+  EXPECT_EQ(with("").code, "fail:tolerance");
+  EXPECT_EQ(with(R"("arithmetic":"pv=bf16,prob=bf16",)").verdict, Verdict::kPass);
+  EXPECT_THAT(with(R"("arithmetic":"pv=int3",)").reason, HasSubstr("arithmetic: "));
+  // ... and where it has a tolerance it is an authority.
+  EXPECT_EQ(with(R"("tolerance":1e-2,)").verdict, Verdict::kPass);
+  EXPECT_EQ(with(R"("tolerance":1e-6,)").code, "error:reference");
   EXPECT_THAT(with("", "dump.safetensors:quarry").reason, HasSubstr("did you mean 'query'?"));
   EXPECT_THAT(with("", "dump.pt:q").reason, HasSubstr("must be a .safetensors, .npy, .npz or .pb file"));
   EXPECT_THAT(with(R"("params":{"window_rihgt":0},)").reason, HasSubstr("did you mean 'window_right'?"));

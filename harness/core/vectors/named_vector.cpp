@@ -123,6 +123,21 @@ void set_params(Problem& problem, const json* params, const std::vector<Named>& 
           fmt::format("{}: params: {} has no {}{}", where, problem.operation->name(), in_quotes(key), did_you_mean(key, known)));
 }
 
+/// What --min-arithmetic spells, as a declaration: words that are left out are f32.
+Arithmetic arithmetic_of(const std::string& text, const std::string& where) {
+  try {
+    const MinArithmetic words = parse_min_arithmetic(text);
+    Arithmetic arithmetic;
+    for (const auto& [to, from] :
+         {std::pair(&arithmetic.qk, words.qk), std::pair(&arithmetic.pv, words.pv), std::pair(&arithmetic.score, words.score),
+          std::pair(&arithmetic.probability, words.probability), std::pair(&arithmetic.accumulator, words.accumulator)})
+      if (from != ATTEST_NONE) *to = from;
+    return arithmetic;
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: arithmetic: {}", where, error.what()));
+  }
+}
+
 }  // namespace
 
 void map_named(const json& description, VectorCase& vector, const VectorPlace& place) {
@@ -134,7 +149,10 @@ void map_named(const json& description, VectorCase& vector, const VectorPlace& p
   if (layout != "bhsd" && layout != "bshd")
     throw Error(fmt::format("{}: layout: {} where bhsd or bshd is right", where, in_quotes(layout)));
   vector.source = fields.text("source", "");
-  if (fields.has("tolerance")) vector.tolerance = fields.real("tolerance");
+  if (fields.has("tolerance"))
+    vector.tolerance = fields.real("tolerance");
+  else
+    vector.arithmetic = arithmetic_of(fields.text("arithmetic", ""), where);
   FileStore store(place.data);
   const std::vector<Named> named = name_tensors(fields.any("tensors"), *operation, layout, store, vector, where);
   const auto q = std::ranges::find(named, ATTEST_Q, [](const Named& tensor) { return tensor.role->index; });
@@ -144,14 +162,22 @@ void map_named(const json& description, VectorCase& vector, const VectorPlace& p
   for (const auto& [role, tensor] : named) {
     const DType dtype = role->dtype;  // tables are i32, masks bool, whatever the file has
     if (is_output(*role))
-      expect_role(vector, role->index, role->name, tensor, dtype != ATTEST_NONE ? dtype : problem.dtype);
+      expect_role(vector, role->index, role->name, tensor,
+                  dtype != ATTEST_NONE ? dtype
+                  : vector.arithmetic  ? tensor.spec.dtype
+                                       : problem.dtype);
     else
       give(vector, role->index, tensor, dtype);
   }
   if (const std::string key = fields.unused(); !key.empty())
-    throw Error(fmt::format(
-        "{}: unknown key {}{}", where, in_quotes(key),
-        did_you_mean(key, std::vector<std::string>{"operation", "layout", "source", "tolerance", "tensors", "params"})));
+    throw Error(fmt::format("{}: unknown key {}{}", where, in_quotes(key),
+                            did_you_mean(key, std::vector<std::string>{"operation", "layout", "source", "tolerance", "arithmetic",
+                                                                       "tensors", "params"})));
+  const bool has_o = std::ranges::any_of(named, [](const Named& tensor) { return tensor.role->index == ATTEST_O; });
+  if (vector.arithmetic && !has_o) {
+    if (!vector.outputs.empty()) throw Error(where + ": tensors: 'o' is missing; the other outputs are judged with it");
+    vector.arithmetic.reset();  // inputs alone
+  }
   finish(vector);
 }
 
