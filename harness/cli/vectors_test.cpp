@@ -1,0 +1,111 @@
+// attest run --vectors as a user meets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/vectors/files_by_hand.hpp"
+
+namespace attest::cli {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class RunVectors : public testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  struct Outcome {
+    int code;
+    std::string text;
+  };
+  Outcome run(const std::string& arguments) const {
+    const std::string command =
+        "cd " + folder_.string() + " && " ATTEST_BINARY_DIR "/bin/attest run --impl naive " + arguments + " 2>&1";
+    std::FILE* pipe = popen(command.c_str(), "r");
+    Outcome outcome{-1, {}};
+    char buffer[4096];
+    while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) outcome.text.append(buffer, n);
+    outcome.code = WEXITSTATUS(pclose(pipe));
+    return outcome;
+  }
+  void write(const std::string& name, const std::string& bytes) const {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+  }
+  /// Two keys of equal score: the output is the mean of (1, 2) and (3, 4), or what it is said to be.
+  void write_case(const std::string& name, float said, const std::string& more = "\"tolerance\":1e-6,") const {
+    const std::string tensors =
+        R"({"q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[0,8]},"v":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[8,24]},)"
+        R"("o":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[24,32]}})";
+    write(name + "/t.safetensors", core::safetensors_file(tensors, core::packed_values<float>({0, 0, 1, 2, 3, 4, 2, said})));
+    write(name + "/case.json",
+          "{" + more + R"("tensors":{"q":"t.safetensors:q","k":"t.safetensors:v","v":"t.safetensors:v","o":"t.safetensors:o"}})");
+  }
+
+  const fs::path folder_ = fs::path(testing::TempDir()) / ("attest_vectors_" + std::to_string(getpid()));
+};
+
+TEST_F(RunVectors, PassesNamesAndCounts) {
+  write_case("all/good", 3);
+  write_case("all/unknown", 3, "\"operation\":\"hyena\",");
+  const Outcome outcome = run("--vectors all -o results.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("all/unknown: operation 'hyena' is unknown to attest"));
+  EXPECT_THAT(outcome.text, HasSubstr("reference      1 pass, 1 unsupported"));
+  EXPECT_THAT(outcome.text, HasSubstr("naive          1 pass"));
+  std::ifstream in(folder_ / "results.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(lines.size(), 4u);  // header, reference, naive; the unknown one
+  EXPECT_EQ(lines[1]["impl"], "reference");
+  EXPECT_EQ(lines[2]["repro"], "attest run --vectors all --case 'good' --impl naive");
+  EXPECT_EQ(lines[3]["code"], "unsupported:vector");
+}
+
+TEST_F(RunVectors, AWrongVectorBlamesNoImplementation) {
+  write_case("all/wrong", 3.5f);
+  const Outcome outcome = run("--vectors all");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.text, HasSubstr("o[0,0,0,1] is 3.5 in the vector, 3 in the reference"));
+  EXPECT_THAT(outcome.text, HasSubstr("naive          1 pass"));
+}
+
+TEST_F(RunVectors, ADumpIsJudgedWithOneCommand) {
+  write_case("all/dump", 3, "");
+  EXPECT_EQ(run("--vectors all/dump/case.json").code, 0);
+  write_case("all/dump", 3.001f, "");
+  const Outcome outcome = run("--vectors all/dump/case.json");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.text, HasSubstr("given          1 fail"));
+}
+
+TEST_F(RunVectors, ADamagedOneDoesNotEndTheOthers) {
+  write_case("all/a", 3);
+  write("all/a/t.safetensors", "short");
+  write_case("all/b", 3);
+  const Outcome outcome = run("--vectors all");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.text, HasSubstr("too short for a safetensors file"));
+  EXPECT_THAT(outcome.text, HasSubstr("reference      1 pass, 1 error"));
+}
+
+TEST_F(RunVectors, SaysWhatMakesNoSense) {
+  write_case("all/a", 3);
+  fs::create_directories(folder_ / "empty");
+  for (const char* arguments : {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'",
+                                "--vectors all --fill codebook", "default --vectors all"})
+    EXPECT_EQ(run(arguments).code, 64) << arguments;
+  EXPECT_THAT(run("--vectors empty").text, HasSubstr("has no vectors"));
+  EXPECT_THAT(run("--vectors all --case 'b*'").text, HasSubstr("matches none of"));
+}
+
+}  // namespace
+}  // namespace attest::cli
