@@ -103,6 +103,18 @@ void poison_tensor(const Tensor& tensor) {
   });
 }
 
+bool is_poison(const Tensor& tensor) {
+  const size_t width = dtype_bytes(tensor.spec.dtype);
+  const uint64_t bits = poison_bits(tensor.spec.dtype);
+  bool all = true;
+  for_each_run(tensor.spec, [&](int64_t first, int64_t count) {
+    const char* at = static_cast<const char*>(tensor.data) + first * int64_t(width);
+    // The first element is poison, and each other one is as the one before it.
+    all = all && std::memcmp(at, &bits, width) == 0 && std::memcmp(at, at + width, size_t(count - 1) * width) == 0;
+  });
+  return all;
+}
+
 void poison_workspace(void* workspace, int64_t bytes) {
   auto* begin = static_cast<char*>(workspace);
   const int64_t front = std::min(bytes, kPoisonedWorkspace), back = std::min(bytes - front, kPoisonedWorkspace) / 2 * 2;

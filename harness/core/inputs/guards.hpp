@@ -29,6 +29,8 @@ std::string broken_canary(const Surroundings& around);
 
 /// NaN into every element of the tensor and nowhere else.
 void poison_tensor(const Tensor& tensor);
+/// Whether every element still has it.
+bool is_poison(const Tensor& tensor);
 /// NaN into the workspace. Of one beyond 256 MiB, into as much at its front and end: more would take longer than the run.
 void poison_workspace(void* workspace, int64_t bytes);
 

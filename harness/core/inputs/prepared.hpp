@@ -26,10 +26,16 @@ class PreparedInputs {
   /// is missing or has other dims.
   PreparedInputs(const Problem& problem, const Tensors& given);
 
+  /// Those of `original` with some rows of its floating-point tensors changed, one in 64 of each and one at least: rows that
+  /// `seed` picks become other rows of the same tensor, turned by some channels. The fill's golden must not be a closed form.
+  PreparedInputs(const PreparedInputs& original, uint64_t seed);
+
   const Fill& fill() const { return fill_; }
   const SharedTensors& shared() const { return shared_; }
   /// Made at the first use.
   const Golden& golden();
+  /// How long that took; 0 before.
+  double golden_s() const { return golden_s_; }
   /// Of all inputs, role by role.
   const std::string& hash() const { return hash_; }
   /// Whether the inputs still are what they were made as.
@@ -43,6 +49,7 @@ class PreparedInputs {
   SharedTensors shared_;
   std::string hash_;
   std::unique_ptr<Golden> golden_;
+  double golden_s_ = 0;
 };
 
 }  // namespace attest::core

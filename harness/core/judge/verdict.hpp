@@ -34,6 +34,8 @@ constexpr Event kEvents[] = {
     {Verdict::kFail, "fail:threads", "one more thread after each run"},
     {Verdict::kFail, "fail:descriptors", "one more open file after each run"},
     {Verdict::kFail, "fail:children", "run left processes behind; they were ended"},
+    {Verdict::kFail, "fail:stale-output", "a timed run, checked at random, left or returned what does not belong to its inputs: cached, or not done"},
+    {Verdict::kFail, "fail:late-output", "outputs changed after run had returned"},
     {Verdict::kSuspect, "suspect:zeros", "mostly zero where the golden is not; never passes"},
     {Verdict::kSuspect, "suspect:constant", "mostly one value where the golden varies; never passes"},
     {Verdict::kUnsupported, "unsupported:table", "the table of the implementation does not list what the case needs"},

@@ -13,7 +13,7 @@ namespace attest::core {
 
 struct TimingRequest {
   std::function<void()> run;            // one iteration; called between 2 and many times
-  std::function<void()> before;         // untimed, before each sample, e.g. to rotate buffers; may be empty
+  std::function<void()> before;         // untimed, before each sample, but spends the budget; may be empty
   double expected_ns = 0;               // of one run, as seen before; 0: not known
   double budget_ns = 0;                 // of all timed runs together
   double precision = 0.01;              // half width of the median's interval, relative, that is good enough

@@ -30,6 +30,8 @@ struct TimeRecord {
   double median_ns = 0, q1_ns = 0, q3_ns = 0, min_ns = 0, max_ns = 0, median_low_ns = 0, median_high_ns = 0, coverage = 0;
   double cold_median_ns = 0;  // 0: not measured
   double warmup_ns = 0, create_ns = 0;
+  std::optional<int64_t> audited_runs;    // timed runs, chosen at random, whose outputs were judged
+  std::optional<std::string> audit_seed;  // of that choice; 16 hexadecimal digits
 };
 
 struct MemoryRecord {

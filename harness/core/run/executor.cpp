@@ -94,11 +94,13 @@ json Executor::with_plan(Call& call, const Body& body) {
 
 json Executor::run(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
   status_.slot_count = status_.returned = 0;
-  MappedTensors inputs(request, word::kInputs, call.wire.tensor, descriptors.at(0), false, status_);
-  MappedTensors outputs(request, word::kOutputs, call.wire.tensor, descriptors.at(1), true, status_);
+  MappedTensors inputs(request, word::kInputs, descriptors.at(0), false, status_);
+  MappedTensors outputs(request, word::kOutputs, descriptors.at(1), true, status_);
   Arguments arguments;
-  for (const MappedTensors* tensors : {&inputs, &outputs})
+  for (const MappedTensors* tensors : {&inputs, &outputs}) {
+    tensors->touch(call.wire.tensor);  // now, so that the run's own growth is measured, not the tensors'
     for (size_t i = 0; i < tensors->slots.size(); ++i) arguments.add(tensors->slots[i], tensors->data(i));
+  }
 
   const PeakMemory peak;
   json reply = with_plan(call, [&](void* plan) -> json {
@@ -118,16 +120,24 @@ json Executor::run(Call& call, const json& request, const std::vector<Descriptor
 
 json Executor::time(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
   status_.slot_count = status_.returned = 0;
-  const MappedTensors inputs(request, word::kInputs, call.wire.tensor, descriptors.at(0), false, status_);
-  const MappedTensors outputs(request, word::kOutputs, call.wire.tensor, descriptors.at(1), true, status_);
-  TimedRuns timed(call.wire.tensor, inputs, outputs);
+  auto map = [&](const char* key, size_t descriptor, bool writable) {
+    return MappedTensors(request, key, descriptors.at(descriptor), writable, status_);
+  };
+  const MappedTensors inputs = map(word::kInputs, 0, false), outputs = map(word::kOutputs, 1, true);
+  const MappedTensors differing = map(word::kDiffering, 2, true);
+  std::optional<MappedTensors> second_inputs, second_outputs;
+  if (request.contains(word::kSecondInputs))
+    second_inputs.emplace(map(word::kSecondInputs, 3, false)), second_outputs.emplace(map(word::kSecondOutputs, 4, true));
+  TimedTensors tensors(call.wire.tensor, inputs, second_inputs ? &*second_inputs : nullptr, outputs, status_);
+  TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr}, request.at("seed").get<uint64_t>(),
+                  request.at("expected_ns").get<double>());
   json reply = with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kTime;
-    json measured = timed.measure(call.table, plan, request);
+    json measured = timed.measure(call.table, plan, request.at("budget_ns").get<double>());
     const attest_status status = measured.at(word::kStatus);
     return status == ATTEST_OK ? measured : failed("run", status, call.last_error());
   });
-  timed.return_outputs();
+  if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();
   return reply;
 }
 

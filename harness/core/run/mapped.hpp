@@ -13,9 +13,10 @@ struct MappedTensors {
   std::vector<Slot> slots;
   Mapping mapping;
 
-  /// `key`: word::kInputs or kOutputs, whose value in `request` holds the slots of `file`. `tensor`: by role.
-  MappedTensors(const nlohmann::json& request, const char* key, const attest_tensor* tensor, const Descriptor& file,
-                bool writable, StatusPage& status);
+  /// `key`: word::kInputs or kOutputs, whose value in `request` holds the slots of `file`.
+  MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file, bool writable, StatusPage& status);
+  /// Reads of every page that elements lie in, the workspace's apart. `tensor`: by role.
+  void touch(const attest_tensor* tensor) const;
   void* data(size_t i) const { return mapping.data(i, slots[i]); }
 };
 

@@ -298,20 +298,28 @@ RunResult Plugin::run(const Implementation& implementation, const Problem& probl
   return result;
 }
 
-TimeResult Plugin::time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
-                        const SharedTensors& outputs, double expected_ns, double budget_ns) {
+TimeResult Plugin::time(const Implementation& implementation, const Problem& problem, const TimingTask& task) {
   TimeResult result;
-  const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
-  json asked = with_tensors(inputs, outputs);
-  asked["expected_ns"] = expected_ns, asked["budget_ns"] = budget_ns;
-  Waiting patience = waiting(mapped_bytes(inputs, outputs));
+  std::vector<int> descriptors = {task.inputs.descriptor(), task.outputs.descriptor(), task.differing.descriptor()};
+  json asked = with_tensors(task.inputs, task.outputs);
+  asked[word::kDiffering] = json::binary(to_bytes(task.differing.slots()));
+  if (task.second_inputs) {
+    descriptors.insert(descriptors.end(), {task.second_inputs->descriptor(), task.second_outputs->descriptor()});
+    asked[word::kSecondInputs] = json::binary(to_bytes(task.second_inputs->slots()));
+    asked[word::kSecondOutputs] = json::binary(to_bytes(task.second_outputs->slots()));
+  }
+  asked["expected_ns"] = task.expected_ns, asked["budget_ns"] = task.budget_ns, asked["seed"] = task.seed;
+  // Outputs are mapped three times, inputs twice.
+  Waiting patience = waiting(3 * mapped_bytes(task.inputs, task.outputs));
   // Many runs; and no more looks than a scheduler's tick or two in a hundred.
-  patience.all_s += 10e-9 * budget_ns, patience.look_s = 0.05;
+  patience.all_s += 10e-9 * task.budget_ns, patience.look_s = 0.05;
   result.failure = call("time", implementation, problem, patience, std::move(asked), descriptors, [&](const json& reply) {
     result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
     result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
     result.iterations_per_sample = reply.at("iterations_per_sample"), result.warmup_ns = reply.at("warmup_ns"),
-    result.create_ns = reply.at("create_ns");
+    result.create_ns = reply.at("create_ns"), result.audited_runs = reply.at("audited_runs");
+    result.differs = reply.at("differs"), result.stale = reply.at("stale"), result.late = reply.at("late"),
+    result.inputs_changed = reply.at("inputs_changed");
   });
   return result;
 }

@@ -47,6 +47,22 @@ struct TimeResult {
   std::vector<double> samples_ns, cold_samples_ns;
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0, create_ns = 0;
+  int64_t audited_runs = 0;
+  bool differs = false;         // the outputs of a second run on the same inputs went into `differing`
+  bool stale = false;           // what had been put into an output was still there after a run
+  bool late = false;            // outputs changed after run had returned
+  bool inputs_changed = false;  // by the implementation
+};
+
+/// What is timed, and audited meanwhile.
+struct TimingTask {
+  const SharedTensors &inputs, &outputs;
+  const SharedTensors& differing;                // for outputs of a second run on `inputs`, should they differ
+  const SharedTensors* second_inputs = nullptr;  // and their outputs; or neither
+  const SharedTensors* second_outputs = nullptr;
+  double expected_ns = 0;  // of one run, as measured
+  double budget_ns = 0;    // of all samples
+  uint64_t seed = 0;       // of what is audited when
 };
 
 class Plugin {
@@ -68,9 +84,7 @@ class Plugin {
   QueryResult query(const Implementation& implementation, const Problem& problem);
   RunResult run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
                 const SharedTensors& outputs);
-  /// `expected_ns`: one run, as measured; `budget_ns`: for all samples.
-  TimeResult time(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
-                  const SharedTensors& outputs, double expected_ns, double budget_ns);
+  TimeResult time(const Implementation& implementation, const Problem& problem, const TimingTask& task);
   /// Whether the worker has outlived what it was last asked for: a thread that uses the tensors after run returned ends it. Waits
   /// a little where the calls before left new threads.
   std::optional<Failure> settle(const Problem& problem);

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "core/measure/machine_state.hpp"
 #include "core/measure/memory.hpp"
-#include "core/measure/statistics.hpp"
+#include "core/run/runner_parts.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -27,11 +26,9 @@ const TensorSpec& main_output(const Problem& problem) {
   throw Error(fmt::format("{} has no required output", problem.operation->name()));
 }
 
-void set_verdict(Record& record, Verdict verdict, std::string code, std::string reason) {
-  record.verdict = verdict, record.code = std::move(code), record.reason = std::move(reason);
-}
-
 std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
+
+}  // namespace
 
 std::string hash_outputs(const Problem& problem, const Tensors& tensors) {
   uint64_t hash = 0;
@@ -42,8 +39,6 @@ std::string hash_outputs(const Problem& problem, const Tensors& tensors) {
   }
   return hex(hash);
 }
-
-}  // namespace
 
 double Rates::of(const std::string& implementation, const std::string& kind) const {
   for (const std::string& key : {implementation + "/" + kind, implementation})
@@ -201,41 +196,6 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
     if (!options_.all_checks) return false;
   }
   return record.verdict == Verdict::kPass;
-}
-
-// Times on the first fill; the outputs of the last timed run are judged like any other.
-void CaseRunner::time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
-                      Record& record) {
-  PreparedInputs& prepared = inputs(fills_.front());
-  outputs.poison();
-  const MachineState before = read_machine_state();
-  const TimeResult timed =
-      plugin.time(implementation, problem_, prepared.shared(), outputs, record.fills.back().run_ns, options_.budget_s * 1e9);
-  for (std::string& note : disturbances(before, read_machine_state())) record.notes.push_back(std::move(note));
-  if (timed.failure)
-    return set_verdict(record, timed.failure->verdict, timed.failure->code, timed.failure->reason + " (while timed)");
-  double golden_ns = 0;
-  const std::string hash = hash_outputs(problem_, outputs.tensors());
-  if (hash != record.fills.front().outputs_hash) {
-    const Judgement judgement = judge_outputs(prepared, arithmetic, outputs, golden_ns);
-    if (judgement.verdict != Verdict::kPass)
-      return set_verdict(record, judgement.verdict, judgement.code, judgement.reason + " (in the last timed run)");
-  }
-  const Summary warm = summarise(timed.samples_ns);
-  record.time = TimeRecord{.samples_ns = timed.samples_ns,
-                           .cold_samples_ns = timed.cold_samples_ns,
-                           .iterations_per_sample = timed.iterations_per_sample,
-                           .median_ns = warm.median,
-                           .q1_ns = warm.q1,
-                           .q3_ns = warm.q3,
-                           .min_ns = warm.min,
-                           .max_ns = warm.max,
-                           .median_low_ns = warm.median_low,
-                           .median_high_ns = warm.median_high,
-                           .coverage = warm.coverage,
-                           .cold_median_ns = timed.cold_samples_ns.empty() ? 0 : summarise(timed.cold_samples_ns).median,
-                           .warmup_ns = timed.warmup_ns,
-                           .create_ns = timed.create_ns};
 }
 
 Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {

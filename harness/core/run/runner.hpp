@@ -72,6 +72,12 @@ class CaseRunner {
   void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
             Record& record);
   Side side(const std::string& fill) const;
+  struct Audited {
+    PreparedInputs& inputs;
+    const SharedTensors& outputs;
+  };
+  PreparedInputs* second_inputs(const Record& record);
+  bool judge_audited(const TimeResult& timed, const std::vector<Audited>& audited, const Arithmetic& arithmetic, Record& record);
   PreparedInputs& inputs(const std::string& fill);
   Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs,
                           double& golden_ns);
@@ -85,6 +91,7 @@ class CaseRunner {
   Rates& rates_;
   std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
+  std::unique_ptr<PreparedInputs> altered_;  // the first fill's with some rows changed, for the audit of timed runs
   double inputs_s_ = 0, judging_s_ = 0;
 };
 

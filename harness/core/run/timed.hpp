@@ -1,44 +1,55 @@
-// The timed runs of one request, on memory of the worker alone.
+// The timed runs of one request, and the audit among them: runs chosen at random whose outputs the harness judges.
+//
+// Nothing tells an implementation which runs these are. Between samples, at random: the outputs are scrambled, the inputs
+// become another set at the same addresses and back, and runs are repeated; the outputs of such runs go to the harness. During
+// samples up to 64 elements of the inputs change from run to run, so that no run has inputs that were seen before.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
-#include <vector>
 
-#include "core/run/mapped.hpp"
+#include "core/run/channel.hpp"
+#include "core/run/timed_tensors.hpp"
 
 namespace attest::core {
 
-/// Memory of this process alone, in huge pages where there are any, `offset` bytes off a page.
-class PrivateBuffer {
- public:
-  /// Throws Error: out of memory.
-  PrivateBuffer(size_t bytes, size_t offset, bool sparse);
-  PrivateBuffer(PrivateBuffer&& other) noexcept : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) {
-    other.base_ = nullptr;
-  }
-  ~PrivateBuffer();
-  void* data() const { return static_cast<char*>(base_) + offset_; }
-
- private:
-  void* base_;
-  size_t bytes_, offset_;
+/// Where the harness gets outputs: of the first set, of another run on it that differs, of the second set (null: there is none).
+struct AuditedOutputs {
+  const MappedTensors &first, &differing;
+  const MappedTensors* second = nullptr;
 };
 
 class TimedRuns {
  public:
-  /// Copies the inputs. Both must outlive this.
-  /// `tensor`: by role.
-  TimedRuns(const attest_tensor* tensor, const MappedTensors& inputs, const MappedTensors& outputs);
+  /// All must outlive this. `expected_ns`: of one run.
+  TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns);
 
-  /// Runs the plan for the time that `request` gives; the reply's samples, or the status of the run that failed.
-  nlohmann::json measure(const attest_impl& table, void* plan, const nlohmann::json& request);
-  /// Puts the outputs of the last run into the shared ones.
-  void return_outputs() const;
+  /// Runs the plan for `budget_ns`; the reply's samples, or the status of the run that failed.
+  nlohmann::json measure(const attest_impl& table, void* plan, double budget_ns);
+  /// Whether nobody has written to the outputs since the last run returned. After measure; again after destroy.
+  bool outputs_stay() const { return tensors_.all_poison(); }
 
  private:
-  const attest_tensor* tensor_;
-  const MappedTensors &inputs_, &outputs_;
-  std::vector<PrivateBuffer> buffers_;  // of the inputs, then of the outputs
-  Arguments arguments_;
+  void call();
+  void maybe_audit();
+  void audit(bool second);
+  void capture(bool second);
+  void plan_audits(double budget_ns);
+  void audit_the_rest();
+
+  TimedTensors& tensors_;
+  AuditedOutputs outputs_;
+  Dice dice_;
+  double expected_ns_;
+  const attest_impl* table_ = nullptr;
+  void* plan_ = nullptr;
+  attest_status status_ = ATTEST_OK;
+  struct Planned {
+    double at_ns;
+    bool second;
+  };
+  std::vector<Planned> planned_;  // audits still to be made, the next one last
+  Clock::time_point start_;
+  int64_t audited_ = 0;
+  bool captured_ = false, differs_ = false, second_audited_ = false, stale_ = false;
 };
 
 }  // namespace attest::core

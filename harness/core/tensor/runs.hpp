@@ -1,6 +1,7 @@
 // The memory that a tensor addresses, run by run: what a walk over a strided or sparse tensor touches, and nothing else.
 #pragma once
 #include <array>
+#include <cstring>
 
 #include "core/tensor/tensor.hpp"
 
@@ -35,6 +36,25 @@ void for_each_run(const TensorSpec& spec, const Visit& visit) {
     if (i == rank) return;
     ++axes[i].at, first += axes[i].stride;
   }
+}
+
+/// Copies the elements of one tensor; both have the layout of `spec`.
+inline void copy_elements(const TensorSpec& spec, void* to, const void* from) {
+  const auto width = int64_t(dtype_bytes(spec.dtype));
+  for_each_run(spec, [&](int64_t first, int64_t count) {
+    std::memcpy(static_cast<char*>(to) + first * width, static_cast<const char*>(from) + first * width, size_t(count * width));
+  });
+}
+
+/// Whether two tensors of the layout of `spec` have the same elements, bit by bit.
+inline bool same_elements(const TensorSpec& spec, const void* one, const void* other) {
+  const auto width = int64_t(dtype_bytes(spec.dtype));
+  bool same = true;
+  for_each_run(spec, [&](int64_t first, int64_t count) {
+    same = same && std::memcmp(static_cast<const char*>(one) + first * width, static_cast<const char*>(other) + first * width,
+                               size_t(count * width)) == 0;
+  });
+  return same;
 }
 
 }  // namespace attest::core
