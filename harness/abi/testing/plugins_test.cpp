@@ -169,9 +169,9 @@ TEST_P(MutantTest, IsWrongWhereItDoesNotRefuse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Mutants, MutantTest,
-                         testing::Values("mutant_dropped_tile", "mutant_skipped_rescale", "mutant_wrong_scale",
-                                         "mutant_swapped_head", "mutant_causal_off_by_one", "mutant_stale_output",
-                                         "mutant_truncated_tail", "mutant_zeros"),
+                         testing::Values("mutant_dropped_tile", "mutant_sum_not_rescaled", "mutant_wrong_scale",
+                                         "mutant_swapped_heads", "mutant_causal_off_by_one", "mutant_query_tail",
+                                         "mutant_key_tail", "mutant_zeros"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST(Mutants, HealthyOneIsRightOnTheSameProblems) {
