@@ -21,8 +21,9 @@ if(ATTEST_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# Builds every test of this configuration, and only them.
+# Builds every test of this configuration, and only them; every plugin that only tests load.
 add_custom_target(attest_tests)
+add_custom_target(attest_test_plugins)
 
 # attest_test_labels(<out> [label ...]): the folder and the given labels in one word, e.g. core.problem.threads, since ctest -L takes
 # a regular expression and gtest_discover_tests loses lists; empty where ATTEST_TEST_LABELS leaves the test out of this build.
@@ -87,6 +88,7 @@ function(attest_plugin name)
   set_target_properties(${name} PROPERTIES CXX_STANDARD 17)
   if(PLUGIN_TEST_ONLY)
     set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
+    add_dependencies(attest_test_plugins ${name})
   else()
     set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
     install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/plugins)

@@ -17,15 +17,16 @@ struct Facts {
         dtype(t[ATTEST_Q].dtype),
         band(p.window_left >= 0 || p.window_right >= 0),
         lengths(with(ATTEST_WITH_VARLEN) || with(ATTEST_WITH_SEQ_LENS)),
-        bottom_right(p.diagonal == ATTEST_BOTTOM_RIGHT && (p.seq_len_q != p.seq_len_kv || lengths)),
-        empty_rows(with(ATTEST_WITH_SEQ_LENS) || negative_diagonal() || (has(ATTEST_MASK) && t[ATTEST_MASK].dim[2] > 1)),
+        bottom_right(p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q != p.seq_len_kv),
+        empty_rows((with(ATTEST_WITH_SEQ_LENS) && p.batch > 2) || negative_diagonal() ||
+                   (has(ATTEST_MASK) && t[ATTEST_MASK].dim[2] > 1)),
         several_tiles(p.seq_len_kv > kTile && (p.patch_size == 0 || p.patch_size > kTile)) {}
 
   bool with(uint64_t feature) const { return (problem.features & feature) != 0; }
   bool has(int role) const { return t[role].dtype != ATTEST_NONE; }
   /// Some row's band lies before the first key.
   bool negative_diagonal() const {
-    return band && (p.diagonal_offset < 0 || (p.diagonal == ATTEST_BOTTOM_RIGHT && (p.seq_len_q > p.seq_len_kv || lengths)));
+    return band && (p.diagonal_offset < 0 || (p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q > p.seq_len_kv));
   }
   bool beyond_int32() const {
     for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
@@ -53,8 +54,10 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kValueOffByOne:
     case Mutation::kWrongScale:
     case Mutation::kCoarseExp:
+    case Mutation::kExpOf15Bits:
     case Mutation::kProbabilityBf16:
     case Mutation::kScoreF16: return keys > 1;
+    case Mutation::kRareRow: return p.seq_len_q > 301 && keys > 1;
     case Mutation::kDroppedTile: return keys >= kTile;
     case Mutation::kSwappedTiles: return keys >= 2 * kTile;
     case Mutation::kTileOffByOne: return keys > kTile;

@@ -54,6 +54,7 @@ class Kernel {
 
   float phi(float channel) const {
     if (is(Mutation::kLinearPhiRelu)) return std::max(channel, 0.0f) + 1;
+    if (is(Mutation::kLinearPhiCut) && channel < -6) return 0;
     return attest::Linear<T>::phi(channel) - (is(Mutation::kLinearPhiWithoutOne) ? 1 : 0);
   }
 

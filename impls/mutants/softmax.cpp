@@ -17,6 +17,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kHidden = -kInfinity;
 constexpr int64_t kBlock = 1024;  // rows that a thread attends to at once
 constexpr int64_t kTail = 16;     // what the tail mutations count in
+constexpr int64_t kRareRow = 301;
 constexpr float kMaskAdds = -1e4f;
 
 int64_t cut(int64_t n) { return n >= kTail ? n / kTail * kTail : n; }
@@ -272,6 +273,7 @@ class Kernel {
       if (p.window_left >= 0) keys.begin = std::max<int64_t>(0, i - p.window_left);
       if (p.window_right >= 0) keys.end = std::min(keys.end, i + p.window_right + 1);
     }
+    if (is(Mutation::kRareRow) && i == kRareRow) keys.end -= (keys.end - keys.begin) / 2;
     if (is(Mutation::kKeyTail)) keys.end = std::min(keys.end, cut(a_.length_kv(b)));
     if (is(Mutation::kPatchNotFilled) && p.patch_size > 0) keys.begin = std::max(keys.begin, i / p.patch_size * p.patch_size);
     return keys.begin < keys.end ? keys : attest::Keys{0, 0};

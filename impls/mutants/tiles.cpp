@@ -99,6 +99,8 @@ ATTEST_INLINE void to_probabilities(const Rows& rows, int64_t i, float* p) {
     for (int64_t j = 0; j < kTile; ++j) p[j] = std::exp(p[j]);
   else
     for (int64_t j = 0; j < kTile; ++j) p[j] = p[j] == kHidden ? 0 : exp_negative(p[j] - top);
+  if (mutation == Mutation::kExpOf15Bits)
+    for (int64_t j = 0; j < kTile; ++j) p[j] = rounded(p[j], 15);
   float total[kLanes] = {}, add = 0;
   for (int64_t j = 0; j < kTile; j += kLanes)
     for (int64_t n = 0; n < kLanes; ++n) total[n] += p[j + n];

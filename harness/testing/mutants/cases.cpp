@@ -10,7 +10,7 @@ namespace {
 // From 16k tokens on a bug is tried with so many queries.
 int64_t queries(int64_t tokens) { return tokens > 16000 ? 515 : tokens; }
 // Less than there are keys, so that top left and bottom right differ.
-int64_t fewer_queries(int64_t tokens) { return tokens > 16000 ? 515 : tokens - tokens / 4; }
+int64_t fewer_queries(int64_t tokens) { return tokens > 4000 ? 515 : tokens - tokens / 4; }
 
 std::string plain(int64_t n) {
   return fmt::format("softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=64 lse", queries(n), n);
@@ -43,7 +43,9 @@ std::string alibi(int64_t n) {
 }
 std::string varlen(int64_t n) {
   return fmt::format(
-      "softmax batch=3 num_heads=2 seq_len_q={} head_dim=32 window_right=0 diagonal=1 cu_seqlens_q cu_seqlens_kv lse", n);
+      "softmax batch=3 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 diagonal=1 cu_seqlens_q cu_seqlens_kv "
+      "lse",
+      fewer_queries(n), n);
 }
 std::string seq_lens(int64_t n) {
   return fmt::format("softmax batch=3 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 seq_lens_q seq_lens_kv lse", queries(n),

@@ -25,6 +25,17 @@ std::string caught_by(const Judgement& judgement) {
   return judgement.worst ? judgement.worst->tensor : judgement.code;
 }
 
+// Of records that have relations between runs.
+template <class AnyRecord>
+std::vector<Catch> broken_relations(const AnyRecord& record) {
+  std::vector<Catch> found;
+  if constexpr (requires { record.relations; })
+    for (const auto& relation : record.relations)
+      if (core::is_bad(relation.judgement.verdict))
+        found.push_back({"relation " + relation.relation, caught_by(relation.judgement)});
+  return found;
+}
+
 bool same_bytes(const Record& a, const Record& b) {
   return std::equal(a.fills.begin(), a.fills.end(), b.fills.begin(), b.fills.end(), [](const FillRecord& x, const FillRecord& y) {
     return x.fill == y.fill && x.outputs_hash == y.outputs_hash;
@@ -34,7 +45,7 @@ bool same_bytes(const Record& a, const Record& b) {
 }  // namespace
 
 std::vector<Catch> catches(const Record& record) {
-  std::vector<Catch> found;
+  std::vector<Catch> found = broken_relations(record);
   for (const FillRecord& fill : record.fills)
     if (fill.judgement.verdict != Verdict::kPass) found.push_back({fill.fill, caught_by(fill.judgement)});
   if (found.empty() && core::is_bad(record.verdict)) found.push_back({record.code, record.code});

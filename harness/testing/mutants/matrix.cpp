@@ -1,0 +1,245 @@
+#include "testing/mutants/matrix.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::testing {
+namespace {
+
+const char* outcome_name(Trial::Outcome outcome) {
+  switch (outcome) {
+    case Trial::Outcome::kCaught: return "caught";
+    case Trial::Outcome::kEquivalent: return "equivalent";
+    default: return "got away";
+  }
+}
+
+// A relation costs two runs and no golden, a fill one run and a golden.
+bool is_relation(const std::string& check) { return check.starts_with("relation "); }
+bool is_mutant(const MatrixRow& row) { return row.mutant.starts_with("mutant_"); }
+
+std::string short_size(int64_t tokens) {
+  return tokens < 10000 ? std::to_string(tokens) : std::to_string((tokens + 500) / 1000) + "k";
+}
+
+// "61 197 4099", or "61 to 65551 " where no size that was tried is missing between.
+std::string print_sizes(const std::set<int64_t>& sizes, const std::set<int64_t>& tried) {
+  std::string text;
+  for (auto at = tried.begin(); at != tried.end(); ++at) {
+    if (!sizes.count(*at)) continue;
+    auto last = at;
+    while (std::next(last) != tried.end() && sizes.count(*std::next(last))) ++last;
+    text += text.empty() ? "" : ", ";
+    text += last == at ? short_size(*at) : fmt::format("{} - {}", short_size(*at), short_size(*last));
+    at = last;
+  }
+  return text;
+}
+
+using Sizes = std::set<int64_t>;
+
+// Of one mutant.
+struct Line {
+  Sizes tried;                                // where it is wrong
+  std::map<std::string, Sizes> seen, missed;  // by check
+  std::map<std::string, Sizes> equivalent;    // by family
+  int64_t caught = 0, wrong = 0;              // trials
+};
+
+std::map<std::string, Line> lines_of(const std::vector<MatrixRow>& rows, const std::set<std::string>& checks) {
+  std::map<std::string, Line> lines;
+  for (const MatrixRow& row : rows) {
+    if (!is_mutant(row)) continue;
+    Line& line = lines[row.mutant];
+    if (row.outcome == "equivalent") {
+      line.equivalent[row.family].insert(row.tokens);
+      continue;
+    }
+    line.tried.insert(row.tokens), ++line.wrong, line.caught += row.outcome == "caught";
+    for (const std::string& check : checks) {
+      const bool saw = std::find(row.checks.begin(), row.checks.end(), check) != row.checks.end();
+      if (saw || row.all_checks) (saw ? line.seen : line.missed)[check].insert(row.tokens);
+    }
+  }
+  return lines;
+}
+
+std::string print_table(const std::map<std::string, Line>& lines, const std::set<std::string>& checks) {
+  std::string text = fmt::format("| mutant | caught of wrong | {} |\n|---|---|", fmt::join(checks, " | "));
+  for (size_t i = 0; i < checks.size(); ++i) text += "---|";
+  text += '\n';
+  for (const auto& [mutant, line] : lines) {
+    text += fmt::format("| {} | {} of {} |", mutant.substr(7), line.caught, line.wrong);
+    for (const std::string& check : checks) {
+      const auto seen = line.seen.find(check);
+      if (seen == line.seen.end()) {
+        text += " |";
+        continue;
+      }
+      const auto missed = line.missed.find(check);
+      Sizes always = seen->second, sometimes;
+      if (missed != line.missed.end())
+        for (const int64_t size : missed->second)
+          if (always.erase(size)) sometimes.insert(size);
+      text += ' ' + print_sizes(always, line.tried);
+      if (!sometimes.empty()) text += fmt::format("{}({})", always.empty() ? "" : " ", print_sizes(sometimes, line.tried));
+      text += " |";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string print_worth(const std::map<std::string, CheckWorth>& worth) {
+  std::string text = "| check | trials it saw | that it alone saw | of these mutants |\n|---|---|---|---|\n";
+  for (const auto& [check, one] : worth) {
+    std::string mutants = fmt::format("{}", fmt::join(one.mutants_alone, ", "));
+    if (one.alone == 0) mutants = "none: diagnostic";
+    text += fmt::format("| {} | {} | {} | {} |\n", check, one.caught, one.alone, mutants);
+  }
+  return text;
+}
+
+std::string print_reasons(const std::vector<MatrixRow>& rows) {
+  std::map<std::string, std::set<std::string>> said;  // what of a judgement -> mutants for which nothing else of it spoke
+  std::map<std::string, int64_t> count;
+  for (const MatrixRow& row : rows) {
+    if (!is_mutant(row) || row.outcome != "caught") continue;
+    const std::set<std::string> different(row.by.begin(), row.by.end());
+    for (const std::string& one : different) ++count[one];
+    if (different.size() == 1 && row.all_checks) said[*different.begin()].insert(row.mutant.substr(7));
+  }
+  std::string text = "| what said so | trials | mutants that nothing else of any fill speaks of |\n|---|---|---|\n";
+  for (const auto& [by, trials] : count)
+    text += fmt::format("| {} | {} | {} |\n", by, trials, by == "o" ? "most" : fmt::format("{}", fmt::join(said[by], ", ")));
+  return text;
+}
+
+std::string print_equivalent(const std::map<std::string, Line>& lines) {
+  std::string text;
+  for (const auto& [mutant, line] : lines) {
+    if (line.equivalent.empty()) continue;
+    text += fmt::format("- {}:", mutant.substr(7));
+    for (const auto& [family, sizes] : line.equivalent) text += fmt::format(" {} {};", family, print_sizes(sizes, sizes));
+    text.back() = '\n';
+  }
+  return text;
+}
+
+std::string print_unseen(const std::vector<MatrixRow>& rows) {
+  std::string text;
+  for (const MatrixRow& row : rows)
+    if (is_mutant(row) && row.outcome == "got away")
+      text += fmt::format("- {} on {}, {} tokens, {}: {:.2f} of its gates\n", row.mutant.substr(7), row.family, row.tokens,
+                          row.dtype, row.worst);
+  return text.empty() ? "None.\n" : text;
+}
+
+std::string print_others(const std::vector<MatrixRow>& rows) {
+  std::map<std::string, std::set<std::string>> codes;
+  for (const MatrixRow& row : rows)
+    if (!is_mutant(row)) codes[row.mutant].insert(row.outcome == "caught" ? row.checks.front() : row.outcome);
+  std::map<std::string, int> seen;
+  for (const auto& [name, all] : codes)
+    for (const std::string& code : all) ++seen[code];
+  std::string text = "| implementation | verdicts |\n|---|---|\n";
+  for (const auto& [name, all] : codes) text += fmt::format("| {} | {} |\n", name, fmt::join(all, ", "));
+  return codes.empty() ? "None was there.\n" : text;
+}
+
+}  // namespace
+
+std::string MatrixRow::key() const { return fmt::format("{} {} {} {}", mutant, family, dtype, tokens); }
+
+MatrixRow matrix_row(const Trial& trial, bool all_checks) {
+  MatrixRow row{.mutant = trial.mutant,
+                .family = trial.family,
+                .dtype = trial.dtype,
+                .tokens = trial.tokens,
+                .outcome = outcome_name(trial.outcome),
+                .checks = {},
+                .by = {},
+                .all_checks = all_checks};
+  for (const Catch& one : trial.catches) row.checks.push_back(one.check), row.by.push_back(one.by);
+  if (trial.outcome == Trial::Outcome::kGotAway) row.worst = trial.worst;
+  return row;
+}
+
+std::string to_line(const MatrixRow& row) {
+  nlohmann::ordered_json line{
+      {"mutant", row.mutant}, {"family", row.family}, {"dtype", row.dtype}, {"tokens", row.tokens}, {"outcome", row.outcome}};
+  if (!row.checks.empty()) line["checks"] = row.checks, line["by"] = row.by;
+  if (!row.all_checks) line["all_checks"] = false;
+  if (row.worst != 0) line["worst"] = row.worst;
+  return line.dump();
+}
+
+MatrixRow row_of_line(const std::string& text) {
+  try {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    MatrixRow row{.mutant = line.at("mutant"),
+                  .family = line.at("family"),
+                  .dtype = line.at("dtype"),
+                  .tokens = line.at("tokens"),
+                  .outcome = line.at("outcome"),
+                  .checks = {},
+                  .by = {}};
+    row.checks = line.value("checks", row.checks), row.by = line.value("by", row.by);
+    row.all_checks = line.value("all_checks", true), row.worst = line.value("worst", 0.0);
+    return row;
+  } catch (const nlohmann::json::exception& error) {
+    throw core::Error(fmt::format("no row of a matrix: {}: {}", text, error.what()));
+  }
+}
+
+std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& rows) {
+  std::map<std::string, CheckWorth> worth;
+  for (const MatrixRow& row : rows) {
+    if (!is_mutant(row) || !row.all_checks) continue;
+    std::map<bool, int> saw;  // by what a check costs
+    for (const std::string& check : row.checks) ++saw[is_relation(check)];
+    for (const std::string& check : row.checks) {
+      CheckWorth& one = worth[check];
+      ++one.caught;
+      if (saw[is_relation(check)] == 1) ++one.alone, one.mutants_alone.insert(row.mutant.substr(7));
+    }
+  }
+  return worth;
+}
+
+std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds) {
+  const std::map<std::string, CheckWorth> worth = worth_of_checks(rows);
+  std::set<std::string> checks, mutants, caught;
+  for (const MatrixRow& row : rows) {
+    if (!is_mutant(row)) continue;
+    checks.insert(row.checks.begin(), row.checks.end()), mutants.insert(row.mutant);
+    if (row.outcome == "caught") caught.insert(row.mutant);
+  }
+  const std::map<std::string, Line> lines = lines_of(rows, checks);
+  int64_t wrong = 0, seen = 0;
+  for (const auto& [mutant, line] : lines) wrong += line.wrong, seen += line.caught;
+  std::string text = "# Planted bugs and the checks that see them\n\nWritten by `scripts/mutants.sh`. ";
+  text += fmt::format(
+      "{} of {} mutants are caught; {} of {} trials (mutant, kind of case, size, dtype) in which a mutant writes other bytes "
+      "than the healthy "
+      "kernel. {:.0f} s in all.\n\n",
+      caught.size(), mutants.size(), seen, wrong, seconds);
+  text +=
+      "## Mutant x check x size\n\nTokens at which each check sees it, in every dtype and kind of case it was tried on; in "
+      "brackets: in some of them.\n\n";
+  text += print_table(lines, checks) +
+          "\n## What each check is worth\n\nA fill costs one run and a golden, a relation two runs: each is compared with "
+          "its like. A check that alone sees nothing is diagnostic.\n\n";
+  text += print_worth(worth) + "\n## What of a judgement spoke\n\n" + print_reasons(rows);
+  text += "\n## What got away\n\n" + print_unseen(rows);
+  text += "\n## Where a mutant is equivalent\n\nIt writes the healthy kernel's very bytes, or refuses since it would.\n\n" +
+          print_equivalent(lines);
+  return text + "\n## Other misbehaviour\n\n" + print_others(rows);
+}
+
+}  // namespace attest::testing

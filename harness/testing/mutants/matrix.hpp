@@ -1,0 +1,41 @@
+// The matrix "mutant x check x size": rows that trials leave, one JSON line each, and what follows from them.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "testing/mutants/trial.hpp"
+
+namespace attest::testing {
+
+/// One trial as it is kept.
+struct MatrixRow {
+  std::string mutant, family, dtype;
+  int64_t tokens = 0;
+  std::string outcome;              // "caught", "equivalent", "got away"; of a plugin that is no mutant also "passes"
+  std::vector<std::string> checks;  // that saw it: fills, or the record's code
+  std::vector<std::string> by;      // beside each: what of the judgement said so
+  bool all_checks = true;           // else only the first that saw it is here
+  double worst = 0;                 // of what got away, as a share of the gates
+
+  std::string key() const;
+};
+
+MatrixRow matrix_row(const Trial& trial, bool all_checks);
+std::string to_line(const MatrixRow& row);
+/// Throws core::Error.
+MatrixRow row_of_line(const std::string& line);
+
+/// What a check is worth: what it saw, and what nothing else at its cost, one run, saw.
+struct CheckWorth {
+  int64_t caught = 0, alone = 0;  // trials
+  std::set<std::string> mutants_alone;
+};
+/// Rows of the mutants alone count, and of them those with all checks.
+std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& rows);
+
+/// The whole report in Markdown.
+std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds);
+
+}  // namespace attest::testing

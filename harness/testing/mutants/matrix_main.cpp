@@ -1,0 +1,152 @@
+// mutants_matrix: tries mutants on cases and keeps what saw them, then prints the table. scripts/mutants.sh calls it.
+//   mutants_matrix collect ROWS.jsonl --sizes 61,197 --plugin mutants.so [--other trespassers.so ...]
+//   mutants_matrix print ROWS.jsonl
+// Rows that ROWS.jsonl has already are not tried again.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/measure/time.hpp"
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+#include "testing/mutants/expectations.hpp"
+#include "testing/mutants/matrix.hpp"
+
+namespace attest::testing {
+namespace {
+
+struct Wanted {
+  std::string rows_path, plugin;
+  std::vector<std::string> others, dtypes{"f32", "f16", "bf16"};
+  std::vector<int64_t> sizes{61, 197};
+  int64_t all_checks_up_to = 16411;  // tokens; beyond, a mutant is done with at the first check that sees it
+};
+
+struct Rows {
+  std::vector<MatrixRow> rows;
+  double seconds = 0;
+};
+
+Rows read_rows(const std::string& path) {
+  Rows read;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("{\"seconds\""))
+      read.seconds += nlohmann::json::parse(line).at("seconds").get<double>();
+    else if (!line.empty())
+      read.rows.push_back(row_of_line(line));
+  }
+  return read;
+}
+
+core::WorkerOptions worker(double timeout_s) {
+  return {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = timeout_s};
+}
+
+class Collector {
+ public:
+  explicit Collector(const std::string& path) : file_(path, std::ios::app) {
+    for (const MatrixRow& row : read_rows(path).rows) known_.insert(row.key());
+  }
+  bool has(const MatrixRow& row) const { return known_.count(row.key()) > 0; }
+  void add(const MatrixRow& row) { file_ << to_line(row) << std::endl; }
+  void add_seconds(double seconds) { file_ << nlohmann::json{{"seconds", seconds}}.dump() << std::endl; }
+
+ private:
+  std::ofstream file_;
+  std::set<std::string> known_;
+};
+
+void try_case(core::Plugin& plugin, const MutantCase& wanted, bool all_checks, Collector& collector) {
+  std::vector<const core::Implementation*> left;
+  for (const core::Implementation& mutant : plugin.implementations()) {
+    const MatrixRow row{.mutant = mutant.name, .family = wanted.family->name, .dtype = wanted.dtype, .tokens = wanted.tokens};
+    if (concerns(mutant.name, *wanted.family) && !collector.has(row)) left.push_back(&mutant);
+  }
+  if (left.empty()) return;
+  const auto start = core::Clock::now();
+  Trials trials(plugin, wanted, all_checks);
+  for (const core::Implementation* mutant : left) collector.add(matrix_row(trials.run(*mutant), all_checks));
+  const double seconds = std::chrono::duration<double>(core::Clock::now() - start).count();
+  collector.add_seconds(seconds);
+  fmt::print(stderr, "{} {} {}: {} mutants, {:.1f} s\n", wanted.family->name, wanted.tokens, wanted.dtype, left.size(), seconds);
+}
+
+// What misbehaves in other ways than in its numbers: whatever takes them is tried on these, timed too.
+constexpr const char* kOtherSpecs[] = {
+    "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=64",
+    "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=64",
+    "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 q.strides=[0,3904,64,1] k.strides=[0,3904,64,1] "
+    "v.strides=[0,3904,64,1] "
+    "o.strides=[0,3904,64,1]",
+};
+
+void try_other(const std::string& path, Collector& collector) {
+  core::Plugin plugin(path, worker(5));
+  core::Rates rates;
+  core::RunOptions options;
+  options.threads = 2, options.budget_s = 0.02, options.timeout_s = 5, options.all_checks = true;
+  for (const char* spec : kOtherSpecs) {
+    const core::Problem problem = core::parse_problem(spec);
+    core::CaseRunner runner(problem, core::print_problem(problem), {"mutants", "other", "random", ""}, nullptr, options, rates);
+    for (const core::Implementation& one : plugin.implementations()) {
+      if (!core::refuses(one, problem).empty()) continue;
+      MatrixRow row{.mutant = one.name, .family = spec, .dtype = std::string(core::dtype_name(problem.dtype)), .tokens = 61};
+      if (collector.has(row)) continue;
+      const core::Record record = runner.run(plugin, one);
+      if (record.verdict == core::Verdict::kUnsupported) continue;
+      const bool bad = core::is_bad(record.verdict);
+      row.outcome = bad ? "caught" : record.verdict == core::Verdict::kPass ? "passes" : record.code;
+      if (bad) row.checks = {record.code}, row.by = {record.code};
+      collector.add(row);
+    }
+  }
+}
+
+void collect(const Wanted& wanted) {
+  Collector collector(wanted.rows_path);
+  core::Plugin plugin(wanted.plugin, worker(300));
+  for (const int64_t tokens : wanted.sizes)
+    for (const Family& family : families())
+      for (const std::string& dtype : wanted.dtypes) {
+        if (tokens > family.most_tokens) continue;
+        if (family.most_tokens == kSizes[0] && dtype != "f16") continue;  // a fixed, large size
+        try_case(plugin, make_case(family, tokens, dtype), tokens <= wanted.all_checks_up_to, collector);
+      }
+  for (const std::string& other : wanted.others) try_other(other, collector);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"mutants, and the checks that see them"};
+  app.require_subcommand(1);
+  Wanted wanted;
+  CLI::App* collecting = app.add_subcommand("collect", "tries mutants, adds rows");
+  collecting->add_option("rows", wanted.rows_path)->required();
+  collecting->add_option("--plugin", wanted.plugin)->required();
+  collecting->add_option("--other", wanted.others, "plugins that misbehave otherwise");
+  collecting->add_option("--sizes", wanted.sizes)->delimiter(',');
+  collecting->add_option("--dtypes", wanted.dtypes)->delimiter(',');
+  collecting->add_option("--all-checks-up-to", wanted.all_checks_up_to, "tokens");
+  CLI::App* printing = app.add_subcommand("print", "prints the table");
+  printing->add_option("rows", wanted.rows_path)->required();
+  CLI11_PARSE(app, argc, argv);
+  if (*collecting) collect(wanted);
+  const Rows read = read_rows(wanted.rows_path);
+  if (*printing) fmt::print("{}", print_matrix(read.rows, read.seconds));
+  return 0;
+}
+
+}  // namespace
+}  // namespace attest::testing
+
+int main(int argc, char** argv) {
+  try {
+    return attest::testing::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 4;
+  }
+}

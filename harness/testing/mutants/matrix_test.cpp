@@ -1,0 +1,68 @@
+// What follows from the rows of a matrix: which check is worth what, and that rows survive being written.
+#include "testing/mutants/matrix.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace attest::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+MatrixRow row(const std::string& mutant, const std::string& outcome, const std::vector<std::string>& checks,
+              int64_t tokens = 61) {
+  return {.mutant = "mutant_" + mutant,
+          .family = "plain",
+          .dtype = "f16",
+          .tokens = tokens,
+          .outcome = outcome,
+          .checks = checks,
+          .by = std::vector<std::string>(checks.size(), "o")};
+}
+
+TEST(Matrix, ACheckIsWorthWhatItAloneSees) {
+  MatrixRow first_only = row("late", "caught", {"random"});
+  first_only.all_checks = false;  // nobody knows what others would have said
+  const auto worth = worth_of_checks({row("a", "caught", {"random", "codebook"}), row("b", "caught", {"codebook"}), first_only,
+                                      row("c", "equivalent", {}), row("d", "got away", {})});
+  ASSERT_EQ(worth.size(), 2u);
+  EXPECT_EQ(worth.at("random").caught, 1);
+  EXPECT_EQ(worth.at("random").alone, 0);
+  EXPECT_EQ(worth.at("codebook").caught, 2);
+  EXPECT_EQ(worth.at("codebook").mutants_alone, std::set<std::string>{"b"});
+}
+
+TEST(Matrix, PrintsWhereEachCheckSees) {
+  MatrixRow other = row("", "caught", {"crash:signal"});
+  other.mutant = "hostile_abort";
+  const std::string text =
+      print_matrix({row("a", "caught", {"random", "codebook"}), row("a", "caught", {"codebook"}, 197),
+                    row("a", "caught", {"codebook"}, 4099), row("d", "got away", {}), row("e", "equivalent", {}), other},
+                   12);
+  EXPECT_THAT(text, HasSubstr("1 of 3 mutants are caught; 3 of 4 trials"));
+  EXPECT_THAT(text, HasSubstr("| a | 3 of 3 | 61 - 4099 | 61 |"));
+  EXPECT_THAT(text, HasSubstr("| random | 1 | 0 | none: diagnostic |"));
+  EXPECT_THAT(text, HasSubstr("- d on plain, 61 tokens, f16"));
+  EXPECT_THAT(text, HasSubstr("- e: plain 61\n"));
+  EXPECT_THAT(text, HasSubstr("| hostile_abort | crash:signal |"));
+}
+
+TEST(Matrix, SizesMissedInSomeDtypesAreInBrackets) {
+  MatrixRow missed = row("a", "caught", {"codebook"});
+  missed.dtype = "f32";
+  const std::string text = print_matrix({row("a", "caught", {"random", "codebook"}), missed}, 1);
+  EXPECT_THAT(text, HasSubstr("| a | 2 of 2 | 61 | (61) |"));
+}
+
+TEST(Matrix, RowsSurviveBeingWritten) {
+  MatrixRow wanted = row("a", "caught", {"random", "codebook"}, 262147);
+  wanted.all_checks = false, wanted.worst = 0.5;
+  const MatrixRow read = row_of_line(to_line(wanted));
+  EXPECT_EQ(to_line(read), to_line(wanted));
+  EXPECT_EQ(read.key(), wanted.key());
+  EXPECT_EQ(read.all_checks, false);
+}
+
+}  // namespace
+}  // namespace attest::testing

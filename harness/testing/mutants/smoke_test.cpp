@@ -1,0 +1,50 @@
+// A user who runs the smoke suite on the mutants sees no pass but those of the two healthy ones.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "core/problem/spec.hpp"
+#include "core/problem/suite.hpp"
+#include "core/run/runner.hpp"
+#include "testing/mutants/expectations.hpp"
+
+namespace attest::testing {
+namespace {
+
+// Some fill has to show them on the cases that they pass.
+std::set<std::string> not_seen() {
+  std::set<std::string> names;
+  for (const Expected& row : expectations())
+    if (!row.check) names.insert(row.mutant);
+  return names;
+}
+
+TEST(Mutants, DoNotPassTheSmokeSuite) {
+  core::Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+                      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  core::RunOptions options;
+  options.threads = 2, options.timed = false, options.case_limit_s = 1e6;
+  core::Rates rates;
+  const std::set<std::string> excused = not_seen();
+  std::map<std::string, int> failed;
+  for (const core::Case& one : core::read_suite(ATTEST_SOURCE_DIR "/suites/smoke.json").cases) {
+    if (one.inputs.from_tokens) continue;
+    const core::Problem problem = one.problem(one.dtypes.front(), 0);
+    core::CaseRunner runner(problem, core::print_problem(problem), {"smoke", one.name, "random", ""}, nullptr, options, rates);
+    for (const core::Implementation& mutant : plugin.implementations()) {
+      const core::Record record = runner.run(plugin, mutant);
+      const bool healthy = mutant.name.ends_with("_none");
+      const bool may_pass = healthy || excused.count(mutant.name) > 0;
+      EXPECT_FALSE(healthy && core::is_bad(record.verdict)) << one.name << ": " << record.reason;
+      EXPECT_TRUE(may_pass || record.verdict != core::Verdict::kPass) << mutant.name << " passes " << one.name;
+      failed[mutant.name] += core::is_bad(record.verdict);
+    }
+  }
+  int seen = 0;
+  for (const auto& [name, times] : failed) seen += times > 0;
+  EXPECT_GE(seen, 55);  // the others need more tokens, or features, than this suite has
+}
+
+}  // namespace
+}  // namespace attest::testing
