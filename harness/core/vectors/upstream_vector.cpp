@@ -249,6 +249,22 @@ void map_sam(Upstream& from, VectorCase& vector) {
   give(vector, ATTEST_BIAS, view(bias, dense_axes(bias.dims)), vector.problem->dtype);
 }
 
+// Q and K are turned here, in f64: the reference gets them so, implementations rounded to what they were stored in.
+void map_rotated(Upstream& from, VectorCase& vector) {
+  constexpr std::string_view kKnown = "interleaved pairs: (x0,x1)->(x0 c - x1 s, x1 c + x0 s), angle_i = Wr[i].xy, ";
+  JsonFields& params = from.params();
+  if (const std::string rotary = params.text("rotary"); !rotary.starts_with(kKnown))
+    throw Unsupported{"rope_then_sdpa: rotary " + in_quotes(rotary)};
+  const FileTensor &q = from.needed("Q"), &k = from.needed("K"), &v = from.needed("V"), &points = from.needed("keypoints"),
+                   &frequencies = from.needed("Wr");
+  const FileTensor &turned_q = rotate_by_points(vector, q, points, frequencies),
+                   &turned_k = rotate_by_points(vector, k, points, frequencies);
+  auto seen = [](const FileTensor& file) { return view(file, heads_first(file, false)); };
+  give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v), seen(from.output()));
+  give(vector, ATTEST_Q, seen(turned_q), q.dtype), give(vector, ATTEST_K, seen(turned_k), k.dtype);
+  set_scale(vector, params.real("scale"));
+}
+
 }  // namespace
 
 void map_upstream(const json& description, VectorCase& vector, const std::string& file_name) {
@@ -257,6 +273,8 @@ void map_upstream(const json& description, VectorCase& vector, const std::string
     map_sdpa(from, vector, "BHSD");
   else if (from.op() == "sdpa_bshd")
     map_sdpa(from, vector, "BSHD");
+  else if (from.op() == "rope_then_sdpa")
+    map_rotated(from, vector);
   else if (from.op() == "linear_elu1")
     map_linear(from, vector);
   else if (from.op() == "swin_window")

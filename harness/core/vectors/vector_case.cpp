@@ -96,8 +96,10 @@ Mapping mapping_of(const OnnxNode& node) {
     std::string_view domain, op_type;
     Mapping mapping;
   };
-  constexpr Known kKnown[] = {
-      {"", "Attention", map_attention}, {"", "Softmax", map_softmax}, {"ai.onnx.preview", "FlexAttention", map_flex_attention}};
+  constexpr Known kKnown[] = {{"", "Attention", map_attention},
+                              {"", "Softmax", map_softmax},
+                              {"", "RotaryEmbedding", map_rotary_embedding},
+                              {"ai.onnx.preview", "FlexAttention", map_flex_attention}};
   for (const Known& known : kKnown)
     if (known.domain == node.domain && known.op_type == node.op_type) return known.mapping;
   throw Unsupported{node.domain.empty() ? node.op_type : node.domain + "." + node.op_type};

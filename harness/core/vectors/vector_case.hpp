@@ -43,8 +43,8 @@ struct VectorCase {
   Tensors exact{};
   std::vector<VectorOutput> outputs;
   std::optional<double> tolerance;  // its own, of every output
-  /// The outputs are somebody's work, of this arithmetic and to be judged by sigma like an implementation's; nothing: they are what
-  /// the reference has to be.
+  /// The outputs are somebody's work, of this arithmetic and to be judged by sigma like an implementation's; nothing: they are
+  /// what the reference has to be.
   std::optional<Arithmetic> arithmetic;
   std::vector<std::string> notes;
   std::deque<FileTensor> files;
