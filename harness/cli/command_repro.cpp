@@ -21,6 +21,7 @@ struct ReproArguments {
   std::string spec, inputs = "random", output;
   std::vector<std::string> tokens, fills;
   bool untimed = false;
+  core::RelationChoice relations = core::RelationChoice::kAuto;
   double budget_s = 1;
   PluginOptions plugins;
 };
@@ -35,6 +36,11 @@ void print_details(const core::Record& record) {
     if (j.worst)
       fmt::print("                 worst: {}[{}] = {:.9g}, expected {:.9g}, sigma {:.3g}\n", j.worst->tensor,
                  fmt::join(j.worst->index, ","), j.worst->got, j.worst->expected, j.worst->sigma);
+  }
+  for (const core::RelationRecord& relation : record.relations) {
+    const core::Judgement& j = relation.judgement;
+    fmt::print("{:<18} {}, {}\n", relation.relation + ":", name(j.verdict),
+               j.method.empty() ? j.reason : fmt::format("worst {:.3g} rms {:.3g} ({})", j.max_ratio, j.rms_ratio, j.method));
   }
 }
 
@@ -54,6 +60,7 @@ int run(ReproArguments& arguments, const std::string& command) {
                            .case_limit_s = 1e6,
                            .timeout_s = arguments.plugins.timeout_s,
                            .fills = arguments.fills,
+                           .relations = arguments.relations,
                            .timed = !arguments.untimed};
   core::Rates rates;
   core::CaseRunner runner(problem, core::print_problem(problem), label, tokens, options, rates);
@@ -95,6 +102,7 @@ Command add_repro(CLI::App& program) {
       ->capture_default_str()
       ->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
+  add_relations(*command, arguments->relations);
   command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
   arguments->plugins.add_to(*command);
   command->footer(

@@ -153,6 +153,7 @@ Command add_run(CLI::App& program) {
       ->capture_default_str()
       ->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
+  add_relations(*command, arguments->session.options.relations);
   command
       ->add_option("--min-arithmetic", arguments->least,
                    "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")

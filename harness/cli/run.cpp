@@ -63,6 +63,7 @@ int exit_code(const std::vector<core::Record>& records) {
 double implementation_seconds(const core::Record& record) {
   double ns = 0;
   for (const core::FillRecord& fill : record.fills) ns += fill.run_ns;
+  for (const core::RelationRecord& relation : record.relations) ns += relation.run_ns;
   if (record.time) {
     ns += record.time->warmup_ns + record.time->create_ns * 2;
     for (const double sample : record.time->samples_ns) ns += sample * double(record.time->iterations_per_sample);
@@ -106,12 +107,25 @@ const core::Tokens& TokenStore::get(const core::TokenSource& source) {
   return at->second;
 }
 
+void add_relations(CLI::App& command, core::RelationChoice& choice) {
+  static const std::map<std::string, core::RelationChoice> names{
+      {"auto", core::RelationChoice::kAuto}, {"all", core::RelationChoice::kAll}, {"none", core::RelationChoice::kNone}};
+  command
+      .add_option("--relations", choice,
+                  "compare runs on changed inputs (permuted, split, shifted ...) with one another: auto, where a run takes less "
+                  "than 20 ms; all; none")
+      ->transform(CLI::CheckedTransformer(names).description(""))
+      ->default_str("auto")
+      ->type_name("WHERE");
+}
+
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens) {
   const auto start = core::Clock::now();
   const auto registry = session.plugins.load();
   for (const std::string& plugin : session.plugins.plugins)
     session.options.repro_options += " --plugin " + quoted(std::filesystem::path(plugin).filename());
   session.options.repro_options += fmt::format(" --threads {}", session.plugins.threads);
+  if (session.options.relations == core::RelationChoice::kAll) session.options.repro_options += " --relations all";
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   ResultsFile results(session.results_path);

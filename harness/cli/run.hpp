@@ -46,6 +46,9 @@ struct Session {
   std::string command;  // for the header
 };
 
+/// --relations auto|all|none, the same for every command that judges.
+void add_relations(CLI::App& command, core::RelationChoice& choice);
+
 /// Runs every job on every implementation that --impl keeps, prints the table, returns an ExitCode.
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens);
 

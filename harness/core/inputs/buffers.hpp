@@ -88,6 +88,8 @@ class SharedTensors {
   void seal_size();
   /// Fills every output and the workspace with NaN (their dtype's poison) and the gaps with canaries.
   void poison();
+  /// Fills the workspace with large numbers, as the leftovers of another run might be.
+  void use_workspace();
   /// Whose surroundings were written, and where ("o was written past its end, at byte 4 behind it"), or "".
   std::string broken_canary() const;
 

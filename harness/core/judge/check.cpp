@@ -193,8 +193,12 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     judgement.rms_ratio = std::max(judgement.rms_ratio, rms);
     if ((largest > 1 || !(rms <= 1)) && judgement.verdict == Verdict::kPass) decide(judgement, worst, tally, largest, rms);
   }
-  if (judgement.exact_elements == 0)
-    judgement.verdict = Verdict::kError, judgement.code = "error:golden", judgement.reason = "the golden judged no element";
+  for (const Role& role : problem.operation->roles()) {
+    if (!is_output(role) || !present(problem.tensor[size_t(role.index)])) continue;
+    if (const auto tally = tallies.find(role.index); tally != tallies.end() && tally->second.exact > 0) continue;
+    judgement.verdict = Verdict::kError, judgement.code = "error:golden",
+    judgement.reason = fmt::format("the golden judged no element of {}", role.name);
+  }
   return judgement;
 }
 

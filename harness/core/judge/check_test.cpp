@@ -41,6 +41,17 @@ TEST_F(Check, PassesTheRightAnswer) {
   EXPECT_TRUE(judgement.code.empty());
 }
 
+// What nobody judged did not pass.
+TEST_F(Check, IsAnErrorWhereAnOutputIsNotJudged) {
+  struct Silent final : Golden {
+    void expect(const Arithmetic&, const Sink&) const override {}
+    std::string method() const override { return "none"; }
+  };
+  const Judgement judgement = judge(problem_, Silent(), {}, tensors_);
+  EXPECT_EQ(judgement.code, "error:golden");
+  EXPECT_EQ(judgement.reason, "the golden judged no element of y");
+}
+
 TEST_F(Check, FailsOneWrongElementAndNamesIt) {
   const size_t at = 17 * kWidth + 5;
   y_[at] *= 1 + 4e-7f;  // some 6 ulp

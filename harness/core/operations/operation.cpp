@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/operations/relation.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -53,6 +54,15 @@ uint64_t layout_features(const Problem& problem) {
 }
 
 }  // namespace
+
+Operation::~Operation() = default;
+
+// Every operation gives the same again.
+std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem& problem, const Tensors& inputs) const {
+  std::vector<std::unique_ptr<Relation>> list;
+  list.push_back(repetition(problem, inputs));
+  return list;
+}
 
 bool Problem::operator==(const Problem& other) const {
   return operation == other.operation && dtype == other.dtype && features == other.features && params == other.params &&

@@ -18,6 +18,7 @@
 namespace attest::core {
 
 class Operation;
+class Relation;
 
 /// A parameter of an operation: a field of its C struct. Its name is the C identifier, the word of the spec line, the JSON key.
 struct Field {
@@ -78,7 +79,7 @@ struct Fill {
 
 class Operation {
  public:
-  virtual ~Operation() = default;
+  virtual ~Operation();
 
   virtual int32_t number() const = 0;         // ATTEST_SOFTMAX ..., or 1,000 and up
   virtual std::string_view name() const = 0;  // "softmax": the first word of a spec line
@@ -106,8 +107,13 @@ class Operation {
   /// Writes all inputs (access READ) of the problem. Where `only_own`, the case has tokens: ORDER holds theirs and stays; and
   /// with fill "tokens" so do all roles with another Content than kOwn. Same problem and fill, same bytes, on every machine.
   virtual void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const = 0;
-  /// The float64 reference for these inputs, which must be what `fill` wrote (closed forms rely on it).
+  /// The float64 reference of all outputs of the problem for these inputs, which must be what `fill` wrote (closed forms rely on
+  /// it). `tensors` may hold nothing but inputs.
+  /// Fill "random" stands for any inputs.
   virtual std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const = 0;
+
+  /// What must hold between runs on these inputs and on changed ones (relation.hpp), cheapest first; they refer to `inputs`.
+  virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const;
 };
 
 /// The operation of that number or name, or null.

@@ -50,6 +50,10 @@ void walk(FillRecord& f, Visit&& visit) {
   visit("judgement", f.judgement), visit("run_ns", f.run_ns), visit("golden_ns", f.golden_ns);
 }
 template <class Visit>
+void walk(RelationRecord& r, Visit&& visit) {
+  visit("relation", r.relation), visit("judgement", r.judgement), visit("run_ns", r.run_ns);
+}
+template <class Visit>
 void walk(TimeRecord& t, Visit&& visit) {
   visit("median_ns", t.median_ns), visit("median_low_ns", t.median_low_ns), visit("median_high_ns", t.median_high_ns),
       visit("coverage", t.coverage);
@@ -71,7 +75,7 @@ void walk(Record& r, Visit&& visit) {
   visit("operation", r.operation), visit("dtype", r.dtype), visit("features", r.features), visit("device", r.device),
       visit("threads", r.threads);
   visit("verdict", r.verdict), visit("code", r.code), visit("reason", r.reason), visit("arithmetic", r.arithmetic);
-  visit("max_ratio", r.max_ratio), visit("rms_ratio", r.rms_ratio), visit("fills", r.fills), visit("time", r.time),
+  visit("max_ratio", r.max_ratio), visit("rms_ratio", r.rms_ratio), visit("fills", r.fills), visit("relations", r.relations), visit("time", r.time),
       visit("memory", r.memory);
   visit("flops", r.flops), visit("min_bytes", r.min_bytes), visit("estimated_ns", r.estimated_ns),
       visit("estimated_bytes", r.estimated_bytes);

@@ -24,6 +24,13 @@ struct FillRecord {
   double run_ns = 0, golden_ns = 0;  // wall time of the judged run; of the golden and the comparison together
 };
 
+/// One relation between runs (operations/relation.hpp) and whether it held.
+struct RelationRecord {
+  std::string relation;  // "key-permutation"
+  Judgement judgement{};   // unsupported: the implementation does not take a problem that it needs
+  double run_ns = 0;     // wall time of its runs
+};
+
 struct TimeRecord {
   std::vector<double> samples_ns, cold_samples_ns;  // one run each, averaged over iterations_per_sample
   int64_t iterations_per_sample = 1;
@@ -50,6 +57,7 @@ struct Record {
   std::string arithmetic;               // as declared; empty where query was not reached
   double max_ratio = 0, rms_ratio = 0;  // the worst over the fills
   std::vector<FillRecord> fills;
+  std::vector<RelationRecord> relations;  // as far as they were tried
   std::optional<TimeRecord> time;
   MemoryRecord memory;
   double flops = 0, min_bytes = 0;

@@ -32,6 +32,7 @@ Record sample() {
   fill.judgement.method = "closed form, all rows";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
   r.fills.push_back(fill);
+  r.relations.push_back({.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});
   r.time = TimeRecord{.samples_ns = {1.5, 2.5}, .iterations_per_sample = 3, .median_ns = 2, .audited_runs = 4, .audit_seed = "00ff00ff00ff00ff"};
   r.memory.peak_bytes = 12345;
   r.notes = {"a note"};
@@ -66,6 +67,7 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line["max_ratio"], "inf");
   EXPECT_EQ(line["rms_ratio"], "nan");
   EXPECT_EQ(line["fills"][0]["seed"], "8000000000000000");
+  EXPECT_EQ(line["relations"][0]["relation"], "key-permutation");
 }
 
 TEST(Record, NamesTheMissingKey) {

@@ -198,6 +198,21 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
   return record.verdict == Verdict::kPass;
 }
 
+// Tries the relations on the first fill where they are wanted; false where one does not hold.
+bool CaseRunner::check_relations(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
+                                 SharedTensors& outputs, Record& record) {
+  if (!wants_relations(options_.relations, problem_, record.fills.front().run_ns)) return true;
+  if (given_ && options_.relations != RelationChoice::kAll) return true;  // a vector says itself what is right
+  if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(fills_.front()));
+  record.relations = relations_->run(plugin, implementation, arithmetic, outputs, options_.all_checks);
+  for (const auto& [relation, judgement, run_ns] : record.relations) {
+    if (!is_bad(judgement.verdict)) continue;
+    if (record.verdict == Verdict::kPass) set_verdict(record, judgement.verdict, judgement.code, judgement.reason);
+    return false;
+  }
+  return true;
+}
+
 Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   Record record;
   record.suite = label_.suite, record.case_name = label_.case_name, record.inputs = label_.inputs, record.source = label_.source,
@@ -221,7 +236,9 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   if (!admit(plugin, implementation, record, arithmetic) || !fits(implementation, record)) return record;
   SharedTensors outputs(problem_, ATTEST_WRITE, record.memory.workspace_bytes);
   outputs.seal_size();
-  if (judge_fills(plugin, implementation, arithmetic, outputs, record) && options_.timed)
+  const bool right = judge_fills(plugin, implementation, arithmetic, outputs, record);
+  if ((right || options_.all_checks) && check_relations(plugin, implementation, arithmetic, outputs, record) && right &&
+      options_.timed)
     time(plugin, implementation, arithmetic, outputs, record);
   if (const std::optional<Failure> late = plugin.settle(problem_); late && record.verdict == Verdict::kPass)
     set_verdict(record, late->verdict, late->code, late->reason);

@@ -12,6 +12,7 @@
 #include "core/inputs/prepared.hpp"
 #include "core/record/record.hpp"
 #include "core/run/plugin.hpp"
+#include "core/run/relations.hpp"
 
 namespace attest::core {
 
@@ -22,6 +23,7 @@ struct RunOptions {
   double timeout_s = 60;     // of one run
   MinArithmetic least;
   std::vector<std::string> fills;  // judge on these alone; empty: as the case has them
+  RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
   bool all_checks = false;  // judging goes on after a check has failed: which checks catch what. The verdict is the first one's
   std::string repro_options;  // of the command line, for the repro line: " --threads 2"
@@ -59,8 +61,8 @@ class CaseRunner {
   /// Names of the fills in the order in which they are judged.
   const std::vector<std::string>& fills() const { return fills_; }
   /// Seconds spent so far in making inputs, and in goldens and comparing: the harness's own share.
-  double inputs_s() const { return inputs_s_; }
-  double judging_s() const { return judging_s_; }
+  double inputs_s() const { return inputs_s_ + (relations_ ? relations_->inputs_s() : 0); }
+  double judging_s() const { return judging_s_ + (relations_ ? relations_->judging_s() : 0); }
 
  private:
   bool admit(Plugin& plugin, const Implementation& implementation, Record& record, Arithmetic& arithmetic);
@@ -69,6 +71,8 @@ class CaseRunner {
                    Record& record);
   FillRecord judge_fill(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
                         const std::string& name, Record& record);
+  bool check_relations(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
+                       Record& record);
   void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
             Record& record);
   Side side(const std::string& fill) const;
@@ -92,6 +96,7 @@ class CaseRunner {
   std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
   std::unique_ptr<PreparedInputs> altered_;  // the first fill's with some rows changed, for the audit of timed runs
+  std::unique_ptr<RelationChecks> relations_;  // of the first fill
   double inputs_s_ = 0, judging_s_ = 0;
 };
 

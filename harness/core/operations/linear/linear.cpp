@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/operations/relation.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -108,6 +109,9 @@ class LinearOperation final : public Operation {
   }
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill&, const Tensors& tensors) const override {
     return linear_golden(problem, tensors);
+  }
+  std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override {
+    return linear_relations(problem, inputs);
   }
 };
 

@@ -13,6 +13,8 @@ const Operation& linear_operation();
 /// Writes q, k, v and the masks. "random": normal. "faint": q and k near -8, so that phi(q) sum phi(k) is small and eps shows.
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
+std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem, const Tensors& inputs);
+
 /// Float64, every row, O(tokens head_dim head_dim_v) time; a few matrices [head_dim, head_dim_v] a thread of memory.
 std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors);
 

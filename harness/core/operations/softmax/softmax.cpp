@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/operations/relation.hpp"
 #include "core/operations/softmax/geometry.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"

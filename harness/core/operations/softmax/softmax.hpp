@@ -41,6 +41,7 @@ class SoftmaxOperation final : public Operation {
   std::vector<std::string> fills(const Problem& problem) const override;
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override;
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const override;
+  std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override;
 };
 
 const Operation& softmax_operation();

@@ -1,0 +1,79 @@
+#include "core/judge/relation_check.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace attest::core {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool same_bits(double first, double second) {
+  return (std::isnan(first) && std::isnan(second)) || std::memcmp(&first, &second, sizeof first) == 0;
+}
+
+// Distance in sums of standard deviations; `sigma` NaN: not known, so only what no error explains counts.
+double distance(double first, double second, double sigma) {
+  if (first == second || (std::isnan(first) && std::isnan(second))) return 0;
+  if (!std::isfinite(first) || !std::isfinite(second)) return kInfinity;
+  return std::isnan(sigma) ? 0 : std::fabs(first - second) / sigma;
+}
+
+struct Tally {
+  int64_t known = 0, compared = 0, different = 0;
+  double sum_squares = 0, worst = -1;
+  Mismatch mismatch;
+};
+
+void add(Tally& tally, const Claim& claim, const RelationRun& base, bool bitwise) {
+  for (size_t e = 0; e < claim.first.size(); ++e) {
+    const double first = claim.first[e], second = claim.second[e], sigma = claim.sigma[e];
+    const double apart = distance(first, second, sigma);
+    const bool differs = !same_bits(first, second);
+    ++tally.compared, tally.known += !std::isnan(sigma), tally.different += differs;
+    tally.sum_squares += apart * apart;
+    if (!(apart > tally.worst) && !(bitwise && differs && tally.different == 1)) continue;
+    tally.worst = std::max(tally.worst, apart);
+    const TensorSpec& spec = base.problem.tensor[size_t(claim.role)];
+    tally.mismatch = {find_role(*base.problem.operation, claim.role)->name,
+                      std::vector<int64_t>(size_t(spec.rank)),
+                      first,
+                      second,
+                      sigma,
+                      apart / Gates::kLargest};
+    int64_t row = claim.row;
+    for (int i = claim.leading; i-- > 0; row /= spec.dim[i]) tally.mismatch.index[size_t(i)] = row % spec.dim[i];
+    if (claim.leading < spec.rank) tally.mismatch.index[size_t(claim.leading)] = int64_t(e);
+  }
+}
+
+}  // namespace
+
+Judgement judge_relation(const Relation& relation, const RelationRun& base, std::span<const RelationRun> runs,
+                         bool deterministic) {
+  const bool bitwise = relation.bitwise() && deterministic;
+  Tally tally;
+  relation.compare(base, runs, [&](const Claim& claim) { add(tally, claim, base, bitwise); });
+
+  Judgement judgement;
+  judgement.method = bitwise ? "to the bit" : "within twice the gate";
+  judgement.exact_elements = bitwise ? tally.compared : tally.known;
+  judgement.max_ratio = std::max(tally.worst, 0.0) / Gates::kLargest;
+  judgement.rms_ratio = tally.known > 0 ? std::sqrt(tally.sum_squares / double(tally.known)) / Gates::kRms : 0;
+  if (tally.worst >= 0) judgement.worst = tally.mismatch;
+  const bool far = judgement.max_ratio > 1 || judgement.rms_ratio > 1;
+  if (!far && !(bitwise && tally.different > 0)) return judgement;
+  judgement.verdict = Verdict::kFail, judgement.code = relation.code();
+  const Mismatch& m = tally.mismatch;
+  const std::string pair = fmt::format("{}[{}] is {:.9g} and {:.9g}", m.tensor, fmt::join(m.index, ","), m.expected, m.got);
+  judgement.reason = far ? fmt::format("{}: {} where both should be the same, {:.3g} of twice the gate (root mean square {:.3g})",
+                                       relation.name(), pair, judgement.max_ratio, judgement.rms_ratio)
+                         : fmt::format("{}: {}, {} of {} elements differ, and it does not declare itself nondeterministic",
+                                       relation.name(), pair, tally.different, tally.compared);
+  return judgement;
+}
+
+}  // namespace attest::core

@@ -1,0 +1,80 @@
+// Claims about several runs: to the bit, within twice the gate, and neither where one run has what no error explains.
+#include "core/judge/relation_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "testing/scale_operation.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::kX;
+using testing::kY;
+
+class RelationCheck : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRows = 10, kWidth = 8, kCount = kRows * kWidth;
+
+  RelationCheck() {
+    for (Tensors* outputs : {&first_, &second_}) (*outputs)[kX] = {problem_.tensor[kX], x_.data()};
+    problem_.operation->fill(problem_, {"random", 3}, first_, false);
+    for (size_t i = 0; i < kCount; ++i) y_[i] = again_[i] = 3 * x_[i];
+    first_[kY] = {problem_.tensor[kY], y_.data()}, second_[kY] = {problem_.tensor[kY], again_.data()};
+  }
+
+  Judgement judged(bool deterministic) {
+    const auto golden = problem_.operation->golden(problem_, {}, first_);
+    const SigmaTable sigmas(problem_, *golden, {});
+    const auto relation = repetition(problem_, first_);
+    const RelationRun base{problem_, first_, first_, &sigmas}, run{problem_, second_, second_};
+    return judge_relation(*relation, base, {&run, 1}, deterministic);
+  }
+
+  Problem problem_ = testing::scale_problem(kRows, kWidth);
+  std::vector<float> x_ = std::vector<float>(kCount), y_ = x_, again_ = x_;
+  Tensors first_{}, second_{};
+};
+
+TEST_F(RelationCheck, PassesWhatIsTheSame) {
+  y_[9] = again_[9] = NAN;
+  y_[10] = again_[10] = -INFINITY;
+  for (const bool deterministic : {true, false}) {
+    const Judgement judgement = judged(deterministic);
+    EXPECT_EQ(judgement.verdict, Verdict::kPass) << judgement.reason;
+    EXPECT_EQ(judgement.exact_elements, kCount);
+    EXPECT_EQ(judgement.max_ratio, 0);
+  }
+}
+
+TEST_F(RelationCheck, AsksForTheSameBitsOfADeterministicOneAlone) {
+  const size_t at = 3 * kWidth + 5;
+  again_[at] = std::nextafter(again_[at], INFINITY);
+  const Judgement judgement = judged(true);
+  EXPECT_EQ(judgement.code, "fail:repetition");
+  ASSERT_TRUE(judgement.worst);
+  EXPECT_EQ(judgement.worst->index, (std::vector<int64_t>{3, 5}));
+  EXPECT_EQ(judged(false).verdict, Verdict::kPass);
+}
+
+// 6 sigma each way, sigma = u |y| / sqrt 3: twice the gate is 6.9 u |y|, and an ulp is between one and two of u |y|.
+TEST_F(RelationCheck, FailsBeyondTwiceTheGate) {
+  for (const double sigmas : {10.0, 13.5}) {
+    again_ = y_;
+    again_[20] = float(double(y_[20]) * (1 + sigmas * 0x1p-24 / std::sqrt(3)));
+    const double got = std::fabs(double(again_[20]) / double(y_[20]) - 1) * std::sqrt(3) * 0x1p24;  // as it was rounded
+    const Judgement judgement = judged(false);
+    EXPECT_NEAR(judgement.max_ratio, got / 12, 1e-6);
+    EXPECT_EQ(judgement.code, got > 12 ? "fail:repetition" : "");
+  }
+}
+
+TEST_F(RelationCheck, FailsANumberBesideNaN) {
+  again_[7] = NAN;
+  EXPECT_EQ(judged(false).max_ratio, INFINITY);
+  EXPECT_EQ(judged(false).code, "fail:repetition");
+}
+
+}  // namespace
+}  // namespace attest::core
