@@ -22,7 +22,7 @@ using ::testing::Not;
 namespace fs = std::filesystem;
 
 const std::string kAttest = ATTEST_BINARY_DIR "/bin/attest";
-const std::string kDying = ATTEST_BINARY_DIR "/tests/plugins/dying.so";
+const std::string kHostile = ATTEST_BINARY_DIR "/tests/plugins/hostile.so";
 const std::string kMinimal = ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so";
 
 struct Outcome {
@@ -70,9 +70,11 @@ TEST_F(Cli, RunsASuiteIntoAFile) {
   EXPECT_THAT(outcome.text, HasSubstr("small/a/self f32"));
   EXPECT_THAT(outcome.text, HasSubstr("results: results.jsonl"));
   const std::vector<json> found = lines("results.jsonl");
-  ASSERT_EQ(found.size(), 5u);
+  ASSERT_EQ(found.size(), 6u);
   EXPECT_EQ(found[0]["type"], "header");
-  for (size_t i = 1; i < found.size(); ++i) EXPECT_EQ(found[i]["verdict"], "pass");
+  EXPECT_EQ(found[5]["type"], "end");
+  EXPECT_EQ(found[5]["verdicts"]["pass"], 4);
+  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(found[i]["verdict"], "pass");
   std::ifstream in(folder_ / "results.jsonl");
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   EXPECT_THAT(text, Not(HasSubstr(folder_.string())));
@@ -81,7 +83,7 @@ TEST_F(Cli, RunsASuiteIntoAFile) {
 
 TEST_F(Cli, FiltersByCaseDtypeAndQuick) {
   run("run " + small_suite() + " --quick --dtype f16 --impl flash_cpu --judge-only -o one.jsonl");
-  ASSERT_EQ(lines("one.jsonl").size(), 2u);
+  ASSERT_EQ(lines("one.jsonl").size(), 3u);
   EXPECT_EQ(lines("one.jsonl")[1]["case"], "a/self");
   EXPECT_EQ(lines("one.jsonl")[1]["dtype"], "f16");
   EXPECT_FALSE(lines("one.jsonl")[1].contains("time"));
@@ -226,17 +228,17 @@ TEST_F(Cli, EveryImplementationPassesSmokeAndDefault) {
 
 // Whatever an implementation does to its process, or says of itself, is a record; the run goes on and says so.
 TEST_F(Cli, OutlivesImplementationsThatDie) {
-  const Outcome outcome = run("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kDying +
-                              " --impl 'dying_*,flash_cpu' -o died.jsonl");
+  const Outcome outcome = run("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kHostile +
+                              " --impl 'hostile_aborts,hostile_exits,hostile_hangs,hostile_boasts,flash_cpu' -o died.jsonl");
   EXPECT_EQ(outcome.code, 1) << outcome.text;
   std::map<std::string, std::vector<std::string>> codes;
   for (const json& line : lines("died.jsonl"))
     if (line["type"] == "result") codes[line["impl"]].push_back(line["code"]);
-  const std::map<std::string, std::string> expected = {
-      {"dying_aborts", "crash:signal"},       {"dying_exits", "crash:exit"},
-      {"dying_signals", "crash:signal"},      {"dying_hangs", "timeout:run"},
-      {"dying_shrinks", "fail:unwritten"},    {"dying_boasts", "error:declaration"},
-      {"dying_unknown", "error:declaration"}, {"flash_cpu", ""}};
+  const std::map<std::string, std::string> expected = {{"hostile_aborts", "crash:signal"},
+                                                       {"hostile_exits", "crash:exit"},
+                                                       {"hostile_hangs", "timeout:run"},
+                                                       {"hostile_boasts", "error:declaration"},
+                                                       {"flash_cpu", ""}};
   for (const auto& [impl, code] : expected) EXPECT_EQ(codes[impl], std::vector<std::string>(2, code)) << impl;
 }
 

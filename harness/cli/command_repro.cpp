@@ -74,6 +74,7 @@ int run(ReproArguments& arguments, const std::string& command) {
     bad |= core::is_bad(records.back().verdict), passed |= records.back().verdict == core::Verdict::kPass;
     if (records.back().verdict != core::Verdict::kUnsupported) print_details(records.back());
   }
+  results.write(to_json(core::Closing::of(records, utc_now())));
   fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
   return bad ? kBad : passed ? kOk : kNothing;
 }

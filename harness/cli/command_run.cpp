@@ -19,7 +19,7 @@ struct RunArguments {
   std::vector<std::string> suites, cases, dtypes, tokens, fills, vectors;
   bool quick = false, untimed = false;
   double budget_s = 0;
-  std::string least, output;
+  std::string least, output, resume;
   Session session;
 };
 
@@ -67,12 +67,22 @@ void check_inputs(const Job& job, const TokenStore& tokens) {
 int run_vectors(RunArguments& arguments) {
   Session& session = arguments.session;
   for (const auto& [given, option] : {std::pair(!arguments.suites.empty(), "suites"), std::pair(!arguments.tokens.empty(), "--tokens"),
-                                      std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype")})
+                                      std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype"),
+                                      std::pair(!arguments.resume.empty(), "--resume")})
     if (given) throw core::Error(fmt::format("--vectors: {} do not go with it; --case names vectors", option));
   session.options.least = core::parse_min_arithmetic(arguments.least);
   session.options.timed = false;
   session.results_path = arguments.output;
   return run_vectors(arguments.vectors, arguments.cases, session);
+}
+
+// --resume names the file to write as well; -o may name the same.
+std::string results_path(const RunArguments& arguments) {
+  namespace fs = std::filesystem;
+  if (arguments.resume.empty() || arguments.output.empty()) return arguments.resume + arguments.output;
+  if (fs::weakly_canonical(arguments.resume) != fs::weakly_canonical(arguments.output))
+    throw core::Error(fmt::format("--resume {}: -o names another file, {}", arguments.resume, arguments.output));
+  return arguments.output;
 }
 
 int run(RunArguments& arguments) {
@@ -86,13 +96,17 @@ int run(RunArguments& arguments) {
     arguments.session.options.case_limit_s =
         std::min(arguments.session.options.case_limit_s, 1.0);  // a slow kernel too in a minute
   }
-  for (const std::string& suite : arguments.suites) suites.push_back(core::read_suite(find_suite(suite)));
   Session& session = arguments.session;
+  for (const std::string& suite : arguments.suites) {
+    session.suite_files.push_back(find_suite(suite));
+    suites.push_back(core::read_suite(session.suite_files.back()));
+  }
   session.options.least = core::parse_min_arithmetic(arguments.least);
   session.options.budget_s = arguments.budget_s > 0 ? arguments.budget_s : by_itself ? 0.08 : arguments.quick ? 0.15 : 1.0;
   session.options.timed = !arguments.untimed;
   session.options.fills = arguments.fills;
-  session.results_path = arguments.output;
+  session.results_path = results_path(arguments), session.resume = !arguments.resume.empty();
+  session.least = arguments.least, session.token_files = arguments.tokens;
   for (const std::string& file : arguments.tokens)
     if (!std::filesystem::is_regular_file(file))
       throw core::Error(fmt::format("--tokens {}: no such file; name a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
@@ -159,6 +173,12 @@ Command add_run(CLI::App& program) {
                    "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")
       ->type_name("LIST");
   command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
+  command
+      ->add_option(
+          "--resume", arguments->resume,
+          "go on with a run that was cut short, into the same file; all other arguments as before. A file that is not there "
+          "is begun")
+      ->type_name("FILE");
   arguments->session.plugins.add_to(*command);
   command->footer(
       "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype f16 --plugin ./my.so -o "

@@ -8,13 +8,17 @@
 
 namespace attest::cli {
 
-core::Header make_header(const std::string& command, const std::string& cpus, int threads) {
-  char started[32];
+std::string utc_now() {
+  char text[32];
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
-  std::strftime(started, sizeof(started), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  core::Header header{command, started, core::read_environment()};
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+core::Header make_header(const std::string& command, const std::string& cpus, int threads) {
+  core::Header header{command, utc_now(), core::read_environment()};
   header.environment["run"] = {{"pinned_cpus", cpus}, {"threads", std::to_string(threads)}};
   for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
     if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;

@@ -10,4 +10,7 @@ namespace attest::cli {
 /// pinned, can do with `threads` threads: some 0.4 s.
 core::Header make_header(const std::string& command, const std::string& cpus, int threads);
 
+/// "2026-01-31T12:00:00Z".
+std::string utc_now();
+
 }  // namespace attest::cli

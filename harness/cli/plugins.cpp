@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/interrupt.hpp"
 #include "core/measure/affinity.hpp"
 #include "core/tensor/error.hpp"
 
@@ -27,12 +28,22 @@ void PluginOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str()
       ->type_name("S");
+  command
+      .add_option("--memory", memory_gib,
+                  "GiB that an implementation may have resident beside its tensors (default: nine tenths of what is available)")
+      ->check(CLI::Range(0.01, 1e6))
+      ->type_name("GIB");
 }
 
 std::unique_ptr<core::Registry> PluginOptions::load() {
   if (threads == 0) threads = int32_t(core::allowed_cpus().size());
   cpus = core::cpu_list(core::choose_cpus(size_t(threads)));
-  core::WorkerOptions options{.executable = core::find_worker(), .cpus = cpus, .threads = threads, .timeout_s = timeout_s};
+  const core::WorkerOptions options{.executable = core::find_worker(),
+                                    .cpus = cpus,
+                                    .threads = threads,
+                                    .timeout_s = timeout_s,
+                                    .memory_bytes = uint64_t(memory_gib * (1u << 30)),
+                                    .cancelled = interrupted};
   const std::vector<std::filesystem::path> named(plugins.begin(), plugins.end());
   auto registry = std::make_unique<core::Registry>(core::find_plugins(), named, options);
   for (const std::string& warning : registry->warnings()) fmt::print(stderr, "attest: warning: {}\n", warning);

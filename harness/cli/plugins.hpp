@@ -15,6 +15,7 @@ struct PluginOptions {
   std::vector<std::string> impl_globs;  // --impl
   int32_t threads = 0;                  // --threads; 0: all that this process may use
   double timeout_s = 60;                // --timeout
+  double memory_gib = 0;                // --memory; 0: what is available
   bool only_named = false;              // of the implementations, only those of --plugin (where --impl says nothing else)
 
   void add_to(CLI::App& command);

@@ -2,21 +2,36 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/machine_error.hpp"
 
 namespace attest::cli {
 
-ResultsFile::ResultsFile(const std::string& path) : path_(path) {
+ResultsFile::ResultsFile(const std::string& path, off_t kept_bytes) : path_(path) {
   if (path.empty()) return;
-  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) throw MachineError(fmt::format("-o {}: cannot be written: {}", path, std::strerror(errno)));
+  struct stat facts {};
+  if (fstat(fd_, &facts) != 0 || !S_ISREG(facts.st_mode)) return;  // a pipe or a device has nothing to keep
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    close(std::exchange(fd_, -1));
+    throw MachineError(fmt::format("-o {}: another attest writes to it", path));
+  }
+  if (ftruncate(fd_, kept_bytes) != 0 || lseek(fd_, kept_bytes, SEEK_SET) < 0) {
+    close(std::exchange(fd_, -1));
+    throw MachineError(fmt::format("-o {}: cannot be cut to {} bytes: {}", path, kept_bytes, std::strerror(errno)));
+  }
 }
+
+ResultsFile::ResultsFile(ResultsFile&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 
 ResultsFile::~ResultsFile() {
   if (fd_ >= 0) close(fd_);

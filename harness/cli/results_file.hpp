@@ -1,5 +1,7 @@
 // The results file: JSON lines, written as they come, so that what was measured is kept whatever happens next.
 #pragma once
+#include <sys/types.h>
+
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -7,11 +9,12 @@ namespace attest::cli {
 
 class ResultsFile {
  public:
-  /// An empty path writes nothing. Throws MachineError when it cannot be opened.
-  explicit ResultsFile(const std::string& path);
+  /// An empty path writes nothing. `kept_bytes` of what is there stay, and lines go behind them. Throws MachineError when it
+  /// cannot be opened or another attest writes to it.
+  explicit ResultsFile(const std::string& path, off_t kept_bytes = 0);
   ~ResultsFile();
-  ResultsFile(const ResultsFile&) = delete;
-  ResultsFile& operator=(const ResultsFile&) = delete;
+  ResultsFile(ResultsFile&& other) noexcept;
+  ResultsFile& operator=(ResultsFile&&) = delete;
   /// One line, whole or not at all: a line that the disk has no room for is taken back. Throws MachineError.
   void write(const nlohmann::json& line);
 

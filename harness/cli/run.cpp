@@ -13,6 +13,7 @@
 #include "cli/machine_error.hpp"
 #include "cli/progress.hpp"
 #include "cli/results_file.hpp"
+#include "cli/resume.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/table.hpp"
@@ -72,6 +73,46 @@ double implementation_seconds(const core::Record& record) {
   return ns * 1e-9;
 }
 
+// The file with its header: a new one, or the one that is gone on with.
+ResultsFile begin_results(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen,
+                          const EarlierResults& earlier) {
+  if (session.results_path.empty()) return ResultsFile("");
+  const Identity identity = identify(jobs, session, chosen);
+  if (earlier.begun()) earlier.require_same(identity);
+  ResultsFile results(session.results_path, earlier.bytes());
+  if (!earlier.begun()) {
+    core::Header header = make_header(session.command, session.plugins.cpus, session.plugins.threads);
+    header.environment["identity"] = identity;
+    results.write(to_json(header));
+  } else {
+    fmt::print(stderr, "attest: {} records of {} are kept{}\n", earlier.count(), session.results_path,
+               earlier.complete() ? ", and it is complete" : "");
+    if (!earlier.complete()) results.write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier.count()}});
+  }
+  return results;
+}
+
+// The implementations of a job that have no record yet. Records that there are go to `records`, and what they say of speed to
+// `rates`, as if they had been made now.
+std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<core::Registry::Entry>& chosen,
+                                              EarlierResults& earlier, core::Rates& rates, std::vector<core::Record>& records) {
+  std::vector<core::Registry::Entry> todo;
+  for (const core::Registry::Entry& entry : chosen) {
+    const std::string& name = entry.implementation->name;
+    if (!matches(name, job.wanted->only_impls)) continue;
+    const core::Record* record = earlier.take(job.suite, job.wanted->name, std::string(core::dtype_name(job.dtype)), name);
+    if (!record) {
+      todo.push_back(entry);
+      continue;
+    }
+    for (const core::FillRecord& fill : record->fills)
+      if (fill.judgement.verdict == core::Verdict::kPass)
+        rates.note(name, record->dtype + record->features, record->flops, fill.run_ns);
+    records.push_back(*record);
+  }
+  return todo;
+}
+
 }  // namespace
 
 TokenStore::TokenStore(const std::vector<std::string>& files) {
@@ -128,16 +169,18 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   if (session.options.relations == core::RelationChoice::kAll) session.options.repro_options += " --relations all";
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
-  ResultsFile results(session.results_path);
-  if (!session.results_path.empty())
-    results.write(to_json(make_header(session.command, session.plugins.cpus, session.plugins.threads)));
+  EarlierResults earlier;
+  if (session.resume) earlier = EarlierResults(session.results_path);
+  ResultsFile results = begin_results(jobs, session, chosen, earlier);
 
   catch_interrupts();
   std::vector<core::Record> records;
   core::Rates rates;
-  Progress progress(jobs.size() * chosen.size());
+  Progress progress(jobs.size() * chosen.size() - std::min(earlier.count(), jobs.size() * chosen.size()));
   double inputs_s = 0, judging_s = 0, implementations_s = 0;
   for (const Job& job : jobs) {
+    const auto todo = left_to_do(job, chosen, earlier, rates, records);
+    if (todo.empty()) continue;
     const core::Tokens* own_tokens = nullptr;
     core::CaseLabel label{job.suite, job.wanted->name, "random", job.wanted->source};
     if (job.wanted->inputs.from_tokens) {
@@ -150,9 +193,8 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
     core::RunOptions options = session.options;
     if (job.budget_s > 0) options.budget_s = job.budget_s;
     core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, options, rates);
-    for (const core::Registry::Entry& entry : chosen) {
+    for (const core::Registry::Entry& entry : todo) {
       if (interrupted()) break;
-      if (!matches(entry.implementation->name, job.wanted->only_impls)) continue;
       progress.start(
           fmt::format("{}/{} {} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype), entry.implementation->name));
       core::Record record = runner.run(*entry.plugin, *entry.implementation);
@@ -166,10 +208,13 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
     inputs_s += runner.inputs_s(), judging_s += runner.judging_s();
     if (interrupted()) break;
   }
+  if (!interrupted() && !earlier.complete()) results.write(to_json(core::Closing::of(records, utc_now())));
   fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
   print_shares(seconds_since(start), implementations_s, judging_s, inputs_s + tokens.seconds());
   if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);
-  if (interrupted()) fmt::print(stderr, "attest: interrupted; what was measured is kept\n");
+  if (interrupted())
+    fmt::print(stderr, "attest: interrupted; what was measured is kept{}\n",
+               session.results_path.empty() ? "" : ", and --resume goes on with it");
   return exit_code(records);
 }
 

@@ -43,7 +43,11 @@ struct Session {
   core::RunOptions options;
   PluginOptions plugins;
   std::string results_path;
+  bool resume = false;  // goes on with what `results_path` holds
   std::string command;  // for the header
+  // What else makes it the run that it is, for whoever goes on with it.
+  std::vector<std::string> suite_files, token_files;
+  std::string least;  // --min-arithmetic
 };
 
 /// --relations auto|all|none, the same for every command that judges.

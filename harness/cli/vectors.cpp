@@ -65,6 +65,8 @@ class VectorRun {
     }
   }
 
+  /// All vectors were judged.
+  void close() { results_.write(to_json(core::Closing::of(records_, utc_now()))); }
   const std::vector<core::Record>& records() const { return records_; }
 
  private:
@@ -141,6 +143,7 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
     if (interrupted()) break;
     run.judge(vector);
   }
+  if (!interrupted()) run.close();
   fmt::print("{}", reports::print_table(run.records(), wants_colour(stdout)));
   print_counts(run.records());
   if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);

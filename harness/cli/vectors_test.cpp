@@ -64,7 +64,7 @@ TEST_F(RunVectors, PassesNamesAndCounts) {
   std::ifstream in(folder_ / "results.jsonl");
   std::vector<nlohmann::json> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-  ASSERT_EQ(lines.size(), 4u);  // header, reference, naive; the unknown one
+  ASSERT_EQ(lines.size(), 5u);  // header, reference, naive; the unknown one; the end
   EXPECT_EQ(lines[1]["impl"], "reference");
   EXPECT_EQ(lines[2]["repro"], "attest run --vectors all --case 'good' --impl naive");
   EXPECT_EQ(lines[3]["code"], "unsupported:vector");

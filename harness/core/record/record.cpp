@@ -178,6 +178,16 @@ json to_json(const Header& header) {
           {"environment", header.environment}};
 }
 
+Closing Closing::of(const std::vector<Record>& records, std::string finished) {
+  Closing closing{std::move(finished), records.size(), {}};
+  for (const Record& record : records) ++closing.verdicts[std::string(name(record.verdict))];
+  return closing;
+}
+
+json to_json(const Closing& closing) {
+  return {{"type", "end"}, {"finished", closing.finished}, {"results", closing.results}, {"verdicts", closing.verdicts}};
+}
+
 Record record_from_json(const json& line) {
   Record record;
   try {

@@ -1,4 +1,4 @@
-// Records: one (implementation, case) each, and the header of a results file. A record is one JSON line; to_json and from_json
+// Records: one (implementation, case) each, and the header and the closing line of a results file. A record is one JSON line; to_json and from_json
 // are inverses. reports/results.schema.json describes the lines.
 #pragma once
 #include <cstdint>
@@ -76,7 +76,17 @@ struct Header {
   std::map<std::string, std::map<std::string, std::string>> environment;
 };
 
+/// The last line: the run came to its end. A file without it was cut short.
+struct Closing {
+  std::string finished;  // UTC, ISO 8601
+  size_t results = 0;
+  std::map<std::string, int> verdicts;  // how many of each
+
+  static Closing of(const std::vector<Record>& records, std::string finished);
+};
+
 nlohmann::json to_json(const Record& record);
+nlohmann::json to_json(const Closing& closing);
 nlohmann::json to_json(const Header& header);
 /// Throws Error: which key is missing or of the wrong type.
 Record record_from_json(const nlohmann::json& line);

@@ -93,6 +93,7 @@ TEST_F(Schema, AcceptsRecordsAndHeaders) {
   untimed.time.reset(), untimed.memory.peak_bytes.reset(), untimed.fills.clear();
   untimed.verdict = Verdict::kSkipped, untimed.code.clear();
   EXPECT_TRUE(accepts(to_json(untimed))) << why_;
+  EXPECT_TRUE(accepts(to_json(Closing::of({sample(), sample()}, "2026-01-01T00:00:00Z")))) << why_;
   EXPECT_TRUE(accepts(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}}))) << why_;
 }
 

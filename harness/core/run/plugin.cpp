@@ -207,6 +207,7 @@ template <class Read>
 std::optional<Failure> Plugin::call(const char* what, const Implementation& implementation, const Problem& problem,
                                     const Waiting& waiting, json request, std::span<const int> descriptors, const Read& read) {
   implementations();  // the first message is the worker's list of tables
+  if (options_.cancelled && options_.cancelled()) return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
   if (std::optional<Failure> failure = ready(implementation, problem)) return failure;
   const WireProblem wire(problem, options_.threads);
   request[word::kDo] = what, request[word::kTable] = implementation.table, request[word::kSequence] = ++sequence_;

@@ -1,0 +1,111 @@
+#include "cli/resume.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "core/measure/environment.hpp"
+#include "core/run/worker.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+
+using nlohmann::json;
+
+namespace {
+
+std::string hash_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return core::hex(core::hash_text(std::string(std::istreambuf_iterator<char>(file), {})));
+}
+
+std::string hash_files(const std::vector<std::string>& paths) {
+  std::string all;
+  for (const std::string& path : paths) all += hash_file(path) + " ";
+  return all.empty() ? "none" : all.substr(0, all.size() - 1);
+}
+
+std::string describe(const Session& session) {
+  const core::RunOptions& o = session.options;
+  return fmt::format("threads {} timeout {:g} budget {:g} case-limit {:g} min-arithmetic '{}' fill '{}'{}{}", o.threads,
+                     o.timeout_s, o.budget_s, o.case_limit_s, session.least, fmt::join(o.fills, ","),
+                     o.timed ? "" : " judge-only", o.all_checks ? " all-checks" : "");
+}
+
+std::string key(const std::string& suite, const std::string& case_name, const std::string& dtype, const std::string& impl) {
+  return suite + '\n' + case_name + '\n' + dtype + '\n' + impl;
+}
+
+}  // namespace
+
+Identity identify(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen) {
+  std::string cases, implementations;
+  for (const Job& job : jobs)
+    cases += fmt::format("{}/{} {} {}\n", job.suite, job.wanted->name, core::dtype_name(job.dtype), job.budget_s);
+  for (const core::Registry::Entry& entry : chosen)
+    implementations += fmt::format("{}{}:{}", implementations.empty() ? "" : " ", entry.implementation->name,
+                                   core::hex(entry.implementation->binary_hash));
+  const core::Environment environment = core::read_environment();
+  const auto cpu = environment.find("cpu");
+  return {{"attest", hash_file("/proc/self/exe") + " " + hash_file(core::find_worker())},
+          {"suites", hash_files(session.suite_files)},
+          {"cases", fmt::format("{} ({})", jobs.size(), core::hex(core::hash_text(cases)))},
+          {"options", describe(session)},
+          {"implementations", implementations},
+          {"tokens", hash_files(session.token_files)},
+          {"cpu", cpu != environment.end() && cpu->second.count("model") ? cpu->second.at("model") : "unknown"}};
+}
+
+EarlierResults::EarlierResults(const std::string& path) : path_(path) {
+  if (!std::filesystem::exists(path)) return;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw core::Error(fmt::format("--resume {}: cannot be read", path));
+  size_t number = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();) {  // whole lines
+    read(line, ++number);
+    bytes_ += off_t(line.size() + 1);
+  }
+}
+
+void EarlierResults::read(const std::string& line, size_t number) {
+  try {
+    const json found = json::parse(line);
+    const auto type = found.at("type").get<std::string>();
+    if (number == 1) {
+      if (type != "header" || found.at("schema") != core::kSchemaVersion)
+        throw core::Error(fmt::format("is no header of version {}", core::kSchemaVersion));
+      begun_ = true;
+      identity_ = found.at("environment").value("identity", Identity());
+    }
+    if (type == "end") complete_ = true;
+    if (type != "result") return;
+    core::Record record = core::record_from_json(found);
+    const std::string name = key(record.suite, record.case_name, record.dtype, record.impl);
+    records_.emplace(name, std::move(record));
+  } catch (const json::exception&) {
+    throw core::Error(fmt::format("--resume {}: line {} is no line of results; name another file", path_, number));
+  } catch (const core::Error& error) {
+    throw core::Error(fmt::format("--resume {}: line {}: {}", path_, number, error.what()));
+  }
+}
+
+void EarlierResults::require_same(const Identity& identity) const {
+  for (const auto& [name, here] : identity) {
+    const auto there = identity_.find(name);
+    if (there != identity_.end() && there->second == here) continue;
+    throw core::Error(fmt::format("--resume {}: another run: {}: '{}' there, '{}' here; give the same arguments or another file",
+                                  path_, name, there == identity_.end() ? "not recorded" : there->second, here));
+  }
+}
+
+const core::Record* EarlierResults::take(const std::string& suite, const std::string& case_name, const std::string& dtype,
+                                         const std::string& impl) {
+  const auto found = records_.find(key(suite, case_name, dtype, impl));
+  if (found == records_.end()) return nullptr;
+  return &taken_.insert(records_.extract(found))->second;
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,51 @@
+// Going on with a run that was cut short: what its results file holds, and whether it is the same run.
+#pragma once
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/run.hpp"
+#include "core/record/record.hpp"
+
+namespace attest::cli {
+
+/// What has to be the same for two parts to be one run, by name: attest itself, suites, cases, options, implementations, tokens,
+/// CPU.
+using Identity = std::map<std::string, std::string>;
+
+Identity identify(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen);
+
+/// What a results file holds already. A last line that was torn does not count.
+class EarlierResults {
+ public:
+  EarlierResults() = default;
+  /// No such file, or an empty one: nothing is there yet. Throws Error: it cannot be read, or is no results file.
+  explicit EarlierResults(const std::string& path);
+
+  bool begun() const { return begun_; }
+  /// It has its closing line.
+  bool complete() const { return complete_; }
+  /// Where its last whole line ends.
+  off_t bytes() const { return bytes_; }
+  size_t count() const { return records_.size(); }
+
+  /// Throws Error, naming what differs between the file's run and this one.
+  void require_same(const Identity& identity) const;
+  /// The record of that (case, dtype, implementation), each of several once; null where there is none.
+  const core::Record* take(const std::string& suite, const std::string& case_name, const std::string& dtype,
+                           const std::string& impl);
+
+ private:
+  void read(const std::string& line, size_t number);
+
+  std::string path_;
+  bool begun_ = false, complete_ = false;
+  off_t bytes_ = 0;
+  Identity identity_;
+  std::multimap<std::string, core::Record> records_;
+  std::multimap<std::string, core::Record> taken_;
+};
+
+}  // namespace attest::cli

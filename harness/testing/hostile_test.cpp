@@ -1,0 +1,149 @@
+// What an implementation does to its process is a verdict with its code; the next one goes on, and nothing stays behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+#include "core/measure/affinity.hpp"
+#include "core/problem/spec.hpp"
+#include "core/run/runner.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kSpec = "softmax seq_len_q=61 head_dim=16";
+
+struct Expected {
+  const char *name, *code, *words;
+};
+void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.name; }
+
+// One plugin, and so one worker after another, for all of them: what one leaves broken would show in the next.
+class Hostile : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { plugin_ = std::make_unique<Plugin>(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options()); }
+  static void TearDownTestSuite() { plugin_.reset(); }
+  static WorkerOptions options() {
+    return {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 2, .memory_bytes = 256 << 20};
+  }
+
+  Record run(const std::string& name, bool timed = false) {
+    const Problem problem = parse_problem(kSpec);
+    RunOptions run_options{.budget_s = 0.05, .timed = timed};
+    Rates rates;
+    CaseRunner runner(problem, print_problem(problem), {"hostile", kSpec, "random", ""}, nullptr, run_options, rates);
+    for (const Implementation& implementation : plugin_->implementations())
+      if (implementation.name == name) return runner.run(*plugin_, implementation);
+    throw Error("no implementation " + name);
+  }
+
+  static std::unique_ptr<Plugin> plugin_;
+};
+std::unique_ptr<Plugin> Hostile::plugin_;
+
+class Harm : public Hostile, public ::testing::WithParamInterface<Expected> {};
+
+TEST_P(Harm, HasItsCodeAndStaysWithItsCase) {
+  const Expected& expected = GetParam();
+  const Record record = run(expected.name);
+  EXPECT_EQ(record.code, expected.code) << record.reason;
+  EXPECT_THAT(record.reason, HasSubstr(expected.words));
+  ASSERT_TRUE(find_event(record.code));
+  EXPECT_EQ(record.verdict, find_event(record.code)->verdict);
+  const Record next = run("hostile_none");
+  EXPECT_EQ(next.verdict, Verdict::kPass) << next.reason;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Harm,
+    ::testing::Values(Expected{"hostile_segfault", "crash:signal", "SIGSEGV in run at an address outside of every tensor"},
+                      Expected{"hostile_divides", "crash:signal", "SIGFPE in run"},
+                      Expected{"hostile_illegal", "crash:signal", "SIGILL in run"},
+                      Expected{"hostile_aborts", "crash:signal", "SIGABRT in run"},
+                      Expected{"hostile_signals", "crash:signal", "signal 35 in run"},
+                      Expected{"hostile_exits", "crash:exit", "exited with 0 in run"},
+                      Expected{"hostile_leaves", "crash:exit", "exited with 3 in run"},
+                      Expected{"hostile_stack", "crash:stack-overflow", "the stack ran out in run"},
+                      Expected{"hostile_hangs", "timeout:run", "was in run for more than 2 s"},
+                      Expected{"hostile_hangs_blocked", "timeout:run", "was in run for more than 2 s"},
+                      Expected{"hostile_hangs_in_query", "timeout:run", "was in query for more than 2 s"},
+                      Expected{"hostile_hogs", "crash:oom", "GiB resident in run"},
+                      Expected{"hostile_closes", "crash:exit", "closed its connection"},
+                      Expected{"hostile_throws", "crash:exception", "run threw: the kernel lost its way"},
+                      Expected{"hostile_thread_throws", "crash:exception", "nobody catches this"},
+                      Expected{"hostile_rounding", "fail:environment", "floating-point mode of its thread: rounding"},
+                      Expected{"hostile_flush", "fail:environment", "floating-point mode of its thread: flush-to-zero"},
+                      Expected{"hostile_mask", "fail:environment", "signal mask"},
+                      Expected{"hostile_threads", "fail:threads", "more with each run"},
+                      Expected{"hostile_descriptors", "fail:descriptors", "more with each run"},
+                      Expected{"hostile_late", "crash:late-write", "a thread used after run had returned"},
+                      Expected{"hostile_heap", "crash:signal", "SIGABRT"},
+                      Expected{"hostile_garbage", "error:protocol", "did the plugin write into its connection?"},
+                      Expected{"hostile_boasts", "error:declaration", ""}, Expected{"hostile_unknown", "error:declaration", ""}),
+    [](const auto& harm) { return std::string(harm.param.name).substr(8); });
+
+TEST_F(Hostile, AffinityIsNotItsToChange) {
+  if (allowed_cpus().size() < 2) GTEST_SKIP() << "one CPU: nothing to change";
+  const Record record = run("hostile_affinity");
+  EXPECT_EQ(record.code, "fail:environment");
+  EXPECT_THAT(record.reason, HasSubstr("run changed the CPUs of its thread"));
+}
+
+TEST_F(Hostile, HonestHabitsPass) {
+  for (const char* name : {"hostile_none", "honest_pool", "honest_binds", "hostile_shrinks"}) {
+    const Record record = run(name);
+    EXPECT_EQ(record.verdict, Verdict::kPass) << name << ": " << record.reason;
+  }
+}
+
+TEST_F(Hostile, ModesSetAtLoadAndFloodsAreNoted) {
+  Plugin fresh(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options());
+  (void)fresh.implementations();
+  EXPECT_THAT(fresh.habits(),
+              ::testing::ElementsAre(HasSubstr("changes the floating-point mode when it is loaded (flush-to-zero)")));
+  const Record record = run("hostile_floods");
+  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_THAT(record.notes, ::testing::Contains(HasSubstr("floods its output")));
+}
+
+// Its 41st run: long after the judged ones, far within what all timed runs together may take.
+TEST_F(Hostile, ATimedRunHasALimitOfItsOwn) {
+  const auto start = Clock::now();
+  const Record record = run("hostile_hangs_later", true);
+  EXPECT_EQ(record.code, "timeout:run");
+  EXPECT_THAT(record.reason, HasSubstr("was in timed run "));
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 30);
+}
+
+std::vector<pid_t> read_pids(const fs::path& path) {
+  std::ifstream file(path);
+  std::vector<pid_t> pids;
+  for (pid_t pid = 0; file >> pid;) pids.push_back(pid);
+  return pids;
+}
+
+TEST_F(Hostile, NoProcessStaysBehind) {
+  const fs::path path = fs::path(::testing::TempDir()) / ("attest_hostile_" + std::to_string(getpid()));
+  setenv("ATTEST_HOSTILE_PIDS", path.c_str(), 1);
+  plugin_ = std::make_unique<Plugin>(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options());
+  EXPECT_EQ(run("hostile_forks").code, "fail:children");
+  EXPECT_EQ(run("hostile_daemon").code, "fail:children");
+  EXPECT_EQ(run("hostile_forks_and_dies").code, "crash:signal");
+  EXPECT_EQ(run("hostile_none").verdict, Verdict::kPass);
+  unsetenv("ATTEST_HOSTILE_PIDS");
+  const std::vector<pid_t> pids = read_pids(path);
+  EXPECT_GE(pids.size(), 2u);
+  for (const pid_t pid : pids) EXPECT_NE(kill(pid, 0), 0) << pid << " lives on";
+  fs::remove(path);
+}
+
+}  // namespace
+}  // namespace attest::core
