@@ -19,7 +19,8 @@ Record run(const std::string& name, const std::string& spec) {
                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
   const Problem problem = parse_problem(spec);
   RunOptions options;
-  options.budget_s = 0.1;
+  options.budget_s = 0.3;                     // enough for a golden of changed inputs on a busy machine
+  options.relations = RelationChoice::kNone;  // these are seen by comparing runs too
   Rates rates;
   CaseRunner runner(problem, print_problem(problem), {"timed", spec, "random", ""}, nullptr, options, rates);
   for (const Implementation& implementation : plugin.implementations())
