@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How fast the harness itself is: goldens, closed-form judging, list, the quick suites. Prints figures; asserts nothing.
+# How fast the harness itself is: goldens, closed-form judging, isolation, list, the quick suites. Prints figures; asserts nothing.
 #   scripts/benchmark.sh [BUILD]      BUILD: a build tree that holds bin/attest (default: build/release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,5 +16,7 @@ echo "golden, 120,000 keys x 4 heads x head_dim 64, 256 rows a head (goal 5 s on
 echo "  $(judging random 'softmax num_heads=4 seq_len_q=256 seq_len_kv=120000 head_dim=64')"
 echo "closed form, all 262,144 rows, one head, head_dim 64, dense (goal 2 s):"
 echo "  $(judging codebook 'softmax dtype=f16 seq_len_q=262144 head_dim=64')"
+echo "isolation (goals: 30 ms a worker start, 1 ms a case):"
+"$attest" doctor | grep isolation || echo "  did not run"
 echo "attest list (goal 0.2 s): $(seconds "$attest" list)"
 for suite in vit bev lidar; do echo "attest run $suite --quick: $(seconds "$attest" run $suite --quick)"; done

@@ -5,10 +5,26 @@
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
 #include "core/measure/doctor.hpp"
+#include "core/problem/spec.hpp"
+#include "core/run/isolation.hpp"
 #include "core/tensor/error.hpp"
+#include "reports/table.hpp"
 
 namespace attest::cli {
 namespace {
+
+// On the first implementation that takes a small problem.
+void print_isolation(const core::Registry& registry, const core::WorkerOptions& options) {
+  const core::Problem problem = core::parse_problem("softmax seq_len_q=16 head_dim=16");
+  for (const core::Registry::Entry& entry : registry.entries()) {
+    if (!core::refuses(*entry.implementation, problem).empty()) continue;
+    const core::IsolationCost cost = core::measure_isolation(entry.plugin->path(), entry.implementation->table, problem, options);
+    fmt::print("ok    {:<24} a worker starts in {}; {} a query, {} a judged run ({})\n", "isolation",
+               reports::print_time(cost.start_ns), reports::print_time(cost.query_ns), reports::print_time(cost.run_ns),
+               entry.implementation->name);
+    return;
+  }
+}
 
 int run() {
   using Kind = core::Finding::Kind;
@@ -22,6 +38,7 @@ int run() {
     PluginOptions options;
     const auto registry = options.load();
     fmt::print("ok    {:<24} {} implementations; attest list names them\n", "plugins", registry->entries().size());
+    print_isolation(*registry, {.executable = core::find_worker(), .cpus = options.cpus, .threads = options.threads});
   } catch (const core::Error& error) {
     fmt::print("none  {:<24} {}\n", "plugins", error.what());
     usable = false;

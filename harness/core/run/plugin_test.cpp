@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "core/run/isolation.hpp"
 #include "core/run/registry.hpp"
 #include "core/tensor/error.hpp"
 #include "testing/scale_operation.hpp"
@@ -59,6 +60,12 @@ TEST(Plugin, ARegistryGoesOnWithoutABadOne) {
   EXPECT_EQ(registry.entries().size(), 14u);
   ASSERT_EQ(registry.warnings().size(), 1u);
   EXPECT_THROW(Registry({}, {text}, worker()), Error);
+}
+
+TEST(Plugin, SaysWhatAProcessOfItsOwnCosts) {
+  const IsolationCost cost = measure_isolation(kPlugins + "scale.so", 0, attest::testing::scale_problem(4, 4), worker());
+  EXPECT_GT(cost.start_ns, cost.query_ns);
+  EXPECT_GT(cost.run_ns, 0);
 }
 
 TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
