@@ -1,0 +1,41 @@
+// Runs honest implementations on random problems through the whole harness, and counts what is failed without a reason.
+//
+//   const auto verdicts = judge_random_problems("honest.so", {.problems = 1000}, 0, 1);
+//   print_false_failures(verdicts, stdout);     // a table in Markdown: both ratios by implementation and dtype
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "testing/random_problem.hpp"
+
+namespace attest::core::testing {
+
+struct TrialOptions {
+  uint64_t seed = 1;
+  int64_t problems = 1000;  // drawn from `limits`
+  int64_t at_the_top = 20;  // more, with as many keys and flops as `limits` has at most
+  ProblemLimits limits;
+  std::string implementations;  // only those whose names begin with this
+};
+
+/// One implementation on one problem and fill.
+struct FillVerdict {
+  std::string implementation, dtype, fill, verdict, reason, spec;
+  double max_ratio = 0, rms_ratio = 0;
+  bool pass() const { return verdict == "pass"; }
+};
+
+/// Problems with index % shards == shard, each on every implementation of the plugin that takes it and every fill that it has.
+/// A verdict other than pass ends the fills of its implementation and problem; "unsupported" has an entry without a fill.
+std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& plugin, const TrialOptions& options, int64_t shard,
+                                               int64_t shards);
+
+/// Counts and quantiles of both ratios, then every verdict that is no pass, with its spec line.
+void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* out);
+/// How many are neither pass nor unsupported.
+int64_t count_false_failures(const std::vector<FillVerdict>& verdicts);
+
+}  // namespace attest::core::testing

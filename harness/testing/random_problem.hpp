@@ -1,0 +1,18 @@
+// Random problems of every operation: any feature alone and with those that it goes with, sizes spread evenly over decades.
+#pragma once
+#include <cstdint>
+
+#include "core/operations/operation.hpp"
+
+namespace attest::core::testing {
+
+struct ProblemLimits {
+  int64_t least_tokens = 1, most_tokens = 20'000;  // of seq_len_kv, drawn evenly over its logarithm; of seq_len_q likewise
+  double least_flops = 1e5, most_flops = 2e9;      // a bound is drawn evenly over the logarithm; a problem is cut down to it
+  int64_t most_pairs = 4'000'000;                  // elements of BIAS and MASK
+};
+
+/// Problem `index` of the stream `seed`: the same one on every machine. It is complete and valid.
+Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limits = {});
+
+}  // namespace attest::core::testing

@@ -1,0 +1,49 @@
+// A method: in which order and in which arithmetic a kernel of this folder computes, and what it declares of that.
+#pragma once
+#include "honest/inner.hpp"
+
+namespace honest {
+
+constexpr Arithmetic kFloat{ATTEST_F32, ATTEST_F32, ATTEST_F32, ATTEST_F32, ATTEST_F32, 0, 0};
+
+struct Method {
+  const char *name, *summary;
+  Arithmetic computes = kFloat, declares = kFloat;
+  int64_t tile = 0;          // keys of a tile of the online softmax; 0: the whole row at once; kAnyTile: by the problem's sizes
+  bool reversed = false;     // the last key comes first
+  int64_t splits = 1;        // parts of the keys that are attended to apart, then merged by their lse
+  bool folds_scale = false;  // Q is scaled before it is rounded to the operand
+};
+constexpr int64_t kAnyTile = -1;
+
+/// Whoever computes in `arithmetic` and says so.
+constexpr Method honest_method(const char* name, const char* summary, Arithmetic arithmetic, int64_t tile) {
+  Method method{name, summary};
+  method.computes = method.declares = arithmetic, method.tile = tile;
+  return method;
+}
+
+inline void declare(const Arithmetic& arithmetic, attest_support& support) {
+  support.qk_operand_dtype = arithmetic.qk, support.pv_operand_dtype = arithmetic.pv;
+  support.score_dtype = arithmetic.score, support.probability_dtype = arithmetic.probability;
+  support.accumulator_dtype = arithmetic.accumulator;
+  support.arithmetic = arithmetic.flags, support.probability_rel_error = arithmetic.exp_error;
+}
+
+/// Hands out the workspace piece by piece; with no memory it counts the bytes.
+class Arena {
+ public:
+  explicit Arena(void* memory) : memory_(static_cast<char*>(memory)) {}
+  float* take(int64_t count) {
+    float* piece = memory_ ? reinterpret_cast<float*>(memory_ + bytes_) : nullptr;
+    bytes_ += static_cast<size_t>(round_up(count * static_cast<int64_t>(sizeof(float)), 64));
+    return piece;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  char* memory_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace honest
