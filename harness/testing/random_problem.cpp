@@ -199,6 +199,7 @@ class SoftmaxMaker : Maker {
     if (d_.chance(15)) note(problem, ATTEST_BIAS);
     if (d_.chance(15)) note(problem, ATTEST_MASK);
     if (grid && d_.chance(60)) note(problem, ATTEST_REL_BIAS);
+    if (!grid && d_.chance(12)) note(problem, ATTEST_ALIBI_SLOPES);
     if (d_.chance(70)) note(problem, ATTEST_LSE);
   }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/operations/rounding.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 
@@ -71,6 +72,16 @@ class ScaleOperation final : public Operation {
   }
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill&, const Tensors& tensors) const override {
     return std::make_unique<ScaleGolden>(problem, tensors[kX]);
+  }
+  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, std::span<const int64_t> rows,
+               const EmulationSink& sink) const override {
+    const auto& p = problem.as<ScaleParams>();
+    std::vector<double> values(size_t(p.width));
+    for (const int64_t row : rows) {
+      for (int64_t i = 0; i < p.width; ++i)
+        values[size_t(i)] = rounded(double(p.factor) * tensors[kX].at({row, i}), arithmetic.output);
+      sink(kY, row, values);
+    }
   }
 };
 

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <mutex>
+
+#include "core/judge/guard.hpp"
 
 namespace attest::core {
 namespace {
@@ -14,25 +17,28 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // What is known of one output tensor after some chunks; merged under a lock.
 struct Tally {
-  int64_t exact = 0, swept = 0;
-  double sum_squares = 0;   // of error / sigma
-  double worst_ratio = -1;  // error / sigma
+  int64_t exact = 0, swept = 0, rows = 0;  // rows: exact ones that err by themselves
+  double sum_squares = 0;                  // of error / sigma
+  double worst_ratio = -1;                 // error / sigma
   int64_t worst_row = 0, worst_element = 0;
   int worst_leading = 0;
   double worst_expected = 0, worst_got = 0, worst_sigma = 0;
   bool unwritten = false;          // poison at the worst element
   bool out_of_range = false;       // a sweep failed and nothing exact did worse
   int64_t zeros = 0, telling = 0;  // zero outputs where the golden is clearly not zero; all elements of that kind
+  ExpectedRow worst_expectation;
+  RowSample sample;
   double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity,
          largest_sigma = 0;
 
   void merge(const Tally& other) {
-    exact += other.exact, swept += other.swept, sum_squares += other.sum_squares;
+    exact += other.exact, swept += other.swept, rows += other.rows, sum_squares += other.sum_squares;
     zeros += other.zeros, telling += other.telling;
     least_got = std::min(least_got, other.least_got), largest_got = std::max(largest_got, other.largest_got);
     least_expected = std::min(least_expected, other.least_expected),
     largest_expected = std::max(largest_expected, other.largest_expected);
     largest_sigma = std::max(largest_sigma, other.largest_sigma);
+    sample.merge(other.sample);
     // Equal ratios (several infinities) are settled by position, so that threads do not change the report.
     const bool earlier =
         other.worst_ratio == worst_ratio && std::pair(other.worst_row, other.worst_element) < std::pair(worst_row, worst_element);
@@ -40,6 +46,7 @@ struct Tally {
       worst_ratio = other.worst_ratio, worst_row = other.worst_row, worst_element = other.worst_element,
       worst_leading = other.worst_leading;
       worst_expected = other.worst_expected, worst_got = other.worst_got, worst_sigma = other.worst_sigma;
+      worst_expectation = other.worst_expectation;
       unwritten = other.unwritten, out_of_range = other.out_of_range;
     }
   }
@@ -77,23 +84,28 @@ class ChunkJudge {
       load_row(tensor_.data, spec.dtype, offset, chunk_.width, stride, row_.data());
       const size_t at = chunk_.shared ? 0 : r * size_t(chunk_.width);
       if (chunk_.value)
-        exact_row(chunk_.rows[r], offset, stride, chunk_.value + at, chunk_.sigma + at);
+        exact_row(r, offset, stride, chunk_.value + at, chunk_.sigma + at);
       else
         sweep_row(chunk_.rows[r], offset, stride, chunk_.low + at, chunk_.high + at);
     }
+    if (chunk_.value && worst_index_ < chunk_.rows.size()) tally_.worst_expectation = expected_row(chunk_, worst_index_);
+    tally_.sample.add(chunk_);
     const auto elements = int64_t(chunk_.rows.size()) * chunk_.width;
     (chunk_.value ? tally_.exact : tally_.swept) = elements;
+    tally_.rows = !chunk_.value ? 0 : chunk_.shared ? 1 : int64_t(chunk_.rows.size());
     return tally_;
   }
 
  private:
-  void exact_row(int64_t row, int64_t offset, int64_t stride, const double* value, const double* sigma) {
+  void exact_row(size_t index, int64_t offset, int64_t stride, const double* value, const double* sigma) {
+    const int64_t row = chunk_.rows[index];
     for (int64_t e = 0; e < chunk_.width; ++e) {
       const double got = row_[size_t(e)];
       double ratio = std::fabs(got - value[e]) / sigma[e];
       if (!(ratio <= tally_.worst_ratio)) {  // rare: a new worst, or not a number
         ratio = special_ratio(value[e], got, sigma[e], tensor_.spec.dtype);
-        if (ratio > tally_.worst_ratio) note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride);
+        if (ratio > tally_.worst_ratio)
+          note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride), worst_index_ = index;
       }
       tally_.sum_squares += ratio * ratio;
       if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) ++tally_.telling, tally_.zeros += got == 0;
@@ -127,6 +139,7 @@ class ChunkJudge {
   const Expected& chunk_;
   std::vector<double> row_;
   Tally tally_;
+  size_t worst_index_ = std::numeric_limits<size_t>::max();  // in the chunk's rows
 };
 
 Mismatch describe(const Role& role, const TensorSpec& spec, const Tally& tally) {
@@ -168,9 +181,26 @@ void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, dou
   }
 }
 
+// A failure that the declared arithmetic itself would have is none of the implementation's.
+void question(Judgement& judgement, const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
+              const Tensors& inputs, const Tally& tally) {
+  std::vector<ExpectedRow> rows{tally.worst_expectation};
+  for (const auto& [hash, row] : tally.sample.rows())
+    if (row.row != rows[0].row) rows.push_back(row);
+  if (std::string fault = tolerance_fault(problem, golden, arithmetic, inputs, rows); !fault.empty())
+    judgement.verdict = Verdict::kError, judgement.code = "error:tolerance-model", judgement.reason = std::move(fault);
+}
+
 }  // namespace
 
-Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors) {
+double Gates::rms(int64_t rows) {
+  constexpr double kSurprise = 18;  // -log of the chance
+  const double x = kSurprise / double(std::max<int64_t>(rows, 1));
+  return std::clamp(std::sqrt(1 + 2 * std::sqrt(x) + 2 * x), kRms, kLargest);
+}
+
+Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors,
+                const Tensors* inputs) {
   std::map<int32_t, Tally> tallies;
   std::mutex lock;
   golden.expect(arithmetic, [&](const Expected& chunk) {
@@ -185,13 +215,18 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
   for (const auto& [role_index, tally] : tallies) {
     const Role& role = *find_role(*problem.operation, role_index);
     const double largest = std::max(tally.worst_ratio, 0.0) / Gates::kLargest;
-    const double rms = tally.exact ? std::sqrt(tally.sum_squares / double(tally.exact)) / Gates::kRms : 0;
+    const double rms = tally.exact ? std::sqrt(tally.sum_squares / double(tally.exact)) /
+                                         Gates::rms(std::min(tally.rows, golden.distinct_rows()))
+                                   : 0;
     judgement.exact_elements += tally.exact, judgement.swept_elements += tally.swept;
     const Mismatch worst = describe(role, problem.tensor[size_t(role_index)], tally);
     if (!judgement.worst || largest > judgement.worst->ratio) judgement.worst = worst;
     judgement.max_ratio = std::max(judgement.max_ratio, largest);
     judgement.rms_ratio = std::max(judgement.rms_ratio, rms);
-    if ((largest > 1 || !(rms <= 1)) && judgement.verdict == Verdict::kPass) decide(judgement, worst, tally, largest, rms);
+    if ((largest > 1 || !(rms <= 1)) && judgement.verdict == Verdict::kPass) {
+      decide(judgement, worst, tally, largest, rms);
+      if (inputs && judgement.code == "fail:tolerance") question(judgement, problem, golden, arithmetic, *inputs, tally);
+    }
   }
   for (const Role& role : problem.operation->roles()) {
     if (!is_output(role) || !present(problem.tensor[size_t(role.index)])) continue;

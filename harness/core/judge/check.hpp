@@ -15,6 +15,11 @@ namespace attest::core {
 struct Gates {
   static constexpr double kLargest = 6.0;
   static constexpr double kRms = 1.5;
+  /// The gate of a root mean square over `rows` rows that err independently: kRms from 95 rows on. Elements of one row share its
+  /// errors, and over few rows a mean is not much steadier than one error: a single one exceeds 1.5 sigma one time in eight. The
+  /// bound is the tail of chi squared that is exceeded with a chance of e^-18 (Laurent and Massart, Adaptive estimation of a
+  /// quadratic functional by model selection, Annals of Statistics 28(5), 2000, lemma 1), and never above kLargest.
+  static double rms(int64_t rows);
 };
 
 /// One element of an output.
@@ -38,7 +43,9 @@ struct Judgement {
   std::string method;          // Golden::method
 };
 
-/// Judges all outputs of `problem` lying in `tensors`. Exact chunks give the ratios; sweeps only fail.
-Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors);
+/// Judges all outputs of `problem` lying in `tensors`. Exact chunks give the ratios; sweeps only fail. With `inputs`, what would
+/// be fail:tolerance is error:tolerance-model where the declared arithmetic, emulated, exceeds the gates itself.
+Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors,
+                const Tensors* inputs = nullptr);
 
 }  // namespace attest::core

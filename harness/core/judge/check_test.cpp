@@ -173,7 +173,7 @@ TEST_F(Check, MergesWhatSeveralThreadsFind) {
   const Judgement judgement = judge(problem_, ThreadedGolden(), {}, tensors_);
   EXPECT_EQ(judgement.exact_elements, 480);
   EXPECT_EQ(judgement.worst->index, (std::vector<int64_t>{13, 7}));
-  EXPECT_NEAR(judgement.rms_ratio, std::sqrt(2 * 500.0 * 500.0 / 480) / Gates::kRms, 1e-6);
+  EXPECT_NEAR(judgement.rms_ratio, std::sqrt(2 * 500.0 * 500.0 / 480) / Gates::rms(40), 1e-6);
 }
 
 // A golden that says nothing must not be taken for a pass.
@@ -184,6 +184,67 @@ class SilentGolden final : public Golden {
 };
 
 TEST_F(Check, NothingJudgedIsAnError) { EXPECT_EQ(judge(problem_, SilentGolden(), {}, tensors_).code, "error:golden"); }
+
+// Over few rows a mean is not much steadier than a single error, and elements of a row share what is wrong with it.
+TEST(Gates, RootMeanSquareAllowsForFewRows) {
+  EXPECT_EQ(Gates::rms(1), Gates::kLargest);
+  EXPECT_EQ(Gates::rms(95), Gates::kRms);
+  EXPECT_EQ(Gates::rms(1'000'000), Gates::kRms);
+  for (int64_t rows = 1; rows < 200; ++rows) EXPECT_GE(Gates::rms(rows), Gates::rms(rows + 1));
+}
+
+// One row in which every element is 2 sigma off, as one of twenty honest rows is whose elements share one error.
+TEST_F(Check, OneRowMayBeOffAllTogether) {
+  Problem one = testing::scale_problem(1, kWidth);
+  std::vector<float> x(kWidth), y(kWidth);
+  Tensors tensors{};
+  tensors[kX] = {one.tensor[kX], x.data()}, tensors[kY] = {one.tensor[kY], y.data()};
+  one.operation->fill(one, {"random", 3}, tensors, false);
+  const auto golden = one.operation->golden(one, {"random", 3}, tensors);
+  golden->expect({}, [&](const Expected& e) {
+    for (int64_t i = 0; e.value && i < e.width; ++i) y[size_t(i)] = float(e.value[i] + 2 * e.sigma[i]);
+  });
+  const Judgement judgement = judge(one, *golden, {}, tensors);
+  EXPECT_EQ(judgement.verdict, Verdict::kPass) << judgement.reason;
+  EXPECT_GT(judgement.max_ratio, 0.25);
+}
+
+// A golden whose sigmas are a hundred times too small: what a mistake in a tolerance would be.
+class TooStrict final : public Golden {
+ public:
+  explicit TooStrict(const Golden& golden) : golden_(golden) {}
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    golden_.expect(arithmetic, [&](const Expected& e) {
+      std::vector<double> sigma(e.sigma, e.sigma + e.rows.size() * size_t(e.width));
+      for (double& x : sigma) x /= 100;
+      Expected strict = e;
+      strict.sigma = sigma.data();
+      sink(strict);
+    });
+  }
+  std::string method() const override { return golden_.method(); }
+
+ private:
+  const Golden& golden_;
+};
+
+TEST_F(Check, AToleranceThatHonestArithmeticExceedsIsTheHarnessesFault) {
+  const TooStrict strict(*golden_);
+  EXPECT_EQ(judge(problem_, strict, {}, tensors_).code, "fail:tolerance") << "without the inputs nothing can be emulated";
+  const Judgement judgement = judge(problem_, strict, {}, tensors_, &tensors_);
+  EXPECT_EQ(judgement.verdict, Verdict::kError);
+  EXPECT_EQ(judgement.code, "error:tolerance-model");
+  EXPECT_NE(judgement.reason.find("of y is"), std::string::npos) << judgement.reason;
+}
+
+TEST_F(Check, AWrongAnswerIsTheImplementations) {
+  y_[33 * kWidth + 2] *= 1 + 4e-7f;
+  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).code, "fail:tolerance");
+  for (float& y : y_) y *= 1 + 2e-7f;
+  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).code, "fail:tolerance");
+  y_.assign(y_.size(), 1);
+  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).verdict, Verdict::kSuspect) << "other verdicts stay what they are";
+}
 
 }  // namespace
 }  // namespace attest::core

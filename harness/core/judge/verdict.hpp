@@ -63,6 +63,8 @@ constexpr Event kEvents[] = {
     {Verdict::kError, "error:memory", "a call returned ATTEST_OUT_OF_MEMORY"},
     {Verdict::kError, "error:protocol", "the worker's answer is malformed: the plugin wrote into its connection"},
     {Verdict::kError, "error:worker", "the library loaded at first and does not load again"},
+    {Verdict::kError, "error:tolerance-model",
+     "the declared arithmetic, emulated, exceeds the gate itself: a fault of the harness"},
     {Verdict::kError, "error:golden", "the golden judged no element: a fault of the harness"},
     {Verdict::kError, "error:reference", "the reference itself is not what a vector has: the one or the other is wrong"},
     {Verdict::kError, "error:vector", "a vector's files are damaged or contradict each other"},

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -23,6 +24,9 @@ struct Expected {
   const double* high = nullptr;
 };
 
+/// Takes one row of an output, addressed as in Expected, from an emulated kernel.
+using EmulationSink = std::function<void(int32_t role, int64_t row, std::span<const double> values)>;
+
 /// The reference of one problem with one set of inputs. Computed once, used for every implementation: sigma is asked for with
 /// the arithmetic that each declares. The inputs must stay as they are while it lives.
 class Golden {
@@ -33,6 +37,9 @@ class Golden {
   virtual ~Golden() = default;
   /// Calls `sink` with every exact chunk and with sweeps that together cover all rows of all outputs.
   virtual void expect(const Arithmetic& arithmetic, const Sink& sink) const = 0;
+  /// Rows that err independently: fewer than there are where rows repeat one another (equal queries on the same keys), since then
+  /// their errors do too.
+  virtual int64_t distinct_rows() const { return std::numeric_limits<int64_t>::max(); }
   /// How, for the record: "closed form, all rows", "float64, all rows", "float64, 256 of 32,768 rows a head".
   virtual std::string method() const = 0;
 };

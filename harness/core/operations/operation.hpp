@@ -114,6 +114,11 @@ class Operation {
 
   /// What must hold between runs on these inputs and on changed ones (relation.hpp), cheapest first; they refer to `inputs`.
   virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const;
+  /// Rows of the outputs as an honest kernel of that arithmetic may compute them from these inputs, plain and slow: what the
+  /// tolerance has to let pass before an implementation may be failed by it. Rows are those of Expected; elements that are left out
+  /// are NaN. By default there is none.
+  virtual void emulate(const Problem& /*problem*/, const Tensors& /*tensors*/, const Arithmetic& /*arithmetic*/,
+                       std::span<const int64_t> /*rows*/, const EmulationSink& /*sink*/) const {}
 };
 
 /// The operation of that number or name, or null.

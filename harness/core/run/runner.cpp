@@ -89,7 +89,7 @@ PreparedInputs& CaseRunner::inputs(const std::string& fill) {
 Judgement CaseRunner::judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs,
                                     double& golden_ns) {
   const auto start = Clock::now();
-  const Judgement judgement = judge(problem_, prepared.golden(), arithmetic, outputs.tensors());
+  const Judgement judgement = judge(problem_, prepared.golden(), arithmetic, outputs.tensors(), &prepared.shared().tensors());
   golden_ns = seconds_since(start) * 1e9;
   judging_s_ += golden_ns * 1e-9;
   return judgement;

@@ -18,4 +18,8 @@ std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem, 
 /// Float64, every row, O(tokens head_dim head_dim_v) time; a few matrices [head_dim, head_dim_v] a thread of memory.
 std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors);
 
+/// Operation::emulate.
+void emulate_linear(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, std::span<const int64_t> rows,
+                    const EmulationSink& sink);
+
 }  // namespace attest::core

@@ -30,7 +30,8 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const double scale = double(p.softmax_scale), cap = double(p.softcap);
   const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
-  for (auto* table : {&score, &a, &b2}) table->resize(size_t(book.query_groups()) * groups);
+  const bool levels = query_levels * key_levels > 1;
+  for (auto* table : {&score, &a, &b2, &dot2, &kept2}) table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
@@ -43,7 +44,10 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
       for (size_t m = 0; m < query_levels; ++m)
         for (size_t n = 0; n < key_levels; ++n) {
           const size_t at = (h * query_levels + m) * groups + g * key_levels + n;
-          score[at] = (cap > 0 ? cap * bent : scale * dot) + book.levels().term(int64_t(m), int64_t(n));
+          const double capped = cap > 0 ? cap * bent : scale * dot;
+          score[at] = capped + book.levels().term(int64_t(m), int64_t(n));
+          dot2[at] = scale * dot * scale * dot * slope * slope;
+          kept2[at] = dot2[at] + (cap > 0 ? capped * capped : 0) + (levels ? score[at] * score[at] : 0);
           a[at] = std::fabs(scale) * slope * sum, b2[at] = scale * scale * slope * slope * squares;
         }
     }
@@ -54,10 +58,10 @@ void HeadScores::declare(const SigmaModel& model) {
   error_variance.resize(score.size()), lone_variance.resize(score.size()), lse_variance.resize(score.size());
   for (size_t i = 0; i < score.size(); ++i) {
     if (score[i] == -kInfinity) continue;
-    const double s = score[i], magnitude = model.squares() ? b2[i] : a[i];
-    error_variance[i] = model.score_variance(s, magnitude);
-    lone_variance[i] = model.accumulation_variance(s, magnitude);
-    lse_variance[i] = (model.u_s * model.u_s + model.growth()) * s * s + model.qk_variance(magnitude);
+    const double square = model.staged_square(dot2[i], kept2[i]), magnitude = model.squares() ? b2[i] : a[i];
+    error_variance[i] = model.score_variance(square, magnitude);
+    lone_variance[i] = model.accumulation_variance(dot2[i], magnitude);
+    lse_variance[i] = (model.u_s * model.u_s + model.growth()) * square + model.qk_variance(magnitude);
   }
 }
 

@@ -97,7 +97,7 @@ struct Brute {
     const int64_t hk = h / (p.num_heads / p.num_kv_heads);
     const std::vector<double> q = c.row(ATTEST_Q, query.outer, h, query.row);
     std::vector<Real> s;
-    std::vector<double> magnitude;
+    std::vector<double> magnitude, dot2, square;
     std::vector<std::vector<double>> v;
     for (const Cell& key : keys) {
       const std::vector<double> k = c.row(ATTEST_K, key.outer, hk, key.row);
@@ -109,6 +109,8 @@ struct Brute {
       const Real bent = p.softcap > 0 ? std::tanh(dot / Real(p.softcap)) : 0, slope = 1 - bent * bent;
       s.push_back((p.softcap > 0 ? Real(p.softcap) * bent : dot) + Real(terms[s.size()].added));
       magnitude.push_back(double(model.squares() ? b2 * slope * slope : a * slope));
+      dot2.push_back(double(dot * dot * slope * slope));
+      square.push_back(model.staged_square(dot2.back(), p.softcap > 0 ? dot2.back() + double(s.back() * s.back()) : dot2.back()));
       v.push_back(c.row(ATTEST_V, key.outer, hk, key.row));
     }
     Real top = -INFINITY, total = 0;
@@ -146,10 +148,10 @@ struct Brute {
         }
         const double m = magnitude[members[0]];
         sums.rounding += rounded * rounded,
-            sums.score += moved * moved * model.score_variance(score, m) + apart * model.accumulation_variance(score, m);
+            sums.score += moved * moved * model.score_variance(square[members[0]], m) + apart * model.accumulation_variance(dot2[members[0]], m);
         if (e == 0)
           lse_sums.p2 += share * share,
-              lse_sums.score += share * share * ((model.u_s * model.u_s + model.growth()) * score * score + model.qk_variance(m));
+              lse_sums.score += share * share * ((model.u_s * model.u_s + model.growth()) * square[members[0]] + model.qk_variance(m));
       }
       sigma[e] = model.element_sigma(sums, int64_t(keys.size()));
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
+#include <unordered_set>
 
 #include "core/operations/softmax/golden_pass.hpp"
 #include "core/operations/softmax/softmax.hpp"
@@ -31,6 +32,7 @@ class SoftmaxGolden final : public Golden {
     find_groups();
     run_tasks([this](GoldenPass& pass, const RowTask& task) { pass.score(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin); });
     for (size_t r = 0; r < lse_.size(); ++r) lse_[r] = scores_[r].lse;
+    distinct_ = count_distinct_queries();
     rows_.reserve(plan_.rows.size());
     for (const JudgedRow& row : plan_.rows) rows_.push_back(row.output_row);
   }
@@ -47,6 +49,8 @@ class SoftmaxGolden final : public Golden {
     else bounds_.sweep(geometry_, arithmetic, sink);
   }
 
+  int64_t distinct_rows() const override { return distinct_; }
+
   std::string method() const override {
     if (plan_.all) return "float64, all rows";
     const std::string unswept = bounds_.unbounded() > 0 ? fmt::format(", {} channels with NaN or Inf not swept", bounds_.unbounded()) : "";
@@ -61,6 +65,19 @@ class SoftmaxGolden final : public Golden {
 #pragma omp parallel for schedule(dynamic, 1) if (int64_t(equal_.size()) * params_.seq_len_kv * params_.head_dim > kThreadedElements)
     for (size_t unit = 0; unit < equal_.size(); ++unit)
       equal_[unit] = find_equal_keys(tensors_[ATTEST_K], geometry_, int64_t(unit) / params_.num_kv_heads, int64_t(unit) % params_.num_kv_heads);
+  }
+
+  int64_t count_distinct_queries() const {
+    const Tensor& q = tensors_[ATTEST_Q];
+    const TensorSpec& spec = q.spec;
+    std::vector<double> row(size_t(params_.head_dim));
+    std::unordered_set<uint64_t> seen;
+    for (const JudgedRow& judged : plan_.rows) {
+      const Cell cell = geometry_.query(judged.b, judged.i);
+      load_row(q.data, spec.dtype, cell.outer * spec.stride[0] + judged.h * spec.stride[1] + cell.row * spec.stride[2], params_.head_dim, spec.stride[3], row.data());
+      seen.insert(hash_bytes(row.data(), row.size() * sizeof(double), uint64_t(judged.h)));
+    }
+    return int64_t(seen.size());
   }
 
   // As many threads as their buffers fit into the budget, and no more than there is work for.
@@ -102,6 +119,7 @@ class SoftmaxGolden final : public Golden {
   const Geometry geometry_;
   const RowPlan plan_;
   const ValueBounds bounds_;
+  int64_t distinct_ = 0;
   std::vector<EqualKeys> equal_;      // [batch, num_kv_heads]
   std::vector<RowScores> scores_;
   // Outputs do not depend on the arithmetic: the first second pass writes them, for good.

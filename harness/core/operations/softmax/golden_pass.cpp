@@ -39,7 +39,7 @@ struct Sums {
 // The open group of equal keys of one row: sums of a v and e v over it.
 struct Group {
   Buffer av, ev;
-  double a = 0, e = 0, p = 0, score = 0, qk = 0;
+  double a = 0, e = 0, p = 0, score = 0, square = 0, qk = 0;
   int32_t id = -1;
   int64_t keys = 0;
 };
@@ -51,7 +51,7 @@ struct GoldenPass::Impl {
       : p(problem.as<Params>()), q_tensor(tensors[ATTEST_Q]), k_tensor(tensors[ATTEST_K]), v_tensor(tensors[ATTEST_V]), geometry(places),
         dim(p.head_dim), dim_v(p.head_dim_v), most_keys(block_keys(p)), ldk(key_stride(p)), ldv(value_stride(p)),
         q(size_t(kTaskRows * dim)), q_magnitude(q.size()), key_row(size_t(8 * dim)), k(size_t(dim * ldk)), k_magnitude(k.size()),
-        v(size_t(most_keys * ldv)), v2(v.size()), s(size_t(kTileRows * ldk)), m(s.size()), prob(s.size()), prob2(s.size()), a2(s.size()), e2(s.size()), slope(size_t(ldk)),
+        v(size_t(most_keys * ldv)), v2(v.size()), s(size_t(kTileRows * ldk)), t(s.size()), m(s.size()), prob(s.size()), prob2(s.size()), a2(s.size()), e2(s.size()), slope(size_t(ldk)), capped(slope.size()),
         sums(size_t(kTaskRows * ldv)) {}
 
   const Params& p;
@@ -62,8 +62,8 @@ struct GoldenPass::Impl {
   Buffer key_row;                         // [8, head_dim]
   Buffer k, k_magnitude;                  // [head_dim, keys]
   Buffer v, v2;                           // [keys, head_dim_v]; NaN and Inf are 0 here and listed in `wild`
-  Buffer s, m, prob, prob2, a2, e2;       // [tile rows, keys]
-  Buffer slope;                           // [keys]
+  Buffer s, t, m, prob, prob2, a2, e2;    // [tile rows, keys]; t: SigmaModel::staged_square
+  Buffer slope, capped;                   // [keys]
   Sums sums;
   std::vector<Group> groups;              // one a row, where keys are equal
   std::vector<kernels::WeightSums> weight_sums;
@@ -186,8 +186,11 @@ struct GoldenPass::Impl {
     }
   }
 
-  // Scores of tile rows first .. first + count - 1 with the block; their magnitudes too where asked for.
-  void tile_scores(const JudgedRow* rows, int64_t first, int64_t count, bool with_magnitudes) {
+  bool staged() const { return p.softcap > 0 || geometry.pair_terms(); }
+
+  // Scores of tile rows first .. first + count - 1 with the block; what their errors follow from too, where a model is given.
+  void tile_scores(const JudgedRow* rows, int64_t first, int64_t count, const SigmaModel* model) {
+    const bool with_magnitudes = model != nullptr;
     const int64_t padded = round_up(count, kernels::kRows), columns = round_up(block_count, kernels::kColumns);
     std::fill_n(s.data(), padded * ldk, 0.0);
     kernels::multiply(q.data() + first * dim, dim, k.data(), ldk, s.data(), ldk, padded, dim, columns);
@@ -196,12 +199,23 @@ struct GoldenPass::Impl {
       kernels::multiply(q_magnitude.data() + first * dim, dim, k_magnitude.data(), ldk, m.data(), ldk, padded, dim, columns);
     }
     for (int64_t r = 0; r < count; ++r) {
-      double* scores = s.data() + r * ldk;
+      double *scores = s.data() + r * ldk, *squares_of = t.data() + r * ldk;
+      const bool stages = with_magnitudes && staged();
+      if (stages) std::copy_n(scores, block_count, squares_of);
       if (p.softcap > 0) {
         kernels::softcap(scores, slope.data(), double(p.softcap), block_count);
         for (int64_t key = 0; with_magnitudes && key < block_count; ++key) m[size_t(r * ldk + key)] *= squares ? slope[size_t(key)] * slope[size_t(key)] : slope[size_t(key)];
       }
+      if (stages) std::copy_n(scores, block_count, capped.data());
       hide(rows[first + r], scores);
+      for (int64_t key = 0; stages && key < block_count; ++key) {
+        const auto n = size_t(key);
+        const double dot = squares_of[n] * (p.softcap > 0 ? slope[n] : 1);
+        double kept = dot * dot;
+        if (p.softcap > 0) kept += capped[n] * capped[n];
+        if (geometry.pair_terms() && scores[n] != kHidden) kept += scores[n] * scores[n];
+        squares_of[n] = model->staged_square(dot * dot, kept);
+      }
     }
   }
 
@@ -216,7 +230,7 @@ struct GoldenPass::Impl {
       for (int64_t first = 0; first < count; first += kTileRows) {
         const int64_t tile = std::min(kTileRows, count - first);
         if (!meets(rows + first, tile)) continue;
-        tile_scores(rows, first, tile, false);
+        tile_scores(rows, first, tile, nullptr);
         for (int64_t r = 0; r < tile; ++r) add_scores(s.data() + r * ldk, scores[first + r], sum[size_t(first + r)]);
       }
     });
@@ -277,18 +291,18 @@ struct GoldenPass::Impl {
   }
 
   void finish_tile(const JudgedRow* rows, const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count) {
-    tile_scores(rows, first, count, true);
+    tile_scores(rows, first, count, &model);
     bool lost = model.flush_below > 0;
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = r * ldk;
       kernels::WeightSums of_block, &row_sums = weight_sums[size_t(first + r)];
-      kernels::weights(s.data() + at, m.data() + at, weight_model(model, scores[first + r]), block_count, prob.data() + at, prob2.data() + at, a2.data() + at, e2.data() + at, of_block);
+      kernels::weights(s.data() + at, staged() ? t.data() + at : nullptr, m.data() + at, weight_model(model, scores[first + r]), block_count, prob.data() + at, prob2.data() + at, a2.data() + at, e2.data() + at, of_block);
       lost |= of_block.small > 1e-3 * model.u_acc;
       row_sums.px2 += of_block.px2, row_sums.small += of_block.small;
       if (grouped()) {
         add_groups(first + r, at, model);
       } else {
-        row_sums.p2 += of_block.p2, row_sums.a2 += of_block.a2, row_sums.e2 += of_block.e2, row_sums.p2s2 += of_block.p2s2, row_sums.p2q += of_block.p2q;
+        row_sums.p2 += of_block.p2, row_sums.a2 += of_block.a2, row_sums.e2 += of_block.e2, row_sums.p2t += of_block.p2t, row_sums.p2q += of_block.p2q;
       }
     }
     const int64_t padded = round_up(count, kernels::kRows);
@@ -328,12 +342,13 @@ struct GoldenPass::Impl {
       const int32_t id = group_of[size_t(block_begin + key) - first_equal];
       if (id != group.id || score != group.score) close_group(r, model);
       const double pk = prob[size_t(at + key)], qk = model.qk_variance(m[size_t(at + key)]);
-      const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(score * score * model.score_square() + qk);
-      group.id = id, group.score = score, group.qk = qk, ++group.keys;
+      const double square = staged() ? t[size_t(at + key)] : score * score;
+      const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(square * model.score_square() + qk);
+      group.id = id, group.score = score, group.square = square, group.qk = qk, ++group.keys;
       group.a += a, group.e += e, group.p += pk;
       const double* values = v.data() + key * ldv;
       for (size_t d = 0; d < size_t(dim_v); ++d) group.av[d] += a * values[d], group.ev[d] += e * values[d];
-      add_lone(r, pk * pk * model.accumulation_variance(score, m[size_t(at + key)]), values);
+      add_lone(r, pk * pk * model.accumulation_variance(square, m[size_t(at + key)]), values);
     }
   }
 
@@ -350,7 +365,7 @@ struct GoldenPass::Impl {
     Group& group = groups[size_t(r)];
     kernels::WeightSums& row = weight_sums[size_t(r)];
     const double share = model.theta / 3, p2 = group.p * group.p;
-    row.p2 += p2, row.p2s2 += p2 * group.score * group.score, row.p2q += p2 * group.qk;
+    row.p2 += p2, row.p2t += p2 * group.square, row.p2q += p2 * group.qk;
     if (group.keys > 1) repeated[size_t(r)] += double(group.keys) * double(group.keys);
     row.a2 += group.a * group.a, row.e2 += group.e * group.e + share * group.a * group.a;
     for (int64_t d = 0; d < dim_v; ++d) {
@@ -361,7 +376,7 @@ struct GoldenPass::Impl {
       sums.e2v2[n] += ev * ev + share * av * av;
       av = ev = 0;
     }
-    group.a = group.e = group.p = group.score = group.qk = 0;
+    group.a = group.e = group.p = group.score = group.square = group.qk = 0;
     group.id = -1, group.keys = 0;
   }
 
@@ -398,7 +413,7 @@ struct GoldenPass::Impl {
     }
     const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
     const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
-    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = (model.u_s * model.u_s + model.growth()) * (one_score ? farthest * farthest : sum.p2s2) + sum.p2q,
+    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = (model.u_s * model.u_s + model.growth()) * (one_score ? std::max(farthest * farthest, sum.p2t) : sum.p2t) + sum.p2q,
                       .square = model.squares() ? sum.px2 : 0, .coherent = coherent};
     results.lse_sigma[r] = model.lse_sigma(lse, row.keys);
   }
@@ -413,7 +428,7 @@ void GoldenPass::finish(const RowTask& task, const JudgedRow* rows, const EqualK
 }
 
 int64_t GoldenPass::bytes(const Params& p) {
-  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 7 * kTaskRows) * value_stride(p) + 7 * kTileRows * key_stride(p);
+  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 7 * kTaskRows) * value_stride(p) + (8 * kTileRows + 2) * key_stride(p);
   return doubles * int64_t(sizeof(double));
 }
 

@@ -148,13 +148,13 @@ double SumExp(const double* s, double shift, int64_t count) {
   return Sum(d, sum);
 }
 
-void WeightsRow(const double* s, const double* m, const WeightModel& model, int64_t count, double* p, double* p2, double* a2, double* e2, WeightSums& sums) {
+void WeightsRow(const double* s, const double* t, const double* m, const WeightModel& model, int64_t count, double* p, double* p2, double* a2, double* e2, WeightSums& sums) {
   const D d;
   const V hidden = hn::Set(d, kHidden), lse = hn::Set(d, model.lse), u_p = hn::Set(d, model.u_p), eta = hn::Set(d, model.eta_kappa);
   const V score2 = hn::Set(d, model.score2), share = hn::Set(d, model.a_share);
   const V q0 = hn::Set(d, model.q0), q1 = hn::Set(d, model.q1), q2 = hn::Set(d, model.q2);
   const V small = hn::Set(d, model.small);
-  V sum_p2 = hn::Zero(d), sum_a2 = sum_p2, sum_e2 = sum_p2, sum_p2s2 = sum_p2, sum_p2q = sum_p2, sum_px2 = sum_p2, sum_small = sum_p2;
+  V sum_p2 = hn::Zero(d), sum_a2 = sum_p2, sum_e2 = sum_p2, sum_p2t = sum_p2, sum_p2q = sum_p2, sum_px2 = sum_p2, sum_small = sum_p2;
   ForVectors(d, count, [&](int64_t k, int64_t n) HWY_ATTR {
     const V score = LoadSome(d, s + k, n, kHidden);
     V x = LoadSome(d, m + k, n, 0);
@@ -164,9 +164,10 @@ void WeightsRow(const double* s, const double* m, const WeightModel& model, int6
     const V pk2 = hn::Mul(pk, pk);
     const V a = hn::MulAdd(u_p, pk, eta);
     const V ak2 = hn::IfThenZeroElse(none, hn::Mul(a, a));
-    const V p2s2 = hn::IfThenZeroElse(none, hn::Mul(pk2, hn::Mul(score, score)));
+    const V square = t ? LoadSome(d, t + k, n, 0) : hn::Mul(score, score);
+    const V p2t = hn::IfThenZeroElse(none, hn::Mul(pk2, square));
     const V p2q = hn::IfThenZeroElse(none, hn::Mul(pk2, hn::MulAdd(x, hn::MulAdd(x, q2, q1), q0)));
-    const V ek2 = hn::MulAdd(share, ak2, hn::MulAdd(score2, p2s2, p2q));
+    const V ek2 = hn::MulAdd(share, ak2, hn::MulAdd(score2, p2t, p2q));
     StoreSome(d, pk, p + k, n);
     StoreSome(d, pk2, p2 + k, n);
     StoreSome(d, ak2, a2 + k, n);
@@ -174,13 +175,13 @@ void WeightsRow(const double* s, const double* m, const WeightModel& model, int6
     sum_p2 = hn::Add(sum_p2, pk2);
     sum_a2 = hn::Add(sum_a2, ak2);
     sum_e2 = hn::Add(sum_e2, ek2);
-    sum_p2s2 = hn::Add(sum_p2s2, p2s2);
+    sum_p2t = hn::Add(sum_p2t, p2t);
     sum_p2q = hn::Add(sum_p2q, p2q);
     sum_px2 = hn::Add(sum_px2, hn::IfThenZeroElse(none, hn::Mul(pk, hn::Mul(x, x))));
     sum_small = hn::Add(sum_small, hn::IfThenElseZero(hn::Lt(pk, small), pk));
   });
   sums.p2 += Sum(d, sum_p2), sums.a2 += Sum(d, sum_a2), sums.e2 += Sum(d, sum_e2);
-  sums.p2s2 += Sum(d, sum_p2s2), sums.p2q += Sum(d, sum_p2q), sums.px2 += Sum(d, sum_px2), sums.small += Sum(d, sum_small);
+  sums.p2t += Sum(d, sum_p2t), sums.p2q += Sum(d, sum_p2q), sums.px2 += Sum(d, sum_px2), sums.small += Sum(d, sum_small);
 }
 
 }  // namespace attest::core::kernels::HWY_NAMESPACE
@@ -203,8 +204,8 @@ void exp(const double* x, double* y, int64_t count) { HWY_DYNAMIC_DISPATCH(ExpRo
 void softcap(double* s, double* slope, double cap, int64_t count) { HWY_DYNAMIC_DISPATCH(Softcap)(s, slope, cap, count); }
 Range range(const double* s, int64_t count) { return HWY_DYNAMIC_DISPATCH(RangeRow)(s, count); }
 double sum_exp(const double* s, double shift, int64_t count) { return HWY_DYNAMIC_DISPATCH(SumExp)(s, shift, count); }
-void weights(const double* s, const double* m, const WeightModel& model, int64_t count, double* p, double* p2, double* a2, double* e2, WeightSums& sums) {
-  HWY_DYNAMIC_DISPATCH(WeightsRow)(s, m, model, count, p, p2, a2, e2, sums);
+void weights(const double* s, const double* t, const double* m, const WeightModel& model, int64_t count, double* p, double* p2, double* a2, double* e2, WeightSums& sums) {
+  HWY_DYNAMIC_DISPATCH(WeightsRow)(s, t, m, model, count, p, p2, a2, e2, sums);
 }
 
 }  // namespace attest::core::kernels

@@ -99,7 +99,7 @@ TEST(Kernels, WeightsOfHiddenKeysAreZero) {
   const double s[] = {0.5, -kInfinity, -1, 1, 0, 0.25, -2, 0.125, 0.75}, m[] = {4, std::nan(""), 9, 1, 0, 0.25, 2, 3, 5};
   double p[9], p2[9], a2[9], e2[9];
   kernels::WeightSums sums;
-  kernels::weights(s, m, model, 9, p, p2, a2, e2, sums);
+  kernels::weights(s, nullptr, m, model, 9, p, p2, a2, e2, sums);
   double total = 0, px2 = 0, small = 0;
   for (int k = 0; k < 9; ++k) {
     const bool hidden = s[k] == -kInfinity;

@@ -48,10 +48,10 @@ double SigmaModel::qk_variance(double magnitude) const {
   return q.q0 + x * (q.q1 + x * q.q2);
 }
 
-double SigmaModel::accumulation_variance(double s, double magnitude) const {
+double SigmaModel::accumulation_variance(double dot_square, double magnitude) const {
   // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
   const double a = squares() ? std::sqrt(double(head_dim) * magnitude) : magnitude;
-  return kVariance * (1 + a) * (1 + a) + growth() * s * s;
+  return kVariance * (1 + a) * (1 + a) + growth() * dot_square;
 }
 
 double SigmaModel::coherent_variance(double lost, double repeated, int64_t keys) const {

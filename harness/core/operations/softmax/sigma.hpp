@@ -61,7 +61,7 @@ struct SigmaModel {
   double qk_variance(double magnitude) const;
   /// The part of qk_variance that equal keys do not share: their sums may be taken in other orders, as at the edge of a vectorised loop.
   /// A group's variance has it beside what the group has in common.
-  double accumulation_variance(double s, double magnitude) const;
+  double accumulation_variance(double dot_square, double magnitude) const;
   /// The same as coefficients: q0 + q1 x + q2 x^2, where x = A or x = B.
   struct Quadratic {
     double q0, q1, q2;
@@ -72,7 +72,11 @@ struct SigmaModel {
   double growth() const { return 0x1p-48 * double(head_dim) / 9; }
   /// Variance of the error of a score: of its dot product, and of its own rounding, a uniform error of u_s |s|.
   double score_square() const { return u_s * u_s / 3 + growth(); }
-  double score_variance(double s, double magnitude) const { return score_square() * s * s + qk_variance(magnitude); }
+  double score_variance(double square, double magnitude) const { return score_square() * square + qk_variance(magnitude); }
+  /// A score may be kept, and rounded, after each step that makes it: scaled, capped, with what is added to it (bias, ALiBi). What
+  /// score_square() is the factor of: s^2 where there is one step, else a mean of the squares of the steps. `dot`: of the scaled
+  /// product, times the square of the softcap's slope, by which its error shrinks; `kept`: the sum over all steps.
+  double staged_square(double dot, double kept) const { return (u_s * u_s / 3 * kept + growth() * dot) / score_square(); }
 
   /// Probabilities below it may be lost: flushed, or smaller than half an ulp of the sum that they are added to.
   /// A step of the chain adds keys / chain of them.

@@ -1,0 +1,116 @@
+// Honest linear attention in any declared arithmetic, on a few rows: it rounds exactly where the declaration says.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/operations/linear/linear.hpp"
+#include "core/operations/rounding.hpp"
+
+namespace attest::core {
+namespace {
+
+using Params = attest_linear_params;
+constexpr double kMostWork = 5e7;  // multiply-adds of one state; beyond it some channels of V are left out
+
+double f32(double x) { return double(float(x)); }
+
+class Emulator {
+ public:
+  Emulator(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic)
+      : p_(problem.as<Params>()), a_(arithmetic), tensors_(tensors) {
+    const double work = double(p_.seq_len_kv) * double(p_.head_dim) * double(p_.head_dim_v);
+    step_ = std::max<int64_t>(1, int64_t(work / kMostWork));
+  }
+
+  /// o [head_dim_v] of row i of query head h in sequence b, NaN where left out.
+  std::vector<double> row(int64_t b, int64_t h, int64_t i) {
+    const State& state = state_of(b, h / (p_.num_heads / p_.num_kv_heads));
+    std::vector<double> o(size_t(p_.head_dim_v), std::numeric_limits<double>::quiet_NaN());
+    const std::vector<double> phi = features(ATTEST_Q, b, h, i, counts(ATTEST_QUERY_MASK, b, 2, i));
+    double normaliser = 0;
+    for (size_t c = 0; c < phi.size(); ++c) normaliser = add(normaliser, phi[c] * state.z[c]);
+    normaliser = f32(normaliser + double(p_.eps));
+    for (int64_t e = 0; e < p_.head_dim_v; e += step_) {
+      double sum = 0;
+      for (size_t c = 0; c < phi.size(); ++c) sum = add(sum, phi[c] * state.s[c * size_t(p_.head_dim_v) + size_t(e)]);
+      o[size_t(e)] = rounded(f32(sum / normaliser), a_.output);
+    }
+    return o;
+  }
+
+ private:
+  struct State {
+    std::vector<double> s, z;  // [head_dim, head_dim_v], [head_dim]
+    State(size_t dim, size_t width) : s(dim * width), z(dim) {}
+    void add(const State& other, const Emulator& how) {
+      for (size_t n = 0; n < s.size(); ++n) s[n] = how.add(s[n], other.s[n]);
+      for (size_t n = 0; n < z.size(); ++n) z[n] = how.add(z[n], other.z[n]);
+    }
+  };
+
+  double add(double sum, double x) const {
+    return rounded(a_.accumulator == ATTEST_F64 ? sum + x : f32(sum + x), a_.accumulator);
+  }
+
+  bool counts(int32_t role, int64_t b, int axis, int64_t index) const {
+    const Tensor& mask = tensors_[size_t(role)];
+    return !mask || core::load(mask.data, ATTEST_BOOL, mask.spec.stride[0] * b + mask.spec.stride[axis] * index) != 0;
+  }
+  std::vector<double> load(int32_t role, int64_t b, int64_t head, int64_t row, int64_t width) const {
+    const Tensor& x = tensors_[size_t(role)];
+    std::vector<double> values(static_cast<size_t>(width));
+    load_row(x.data, x.spec.dtype, b * x.spec.stride[0] + head * x.spec.stride[1] + row * x.spec.stride[2], width,
+             x.spec.stride[3], values.data());
+    return values;
+  }
+  // phi of a row, 0 where masked away.
+  std::vector<double> features(int32_t role, int64_t b, int64_t head, int64_t row, bool counted) const {
+    if (!counted) return std::vector<double>(size_t(p_.head_dim));
+    std::vector<double> phi = load(role, b, head, row, p_.head_dim);
+    for (double& x : phi) x = rounded(x > 0 ? f32(x + 1) : f32(std::exp(f32(x)) * (1 + a_.probability_rel_error)), a_.qk);
+    return phi;
+  }
+
+  const State& state_of(int64_t b, int64_t kv_head) {
+    const auto found = states_.find({b, kv_head});
+    if (found != states_.end()) return found->second;
+    const size_t dim = size_t(p_.head_dim), width = size_t(p_.head_dim_v);
+    State total(dim, width), part(dim, width);
+    const int64_t length = a_.sum_chain > 0 ? a_.sum_chain : p_.seq_len_kv;
+    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+      if (j > 0 && j % length == 0) total.add(part, *this), part = State(dim, width);
+      if (!counts(ATTEST_MASK, b, 3, j)) continue;
+      const std::vector<double> phi = features(ATTEST_K, b, kv_head, j, true), v = load(ATTEST_V, b, kv_head, j, p_.head_dim_v);
+      for (size_t c = 0; c < dim; ++c) {
+        part.z[c] = add(part.z[c], phi[c]);
+        for (size_t e = 0; e < width; e += size_t(step_))
+          part.s[c * width + e] = add(part.s[c * width + e], phi[c] * rounded(v[e], a_.pv));
+      }
+    }
+    total.add(part, *this);
+    for (auto* sums : {&total.s, &total.z})
+      for (double& x : *sums) x = rounded(x, a_.pv);
+    return states_.emplace(std::pair{b, kv_head}, std::move(total)).first->second;
+  }
+
+  const Params& p_;
+  const Arithmetic& a_;
+  const Tensors& tensors_;
+  int64_t step_ = 1;
+  std::map<std::pair<int64_t, int64_t>, State> states_;
+};
+
+}  // namespace
+
+void emulate_linear(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, std::span<const int64_t> rows,
+                    const EmulationSink& sink) {
+  const auto& p = problem.as<Params>();
+  Emulator emulator(problem, tensors, arithmetic);
+  for (const int64_t row : rows)
+    sink(ATTEST_O, row, emulator.row(row / p.seq_len_q / p.num_heads, row / p.seq_len_q % p.num_heads, row % p.seq_len_q));
+}
+
+}  // namespace attest::core

@@ -1,0 +1,197 @@
+#include "core/operations/softmax/emulate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "core/operations/rounding.hpp"
+#include "core/operations/softmax/geometry.hpp"
+#include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+using Params = attest_softmax_params;
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+double f32(double x) { return double(float(x)); }
+
+class Emulator {
+ public:
+  Emulator(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, const EmulationStyle& style)
+      : p_(problem.as<Params>()), a_(arithmetic), style_(style), tensors_(tensors), geometry_(problem, tensors) {}
+
+  struct Place {
+    int64_t b, h, i;
+  };
+  /// By output row; rows that no place stands on are missing.
+  std::map<int64_t, Place> places(std::span<const int64_t> rows) const {
+    std::map<int64_t, Place> found;
+    for (int64_t b = 0; b < geometry_.batch(); ++b)
+      for (int64_t h = 0; h < p_.num_heads; ++h)
+        for (int64_t i = 0; i < geometry_.length_q(b); ++i)
+          if (const int64_t row = geometry_.output_row(b, h, i); std::find(rows.begin(), rows.end(), row) != rows.end())
+            found[row] = {b, h, i};
+    return found;
+  }
+
+  /// o [head_dim_v] of one place; returns its lse.
+  double row(const Place& at, std::vector<double>& o) {
+    at_ = at, kv_head_ = at.h / (p_.num_heads / p_.num_kv_heads);
+    std::fill(o.begin(), o.end(), 0.0);
+    const std::vector<double> s = scores();
+    const double top = s.empty() ? kHidden : *std::max_element(s.begin(), s.end());
+    if (top == kHidden) return kHidden;
+    std::vector<double> p(s.size());
+    for (size_t n = 0; n < s.size(); ++n) p[n] = exponential(s[n], top, n);
+    const double normaliser = normalise(p);
+    const bool first = a_.has(ATTEST_P_NORMALISED_FIRST);
+    add_values(p, s, o);
+    for (double& x : o) x = rounded(first ? x : f32(x / normaliser), a_.output);
+    return f32(top + f32(std::log(normaliser)));
+  }
+
+ private:
+  const std::vector<double>& load(int32_t role, int64_t outer, int64_t head, int64_t row, int64_t width) const {
+    const Tensor& x = tensors_[size_t(role)];
+    std::vector<double>& values = role == ATTEST_Q ? q_row_ : role == ATTEST_K ? k_row_ : v_row_;
+    values.resize(static_cast<size_t>(width));
+    load_row(x.data, x.spec.dtype, outer * x.spec.stride[0] + head * x.spec.stride[1] + row * x.spec.stride[2], width,
+             x.spec.stride[3], values.data());
+    return values;
+  }
+  int64_t key_place(size_t n) const { return style_.reversed ? keys_.end - 1 - int64_t(n) : keys_.begin + int64_t(n); }
+
+  // Logits of the keys in the order in which they are visited, kept in their dtype after every step.
+  std::vector<double> scores() {
+    keys_ = geometry_.keys(at_.b, at_.i);
+    const Cell cell = geometry_.query(at_.b, at_.i);
+    std::vector<double> q = load(ATTEST_Q, cell.outer, at_.h, cell.row, p_.head_dim), s(size_t(keys_.size())), terms(s.size());
+    const double scale = double(p_.softmax_scale), cap = double(p_.softcap);
+    for (double& x : q) x = rounded(style_.folds_scale ? f32(x * scale) : x, a_.qk);
+    if (geometry_.pair_terms() && !terms.empty()) geometry_.add_pair_terms(at_.b, at_.h, at_.i, keys_, terms.data());
+    for (size_t n = 0; n < s.size(); ++n) {
+      const int64_t j = key_place(n);
+      const double term = terms[size_t(j - keys_.begin)];
+      if (term == kHidden) {
+        s[n] = kHidden;
+        continue;
+      }
+      const double product = dot(q, j);
+      s[n] = rounded(style_.folds_scale ? product : f32(product * scale), a_.score);
+      if (cap > 0) s[n] = rounded(f32(cap * std::tanh(s[n] / cap)), a_.score);
+      if (geometry_.pair_terms()) s[n] = rounded(f32(s[n] + f32(term)), a_.score);
+    }
+    return s;
+  }
+
+  double dot(const std::vector<double>& q, int64_t j) const {
+    const Cell cell = geometry_.key(at_.b, j);
+    const std::vector<double>& k = load(ATTEST_K, cell.outer, kv_head_, cell.row, p_.head_dim);
+    const size_t half = style_.mixed_orders && j % 8 == 7 ? k.size() / 2 : k.size();
+    float low = 0, high = 0;
+    for (size_t d = 0; d < half; ++d) low += float(q[d] * rounded(k[d], a_.qk));
+    for (size_t d = half; d < k.size(); ++d) high += float(q[d] * rounded(k[d], a_.qk));
+    return double(low + high);
+  }
+
+  double exponential(double s, double top, size_t n) const {
+    if (s == kHidden) return 0;
+    const double wander = style_.cuts_towards_zero ? -1 : 2 * double(random_uniform(5, uint64_t(n))) - 1;
+    return f32(std::exp(f32(s - top)) * (1 + a_.probability_rel_error * wander));
+  }
+
+  // From exp(s - top) to what is multiplied with V; returns the normaliser.
+  double normalise(std::vector<double>& p) const {
+    double normaliser = 0;
+    if (a_.has(ATTEST_P_NORMALISED_FIRST)) {
+      normaliser = chained(p);
+      for (double& x : p) x = f32(x / normaliser);
+    }
+    std::vector<double> kept(p);
+    for (double& x : kept) x = keep(x);
+    if (!a_.has(ATTEST_P_NORMALISED_FIRST)) normaliser = chained(a_.has(ATTEST_SUMS_ROUNDED_P) ? kept : p);
+    for (size_t n = 0; n < p.size(); ++n) p[n] = rounded(kept[n], a_.pv);
+    return normaliser;
+  }
+  double keep(double x) const {
+    const double y = a_.has(ATTEST_P_TRUNCATED) ? cut(x, a_.probability) : rounded(x, a_.probability);
+    const double least = std::max(smallest_normal(a_.probability), smallest_normal(a_.pv));
+    return a_.has(ATTEST_FLUSHES_SUBNORMALS) && y < least ? 0 : y;
+  }
+
+  int64_t chain(size_t count) const { return a_.sum_chain > 0 ? a_.sum_chain : std::max<int64_t>(int64_t(count), 1); }
+
+  // Sums of at most the declared chain, then sums of these in the same way.
+  double chained(std::vector<double> x) const {
+    const auto length = size_t(std::max<int64_t>(chain(x.size()), 2));
+    while (x.size() > 1) {
+      std::vector<double> sums;
+      for (size_t begin = 0; begin < x.size(); begin += length) {
+        double sum = 0;
+        for (size_t n = begin; n < std::min(begin + length, x.size()); ++n) sum = rounded(f32_or_f64(sum + x[n]), a_.accumulator);
+        sums.push_back(sum);
+      }
+      x = std::move(sums);
+    }
+    return x.empty() ? 0 : x[0];
+  }
+  double f32_or_f64(double x) const { return a_.accumulator == ATTEST_F64 ? x : f32(x); }
+
+  void add_values(const std::vector<double>& p, const std::vector<double>& s, std::vector<double>& o) const {
+    const auto length = size_t(std::max<int64_t>(chain(p.size()), 2));
+    std::vector<std::vector<double>> parts;
+    std::vector<double> sum(o.size());
+    size_t added = 0;
+    for (size_t n = 0; n < p.size(); ++n) {
+      if (s[n] == kHidden) continue;
+      const Cell cell = geometry_.key(at_.b, key_place(n));
+      const std::vector<double>& v = load(ATTEST_V, cell.outer, kv_head_, cell.row, p_.head_dim_v);
+      for (size_t d = 0; d < o.size(); ++d) sum[d] = rounded(f32_or_f64(sum[d] + p[n] * rounded(v[d], a_.pv)), a_.accumulator);
+      if (++added % length == 0) parts.push_back(sum), std::fill(sum.begin(), sum.end(), 0.0);
+    }
+    parts.push_back(sum);
+    for (size_t d = 0; d < o.size(); ++d) {
+      std::vector<double> column;
+      for (const std::vector<double>& part : parts) column.push_back(part[d]);
+      o[d] = chained(std::move(column));
+    }
+  }
+
+  const Params& p_;
+  const Arithmetic& a_;
+  const EmulationStyle& style_;
+  const Tensors& tensors_;
+  const Geometry geometry_;
+  Place at_{};
+  int64_t kv_head_ = 0;
+  Interval keys_;
+  mutable std::vector<double> q_row_, k_row_, v_row_;  // what was loaded last
+};
+
+}  // namespace
+
+void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, const EmulationStyle& style,
+                     std::span<const int64_t> rows, const EmulationSink& sink) {
+  Emulator emulator(problem, tensors, arithmetic, style);
+  std::vector<double> o(size_t(problem.as<Params>().head_dim_v));
+  const auto places = emulator.places(rows);
+  for (const int64_t row : rows) {
+    const auto at = places.find(row);
+    double lse = kHidden;
+    std::fill(o.begin(), o.end(), 0.0);
+    if (at != places.end()) lse = emulator.row(at->second, o);
+    sink(ATTEST_O, row, o);
+    if (tensors[ATTEST_LSE]) sink(ATTEST_LSE, row, {&lse, 1});
+  }
+}
+
+void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+                               std::span<const int64_t> rows, const EmulationSink& sink) const {
+  emulate_softmax(problem, tensors, arithmetic, {}, rows, sink);
+}
+
+}  // namespace attest::core

@@ -1,0 +1,24 @@
+// Honest softmax attention in any declared arithmetic, row by row: what a kernel may make of these inputs that rounds exactly
+// where it says it does. Plain and slow; the guard of the tolerance runs it on a few rows, tests on many.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// What a declaration leaves open. The defaults are the plainest kernel: the maximum of a row is known first, keys in their
+/// order.
+struct EmulationStyle {
+  bool reversed = false;           // the last key comes first
+  bool folds_scale = false;        // Q is scaled before it is rounded to the operand
+  bool mixed_orders = false;       // every eighth dot product is summed in two halves, as at the edge of a vectorised loop
+  bool cuts_towards_zero = false;  // the exp leans to one side by the error that is declared
+};
+
+/// Calls sink(role, row, values) for O and, where there is one, LSE of each row (as row_offset counts them, leading 3).
+void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, const EmulationStyle& style,
+                     std::span<const int64_t> rows, const EmulationSink& sink);
+
+}  // namespace attest::core
