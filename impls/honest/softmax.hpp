@@ -27,7 +27,9 @@ class SoftmaxKernel {
     declare(method.declares, support);
     // A tile is summed apart, then added to the tiles before it; parts are merged one after the other.
     const int64_t keys = p.seq_len_kv, width = tile(p, method);
-    support.sum_chain = width < keys ? width + (keys + width - 1) / width : 0;
+    // A coarser accumulator is rounded key by key, in one chain.
+    const bool chained = width >= keys || method.computes.accumulator != ATTEST_F32;
+    support.sum_chain = chained ? 0 : width + (keys + width - 1) / width;
     support.workspace_bytes = Buffers(p, nullptr).bytes;
   }
 

@@ -11,8 +11,8 @@ namespace attest::core::codebook {
 
 /// The query groups x key groups scores of a head (-inf: hidden), and the variance of their error.
 struct HeadScores {
-  std::vector<double> score, a, b2;                                 // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
-  std::vector<double> dot2, kept2;                   // squares of what was rounded on the way: SigmaModel::staged_square
+  std::vector<double> score, a, b2;  // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
+  std::vector<double> dot2, kept2;   // squares of what was rounded on the way: SigmaModel::staged_square
   std::vector<double> error_variance, lone_variance, lse_variance;  // of one declared arithmetic, after declare()
 
   HeadScores() = default;
