@@ -30,7 +30,6 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const double scale = double(p.softmax_scale), cap = double(p.softcap);
   const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
-  const bool levels = query_levels * key_levels > 1;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2}) table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
@@ -47,7 +46,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
           const double capped = cap > 0 ? cap * bent : scale * dot;
           score[at] = capped + book.levels().term(int64_t(m), int64_t(n));
           dot2[at] = scale * dot * scale * dot * slope * slope;
-          kept2[at] = dot2[at] + (cap > 0 ? capped * capped : 0) + (levels ? score[at] * score[at] : 0);
+          kept2[at] = dot2[at] + (cap > 0 ? capped * capped : 0) + (score[at] != capped ? score[at] * score[at] : 0);
           a[at] = std::fabs(scale) * slope * sum, b2[at] = scale * scale * slope * slope * squares;
         }
     }

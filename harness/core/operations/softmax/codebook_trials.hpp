@@ -110,7 +110,8 @@ struct Brute {
       s.push_back((p.softcap > 0 ? Real(p.softcap) * bent : dot) + Real(terms[s.size()].added));
       magnitude.push_back(double(model.squares() ? b2 * slope * slope : a * slope));
       dot2.push_back(double(dot * dot * slope * slope));
-      square.push_back(model.staged_square(dot2.back(), p.softcap > 0 ? dot2.back() + double(s.back() * s.back()) : dot2.back()));
+      const Real capped = p.softcap > 0 ? Real(p.softcap) * bent : 0, added = terms[s.size() - 1].added != 0 ? s.back() : Real(0);
+      square.push_back(model.staged_square(dot2.back(), dot2.back() + double(capped * capped + added * added)));
       v.push_back(c.row(ATTEST_V, key.outer, hk, key.row));
     }
     Real top = -INFINITY, total = 0;
@@ -137,7 +138,6 @@ struct Brute {
       o[e] = double(sum);
       ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e]};
       for (const auto& [key, members] : groups) {
-        const double score = key.first;
         double rounded = 0, moved = 0, share = 0, apart = 0;
         for (const size_t j : members) {
           const auto w = double(weight[j]);

@@ -61,6 +61,10 @@ class SoftmaxGolden final : public Golden {
   const EqualKeys& equal_keys(const RowTask& task) const { return equal_[size_t(task.b * params_.num_kv_heads + task.kv_head)]; }
 
   void find_groups() {
+    if (ScopedTermFactor::of(SigmaTerm::kEqualScores) == 0) {
+      equal_.resize(size_t(params_.batch * params_.num_kv_heads));
+      return;
+    }
     equal_.resize(size_t(params_.batch * params_.num_kv_heads));
 #pragma omp parallel for schedule(dynamic, 1) if (int64_t(equal_.size()) * params_.seq_len_kv * params_.head_dim > kThreadedElements)
     for (size_t unit = 0; unit < equal_.size(); ++unit)

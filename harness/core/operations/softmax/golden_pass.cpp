@@ -213,7 +213,7 @@ struct GoldenPass::Impl {
         const double dot = squares_of[n] * (p.softcap > 0 ? slope[n] : 1);
         double kept = dot * dot;
         if (p.softcap > 0) kept += capped[n] * capped[n];
-        if (geometry.pair_terms() && scores[n] != kHidden) kept += scores[n] * scores[n];
+        if (scores[n] != capped[n] && scores[n] != kHidden) kept += scores[n] * scores[n];
         squares_of[n] = model->staged_square(dot * dot, kept);
       }
     }
@@ -371,7 +371,7 @@ struct GoldenPass::Impl {
     for (int64_t d = 0; d < dim_v; ++d) {
       double &av = group.av[size_t(d)], &ev = group.ev[size_t(d)];
       const auto n = size_t(r * ldv + d);
-      sums.a2v2[n] += av * av;
+      sums.a2v2[n] += model.alike * model.alike * av * av;
       sums.e2v[n] += ev * group.e + share * av * group.a;
       sums.e2v2[n] += ev * ev + share * av * av;
       av = ev = 0;
@@ -390,8 +390,8 @@ struct GoldenPass::Impl {
     const kernels::WeightSums& sum = weight_sums[size_t(r)];
     const double eta_kappa = model.eta_p * model.kappa(row.largest, row.lse), keys = double(row.keys);
     // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
-    const bool flat = row.largest - row.least <= model.u_p;
-    const double flat_roundoff = flat ? (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
+    const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
+    const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
     const double coherent = model.coherent_variance(sum.small, flat ? 1 : repeated[size_t(r)] / (keys * keys), row.keys);
     double mean_o2 = 0;
     for (int64_t d = 0; d < dim_v; ++d) mean_o2 += sums.pv[size_t(r * ldv + d)] * sums.pv[size_t(r * ldv + d)] / double(dim_v);

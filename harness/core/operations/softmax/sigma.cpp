@@ -1,37 +1,64 @@
 #include "core/operations/softmax/sigma.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace attest::core {
 namespace {
 
-constexpr double kVariance = 0x1p-48;  // float32: u^2
+constexpr double kUnit = 0x1p-24;  // float32
+// Which p are flushed is known but for those at the edge, whose own errors decide.
+constexpr double kNearlyFlushed = 1.02;
+
+constexpr std::array<double, size_t(SigmaTerm::kCount)> all_ones() {
+  std::array<double, size_t(SigmaTerm::kCount)> ones{};
+  for (double& x : ones) x = 1;
+  return ones;
+}
+std::array<double, size_t(SigmaTerm::kCount)> term_factors = all_ones();
+double factor(SigmaTerm term) { return term_factors[size_t(term)]; }
 
 // Roundoff of an operand that comes in `from` and is rounded to `to`; 0 where that changes nothing.
 double extra_roundoff(DType from, DType to) { return unit_roundoff(to) > unit_roundoff(from) ? unit_roundoff(to) : 0; }
 
 }  // namespace
 
+ScopedTermFactor::ScopedTermFactor(SigmaTerm term, double value) : term_(term) { term_factors[size_t(term)] = value; }
+ScopedTermFactor::~ScopedTermFactor() { term_factors[size_t(term_)] = 1; }
+double ScopedTermFactor::of(SigmaTerm term) { return factor(term); }
+
 SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
-    : u_out(unit_roundoff(arithmetic.output)),
-      eta_out(half_subnormal(arithmetic.output)),
-      u_p(unit_roundoff(arithmetic.probability) + extra_roundoff(arithmetic.probability, arithmetic.pv) + arithmetic.probability_rel_error),
+    : u_out(factor(SigmaTerm::kOutput) * unit_roundoff(arithmetic.output)),
+      eta_out(factor(SigmaTerm::kOutputSubnormal) * half_subnormal(arithmetic.output)),
+      u_p(factor(SigmaTerm::kProbability) * (unit_roundoff(arithmetic.probability) + extra_roundoff(arithmetic.probability, arithmetic.pv)) +
+          factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       eta_p(half_subnormal(arithmetic.probability)),
       flush_below(0),
-      u_v(extra_roundoff(storage, arithmetic.pv)),
-      u_s(unit_roundoff(arithmetic.score)),
-      u_acc(unit_roundoff(arithmetic.accumulator)),
-      u_qk(extra_roundoff(ATTEST_F32, arithmetic.qk)),
-      exp_error(arithmetic.probability_rel_error),
+      u_v(factor(SigmaTerm::kValues) * extra_roundoff(storage, arithmetic.pv)),
+      u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
+      u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
+      u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
+      u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
+      u_normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? factor(SigmaTerm::kNormaliser) * (unit_roundoff(arithmetic.probability) + arithmetic.probability_rel_error) : 0),
+      grown(factor(SigmaTerm::kDotGrowth)),
+      own_order(factor(SigmaTerm::kOwnOrder)),
+      query(factor(SigmaTerm::kQuery)),
+      reach(factor(SigmaTerm::kReach)),
+      alike(factor(SigmaTerm::kEqualScores)),
+      absorbed(factor(SigmaTerm::kAbsorbed)),
+      again(factor(SigmaTerm::kRepeated)),
+      lost(factor(SigmaTerm::kFlushed)),
+      exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       theta(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? 1 : 0),
-      truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? 1 : 0),
+      truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? factor(SigmaTerm::kTruncation) : 0),
       normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
       sum_chain(arithmetic.sum_chain),
       head_dim(dim) {
   // The coarser of the two dtypes that P passes through decides which small ones survive.
   if (half_subnormal(arithmetic.pv) > eta_p) eta_p = half_subnormal(arithmetic.pv);
-  if (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)) eta_p = flush_below = std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv));
+  if (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)) flush_below = kNearlyFlushed * std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv));
+  eta_p *= factor(SigmaTerm::kSubnormal);
 }
 
 double SigmaModel::kappa(double max, double lse) const { return normalised_first ? 1 : std::exp(max - lse); }
@@ -39,7 +66,8 @@ double SigmaModel::kappa(double max, double lse) const { return normalised_first
 SigmaModel::Quadratic SigmaModel::qk_quadratic() const {
   // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
   const double dim = squares() ? double(head_dim) : 1;
-  return {kVariance, 2 * kVariance * std::sqrt(dim), kVariance * dim + u_qk * u_qk * 2 / 3};
+  const double unit = u_dot * u_dot;
+  return {unit, 2 * unit * std::sqrt(dim), unit * dim + u_qk * u_qk * 2 / 3};
 }
 
 double SigmaModel::qk_variance(double magnitude) const {
@@ -51,22 +79,22 @@ double SigmaModel::qk_variance(double magnitude) const {
 double SigmaModel::accumulation_variance(double dot_square, double magnitude) const {
   // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
   const double a = squares() ? std::sqrt(double(head_dim) * magnitude) : magnitude;
-  return kVariance * (1 + a) * (1 + a) + growth() * dot_square;
+  return own_order * own_order * (u_dot * u_dot * (1 + a) * (1 + a) + growth() * dot_square);
 }
 
-double SigmaModel::coherent_variance(double lost, double repeated, int64_t keys) const {
-  const double length = chain(keys), again = u_acc * length / 4;  // a quarter of an ulp of the final sum, as the mean over its growth
-  return lost * lost + again * again * std::pow(repeated, double(keys) / length);
+double SigmaModel::coherent_variance(double lost_sum, double repeated, int64_t keys) const {
+  const double length = chain(keys), step = again * u_acc * length / 4;  // a quarter of an ulp of the final sum, as the mean over its growth
+  return absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);
 }
 
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
-  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), sum = u_acc * (std::max(std::fabs(sums.o), sums.reach) + p_v);
+  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), sum = u_acc * (std::max(std::fabs(sums.o), reach * sums.reach) + p_v);
   const double output = u_out * sums.o, value = u_v * u_v * (sums.o * sums.o + sums.p2v2), cut = u_p * sums.o;
   // The rounding of a query moves all scores together. What that does to values that follow from the keys is, to first order, a
   // sum over the same products as o itself, each with its own rounding.
-  const double query = u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
-  const double variance = (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 + truncated * cut * cut +
-                          sums.flushed * sums.flushed + sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + query + sums.coherent * sums.o * sums.o;
+  const double together = query * query * u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
+  const double variance = (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 + truncated * truncated * cut * cut +
+                          lost * lost * sums.flushed * sums.flushed + sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o;
   return std::sqrt(variance);
 }
 
@@ -74,8 +102,8 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   const double output = 0x1p-24 * sums.lse;
   // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most the root of sum p B^2. An exp
   // of a low-degree polynomial may lean to one side.
-  const double query = u_qk * u_qk * sums.square / 3;
-  return std::sqrt(output * output + theta * u_p * u_p * sums.p2 + exp_error * exp_error + sums.score + query + sums.coherent + u_acc * u_acc * chain(keys) / 3);
+  const double together = query * query * u_qk * u_qk * sums.square / 3;
+  return std::sqrt(output * output + u_normaliser * u_normaliser * sums.p2 + exp_error * exp_error + sums.score + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }
 
 }  // namespace attest::core

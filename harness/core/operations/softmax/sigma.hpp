@@ -9,6 +9,44 @@
 
 namespace attest::core {
 
+/// The terms that sigma is made of, each for one thing that honest arithmetic does.
+enum class SigmaTerm {
+  kOutput,           // rounding of o
+  kOutputSubnormal,  // the same below the smallest normal number
+  kProbability,      // rounding of p, relative
+  kSubnormal,        // rounding of p below the smallest normal number, absolute
+  kExp,              // the declared error of exp
+  kEqualScores,      // equal keys err alike: their errors add up
+  kNormaliser,       // of the lse: the normaliser sums rounded p
+  kTruncation,       // p is cut: all errors to one side
+  kFlushed,          // p below the smallest normal number is 0
+  kScore,            // rounding of scores
+  kDotProduct,       // accumulation of a dot product of mixed signs
+  kDotGrowth,        // accumulation of a dot product that grows
+  kOwnOrder,         // equal keys whose dot products are summed in different orders
+  kOperands,         // Q and K rounded to an operand
+  kQuery,            // a rounded query moves all scores together
+  kValues,           // V rounded to an operand
+  kAccumulator,      // sums over keys
+  kReach,            // sums that grow beyond their end before they cancel
+  kAbsorbed,         // p that vanish in the sum they are added to
+  kRepeated,         // one number added again and again rounds the same way
+  kCount
+};
+/// By how much tests multiply a term while one of these lives: 0 drops it. For tests alone, one at a time, while no golden is used by
+/// other threads.
+class ScopedTermFactor {
+ public:
+  ScopedTermFactor(SigmaTerm term, double factor);
+  ~ScopedTermFactor();
+  ScopedTermFactor(const ScopedTermFactor&) = delete;
+  ScopedTermFactor& operator=(const ScopedTermFactor&) = delete;
+  static double of(SigmaTerm term);
+
+ private:
+  SigmaTerm term_;
+};
+
 /// Sums over the visible keys j of one row, for one element with values v_j; p_j = exp(s_j - lse). A group g is a set of keys
 /// of equal score: their roundings are equal, so they add before they are squared; a lone key is a group of its own.
 struct ElementSums {
@@ -41,6 +79,10 @@ struct SigmaModel {
   double u_v;               // rounding of V to the operand of PV; 0 where none
   double u_s, u_acc;        // scores, accumulator
   double u_qk;              // operand of QK where coarser than float32; else 0
+  double u_dot;             // accumulation of QK: float32
+  double u_normaliser;      // of the lse: as u_p, where the normaliser sums the rounded probabilities; else 0
+  // Factors of terms that have no roundoff to themselves: 1 but in tests.
+  double grown, own_order, query, reach, alike, absorbed, again, lost;
   double exp_error;         // probability_rel_error
   double theta;             // 1: the normaliser sums the rounded probabilities
   double truncated;         // 1: probabilities are cut
@@ -69,7 +111,7 @@ struct SigmaModel {
   Quadratic qk_quadratic() const;
   /// A sum that ends at s has passed partial sums of that size: where all products have one sign they grow evenly, and head_dim
   /// sequential roundings of them have the variance u^2 s^2 head_dim / 9. That matters where queries resemble their keys.
-  double growth() const { return 0x1p-48 * double(head_dim) / 9; }
+  double growth() const { return grown * grown * 0x1p-48 * double(head_dim) / 9; }
   /// Variance of the error of a score: of its dot product, and of its own rounding, a uniform error of u_s |s|.
   double score_square() const { return u_s * u_s / 3 + growth(); }
   double score_variance(double square, double magnitude) const { return score_square() * square + qk_variance(magnitude); }

@@ -1,0 +1,250 @@
+// Every term of sigma is needed and no larger than needed: without it an honest kernel is failed, eight times as large it lets a
+// bug pass. Honest kernels are emulations that round exactly where they declare; a bug is sized to two gates.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "core/judge/check.hpp"
+#include "core/operations/softmax/emulate.hpp"
+#include "core/operations/softmax/sigma.hpp"
+#include "core/operations/softmax/softmax_cases.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::Case;
+using testing::make_case;
+using Params = attest_softmax_params;
+
+enum class Bug {
+  kScale,       // softmax_scale is a little too large
+  kNormaliser,  // the normaliser is a little too small: a key is left out of it
+  kLse,         // that of the lse alone
+};
+
+struct TermCase {
+  SigmaTerm term;
+  const char* name;
+  const char* honest;  // the kernel that needs the term
+  Arithmetic arithmetic;
+  std::function<Case()> inputs;
+  Bug bug = Bug::kScale;
+  EmulationStyle style;
+};
+void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c.honest; }
+
+// --- Inputs ---
+
+struct Shape {
+  int64_t keys = 1021, rows = 16, head_dim = 32;
+  DType dtype = ATTEST_F32;
+  double q_factor = 1, mean_v = 0;
+  bool lse = false;  // its sigma knows float32 alone, so that few errors in o escape it
+};
+
+using Edit = std::function<double(int64_t row, int64_t channel, double value)>;
+void edit(const Case& c, int32_t role, const Edit& change) {
+  const Tensor& x = c.tensors[size_t(role)];
+  const int64_t width = x.spec.dim[3];
+  for (int64_t n = 0; n < element_count(x.spec); ++n)
+    store(x.data, x.spec.dtype, n, change(n / width, n % width, load(x.data, x.spec.dtype, n)));
+}
+
+// One head: rows of K and V are keys. Normal values.
+Case dense(const Shape& s) {
+  Case c = make_case(
+      "", [&](Params& p) { p.num_heads = 1, p.seq_len_q = s.rows, p.seq_len_kv = s.keys, p.head_dim = s.head_dim; },
+      s.lse ? std::vector<int32_t>{ATTEST_LSE} : std::vector<int32_t>{}, s.dtype);
+  edit(c, ATTEST_Q, [&](int64_t, int64_t, double x) { return x * s.q_factor; });
+  edit(c, ATTEST_V, [&](int64_t, int64_t, double x) { return x + s.mean_v; });
+  return c;
+}
+
+// Key `at` has a score above the others by `gap`, in every row.
+Case dominated(Shape s, int64_t at, double gap) {
+  Case c = dense(s);
+  const double length = gap * std::sqrt(double(s.head_dim));
+  edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.3 * x; });
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) { return d == 0 ? (j == at ? length : 0) : j == at ? 0 : 0.3 * x; });
+  return c;
+}
+
+Case equal_keys(Shape s) {
+  Case c = dense(s);
+  std::vector<double> first(size_t(s.head_dim));
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) { return j == 0 ? first[size_t(d)] = x : first[size_t(d)]; });
+  return c;
+}
+
+Arithmetic in(DType output, std::initializer_list<std::pair<DType Arithmetic::*, DType>> fields, uint32_t flags = 0,
+              int64_t chain = 0) {
+  Arithmetic a{.output = output, .flags = flags, .sum_chain = chain};
+  for (const auto& [field, dtype] : fields) a.*field = dtype;
+  return a;
+}
+Arithmetic rough_exp(double error) {
+  Arithmetic a;
+  a.probability_rel_error = error;
+  return a;
+}
+
+std::vector<TermCase> term_cases() {
+  constexpr auto kQk = &Arithmetic::qk, kPv = &Arithmetic::pv, kProbability = &Arithmetic::probability,
+                 kScore = &Arithmetic::score;
+  constexpr uint32_t kFirst = ATTEST_P_NORMALISED_FIRST;
+  using T = SigmaTerm;
+  return {
+      {T::kOutput, "output", "stores o in f16", in(ATTEST_F16, {}), [] { return dense({.keys = 7, .dtype = ATTEST_F16}); },
+       Bug::kNormaliser},
+      {T::kOutputSubnormal, "output_subnormal", "stores o near 2^-18 in f16", in(ATTEST_F16, {}),
+       [] {
+         Case c = dense({.keys = 7, .dtype = ATTEST_F16});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return x * 0x1p-18; });
+         return c;
+       },
+       Bug::kNormaliser},
+      {T::kProbability, "probability", "keeps p in bf16", in(ATTEST_F32, {{kProbability, ATTEST_BF16}}),
+       [] { return dense({}); }},
+      {T::kSubnormal, "subnormal", "one key takes the weight, the other p are subnormal in f16",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_SUMS_ROUNDED_P, 16), [] { return dominated({}, 1020, 15.5); },
+       Bug::kNormaliser},
+      {T::kExp, "exp", "an exp that is good to 1e-3", rough_exp(1e-3), [] { return dense({}); }},
+      {T::kEqualScores, "equal_scores", "p of equal keys rounded to f16 after it was normalised",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, kFirst), [] { return equal_keys({.keys = 1100, .mean_v = 1}); },
+       Bug::kNormaliser},
+      {T::kNormaliser, "normaliser", "the normaliser sums p rounded to bf16",
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P), [] { return dense({.keys = 7, .lse = true}); },
+       Bug::kLse},
+      {T::kTruncation, "truncation", "cuts p to f16", in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
+       [] { return dense({.mean_v = 1}); }, Bug::kNormaliser},
+      {T::kFlushed, "flushed", "flushes p below 2^-14 to 0",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
+       [] { return dominated({.keys = 4099, .mean_v = 1}, 4098, 14); }, Bug::kNormaliser},
+      {T::kScore, "score", "keeps scores in f16", in(ATTEST_F32, {{kScore, ATTEST_F16}}), [] { return dense({.keys = 197}); }},
+      {T::kDotProduct, "dot_product", "q k sums to nearly 0 over large products", in(ATTEST_F32, {}, 0, 16),
+       [] {
+         Case c = dense({.q_factor = 100});
+         std::vector<double> half(16);
+         edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) { return d < 16 ? half[size_t(d)] = x : half[size_t(d - 16)]; });
+         edit(c, ATTEST_K,
+              [&](int64_t, int64_t d, double x) { return d < 16 ? half[size_t(d)] = x : 1e-3 * x - half[size_t(d - 16)]; });
+         return c;
+       }},
+      {T::kDotGrowth, "dot_growth", "1,024 products of one sign in one sum", in(ATTEST_F32, {}, 0, 16),
+       [] {
+         Case c = dense({.keys = 197, .head_dim = 1024});
+         for (const int32_t role : {int32_t(ATTEST_Q), int32_t(ATTEST_K)})
+           edit(c, role, [](int64_t, int64_t, double x) { return 1 + 0.1 * x; });
+         return c;
+       }},
+      {T::kOwnOrder,
+       "own_order",
+       "equal keys, every eighth product summed in halves",
+       in(ATTEST_F32, {}, 0, 16),
+       [] { return equal_keys({.q_factor = 30}); },
+       Bug::kNormaliser,
+       {.mixed_orders = true}},
+      {T::kOperands, "operands", "Q and K as bf16", in(ATTEST_F32, {{kQk, ATTEST_BF16}}), [] { return dense({}); }},
+      {T::kQuery, "query", "Q and K as bf16 where values are the keys", in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
+       [] {
+         Case c = dense({.keys = 4099});
+         std::memcpy(c.tensors[ATTEST_V].data, c.tensors[ATTEST_K].data, size_t(extent_bytes(c.tensors[ATTEST_K].spec)));
+         return c;
+       }},
+      {T::kValues, "values", "V as bf16, all of it 1.003", in(ATTEST_F32, {{kPv, ATTEST_BF16}}),
+       [] {
+         Case c = dense({});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double) { return 1.003; });
+         return c;
+       },
+       Bug::kNormaliser},
+      {T::kAccumulator,
+       "accumulator",
+       "one f32 sum over 16,411 keys with mean(v) = 1",
+       {},
+       [] { return dense({.keys = 16411, .rows = 4, .mean_v = 1}); },
+       Bug::kNormaliser},
+      {T::kReach,
+       "reach",
+       "values that are 100 in the first half, -100 in the second",
+       {},
+       [] {
+         Case c = dense({.keys = 4098});
+         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return x + (j < 2049 ? 100 : -100); });
+         return c;
+       }},
+      {T::kAbsorbed,
+       "absorbed",
+       "16,410 p of 2^-26 after one of 1",
+       {},
+       [] { return dominated({.keys = 16411, .rows = 4, .mean_v = 1, .lse = true}, 0, 18); },
+       Bug::kLse},
+      {T::kRepeated,
+       "repeated",
+       "0.7 added 16,410 times in f32",
+       {},
+       [] {
+         Case c = dense({.keys = 16411, .rows = 4, .mean_v = 1});
+         edit(c, ATTEST_Q, [](int64_t, int64_t d, double) { return d == 0; });
+         edit(c, ATTEST_K, [](int64_t j, int64_t d, double) { return d == 0 && j == 0 ? 0.35 * std::sqrt(32.0) : 0; });
+         return c;
+       },
+       Bug::kNormaliser},
+  };
+}
+
+// --- Judging ---
+
+void emulate_into(const Case& c, const TermCase& term, double bug_size) {
+  Problem problem = c.problem;
+  if (term.bug == Bug::kScale) problem.as<Params>().softmax_scale *= float(1 + bug_size);
+  std::vector<int64_t> rows(size_t(c.params().seq_len_q));
+  std::iota(rows.begin(), rows.end(), 0);
+  const double normaliser = term.bug == Bug::kNormaliser ? 1 - bug_size : 1;
+  const double lse_normaliser = term.bug == Bug::kScale ? 1 : 1 - bug_size;
+  emulate_softmax(problem, c.tensors, term.arithmetic, term.style, rows,
+                  [&](int32_t role, int64_t row, std::span<const double> values) {
+                    const Tensor& x = c.tensors[size_t(role)];
+                    for (size_t e = 0; e < values.size(); ++e)
+                      store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e),
+                            role == ATTEST_O ? values[e] / normaliser : values[e] + std::log(lse_normaliser));
+                  });
+}
+
+double ratio(const Case& c, const TermCase& term, double factor, double bug_size) {
+  const ScopedTermFactor scope(term.term, factor);
+  emulate_into(c, term, bug_size);
+  const Judgement judgement = judge(c.problem, *softmax_golden(c.problem, c.tensors), term.arithmetic, c.tensors);
+  return std::max(judgement.max_ratio, judgement.rms_ratio);
+}
+
+class SigmaTerms : public ::testing::TestWithParam<TermCase> {};
+
+TEST_P(SigmaTerms, IsNeededAndNoLargerThanNeeded) {
+  const TermCase& term = GetParam();
+  const Case c = term.inputs();
+  const double honest = ratio(c, term, 1, 0), without = ratio(c, term, 0, 0);
+  EXPECT_LE(honest, 1) << "an honest kernel is failed";
+  EXPECT_GT(without, 1) << "without the term an honest kernel passes as well: it is not needed here";
+  double size = 5e-3;
+  for (int step = 0; step < 3; ++step) size *= 2 / ratio(c, term, 1, size);  // of two gates
+  const double bug = ratio(c, term, 1, size), slack = ratio(c, term, 8, size);
+  EXPECT_GT(bug, 1) << "a bug passes";
+  EXPECT_LE(slack, 1) << "eight times the term does not hide the bug: something else is what fails it";
+  std::printf("| %s | %s | %.2f | %.3g | %s by %.2g: %.2f | %.2f |\n", term.name, term.honest, honest, without,
+              term.bug == Bug::kScale ? "softmax_scale off" : "normaliser off", size, bug, slack);
+}
+
+INSTANTIATE_TEST_SUITE_P(Softmax, SigmaTerms, ::testing::ValuesIn(term_cases()),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(SigmaTermTable, HasEveryTerm) {
+  std::vector<bool> seen(size_t(SigmaTerm::kCount), false);
+  for (const TermCase& c : term_cases()) seen[size_t(c.term)] = true;
+  for (size_t term = 0; term < seen.size(); ++term) EXPECT_TRUE(seen[term]) << "no case for term " << term;
+}
+
+}  // namespace
+}  // namespace attest::core
