@@ -62,12 +62,12 @@ Case dense(const Shape& s) {
   return c;
 }
 
-// Key `at` has a score above the others by `gap`, in every row.
-Case dominated(Shape s, int64_t at, double gap) {
+// Key `at` has a score above the others by `gap`, in every row; theirs have a standard deviation of spread^2.
+Case dominated(Shape s, int64_t at, double gap, double spread = 0.3) {
   Case c = dense(s);
   const double length = gap * std::sqrt(double(s.head_dim));
-  edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.3 * x; });
-  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) { return d == 0 ? (j == at ? length : 0) : j == at ? 0 : 0.3 * x; });
+  edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) { return d == 0 ? 1 : spread * x; });
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) { return d == 0 ? (j == at ? length : 0) : j == at ? 0 : spread * x; });
   return c;
 }
 
@@ -108,7 +108,7 @@ std::vector<TermCase> term_cases() {
       {T::kProbability, "probability", "keeps p in bf16", in(ATTEST_F32, {{kProbability, ATTEST_BF16}}),
        [] { return dense({}); }},
       {T::kSubnormal, "subnormal", "one key takes the weight, the other p are subnormal in f16",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_SUMS_ROUNDED_P, 16), [] { return dominated({}, 1020, 15.5); },
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_SUMS_ROUNDED_P, 16), [] { return dominated({}, 1020, 15.5, 1); },
        Bug::kNormaliser},
       {T::kExp, "exp", "an exp that is good to 1e-3", rough_exp(1e-3), [] { return dense({}); }},
       {T::kEqualScores, "equal_scores", "p of equal keys rounded to f16 after it was normalised",
