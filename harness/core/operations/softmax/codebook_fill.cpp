@@ -1,4 +1,5 @@
 // Inputs of the codebook fill.
+#include "core/operations/softmax/codebook_alibi.hpp"
 #include "core/operations/softmax/codebook_values.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"
@@ -7,7 +8,7 @@ namespace attest::core {
 namespace {
 
 constexpr float kDecoyFactor = 1.5f;
-enum Stream : uint64_t { kValues = 100, kDecoys, kLevels };  // of the fill's seed; Codebook has its own
+enum Stream : uint64_t { kValues = 100, kDecoys, kLevels, kSlopes };  // of the fill's seed; Codebook has its own
 
 int64_t cells(const Tensor& tensor) { return tensor.spec.dim[0] * tensor.spec.dim[2]; }
 
@@ -65,9 +66,10 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
 }  // namespace
 
 std::vector<std::string> codebook_fills(const Problem& problem) {
-  if (!ScoreLevels::fit(problem) || present(problem.tensor[ATTEST_ALIBI_SLOPES])) return {};
+  const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
+  if (!ScoreLevels::fit(problem) || (alibi && !codebook::AlibiRows::fit(problem))) return {};
   const auto& p = problem.as<attest_softmax_params>();
-  bool plain = p.shift_bias == 0;
+  bool plain = p.shift_bias == 0 && !alibi;
   for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
     plain &= !present(problem.tensor[role]);
   if (!plain) return {"codebook", "codebook_peaked"};
@@ -77,6 +79,7 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   fill_tables(problem, fill.seed, tensors, only_own);
   ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors);
+  if (tensors[ATTEST_ALIBI_SLOPES]) fill_slopes(problem, random_bits(fill.seed, kSlopes), tensors[ATTEST_ALIBI_SLOPES]);
   const Codebook book(problem, fill, tensors);
   fill_queries(book, tensors[ATTEST_Q]);
   fill_keys(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(), random_bits(fill.seed, kDecoys));

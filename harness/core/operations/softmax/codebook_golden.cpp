@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/operations/softmax/codebook_alibi.hpp"
 #include "core/operations/softmax/codebook_rows.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
 namespace attest::core {
 namespace {
 
+using codebook::AlibiRows;
 using codebook::GroupSums;
 using codebook::HeadScores;
 using codebook::RowExpectation;
@@ -42,6 +44,7 @@ class CodebookGolden final : public Golden {
       : p_(problem.as<attest_softmax_params>()),
         book_(problem, fill, tensors),
         v_(tensors[ATTEST_V]),
+        slopes_(tensors[ATTEST_ALIBI_SLOPES]),
         with_lse_(present(problem.tensor[ATTEST_LSE])),  // the tensors are the inputs, which it is not among
         scores_(size_t(p_.num_heads)) {
 #pragma omp parallel for schedule(static)
@@ -69,14 +72,30 @@ class CodebookGolden final : public Golden {
     const int64_t wanted = std::max<int64_t>(1, 4 * omp_get_max_threads() / (p_.batch * p_.num_heads));
     std::vector<Segment> work;
     for (int64_t b = 0; b < p_.batch; ++b) {
-      const int64_t rows = geometry.length_q(b), parts = std::clamp<int64_t>(rows / 1024, 1, wanted);
+      const int64_t rows = geometry.length_q(b), parts = slopes_ ? 1 : std::clamp<int64_t>(rows / 1024, 1, wanted);
       for (int64_t head = 0; head < p_.num_heads; ++head)
         for (int64_t part = 0; part < parts; ++part) work.push_back({b, head, rows * part / parts, rows * (part + 1) / parts});
     }
     return work;
   }
 
+  // All rows of a sequence and head, with ALiBi.
+  void fade(const Segment& segment, const SigmaModel& model, const HeadScores& scores, const Sink& sink) const {
+    Batch batch;
+    AlibiRows rows(book_, p_, v_, scores, model, slopes_.at({segment.b, segment.head}), segment.b, segment.head);
+    rows.run([&](int64_t place, const double* o, const double* o_sigma, double lse, double lse_sigma) {
+      const size_t at = batch.rows.size(), width = size_t(p_.head_dim_v);
+      batch.resize(at + 1, p_.head_dim_v);
+      batch.rows[at] = book_.geometry().output_row(segment.b, segment.head, place);
+      std::copy_n(o, width, &batch.o[at * width]), std::copy_n(o_sigma, width, &batch.o_sigma[at * width]);
+      batch.lse[at] = lse, batch.lse_sigma[at] = lse_sigma;
+      if (batch.rows.size() == kChunkRows) flush(batch, sink);
+    });
+    flush(batch, sink);
+  }
+
   void sweep(const Segment& segment, const SigmaModel& model, const HeadScores& scores, const Sink& sink) const {
+    if (slopes_) return fade(segment, model, scores, sink);
     const Geometry& geometry = book_.geometry();
     GroupSums sums(book_, v_, segment.b, segment.head, segment.head / (p_.num_heads / p_.num_kv_heads));
     RowExpectation expectation(model, scores, book_.key_groups(), p_.head_dim_v, sums.width());
@@ -167,7 +186,7 @@ class CodebookGolden final : public Golden {
 
   attest_softmax_params p_;
   Codebook book_;
-  Tensor v_;
+  Tensor v_, slopes_;
   bool with_lse_;
   std::vector<HeadScores> scores_;
 };

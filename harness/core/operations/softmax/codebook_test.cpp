@@ -172,6 +172,33 @@ TEST(Codebook, SequencesAndPagesAreExact) {
       [](int64_t i, int64_t j) { return i / 16 == j / 16; }, 7);
 }
 
+// Values to `error` of the largest, the median of the sigmas within a factor: the full golden allows for values that follow keys
+// and places (ElementSums::reach, LseSums::square), and sees groups where there are none.
+void expect_agreement(const Case& c, double error, double least, double most) {
+  const auto full = softmax_golden(c.problem, c.tensors), closed = c.golden();
+  ASSERT_EQ(full->method(), "float64, all rows");
+  for (const Arithmetic& arithmetic : kArithmetics)
+    for (const int32_t role : {ATTEST_O, ATTEST_LSE}) {
+      const Expectations got(*closed, arithmetic, role), expected(*full, arithmetic, role);
+      ASSERT_EQ(got.value.size(), expected.value.size());
+      std::vector<double> ratios;
+      for (const auto& [row, values] : expected.value)
+        for (size_t e = 0; e < values.size(); ++e) {
+          const double mine = got.value.at(row)[e], ratio = got.sigma.at(row)[e] / expected.sigma.at(row)[e];
+          if (std::isinf(values[e])) {
+            ASSERT_EQ(mine, values[e]);
+            continue;
+          }
+          ASSERT_NEAR(mine, values[e], error * std::max(1.0, std::fabs(values[e]))) << "row " << row << " role " << role;
+          ratios.push_back(ratio);
+        }
+      std::sort(ratios.begin(), ratios.end());
+      const double median = ratios[ratios.size() / 2];
+      EXPECT_TRUE(median > (role == ATTEST_LSE ? least / 2 : least) && median < most)
+          << median << " role " << role << " " << dtype_name(arithmetic.output);
+    }
+}
+
 // The golden for any inputs takes the same ones for what they are.
 TEST(Codebook, AgreesWithTheFullGolden) {
   const Case c(ATTEST_F16, {"codebook", 9},
@@ -251,6 +278,34 @@ TEST(Codebook, GridTermsAreExact) {
     }
 }
 
+// ALiBi has no groups of equal scores, so its sigma is held against that of the full golden, which takes what vanishes in a sum
+// of float32 for lost in every channel, however small the sum is there; so it may be far larger where o is nearly 0.
+TEST(Codebook, FadesAsTheFullGoldenDoes) {
+  struct Band {
+    int64_t left, right, offset;
+  };
+  for (const Band band : {Band{-1, -1, 0}, {-1, 0, 0}, {40, 9, 0}, {-1, 12, -30}, {25, -1, 17}, {-1, 0, 300}})
+    for (const char* name : {"codebook", "codebook_peaked"}) {
+      SCOPED_TRACE(testing::Message() << name << " " << band.left << " " << band.right << " " << band.offset);
+      std::vector<Optional> terms{{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {1, 3}}};
+      if (band.left > 0) terms.push_back({ATTEST_BIAS, {1, 3, 1, 230}}), terms.push_back({ATTEST_MASK, {2, 1, 1, 230}});
+      const Case c(
+          ATTEST_F16, {name, 9},
+          [&](Params& p) {
+            p.batch = 2, p.num_heads = 3, p.seq_len_q = 150, p.seq_len_kv = 230, p.head_dim = 16, p.window_left = band.left;
+            p.window_right = band.right, p.diagonal = ATTEST_BOTTOM_RIGHT, p.diagonal_offset = band.offset;
+          },
+          terms);
+      expect_agreement(c, 1e-12, 0.6, 1.7);
+    }
+}
+
+TEST(Codebook, FadesOverManyChunksAndScales) {
+  const Case c(ATTEST_BF16, {"codebook", 9}, [&](Params& p) { p.num_heads = 2, p.seq_len_q = 3000, p.head_dim = 16; },
+               {{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {}}});
+  expect_agreement(c, 1e-12, 0.6, 1.7);
+}
+
 TEST(Codebook, HasNoneWherePairsDiffer) {
   auto fills = [](const std::function<void(Params&)>& change, std::vector<Optional> optional) {
     return codebook_fills(Case(ATTEST_F32, {"random", 1}, change, std::move(optional)).problem);
@@ -325,6 +380,59 @@ TEST(Codebook, SameBytesWhateverTheStrides) {
   fill_codebook(permuted.problem, {"codebook", 5}, permuted.tensors, false);
   for (const size_t role : {size_t{ATTEST_Q}, size_t{ATTEST_K}, size_t{ATTEST_V}})
     EXPECT_EQ(hash_tensor(permuted.tensors[role]), hash_tensor(dense.tensors[role]));
+}
+
+// One row of 262,144 spoiled, the rest right: by a key that was lost, and by a tile of 64 that was.
+TEST(CodebookAllRows, OneWrongRowOf262144IsCaught) {
+  const int64_t tokens = 262'144;
+  const Case c(ATTEST_F16, {"codebook_peaked", 3}, [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 16; });
+  const Arithmetic arithmetic{.output = ATTEST_F16};
+  const auto golden = c.golden();
+  std::vector<double> value(size_t(tokens * 16)), sigma(value.size());
+  golden->expect(arithmetic, [&](const Expected& chunk) {
+    for (size_t r = 0; r < chunk.rows.size(); ++r)
+      for (size_t e = 0; e < 16; ++e) {
+        const size_t from = (chunk.shared ? 0 : r * 16) + e, to = size_t(chunk.rows[r]) * 16 + e;
+        value[to] = chunk.value[from], sigma[to] = chunk.sigma[from];
+      }
+  });
+  const Tensor& o = c.tensors[ATTEST_O];
+  for (size_t n = 0; n < value.size(); ++n) store(o.data, ATTEST_F16, int64_t(n), value[n]);
+  auto largest = [&] {
+    std::mutex lock;
+    double worst = 0;
+    golden->expect(arithmetic, [&](const Expected& chunk) {
+      double mine = 0;
+      for (size_t r = 0; r < chunk.rows.size(); ++r)
+        for (size_t e = 0; e < 16; ++e) {
+          const size_t from = (chunk.shared ? 0 : r * 16) + e;
+          mine = std::max(mine, std::fabs(o.at({0, 0, chunk.rows[r], int64_t(e)}) - chunk.value[from]) / chunk.sigma[from]);
+        }
+      const std::lock_guard guard(lock);
+      worst = std::max(worst, mine);
+    });
+    return worst;
+  };
+  EXPECT_LT(largest(), 2) << "the rounding of the output alone";
+  // Weights of a row come from the stored vectors.
+  const Codebook book(c.problem, c.fill, c.tensors);
+  const codebook::HeadScores scores(book, c.p(), 0, ATTEST_F16, ATTEST_F16);
+  const auto codes = size_t(book.key_groups());
+  for (const int64_t row : {int64_t{0}, tokens - 1, int64_t{64}, int64_t{200'003}}) {
+    const auto h = size_t(book.query_code(0, {0, row}));
+    const double* s = &scores.score[h * codes];
+    const auto best = uint8_t(std::max_element(s, s + codes) - s);
+    int64_t lost = 0;
+    while (book.key_code(0, {0, lost}) != best) ++lost;  // a key that this row weighs
+    double total = 0;
+    for (int64_t j = 0; j < tokens; ++j) total += std::exp(s[book.key_code(0, {0, j})] - s[best]);
+    const std::vector<double> v = c.row(ATTEST_V, 0, 0, lost);
+    for (size_t e = 0; e < 16; ++e)
+      store(o.data, ATTEST_F16, row * 16 + int64_t(e), (value[size_t(row) * 16 + e] * total - v[e]) / (total - 1));
+    EXPECT_GT(largest(), 6) << "row " << row << " without key " << lost;
+    for (size_t e = 0; e < 16; ++e) store(o.data, ATTEST_F16, row * 16 + int64_t(e), value[size_t(row) * 16 + e]);
+  }
+  EXPECT_LT(largest(), 2);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ struct Expectations {
   Expectations(const Golden& golden, const Arithmetic& arithmetic, int32_t role) {
     std::mutex lock;
     golden.expect(arithmetic, [&](const Expected& chunk) {
-      if (chunk.role != role) return;
+      if (chunk.role != role || !chunk.value) return;
       const std::lock_guard guard(lock);
       for (size_t r = 0; r < chunk.rows.size(); ++r) {
         const size_t at = chunk.shared ? 0 : r * size_t(chunk.width);

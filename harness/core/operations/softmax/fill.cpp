@@ -172,7 +172,6 @@ void fill_tables(const Problem& problem, uint64_t seed, const Tensors& tensors, 
   if (tensors[ATTEST_ORDER] && !only_own) fill_order(problem, role_seed(seed, ATTEST_ORDER), tensors[ATTEST_ORDER]);
 }
 
-// As ALiBi has them, one octave steeper from head to head, but spread so that the last head sees all of its keys.
 void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes) {
   const auto length = uint64_t(problem.as<Params>().seq_len_kv);
   const int64_t heads = slopes.spec.dim[1], octaves = std::bit_width(length);

@@ -56,7 +56,10 @@ std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv);
 /// The part of a fill that does not depend on Q, K, V: CU_SEQLENS, SEQ_LENS, PAGE_TABLE, and ORDER unless `only_own`.
 /// Must come first: keys beyond the lengths are known only then. Pages are a permutation of the pool, unread entries are -1.
 void fill_tables(const Problem& problem, uint64_t seed, const Tensors& tensors, bool only_own);
-/// Slopes from 1/2 of the first head down to 1 / seq_len_kv of the last; BIAS and REL_BIAS normal (BIAS with a few -inf), MASK 80 % ones with a few rows that see nothing.
+/// ALIBI_SLOPES as ALiBi has them, each head's less steep than the one before, from about 1/2 down to 1 / seq_len_kv: the last head
+/// sees all of its keys.
+void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes);
+/// Slopes; BIAS and REL_BIAS normal (BIAS with a few -inf), MASK 80 % ones with a few rows that see nothing.
 void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);
 
 /// The fill of standard normal Q and K scaled so that scores have standard deviation 1, and V of mean 0; keys that nobody may
