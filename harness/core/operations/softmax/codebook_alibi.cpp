@@ -194,17 +194,16 @@ void AlibiRows::move_plain(Interval keys) {
   for (; plain_at_.begin < keys.begin; ++plain_at_.begin) change(plain_at_.begin, -1);
 }
 
-// What far keys lose in the sum that they are added to, all to one side (SigmaModel::unsummed_below): of a group whose weights
-// fall below it, as many as fade away until then, on both sides.
-double AlibiRows::lost(int64_t group, const Partial& row, int64_t keys, int64_t farthest) const {
-  const double least = model_.unsummed_below(model_.kappa(row.largest, top_[size_t(group)] + std::log(row.total)), keys);
-  const double sides = p_.window_right == 0 ? 1 : 2;
+// Sum of p^power over the far keys whose p is below `least`: of a group that gets there, as many as fade away from then on, on
+// both sides of the diagonal.
+double AlibiRows::faded(int64_t group, const Partial& row, int64_t keys, int64_t farthest, double least, int power) const {
+  const double sides = p_.window_right == 0 ? 1 : 2, bound = std::pow(least, power);
   double sum = 0;
   for (size_t g = 0; g < groups_; ++g) {
     const double p = std::exp(scores_.score[size_t(group) * groups_ + g] - top_[size_t(group)]) / row.total;
     if (plain_groups_[g] <= 0 || p * std::exp(-slope_ * double(farthest)) >= least) continue;
-    sum += plain_groups_[g] / double(keys) *
-           std::min(sides * std::min(p, least) / std::max(1 - decay_, 1e-12), double(keys) * least);
+    const double tail = sides * std::pow(std::min(p, least), power) / std::max(1 - std::pow(decay_, power), 1e-12);
+    sum += plain_groups_[g] / double(keys) * std::min(tail, double(keys) * bound);
   }
   return std::min(sum, 1.0);
 }
@@ -217,8 +216,10 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
   std::vector<double> o(static_cast<size_t>(p_.head_dim_v)), sigma(o.size(), model_.element_sigma({}, 0));
   if (keys == 0 || partial.total <= 0) return row(place, o.data(), sigma.data(), -kInfinity, 0);
   const double total = partial.total, total2 = total * total, lse = top_[size_t(group)] + std::log(total);
-  const double eta = model_.eta_p * model_.kappa(partial.largest, lse),
-               gone = lost(group, partial, keys, std::max(p - seen.begin, seen.end - 1 - p)), theta = model_.theta;
+  const double kappa = model_.kappa(partial.largest, lse), eta = model_.eta_p * kappa, theta = model_.theta;
+  const int64_t farthest = std::max(p - seen.begin, seen.end - 1 - p);
+  const double gone = faded(group, partial, keys, farthest, model_.unsummed_below(kappa, keys), 1);
+  const double flushed2 = model_.flush_below > 0 ? faded(group, partial, keys, farthest, model_.flush_below * kappa, 2) : 0;
   const double p2 = partial.p2 / total2, e2 = partial.e2 / total2;
   for (size_t e = 0; e < o.size(); ++e) {
     o[e] = partial.o[e] / total;
@@ -228,6 +229,7 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                                      .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
                                      .score = partial.e2v2[e] / total2 - 2 * o[e] * partial.e2v[e] / total2 + o[e] * o[e] * e2,
                                      .p2v2 = p2v2,
+                                     .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
                                      .coherent = gone * gone},
                                     keys);
   }

@@ -49,7 +49,7 @@ class AlibiRows {
   void backward_to(int64_t p, Side& side, int64_t& at) const;
   void finish(int64_t place, int64_t group, const Partial& partial, const Row& row);
   void move_plain(Interval keys);
-  double lost(int64_t group, const Partial& row, int64_t keys, int64_t farthest) const;
+  double faded(int64_t group, const Partial& row, int64_t keys, int64_t farthest, double least, int power) const;
 
   const Codebook& book_;
   const attest_softmax_params& p_;
