@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -24,11 +25,13 @@ double distance(double first, double second, double sigma) {
 
 struct Tally {
   int64_t known = 0, compared = 0, different = 0;
+  int64_t rows = 0;  // that have known elements
   double sum_squares = 0, worst = -1;
   Mismatch mismatch;
 };
 
 void add(Tally& tally, const Claim& claim, const RelationRun& base, bool bitwise) {
+  tally.rows += std::any_of(claim.sigma.begin(), claim.sigma.end(), [](double sigma) { return !std::isnan(sigma); });
   for (size_t e = 0; e < claim.first.size(); ++e) {
     const double first = claim.first[e], second = claim.second[e], sigma = claim.sigma[e];
     const double apart = distance(first, second, sigma);
@@ -62,7 +65,9 @@ Judgement judge_relation(const Relation& relation, const RelationRun& base, std:
   judgement.method = bitwise ? "to the bit" : "within twice the gate";
   judgement.exact_elements = bitwise ? tally.compared : tally.known;
   judgement.max_ratio = std::max(tally.worst, 0.0) / Gates::kLargest;
-  judgement.rms_ratio = tally.known > 0 ? std::sqrt(tally.sum_squares / double(tally.known)) / Gates::kRms : 0;
+  const int64_t distinct = base.sigmas ? base.sigmas->distinct_rows() : tally.rows;
+  judgement.rms_ratio =
+      tally.known > 0 ? std::sqrt(tally.sum_squares / double(tally.known)) / Gates::rms(std::min(tally.rows, distinct)) : 0;
   if (tally.worst >= 0) judgement.worst = tally.mismatch;
   const bool far = judgement.max_ratio > 1 || judgement.rms_ratio > 1;
   if (!far && !(bitwise && tally.different > 0)) return judgement;

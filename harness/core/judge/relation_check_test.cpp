@@ -70,6 +70,19 @@ TEST_F(RelationCheck, FailsBeyondTwiceTheGate) {
   }
 }
 
+// Ten rows are too few for the gate of many: their errors may agree.
+TEST_F(RelationCheck, TakesTheRmsGateOfItsRows) {
+  for (size_t i = 0; i < kCount; ++i) again_[i] = float(double(y_[i]) * (1 + 4 * 0x1p-24 / std::sqrt(3)));
+  const Judgement judgement = judged(false);
+  double squares = 0;
+  for (size_t i = 0; i < kCount; ++i) {
+    const double sigmas =
+        (double(again_[i]) - double(y_[i])) / std::max(std::fabs(double(y_[i])), 1e-30) * std::sqrt(3) * 0x1p24 / 2;
+    squares += sigmas * sigmas;
+  }
+  EXPECT_NEAR(judgement.rms_ratio, std::sqrt(squares / double(kCount)) / Gates::rms(kRows), 1e-6);
+}
+
 TEST_F(RelationCheck, FailsANumberBesideNaN) {
   again_[7] = NAN;
   EXPECT_EQ(judged(false).max_ratio, INFINITY);

@@ -22,6 +22,7 @@ enum class Bug {
   kScale,       // softmax_scale is a little too large
   kNormaliser,  // the normaliser is a little too small: a key is left out of it
   kLse,         // that of the lse alone
+  kAddition,    // every output is that much of 2^-100 too large
 };
 
 struct TermCase {
@@ -42,6 +43,7 @@ struct Shape {
   DType dtype = ATTEST_F32;
   double q_factor = 1, mean_v = 0;
   bool lse = false;  // its sigma knows float32 alone, so that few errors in o escape it
+  bool row_bias = false;  // BIAS, one number a row
 };
 
 using Edit = std::function<double(int64_t row, int64_t channel, double value)>;
@@ -54,9 +56,13 @@ void edit(const Case& c, int32_t role, const Edit& change) {
 
 // One head: rows of K and V are keys. Normal values.
 Case dense(const Shape& s) {
+  std::vector<int32_t> with;
+  if (s.lse) with.push_back(ATTEST_LSE);
+  if (s.row_bias) with.push_back(ATTEST_BIAS);
   Case c = make_case(
-      "", [&](Params& p) { p.num_heads = 1, p.seq_len_q = s.rows, p.seq_len_kv = s.keys, p.head_dim = s.head_dim; },
-      s.lse ? std::vector<int32_t>{ATTEST_LSE} : std::vector<int32_t>{}, s.dtype);
+      "", [&](Params& p) { p.num_heads = 1, p.seq_len_q = s.rows, p.seq_len_kv = s.keys, p.head_dim = s.head_dim; }, with,
+      s.dtype);
+  if (s.row_bias) c = testing::broadcast(std::move(c), ATTEST_BIAS, {0, 1, 3});
   edit(c, ATTEST_Q, [&](int64_t, int64_t, double x) { return x * s.q_factor; });
   edit(c, ATTEST_V, [&](int64_t, int64_t, double x) { return x + s.mean_v; });
   return c;
@@ -192,6 +198,27 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kNormaliser},
+      {T::kUnderflow,
+       "underflow",
+       "exp is 0 below the smallest normal float32, and the other keys' values are 0",
+       {},
+       [] {
+         Case c = dominated({}, 1020, 87.5, 0.1);
+         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return j == 1020 ? 0 : 1 + 0.1 * x; });
+         return c;
+       },
+       Bug::kAddition},
+      {T::kCommonAddend, "common_addend", "f16 scores, each rounded again with the same bias",
+       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] {
+         Case c = dense({.keys = 16411, .rows = 4, .lse = true, .row_bias = true});
+         const double length = 12 * std::sqrt(32.0);  // scores near 12, where f16 has an ulp of 2^-7
+         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.5 * x; });
+         edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) { return d == 0 ? length : 0.5 * x; });
+         edit(c, ATTEST_BIAS, [](int64_t, int64_t, double) { return 0.9 * 0x1p-8; });
+         return c;
+       },
+       Bug::kLse},
   };
 }
 
@@ -203,13 +230,14 @@ void emulate_into(const Case& c, const TermCase& term, double bug_size) {
   std::vector<int64_t> rows(size_t(c.params().seq_len_q));
   std::iota(rows.begin(), rows.end(), 0);
   const double normaliser = term.bug == Bug::kNormaliser ? 1 - bug_size : 1;
-  const double lse_normaliser = term.bug == Bug::kScale ? 1 : 1 - bug_size;
+  const double lse_normaliser = term.bug == Bug::kNormaliser || term.bug == Bug::kLse ? 1 - bug_size : 1;
+  const double addition = term.bug == Bug::kAddition ? bug_size * 0x1p-100 : 0;
   emulate_softmax(problem, c.tensors, term.arithmetic, term.style, rows,
                   [&](int32_t role, int64_t row, std::span<const double> values) {
                     const Tensor& x = c.tensors[size_t(role)];
                     for (size_t e = 0; e < values.size(); ++e)
                       store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e),
-                            role == ATTEST_O ? values[e] / normaliser : values[e] + std::log(lse_normaliser));
+                            role == ATTEST_O ? values[e] / normaliser + addition : values[e] + std::log(lse_normaliser));
                   });
 }
 
@@ -234,7 +262,10 @@ TEST_P(SigmaTerms, IsNeededAndNoLargerThanNeeded) {
   EXPECT_GT(bug, 1) << "a bug passes";
   EXPECT_LE(slack, 1) << "eight times the term does not hide the bug: something else is what fails it";
   std::printf("| %s | %s | %.2f | %.3g | %s by %.2g: %.2f | %.2f |\n", term.name, term.honest, honest, without,
-              term.bug == Bug::kScale ? "softmax_scale off" : "normaliser off", size, bug, slack);
+              term.bug == Bug::kScale      ? "softmax_scale off"
+              : term.bug == Bug::kAddition ? "in units of 2^-100, off"
+                                           : "normaliser off",
+              size, bug, slack);
 }
 
 INSTANTIATE_TEST_SUITE_P(Softmax, SigmaTerms, ::testing::ValuesIn(term_cases()),

@@ -227,7 +227,8 @@ class Rearranged final : public Relation {
 
 }  // namespace
 
-SigmaTable::SigmaTable(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic) {
+SigmaTable::SigmaTable(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic)
+    : distinct_rows_(golden.distinct_rows()) {
   each_output(problem, [&](int32_t role, int64_t rows, int64_t width) { sigmas_[role].assign(size_t(rows * width), kUnknown); });
   golden.expect(arithmetic, [&](const Expected& chunk) {
     if (!chunk.value) return;

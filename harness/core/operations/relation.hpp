@@ -26,9 +26,12 @@ class SigmaTable {
   /// Of elements `first` and on, counted through all dims, the last fastest; NaN where the golden has no value. Null for an
   /// input.
   const double* at(int32_t role, int64_t first) const;
+  /// Golden::distinct_rows
+  int64_t distinct_rows() const { return distinct_rows_; }
 
  private:
   std::map<int32_t, std::vector<double>> sigmas_;
+  int64_t distinct_rows_;
 };
 
 /// One run of an implementation.

@@ -1,11 +1,13 @@
 // The float64 golden of linear attention and the standard deviation of an honest error.
 //
-// With m = max(phi, 1), since elu + 1 loses what it loses at 1 however small phi is, and D = phi(q) z + eps, first order in the
-// roundings, c over channels, j over keys:
+// With m = max(phi, 1), since elu + 1 loses what it loses at 1 however small phi is (sums of phi lose what phi does), and
+// D = phi(q) z + eps, first order in the roundings, c over channels, j over keys:
 //   delta o = sum_c delta phi(q)_c (S_c - z_c o) / D + sum_c phi(q)_c (delta S_c - o delta z_c) / D
-//   S = sum_j phi(k)_j^T v_j, z = sum_j phi(k)_j, A1 = sum_j m_j^2 v_j, A2 = sum_j m_j^2 v_j^2, A0 = sum_j m_j^2
+//   S = sum_j phi(k)_j^T v_j, z = sum_j phi(k)_j, A1 = sum_j m_j^2 v_j, A2 = sum_j m_j^2 v_j^2, A0 = sum_j m_j^2,
+//   P2 = sum_j phi(k)_j^2 v_j^2, P0 = sum_j phi(k)_j^2
 // Each variance below is quadratic in (S, z, A..) and in o, so one declared arithmetic is three matrices X, Y, Z:
-//   variance = sum_c m(q)_c^2 (X_c - 2 o Y_c + o^2 Z_c) / D^2 + (terms in o alone)
+//   variance = (sum_c phi(q)_c^2 (X_c - 2 o Y_c + o^2 Z_c) + u_phi^2 / 3 sum_c m(q)_c^2 (S_c - o z_c)^2) / D^2 + (terms in o
+//   alone)
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -25,16 +27,18 @@ struct Sizes {
   int64_t matrix() const { return head_dim * width; }
 };
 
-// Sums over the keys of one (batch, kv head): S, A1, A2 [head_dim, width], z, A0 [head_dim].
+// Sums over the keys of one (batch, kv head): S, A1, A2, P2 [head_dim, width], z, A0, P0 [head_dim].
 struct Moments {
-  explicit Moments(Sizes s) : S(size_t(s.matrix())), A1(S.size()), A2(S.size()), z(size_t(s.head_dim)), A0(z.size()) {}
-  std::vector<double> S, A1, A2, z, A0;
+  explicit Moments(Sizes s)
+      : S(size_t(s.matrix())), A1(S.size()), A2(S.size()), P2(S.size()), z(size_t(s.head_dim)), A0(z.size()), P0(z.size()) {}
+  std::vector<double> S, A1, A2, P2, z, A0, P0;
 
   void add(const Moments& other) {
     auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
       std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
     };
-    sum(S, other.S), sum(A1, other.A1), sum(A2, other.A2), sum(z, other.z), sum(A0, other.A0);
+    sum(S, other.S), sum(A1, other.A1), sum(A2, other.A2), sum(P2, other.P2);
+    sum(z, other.z), sum(A0, other.A0), sum(P0, other.P0);
   }
 };
 
@@ -59,23 +63,26 @@ struct Variances {
   }
 };
 
-// X, Y [head_dim, width] and Z [head_dim] of the formula at the top; root: sqrt(A2), for V rounded to an operand dtype.
+// X, Y [head_dim, width] and Z [head_dim] of the formula at the top; S2, Sz [head_dim, width] and z2 [head_dim] of its second
+// part; root: sqrt(P2), for V rounded to an operand dtype.
 struct Quadratic {
-  std::vector<double> X, Y, Z, root;
+  std::vector<double> X, Y, S2, Sz, Z, z2, root;
 
-  Quadratic(Sizes s, const Moments& m, const Variances& u) : X(m.S.size()), Y(m.S.size()), Z(m.z.size()), root(m.S.size()) {
+  Quadratic(Sizes s, const Moments& m, const Variances& u) : X(m.S.size()), Y(X), S2(X), Sz(X), Z(m.z.size()), z2(Z), root(X) {
     for (int64_t c = 0; c < s.head_dim; ++c) {
       const double z = m.z[size_t(c)], a0 = m.A0[size_t(c)];
       auto chained = [&](double total, double squares) {
         return u.keys * (std::fabs(total) + std::sqrt(squares)) * (std::fabs(total) + std::sqrt(squares));
       };
-      Z[size_t(c)] = u.phi * (a0 + z * z) + u.state * z * z + chained(z, a0);
+      Z[size_t(c)] = u.phi * a0 + u.state * z * z + chained(z, m.P0[size_t(c)]);
+      z2[size_t(c)] = u.phi * z * z;
       for (int64_t v = 0; v < s.width; ++v) {
         const auto i = size_t(c * s.width + v);
         const double S = m.S[i];
-        X[i] = u.phi * (m.A2[i] + S * S) + u.state * S * S + chained(S, m.A2[i]) + 2 * u.channels * S * S;
-        Y[i] = u.phi * (m.A1[i] + S * z);
-        root[i] = std::sqrt(m.A2[i]);
+        X[i] = u.phi * m.A2[i] + u.state * S * S + chained(S, m.P2[i]) + 2 * u.channels * S * S;
+        Y[i] = u.phi * m.A1[i];
+        S2[i] = u.phi * S * S, Sz[i] = u.phi * S * z;
+        root[i] = std::sqrt(m.P2[i]);
       }
     }
   }
@@ -107,17 +114,18 @@ class LinearGolden final : public Golden {
   }
 
  private:
-  // One thread's blocks: phi and m^2 [kChunk, head_dim], sums [kChunk, width].
+  // One thread's blocks: phi, phi^2 and m^2 [kChunk, head_dim], sums [kChunk, width].
   struct Rows {
     explicit Rows(Sizes s)
         : phi(size_t(kChunk * s.head_dim + linear::kLanes)),
+          square(phi.size()),
           wide(phi.size()),
           value(size_t(kChunk * s.width)),
           x(value.size()),
           y(value.size()),
           root(value.size()),
           row(size_t(kChunk)) {}
-    std::vector<double> phi, wide, value, x, y, root;
+    std::vector<double> phi, square, wide, value, x, y, root;
     std::vector<int64_t> row;
   };
 
@@ -141,6 +149,7 @@ class LinearGolden final : public Golden {
       std::fill_n(&rows.phi[size_t(r * d)], d, 0.0);
       std::fill_n(&rows.wide[size_t(r * d)], d, 0.0);
     }
+    for (size_t n = 0; n < size_t(count * d); ++n) rows.square[n] = rows.phi[n] * rows.phi[n];
   }
 
   // Keys in segments that depend on the problem alone, summed in their order: the same numbers from any number of threads.
@@ -172,11 +181,13 @@ class LinearGolden final : public Golden {
           std::fill_n(values, p_.head_dim_v, 0.0);
         for (int64_t e = 0; e < width; ++e) squares[e] = values[e] * values[e];
         for (int64_t c = 0; c < d; ++c)
-          m.z[size_t(c)] += rows.phi[size_t(r * d + c)], m.A0[size_t(c)] += rows.wide[size_t(r * d + c)];
+          m.z[size_t(c)] += rows.phi[size_t(r * d + c)], m.A0[size_t(c)] += rows.wide[size_t(r * d + c)],
+              m.P0[size_t(c)] += rows.square[size_t(r * d + c)];
       }
       multiply_add(rows.phi.data(), 1, d, rows.x.data(), m.S.data(), d, width, count);
       multiply_add(rows.wide.data(), 1, d, rows.x.data(), m.A1.data(), d, width, count);
       multiply_add(rows.wide.data(), 1, d, rows.y.data(), m.A2.data(), d, width, count);
+      multiply_add(rows.square.data(), 1, d, rows.y.data(), m.P2.data(), d, width, count);
     }
   }
 
@@ -186,15 +197,17 @@ class LinearGolden final : public Golden {
     load_mapped(tensors_[ATTEST_Q], b, head, first, count, tensors_[ATTEST_QUERY_MASK], 2, rows);
     for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root}) std::fill(sums->begin(), sums->end(), 0.0);
     multiply_add(rows.phi.data(), d, 1, m.S.data(), rows.value.data(), count, width, d);
-    multiply_add(rows.wide.data(), d, 1, quadratic.X.data(), rows.x.data(), count, width, d);
-    multiply_add(rows.wide.data(), d, 1, quadratic.Y.data(), rows.y.data(), count, width, d);
+    multiply_add(rows.square.data(), d, 1, quadratic.X.data(), rows.x.data(), count, width, d);
+    multiply_add(rows.square.data(), d, 1, quadratic.Y.data(), rows.y.data(), count, width, d);
+    multiply_add(rows.wide.data(), d, 1, quadratic.S2.data(), rows.x.data(), count, width, d);
+    multiply_add(rows.wide.data(), d, 1, quadratic.Sz.data(), rows.y.data(), count, width, d);
     if (u.value > 0) multiply_add(rows.phi.data(), d, 1, quadratic.root.data(), rows.root.data(), count, width, d);
     for (int64_t r = 0; r < count; ++r) {
       rows.row[size_t(r)] = (b * p_.num_heads + head) * p_.seq_len_q + first + r;
       double normaliser = double(p_.eps), z = 0;
       for (int64_t c = 0; c < d; ++c) {
         normaliser += rows.phi[size_t(r * d + c)] * m.z[size_t(c)];
-        z += rows.wide[size_t(r * d + c)] * quadratic.Z[size_t(c)];
+        z += rows.square[size_t(r * d + c)] * quadratic.Z[size_t(c)] + rows.wide[size_t(r * d + c)] * quadratic.z2[size_t(c)];
       }
       // Results move to the front, head_dim_v apart; a row never overtakes the ones still to be read.
       for (int64_t e = 0; e < p_.head_dim_v; ++e) {

@@ -246,16 +246,17 @@ TEST(LinearGolden, AgreesWithLongDouble) {
             }
             long double variance = (0x1p-22L + u * u * 3 * p.head_dim) * o * o / 3 + 0x1p-50L / 3;
             for (int64_t k = 0; !gone && k < p.head_dim; ++k) {
-              const long double weight = std::max(q(k), 1.0L) * std::max(q(k), 1.0L) / (D * D), s = S[size_t(k)],
-                                zk = z[size_t(k)];
-              long double rounded_keys = 0, a2 = 0, a0 = 0;
+              const long double weight = q(k) * q(k) / (D * D), wide = std::max(q(k), 1.0L) * std::max(q(k), 1.0L) / (D * D),
+                                s = S[size_t(k)], zk = z[size_t(k)];
+              long double rounded_keys = 0, p2 = 0, p0 = 0;
               for (const int64_t j : keys) {
-                const long double m = std::max(k_at(j, k), 1.0L), v = v_at(b, hk, j, e);
-                rounded_keys += m * m * (v - o) * (v - o), a2 += m * m * v * v, a0 += m * m;
+                const long double pj = k_at(j, k), m = std::max(pj, 1.0L), v = v_at(b, hk, j, e);
+                rounded_keys += m * m * (v - o) * (v - o), p2 += pj * pj * v * v, p0 += pj * pj;
               }
-              const long double sum_s = std::fabs(s) + std::sqrt(a2), sum_z = zk + std::sqrt(a0);
+              const long double sum_s = std::fabs(s) + std::sqrt(p2), sum_z = zk + std::sqrt(p0);
+              variance += wide / 3 * u_phi * u_phi * (s - zk * o) * (s - zk * o);
               variance += weight / 3 *
-                          (u_phi * u_phi * (rounded_keys + (s - zk * o) * (s - zk * o)) + u * u * (s * s + o * o * zk * zk) +
+                          (u_phi * u_phi * rounded_keys + u * u * (s * s + o * o * zk * zk) +
                            u * u * chain * (sum_s * sum_s + o * o * sum_z * sum_z) + 2 * u * u * p.head_dim * s * s);
             }
             const size_t at = r * size_t(chunk.width) + size_t(e);

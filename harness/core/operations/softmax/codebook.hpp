@@ -31,6 +31,7 @@ class Codebook {
 
   enum class Kind { kWide, kPeaked, kCancelling };
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
+  static constexpr double kLargestValue = 16;  // |v| of keys that are seen: 4, or a projection of eight of them
 
   Kind kind() const { return kind_; }
   /// C: a quarter of the keys that the best placed query sees, 2 to 64; kBlock times 1 to 8 where values cancel.

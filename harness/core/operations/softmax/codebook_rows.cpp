@@ -140,13 +140,20 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   const Groups groups{int64_t(codes_), sums.width(), sums.sum(), sums.squares(), count,
                       p_.data(),       a2_.data(),   e2_.data(), lone2_.data(),  model_.theta};
   weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
+  const double kappa = keys > 0 ? model_.kappa(top, *lse) : 0;
   add_flushed(sums, keys > 0 && !model_.normalised_first ? total : 1);
   for (int64_t e = 0; e < head_dim_v_; ++e) {
     const auto i = size_t(e);
     o[i] = o_[i];
     const double score = score_[i] + repeated_ * o_[i] * o_[i];
-    o_sigma[i] = model_.element_sigma(
-        {.o = o_[i], .rounding = rounding_[i], .score = score, .p2v2 = p2v2_[i], .flushed = flushed_[i]}, keys);
+    o_sigma[i] = model_.element_sigma({.o = o_[i],
+                                       .rounding = rounding_[i],
+                                       .score = score,
+                                       .p2v2 = p2v2_[i],
+                                       .flushed = flushed_[i],
+                                       .kappa = kappa,
+                                       .largest_v = Codebook::kLargestValue},
+                                      keys);
   }
 }
 

@@ -98,10 +98,12 @@ class Emulator {
     return double(low + high);
   }
 
+  // Below the smallest normal number an exp may give 0, and most do.
   double exponential(double s, double top, size_t n) const {
     if (s == kHidden) return 0;
     const double wander = style_.cuts_towards_zero ? -1 : 2 * double(random_uniform(5, uint64_t(n))) - 1;
-    return f32(std::exp(f32(s - top)) * (1 + a_.probability_rel_error * wander));
+    const double p = f32(std::exp(f32(s - top)) * (1 + a_.probability_rel_error * wander));
+    return p < smallest_normal(ATTEST_F32) ? 0 : p;
   }
 
   // From exp(s - top) to what is multiplied with V; returns the normaliser.

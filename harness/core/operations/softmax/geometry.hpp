@@ -62,6 +62,8 @@ class Geometry {
 
   /// Whether anything but the interval decides or shifts a score: BIAS, MASK, REL_BIAS, shift_bias, ALIBI_SLOPES.
   bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_ || slopes_; }
+  /// Whether many keys of a row may get the same addend: BIAS that is one number a row, or shift_bias.
+  bool common_addends() const { return shifted_ || (bias_ && bias_.spec.stride[3] == 0); }
   /// Whether keys inside an interval may still be unseen: MASK, or a bias that may hold -inf.
   bool may_hide() const { return mask_ || bias_ || rel_bias_; }
   /// Adds those terms to scores[j - keys.begin] for the keys of the interval; -inf where the pair is hidden, whatever stood there.

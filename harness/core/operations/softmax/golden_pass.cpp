@@ -48,10 +48,33 @@ struct Group {
 
 struct GoldenPass::Impl {
   Impl(const Problem& problem, const Tensors& tensors, const Geometry& places)
-      : p(problem.as<Params>()), q_tensor(tensors[ATTEST_Q]), k_tensor(tensors[ATTEST_K]), v_tensor(tensors[ATTEST_V]), geometry(places),
-        dim(p.head_dim), dim_v(p.head_dim_v), most_keys(block_keys(p)), ldk(key_stride(p)), ldv(value_stride(p)),
-        q(size_t(kTaskRows * dim)), q_magnitude(q.size()), key_row(size_t(8 * dim)), k(size_t(dim * ldk)), k_magnitude(k.size()),
-        v(size_t(most_keys * ldv)), v2(v.size()), s(size_t(kTileRows * ldk)), t(s.size()), m(s.size()), prob(s.size()), prob2(s.size()), a2(s.size()), e2(s.size()), slope(size_t(ldk)), capped(slope.size()),
+      : p(problem.as<Params>()),
+        q_tensor(tensors[ATTEST_Q]),
+        k_tensor(tensors[ATTEST_K]),
+        v_tensor(tensors[ATTEST_V]),
+        geometry(places),
+        dim(p.head_dim),
+        dim_v(p.head_dim_v),
+        most_keys(block_keys(p)),
+        ldk(key_stride(p)),
+        ldv(value_stride(p)),
+        q(size_t(kTaskRows * dim)),
+        q_magnitude(q.size()),
+        key_row(size_t(8 * dim)),
+        k(size_t(dim * ldk)),
+        k_magnitude(k.size()),
+        v(size_t(most_keys * ldv)),
+        v2(v.size()),
+        s(size_t(kTileRows * ldk)),
+        t(s.size()),
+        m(s.size()),
+        prob(s.size()),
+        prob2(s.size()),
+        lower(s.size()),
+        a2(s.size()),
+        e2(s.size()),
+        slope(size_t(ldk)),
+        capped(slope.size()),
         sums(size_t(kTaskRows * ldv)) {}
 
   const Params& p;
@@ -62,11 +85,13 @@ struct GoldenPass::Impl {
   Buffer key_row;                         // [8, head_dim]
   Buffer k, k_magnitude;                  // [head_dim, keys]
   Buffer v, v2;                           // [keys, head_dim_v]; NaN and Inf are 0 here and listed in `wild`
-  Buffer s, t, m, prob, prob2, a2, e2;    // [tile rows, keys]; t: SigmaModel::staged_square
+  Buffer s, t, m, prob, prob2, lower, a2, e2;  // [tile rows, keys]; t: SigmaModel::staged_square, lower: g of common_variance
   Buffer slope, capped;                   // [keys]
   Sums sums;
   std::vector<Group> groups;              // one a row, where keys are equal
   std::vector<kernels::WeightSums> weight_sums;
+  Buffer common;                          // [rows]: LseSums::common
+  double largest_v = 0;                   // finite |v| of the task
   Buffer repeated;                        // [rows]: sum of squares of the sizes of groups, see SigmaModel::coherent_variance
   struct Wild {
     int64_t key, channel;
@@ -159,7 +184,8 @@ struct GoldenPass::Impl {
       for (int64_t d = 0; d < dim_v; ++d) tame &= finite(row[d]);
       for (int64_t d = 0; !tame && d < dim_v; ++d)
         if (!finite(row[d])) wild.push_back({key, d, row[d]}), row[d] = 0;
-      for (int64_t d = 0; d < dim_v; ++d) v2[size_t(key * ldv + d)] = row[d] * row[d];
+      for (int64_t d = 0; d < dim_v; ++d)
+        largest_v = std::max(largest_v, std::fabs(row[d])), v2[size_t(key * ldv + d)] = row[d] * row[d];
     }
   }
 
@@ -215,6 +241,8 @@ struct GoldenPass::Impl {
         if (p.softcap > 0) kept += capped[n] * capped[n];
         if (scores[n] != capped[n] && scores[n] != kHidden) kept += scores[n] * scores[n];
         squares_of[n] = model->staged_square(dot * dot, kept);
+        lower[size_t(r * ldk) + n] =
+            scores[n] == capped[n] || scores[n] == kHidden ? 0 : std::min(std::fabs(scores[n]), std::fabs(capped[n]));
       }
     }
   }
@@ -255,7 +283,7 @@ struct GoldenPass::Impl {
             .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .small = model.unsummed_below(kappa, row.keys), .squares = model.squares()};
   }
 
-  // An absolute error of f32's or bf16's smallest probability is nothing beside the rest, and theta = 1 puts a into e.
+  // An absolute error of f32's or bf16's smallest probability is within SigmaModel::underflow_bound, and theta = 1 puts a into e.
   static bool needs_a2(const SigmaModel& model) { return model.theta == 0 && model.eta_p > 1e-20; }
 
   void finish(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal, const RowScores* scores, const SigmaModel& model, const RowResults& results) {
@@ -265,7 +293,7 @@ struct GoldenPass::Impl {
     order_keys(task, equal);
     sums.clear();
     weight_sums.assign(size_t(count), {});
-    repeated.assign(size_t(count), 0.0);
+    repeated.assign(size_t(count), 0.0), common.assign(size_t(count), 0.0), largest_v = 0;
     if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
     for_blocks([&] {
       load_keys(task);
@@ -298,6 +326,9 @@ struct GoldenPass::Impl {
       kernels::WeightSums of_block, &row_sums = weight_sums[size_t(first + r)];
       kernels::weights(s.data() + at, staged() ? t.data() + at : nullptr, m.data() + at, weight_model(model, scores[first + r]), block_count, prob.data() + at, prob2.data() + at, a2.data() + at, e2.data() + at, of_block);
       lost |= of_block.small > 1e-3 * model.u_acc;
+      if (geometry.common_addends() && model.has_common_addends())
+        for (int64_t key = 0; key < block_count; ++key)
+          common[size_t(first + r)] += prob[size_t(at + key)] * lower[size_t(at + key)];
       row_sums.px2 += of_block.px2, row_sums.small += of_block.small;
       if (grouped()) {
         add_groups(first + r, at, model);
@@ -388,7 +419,7 @@ struct GoldenPass::Impl {
       return;
     }
     const kernels::WeightSums& sum = weight_sums[size_t(r)];
-    const double eta_kappa = model.eta_p * model.kappa(row.largest, row.lse), keys = double(row.keys);
+    const double kappa = model.kappa(row.largest, row.lse), eta_kappa = model.eta_p * kappa, keys = double(row.keys);
     // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
     const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
     const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
@@ -407,14 +438,22 @@ struct GoldenPass::Impl {
                                 .flushed = sums.flushed[n],
                                 .mean_o2 = mean_o2,
                                 .coherent = coherent,
+                                .kappa = kappa,
+                                .largest_v = largest_v,
                                 .reach = sums.reach[n]};
       if (results.o) results.o[r * dim_v + d] = o;
       results.sigma[r * dim_v + d] = model.element_sigma(element, row.keys);
     }
     const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
     const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
-    const LseSums lse{.lse = row.lse, .p2 = flat ? 1 : sum.p2, .score = (model.u_s * model.u_s + model.growth()) * (one_score ? std::max(farthest * farthest, sum.p2t) : sum.p2t) + sum.p2q,
-                      .square = model.squares() ? sum.px2 : 0, .coherent = coherent};
+    const LseSums lse{
+        .lse = row.lse,
+        .p2 = flat ? 1 : sum.p2,
+        .score =
+            (model.u_s * model.u_s + model.growth()) * (one_score ? std::max(farthest * farthest, sum.p2t) : sum.p2t) + sum.p2q,
+        .square = model.squares() ? sum.px2 : 0,
+        .common = common[size_t(r)],
+        .coherent = coherent};
     results.lse_sigma[r] = model.lse_sigma(lse, row.keys);
   }
 };

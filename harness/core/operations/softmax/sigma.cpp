@@ -7,7 +7,7 @@
 namespace attest::core {
 namespace {
 
-constexpr double kUnit = 0x1p-24;  // float32
+constexpr double kUnit = 0x1p-24, kSmallestNormal = 0x1p-126;  // float32
 // Which p are flushed is known but for those at the edge, whose own errors decide.
 constexpr double kNearlyFlushed = 1.02;
 
@@ -31,7 +31,8 @@ double ScopedTermFactor::of(SigmaTerm term) { return factor(term); }
 SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
     : u_out(factor(SigmaTerm::kOutput) * unit_roundoff(arithmetic.output)),
       eta_out(factor(SigmaTerm::kOutputSubnormal) * half_subnormal(arithmetic.output)),
-      u_p(factor(SigmaTerm::kProbability) * (unit_roundoff(arithmetic.probability) + extra_roundoff(arithmetic.probability, arithmetic.pv)) +
+      u_p(factor(SigmaTerm::kProbability) *
+              (unit_roundoff(arithmetic.probability) + extra_roundoff(arithmetic.probability, arithmetic.pv)) +
           factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       eta_p(half_subnormal(arithmetic.probability)),
       flush_below(0),
@@ -40,7 +41,10 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
-      u_normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? factor(SigmaTerm::kNormaliser) * (unit_roundoff(arithmetic.probability) + arithmetic.probability_rel_error) : 0),
+      u_normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P)
+                       ? factor(SigmaTerm::kNormaliser) *
+                             (unit_roundoff(arithmetic.probability) + arithmetic.probability_rel_error)
+                       : 0),
       grown(factor(SigmaTerm::kDotGrowth)),
       own_order(factor(SigmaTerm::kOwnOrder)),
       query(factor(SigmaTerm::kQuery)),
@@ -49,6 +53,8 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       absorbed(factor(SigmaTerm::kAbsorbed)),
       again(factor(SigmaTerm::kRepeated)),
       lost(factor(SigmaTerm::kFlushed)),
+      underflow(factor(SigmaTerm::kUnderflow)),
+      common(factor(SigmaTerm::kCommonAddend)),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       theta(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? 1 : 0),
       truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? factor(SigmaTerm::kTruncation) : 0),
@@ -87,14 +93,24 @@ double SigmaModel::coherent_variance(double lost_sum, double repeated, int64_t k
   return absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);
 }
 
+double SigmaModel::underflow_bound(double kappa, double largest_v, int64_t keys) const {
+  if (keys == 0) return 0;
+  // Each key's p (kappa: before it is divided), product with v, and sum; then the result itself.
+  return underflow * kSmallestNormal * (double(keys) * kappa * (1 + largest_v) + 1);
+}
+
+bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
+
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), sum = u_acc * (std::max(std::fabs(sums.o), reach * sums.reach) + p_v);
   const double output = u_out * sums.o, value = u_v * u_v * (sums.o * sums.o + sums.p2v2), cut = u_p * sums.o;
   // The rounding of a query moves all scores together. What that does to values that follow from the keys is, to first order, a
   // sum over the same products as o itself, each with its own rounding.
   const double together = query * query * u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
-  const double variance = (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 + truncated * truncated * cut * cut +
-                          lost * lost * sums.flushed * sums.flushed + sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o;
+  const double least = underflow_bound(sums.kappa, sums.largest_v, keys);
+  const double variance = least * least + (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
+                          truncated * truncated * cut * cut + lost * lost * sums.flushed * sums.flushed +
+                          sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o;
   return std::sqrt(variance);
 }
 
@@ -103,7 +119,8 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most the root of sum p B^2. An exp
   // of a low-degree polynomial may lean to one side.
   const double together = query * query * u_qk * u_qk * sums.square / 3;
-  return std::sqrt(output * output + u_normaliser * u_normaliser * sums.p2 + exp_error * exp_error + sums.score + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
+  return std::sqrt(output * output + u_normaliser * u_normaliser * sums.p2 + exp_error * exp_error + sums.score +
+                   common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }
 
 }  // namespace attest::core

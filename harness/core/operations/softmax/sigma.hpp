@@ -31,6 +31,8 @@ enum class SigmaTerm {
   kReach,            // sums that grow beyond their end before they cancel
   kAbsorbed,         // p that vanish in the sum they are added to
   kRepeated,         // one number added again and again rounds the same way
+  kUnderflow,        // what lies below the smallest normal float32 may be 0
+  kCommonAddend,     // of the lse: scores that are coarse and all get the same addend round alike
   kCount
 };
 /// By how much tests multiply a term while one of these lives: 0 drops it. For tests alone, one at a time, while no golden is used by
@@ -57,6 +59,8 @@ struct ElementSums {
   double flushed = 0;    // sum of p v over the keys that are lost: SigmaModel::lost_below
   double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
   double coherent = 0;   // LseSums::coherent
+  double kappa = 1;      // SigmaModel::kappa
+  double largest_v = 0;  // largest finite |v| that the row may see
   double reach = 0;      // largest |sum p v| on the way through the keys in the order of their places; at least |o|. Values that
                          // follow a scene grow far beyond o before they cancel, and every addition rounds what it has by then
 };
@@ -66,6 +70,7 @@ struct LseSums {
   double p2 = 0;         // sum_g (sum_{j in g} p_j)^2
   double score = 0;      // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
   double square = 0;     // sum p B^2 where SigmaModel::squares
+  double common = 0;     // sum p g over keys to which something was added, see SigmaModel::common_variance
   double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
 };
 
@@ -82,7 +87,7 @@ struct SigmaModel {
   double u_dot;             // accumulation of QK: float32
   double u_normaliser;      // of the lse: as u_p, where the normaliser sums the rounded probabilities; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
-  double grown, own_order, query, reach, alike, absorbed, again, lost;
+  double grown, own_order, query, reach, alike, absorbed, again, lost, underflow, common;
   double exp_error;         // probability_rel_error
   double theta;             // 1: the normaliser sums the rounded probabilities
   double truncated;         // 1: probabilities are cut
@@ -131,6 +136,17 @@ struct SigmaModel {
   /// that two addends are alike, the sum of (share of all keys)^2 over groups of two keys and more. Where a step of the chain adds
   /// several keys, all of them must be alike.
   double coherent_variance(double lost, double repeated, int64_t keys) const;
+
+  /// An exp may give 0 where float32 has no normal number (-87 is a usual limit), and so may products, partial sums and results:
+  /// each key errs by up to the smallest normal number, times |v|, all to one side. Beside all else this is nothing unless the
+  /// keys that take the weight have values of 0. At 2^18 keys it is 2^-108 |v|: no bug is of that size.
+  double underflow_bound(double kappa, double largest_v, int64_t keys) const;
+  /// A score that was rounded to a coarse dtype is a multiple of an ulp. Adding one number to many of these and rounding again
+  /// leaves all of them with the same error, that of the addend beside the ulp; where the sum's ulp is larger, what the scores'
+  /// own places in it do averages out. So the common part is at most u_s g, g = min(|score before|, |score after|), uniform. It
+  /// moves the lse by its mean over p, and o not at all. Float32's is nothing beside the lse's own rounding.
+  bool has_common_addends() const;
+  double common_variance(double mean) const { return common * common * u_s * u_s / 3 * mean * mean; }
 
   double element_sigma(const ElementSums& sums, int64_t keys) const;
   double lse_sigma(const LseSums& sums, int64_t keys) const;
