@@ -23,6 +23,8 @@ struct RunArguments {
   Session session;
 };
 
+constexpr int64_t kSomeTokens = 65536;  // which fills a problem has does not depend on how many
+
 // The dtypes to run a case in: its own, or those of --dtype that it allows any of.
 std::vector<core::DType> dtypes_of(const core::Case& wanted, const std::vector<std::string>& globs) {
   std::vector<core::DType> kept;
@@ -54,6 +56,19 @@ std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const RunArgu
   return jobs;
 }
 
+// A fill that no case has is a slip of the pen: judged without it, a run would say too much.
+void check_fills(const std::vector<Job>& jobs, const std::vector<std::string>& wanted) {
+  std::vector<std::string> known;
+  for (const Job& job : jobs) {
+    const core::Problem problem = job.wanted->problem(job.dtype, kSomeTokens);
+    for (std::string& fill : problem.operation->fills(problem)) known.push_back(std::move(fill));
+    if (job.wanted->inputs.from_tokens) known.emplace_back(core::kTokensFill);
+  }
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (const std::string& fill : wanted) require_matches("--fill", {fill}, known);
+}
+
 // A source that makes no sense is found before anything runs.
 void check_inputs(const Job& job, const TokenStore& tokens) {
   try {
@@ -66,9 +81,11 @@ void check_inputs(const Job& job, const TokenStore& tokens) {
 // Vectors bring their own inputs, and are judged, not timed: they are small.
 int run_vectors(RunArguments& arguments) {
   Session& session = arguments.session;
-  for (const auto& [given, option] : {std::pair(!arguments.suites.empty(), "suites"), std::pair(!arguments.tokens.empty(), "--tokens"),
-                                      std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype"),
-                                      std::pair(!arguments.resume.empty(), "--resume")})
+  for (const auto& [given, option] :
+       {std::pair(!arguments.suites.empty(), "suites"), std::pair(!arguments.tokens.empty(), "--tokens"),
+        std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype"),
+        std::pair(!arguments.resume.empty(), "--resume"), std::pair(arguments.quick, "--quick"),
+        std::pair(arguments.budget_s > 0, "--budget")})
     if (given) throw core::Error(fmt::format("--vectors: {} do not go with it; --case names vectors", option));
   session.options.least = core::parse_min_arithmetic(arguments.least);
   session.options.timed = false;
@@ -112,6 +129,7 @@ int run(RunArguments& arguments) {
       throw core::Error(fmt::format("--tokens {}: no such file; name a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
   TokenStore tokens(arguments.tokens);
   const std::vector<Job> jobs = make_jobs(suites, arguments);
+  if (!arguments.fills.empty()) check_fills(jobs, arguments.fills);
   std::vector<std::string> sources;
   for (const Job& job : jobs) {
     check_inputs(job, tokens);

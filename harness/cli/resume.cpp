@@ -30,9 +30,10 @@ std::string hash_files(const std::vector<std::string>& paths) {
 
 std::string describe(const Session& session) {
   const core::RunOptions& o = session.options;
-  return fmt::format("threads {} timeout {:g} budget {:g} case-limit {:g} min-arithmetic '{}' fill '{}'{}{}", o.threads,
-                     o.timeout_s, o.budget_s, o.case_limit_s, session.least, fmt::join(o.fills, ","),
-                     o.timed ? "" : " judge-only", o.all_checks ? " all-checks" : "");
+  return fmt::format(
+      "threads {} timeout {:g} memory {:g} budget {:g} case-limit {:g} min-arithmetic '{}' fill '{}' relations {}{}", o.threads,
+      o.timeout_s, session.plugins.memory_gib, o.budget_s, o.case_limit_s, session.least, fmt::join(o.fills, ","),
+      int(o.relations), o.timed ? "" : " judge-only");
 }
 
 std::string key(const std::string& suite, const std::string& case_name, const std::string& dtype, const std::string& impl) {
@@ -64,7 +65,12 @@ EarlierResults::EarlierResults(const std::string& path) : path_(path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw core::Error(fmt::format("--resume {}: cannot be read", path));
   size_t number = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {  // whole lines
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) {  // a torn line is cut off; but a file that is none of ours is left alone
+      if (number == 0 && !line.starts_with("{\""))
+        throw core::Error(fmt::format("--resume {}: holds no results; name another file", path));
+      break;
+    }
     read(line, ++number);
     bytes_ += off_t(line.size() + 1);
   }

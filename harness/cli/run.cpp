@@ -12,6 +12,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/machine_error.hpp"
 #include "cli/progress.hpp"
+#include "cli/repro_line.hpp"
 #include "cli/results_file.hpp"
 #include "cli/resume.hpp"
 #include "core/problem/spec.hpp"
@@ -34,14 +35,6 @@ Kind kind_of(const std::filesystem::path& file) {
   throw core::Error(fmt::format("--tokens {}: a sweep ends in .pcd, .ply or .bin, an image in .png or .jpg", file.string()));
 }
 
-// A word for a shell, in quotes where it needs them.
-std::string quoted(const std::string& word) {
-  if (!word.empty() && word.find_first_of(" '\"\\*?[]$&;<>|()#~`!") == word.npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 double seconds_since(core::Clock::time_point start) { return std::chrono::duration<double>(core::Clock::now() - start).count(); }
 
 // What the harness itself took, beside implementations and goldens.
@@ -51,14 +44,6 @@ void print_shares(double total_s, double implementations_s, double judging_s, do
       "{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, {:.1f} s ({:.1f} %) in the "
       "harness\n",
       total_s, implementations_s, judging_s, inputs_s, own, own / total_s * 100);
-}
-
-int exit_code(const std::vector<core::Record>& records) {
-  if (interrupted()) return kInterrupted;
-  if (std::any_of(records.begin(), records.end(), [](const core::Record& r) { return core::is_bad(r.verdict); })) return kBad;
-  if (std::none_of(records.begin(), records.end(), [](const core::Record& r) { return r.verdict == core::Verdict::kPass; }))
-    return kNothing;
-  return kOk;
 }
 
 double implementation_seconds(const core::Record& record) {
@@ -115,6 +100,14 @@ std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<
 
 }  // namespace
 
+int exit_code(const std::vector<core::Record>& records) {
+  if (interrupted()) return kInterrupted;
+  if (std::any_of(records.begin(), records.end(), [](const core::Record& r) { return core::is_bad(r.verdict); })) return kBad;
+  if (std::none_of(records.begin(), records.end(), [](const core::Record& r) { return r.verdict == core::Verdict::kPass; }))
+    return kNothing;
+  return kOk;
+}
+
 TokenStore::TokenStore(const std::vector<std::string>& files) {
   for (const std::string& file : files)
     if (!files_.emplace(kind_of(file), file).second)
@@ -163,10 +156,7 @@ void add_relations(CLI::App& command, core::RelationChoice& choice) {
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens) {
   const auto start = core::Clock::now();
   const auto registry = session.plugins.load();
-  for (const std::string& plugin : session.plugins.plugins)
-    session.options.repro_options += " --plugin " + quoted(std::filesystem::path(plugin).filename());
-  session.options.repro_options += fmt::format(" --threads {}", session.plugins.threads);
-  if (session.options.relations == core::RelationChoice::kAll) session.options.repro_options += " --relations all";
+  session.options.repro_options = repro_options(session);
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   EarlierResults earlier;

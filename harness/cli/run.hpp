@@ -53,6 +53,9 @@ struct Session {
 /// --relations auto|all|none, the same for every command that judges.
 void add_relations(CLI::App& command, core::RelationChoice& choice);
 
+/// The ExitCode that records come to.
+int exit_code(const std::vector<core::Record>& records);
+
 /// Runs every job on every implementation that --impl keeps, prints the table, returns an ExitCode.
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens);
 

@@ -11,6 +11,7 @@
 #include "cli/header.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
+#include "cli/repro_line.hpp"
 #include "cli/results_file.hpp"
 #include "core/problem/hint.hpp"
 #include "core/run/vector_runner.hpp"
@@ -55,7 +56,8 @@ class VectorRun {
   }
 
   void judge(const Found& found) {
-    folder_ = std::filesystem::path(found.folder).lexically_normal().filename().string();
+    const std::filesystem::path folder = std::filesystem::path(found.folder).lexically_normal();
+    folder_ = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
     try {
       const core::VectorCase vector = core::read_vector(found.place);
       if (vector.unsupported.empty()) return judge(vector, found.suite);
@@ -86,8 +88,9 @@ class VectorRun {
 
   void keep(core::Record record) {
     record.repro =
-        fmt::format("attest run --vectors {} --case '{}'{}", folder_, record.case_name,
-                    record.impl == core::kReference || record.impl == core::kGiven ? "" : fmt::format(" --impl {}", record.impl));
+        fmt::format("attest run --vectors {} --case '{}'{}{}", shell_word(folder_), record.case_name,
+                    record.impl == core::kReference || record.impl == core::kGiven ? "" : fmt::format(" --impl {}", record.impl),
+                    session_.options.repro_options);
     results_.write(to_json(record));
     progress_.finish(record);
     records_.push_back(std::move(record));
@@ -121,15 +124,6 @@ void print_counts(const std::vector<core::Record>& records) {
   }
 }
 
-int exit_code(const std::vector<core::Record>& records) {
-  if (interrupted()) return kInterrupted;
-  const auto bad = [](const core::Record& record) { return core::is_bad(record.verdict); };
-  if (std::ranges::any_of(records, bad)) return kBad;
-  return std::ranges::any_of(records, [](const core::Record& record) { return record.verdict == core::Verdict::kPass; })
-             ? kOk
-             : kNothing;
-}
-
 }  // namespace
 
 int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, Session& session) {
@@ -137,6 +131,7 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
   const auto registry = session.plugins.load();
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
+  session.options.repro_options = repro_options(session);
   catch_interrupts();
   VectorRun run(session, chosen, found.size());
   for (const Found& vector : found) {

@@ -56,7 +56,7 @@ class RunVectors : public testing::Test {
 TEST_F(RunVectors, PassesNamesAndCounts) {
   write_case("all/good", 3);
   write_case("all/unknown", 3, "\"operation\":\"hyena\",");
-  const Outcome outcome = run("--vectors all -o results.jsonl");
+  const Outcome outcome = run("--vectors all/ --threads 2 -o results.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("all/unknown: operation 'hyena' is unknown to attest"));
   EXPECT_THAT(outcome.text, HasSubstr("reference      1 pass, 1 unsupported"));
@@ -66,7 +66,7 @@ TEST_F(RunVectors, PassesNamesAndCounts) {
   for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(lines.size(), 5u);  // header, reference, naive; the unknown one; the end
   EXPECT_EQ(lines[1]["impl"], "reference");
-  EXPECT_EQ(lines[2]["repro"], "attest run --vectors all --case 'good' --impl naive");
+  EXPECT_EQ(lines[2]["repro"], "attest run --vectors all --case 'good' --impl naive --threads 2");
   EXPECT_EQ(lines[3]["code"], "unsupported:vector");
 }
 

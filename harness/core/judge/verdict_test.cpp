@@ -24,7 +24,7 @@ std::string read(const fs::path& path) {
 std::set<std::string> codes_in_sources() {
   const std::regex code("\"((pass|fail|suspect|unsupported|skipped|error|crash|timeout):[a-z-]+)\"");
   std::set<std::string> found;
-  for (const char* folder : {"/harness/core", "/harness/cli", "/harness/adapters", "/reports"}) {
+  for (const char* folder : {"/harness/core", "/harness/cli", "/reports"}) {
     if (!fs::exists(std::string(ATTEST_SOURCE_DIR) + folder)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(std::string(ATTEST_SOURCE_DIR) + folder)) {
       const std::string file = entry.path().filename();

@@ -144,9 +144,6 @@ std::string print_others(const std::vector<MatrixRow>& rows) {
   std::map<std::string, std::set<std::string>> codes;
   for (const MatrixRow& row : rows)
     if (!is_mutant(row)) codes[row.mutant].insert(row.outcome == "caught" ? row.checks.front() : row.outcome);
-  std::map<std::string, int> seen;
-  for (const auto& [name, all] : codes)
-    for (const std::string& code : all) ++seen[code];
   std::string text = "| implementation | verdicts |\n|---|---|\n";
   for (const auto& [name, all] : codes) text += fmt::format("| {} | {} |\n", name, fmt::join(all, ", "));
   return codes.empty() ? "None was there.\n" : text;

@@ -1,4 +1,4 @@
-// The standard deviation of the error that a declared arithmetic may make in softmax attention: TOLERANCE.md section 2.
+// The standard deviation of the error that a declared arithmetic may make in softmax attention; core/judge/README.md derives it.
 //
 // Goldens differ in how they gather the sums over keys (full, sampled, closed form); what becomes of the sums is here.
 #pragma once

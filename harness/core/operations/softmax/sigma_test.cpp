@@ -1,4 +1,4 @@
-// Honest kernels in every arithmetic stay within the gates of TOLERANCE.md, planted bugs do not. The kernels are emulations,
+// Honest kernels in every arithmetic stay within the gates, planted bugs do not. The kernels are emulations,
 // written here, that round exactly where they say.
 #include "core/operations/softmax/sigma.hpp"
 

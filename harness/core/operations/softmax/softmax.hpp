@@ -68,7 +68,7 @@ void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensor
 /// The float64 golden for any inputs.
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors);
 
-// The closed form of TOLERANCE.md section 3, defined in codebook.cpp.
+// The closed form of codebook.hpp.
 /// Names of the fills that it has for this problem, most telling first; empty where it has none.
 std::vector<std::string> codebook_fills(const Problem& problem);
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
