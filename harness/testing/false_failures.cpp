@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 
@@ -14,6 +15,7 @@ namespace attest::core::testing {
 namespace {
 
 Problem problem_of(const TrialOptions& options, int64_t index) {
+  if (!options.spec.empty()) return parse_problem(options.spec);
   if (index < options.problems) return random_problem(options.seed, uint64_t(index), options.limits);
   ProblemLimits top = options.limits;
   top.least_tokens = top.most_tokens, top.least_flops = top.most_flops / 2;
@@ -52,7 +54,9 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
   Rates rates;
   Plugin plugin(path, {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 120});
   std::vector<FillVerdict> verdicts;
+  const auto start = std::chrono::steady_clock::now();
   for (int64_t index = shard; index < options.problems + options.at_the_top; index += shards) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > options.seconds) break;
     const Problem problem = problem_of(options, index);
     const std::string spec = print_problem(problem);
     CaseRunner runner(problem, spec, {"random", std::to_string(index), "random", ""}, nullptr, run, rates);

@@ -18,6 +18,8 @@ struct TrialOptions {
   int64_t problems = 1000;  // drawn from `limits`
   int64_t at_the_top = 20;  // more, with as many keys and flops as `limits` has at most
   ProblemLimits limits;
+  double seconds = 1e9;         // no problem is begun after so long
+  std::string spec;             // this problem alone, in place of random ones
   std::string implementations;  // only those whose names begin with this
 };
 

@@ -1,5 +1,6 @@
 // The command behind scripts/false_failures.sh: how often an honest implementation is failed.
-//   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--impl PREFIX] [PLUGIN]
+//   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--seconds N] [--impl PREFIX] [--spec LINE]
+//   [PLUGIN]
 // Prints a table in Markdown; exit code 1 when anything was failed.
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -41,10 +42,14 @@ Command read(int count, char** words) {
       command.jobs = std::max(1ll, std::atoll(words[i]));
     else if (word == "--flops")
       command.options.limits.most_flops = std::atof(words[i]);
+    else if (word == "--seconds")
+      command.options.seconds = std::atof(words[i]);
+    else if (word == "--spec")
+      command.options.spec = words[i], command.options.problems = 1, command.options.at_the_top = 0;
     else if (word == "--impl")
       command.options.implementations = words[i];
     else
-      throw Error(word + ": must be --problems, --top, --seed, --jobs, --flops or --impl");
+      throw Error(word + ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec or --impl");
   }
   return command;
 }

@@ -57,10 +57,12 @@ class Maker {
     p.num_heads = p.num_kv_heads * (d_.chance(30) ? d_.between(2, 3) : 1);
     p.head_dim = channels(), p.head_dim_v = d_.chance(25) ? channels() : p.head_dim;
   }
-  /// Halves what costs most until the problem costs no more than a random amount. Keys stay as many as they are, if that helps.
+  /// Halves what costs most until the problem costs no more than a random amount, in most cases a tenth of the limit or less.
+  /// Keys stay as many as they are, if that helps.
   template <class Params, class Flops>
   void bound(Params& p, bool self, const Flops& flops) {
-    const double most = d_.spread(limits_.least_flops, limits_.most_flops);
+    const double usual = std::max(limits_.least_flops, limits_.most_flops / 10);
+    const double most = d_.spread(limits_.least_flops, d_.chance(95) ? usual : limits_.most_flops);
     auto cost = [&] {
       const double rows = double(p.batch * p.num_heads * p.seq_len_q), keys = double(p.batch * p.num_kv_heads * p.seq_len_kv);
       return std::max(flops(), kElementFlops * (rows + keys) * double(p.head_dim + p.head_dim_v));
