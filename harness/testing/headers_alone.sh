@@ -12,7 +12,7 @@ warnings=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 alone() {  # alone HEADER COMPILER...; the header is not the main file, where #pragma once would be a warning
   local header=$1
   shift
-  "$@" "${warnings[@]}" -I"$source/harness" -I"$source/harness/abi" -I"$source" "${includes[@]}" -fsyntax-only -include "$header" /dev/null ||
+  "$@" "${warnings[@]}" -I"$source/harness" -I"$source/harness/abi" -I"$source" "${includes[@]}" -fopenmp -fsyntax-only -include "$header" /dev/null ||
     { echo "does not compile alone: ${header#"$source"/} ($*)"; return 1; }
 }
 
@@ -28,6 +28,6 @@ while IFS= read -r header; do
   alone "$header" "$cxx" -x c++ -std=c++20 || status=1
 done < <(find "$source/harness" "$source/reports" -name '*.hpp' -not -path "$source/harness/abi/*" | sort)
 while IFS= read -r header; do
-  alone "$header" "$cxx" -x c++ -std=c++17 -fopenmp -I"$source/impls" || status=1
+  alone "$header" "$cxx" -x c++ -std=c++17 -I"$source/impls" || status=1
 done < <(find "$source/impls" -name '*.hpp' -not -name '*-inl.hpp' | sort)
 exit $status

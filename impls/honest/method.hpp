@@ -1,5 +1,6 @@
 // A method: in which order and in which arithmetic a kernel of this folder computes, and what it declares of that.
 #pragma once
+#include "attest.h"
 #include "honest/inner.hpp"
 
 namespace honest {
