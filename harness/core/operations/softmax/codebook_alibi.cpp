@@ -128,10 +128,13 @@ void AlibiRows::weigh(const Side& side, int64_t group, int64_t p, int64_t farthe
     const double x = std::exp(s[g] - top_[size_t(group)]), a = x * side.fade, a2 = x * x * fade2, w2 = side.w2[g] * fade2;
     const double mean_s2 = w2 > 0 ? s[g] * s[g] + (slope_ * slope_ * side.w2d2[g] - 2 * s[g] * slope_ * side.w2d[g]) / w2 : 0;
     const double qk = model_.qk_variance(magnitudes[size_t(group) * groups_ + g]), s2 = std::max(mean_s2, 0.0);
-    const double variance = model_.score_square() * s2 + qk, e2 = a2 * variance;
+    // Rounded before the distance is added, and after it.
+    const size_t at = size_t(group) * groups_ + g;
+    const double square = model_.staged_square(scores_.dot2[at], scores_.kept2[at] + s2);
+    const double variance = model_.score_square() * square + qk, e2 = a2 * variance;
     if (model_.squares()) row.square += a * side.w[g] * magnitudes[size_t(group) * groups_ + g];
     row.total += a * side.w[g], row.p2 += x * x * w2, row.e2 += x * x * w2 * variance;
-    row.lse_score += x * x * w2 * ((model_.u_s * model_.u_s + model_.growth()) * s2 + qk);
+    row.lse_score += x * x * w2 * ((model_.u_s * model_.u_s + model_.growth()) * square + qk);
     const double *v = &side.v[g * size_t(width_)], *v2 = &side.v2[g * size_t(width_)], *v1 = &side.v1[g * size_t(width_)];
     for (size_t e = 0; e < size_t(width_); ++e) {
       row.o[e] += a * v[e], row.p2v2[e] += a2 * v2[e], row.p2v[e] += a2 * v1[e];
@@ -230,7 +233,9 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                                      .score = partial.e2v2[e] / total2 - 2 * o[e] * partial.e2v[e] / total2 + o[e] * o[e] * e2,
                                      .p2v2 = p2v2,
                                      .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
-                                     .coherent = gone * gone},
+                                     .coherent = gone * gone,
+                                     .kappa = kappa,
+                                     .largest_v = Codebook::kLargestValue},
                                     keys);
   }
   const LseSums sums{
