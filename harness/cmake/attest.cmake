@@ -57,6 +57,12 @@ function(attest_room name)
   endif()
 endfunction()
 
+# Seconds that a test may take; sanitizers are several times slower, and machines differ.
+set(ATTEST_TEST_TIMEOUT 600)
+if(ATTEST_SANITIZE)
+  set(ATTEST_TEST_TIMEOUT 1800)
+endif()
+
 # attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...] [LABELS label ...] [ALONE])
 # A GoogleTest program, each test its own ctest entry. DEPENDS: what it runs or loads. LABELS beside those of its folder: `threads`
 # puts it under the thread sanitizer too. ALONE: its tests measure time, so nothing runs beside them.
@@ -76,7 +82,7 @@ function(attest_test name)
     add_dependencies(${name} ${TEST_DEPENDS})
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
-    PROPERTIES TIMEOUT 300 LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
+    PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
 endfunction()
 
 # attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY]): one implementation as a shared library that exports
@@ -111,7 +117,7 @@ function(attest_fuzzer name)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   else()
     add_test(NAME ${ATTEST_TEST_PREFIX}${name} COMMAND ${name} ${CMAKE_CURRENT_SOURCE_DIR}/${FUZZ_CORPUS})
-    set_tests_properties(${ATTEST_TEST_PREFIX}${name} PROPERTIES TIMEOUT 300 LABELS ${labels})
+    set_tests_properties(${ATTEST_TEST_PREFIX}${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels})
   endif()
 endfunction()
 
@@ -119,6 +125,6 @@ endfunction()
 function(attest_script_test name)
   if(ATTEST_TESTS AND NOT ATTEST_TEST_LABELS)
     add_test(NAME ${name} ${ARGN})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS project)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS project)
   endif()
 endfunction()
