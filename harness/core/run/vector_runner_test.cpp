@@ -136,7 +136,7 @@ struct Node {
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t i = 0; i < q_len; ++i) {
-          const int64_t g = h / (heads / kv_heads);
+          const int64_t g = std::min(h / (heads / kv_heads), kv_heads - 1);  // some cases are to make no sense
           std::vector<double> sum(size_t(dim_v), 0.0);
           double total = 0;
           for (int64_t j = 0; j < keys(); ++j) {
