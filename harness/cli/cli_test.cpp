@@ -13,9 +13,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "testing/shell.hpp"
+
 namespace attest::cli {
 namespace {
 
+using attest::testing::Outcome;
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -25,26 +28,13 @@ const std::string kAttest = ATTEST_BINARY_DIR "/bin/attest";
 const std::string kHostile = ATTEST_BINARY_DIR "/tests/plugins/hostile.so";
 const std::string kMinimal = ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so";
 
-struct Outcome {
-  int code;
-  std::string text;
-};
-
 class Cli : public ::testing::Test {
  protected:
   Cli() : folder_(fs::path(::testing::TempDir()) / fmt_name()) { fs::create_directories(folder_); }
   ~Cli() override { fs::remove_all(folder_); }
   static std::string fmt_name() { return "attest_cli_" + std::to_string(getpid()); }
 
-  Outcome run(const std::string& arguments) const {
-    const std::string command = "cd " + folder_.string() + " && " + kAttest + " " + arguments + " 2>&1";
-    std::FILE* pipe = popen(command.c_str(), "r");
-    Outcome outcome{-1, {}};
-    char buffer[4096];
-    while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) outcome.text.append(buffer, n);
-    outcome.code = WEXITSTATUS(pclose(pipe));
-    return outcome;
-  }
+  Outcome run(const std::string& arguments) const { return testing::run_attest(folder_, arguments); }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
     return name;

@@ -20,20 +20,18 @@
 #include <valijson/schema_parser.hpp>
 #include <valijson/validator.hpp>
 
+#include "testing/shell.hpp"
+
 namespace attest::cli {
 namespace {
 
+using attest::testing::Outcome;
 using nlohmann::json;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr int kCases = 40;
 const std::string kHostile = ATTEST_BINARY_DIR "/tests/plugins/hostile.so";
-
-struct Outcome {
-  int code;
-  std::string text;
-};
 
 class Resume : public ::testing::Test {
  protected:
@@ -52,15 +50,7 @@ class Resume : public ::testing::Test {
   std::string arguments(const std::string& more) const {
     return " run many.json --judge-only --threads 1 --plugin " + kHostile + " --impl flash_cpu,hostile_segfault " + more;
   }
-  Outcome run(const std::string& more) const {
-    const std::string command = "cd " + folder_.string() + " && " ATTEST_BINARY_DIR "/bin/attest" + arguments(more) + " 2>&1";
-    std::FILE* pipe = popen(command.c_str(), "r");
-    Outcome outcome{-1, {}};
-    char buffer[4096];
-    while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) outcome.text.append(buffer, n);
-    outcome.code = WEXITSTATUS(pclose(pipe));
-    return outcome;
-  }
+  Outcome run(const std::string& more) const { return testing::run_attest(folder_, arguments(more)); }
   pid_t start(const std::string& more) const {
     const std::string command =
         "cd " + folder_.string() + " && exec " ATTEST_BINARY_DIR "/bin/attest" + arguments(more) + " >/dev/null 2>&1";

@@ -1,41 +1,28 @@
 // attest run --vectors as a user meets it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/vectors/files_by_hand.hpp"
+#include "testing/shell.hpp"
 
 namespace attest::cli {
 namespace {
 
-using testing::HasSubstr;
+using attest::testing::Outcome;
+using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class RunVectors : public testing::Test {
+class RunVectors : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  struct Outcome {
-    int code;
-    std::string text;
-  };
-  Outcome run(const std::string& arguments) const {
-    const std::string command =
-        "cd " + folder_.string() + " && " ATTEST_BINARY_DIR "/bin/attest run --impl naive " + arguments + " 2>&1";
-    std::FILE* pipe = popen(command.c_str(), "r");
-    Outcome outcome{-1, {}};
-    char buffer[4096];
-    while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) outcome.text.append(buffer, n);
-    outcome.code = WEXITSTATUS(pclose(pipe));
-    return outcome;
-  }
+  Outcome run(const std::string& arguments) const { return testing::run_attest(folder_, "run --impl naive " + arguments); }
   void write(const std::string& name, const std::string& bytes) const {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
@@ -50,7 +37,7 @@ class RunVectors : public testing::Test {
           "{" + more + R"("tensors":{"q":"t.safetensors:q","k":"t.safetensors:v","v":"t.safetensors:v","o":"t.safetensors:o"}})");
   }
 
-  const fs::path folder_ = fs::path(testing::TempDir()) / ("attest_vectors_" + std::to_string(getpid()));
+  const fs::path folder_ = fs::path(::testing::TempDir()) / ("attest_vectors_" + std::to_string(getpid()));
 };
 
 TEST_F(RunVectors, PassesNamesAndCounts) {

@@ -11,7 +11,7 @@
 #include "core/measure/affinity.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
-#include "core/tensor/error.hpp"
+#include "testing/named.hpp"
 
 namespace attest::core {
 namespace {
@@ -40,9 +40,7 @@ class Hostile : public ::testing::Test {
     RunOptions run_options{.budget_s = 0.05, .timed = timed};
     Rates rates;
     CaseRunner runner(problem, print_problem(problem), {"hostile", kSpec, "random", ""}, nullptr, run_options, rates);
-    for (const Implementation& implementation : plugin_->implementations())
-      if (implementation.name == name) return runner.run(*plugin_, implementation);
-    throw Error("no implementation " + name);
+    return runner.run(*plugin_, testing::named(*plugin_, name));
   }
 
   static std::unique_ptr<Plugin> plugin_;
@@ -116,6 +114,7 @@ TEST_F(Hostile, ModesSetAtLoadAndFloodsAreNoted) {
 
 // Its 41st run: long after the judged ones, far within what all timed runs together may take.
 TEST_F(Hostile, ATimedRunHasALimitOfItsOwn) {
+  SetUpTestSuite();  // a worker of its own: the implementation counts the runs of all tests before
   const auto start = Clock::now();
   const Record record = run("hostile_hangs_later", true);
   EXPECT_EQ(record.code, "timeout:run");

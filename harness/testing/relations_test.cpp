@@ -9,6 +9,7 @@
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
+#include "testing/named.hpp"
 
 namespace attest::core {
 namespace {
@@ -26,10 +27,7 @@ class Relations : public ::testing::Test {
   Record run(Plugin& plugin, const std::string& name, const std::string& spec) {
     const Problem problem = parse_problem(spec);
     CaseRunner runner(problem, print_problem(problem), {"relations", spec, "random", ""}, nullptr, options_, rates_);
-    for (const Implementation& implementation : plugin.implementations())
-      if (implementation.name == name) return runner.run(plugin, implementation);
-    ADD_FAILURE() << "no implementation " << name;
-    return {};
+    return runner.run(plugin, testing::named(plugin, name));
   }
 
   RunOptions options_;

@@ -20,6 +20,7 @@
 #endif
 
 #include "attest.hpp"
+#include "plain_attention.hpp"
 
 namespace {
 
@@ -130,31 +131,6 @@ struct Problem {
 };
 using Act = void (*)(const Problem&);
 
-void attend(const attest_problem& problem, void* const* data) {
-  const attest::Softmax<float> a(problem, data);
-  for (int64_t b = 0; b < a.p.batch; ++b)
-    for (int64_t h = 0; h < a.p.num_heads; ++h)
-      for (int64_t i = 0; i < a.rows(b); ++i) {
-        const auto [bq, row] = a.query(b, i);
-        std::vector<double> sum(static_cast<size_t>(a.p.head_dim_v));
-        double top = -INFINITY, total = 0;
-        for (auto [j, end] = a.keys(b, i); j < end; ++j) {
-          const auto [bk, key] = a.key(b, j);
-          double dot = 0;
-          for (int64_t d = 0; d < a.p.head_dim; ++d) dot += double(a.q(bq, h, row, d)) * a.k(bk, a.kv_head(h), key, d);
-          const double s = a.logit(float(dot), b, h, i, j), peak = std::max(top, s);
-          const double keep = std::exp(top - peak), weight = std::exp(s - peak);
-          for (int64_t d = 0; d < a.p.head_dim_v; ++d) {
-            double& element = sum[static_cast<size_t>(d)];
-            element = keep * element + weight * a.v(bk, a.kv_head(h), key, d);
-          }
-          total = keep * total + weight, top = peak;
-        }
-        for (int64_t d = 0; d < a.p.head_dim_v; ++d)
-          a.o(bq, h, row, d) = total == 0 ? 0.0f : float(sum[static_cast<size_t>(d)] / total);
-      }
-}
-
 attest_status query(const attest_problem*, attest_support*) { return ATTEST_OK; }
 attest_status query_boast(const attest_problem*, attest_support* support) {
   return support->probability_rel_error = 1e30f, ATTEST_OK;
@@ -176,7 +152,7 @@ const char* last_error() { return ""; }
 template <Act kAct>
 attest_status run(void* plan, void* const* data, void* /*workspace*/, void* /*stream*/) {
   const auto& problem = *static_cast<const attest_problem*>(plan);
-  attend(problem, data);
+  mutants::attend(attest::Softmax<float>(problem, data));
   ++runs;
   kAct({problem, static_cast<float*>(data[ATTEST_O])});
   return ATTEST_OK;

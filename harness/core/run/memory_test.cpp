@@ -8,6 +8,7 @@
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
+#include "testing/named.hpp"
 
 namespace attest::core {
 namespace {
@@ -22,10 +23,7 @@ Record run(const std::string& plugin_name, const std::string& name, const std::s
   options.budget_s = 0.02, options.timed = timed;
   Rates rates;
   CaseRunner runner(problem, print_problem(problem), {"memory", spec, "random", ""}, nullptr, options, rates);
-  for (const Implementation& implementation : plugin.implementations())
-    if (implementation.name == name) return runner.run(plugin, implementation);
-  ADD_FAILURE() << "no implementation " << name;
-  return {};
+  return runner.run(plugin, testing::named(plugin, name));
 }
 
 struct Trespass {

@@ -4,6 +4,7 @@
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
+#include "testing/named.hpp"
 
 namespace attest::core {
 namespace {
@@ -23,10 +24,7 @@ Record run(const std::string& name, const std::string& spec) {
   options.relations = RelationChoice::kNone;  // these are seen by comparing runs too
   Rates rates;
   CaseRunner runner(problem, print_problem(problem), {"timed", spec, "random", ""}, nullptr, options, rates);
-  for (const Implementation& implementation : plugin.implementations())
-    if (implementation.name == name) return runner.run(plugin, implementation);
-  ADD_FAILURE() << "no implementation " << name;
-  return {};
+  return runner.run(plugin, testing::named(plugin, name));
 }
 
 struct Cheat {

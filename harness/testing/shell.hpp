@@ -1,0 +1,25 @@
+// The program as tests run it: a command line in a shell, its exit code and all that it prints.
+#pragma once
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <string>
+
+namespace attest::testing {
+
+struct Outcome {
+  int code;
+  std::string text;  // standard output and standard error
+};
+
+/// Runs `attest ARGUMENTS` in `folder`.
+inline Outcome run_attest(const std::string& folder, const std::string& arguments) {
+  std::FILE* pipe = popen(("cd " + folder + " && " ATTEST_BINARY_DIR "/bin/attest " + arguments + " 2>&1").c_str(), "r");
+  Outcome outcome{-1, {}};
+  char buffer[4096];
+  while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) outcome.text.append(buffer, n);
+  outcome.code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+}  // namespace attest::testing
