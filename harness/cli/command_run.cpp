@@ -9,6 +9,7 @@
 #include "cli/header.hpp"
 #include "cli/locate.hpp"
 #include "cli/run.hpp"
+#include "cli/table_file.hpp"
 #include "cli/vectors.hpp"
 #include "core/tensor/error.hpp"
 
@@ -86,7 +87,10 @@ int run_vectors(RunArguments& arguments) {
         std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype"),
         std::pair(!arguments.resume.empty(), "--resume"), std::pair(arguments.quick, "--quick"),
         std::pair(arguments.budget_s > 0, "--budget")})
-    if (given) throw core::Error(fmt::format("--vectors: {} do not go with it; --case names vectors", option));
+    if (given)
+      throw core::Error(
+          fmt::format("{} cannot be given with --vectors: vectors bring their inputs and are judged, not timed; --case names them",
+                      option));
   session.options.least = core::parse_min_arithmetic(arguments.least);
   session.options.timed = false;
   session.results_path = arguments.output;
@@ -197,6 +201,7 @@ Command add_run(CLI::App& program) {
           "go on with a run that was cut short, into the same file; all other arguments as before. A file that is not there "
           "is begun")
       ->type_name("FILE");
+  add_table(*command, arguments->session.table_path);
   arguments->session.plugins.add_to(*command);
   command->footer(
       "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype f16 --plugin ./my.so -o "

@@ -15,6 +15,7 @@
 #include "cli/repro_line.hpp"
 #include "cli/results_file.hpp"
 #include "cli/resume.hpp"
+#include "cli/table_file.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/table.hpp"
@@ -162,6 +163,7 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   EarlierResults earlier;
   if (session.resume) earlier = EarlierResults(session.results_path);
   ResultsFile results = begin_results(jobs, session, chosen, earlier);
+  TableFile table(session.table_path);
 
   catch_interrupts();
   std::vector<core::Record> records;
@@ -202,6 +204,7 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
   print_shares(seconds_since(start), implementations_s, judging_s, inputs_s + tokens.seconds());
   if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);
+  table.write(records, session.command);
   if (interrupted())
     fmt::print(stderr, "attest: interrupted; what was measured is kept{}\n",
                session.results_path.empty() ? "" : ", and --resume goes on with it");

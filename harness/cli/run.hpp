@@ -43,6 +43,7 @@ struct Session {
   core::RunOptions options;
   PluginOptions plugins;
   std::string results_path;
+  std::string table_path;  // --table
   bool resume = false;  // goes on with what `results_path` holds
   std::string command;  // for the header
   // What else makes it the run that it is, for whoever goes on with it.

@@ -10,9 +10,11 @@
 #include "cli/exit_code.hpp"
 #include "cli/header.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/locate.hpp"
 #include "cli/progress.hpp"
 #include "cli/repro_line.hpp"
 #include "cli/results_file.hpp"
+#include "cli/table_file.hpp"
 #include "core/problem/hint.hpp"
 #include "core/run/vector_runner.hpp"
 #include "core/tensor/error.hpp"
@@ -56,8 +58,7 @@ class VectorRun {
   }
 
   void judge(const Found& found) {
-    const std::filesystem::path folder = std::filesystem::path(found.folder).lexically_normal();
-    folder_ = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+    folder_ = last_name(found.folder);
     try {
       const core::VectorCase vector = core::read_vector(found.place);
       if (vector.unsupported.empty()) return judge(vector, found.suite);
@@ -111,7 +112,7 @@ void print_counts(const std::vector<core::Record>& records) {
   std::vector<std::string> order;
   for (const core::Record& record : records) {
     if (record.code == "unsupported:vector")
-      fmt::print("{}/{}: {} is unknown to attest\n", record.suite, record.case_name, record.reason);
+      fmt::print("{}/{}: unsupported: {}\n", record.suite, record.case_name, record.reason);
     if (!counts.contains(record.impl)) order.push_back(record.impl);
     ++counts[record.impl][name(record.verdict)];
   }
@@ -132,6 +133,7 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   session.options.repro_options = repro_options(session);
+  TableFile table(session.table_path);
   catch_interrupts();
   VectorRun run(session, chosen, found.size());
   for (const Found& vector : found) {
@@ -142,6 +144,7 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
   fmt::print("{}", reports::print_table(run.records(), wants_colour(stdout)));
   print_counts(run.records());
   if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);
+  table.write(run.records(), session.command);
   return exit_code(run.records());
 }
 

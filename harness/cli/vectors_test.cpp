@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/vectors/files_by_hand.hpp"
 #include "testing/shell.hpp"
@@ -45,7 +46,7 @@ TEST_F(RunVectors, PassesNamesAndCounts) {
   write_case("all/unknown", 3, "\"operation\":\"hyena\",");
   const Outcome outcome = run("--vectors all/ --threads 2 -o results.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("all/unknown: operation 'hyena' is unknown to attest"));
+  EXPECT_THAT(outcome.text, HasSubstr("all/unknown: unsupported: operation 'hyena'"));
   EXPECT_THAT(outcome.text, HasSubstr("reference      1 pass, 1 unsupported"));
   EXPECT_THAT(outcome.text, HasSubstr("naive          1 pass"));
   std::ifstream in(folder_ / "results.jsonl");
@@ -87,11 +88,46 @@ TEST_F(RunVectors, ADamagedOneDoesNotEndTheOthers) {
 TEST_F(RunVectors, SaysWhatMakesNoSense) {
   write_case("all/a", 3);
   fs::create_directories(folder_ / "empty");
-  for (const char* arguments : {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'",
-                                "--vectors all --fill codebook", "default --vectors all"})
+  for (const char* arguments : {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'"})
     EXPECT_EQ(run(arguments).code, 64) << arguments;
   EXPECT_THAT(run("--vectors empty").text, HasSubstr("has no vectors"));
   EXPECT_THAT(run("--vectors all --case 'b*'").text, HasSubstr("matches none of"));
+}
+
+// Options of suites are refused by name or do what they say: none is passed over in silence.
+TEST_F(RunVectors, OptionsAreHeededOrRefused) {
+  write_case("all/a", 3);
+  for (const char* option : {"--fill codebook", "--dtype f16", "--quick", "--budget 1", "--resume r.jsonl", "--tokens a.pcd"}) {
+    const Outcome outcome = run(std::string("--vectors all ") + option);
+    EXPECT_EQ(outcome.code, 64) << option;
+    EXPECT_THAT(outcome.text, HasSubstr(std::string(option).substr(0, std::string(option).find(' ')) + " cannot be given with"));
+  }
+  EXPECT_THAT(run("--vectors all default").text, HasSubstr("suites cannot be given with"));
+  EXPECT_EQ(run("--vectors all --judge-only -o r.jsonl").code, 0);  // as they are judged anyway
+  std::ifstream in(folder_ / "r.jsonl");
+  for (std::string line; std::getline(in, line);) EXPECT_FALSE(nlohmann::json::parse(line).contains("time")) << line;
+}
+
+TEST_F(RunVectors, WhatTakesLongerThanTheCaseLimitIsSkipped) {
+  const std::string shape = R"({"dtype":"F32","shape":[1,1,4096,64],"data_offsets":[0,1048576]})";
+  write("big/q.safetensors", core::safetensors_file(R"({"q":)" + shape + "}", std::string(1048576, '\0')));
+  write("big/case.json", R"({"tensors":{"q":"q.safetensors","k":"q.safetensors","v":"q.safetensors"}})");
+  const Outcome outcome = run("--vectors big --case-limit 0.01 --threads 1");
+  EXPECT_THAT(outcome.text, HasSubstr("4 runs may take 0.01 s"));
+  EXPECT_THAT(outcome.text, HasSubstr("naive          1 skipped"));
+}
+
+TEST_F(RunVectors, TableIsAReport) {
+  write_case("all/good", 3);
+  write_case("all/unknown", 3, "\"operation\":\"hyena\",");
+  const Outcome outcome = run("--vectors all --table verdicts.md");
+  EXPECT_THAT(outcome.text, HasSubstr("table: verdicts.md"));
+  std::stringstream text;
+  text << std::ifstream(folder_ / "verdicts.md").rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("| case | dtype | reference | naive |\n"));
+  EXPECT_THAT(text.str(), ::testing::ContainsRegex("good . f32 . pass [^|]*. pass"));
+  EXPECT_THAT(text.str(), HasSubstr("| unknown |  | unsupported: operation 'hyena' |  |\n"));
+  EXPECT_EQ(run("--vectors all --table nowhere/verdicts.md").code, 4);
 }
 
 }  // namespace

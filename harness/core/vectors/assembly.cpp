@@ -10,6 +10,10 @@
 
 namespace attest::core {
 
+void need_onnx() {
+  if (!reads_onnx()) throw Unsupported{"built without ONNX: libonnx-dev and libprotobuf-dev were not there, or ATTEST_WITH_ONNX was off"};
+}
+
 Axes dense_axes(std::vector<int64_t> dims) {
   Axes axes{.dims = std::move(dims), .strides = {}, .offset = 0};
   axes.strides.assign(axes.dims.size(), 1);

@@ -14,6 +14,9 @@ struct Unsupported {
   std::string what;
 };
 
+/// Throws Unsupported where this build reads no .onnx and .pb files.
+void need_onnx();
+
 /// Dims and strides of a view, in elements of the file.
 struct Axes {
   std::vector<int64_t> dims, strides;

@@ -49,7 +49,7 @@ class FileStore {
     else if (extension == ".safetensors")
       tensors = parse_safetensors(read_bytes(path), path.string());
     else if (extension == ".pb")
-      tensors.push_back(parse_onnx_tensor(read_bytes(path), path.string()));
+      need_onnx(), tensors.push_back(parse_onnx_tensor(read_bytes(path), path.string()));
     else
       throw Error(fmt::format("{}: {}: must be a .safetensors, .npy, .npz or .pb file, with :NAME for a tensor in it", where,
                               in_quotes(file)));

@@ -66,6 +66,7 @@ class Upstream {
       const std::string name = fields.text("name"), file = fields.text("file");
       if (file.find('/') != file.npos) throw Error(fmt::format("{}: file {}: must lie beside the case", where, in_quotes(file)));
       const std::filesystem::path path = folder / file;
+      need_onnx();
       FileTensor& tensor = vector_.files.emplace_back(parse_onnx_tensor(read_bytes(path), path.string()));
       tensor.name = name;
       if (fields.has("shape") && fields.any("shape") != json(tensor.dims))

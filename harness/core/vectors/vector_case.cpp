@@ -106,6 +106,7 @@ Mapping mapping_of(const OnnxNode& node) {
 }
 
 void read_onnx(const VectorPlace& place, VectorCase& vector) {
+  need_onnx();
   OnnxModel model = parse_onnx_model(read_bytes(place.model), place.model.string());
   if (model.nodes.size() > 1) {
     std::string names;
