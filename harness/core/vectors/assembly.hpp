@@ -69,6 +69,7 @@ void map_attention(const OnnxCase& from, VectorCase& vector);
 void map_flex_attention(const OnnxCase& from, VectorCase& vector);
 void map_softmax(const OnnxCase& from, VectorCase& vector);
 void map_rotary_embedding(const OnnxCase& from, VectorCase& vector);
+void map_linear_attention(const OnnxCase& from, VectorCase& vector);
 void map_upstream(const nlohmann::json& description, VectorCase& vector, const std::string& file_name);
 /// LightGlue: [batch, heads, tokens, channels] turned pair by neighbouring pair by the angles Wr . (x, y) of [batch, tokens, 2]
 /// points, in f64.

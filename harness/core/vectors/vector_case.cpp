@@ -98,7 +98,9 @@ Mapping mapping_of(const OnnxNode& node) {
   };
   constexpr Known kKnown[] = {{"", "Attention", map_attention},
                               {"", "Softmax", map_softmax},
+                              {"", "LogSoftmax", map_softmax},
                               {"", "RotaryEmbedding", map_rotary_embedding},
+                              {"", "LinearAttention", map_linear_attention},
                               {"ai.onnx.preview", "FlexAttention", map_flex_attention}};
   for (const Known& known : kKnown)
     if (known.domain == node.domain && known.op_type == node.op_type) return known.mapping;

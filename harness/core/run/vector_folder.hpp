@@ -1,0 +1,67 @@
+// For tests of vectors: a folder of files made by hand, and what the reference says of the vector in it.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/run/vector_runner.hpp"
+#include "core/tensor/random.hpp"
+#include "core/vectors/files_by_hand.hpp"
+#include "core/vectors/onnx.hpp"
+
+namespace attest::core {
+
+namespace fs = std::filesystem;
+
+inline constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+inline void write(const fs::path& path, const std::string& bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+class Vectors : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!reads_onnx()) GTEST_SKIP() << "this build reads no ONNX files";
+    folder_ =
+        fs::path(testing::TempDir()) / ("vectors_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// The reference's record of the only vector in the folder.
+  Record judge() const { return judge(find_vectors(folder_).at(0)); }
+  static Record judge(const VectorPlace& place) {
+    static const RunOptions options;
+    Rates rates;
+    try {
+      const VectorCase vector = read_vector(place);
+      if (!vector.unsupported.empty()) return vector_record("s", place.name, "unsupported:vector", vector.unsupported);
+      return VectorRunner(vector, "s", options, rates).reference();
+    } catch (const Error& error) {
+      return vector_record("s", place.name, "error:vector", error.what());
+    }
+  }
+
+  fs::path folder_;
+};
+
+/// Normal numbers, or what a test writes over them.
+struct Array {
+  std::vector<int64_t> dims;
+  std::vector<float> values;
+
+  Array(std::vector<int64_t> sizes, uint64_t seed) : dims(std::move(sizes)) {
+    int64_t count = 1;
+    for (const int64_t dim : dims) count *= dim;
+    for (int64_t i = 0; i < count; ++i) values.push_back(random_normal(seed, uint64_t(i)));
+  }
+  std::string file() const { return tensor_file(dims, 1, packed_values(values)); }
+};
+
+}  // namespace attest::core

@@ -1,0 +1,81 @@
+#include "core/vectors/upstream_case.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/inputs/bytes.hpp"
+#include "core/problem/hint.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+
+using nlohmann::json;
+
+UpstreamCase::UpstreamCase(const json& description, VectorCase& vector, const std::string& file_name)
+    : vector_(vector), fields_(description, file_name), params_(fields_.any("params"), file_name + ": params") {
+  op_ = fields_.text("op");
+  vector.source = fmt::format("{}: {}", op_, fields_.text("computed_by", "unknown"));
+  if (fields_.has("tolerance")) vector.tolerance = fields_.real("tolerance");
+  for (const char* key : {"name", "commit", "licence", "compute_dtype", "note"}) fields_.skip(key);
+  const std::filesystem::path folder = std::filesystem::path(file_name).parent_path();
+  read(fields_.any("inputs"), folder, file_name + ": inputs", inputs_);
+  read(fields_.any("outputs"), folder, file_name + ": outputs", outputs_);
+  if (const std::string key = fields_.unused(); !key.empty()) throw Unsupported{fmt::format("{}: key {}", op_, in_quotes(key))};
+}
+
+const FileTensor& UpstreamCase::needed(const std::string& name) {
+  if (const FileTensor* file = input(name)) return *file;
+  throw Error(fmt::format("{}: input '{}' is missing", fields_.where(), name));
+}
+
+const FileTensor& UpstreamCase::output() {
+  if (outputs_.size() != 1) throw Unsupported{fmt::format("{}: {} outputs", op_, outputs_.size())};
+  return *outputs_.begin()->second;
+}
+
+void UpstreamCase::demand(const std::string& key, const std::string& right) {
+  if (const std::string got = params_.text(key, right); got != right)
+    throw Unsupported{fmt::format("{}: {} {}", op_, key, in_quotes(got))};
+}
+
+void UpstreamCase::done() const {
+  if (const std::string key = params_.unused(); !key.empty())
+    throw Unsupported{fmt::format("{}: parameter {}", op_, in_quotes(key))};
+  if (!inputs_.empty()) throw Unsupported{fmt::format("{}: input {}", op_, in_quotes(inputs_.begin()->first))};
+}
+
+void UpstreamCase::read(const json& list, const std::filesystem::path& folder, const std::string& where, Files& files) {
+  if (!list.is_array()) throw Error(where + ": must be a list");
+  for (const json& item : list) {
+    JsonFields fields(item, where);
+    const std::string name = fields.text("name"), file = fields.text("file");
+    if (file.find('/') != file.npos) throw Error(fmt::format("{}: file {}: must lie beside the case", where, in_quotes(file)));
+    const std::filesystem::path path = folder / file;
+    need_onnx();
+    FileTensor& tensor = vector_.files.emplace_back(parse_onnx_tensor(read_bytes(path), path.string()));
+    tensor.name = name;
+    if (fields.has("shape") && fields.any("shape") != json(tensor.dims))
+      throw Error(
+          fmt::format("{}: dims {} where {} says {}", path.string(), print_dims(tensor.dims), where, fields.any("shape").dump()));
+    if (!files.emplace(name, &tensor).second) throw Error(fmt::format("{}: {} comes twice", where, in_quotes(name)));
+  }
+}
+
+const FileTensor* UpstreamCase::take(Files& files, const std::string& name) {
+  const auto at = files.find(name);
+  if (at == files.end()) return nullptr;
+  const FileTensor* file = at->second;
+  files.erase(at);
+  return file;
+}
+
+/// [batch, heads, tokens, channels] of a tensor stored so, or with tokens before heads.
+Axes heads_first(const FileTensor& file, bool tokens_first) {
+  expect_dims(file, {-1, -1, -1, -1}, "tensor");
+  Axes axes = dense_axes(file.dims);
+  if (tokens_first) std::swap(axes.dims[1], axes.dims[2]), std::swap(axes.strides[1], axes.strides[2]);
+  return axes;
+}
+
+}  // namespace attest::core
