@@ -26,6 +26,8 @@ struct Tally {
   bool unwritten = false;          // poison at the worst element
   bool out_of_range = false;       // a sweep failed and nothing exact did worse
   int64_t zeros = 0, telling = 0;  // zero outputs where the golden is clearly not zero; all elements of that kind
+  int64_t rounded = 0;             // elements that may err by their own rounding and by little else
+  double outward = 0;              // of these, the sum of error / sigma away from 0
   ExpectedRow worst_expectation;
   RowSample sample;
   double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity,
@@ -34,6 +36,7 @@ struct Tally {
   void merge(const Tally& other) {
     exact += other.exact, swept += other.swept, rows += other.rows, sum_squares += other.sum_squares;
     zeros += other.zeros, telling += other.telling;
+    rounded += other.rounded, outward += other.outward;
     least_got = std::min(least_got, other.least_got), largest_got = std::max(largest_got, other.largest_got);
     least_expected = std::min(least_expected, other.least_expected),
     largest_expected = std::max(largest_expected, other.largest_expected);
@@ -72,7 +75,8 @@ bool is_poison(const Tensor& tensor, int64_t offset) {
 
 class ChunkJudge {
  public:
-  ChunkJudge(const Tensor& tensor, const Expected& chunk) : tensor_(tensor), chunk_(chunk), row_(size_t(chunk.width)) {
+  ChunkJudge(const Tensor& tensor, const Expected& chunk)
+      : tensor_(tensor), chunk_(chunk), rounding_(unit_roundoff(tensor.spec.dtype) / std::sqrt(3)), row_(size_t(chunk.width)) {
     tally_.worst_leading = chunk.leading;
   }
 
@@ -109,6 +113,8 @@ class ChunkJudge {
       }
       tally_.sum_squares += ratio * ratio;
       if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) ++tally_.telling, tally_.zeros += got == 0;
+      if (rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
+        ++tally_.rounded, tally_.outward += std::copysign(1, value[e]) * (got - value[e]) / sigma[e];
       if (std::isfinite(value[e])) {
         tally_.least_got = std::min(tally_.least_got, got), tally_.largest_got = std::max(tally_.largest_got, got);
         tally_.least_expected = std::min(tally_.least_expected, value[e]),
@@ -137,6 +143,7 @@ class ChunkJudge {
 
   const Tensor& tensor_;
   const Expected& chunk_;
+  const double rounding_;  // standard deviation of rounding 1 to the tensor's dtype
   std::vector<double> row_;
   Tally tally_;
   size_t worst_index_ = std::numeric_limits<size_t>::max();  // in the chunk's rows
@@ -181,6 +188,22 @@ void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, dou
   }
 }
 
+// Of the elements that err by little but their own rounding, the mean of error / sigma away from 0, as a share of its gate.
+double one_sided_ratio(const Tally& tally, int64_t distinct_rows) {
+  const double independent =
+      double(tally.rounded) * std::min(1.0, double(distinct_rows) / double(std::max<int64_t>(tally.rows, 1)));
+  return independent < Gates::kFewestRounded ? 0
+                                             : std::fabs(tally.outward / double(tally.rounded)) / Gates::one_sided(independent);
+}
+
+void decide_one_sided(Judgement& judgement, const Role& role, const Tally& tally) {
+  judgement.verdict = Verdict::kFail, judgement.code = "fail:one-sided";
+  judgement.reason = fmt::format(
+      "{} errs towards {} in the mean over {} elements that little but their own rounding may change ({:.2f} sigma): "
+      "cut, not rounded",
+      role.name, tally.outward < 0 ? "0" : "infinity", tally.rounded, std::fabs(tally.outward / double(tally.rounded)));
+}
+
 // A failure that the declared arithmetic itself would have is none of the implementation's.
 void question(Judgement& judgement, const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
               const Tensors& inputs, const Tally& tally) {
@@ -198,6 +221,8 @@ double Gates::rms(int64_t rows) {
   const double x = kSurprise / double(std::max<int64_t>(rows, 1));
   return std::clamp(std::sqrt(1 + 2 * std::sqrt(x) + 2 * x), kRms, kLargest);
 }
+
+double Gates::one_sided(double elements) { return kOneSided + 4 / std::sqrt(elements); }
 
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors,
                 const Tensors* inputs) {
@@ -227,6 +252,8 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
       decide(judgement, worst, tally, largest, rms);
       if (inputs && judgement.code == "fail:tolerance") question(judgement, problem, golden, arithmetic, *inputs, tally);
     }
+    if (judgement.verdict == Verdict::kPass && one_sided_ratio(tally, golden.distinct_rows()) > 1)
+      decide_one_sided(judgement, role, tally);
   }
   for (const Role& role : problem.operation->roles()) {
     if (!is_output(role) || !present(problem.tensor[size_t(role.index)])) continue;

@@ -73,6 +73,37 @@ TEST_F(Check, FailsASmallErrorEverywhere) {
   EXPECT_EQ(judgement.code, "fail:tolerance");
 }
 
+// Twice the error of rounding is within the gates of size; that all of it points the same way is not.
+TEST_F(Check, FailsWhatIsCutInPlaceOfRounded) {
+  constexpr float kFactor = 0.7f;  // products of all mantissas
+  problem_.as<testing::ScaleParams>().factor = kFactor;
+  const auto cut = [](double value) {
+    const auto near = float(value);
+    return std::fabs(double(near)) > std::fabs(value) ? std::nextafter(near, 0.0f) : near;
+  };
+  for (size_t i = 0; i < y_.size(); ++i) y_[i] = kFactor * x_[i];
+  EXPECT_EQ(judged().verdict, Verdict::kPass);
+  for (size_t i = 0; i < y_.size(); ++i) y_[i] = cut(double(kFactor) * double(x_[i]));
+  const Judgement judgement = judged();
+  EXPECT_LE(judgement.max_ratio, 1);
+  EXPECT_LE(judgement.rms_ratio, 1);
+  EXPECT_EQ(judgement.code, "fail:one-sided");
+  EXPECT_NE(judgement.reason.find("y errs towards 0"), std::string::npos) << judgement.reason;
+}
+
+// The mean of few roundings may be anything.
+TEST_F(Check, DoesNotAskFewElementsForTheirMean) {
+  EXPECT_GT(Gates::one_sided(Gates::kFewestRounded), 0.9);
+  EXPECT_LT(Gates::one_sided(1e6), 0.71);
+  Problem one = testing::scale_problem(1, kWidth);
+  std::vector<float> x(kWidth, 1 + 0x1p-23f), y(kWidth, 3.0f);  // 3 (1 + 2^-23) is cut to 3 + 2^-22
+  for (float& each : y) each = std::nextafter(3.0f, 4.0f);
+  Tensors tensors{};
+  tensors[kX] = {one.tensor[kX], x.data()}, tensors[kY] = {one.tensor[kY], y.data()};
+  const auto golden = one.operation->golden(one, {"random", 3}, tensors);
+  EXPECT_EQ(judge(one, *golden, {}, tensors).verdict, Verdict::kPass);
+}
+
 TEST_F(Check, FailsNaNAndInfinity) {
   for (const float bad : {NAN, INFINITY}) {
     const float kept = y_[100];

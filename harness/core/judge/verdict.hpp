@@ -26,6 +26,7 @@ struct Event {
 constexpr Event kEvents[] = {
     {Verdict::kPass, "", "within the tolerance everywhere it was judged"},
     {Verdict::kFail, "fail:tolerance", "an element is further from the golden than the declared arithmetic explains"},
+    {Verdict::kFail, "fail:one-sided", "an output is cut, not rounded: every error is small, and all point the same way"},
     {Verdict::kFail, "fail:nan", "a NaN or an infinity where none belongs, or none where one does"},
     {Verdict::kFail, "fail:unwritten", "the poison of an output was left"},
     {Verdict::kFail, "fail:range", "a value outside of the values that it may average"},
