@@ -10,7 +10,8 @@ namespace attest::core {
 /// ATTEST_LINEAR over attest_linear_params.
 const Operation& linear_operation();
 
-/// Writes q, k, v and the masks. "random": normal. "faint": q and k near -8, so that phi(q) sum phi(k) is small and eps shows.
+/// Writes q, k, v and the masks. "random": normal. "faint": q near -8, and so are some 16 keys,
+/// while the others are near -30: phi(q) sum phi(k) is small and eps shows.
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
 std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem, const Tensors& inputs);

@@ -1,4 +1,5 @@
 // Inputs of linear attention.
+#include <algorithm>
 #include <vector>
 
 #include "core/operations/linear/linear.hpp"
@@ -22,6 +23,19 @@ void fill_normal(const Tensor& tensor, uint64_t seed, float mean, float deviatio
   }
 }
 
+// Some kSpeaking keys of all have a phi near e^-8, the others one near e^-30: their sum stays so small that eps shows in it.
+constexpr int64_t kSpeaking = 16;
+constexpr float kFaint = -8, kSilent = -30;
+void fill_faint_keys(const Tensor& tensor, uint64_t seed) {
+  fill_normal(tensor, seed, kFaint, 0.5f);
+  const TensorSpec& spec = tensor.spec;
+  const std::vector<float> silent(size_t(spec.dim[3]), kSilent);
+  const auto one_in = uint64_t(std::max<int64_t>(spec.dim[2] / kSpeaking, 1));
+  for (int64_t r = 0; r < row_count(spec, 3); ++r)
+    if (random_below(seed + 1, uint64_t(r), one_in) != 0)
+      store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3], silent.data());
+}
+
 // One in eight is masked away.
 void fill_mask(const Tensor& tensor, uint64_t seed) {
   for (int64_t i = 0; i < row_count(tensor.spec, 4); ++i)
@@ -38,8 +52,10 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
     const uint64_t seed = random_bits(fill.seed, uint64_t(role.index));
     if (role.dtype == ATTEST_BOOL)
       fill_mask(tensor, seed);
-    else if (faint && role.index != ATTEST_V)
-      fill_normal(tensor, seed, -8, 0.5f);
+    else if (faint && role.index == ATTEST_K)
+      fill_faint_keys(tensor, seed);
+    else if (faint && role.index == ATTEST_Q)
+      fill_normal(tensor, seed, kFaint, 0.5f);
     else
       fill_normal(tensor, seed, 0, 1);
   }
