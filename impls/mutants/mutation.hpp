@@ -184,7 +184,7 @@ constexpr Description kMutations[] = {
     {Mutation::kGridOf65535, "mutant_grid_of_65535", "(sequence, head) pairs beyond 65,535 are not run"},
     {Mutation::kHead16Bit, "mutant_head_16_bit", "(sequence, head) pairs are counted in 16 bits where Q, K, V are read"},
     {Mutation::kQueryTile16Bit, "mutant_query_tile_16_bit", "tiles of 2 queries are counted in 16 bits where Q is read"},
-    {Mutation::kRace, "mutant_race", "threads add tiles to one sum, unsynchronised; with 2 threads, from 65 keys on"},
+    {Mutation::kRace, "mutant_race", "threads add tiles to sums that others change meanwhile; with 2 threads, from 65 keys on"},
 
     {Mutation::kLinearNone, "mutant_linear_none", "linear attention in float32, healthy"},
     {Mutation::kLinearEpsForgotten, "mutant_linear_eps_forgotten", "eps is not added; where the normaliser is small"},

@@ -214,21 +214,36 @@ class Kernel {
     write(at, x);
   }
 
-  // One set of rows, tiles dealt out to threads that add them without asking one another.
+  // Tiles dealt out to threads, each of which adds its own to sums that it read before the others had written theirs.
   void race(int64_t pair, int64_t first, void* workspace) const {
     Block at = block(pair, first);
     if (at.rows <= 0) return;
-    const Scratch shared = scratch(workspace, 0);
+    const Scratch shared = scratch(workspace, threads_);
     start_rows(at, shared);
     const PairTerms<T> terms(a_, mutation_, at.b, at.h, first);
-    const Rows rows = rows_of(at, shared, terms);
 #pragma omp parallel num_threads(threads_)
     {
       const Scratch own = scratch(workspace, omp_get_thread_num());
-#pragma omp for schedule(static, 1)
-      for (int64_t tile = at.lowest_key / kTile; tile < (at.last_key + kTile - 1) / kTile; ++tile) add(at, tile, rows, own);
+      Block same = at;
+      start_rows(same, own);
+      const Rows rows = rows_of(same, own, terms);
+      const int64_t past = (at.last_key + kTile - 1) / kTile, together = omp_get_num_threads();
+      for (int64_t next = at.lowest_key / kTile; next < past; next += together) {
+        copy_sums(shared, own);
+#pragma omp barrier
+        if (const int64_t tile = next + omp_get_thread_num(); tile < past) {
+          add(same, tile, rows, own);
+#pragma omp critical
+          copy_sums(own, shared);
+        }
+#pragma omp barrier
+      }
     }
     write(at, shared);
+  }
+  static void copy_sums(const Scratch& from, const Scratch& to) {
+    std::copy_n(from.sum, from.rows * from.channels, to.sum);
+    std::copy_n(from.top, from.rows, to.top), std::copy_n(from.total, from.rows, to.total);
   }
 
   Rows rows_of(const Block& at, const Scratch& x, const PairTerms<T>& terms) const {
@@ -423,7 +438,7 @@ const char* query_softmax(const attest_problem& problem, attest_support& support
   support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
   support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
   support.sum_chain = kTile + (p.seq_len_kv + kTile - 1) / kTile;
-  support.workspace_bytes = arena.bytes() * static_cast<size_t>(problem.threads);
+  support.workspace_bytes = arena.bytes() * static_cast<size_t>(problem.threads + 1);  // one that a race is for
   return nullptr;
 }
 
