@@ -22,7 +22,7 @@ std::vector<int64_t> index_of(const TensorSpec& spec, int64_t element) {
 class Comparison {
  public:
   Comparison(const Tensor& expected, std::string name, double tolerance)
-      : expected_(expected), name_(std::move(name)), tolerance_(tolerance), covered_(size_t(element_count(expected.spec))) {}
+      : expected_(expected), name_(std::move(name)), tolerance_(tolerance), covered_(size_t(element_count(expected.spec))), wanted_(element_count(expected.spec)) {}
 
   /// `element` counts in the order of the dims. The reference says a value between low and high, which are mostly the same.
   void add(int64_t element, double low, double high) {
@@ -36,14 +36,20 @@ class Comparison {
       worst_ratio_ = ratio, worst_ = Mismatch{name_, index_of(expected_.spec, element), nearest, got, 0, ratio};
   }
 
+  void leave_out_nan() {
+    for (size_t element = 0; element < covered_.size(); ++element)
+      covered_[element] = std::isnan(load(expected_.data, expected_.spec.dtype, row_offset(expected_.spec, expected_.spec.rank, int64_t(element))));
+    wanted_ = std::ranges::count(covered_, false);
+  }
+
   Judgement judgement(std::string method) const {
     Judgement j{.method = std::move(method)};
     j.max_ratio = std::max(worst_ratio_, 0.0), j.rms_ratio = elements_ ? std::sqrt(sum_squares_ / double(elements_)) : 0;
     j.exact_elements = elements_, j.worst = worst_;
-    if (elements_ == element_count(expected_.spec) && j.max_ratio <= 1) return j;
+    if (elements_ == wanted_ && j.max_ratio <= 1) return j;
     j.verdict = Verdict::kError, j.code = "error:reference";
-    j.reason = elements_ != element_count(expected_.spec)
-                   ? fmt::format("{}: the reference gives {} of {} elements", name_, elements_, element_count(expected_.spec))
+    j.reason = elements_ != wanted_
+                   ? fmt::format("{}: the reference gives {} of {} elements", name_, elements_, wanted_)
                    : fmt::format("{}[{}] is {:.9g} in the vector, {:.9g} in the reference; they may differ by {:.3g}", name_,
                                  fmt::join(worst_->index, ","), worst_->got, worst_->expected,
                                  tolerance_ * std::max(1.0, std::fabs(worst_->got)));
@@ -61,7 +67,7 @@ class Comparison {
   const std::string name_;
   const double tolerance_;
   std::vector<bool> covered_;
-  int64_t elements_ = 0;
+  int64_t wanted_, elements_ = 0;
   double worst_ratio_ = 0, sum_squares_ = 0;
   std::optional<Mismatch> worst_;
 };
@@ -77,8 +83,10 @@ double reference_tolerance(DType dtype) {
   }
 }
 
-Judgement compare_golden(const Problem& problem, const Golden& golden, int32_t role, const Tensor& expected, double tolerance) {
+Judgement compare_golden(const Problem& problem, const Golden& golden, int32_t role, const Tensor& expected, double tolerance,
+                         bool partial) {
   Comparison comparison(expected, find_role(*problem.operation, role)->name, tolerance);
+  if (partial) comparison.leave_out_nan();
   std::mutex lock;
   golden.expect({}, [&](const Expected& chunk) {
     if (chunk.role != role) return;

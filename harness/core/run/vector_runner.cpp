@@ -19,7 +19,8 @@ void set_verdict(Record& record, const std::string& code, const std::string& rea
 
 Judgement judge_output(const VectorOutput& output, const Problem* problem, PreparedInputs* prepared, double tolerance) {
   switch (output.kind) {
-    case VectorOutput::Kind::kRole: return compare_golden(*problem, prepared->golden(), output.role, output.expected, tolerance);
+    case VectorOutput::Kind::kRole: 
+      return compare_golden(*problem, prepared->golden(), output.role, output.expected, tolerance, output.partial);
     case VectorOutput::Kind::kScores:
       return compare_values(softmax_scores(*problem, prepared->shared().tensors(), output.score_mode), output.expected,
                             output.name, tolerance);

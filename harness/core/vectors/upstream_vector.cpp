@@ -93,7 +93,7 @@ void map_upstream(const json& description, VectorCase& vector, const std::string
     map_rotated(from, vector);
   else if (from.op() == "linear_elu1")
     map_linear(from, vector);
-  else if (from.op() == "swin_window")
+  else if (from.op() == "swin_window" || from.op() == "swinv2_window")
     map_swin(from, vector);
   else if (from.op() == "sam_relpos")
     map_sam(from, vector);

@@ -25,6 +25,7 @@ struct VectorOutput {
   int score_mode = 0;
   std::vector<double> values;  // in the order of the dims of `expected`
   Tensor expected;             // a view of VectorCase::files
+  bool partial = false;        // NaN in `expected`: the vector does not say
 };
 
 /// Moves, but is not copied: tensors are views of its files.
