@@ -3,6 +3,7 @@
 #   scripts/mutants.sh              the quick set: 61 and 197 tokens, a few minutes
 #   scripts/mutants.sh --full       up to 262,147 tokens, every dtype; writes reports/published/mutants.md and .jsonl
 #   scripts/mutants.sh --resume     the full set, going on where one was stopped
+# Exit code 1: something that should have been caught was not.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build/test
@@ -14,7 +15,7 @@ case ${1:-} in
   '') rm -f "$rows" ;;
   --full) full=1 sizes=61,197,1021,4099,16411,65551,262147 rows=$build/mutants_full.jsonl; rm -f "$rows" ;;
   --resume) full=1 sizes=61,197,1021,4099,16411,65551,262147 rows=$build/mutants_full.jsonl ;;
-  *) sed -n '2,5p' "$0" >&2; exit 64 ;;
+  *) sed -n '2,6p' "$0" >&2; exit 64 ;;
 esac
 
 [[ -e $build/build.ninja ]] || (cd "$root" && cmake --preset test) || exit 4
@@ -26,10 +27,13 @@ for plugin in "$build"/tests/plugins/*.so; do
   [[ $plugin == */mutants.so ]] || others+=(--other "$plugin")
 done
 "$build/tests/mutants_matrix" collect "$rows" --plugin "$build/tests/plugins/mutants.so" --sizes "$sizes" "${others[@]}"
-"$build/tests/mutants_matrix" print "$rows" >"$rows.md"
+status=0
+"$build/tests/mutants_matrix" print "$rows" >"$rows.md" || status=$?
 cat "$rows.md"
+[[ $status -le 1 ]] || exit $status
 if [[ $full ]]; then
   mkdir -p "$root/reports/published"
   cp "$rows" "$root/reports/published/mutants.jsonl"
   cp "$rows.md" "$root/reports/published/mutants.md"
 fi
+exit $status

@@ -82,26 +82,26 @@ std::string linear_masked(int64_t n) {
 }  // namespace
 
 const std::vector<Family>& families() {
-  constexpr int64_t kAny = 262147, kPairs = 1021, kFeature = 4099;
+  constexpr int64_t kAny = 262147, kPairs = 1021, kFeature = 4099, kLarge = 65551;
   static const std::vector<Family> all = {
       {"plain", kAny, plain},
       {"causal", kAny, causal},
-      {"window", kAny, window},
+      {"window", kLarge, window},
       {"empty_rows", kFeature, empty_rows},
       {"gqa", kFeature, gqa},
       {"bias", kPairs, bias},
       {"mask", kPairs, mask},
-      {"alibi", kAny, alibi},
+      {"alibi", kLarge, alibi},
       {"varlen", kFeature, varlen},
       {"seq_lens", kFeature, seq_lens},
-      {"pages", 65551, pages},
+      {"pages", kLarge, pages},
       {"patches", kFeature, patches},
       {"grid", kFeature, grid},
       {"many_heads", 61, many_heads},
       {"many_queries", 61, many_queries},
       {"far_keys", 61, far_keys},
       {"linear", kAny, linear},
-      {"linear_masked", kAny, linear_masked},
+      {"linear_masked", kLarge, linear_masked},
   };
   return all;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
+#include "testing/mutants/expectations.hpp"
 
 namespace attest::testing {
 namespace {
@@ -140,6 +141,31 @@ std::string print_unseen(const std::vector<MatrixRow>& rows) {
   return text.empty() ? "None.\n" : text;
 }
 
+// Which kinds of case were tried at each size, in each dtype; and which dtypes have all checks.
+std::string print_tried(const std::vector<MatrixRow>& rows) {
+  std::map<int64_t, std::map<std::string, std::set<std::string>>> families;
+  std::set<int64_t> first_only;
+  for (const MatrixRow& row : rows) {
+    if (!is_mutant(row)) continue;
+    families[row.tokens][row.dtype].insert(row.family);
+    if (!row.all_checks) first_only.insert(row.tokens);
+  }
+  std::string text;
+  for (const auto& [tokens, dtypes] : families) {
+    std::vector<std::string> words;
+    for (const auto& [dtype, names] : dtypes) words.push_back(fmt::format("{} ({} kinds of case)", dtype, names.size()));
+    text += fmt::format("- {} tokens: {}{}\n", tokens, fmt::join(words, ", "),
+                        first_only.count(tokens) ? "; a mutant was done with at the first check that saw it" : "");
+  }
+  return text;
+}
+
+// Implementations of the plugins of other misbehaviour that do what they should: the twins of those that do not.
+bool is_right(const std::string& name) {
+  static const std::set<std::string> twins = {"cheat_all_inputs", "naive_minimal", "plugin_c"};
+  return name.ends_with("_none") || name.starts_with("honest") || twins.count(name) > 0;
+}
+
 std::string print_others(const std::vector<MatrixRow>& rows) {
   std::map<std::string, std::set<std::string>> codes;
   for (const MatrixRow& row : rows)
@@ -209,6 +235,19 @@ std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& 
   return worth;
 }
 
+std::vector<std::string> escapes(const std::vector<MatrixRow>& rows) {
+  std::vector<std::string> found;
+  for (const MatrixRow& row : rows) {
+    if (!is_mutant(row)) {
+      if (row.outcome == "passes" && !is_right(row.mutant)) found.push_back(row.key());
+    } else if (row.outcome == "got away") {
+      const Expected* known = expected(row.mutant, make_case(family(row.family), row.tokens, row.dtype));
+      if (!known || known->check) found.push_back(row.key());
+    }
+  }
+  return found;
+}
+
 std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds) {
   const std::map<std::string, CheckWorth> worth = worth_of_checks(rows);
   std::set<std::string> checks, mutants, caught;
@@ -226,6 +265,7 @@ std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds) {
       "than the healthy "
       "kernel. {:.0f} s in all.\n\n",
       caught.size(), mutants.size(), seen, wrong, seconds);
+  text += "Tried:\n\n" + print_tried(rows) + '\n';
   text +=
       "## Mutant x check x size\n\nTokens at which each check sees it, in every dtype and kind of case it was tried on; in "
       "brackets: in some of them.\n\n";

@@ -35,6 +35,10 @@ struct CheckWorth {
 /// Rows of the mutants alone count, and of them those with all checks.
 std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& rows);
 
+/// What should have been caught and was not: mutants that got away where expectations() excuses none, and other implementations
+/// that pass though nothing says that they are right.
+std::vector<std::string> escapes(const std::vector<MatrixRow>& rows);
+
 /// The whole report in Markdown.
 std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds);
 

@@ -50,6 +50,23 @@ TEST(Matrix, PrintsWhereEachCheckSees) {
   EXPECT_THAT(text, HasSubstr("| hostile_abort | crash:signal |"));
 }
 
+TEST(Matrix, SaysWhatWasTried) {
+  MatrixRow late = row("a", "caught", {"random"}, 262147);
+  late.all_checks = false;
+  const std::string text = print_matrix({row("a", "caught", {"random"}), row("b", "equivalent", {}), late}, 1);
+  EXPECT_THAT(text, HasSubstr("- 61 tokens: f16 (1 kinds of case)\n"));
+  EXPECT_THAT(text, HasSubstr("- 262147 tokens: f16 (1 kinds of case); a mutant was done with at the first check that saw it\n"));
+}
+
+// What the command's exit code follows from.
+TEST(Matrix, TellsWhatShouldHaveBeenCaught) {
+  MatrixRow twin = row("", "passes", {}), liar = twin;
+  twin.mutant = "trespasser_none", liar.mutant = "hostile_forks";
+  const std::vector<MatrixRow> rows = {row("dropped_key", "caught", {"random"}), row("dropped_key", "equivalent", {}),
+                                       row("dropped_key", "got away", {}, 197), twin, liar};
+  EXPECT_EQ(escapes(rows), (std::vector<std::string>{"mutant_dropped_key plain f16 197", "hostile_forks plain f16 61"}));
+}
+
 TEST(Matrix, SizesMissedInSomeDtypesAreInBrackets) {
   MatrixRow missed = row("a", "caught", {"codebook"});
   missed.dtype = "f32";
