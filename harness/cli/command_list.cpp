@@ -7,6 +7,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/locate.hpp"
 #include "cli/plugins.hpp"
+#include "core/run/places.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
 
@@ -52,7 +53,7 @@ void list_support(const std::vector<core::Registry::Entry>& entries, const core:
 }
 
 void list_suite(const std::string& given) {
-  const core::Suite suite = core::read_suite(find_suite(given));
+  const core::Suite suite = core::read_suite(core::find_suite(given));
   fmt::print("{}: {}\n", suite.name, suite.summary);
   for (const core::Case& one : suite.cases) {
     std::string types;

@@ -11,6 +11,7 @@
 #include "cli/run.hpp"
 #include "cli/table_file.hpp"
 #include "cli/vectors.hpp"
+#include "core/run/places.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {
@@ -119,7 +120,7 @@ int run(RunArguments& arguments) {
   }
   Session& session = arguments.session;
   for (const std::string& suite : arguments.suites) {
-    session.suite_files.push_back(find_suite(suite));
+    session.suite_files.push_back(core::find_suite(suite));
     suites.push_back(core::read_suite(session.suite_files.back()));
   }
   session.options.least = core::parse_min_arithmetic(arguments.least);

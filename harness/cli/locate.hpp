@@ -1,14 +1,10 @@
-// Where the suites are that come with attest, and what the command line was.
+// The command line as it was given, for records.
 #pragma once
 #include <CLI/CLI.hpp>
 
-#include <filesystem>
 #include <string>
 
 namespace attest::cli {
-
-/// A file as given, or the suite of that name in the source tree or the installation. Throws Error naming those that there are.
-std::filesystem::path find_suite(const std::string& name);
 
 /// The last name of a path, of a folder with a slash at its end too.
 std::string last_name(const std::string& path);

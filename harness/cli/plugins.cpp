@@ -1,7 +1,6 @@
 #include "cli/plugins.hpp"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 
@@ -68,17 +67,6 @@ std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& r
   }
   require_matches("--impl", impl_globs, names);
   return chosen;
-}
-
-void require_matches(const std::string& option, const std::vector<std::string>& globs, const std::vector<std::string>& names) {
-  for (const std::string& glob : globs)
-    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(name, {glob}); }))
-      throw core::Error(fmt::format("{} {}: matches none of: {}", option, glob, fmt::join(names, ", ")));
-}
-
-bool matches(const std::string& name, const std::vector<std::string>& globs) {
-  return globs.empty() || std::any_of(globs.begin(), globs.end(),
-                                      [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
 }
 
 }  // namespace attest::cli

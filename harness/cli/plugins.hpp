@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/problem/glob.hpp"
 #include "core/run/registry.hpp"
 
 namespace attest::cli {
@@ -29,9 +30,7 @@ struct PluginOptions {
   std::string cpus;
 };
 
-/// Throws Error where one of the globs matches none of `names`: "--impl flsh_*: matches none of: ...".
-void require_matches(const std::string& option, const std::vector<std::string>& globs, const std::vector<std::string>& names);
-/// Whether `name` matches any of the globs (fnmatch), or there are none.
-bool matches(const std::string& name, const std::vector<std::string>& globs);
+using core::matches;
+using core::require_matches;
 
 }  // namespace attest::cli

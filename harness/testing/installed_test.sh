@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs the whole build into an empty place, moves it, and uses it there: the program finds its worker, its plugins and its suites
-# beside itself, whoever calls it from wherever.
-# usage: installed_test.sh BUILD_DIR CMAKE      exit code 77 (skipped) where the program has not been built
+# beside itself, whoever calls it from wherever; so does a program of another project that judges its own implementation.
+# usage: installed_test.sh BUILD_DIR CMAKE CXX      exit code 77 (skipped) where the program has not been built
 set -euo pipefail
-build=$1 cmake=$2
+build=$1 cmake=$2 cxx=$3
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [[ ! -x $build/bin/attest ]]; then
   echo "bin/attest has not been built"
   exit 77
@@ -34,3 +35,14 @@ if grep -F -e "$build" -e "$place" results.jsonl; then
   echo "the lines above name a folder of this machine"
   exit 1
 fi
+
+# A project that knows nothing but the prefix: its own plugin, as `attest new` writes it, is judged by its own GoogleTest program.
+cp -r "$here/consumer_gtest" project
+(cd project && attest new mine >/dev/null)
+"$cmake" -G Ninja -S project -B project/build -DCMAKE_PREFIX_PATH="$place/prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >log 2>&1 && "$cmake" --build project/build >log 2>&1 || { cat log; exit 1; }
+env -i HOME="$PWD" project/build/mine_conformance --gtest_filter='smoke/softmax/dense/*' --gtest_output=xml:judged.xml >log || { cat log; exit 1; }
+grep -q '\[       OK \] smoke/softmax/dense/bf16.mine' log || { cat log; exit 1; }
+grep -q 'testcase name="mine"' judged.xml
+[[ $(grep -c 'smoke/softmax/dense/f32.mine' < <(cd project/build && "${cmake%cmake}ctest" -N)) == 1 ]] ||
+  { echo "gtest_discover_tests does not find the tests"; exit 1; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Dependencies point one way. In harness/core a room includes only rooms at or above its own place; the core names no implementation,
-# suite or report; implementations include only the contract; reports read the core down to record.
+# suite or report; adapters read the core; implementations include only the contract; reports read the core down to record.
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
@@ -27,6 +27,7 @@ for room in "${rooms[@]}"; do
 done
 
 includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' | report "the core knows nothing below it" || true
+includes harness/adapters | grep -E '"(cli|impls|suites|reports)/|"\.\./' | report "adapters read the core" || true
 if [[ -d impls ]]; then
   includes impls | grep -E '"(core|cli|adapters|reports)/|"[^"]*harness/|"\.\./\.\.' | report "an implementation includes only the contract" || true
 fi

@@ -12,14 +12,19 @@ struct Outcome {
   std::string text;  // standard output and standard error
 };
 
-/// Runs `attest ARGUMENTS` in `folder`.
-inline Outcome run_attest(const std::string& folder, const std::string& arguments) {
-  std::FILE* pipe = popen(("cd " + folder + " && " ATTEST_BINARY_DIR "/bin/attest " + arguments + " 2>&1").c_str(), "r");
+/// Runs a command line in `folder`.
+inline Outcome run_shell(const std::string& folder, const std::string& command) {
+  std::FILE* pipe = popen(("cd " + folder + " && " + command + " 2>&1").c_str(), "r");
   Outcome outcome{-1, {}};
   char buffer[4096];
   while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) outcome.text.append(buffer, n);
   outcome.code = WEXITSTATUS(pclose(pipe));
   return outcome;
+}
+
+/// Runs `attest ARGUMENTS` in `folder`.
+inline Outcome run_attest(const std::string& folder, const std::string& arguments) {
+  return run_shell(folder, ATTEST_BINARY_DIR "/bin/attest " + arguments);
 }
 
 }  // namespace attest::testing

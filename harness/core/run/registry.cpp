@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/run/places.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -26,10 +27,8 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& found) {
 
 std::vector<fs::path> find_plugins() {
   std::vector<fs::path> found;
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  add_folder(program / "../plugins", found);
-  add_folder(program / "../" ATTEST_LIBDIR "/attest/plugins", found);
+  add_folder(own_prefix() / "plugins", found);
+  add_folder(own_prefix() / ATTEST_LIBDIR "/attest/plugins", found);
   if (const char* given = std::getenv("ATTEST_PLUGIN_PATH")) {
     std::istringstream parts(given);
     for (std::string part; std::getline(parts, part, ':');) {

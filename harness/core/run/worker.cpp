@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/run/places.hpp"
 #include "core/tensor/error.hpp"
 
 extern char** environ;
@@ -107,10 +108,8 @@ std::string tidy(std::string text, size_t most) {
 
 fs::path find_worker() {
   if (const char* given = std::getenv("ATTEST_WORKER")) return given;
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& candidate :
-       {folder / "attest-worker", folder / "../bin/attest-worker", folder / "../" ATTEST_LIBEXECDIR "/attest/attest-worker"})
+  for (const fs::path& candidate : {own_binary().parent_path() / "attest-worker", own_prefix() / "bin/attest-worker",
+                                    own_prefix() / ATTEST_LIBEXECDIR "/attest/attest-worker"})
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   throw Error("attest-worker is not beside this program nor in its prefix's libexec/attest; set ATTEST_WORKER to it");
 }
