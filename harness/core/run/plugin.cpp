@@ -48,6 +48,9 @@ std::string print_dtypes(uint64_t bits) {
 std::string refuses(const Implementation& implementation, const Problem& problem) {
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
+  if (implementation.device != ATTEST_CPU)
+    return fmt::format("runs on {}, and this attest has tensors in the memory of CPUs alone",
+                       implementation.device == ATTEST_CUDA ? "CUDA" : fmt::format("device {}", implementation.device));
   uint64_t dtypes = 0;
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
