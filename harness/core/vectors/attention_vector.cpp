@@ -11,6 +11,7 @@
 #include "core/tensor/error.hpp"
 #include "core/vectors/assembly.hpp"
 #include "core/vectors/scores.hpp"
+#include "core/vectors/window_bounds.hpp"
 
 namespace attest::core {
 namespace {
@@ -149,12 +150,7 @@ void set_band(const OnnxCase& from, attest_softmax_params& p, int64_t past, bool
   if (causal != 0 && causal != 1) throw Error(fmt::format("is_causal: {} where 0 or 1 is right", causal));
   if (left < -1 || right < -1)
     throw Error(fmt::format("left_window_size, right_window_size: {}, {} where -1 and up is right", left, right));
-  p.window_left = left, p.window_right = causal ? 0 : right;
-  if (p.window_left < 0 && p.window_right < 0) return;
-  if (lengths)
-    p.diagonal = ATTEST_BOTTOM_RIGHT;
-  else
-    p.diagonal_offset = past;
+  set_onnx_band(p, {left, right}, causal != 0, past, lengths);
 }
 
 void expect_scores(VectorCase& vector, const OnnxCase& from, const FileTensor& expected) {

@@ -31,7 +31,12 @@ const FileTensor& UpstreamCase::needed(const std::string& name) {
 
 const FileTensor& UpstreamCase::output() {
   if (outputs_.size() != 1) throw Unsupported{fmt::format("{}: {} outputs", op_, outputs_.size())};
-  return *outputs_.begin()->second;
+  return *take(outputs_, outputs_.begin()->first);
+}
+
+const FileTensor& UpstreamCase::needed_output(const std::string& name) {
+  if (const FileTensor* file = output(name)) return *file;
+  throw Error(fmt::format("{}: output '{}' is missing", fields_.where(), name));
 }
 
 void UpstreamCase::demand(const std::string& key, const std::string& right) {
@@ -43,6 +48,7 @@ void UpstreamCase::done() const {
   if (const std::string key = params_.unused(); !key.empty())
     throw Unsupported{fmt::format("{}: parameter {}", op_, in_quotes(key))};
   if (!inputs_.empty()) throw Unsupported{fmt::format("{}: input {}", op_, in_quotes(inputs_.begin()->first))};
+  if (!outputs_.empty()) throw Unsupported{fmt::format("{}: output {}", op_, in_quotes(outputs_.begin()->first))};
 }
 
 void UpstreamCase::read(const json& list, const std::filesystem::path& folder, const std::string& where, Files& files) {
@@ -76,6 +82,21 @@ Axes heads_first(const FileTensor& file, bool tokens_first) {
   Axes axes = dense_axes(file.dims);
   if (tokens_first) std::swap(axes.dims[1], axes.dims[2]), std::swap(axes.strides[1], axes.strides[2]);
   return axes;
+}
+
+void give_mask_from_right(VectorCase& vector, const FileTensor& mask, const char* name) {
+  const auto& p = vector.problem->as<attest_softmax_params>();
+  if (mask.dims.empty() || mask.dims.size() > 4)
+    throw Error(fmt::format("{}: {} dims where 1 to 4 are right", name, mask.dims.size()));
+  std::vector<int64_t> dims(4 - mask.dims.size(), 1);
+  dims.insert(dims.end(), mask.dims.begin(), mask.dims.end());
+  const int64_t full[] = {p.batch, p.num_heads, p.seq_len_q, p.seq_len_kv};
+  for (size_t i = 0; i < 4; ++i)
+    if (dims[i] != 1 && dims[i] != full[i])
+      throw Error(fmt::format("{}: dims {} do not broadcast to {}", name, print_dims(mask.dims), print_dims(full)));
+  const bool is_mask = mask.dtype == ATTEST_BOOL;
+  if (!is_mask && !is_float(usable(mask, "the vector").dtype)) throw Unsupported{fmt::format("{} of {}", name, mask.type)};
+  give(vector, is_mask ? ATTEST_MASK : ATTEST_BIAS, view(mask, dense_axes(dims)));
 }
 
 }  // namespace attest::core

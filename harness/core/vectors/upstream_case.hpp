@@ -23,6 +23,8 @@ class UpstreamCase {
   const FileTensor& needed(const std::string& name);
   /// The only one.
   const FileTensor& output();
+  const FileTensor* output(const std::string& name) { return take(outputs_, name); }
+  const FileTensor& needed_output(const std::string& name);
   /// A parameter that has one meaning here.
   void demand(const std::string& key, const std::string& right);
   /// Throws Unsupported with the name of what nobody asked for.
@@ -55,9 +57,14 @@ Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& 
   return p;
 }
 
+/// MASK of a bool tensor, BIAS of another, broadcast by dims of 1 on its left.
+void give_mask_from_right(VectorCase& vector, const FileTensor& mask, const char* name);
+
 // One file each. They fill `vector`; throw Error or Unsupported.
 void map_swin(UpstreamCase& from, VectorCase& vector);
 void map_sam(UpstreamCase& from, VectorCase& vector);
 void map_deformable(UpstreamCase& from, VectorCase& vector);
+/// Whether the operation is a call of a library, which was mapped then.
+bool map_library(UpstreamCase& from, VectorCase& vector);
 
 }  // namespace attest::core
