@@ -104,6 +104,8 @@ class Operation {
 
   /// The fills that judge this problem, most telling first: "random", "codebook", "codebook_peaked" ...
   virtual std::vector<std::string> fills(const Problem& problem) const = 0;
+  /// Those that it has besides, and that judge only where they are asked for: they tell nothing that no other does.
+  virtual std::vector<std::string> more_fills(const Problem& /*problem*/) const { return {}; }
   /// Writes all inputs (access READ) of the problem. Where `only_own`, the case has tokens: ORDER holds theirs and stays; and
   /// with fill "tokens" so do all roles with another Content than kOwn. Same problem and fill, same bytes, on every machine.
   virtual void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const = 0;

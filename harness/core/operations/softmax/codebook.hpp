@@ -11,12 +11,27 @@
 // gives them: the true output is nearly 0 while sum p |v| is not. So the output's own rounding vanishes, and what is left is the
 // arithmetic before it: probabilities, scores or sums in less than float32 show, even where the output is stored in bfloat16.
 //
+// "huge" is "codebook" with logits near 30,000, near -30,000 and near 0 by query code: all keys have one channel in common, a
+// power of two, and so have the queries, or 0. One query code is 0 altogether: its row is flat. Keys that nobody sees hold NaN
+// and infinities. Honest scores in less than float32 err by whole numbers there; such rows are held to being averages of the
+// values.
+//
+// "edges" has key codes that one key of a sequence (or window) has alone: at both ends and beside tiles' edges (EdgePlaces).
+// Queries give theirs about half of their weight, and the rest to all others; where the interval ends within the sequence, to the
+// key at its end or to the one beyond. These keys' values are four times as large; one channel of V is 1, another is the key's
+// place.
+//
+// "equal" has one key code, so all scores of a row are equal: 0 for one query code. "flat" has scores of standard deviation 1/64.
+//
 // Codes are independent draws: in a shuffle that deals every code once in C keys, all tiles of C keys would have the same sum,
 // and adding one number again and again rounds the same way each time, which is no fair test of an accumulator.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <string_view>
 #include <vector>
 
+#include "core/operations/softmax/codebook_edges.hpp"
 #include "core/operations/softmax/codebook_levels.hpp"
 
 namespace attest::core {
@@ -29,7 +44,10 @@ class Codebook {
   /// Reads the tables (lengths, order, pages) and ScoreLevels' tensors, which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
-  enum class Kind { kWide, kPeaked, kCancelling };
+  enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat };
+  /// Of a fill's name; throws Error where it is none of the codebook's.
+  static Kind kind_of(std::string_view fill);
+  static bool knows(std::string_view fill);
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
   static constexpr double kLargestValue = 16;  // |v| of keys that are seen: 4, or a projection of eight of them
 
@@ -42,6 +60,15 @@ class Codebook {
   /// Keys of one code and level, queries of one code and level: they have one score.
   int64_t key_groups() const { return key_codes_ * levels_.key_levels(); }
   int64_t query_groups() const { return query_codes_ * levels_.query_levels(); }
+  /// Where kEdges: key codes below it are those of EdgePlaces.
+  int64_t edge_codes() const { return edge_codes_; }
+  /// The place of the first sequence that reads a cell of K, and that sequence's length; -1 where no query sees the key.
+  struct KeyPlace {
+    int64_t place, length;
+  };
+  KeyPlace key_place(Cell cell) const;
+  /// Rows of outputs that err by themselves; heads of a group may ask alike.
+  int64_t distinct_rows() const { return (kind_ == Kind::kEqual ? 1 : query_codes_) * params_.num_kv_heads; }
   /// Of the query at place i of sequence b.
   int64_t query_group(int64_t head, int64_t b, int64_t i) const {
     return query_code(head, geometry_.query(b, i)) * levels_.query_levels() + levels_.of_query(i);
@@ -69,6 +96,12 @@ class Codebook {
   int64_t claim(Cell cell) const { return first_claim_[size_t(cell.outer * k_rows_ + cell.row)]; }
   bool cancels() const { return kind_ == Kind::kCancelling; }
   std::vector<uint8_t> partners(int64_t head) const;
+  void plan_edges(int64_t most);
+  void turn_to_edges();
+  int64_t edge_code(int64_t b, int64_t j) const;
+  void lift(std::vector<float>& queries) const;
+  double common_key() const;
+  double common_query() const;
 
   attest_softmax_params params_;
   Geometry geometry_;
@@ -76,10 +109,14 @@ class Codebook {
   uint64_t seed_;
   Kind kind_;
   int64_t k_rows_, q_rows_;
+  double largest_finite_;  // of what Q and K are stored in
   int64_t key_codes_ = 2, query_codes_ = 2;
-  int64_t period_ = 1;                // keys of the largest interval
-  float sigma_ = 1;                   // of the channels of K
-  std::vector<int64_t> first_claim_;  // by dim 0 and dim 2 of K: b * seq_len_kv + j of the first place on that cell, or -1
+  int64_t period_ = 1;  // keys of the largest interval
+  float sigma_ = 1;     // of the channels of K
+  int64_t edge_codes_ = 0;
+  std::map<int64_t, EdgePlaces> edges_;  // by the length of sequences or windows
+  std::vector<uint8_t> turned_;          // kEdges: the code of the query in a cell of Q, or kUnseen: any
+  std::vector<int64_t> first_claim_;     // by dim 0 and dim 2 of K: b * seq_len_kv + j of the first place on that cell, or -1
 };
 
 }  // namespace attest::core

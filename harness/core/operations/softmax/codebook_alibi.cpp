@@ -132,7 +132,7 @@ void AlibiRows::weigh(const Side& side, int64_t group, int64_t p, int64_t farthe
     const size_t at = size_t(group) * groups_ + g;
     const double square = model_.staged_square(scores_.dot2[at], scores_.kept2[at] + s2);
     const double variance = model_.score_square() * square + qk, e2 = a2 * variance;
-    if (model_.squares()) row.square += a * side.w[g] * magnitudes[size_t(group) * groups_ + g];
+    if (model_.squares()) row.square += a * side.w[g] * (magnitudes[size_t(group) * groups_ + g] + scores_.common_b2[size_t(group) * groups_ + g]);
     row.total += a * side.w[g], row.p2 += x * x * w2, row.e2 += x * x * w2 * variance;
     row.lse_score += x * x * w2 * ((model_.u_s * model_.u_s + model_.growth()) * square + qk);
     const double *v = &side.v[g * size_t(width_)], *v2 = &side.v2[g * size_t(width_)], *v1 = &side.v1[g * size_t(width_)];
@@ -228,7 +228,7 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
     o[e] = partial.o[e] / total;
     const double p2v2 = partial.p2v2[e] / total2, p2v = partial.p2v[e] / total2, x = theta * o[e];
     const double relative = p2v2 - 2 * x * p2v + x * x * p2, absolute = plain_v2_[e] - 2 * x * plain_v_[e] + x * x * plain_count_;
-    sigma[e] = model_.element_sigma({.o = o[e],
+    sigma[e] = scores_.o_sigma(size_t(group), model_.element_sigma({.o = o[e],
                                      .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
                                      .score = partial.e2v2[e] / total2 - 2 * o[e] * partial.e2v[e] / total2 + o[e] * o[e] * e2,
                                      .p2v2 = p2v2,
@@ -236,11 +236,11 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                                      .coherent = gone * gone,
                                      .kappa = kappa,
                                      .largest_v = Codebook::kLargestValue},
-                                    keys);
+                                    keys));
   }
   const LseSums sums{
       .lse = lse, .p2 = p2, .score = partial.lse_score / total2, .square = partial.square / total, .coherent = gone * gone};
-  row(place, o.data(), sigma.data(), lse, model_.lse_sigma(sums, keys));
+  row(place, o.data(), sigma.data(), lse, scores_.lse_sigma(size_t(group), model_.lse_sigma(sums, keys)));
 }
 
 }  // namespace attest::core::codebook

@@ -55,6 +55,11 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
         store_vector(k, head, cell, &vectors[size_t(code * head_dim)]);
         continue;
       }
+      if (book.kind() == Codebook::Kind::kHuge) {
+        const std::vector<float> wild(size_t(head_dim), wild_value(seed, uint64_t(head * cells(k) + r)));
+        store_vector(k, head, cell, wild.data());
+        continue;
+      }
       const uint8_t decoy = best[size_t(random_below(seed, uint64_t(head * cells(k) + r), best.size()))];
       std::vector<float> vector(vectors.begin() + decoy * head_dim, vectors.begin() + (decoy + 1) * head_dim);
       for (float& x : vector) x *= kDecoyFactor;
@@ -72,8 +77,10 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
   bool plain = p.shift_bias == 0 && !alibi;
   for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
     plain &= !present(problem.tensor[role]);
-  if (!plain) return {"codebook", "codebook_peaked"};
-  return {"codebook", "codebook_peaked", "cancelling"};
+  std::vector<std::string> names{"codebook", "codebook_peaked", "huge"};
+  if (plain) names.emplace_back("cancelling");
+  for (const char* name : {"edges", "equal", "flat"}) names.emplace_back(name);
+  return names;
 }
 
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {

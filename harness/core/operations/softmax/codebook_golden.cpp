@@ -53,7 +53,7 @@ class CodebookGolden final : public Golden {
   }
 
   std::string method() const override { return "closed form, all rows"; }
-  int64_t distinct_rows() const override { return book_.query_codes() * p_.num_kv_heads; }  // heads of a group may ask alike
+  int64_t distinct_rows() const override { return book_.distinct_rows(); }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     const SigmaModel model(arithmetic, v_.spec.dtype, p_.head_dim);

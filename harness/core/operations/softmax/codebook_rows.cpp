@@ -30,10 +30,14 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const double scale = double(p.softmax_scale), cap = double(p.softcap);
   const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
-  for (auto* table : {&score, &a, &b2, &dot2, &kept2}) table->resize(size_t(book.query_groups()) * groups);
+  query_groups_ = size_t(book.query_groups());
+  huge_ = book.kind() == Codebook::Kind::kHuge;
+  for (auto* table : {&score, &a, &b2, &dot2, &kept2, &common_b2}) table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
+      // All keys have the same power of two in channel 0: a rounded operand moves their scores together.
+      const double common = huge_ ? q[h * head_dim] * k[g * head_dim] : 0;
       for (size_t c = 0; c < head_dim; ++c) {
         const double product = q[h * head_dim + c] * k[g * head_dim + c];
         dot += product, sum += std::fabs(product), squares += product * product;
@@ -46,14 +50,20 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
           const double capped = cap > 0 ? cap * bent : scale * dot;
           score[at] = capped + book.levels().term(int64_t(m), int64_t(n));
           dot2[at] = scale * dot * scale * dot * slope * slope;
+          common_b2[at] = scale * scale * slope * slope * common * common;
           kept2[at] = dot2[at] + (cap > 0 ? capped * capped : 0) + (score[at] != capped ? score[at] * score[at] : 0);
-          a[at] = std::fabs(scale) * slope * sum, b2[at] = scale * scale * slope * slope * squares;
+          a[at] = std::fabs(scale) * slope * sum;
+          b2[at] = scale * scale * slope * slope * std::max(squares - common * common, 0.0);
+          if (huge_) dot2[at] *= 3;  // the sum is as large as that from its first product on: it does not grow evenly
         }
     }
   }
 }
 
 void HeadScores::declare(const SigmaModel& model) {
+  constexpr double kLinear = 0.05;  // exp(x) - 1 is x to 2.5 %
+  const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
+  unsure.assign(query_groups_, 0.0);
   error_variance.resize(score.size()), lone_variance.resize(score.size()), lse_variance.resize(score.size());
   for (size_t i = 0; i < score.size(); ++i) {
     if (score[i] == -kInfinity) continue;
@@ -61,6 +71,8 @@ void HeadScores::declare(const SigmaModel& model) {
     error_variance[i] = model.score_variance(square, magnitude);
     lone_variance[i] = model.accumulation_variance(dot2[i], magnitude);
     lse_variance[i] = (model.u_s * model.u_s + model.growth()) * square + model.qk_variance(magnitude);
+    const double error = std::sqrt(error_variance[i]);
+    if (huge_ && error > kLinear) unsure[i / groups] = std::max(unsure[i / groups], error);
   }
 }
 
@@ -146,14 +158,14 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
     const auto i = size_t(e);
     o[i] = o_[i];
     const double score = score_[i] + repeated_ * o_[i] * o_[i];
-    o_sigma[i] = model_.element_sigma({.o = o_[i],
-                                       .rounding = rounding_[i],
-                                       .score = score,
-                                       .p2v2 = p2v2_[i],
-                                       .flushed = flushed_[i],
-                                       .kappa = kappa,
-                                       .largest_v = Codebook::kLargestValue},
-                                      keys);
+    o_sigma[i] = scores_.o_sigma(h, model_.element_sigma({.o = o_[i],
+                                                          .rounding = rounding_[i],
+                                                          .score = score,
+                                                          .p2v2 = p2v2_[i],
+                                                          .flushed = flushed_[i],
+                                                          .kappa = kappa,
+                                                          .largest_v = Codebook::kLargestValue},
+                                                         keys));
   }
 }
 
@@ -169,10 +181,11 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
     a2_[g] = scores_.score[h * codes_ + g] > -kInfinity ? a * a : 0;
     e2_[g] = p_[g] * p_[g] * error_variance[g], lone2_[g] = p_[g] * p_[g] * lone_variance[g];
     sums.p2 += of_group * of_group, sums.score += of_group * of_group * lse_variance[g];
+    if (model_.squares()) sums.square += of_group * scores_.common_b2[h * codes_ + g];
   }
   repeated_ = repeated_variance(p_, {count, codes_}, model_.u_acc, model_.chain(keys), double(keys));
   sums.score += repeated_;
-  return model_.lse_sigma(sums, keys);
+  return scores_.lse_sigma(h, model_.lse_sigma(sums, keys));
 }
 
 // A probability is flushed as it is kept: before it is divided by `total`, unless normalised first (total 1).
@@ -194,7 +207,10 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
     if (p[g] < top) small += count[g] * p[g];
     coherent += share * kept, random += share * share * (1 - kept * kept);
   }
-  const double a_step = std::min(u / 4, small / chain), alike = std::pow(coherent * coherent + random, keys / chain);
+  // Beside one key that has half of the weight the sum does not grow: if that key comes first, every step errs by an ulp of the
+  // end.
+  const double step = std::max(0.25, std::min(1.0, 2 * top) / std::sqrt(3.0));
+  const double a_step = std::min(u * step, small / chain), alike = std::pow(coherent * coherent + random, keys / chain);
   return chain * chain * a_step * a_step * alike;
 }
 

@@ -1,5 +1,6 @@
 // One row of the codebook golden: scores of the codes, sums of the visible keys of each code, o and lse with their sigmas.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,12 +14,23 @@ namespace attest::core::codebook {
 struct HeadScores {
   std::vector<double> score, a, b2;  // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
   std::vector<double> dot2, kept2;   // squares of what was rounded on the way: SigmaModel::staged_square
+  std::vector<double> common_b2;     // the part of B^2 that all keys share, which moves nothing but the lse; b2 is without it
   std::vector<double> error_variance, lone_variance, lse_variance;  // of one declared arithmetic, after declare()
+  std::vector<double> unsure;  // [query groups], after declare(): 0, or the error of scores that is too large for a sigma
 
   HeadScores() = default;
   /// From the vectors as they lie in memory, in the dtypes of Q and K.
   HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype);
   void declare(const SigmaModel& model);
+  /// Sigma is linear in the error of scores. Where that is no longer small, what remains to be said of an output is that it is an
+  /// average of the values, and of the lse that it errs by no more than the scores.
+  double o_sigma(size_t h, double sigma) const { return unsure[h] > 0 ? std::hypot(sigma, kAnyAverage) : sigma; }
+  double lse_sigma(size_t h, double sigma) const { return std::hypot(sigma, 2 * unsure[h]); }
+
+ private:
+  static constexpr double kAnyAverage = 8;  // two averages of values below 4 in size differ by less
+  bool huge_ = false;
+  size_t query_groups_ = 0;
 };
 
 /// Counts and sums of the keys of each code among the places that one place of a sequence sees.
@@ -70,7 +82,8 @@ class RowExpectation {
 /// of `chain` steps with unit roundoff `u`: what SigmaModel does not know. It takes roundings for independent, but here the same
 /// few numbers are added again and again, and those below an ulp are lost every time. A chain loses on average u / 4 of its end a
 /// step, or what the step adds if that is less: L min(u / 4, e / L), e being all but the largest group, which is 1 exactly before
-/// it is normalised. Steps that differ by much beside an ulp round independently, and how far they do not is the modulus of the
+/// it is normalised; and up to u / sqrt(3) where a single key has so much weight that the sum may be as large as its end from the
+/// first step on. Steps that differ by much beside an ulp round independently, and how far they do not is the modulus of the
 /// characteristic function of a step at one ulp, that of a key to the power of the n / L keys in a step (the error of rounding is
 /// a sawtooth, and that is its first harmonic). With it phases of summands above an ulp are taken for random.
 /// Without it a healthy sequential float32 sum over 65,551 keys reads 10 sigma.

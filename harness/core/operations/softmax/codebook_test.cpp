@@ -316,9 +316,12 @@ TEST(Codebook, HasNoneWherePairsDiffer) {
     p.head_dim = 8, p.seq_len_q = 1024, p.grid_height = p.grid_width = p.window_height = p.window_width = 32;
   };
   EXPECT_TRUE(fills(windows, {ATTEST_REL_BIAS}).empty()) << "a large window costs too much, row by row";
-  const std::vector<std::string> two{"codebook", "codebook_peaked"};
-  EXPECT_EQ(fills(small, {{ATTEST_MASK, {1, 1, 1, 8}}}), two);
-  EXPECT_EQ(fills(small, {}), (std::vector<std::string>{"codebook", "codebook_peaked", "cancelling"}));
+  auto cancels = [&](const std::vector<Optional>& optional) {
+    const std::vector<std::string> all = fills(small, optional);
+    return std::find(all.begin(), all.end(), "cancelling") != all.end();
+  };
+  EXPECT_FALSE(cancels({{ATTEST_MASK, {1, 1, 1, 8}}}));
+  EXPECT_TRUE(cancels({}));
 }
 
 TEST(Codebook, ScoresAreAsWideAsPromised) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/operations/softmax/codebook_rows.hpp"
 #include "core/tensor/random.hpp"
@@ -10,7 +11,7 @@
 namespace attest::core {
 namespace {
 
-constexpr float kDecoyValue = 1000;
+constexpr float kDecoyValue = 1000, kHeavy = 4;
 constexpr int64_t kBlock = Codebook::kBlock;
 
 // Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15 below 4, which rounding to any
@@ -89,7 +90,23 @@ void cancelling_row(const Projection& projection, const Codebook::BlockPlace& at
   }
 }
 
+// Of "edges": four times the values at edges, the key's place in channel 0 and 1 in the last one.
+void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
+  if (book.key_code(head, cell) < book.edge_codes())
+    for (float& x : values) x *= kHeavy;
+  if (values.size() < 3) return;
+  const Codebook::KeyPlace at = book.key_place(cell);
+  values.front() = float(std::nearbyint(double(at.place) / double(at.length) * 0x1p15)) * 0x1p-15f;
+  values.back() = 1;
+}
+
 }  // namespace
+
+float wild_value(uint64_t seed, uint64_t index) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kWild[] = {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity};
+  return kWild[random_below(seed, index, 3)];
+}
 
 void store_vector(const Tensor& tensor, int64_t head, Cell cell, const float* values) {
   const TensorSpec& spec = tensor.spec;
@@ -111,9 +128,11 @@ void fill_values(const Problem& problem, const Codebook& book, const Tensors& te
       const int64_t head = r / rows % heads;
       const std::vector<Projection>& patterns = cancelling[size_t(head)];
       if (book.key_code(head, cell) == Codebook::kUnseen) {
-        std::fill(values.begin(), values.end(), kDecoyValue);
+        std::fill(values.begin(), values.end(),
+                  book.kind() == Codebook::Kind::kHuge ? wild_value(seed, uint64_t(r)) : kDecoyValue);
       } else if (patterns.empty()) {
         for (int64_t c = 0; c < width; ++c) values[size_t(c)] = random_value(seed, uint64_t(r * width + c));
+        if (book.kind() == Codebook::Kind::kEdges) mark_edges(book, head, cell, values);
       } else {
         const Codebook::BlockPlace at = book.block_place(head, cell);
         cancelling_row(patterns[size_t(at.pattern)], at, random_bits(seed, uint64_t(head)), values);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/operations/relation.hpp"
+#include "core/operations/softmax/codebook.hpp"
 #include "core/operations/softmax/geometry.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -58,7 +59,10 @@ constexpr Role kRoles[] = {
     {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
 };
 
-bool is_codebook(const Fill& fill) { return fill.name.starts_with("codebook") || fill.name == "cancelling"; }
+// No bug is known that these alone find: they judge whoever asks for them.
+constexpr std::string_view kOnRequest[] = {"huge", "edges", "equal", "flat"};
+
+bool is_codebook(const Fill& fill) { return Codebook::knows(fill.name); }
 bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
 
 // Packed tokens: as the first given spec says, its dim 2.
@@ -187,13 +191,21 @@ double SoftmaxOperation::flops(const Problem& problem) const {
 
 std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   std::vector<std::string> names{"random"};
-  for (std::string& name : codebook_fills(problem)) names.push_back(std::move(name));
+  for (std::string& name : codebook_fills(problem))
+    if (std::ranges::find(kOnRequest, name) == std::end(kOnRequest)) names.push_back(std::move(name));
+  return names;
+}
+
+std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) const {
+  std::vector<std::string> names = codebook_fills(problem);
+  std::erase_if(names, [](const std::string& name) { return std::ranges::find(kOnRequest, name) == std::end(kOnRequest); });
   return names;
 }
 
 void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
-  if (fill.name != "random" && fill.name != "tokens") throw Error("fill '" + fill.name + "': softmax has random, codebook, codebook_peaked, cancelling and tokens");
+  if (fill.name != "random" && fill.name != "tokens")
+    throw Error("fill '" + fill.name + "': softmax has random, tokens, codebook, codebook_peaked, huge, cancelling, edges, equal and flat");
   fill_random(problem, fill, tensors, only_own);
 }
 

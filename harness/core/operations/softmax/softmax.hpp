@@ -39,6 +39,7 @@ class SoftmaxOperation final : public Operation {
   /// 2 (head_dim + head_dim_v) a visible pair and query head; MASK and BIAS count as visible: their values are not known here.
   double flops(const Problem& problem) const override;
   std::vector<std::string> fills(const Problem& problem) const override;
+  std::vector<std::string> more_fills(const Problem& problem) const override;
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override;
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const override;
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override;
