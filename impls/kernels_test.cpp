@@ -35,8 +35,11 @@ void add_qkvo(Trial& t, Random& r, int64_t tokens_q, int64_t tokens_kv, bool pac
   const int64_t batch = packed ? 1 : p.batch;
   const auto gap = [&] { return strided ? r.upto(5) : 0; };
   t.tensor[ATTEST_Q] = trial::make(dtype, {batch, p.num_heads, tokens_q, p.head_dim}, gap());
-  t.tensor[ATTEST_K] = trial::make(dtype, {batch, p.num_kv_heads, tokens_kv, p.head_dim}, gap());
-  t.tensor[ATTEST_V] = trial::make(dtype, {batch, p.num_kv_heads, tokens_kv, p.head_dim_v}, gap());
+  const trial::Tensor* table = t.find(ATTEST_PAGE_TABLE);
+  const int64_t outer_kv = table == nullptr ? batch : 1 + static_cast<int64_t>(table->elements());
+  const int64_t rows_kv = table == nullptr ? tokens_kv : p.page_size;
+  t.tensor[ATTEST_K] = trial::make(dtype, {outer_kv, p.num_kv_heads, rows_kv, p.head_dim}, gap());
+  t.tensor[ATTEST_V] = trial::make(dtype, {outer_kv, p.num_kv_heads, rows_kv, p.head_dim_v}, gap());
   t.tensor[ATTEST_O] = trial::make(dtype, {batch, p.num_heads, tokens_q, p.head_dim_v}, gap());
   if (r.chance(50)) {
     t.features |= ATTEST_WITH_LSE;
@@ -87,6 +90,19 @@ int64_t add_packing(Trial& t, Random& r, int role, int64_t longest) {
   return total;
 }
 
+/// A table whose pages lie in any order of a pool that has one page more.
+void add_pages(Trial& t, Random& r) {
+  attest_softmax_params& p = t.softmax();
+  t.features |= ATTEST_WITH_PAGES;
+  p.page_size = r.pick<int64_t>({1, 5, 16, 64});
+  trial::Tensor& table = t.tensor[ATTEST_PAGE_TABLE] =
+      trial::make(ATTEST_I32, {p.batch, (p.seq_len_kv + p.page_size - 1) / p.page_size});
+  std::vector<int32_t> pages(table.elements() + 1);
+  std::iota(pages.begin(), pages.end(), 0);
+  std::shuffle(pages.begin(), pages.end(), r.engine);
+  for (size_t n = 0; n < table.elements(); ++n) table.set(static_cast<int64_t>(n), pages[n]);
+}
+
 void add_pair_tensor(Trial& t, Random& r, int role) {
   const attest_softmax_params& p = t.softmax();
   const auto or_one = [&](int64_t n) { return r.chance(50) ? n : 1; };
@@ -114,6 +130,7 @@ Trial flash_trial(uint64_t seed) {
   const bool packed = r.chance(20);
   if (packed)
     tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q), tokens_kv = add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
+  if (!packed && r.chance(25)) add_pages(t, r);
   add_qkvo(t, r, tokens_q, tokens_kv, packed, r.pick({0.0, 1.0, 1.0, 4.0}));
   if (!packed && r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_KV, p.seq_len_kv);
   if (!packed && r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_Q, p.seq_len_q);

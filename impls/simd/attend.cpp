@@ -137,16 +137,19 @@ struct Rows {
   int64_t stride;
 };
 template <class T>
-Rows tile_rows(const T* data, int64_t stride, const int32_t* order, int64_t first, int64_t count, int64_t depth, int64_t unit,
-               float* copy) {
+Rows tile_rows(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t first, int64_t count, int64_t depth,
+               int64_t unit, float* copy) {
   if constexpr (sizeof(T) == 4) {
-    if (order == nullptr && depth % unit == 0) return {data + first * stride, stride};
+    if (s.order == nullptr && s.pages == nullptr && depth % unit == 0) return {data + first * stride, stride};
   }
   const int64_t pitch = padded(depth);
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t row = order != nullptr ? order[first + j] : first + j;
-    float* const target = copy + j * pitch;
-    widen_row(data + row * stride, depth, 1.0f, target);
+  for (int64_t place = first; place < first + count; ++place) {
+    const T* page = data;
+    int64_t row = place;
+    if (s.order != nullptr) row = s.order[place];
+    if (s.pages != nullptr) page += s.pages[place / s.page_size * s.pages_stride] * page_stride, row = place % s.page_size;
+    float* const target = copy + (place - first) * pitch;
+    widen_row(page + row * stride, depth, 1.0f, target);
     for (int64_t c = depth; c < pitch; ++c) target[c] = 0;
   }
   return {copy, pitch};
@@ -338,8 +341,10 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
   // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on the queries it runs with.
   for (int64_t at = all.begin + (keys.begin - all.begin) / step * step; at < keys.end; at += step) {
     const int64_t start = std::max(at, keys.begin), count = std::min(at + step, keys.end) - start;
-    const Rows k = tile_rows(static_cast<const T*>(s.k), s.k_stride, s.order, start, count, s.head_dim, 1, scratch.keys);
-    const Rows v = tile_rows(static_cast<const T*>(s.v), s.v_stride, s.order, start, count, s.head_dim_v, kRows, scratch.values);
+    const Rows k =
+        tile_rows(s, static_cast<const T*>(s.k), s.k_stride, s.k_page_stride, start, count, s.head_dim, 1, scratch.keys);
+    const Rows v =
+        tile_rows(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, start, count, s.head_dim_v, kRows, scratch.values);
     int finite = -1;  // not known yet
     for (int64_t n = 0; n < blocks; ++n) {
       const Block& b = scratch.blocks[n];

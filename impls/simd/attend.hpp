@@ -21,6 +21,8 @@ struct Slice {
   float* lse = nullptr;
   int64_t q_stride = 0, k_stride = 0, v_stride = 0, o_stride = 0, lse_stride = 0;
   const int32_t* order = nullptr;
+  const int32_t* pages = nullptr;  // key j is row j % page_size of page pages[j / page_size * pages_stride]
+  int64_t page_size = 0, pages_stride = 0, k_page_stride = 0, v_page_stride = 0;  // page strides: elements from page to page
   int64_t head_dim = 0, head_dim_v = 0;
   float softmax_scale = 1, softcap = 0;
   int64_t window_left = -1, window_right = -1, offset = 0;  // i + offset - left <= j <= i + offset + right; -1: unbounded

@@ -70,7 +70,8 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
     const int64_t element = batch * t[role].stride[0] + head * t[role].stride[1] + row * t[role].stride[2];
     return static_cast<char*>(data[role]) + element * (role == ATTEST_LSE ? 4 : role == ATTEST_MASK ? 1 : size);
   };
-  const int64_t batch_q = data[ATTEST_CU_SEQLENS_Q] != nullptr ? 0 : b, batch_kv = data[ATTEST_CU_SEQLENS_KV] != nullptr ? 0 : b;
+  const int64_t batch_q = data[ATTEST_CU_SEQLENS_Q] != nullptr ? 0 : b,
+                batch_kv = data[ATTEST_CU_SEQLENS_KV] != nullptr || data[ATTEST_PAGE_TABLE] != nullptr ? 0 : b;
   Slice s;
   s.dtype = t[ATTEST_Q].dtype;
   s.q = at(ATTEST_Q, batch_q, h, n.first_q);
@@ -79,6 +80,11 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
   s.o = at(ATTEST_O, batch_q, h, n.first_q);
   s.q_stride = t[ATTEST_Q].stride[2], s.k_stride = t[ATTEST_K].stride[2];
   s.v_stride = t[ATTEST_V].stride[2], s.o_stride = t[ATTEST_O].stride[2];
+  if (data[ATTEST_PAGE_TABLE] != nullptr) {
+    s.pages = static_cast<const int32_t*>(data[ATTEST_PAGE_TABLE]) + b * t[ATTEST_PAGE_TABLE].stride[0];
+    s.page_size = p.page_size, s.pages_stride = t[ATTEST_PAGE_TABLE].stride[1];
+    s.k_page_stride = t[ATTEST_K].stride[0], s.v_page_stride = t[ATTEST_V].stride[0];
+  }
   if (data[ATTEST_LSE] != nullptr) {
     s.lse = reinterpret_cast<float*>(at(ATTEST_LSE, batch_q, h, n.first_q));
     s.lse_stride = t[ATTEST_LSE].stride[2];

@@ -74,6 +74,14 @@ struct Row {
     const Tensor* order = t.find(ATTEST_ORDER);
     return order == nullptr ? place : static_cast<int64_t>((*order)({order->spec.dim[0] == 1 ? 0 : b, place}));
   }
+  /// An element of K or V: through the page table, if there is one.
+  double of_key(const Tensor& x, int64_t j, int64_t c) const {
+    const attest_softmax_params& p = t.softmax();
+    const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
+    if (const Tensor* table = t.find(ATTEST_PAGE_TABLE))
+      return x({static_cast<int64_t>((*table)({b, j / p.page_size})), kv_head, j % p.page_size, c});
+    return x({s.batch_kv, kv_head, s.first_kv + row(j), c});
+  }
   /// The logit of key j and how much it is made of; -inf where hidden.
   double logit(int64_t j, double& size) const {
     const attest_softmax_params& p = t.softmax();
@@ -91,12 +99,10 @@ struct Row {
       added -= (*slopes)({b, h}) * std::abs(static_cast<double>(i + p.diagonal_offset + corner - j));
     }
     const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K);
-    const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
     double dot = 0;
     size = std::abs(added);
     for (int64_t c = 0; c < p.head_dim; ++c) {
-      const double term =
-          q({s.batch_q, h, s.first_q + row(i), c}) * k({s.batch_kv, kv_head, s.first_kv + row(j), c}) * p.softmax_scale;
+      const double term = q({s.batch_q, h, s.first_q + row(i), c}) * of_key(k, j, c) * p.softmax_scale;
       dot += term;
       size += std::abs(term);
     }
@@ -108,7 +114,7 @@ void judge_row(const Row& at, Worst& worst) {
   const attest_softmax_params& p = at.t.softmax();
   const Tensor &v = at.t.tensor.at(ATTEST_V), &o = at.t.tensor.at(ATTEST_O);
   const bool counts = at.i < at.s.q;
-  const int64_t out = at.s.first_q + at.row(at.i), kv_head = at.h / (p.num_heads / p.num_kv_heads);
+  const int64_t out = at.s.first_q + at.row(at.i);
   std::vector<double> logit(static_cast<size_t>(counts ? at.s.kv : 0)), size(logit.size());
   double top = -kInfinity, sum = 0, spread = 0;
   bool poisoned = false;
@@ -128,7 +134,7 @@ void judge_row(const Row& at, Worst& worst) {
     double value = 0, size_v = 0;
     for (size_t j = 0; j < logit.size(); ++j) {
       if (logit[j] < 0) continue;
-      const double term = logit[j] / sum * v({at.s.batch_kv, kv_head, at.s.first_kv + at.row(static_cast<int64_t>(j)), c});
+      const double term = logit[j] / sum * at.of_key(v, static_cast<int64_t>(j), c);
       value += term;
       size_v += std::abs(term);
     }
