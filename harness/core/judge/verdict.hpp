@@ -30,9 +30,11 @@ constexpr Event kEvents[] = {
     {Verdict::kFail, "fail:nan", "a NaN or an infinity where none belongs, or none where one does"},
     {Verdict::kFail, "fail:unwritten", "the poison of an output was left"},
     {Verdict::kFail, "fail:range", "a value outside of the values that it may average"},
-    {Verdict::kFail, "fail:repetition", "a second run on the same inputs gave other bits, or with another workspace other numbers"},
+    {Verdict::kFail, "fail:repetition",
+     "a second run on the same inputs gave other bits, or with another workspace other numbers"},
     {Verdict::kFail, "fail:key-permutation", "the output changed when keys that the same queries see changed places"},
-    {Verdict::kFail, "fail:query-permutation", "the output of a query changed when queries that see the same keys changed places"},
+    {Verdict::kFail, "fail:query-permutation",
+     "the output of a query changed when queries that see the same keys changed places"},
     {Verdict::kFail, "fail:batch-repetition", "the same data as further sequences of the batch gave another output"},
     {Verdict::kFail, "fail:head-repetition", "the same data as further heads gave another output"},
     {Verdict::kFail, "fail:common-shift", "the output changed when all logits of a row grew by the same amount"},
@@ -77,6 +79,8 @@ constexpr Event kEvents[] = {
     {Verdict::kCrash, "crash:input-written", "an input was written"},
     {Verdict::kCrash, "crash:canary", "memory beside an output or the workspace was written"},
     {Verdict::kCrash, "crash:late-write", "a thread used the tensors after run had returned"},
+    {Verdict::kCrash, "crash:device",
+     "the device reported a fault: an illegal address, a launch that failed; its words are passed on"},
     {Verdict::kTimeout, "timeout:run", "one call took longer than --timeout"},
 };
 

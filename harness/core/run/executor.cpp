@@ -4,10 +4,12 @@
 #include <optional>
 
 #include "core/measure/memory.hpp"
+#include "core/run/device_tensors.hpp"
 #include "core/run/float_mode.hpp"
 #include "core/run/guarded_table.hpp"
 #include "core/run/mapped.hpp"
 #include "core/run/timed.hpp"
+#include "core/run/timed_device.hpp"
 #include "core/run/wire.hpp"
 #include "core/tensor/error.hpp"
 
@@ -32,6 +34,7 @@ struct Executor::Call {
     problem.operation = wire.operation, problem.device_id = wire.device_id, problem.threads = wire.threads;
     problem.params = wire.params, problem.tensor = wire.tensor, problem.features = wire.features;
   }
+  bool on_device() const { return table.device == ATTEST_CUDA; }
   const attest_problem* problem() const { return reinterpret_cast<const attest_problem*>(problem_room); }
   // last_error belongs to the plugin: it may be NULL or unending.
   std::string last_error() const {
@@ -92,10 +95,50 @@ json Executor::with_plan(Call& call, const Body& body) {
   return reply;
 }
 
+const CudaStream& Executor::stream() {
+  if (!context_) context_ = std::make_unique<CudaContext>();
+  if (!stream_) stream_ = std::make_unique<CudaStream>();
+  return *stream_;
+}
+
+// What a device says of work that was enqueued comes when it is waited for, and ends the use of the device in this process.
+attest_status Executor::finish_on_device(attest_status status) {
+  try {
+    stream().synchronize();
+  } catch (const Error& error) {
+    device_fault_ = error.what();
+    return ATTEST_RUNTIME_ERROR;
+  }
+  return status;
+}
+
+json Executor::run_on_device(Call& call, const MappedTensors& inputs, const MappedTensors& outputs) {
+  std::vector<DeviceTensors::Source> sources;
+  for (const MappedTensors* tensors : {&inputs, &outputs})
+    for (size_t i = 0; i < tensors->slots.size(); ++i)
+      sources.push_back({tensors->slots[i], static_cast<char*>(tensors->data(i)), tensors == &outputs});
+  DeviceTensors tensors(call.wire.tensor, std::move(sources), stream());
+  tensors.upload();
+  return with_plan(call, [&](void* plan) -> json {
+    status_.stage = Stage::kRun;
+    const auto start = Clock::now();
+    const Arguments& arguments = tensors.arguments();
+    const attest_status status = finish_on_device(call.table.run(plan, arguments.data, arguments.workspace, stream().handle()));
+    const double run_ns = nanoseconds_since(start);
+    if (status != ATTEST_OK) return failed("run", status, call.last_error());
+    tensors.download_outputs();
+    json reply{{word::kStatus, status}, {"run_ns", run_ns}};
+    if (const auto trespass = tensors.trespass())
+      reply[word::kTrespass] = {trespass->role, trespass->input_written, trespass->text};
+    return reply;
+  });
+}
+
 json Executor::run(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
   status_.slot_count = status_.returned = 0;
   MappedTensors inputs(request, word::kInputs, descriptors.at(0), false, status_);
   MappedTensors outputs(request, word::kOutputs, descriptors.at(1), true, status_);
+  if (call.on_device()) return run_on_device(call, inputs, outputs);
   Arguments arguments;
   for (const MappedTensors* tensors : {&inputs, &outputs}) {
     tensors->touch(call.wire.tensor);  // now, so that the run's own growth is measured, not the tensors'
@@ -129,12 +172,16 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   if (request.contains(word::kSecondInputs))
     second_inputs.emplace(map(word::kSecondInputs, 3, false)), second_outputs.emplace(map(word::kSecondOutputs, 4, true));
   TimedTensors tensors(call.wire.tensor, inputs, second_inputs ? &*second_inputs : nullptr, outputs, status_);
+  std::optional<TimedDevice> device;
+  if (call.on_device()) device.emplace(call.wire.tensor, tensors.sources(), stream());
   TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr}, request.at("seed").get<uint64_t>(),
-                  request.at("expected_ns").get<double>());
+                  request.at("expected_ns").get<double>(), device ? &*device : nullptr);
   json reply = with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kTime;
     json measured = timed.measure(call.table, plan, request.at("budget_ns").get<double>());
     const attest_status status = measured.at(word::kStatus);
+    if (device) device_fault_ = device->fault();
+    if (device && device->waits()) waits_for_stream_ = true;
     return status == ATTEST_OK ? measured : failed("run", status, call.last_error());
   });
   if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();
@@ -156,8 +203,12 @@ json Executor::execute(const json& request, const std::vector<Descriptor>& descr
                : what == "time" ? time(call, request, descriptors)
                                 : throw Error("malformed request");
   if (!escaped_exception().empty()) reply[word::kException] = escaped_exception();
+  if (!device_fault_.empty()) reply[word::kDeviceFault] = std::exchange(device_fault_, {});
   for (const Watch::Finding& finding : watch_.findings()) reply[word::kFindings].push_back({finding.code, finding.reason});
-  reply[word::kNotes] = watch_.notes(), reply[word::kMoreThreads] = watch_.more_threads();
+  reply[word::kNotes] = watch_.notes();
+  if (std::exchange(waits_for_stream_, false))
+    reply[word::kNotes].push_back("run waits for the stream, which the host should not: its times hold those of the host");
+  reply[word::kMoreThreads] = watch_.more_threads();
   return reply;
 }
 

@@ -1,12 +1,15 @@
 // What a worker does on request: query, one judged run, timed runs.
 #pragma once
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "core/device/cuda.hpp"
 #include "core/inputs/buffers.hpp"
 #include "core/run/channel.hpp"
 #include "core/run/loader.hpp"
+#include "core/run/mapped.hpp"
 #include "core/run/status_page.hpp"
 #include "core/run/watch.hpp"
 
@@ -30,6 +33,7 @@ class Executor {
   struct Call;
   nlohmann::json query(Call& call);
   nlohmann::json run(Call& call, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
+  nlohmann::json run_on_device(Call& call, const MappedTensors& inputs, const MappedTensors& outputs);
   nlohmann::json time(Call& call, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
   template <class Body>
   nlohmann::json with_plan(Call& call, const Body& body);
@@ -37,7 +41,16 @@ class Executor {
   /// Takes a run's tensors out of reach and keeps their addresses from new ones for some time.
   void retire(Mapping& mapping);
 
+  /// A CUDA device's context and stream, made when first needed.
+  const CudaStream& stream();
+  /// Waits for the device; a status of its own where that fails.
+  attest_status finish_on_device(attest_status status);
+
   StatusPage& status_;
+  std::unique_ptr<CudaContext> context_;
+  std::unique_ptr<CudaStream> stream_;
+  std::string device_fault_;  // of this request, in the driver's words
+  bool waits_for_stream_ = false;
   std::string modes_changed_at_load_;
   Watch watch_;
   Mapping retired_[kRetired];

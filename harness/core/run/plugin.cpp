@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/device/cuda_driver.hpp"
 #include "core/measure/memory.hpp"
 #include "core/run/wire.hpp"
 #include "core/tensor/error.hpp"
@@ -48,9 +49,10 @@ std::string print_dtypes(uint64_t bits) {
 std::string refuses(const Implementation& implementation, const Problem& problem) {
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
-  if (implementation.device != ATTEST_CPU)
-    return fmt::format("runs on {}, and this attest has tensors in the memory of CPUs alone",
-                       implementation.device == ATTEST_CUDA ? "CUDA" : fmt::format("device {}", implementation.device));
+  if (implementation.device == ATTEST_CUDA && !cuda_missing().empty())
+    return fmt::format("runs on CUDA, and there is {}", cuda_missing());
+  if (implementation.device != ATTEST_CPU && implementation.device != ATTEST_CUDA)
+    return fmt::format("runs on device {}, which this attest does not know", implementation.device);
   uint64_t dtypes = 0;
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
@@ -220,7 +222,7 @@ std::optional<Failure> Plugin::call(const char* what, const Implementation& impl
   json reply;
   std::optional<Failure> failure = await(reply, problem, waiting);
   try {
-    if (!failure) failure = reported_failure(reply);
+    if (!failure) failure = reported_failure(reply, problem);
     if (!failure) read(reply);
   } catch (const json::exception&) {
     failure = Failure{Verdict::kError, "error:protocol", "the worker's answer is malformed"};
@@ -251,13 +253,28 @@ QueryResult Plugin::query(const Implementation& implementation, const Problem& p
   return result;
 }
 
+namespace {
+
+// Of a device, where no guard page stops a stray write.
+Failure trespass(const json& found, const Problem& problem) {
+  const int32_t number = found.at(0);
+  const Role* role = number == kWorkspaceRole ? nullptr : find_role(*problem.operation, number);
+  return {Verdict::kCrash, found.at(1).get<bool>() ? "crash:input-written" : "crash:canary",
+          fmt::format("{} {}", role ? role->name : "workspace", tidy(found.at(2), 200))};
+}
+
+}  // namespace
+
 // The reply's own failure: a step that returned a status, an exception, or what the runs did to the process.
-std::optional<Failure> Plugin::reported_failure(const json& reply) {
+std::optional<Failure> Plugin::reported_failure(const json& reply, const Problem& problem) {
   const attest_status status = reply.at(word::kStatus);
   for (const json& text : reply.value(word::kNotes, json::array())) note(tidy(text, 300));
   lingering_ |= reply.value(word::kMoreThreads, false);
   if (const std::string exception = reply.value(word::kException, ""); !exception.empty())
     return Failure{Verdict::kCrash, "crash:exception", tidy(exception, 300)};
+  if (const std::string fault = reply.value(word::kDeviceFault, ""); !fault.empty())
+    return Failure{Verdict::kCrash, "crash:device", tidy(fault, 300)};
+  if (reply.contains(word::kTrespass)) return trespass(reply[word::kTrespass], problem);
   for (const json& finding : reply.value(word::kFindings, json::array()))
     return Failure{Verdict::kFail, tidy(finding.at(0), 40), tidy(finding.at(1), 300)};
   if (status == ATTEST_OK || !reply.contains("stage")) return std::nullopt;

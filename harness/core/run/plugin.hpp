@@ -102,7 +102,7 @@ class Plugin {
                               const Waiting& waiting, nlohmann::json request, std::span<const int> descriptors, const Read& read);
   std::optional<Failure> await(nlohmann::json& reply, const Problem& problem, const Waiting& waiting);
   std::optional<Failure> look(uint64_t& most_bytes, const Waiting& waiting, Clock::time_point deadline);
-  std::optional<Failure> reported_failure(const nlohmann::json& reply);
+  std::optional<Failure> reported_failure(const nlohmann::json& reply, const Problem& problem);
   void note(std::string text);
 
   std::filesystem::path path_;

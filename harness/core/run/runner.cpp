@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/device/cuda.hpp"
 #include "core/measure/memory.hpp"
 #include "core/run/runner_parts.hpp"
 #include "core/tensor/error.hpp"
@@ -15,8 +16,10 @@ namespace {
 constexpr int kLeastRuns = 4;
 // A run that takes longer is judged on two fills and no more.
 constexpr double kSlowRun_ns = 1e9;
-// No CPU core does more: a run that would have to is not tried.
-constexpr double kFastestCore_flops_per_ns = 300;
+// No CPU core does more, nor a CUDA device: a run that would have to is not tried.
+constexpr double kFastestCore_flops_per_ns = 300, kFastestDevice_flops_per_ns = 5e6;
+
+constexpr double kDeviceShare = 0.9;  // of its memory; the rest is the driver's and the implementation's own
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -53,7 +56,12 @@ void Rates::note(const std::string& implementation, const std::string& kind, dou
 
 CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options,
                        Rates& rates, const Tensors* given)
-    : problem_(problem), spec_(std::move(spec)), label_(std::move(label)), tokens_(tokens), given_(given), options_(options),
+    : problem_(problem),
+      spec_(std::move(spec)),
+      label_(std::move(label)),
+      tokens_(tokens),
+      given_(given),
+      options_(options),
       rates_(rates) {
   fills_ = given ? std::vector{std::string(kGivenFill)} : problem.operation->fills(problem);
   // Tokens take the place of random numbers; the closed forms are judged beside them.
@@ -124,7 +132,9 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
   // Tensors lie in shared memory and, while timed, in the worker's own; at most three fills are kept.
   record.estimated_bytes = record.min_bytes * 5 + double(record.memory.workspace_bytes);
   const double rate = rates_.of(implementation.name, record.dtype + record.features);
-  record.estimated_ns = record.flops / (rate > 0 ? rate : kFastestCore_flops_per_ns * options_.threads);
+  const double fastest =
+      implementation.device == ATTEST_CUDA ? kFastestDevice_flops_per_ns : kFastestCore_flops_per_ns * options_.threads;
+  record.estimated_ns = record.flops / (rate > 0 ? rate : fastest);
   const double memory = 0.8 * double(read_memory().available_bytes);
   if (record.estimated_bytes > memory) {
     set_verdict(record, Verdict::kSkipped, "skipped:memory",
@@ -132,10 +142,18 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
                             gibibytes(double(record.memory.workspace_bytes)), gibibytes(memory)));
     return false;
   }
+  if (implementation.device == ATTEST_CUDA) {
+    const double needed = record.min_bytes + double(record.memory.workspace_bytes),
+                 there = kDeviceShare * double(read_cuda_facts().memory_bytes);
+    if (needed > there)
+      return set_verdict(record, Verdict::kSkipped, "skipped:memory",
+                         fmt::format("needs {} of the device's memory, {} may be used", gibibytes(needed), gibibytes(there))),
+             false;
+  }
   const double run_s = record.estimated_ns * 1e-9;
   if (run_s > options_.timeout_s || run_s * kLeastRuns > options_.case_limit_s) {
-    const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)
-                                       : fmt::format("even at {:.3g} GFLOP/s", kFastestCore_flops_per_ns * options_.threads);
+    const std::string speed =
+        rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate) : fmt::format("even at {:.3g} GFLOP/s", fastest);
     set_verdict(record, Verdict::kSkipped, "skipped:time",
                 fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s", record.flops * 1e-9,
                             run_s, speed, kLeastRuns, options_.case_limit_s, options_.timeout_s));

@@ -21,8 +21,8 @@ constexpr useconds_t kPause_us = 1000;  // for a thread that goes on to show its
 
 }  // namespace
 
-TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns)
-    : tensors_(tensors), outputs_(outputs), dice_(seed), expected_ns_(expected_ns) {
+TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns, TimedDevice* device)
+    : tensors_(tensors), outputs_(outputs), dice_(seed), expected_ns_(expected_ns), device_(device) {
   if (expected_ns <= kSlow_ns) tensors_.choose_flips(dice_);
 }
 
@@ -39,12 +39,37 @@ void TimedRuns::plan_audits(double budget_ns) {
 }
 
 void TimedRuns::call() {
-  if (status_ == ATTEST_OK) status_ = table_->run(plan_, tensors_.arguments().data, tensors_.arguments().workspace, nullptr);
+  if (!device_) {
+    if (status_ == ATTEST_OK) status_ = table_->run(plan_, tensors_.arguments().data, tensors_.arguments().workspace, nullptr);
+    return;
+  }
+  device_->upload();
+  enqueue();
+  device_->finish();
+}
+
+void TimedRuns::enqueue() {
+  const Arguments& arguments = device_->arguments();
+  if (status_ == ATTEST_OK && device_->fault().empty())
+    status_ = table_->run(plan_, arguments.data, arguments.workspace, device_->stream());
+}
+
+// Copies between host and device are none of the run's time, so that one input changes a sample, not a run.
+Timing TimedRuns::measure_on_device(const TimingRequest& timing) {
+  device_->upload();
+  const Timing measured = device_->measure(timing, [this] {
+    if (const char* byte = tensors_.flip(dice_)) device_->upload_byte(byte);
+  });
+  if (!device_->fault().empty()) status_ = ATTEST_RUNTIME_ERROR;
+  return measured;
 }
 
 // Before a sample.
 void TimedRuns::maybe_audit() {
-  if (expected_ns_ > kSlow_ns) tensors_.scramble(dice_);
+  if (expected_ns_ > kSlow_ns) {
+    tensors_.scramble(dice_);
+    if (device_) device_->upload();
+  }
   if (planned_.empty() || std::chrono::duration<double, std::nano>(Clock::now() - start_).count() < planned_.back().at_ns) return;
   const bool second = planned_.back().second;
   planned_.pop_back();
@@ -61,7 +86,10 @@ void TimedRuns::audit(bool second) {
   call();
   capture(second);
   if (second) tensors_.load(false);
-  if (expected_ns_ < kLong_ns) call();  // so that caches are as they were
+  if (expected_ns_ < kLong_ns)
+    call();  // so that caches are as they were
+  else if (device_)
+    device_->upload();
 }
 
 // The first outputs of a set, and the first ones that differ from these, are what the harness judges.
@@ -82,6 +110,7 @@ void TimedRuns::capture(bool second) {
 
 void TimedRuns::audit_the_rest() {
   const bool slow = expected_ns_ > kSlow_ns;
+  if (slow && device_) device_->finish();
   if (slow) capture(false);  // the last sample, whose outputs were scrambled before
   for (; !planned_.empty(); planned_.pop_back()) audit(planned_.back().second);
   if (slow) return;
@@ -91,14 +120,21 @@ void TimedRuns::audit_the_rest() {
   capture(false);
 }
 
+bool TimedRuns::outputs_stay() {
+  if (device_) device_->finish();
+  return tensors_.all_poison();
+}
+
 json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) {
   table_ = &table, plan_ = plan;
   TimingRequest timing{.run = [this] { tensors_.flip(dice_), call(); }, .before = [this] { maybe_audit(); }};
   timing.budget_ns = budget_ns, timing.expected_ns = expected_ns_, timing.slow_ns = kSlow_ns;
   plan_audits(budget_ns);
-  const Timing measured = measure_time(timing);
+  if (device_) timing.run = [this] { enqueue(); };
+  const Timing measured = device_ ? measure_on_device(timing) : measure_time(timing);
   audit_the_rest();
   tensors_.poison_outputs();  // whoever goes on writes over it
+  if (device_) device_->upload();
   usleep(kPause_us);
   return {{word::kStatus, status_},
           {"samples_ns", measured.warm_ns},

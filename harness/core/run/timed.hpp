@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/run/channel.hpp"
+#include "core/run/timed_device.hpp"
 #include "core/run/timed_tensors.hpp"
 
 namespace attest::core {
@@ -19,16 +20,19 @@ struct AuditedOutputs {
 
 class TimedRuns {
  public:
-  /// All must outlive this. `expected_ns`: of one run.
-  TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns);
+  /// All must outlive this. `expected_ns`: of one run. `device`: where the implementation's tensors are; null: the host.
+  TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns,
+            TimedDevice* device = nullptr);
 
   /// Runs the plan for `budget_ns`; the reply's samples, or the status of the run that failed.
   nlohmann::json measure(const attest_impl& table, void* plan, double budget_ns);
   /// Whether nobody has written to the outputs since the last run returned. After measure; again after destroy.
-  bool outputs_stay() const { return tensors_.all_poison(); }
+  bool outputs_stay();
 
  private:
   void call();
+  void enqueue();
+  Timing measure_on_device(const TimingRequest& timing);
   void maybe_audit();
   void audit(bool second);
   void capture(bool second);
@@ -39,6 +43,7 @@ class TimedRuns {
   AuditedOutputs outputs_;
   Dice dice_;
   double expected_ns_;
+  TimedDevice* device_;
   const attest_impl* table_ = nullptr;
   void* plan_ = nullptr;
   attest_status status_ = ATTEST_OK;

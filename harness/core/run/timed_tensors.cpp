@@ -66,6 +66,13 @@ TimedTensors::TimedTensors(const attest_tensor* tensor, const MappedTensors& fir
   if (second_) find_pieces();
 }
 
+std::vector<DeviceTensors::Source> TimedTensors::sources() const {
+  std::vector<DeviceTensors::Source> sources;
+  for (const MappedTensors* tensors : {&first_, &outputs_})
+    for (const Slot& slot : tensors->slots) sources.push_back({slot, buffers_[sources.size()].data(), tensors == &outputs_});
+  return sources;
+}
+
 void TimedTensors::find_pieces() {
   for (size_t i = 0; i < first_.slots.size(); ++i) {
     const attest_tensor& spec = tensor_[first_.slots[i].role];

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "core/run/device_tensors.hpp"
 #include "core/run/mapped.hpp"
 
 namespace attest::core {
@@ -37,6 +38,8 @@ class TimedTensors {
                StatusPage& status);
 
   const Arguments& arguments() const { return arguments_; }
+  /// The tensors one by one, for a device that has copies of them.
+  std::vector<DeviceTensors::Source> sources() const;
   bool has_second() const { return second_ != nullptr; }
 
   /// Makes the inputs those of the second set, or of the first.
@@ -47,10 +50,12 @@ class TimedTensors {
   /// Chooses up to 64 elements of the inputs for `flip`.
   void choose_flips(Dice& dice);
   /// Changes one of the chosen elements, within its binade; `restore_flips` undoes all.
-  void flip(Dice& dice) {
-    if (flips_.empty()) return;
+  /// Where, or null where there are none.
+  const char* flip(Dice& dice) {
+    if (flips_.empty()) return nullptr;
     Flip& one = flips_[below(dice, flips_.size())];
     *one.byte ^= one.mask, one.flipped = !one.flipped;
+    return one.byte;
   }
   void restore_flips();
 

@@ -1,0 +1,53 @@
+// NVIDIA's driver, found at run time: building needs no toolkit, running needs no driver.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace attest::core {
+
+/// Handles of the driver. Its functions return 0 for success.
+using CudaHandle = void*;
+using CudaAddress = unsigned long long;
+
+/// The driver's functions that attest uses, by their names in cuda.h without the version; the types are those of its ABI.
+struct CudaDriver {
+  int (*init)(unsigned flags);
+  int (*driver_version)(int* version);
+  int (*device_count)(int* count);
+  int (*device_get)(int* device, int ordinal);
+  int (*device_name)(char* name, int size, int device);
+  int (*device_attribute)(int* value, int attribute, int device);
+  int (*device_memory)(size_t* bytes, int device);
+  int (*context_retain)(CudaHandle* context, int device);
+  int (*context_release)(int device);
+  int (*context_set)(CudaHandle context);
+  int (*allocate)(CudaAddress* address, size_t bytes);
+  int (*release)(CudaAddress address);
+  int (*host_allocate)(void** address, size_t bytes, unsigned flags);
+  int (*host_release)(void* address);
+  int (*host_device_address)(CudaAddress* address, void* host, unsigned flags);
+  int (*copy_in)(CudaAddress to, const void* from, size_t bytes, CudaHandle stream);
+  int (*copy_out)(void* to, CudaAddress from, size_t bytes, CudaHandle stream);
+  int (*fill_bytes)(CudaAddress to, unsigned char value, size_t bytes, CudaHandle stream);
+  int (*stream_create)(CudaHandle* stream, unsigned flags);
+  int (*stream_destroy)(CudaHandle stream);
+  int (*stream_synchronize)(CudaHandle stream);
+  int (*stream_wait_value)(CudaHandle stream, CudaAddress address, unsigned value, unsigned flags);
+  int (*event_create)(CudaHandle* event, unsigned flags);
+  int (*event_destroy)(CudaHandle event);
+  int (*event_record)(CudaHandle event, CudaHandle stream);
+  int (*event_elapsed_ms)(float* milliseconds, CudaHandle begin, CudaHandle end);
+  int (*error_name)(int error, const char** name);
+  int (*error_string)(int error, const char** text);
+};
+
+/// "" when there is a CUDA device, else why not: "no driver (libcuda.so.1)", "the driver has no device". Looked at once.
+/// ATTEST_CUDA_DRIVER in the environment names another library.
+const std::string& cuda_missing();
+/// The driver. Throws Error with cuda_missing() where there is none.
+const CudaDriver& cuda_driver();
+/// Throws Error where a function of the driver has failed: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+void cuda_check(int error, const char* function);
+
+}  // namespace attest::core

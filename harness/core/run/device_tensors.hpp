@@ -1,0 +1,62 @@
+// The tensors of one request in the memory of a CUDA device, copies of those on the host, with canaries around each.
+//
+// Nothing on a device is out of bounds to a kernel as a guard page is on the host, so what lies within 4 KiB before and behind a
+// tensor is looked at after a run.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/device/cuda.hpp"
+#include "core/run/mapped.hpp"
+
+namespace attest::core {
+
+class DeviceTensors {
+ public:
+  /// One tensor on the host: `role` and alignment from its slot, elements at `host`.
+  struct Source {
+    Slot slot;
+    char* host;
+    bool output;
+  };
+  /// `tensor`: by role; it and the host's memory must outlive this. Throws Error: out of memory.
+  DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, const CudaStream& stream);
+
+  const Arguments& arguments() const { return arguments_; }
+  /// Copies all tensors to the device and fills canaries and workspace with NaN.
+  void upload();
+  /// Copies `bytes` of a tensor again that have changed on the host.
+  void upload(const char* host, size_t bytes);
+  /// Copies the outputs to the host, gaps between their elements included; waits for the stream.
+  void download_outputs();
+
+  /// Of a tensor or the workspace, by its role, whose canaries were written, and how ("was written past its end, at byte 4
+  /// behind it"); or of an input that was ("was changed").
+  struct Trespass {
+    int32_t role;
+    bool input_written;
+    std::string text;
+  };
+  std::optional<Trespass> trespass() const;
+
+ private:
+  struct Copy {
+    Source source;
+    CudaMemory memory;
+    CudaAddress data = 0;
+    int64_t behind = 0;  // bytes of canary behind the data
+  };
+  void upload(const Copy& copy);
+  template <class Move>
+  void for_each_piece(const Copy& copy, const Move& move) const;
+  std::string broken(CudaAddress begin, int64_t bytes, bool before) const;
+  bool input_changed(const Copy& copy) const;
+
+  const attest_tensor* tensor_;
+  const CudaStream& stream_;
+  std::vector<Copy> copies_;
+  Arguments arguments_;
+};
+
+}  // namespace attest::core

@@ -1,0 +1,94 @@
+// Implementations whose tensors lie on a device, by a driver that has none: judged, timed and audited as on the host.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "core/problem/spec.hpp"
+#include "core/run/runner.hpp"
+#include "testing/named.hpp"
+
+namespace attest::core {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OnDevice : public ::testing::Test {
+ protected:
+  // Looked at once in a process, and inherited by the workers.
+  static void SetUpTestSuite() { setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1); }
+  void TearDown() override { unsetenv("ATTEST_FAKE_CUDA"); }
+
+  static Record run(const std::string& name, const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
+                    bool timed = false) {
+    Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/device.so",
+                  {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+    const Problem problem = parse_problem(spec);
+    RunOptions options;
+    options.budget_s = 0.1, options.timed = timed, options.relations = RelationChoice::kNone;
+    Rates rates;
+    CaseRunner runner(problem, print_problem(problem), {"device", spec, "random", ""}, nullptr, options, rates);
+    return runner.run(plugin, testing::named(plugin, name));
+  }
+};
+
+TEST_F(OnDevice, IsJudged) {
+  for (const char* spec : {"softmax num_heads=2 seq_len_q=61 head_dim=16 lse", "softmax seq_len_q=33 head_dim=8 window_right=0",
+                           "softmax num_heads=2 seq_len_q=61 head_dim=16 q.order=0213 o.order=0213",
+                           "softmax batch=2 seq_len_q=5 head_dim=16 k.strides=[4194304,0,16,1]"}) {
+    const Record record = run("device_none", spec);
+    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.device, "cuda");
+    EXPECT_GE(record.fills.size(), 2u);
+  }
+}
+
+TEST_F(OnDevice, IsTimedByTheDevice) {
+  const Record record = run("device_none", "softmax seq_len_q=61 head_dim=16 lse", true);
+  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  ASSERT_TRUE(record.time);
+  EXPECT_GE(record.time->samples_ns.size(), 2u);
+  EXPECT_GE(record.time->cold_samples_ns.size(), 2u);
+  EXPECT_GE(record.time->audited_runs.value_or(0), 2);
+}
+
+TEST_F(OnDevice, IsSkippedWhereItsMemoryIsTooSmall) {
+  const Record record = run("device_none", "softmax batch=33000 seq_len_q=1024 head_dim=16");
+  EXPECT_EQ(record.code, "skipped:memory") << record.reason;
+}
+
+TEST_F(OnDevice, MayNotWriteBesideItsTensors) {
+  const Record behind = run("device_behind");
+  EXPECT_EQ(behind.code, "crash:canary");
+  EXPECT_THAT(behind.reason, HasSubstr("o was written past its end, at byte 4 behind it"));
+  const Record before = run("device_before");
+  EXPECT_EQ(before.code, "crash:canary");
+  EXPECT_THAT(before.reason, HasSubstr("workspace was written before its start, at byte 1 before it"));
+}
+
+TEST_F(OnDevice, MayNotWriteItsInputs) {
+  const Record record = run("device_input");
+  EXPECT_EQ(record.code, "crash:input-written");
+  EXPECT_THAT(record.reason, HasSubstr("q was changed"));
+}
+
+TEST_F(OnDevice, IsAuditedWhileItIsTimed) {
+  const Record record = run("device_stale", "softmax num_heads=2 seq_len_q=61 head_dim=16", true);
+  EXPECT_EQ(record.code, "fail:stale-output") << record.reason;
+}
+
+TEST_F(OnDevice, MayWaitForTheStreamAndIsNotHeldUpForEver) {
+  const Record record = run("device_waits", "softmax seq_len_q=61 head_dim=16", true);
+  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_THAT(record.notes, ::testing::Contains(HasSubstr("waits for the stream")));
+}
+
+TEST_F(OnDevice, AFaultIsACrashInTheDriversWords) {
+  setenv("ATTEST_FAKE_CUDA", "fault-in-run", 1);
+  const Record record = run("device_none");
+  EXPECT_EQ(record.code, "crash:device");
+  EXPECT_THAT(record.reason, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"));
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,71 @@
+// device: implementations for CUDA that compute on the host, for a driver whose device memory is the host's: what the harness
+// makes of a device is tested with them where there is none. Some are wrong in ways that only a device has.
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "plain_attention.hpp"
+
+namespace {
+
+enum class Way { kNone, kBehind, kBefore, kInput, kStale, kWaits };
+
+struct Description {
+  const char *name, *summary;
+};
+constexpr Description describe(Way way) {
+  switch (way) {
+    case Way::kNone: return {"device_none", "does the work"};
+    case Way::kBehind: return {"device_behind", "writes 8 bytes behind o"};
+    case Way::kBefore: return {"device_before", "writes 4 bytes before the workspace"};
+    case Way::kInput: return {"device_input", "scales an element of q in place"};
+    case Way::kStale: return {"device_stale", "works once a plan"};
+    case Way::kWaits: return {"device_waits", "waits for the stream, which is not its business"};
+  }
+  return {"", ""};
+}
+
+void wait_for(void* stream) {
+  void* driver = dlopen(std::getenv("ATTEST_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+  const auto synchronize = reinterpret_cast<int (*)(void*)>(driver ? dlsym(driver, "cuStreamSynchronize") : nullptr);
+  if (!synchronize) throw std::runtime_error("there is no driver to wait with");
+  synchronize(stream);
+}
+
+template <Way kWay>
+class Device {
+ public:
+  static constexpr attest::Info kInfo{.name = describe(kWay).name,
+                                      .version = "1",
+                                      .summary = describe(kWay).summary,
+                                      .device = ATTEST_CUDA,
+                                      .dtypes = ATTEST_BIT(ATTEST_F32),
+                                      .features = ATTEST_WITH_STRIDES | ATTEST_WITH_CAUSAL | ATTEST_WITH_LSE};
+
+  static const char* query(const attest_problem&, attest_support& support) {
+    support.workspace_bytes = 64;
+    return nullptr;
+  }
+  explicit Device(const attest_problem& given) : problem(given) {}
+
+  const attest_problem& problem;
+
+  template <class T>
+  void run(void* const* data, void* workspace, void* stream) {
+    if (kWay == Way::kWaits) wait_for(stream);
+    if (kWay == Way::kStale && runs_++ > 0) return;
+    mutants::attend(attest::Softmax<float>(problem, data));
+    const attest_tensor& o = problem.tensor[ATTEST_O];
+    if (kWay == Way::kBehind) static_cast<float*>(data[ATTEST_O])[o.dim[0] * o.dim[1] * o.dim[2] * o.dim[3] + 1] = 1;
+    if (kWay == Way::kBefore) static_cast<float*>(workspace)[-1] = 1;
+    if (kWay == Way::kInput) static_cast<float*>(data[ATTEST_Q])[3] *= 1.5f;
+  }
+
+ private:
+  int runs_ = 0;
+};
+
+}  // namespace
+
+ATTEST_PLUGIN(attest::table<Device<Way::kNone>>(), attest::table<Device<Way::kBehind>>(), attest::table<Device<Way::kBefore>>(),
+              attest::table<Device<Way::kInput>>(), attest::table<Device<Way::kStale>>(), attest::table<Device<Way::kWaits>>())
