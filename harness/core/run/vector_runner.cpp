@@ -72,8 +72,8 @@ void VectorRunner::judge_given(Record& record) const {
   Tensors outputs{};
   Arithmetic arithmetic = *vector_.arithmetic;
   for (const VectorOutput& output : vector_.outputs)
-    outputs[size_t(output.role)] = {problem.tensor[size_t(output.role)], output.expected.data};
-  arithmetic.output = problem.tensor[ATTEST_O].dtype;
+    outputs[size_t(output.role)] = output.expected;
+  arithmetic.output = outputs[ATTEST_O].spec.dtype;
   FillRecord fill{
       .fill = std::string(kGivenFill), .seed = "", .inputs_hash = prepared.hash(), .outputs_hash = "", .judgement = {}};
   fill.judgement = judge(problem, prepared.golden(), arithmetic, outputs, &prepared.shared().tensors());

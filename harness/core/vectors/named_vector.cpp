@@ -8,57 +8,13 @@
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
 #include "core/vectors/assembly.hpp"
+#include "core/vectors/file_store.hpp"
 #include "core/vectors/json_fields.hpp"
-#include "core/vectors/npy.hpp"
-#include "core/vectors/safetensors.hpp"
 
 namespace attest::core {
 namespace {
 
 using nlohmann::json;
-
-/// Files by name, each read once.
-class FileStore {
- public:
-  explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
-
-  /// "dump.safetensors:query", "q.npy".
-  const FileTensor& get(const std::string& reference, const std::string& where) {
-    const size_t colon = reference.rfind(':');
-    const std::string file = reference.substr(0, colon), name = colon == reference.npos ? "" : reference.substr(colon + 1);
-    const std::vector<FileTensor>& tensors = read(file, where);
-    if (name.empty() && tensors.size() == 1) return tensors[0];
-    std::vector<std::string> names;
-    for (const FileTensor& tensor : tensors) {
-      if (tensor.name == name) return usable(tensor, where);
-      names.push_back(tensor.name);
-    }
-    throw Error(fmt::format("{}: {} has no tensor {}{}", where, in_quotes(file), in_quotes(name), did_you_mean(name, names)));
-  }
-
- private:
-  const std::vector<FileTensor>& read(const std::string& file, const std::string& where) {
-    if (const auto at = files_.find(file); at != files_.end()) return at->second;
-    const std::filesystem::path path = folder_ / file;
-    const std::string extension = path.extension().string();
-    std::vector<FileTensor> tensors;
-    if (extension == ".npy")
-      tensors.push_back(parse_npy(read_bytes(path), path.string()));
-    else if (extension == ".npz")
-      tensors = parse_npz(read_bytes(path), path.string());
-    else if (extension == ".safetensors")
-      tensors = parse_safetensors(read_bytes(path), path.string());
-    else if (extension == ".pb")
-      need_onnx(), tensors.push_back(parse_onnx_tensor(read_bytes(path), path.string()));
-    else
-      throw Error(fmt::format("{}: {}: must be a .safetensors, .npy, .npz or .pb file, with :NAME for a tensor in it", where,
-                              in_quotes(file)));
-    return files_.emplace(file, std::move(tensors)).first->second;
-  }
-
-  std::filesystem::path folder_;
-  std::map<std::string, std::vector<FileTensor>> files_;
-};
 
 struct Named {
   const Role* role;
@@ -87,6 +43,29 @@ std::vector<Named> name_tensors(const json& object, const Operation& operation, 
         fmt::format("{}: {} has no tensor {}{}", fields.where(), operation.name(), in_quotes(key), did_you_mean(key, known)));
   }
   return named;
+}
+
+/// The fields of `params`, which may be words of a spec line too: "causal softcap=30".
+json params_of(const json& given, const std::string& where) {
+  if (given.is_object()) return given;
+  if (!given.is_string()) throw Error(where + ": params: must be an object of fields, or words such as 'causal softcap=30'");
+  json params = json::object();
+  std::string_view rest = given.get_ref<const std::string&>();
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+    const size_t equals = word.find('=');
+    const std::string key(word.substr(0, equals)), value(equals == word.npos ? "" : word.substr(equals + 1));
+    if (key == "causal" && (value.empty() || value == "top_left" || value == "bottom_right")) {
+      params["window_right"] = 0;
+      if (value == "bottom_right") params["diagonal"] = 1;
+    } else if (const auto whole = parse_number<int64_t>(value)) {
+      params[key] = *whole;
+    } else if (const auto real = parse_number<double>(value)) {
+      params[key] = *real;
+    } else {
+      throw Error(fmt::format("{}: params: {}: must be causal, causal=bottom_right or FIELD=NUMBER", where, in_quotes(word)));
+    }
+  }
+  return params;
 }
 
 /// Sizes that the file gives; what it leaves open follows from the tensors (not where they are packed or paged: seq_len and batch
@@ -123,7 +102,8 @@ void set_params(Problem& problem, const json* params, const std::vector<Named>& 
           fmt::format("{}: params: {} has no {}{}", where, problem.operation->name(), in_quotes(key), did_you_mean(key, known)));
 }
 
-/// What --min-arithmetic spells, as a declaration: words that are left out are f32.
+}  // namespace
+
 Arithmetic arithmetic_of(const std::string& text, const std::string& where) {
   try {
     const MinArithmetic words = parse_min_arithmetic(text);
@@ -138,9 +118,8 @@ Arithmetic arithmetic_of(const std::string& text, const std::string& where) {
   }
 }
 
-}  // namespace
-
 void map_named(const json& description, VectorCase& vector, const VectorPlace& place) {
+  if (description.contains("problem")) return map_captured(description, vector, place);
   const std::string where = place.model.string();
   JsonFields fields(description, where);
   const std::string name = fields.text("operation", "softmax"), layout = fields.text("layout", "bhsd");
@@ -158,7 +137,8 @@ void map_named(const json& description, VectorCase& vector, const VectorPlace& p
   const auto q = std::ranges::find(named, ATTEST_Q, [](const Named& tensor) { return tensor.role->index; });
   if (q == named.end()) throw Error(where + ": tensors: 'q' is missing");
   Problem& problem = start_problem(vector, *operation, q->tensor.spec.dtype);
-  set_params(problem, fields.has("params") ? &fields.any("params") : nullptr, named, where);
+  const json params = fields.has("params") ? params_of(fields.any("params"), where) : json::object();
+  set_params(problem, &params, named, where);
   for (const auto& [role, tensor] : named) {
     const DType dtype = role->dtype;  // tables are i32, masks bool, whatever the file has
     if (is_output(*role))

@@ -146,8 +146,17 @@ void read_onnx(const VectorPlace& place, VectorCase& vector) {
 std::vector<VectorPlace> find_vectors(const fs::path& folder) {
   std::vector<VectorPlace> places;
   if (fs::is_regular_file(folder)) {
-    if (folder.extension() != ".json") throw Error(folder.string() + ": not a folder, nor a .json file that names tensors");
-    places.push_back(place_of_json(folder, folder.stem().string()));
+    const std::string extension = folder.extension().string();
+    if (extension == ".json")
+      places.push_back(place_of_json(folder, folder.stem().string()));
+    else if (extension == ".safetensors" || extension == ".npz")
+      places.push_back({.kind = VectorPlace::Kind::kNamed,
+                        .name = folder.stem().string(),
+                        .model = folder,
+                        .data = folder.parent_path(),
+                        .bare = true});
+    else
+      throw Error(folder.string() + ": not a folder, nor a .json, .safetensors or .npz file");
   } else if (fs::is_directory(folder)) {
     search(folder, "", 0, places);
     const fs::path normal = fs::absolute(folder).lexically_normal();
@@ -169,7 +178,7 @@ VectorCase read_vector(const VectorPlace& place) {
     switch (place.kind) {
       case VectorPlace::Kind::kOnnx: read_onnx(place, vector); break;
       case VectorPlace::Kind::kUpstream: map_upstream(description_of(place.model), vector, place.model.string()); break;
-      case VectorPlace::Kind::kNamed: map_named(description_of(place.model), vector, place); break;
+      case VectorPlace::Kind::kNamed: map_named(place.bare ? describe_bare(place) : description_of(place.model), vector, place); break;
     }
   } catch (const Unsupported& refusal) {
     VectorCase none;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,9 +59,13 @@ struct VectorPlace {
   std::string name;             // below the folder that was searched
   std::filesystem::path model;  // model.onnx, or the JSON file
   std::filesystem::path data;   // test_data_set_0, or the folder of the JSON file
+  // A file of tensors has no JSON beside it (model is the file): what it lacks, by the JSON file's keys: {"params", "causal"}.
+  bool bare = false;
+  std::map<std::string, std::string> words = {};
 };
 
-/// Every vector in a folder and the folders in it, by name; or the one that a JSON file describes. Throws Error where there is
+/// Every vector in a folder and the folders in it, by name; or the one that a JSON file describes or that a
+/// .safetensors or .npz file is. Throws Error where there is
 /// none.
 std::vector<VectorPlace> find_vectors(const std::filesystem::path& folder);
 /// Throws Error: files that are damaged, missing, or contradict each other. An operation that attest has no word for is no error.

@@ -1,0 +1,93 @@
+// Files of tensors without a description: what they are follows from the names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/inputs/file_bytes.hpp"
+#include "core/vectors/files_by_hand.hpp"
+#include "core/vectors/vector_case.hpp"
+
+namespace attest::core {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class Dump : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  /// Tensors of zeros, [1, 2, 3, 4] unless they have "name:dims" or are BOOL.
+  void save(const std::vector<std::string>& names, const std::string& dtype = "F32") const {
+    std::string header, data;
+    for (const std::string& name : names) {
+      header += (header.empty() ? "{" : ",") +
+                ("\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[1,2,3,4],\"data_offsets\":[") +
+                std::to_string(data.size()) + ",";
+      data += std::string(24 * (dtype == "F32" ? 4 : 2), '\0');
+      header += std::to_string(data.size()) + "]}";
+    }
+    std::ofstream(folder_ / "dump.safetensors", std::ios::binary) << safetensors_file(header + "}", data);
+  }
+  VectorCase read(std::map<std::string, std::string> words = {}) const {
+    VectorPlace place = find_vectors(folder_ / "dump.safetensors").at(0);
+    place.words = std::move(words);
+    return read_vector(place);
+  }
+
+  const fs::path folder_ =
+      fs::path(::testing::TempDir()) / (std::string("dump_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+TEST_F(Dump, NamesSayWhatTheTensorsAre) {
+  for (const auto& names :
+       {std::vector<std::string>{"q", "k", "v", "o"}, {"query", "key", "value", "out"}, {"v", "k", "output", "q"}}) {
+    save(names, "BF16");
+    const VectorCase vector = read();
+    EXPECT_EQ(vector.name, "dump");
+    EXPECT_EQ(vector.problem->dtype, ATTEST_BF16);
+    EXPECT_EQ(vector.problem->as<attest_softmax_params>().num_heads, 2);
+    ASSERT_EQ(vector.outputs.size(), 1u);
+    EXPECT_TRUE(vector.arithmetic.has_value());  // judged, no authority
+  }
+}
+
+TEST_F(Dump, WordsSayTheRest) {
+  save({"q", "k", "v", "o"});
+  const VectorCase vector = read({{"params", "causal=bottom_right softcap=30"}, {"layout", "bshd"}, {"arithmetic", "prob=bf16"}});
+  const auto& p = vector.problem->as<attest_softmax_params>();
+  EXPECT_EQ(p.num_heads, 3);
+  EXPECT_EQ(p.seq_len_q, 2);
+  EXPECT_EQ(p.window_right, 0);
+  EXPECT_EQ(p.diagonal, 1);
+  EXPECT_EQ(p.softcap, 30);
+  EXPECT_EQ(vector.arithmetic->probability, ATTEST_BF16);
+}
+
+TEST_F(Dump, WhatIsNotKnownIsNamed) {
+  const auto refusal = [&](std::map<std::string, std::string> words = {}) { return error_of([&] { read(words); }); };
+  save({"quarry", "k", "v"});
+  EXPECT_THAT(refusal(), HasSubstr("softmax has no tensor 'quarry'"));
+  save({"q", "query", "k", "v"});
+  EXPECT_THAT(refusal(), HasSubstr("q is there twice"));
+  save({"k", "v"});
+  EXPECT_THAT(refusal(), HasSubstr("'q' is missing"));
+  save({"q", "k", "v"});
+  EXPECT_THAT(refusal({{"params", "causal=left"}}), HasSubstr("'causal=left': must be"));
+  EXPECT_THAT(refusal({{"params", "window_rihgt=0"}}), HasSubstr("did you mean 'window_right'?"));
+  EXPECT_THAT(refusal({{"layout", "sbhd"}}), HasSubstr("bhsd or bshd"));
+  EXPECT_THAT(error_of([&] { find_vectors(folder_ / "dump.pt"); }), HasSubstr("no such folder"));
+}
+
+TEST_F(Dump, NpzIsReadToo) {
+  const std::string zeros(24 * 4, '\0'), array = npy_file(npy_header("'<f4'", "(1, 2, 3, 4)"), zeros);
+  std::ofstream(folder_ / "dump.npz", std::ios::binary) << zip_file({{"q.npy", array}, {"k.npy", array, true}, {"v.npy", array}});
+  const VectorCase vector = read_vector(find_vectors(folder_ / "dump.npz").at(0));
+  EXPECT_TRUE(bool(vector.given[ATTEST_V]));
+  EXPECT_FALSE(vector.arithmetic.has_value());  // inputs alone
+}
+
+}  // namespace
+}  // namespace attest::core
