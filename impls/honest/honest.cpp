@@ -22,13 +22,18 @@ constexpr Arithmetic operands(int32_t dtype) {
 }
 constexpr Method reversed(Method method) { return method.reversed = true, method; }
 constexpr Method split(Method method, int64_t splits) { return method.splits = splits, method; }
+constexpr Method merged_by_lse(Method method) {
+  method.computes.flags |= ATTEST_WEIGHS_BY_LSE, method.declares.flags |= ATTEST_WEIGHS_BY_LSE;
+  return method;
+}
 constexpr Method folded(Method method) { return method.folds_scale = true, method; }
 
 // The first six of each operation are what the count of false failures is about; the others are as honest.
 constexpr Method kNaive = honest_method("honest_naive", "whole rows, float32", kFloat, 0);
 constexpr Method kTiled = honest_method("honest_tiled", "tiles of 16 to 256 keys, float32", kFloat, kAnyTile);
 constexpr Method kReversed = reversed(honest_method("honest_reversed", "whole rows, the last key first, float32", kFloat, 0));
-constexpr Method kSplit = split(honest_method("honest_split", "four parts merged by their lse, float32", kFloat, 64), 4);
+constexpr Method kSplit =
+    merged_by_lse(split(honest_method("honest_split", "four parts merged by their lse, float32", kFloat, 64), 4));
 constexpr Method kHalf = honest_method("honest_f16_probabilities", "unfused: probabilities cast to f16", half_probabilities(), 0);
 constexpr Method kScores = honest_method("honest_f16_scores", "unfused: scores kept in f16", half_scores(), 0);
 constexpr Method kBrain =

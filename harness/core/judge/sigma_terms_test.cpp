@@ -42,8 +42,9 @@ struct Shape {
   int64_t keys = 1021, rows = 16, head_dim = 32;
   DType dtype = ATTEST_F32;
   double q_factor = 1, mean_v = 0;
-  bool lse = false;  // its sigma knows float32 alone, so that few errors in o escape it
-  bool row_bias = false;  // BIAS, one number a row
+  bool lse = false;         // its sigma knows float32 alone, so that few errors in o escape it
+  bool row_bias = false;    // BIAS, one number a row
+  float softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
 };
 
 using Edit = std::function<double(int64_t row, int64_t channel, double value)>;
@@ -60,8 +61,12 @@ Case dense(const Shape& s) {
   if (s.lse) with.push_back(ATTEST_LSE);
   if (s.row_bias) with.push_back(ATTEST_BIAS);
   Case c = make_case(
-      "", [&](Params& p) { p.num_heads = 1, p.seq_len_q = s.rows, p.seq_len_kv = s.keys, p.head_dim = s.head_dim; }, with,
-      s.dtype);
+      "",
+      [&](Params& p) {
+        p.num_heads = 1, p.seq_len_q = s.rows, p.seq_len_kv = s.keys, p.head_dim = s.head_dim;
+        if (s.softmax_scale > 0) p.softmax_scale = s.softmax_scale;
+      },
+      with, s.dtype);
   if (s.row_bias) c = testing::broadcast(std::move(c), ATTEST_BIAS, {0, 1, 3});
   edit(c, ATTEST_Q, [&](int64_t, int64_t, double x) { return x * s.q_factor; });
   edit(c, ATTEST_V, [&](int64_t, int64_t, double x) { return x + s.mean_v; });
@@ -219,6 +224,26 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kLse},
+      {T::kFoldedScale,
+       "folded_scale",
+       "Q times 0.0622 rounded to bf16 again, where queries are keys",
+       in(ATTEST_BF16, {{kQk, ATTEST_BF16}}),
+       [] {
+         Case c =
+             dense({.keys = 100, .rows = 100, .head_dim = 256, .dtype = ATTEST_BF16, .lse = true, .softmax_scale = 0.0622416f});
+         std::memcpy(c.tensors[ATTEST_Q].data, c.tensors[ATTEST_K].data, size_t(extent_bytes(c.tensors[ATTEST_Q].spec)));
+         return c;
+       },
+       Bug::kLse,
+       {.folds_scale = true}},
+      {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400", in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
+       [] {
+         Case c = dense({.mean_v = 1});
+         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : x; });
+         edit(c, ATTEST_K, [](int64_t, int64_t d, double x) { return d == 0 ? 400 * std::sqrt(32.0) : x; });
+         return c;
+       },
+       Bug::kNormaliser},
   };
 }
 

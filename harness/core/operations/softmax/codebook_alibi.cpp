@@ -10,12 +10,15 @@ namespace attest::core::codebook {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLeastFade = 0x1p-100;  // multiplied out below it: its square must stay a normal number
+constexpr double kLeastFade = 0x1p-100;  // multiplied out below it: a key of now beside one of then, squared, must be a number
 constexpr int64_t kChunkRows = 1024;
 
 void scale(std::vector<double>& sums, double factor) {
   for (double& x : sums) x *= factor;
 }
+
+// sum e^2 (v - o)^2 from the sums of e^2 v^2, e^2 v and e^2.
+double moved(double o, double v2, double v1, double v0) { return std::max(v2 - 2 * o * v1 + o * o * v0, 0.0); }
 
 }  // namespace
 
@@ -27,7 +30,6 @@ AlibiRows::AlibiRows(const Codebook& book, const attest_softmax_params& params, 
       scores_(scores),
       model_(model),
       slope_(slope),
-      decay_(std::exp(-slope)),
       b_(b),
       head_(head),
       kv_head_(head / (params.num_heads / params.num_kv_heads)),
@@ -36,6 +38,7 @@ AlibiRows::AlibiRows(const Codebook& book, const attest_softmax_params& params, 
       groups_(size_t(book.key_groups())),
       top_(size_t(book.query_groups())),
       row_(size_t(width_)),
+      code_{std::vector<double>(size_t(width_))},
       plain_v_(size_t(width_)),
       plain_v2_(size_t(width_)),
       plain_groups_(groups_) {
@@ -50,19 +53,19 @@ AlibiRows::Side AlibiRows::empty_side() const {
   return {wide, wide, wide, none, none, none, none, std::vector<int64_t>(groups_, -1)};
 }
 
-// One place further away from everything.
-void AlibiRows::step(Side& side) const {
-  side.fade *= decay_;
-  const double square = decay_ * decay_, fade2 = side.fade * side.fade;
+// What a weight of the side's sums is to a key `from` places away.
+double AlibiRows::fade(const Side& side, int64_t from) const { return std::exp(-slope_ * double(side.age - from)); }
+
+// Sums as they are now.
+void AlibiRows::renew(Side& side) const {
+  const double fade = this->fade(side, 0), fade2 = fade * fade, age = double(side.age);
+  for (auto* sums : {&side.v, &side.w}) scale(*sums, fade);
+  for (auto* sums : {&side.v2, &side.v1, &side.w2, &side.w2d, &side.w2d2}) scale(*sums, fade2);
   for (size_t g = 0; g < groups_; ++g) {
-    const double w2 = side.w2[g] * fade2, w2d = side.w2d[g] * square;
-    side.w2d2[g] = side.w2d2[g] * square + 2 * w2d + w2;
-    side.w2d[g] = w2d + w2;
+    side.w2d2[g] += age * (2 * side.w2d[g] + age * side.w2[g]);
+    side.w2d[g] += age * side.w2[g];
   }
-  if (side.fade > kLeastFade) return;
-  for (auto* sums : {&side.v, &side.w}) scale(*sums, side.fade);
-  for (auto* sums : {&side.v2, &side.v1, &side.w2}) scale(*sums, fade2);
-  side.fade = 1;
+  side.age = 0;
 }
 
 int64_t AlibiRows::group_of(int64_t j) const {
@@ -83,21 +86,19 @@ void AlibiRows::add(Side& side, int64_t j, int64_t distance, double sign) const 
   if (group < 0) return;
   const auto g = size_t(group);
   load(j);
-  const double d = double(distance), w = std::exp(-slope_ * d), stored = sign * w / side.fade;
-  const double stored2 = sign * w * w / (side.fade * side.fade);
+  if (sign > 0 && fade(side, 0) < kLeastFade) renew(side);
+  const double d = double(distance - side.age), x = std::exp(-slope_ * d), w = sign * x, w2 = sign * x * x;
   double *v = &side.v[g * size_t(width_)], *v2 = &side.v2[g * size_t(width_)], *v1 = &side.v1[g * size_t(width_)];
-  for (size_t e = 0; e < row_.size(); ++e)
-    v[e] += stored * row_[e], v2[e] += stored2 * row_[e] * row_[e], v1[e] += stored2 * row_[e];
-  side.w[g] += stored, side.w2[g] += stored2;
-  side.w2d[g] += sign * w * w * d, side.w2d2[g] += sign * w * w * d * d;
+  for (size_t e = 0; e < row_.size(); ++e) v[e] += w * row_[e], v2[e] += w2 * row_[e] * row_[e], v1[e] += w2 * row_[e];
+  side.w[g] += w, side.w2[g] += w2;
+  side.w2d[g] += w2 * d, side.w2d2[g] += w2 * d * d;
   if (sign > 0) side.nearest[g] = j;
 }
 
 // Keys up to the diagonal p: p - window_left .. p.
 void AlibiRows::forward_to(int64_t p, Side& side, int64_t& at) const {
   while (at < p) {
-    ++at;
-    step(side);
+    ++at, ++side.age;
     if (at >= 0 && at < length_) add(side, at, 0, 1);
     if (const int64_t gone = at - p_.window_left - 1; p_.window_left >= 0 && gone >= 0 && gone < length_)
       add(side, gone, p_.window_left + 1, -1);
@@ -109,38 +110,69 @@ void AlibiRows::backward_to(int64_t p, Side& side, int64_t& at) const {
   while (at > p) {
     --at;
     if (at + 1 >= 0 && at + 1 < length_) add(side, at + 1, 0, 1);
-    step(side);
+    ++side.age;
     if (const int64_t gone = at + p_.window_right + 1; p_.window_right >= 0 && gone >= 0 && gone < length_)
       add(side, gone, p_.window_right + 1, -1);
   }
 }
 
+// How far the nearest place is that a row sees.
+int64_t AlibiRows::nearest_place(int64_t place) const {
+  const Interval seen = book_.geometry().keys(b_, place);
+  const int64_t p = book_.geometry().diagonal(b_, place);
+  return std::max<int64_t>({0, seen.begin - p, p - (seen.end - 1)});
+}
+
 // `farthest`: keys further away than that are not in the sums.
-void AlibiRows::weigh(const Side& side, int64_t group, int64_t p, int64_t farthest, Partial& row) const {
-  const double* s = &scores_.score[size_t(group) * groups_];
-  const std::vector<double>& magnitudes = model_.squares() ? scores_.b2 : scores_.a;
-  const double fade2 = side.fade * side.fade;
-  for (size_t g = 0; g < groups_; ++g) {
-    if (side.nearest[g] < 0 || s[g] == -kInfinity || !(side.w[g] > 0)) continue;
-    const double d = std::fabs(double(p - side.nearest[g]));
-    if (d > double(farthest)) continue;
-    row.largest = std::max(row.largest, s[g] - slope_ * d);
-    const double x = std::exp(s[g] - top_[size_t(group)]), a = x * side.fade, a2 = x * x * fade2, w2 = side.w2[g] * fade2;
-    const double mean_s2 = w2 > 0 ? s[g] * s[g] + (slope_ * slope_ * side.w2d2[g] - 2 * s[g] * slope_ * side.w2d[g]) / w2 : 0;
-    const double qk = model_.qk_variance(magnitudes[size_t(group) * groups_ + g]), s2 = std::max(mean_s2, 0.0);
-    // Rounded before the distance is added, and after it.
-    const size_t at = size_t(group) * groups_ + g;
-    const double square = model_.staged_square(scores_.dot2[at], scores_.kept2[at] + s2);
-    const double variance = model_.score_square() * square + qk, e2 = a2 * variance;
-    if (model_.squares()) row.square += a * side.w[g] * (magnitudes[size_t(group) * groups_ + g] + scores_.common_b2[size_t(group) * groups_ + g]);
-    row.total += a * side.w[g], row.p2 += x * x * w2, row.e2 += x * x * w2 * variance;
-    row.lse_score += x * x * w2 * ((model_.u_s * model_.u_s + model_.growth()) * square + qk);
-    const double *v = &side.v[g * size_t(width_)], *v2 = &side.v2[g * size_t(width_)], *v1 = &side.v1[g * size_t(width_)];
-    for (size_t e = 0; e < size_t(width_); ++e) {
-      row.o[e] += a * v[e], row.p2v2[e] += a2 * v2[e], row.p2v[e] += a2 * v1[e];
-      row.e2v2[e] += e2 * v2[e], row.e2v[e] += e2 * v1[e];
+void AlibiRows::weigh(const Side& side, int64_t place, int64_t farthest, Partial& row) {
+  const auto group = size_t(book_.query_group(head_, b_, place)), levels = size_t(book_.levels().key_levels());
+  const int64_t p = book_.geometry().diagonal(b_, place);
+  const double *s = &scores_.score[group * groups_], near = fade(side, nearest_place(place));
+  bool any = false;
+  for (size_t code = 0; code < groups_; code += levels) {
+    code_.p = 0;
+    for (size_t g = code; g < code + levels; ++g) {
+      if (side.nearest[g] < 0 || s[g] == -kInfinity || !(side.w[g] > 0)) continue;
+      if (std::abs(p - side.nearest[g]) > farthest) continue;
+      weigh_group(side, group * groups_ + g, g, std::exp(s[g] - top_[group]) * near, p, row);
     }
+    if (code_.p > 0) share(group * groups_ + code, row), any = true;
   }
+  row.sides += any;
+}
+
+// Keys of one score, each with the weight x on this side.
+void AlibiRows::weigh_group(const Side& side, size_t at, size_t g, double x, int64_t p, Partial& row) {
+  const double s = scores_.score[at], x2 = x * x, w2 = side.w2[g], age = double(side.age);
+  row.largest = std::max(row.largest, s - slope_ * double(std::abs(p - side.nearest[g])));
+  // The mean of (s - slope d)^2.
+  const double d1 = w2 > 0 ? side.w2d[g] / w2 + age : 0, d2 = w2 > 0 ? (side.w2d2[g] + 2 * age * side.w2d[g]) / w2 + age * age : 0;
+  const double last = std::max(s * s + slope_ * (slope_ * d2 - 2 * s * d1), 0.0), rounding = model_.u_s * model_.u_s * last;
+  const double e2 = x2 * (rounding / 3 + scores_.lone_variance[at]);
+  row.mean_dot += x * side.w[g] * std::sqrt(scores_.dot2[at]);
+  if (model_.squares()) row.square += x * side.w[g] * (scores_.b2[at] + scores_.common_b2[at]);
+  row.total += x * side.w[g], row.p2 += x2 * w2, row.e2 += e2 * w2, row.lse_score += x2 * w2 * rounding;
+  const double *v = &side.v[g * size_t(width_)], *v2 = &side.v2[g * size_t(width_)], *v1 = &side.v1[g * size_t(width_)];
+  const bool first = code_.p == 0;
+  code_.p += x * side.w[g];
+  for (size_t e = 0; e < size_t(width_); ++e) {
+    const double xv = x * v[e];
+    code_.v[e] = first ? xv : code_.v[e] + xv;
+    row.o[e] += xv, row.p2v2[e] += x2 * v2[e], row.p2v[e] += x2 * v1[e];
+    row.e2v2[e] += e2 * v2[e], row.e2v[e] += e2 * v1[e];
+  }
+}
+
+// What the keys of a code err by together, before their distances are added. The addition of a level's term is taken for theirs
+// all too.
+void AlibiRows::share(size_t at, Partial& row) const {
+  const auto levels = size_t(book_.levels().key_levels());
+  double e2 = scores_.shared_variance[at], lse_e2 = scores_.shared_lse_variance[at];
+  e2 += *std::max_element(&scores_.added_variance[at], &scores_.added_variance[at] + levels);
+  lse_e2 += *std::max_element(&scores_.added_lse_variance[at], &scores_.added_lse_variance[at] + levels);
+  row.shared += e2 * code_.p * code_.p, row.lse_shared += lse_e2 * code_.p * code_.p;
+  for (size_t e = 0; e < size_t(width_); ++e)
+    row.shared2[e] += e2 * code_.v[e] * code_.v[e], row.shared1[e] += e2 * code_.v[e] * code_.p;
 }
 
 void AlibiRows::run(const Row& row) {
@@ -163,22 +195,21 @@ void AlibiRows::run(const Row& row) {
   const std::vector<double> none(static_cast<size_t>(width_));
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * kChunkRows, end = std::min(rows, begin + kChunkRows);
-    std::vector<Partial> partial(size_t(end - begin), {none, none, none, none, none});
+    std::vector<Partial> partial(size_t(end - begin), {none, none, none, none, none, none, none});
     for (Partial& one : partial) one.largest = -kInfinity;
-    auto group = [&](int64_t i) { return book_.query_group(head_, b_, i); };
     for (int64_t i = begin; i < end; ++i) {
       forward_to(diagonal(i), forward, forward_at);
-      weigh(forward, group(i), diagonal(i), p_.window_left >= 0 ? p_.window_left : INT64_MAX, partial[size_t(i - begin)]);
+      weigh(forward, i, p_.window_left >= 0 ? p_.window_left : INT64_MAX, partial[size_t(i - begin)]);
     }
     if (after) {
       Side side = std::move(ends[size_t(chunks - 1 - chunk)]);
       int64_t at = diagonal(end - 1);
       for (int64_t i = end; i-- > begin;) {
         backward_to(diagonal(i), side, at);
-        weigh(side, group(i), diagonal(i), p_.window_right >= 0 ? p_.window_right : INT64_MAX, partial[size_t(i - begin)]);
+        weigh(side, i, p_.window_right >= 0 ? p_.window_right : INT64_MAX, partial[size_t(i - begin)]);
       }
     }
-    for (int64_t i = begin; i < end; ++i) finish(i, group(i), partial[size_t(i - begin)], row);
+    for (int64_t i = begin; i < end; ++i) finish(i, book_.query_group(head_, b_, i), partial[size_t(i - begin)], row);
   }
 }
 
@@ -198,14 +229,14 @@ void AlibiRows::move_plain(Interval keys) {
 }
 
 // Sum of p^power over the far keys whose p is below `least`: of a group that gets there, as many as fade away from then on, on
-// both sides of the diagonal.
-double AlibiRows::faded(int64_t group, const Partial& row, int64_t keys, int64_t farthest, double least, int power) const {
+// both sides of the diagonal. The row sees `span` places further than the nearest.
+double AlibiRows::faded(int64_t group, const Partial& row, int64_t keys, int64_t span, double least, int power) const {
   const double sides = p_.window_right == 0 ? 1 : 2, bound = std::pow(least, power);
   double sum = 0;
   for (size_t g = 0; g < groups_; ++g) {
     const double p = std::exp(scores_.score[size_t(group) * groups_ + g] - top_[size_t(group)]) / row.total;
-    if (plain_groups_[g] <= 0 || p * std::exp(-slope_ * double(farthest)) >= least) continue;
-    const double tail = sides * std::pow(std::min(p, least), power) / std::max(1 - std::pow(decay_, power), 1e-12);
+    if (plain_groups_[g] <= 0 || p * std::exp(-slope_ * double(span)) >= least) continue;
+    const double tail = sides * std::pow(std::min(p, least), power) / std::max(1 - std::exp(-slope_ * power), 1e-12);
     sum += plain_groups_[g] / double(keys) * std::min(tail, double(keys) * bound);
   }
   return std::min(sum, 1.0);
@@ -218,28 +249,36 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
   const auto keys = int64_t(plain_count_);
   std::vector<double> o(static_cast<size_t>(p_.head_dim_v)), sigma(o.size(), model_.element_sigma({}, 0));
   if (keys == 0 || partial.total <= 0) return row(place, o.data(), sigma.data(), -kInfinity, 0);
-  const double total = partial.total, total2 = total * total, lse = top_[size_t(group)] + std::log(total);
+  const int64_t nearest = nearest_place(place), span = std::max(p - seen.begin, seen.end - 1 - p) - nearest;
+  const double total = partial.total, total2 = total * total, lse = top_[size_t(group)] - slope_ * double(nearest) + std::log(total);
   const double kappa = model_.kappa(partial.largest, lse), eta = model_.eta_p * kappa, theta = model_.theta;
-  const int64_t farthest = std::max(p - seen.begin, seen.end - 1 - p);
-  const double gone = faded(group, partial, keys, farthest, model_.unsummed_below(kappa, keys), 1);
-  const double flushed2 = model_.flush_below > 0 ? faded(group, partial, keys, farthest, model_.flush_below * kappa, 2) : 0;
-  const double p2 = partial.p2 / total2, e2 = partial.e2 / total2;
+  const double gone = faded(group, partial, keys, span, model_.unsummed_below(kappa, keys), 1);
+  const double flushed2 = model_.flush_below > 0 ? faded(group, partial, keys, span, model_.flush_below * kappa, 2) : 0;
+  // (x + y)^2 <= 2 x^2 + 2 y^2: what one code has on both sides errs alike.
+  const double p2 = partial.p2 / total2, sides = double(partial.sides);
   for (size_t e = 0; e < o.size(); ++e) {
     o[e] = partial.o[e] / total;
     const double p2v2 = partial.p2v2[e] / total2, p2v = partial.p2v[e] / total2, x = theta * o[e];
     const double relative = p2v2 - 2 * x * p2v + x * x * p2, absolute = plain_v2_[e] - 2 * x * plain_v_[e] + x * x * plain_count_;
     sigma[e] = scores_.o_sigma(size_t(group), model_.element_sigma({.o = o[e],
                                      .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
-                                     .score = partial.e2v2[e] / total2 - 2 * o[e] * partial.e2v[e] / total2 + o[e] * o[e] * e2,
+                                     .score = (moved(o[e], partial.e2v2[e], partial.e2v[e], partial.e2) +
+                                               sides * moved(o[e], partial.shared2[e], partial.shared1[e], partial.shared)) /
+                                              total2,
                                      .p2v2 = p2v2,
                                      .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
                                      .coherent = gone * gone,
                                      .kappa = kappa,
-                                     .largest_v = Codebook::kLargestValue},
+                                     .largest_v = Codebook::kLargestValue,
+                                     .lse = lse},
                                     keys));
   }
-  const LseSums sums{
-      .lse = lse, .p2 = p2, .score = partial.lse_score / total2, .square = partial.square / total, .coherent = gone * gone};
+  const LseSums sums{.lse = lse,
+                     .p2 = p2,
+                     .score = (partial.lse_score + sides * partial.lse_shared) / total2,
+                     .square = partial.square / total,
+                     .mean_dot = partial.mean_dot / total,
+                     .coherent = gone * gone};
   row(place, o.data(), sigma.data(), lse, scores_.lse_sigma(size_t(group), model_.lse_sigma(sums, keys)));
 }
 

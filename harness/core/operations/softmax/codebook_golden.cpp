@@ -41,7 +41,8 @@ struct Segment {
 class CodebookGolden final : public Golden {
  public:
   CodebookGolden(const Problem& problem, const Fill& fill, const Tensors& tensors)
-      : p_(problem.as<attest_softmax_params>()),
+      : problem_(problem),
+        p_(problem_.as<attest_softmax_params>()),
         book_(problem, fill, tensors),
         v_(tensors[ATTEST_V]),
         slopes_(tensors[ATTEST_ALIBI_SLOPES]),
@@ -56,7 +57,7 @@ class CodebookGolden final : public Golden {
   int64_t distinct_rows() const override { return book_.distinct_rows(); }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
-    const SigmaModel model(arithmetic, v_.spec.dtype, p_.head_dim);
+    const SigmaModel model = SigmaModel::of(arithmetic, problem_);
     std::vector<HeadScores> scores = scores_;
     for (HeadScores& head : scores) head.declare(model);
     const std::vector<Segment> work = segments();
@@ -98,7 +99,7 @@ class CodebookGolden final : public Golden {
     if (slopes_) return fade(segment, model, scores, sink);
     const Geometry& geometry = book_.geometry();
     GroupSums sums(book_, v_, segment.b, segment.head, segment.head / (p_.num_heads / p_.num_kv_heads));
-    RowExpectation expectation(model, scores, book_.key_groups(), p_.head_dim_v, sums.width());
+    RowExpectation expectation(model, scores, book_.key_groups(), book_.levels().key_levels(), p_.head_dim_v, sums.width());
     Batch batch;
     for (int64_t i = segment.begin; i < segment.end;) {
       const Interval keys = geometry.keys(segment.b, i);
@@ -184,7 +185,8 @@ class CodebookGolden final : public Golden {
             .sigma = batch.lse_sigma.data()});
   }
 
-  attest_softmax_params p_;
+  const Problem problem_;
+  const attest_softmax_params& p_;
   Codebook book_;
   Tensor v_, slopes_;
   bool with_lse_;

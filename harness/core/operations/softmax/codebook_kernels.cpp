@@ -43,12 +43,21 @@ void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT ro
       const Vector count = hn::Set(tag, groups.count[g]), p = hn::Set(tag, groups.p[g]),
                    total = hn::LoadU(tag, sum + g * groups.width);
       const Vector kept = hn::NegMulAdd(count, damped, total), away = hn::NegMulAdd(count, value, total);
-      from_p = hn::MulAdd(hn::Mul(hn::Set(tag, groups.a2[g]), kept), kept, from_p);
-      from_s = hn::MulAdd(hn::Mul(hn::Set(tag, groups.e2[g]), away), away, from_s);
       const Vector v2 = hn::LoadU(tag, squares + g * groups.width);
-      // sum_j (v_j - o)^2 = squares - o (2 V - n o)
+      // sum_j (v_j - x)^2 = squares - x (2 V - n x)
+      const Vector apart = hn::NegMulAdd(damped, hn::Add(total, kept), v2);
+      from_p = hn::MulAdd(hn::Set(tag, groups.a2[g]), hn::Max(hn::Mul(kept, kept), apart), from_p);
+      from_s = hn::MulAdd(hn::Mul(hn::Set(tag, groups.e2[g]), away), away, from_s);
       from_s = hn::MulAdd(hn::Set(tag, groups.lone2[g]), hn::NegMulAdd(value, hn::Add(total, away), v2), from_s);
       of_squares = hn::MulAdd(hn::Mul(p, p), v2, of_squares);
+    }
+    for (int64_t code = 0; groups.levels > 1 && code * groups.levels < groups.codes; ++code) {
+      Vector moved = hn::Zero(tag);
+      for (g = code * groups.levels; g < (code + 1) * groups.levels; ++g) {
+        const Vector away = hn::NegMulAdd(hn::Set(tag, groups.count[g]), value, hn::LoadU(tag, sum + g * groups.width));
+        moved = hn::MulAdd(hn::Set(tag, groups.p[g]), away, moved);
+      }
+      from_s = hn::MulAdd(hn::Mul(hn::Set(tag, groups.shared2[code]), moved), moved, from_s);
     }
     hn::StoreU(value, tag, o + e), hn::StoreU(from_p, tag, rounding + e);
     hn::StoreU(from_s, tag, score + e), hn::StoreU(of_squares, tag, p2v2 + e);

@@ -32,7 +32,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
   huge_ = book.kind() == Codebook::Kind::kHuge;
-  for (auto* table : {&score, &a, &b2, &dot2, &kept2, &common_b2}) table->resize(size_t(book.query_groups()) * groups);
+  for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2}) table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
@@ -50,8 +50,10 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
           const double capped = cap > 0 ? cap * bent : scale * dot;
           score[at] = capped + book.levels().term(int64_t(m), int64_t(n));
           dot2[at] = scale * dot * scale * dot * slope * slope;
+          own_dot2[at] = scale * (dot - common) * scale * (dot - common) * slope * slope;
           common_b2[at] = scale * scale * slope * slope * common * common;
-          kept2[at] = dot2[at] + (cap > 0 ? capped * capped : 0) + (score[at] != capped ? score[at] * score[at] : 0);
+          kept2[at] = dot2[at] + (cap > 0 ? capped * capped : 0);
+          added2[at] = score[at] != capped && score[at] > -kInfinity ? score[at] * score[at] : 0;
           a[at] = std::fabs(scale) * slope * sum;
           b2[at] = scale * scale * slope * slope * std::max(squares - common * common, 0.0);
           if (huge_) dot2[at] *= 3;  // the sum is as large as that from its first product on: it does not grow evenly
@@ -64,15 +66,17 @@ void HeadScores::declare(const SigmaModel& model) {
   constexpr double kLinear = 0.05;  // exp(x) - 1 is x to 2.5 %
   const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
   unsure.assign(query_groups_, 0.0);
-  error_variance.resize(score.size()), lone_variance.resize(score.size()), lse_variance.resize(score.size());
+  for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance, &lone_variance})
+    table->resize(score.size());
+  const double rounding = model.u_s * model.u_s, bias = model.scale_bias * model.scale_bias;
   for (size_t i = 0; i < score.size(); ++i) {
-    if (score[i] == -kInfinity) continue;
-    const double square = model.staged_square(dot2[i], kept2[i]), magnitude = model.squares() ? b2[i] : a[i];
-    error_variance[i] = model.score_variance(square, magnitude);
+    const double magnitude = model.squares() ? b2[i] : a[i], qk = model.qk_variance(magnitude);
+    shared_variance[i] = rounding / 3 * kept2[i] + model.growth() * dot2[i] + bias * own_dot2[i] + qk;
+    shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
+    added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
     lone_variance[i] = model.accumulation_variance(dot2[i], magnitude);
-    lse_variance[i] = (model.u_s * model.u_s + model.growth()) * square + model.qk_variance(magnitude);
-    const double error = std::sqrt(error_variance[i]);
-    if (huge_ && error > kLinear) unsure[i / groups] = std::max(unsure[i / groups], error);
+    const double error = std::sqrt(shared_variance[i] + added_variance[i]);
+    if (huge_ && error > kLinear && score[i] > -kInfinity) unsure[i / groups] = std::max(unsure[i / groups], error);
   }
 }
 
@@ -116,17 +120,19 @@ void GroupSums::add(int64_t i, int64_t j, double sign) {
   count_[group] += sign;
 }
 
-RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t head_dim_v,
-                               int64_t width)
+RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t levels,
+                               int64_t head_dim_v, int64_t width)
     : model_(model),
       scores_(scores),
       codes_(size_t(codes)),
+      levels_(size_t(levels)),
       head_dim_v_(head_dim_v),
       count_(codes_),
       p_(codes_),
       a2_(codes_),
       e2_(codes_),
       lone2_(codes_),
+      shared2_(codes_ / levels_),
       o_(size_t(width)),
       rounding_(o_.size()),
       score_(o_.size()),
@@ -148,9 +154,19 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   *lse = keys > 0 ? top + std::log(total) : -kInfinity;
   *lse_sigma = keys > 0 ? weigh_codes(count, h, total, top, *lse, keys) : 0;
   if (keys == 0)
-    for (auto* weights : {&a2_, &e2_, &lone2_}) std::fill(weights->begin(), weights->end(), 0.0);
-  const Groups groups{int64_t(codes_), sums.width(), sums.sum(), sums.squares(), count,
-                      p_.data(),       a2_.data(),   e2_.data(), lone2_.data(),  model_.theta};
+    for (auto* weights : {&a2_, &e2_, &lone2_, &shared2_}) std::fill(weights->begin(), weights->end(), 0.0);
+  const Groups groups{.codes = int64_t(codes_),
+                      .levels = int64_t(levels_),
+                      .width = sums.width(),
+                      .sum = sums.sum(),
+                      .squares = sums.squares(),
+                      .count = count,
+                      .p = p_.data(),
+                      .a2 = a2_.data(),
+                      .e2 = e2_.data(),
+                      .lone2 = lone2_.data(),
+                      .shared2 = shared2_.data(),
+                      .theta = model_.theta};
   weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
   const double kappa = keys > 0 ? model_.kappa(top, *lse) : 0;
   add_flushed(sums, keys > 0 && !model_.normalised_first ? total : 1);
@@ -164,28 +180,45 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                                                           .p2v2 = p2v2_[i],
                                                           .flushed = flushed_[i],
                                                           .kappa = kappa,
-                                                          .largest_v = Codebook::kLargestValue},
+                                                          .largest_v = Codebook::kLargestValue,
+                                                          .lse = keys > 0 ? *lse : 0},
                                                          keys));
   }
 }
 
 // From exp(s - top) in p_ to the weights of one key of each code; returns the sigma of the lse.
 double RowExpectation::weigh_codes(const double* count, size_t h, double total, double top, double lse, int64_t keys) {
-  const double *error_variance = &scores_.error_variance[h * codes_], *lone_variance = &scores_.lone_variance[h * codes_],
-               *lse_variance = &scores_.lse_variance[h * codes_];
+  const double* lone_variance = &scores_.lone_variance[h * codes_];
   const double eta = model_.eta_p * model_.kappa(top, lse);
   LseSums sums{.lse = lse};
   for (size_t g = 0; g < codes_; ++g) {
     p_[g] /= total;
     const double a = model_.u_p * p_[g] + eta, of_group = count[g] * p_[g];
     a2_[g] = scores_.score[h * codes_ + g] > -kInfinity ? a * a : 0;
-    e2_[g] = p_[g] * p_[g] * error_variance[g], lone2_[g] = p_[g] * p_[g] * lone_variance[g];
-    sums.p2 += of_group * of_group, sums.score += of_group * of_group * lse_variance[g];
+    lone2_[g] = p_[g] * p_[g] * lone_variance[g];
+    sums.p2 += of_group * of_group;
     if (model_.squares()) sums.square += of_group * scores_.common_b2[h * codes_ + g];
+    if (model_.scale_bias > 0) sums.mean_dot += of_group * std::sqrt(scores_.dot2[h * codes_ + g]);
   }
+  share_errors(count, h, sums);
   repeated_ = repeated_variance(p_, {count, codes_}, model_.u_acc, model_.chain(keys), double(keys));
   sums.score += repeated_;
   return scores_.lse_sigma(h, model_.lse_sigma(sums, keys));
+}
+
+// What groups err by together: e2_ where they are alone, shared2_ for those of one code.
+void RowExpectation::share_errors(const double* count, size_t h, LseSums& sums) {
+  const size_t first = h * codes_;
+  for (size_t code = 0; code < shared2_.size(); ++code) {
+    double of_code = 0;
+    for (size_t g = code * levels_; g < (code + 1) * levels_; ++g) {
+      const double of_group = count[g] * p_[g];
+      e2_[g] = p_[g] * p_[g] * (scores_.added_variance[first + g] + (levels_ == 1 ? scores_.shared_variance[first + g] : 0));
+      of_code += of_group, sums.score += of_group * of_group * scores_.added_lse_variance[first + g];
+    }
+    shared2_[code] = scores_.shared_variance[first + code * levels_];
+    sums.score += of_code * of_code * scores_.shared_lse_variance[first + code * levels_];
+  }
 }
 
 // A probability is flushed as it is kept: before it is divided by `total`, unless normalised first (total 1).

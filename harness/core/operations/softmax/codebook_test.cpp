@@ -47,7 +47,7 @@ void check_all(const Case& c, const std::function<bool(int64_t, int64_t)>& sees,
   const Geometry geometry(c.problem, c.tensors);
   for (const Arithmetic& arithmetic : kArithmetics) {
     SCOPED_TRACE(dtype_name(arithmetic.output));
-    const SigmaModel model(arithmetic, c.problem.dtype, c.p().head_dim);
+    const SigmaModel model = SigmaModel::of(arithmetic, c.problem);
     const auto golden = c.golden();
     const Expectations o(*golden, arithmetic, ATTEST_O), lse(*golden, arithmetic, ATTEST_LSE);
     EXPECT_EQ(int64_t(o.value.size()), row_count(c.spec(ATTEST_O), 3));

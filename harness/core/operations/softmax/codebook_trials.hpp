@@ -97,8 +97,8 @@ struct Brute {
     const int64_t hk = h / (p.num_heads / p.num_kv_heads);
     const std::vector<double> q = c.row(ATTEST_Q, query.outer, h, query.row);
     std::vector<Real> s;
-    std::vector<double> magnitude, dot2, square;
-    std::vector<std::vector<double>> v;
+    std::vector<double> magnitude, dot2, kept2, added2;
+    std::vector<std::vector<double>> v, k_rows;
     for (const Cell& key : keys) {
       const std::vector<double> k = c.row(ATTEST_K, key.outer, hk, key.row);
       Real dot = 0, a = 0, b2 = 0;
@@ -111,7 +111,8 @@ struct Brute {
       magnitude.push_back(double(model.squares() ? b2 * slope * slope : a * slope));
       dot2.push_back(double(dot * dot * slope * slope));
       const Real capped = p.softcap > 0 ? Real(p.softcap) * bent : 0, added = terms[s.size() - 1].added != 0 ? s.back() : Real(0);
-      square.push_back(model.staged_square(dot2.back(), dot2.back() + double(capped * capped + added * added)));
+      kept2.push_back(dot2.back() + double(capped * capped)), added2.push_back(double(added * added));
+      k_rows.push_back(k);
       v.push_back(c.row(ATTEST_V, key.outer, hk, key.row));
     }
     Real top = -INFINITY, total = 0;
@@ -120,10 +121,12 @@ struct Brute {
     if (!keys.empty()) lse = double(top + std::log(total));
     const double kappa = keys.empty() ? 0 : model.kappa(double(top), lse);
     std::vector<Real> weight;
-    std::map<std::pair<double, int64_t>, std::vector<size_t>> groups;
+    std::map<std::pair<double, int64_t>, std::vector<size_t>> groups;  // keys of one score
+    std::map<std::vector<double>, std::vector<size_t>> codes;          // equal keys
     for (size_t j = 0; j < s.size(); ++j) {
       weight.push_back(std::exp(s[j] - top) / total);
       groups[{double(s[j]), terms[j].region}].push_back(j);
+      codes[k_rows[j]].push_back(j);
     }
     LseSums lse_sums{.lse = lse};
     std::vector<double> p_of, count_of;
@@ -137,21 +140,31 @@ struct Brute {
       for (size_t j = 0; j < s.size(); ++j) sum += weight[j] * Real(v[j][e]);
       o[e] = double(sum);
       ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e]};
+      const double u_s2 = model.u_s * model.u_s;
       for (const auto& [key, members] : groups) {
-        double rounded = 0, moved = 0, share = 0, apart = 0;
+        double rounded = 0, apart = 0, moved = 0, share = 0;
         for (const size_t j : members) {
           const auto w = double(weight[j]);
-          rounded += (model.u_p * w + model.eta_p * kappa) * (v[j][e] - model.theta * o[e]);
-          moved += w * (v[j][e] - o[e]), share += w, apart += w * w * (v[j][e] - o[e]) * (v[j][e] - o[e]);
+          const double a = model.u_p * w + model.eta_p * kappa, from = v[j][e] - model.theta * o[e];
+          rounded += a * from, apart += a * a * from * from;
+          moved += w * (v[j][e] - o[e]), share += w;
           sums.p2v2 += w * w * v[j][e] * v[j][e];
           if ((model.normalised_first ? w : w * double(total)) < model.flush_below) sums.flushed += w * v[j][e];
         }
-        const double m = magnitude[members[0]];
-        sums.rounding += rounded * rounded,
-            sums.score += moved * moved * model.score_variance(square[members[0]], m) + apart * model.accumulation_variance(dot2[members[0]], m);
+        sums.rounding += std::max(rounded * rounded, apart), sums.score += moved * moved * u_s2 / 3 * added2[members[0]];
+        if (e == 0) lse_sums.p2 += share * share, lse_sums.score += share * share * u_s2 * added2[members[0]];
+      }
+      for (const auto& [key, members] : codes) {
+        double moved = 0, share = 0, apart = 0;
+        for (const size_t j : members) {
+          const auto w = double(weight[j]);
+          moved += w * (v[j][e] - o[e]), share += w, apart += w * w * (v[j][e] - o[e]) * (v[j][e] - o[e]);
+        }
+        const size_t j = members[0];
+        sums.score += moved * moved * model.score_variance(model.staged_square(dot2[j], kept2[j]), magnitude[j]) +
+                      apart * model.accumulation_variance(dot2[j], magnitude[j]);
         if (e == 0)
-          lse_sums.p2 += share * share,
-              lse_sums.score += share * share * ((model.u_s * model.u_s + model.growth()) * square[members[0]] + model.qk_variance(m));
+          lse_sums.score += share * share * (u_s2 * kept2[j] + model.growth() * dot2[j] + model.qk_variance(magnitude[j]));
       }
       sigma[e] = model.element_sigma(sums, int64_t(keys.size()));
     }

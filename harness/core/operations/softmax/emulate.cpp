@@ -48,10 +48,12 @@ class Emulator {
     std::vector<double> p(s.size());
     for (size_t n = 0; n < s.size(); ++n) p[n] = exponential(s[n], top, n);
     const double normaliser = normalise(p);
-    const bool first = a_.has(ATTEST_P_NORMALISED_FIRST);
+    const double lse = f32(top + f32(std::log(normaliser)));
+    const bool by_lse = a_.has(ATTEST_WEIGHS_BY_LSE), divided = by_lse || a_.has(ATTEST_P_NORMALISED_FIRST);
+    if (by_lse) weigh_by(lse, s, p);
     add_values(p, s, o);
-    for (double& x : o) x = rounded(first ? x : f32(x / normaliser), a_.output);
-    return f32(top + f32(std::log(normaliser)));
+    for (double& x : o) x = rounded(divided ? x : f32(x / normaliser), a_.output);
+    return lse;
   }
 
  private:
@@ -104,6 +106,11 @@ class Emulator {
     const double wander = style_.cuts_towards_zero ? -1 : 2 * double(random_uniform(5, uint64_t(n))) - 1;
     const double p = f32(std::exp(f32(s - top)) * (1 + a_.probability_rel_error * wander));
     return p < smallest_normal(ATTEST_F32) ? 0 : p;
+  }
+
+  // The second of two passes.
+  void weigh_by(double lse, const std::vector<double>& s, std::vector<double>& p) const {
+    for (size_t n = 0; n < s.size(); ++n) p[n] = rounded(keep(exponential(s[n], lse, n)), a_.pv);
   }
 
   // From exp(s - top) to what is multiplied with V; returns the normaliser.

@@ -105,7 +105,7 @@ class SoftmaxGolden final : public Golden {
     for (const auto& kept : kept_)
       if (kept->arithmetic == arithmetic) return kept;
     auto sigmas = std::make_shared<Sigmas>(Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
-    const SigmaModel model(arithmetic, tensors_[ATTEST_V].spec.dtype, params_.head_dim);
+    const SigmaModel model = SigmaModel::of(arithmetic, problem_);
     run_tasks([&](GoldenPass& pass, const RowTask& task) {
       const size_t at = task.begin * size_t(params_.head_dim_v);
       pass.finish(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin, model,

@@ -36,10 +36,12 @@ struct Sums {
   }
 };
 
-// The open group of equal keys of one row: sums of a v and e v over it.
+// The open group of equal keys of one row: sums of a v and e v over those of one score (what is added may part equal keys), and
+// of e v over all of them, with the error of what comes before the addition.
 struct Group {
-  Buffer av, ev;
-  double a = 0, e = 0, p = 0, score = 0, square = 0, qk = 0;
+  Buffer av, a2v2, ev, shared_ev;
+  double a = 0, e = 0, p = 0, score = 0, last = 0;
+  double shared_e = 0, shared_p = 0, square = 0, qk = 0;
   int32_t id = -1;
   int64_t keys = 0;
 };
@@ -71,6 +73,8 @@ struct GoldenPass::Impl {
         prob(s.size()),
         prob2(s.size()),
         lower(s.size()),
+        last(s.size()),
+        dots(s.size()),
         a2(s.size()),
         e2(s.size()),
         slope(size_t(ldk)),
@@ -85,12 +89,14 @@ struct GoldenPass::Impl {
   Buffer key_row;                         // [8, head_dim]
   Buffer k, k_magnitude;                  // [head_dim, keys]
   Buffer v, v2;                           // [keys, head_dim_v]; NaN and Inf are 0 here and listed in `wild`
-  Buffer s, t, m, prob, prob2, lower, a2, e2;  // [tile rows, keys]; t: SigmaModel::staged_square, lower: g of common_variance
+  // [tile rows, keys]; t: SigmaModel::staged_square, lower: g of common_variance, last: the part of t that the addition
+  // makes, dots: the scaled product times the slope of the softcap
+  Buffer s, t, m, prob, prob2, lower, last, dots, a2, e2;
   Buffer slope, capped;                   // [keys]
   Sums sums;
   std::vector<Group> groups;              // one a row, where keys are equal
   std::vector<kernels::WeightSums> weight_sums;
-  Buffer common;                          // [rows]: LseSums::common
+  Buffer common, mean_dot;                // [rows]: LseSums::common, LseSums::mean_dot
   double largest_v = 0;                   // finite |v| of the task
   Buffer repeated;                        // [rows]: sum of squares of the sizes of groups, see SigmaModel::coherent_variance
   struct Wild {
@@ -237,12 +243,13 @@ struct GoldenPass::Impl {
       for (int64_t key = 0; stages && key < block_count; ++key) {
         const auto n = size_t(key);
         const double dot = squares_of[n] * (p.softcap > 0 ? slope[n] : 1);
-        double kept = dot * dot;
-        if (p.softcap > 0) kept += capped[n] * capped[n];
-        if (scores[n] != capped[n] && scores[n] != kHidden) kept += scores[n] * scores[n];
-        squares_of[n] = model->staged_square(dot * dot, kept);
-        lower[size_t(r * ldk) + n] =
-            scores[n] == capped[n] || scores[n] == kHidden ? 0 : std::min(std::fabs(scores[n]), std::fabs(capped[n]));
+        const double kept = dot * dot + (p.softcap > 0 ? capped[n] * capped[n] : 0);
+        const bool added = scores[n] != capped[n] && scores[n] != kHidden;
+        const size_t at = size_t(r * ldk) + n;
+        dots[at] = dot;
+        last[at] = added ? model->staged_square(0, scores[n] * scores[n]) : 0;
+        squares_of[n] = model->staged_square(dot * dot, kept) + last[at];
+        lower[at] = added ? std::min(std::fabs(scores[n]), std::fabs(capped[n])) : 0;
       }
     }
   }
@@ -293,8 +300,8 @@ struct GoldenPass::Impl {
     order_keys(task, equal);
     sums.clear();
     weight_sums.assign(size_t(count), {});
-    repeated.assign(size_t(count), 0.0), common.assign(size_t(count), 0.0), largest_v = 0;
-    if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
+    repeated.assign(size_t(count), 0.0), common.assign(size_t(count), 0.0), mean_dot.assign(size_t(count), 0.0), largest_v = 0;
+    if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
     for_blocks([&] {
       load_keys(task);
       magnitudes(k, k_magnitude, dim * ldk);
@@ -305,7 +312,7 @@ struct GoldenPass::Impl {
       }
     });
     for (int64_t r = 0; r < count; ++r) {
-      if (!contiguous) close_group(r, model);
+      if (!contiguous) close_score(r, model), close_group(r);
       write_row(r, scores[r], model, results);
     }
   }
@@ -329,6 +336,9 @@ struct GoldenPass::Impl {
       if (geometry.common_addends() && model.has_common_addends())
         for (int64_t key = 0; key < block_count; ++key)
           common[size_t(first + r)] += prob[size_t(at + key)] * lower[size_t(at + key)];
+      for (int64_t key = 0; model.scale_bias > 0 && key < block_count; ++key)
+        if (const double score = s[size_t(at + key)]; score != kHidden)
+          mean_dot[size_t(first + r)] += prob[size_t(at + key)] * std::fabs(staged() ? dots[size_t(at + key)] : score);
       row_sums.px2 += of_block.px2, row_sums.small += of_block.small;
       if (grouped()) {
         add_groups(first + r, at, model);
@@ -364,26 +374,33 @@ struct GoldenPass::Impl {
     product(prob, v, sums.flushed);
   }
 
-  // Equal keys lie side by side; a group goes on as long as the score is the same (a bias may part it).
+  // Equal keys lie side by side: they have one dot product, and those that get the same added have one score.
   void add_groups(int64_t r, int64_t at, const SigmaModel& model) {
     Group& group = groups[size_t(r)];
     for (int64_t key = 0; key < block_count; ++key) {
       const double score = s[size_t(at + key)];
       if (score == kHidden) continue;
       const int32_t id = group_of[size_t(block_begin + key) - first_equal];
-      if (id != group.id || score != group.score) close_group(r, model);
-      const double pk = prob[size_t(at + key)], qk = model.qk_variance(m[size_t(at + key)]);
-      const double square = staged() ? t[size_t(at + key)] : score * score;
-      const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(square * model.score_square() + qk);
-      group.id = id, group.score = score, group.square = square, group.qk = qk, ++group.keys;
-      group.a += a, group.e += e, group.p += pk;
+      if (id != group.id || score != group.score) close_score(r, model);
+      if (id != group.id) close_group(r);
+      const double pk = prob[size_t(at + key)], magnitude = m[size_t(at + key)];
+      group.last = staged() ? last[size_t(at + key)] : 0;
+      group.square = (staged() ? t[size_t(at + key)] : score * score) - group.last;
+      group.id = id, group.score = score, group.qk = model.qk_variance(magnitude), ++group.keys;
+      const double a = std::sqrt(a2[size_t(at + key)]), e = pk * std::sqrt(group.last * model.score_square());
+      const double shared_e = pk * std::sqrt(group.square * model.score_square() + group.qk);
+      group.a += a, group.e += e, group.p += pk, group.shared_e += shared_e, group.shared_p += pk;
       const double* values = v.data() + key * ldv;
-      for (size_t d = 0; d < size_t(dim_v); ++d) group.av[d] += a * values[d], group.ev[d] += e * values[d];
-      add_lone(r, pk * pk * model.accumulation_variance(square, m[size_t(at + key)]), values);
+      for (size_t d = 0; d < size_t(dim_v); ++d) {
+        group.av[d] += a * values[d], group.a2v2[d] += a * a * values[d] * values[d];
+        group.ev[d] += e * values[d], group.shared_ev[d] += shared_e * values[d];
+      }
+      const double own_rounding = model.theta / 3 * a * a;  // beside a common one where the normaliser sums them too
+      add_lone(r, pk * pk * model.accumulation_variance(group.square, magnitude) + own_rounding, values);
     }
   }
 
-  // What a key of a group has for itself.
+  // What a key of a group has for itself: its dot product may be summed in another order.
   void add_lone(int64_t r, double variance, const double* values) {
     weight_sums[size_t(r)].e2 += variance;
     for (int64_t d = 0; d < dim_v; ++d) {
@@ -392,23 +409,41 @@ struct GoldenPass::Impl {
     }
   }
 
-  void close_group(int64_t r, const SigmaModel& model) {
+  // The keys of one score end here. Their probabilities round alike beside one maximum; where an online softmax has met them at
+  // several, they do not, and what would cancel between them is left.
+  void close_score(int64_t r, const SigmaModel& model) {
     Group& group = groups[size_t(r)];
     kernels::WeightSums& row = weight_sums[size_t(r)];
     const double share = model.theta / 3, p2 = group.p * group.p;
-    row.p2 += p2, row.p2t += p2 * group.square, row.p2q += p2 * group.qk;
+    row.p2 += p2, row.p2t += p2 * group.last;
     if (group.keys > 1) repeated[size_t(r)] += double(group.keys) * double(group.keys);
     row.a2 += group.a * group.a, row.e2 += group.e * group.e + share * group.a * group.a;
     for (int64_t d = 0; d < dim_v; ++d) {
-      double &av = group.av[size_t(d)], &ev = group.ev[size_t(d)];
+      double &av = group.av[size_t(d)], &ev = group.ev[size_t(d)], &a2v2 = group.a2v2[size_t(d)];
       const auto n = size_t(r * ldv + d);
-      sums.a2v2[n] += model.alike * model.alike * av * av;
+      sums.a2v2[n] += std::max(model.alike * model.alike * av * av, needs_a2(model) ? a2v2 : 0);
       sums.e2v[n] += ev * group.e + share * av * group.a;
       sums.e2v2[n] += ev * ev + share * av * av;
-      av = ev = 0;
+      av = a2v2 = ev = 0;
     }
-    group.a = group.e = group.p = group.score = group.square = group.qk = 0;
-    group.id = -1, group.keys = 0;
+    group.a = group.e = group.p = group.score = 0;
+    group.keys = 0;
+  }
+
+  // The equal keys end here.
+  void close_group(int64_t r) {
+    Group& group = groups[size_t(r)];
+    kernels::WeightSums& row = weight_sums[size_t(r)];
+    const double p2 = group.shared_p * group.shared_p;
+    row.p2t += p2 * group.square, row.p2q += p2 * group.qk, row.e2 += group.shared_e * group.shared_e;
+    for (int64_t d = 0; d < dim_v; ++d) {
+      double& ev = group.shared_ev[size_t(d)];
+      const auto n = size_t(r * ldv + d);
+      sums.e2v[n] += ev * group.shared_e, sums.e2v2[n] += ev * ev;
+      ev = 0;
+    }
+    group.shared_e = group.shared_p = group.square = group.qk = group.last = 0;
+    group.id = -1;
   }
 
   void write_row(int64_t r, const RowScores& row, const SigmaModel& model, const RowResults& results) const {
@@ -440,6 +475,7 @@ struct GoldenPass::Impl {
                                 .coherent = coherent,
                                 .kappa = kappa,
                                 .largest_v = largest_v,
+                                .lse = row.lse,
                                 .reach = sums.reach[n]};
       if (results.o) results.o[r * dim_v + d] = o;
       results.sigma[r * dim_v + d] = model.element_sigma(element, row.keys);
@@ -452,6 +488,7 @@ struct GoldenPass::Impl {
         .score =
             (model.u_s * model.u_s + model.growth()) * (one_score ? std::max(farthest * farthest, sum.p2t) : sum.p2t) + sum.p2q,
         .square = model.squares() ? sum.px2 : 0,
+        .mean_dot = mean_dot[size_t(r)],
         .common = common[size_t(r)],
         .coherent = coherent};
     results.lse_sigma[r] = model.lse_sigma(lse, row.keys);
@@ -467,7 +504,7 @@ void GoldenPass::finish(const RowTask& task, const JudgedRow* rows, const EqualK
 }
 
 int64_t GoldenPass::bytes(const Params& p) {
-  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 7 * kTaskRows) * value_stride(p) + (8 * kTileRows + 2) * key_stride(p);
+  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 7 * kTaskRows) * value_stride(p) + (10 * kTileRows + 2) * key_stride(p);
   return doubles * int64_t(sizeof(double));
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/operations/softmax/folded_scale.hpp"
+
 namespace attest::core {
 namespace {
 
@@ -41,6 +43,8 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
+      u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
+      scale_bias(0),
       u_normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P)
                        ? factor(SigmaTerm::kNormaliser) *
                              (unit_roundoff(arithmetic.probability) + arithmetic.probability_rel_error)
@@ -65,6 +69,15 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
   if (half_subnormal(arithmetic.pv) > eta_p) eta_p = half_subnormal(arithmetic.pv);
   if (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)) flush_below = kNearlyFlushed * std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv));
   eta_p *= factor(SigmaTerm::kSubnormal);
+}
+
+SigmaModel SigmaModel::of(const Arithmetic& arithmetic, const Problem& problem) {
+  const auto& p = problem.as<attest_softmax_params>();
+  SigmaModel model(arithmetic, problem.tensor[ATTEST_V].dtype, p.head_dim);
+  if (model.u_qk > 0)
+    model.scale_bias = factor(SigmaTerm::kFoldedScale) *
+                       folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
+  return model;
 }
 
 double SigmaModel::kappa(double max, double lse) const { return normalised_first ? 1 : std::exp(max - lse); }
@@ -102,7 +115,8 @@ double SigmaModel::underflow_bound(double kappa, double largest_v, int64_t keys)
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
 
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
-  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), sum = u_acc * (std::max(std::fabs(sums.o), reach * sums.reach) + p_v);
+  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), most = std::max(std::fabs(sums.o), reach * sums.reach) + p_v,
+               sum = u_acc * most;
   const double output = u_out * sums.o, value = u_v * u_v * (sums.o * sums.o + sums.p2v2), cut = u_p * sums.o;
   // The rounding of a query moves all scores together. What that does to values that follow from the keys is, to first order, a
   // sum over the same products as o itself, each with its own rounding.
@@ -110,7 +124,8 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   const double least = underflow_bound(sums.kappa, sums.largest_v, keys);
   const double variance = least * least + (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
                           truncated * truncated * cut * cut + lost * lost * sums.flushed * sums.flushed +
-                          sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o;
+                          sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +
+                          weights_variance(sums.lse, sums.o, most);
   return std::sqrt(variance);
 }
 
@@ -119,7 +134,8 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most the root of sum p B^2. An exp
   // of a low-degree polynomial may lean to one side.
   const double together = query * query * u_qk * u_qk * sums.square / 3;
-  return std::sqrt(output * output + u_normaliser * u_normaliser * sums.p2 + exp_error * exp_error + sums.score +
+  const double biased = scale_bias * sums.mean_dot;
+  return std::sqrt(output * output + biased * biased + u_normaliser * u_normaliser * sums.p2 + exp_error * exp_error + sums.score +
                    common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }
 

@@ -3,9 +3,11 @@
 // Goldens differ in how they gather the sums over keys (full, sampled, closed form); what becomes of the sums is here.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "core/operations/arithmetic.hpp"
+#include "core/operations/operation.hpp"
 
 namespace attest::core {
 
@@ -33,6 +35,8 @@ enum class SigmaTerm {
   kRepeated,         // one number added again and again rounds the same way
   kUnderflow,        // what lies below the smallest normal float32 may be 0
   kCommonAddend,     // of the lse: scores that are coarse and all get the same addend round alike
+  kFoldedScale,      // Q times a scale near a power of two rounds to one side
+  kWeighsByLse,      // exp(x - lse) as weights: what lse is rounded by stays in them
   kCount
 };
 /// By how much tests multiply a term while one of these lives: 0 drops it. For tests alone, one at a time, while no golden is used by
@@ -61,6 +65,7 @@ struct ElementSums {
   double coherent = 0;   // LseSums::coherent
   double kappa = 1;      // SigmaModel::kappa
   double largest_v = 0;  // largest finite |v| that the row may see
+  double lse = 0;
   double reach = 0;      // largest |sum p v| on the way through the keys in the order of their places; at least |o|. Values that
                          // follow a scene grow far beyond o before they cancel, and every addition rounds what it has by then
 };
@@ -70,13 +75,16 @@ struct LseSums {
   double p2 = 0;         // sum_g (sum_{j in g} p_j)^2
   double score = 0;      // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
   double square = 0;     // sum p B^2 where SigmaModel::squares
+  double mean_dot = 0;   // sum p |scaled dot product|, times the softcap's slope; where SigmaModel::scale_bias
   double common = 0;     // sum p g over keys to which something was added, see SigmaModel::common_variance
   double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
 };
 
 struct SigmaModel {
   /// `storage`: the dtype of Q, K and V: operands as coarse as what is stored are not rounded once more (V), or once (scaled Q).
+  /// Of queries that need no scaling; of() knows the problem's.
   SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t head_dim);
+  static SigmaModel of(const Arithmetic& arithmetic, const Problem& problem);
 
   double u_out, eta_out;    // output
   double u_p, eta_p;        // probabilities; u_p includes probability_rel_error, and the operand of PV where that is coarser
@@ -85,6 +93,8 @@ struct SigmaModel {
   double u_s, u_acc;        // scores, accumulator
   double u_qk;              // operand of QK where coarser than float32; else 0
   double u_dot;             // accumulation of QK: float32
+  double u_lse;             // of the lse where it weighs: float32; else 0
+  double scale_bias;        // folded_scale_bias of Q where it may be scaled before it is rounded; else 0
   double u_normaliser;      // of the lse: as u_p, where the normaliser sums the rounded probabilities; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
   double grown, own_order, query, reach, alike, absorbed, again, lost, underflow, common;
@@ -117,13 +127,15 @@ struct SigmaModel {
   /// A sum that ends at s has passed partial sums of that size: where all products have one sign they grow evenly, and head_dim
   /// sequential roundings of them have the variance u^2 s^2 head_dim / 9. That matters where queries resemble their keys.
   double growth() const { return grown * grown * 0x1p-48 * double(head_dim) / 9; }
+  /// What the square of a scaled dot product adds to the variance of its error.
+  double dot_growth() const { return growth() + scale_bias * scale_bias; }
   /// Variance of the error of a score: of its dot product, and of its own rounding, a uniform error of u_s |s|.
-  double score_square() const { return u_s * u_s / 3 + growth(); }
+  double score_square() const { return u_s * u_s / 3 + dot_growth(); }
   double score_variance(double square, double magnitude) const { return score_square() * square + qk_variance(magnitude); }
   /// A score may be kept, and rounded, after each step that makes it: scaled, capped, with what is added to it (bias, ALiBi). What
   /// score_square() is the factor of: s^2 where there is one step, else a mean of the squares of the steps. `dot`: of the scaled
   /// product, times the square of the softcap's slope, by which its error shrinks; `kept`: the sum over all steps.
-  double staged_square(double dot, double kept) const { return (u_s * u_s / 3 * kept + growth() * dot) / score_square(); }
+  double staged_square(double dot, double kept) const { return (u_s * u_s / 3 * kept + dot_growth() * dot) / score_square(); }
 
   /// Probabilities below it may be lost: flushed, or smaller than half an ulp of the sum that they are added to.
   /// A step of the chain adds keys / chain of them.
@@ -147,6 +159,14 @@ struct SigmaModel {
   /// moves the lse by its mean over p, and o not at all. Float32's is nothing beside the lse's own rounding.
   bool has_common_addends() const;
   double common_variance(double mean) const { return common * common * u_s * u_s / 3 * mean * mean; }
+
+  /// Weights exp(x - lse) are all off by what lse is rounded by, a uniform error of u |lse|, and nothing divides it out again; those
+  /// of parts that are merged besides by what the lse of each part is. A part of weight w has lse + ln w, and w |ln w| < 1. What is
+  /// off by u |lse|: o, and the parts' own sums, which `sum` bounds.
+  double weights_variance(double lse, double o, double sum) const {
+    const double off = u_lse * (std::fabs(lse) + 1);
+    return off * off / 3 * (o * o + sum * sum);
+  }
 
   double element_sigma(const ElementSums& sums, int64_t keys) const;
   double lse_sigma(const LseSums& sums, int64_t keys) const;

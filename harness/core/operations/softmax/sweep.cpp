@@ -18,11 +18,14 @@ bool all_finite(const std::vector<double>& row) {
   return std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
 }
 
+constexpr double kLargestLse = 0x1p15;  // that honest kernels are run with: logits of +-30,000
+
 // What computed weights that do not quite sum to 1 may add to an average of values up to `largest`: at worst every rounding of
 // P goes the same way; the accumulator's are independent, six standard deviations of them.
 double slack(const SigmaModel& model, int64_t keys, double largest) {
   const double sum = 12 * model.u_acc * std::sqrt(model.chain(keys) / 3);
-  return largest * (model.u_out + 2 * model.u_p + 2 * model.u_v + double(keys) * model.eta_p + sum) + 6 * model.eta_out;
+  const double weights = 2 * model.u_lse * kLargestLse;
+  return largest * (model.u_out + 2 * model.u_p + 2 * model.u_v + double(keys) * model.eta_p + sum + weights) + 6 * model.eta_out;
 }
 
 void send(const Golden::Sink& sink, const Expected& expected, const std::vector<int64_t>& rows) {
