@@ -68,17 +68,21 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
 }
 
 int64_t count_false_failures(const std::vector<FillVerdict>& verdicts) {
-  return std::count_if(verdicts.begin(), verdicts.end(),
-                       [](const FillVerdict& v) { return !v.pass() && v.verdict != "unsupported"; });
+  return std::count_if(verdicts.begin(), verdicts.end(), [](const FillVerdict& v) { return v.tried() && !v.pass(); });
+}
+
+int exit_code(const std::vector<FillVerdict>& verdicts) {
+  const bool any = std::any_of(verdicts.begin(), verdicts.end(), [](const FillVerdict& v) { return v.tried(); });
+  return count_false_failures(verdicts) > 0 ? 1 : any ? 0 : 4;
 }
 
 void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* out) {
   std::map<std::pair<std::string, std::string>, std::pair<std::vector<double>, std::vector<double>>> ratios;
   std::set<std::string> specs;
-  int64_t passes = 0, unsupported = 0;
+  int64_t passes = 0, unsupported = 0, skipped = 0;
   for (const FillVerdict& v : verdicts) {
     specs.insert(v.spec);
-    passes += v.pass(), unsupported += v.verdict == "unsupported";
+    passes += v.pass(), unsupported += v.verdict == "unsupported", skipped += v.verdict == "skipped";
     if (v.fill.empty()) continue;
     for (const char* dtype : {v.dtype.c_str(), "all"}) {
       auto& [largest, rms] = ratios[{v.implementation, dtype}];
@@ -87,6 +91,7 @@ void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* o
   }
   fmt::print(out, "{} problems, {} judged outputs: **{} false failures**", specs.size(), passes, count_false_failures(verdicts));
   if (unsupported > 0) fmt::print(out, ", {} unsupported", unsupported);
+  if (skipped > 0) fmt::print(out, ", {} skipped", skipped);
   fmt::print(out,
              "\n\nEach ratio is an error as a share of its gate: 50 %, 90 %, 99 % of the outputs are at most this, and the "
              "largest.\n\n");

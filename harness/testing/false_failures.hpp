@@ -28,6 +28,7 @@ struct FillVerdict {
   std::string implementation, dtype, fill, verdict, reason, spec;
   double max_ratio = 0, rms_ratio = 0;
   bool pass() const { return verdict == "pass"; }
+  bool tried() const { return verdict != "unsupported" && verdict != "skipped"; }
 };
 
 /// Problems with index % shards == shard, each on every implementation of the plugin that takes it and every fill that it has.
@@ -35,9 +36,11 @@ struct FillVerdict {
 std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& plugin, const TrialOptions& options, int64_t shard,
                                                int64_t shards);
 
-/// Counts and quantiles of both ratios, then every verdict that is no pass, with its spec line.
+/// Counts and quantiles of both ratios, then every verdict that is neither pass nor unsupported, with its spec line.
 void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* out);
-/// How many are neither pass nor unsupported.
+/// How many were tried and do not pass.
 int64_t count_false_failures(const std::vector<FillVerdict>& verdicts);
+/// The command's exit code: 0; 1 with a false failure; 4 where nothing was judged.
+int exit_code(const std::vector<FillVerdict>& verdicts);
 
 }  // namespace attest::core::testing

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/problem/spec.hpp"
@@ -50,6 +51,61 @@ TEST(FalseFailures, NoneAmongTheFirst) {
   EXPECT_GT(verdicts.size(), 500u);
   EXPECT_EQ(count_false_failures(verdicts), 0);
   if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+}
+
+// Each of these failed an honest kernel once, for an error that sigma did not know of.
+TEST(FalseFailures, NoneWhereThereWereSome) {
+  const char* const specs[] = {
+      // f16 scores of keys that have one dot product and different distances
+      "softmax dtype=bf16 seq_len_q=64 seq_len_kv=2975 head_dim=40 softcap=1.2582133 lse alibi_slopes",
+      "softmax dtype=f32 seq_len_q=1 seq_len_kv=10337 head_dim=19 head_dim_v=1 v.strides=[0,0,4,0] lse seq_lens_q alibi_slopes",
+      // split keys merged by an lse that is rounded
+      "softmax dtype=f32 batch=2 num_heads=2 seq_len_q=480 head_dim=16 grid_height=8 grid_width=60 window_height=1 "
+      "window_width=5 "
+      "lse rel_bias",
+      "softmax dtype=f32 batch=3 seq_len_q=168 head_dim=40 grid_height=42 grid_width=4 window_height=7 window_width=2 shift_y=3 "
+      "shift_bias=-100 rel_bias",
+      // equal keys on both sides of a tile's edge
+      "softmax dtype=bf16 batch=2 num_heads=3 seq_len_q=308 head_dim=64 head_dim_v=128 grid_height=28 grid_width=11 "
+      "window_height=7 window_width=1 lse rel_bias unaligned",
+      // queries scaled by 0.249, then rounded to bf16 again
+      "softmax dtype=bf16 batch=3 num_heads=3 seq_len_q=180 seq_len_kv=92 head_dim=64 softmax_scale=0.24896638 k=f32 lse",
+      // bf16 queries, keys that have one dot product and different biases
+      "softmax dtype=f16 batch=4 num_heads=2 seq_len_q=440 head_dim=113 head_dim_v=128 grid_height=20 grid_width=22 "
+      "window_height=5 window_width=2 lse bias=[4,1,1,440] rel_bias unaligned"};
+  for (const char* spec : specs) {
+    const TrialOptions options{.problems = 1, .at_the_top = 0, .spec = spec};
+    const std::vector<FillVerdict> verdicts = judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+    EXPECT_GT(verdicts.size(), 10u);
+    EXPECT_EQ(exit_code(verdicts), 0) << spec;
+    if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  }
+}
+
+// One implementation alone is judged as it is after others, whose goldens it shares.
+TEST(FalseFailures, TheOrderOfImplementationsDoesNotMatter) {
+  TrialOptions options{.problems = 1, .at_the_top = 0, .spec = "softmax dtype=f16 seq_len_q=61 head_dim=16 lse"};
+  const char* plugin = ATTEST_BINARY_DIR "/tests/plugins/honest.so";
+  const std::vector<FillVerdict> all = judge_random_problems(plugin, options, 0, 1);
+  options.implementations = "honest_split";
+  for (const FillVerdict& alone : judge_random_problems(plugin, options, 0, 1)) {
+    const auto among = std::find_if(all.begin(), all.end(), [&](const FillVerdict& v) {
+      return v.implementation == alone.implementation && v.fill == alone.fill;
+    });
+    ASSERT_NE(among, all.end());
+    EXPECT_EQ(std::pair(among->max_ratio, among->rms_ratio), std::pair(alone.max_ratio, alone.rms_ratio)) << alone.fill;
+  }
+}
+
+// What was not tried is neither a pass nor a failure, and a run of that alone says nothing.
+TEST(FalseFailures, SkippedIsNeither) {
+  const FillVerdict pass{.verdict = "pass"}, fail{.verdict = "fail"}, skipped{.verdict = "skipped"},
+      unsupported{.verdict = "unsupported"};
+  EXPECT_EQ(exit_code({pass, skipped, unsupported}), 0);
+  EXPECT_EQ(exit_code({pass, skipped, fail}), 1);
+  EXPECT_EQ(exit_code({skipped, unsupported}), 4);
+  EXPECT_EQ(exit_code({}), 4);
+  EXPECT_EQ(count_false_failures({skipped, fail, pass}), 1);
 }
 
 // Whoever is failed is counted: what "none" is worth.

@@ -29,7 +29,7 @@ void expect_equal(const Case& c, const Brute& brute, int64_t row, const Expectat
 }
 
 const Arithmetic kArithmetics[] = {
-    {.output = ATTEST_F32},
+    {.output = ATTEST_F32, .flags = ATTEST_WEIGHS_BY_LSE},
     {.qk = ATTEST_BF16,
      .pv = ATTEST_BF16,
      .probability = ATTEST_BF16,
@@ -304,6 +304,17 @@ TEST(Codebook, FadesOverManyChunksAndScales) {
   const Case c(ATTEST_BF16, {"codebook", 9}, [&](Params& p) { p.num_heads = 2, p.seq_len_q = 3000, p.head_dim = 16; },
                {{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {}}});
   expect_agreement(c, 1e-12, 0.6, 2);
+}
+
+// Rows so far from all keys that exp(-slope distance), or its square, is no number of float64.
+TEST(Codebook, FadesFarFromAllKeys) {
+  for (const int64_t window : {-1, 2000}) {
+    const Case c(
+        ATTEST_F32, {"codebook", 9},
+        [&](Params& p) { p.num_heads = 3, p.seq_len_q = 1900, p.seq_len_kv = 30, p.head_dim = 16, p.window_left = window; },
+        {{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {}}});
+    expect_agreement(c, 1e-11, 0.6, 2);
+  }
 }
 
 TEST(Codebook, HasNoneWherePairsDiffer) {

@@ -135,11 +135,12 @@ struct Brute {
     const auto n = int64_t(keys.size());
     const double repeated = n == 0 ? 0 : codebook::repeated_variance(p_of, count_of, model.u_acc, model.chain(n), double(n));
     lse_sums.score = repeated;
+    for (size_t j = 0; j < s.size() && model.scale_bias > 0; ++j) lse_sums.mean_dot += double(weight[j]) * std::sqrt(dot2[j]);
     for (size_t e = 0; e < o.size(); ++e) {
       Real sum = 0;
       for (size_t j = 0; j < s.size(); ++j) sum += weight[j] * Real(v[j][e]);
       o[e] = double(sum);
-      ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e]};
+      ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e], .lse = keys.empty() ? 0 : lse};
       const double u_s2 = model.u_s * model.u_s;
       for (const auto& [key, members] : groups) {
         double rounded = 0, apart = 0, moved = 0, share = 0;
