@@ -12,7 +12,8 @@
 //   ATTEST_PLUGIN(attest::table<Mine>())                     // or several tables, separated by commas
 //
 // Exceptions end at the boundary: std::bad_alloc is ATTEST_OUT_OF_MEMORY, any other ATTEST_RUNTIME_ERROR with its what().
-// The views below read tensors in ordinary memory, the CPU's. example/naive_minimal.cpp is a complete implementation.
+// The views below read tensors in ordinary memory, the CPU's; in a kernel compiled by nvcc, from copies of problem, params and
+// tensor[] on the device, tensors in the device's. example/naive_minimal.cpp is a complete implementation.
 #pragma once
 #include <cassert>
 #include <cmath>
@@ -29,30 +30,36 @@
 
 #include "attest.h"
 
+#ifdef __CUDACC__
+#define ATTEST_HD __host__ __device__  // what kernels may call too
+#else
+#define ATTEST_HD
+#endif
+
 namespace attest {
 
 // --- Element types ---
 
-inline uint32_t bits_of(float value) {
+ATTEST_HD inline uint32_t bits_of(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
-inline float float_of_bits(uint32_t bits) {
+ATTEST_HD inline float float_of_bits(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
 /// IEEE binary16 to float, exactly. No operation meets a subnormal float, so flush-to-zero modes do not matter.
-inline float float_from_half(uint16_t half) {
+ATTEST_HD inline float float_from_half(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7fff;
   if (magnitude >= 0x7c00) return float_of_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
   if (magnitude >= 0x0400) return float_of_bits(sign | ((magnitude << 13) + (112u << 23)));
   return float_of_bits(sign | bits_of(static_cast<float>(magnitude) * 0x1p-24f));
 }
 /// Rounded to nearest even, subnormals kept, overflow to infinity, NaN stays NaN.
-inline uint16_t half_from_float(float value) {
+ATTEST_HD inline uint16_t half_from_float(float value) {
   const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
   const auto with_sign = [sign](uint32_t half) { return static_cast<uint16_t>(sign | half); };
   if (magnitude > 0x7f800000) return with_sign(0x7e00 | (magnitude >> 13 & 0x3ff));
@@ -65,9 +72,9 @@ inline uint16_t half_from_float(float value) {
 }
 
 /// bfloat16 is the upper half of a float.
-inline float float_from_bfloat16(uint16_t bfloat16) { return float_of_bits(static_cast<uint32_t>(bfloat16) << 16); }
+ATTEST_HD inline float float_from_bfloat16(uint16_t bfloat16) { return float_of_bits(static_cast<uint32_t>(bfloat16) << 16); }
 /// Rounded to nearest even, overflow to infinity, NaN stays NaN.
-inline uint16_t bfloat16_from_float(float value) {
+ATTEST_HD inline uint16_t bfloat16_from_float(float value) {
   const uint32_t bits = bits_of(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -76,13 +83,13 @@ inline uint16_t bfloat16_from_float(float value) {
 /// One stored element: reads as a float, is assigned a float.
 struct Half {
   uint16_t bits;
-  operator float() const { return float_from_half(bits); }
-  Half& operator=(float value) { return bits = half_from_float(value), *this; }
+  ATTEST_HD operator float() const { return float_from_half(bits); }
+  ATTEST_HD Half& operator=(float value) { return bits = half_from_float(value), *this; }
 };
 struct BFloat16 {
   uint16_t bits;
-  operator float() const { return float_from_bfloat16(bits); }
-  BFloat16& operator=(float value) { return bits = bfloat16_from_float(value), *this; }
+  ATTEST_HD operator float() const { return float_from_bfloat16(bits); }
+  ATTEST_HD BFloat16& operator=(float value) { return bits = bfloat16_from_float(value), *this; }
 };
 
 /// Stands for T where the dtype is known at run time only (ATTEST_WITH_MIXED_DTYPE): Softmax<Any> reads f32, f16, bf16 and f64.
@@ -90,8 +97,8 @@ struct Any {};
 /// One element of a View<Any>; computes in float.
 class AnyElement {
  public:
-  AnyElement(void* data, int32_t dtype, int64_t index) : data_(data), index_(index), dtype_(dtype) {}
-  operator float() const {
+  ATTEST_HD AnyElement(void* data, int32_t dtype, int64_t index) : data_(data), index_(index), dtype_(dtype) {}
+  ATTEST_HD operator float() const {
     switch (dtype_) {
       case ATTEST_F32: return at<float>();
       case ATTEST_F16: return at<Half>();
@@ -99,7 +106,7 @@ class AnyElement {
       default: return static_cast<float>(at<double>());
     }
   }
-  const AnyElement& operator=(float value) const {
+  ATTEST_HD const AnyElement& operator=(float value) const {
     switch (dtype_) {
       case ATTEST_F32: at<float>() = value; break;
       case ATTEST_F16: at<Half>() = value; break;
@@ -111,7 +118,7 @@ class AnyElement {
 
  private:
   template <class T>
-  T& at() const {
+  ATTEST_HD T& at() const {
     return static_cast<T*>(data_)[index_];
   }
 
@@ -128,13 +135,13 @@ template <class T>
 class View {
  public:
   View() = default;
-  View(const attest_problem& problem, void* const* data, int32_t role) : spec_(&problem.tensor[role]) {
+  ATTEST_HD View(const attest_problem& problem, void* const* data, int32_t role) : spec_(&problem.tensor[role]) {
     if (spec_->dtype != ATTEST_NONE) data_ = data[role];
   }
-  explicit operator bool() const { return data_ != nullptr; }
+  ATTEST_HD explicit operator bool() const { return data_ != nullptr; }
 
   template <class... Index>
-  decltype(auto) operator()(Index... index) const {
+  ATTEST_HD decltype(auto) operator()(Index... index) const {
     if constexpr (std::is_same_v<T, Any>) {
       return AnyElement(data_, spec_->dtype, offset(index...));
     } else {
@@ -143,15 +150,15 @@ class View {
   }
   /// Elements from the first one to this one.
   template <class... Index>
-  int64_t offset(Index... index) const {
+  ATTEST_HD int64_t offset(Index... index) const {
     assert(data_ && sizeof...(index) == static_cast<size_t>(spec_->rank));
     const int64_t indices[] = {static_cast<int64_t>(index)...};
     int64_t elements = 0;
     for (size_t axis = 0; axis < sizeof...(index); ++axis) elements += indices[axis] * spec_->stride[axis];
     return elements;
   }
-  int64_t dim(int axis) const { return spec_->dim[axis]; }
-  int64_t stride(int axis) const { return spec_->stride[axis]; }  // in elements; 0 exactly where the dim is 1
+  ATTEST_HD int64_t dim(int axis) const { return spec_->dim[axis]; }
+  ATTEST_HD int64_t stride(int axis) const { return spec_->stride[axis]; }  // in elements; 0 exactly where the dim is 1
 
  private:
   void* data_ = nullptr;
@@ -160,7 +167,7 @@ class View {
 
 /// The parameters of a problem: params<attest_softmax_params>(problem).
 template <class Params>
-const Params& params(const attest_problem& problem) {
+ATTEST_HD const Params& params(const attest_problem& problem) {
   return *static_cast<const Params*>(problem.params);
 }
 
@@ -180,32 +187,32 @@ struct Keys {
 /// that what a place sees is an interval of places; tokens count along the rows of the grid, as they are stored.
 class Grid {
  public:
-  explicit Grid(const attest_softmax_params& params) : p_(params) {}
-  explicit operator bool() const { return p_.grid_height > 0; }
-  int64_t windows() const { return p_.grid_height / p_.window_height * (p_.grid_width / p_.window_width); }
-  int64_t window_size() const { return p_.window_height * p_.window_width; }
+  ATTEST_HD explicit Grid(const attest_softmax_params& params) : p_(params) {}
+  ATTEST_HD explicit operator bool() const { return p_.grid_height > 0; }
+  ATTEST_HD int64_t windows() const { return p_.grid_height / p_.window_height * (p_.grid_width / p_.window_width); }
+  ATTEST_HD int64_t window_size() const { return p_.window_height * p_.window_width; }
 
   struct Point {
     int64_t y, x;                // in the rolled grid
     int64_t window_y, window_x;  // in its window
   };
-  Point point(int64_t place) const {
+  ATTEST_HD Point point(int64_t place) const {
     const int64_t window = place / window_size(), inside = place % window_size(), across = p_.grid_width / p_.window_width;
     const int64_t window_y = inside / p_.window_width, window_x = inside % p_.window_width;
     return {window / across * p_.window_height + window_y, window % across * p_.window_width + window_x, window_y, window_x};
   }
-  int64_t token(int64_t place) const {
+  ATTEST_HD int64_t token(int64_t place) const {
     const Point at = point(place);
     return (at.y + p_.shift_y) % p_.grid_height * p_.grid_width + (at.x + p_.shift_x) % p_.grid_width;
   }
   /// Whether only rolling brought two places of a window together: one of them has gone round an edge, the other has not.
-  bool rolled_together(int64_t i, int64_t j) const {
+  ATTEST_HD bool rolled_together(int64_t i, int64_t j) const {
     const Point query = point(i), key = point(j);
     const int64_t seam_y = p_.grid_height - p_.shift_y, seam_x = p_.grid_width - p_.shift_x;
     return (query.y < seam_y) != (key.y < seam_y) || (query.x < seam_x) != (key.x < seam_x);
   }
   /// Second and third index into REL_BIAS for a query place and a key place of one window.
-  std::pair<int64_t, int64_t> relative(int64_t i, int64_t j) const {
+  ATTEST_HD std::pair<int64_t, int64_t> relative(int64_t i, int64_t j) const {
     const Point query = point(i), key = point(j);
     return {query.window_y - key.window_y + p_.window_height - 1, query.window_x - key.window_x + p_.window_width - 1};
   }
@@ -219,7 +226,7 @@ class Grid {
 /// count.
 class Sequences {
  public:
-  Sequences(const attest_problem& problem, void* const* data)
+  ATTEST_HD Sequences(const attest_problem& problem, void* const* data)
       : p(params<attest_softmax_params>(problem)),
         grid(p),
         cu_seqlens_q_(problem, data, ATTEST_CU_SEQLENS_Q),
@@ -233,22 +240,22 @@ class Sequences {
   const Grid grid;
 
   /// Query places to write: those that count and, in a dense problem with SEQ_LENS_Q, those beyond, which see no key.
-  int64_t rows(int64_t b) const { return cu_seqlens_q_ ? length_q(b) : p.seq_len_q; }
-  int64_t length_q(int64_t b) const { return length(cu_seqlens_q_, seq_lens_q_, p.seq_len_q, b); }
-  int64_t length_kv(int64_t b) const { return length(cu_seqlens_kv_, seq_lens_kv_, p.seq_len_kv, b); }
+  ATTEST_HD int64_t rows(int64_t b) const { return cu_seqlens_q_ ? length_q(b) : p.seq_len_q; }
+  ATTEST_HD int64_t length_q(int64_t b) const { return length(cu_seqlens_q_, seq_lens_q_, p.seq_len_q, b); }
+  ATTEST_HD int64_t length_kv(int64_t b) const { return length(cu_seqlens_kv_, seq_lens_kv_, p.seq_len_kv, b); }
 
-  Cell query(int64_t b, int64_t i) const { return cell(cu_seqlens_q_, b, i); }
-  Cell key(int64_t b, int64_t j) const {
+  ATTEST_HD Cell query(int64_t b, int64_t i) const { return cell(cu_seqlens_q_, b, i); }
+  ATTEST_HD Cell key(int64_t b, int64_t j) const {
     if (page_table_) return {page_table_(b, j / p.page_size), j % p.page_size};
     return cell(cu_seqlens_kv_, b, j);
   }
 
   /// The key place on the diagonal in the row of place i: bands and ALIBI_SLOPES count from it.
-  int64_t diagonal(int64_t b, int64_t i) const {
+  ATTEST_HD int64_t diagonal(int64_t b, int64_t i) const {
     return i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
   }
   /// The key places that place i may see by band, patch and grid window; MASK and BIAS may hide some of them. begin <= end.
-  Keys keys(int64_t b, int64_t i) const {
+  ATTEST_HD Keys keys(int64_t b, int64_t i) const {
     const int64_t tokens_q = length_q(b), tokens_kv = length_kv(b);
     if (i >= tokens_q) return {0, 0};
     int64_t begin = 0, end = tokens_kv;
@@ -264,17 +271,17 @@ class Sequences {
     return begin < end ? Keys{begin, end} : Keys{0, 0};
   }
   /// How BIAS and MASK count a place: on a grid by its token.
-  int64_t token(int64_t place) const { return grid ? grid.token(place) : place; }
+  ATTEST_HD int64_t token(int64_t place) const { return grid ? grid.token(place) : place; }
 
  private:
   using Integers = View<const int32_t>;
-  static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-  static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-  static int64_t length(const Integers& cu_seqlens, const Integers& seq_lens, int64_t longest, int64_t b) {
+  ATTEST_HD static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+  ATTEST_HD static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+  ATTEST_HD static int64_t length(const Integers& cu_seqlens, const Integers& seq_lens, int64_t longest, int64_t b) {
     if (cu_seqlens) return cu_seqlens(b + 1) - cu_seqlens(b);
     return seq_lens ? seq_lens(b) : longest;
   }
-  Cell cell(const Integers& cu_seqlens, int64_t b, int64_t place) const {
+  ATTEST_HD Cell cell(const Integers& cu_seqlens, int64_t b, int64_t place) const {
     const int64_t at = (cu_seqlens ? cu_seqlens(b) : 0) + token(place), batch = cu_seqlens ? 0 : b;
     return {batch, order_ ? order_(batch, at) : at};
   }
@@ -286,7 +293,7 @@ class Sequences {
 template <class T>
 class Softmax : public Sequences {
  public:
-  Softmax(const attest_problem& problem, void* const* data)
+  ATTEST_HD Softmax(const attest_problem& problem, void* const* data)
       : Sequences(problem, data),
         q(problem, data, ATTEST_Q),
         k(problem, data, ATTEST_K),
@@ -308,10 +315,10 @@ class Softmax : public Sequences {
   const View<const float> alibi_slopes;
   const View<const uint8_t> mask;
 
-  int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
+  ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
 
   /// What is added to the score of a pair: bias, rel_bias, distance and what rolling costs; -inf where the pair is hidden.
-  float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  ATTEST_HD float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (mask && !mask(b, h, token(i), token(j))) return kHidden;
     float term = bias ? static_cast<float>(bias(b, h, token(i), token(j))) : 0.0f;
     if (rel_bias) {
@@ -324,7 +331,7 @@ class Softmax : public Sequences {
   }
   /// The logit of query place i and key place j of sequence b, from dot = q.k; -inf where mask or bias hide the pair, whatever
   /// dot is, NaN included.
-  float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+  ATTEST_HD float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const float term = pair_term(b, h, i, j);
     if (term == kHidden) return kHidden;
     const float score = p.softmax_scale * dot;
@@ -341,7 +348,7 @@ class Softmax : public Sequences {
 template <class T>
 class Linear {
  public:
-  Linear(const attest_problem& problem, void* const* data)
+  ATTEST_HD Linear(const attest_problem& problem, void* const* data)
       : p(params<attest_linear_params>(problem)),
         q(problem, data, ATTEST_Q),
         k(problem, data, ATTEST_K),
@@ -354,11 +361,11 @@ class Linear {
   const View<T> q, k, v, o;
   const View<const uint8_t> mask, query_mask;
 
-  int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
-  static float phi(float channel) { return channel > 0 ? channel + 1 : std::exp(channel); }
+  ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
+  ATTEST_HD static float phi(float channel) { return channel > 0 ? channel + 1 : std::exp(channel); }
   /// Whether key j, or query i, of sequence b counts. Where not, phi is 0 and what is stored must not be touched: it may be NaN.
-  bool key_counts(int64_t b, int64_t j) const { return !mask || mask(b, 0, 0, j); }
-  bool query_counts(int64_t b, int64_t i) const { return !query_mask || query_mask(b, 0, i, 0); }
+  ATTEST_HD bool key_counts(int64_t b, int64_t j) const { return !mask || mask(b, 0, 0, j); }
+  ATTEST_HD bool query_counts(int64_t b, int64_t i) const { return !query_mask || query_mask(b, 0, i, 0); }
 };
 
 // --- The table ---

@@ -1,0 +1,53 @@
+# CUDA implementations: whether they are built, and for which architectures.
+set(ATTEST_CUDA auto CACHE STRING "CUDA implementations: on, off, or auto: where there are both nvcc and a device")
+set(ATTEST_CUDA_ARCHITECTURES "" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES; empty: those of the list below that nvcc knows")
+
+set(ATTEST_HAS_CUDA OFF)
+if(NOT ATTEST_CUDA STREQUAL off)
+  find_program(ATTEST_NVCC nvcc PATHS /usr/local/cuda/bin)
+  if(ATTEST_CUDA STREQUAL auto AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/nvhost-ctrl)  # the latter on Jetson
+    message(STATUS "CUDA: no device here, so its implementations are not built (-DATTEST_CUDA=on builds them all the same)")
+  elseif(NOT ATTEST_NVCC)
+    if(ATTEST_CUDA STREQUAL on)
+      message(FATAL_ERROR "ATTEST_CUDA=on, and nvcc is not in PATH nor in /usr/local/cuda/bin")
+    endif()
+    message(STATUS "CUDA: no nvcc, so its implementations are not built")
+  else()
+    set(ATTEST_HAS_CUDA ON)
+  endif()
+endif()
+
+if(ATTEST_HAS_CUDA)
+  # The language is enabled with an architecture that every toolkit of interest knows.
+  set(CMAKE_CUDA_ARCHITECTURES 80)
+  set(CMAKE_CUDA_COMPILER ${ATTEST_NVCC})
+  enable_language(CUDA)
+  set(architectures ${ATTEST_CUDA_ARCHITECTURES})
+  if(NOT architectures)
+    set(architectures 80-real 86-real 87-real 89-real)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.0)
+      list(APPEND architectures 90a-real)
+    endif()
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+      list(APPEND architectures 100-real 120-real)
+    endif()
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${architectures})
+  list(JOIN architectures " " words)
+  message(STATUS "CUDA: implementations for ${words}, nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
+endif()
+
+# attest_cuda_plugin(<name> SOURCES a.cu ... [LINK target ...]): as attest_plugin, where CUDA is built; CUDA's runtime is inside of it, so that it
+# needs nothing but the driver.
+function(attest_cuda_plugin name)
+  if(NOT ATTEST_HAS_CUDA)
+    return()
+  endif()
+  cmake_parse_arguments(PLUGIN "" "" "SOURCES;LINK" ${ARGN})
+  attest_plugin_module(${name} SOURCES ${PLUGIN_SOURCES} LINK ${PLUGIN_LINK})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/impls)
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+  set_target_properties(${name} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static CUDA_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
+  install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/plugins)
+endfunction()
