@@ -140,6 +140,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run small.json --plugin nothing.so", 64, "nothing.so: no such plugin file"},
       {"run small.json --min-arithmetic acc=f33", 64, "--min-arithmetic"},
       {"run small.json --impl flash_cpu --fill random,codebok", 64, "--fill codebok: matches none of: cancelling, codebook"},
+      {"repro 'softmax seq_len_q=8 head_dim=8' --impl naive --fill hug", 64, "--fill hug: matches none of: random, codebook"},
       {"run tokens.json --tokens small.json", 64, "a sweep ends in .pcd"},
       {"run small.json --tokens empty.pcd", 64, "no case takes tokens"},
       {"run small.json --bogus", 64, "--bogus"},

@@ -54,6 +54,7 @@ int run(ReproArguments& arguments, const std::string& command) {
     label.inputs = print(source);
     tokens = &store.get(source);
   }
+  core::require_fills("--fill", arguments.fills, core::known_fills(problem, tokens != nullptr));
   const auto registry = arguments.plugins.load();
   core::RunOptions options{.threads = arguments.plugins.threads,
                            .budget_s = arguments.budget_s,
@@ -94,7 +95,7 @@ Command add_repro(CLI::App& program) {
   command->add_option("--tokens", arguments->tokens, "the sweep or image that --inputs names, where it is not in this folder")
       ->allow_extra_args(false)
       ->type_name("FILE");
-  command->add_option("--fill", arguments->fills, "judge on these inputs alone")
+  command->add_option("--fill", arguments->fills, "judge on these inputs alone; all: on every one that the problem has")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");

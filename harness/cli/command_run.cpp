@@ -63,12 +63,11 @@ void check_fills(const std::vector<Job>& jobs, const std::vector<std::string>& w
   std::vector<std::string> known;
   for (const Job& job : jobs) {
     const core::Problem problem = job.wanted->problem(job.dtype, kSomeTokens);
-    for (std::string& fill : problem.operation->fills(problem)) known.push_back(std::move(fill));
-    if (job.wanted->inputs.from_tokens) known.emplace_back(core::kTokensFill);
+    for (std::string& fill : core::known_fills(problem, job.wanted->inputs.from_tokens)) known.push_back(std::move(fill));
   }
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  for (const std::string& fill : wanted) require_matches("--fill", {fill}, known);
+  core::require_fills("--fill", wanted, known);
 }
 
 // A source that makes no sense is found before anything runs.
@@ -173,7 +172,7 @@ Command add_run(CLI::App& program) {
           "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take tokens of its kind (repeatable)")
       ->allow_extra_args(false)
       ->type_name("FILE");
-  command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,...")
+  command->add_option("--fill", arguments->fills, "judge on these inputs alone: tokens,random,codebook,huge,...; all: on every one that a case has")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");

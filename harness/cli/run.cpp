@@ -184,6 +184,7 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
     const core::Problem problem = job.wanted->problem(job.dtype, own_tokens ? own_tokens->count : 0);
     core::RunOptions options = session.options;
     if (job.budget_s > 0) options.budget_s = job.budget_s;
+    if (options.fills.empty()) options.fills = job.wanted->fills;
     core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, options, rates);
     for (const core::Registry::Entry& entry : todo) {
       if (interrupted()) break;

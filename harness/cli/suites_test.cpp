@@ -46,7 +46,7 @@ TEST(Suites, AllAreThere) {
     EXPECT_EQ(suite.name, file.stem().string());
     names.insert(suite.name);
   }
-  EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode", "masks", "smoke", "default"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode", "masks", "stress", "smoke", "default"}));
 }
 
 TEST(Suites, EveryCaseHasALineAndReadableInputs) {
@@ -100,7 +100,7 @@ TEST(Suites, ReadmeExampleIsRead) {
 // The schema lists the words of the operations that come with attest; it must not fall behind their tables.
 TEST(Suites, SchemaKnowsEveryWord) {
   const auto schema = nlohmann::json::parse(text_of(kFolder / kSchema));
-  std::set<std::string> listed, known{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls"};
+  std::set<std::string> listed, known{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills"};
   for (const auto& [key, value] : schema.at("definitions").at("case").at("properties").items()) listed.insert(key);
   for (const char* operation : {"softmax", "linear"})
     for (const std::string& word : spec_words(operation_of(operation)))
@@ -142,7 +142,7 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
   }
   for (const char* keys : {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})",
                            R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})", R"({"causal": "bottom"})",
-                           R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"softcap": "much"})"}) {
+                           R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"fills": "huge"})", R"({"softcap": "much"})"}) {
     auto bad = good;
     bad["cases"][0].update(nlohmann::json::parse(keys));
     refused(bad);

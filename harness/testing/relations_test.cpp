@@ -68,6 +68,8 @@ TEST_F(Relations, EachAloneFindsABug) {
     const Record healthy = run(plugin, "relation_none", spec);
     EXPECT_EQ(healthy.verdict, Verdict::kPass) << healthy.reason;
   }
+  // "huge" is a common shift itself, where a problem has it.
+  options_.fills = {"random", "codebook", "codebook_peaked", "cancelling"};
   for (const Planted& planted : kPlanted) {
     const Record record = run(plugin, planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)

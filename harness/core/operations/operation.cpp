@@ -1,6 +1,7 @@
 #include "core/operations/operation.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -67,6 +68,22 @@ std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem& probl
 bool Problem::operator==(const Problem& other) const {
   return operation == other.operation && dtype == other.dtype && features == other.features && params == other.params &&
          std::memcmp(tensor.data(), other.tensor.data(), sizeof(tensor)) == 0;
+}
+
+std::vector<std::string> known_fills(const Problem& problem, bool tokens) {
+  std::vector<std::string> names = problem.operation->fills(problem);
+  for (std::string& name : problem.operation->more_fills(problem)) names.push_back(std::move(name));
+  if (tokens) {
+    std::erase(names, "random");
+    names.insert(names.begin(), "tokens");
+  }
+  return names;
+}
+
+void require_fills(const std::string& what, const std::vector<std::string>& wanted, const std::vector<std::string>& known) {
+  for (const std::string& name : wanted)
+    if (name != kAllFills && std::find(known.begin(), known.end(), name) == known.end())
+      throw Error(fmt::format("{} {}: matches none of: {}, {}", what, name, fmt::join(known, ", "), kAllFills));
 }
 
 const Operation* find_operation(int32_t number) {

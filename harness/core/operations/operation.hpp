@@ -130,6 +130,13 @@ std::vector<const Operation*> all_operations();
 /// Adds an operation, which must outlive the program's use of it; a number or name that is taken is an Error.
 void register_operation(const Operation* operation);
 
+/// Every fill that the problem has: fills, then more_fills; where `tokens`, "tokens" in place of "random", and first.
+std::vector<std::string> known_fills(const Problem& problem, bool tokens);
+/// The word for all of them.
+inline constexpr std::string_view kAllFills = "all";
+/// Throws Error that begins with `what` and names the `known` ones, where one of `wanted` is neither among these nor kAllFills.
+void require_fills(const std::string& what, const std::vector<std::string>& wanted, const std::vector<std::string>& known);
+
 /// The role of that name or index, or null.
 const Role* find_role(const Operation& operation, std::string_view name);
 const Role* find_role(const Operation& operation, int32_t index);

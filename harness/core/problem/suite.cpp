@@ -24,7 +24,7 @@ constexpr size_t kMostCases = 4096, kMostEntries = 16, kLongestName = 80, kLonge
 constexpr double kMostBudget_s = 3600;
 constexpr std::string_view kTokensValue = "tokens", kSizeField = "seq_len";
 // Keys of a case that are no words of a spec line.
-const std::vector<std::string> kCaseKeys{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls"};
+const std::vector<std::string> kCaseKeys{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills"};
 const std::vector<std::string> kSuiteKeys{"name", "summary", "budget", "defaults", "cases"};
 
 /// The place in a file that is being read; every Error begins with it.
@@ -147,7 +147,11 @@ void try_problems(const Place& place, const Case& one) {
     if (!word.key.starts_with(kSizeField)) place.fail(fmt::format("{}: \"tokens\" may stand for a {} only", word.key, kSizeField));
     if (!one.inputs.from_tokens) place.fail(fmt::format("{}: \"tokens\" needs inputs that are tokens, e.g. \"inputs\": \"lidar:voxel_size=0.05\"", word.key));
   }
-  for (const DType dtype : one.dtypes) at(place, [&] { return one.problem(dtype, kSampleTokens); });
+  for (const DType dtype : one.dtypes)
+    at(place, [&] {
+      const Problem problem = one.problem(dtype, kSampleTokens);
+      require_fills("fills:", one.fills, known_fills(problem, one.inputs.from_tokens));
+    });
 }
 
 Case read_case(const Place& file, const json& object, const std::string& suite, size_t number) {
@@ -162,6 +166,7 @@ Case read_case(const Place& file, const json& object, const std::string& suite, 
   one.source = text_of(place, object, "source", false);
   one.note = text_of(place, object, "note", false);
   one.only_impls = list_of(place, object, "impls", "a list of implementations' names or globs");
+  one.fills = list_of(place, object, "fills", "a list of fills, e.g. [\"random\", \"huge\"], or [\"all\"]");
   if (object.contains("inputs")) one.inputs.source = text_of(place, object, "inputs", true);
   one.inputs.from_tokens = one.inputs.source != Inputs{}.source;
   const Operation* operation = at(place, [&] { return &operation_of(one.operation); });

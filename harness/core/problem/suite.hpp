@@ -37,6 +37,7 @@ struct Case {
   std::string source;                   // the model's own configuration
   std::string note;
   std::vector<std::string> only_impls;  // globs; empty: all
+  std::vector<std::string> fills;       // judged on these alone, or on kAllFills; empty: those that judge by default
 
   /// Whether a size follows from the number of tokens.
   bool sized_by_tokens() const;

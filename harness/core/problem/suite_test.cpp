@@ -40,7 +40,7 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
     "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64, "source": "somewhere", "causal": true},
     "cases": [
       {"name": "a", "seq_len_q": 10, "quick": true},
-      {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false, "note": "a note", "impls": ["flash_*"]}]})", "x.json");
+      {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false, "note": "a note", "impls": ["flash_*"], "fills": ["huge", "random"]}]})", "x.json");
   EXPECT_EQ(suite.name, "mine");
   EXPECT_EQ(suite.budget_s, 0.05);
   ASSERT_EQ(suite.cases.size(), 2u);
@@ -55,6 +55,8 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
   EXPECT_FALSE(b.quick);
   EXPECT_EQ(b.note, "a note");
   EXPECT_EQ(b.only_impls, (std::vector<std::string>{"flash_*"}));
+  EXPECT_EQ(b.fills, (std::vector<std::string>{"huge", "random"}));
+  EXPECT_TRUE(a.fills.empty());
   EXPECT_EQ(print_problem(b.problem(ATTEST_BF16, 0)), "softmax dtype=bf16 seq_len_q=20 head_dim=32");
 }
 
@@ -102,6 +104,9 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
       {R"("seq_len_q": 8, "note": "a\nb")", "note: must be text"},
       {R"("seq_len_q": 8, "inputs": "")", "inputs: must be text"},
       {R"("seq_len_q": 8, "impls": "flash")", "impls: must be a list"},
+      {R"("seq_len_q": 8, "fills": "huge")", "fills: must be a list"},
+      {R"("seq_len_q": 8, "fills": ["hug"])", "fills: hug: matches none of: random, codebook"},
+      {R"("seq_len_q": 8, "mask": true, "fills": ["huge"])", "fills: huge: matches none of: random, all"},
       {R"("seq_len_q": 8, "seq_len_q": 9)", "key 'seq_len_q' twice in one object"},
   };
   for (const auto& [keys, message] : cases) {

@@ -63,19 +63,13 @@ CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label
       given_(given),
       options_(options),
       rates_(rates) {
-  fills_ = given ? std::vector{std::string(kGivenFill)} : problem.operation->fills(problem);
-  // Tokens take the place of random numbers; the closed forms are judged beside them.
-  if (tokens) {
-    std::erase(fills_, "random");
-    fills_.insert(fills_.begin(), std::string(kTokensFill));
-  } else if (const auto random = std::find(fills_.begin(), fills_.end(), "random"); random != fills_.end()) {
-    std::rotate(fills_.begin(), random, random + 1);
-  }
-  all_fills_ = fills_;
-  if (options.fills.empty()) return;
-  std::erase_if(fills_, [&](const std::string& name) {
-    return std::find(options.fills.begin(), options.fills.end(), name) == options.fills.end();
-  });
+  all_fills_ = given ? std::vector{std::string(kGivenFill)} : known_fills(problem, tokens != nullptr);
+  auto unwanted = [&, more = problem.operation->more_fills(problem)](const std::string& name) {
+    const std::vector<std::string>& named = options.fills.empty() ? more : options.fills;
+    return (std::find(named.begin(), named.end(), name) != named.end()) == options.fills.empty();
+  };
+  fills_ = all_fills_;
+  if (std::find(options.fills.begin(), options.fills.end(), kAllFills) == options.fills.end()) std::erase_if(fills_, unwanted);
 }
 
 // Fills lie at the end and at the front of their memory in turn.
@@ -244,7 +238,8 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.repro =
       fmt::format("attest repro --impl {}{}{} '{}'", implementation.name,
                   label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs '{}'", label_.inputs),
-                  options_.repro_options, spec_);
+                  options_.repro_options + (options_.fills.empty() ? "" : fmt::format(" --fill {}", fmt::join(fills_, ","))),
+                  spec_);
 
   if (fills_.empty()) {
     set_verdict(record, Verdict::kSkipped, "skipped:fill", fmt::format("has no such fill, but: {}", fmt::join(all_fills_, ", ")));

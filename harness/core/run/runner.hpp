@@ -22,7 +22,7 @@ struct RunOptions {
   double case_limit_s = 20;  // four runs are estimated to take longer: skipped
   double timeout_s = 60;     // of one run
   MinArithmetic least;
-  std::vector<std::string> fills;  // judge on these alone; empty: as the case has them
+  std::vector<std::string> fills;  // judge on these alone, or on kAllFills; empty: those that judge by default
   RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
   bool all_checks = false;  // judging goes on after a check has failed: which checks catch what. The verdict is the first one's

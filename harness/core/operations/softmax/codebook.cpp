@@ -26,7 +26,8 @@ constexpr Named kNamed[] = {{"codebook", Codebook::Kind::kWide},
                             {"huge", Codebook::Kind::kHuge},
                             {"edges", Codebook::Kind::kEdges},
                             {"equal", Codebook::Kind::kEqual},
-                            {"flat", Codebook::Kind::kFlat}};
+                            {"flat", Codebook::Kind::kFlat},
+                            {"tiny", Codebook::Kind::kTiny}};
 
 // Streams of one fill's seed.
 enum Stream : uint64_t { kKeyVectors, kQueryVectors, kPartners, kKeyCodes, kQueryCodes };
@@ -49,11 +50,12 @@ Codebook::Kind Codebook::kind_of(std::string_view fill) {
 Codebook::Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors)
     : params_(problem.as<attest_softmax_params>()),
       geometry_(problem, tensors),
-      levels_(problem, tensors, geometry_),
+      levels_(problem, tensors, geometry_, level_unit(kind_of(fill.name))),
       seed_(fill.seed),
       kind_(kind_of(fill.name)),
       k_rows_(tensors[ATTEST_K].spec.dim[2]),
       q_rows_(tensors[ATTEST_Q].spec.dim[2]),
+      tiny_(smallest_normal(tensors[ATTEST_K].spec.dtype) / 4),
       largest_finite_(std::min(largest_finite(tensors[ATTEST_Q].spec.dtype), largest_finite(tensors[ATTEST_K].spec.dtype))) {
   const double scale = std::fabs(double(params_.softmax_scale)), head_dim = double(params_.head_dim);
   const double deviation = kind_ == Kind::kFlat ? kFlatDeviation : kRealisticDeviation;
@@ -186,6 +188,8 @@ std::vector<float> Codebook::keys(int64_t kv_head) const {
   std::vector<float> vectors(static_cast<size_t>(key_codes_ * params_.head_dim));
   const uint64_t seed = random_bits(random_bits(seed_, kKeyVectors), uint64_t(kv_head));
   for (size_t i = 0; i < vectors.size(); ++i) vectors[i] = sigma_ * random_normal(seed, i);
+  if (kind_ == Kind::kTiny)
+    for (int64_t g = 1; g <= key_codes_; ++g) vectors[size_t(g * params_.head_dim - 1)] = float(tiny_);
   if (kind_ == Kind::kHuge)
     for (int64_t g = 0; g < key_codes_; ++g) vectors[size_t(g * params_.head_dim)] = float(common_key());
   return vectors;
@@ -216,6 +220,8 @@ std::vector<float> Codebook::queries(int64_t head) const {
   // Values can only cancel for all query heads that share them if these weigh alike.
   const uint64_t seed = random_bits(random_bits(seed_, kQueryVectors), uint64_t(cancels() ? kv_head : head));
   for (size_t i = 0; i < vectors.size(); ++i) vectors[i] = sigma_ * random_normal(seed, i);
+  if (kind_ == Kind::kTiny)
+    for (int64_t g = 1; g <= query_codes_; ++g) vectors[size_t(g * params_.head_dim - 1)] = float(tiny_);
   if (kind_ == Kind::kHuge || kind_ == Kind::kEqual) lift(vectors);
   const auto head_dim = size_t(params_.head_dim);
   if (kind_ == Kind::kEdges) {

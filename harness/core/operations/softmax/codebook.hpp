@@ -12,7 +12,7 @@
 // arithmetic before it: probabilities, scores or sums in less than float32 show, even where the output is stored in bfloat16.
 //
 // "huge" is "codebook" with logits near 30,000, near -30,000 and near 0 by query code: all keys have one channel in common, a
-// power of two, and so have the queries, or 0. One query code is 0 altogether: its row is flat. Keys that nobody sees hold NaN
+// power of two, and so have the queries, or 0. One query code is 0 altogether: its row is flat. Biases are 4,096 times as large. Keys that nobody sees hold NaN
 // and infinities. Honest scores in less than float32 err by whole numbers there; such rows are held to being averages of the
 // values.
 //
@@ -22,6 +22,8 @@
 // place.
 //
 // "equal" has one key code, so all scores of a row are equal: 0 for one query code. "flat" has scores of standard deviation 1/64.
+//
+// "tiny" is "codebook" with every other channel of V below the smallest normal number of its dtype, and one channel of Q and K.
 //
 // Codes are independent draws: in a shuffle that deals every code once in C keys, all tiles of C keys would have the same sum,
 // and adding one number again and again rounds the same way each time, which is no fair test of an accumulator.
@@ -44,7 +46,9 @@ class Codebook {
   /// Reads the tables (lengths, order, pages) and ScoreLevels' tensors, which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
-  enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat };
+  enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat, kTiny };
+  /// What BIAS and REL_BIAS are multiples of.
+  static double level_unit(Kind kind) { return kind == Kind::kHuge ? 4096 : 1; }
   /// Of a fill's name; throws Error where it is none of the codebook's.
   static Kind kind_of(std::string_view fill);
   static bool knows(std::string_view fill);
@@ -109,6 +113,7 @@ class Codebook {
   uint64_t seed_;
   Kind kind_;
   int64_t k_rows_, q_rows_;
+  double tiny_;            // kTiny: that channel of Q and K
   double largest_finite_;  // of what Q and K are stored in
   int64_t key_codes_ = 2, query_codes_ = 2;
   int64_t period_ = 1;  // keys of the largest interval

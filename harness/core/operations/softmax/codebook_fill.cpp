@@ -79,13 +79,13 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
     plain &= !present(problem.tensor[role]);
   std::vector<std::string> names{"codebook", "codebook_peaked", "huge"};
   if (plain) names.emplace_back("cancelling");
-  for (const char* name : {"edges", "equal", "flat"}) names.emplace_back(name);
+  for (const char* name : {"edges", "equal", "flat", "tiny"}) names.emplace_back(name);
   return names;
 }
 
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   fill_tables(problem, fill.seed, tensors, only_own);
-  ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors);
+  ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors, Codebook::level_unit(Codebook::kind_of(fill.name)));
   if (tensors[ATTEST_ALIBI_SLOPES]) fill_slopes(problem, random_bits(fill.seed, kSlopes), tensors[ATTEST_ALIBI_SLOPES]);
   const Codebook book(problem, fill, tensors);
   fill_queries(book, tensors[ATTEST_Q]);

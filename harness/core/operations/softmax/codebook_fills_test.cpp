@@ -10,7 +10,7 @@ namespace {
 
 using namespace codebook_trials;
 
-constexpr const char* kFills[] = {"huge", "edges", "equal", "flat"};
+constexpr const char* kFills[] = {"huge", "edges", "equal", "flat", "tiny"};
 
 // Every row of the closed form against float64 key by key.
 void expect_golden(const Case& c) {

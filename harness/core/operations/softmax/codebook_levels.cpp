@@ -33,11 +33,12 @@ int64_t count_levels(bool bias, bool rel_bias, bool regions) {
 
 }  // namespace
 
-ScoreLevels::ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
+ScoreLevels::ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry, double unit)
     : geometry_(geometry),
       bias_(tensors[ATTEST_BIAS]),
       mask_(tensors[ATTEST_MASK]),
       rel_bias_(tensors[ATTEST_REL_BIAS]),
+      unit_(unit),
       shifted_(shifted(problem.as<attest_softmax_params>())),
       shift_bias_(double(problem.as<attest_softmax_params>().shift_bias)),
       key_levels_(count_levels(bool(bias_), bool(rel_bias_), shifted_)),
@@ -51,9 +52,9 @@ bool ScoreLevels::fit(const Problem& problem) {
          count_levels(bias, rel_bias, shifted(p)) <= kMostLevels;
 }
 
-void ScoreLevels::fill(const Problem&, uint64_t seed, const Tensors& tensors) {
+void ScoreLevels::fill(const Problem&, uint64_t seed, const Tensors& tensors, double unit) {
   auto stream = [seed](int32_t role) { return random_bits(seed, uint64_t(role)); };
-  auto any = [](uint64_t from, uint64_t n) { return float(kValues[random_below(from, n, kCount)]); };
+  auto any = [unit](uint64_t from, uint64_t n) { return float(unit * kValues[random_below(from, n, kCount)]); };
   if (tensors[ATTEST_BIAS])
     fill_elements(tensors[ATTEST_BIAS], [&, from = stream(ATTEST_BIAS)](uint64_t n) {
       return random_below(random_bits(from, 1), n, 64) == 0 ? kHidden : any(from, n);
@@ -72,8 +73,8 @@ bool ScoreLevels::hidden(int64_t b, int64_t h, int64_t j) const {
 
 int64_t ScoreLevels::of_key(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (may_hide() && hidden(b, h, j)) return -1;
-  int64_t level = bias_ ? index_of(bias_.at({b, h, 0, geometry_.token(j)})) : 0;
-  if (rel_bias_) level = level * kCount + index_of(geometry_.rel_bias(h, i, j));
+  int64_t level = bias_ ? index_of(bias_.at({b, h, 0, geometry_.token(j)}) / unit_) : 0;
+  if (rel_bias_) level = level * kCount + index_of(geometry_.rel_bias(h, i, j) / unit_);
   if (!shifted_) return level;
   return rel_bias_ ? level * 2 + (geometry_.region(i) != geometry_.region(j)) : level * kRegions + geometry_.region(j);
 }
@@ -85,8 +86,8 @@ double ScoreLevels::term(int64_t query_level, int64_t key_level) const {
     if (rel_bias_ ? key_level % 2 == 1 : key_level % kRegions != query_level) term += shift_bias_;
     key_level /= regions;
   }
-  if (rel_bias_) term += kValues[key_level % kCount], key_level /= kCount;
-  if (bias_) term += kValues[key_level % kCount];
+  if (rel_bias_) term += unit_ * kValues[key_level % kCount], key_level /= kCount;
+  if (bias_) term += unit_ * kValues[key_level % kCount];
   return term;
 }
 

@@ -7,13 +7,13 @@ namespace attest::core {
 
 class ScoreLevels {
  public:
-  /// Levels as the filled tensors have them.
-  ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry);
+  /// Levels as the filled tensors have them; `unit`: a power of two that they are multiplied by.
+  ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry, double unit);
 
   /// Whether every term of the problem is one of single keys, or of places in a small grid window.
   static bool fit(const Problem& problem);
   /// Writes BIAS, MASK and REL_BIAS.
-  static void fill(const Problem& problem, uint64_t seed, const Tensors& tensors);
+  static void fill(const Problem& problem, uint64_t seed, const Tensors& tensors, double unit);
 
   int64_t key_levels() const { return key_levels_; }
   int64_t query_levels() const { return query_levels_; }
@@ -33,6 +33,7 @@ class ScoreLevels {
  private:
   const Geometry& geometry_;
   Tensor bias_, mask_, rel_bias_;
+  double unit_;
   bool shifted_;
   double shift_bias_;
   int64_t key_levels_ = 1, query_levels_ = 1;

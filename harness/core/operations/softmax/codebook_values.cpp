@@ -133,6 +133,8 @@ void fill_values(const Problem& problem, const Codebook& book, const Tensors& te
       } else if (patterns.empty()) {
         for (int64_t c = 0; c < width; ++c) values[size_t(c)] = random_value(seed, uint64_t(r * width + c));
         if (book.kind() == Codebook::Kind::kEdges) mark_edges(book, head, cell, values);
+        if (book.kind() == Codebook::Kind::kTiny)
+          for (size_t c = 0; c < values.size(); c += 2) values[c] *= float(smallest_normal(v.spec.dtype) / 4);
       } else {
         const Codebook::BlockPlace at = book.block_place(head, cell);
         cancelling_row(patterns[size_t(at.pattern)], at, random_bits(seed, uint64_t(head)), values);

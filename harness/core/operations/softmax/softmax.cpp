@@ -60,7 +60,7 @@ constexpr Role kRoles[] = {
 };
 
 // No bug is known that these alone find: they judge whoever asks for them.
-constexpr std::string_view kOnRequest[] = {"huge", "edges", "equal", "flat"};
+constexpr std::string_view kOnRequest[] = {"edges", "equal", "flat", "tiny"};
 
 bool is_codebook(const Fill& fill) { return Codebook::knows(fill.name); }
 bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
@@ -205,7 +205,7 @@ std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) co
 void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
   if (fill.name != "random" && fill.name != "tokens")
-    throw Error("fill '" + fill.name + "': softmax has random, tokens, codebook, codebook_peaked, huge, cancelling, edges, equal and flat");
+    throw Error("fill '" + fill.name + "': softmax has random, tokens, codebook, codebook_peaked, huge, cancelling, edges, equal, flat and tiny");
   fill_random(problem, fill, tensors, only_own);
 }
 
