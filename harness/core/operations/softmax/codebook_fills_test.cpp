@@ -215,5 +215,41 @@ TEST(CodebookFills, HonestKernelsPassAndLostKeysFail) {
       }
 }
 
+// Rows beyond a sample of the full golden are judged by closed forms alone, and each of the three that judge by default has a bug
+// there that the others let pass.
+TEST(CodebookFills, EachOfTheDefaultSeesWhatOthersDoNot) {
+  auto judge = [](const char* fill, DType dtype, int64_t tokens, const Kernel& kernel) {
+    const Case c(dtype, {fill, 11}, [&](Params& p) { p.seq_len_q = 64, p.seq_len_kv = tokens, p.head_dim = 64; });
+    const Ratios ratios = Flash(c).judge(kernel);
+    if (std::getenv("ATTEST_VERBOSE")) std::printf("%s %ld: %.2f (%.2f)\n", fill, long(tokens), ratios.largest, ratios.rms);
+    return ratios.pass();
+  };
+  const Kernel coarse_exp{.exp_error = 1e-5f};
+  EXPECT_FALSE(judge("codebook", ATTEST_F32, 1021, coarse_exp));
+  EXPECT_TRUE(judge("codebook_peaked", ATTEST_F32, 1021, coarse_exp)) << "exp(0) is right";
+  EXPECT_TRUE(judge("huge", ATTEST_F32, 1021, coarse_exp)) << "scores err by more";
+}
+
+// One key of 262,147 is lost, and probabilities are bfloat16: whichever it is, some fill of those that judge by default sees it.
+TEST(CodebookFills, ALostKeyOf262147IsSeenInBfloat16) {
+  std::map<int64_t, std::map<std::string, Ratios>> seen;
+  const int64_t lost_keys[] = {1, 131'073};
+  for (const char* fill : {"codebook", "codebook_peaked"}) {
+    const Case c(ATTEST_BF16, {fill, 11}, [](Params& p) { p.seq_len_q = 128, p.seq_len_kv = 262'147, p.head_dim = 32; });
+    const Flash flash(c);
+    for (const int64_t lost : lost_keys)
+      seen[lost][fill] = flash.judge({.probability = ATTEST_BF16, .lost_begin = lost, .lost_end = lost + 1});
+  }
+  for (const auto& [lost, fills] : seen) {
+    bool caught = false;
+    for (const auto& [fill, ratios] : fills) {
+      caught |= !ratios.pass();
+      if (std::getenv("ATTEST_VERBOSE"))
+        std::printf("%s %ld: %.2f (%.2f)\n", fill.c_str(), long(lost), ratios.largest, ratios.rms);
+    }
+    EXPECT_TRUE(caught) << lost;
+  }
+}
+
 }  // namespace
 }  // namespace attest::core
