@@ -46,11 +46,11 @@ std::string name_of(const std::filesystem::path& path) {
 /// The vectors or the case that is being judged, with what is shared by its implementations.
 class Current {
  public:
-  Current(const Place& place, const core::RunOptions& options, core::Rates& rates) : place_(place) {
+  Current(const Place& place, const core::RunOptions& options, core::Rates& rates) : place_(place), options_(options) {
     if (place.wanted)
-      make_case(options, rates);
+      make_case(rates);
     else
-      read_vector(options, rates);
+      read_vector(rates);
   }
 
   /// `entry` null: the reference.
@@ -66,7 +66,8 @@ class Current {
   }
 
  private:
-  void make_case(const core::RunOptions& options, core::Rates& rates) {
+  void make_case(core::Rates& rates) {
+    options_.fills = place_.wanted->fills;
     core::CaseLabel label{place_.suite, place_.wanted->name, "random", place_.wanted->source};
     if (place_.wanted->inputs.from_tokens) {
       label.inputs = place_.wanted->inputs.source;
@@ -74,10 +75,10 @@ class Current {
     }
     problem_.emplace(place_.wanted->problem(place_.dtype, tokens_ ? tokens_->count : 0));
     case_ = std::make_unique<core::CaseRunner>(*problem_, core::print_problem(*problem_), label, tokens_ ? &*tokens_ : nullptr,
-                                               options, rates);
+                                               options_, rates);
   }
 
-  void read_vector(const core::RunOptions& options, core::Rates& rates) {
+  void read_vector(core::Rates& rates) {
     const std::string& name = place_.vector.name;
     try {
       vector_.emplace(core::read_vector(place_.vector));
@@ -85,7 +86,7 @@ class Current {
         reference_ = core::vector_record(place_.suite, name, "unsupported:vector", vector_->unsupported);
         return;
       }
-      vector_runner_ = std::make_unique<core::VectorRunner>(*vector_, place_.suite, options, rates);
+      vector_runner_ = std::make_unique<core::VectorRunner>(*vector_, place_.suite, options_, rates);
       reference_ = vector_runner_->reference();
     } catch (const core::Error& error) {
       reference_ = core::vector_record(place_.suite, name, "error:vector", error.what());
@@ -93,6 +94,7 @@ class Current {
   }
 
   const Place& place_;
+  core::RunOptions options_;
   std::optional<core::Tokens> tokens_;
   std::optional<core::Problem> problem_;
   std::unique_ptr<core::CaseRunner> case_;

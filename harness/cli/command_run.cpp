@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/header.hpp"
+#include "cli/jobs.hpp"
 #include "cli/locate.hpp"
 #include "cli/run.hpp"
 #include "cli/table_file.hpp"
@@ -17,67 +17,13 @@
 namespace attest::cli {
 namespace {
 
-struct RunArguments {
-  std::vector<std::string> suites, cases, dtypes, tokens, fills, vectors;
-  bool quick = false, untimed = false;
-  double budget_s = 0;
+struct RunArguments : CaseFilter {
+  std::vector<std::string> suites, tokens, fills, vectors;
+  VectorWords words;
+  bool untimed = false;
   std::string least, output, resume;
   Session session;
 };
-
-constexpr int64_t kSomeTokens = 65536;  // which fills a problem has does not depend on how many
-
-// The dtypes to run a case in: its own, or those of --dtype that it allows any of.
-std::vector<core::DType> dtypes_of(const core::Case& wanted, const std::vector<std::string>& globs) {
-  std::vector<core::DType> kept;
-  for (const core::DType dtype : wanted.dtypes)
-    if (matches(std::string(core::dtype_name(dtype)), globs)) kept.push_back(dtype);
-  return kept;
-}
-
-std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const RunArguments& arguments) {
-  std::vector<Job> jobs;
-  std::vector<std::string> names, dtypes;
-  for (const core::Suite& suite : suites) {
-    for (const core::Case& wanted : suite.cases) {
-      if (arguments.quick && !wanted.quick) continue;
-      // As the table prints it, or without its suite.
-      const std::string full_name = suite.name + "/" + wanted.name;
-      names.push_back(wanted.name), names.push_back(full_name);
-      for (const core::DType dtype : wanted.dtypes) dtypes.emplace_back(core::dtype_name(dtype));
-      if (!matches(wanted.name, arguments.cases) && !matches(full_name, arguments.cases)) continue;
-      const double budget_s = arguments.budget_s > 0 ? arguments.budget_s : suite.budget_s;
-      for (const core::DType dtype : dtypes_of(wanted, arguments.dtypes)) jobs.push_back({&wanted, suite.name, dtype, budget_s});
-    }
-  }
-  std::sort(dtypes.begin(), dtypes.end());
-  dtypes.erase(std::unique(dtypes.begin(), dtypes.end()), dtypes.end());
-  require_matches("--dtype", arguments.dtypes, dtypes);
-  require_matches("--case", arguments.cases, names);
-  if (jobs.empty()) throw core::Error("--quick, --case and --dtype together leave no case; attest list SUITE names them");
-  return jobs;
-}
-
-// A fill that no case has is a slip of the pen: judged without it, a run would say too much.
-void check_fills(const std::vector<Job>& jobs, const std::vector<std::string>& wanted) {
-  std::vector<std::string> known;
-  for (const Job& job : jobs) {
-    const core::Problem problem = job.wanted->problem(job.dtype, kSomeTokens);
-    for (std::string& fill : core::known_fills(problem, job.wanted->inputs.from_tokens)) known.push_back(std::move(fill));
-  }
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
-  core::require_fills("--fill", wanted, known);
-}
-
-// A source that makes no sense is found before anything runs.
-void check_inputs(const Job& job, const TokenStore& tokens) {
-  try {
-    if (job.wanted->inputs.from_tokens) tokens.source(job.wanted->inputs.source);
-  } catch (const core::Error& error) {
-    throw core::Error(fmt::format("suite '{}': case '{}': inputs: {}", job.suite, job.wanted->name, error.what()));
-  }
-}
 
 // Vectors bring their own inputs, and are judged, not timed: they are small.
 int run_vectors(RunArguments& arguments) {
@@ -88,13 +34,12 @@ int run_vectors(RunArguments& arguments) {
         std::pair(!arguments.resume.empty(), "--resume"), std::pair(arguments.quick, "--quick"),
         std::pair(arguments.budget_s > 0, "--budget")})
     if (given)
-      throw core::Error(
-          fmt::format("{} cannot be given with --vectors: vectors bring their inputs and are judged, not timed; --case names them",
-                      option));
+      throw core::Error(fmt::format(
+          "{} cannot be given with --vectors: vectors bring their inputs and are judged, not timed; --case names them", option));
   session.options.least = core::parse_min_arithmetic(arguments.least);
   session.options.timed = false;
   session.results_path = arguments.output;
-  return run_vectors(arguments.vectors, arguments.cases, session);
+  return run_vectors(arguments.vectors, arguments.cases, arguments.words, session);
 }
 
 // --resume names the file to write as well; -o may name the same.
@@ -108,6 +53,8 @@ std::string results_path(const RunArguments& arguments) {
 
 int run(RunArguments& arguments) {
   if (!arguments.vectors.empty()) return run_vectors(arguments);
+  if (!arguments.words.empty())
+    throw core::Error(fmt::format("--{} goes with --vectors FILE.safetensors", arguments.words.begin()->first));
   std::vector<core::Suite> suites;
   // Without a suite a plugin of one's own is judged by itself; with one it is compared.
   const bool by_itself = arguments.suites.empty();
@@ -128,9 +75,7 @@ int run(RunArguments& arguments) {
   session.options.fills = arguments.fills;
   session.results_path = results_path(arguments), session.resume = !arguments.resume.empty();
   session.least = arguments.least, session.token_files = arguments.tokens;
-  for (const std::string& file : arguments.tokens)
-    if (!std::filesystem::is_regular_file(file))
-      throw core::Error(fmt::format("--tokens {}: no such file; name a .pcd, .ply or .bin sweep, or a .png or .jpg image", file));
+  check_token_files(arguments.tokens);
   TokenStore tokens(arguments.tokens);
   const std::vector<Job> jobs = make_jobs(suites, arguments);
   if (!arguments.fills.empty()) check_fills(jobs, arguments.fills);
@@ -152,11 +97,13 @@ Command add_run(CLI::App& program) {
   command->add_option("suites", arguments->suites, "suite files, or names of suites that come with attest (default: default)")
       ->type_name("SUITE");
   command
-      ->add_option("--vectors", arguments->vectors,
-                   "instead of suites: a folder of ONNX node tests or of case.json folders, or a .json file that names tensors "
-                   "(repeatable)")
+      ->add_option(
+          "--vectors", arguments->vectors,
+          "instead of suites: a folder of ONNX node tests or of case.json folders, a .json file that names tensors, or a "
+          ".safetensors or .npz file with q, k, v and o (repeatable)")
       ->allow_extra_args(false)
       ->type_name("DIR");
+  add_vector_words(*command, arguments->words);
   command->add_flag("--quick", arguments->quick, "only the cases that a suite marks as quick, with shorter timing");
   command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")
       ->delimiter(',')

@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   program.set_version_flag("--version", ATTEST_VERSION);
   program.require_subcommand(1);
   const std::vector<cli::Command> commands{cli::add_run(program), cli::add_list(program), cli::add_repro(program),
-                                           cli::add_doctor(program), cli::add_new(program)};
+                                           cli::add_capture(program), cli::add_replay(program), cli::add_doctor(program), cli::add_new(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -23,29 +23,9 @@
 namespace attest::cli {
 namespace {
 
-struct Found {
-  std::string suite, folder;
-  core::VectorPlace place;
-};
-
 std::string name_of(const std::filesystem::path& path) {
   const std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
-}
-
-std::vector<Found> find(const std::vector<std::string>& folders, const std::vector<std::string>& globs) {
-  std::vector<Found> found;
-  std::vector<std::string> names;
-  for (const std::string& folder : folders) {
-    const std::string suite = name_of(folder);
-    for (core::VectorPlace& place : core::find_vectors(folder)) {
-      const std::string full_name = suite + "/" + place.name;
-      names.push_back(place.name), names.push_back(full_name);
-      if (matches(place.name, globs) || matches(full_name, globs)) found.push_back({suite, folder, std::move(place)});
-    }
-  }
-  if (found.empty()) require_matches("--case", globs, names);
-  return found;
 }
 
 /// Judges vectors one after the other; records in the order of the table.
@@ -57,8 +37,9 @@ class VectorRun {
       results_.write(to_json(make_header(session.command, session.plugins.cpus, session.plugins.threads)));
   }
 
-  void judge(const Found& found) {
-    folder_ = last_name(found.folder);
+  void judge(const FoundVector& found) {
+    folder_ = last_name(found.folder), words_.clear();
+    for (const auto& [key, value] : found.place.words) words_ += fmt::format(" --{} {}", key, shell_word(value));
     try {
       const core::VectorCase vector = core::read_vector(found.place);
       if (vector.unsupported.empty()) return judge(vector, found.suite);
@@ -89,7 +70,7 @@ class VectorRun {
 
   void keep(core::Record record) {
     record.repro =
-        fmt::format("attest run --vectors {} --case '{}'{}{}", shell_word(folder_), record.case_name,
+        fmt::format("attest run --vectors {} --case '{}'{}{}{}", shell_word(folder_), record.case_name, words_,
                     record.impl == core::kReference || record.impl == core::kGiven ? "" : fmt::format(" --impl {}", record.impl),
                     session_.options.repro_options);
     results_.write(to_json(record));
@@ -102,7 +83,7 @@ class VectorRun {
   ResultsFile results_;
   Progress progress_;
   core::Rates rates_;
-  std::string folder_;
+  std::string folder_, words_;
   std::vector<core::Record> records_;
 };
 
@@ -127,8 +108,41 @@ void print_counts(const std::vector<core::Record>& records) {
 
 }  // namespace
 
-int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, Session& session) {
-  const std::vector<Found> found = find(folders, globs);
+void add_vector_words(CLI::App& command, VectorWords& words) {
+  for (const auto& [key, help] :
+       {std::pair("params", "of a .safetensors or .npz file: 'causal softcap=30', fields of attest.h"),
+        std::pair("layout", "likewise: bhsd (default) or bshd, [batch, tokens, heads, dim]"),
+        std::pair("arithmetic", "likewise: what computed its outputs, e.g. prob=bf16 (default: float32)")})
+    command
+        .add_option_function<std::string>(
+            std::string("--") + key, [&words, key = std::string(key)](const std::string& value) { words[key] = value; }, help)
+        ->type_name("WORDS");
+}
+
+std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs) {
+  std::vector<FoundVector> found;
+  std::vector<std::string> names;
+  for (const std::string& folder : folders) {
+    const std::string suite = name_of(folder);
+    for (core::VectorPlace& place : core::find_vectors(folder)) {
+      const std::string full_name = suite + "/" + place.name;
+      names.push_back(place.name), names.push_back(full_name);
+      if (matches(place.name, globs) || matches(full_name, globs)) found.push_back({suite, folder, std::move(place)});
+    }
+  }
+  if (found.empty()) require_matches("--case", globs, names);
+  return found;
+}
+
+int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, const VectorWords& words,
+                Session& session) {
+  std::vector<FoundVector> found = find_vectors(folders, globs);
+  for (FoundVector& vector : found) {
+    if (!words.empty() && !vector.place.bare)
+      throw core::Error(fmt::format("--{} is for .safetensors and .npz files alone; {} says so itself", words.begin()->first,
+                                    vector.place.model.filename().string()));
+    vector.place.words = words;
+  }
   const auto registry = session.plugins.load();
   const auto chosen = session.plugins.select(*registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
@@ -136,7 +150,7 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
   TableFile table(session.table_path);
   catch_interrupts();
   VectorRun run(session, chosen, found.size());
-  for (const Found& vector : found) {
+  for (const FoundVector& vector : found) {
     if (interrupted()) break;
     run.judge(vector);
   }
