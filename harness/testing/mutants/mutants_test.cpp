@@ -98,6 +98,28 @@ TEST(Mutants, RefuseOnlyWhereNothingIsWrong) {
   EXPECT_GT(refused, 200);
 }
 
+// Fills that judge by default have to be worth a run. What codebook, codebook_peaked and cancelling see alone needs rows beyond a
+// sample or subtler arithmetic: codebook_fills_test.cpp, codebook_sigma_test.cpp.
+TEST(Mutants, EachDefaultFillAloneSeesOne) {
+  const struct {
+    const char *fill, *mutant, *family, *dtype;
+  } kAlone[] = {
+      {"random", "mutant_bias_transposed", "bias", "f16"},
+      {"huge", "mutant_no_max", "plain", "bf16"},
+      {"faint", "mutant_linear_phi_cut", "linear", "f16"},
+  };
+  for (const auto& [fill, mutant, family_name, dtype] : kAlone) {
+    Trials trials(plugin(), make_case(family(family_name), 61, dtype), true);
+    for (const core::Implementation& one : plugin().implementations()) {
+      if (one.name != mutant) continue;
+      std::set<std::string> fills;
+      for (const Catch& by : trials.run(one).catches)
+        if (!by.check.starts_with("relation ")) fills.insert(by.check);
+      EXPECT_EQ(fills, std::set<std::string>{fill}) << mutant;
+    }
+  }
+}
+
 TEST(Mutants, AreAllExpectedSomewhere) {
   std::set<std::string> known, planted;
   for (const Expected& row : expectations()) known.insert(row.mutant);
