@@ -137,6 +137,11 @@ Trial flash_trial(uint64_t seed) {
   if (r.chance(20)) add_pair_tensor(t, r, ATTEST_BIAS);
   if (r.chance(20)) add_pair_tensor(t, r, ATTEST_MASK);
   if (r.chance(20)) {
+    t.features |= ATTEST_WITH_SINKS;
+    trial::Tensor& sinks = t.tensor[ATTEST_SINKS] = trial::make(ATTEST_F32, {p.num_heads});
+    trial::randomize(sinks, r.engine, 5);
+  }
+  if (r.chance(20)) {
     t.features |= ATTEST_WITH_ALIBI;
     t.tensor[ATTEST_ALIBI_SLOPES] = trial::make(ATTEST_F32, {r.chance(50) ? p.batch : 1, p.num_heads});
     for (size_t n = 0; n < t.tensor[ATTEST_ALIBI_SLOPES].elements(); ++n)

@@ -18,7 +18,7 @@ struct Naive {
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
                   ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
                   ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
-                  ATTEST_WITH_ALIBI};
+                  ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -65,20 +65,23 @@ struct Naive {
     std::vector<float> total(static_cast<size_t>(rows_q)), lse(total);
     o.setZero();
     for (int64_t i = 0; i < rows_q; ++i) {
-      const float top = to_logits(a, b, h, i, scores);
+      const float top = std::max(to_logits(a, b, h, i, scores), a.sink(h));
+      bool sees = false;
       for (const Wild& element : wild)
         if (scores(i, element.key) != kHidden) o(i, element.channel) += element.value;
       for (int64_t j = 0; j < rows_kv; ++j) {
         const float logit = scores(i, j);
+        sees |= logit != kHidden;
         total[i] += scores(i, j) = logit == kHidden ? 0 : std::exp(logit - top);
       }
-      lse[i] = top + std::log(total[i]);  // -inf where no key is seen
+      if (sees && a.sinks) total[i] += std::exp(a.sink(h) - top);
+      lse[i] = sees ? top + std::log(total[i]) : kHidden;
     }
     o.noalias() += scores * v;
 
     for (int64_t i = 0; i < a.rows(b); ++i) {
       const auto [batch, row] = a.query(b, i);
-      const bool sees = i < rows_q && total[i] != 0;
+      const bool sees = i < rows_q && lse[i] != kHidden;
       for (int64_t d = 0; d < head_dim_v; ++d) a.o(batch, h, row, d) = sees ? o(i, d) / total[i] : 0;
       if (a.lse) a.lse(batch, h, row) = sees ? lse[i] : kHidden;
     }

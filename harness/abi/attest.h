@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 enum {
-  ATTEST_MINOR = 1,   /* additions to version 1 so far; nobody has to look at it */
+  ATTEST_MINOR = 2,   /* additions to version 1 so far; nobody has to look at it */
   ATTEST_ROOM = 1024, /* bytes that every struct of the host has to itself, zero beyond what the host fills in */
   ATTEST_ROLES = 64   /* entries of tensor[] and data[] */
 };
@@ -84,6 +84,8 @@ enum {
   ATTEST_DV,            /* as V */
   ATTEST_DBIAS,         /* as BIAS, summed over what it is broadcast along */
   ATTEST_ALIBI_SLOPES,  /* [batch|1, num_heads] f32: slope * |p - j| is taken off the logit of places i and j, p as for the band */
+  ATTEST_SINKS,         /* [num_heads] f32: one more logit a head, which has no value: exp of it joins the sum that divides, and the LSE,
+                           of every row that sees a key */
   ATTEST_OWN = 32       /* 0 .. 31: words that operations share; 32 .. 63: private to an operation, beside its params */
 };
 
@@ -121,7 +123,8 @@ enum {
   ATTEST_WITH_STRIDES = 1 << 16,     /* some tensor is not dense in the order of its dims */
   ATTEST_WITH_MIXED_DTYPE = 1 << 17, /* Q K V O (DO DQ DK DV) BIAS REL_BIAS are not all of one dtype */
   ATTEST_WITH_UNALIGNED = 1 << 18,   /* some tensor is aligned to its element only */
-  ATTEST_WITH_ALIBI = 1 << 19        /* ALIBI_SLOPES */
+  ATTEST_WITH_ALIBI = 1 << 19,       /* ALIBI_SLOPES */
+  ATTEST_WITH_SINKS = 1 << 20
 };
 /* Bits private to an operation, n 0 .. 30. Bit 63 is kept for "see further words". */
 #define ATTEST_OWN_BIT(n) (UINT64_C(1) << (32 + (n)))
@@ -132,7 +135,7 @@ enum {
  *   the band p - window_left <= j <= p + window_right with p = i + diagonal_offset, plus length_kv(b) - length_q(b) if
  *   diagonal is ATTEST_BOTTOM_RIGHT, not clamped;
  *   the patch, the grid window.
- * No key: o = 0, lse = -inf. What is hidden never leaks, NaN and Inf included. Without CU_SEQLENS and SEQ_LENS every sequence has
+ * No key: o = 0, lse = -inf, with sinks too. What is hidden never leaks, NaN and Inf included. Without CU_SEQLENS and SEQ_LENS every sequence has
  * seq_len_q and seq_len_kv tokens. */
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0) /* of ATTEST_SOFTMAX_BACKWARD */
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };

@@ -308,14 +308,18 @@ class Softmax : public Sequences {
         d_bias(problem, data, ATTEST_DBIAS),
         lse(problem, data, ATTEST_LSE),
         alibi_slopes(problem, data, ATTEST_ALIBI_SLOPES),
+        sinks(problem, data, ATTEST_SINKS),
         mask(problem, data, ATTEST_MASK) {}
 
   const View<T> q, k, v, o, bias, rel_bias, d_o, d_q, d_k, d_v, d_bias;
   const View<float> lse;
-  const View<const float> alibi_slopes;
+  const View<const float> alibi_slopes, sinks;
   const View<const uint8_t> mask;
 
   ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
+
+  /// The logit of a head that has no value, to join the sum of every row that sees a key; -inf: none.
+  float sink(int64_t h) const { return sinks ? sinks(h) : kHidden; }
 
   /// What is added to the score of a pair: bias, rel_bias, distance and what rolling costs; -inf where the pair is hidden.
   ATTEST_HD float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {

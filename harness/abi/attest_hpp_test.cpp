@@ -23,7 +23,7 @@ namespace {
 
 using abi_test::Tensor, abi_test::Trial;
 
-constexpr uint64_t kSoftmaxFeatures = (uint64_t{ATTEST_WITH_ALIBI} << 1) - 1;
+constexpr uint64_t kSoftmaxFeatures = (uint64_t{ATTEST_WITH_SINKS} << 1) - 1;
 constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
 
 // --- Element types ---

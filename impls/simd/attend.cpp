@@ -109,9 +109,22 @@ void load_queries(const Slice& s, Block& b, float* rows) {
   for (int v = 0; v < b.vectors; ++v) transpose_in(rows + v * kLanes * depth, depth, depth, b.q + v * kLanes, wide);
 }
 
+/// The sink joins rows that see a key: their maximum, and what they are divided by.
+void add_sink(const Slice& s, const Block& b) {
+  const float sink = static_cast<float>(s.sink * kLog2E);
+  const int64_t wide = b.vectors * kLanes;
+  for (int64_t i = 0; i < wide; ++i) {
+    if (b.top[i] == -kInfinity) continue;
+    const float top = std::max(b.top[i], sink), keep = std::exp2(b.top[i] - top);
+    b.sum[i] = b.sum[i] * keep + std::exp2(sink - top), b.top[i] = top;
+    for (int64_t c = 0; c < padded(s.head_dim_v); ++c) b.o[c * wide + i] *= keep;
+  }
+}
+
 template <class T>
 void store_rows(const Slice& s, const Block& b, float* rows) {
   const Floats d;
+  if (s.sink != -kInfinity) add_sink(s, b);
   const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
   for (int v = 0; v < b.vectors; ++v) {
     const Vector sum = hn::Load(d, b.sum + v * kLanes);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace impls {
 
@@ -34,7 +35,8 @@ struct Slice {
   int32_t rel_centre = 0;
   const int32_t* region = nullptr;  // shift_bias is added where region[i] != region[j]
   float shift_bias = 0;
-  float alibi_slope = 0;  // times |i + offset - j| is taken off
+  float sink = -std::numeric_limits<float>::infinity();  // a logit that joins the normaliser of every row that sees a key
+  float alibi_slope = 0;                                 // times |i + offset - j| is taken off
 };
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.

@@ -97,6 +97,7 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
     s.mask = reinterpret_cast<const uint8_t*>(at(ATTEST_MASK, b, h, 0));
     s.mask_stride_q = t[ATTEST_MASK].stride[2], s.mask_stride_kv = t[ATTEST_MASK].stride[3];
   }
+  if (data[ATTEST_SINKS] != nullptr) s.sink = static_cast<const float*>(data[ATTEST_SINKS])[h * t[ATTEST_SINKS].stride[0]];
   if (data[ATTEST_ALIBI_SLOPES] != nullptr)
     s.alibi_slope = static_cast<const float*>(
         data[ATTEST_ALIBI_SLOPES])[b * t[ATTEST_ALIBI_SLOPES].stride[0] + h * t[ATTEST_ALIBI_SLOPES].stride[1]];

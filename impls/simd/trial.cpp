@@ -116,6 +116,7 @@ void judge_row(const Row& at, Worst& worst) {
   const bool counts = at.i < at.s.q;
   const int64_t out = at.s.first_q + at.row(at.i);
   std::vector<double> logit(static_cast<size_t>(counts ? at.s.kv : 0)), size(logit.size());
+  const Tensor* sinks = at.t.find(ATTEST_SINKS);
   double top = -kInfinity, sum = 0, spread = 0;
   bool poisoned = false;
   for (size_t j = 0; j < logit.size(); ++j) {
@@ -129,6 +130,7 @@ void judge_row(const Row& at, Worst& worst) {
     if (weight > 0) spread += weight * size[j];
     logit[j] = logit[j] == -kInfinity ? -1 : weight;  // -1: hidden
   }
+  if (sinks != nullptr && sum > 0) sum += std::exp((*sinks)({at.h}) - top);
   const double logit_error = 1.5e-7 * (6 + (sum > 0 ? spread / sum : 0) * 4);
   for (int64_t c = 0; c < p.head_dim_v; ++c) {
     double value = 0, size_v = 0;

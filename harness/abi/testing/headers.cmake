@@ -17,16 +17,16 @@ string(REPLACE "]" "@R@" text "${text}")
 # Before orders, patches and grids, when a problem did not know its threads.
 set(older "${text}")
 attest_edit_header(older "  ATTEST_ORDER,.*\n  (ATTEST_OWN = 32)" "  \\1")
-attest_edit_header(older "  ATTEST_WITH_ORDER = .* ATTEST_WITH_ALIBI[^\n]*\n" "")
+attest_edit_header(older "  ATTEST_WITH_ORDER = .* ATTEST_WITH_SINKS[^\n]*\n" "")
 attest_edit_header(older "  int64_t patch_size@S@.*\n(} attest_softmax_params@S@)" "\\1")
 attest_edit_header(older "  int32_t device_id@S@.*\n(} attest_problem@S@)" "\\1")
 
-# With learned sinks: a feature, a role, a parameter; a longer support and a longer table.
+# With scales of keys: a feature, a role, a parameter; a longer support and a longer table.
 set(newer "${text}")
-attest_edit_header(newer "ATTEST_MINOR = 1" "ATTEST_MINOR = 2")
-attest_edit_header(newer "(  ATTEST_OWN = 32)" "  ATTEST_SINKS,\n\\1")
-attest_edit_header(newer "(ATTEST_WITH_ALIBI = 1 << 19)" "\\1,\n  ATTEST_WITH_SINKS = 1 << 20")
-attest_edit_header(newer "(} attest_softmax_params@S@)" "  int64_t num_sinks@S@\n\\1")
+attest_edit_header(newer "ATTEST_MINOR = 2" "ATTEST_MINOR = 3")
+attest_edit_header(newer "(  ATTEST_OWN = 32)" "  ATTEST_KEY_SCALES,\n\\1")
+attest_edit_header(newer "(ATTEST_WITH_SINKS = 1 << 20)" "\\1,\n  ATTEST_WITH_KEY_SCALES = 1 << 21")
+attest_edit_header(newer "(} attest_softmax_params@S@)" "  int64_t num_scales@S@\n\\1")
 attest_edit_header(newer "(} attest_problem@S@)" "  int64_t deadline_ns@S@\n\\1")
 attest_edit_header(newer "(} attest_support@S@)" "  double energy_joules@L@64@R@@S@\n\\1")
 attest_edit_header(newer "(} attest_impl@S@)" "  attest_status (*tune)(void* plan)@S@\n\\1")

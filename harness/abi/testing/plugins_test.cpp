@@ -190,7 +190,7 @@ TEST(NewerHeader, MeetsOnlyZerosInTheRoomsOfThisHost) {
   const attest_impl* table = find_table("tests/plugins/newer_header.so", "newer_header");
   ASSERT_NE(table, nullptr);
   EXPECT_GT(table->struct_size, sizeof(attest_impl));
-  EXPECT_EQ(table->features & ~uint64_t{ATTEST_WITH_CAUSAL}, uint64_t{1} << 20) << "a feature that this host does not know";
+  EXPECT_EQ(table->features & ~uint64_t{ATTEST_WITH_CAUSAL}, uint64_t{1} << 21) << "a feature that this host does not know";
   Trial trial;
   make_problem(trial, ATTEST_F32, 40, true);
   ASSERT_NO_FATAL_FAILURE(run(*table, trial));

@@ -26,6 +26,7 @@ class Maker {
     if (t.features & ATTEST_WITH_PATCHES) p.patch_size = upto(p.seq_len_q + 3);
     if (!grid) set_band();
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
+    if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     if (with(ATTEST_WITH_SOFTCAP, 20)) p.softcap = float(upto(5));
     strided_ = with(ATTEST_WITH_STRIDES, 25), unaligned_ = with(ATTEST_WITH_UNALIGNED, 25),
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
@@ -86,6 +87,10 @@ class Maker {
       if (chance(60)) p.diagonal = ATTEST_BOTTOM_RIGHT;
       if (p.diagonal == ATTEST_TOP_LEFT || chance(50)) p.diagonal_offset = chance(50) ? upto(20) : -upto(20);
     }
+  }
+  void set_sinks() {
+    Tensor& sinks = t.tensor[ATTEST_SINKS] = make_tensor(ATTEST_F32, {p.num_heads});
+    sinks.each([&](const auto& index) { sinks.set(index, double(upto(64)) / 8 - 4); });
   }
   void set_slopes() {
     Tensor& slopes = t.tensor[ATTEST_ALIBI_SLOPES] = make_tensor(ATTEST_F32, {chance(50) ? p.batch : 1, p.num_heads});

@@ -238,6 +238,9 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
   const double top = *std::max_element(logits.begin(), logits.end());
   double total = 0;
   for (const double s : logits) total += std::exp(s - top), result.largest = std::max(result.largest, std::fabs(s));
+  if (const Tensor& sinks = trial.tensor[ATTEST_SINKS]) {
+    total += std::exp(sinks.at({h}) - top), result.largest = std::max(result.largest, std::fabs(sinks.at({h})));
+  }
   result.lse = top + std::log(total);
   for (size_t n = 0; n < keys.size(); ++n) {
     const Cell key = key_cell(trial, b, keys[n]);

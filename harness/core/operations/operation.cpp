@@ -185,7 +185,7 @@ double min_bytes(const Problem& problem) {
 std::string print_features(uint64_t features) {
   static constexpr const char* kNames[] = {"GQA",  "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL", "SOFTCAP", "BIAS",
                                            "MASK", "LSE",        "VARLEN",  "SEQ_LENS",    "PAGES",    "ORDER",   "PATCHES",
-                                           "GRID", "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI"};
+                                           "GRID", "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI",       "SINKS"};
   std::string text;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(features >> bit & 1)) continue;

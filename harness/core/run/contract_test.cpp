@@ -39,6 +39,7 @@ TEST_P(Contract, IsRefusedByNameWhatItsTableDoesNotList) {
   const Record younger = run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
   EXPECT_EQ(younger.code, "unsupported:table");
   EXPECT_EQ(younger.reason, "does not list ALIBI");
+  EXPECT_EQ(run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").reason, "does not list SINKS");
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, Contract, ::testing::Values("plugin_c", "older_header", "newer_header"));

@@ -32,7 +32,9 @@ struct Sequences {
   struct Out {
     Array o, lse;
   };
-  Out attend(const Term& term, double scale = 1 / std::sqrt(double(kDim))) const {
+  /// `sinks` may be empty.
+  Out attend(const Term& term, const std::vector<float>& sinks = {}) const {
+    const double scale = 1 / std::sqrt(double(kDim));
     Out out{Array({q_tokens, kHeads, kDim}, 0), Array({kHeads, q_tokens}, 0)};
     int64_t first_q = 0, first_kv = 0;
     for (size_t b = 0; b < q_lengths.size(); first_q += q_lengths[b], first_kv += kv_lengths[b], ++b)
@@ -49,6 +51,7 @@ struct Sequences {
             total += weight;
             for (size_t d = 0; d < kDim; ++d) sum[d] += weight * double(v.values[key + d]);
           }
+          if (total > 0 && !sinks.empty()) total += std::exp(double(sinks[size_t(h)]));
           for (size_t d = 0; d < kDim; ++d) out.o.values[row + d] = total > 0 ? float(sum[d] / total) : 0;
           out.lse.values[size_t(h * q_tokens + first_q + i)] = total > 0 ? float(std::log(total)) : INFINITY;
         }
@@ -173,6 +176,27 @@ TEST_F(LibraryVectors, AlibiFallsWithTheDistanceFromTheDiagonal) {
   };
   EXPECT_EQ(code(3), "") << judge().reason;
   EXPECT_EQ(code(0), "error:reference");
+}
+
+/// A logit that has no value takes its share, and is in the lse; where no key is seen there is nothing to share.
+TEST_F(LibraryVectors, SinksTakeTheirShare) {
+  const Sequences x{.q_lengths = {5}, .kv_lengths = {3}};  // causal: the first two queries see nothing
+  const std::vector<float> sinks{0.5f, -2, 4, 1};
+  const auto code = [&](const std::vector<float>& taken) {
+    const Sequences::Out out = x.attend(visible([](int64_t i, int64_t j) { return j <= i - 2; }), taken);
+    Array lse = out.lse;
+    lse.dims.insert(lse.dims.begin(), 1);
+    return with("flash_attn_func", R"("causal":true)",
+                {{"q", batch_of_one(x.q, true).file()},
+                 {"k", batch_of_one(x.k, true).file()},
+                 {"v", batch_of_one(x.v, true).file()},
+                 {"sinks", tensor_file({4}, 1, packed_values(sinks))}},
+                {{"out", batch_of_one(out.o, true).file()}, {"softmax_lse", lse.file()}})
+        .code;
+  };
+  EXPECT_EQ(code(sinks), "") << judge().reason;
+  EXPECT_EQ(code({}), "error:reference");
+  EXPECT_EQ(code({0.25f, -1, 2, 0.5f}), "error:reference");
 }
 
 /// Key j of sequence b lies in row j % 2 of page table[b][j / 2]; pages that nobody may read hold NaN, entries beyond are -1.

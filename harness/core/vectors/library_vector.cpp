@@ -66,6 +66,7 @@ void set_flash_parameters(UpstreamCase& from, VectorCase& vector, bool packed) {
   }
   set_flash_attention_band(p, window, params.truth("causal", false));
   give_slopes(from, vector);
+  give_sinks(from, vector);
   expect_lse(from, vector, packed);
 }
 

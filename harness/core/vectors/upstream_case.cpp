@@ -99,4 +99,11 @@ void give_mask_from_right(VectorCase& vector, const FileTensor& mask, const char
   give(vector, is_mask ? ATTEST_MASK : ATTEST_BIAS, view(mask, dense_axes(dims)));
 }
 
+void give_sinks(UpstreamCase& from, VectorCase& vector) {
+  const FileTensor* sinks = from.input("sinks");
+  if (!sinks) return;
+  expect_dims(*sinks, {vector.problem->as<attest_softmax_params>().num_heads}, "sinks");
+  give(vector, ATTEST_SINKS, flat_view(*sinks), ATTEST_F32);
+}
+
 }  // namespace attest::core

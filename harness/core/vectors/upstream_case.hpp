@@ -60,6 +60,9 @@ Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& 
 /// MASK of a bool tensor, BIAS of another, broadcast by dims of 1 on its left.
 void give_mask_from_right(VectorCase& vector, const FileTensor& mask, const char* name);
 
+/// SINKS, where the case has an input of that name.
+void give_sinks(UpstreamCase& from, VectorCase& vector);
+
 // One file each. They fill `vector`; throw Error or Unsupported.
 void map_swin(UpstreamCase& from, VectorCase& vector);
 void map_sam(UpstreamCase& from, VectorCase& vector);

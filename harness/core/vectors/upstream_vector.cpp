@@ -47,6 +47,7 @@ void map_sdpa(UpstreamCase& from, VectorCase& vector, const std::string& usual_l
   for (const auto& [name, role] : {std::pair("q_len", ATTEST_SEQ_LENS_Q), std::pair("kv_len", ATTEST_SEQ_LENS_KV)})
     if (const FileTensor* lengths = from.input(name)) give(vector, role, flat_view(*lengths), ATTEST_I32);
   if (const FileTensor* mask = from.input("attn_mask")) give_mask_from_right(vector, *mask, "attn_mask");
+  give_sinks(from, vector);
   from.input("centred_xyz");  // where the tokens were: the attention does not see it
 }
 

@@ -71,6 +71,7 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
 }  // namespace
 
 std::vector<std::string> codebook_fills(const Problem& problem) {
+  if (present(problem.tensor[ATTEST_SINKS])) return {};
   const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
   if (!ScoreLevels::fit(problem) || (alibi && !codebook::AlibiRows::fit(problem))) return {};
   const auto& p = problem.as<attest_softmax_params>();

@@ -43,10 +43,12 @@ class Emulator {
     at_ = at, kv_head_ = at.h / (p_.num_heads / p_.num_kv_heads);
     std::fill(o.begin(), o.end(), 0.0);
     const std::vector<double> s = scores();
-    const double top = s.empty() ? kHidden : *std::max_element(s.begin(), s.end());
+    double top = s.empty() ? kHidden : *std::max_element(s.begin(), s.end());
     if (top == kHidden) return kHidden;
+    if (geometry_.has_sinks()) top = std::max(top, geometry_.sink(at.h));
     std::vector<double> p(s.size());
     for (size_t n = 0; n < s.size(); ++n) p[n] = exponential(s[n], top, n);
+    sink_ = geometry_.has_sinks() ? exponential(geometry_.sink(at.h), top, s.size()) : 0;
     const double normaliser = normalise(p);
     const double lse = f32(top + f32(std::log(normaliser)));
     const bool by_lse = a_.has(ATTEST_WEIGHS_BY_LSE), divided = by_lse || a_.has(ATTEST_P_NORMALISED_FIRST);
@@ -117,14 +119,18 @@ class Emulator {
   double normalise(std::vector<double>& p) const {
     double normaliser = 0;
     if (a_.has(ATTEST_P_NORMALISED_FIRST)) {
-      normaliser = chained(p);
+      normaliser = with_sink(chained(p));
       for (double& x : p) x = f32(x / normaliser);
     }
     std::vector<double> kept(p);
     for (double& x : kept) x = keep(x);
-    if (!a_.has(ATTEST_P_NORMALISED_FIRST)) normaliser = chained(a_.has(ATTEST_SUMS_ROUNDED_P) ? kept : p);
+    if (!a_.has(ATTEST_P_NORMALISED_FIRST)) normaliser = with_sink(chained(a_.has(ATTEST_SUMS_ROUNDED_P) ? kept : p));
     for (size_t n = 0; n < p.size(); ++n) p[n] = rounded(kept[n], a_.pv);
     return normaliser;
+  }
+  double with_sink(double sum) const {
+    const double sink = a_.has(ATTEST_SUMS_ROUNDED_P) ? keep(sink_) : sink_;
+    return sink_ > 0 ? rounded(f32_or_f64(sum + sink), a_.accumulator) : sum;
   }
   double keep(double x) const {
     const double y = a_.has(ATTEST_P_TRUNCATED) ? cut(x, a_.probability) : rounded(x, a_.probability);
@@ -177,6 +183,7 @@ class Emulator {
   const Geometry geometry_;
   Place at_{};
   int64_t kv_head_ = 0;
+  double sink_ = 0;  // exp of its logit, less the row's maximum; 0: none
   Interval keys_;
   mutable std::vector<double> q_row_, k_row_, v_row_;  // what was loaded last
 };

@@ -76,7 +76,7 @@ double visible_pairs(const attest_softmax_params& params, int64_t length_q, int6
 Geometry::Geometry(const Problem& problem, const Tensors& tensors)
     : params_(problem.as<attest_softmax_params>()),
       q_(tensors[ATTEST_Q]), k_(tensors[ATTEST_K]), bias_(tensors[ATTEST_BIAS]), mask_(tensors[ATTEST_MASK]),
-      rel_bias_(tensors[ATTEST_REL_BIAS]), slopes_(tensors[ATTEST_ALIBI_SLOPES]), order_(tensors[ATTEST_ORDER]), pages_(tensors[ATTEST_PAGE_TABLE]),
+      rel_bias_(tensors[ATTEST_REL_BIAS]), slopes_(tensors[ATTEST_ALIBI_SLOPES]), sinks_(tensors[ATTEST_SINKS]), order_(tensors[ATTEST_ORDER]), pages_(tensors[ATTEST_PAGE_TABLE]),
       packed_q_(tensors[ATTEST_CU_SEQLENS_Q]), packed_kv_(tensors[ATTEST_CU_SEQLENS_KV]),
       shifted_(is_grid(params_) && params_.shift_bias != 0 && (params_.shift_y != 0 || params_.shift_x != 0)) {
   Lengths q = read_lengths("q", tensors[ATTEST_CU_SEQLENS_Q], tensors[ATTEST_SEQ_LENS_Q], batch(), params_.seq_len_q, q_.spec.dim[2]);
@@ -165,6 +165,8 @@ double Geometry::pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (shifted_ && region(i) != region(j)) term += double(params_.shift_bias);
   return term;
 }
+
+double Geometry::sink(int64_t h) const { return sinks_ ? sinks_.at({h}) : kHidden; }
 
 double Geometry::rel_bias(int64_t h, int64_t i, int64_t j) const {
   const GridPoint query = grid_point(i), key = grid_point(j);

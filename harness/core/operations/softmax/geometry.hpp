@@ -62,6 +62,9 @@ class Geometry {
 
   /// Whether anything but the interval decides or shifts a score: BIAS, MASK, REL_BIAS, shift_bias, ALIBI_SLOPES.
   bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_ || slopes_; }
+  bool has_sinks() const { return bool(sinks_); }
+  /// The logit of query head h that has no value; -inf: none.
+  double sink(int64_t h) const;
   /// Whether many keys of a row may get the same addend: BIAS that is one number a row, or shift_bias.
   bool common_addends() const { return shifted_ || (bias_ && bias_.spec.stride[3] == 0); }
   /// Whether keys inside an interval may still be unseen: MASK, or a bias that may hold -inf.
@@ -88,7 +91,7 @@ class Geometry {
   void check_pages() const;
 
   attest_softmax_params params_;
-  Tensor q_, k_, bias_, mask_, rel_bias_, slopes_, order_, pages_;
+  Tensor q_, k_, bias_, mask_, rel_bias_, slopes_, sinks_, order_, pages_;
   bool packed_q_ = false, packed_kv_ = false, shifted_ = false;
   std::vector<int64_t> length_q_, length_kv_, first_q_, first_kv_;  // first: packed row of place 0
 };

@@ -270,7 +270,14 @@ struct GoldenPass::Impl {
       }
     });
     for (int64_t r = 0; r < count; ++r)
-      if (scores[r].keys > 0) scores[r].lse = scores[r].largest + std::log(sum[size_t(r)]);
+      if (scores[r].keys > 0) close_scores(rows[r], sum[size_t(r)], scores[r]);
+  }
+
+  void close_scores(const JudgedRow& at, double sum, RowScores& row) const {
+    row.lse = row.largest + std::log(sum);
+    if (!geometry.has_sinks()) return;
+    row.sink = geometry.sink(at.h);
+    row.lse = row.top() + std::log(sum * std::exp(row.largest - row.top()) + std::exp(row.sink - row.top()));
   }
 
   // Running maximum and sum of exp(s - maximum).
@@ -285,7 +292,7 @@ struct GoldenPass::Impl {
 
   static kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row) {
     const SigmaModel::Quadratic qk = model.qk_quadratic();
-    const double kappa = model.kappa(row.largest, row.lse);
+    const double kappa = model.kappa(row.top(), row.lse);
     return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * kappa, .score2 = model.score_square(),
             .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .small = model.unsummed_below(kappa, row.keys), .squares = model.squares()};
   }
@@ -367,7 +374,7 @@ struct GoldenPass::Impl {
   template <class Product>
   void add_lost(const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count, const Product& product) {
     for (int64_t r = 0; r < count; ++r) {
-      const double least = model.lost_below(model.kappa(scores[first + r].largest, scores[first + r].lse), scores[first + r].keys);
+      const double least = model.lost_below(model.kappa(scores[first + r].top(), scores[first + r].lse), scores[first + r].keys);
       for (int64_t key = 0; key < block_count; ++key)
         if (double& x = prob[size_t(r * ldk + key)]; x >= least) x = 0;
     }
@@ -446,6 +453,15 @@ struct GoldenPass::Impl {
     group.id = -1;
   }
 
+  // A key like another one, whose value is 0: only terms of o are left of it. Where rounded probabilities are not summed, its own is
+  // not rounded.
+  static void add_sink(const RowScores& row, const SigmaModel& model, kernels::WeightSums& sum) {
+    if (row.sink == kHidden) return;
+    const double p2 = std::exp(2 * (row.sink - row.lse)), square = row.sink * row.sink;
+    sum.e2 += p2 * (square * model.score_square() + model.theta * model.u_p * model.u_p / 3);
+    sum.p2 += p2, sum.p2t += p2 * square;
+  }
+
   void write_row(int64_t r, const RowScores& row, const SigmaModel& model, const RowResults& results) const {
     if (row.keys == 0) {
       if (results.o) std::fill_n(results.o + r * dim_v, dim_v, 0.0);
@@ -453,8 +469,9 @@ struct GoldenPass::Impl {
       results.lse_sigma[r] = 0;
       return;
     }
-    const kernels::WeightSums& sum = weight_sums[size_t(r)];
-    const double kappa = model.kappa(row.largest, row.lse), eta_kappa = model.eta_p * kappa, keys = double(row.keys);
+    kernels::WeightSums sum = weight_sums[size_t(r)];
+    add_sink(row, model, sum);
+    const double kappa = model.kappa(row.top(), row.lse), eta_kappa = model.eta_p * kappa, keys = double(row.keys);
     // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
     const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
     const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;

@@ -1,5 +1,8 @@
 // The two passes of the softmax golden over the keys of one task: the normaliser of each row, then its output and its sigma.
 #pragma once
+#include <algorithm>
+#include <limits>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,6 +19,9 @@ struct RowScores {
   double least = 0, largest = 0;  // of its visible scores
   double lse = 0;                 // -inf where no key is visible, NaN where a score is
   int64_t keys = 0;               // visible ones
+  double sink = -std::numeric_limits<double>::infinity();  // its logit, in lse where a key is visible; -inf: none
+  /// What a kernel takes off its logits before exp.
+  double top() const { return std::max(largest, sink); }
 };
 
 /// Where the second pass writes, one entry a row of the task: o (may be null) and sigma are [rows, head_dim_v].

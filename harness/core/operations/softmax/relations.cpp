@@ -27,12 +27,13 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   add(query_permutation(problem, inputs));
   add(more("fail:batch-repetition", problem, inputs, [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; }));
   add(more("fail:head-repetition", problem, inputs, [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; }));
-  add(common_shift(problem, inputs));
-  add(row_sum(problem, inputs));
+  // A sink stays where it is, has no value, and would be in both parts.
+  const bool sinks = (problem.features & ATTEST_WITH_SINKS) != 0;
+  if (!sinks) add(common_shift(problem, inputs)), add(row_sum(problem, inputs));
   add(value_scale(problem, inputs));
   add(hidden(problem, inputs, false));
   add(hidden(problem, inputs, true));
-  add(split_merge(problem, inputs));
+  if (!sinks) add(split_merge(problem, inputs));
   return list;
 }
 

@@ -57,6 +57,7 @@ constexpr Role kRoles[] = {
     {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32, Content::kOrder},
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
     {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
 };
 
 // No bug is known that these alone find: they judge whoever asks for them.
@@ -143,6 +144,7 @@ std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role
       if (p.window_height <= 0 || p.window_width <= 0) throw Error("rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
       return {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1};
     case ATTEST_ALIBI_SLOPES: return {p.batch, p.num_heads};
+    case ATTEST_SINKS: return {p.num_heads};
     default: return {};
   }
 }
@@ -172,6 +174,7 @@ uint64_t SoftmaxOperation::features(const Problem& problem) const {
   add(p.grid_height > 0, ATTEST_WITH_GRID);
   add(has(problem, ATTEST_REL_BIAS), ATTEST_WITH_REL_BIAS);
   add(has(problem, ATTEST_ALIBI_SLOPES), ATTEST_WITH_ALIBI);
+  add(has(problem, ATTEST_SINKS), ATTEST_WITH_SINKS);
   return bits;
 }
 

@@ -105,6 +105,9 @@ inline std::vector<Case> all_cases() {
   add(make_case("patches, band", [](P& p) { p.patch_size = 16, p.window_left = 6, p.window_right = 2; }, {ATTEST_LSE}));
   add(make_case("patches, packed, order", [](P& p) { p.batch = 5, p.patch_size = 16; }, {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_LSE}));
   add(make_case("patches, seq_lens", [](P& p) { p.batch = 3, p.patch_size = 16; }, {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE}));
+  add(make_case("sinks", [](P& p) { p.num_heads = 4, p.num_kv_heads = 2; }, {ATTEST_SINKS, ATTEST_LSE}));
+  add(make_case("sinks, mask, rows without keys, bf16", [](P& p) { p.batch = 2, p.seq_len_kv = 20, p.window_right = 0, p.diagonal = 1; }, {ATTEST_SINKS, ATTEST_MASK, ATTEST_LSE}, ATTEST_BF16));
+  add(make_case("sinks, varlen, window", [](P& p) { p.batch = 5, p.window_left = 4; }, {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SINKS, ATTEST_LSE}));
   add(make_case("alibi", [](P& p) { p.batch = 2; }, {ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
   add(broadcast(make_case("alibi, causal, bottom right", [](P& p) { p.batch = 2, p.seq_len_kv = 50, p.window_right = 0, p.diagonal = 1; }, {ATTEST_ALIBI_SLOPES, ATTEST_LSE}), ATTEST_ALIBI_SLOPES, {0}));
   add(make_case("alibi, moved, mask, bias, band", [](P& p) { p.diagonal_offset = -6, p.window_left = 9, p.window_right = 4; }, {ATTEST_ALIBI_SLOPES, ATTEST_BIAS, ATTEST_MASK, ATTEST_LSE}));
@@ -140,6 +143,7 @@ struct BruteRow {
   std::vector<std::pair<int64_t, int64_t>> cells;  // dim 0 and dim 2 of K
   std::vector<long double> scores;
   int64_t b = 0, i = 0;                            // sequence and place; meaningless where no place stands on the row
+  std::optional<long double> sink;                 // logit of what has no value
 };
 
 /// Brute force over all (query, key) pairs of one case.
@@ -158,6 +162,7 @@ class Brute {
           const auto [outer, row] = cell(b, i, false);
           BruteRow& out = found[(outer * p_.num_heads + h) * rows + row];
           out.b = b, out.i = i;
+          if (has(ATTEST_SINKS)) out.sink = static_cast<long double>(at(ATTEST_SINKS, {h}));
           for (int64_t j = 0; j < length(b, true); ++j)
             if (const auto s = score(b, h, i, j)) out.cells.push_back(cell(b, j, true)), out.scores.push_back(*s);
         }
@@ -167,7 +172,7 @@ class Brute {
   long double lse(const BruteRow& row) const {
     if (row.scores.empty()) return -std::numeric_limits<long double>::infinity();
     const long double m = *std::max_element(row.scores.begin(), row.scores.end());
-    long double sum = 0;
+    long double sum = row.sink ? std::exp(*row.sink - m) : 0;
     for (const long double s : row.scores) sum += std::exp(s - m);
     return m + std::log(sum);
   }

@@ -89,7 +89,7 @@ void ValueBounds::sweep_head(const Geometry& geometry, const Arithmetic& arithme
   for (size_t d = 0; d < low.size(); ++d) {
     const double extra = slack(model, geometry.length_kv(b), std::max(std::fabs(low[d]), std::fabs(high[d])));
     low[d] -= extra, high[d] += extra;
-    if (geometry.may_hide()) low[d] = low[d] > 0 ? 0 : low[d], high[d] = high[d] < 0 ? 0 : high[d];
+    if (geometry.may_hide() || geometry.has_sinks()) low[d] = low[d] > 0 ? 0 : low[d], high[d] = high[d] < 0 ? 0 : high[d];
   }
   const std::vector<double> nothing(low.size(), kNaN);
   send(sink, {.role = ATTEST_O, .leading = 3, .width = dim_v, .rows = {}, .shared = true, .low = low.data(), .high = high.data()}, bounded);
