@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+constexpr float kLargest = 3.4028234663852886e38f;
 constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 
 /// Shapes of a block: head sizes up to kDim, kRows rows, kKeys keys a tile. General: a tile has a table of what is added to each logit.
@@ -29,6 +30,7 @@ struct Shape {
   static constexpr int kChunks = kDim / 8;  // 16 bytes each
   static constexpr int kTileBytes = kKeys * kDim * 2, kTilesBytes = kRows * kDim * 2 + 4 * kTileBytes,
                        kSharedBytes = kTilesBytes + (kGeneral ? kRows * kKeys * 4 : 0);
+  static_assert(kSharedBytes <= 99 << 10, "what a block may have from sm_86 on");
 };
 
 /// Byte of a chunk in a tile in shared memory. Chunks of a row are exchanged by its number, so that 8 rows of one chunk lie in 8
@@ -99,8 +101,8 @@ class Block {
 
   __device__ void run() {
     find_keys();
-    const attest::Softmax<T> a = views();
-    k_begin_ = address(a.k, a.key(b_, 0), a.kv_head(h_)), v_begin_ = address(a.v, a.key(b_, 0), a.kv_head(h_));
+    if (const attest::Softmax<T> a = views(); past_tile_ > first_tile_)
+      k_begin_ = address(a.k, a.key(b_, 0), a.kv_head(h_)), v_begin_ = address(a.v, a.key(b_, 0), a.kv_head(h_));
     load_queries();
     load_keys(first_tile_, 0);
     cuda::commit_copies();
@@ -222,7 +224,8 @@ class Block {
 #pragma unroll 1
     for (int index = static_cast<int>(threadIdx.x); index < S::kRows * S::kKeys; index += kThreads) {
       const int64_t i = first_ + index / S::kKeys, j = int64_t{tile} * S::kKeys + index % S::kKeys;
-      terms_[index] = i < a.length_q(b_) && j < past_key_ ? a.pair_term(b_, h_, i, j) * kLog2E : -INFINITY;
+      const float added = i < a.length_q(b_) && j < past_key_ ? a.pair_term(b_, h_, i, j) : -INFINITY;
+      terms_[index] = added == -INFINITY ? added : fmaxf(added * kLog2E, -kLargest);  // a finite bias stays finite
     }
     __syncthreads();
   }
@@ -309,7 +312,7 @@ class Block {
     bool odd = false;
 #pragma unroll 1
     for (uint32_t at = threadIdx.x * 4; at < S::kTileBytes; at += kThreads * 4) {
-      const uint32_t pair = load_shared(values + at);
+      const uint32_t pair = cuda::load_shared(values + at);
       odd |= finite_part<T>(pair) != pair;
     }
     return odd;
@@ -321,7 +324,7 @@ class Block {
     for (int n = 0; n < S::kKeys; ++n)
 #pragma unroll 1
       for (int pair_at = 0; pair_at < S::kDim / 2; ++pair_at) {
-        const uint32_t pair = load_shared(values + place<S>(n, pair_at / 4) + pair_at % 4 * 4);
+        const uint32_t pair = cuda::load_shared(values + place<S>(n, pair_at / 4) + pair_at % 4 * 4);
         if (finite_part<T>(pair) == pair || pair_at % 4 != lane_ % 4) continue;
         const float odd[2] = {odd_part(pair & 0xffff), odd_part(pair >> 16)};
 #pragma unroll
@@ -336,13 +339,8 @@ class Block {
       }
     __syncthreads();
     for (uint32_t at = threadIdx.x * 4; at < S::kTileBytes; at += kThreads * 4)
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(values + at), "r"(finite_part<T>(load_shared(values + at))) : "memory");
+      cuda::store_shared(values + at, finite_part<T>(cuda::load_shared(values + at)));
     __syncthreads();
-  }
-  __device__ static uint32_t load_shared(uint32_t address) {
-    uint32_t value;
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
-    return value;
   }
   /// The element as a float, 0 where it is finite.
   __device__ static float odd_part(uint32_t bits) {
@@ -364,7 +362,7 @@ class Block {
         const float total = sum_of_row(rows_[m].total[half]), top = rows_[m].top[half];
         const int64_t i = row_of(m, half);
         if (i >= a.rows(b_)) continue;
-        const bool sees = top != -INFINITY;
+        const bool sees = !(total == 0);  // NaN too: all of its logits may be
         const float scale = sees ? 1 / total : 0;
         const attest::Cell cell = a.query(b_, i);
         auto* o = reinterpret_cast<uint32_t*>(&a.o(cell.batch, h_, cell.row, 0));
@@ -393,7 +391,7 @@ template <class T, class S>
 __global__ void __launch_bounds__(kThreads) attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
                                                 int64_t blocks) {
 #if __CUDA_ARCH__ >= 800
-  extern __shared__ __align__(128) char shared[];
+  char* shared = cuda::dynamic_shared();
   const attest::Softmax<T> a(*problem, data.at);
   const int64_t tiles = (a.p.seq_len_q + S::kRows - 1) / S::kRows;
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
@@ -426,7 +424,8 @@ class Flash {
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (p.head_dim > 256 || p.head_dim_v > 256) return "head sizes beyond 256";
     if (p.head_dim % 8 != 0 || p.head_dim_v % 8 != 0) return "head sizes that are no multiple of 8";
-    if (p.seq_len_kv > INT32_MAX) return "2^31 keys";
+    if (p.seq_len_kv > INT32_MAX - 64) return "2^31 keys";
+    if (cuda::capability() < 80) return "a device before sm_80";
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
       const attest_tensor& tensor = problem.tensor[role];
       if (tensor.dim[3] > 1 && tensor.stride[3] != 1) return "channels that do not lie side by side";
@@ -462,9 +461,8 @@ class Flash {
     void operator()() const {
       const auto& p = attest::params<attest_softmax_params>(plan.problem);
       const int64_t blocks = (p.seq_len_q + S::kRows - 1) / S::kRows * p.batch * p.num_heads;
-      attend<T, S><<<static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, S::kSharedBytes, stream>>>(
-          plan.device_problem_.get(), data, blocks);
-      cuda::check(cudaGetLastError(), "launch");
+      cuda::launch(attend<T, S>, static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, S::kSharedBytes, stream,
+                   plan.device_problem_.get(), data, blocks);
     }
   };
 
@@ -486,7 +484,7 @@ class Flash {
       if (channels <= 64 || kOnly) return with_version<T, Shape<64, 2, 64, false>, Shape<64, 1, 64, true>>(body);
     if constexpr (kOnly == 0 || kOnly == 128)
       if (channels <= 128 || kOnly) return with_version<T, Shape<128, 2, 32, false>, Shape<128, 1, 32, true>>(body);
-    if constexpr (kOnly == 0 || kOnly == 256) with_version<T, Shape<256, 1, 32, false>, Shape<256, 1, 32, true>>(body);
+    if constexpr (kOnly == 0 || kOnly == 256) with_version<T, Shape<256, 1, 32, false>, Shape<256, 1, 16, true>>(body);
   }
   template <class T, class Plain, class General, class Body>
   void with_version(const Body& body) const {

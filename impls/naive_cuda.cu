@@ -43,7 +43,8 @@ __device__ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, in
       cells[thread] = key;
     }
     const float peak = fmaxf(top, reduce(logit, [](float x, float y) { return fmaxf(x, y); }));
-    if (peak == -INFINITY) continue;  // the same in every thread
+    const bool none = reduce(logit != logit ? 1.0f : 0.0f, [](float x, float y) { return x + y; }) == 0;  // fmaxf drops NaN
+    if (peak == -INFINITY && none) continue;  // the same in every thread
     const float keep = expf(top - peak), weight = logit == -INFINITY ? 0 : expf(logit - peak);
     weights[thread] = weight;
     total = total * keep + reduce(weight, [](float x, float y) { return x + y; });  // its barriers make weights and cells seen
@@ -106,14 +107,13 @@ class Naive {
     const auto queue = static_cast<cudaStream_t>(stream);
     const cuda::Data addresses(data);
     if (mixed)
-      attend<attest::Any><<<blocks, kThreads, 0, queue>>>(device_problem_.get(), addresses);
+      cuda::launch(attend<attest::Any>, blocks, kThreads, 0, queue, device_problem_.get(), addresses);
     else if (dtype == ATTEST_F32)
-      attend<float><<<blocks, kThreads, 0, queue>>>(device_problem_.get(), addresses);
+      cuda::launch(attend<float>, blocks, kThreads, 0, queue, device_problem_.get(), addresses);
     else if (dtype == ATTEST_F16)
-      attend<attest::Half><<<blocks, kThreads, 0, queue>>>(device_problem_.get(), addresses);
+      cuda::launch(attend<attest::Half>, blocks, kThreads, 0, queue, device_problem_.get(), addresses);
     else
-      attend<attest::BFloat16><<<blocks, kThreads, 0, queue>>>(device_problem_.get(), addresses);
-    cuda::check(cudaGetLastError(), "launch");
+      cuda::launch(attend<attest::BFloat16>, blocks, kThreads, 0, queue, device_problem_.get(), addresses);
   }
 
  private:

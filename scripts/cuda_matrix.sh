@@ -10,7 +10,7 @@ head_dim=0
 [[ ${1:-} != --head-dim ]] || { head_dim=$2; shift 2; }
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [[ -x $nvcc ]] || { echo "cuda_matrix.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 64; }
-known=" $("$nvcc" --list-gpu-code | tr '\n' ' ') "
+known=" $("$nvcc" --help | grep -o 'sm_[0-9a-z]*' | tr '\n' ' ') "
 architectures=("$@")
 if (($# == 0)); then
   for architecture in 80 86 87 89 90a 100 120 121; do
@@ -22,7 +22,7 @@ trap 'rm -rf "$folder"' EXIT
 
 compile() {  # SOURCE ARCHITECTURE
   local log=$folder/$(basename "$1").$2
-  "$nvcc" -std=c++17 --expt-relaxed-constexpr -Xcompiler -fPIC -I "$root/harness/abi" -I "$root/impls" -DATTEST_ONLY_HEAD_DIM="$head_dim" \
+  "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC -I "$root/harness/abi" -I "$root/impls" -DATTEST_ONLY_HEAD_DIM="$head_dim" \
     -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage -c "$1" -o "$log.o" 2>"$log" || { cat "$log" >&2; return 4; }
 }
 export -f compile
@@ -41,7 +41,7 @@ for log in $(ls "$folder" | grep -v '\.o$' | sort -V); do
     /Used [0-9]+ registers/ { registers = $0; sub(/.*Used /, "", registers); sub(/ registers.*/, "", registers)
       shared = 0; if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART, RLENGTH) + 0
       printf "%-10s %-6s %9d %8d %8d  %s\n", source, sm, registers, spills, shared, kernel
-      if (spills > 256) bad = 1 }
+      if (spills + 0 > 256) bad = 1 }
     END { exit bad }' || status=1
 done
 exit $status

@@ -1,7 +1,11 @@
 // What kernels read of a problem: copies of the problem, its parameters and its tensors' layouts in the device's memory, so that
 // attest.hpp's views work there; and the addresses of the tensors as a kernel's argument.
 #pragma once
+#ifdef __CUDACC__
 #include <cuda_runtime.h>
+#else
+#include "cuda/on_host.hpp"
+#endif
 
 #include <stdexcept>
 #include <string>
@@ -14,6 +18,24 @@ inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // so that the next call does not report it again
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+#ifdef __CUDACC__
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes, cudaStream_t stream,
+            const Arguments&... arguments) {
+  kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
+  check(cudaGetLastError(), "launch");
+}
+#endif
+
+/// The compute capability of the device at hand, times 10.
+inline int capability() {
+  int device = 0, major = 0, minor = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
+  return 10 * major + minor;
 }
 
 /// data[] of attest_impl::run, by value: the host's array is gone when a kernel starts.
@@ -34,7 +56,11 @@ class DeviceProblem {
     std::memcpy(room.tensor, problem.tensor, sizeof(room.tensor));
     room.problem = problem;
     room.problem.params = room_->params, room.problem.tensor = room_->tensor;
-    check(cudaMemcpy(room_, &room, sizeof(Room), cudaMemcpyHostToDevice), "cudaMemcpy");
+    const cudaError_t copied = cudaMemcpy(room_, &room, sizeof(Room), cudaMemcpyHostToDevice);
+    // A copy from pageable memory may return before it is over, and streams of others do not wait for it.
+    const cudaError_t done = cudaDeviceSynchronize();
+    if (copied != cudaSuccess || done != cudaSuccess) cudaFree(room_);
+    check(copied, "cudaMemcpy"), check(done, "cudaDeviceSynchronize");
   }
   DeviceProblem(const DeviceProblem&) = delete;
   DeviceProblem& operator=(const DeviceProblem&) = delete;

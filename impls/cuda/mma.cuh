@@ -1,5 +1,6 @@
 // Tensor-core instructions from sm_80 on, and what feeds them: copies to shared memory that do not wait, 8 x 8 blocks out of it.
 #pragma once
+#ifdef __CUDACC__  // on the host, on_host.hpp has all of it
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -7,7 +8,21 @@
 
 namespace cuda {
 
+/// Of this launch, on 128 bytes.
+__device__ inline char* dynamic_shared() {
+  extern __shared__ __align__(128) char memory[];
+  return memory;
+}
 __device__ inline uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
+
+__device__ inline uint32_t load_shared(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+__device__ inline void store_shared(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
 
 /// 16 bytes to shared memory, or 16 zeros.
 __device__ inline void copy_async(uint32_t to, const void* from, bool there) {
@@ -67,3 +82,4 @@ __device__ inline float exp2_fast(float x) {
 }
 
 }  // namespace cuda
+#endif

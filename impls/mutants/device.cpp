@@ -8,7 +8,7 @@
 
 namespace {
 
-enum class Way { kNone, kBehind, kBefore, kInput, kStale, kWaits };
+enum class Way { kNone, kBehind, kBefore, kInput, kStale, kLater, kWaits };
 
 struct Description {
   const char *name, *summary;
@@ -16,10 +16,11 @@ struct Description {
 constexpr Description describe(Way way) {
   switch (way) {
     case Way::kNone: return {"device_none", "does the work"};
-    case Way::kBehind: return {"device_behind", "writes 8 bytes behind o"};
+    case Way::kBehind: return {"device_behind", "writes 4 bytes, 4 bytes behind o"};
     case Way::kBefore: return {"device_before", "writes 4 bytes before the workspace"};
     case Way::kInput: return {"device_input", "scales an element of q in place"};
     case Way::kStale: return {"device_stale", "works once a plan"};
+    case Way::kLater: return {"device_later", "writes behind o from its second run on"};
     case Way::kWaits: return {"device_waits", "waits for the stream, which is not its business"};
   }
   return {"", ""};
@@ -56,7 +57,8 @@ class Device {
     if (kWay == Way::kStale && runs_++ > 0) return;
     mutants::attend(attest::Softmax<float>(problem, data));
     const attest_tensor& o = problem.tensor[ATTEST_O];
-    if (kWay == Way::kBehind) static_cast<float*>(data[ATTEST_O])[o.dim[0] * o.dim[1] * o.dim[2] * o.dim[3] + 1] = 1;
+    if (kWay == Way::kBehind || (kWay == Way::kLater && runs_++ > 0))
+      static_cast<float*>(data[ATTEST_O])[o.dim[0] * o.dim[1] * o.dim[2] * o.dim[3] + 1] = 1;
     if (kWay == Way::kBefore) static_cast<float*>(workspace)[-1] = 1;
     if (kWay == Way::kInput) static_cast<float*>(data[ATTEST_Q])[3] *= 1.5f;
   }
@@ -68,4 +70,5 @@ class Device {
 }  // namespace
 
 ATTEST_PLUGIN(attest::table<Device<Way::kNone>>(), attest::table<Device<Way::kBehind>>(), attest::table<Device<Way::kBefore>>(),
-              attest::table<Device<Way::kInput>>(), attest::table<Device<Way::kStale>>(), attest::table<Device<Way::kWaits>>())
+              attest::table<Device<Way::kInput>>(), attest::table<Device<Way::kStale>>(), attest::table<Device<Way::kLater>>(),
+              attest::table<Device<Way::kWaits>>())

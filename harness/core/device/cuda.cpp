@@ -4,7 +4,7 @@ namespace attest::core {
 namespace {
 
 // Values of CUdevice_attribute and of CUstream_flags.
-constexpr int kMultiprocessors = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76;
+constexpr int kMultiprocessors = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76, kStreamMemoryOperations = 92;
 constexpr unsigned kNonBlocking = 1;
 
 int attribute(int device, int which) {
@@ -35,6 +35,8 @@ CudaFacts read_cuda_facts(int ordinal) {
   facts.multiprocessors = attribute(device, kMultiprocessors), facts.l2_bytes = uint64_t(attribute(device, kL2Bytes));
   return facts;
 }
+
+bool cuda_waits_for_values(int ordinal) { return attribute(device_of(ordinal), kStreamMemoryOperations) != 0; }
 
 CudaContext::CudaContext(int ordinal) : device_(device_of(ordinal)) {
   CudaHandle context = nullptr;

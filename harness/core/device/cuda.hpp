@@ -17,6 +17,8 @@ struct CudaFacts {
   int driver = 0;  // CUDA version that the driver knows: 12040 is 12.4
 };
 CudaFacts read_cuda_facts(int ordinal = 0);
+/// Whether streams of the device can wait for a value in memory.
+bool cuda_waits_for_values(int ordinal = 0);
 
 /// The primary context of a device, current on this thread: the one that programs of CUDA's runtime use too.
 class CudaContext {

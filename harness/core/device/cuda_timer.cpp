@@ -9,12 +9,11 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr unsigned kDeviceMapped = 2, kAtLeast = 0;  // CU_MEMHOSTALLOC_DEVICEMAP, CU_STREAM_WAIT_VALUE_GEQ
-// A queue holds some 1,000 launches; who fills it waits for the stream.
-constexpr int64_t kMostEnqueued = 64;
 
 }  // namespace
 
 CudaGate::CudaGate(const CudaStream& stream) : stream_(stream) {
+  if (!cuda_waits_for_values()) return;
   void* host = nullptr;
   cuda_check(cuda_driver().host_allocate(&host, sizeof(uint32_t), kDeviceMapped), "cuMemHostAlloc");
   value_ = static_cast<uint32_t*>(host);
@@ -24,6 +23,7 @@ CudaGate::CudaGate(const CudaStream& stream) : stream_(stream) {
 }
 
 CudaGate::~CudaGate() {
+  if (!value_) return;
   open();
   {
     const std::lock_guard lock(mutex_);
@@ -37,7 +37,7 @@ CudaGate::~CudaGate() {
 void CudaGate::let_pass() { std::atomic_ref(*value_).store(ticket_, std::memory_order_release); }
 
 void CudaGate::close() {
-  if (gave_up_) return;
+  if (gave_up_ || !value_) return;
   const std::lock_guard lock(mutex_);
   ++ticket_, closed_ = true;
   cuda_check(cuda_driver().stream_wait_value(stream_.handle(), address_, ticket_, kAtLeast), "cuStreamWaitValue32");
@@ -45,6 +45,7 @@ void CudaGate::close() {
 }
 
 void CudaGate::open() {
+  if (!value_) return;
   const std::lock_guard lock(mutex_);
   if (closed_) let_pass();
   closed_ = false;

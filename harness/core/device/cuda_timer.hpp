@@ -12,7 +12,7 @@
 namespace attest::core {
 
 /// Holds back a stream until it is opened. Who waits for a stream that is held back would wait for ever, so after two seconds
-/// the gate opens by itself, and stays open.
+/// the gate opens by itself, and stays open. A device whose streams cannot wait for a value has no gate.
 class CudaGate {
  public:
   explicit CudaGate(const CudaStream& stream);
@@ -43,6 +43,9 @@ class CudaGate {
 
 class CudaTimer {
  public:
+  /// A queue holds some 1,000 launches, and who fills it waits for the stream: beyond so many runs a sample is not held back.
+  static constexpr int64_t kMostEnqueued = 64;
+
   CudaTimer(const CudaStream& stream, uint64_t l2_bytes);
 
   /// Nanoseconds of one of `times` calls of `enqueue`. Cold: a walk over twice the second-level cache comes before each of them.

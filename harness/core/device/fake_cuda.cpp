@@ -40,7 +40,7 @@ FAKE int cuDeviceGetCount(int* count) { return *count = wants("no-device") ? 0 :
 FAKE int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? kOk : kInvalid; }
 FAKE int cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, "Fake", size_t(size)), kOk; }
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> values = {{16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}};
+  static const std::map<int, int> values = {{16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {92, 1}};
   const auto at = values.find(attribute);
   return at == values.end() ? kInvalid : (*value = at->second, kOk);
 }

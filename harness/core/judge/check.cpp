@@ -113,7 +113,7 @@ class ChunkJudge {
       }
       tally_.sum_squares += ratio * ratio;
       if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) ++tally_.telling, tally_.zeros += got == 0;
-      if (rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
+      if (std::isfinite(value[e]) && std::isfinite(got) && rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
         ++tally_.rounded, tally_.outward += std::copysign(1, value[e]) * (got - value[e]) / sigma[e];
       if (std::isfinite(value[e])) {
         tally_.least_got = std::min(tally_.least_got, got), tally_.largest_got = std::max(tally_.largest_got, got);

@@ -66,6 +66,13 @@ TEST_F(OnDevice, MayNotWriteBesideItsTensors) {
   EXPECT_THAT(before.reason, HasSubstr("workspace was written before its start, at byte 1 before it"));
 }
 
+TEST_F(OnDevice, MayNotWriteBesideItsTensorsWhileItIsTimed) {
+  const Record record = run("device_later", "softmax num_heads=2 seq_len_q=61 head_dim=16", true);
+  EXPECT_EQ(record.code, "crash:canary") << record.reason;
+  EXPECT_THAT(record.reason, HasSubstr("o was written past its end"));
+  EXPECT_FALSE(record.time);
+}
+
 TEST_F(OnDevice, MayNotWriteItsInputs) {
   const Record record = run("device_input");
   EXPECT_EQ(record.code, "crash:input-written");

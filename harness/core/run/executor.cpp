@@ -85,8 +85,10 @@ json Executor::with_plan(Call& call, const Body& body) {
   void* plan = nullptr;
   status_.stage = Stage::kCreate;
   const auto start = Clock::now();
-  if (const attest_status status = call.table.create(call.problem(), &plan); status != ATTEST_OK)
+  if (const attest_status status = call.table.create(call.problem(), &plan); status != ATTEST_OK) {
+    if (call.on_device()) finish_on_device(status);  // a fault of the device outlives the call
     return failed("create", status, call.last_error());
+  }
   const double create_ns = nanoseconds_since(start);
   json reply = body(plan);
   status_.stage = Stage::kDestroy;
@@ -112,6 +114,14 @@ attest_status Executor::finish_on_device(attest_status status) {
   return status;
 }
 
+namespace {
+
+void note_trespass(const std::optional<DeviceTensors::Trespass>& found, json& reply) {
+  if (found) reply[word::kTrespass] = {found->role, found->input_written, found->text};
+}
+
+}  // namespace
+
 json Executor::run_on_device(Call& call, const MappedTensors& inputs, const MappedTensors& outputs) {
   std::vector<DeviceTensors::Source> sources;
   for (const MappedTensors* tensors : {&inputs, &outputs})
@@ -128,8 +138,7 @@ json Executor::run_on_device(Call& call, const MappedTensors& inputs, const Mapp
     if (status != ATTEST_OK) return failed("run", status, call.last_error());
     tensors.download_outputs();
     json reply{{word::kStatus, status}, {"run_ns", run_ns}};
-    if (const auto trespass = tensors.trespass())
-      reply[word::kTrespass] = {trespass->role, trespass->input_written, trespass->text};
+    note_trespass(tensors.trespass(), reply);
     return reply;
   });
 }
@@ -182,6 +191,7 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
     const attest_status status = measured.at(word::kStatus);
     if (device) device_fault_ = device->fault();
     if (device && device->waits()) waits_for_stream_ = true;
+    if (device) note_trespass(device->trespass(), measured);
     return status == ATTEST_OK ? measured : failed("run", status, call.last_error());
   });
   if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();

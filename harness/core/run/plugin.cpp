@@ -49,8 +49,7 @@ std::string print_dtypes(uint64_t bits) {
 std::string refuses(const Implementation& implementation, const Problem& problem) {
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
-  if (implementation.device == ATTEST_CUDA && !cuda_missing().empty())
-    return fmt::format("runs on CUDA, and there is {}", cuda_missing());
+  if (implementation.device == ATTEST_CUDA && !cuda_missing().empty()) return fmt::format("runs on CUDA: {}", cuda_missing());
   if (implementation.device != ATTEST_CPU && implementation.device != ATTEST_CUDA)
     return fmt::format("runs on device {}, which this attest does not know", implementation.device);
   uint64_t dtypes = 0;

@@ -137,8 +137,10 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
     return false;
   }
   if (implementation.device == ATTEST_CUDA) {
-    const double needed = record.min_bytes + double(record.memory.workspace_bytes),
-                 there = kDeviceShare * double(read_cuda_facts().memory_bytes);
+    double needed = double(record.memory.workspace_bytes);
+    for (const TensorSpec& spec : problem_.tensor)  // with the gaps between their elements
+      if (present(spec)) needed += double(extent(spec)) * double(dtype_bytes(spec.dtype));
+    const double there = kDeviceShare * double(read_cuda_facts().memory_bytes);
     if (needed > there)
       return set_verdict(record, Verdict::kSkipped, "skipped:memory",
                          fmt::format("needs {} of the device's memory, {} may be used", gibibytes(needed), gibibytes(there))),
@@ -235,11 +237,10 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.features = print_features(problem_.features);
   record.device = implementation.device == ATTEST_CPU ? "cpu" : "cuda", record.threads = options_.threads;
   record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
-  record.repro =
-      fmt::format("attest repro --impl {}{}{} '{}'", implementation.name,
-                  label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs '{}'", label_.inputs),
-                  options_.repro_options + (options_.fills.empty() ? "" : fmt::format(" --fill {}", fmt::join(fills_, ","))),
-                  spec_);
+  record.repro = fmt::format(
+      "attest repro --impl {}{}{} '{}'", implementation.name,
+      label_.inputs.empty() || label_.inputs == "random" ? "" : fmt::format(" --inputs '{}'", label_.inputs),
+      options_.repro_options + (options_.fills.empty() ? "" : fmt::format(" --fill {}", fmt::join(fills_, ","))), spec_);
 
   if (fills_.empty()) {
     set_verdict(record, Verdict::kSkipped, "skipped:fill", fmt::format("has no such fill, but: {}", fmt::join(all_fills_, ", ")));

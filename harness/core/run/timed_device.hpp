@@ -22,7 +22,7 @@ class TimedDevice {
   void upload();
   void finish();
   /// One byte of the host's tensors has changed.
-  void upload_byte(const char* host) { tensors_.upload(host, 1); }
+  void upload_byte(const char* host);
 
   /// As measure_time: `request.run` enqueues, `request.before` comes before each sample and is followed by `change`, once a
   /// sample.
@@ -32,14 +32,19 @@ class TimedDevice {
   bool waits() const { return timer_.waits(); }
   /// What the device said when it was waited for, or "".
   const std::string& fault() const { return fault_; }
+  /// What runs wrote beside their tensors or into their inputs, as far as `finish` has seen.
+  const std::optional<DeviceTensors::Trespass>& trespass() const { return trespass_; }
 
  private:
   double sample(const TimingRequest& request, const std::function<void()>& change, int64_t times, bool cold);
+  template <class Body>
+  void guarded(const Body& body);
 
   const CudaStream& stream_;
   DeviceTensors tensors_;
   CudaTimer timer_;
   std::string fault_;
+  std::optional<DeviceTensors::Trespass> trespass_;
 };
 
 }  // namespace attest::core

@@ -1,0 +1,314 @@
+// CUDA's words on the host: kernels run as they are written, thread by thread, so that their indices, masks, barriers and
+// fragments are tested where there is no device. Slow, and no model of a device's memory or speed.
+//
+// Threads of a block are fibers on one thread of the host. A fiber runs until a barrier, of its warp (shuffles, fragments) or of
+// its block; which warp goes on first is a matter of chance, so that a missing __syncthreads shows. An asynchronous copy is made
+// when it is waited for, so that a missing wait shows.
+#pragma once
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "attest.hpp"
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static thread_local
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __CUDA_ARCH__ 800
+
+namespace cuda::on_host {
+
+constexpr int kWarp = 32;
+
+struct Index {
+  unsigned x = 0;
+};
+
+/// One block: its fibers, what they exchange, its shared memory.
+class Block {
+ public:
+  Block(int threads, size_t shared_bytes)
+      : shared_(shared_bytes), fibers_(static_cast<size_t>(threads)), warps_(static_cast<size_t>(threads / kWarp)) {
+    for (Fiber& fiber : fibers_) fiber.stack.reset(new char[kStack]);
+  }
+
+  void run(unsigned index, unsigned blocks, const std::function<void()>& kernel) {
+    block_.x = index, grid_.x = blocks, kernel_ = &kernel;
+    now() = this;
+    for (size_t t = 0; t < fibers_.size(); ++t) start(t);
+    std::vector<size_t> order(warps_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    for (size_t left = fibers_.size(); left > 0;) {
+      std::shuffle(order.begin(), order.end(), dice_);
+      bool moved = false;
+      for (const size_t warp : order)
+        for (size_t t = warp * kWarp; t < (warp + 1) * kWarp; ++t) moved |= resume(t, left);
+      if (!moved) std::fprintf(stderr, "deadlock: threads wait at different barriers\n"), std::abort();
+    }
+  }
+
+  static Block*& now() {
+    static thread_local Block* block = nullptr;
+    return block;
+  }
+  const Index& thread() const { return fibers_[current_].index; }
+  const Index& block() const { return block_; }
+  const Index& grid() const { return grid_; }
+  int lane() const { return static_cast<int>(current_ % kWarp); }
+  char* shared() { return shared_.data(); }
+
+  void wait_for_warp() { wait(warps_[current_ / kWarp].barrier, kWarp); }
+  void wait_for_block() { wait(barrier_, static_cast<int>(fibers_.size())); }
+
+  /// Every lane gives some bytes and sees everybody's until it gives the next.
+  template <class Value>
+  const Value* exchange(const Value& value) {
+    Warp& warp = warps_[current_ / kWarp];
+    static_assert(sizeof(Value) <= kExchange);
+    wait_for_warp();  // all have read what was exchanged before
+    auto* slots = reinterpret_cast<Value*>(warp.slots);
+    std::memcpy(static_cast<void*>(&slots[lane()]), &value, sizeof(value));
+    wait_for_warp();
+    return slots;
+  }
+  int any(int value) {
+    wait_for_block();
+    if (current_ == 0) any_ = 0;
+    wait_for_block();
+    any_ |= value != 0;
+    wait_for_block();
+    return any_;
+  }
+
+  struct Copy {
+    char* to;
+    const void* from;
+    bool there;
+  };
+  void copy_later(const Copy& copy) { fibers_[current_].groups.back().push_back(copy); }
+  void commit() { fibers_[current_].groups.emplace_back(); }
+  /// Makes the copies of all committed groups but the last `left`.
+  void wait_for_copies(size_t left) {
+    auto& groups = fibers_[current_].groups;  // the last one is still open
+    while (groups.size() > left + 1) {
+      for (const Copy& copy : groups.front())
+        if (copy.there)
+          std::memcpy(copy.to, copy.from, 16);
+        else
+          std::memset(copy.to, 0, 16);
+      groups.erase(groups.begin());
+    }
+  }
+
+ private:
+  static constexpr size_t kStack = size_t{128} << 10, kExchange = 32;
+  struct Barrier {
+    int arrived = 0;
+    uint64_t generation = 0;
+  };
+  struct Warp {
+    Barrier barrier;
+    alignas(16) char slots[kWarp * kExchange];
+  };
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    Index index;
+    bool done = false;
+    const Barrier* waits_at = nullptr;
+    uint64_t generation = 0;
+    std::vector<std::vector<Copy>> groups;
+  };
+
+  void start(size_t t) {
+    Fiber& fiber = fibers_[t];
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = kStack,
+    fiber.context.uc_link = &scheduler_;
+    fiber.index.x = static_cast<unsigned>(t), fiber.done = false, fiber.waits_at = nullptr;
+    fiber.groups.assign(1, {});
+    makecontext(&fiber.context, &Block::enter, 0);
+  }
+  static void enter() {
+    Block& block = *now();
+    (*block.kernel_)();
+    block.fibers_[block.current_].done = true;
+  }
+  bool resume(size_t t, size_t& left) {
+    Fiber& fiber = fibers_[t];
+    if (fiber.done || (fiber.waits_at && fiber.waits_at->generation == fiber.generation)) return false;
+    fiber.waits_at = nullptr, current_ = t;
+    swapcontext(&scheduler_, &fiber.context);
+    left -= fiber.done;
+    return true;
+  }
+  void wait(Barrier& barrier, int all) {
+    if (++barrier.arrived == all) {
+      barrier.arrived = 0, ++barrier.generation;
+      return;
+    }
+    Fiber& fiber = fibers_[current_];
+    fiber.waits_at = &barrier, fiber.generation = barrier.generation;
+    swapcontext(&fiber.context, &scheduler_);
+  }
+
+  std::vector<char> shared_;
+  std::vector<Fiber> fibers_;
+  std::vector<Warp> warps_;
+  Barrier barrier_;
+  ucontext_t scheduler_;
+  Index block_, grid_;
+  const std::function<void()>* kernel_ = nullptr;
+  size_t current_ = 0;
+  int any_ = 0;
+  std::mt19937_64 dice_{1};
+};
+
+inline Block& block() { return *Block::now(); }
+
+}  // namespace cuda::on_host
+
+#define threadIdx (cuda::on_host::block().thread())
+#define blockIdx (cuda::on_host::block().block())
+#define gridDim (cuda::on_host::block().grid())
+
+using cudaStream_t = void*;
+using cudaError_t = int;
+constexpr cudaError_t cudaSuccess = 0;
+enum {
+  cudaMemcpyHostToDevice,
+  cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor
+};
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int* value, int which, int) {
+  return *value = which == cudaDevAttrComputeCapabilityMajor ? 8 : 0, cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+template <class T>
+cudaError_t cudaMalloc(T** pointer, size_t bytes) {
+  return *pointer = static_cast<T*>(std::malloc(bytes)), cudaSuccess;
+}
+inline cudaError_t cudaFree(void* pointer) { return std::free(pointer), cudaSuccess; }
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, int) { return std::memcpy(to, from, bytes), cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline const char* cudaGetErrorString(cudaError_t) { return "no error"; }
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel, int, int) {
+  return cudaSuccess;
+}
+
+using std::max, std::min;
+inline void __syncthreads() { cuda::on_host::block().wait_for_block(); }
+inline int __syncthreads_or(int value) { return cuda::on_host::block().any(value); }
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int step) {
+  cuda::on_host::Block& block = cuda::on_host::block();
+  return block.exchange(value)[block.lane() ^ step];
+}
+inline int atomicMin(int* at, int value) { return std::exchange(*at, std::min(*at, value)); }
+inline int atomicMax(int* at, int value) { return std::exchange(*at, std::max(*at, value)); }
+inline float __fdividef(float x, float y) { return x / y; }
+
+struct __half {
+  uint16_t bits;
+};
+struct __nv_bfloat16 {
+  uint16_t bits;
+};
+
+namespace cuda {
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes, cudaStream_t,
+            const Arguments&... arguments) {
+  on_host::Block block(threads, shared_bytes);
+  const std::function<void()> body = [&] { kernel(arguments...); };
+  for (unsigned index = 0; index < blocks; ++index) block.run(index, blocks, body);
+}
+
+inline char* dynamic_shared() { return on_host::block().shared(); }
+inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(static_cast<const char*>(pointer) - on_host::block().shared());
+}
+inline uint32_t load_shared(uint32_t address) {
+  uint32_t value;
+  std::memcpy(&value, on_host::block().shared() + address, sizeof(value));
+  return value;
+}
+inline void store_shared(uint32_t address, uint32_t value) {
+  std::memcpy(on_host::block().shared() + address, &value, sizeof(value));
+}
+
+inline void copy_async(uint32_t to, const void* from, bool there) {
+  on_host::block().copy_later({on_host::block().shared() + to, from, there});
+}
+inline void commit_copies() { on_host::block().commit(); }
+template <int kLeft>
+void wait_copies() {
+  on_host::block().wait_for_copies(kLeft);
+}
+
+inline void load_blocks(uint32_t (&blocks)[4], uint32_t address) {
+  const uint32_t* rows = on_host::block().exchange(address);
+  const int lane = on_host::block().lane();
+  for (int i = 0; i < 4; ++i) blocks[i] = load_shared(rows[8 * i + lane / 4] + static_cast<uint32_t>(lane % 4 * 4));
+}
+inline void load_blocks_transposed(uint32_t (&blocks)[4], uint32_t address) {
+  const uint32_t* rows = on_host::block().exchange(address);
+  const int lane = on_host::block().lane();
+  const auto column = static_cast<uint32_t>(lane / 4);
+  const auto element = [&](uint32_t row) { return load_shared(row + column / 2 * 4) >> 16 * (column % 2) & 0xffff; };
+  for (int i = 0; i < 4; ++i) blocks[i] = element(rows[8 * i + lane % 4 * 2]) | element(rows[8 * i + lane % 4 * 2 + 1]) << 16;
+}
+
+inline float as_float(uint32_t bits, __half) { return attest::float_from_half(static_cast<uint16_t>(bits)); }
+inline float as_float(uint32_t bits, __nv_bfloat16) { return attest::float_from_bfloat16(static_cast<uint16_t>(bits)); }
+inline uint32_t pack(float first, float second, __half) {
+  return attest::half_from_float(first) | static_cast<uint32_t>(attest::half_from_float(second)) << 16;
+}
+inline uint32_t pack(float first, float second, __nv_bfloat16) {
+  return attest::bfloat16_from_float(first) | static_cast<uint32_t>(attest::bfloat16_from_float(second)) << 16;
+}
+
+/// As the PTX manual lays out the fragments of m16n8k16: lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b.
+template <class Type>
+void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Type type) {
+  struct Fragments {
+    uint32_t a[4], b[2];
+  };
+  Fragments own{{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  const Fragments* all = on_host::block().exchange(own);
+  const int lane = on_host::block().lane();
+  const auto half = [&](uint32_t pair, int which) { return as_float(pair >> 16 * which & 0xffff, type); };
+  for (int e = 0; e < 4; ++e) {
+    const int row = lane / 4, column = lane % 4 * 2 + e % 2;
+    float sum = c[e];
+    for (int k = 0; k < 16; ++k) {
+      const int holder = k % 8 / 2;
+      sum += half(all[row * 4 + holder].a[k / 8 * 2 + e / 2], k % 2) * half(all[column * 4 + holder].b[k / 8], k % 2);
+    }
+    c[e] = sum;
+  }
+}
+
+inline float exp2_fast(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0 : y;
+}
+
+}  // namespace cuda
