@@ -37,6 +37,14 @@ struct Facts {
     return false;
   }
 
+  /// Whether inputs with closed forms exist, and with them logits of 30,000: what is added to a logit has to belong to its key
+  /// alone.
+  bool huge_logits() const {
+    const auto of_keys = [&](int role) { return !has(role) || t[role].dim[2] == 1; };
+    return p.softcap == 0 && of_keys(ATTEST_BIAS) && of_keys(ATTEST_MASK) && !has(ATTEST_ALIBI_SLOPES) && !has(ATTEST_SINKS) &&
+           (!has(ATTEST_REL_BIAS) || p.window_height * p.window_width <= 256);
+  }
+
   const attest_problem& problem;
   const attest_softmax_params& p;
   const attest_tensor* t;
@@ -50,6 +58,9 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
   const attest_softmax_params& p = f.p;
   const int64_t keys = p.seq_len_kv;
   switch (mutation) {
+    case Mutation::kNoMax:
+    case Mutation::kMaxFromMinus1e4:
+    case Mutation::kScoreOverflow: return f.huge_logits();
     case Mutation::kDoubledKey:
     case Mutation::kValueOffByOne:
     case Mutation::kWrongScale:

@@ -103,6 +103,7 @@ class ChunkJudge {
  private:
   void exact_row(size_t index, int64_t offset, int64_t stride, const double* value, const double* sigma) {
     const int64_t row = chunk_.rows[index];
+    const bool once = !chunk_.shared || index == 0;  // rows with one expectation err alike
     for (int64_t e = 0; e < chunk_.width; ++e) {
       const double got = row_[size_t(e)];
       double ratio = std::fabs(got - value[e]) / sigma[e];
@@ -113,7 +114,8 @@ class ChunkJudge {
       }
       tally_.sum_squares += ratio * ratio;
       if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) ++tally_.telling, tally_.zeros += got == 0;
-      if (std::isfinite(value[e]) && std::isfinite(got) && rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
+      if (once && std::isfinite(value[e]) && std::isfinite(got) &&
+          rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
         ++tally_.rounded, tally_.outward += std::copysign(1, value[e]) * (got - value[e]) / sigma[e];
       if (std::isfinite(value[e])) {
         tally_.least_got = std::min(tally_.least_got, got), tally_.largest_got = std::max(tally_.largest_got, got);

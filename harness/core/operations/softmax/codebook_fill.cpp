@@ -78,10 +78,11 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
   bool plain = p.shift_bias == 0 && !alibi;
   for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
     plain &= !present(problem.tensor[role]);
-  std::vector<std::string> names{"codebook", "codebook_peaked", "huge"};
+  std::vector<std::string> names{"codebook", "codebook_peaked"};
+  // ALiBi's sigma takes all keys for different, but scores that are equal before the distance is added round alike.
+  if (!alibi) names.emplace_back("huge");
   if (plain) names.emplace_back("cancelling");
   for (const char* name : {"edges", "flat", "tiny"}) names.emplace_back(name);
-  // ALiBi's sigma takes all keys for different, but scores that are equal before the distance is added round alike.
   if (!alibi) names.emplace_back("equal");
   return names;
 }

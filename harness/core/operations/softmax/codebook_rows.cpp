@@ -31,7 +31,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
-  huge_ = book.kind() == Codebook::Kind::kHuge;
+  huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2}) table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
@@ -75,7 +75,8 @@ void HeadScores::declare(const SigmaModel& model) {
     shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
     lone_variance[i] = model.accumulation_variance(dot2[i], magnitude);
-    const double error = std::sqrt(shared_variance[i] + added_variance[i]);
+    // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
+    const double error = std::max(std::sqrt(shared_variance[i] + added_variance[i]), model.u_acc * model.chain(keys_));
     if (huge_ && error > kLinear && score[i] > -kInfinity) unsure[i / groups] = std::max(unsure[i / groups], error);
   }
 }

@@ -34,6 +34,7 @@ struct HeadScores {
  private:
   static constexpr double kAnyAverage = 8;  // two averages of values below 4 in size differ by less
   bool huge_ = false;
+  int64_t keys_ = 0;
   size_t query_groups_ = 0;
 };
 
