@@ -1,13 +1,13 @@
 // flash_cuda: tiled softmax attention on tensor cores (mma.sync, sm_80 and up), f16 and bf16.
 //
-// A block has 4 warps and 64 or 128 rows of one head; keys and values come in tiles, two of each in shared memory, one in use and one
-// on its way. Scores never leave registers: the accumulators of Q K^T are, pair by pair, the operand of P V (Dao, FlashAttention-2,
-// 2023). What a row may see is an interval of keys, whatever the band, patch or window that it comes from, so tiles outside of every
-// row's interval are not read and tiles inside of all need no mask. Masks, biases and softcap take a second version of the kernel, in which rows
-// may also lie anywhere (pages, orders, grids).
+// A block has 4 warps and 64 or 128 rows of one head; keys and values come in tiles, two of each in shared memory, one in use and
+// one on its way. Scores never leave registers: the accumulators of Q K^T are, pair by pair, the operand of P V (Dao,
+// FlashAttention-2, 2023). What a row may see is an interval of keys, whatever the band, patch or window that it comes from, so
+// tiles outside of every row's interval are not read and tiles inside of all need no mask. Masks, biases and softcap take a
+// second version of the kernel, in which rows may also lie anywhere (pages, orders, grids).
 //
-// A hidden key has a weight of 0, and 0 times NaN is NaN: from tiles that hide something, infinities and NaN of V are taken out before
-// the product, and added where they are seen.
+// A hidden key has a weight of 0, and 0 times NaN is NaN: from tiles that hide something, infinities and NaN of V are taken out
+// before the product, and added where they are seen.
 #include "cuda/device_problem.cuh"
 #include "cuda/mma.cuh"
 
@@ -22,7 +22,8 @@ constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 constexpr float kLargest = 3.4028234663852886e38f;
 constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 
-/// Shapes of a block: head sizes up to kDim, kRows rows, kKeys keys a tile. General: a tile has a table of what is added to each logit.
+/// Shapes of a block: head sizes up to kDim, kRows rows, kKeys keys a tile. General: a tile has a table of what is added to each
+/// logit.
 template <int kHeadDim, int kRowBlocks, int kTileKeys, bool kIsGeneral>
 struct Shape {
   static constexpr bool kGeneral = kIsGeneral;
@@ -96,8 +97,17 @@ class Block {
   using Type = typename Element<T>::Type;
 
   __device__ Block(const attest_problem& problem, const cuda::Data& data, int64_t b, int64_t h, int64_t first, char* shared)
-      : problem_(problem), data_(data), b_(b), h_(h), first_(first), terms_(reinterpret_cast<float*>(shared + S::kTilesBytes)), q_(cuda::shared_address(shared)), k_(q_ + S::kRows * S::kDim * 2), v_(k_ + 2 * S::kTileBytes),
-        lane_(static_cast<int>(threadIdx.x) % 32), warp_(static_cast<int>(threadIdx.x) / 32) {}
+      : problem_(problem),
+        data_(data),
+        b_(b),
+        h_(h),
+        first_(first),
+        terms_(reinterpret_cast<float*>(shared + S::kTilesBytes)),
+        q_(cuda::shared_address(shared)),
+        k_(q_ + S::kRows * S::kDim * 2),
+        v_(k_ + 2 * S::kTileBytes),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        warp_(static_cast<int>(threadIdx.x) / 32) {}
 
   __device__ void run() {
     find_keys();
@@ -187,7 +197,8 @@ class Block {
     if (S::kGeneral) make_terms(tile);
     float scores[S::kPerWarp][S::kKeys / 8][4] = {};
     multiply_keys(k_ + stage * S::kTileBytes, scores);
-    const bool hides = S::kGeneral || tile * S::kKeys < common_begin_ || (tile + 1) * S::kKeys > common_end_;  // the same in all threads
+    const bool hides =
+        S::kGeneral || tile * S::kKeys < common_begin_ || (tile + 1) * S::kKeys > common_end_;  // the same in all threads
     scale(tile, hides, scores);
     weigh(scores);
     cuda::wait_copies<1>();
@@ -369,7 +380,8 @@ class Block {
 #pragma unroll
         for (int d = 0; d < S::kDim / 8; ++d)
           if (d * 8 < a.p.head_dim_v)
-            o[d * 4 + lane_ % 4] = sees ? cuda::pack(sums_[m][d][2 * half] * scale, sums_[m][d][2 * half + 1] * scale, Type()) : 0;
+            o[d * 4 + lane_ % 4] =
+                sees ? cuda::pack(sums_[m][d][2 * half] * scale, sums_[m][d][2 * half + 1] * scale, Type()) : 0;
         if (a.lse && lane_ % 4 == 0) a.lse(cell.batch, h_, cell.row) = sees ? top * kLn2 + logf(total) : -INFINITY;
       }
   }
@@ -388,8 +400,8 @@ class Block {
 };
 
 template <class T, class S>
-__global__ void __launch_bounds__(kThreads) attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
-                                                int64_t blocks) {
+__global__ void __launch_bounds__(kThreads)
+    attend(const attest_problem* problem, const __grid_constant__ cuda::Data data, int64_t blocks) {
 #if __CUDA_ARCH__ >= 800
   char* shared = cuda::dynamic_shared();
   const attest::Softmax<T> a(*problem, data.at);
@@ -405,8 +417,8 @@ __global__ void __launch_bounds__(kThreads) attend(const attest_problem* problem
 }
 
 /// Features that only the general version of the kernel knows.
-constexpr uint64_t kGeneralFeatures = ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER |
-                                      ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI;
+constexpr uint64_t kGeneralFeatures = ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_PAGES |
+                                      ATTEST_WITH_ORDER | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI;
 
 class Flash {
  public:
@@ -418,7 +430,8 @@ class Flash {
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-          ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | kGeneralFeatures};
+          ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
+          kGeneralFeatures};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
@@ -461,8 +474,8 @@ class Flash {
     void operator()() const {
       const auto& p = attest::params<attest_softmax_params>(plan.problem);
       const int64_t blocks = (p.seq_len_q + S::kRows - 1) / S::kRows * p.batch * p.num_heads;
-      cuda::launch(attend<T, S>, static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, S::kSharedBytes, stream,
-                   plan.device_problem_.get(), data, blocks);
+      cuda::launch(attend<T, S>, static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, S::kSharedBytes,
+                   stream, plan.device_problem_.get(), data, blocks);
     }
   };
 

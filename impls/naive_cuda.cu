@@ -1,11 +1,11 @@
-// naive_cuda: softmax attention on a CUDA device, one block a row, as plain as flash attention can be: it takes every feature that
-// attest.hpp's views know, in float32, and is what quicker kernels are compared with.
+// naive_cuda: softmax attention on a CUDA device, one block a row, as plain as flash attention can be: it takes every feature
+// that attest.hpp's views know, in float32, and is what quicker kernels are compared with.
 #include "cuda/device_problem.cuh"
 
 namespace {
 
-constexpr int kThreads = 128;    // keys at a time, one a thread
-constexpr int kChannels = 8;     // of O, a thread
+constexpr int kThreads = 128;  // keys at a time, one a thread
+constexpr int kChannels = 8;   // of O, a thread
 constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 
 /// The sum, or the largest, over all threads of the block; everybody gets it.
@@ -86,9 +86,9 @@ class Naive {
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-          ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS |
-          ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-          ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI};
+          ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+          ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
+          ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     support.sum_chain = attest::params<attest_softmax_params>(problem).seq_len_kv;

@@ -22,7 +22,11 @@ std::vector<int64_t> index_of(const TensorSpec& spec, int64_t element) {
 class Comparison {
  public:
   Comparison(const Tensor& expected, std::string name, double tolerance)
-      : expected_(expected), name_(std::move(name)), tolerance_(tolerance), covered_(size_t(element_count(expected.spec))), wanted_(element_count(expected.spec)) {}
+      : expected_(expected),
+        name_(std::move(name)),
+        tolerance_(tolerance),
+        covered_(size_t(element_count(expected.spec))),
+        wanted_(element_count(expected.spec)) {}
 
   /// `element` counts in the order of the dims. The reference says a value between low and high, which are mostly the same.
   void add(int64_t element, double low, double high) {
@@ -38,7 +42,8 @@ class Comparison {
 
   void leave_out_nan() {
     for (size_t element = 0; element < covered_.size(); ++element)
-      covered_[element] = std::isnan(load(expected_.data, expected_.spec.dtype, row_offset(expected_.spec, expected_.spec.rank, int64_t(element))));
+      covered_[element] = std::isnan(
+          load(expected_.data, expected_.spec.dtype, row_offset(expected_.spec, expected_.spec.rank, int64_t(element))));
     wanted_ = std::ranges::count(covered_, false);
   }
 
@@ -46,9 +51,10 @@ class Comparison {
     Judgement j{.method = std::move(method)};
     j.max_ratio = std::max(worst_ratio_, 0.0), j.rms_ratio = elements_ ? std::sqrt(sum_squares_ / double(elements_)) : 0;
     j.exact_elements = elements_, j.worst = worst_;
-    if (elements_ == wanted_ && j.max_ratio <= 1) return j;
+    if (elements_ == wanted_ && wanted_ > 0 && j.max_ratio <= 1) return j;
     j.verdict = Verdict::kError, j.code = "error:reference";
-    j.reason = elements_ != wanted_
+    j.reason = wanted_ == 0 ? fmt::format("{}: no element to compare with, all are NaN", name_)
+               : elements_ != wanted_
                    ? fmt::format("{}: the reference gives {} of {} elements", name_, elements_, wanted_)
                    : fmt::format("{}[{}] is {:.9g} in the vector, {:.9g} in the reference; they may differ by {:.3g}", name_,
                                  fmt::join(worst_->index, ","), worst_->got, worst_->expected,

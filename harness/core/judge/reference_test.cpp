@@ -26,9 +26,9 @@ struct Small {
          {std::pair(ATTEST_Q, &q), std::pair(ATTEST_K, &k), std::pair(ATTEST_V, &v), std::pair(ATTEST_O, &o)})
       tensors[size_t(role)] = {problem.tensor[size_t(role)], data->data()};
   }
-  Judgement compare(double tolerance = 1e-6) const {
+  Judgement compare(double tolerance = 1e-6, bool partial = false) const {
     return compare_golden(problem, *problem.operation->golden(problem, {"given", 0}, tensors), ATTEST_O, tensors[ATTEST_O],
-                          tolerance);
+                          tolerance, partial);
   }
 };
 
@@ -44,6 +44,16 @@ TEST(Reference, AgreesWithinTheToleranceAndNotBeyond) {
   EXPECT_EQ(small.compare(1e-4).verdict, Verdict::kPass);
   small.o[3] = NAN;
   EXPECT_EQ(small.compare(1e-4).code, "error:reference");
+}
+
+// What a partial output leaves out is not compared; where that is all of it, nothing was.
+TEST(Reference, APartialOutputHasToHaveSomething) {
+  Small small;
+  small.o[3] = NAN;
+  EXPECT_EQ(small.compare(1e-6, true).verdict, Verdict::kPass);
+  EXPECT_EQ(small.compare(1e-6, true).exact_elements, 3);
+  for (float& o : small.o) o = NAN;
+  EXPECT_EQ(small.compare(1e-6, true).code, "error:reference");
 }
 
 TEST(Reference, InfinitiesAndNanMustBeTheSame) {

@@ -161,12 +161,12 @@ TEST_F(LibraryVectors, PackedSequencesMayBeEmpty) {
 TEST_F(LibraryVectors, AlibiFallsWithTheDistanceFromTheDiagonal) {
   const Sequences x{.q_lengths = {4}, .kv_lengths = {7}};
   const float slopes[] = {0.5f, 0.25f, 0.125f, 1};
-  const auto code = [&](int64_t offset) {
+  const auto code = [&](int64_t offset, const char* parameters = R"("window_size":[99,99])") {
     const Array out = batch_of_one(x.attend([&](int64_t, int64_t h, int64_t i, int64_t j) {
                                       return -double(slopes[h]) * std::fabs(double(i + offset - j));
                                     }).o,
                                    true);
-    return with("flash_attn_func", R"("window_size":[99,99])",
+    return with("flash_attn_func", parameters,
                 {{"q", batch_of_one(x.q, true).file()},
                  {"k", batch_of_one(x.k, true).file()},
                  {"v", batch_of_one(x.v, true).file()},
@@ -176,6 +176,8 @@ TEST_F(LibraryVectors, AlibiFallsWithTheDistanceFromTheDiagonal) {
   };
   EXPECT_EQ(code(3), "") << judge().reason;
   EXPECT_EQ(code(0), "error:reference");
+  EXPECT_EQ(code(3, ""), "") << "without a band too: " << judge().reason;
+  EXPECT_EQ(code(0, ""), "error:reference");
 }
 
 /// A logit that has no value takes its share, and is in the lse; where no key is seen there is nothing to share.
