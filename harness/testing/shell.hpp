@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 namespace attest::testing {
@@ -22,9 +23,10 @@ inline Outcome run_shell(const std::string& folder, const std::string& command) 
   return outcome;
 }
 
-/// Runs `attest ARGUMENTS` in `folder`.
+/// Runs `attest ARGUMENTS` in `folder`: the program of the build that this test belongs to.
 inline Outcome run_attest(const std::string& folder, const std::string& arguments) {
-  return run_shell(folder, ATTEST_BINARY_DIR "/bin/attest " + arguments);
+  const auto tests = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return run_shell(folder, (tests.parent_path() / "bin/attest").string() + " " + arguments);
 }
 
 }  // namespace attest::testing
