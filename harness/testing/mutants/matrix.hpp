@@ -36,7 +36,7 @@ struct CheckWorth {
 std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& rows);
 
 /// What should have been caught and was not: mutants that got away where expectations() excuses none, and other implementations
-/// that pass though nothing says that they are right.
+/// that pass wherever they were tried though nothing says that they are right.
 std::vector<std::string> escapes(const std::vector<MatrixRow>& rows);
 
 /// The whole report in Markdown.

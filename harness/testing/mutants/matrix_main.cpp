@@ -80,6 +80,7 @@ void try_case(core::Plugin& plugin, const MutantCase& wanted, bool all_checks, C
 constexpr const char* kOtherSpecs[] = {
     "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=64",
     "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=64",
+    "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=64 window_right=0 mask=[1,1,1,61]",
     "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 q.strides=[0,3904,64,1] k.strides=[0,3904,64,1] "
     "v.strides=[0,3904,64,1] "
     "o.strides=[0,3904,64,1]",

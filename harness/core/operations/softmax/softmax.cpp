@@ -192,16 +192,25 @@ double SoftmaxOperation::flops(const Problem& problem) const {
   return pairs * double(p.num_heads) * 2 * double(p.head_dim + p.head_dim_v);
 }
 
+namespace {
+
+// A softcap keeps huge logits small: all of them are the cap, and what shows with them has nothing to show.
+bool on_request(const Problem& problem, const std::string& name) {
+  return std::ranges::find(kOnRequest, name) != std::end(kOnRequest) || (name == "huge" && problem.as<Params>().softcap > 0);
+}
+
+}  // namespace
+
 std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   std::vector<std::string> names{"random"};
   for (std::string& name : codebook_fills(problem))
-    if (std::ranges::find(kOnRequest, name) == std::end(kOnRequest)) names.push_back(std::move(name));
+    if (!on_request(problem, name)) names.push_back(std::move(name));
   return names;
 }
 
 std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) const {
   std::vector<std::string> names = codebook_fills(problem);
-  std::erase_if(names, [](const std::string& name) { return std::ranges::find(kOnRequest, name) == std::end(kOnRequest); });
+  std::erase_if(names, [&](const std::string& name) { return !on_request(problem, name); });
   return names;
 }
 
