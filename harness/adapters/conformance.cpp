@@ -37,12 +37,6 @@ std::string plain(const std::string& text) {
   return name;
 }
 
-/// "vectors" for "some/vectors/", "dump" for "dump.safetensors".
-std::string name_of(const std::filesystem::path& path) {
-  const std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
-}
-
 /// The vectors or the case that is being judged, with what is shared by its implementations.
 class Current {
  public:
@@ -175,9 +169,11 @@ struct Conformance::State {
           if (core::matches(dtypes.back(), options.dtypes)) places.push_back({suite.name, &one, dtype, {}});
         }
       }
-    for (const std::string& folder : options.vectors)
+    for (const std::string& folder : options.vectors) {
+      const std::string suite = core::suite_of_vectors(folder);
       for (core::VectorPlace& place : core::find_vectors(folder))
-        if (wanted_name(name_of(folder), place.name)) places.push_back({name_of(folder), nullptr, ATTEST_F32, std::move(place)});
+        if (wanted_name(suite, place.name)) places.push_back({suite, nullptr, ATTEST_F32, std::move(place)});
+    }
     core::require_matches("cases:", options.cases, known);
     if (!suites.empty()) core::require_matches("dtypes:", options.dtypes, dtypes);
     if (places.empty()) throw core::Error("no case is left to judge: name suites or vectors");

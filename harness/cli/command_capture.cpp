@@ -49,11 +49,7 @@ int capture_spec(const CaptureArguments& arguments) {
   TokenStore store(arguments.tokens);
   core::CaseLabel label{"", "spec", "random", ""};
   const core::Tokens* tokens = nullptr;
-  if (arguments.inputs != "random") {
-    const core::TokenSource source = store.source(arguments.inputs);
-    label.inputs = print(source);
-    tokens = &store.get(source);
-  }
+  if (arguments.inputs != "random") tokens = &store.take(arguments.inputs, label);
   core::require_fills("--fill", arguments.fills, core::known_fills(problem, tokens != nullptr));
   return capture_fills(problem, label, tokens, arguments.fills, {}, arguments.output);
 }
@@ -70,11 +66,7 @@ int capture_suites(const CaptureArguments& arguments) {
     check_inputs(job, store);
     core::CaseLabel label{job.suite, job.wanted->name, "random", job.wanted->source};
     const core::Tokens* tokens = nullptr;
-    if (job.wanted->inputs.from_tokens) {
-      const core::TokenSource source = store.source(job.wanted->inputs.source);
-      label.inputs = print(source);
-      tokens = &store.get(source);
-    }
+    if (job.wanted->inputs.from_tokens) tokens = &store.take(job.wanted->inputs.source, label);
     count +=
         capture_fills(job.wanted->problem(job.dtype, tokens ? tokens->count : 0), label, tokens, arguments.fills,
                       job.wanted->fills, fs::path(arguments.output) / job.suite / job.wanted->name / core::dtype_name(job.dtype));

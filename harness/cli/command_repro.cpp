@@ -49,11 +49,7 @@ int run(ReproArguments& arguments, const std::string& command) {
   TokenStore store(arguments.tokens);
   const core::Tokens* tokens = nullptr;
   core::CaseLabel label{"", "repro", "random", ""};
-  if (arguments.inputs != "random") {
-    const core::TokenSource source = store.source(arguments.inputs);
-    label.inputs = print(source);
-    tokens = &store.get(source);
-  }
+  if (arguments.inputs != "random") tokens = &store.take(arguments.inputs, label);
   core::require_fills("--fill", arguments.fills, core::known_fills(problem, tokens != nullptr));
   const auto registry = arguments.plugins.load();
   core::RunOptions options{.threads = arguments.plugins.threads,

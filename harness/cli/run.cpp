@@ -131,7 +131,9 @@ core::TokenSource TokenStore::source(const std::string& line) const {
   return source;
 }
 
-const core::Tokens& TokenStore::get(const core::TokenSource& source) {
+const core::Tokens& TokenStore::take(const std::string& line, core::CaseLabel& label) {
+  const core::TokenSource source = this->source(line);
+  label.inputs = print(source);
   const std::string key = print(source) + source.file.string();
   auto at = loaded_.find(key);
   if (at == loaded_.end()) {
@@ -176,10 +178,8 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
     const core::Tokens* own_tokens = nullptr;
     core::CaseLabel label{job.suite, job.wanted->name, "random", job.wanted->source};
     if (job.wanted->inputs.from_tokens) {
-      const core::TokenSource source = tokens.source(job.wanted->inputs.source);
-      label.inputs = print(source);
-      progress.start(label.inputs);
-      own_tokens = &tokens.get(source);
+      progress.start(job.wanted->inputs.source);
+      own_tokens = &tokens.take(job.wanted->inputs.source, label);
     }
     const core::Problem problem = job.wanted->problem(job.dtype, own_tokens ? own_tokens->count : 0);
     core::RunOptions options = session.options;

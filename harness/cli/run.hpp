@@ -22,7 +22,8 @@ class TokenStore {
   bool wanted_by(const std::vector<std::string>& sources, std::string& unused) const;
   /// The source with the user's file in it.
   core::TokenSource source(const std::string& line) const;
-  const core::Tokens& get(const core::TokenSource& source);
+  /// The tokens of a source line, whose whole name is what the label calls its inputs from here on.
+  const core::Tokens& take(const std::string& line, core::CaseLabel& label);
   double seconds() const { return seconds_; }
 
  private:

@@ -23,11 +23,6 @@
 namespace attest::cli {
 namespace {
 
-std::string name_of(const std::filesystem::path& path) {
-  const std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
-}
-
 /// Judges vectors one after the other; records in the order of the table.
 class VectorRun {
  public:
@@ -123,7 +118,7 @@ std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, c
   std::vector<FoundVector> found;
   std::vector<std::string> names;
   for (const std::string& folder : folders) {
-    const std::string suite = name_of(folder);
+    const std::string suite = core::suite_of_vectors(folder);
     for (core::VectorPlace& place : core::find_vectors(folder)) {
       const std::string full_name = suite + "/" + place.name;
       names.push_back(place.name), names.push_back(full_name);

@@ -25,8 +25,7 @@ class RunVectors : public ::testing::Test {
 
   Outcome run(const std::string& arguments) const { return testing::run_attest(folder_, "run --impl naive " + arguments); }
   void write(const std::string& name, const std::string& bytes) const {
-    fs::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    core::write_file(folder_ / name, bytes);
   }
   /// Two keys of equal score: the output is the mean of (1, 2) and (3, 4), or what it is said to be.
   void write_case(const std::string& name, float said, const std::string& more = "\"tolerance\":1e-6,") const {

@@ -18,16 +18,14 @@ struct Case {
 };
 void PrintTo(const Case& each, std::ostream* out) { *out << each.spec; }
 
-Record run(const std::string& implementation, const std::string& spec) {
+const RunOptions kAllFills{.relations = RelationChoice::kNone, .all_checks = true};
+
+Record run(const std::string& implementation, const std::string& spec, RunOptions options) {
   setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
   Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + implementation + "_on_host.so",
                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 300});
-  const Problem problem = parse_problem(spec);
-  RunOptions options;
-  options.timed = false, options.relations = RelationChoice::kNone, options.all_checks = true;
-  Rates rates;
-  CaseRunner runner(problem, print_problem(problem), {"cuda", spec, "random", ""}, nullptr, options, rates);
-  return runner.run(plugin, testing::named(plugin, implementation));
+  options.timed = false;
+  return testing::run_named(plugin, implementation, spec, options);
 }
 
 class CudaKernels : public ::testing::TestWithParam<Case> {};
@@ -39,14 +37,14 @@ std::string with_dtype(const char* dtype) {
 
 TEST_P(CudaKernels, NaiveIsRight) {
   for (const char* dtype : {"f32", "f16"}) {
-    const Record record = run("naive_cuda", with_dtype(dtype));
+    const Record record = run("naive_cuda", with_dtype(dtype), kAllFills);
     EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
   }
 }
 
 TEST_P(CudaKernels, FlashIsRight) {
   for (const char* dtype : {"f16", "bf16"}) {
-    const Record record = run("flash_cuda", with_dtype(dtype));
+    const Record record = run("flash_cuda", with_dtype(dtype), kAllFills);
     EXPECT_EQ(record.verdict, GetParam().naive_only ? Verdict::kUnsupported : Verdict::kPass)
         << record.spec << ": " << record.reason;
   }
@@ -80,19 +78,11 @@ INSTANTIATE_TEST_SUITE_P(
 
 // What is hidden is not touched: 0 times NaN would be NaN.
 TEST(CudaKernelsHidden, NanNeverLeaks) {
-  setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
   for (const char* spec : {"softmax dtype=f16 seq_len_q=150 head_dim=32 window_right=0",
                            "softmax dtype=f16 batch=2 seq_len_q=61 head_dim=32 mask=[2,1,61,61]",
                            "softmax dtype=bf16 batch=2 seq_len_q=50 seq_len_kv=90 head_dim=32 seq_lens_kv"})
     for (const char* name : {"naive_cuda", "flash_cuda"}) {
-      Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + std::string(name) + "_on_host.so",
-                    {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 300});
-      const Problem problem = parse_problem(spec);
-      RunOptions options;
-      options.timed = false, options.relations = RelationChoice::kAll;
-      Rates rates;
-      CaseRunner runner(problem, print_problem(problem), {"cuda", spec, "random", ""}, nullptr, options, rates);
-      const Record record = runner.run(plugin, testing::named(plugin, name));
+      const Record record = run(name, spec, {.relations = RelationChoice::kAll});
       EXPECT_EQ(record.verdict, Verdict::kPass) << name << " on " << spec << ": " << record.reason;
       bool asked = false;
       for (const auto& relation : record.relations) asked |= relation.relation == "hidden-nan";

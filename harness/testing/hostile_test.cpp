@@ -36,11 +36,7 @@ class Hostile : public ::testing::Test {
   }
 
   Record run(const std::string& name, bool timed = false) {
-    const Problem problem = parse_problem(kSpec);
-    RunOptions run_options{.budget_s = 0.05, .timed = timed};
-    Rates rates;
-    CaseRunner runner(problem, print_problem(problem), {"hostile", kSpec, "random", ""}, nullptr, run_options, rates);
-    return runner.run(*plugin_, testing::named(*plugin_, name));
+    return testing::run_named(*plugin_, name, kSpec, {.budget_s = 0.05, .timed = timed});
   }
 
   static std::unique_ptr<Plugin> plugin_;

@@ -25,13 +25,10 @@ class Relations : public ::testing::Test {
   Relations() { options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll; }
 
   Record run(Plugin& plugin, const std::string& name, const std::string& spec) {
-    const Problem problem = parse_problem(spec);
-    CaseRunner runner(problem, print_problem(problem), {"relations", spec, "random", ""}, nullptr, options_, rates_);
-    return runner.run(plugin, testing::named(plugin, name));
+    return testing::run_named(plugin, name, spec, options_);
   }
 
   RunOptions options_;
-  Rates rates_;
 };
 
 std::set<std::string> names(const Record& record, bool broken) {

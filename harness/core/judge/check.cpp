@@ -33,6 +33,8 @@ struct Tally {
   double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity,
          largest_sigma = 0;
 
+  double mean_outward() const { return outward / double(rounded); }
+
   void merge(const Tally& other) {
     exact += other.exact, swept += other.swept, rows += other.rows, sum_squares += other.sum_squares;
     zeros += other.zeros, telling += other.telling;
@@ -195,7 +197,7 @@ double one_sided_ratio(const Tally& tally, int64_t distinct_rows) {
   const double independent =
       double(tally.rounded) * std::min(1.0, double(distinct_rows) / double(std::max<int64_t>(tally.rows, 1)));
   return independent < Gates::kFewestRounded ? 0
-                                             : std::fabs(tally.outward / double(tally.rounded)) / Gates::one_sided(independent);
+                                             : std::fabs(tally.mean_outward()) / Gates::one_sided(independent);
 }
 
 void decide_one_sided(Judgement& judgement, const Role& role, const Tally& tally) {
@@ -203,7 +205,7 @@ void decide_one_sided(Judgement& judgement, const Role& role, const Tally& tally
   judgement.reason = fmt::format(
       "{} errs towards {} in the mean over {} elements that little but their own rounding may change ({:.2f} sigma): "
       "cut, not rounded",
-      role.name, tally.outward < 0 ? "0" : "infinity", tally.rounded, std::fabs(tally.outward / double(tally.rounded)));
+      role.name, tally.outward < 0 ? "0" : "infinity", tally.rounded, std::fabs(tally.mean_outward()));
 }
 
 // A failure that the declared arithmetic itself would have is none of the implementation's.

@@ -11,7 +11,7 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kZone = 4096;          // bytes of canary before the data, and at least so many behind
+constexpr int64_t kZone = 4096;          // bytes of canary behind the data, and at least so many before
 constexpr unsigned char kCanary = 0xff;  // a NaN in every floating-point dtype
 constexpr int64_t kSparse = 8;           // a tensor with gaps of more than this many times its elements is copied run by run
 
@@ -22,7 +22,7 @@ DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> so
   for (Source& source : sources) {
     // An odd multiple of the promised alignment, and no more: what allocation gives is aligned better.
     const int64_t bytes = source.slot.data_bytes, front = kZone + source.slot.alignment;
-    Copy copy{std::move(source), CudaMemory(size_t(front + bytes + kZone)), 0, kZone};
+    Copy copy{std::move(source), CudaMemory(size_t(front + bytes + kZone)), 0};
     copy.data = copy.memory.address() + CudaAddress(front);
     arguments_.add(copy.source.slot, reinterpret_cast<void*>(copy.data));
     copies_.push_back(std::move(copy));
@@ -41,10 +41,10 @@ void DeviceTensors::for_each_piece(const Copy& copy, const Move& move) const {
 void DeviceTensors::upload(const Copy& copy) {
   const auto front = int64_t(copy.data - copy.memory.address());
   const bool workspace = copy.source.slot.role == kWorkspaceRole;
-  cuda_fill(copy.memory.address(), kCanary, size_t(workspace ? front + copy.source.slot.data_bytes + copy.behind : front),
+  cuda_fill(copy.memory.address(), kCanary, size_t(workspace ? front + copy.source.slot.data_bytes + kZone : front),
             stream_);
   if (workspace) return;
-  cuda_fill(copy.data + CudaAddress(copy.source.slot.data_bytes), kCanary, size_t(copy.behind), stream_);
+  cuda_fill(copy.data + CudaAddress(copy.source.slot.data_bytes), kCanary, size_t(kZone), stream_);
   for_each_piece(copy, [&](int64_t at, int64_t bytes) {
     cuda_copy_in(copy.data + CudaAddress(at), copy.source.host + at, size_t(bytes), stream_);
   });
@@ -103,7 +103,7 @@ std::optional<DeviceTensors::Trespass> DeviceTensors::trespass() const {
     const int32_t role = copy.source.slot.role;
     const CudaAddress front = copy.memory.address(), end = copy.data + CudaAddress(copy.source.slot.data_bytes);
     for (const bool before : {true, false})
-      if (std::string text = broken(before ? front : end, before ? int64_t(copy.data - front) : copy.behind, before);
+      if (std::string text = broken(before ? front : end, before ? int64_t(copy.data - front) : kZone, before);
           !text.empty())
         return Trespass{role, false, std::move(text)};
     if (!copy.source.output && input_changed(copy)) return Trespass{role, true, "was changed"};

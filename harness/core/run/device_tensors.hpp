@@ -45,7 +45,6 @@ class DeviceTensors {
     Source source;
     CudaMemory memory;
     CudaAddress data = 0;
-    int64_t behind = 0;  // bytes of canary behind the data
   };
   void upload(const Copy& copy);
   template <class Move>

@@ -23,12 +23,9 @@ class OnDevice : public ::testing::Test {
                     bool timed = false) {
     Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/device.so",
                   {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
-    const Problem problem = parse_problem(spec);
     RunOptions options;
     options.budget_s = 0.1, options.timed = timed, options.relations = RelationChoice::kNone;
-    Rates rates;
-    CaseRunner runner(problem, print_problem(problem), {"device", spec, "random", ""}, nullptr, options, rates);
-    return runner.run(plugin, testing::named(plugin, name));
+    return testing::run_named(plugin, name, spec, options);
   }
 };
 

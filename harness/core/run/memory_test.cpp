@@ -18,12 +18,9 @@ using ::testing::HasSubstr;
 Record run(const std::string& plugin_name, const std::string& name, const std::string& spec, bool timed = false) {
   Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so",
                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
-  const Problem problem = parse_problem(spec);
   RunOptions options;
   options.budget_s = 0.02, options.timed = timed;
-  Rates rates;
-  CaseRunner runner(problem, print_problem(problem), {"memory", spec, "random", ""}, nullptr, options, rates);
-  return runner.run(plugin, testing::named(plugin, name));
+  return testing::run_named(plugin, name, spec, options);
 }
 
 struct Trespass {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
+#include "testing/named.hpp"
 #include "testing/scale_operation.hpp"
 
 namespace attest::core {
@@ -25,9 +26,7 @@ class Runner : public ::testing::Test {
   }
 
   Record run(const std::string& name) {
-    for (const Implementation& implementation : plugin_.implementations())
-      if (implementation.name == name) return runner_.run(plugin_, implementation);
-    throw Error("no implementation " + name);
+    return runner_.run(plugin_, attest::testing::named(plugin_, name));
   }
 
   Problem problem_ = attest::testing::scale_problem(100, 64);

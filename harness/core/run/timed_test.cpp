@@ -18,13 +18,10 @@ constexpr const char* kLonger = "softmax seq_len_q=515 head_dim=32";            
 Record run(const std::string& name, const std::string& spec) {
   Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
-  const Problem problem = parse_problem(spec);
   RunOptions options;
   options.budget_s = 0.3;                     // enough for a golden of changed inputs on a busy machine
   options.relations = RelationChoice::kNone;  // these are seen by comparing runs too
-  Rates rates;
-  CaseRunner runner(problem, print_problem(problem), {"timed", spec, "random", ""}, nullptr, options, rates);
-  return runner.run(plugin, testing::named(plugin, name));
+  return testing::run_named(plugin, name, spec, options);
 }
 
 struct Cheat {

@@ -17,11 +17,11 @@ class DeformableVectors : public Vectors {
   Record with(const std::vector<float>& value, const std::vector<float>& locations, const std::vector<float>& weights,
               const std::vector<float>& y, const std::string& more = "") {
     const int64_t queries = int64_t(y.size()), points = int64_t(weights.size()) / (2 * queries);
-    write(folder_ / "d/v.pb", tensor_file({1, 22, 1, 1}, 1, packed_values(value)));
-    write(folder_ / "d/l.pb", tensor_file({1, queries, 1, 2, points, 2}, 1, packed_values(locations)));
-    write(folder_ / "d/w.pb", tensor_file({1, queries, 1, 2, points}, 1, packed_values(weights)));
-    write(folder_ / "d/y.pb", tensor_file({1, queries, 1}, 1, packed_values(y)));
-    write(folder_ / "d/case.json",
+    write_file(folder_ / "d/v.pb", tensor_file({1, 22, 1, 1}, 1, packed_values(value)));
+    write_file(folder_ / "d/l.pb", tensor_file({1, queries, 1, 2, points, 2}, 1, packed_values(locations)));
+    write_file(folder_ / "d/w.pb", tensor_file({1, queries, 1, 2, points}, 1, packed_values(weights)));
+    write_file(folder_ / "d/y.pb", tensor_file({1, queries, 1}, 1, packed_values(y)));
+    write_file(folder_ / "d/case.json",
           R"({"op":"ms_deform_attn","params":{"shapes_hw":[[2,3],[4,4]],"heads":1,"points":)" + std::to_string(points) + more +
               R"(},"inputs":[{"name":"value","file":"v.pb"},)" +
               R"({"name":"sampling_locations","file":"l.pb"},{"name":"attention_weights","file":"w.pb"}],)" +

@@ -19,11 +19,6 @@ namespace fs = std::filesystem;
 
 inline constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-inline void write(const fs::path& path, const std::string& bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
 class Vectors : public testing::Test {
  protected:
   void SetUp() override {

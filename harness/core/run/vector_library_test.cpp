@@ -84,14 +84,14 @@ class LibraryVectors : public Vectors {
   std::string put(const Files& files) {
     std::string list;
     for (const auto& [name, bytes] : files) {
-      write(folder_ / "l" / (name + ".pb"), bytes);
+      write_file(folder_ / "l" / (name + ".pb"), bytes);
       list += std::string(list.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + name + R"(.pb"})";
     }
     return "[" + list + "]";
   }
   Record with(const std::string& op, const std::string& params, const Files& inputs, const Files& outputs) {
     const std::string ins = put(inputs), outs = put(outputs);
-    write(folder_ / "l/case.json",
+    write_file(folder_ / "l/case.json",
           R"({"op":")" + op + R"(","params":{)" + params + R"(},"inputs":)" + ins + R"(,"outputs":)" + outs + "}");
     return judge();
   }

@@ -43,7 +43,7 @@ class RecurrenceVectors : public Vectors {
     for (float& x : g.values) x = -std::fabs(x);
     for (float& x : beta.values) x = 1 / (1 + std::exp(-x));
     const bool gated = rule.find("gated") == 0, delta = rule.find("delta") != rule.npos;
-    write(
+    write_file(
         folder_ / "a/model.onnx",
         model_file("LinearAttention", {"q", "k", "v", c.past ? "s" : "", gated ? "g" : "", delta ? "beta" : ""}, {"y", "present"},
                    {int_attribute("q_num_heads", c.heads), int_attribute("kv_num_heads", c.kv_heads),
@@ -54,12 +54,12 @@ class RecurrenceVectors : public Vectors {
     if (gated) inputs.push_back(g.file());
     if (delta) inputs.push_back(beta.file());
     for (size_t i = 0; i < inputs.size(); ++i)
-      write(folder_ / ("a/test_data_set_0/input_" + std::to_string(i) + ".pb"), inputs[i]);
+      write_file(folder_ / ("a/test_data_set_0/input_" + std::to_string(i) + ".pb"), inputs[i]);
     if (!c.past || r.ignores_past) std::fill(s.values.begin(), s.values.end(), 0.0f);
     Array y({c.batch, c.tokens, c.heads * c.dim_v}, 0), present = s;
     attend(c, r, q, k, v, s, g, beta, y, present);
-    write(folder_ / "a/test_data_set_0/output_0.pb", y.file());
-    write(folder_ / "a/test_data_set_0/output_1.pb", present.file());
+    write_file(folder_ / "a/test_data_set_0/output_0.pb", y.file());
+    write_file(folder_ / "a/test_data_set_0/output_1.pb", present.file());
   }
 
  private:
@@ -137,9 +137,9 @@ TEST_F(RecurrenceVectors, WhatARuleHasNoUseForIsNamed) {
 
 TEST_F(Vectors, OldSoftmaxFlattensWhatFollowsItsAxis) {
   const auto with = [&](const char* op_type, int64_t opset, const std::vector<float>& y) {
-    write(folder_ / "s/model.onnx", model_file(op_type, {"x"}, {"y"}, {}, opset));
-    write(folder_ / "s/test_data_set_0/input_0.pb", tensor_file({1, 2, 2}, 1, packed_values<float>({0, 0, 0, std::log(2.0f)})));
-    write(folder_ / "s/test_data_set_0/output_0.pb", tensor_file({1, 2, 2}, 1, packed_values(y)));
+    write_file(folder_ / "s/model.onnx", model_file(op_type, {"x"}, {"y"}, {}, opset));
+    write_file(folder_ / "s/test_data_set_0/input_0.pb", tensor_file({1, 2, 2}, 1, packed_values<float>({0, 0, 0, std::log(2.0f)})));
+    write_file(folder_ / "s/test_data_set_0/output_0.pb", tensor_file({1, 2, 2}, 1, packed_values(y)));
     return judge().verdict;
   };
   const std::vector<float> last{0.5f, 0.5f, 1.0f / 3, 2.0f / 3}, all{0.2f, 0.2f, 0.2f, 0.4f};

@@ -43,16 +43,16 @@ struct Node {
     if (flat) all.push_back(int_attribute("q_num_heads", heads)), all.push_back(int_attribute("kv_num_heads", kv_heads));
     if (scale != 0) all.push_back(float_attribute("scale", float(scale)));
     if (softcap != 0) all.push_back(float_attribute("softcap", float(softcap)));
-    write(folder / "model.onnx", model_file("Attention", names, {output}, all, opset));
+    write_file(folder / "model.onnx", model_file("Attention", names, {output}, all, opset));
     size_t next = 0;
     auto input = [&](const std::string& file) {
-      write(folder / "test_data_set_0" / ("input_" + std::to_string(next++) + ".pb"), file);
+      write_file(folder / "test_data_set_0" / ("input_" + std::to_string(next++) + ".pb"), file);
     };
     input(stored(q)), input(stored(cut(k, past, keys()))), input(stored(cut(v, past, keys())));
     if (!names[3].empty()) input(inputs.at("attn_mask"));
     if (past > 0) input(cut(k, 0, past).file()), input(cut(v, 0, past).file());
     if (!names[6].empty()) input(inputs.at("nonpad_kv_seqlen"));
-    write(folder / "test_data_set_0" / "output_0.pb", stored(attend(q, k, v)));
+    write_file(folder / "test_data_set_0" / "output_0.pb", stored(attend(q, k, v)));
   }
 
  private:
@@ -231,13 +231,13 @@ TEST_F(Attention, WhatIsNotKnownIsNamed) {
               }),
               HasSubstr("nonpad_kv_seqlen: 6 where 0 to 5 is right"));
   EXPECT_THAT(refusal([](Node& n) { n.heads = 3, n.flat = true; }), HasSubstr("error:vector"));
-  write(folder_ / "a/model.onnx", model_file("Attention", {"Q"}, {"Y"}, {}, 24, "com.example"));
+  write_file(folder_ / "a/model.onnx", model_file("Attention", {"Q"}, {"Y"}, {}, 24, "com.example"));
   EXPECT_EQ(judge().reason, "com.example.Attention");
-  write(folder_ / "a/model.onnx", model_file("Gelu", {"Q"}, {"Y"}, {}, 24));
+  write_file(folder_ / "a/model.onnx", model_file("Gelu", {"Q"}, {"Y"}, {}, 24));
   EXPECT_EQ(judge().reason, "Gelu");
-  write(folder_ / "a/model.onnx", model_file("Softmax", {"Q"}, {"Y"}, {}, 24));
+  write_file(folder_ / "a/model.onnx", model_file("Softmax", {"Q"}, {"Y"}, {}, 24));
   EXPECT_THAT(judge().reason, HasSubstr("files input_k.pb where the graph has 1"));
-  write(folder_ / "a/model.onnx", "no model");
+  write_file(folder_ / "a/model.onnx", "no model");
   EXPECT_THAT(judge().reason, HasSubstr("model.onnx: "));
 }
 
@@ -246,19 +246,19 @@ TEST_F(Attention, DamagedAndMissingFilesAreNamed) {
   fs::remove(folder_ / "a/test_data_set_0/input_2.pb");
   EXPECT_THAT(judge().reason, HasSubstr("there is no tensor 'V'"));
   Node().write_to(folder_ / "a");
-  write(folder_ / "a/test_data_set_0/input_1.pb", tensor_file({2, 2, 5, 8}, 1, "short"));
+  write_file(folder_ / "a/test_data_set_0/input_1.pb", tensor_file({2, 2, 5, 8}, 1, "short"));
   EXPECT_THAT(judge().reason, testing::AllOf(HasSubstr("input_1.pb: 5 bytes of data"), StartsWith(folder_.string())));
   Node().write_to(folder_ / "a");
-  write(folder_ / "a/test_data_set_0/output_0.pb", Array({2, 4, 3, 7}, 0).file());
+  write_file(folder_ / "a/test_data_set_0/output_0.pb", Array({2, 4, 3, 7}, 0).file());
   EXPECT_THAT(judge().reason, HasSubstr("Y: dims [2,4,3,7] do not fit"));
 }
 
 TEST_F(Vectors, OnnxSoftmaxAlongAnyAxis) {
   const std::vector<float> x{1, 2, 3, 1000, 1000, -1000};
   auto with = [&](int64_t axis, const std::vector<float>& y) {
-    write(folder_ / "s/model.onnx", model_file("Softmax", {"x"}, {"y"}, {int_attribute("axis", axis)}, 13));
-    write(folder_ / "s/test_data_set_0/input_0.pb", tensor_file({2, 3}, 1, packed_values(x)));
-    write(folder_ / "s/test_data_set_0/output_0.pb", tensor_file({2, 3}, 1, packed_values(y)));
+    write_file(folder_ / "s/model.onnx", model_file("Softmax", {"x"}, {"y"}, {int_attribute("axis", axis)}, 13));
+    write_file(folder_ / "s/test_data_set_0/input_0.pb", tensor_file({2, 3}, 1, packed_values(x)));
+    write_file(folder_ / "s/test_data_set_0/output_0.pb", tensor_file({2, 3}, 1, packed_values(y)));
     return judge().verdict;
   };
   const std::vector<float> rows{0.09003057f, 0.24472848f, 0.66524094f, 0.5f, 0.5f, 0}, columns{0, 0, 1, 1, 1, 0};
@@ -272,13 +272,13 @@ TEST_F(Vectors, RotaryTurnsPairsByPosition) {
   // One head of four channels; positions 1 and 0 of a cache of two: a quarter turn, and none.
   const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8};
   auto with = [&](const std::vector<float>& y, const std::vector<std::string>& attributes, int64_t first_position = 1) {
-    write(folder_ / "r/model.onnx", model_file("RotaryEmbedding", {"X", "cos", "sin", "ids"}, {"Y"}, attributes, 23));
+    write_file(folder_ / "r/model.onnx", model_file("RotaryEmbedding", {"X", "cos", "sin", "ids"}, {"Y"}, attributes, 23));
     const std::string files[] = {tensor_file({1, 1, 2, 4}, 1, packed_values(x)),
                                  tensor_file({2, 2}, 1, packed_values<float>({1, 1, 0, 0})),
                                  tensor_file({2, 2}, 1, packed_values<float>({0, 0, 1, 1})),
                                  tensor_file({1, 2}, 7, packed_values<int64_t>({first_position, 0}))};
-    for (int k = 0; k < 4; ++k) write(folder_ / ("r/test_data_set_0/input_" + std::to_string(k) + ".pb"), files[k]);
-    write(folder_ / "r/test_data_set_0/output_0.pb", tensor_file({1, 1, 2, 4}, 1, packed_values(y)));
+    for (int k = 0; k < 4; ++k) write_file(folder_ / ("r/test_data_set_0/input_" + std::to_string(k) + ".pb"), files[k]);
+    write_file(folder_ / "r/test_data_set_0/output_0.pb", tensor_file({1, 1, 2, 4}, 1, packed_values(y)));
     return judge();
   };
   const std::vector<float> halves{-3, -4, 1, 2, 5, 6, 7, 8}, neighbours{-2, 1, -4, 3, 5, 6, 7, 8};
@@ -294,15 +294,15 @@ TEST_F(Vectors, TensorsNamedByAJsonFile) {
   // [batch, tokens, heads, dim], as frameworks dump it: one query of zeros averages the values.
   const std::string q(4 * 4, '\0'), k = packed_values<float>({1, 2, 3, 4, 5, 6, 7, 8}),
                                     v = packed_values<float>({0, 1, 2, 3, 4, 5, 6, 7});
-  write(
+  write_file(
       folder_ / "d/dump.safetensors",
       safetensors_file(
           R"({"query":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[0,16]},"key":{"dtype":"F32","shape":[1,2,2,2],"data_offsets":[16,48]}})",
           q + k));
-  write(folder_ / "d/v.npz", zip_file({{"v.npy", npy_file(npy_header("'<f4'", "(1, 2, 2, 2)"), v), true}}));
-  write(folder_ / "d/o.npy", npy_file(npy_header("'<f8'", "(1, 1, 2, 2)"), packed_values<double>({2, 3, 4, 5})));
+  write_file(folder_ / "d/v.npz", zip_file({{"v.npy", npy_file(npy_header("'<f4'", "(1, 2, 2, 2)"), v), true}}));
+  write_file(folder_ / "d/o.npy", npy_file(npy_header("'<f8'", "(1, 1, 2, 2)"), packed_values<double>({2, 3, 4, 5})));
   const auto with = [&](const std::string& more, const std::string& query = "dump.safetensors:query") {
-    write(folder_ / "d/case.json", R"({"layout":"bshd",)" + more + R"("tensors":{"q":")" + query +
+    write_file(folder_ / "d/case.json", R"({"layout":"bshd",)" + more + R"("tensors":{"q":")" + query +
                                        R"(","k":"dump.safetensors:key","v":"v.npz:v","o":"o.npy"}})");
     return judge();
   };
@@ -311,7 +311,7 @@ TEST_F(Vectors, TensorsNamedByAJsonFile) {
   EXPECT_EQ(with("").impl, kGiven);
   EXPECT_EQ(with(R"("params":{"window_right":0},)").code, "fail:tolerance");  // causal: key 0 alone
   // ... by the arithmetic that it has ...
-  write(folder_ / "d/o.npy", npy_file(npy_header("'<f4'", "(1, 1, 2, 2)"), packed_values<float>({2, 3.002f, 4, 5})));
+  write_file(folder_ / "d/o.npy", npy_file(npy_header("'<f4'", "(1, 1, 2, 2)"), packed_values<float>({2, 3.002f, 4, 5})));
   EXPECT_EQ(with("").code, "fail:tolerance");
   EXPECT_EQ(with(R"("arithmetic":"pv=bf16,prob=bf16",)").verdict, Verdict::kPass);
   EXPECT_THAT(with(R"("arithmetic":"pv=int3",)").reason, HasSubstr("arithmetic: "));
@@ -331,10 +331,10 @@ TEST_F(Vectors, UpstreamParametersThatAreNotKnownAreNamed) {
     for (const char* name : {"Q", "K", "V"}) {
       const std::string file = std::string(name) + ".pb";
       inputs += std::string(inputs.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + file + R"("})";
-      write(folder_ / "u" / file, Array({1, 3, 1, 4}, uint64_t(name[0])).file());
+      write_file(folder_ / "u" / file, Array({1, 3, 1, 4}, uint64_t(name[0])).file());
     }
-    write(folder_ / "u/Y.pb", Array({1, 3, 1, 4}, uint64_t('V')).file());
-    write(folder_ / "u/case.json", R"({"op":")" + op + R"(","params":)" + params + R"(,"inputs":[)" + inputs +
+    write_file(folder_ / "u/Y.pb", Array({1, 3, 1, 4}, uint64_t('V')).file());
+    write_file(folder_ / "u/case.json", R"({"op":")" + op + R"(","params":)" + params + R"(,"inputs":[)" + inputs +
                                        R"(],"outputs":[{"name":"Y","file":"Y.pb"}]})");
     return judge();
   };

@@ -83,11 +83,11 @@ class WindowVectors : public Vectors {
   Record with(const std::string& op, const std::string& params, const Inputs& inputs, const Array& y) {
     std::string list;
     for (const auto& [name, array] : inputs) {
-      write(folder_ / "w" / (name + ".pb"), array.file());
+      write_file(folder_ / "w" / (name + ".pb"), array.file());
       list += std::string(list.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + name + R"(.pb"})";
     }
-    write(folder_ / "w/y.pb", y.file());
-    write(folder_ / "w/case.json", R"({"op":")" + op + R"(","params":{"heads":2,)" + params + R"(},"inputs":[)" + list +
+    write_file(folder_ / "w/y.pb", y.file());
+    write_file(folder_ / "w/case.json", R"({"op":")" + op + R"(","params":{"heads":2,)" + params + R"(},"inputs":[)" + list +
                                        R"(],"outputs":[{"name":"Y","file":"y.pb"}]})");
     return judge();
   }

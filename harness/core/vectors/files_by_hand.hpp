@@ -3,6 +3,8 @@
 #include <zlib.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,12 @@
 #include "core/inputs/file_bytes.hpp"
 
 namespace attest::core {
+
+/// Writes a file, and the folders on the way to it.
+inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 template <class T>
 std::string packed_values(const std::vector<T>& values) {

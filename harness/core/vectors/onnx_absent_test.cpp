@@ -19,10 +19,7 @@ class WithoutOnnx : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  void write(const std::string& name, const std::string& bytes) const {
-    fs::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
-  }
+  void write(const std::string& name, const std::string& bytes) const { write_file(folder_ / name, bytes); }
   std::string unsupported() const { return read_vector(find_vectors(folder_).at(0)).unsupported; }
 
   const fs::path folder_ = fs::path(::testing::TempDir()) /

@@ -143,6 +143,11 @@ void read_onnx(const VectorPlace& place, VectorCase& vector) {
 
 }  // namespace
 
+std::string suite_of_vectors(const fs::path& folder) {
+  const fs::path normal = fs::absolute(folder).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
+}
+
 std::vector<VectorPlace> find_vectors(const fs::path& folder) {
   std::vector<VectorPlace> places;
   if (fs::is_regular_file(folder)) {

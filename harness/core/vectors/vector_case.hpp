@@ -68,6 +68,8 @@ struct VectorPlace {
 /// .safetensors or .npz file is. Throws Error where there is
 /// none.
 std::vector<VectorPlace> find_vectors(const std::filesystem::path& folder);
+/// What all of them are called together: "vectors" for "some/vectors/", "dump" for "dump.safetensors".
+std::string suite_of_vectors(const std::filesystem::path& folder);
 /// Throws Error: files that are damaged, missing, or contradict each other. An operation that attest has no word for is no error.
 VectorCase read_vector(const VectorPlace& place);
 

@@ -75,9 +75,10 @@ void HeadScores::declare(const SigmaModel& model) {
     shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
     lone_variance[i] = model.accumulation_variance(dot2[i], magnitude);
+    if (!huge_ || score[i] == -kInfinity) continue;
     // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
     const double error = std::max(std::sqrt(shared_variance[i] + added_variance[i]), model.u_acc * model.chain(keys_));
-    if (huge_ && error > kLinear && score[i] > -kInfinity) unsure[i / groups] = std::max(unsure[i / groups], error);
+    if (error > kLinear) unsure[i / groups] = std::max(unsure[i / groups], error);
   }
 }
 
