@@ -202,6 +202,31 @@ TEST_F(Onnx, RefusesModelsThatAreNone) {
               HasSubstr("attribute 'a' comes twice"));
 }
 
+// Wherever a file is cut off, and whichever byte of it is another: a sound result or one line that says what is wrong.
+TEST_F(Onnx, CutAndChangedFilesAreReadSoundlyOrRefused) {
+  const std::string tensor = tensor_file({2, 3}, 1, kSix, "Q");
+  const std::string model = model_file("Attention", {"Q", "K", "V"}, {"Y"}, {float_attribute("scale", 2)}, 24);
+  const auto tried = [](const std::string& file, auto parse) {
+    int refused = 0;
+    for (size_t at = 0; at < file.size(); ++at) {
+      refused += !error_of([&] { parse(as_file(file.substr(0, at))); }).empty();
+      for (const char mask : {'\x01', '\x80', '\xff'}) {
+        std::string changed = file;
+        changed[at] = char(changed[at] ^ mask);
+        refused += !error_of([&] { parse(as_file(changed)); }).empty();
+      }
+    }
+    return refused;
+  };
+  EXPECT_GT(tried(tensor,
+                  [](auto bytes) {
+                    const FileTensor read = parse_onnx_tensor(bytes, "a.pb");
+                    EXPECT_TRUE(read.dtype == ATTEST_NONE || read.bytes.size() == size_t(read.count()) * dtype_bytes(read.dtype));
+                  }),
+            10);
+  EXPECT_GT(tried(model, [](auto bytes) { EXPECT_FALSE(parse_onnx_model(bytes, "m.onnx").nodes.empty()); }), 10);
+}
+
 TEST_F(Onnx, ReadsEveryOpenVector) {
   const std::filesystem::path data = std::filesystem::path(ATTEST_SOURCE_DIR) / "../shared/data";
   if (!std::filesystem::is_directory(data / "onnx")) GTEST_SKIP() << "NOT TESTED: there is no ../shared/data/onnx";
