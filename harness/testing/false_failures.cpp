@@ -51,6 +51,7 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
   if (shards > 1) omp_set_num_threads(1);
   RunOptions run;
   run.timed = false, run.case_limit_s = 1e6;  // slow machines too
+  if (!options.fill.empty()) run.fills = {options.fill};
   Rates rates;
   Plugin plugin(path, {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 120});
   std::vector<FillVerdict> verdicts;

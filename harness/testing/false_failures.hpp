@@ -21,6 +21,7 @@ struct TrialOptions {
   double seconds = 1e9;         // no problem is begun after so long
   std::string spec;             // this problem alone, in place of random ones
   std::string implementations;  // only those whose names begin with this
+  std::string fill;             // this one alone, or "all"; empty: those that judge by default
 };
 
 /// One implementation on one problem and fill.

@@ -59,6 +59,9 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       // f16 scores of keys that have one dot product and different distances
       "softmax dtype=bf16 seq_len_q=64 seq_len_kv=2975 head_dim=40 softcap=1.2582133 lse alibi_slopes",
       "softmax dtype=f32 seq_len_q=1 seq_len_kv=10337 head_dim=19 head_dim_v=1 v.strides=[0,0,4,0] lse seq_lens_q alibi_slopes",
+      // f16 scores that their distances bring to 0 for the key that has nearly all weight, and not for the next one
+      "softmax dtype=f32 batch=4 num_heads=3 num_kv_heads=1 seq_len_q=212 seq_len_kv=20 head_dim=24 softmax_scale=0.49455884 "
+      "window_right=0 alibi_slopes",
       // split keys merged by an lse that is rounded
       "softmax dtype=f32 batch=2 num_heads=2 seq_len_q=480 head_dim=16 grid_height=8 grid_width=60 window_height=1 "
       "window_width=5 "

@@ -49,8 +49,8 @@ AlibiRows::AlibiRows(const Codebook& book, const attest_softmax_params& params, 
 bool AlibiRows::fit(const Problem& problem) { return problem.as<attest_softmax_params>().patch_size == 0; }
 
 AlibiRows::Side AlibiRows::empty_side() const {
-  const std::vector<double> none(groups_), wide(groups_ * size_t(width_));
-  return {wide, wide, wide, none, none, none, none, std::vector<int64_t>(groups_, -1)};
+  const std::vector<double> none(groups_), wide(groups_ * size_t(kFadingSums * width_));
+  return {wide, none, none, none, none, std::vector<int64_t>(groups_, -1)};
 }
 
 // What a weight of the side's sums is to a key `from` places away.
@@ -59,9 +59,10 @@ double AlibiRows::fade(const Side& side, int64_t from) const { return std::exp(-
 // Sums as they are now.
 void AlibiRows::renew(Side& side) const {
   const double fade = this->fade(side, 0), fade2 = fade * fade, age = double(side.age);
-  for (auto* sums : {&side.v, &side.w}) scale(*sums, fade);
-  for (auto* sums : {&side.v2, &side.v1, &side.w2, &side.w2d, &side.w2d2}) scale(*sums, fade2);
+  scale(side.w, fade);
+  for (auto* sums : {&side.w2, &side.w2d, &side.w2d2}) scale(*sums, fade2);
   for (size_t g = 0; g < groups_; ++g) {
+    fade_sums(fade, age, width_, &side.v[g * size_t(kFadingSums * width_)]);
     side.w2d2[g] += age * (2 * side.w2d[g] + age * side.w2[g]);
     side.w2d[g] += age * side.w2[g];
   }
@@ -88,8 +89,7 @@ void AlibiRows::add(Side& side, int64_t j, int64_t distance, double sign) const 
   load(j);
   if (sign > 0 && fade(side, 0) < kLeastFade) renew(side);
   const double d = double(distance - side.age), x = std::exp(-slope_ * d), w = sign * x, w2 = sign * x * x;
-  double *v = &side.v[g * size_t(width_)], *v2 = &side.v2[g * size_t(width_)], *v1 = &side.v1[g * size_t(width_)];
-  for (size_t e = 0; e < row_.size(); ++e) v[e] += w * row_[e], v2[e] += w2 * row_[e] * row_[e], v1[e] += w2 * row_[e];
+  add_fading(row_.data(), w, w2, d, width_, &side.v[g * size_t(kFadingSums * width_)]);
   side.w[g] += w, side.w2[g] += w2;
   side.w2d[g] += w2 * d, side.w2d2[g] += w2 * d * d;
   if (sign > 0) side.nearest[g] = j;
@@ -145,22 +145,19 @@ void AlibiRows::weigh(const Side& side, int64_t place, int64_t farthest, Partial
 void AlibiRows::weigh_group(const Side& side, size_t at, size_t g, double x, int64_t p, Partial& row) {
   const double s = scores_.score[at], x2 = x * x, w2 = side.w2[g], age = double(side.age);
   row.largest = std::max(row.largest, s - slope_ * double(std::abs(p - side.nearest[g])));
-  // The mean of (s - slope d)^2.
-  const double d1 = w2 > 0 ? side.w2d[g] / w2 + age : 0, d2 = w2 > 0 ? (side.w2d2[g] + 2 * age * side.w2d[g]) / w2 + age * age : 0;
-  const double last = std::max(s * s + slope_ * (slope_ * d2 - 2 * s * d1), 0.0), rounding = model_.u_s * model_.u_s * last;
-  const double e2 = x2 * (rounding / 3 + scores_.lone_variance[at]);
+  // (s - slope d)^2, d = age + what the sums have, is what the addition rounds.
+  const double rounding = model_.u_s * model_.u_s, now = s - slope_ * age;
+  const double last = std::max(now * now * w2 - 2 * now * slope_ * side.w2d[g] + slope_ * slope_ * side.w2d2[g], 0.0);
+  const double e2 = x2 * (rounding / 3 * now * now + scores_.lone_variance[at]);
+  const Fading fading{
+      .x = x, .e2 = e2, .e2d = -2 * x2 * rounding / 3 * now * slope_, .e2d2 = x2 * rounding / 3 * slope_ * slope_};
   row.mean_dot += x * side.w[g] * std::sqrt(scores_.dot2[at]);
   if (model_.squares()) row.square += x * side.w[g] * (scores_.b2[at] + scores_.common_b2[at]);
-  row.total += x * side.w[g], row.p2 += x2 * w2, row.e2 += e2 * w2, row.lse_score += x2 * w2 * rounding;
-  const double *v = &side.v[g * size_t(width_)], *v2 = &side.v2[g * size_t(width_)], *v1 = &side.v1[g * size_t(width_)];
-  const bool first = code_.p == 0;
+  row.total += x * side.w[g], row.p2 += x2 * w2, row.e2 += x2 * (rounding / 3 * last + scores_.lone_variance[at] * w2);
+  row.lse_score += x2 * rounding * last;
+  if (code_.p == 0) std::fill(code_.v.begin(), code_.v.end(), 0.0);
   code_.p += x * side.w[g];
-  for (size_t e = 0; e < size_t(width_); ++e) {
-    const double xv = x * v[e];
-    code_.v[e] = first ? xv : code_.v[e] + xv;
-    row.o[e] += xv, row.p2v2[e] += x2 * v2[e], row.p2v[e] += x2 * v1[e];
-    row.e2v2[e] += e2 * v2[e], row.e2v[e] += e2 * v1[e];
-  }
+  weigh_fading(fading, &side.v[g * size_t(kFadingSums * width_)], width_, code_.v.data(), row.sums.data());
 }
 
 // What the keys of a code err by together, before their distances are added. The addition of a level's term is taken for theirs
@@ -171,8 +168,7 @@ void AlibiRows::share(size_t at, Partial& row) const {
   e2 += *std::max_element(&scores_.added_variance[at], &scores_.added_variance[at] + levels);
   lse_e2 += *std::max_element(&scores_.added_lse_variance[at], &scores_.added_lse_variance[at] + levels);
   row.shared += e2 * code_.p * code_.p, row.lse_shared += lse_e2 * code_.p * code_.p;
-  for (size_t e = 0; e < size_t(width_); ++e)
-    row.shared2[e] += e2 * code_.v[e] * code_.v[e], row.shared1[e] += e2 * code_.v[e] * code_.p;
+  share_fading(e2, code_.p, code_.v.data(), width_, row.sums.data());
 }
 
 void AlibiRows::run(const Row& row) {
@@ -192,10 +188,10 @@ void AlibiRows::run(const Row& row) {
   }
   Side forward = empty_side();
   int64_t forward_at = std::min<int64_t>(-1, rows > 0 ? diagonal(0) - 1 : -1);
-  const std::vector<double> none(static_cast<size_t>(width_));
+  const std::vector<double> none(size_t(kFadedSums * width_));
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * kChunkRows, end = std::min(rows, begin + kChunkRows);
-    std::vector<Partial> partial(size_t(end - begin), {none, none, none, none, none, none, none});
+    std::vector<Partial> partial(size_t(end - begin), {none});
     for (Partial& one : partial) one.largest = -kInfinity;
     for (int64_t i = begin; i < end; ++i) {
       forward_to(diagonal(i), forward, forward_at);
@@ -250,28 +246,31 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
   std::vector<double> o(static_cast<size_t>(p_.head_dim_v)), sigma(o.size(), model_.element_sigma({}, 0));
   if (keys == 0 || partial.total <= 0) return row(place, o.data(), sigma.data(), -kInfinity, 0);
   const int64_t nearest = nearest_place(place), span = std::max(p - seen.begin, seen.end - 1 - p) - nearest;
-  const double total = partial.total, total2 = total * total, lse = top_[size_t(group)] - slope_ * double(nearest) + std::log(total);
+  const double total = partial.total, total2 = total * total,
+               lse = top_[size_t(group)] - slope_ * double(nearest) + std::log(total);
   const double kappa = model_.kappa(partial.largest, lse), eta = model_.eta_p * kappa, theta = model_.theta;
   const double gone = faded(group, partial, keys, span, model_.unsummed_below(kappa, keys), 1);
   const double flushed2 = model_.flush_below > 0 ? faded(group, partial, keys, span, model_.flush_below * kappa, 2) : 0;
   // (x + y)^2 <= 2 x^2 + 2 y^2: what one code has on both sides errs alike.
   const double p2 = partial.p2 / total2, sides = double(partial.sides);
+  auto sum = [&](FadedSum which, size_t e) { return partial.sums[size_t(which * width_) + e]; };
   for (size_t e = 0; e < o.size(); ++e) {
-    o[e] = partial.o[e] / total;
-    const double p2v2 = partial.p2v2[e] / total2, p2v = partial.p2v[e] / total2, x = theta * o[e];
+    o[e] = sum(kOutput, e) / total;
+    const double p2v2 = sum(kP2V2, e) / total2, p2v = sum(kP2V, e) / total2, x = theta * o[e];
     const double relative = p2v2 - 2 * x * p2v + x * x * p2, absolute = plain_v2_[e] - 2 * x * plain_v_[e] + x * x * plain_count_;
-    sigma[e] = scores_.o_sigma(size_t(group), model_.element_sigma({.o = o[e],
-                                     .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
-                                     .score = (moved(o[e], partial.e2v2[e], partial.e2v[e], partial.e2) +
-                                               sides * moved(o[e], partial.shared2[e], partial.shared1[e], partial.shared)) /
-                                              total2,
-                                     .p2v2 = p2v2,
-                                     .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
-                                     .coherent = gone * gone,
-                                     .kappa = kappa,
-                                     .largest_v = Codebook::kLargestValue,
-                                     .lse = lse},
-                                    keys));
+    sigma[e] = scores_.o_sigma(
+        size_t(group), model_.element_sigma({.o = o[e],
+                                             .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
+                                             .score = (moved(o[e], sum(kE2V2, e), sum(kE2V, e), partial.e2) +
+                                                       sides * moved(o[e], sum(kShared2, e), sum(kShared1, e), partial.shared)) /
+                                                      total2,
+                                             .p2v2 = p2v2,
+                                             .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
+                                             .coherent = gone * gone,
+                                             .kappa = kappa,
+                                             .largest_v = Codebook::kLargestValue,
+                                             .lse = lse},
+                                            keys));
   }
   const LseSums sums{.lse = lse,
                      .p2 = p2,

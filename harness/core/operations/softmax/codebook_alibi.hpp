@@ -5,8 +5,9 @@
 // their age holds until a new key makes what is old vanish. A row far from all keys weighs them from the nearest place that it
 // sees: exp(-slope d) alone would be 0 there.
 //
-// No two keys share a score, so the rounding of the probabilities and of the scores with their distance is every key's own; that
-// part of a score enters by its mean square over a group. The dot product before it is shared by the keys of a code.
+// No two keys share a score, so the rounding of the probabilities and of the scores with their distance is every key's own, and
+// the latter differs by key: a score that its distance brings to 0 errs by nothing, the next one by what the difference rounds.
+// So the sums are kept with the distance and its square too. The dot product before it is shared by the keys of a code.
 #pragma once
 #include <functional>
 #include <vector>
@@ -31,15 +32,14 @@ class AlibiRows {
   // Sums over the keys on one side of the diagonal, by group, as they were `age` places ago: true weights are exp(-slope age)
   // times x, true distances d + age.
   struct Side {
-    std::vector<double> v, v2, v1;         // [groups, width]: sum x v, sum x^2 v^2, sum x^2 v
+    std::vector<double> v;                 // [groups, kFadingSums, width], see codebook_kernels.hpp
     std::vector<double> w, w2, w2d, w2d2;  // [groups]: sum x, x^2, x^2 d, x^2 d^2
     std::vector<int64_t> nearest;          // [groups]: the key added last, or -1
     int64_t age = 0;
   };
   // Sums of a row of a chunk over all groups, of both sides; unnormalised, relative to a key at the nearest place.
   struct Partial {
-    std::vector<double> o, p2v2, p2v, e2v2, e2v;  // [width]
-    std::vector<double> shared2, shared1;         // [width]: sum e^2 V^2, e^2 V P over codes, with V = sum p v and P = sum p
+    std::vector<double> sums;  // [kFadedSums, width]
     double total = 0, p2 = 0, e2 = 0, shared = 0, lse_score = 0, lse_shared = 0, square = 0, mean_dot = 0, largest = 0;
     int sides = 0;
   };
@@ -76,7 +76,7 @@ class AlibiRows {
   std::vector<double> top_;          // [query groups]: largest score of any group
   mutable std::vector<double> row_;  // [width]
   CodeSums code_;
-  Interval plain_at_;                // unweighted sums of the visible keys
+  Interval plain_at_;  // unweighted sums of the visible keys
   double plain_count_ = 0;
   std::vector<double> plain_v_, plain_v2_, plain_groups_;
 };

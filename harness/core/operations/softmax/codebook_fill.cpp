@@ -79,11 +79,10 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
   for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
     plain &= !present(problem.tensor[role]);
   std::vector<std::string> names{"codebook", "codebook_peaked"};
-  // ALiBi's sigma takes all keys for different, but scores that are equal before the distance is added round alike.
+  // The closed form with ALiBi weighs keys beside the best score of any: where a row does not see that one, huge scores leave it 0.
   if (!alibi) names.emplace_back("huge");
   if (plain) names.emplace_back("cancelling");
-  for (const char* name : {"edges", "flat", "tiny"}) names.emplace_back(name);
-  if (!alibi) names.emplace_back("equal");
+  for (const char* name : {"edges", "flat", "tiny", "equal"}) names.emplace_back(name);
   return names;
 }
 

@@ -317,6 +317,21 @@ TEST(Codebook, FadesFarFromAllKeys) {
   }
 }
 
+// A score that its distance brings to 0 errs by nothing when it is rounded, the next key's by what it has: o errs by the latter.
+TEST(Codebook, KeysAtOtherDistancesErrByOtherScores) {
+  const Case c(
+      ATTEST_F32, {"codebook_peaked", 9},
+      [](Params& p) { p.num_heads = 3, p.seq_len_q = 212, p.seq_len_kv = 20, p.head_dim = 24, p.window_right = 0; },
+      {{ATTEST_ALIBI_SLOPES, {}}});
+  const Arithmetic f16_scores{.score = ATTEST_F16};
+  const ScopedTermFactor drop(SigmaTerm::kFlushed, 0);  // the full golden takes what vanishes in the normaliser for lost to o too
+  const Expectations closed(*c.golden(), f16_scores, ATTEST_O), full(*softmax_golden(c.problem, c.tensors), f16_scores, ATTEST_O);
+  double least = 1;
+  for (const auto& [row, sigma] : full.sigma)
+    for (size_t e = 0; e < sigma.size(); ++e) least = std::min(least, closed.sigma.at(row)[e] / sigma[e]);
+  EXPECT_GT(least, 0.5);
+}
+
 TEST(Codebook, HasNoneWherePairsDiffer) {
   auto fills = [](const std::function<void(Params&)>& change, std::vector<Optional> optional) {
     return codebook_fills(Case(ATTEST_F32, {"random", 1}, change, std::move(optional)).problem);
