@@ -8,6 +8,7 @@
 
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/rounding.hpp"
+#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 using Params = attest_linear_params;
 constexpr double kMostWork = 5e7;  // multiply-adds of one state; beyond it some channels of V are left out
 
-double f32(double x) { return double(float(x)); }
+// What a step gives that is float32, unless float64 is declared for what comes of it.
+double narrowed(double x, DType declared) { return declared == ATTEST_F64 ? x : double(float(x)); }
 
 class Emulator {
  public:
@@ -32,11 +34,11 @@ class Emulator {
     const std::vector<double> phi = features(ATTEST_Q, b, h, i, counts(ATTEST_QUERY_MASK, b, 2, i));
     double normaliser = 0;
     for (size_t c = 0; c < phi.size(); ++c) normaliser = add(normaliser, phi[c] * state.z[c]);
-    normaliser = f32(normaliser + double(p_.eps));
+    normaliser = narrowed(normaliser + double(p_.eps), a_.accumulator);
     for (int64_t e = 0; e < p_.head_dim_v; e += step_) {
       double sum = 0;
       for (size_t c = 0; c < phi.size(); ++c) sum = add(sum, phi[c] * state.s[c * size_t(p_.head_dim_v) + size_t(e)]);
-      o[size_t(e)] = rounded(f32(sum / normaliser), a_.output);
+      o[size_t(e)] = rounded(narrowed(sum / normaliser, a_.accumulator), a_.output);
     }
     return o;
   }
@@ -51,9 +53,7 @@ class Emulator {
     }
   };
 
-  double add(double sum, double x) const {
-    return rounded(a_.accumulator == ATTEST_F64 ? sum + x : f32(sum + x), a_.accumulator);
-  }
+  double add(double sum, double x) const { return rounded(narrowed(sum + x, a_.accumulator), a_.accumulator); }
 
   bool counts(int32_t role, int64_t b, int axis, int64_t index) const {
     const Tensor& mask = tensors_[size_t(role)];
@@ -70,8 +70,17 @@ class Emulator {
   std::vector<double> features(int32_t role, int64_t b, int64_t head, int64_t row, bool counted) const {
     if (!counted) return std::vector<double>(size_t(p_.head_dim));
     std::vector<double> phi = load(role, b, head, row, p_.head_dim);
-    for (double& x : phi) x = rounded(x > 0 ? f32(x + 1) : f32(std::exp(f32(x)) * (1 + a_.probability_rel_error)), a_.qk);
+    for (double& x : phi) x = rounded(narrowed(x > 0 ? x + 1 : exponential(x), a_.qk), a_.qk);
     return phi;
+  }
+  // Its error wanders between both bounds with x, as that of a short polynomial does.
+  double exponential(double x) const {
+    const double wander = 2 * double(random_uniform(5, hash_bytes(&x, sizeof(x)))) - 1;
+    return std::exp(x) * (1 + a_.probability_rel_error * wander);
+  }
+  double kept(double state) const {
+    const double y = rounded(state, a_.pv);
+    return a_.has(ATTEST_FLUSHES_SUBNORMALS) && std::fabs(y) < smallest_normal(a_.pv) ? 0 : y;
   }
 
   const State& state_of(int64_t b, int64_t kv_head) {
@@ -92,7 +101,7 @@ class Emulator {
     }
     total.add(part, *this);
     for (auto* sums : {&total.s, &total.z})
-      for (double& x : *sums) x = rounded(x, a_.pv);
+      for (double& x : *sums) x = kept(x);
     return states_.emplace(std::pair{b, kv_head}, std::move(total)).first->second;
   }
 

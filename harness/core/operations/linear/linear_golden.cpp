@@ -1,97 +1,38 @@
-// The float64 golden of linear attention and the standard deviation of an honest error.
-//
-// With m = max(phi, 1), since elu + 1 loses what it loses at 1 however small phi is (sums of phi lose what phi does), and
-// D = phi(q) z + eps, first order in the roundings, c over channels, j over keys:
-//   delta o = sum_c delta phi(q)_c (S_c - z_c o) / D + sum_c phi(q)_c (delta S_c - o delta z_c) / D
-//   S = sum_j phi(k)_j^T v_j, z = sum_j phi(k)_j, A1 = sum_j m_j^2 v_j, A2 = sum_j m_j^2 v_j^2, A0 = sum_j m_j^2,
-//   P2 = sum_j phi(k)_j^2 v_j^2, P0 = sum_j phi(k)_j^2
-// Each variance below is quadratic in (S, z, A..) and in o, so one declared arithmetic is three matrices X, Y, Z:
-//   variance = (sum_c phi(q)_c^2 (X_c - 2 o Y_c + o^2 Z_c) + u_phi^2 / 3 sum_c m(q)_c^2 (S_c - o z_c)^2) / D^2 + (terms in o
-//   alone)
+// The float64 golden of linear attention, on all rows.
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "core/operations/equal_rows.hpp"
 #include "core/operations/linear/kernels.hpp"
 #include "core/operations/linear/linear.hpp"
+#include "core/operations/linear/linear_sigma.hpp"
+#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
 using linear::multiply_add;
 using linear::padded;
+// Keys that are looked at for numbers that repeat; of chains shorter than 1 / kShortChains of the keys only few matter.
+constexpr int64_t kSampled = 1024, kFewSampled = 64, kShortChains = 4;
 constexpr int64_t kChunk = 64;  // rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
 
-struct Sizes {
-  int64_t head_dim, width;  // width: head_dim_v padded
-  int64_t matrix() const { return head_dim * width; }
-};
-
-// Sums over the keys of one (batch, kv head): S, A1, A2, P2 [head_dim, width], z, A0, P0 [head_dim].
-struct Moments {
-  explicit Moments(Sizes s)
-      : S(size_t(s.matrix())), A1(S.size()), A2(S.size()), P2(S.size()), z(size_t(s.head_dim)), A0(z.size()), P0(z.size()) {}
-  std::vector<double> S, A1, A2, P2, z, A0, P0;
-
-  void add(const Moments& other) {
-    auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
-      std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
-    };
-    sum(S, other.S), sum(A1, other.A1), sum(A2, other.A2), sum(P2, other.P2);
-    sum(z, other.z), sum(A0, other.A0), sum(P0, other.P0);
-  }
-};
-
-// What a declared arithmetic adds up to.
-struct Variances {
-  double phi, state, keys, channels, out, eta_squared, value;
-
-  Variances(const Arithmetic& arithmetic, const attest_linear_params& p, DType stored_v) {
-    auto square = [](double x) { return x * x; };
-    // phi is kept in the operand dtype of the first product; S and z enter the second one in that of PV.
-    phi = square(std::max(unit_roundoff(arithmetic.qk), arithmetic.probability_rel_error)) / 3;
-    const double u_state = unit_roundoff(arithmetic.pv), u_accumulator = unit_roundoff(arithmetic.accumulator);
-    state = square(u_state) / 3;
-    const int64_t chain = arithmetic.sum_chain > 0 ? std::min(arithmetic.sum_chain, p.seq_len_kv) : p.seq_len_kv;
-    keys = square(u_accumulator) * double(chain) / 3;
-    channels = square(u_accumulator) * double(p.head_dim) / 3;
-    out = square(unit_roundoff(arithmetic.output)) / 3;
-    const double eta =
-        arithmetic.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(arithmetic.output) : half_subnormal(arithmetic.output);
-    eta_squared = square(eta) / 3;
-    value = u_state > unit_roundoff(stored_v) ? square(u_state) / 3 : 0;
-  }
-};
-
-// X, Y [head_dim, width] and Z [head_dim] of the formula at the top; S2, Sz [head_dim, width] and z2 [head_dim] of its second
-// part; root: sqrt(P2), for V rounded to an operand dtype.
-struct Quadratic {
-  std::vector<double> X, Y, S2, Sz, Z, z2, root;
-
-  Quadratic(Sizes s, const Moments& m, const Variances& u) : X(m.S.size()), Y(X), S2(X), Sz(X), Z(m.z.size()), z2(Z), root(X) {
-    for (int64_t c = 0; c < s.head_dim; ++c) {
-      const double z = m.z[size_t(c)], a0 = m.A0[size_t(c)];
-      auto chained = [&](double total, double squares) {
-        return u.keys * (std::fabs(total) + std::sqrt(squares)) * (std::fabs(total) + std::sqrt(squares));
-      };
-      Z[size_t(c)] = u.phi * a0 + u.state * z * z + chained(z, m.P0[size_t(c)]);
-      z2[size_t(c)] = u.phi * z * z;
-      for (int64_t v = 0; v < s.width; ++v) {
-        const auto i = size_t(c * s.width + v);
-        const double S = m.S[i];
-        X[i] = u.phi * m.A2[i] + u.state * S * S + chained(S, m.P2[i]) + 2 * u.channels * S * S;
-        Y[i] = u.phi * m.A1[i];
-        S2[i] = u.phi * S * S, Sz[i] = u.phi * S * z;
-        root[i] = std::sqrt(m.P2[i]);
-      }
-    }
-  }
-};
+using linear::Moments, linear::Quadratic, linear::Sizes, linear::Variances;
 
 class LinearGolden final : public Golden {
  public:
   LinearGolden(const Problem& problem, const Tensors& tensors)
-      : p_(problem.as<attest_linear_params>()), sizes_{p_.head_dim, padded(p_.head_dim_v)}, tensors_(tensors) {}
+      : p_(problem.as<attest_linear_params>()), sizes_{p_.head_dim, padded(p_.head_dim_v)}, tensors_(tensors) {
+    const Tensor& k = tensors_[ATTEST_K];
+    for (int64_t b = 0; b < p_.batch; ++b)
+      for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head)
+        equal_.push_back(find_equal_rows(p_.seq_len_kv, p_.head_dim, [&](int64_t j, double* row) {
+          if (!counts(tensors_[ATTEST_MASK], b, 3, j)) return false;
+          load_one(k, b, kv_head, j, row);
+          return true;
+        }));
+  }
 
   std::string method() const override { return "float64, all rows"; }
 
@@ -100,7 +41,9 @@ class LinearGolden final : public Golden {
     const int64_t group = p_.num_heads / p_.num_kv_heads, chunks = (p_.seq_len_q + kChunk - 1) / kChunk;
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
-        const Moments moments = all_moments(b, kv_head);
+        Moments moments = all_moments(b, kv_head);
+        add_equal_keys(b, kv_head, variances, moments);
+        if (variances.step > 0) find_repeated(b, kv_head, variances, moments);
         const Quadratic quadratic(sizes_, moments, variances);
 #pragma omp parallel
         {
@@ -124,8 +67,9 @@ class LinearGolden final : public Golden {
           x(value.size()),
           y(value.size()),
           root(value.size()),
+          lean(value.size()),
           row(size_t(kChunk)) {}
-    std::vector<double> phi, square, wide, value, x, y, root;
+    std::vector<double> phi, square, wide, value, x, y, root, lean;
     std::vector<int64_t> row;
   };
 
@@ -135,14 +79,17 @@ class LinearGolden final : public Golden {
     return load(mask.data, ATTEST_BOOL, offset) != 0;
   }
 
+  static void load_one(const Tensor& from, int64_t b, int64_t head, int64_t row, double* values) {
+    const TensorSpec& spec = from.spec;
+    load_row(from.data, spec.dtype, b * spec.stride[0] + head * spec.stride[1] + row * spec.stride[2], spec.dim[3],
+             spec.stride[3], values);
+  }
+
   // phi and m^2 of `count` rows of Q or K; all zero where the mask says so, whatever lies there.
   void load_mapped(const Tensor& from, int64_t b, int64_t head, int64_t first, int64_t count, const Tensor& mask, int axis,
                    Rows& rows) const {
-    const TensorSpec& spec = from.spec;
     const int64_t d = sizes_.head_dim;
-    for (int64_t r = 0; r < count; ++r)
-      load_row(from.data, spec.dtype, b * spec.stride[0] + head * spec.stride[1] + (first + r) * spec.stride[2], d,
-               spec.stride[3], &rows.phi[size_t(r * d)]);
+    for (int64_t r = 0; r < count; ++r) load_one(from, b, head, first + r, &rows.phi[size_t(r * d)]);
     linear::feature_map(rows.phi.data(), padded(count * d), rows.phi.data(), rows.wide.data());
     for (int64_t r = 0; mask && r < count; ++r) {
       if (counts(mask, b, axis, first + r)) continue;
@@ -175,8 +122,7 @@ class LinearGolden final : public Golden {
         double *values = &rows.x[size_t(r * width)], *squares = &rows.y[size_t(r * width)];
         const bool read = counts(mask, b, 3, first + r);
         if (read)
-          load_row(v.data, v.spec.dtype, b * v.spec.stride[0] + kv_head * v.spec.stride[1] + (first + r) * v.spec.stride[2],
-                   p_.head_dim_v, v.spec.stride[3], values);
+          load_one(v, b, kv_head, first + r, values);
         else
           std::fill_n(values, p_.head_dim_v, 0.0);
         for (int64_t e = 0; e < width; ++e) squares[e] = values[e] * values[e];
@@ -188,6 +134,101 @@ class LinearGolden final : public Golden {
       multiply_add(rows.wide.data(), 1, d, rows.x.data(), m.A1.data(), d, width, count);
       multiply_add(rows.wide.data(), 1, d, rows.y.data(), m.A2.data(), d, width, count);
       multiply_add(rows.square.data(), 1, d, rows.y.data(), m.P2.data(), d, width, count);
+      m.note_reach();
+    }
+  }
+
+  // A group of n equal keys with values that sum to V has m^2 (V - n o)^2 in place of m^2 sum (v - o)^2.
+  void add_equal_keys(int64_t b, int64_t kv_head, const Variances& u, Moments& m) const {
+    const EqualRows& equal = equal_[size_t(b * p_.num_kv_heads + kv_head)];
+    if (equal.place.empty()) return;
+    const int64_t d = sizes_.head_dim, width = sizes_.width;
+    m.E0.resize(m.z.size()), m.E1.resize(m.S.size()), m.E2.resize(m.S.size());
+    Rows rows(sizes_);
+    std::vector<double> sums(static_cast<size_t>(width)), value(sums), sizes(static_cast<size_t>(kChunk));
+    for (size_t begin = 0, end = 0; begin < equal.place.size();) {
+      int64_t count = 0;
+      for (; count < kChunk && begin < equal.place.size(); begin = end, ++count) {
+        for (end = begin; end < equal.group.size() && equal.group[end] == equal.group[begin]; ++end) {
+        }
+        load_one(tensors_[ATTEST_K], b, kv_head, equal.group[begin], &rows.phi[size_t(count * d)]);
+        double *squares = &rows.x[size_t(count * width)], *crossed = &rows.y[size_t(count * width)];
+        std::fill(sums.begin(), sums.end(), 0.0), std::fill_n(squares, width, 0.0);
+        for (size_t n = begin; n < end; ++n) {
+          load_one(tensors_[ATTEST_V], b, kv_head, equal.place[n], value.data());
+          for (size_t e = 0; e < value.size(); ++e) sums[e] += value[e], squares[e] -= value[e] * value[e];
+        }
+        const double size = double(end - begin);
+        for (size_t e = 0; e < sums.size(); ++e) squares[e] += sums[e] * sums[e], crossed[e] = (size - 1) * sums[e];
+        sizes[size_t(count)] = size;
+      }
+      linear::feature_map(rows.phi.data(), padded(count * d), rows.phi.data(), rows.wide.data());
+      for (int64_t r = 0; r < count; ++r) {
+        const double size = sizes[size_t(r)];
+        for (int64_t c = 0; c < d; ++c) {
+          const double phi = rows.phi[size_t(r * d + c)];
+          double& wide = rows.wide[size_t(r * d + c)];
+          wide = u.alike_square(phi, wide);
+          m.E0[size_t(c)] += wide * (size * size - size);
+        }
+      }
+      multiply_add(rows.wide.data(), 1, d, rows.y.data(), m.E1.data(), d, width, count);
+      multiply_add(rows.wide.data(), 1, d, rows.x.data(), m.E2.data(), d, width, count);
+    }
+  }
+
+  // Some keys that stand for all, a channel of theirs in each column.
+  std::vector<std::vector<double>> sample(const Tensor& from, int64_t b, int64_t kv_head, int64_t most) const {
+    std::vector<std::vector<double>> columns(size_t(from.spec.dim[3]));
+    std::vector<double> row(columns.size());
+    const int64_t keys = p_.seq_len_kv, count = std::min(keys, most);
+    for (int64_t n = 0; n < count; ++n) {
+      const int64_t first = keys * n / count, next = keys * (n + 1) / count;
+      const int64_t j = first + int64_t(random_bits(uint64_t(most), uint64_t(n)) % uint64_t(next - first));
+      if (!counts(tensors_[ATTEST_MASK], b, 3, j)) continue;
+      load_one(from, b, kv_head, j, row.data());
+      for (size_t c = 0; c < row.size(); ++c) columns[c].push_back(row[c]);
+    }
+    return columns;
+  }
+
+  // Calls take(x, count, chance that two numbers of the column are this one) for each number that occurs more than once.
+  template <class Take>
+  static void repeats(std::vector<double>& column, const Take& take) {
+    std::sort(column.begin(), column.end());
+    const double pairs = double(column.size()) * double(column.size() - 1);
+    for (size_t begin = 0, end; begin < column.size(); begin = end) {
+      for (end = begin + 1; end < column.size() && column[end] == column[begin]; ++end) {
+      }
+      if (end - begin > 1) take(column[begin], double(end - begin), double(end - begin) * double(end - begin - 1) / pairs);
+    }
+  }
+
+  // Addends of z are alike where keys are in a channel; those of S where values are too, by chance or since the keys are equal.
+  void find_repeated(int64_t b, int64_t kv_head, const Variances& u, Moments& m) const {
+    const int64_t most = u.length > kShortChains ? kFewSampled : kSampled;
+    const EqualRows& equal = equal_[size_t(b * p_.num_kv_heads + kv_head)];
+    double equal_keys = 0;
+    for (size_t begin = 0, end; begin < equal.group.size(); begin = end) {
+      for (end = begin; end < equal.group.size() && equal.group[end] == equal.group[begin]; ++end) {
+      }
+      equal_keys += std::pow(double(end - begin) / double(p_.seq_len_kv), 2);
+    }
+    std::vector<std::vector<double>> k = sample(tensors_[ATTEST_K], b, kv_head, most),
+                                     v = sample(tensors_[ATTEST_V], b, kv_head, most);
+    std::vector<double> alike_k(k.size()), alike_v(v.size());
+    m.repeated_z.resize(m.z.size()), m.repeated.resize(m.S.size());
+    for (size_t e = 0; e < v.size(); ++e) repeats(v[e], [&](double, double, double chance) { alike_v[e] += chance; });
+    for (size_t c = 0; c < k.size(); ++c) {
+      auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+      double total = 0;
+      for (const double x : k[c]) total += phi(x);
+      repeats(k[c], [&](double x, double count, double chance) {
+        alike_k[c] += chance, m.repeated_z[c] += u.repeated(chance, count * phi(x) / total);
+      });
+      for (size_t e = 0; e < v.size(); ++e)
+        m.repeated[c * size_t(sizes_.width) + e] =
+            u.repeated(std::max(alike_k[c] * alike_v[e], std::min(equal_keys, alike_v[e])), 1);
     }
   }
 
@@ -195,18 +236,20 @@ class LinearGolden final : public Golden {
                    const Variances& u, const Sink& sink) const {
     const int64_t d = sizes_.head_dim, width = sizes_.width, count = std::min(kChunk, p_.seq_len_q - first);
     load_mapped(tensors_[ATTEST_Q], b, head, first, count, tensors_[ATTEST_QUERY_MASK], 2, rows);
-    for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root}) std::fill(sums->begin(), sums->end(), 0.0);
+    for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root, &rows.lean}) std::fill(sums->begin(), sums->end(), 0.0);
     multiply_add(rows.phi.data(), d, 1, m.S.data(), rows.value.data(), count, width, d);
     multiply_add(rows.square.data(), d, 1, quadratic.X.data(), rows.x.data(), count, width, d);
     multiply_add(rows.square.data(), d, 1, quadratic.Y.data(), rows.y.data(), count, width, d);
     multiply_add(rows.wide.data(), d, 1, quadratic.S2.data(), rows.x.data(), count, width, d);
     multiply_add(rows.wide.data(), d, 1, quadratic.Sz.data(), rows.y.data(), count, width, d);
     if (u.value > 0) multiply_add(rows.phi.data(), d, 1, quadratic.root.data(), rows.root.data(), count, width, d);
+    if (!quadratic.lean.empty()) multiply_add(rows.phi.data(), d, 1, quadratic.lean.data(), rows.lean.data(), count, width, d);
     for (int64_t r = 0; r < count; ++r) {
       rows.row[size_t(r)] = (b * p_.num_heads + head) * p_.seq_len_q + first + r;
-      double normaliser = double(p_.eps), z = 0;
+      double normaliser = double(p_.eps), z = 0, lean = 0;
       for (int64_t c = 0; c < d; ++c) {
-        normaliser += rows.phi[size_t(r * d + c)] * m.z[size_t(c)];
+        normaliser += rows.phi[size_t(r * d + c)] * m.z[size_t(c)],
+            lean += rows.phi[size_t(r * d + c)] * quadratic.lean_z[size_t(c)];
         z += rows.square[size_t(r * d + c)] * quadratic.Z[size_t(c)] + rows.wide[size_t(r * d + c)] * quadratic.z2[size_t(c)];
       }
       // Results move to the front, head_dim_v apart; a row never overtakes the ones still to be read.
@@ -214,9 +257,10 @@ class LinearGolden final : public Golden {
         const auto from = size_t(r * width + e), to = size_t(r * p_.head_dim_v + e);
         const double o = rows.value[from] / normaliser, rounded_v = rows.root[from] / normaliser;
         const double products = (rows.x[from] - 2 * o * rows.y[from] + o * o * z) / (normaliser * normaliser);
+        const double leaning = (rows.lean[from] * rows.lean[from] + o * o * lean * lean) / (normaliser * normaliser);
         // A cancellation that ends below 0 says 0; NaN stays.
-        const double variance =
-            (products < 0 ? 0 : products) + (u.out + 3 * u.channels) * o * o + u.value * rounded_v * rounded_v + u.eta_squared;
+        const double variance = (products < 0 ? 0 : products) + leaning + (u.out + 3 * u.channels) * o * o +
+                                u.value * (rounded_v * rounded_v + o * o) + u.eta_squared;
         rows.value[to] = o, rows.x[to] = std::sqrt(variance);
       }
     }
@@ -231,6 +275,7 @@ class LinearGolden final : public Golden {
   attest_linear_params p_;
   Sizes sizes_;
   Tensors tensors_;
+  std::vector<EqualRows> equal_;  // [batch, num_kv_heads]
 };
 
 }  // namespace

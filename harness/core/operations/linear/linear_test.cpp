@@ -5,9 +5,12 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <vector>
 
+#include "core/operations/linear/linear_cases.hpp"
+#include "core/operations/linear/linear_sigma.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 
@@ -15,38 +18,8 @@ namespace attest::core {
 namespace {
 
 using Params = attest_linear_params;
-
-struct Shape {
-  int64_t batch = 1, num_heads = 1, num_kv_heads = -1, seq_len_q = 0, seq_len_kv = -1, head_dim = 0, head_dim_v = -1;
-  float eps = 1e-6f;
-};
-
-// A problem with memory behind every tensor.
-struct Case {
-  Problem problem;
-  std::array<std::vector<char>, ATTEST_ROLES> memory;
-  Tensors tensors{};
-
-  Case(const Shape& s, DType dtype, const Fill& fill, bool masked = false) : problem(blank_problem(linear_operation(), dtype)) {
-    auto& q = problem.as<Params>();
-    q.batch = s.batch, q.num_heads = s.num_heads, q.num_kv_heads = s.num_kv_heads, q.seq_len_q = s.seq_len_q,
-    q.seq_len_kv = s.seq_len_kv;
-    q.head_dim = s.head_dim, q.head_dim_v = s.head_dim_v, q.eps = s.eps;
-    if (masked) {
-      linear_operation().complete(problem);
-      for (const int32_t role : std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_QUERY_MASK})
-        problem.tensor[size_t(role)] = dense_tensor(ATTEST_BOOL, ATTEST_READ, linear_operation().dims(problem, role));
-    }
-    finish_problem(problem);
-    for (size_t role = 0; role < ATTEST_ROLES; ++role) {
-      memory[role].resize(size_t(extent_bytes(problem.tensor[role])));
-      tensors[role] = {problem.tensor[role], memory[role].data()};
-    }
-    linear_operation().fill(problem, fill, tensors, false);
-  }
-  const Params& p() const { return problem.as<Params>(); }
-  const TensorSpec& spec(int32_t role) const { return problem.tensor[size_t(role)]; }
-};
+using Case = testing::LinearCase;
+using Shape = testing::LinearShape;
 
 // How one emulated kernel computes; the defaults are an honest float32 one. Everything is float: the compiler keeps the order.
 struct Kernel {
@@ -197,8 +170,18 @@ TEST(LinearFill, SameBytesWhateverTheStrides) {
     EXPECT_EQ(hash_tensor(permuted.tensors[role]), hash_tensor(dense.tensors[role]));
 }
 
-// Values and sigma against the definitions, in long double, key by key.
+// The golden looks at its partial sums after every chunk of 64 keys of a segment.
+std::pair<int64_t, int64_t> chunk_of(int64_t key, int64_t keys) {
+  const int64_t segments = std::max<int64_t>(keys / 4096, 1);
+  int64_t segment = 0;
+  while (segment + 1 < segments && key >= keys * (segment + 1) / segments) ++segment;
+  return {segment, (key - keys * segment / segments) / 64};
+}
+
+// Values and sigma against the definitions, in long double, key by key; but for repeated numbers, which are looked for in a
+// sample.
 TEST(LinearGolden, AgreesWithLongDouble) {
+  const ScopedTermFactor unrepeated(linear::Term::kRepeated, 0);
   const Shape shapes[] = {
       {.seq_len_q = 61, .head_dim = 32},
       {.batch = 2, .num_heads = 4, .num_kv_heads = 2, .seq_len_q = 70, .seq_len_kv = 197, .head_dim = 24, .head_dim_v = 20},
@@ -217,6 +200,13 @@ TEST(LinearGolden, AgreesWithLongDouble) {
       auto v_at = [&](int64_t b, int64_t hk, int64_t j, int64_t e) {
         return static_cast<long double>(values[size_t(((b * p.num_kv_heads + hk) * p.seq_len_kv + j) * p.head_dim_v + e)]);
       };
+      std::map<std::vector<long double>, std::vector<int64_t>> groups;  // of keys that are equal, in one (batch, kv head)
+      for (int64_t at = 0; at < p.batch * p.num_kv_heads * p.seq_len_kv; ++at) {
+        if (c.tensors[ATTEST_MASK].at({at / p.seq_len_kv / p.num_kv_heads, 0, 0, at % p.seq_len_kv}) == 0) continue;
+        std::vector<long double> row(mapped.begin() + at * p.head_dim, mapped.begin() + (at + 1) * p.head_dim);
+        row.push_back(static_cast<long double>(at / p.seq_len_kv));
+        groups[row].push_back(at % p.seq_len_kv);
+      }
       const long double u_phi = 0x1p-11L, u = 0x1p-24L, chain = std::min<int64_t>(64, p.seq_len_kv);
       linear_operation().golden(c.problem, {}, c.tensors)->expect(arithmetic, [&](const Expected& chunk) {
         for (size_t r = 0; r < chunk.rows.size(); ++r) {
@@ -248,15 +238,28 @@ TEST(LinearGolden, AgreesWithLongDouble) {
             for (int64_t k = 0; !gone && k < p.head_dim; ++k) {
               const long double weight = q(k) * q(k) / (D * D), wide = std::max(q(k), 1.0L) * std::max(q(k), 1.0L) / (D * D),
                                 s = S[size_t(k)], zk = z[size_t(k)];
-              long double rounded_keys = 0, p2 = 0, p0 = 0;
-              for (const int64_t j : keys) {
+              long double rounded_keys = 0, p2 = 0, p0 = 0, partial = 0, reach = 0;
+              for (size_t n = 0; n < keys.size(); ++n) {
+                const int64_t j = keys[n];
                 const long double pj = k_at(j, k), m = std::max(pj, 1.0L), v = v_at(b, hk, j, e);
-                rounded_keys += m * m * (v - o) * (v - o), p2 += pj * pj * v * v, p0 += pj * pj;
+                rounded_keys += m * m * (v - o) * (v - o), p2 += pj * pj * v * v, p0 += pj * pj, partial += pj * v;
+                if (n + 1 < keys.size() && chunk_of(keys[n + 1], p.seq_len_kv) != chunk_of(j, p.seq_len_kv))
+                  reach = std::max(reach, std::fabs(partial));
               }
-              const long double sum_s = std::fabs(s) + std::sqrt(p2), sum_z = zk + std::sqrt(p0);
+              const long double sum_s = std::max(std::fabs(s), reach) + std::sqrt(p2), sum_z = zk + std::sqrt(p0);
+              long double equal_keys = 0;
+              for (const auto& [row_of_k, group] : groups) {
+                const auto size = static_cast<long double>(group.size());
+                if (size < 2 || row_of_k.back() != static_cast<long double>(b * p.num_kv_heads + hk)) continue;
+                const long double pj = k_at(group[0], k), wide_k = std::min(std::max(pj, 1.0L), pj / u_phi);
+                long double sum = 0, alone = 0;
+                for (const int64_t j : group)
+                  sum += v_at(b, hk, j, e) - o, alone += (v_at(b, hk, j, e) - o) * (v_at(b, hk, j, e) - o);
+                equal_keys += wide_k * wide_k * (sum * sum - alone);
+              }
               variance += wide / 3 * u_phi * u_phi * (s - zk * o) * (s - zk * o);
               variance += weight / 3 *
-                          (u_phi * u_phi * rounded_keys + u * u * (s * s + o * o * zk * zk) +
+                          (u_phi * u_phi * (rounded_keys + equal_keys) + u * u * (s * s + o * o * zk * zk) +
                            u * u * chain * (sum_s * sum_s + o * o * sum_z * sum_z) + 2 * u * u * p.head_dim * s * s);
             }
             const size_t at = r * size_t(chunk.width) + size_t(e);

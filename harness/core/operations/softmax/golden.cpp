@@ -61,7 +61,7 @@ class SoftmaxGolden final : public Golden {
   const EqualKeys& equal_keys(const RowTask& task) const { return equal_[size_t(task.b * params_.num_kv_heads + task.kv_head)]; }
 
   void find_groups() {
-    if (ScopedTermFactor::of(SigmaTerm::kEqualScores) == 0) {
+    if (ScopedTermFactor<SigmaTerm>::of(SigmaTerm::kEqualScores) == 0) {
       equal_.resize(size_t(params_.batch * params_.num_kv_heads));
       return;
     }

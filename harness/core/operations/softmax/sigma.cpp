@@ -1,7 +1,6 @@
 #include "core/operations/softmax/sigma.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/operations/softmax/folded_scale.hpp"
@@ -13,22 +12,12 @@ constexpr double kUnit = 0x1p-24, kSmallestNormal = 0x1p-126;  // float32
 // Which p are flushed is known but for those at the edge, whose own errors decide.
 constexpr double kNearlyFlushed = 1.02;
 
-constexpr std::array<double, size_t(SigmaTerm::kCount)> all_ones() {
-  std::array<double, size_t(SigmaTerm::kCount)> ones{};
-  for (double& x : ones) x = 1;
-  return ones;
-}
-std::array<double, size_t(SigmaTerm::kCount)> term_factors = all_ones();
-double factor(SigmaTerm term) { return term_factors[size_t(term)]; }
+double factor(SigmaTerm term) { return ScopedTermFactor<SigmaTerm>::of(term); }
 
 // Roundoff of an operand that comes in `from` and is rounded to `to`; 0 where that changes nothing.
 double extra_roundoff(DType from, DType to) { return unit_roundoff(to) > unit_roundoff(from) ? unit_roundoff(to) : 0; }
 
 }  // namespace
-
-ScopedTermFactor::ScopedTermFactor(SigmaTerm term, double value) : term_(term) { term_factors[size_t(term)] = value; }
-ScopedTermFactor::~ScopedTermFactor() { term_factors[size_t(term_)] = 1; }
-double ScopedTermFactor::of(SigmaTerm term) { return factor(term); }
 
 SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
     : u_out(factor(SigmaTerm::kOutput) * unit_roundoff(arithmetic.output)),

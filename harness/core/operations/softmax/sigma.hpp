@@ -8,6 +8,7 @@
 
 #include "core/operations/arithmetic.hpp"
 #include "core/operations/operation.hpp"
+#include "core/operations/term_factor.hpp"
 
 namespace attest::core {
 
@@ -38,19 +39,6 @@ enum class SigmaTerm {
   kFoldedScale,      // Q times a scale near a power of two rounds to one side
   kWeighsByLse,      // exp(x - lse) as weights: what lse is rounded by stays in them
   kCount
-};
-/// By how much tests multiply a term while one of these lives: 0 drops it. For tests alone, one at a time, while no golden is used by
-/// other threads.
-class ScopedTermFactor {
- public:
-  ScopedTermFactor(SigmaTerm term, double factor);
-  ~ScopedTermFactor();
-  ScopedTermFactor(const ScopedTermFactor&) = delete;
-  ScopedTermFactor& operator=(const ScopedTermFactor&) = delete;
-  static double of(SigmaTerm term);
-
- private:
-  SigmaTerm term_;
 };
 
 /// Sums over the visible keys j of one row, for one element with values v_j; p_j = exp(s_j - lse). A group g is a set of keys

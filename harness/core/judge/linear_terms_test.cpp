@@ -1,0 +1,177 @@
+// Every term of linear attention's sigma is needed and no larger than needed, as sigma_terms_test.cpp has it for softmax.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "core/judge/check.hpp"
+#include "core/judge/term_trial.hpp"
+#include "core/operations/linear/linear_cases.hpp"
+#include "core/operations/linear/linear_sigma.hpp"
+
+namespace attest::core {
+namespace {
+
+using linear::Term;
+using testing::LinearCase;
+
+enum class Bug {
+  kNormaliser,  // every output is a little too large
+  kAddition,    // by the same amount
+};
+
+struct TermCase {
+  Term term;
+  const char* name;
+  const char* honest;  // the kernel that needs the term
+  Arithmetic arithmetic;
+  std::function<LinearCase()> inputs;
+  Bug bug = Bug::kNormaliser;
+};
+void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c.honest; }
+
+struct Shape {
+  int64_t keys = 1021, rows = 64, head_dim = 32, head_dim_v = -1;
+  DType dtype = ATTEST_F32, v_dtype = ATTEST_NONE;
+};
+
+using Edit = std::function<double(int64_t row, int64_t channel, double value)>;
+void edit(const LinearCase& c, int32_t role, const Edit& change) {
+  const Tensor& x = c.tensors[size_t(role)];
+  const int64_t width = x.spec.dim[3];
+  for (int64_t n = 0; n < element_count(x.spec); ++n)
+    store(x.data, x.spec.dtype, n, change(n / width, n % width, load(x.data, x.spec.dtype, n)));
+}
+
+LinearCase dense(const Shape& s) {
+  return LinearCase(
+      {.seq_len_q = s.rows, .seq_len_kv = s.keys, .head_dim = s.head_dim, .head_dim_v = s.head_dim_v, .v_dtype = s.v_dtype},
+      s.dtype, {"random", 1});
+}
+
+LinearCase with(Shape s, std::initializer_list<std::pair<int32_t, Edit>> edits) {
+  LinearCase c = dense(s);
+  for (const auto& [role, change] : edits) edit(c, role, change);
+  return c;
+}
+
+// Values are the first keys' channels: where they follow from the keys, errors of features do not average out.
+LinearCase following(const Shape& s) {
+  LinearCase c = dense(s);
+  const Tensor& k = c.tensors[ATTEST_K];
+  edit(c, ATTEST_V, [&](int64_t j, int64_t d, double) { return load(k.data, k.spec.dtype, j * s.head_dim + d); });
+  return c;
+}
+
+std::vector<TermCase> term_cases() {
+  using T = Term;
+  return {
+      {T::kOutput, "output", "stores o in f16", {.output = ATTEST_F16}, [] { return dense({.keys = 7, .dtype = ATTEST_F16}); }},
+      {T::kOutputSubnormal,
+       "output_subnormal",
+       "stores o near 2^-18 in f16",
+       {.output = ATTEST_F16},
+       [] {
+         return with({.keys = 7, .dtype = ATTEST_F16}, {{ATTEST_V, [](int64_t, int64_t, double x) { return x * 0x1p-18; }}});
+       }},
+      {T::kQueryFeatures,
+       "query_features",
+       "phi in f16, values that are keys",
+       {.qk = ATTEST_F16},
+       [] { return following({.keys = 4099}); }},
+      {T::kKeyFeatures,
+       "key_features",
+       "phi in bf16, keys that differ by little",
+       {.qk = ATTEST_BF16},
+       [] {
+         return with({}, {{ATTEST_K, [](int64_t, int64_t, double x) { return 0.5 + 0.05 * x; }}});
+       }},
+      {T::kEqualKeys,
+       "equal_keys",
+       "phi in f16, two keys that half of all keys are each, with values of 1 and -1",
+       {.qk = ATTEST_F16},
+       [] {
+         return with({}, {{ATTEST_K,
+                           [](int64_t j, int64_t d, double) { return j % 2 ? 0.1 + 0.01 * double(d) : 0.1 + 0.013 * double(d); }},
+                          {ATTEST_V, [](int64_t j, int64_t, double) { return j % 2 ? 1.0 : -1.0; }}});
+       }},
+      {T::kExp, "exp", "an exp that is good to 1e-3", {.probability_rel_error = 1e-3}, [] { return dense({}); }},
+      {T::kState, "state", "state kept in bf16", {.pv = ATTEST_BF16}, [] { return dense({.v_dtype = ATTEST_BF16}); }},
+      {T::kFlushed,
+       "flushed",
+       "flushes a state of some 2^-14 to 0",
+       {.pv = ATTEST_F16, .flags = ATTEST_FLUSHES_SUBNORMALS},
+       [] {
+         return with({.keys = 4}, {{ATTEST_K, [](int64_t, int64_t, double x) { return x - 10.5; }}});
+       }},
+      {T::kValues,
+       "values",
+       "V as bf16, all of it 1.003",
+       {.pv = ATTEST_BF16},
+       [] {
+         return with({.head_dim = 256, .head_dim_v = 16}, {{ATTEST_V, [](int64_t, int64_t, double) { return 1.003; }}});
+       }},
+      {T::kKeySum, "key_sum", "one f32 sum over 16,411 keys", {}, [] { return dense({.keys = 16411}); }},
+      {T::kReach,
+       "reach",
+       "values that are 100 in the first half, -100 in the second",
+       {},
+       [] {
+         return with({.keys = 4098}, {{ATTEST_V, [](int64_t j, int64_t, double x) { return x + (j < 2049 ? 100 : -100); }}});
+       }},
+      {T::kRepeated,
+       "repeated",
+       "one key and one value 16,411 times in f32",
+       {},
+       [] {
+         return with({.keys = 16411}, {{ATTEST_K, [](int64_t, int64_t d, double) { return 0.7 + 0.01 * double(d); }},
+                                       {ATTEST_V, [](int64_t, int64_t d, double) { return 0.3 + 0.013 * double(d); }}});
+       }},
+      {T::kChannelSum,
+       "channel_sum",
+       "1,024 channels in one sum",
+       {},
+       [] { return dense({.keys = 2, .head_dim = 1024, .head_dim_v = 16}); }},
+  };
+}
+
+void emulate_into(const LinearCase& c, const TermCase& term, double bug_size) {
+  std::vector<int64_t> rows(size_t(c.p().seq_len_q));
+  std::iota(rows.begin(), rows.end(), 0);
+  const double factor = term.bug == Bug::kNormaliser ? 1 / (1 - bug_size) : 1,
+               addition = term.bug == Bug::kAddition ? bug_size : 0;
+  emulate_linear(c.problem, c.tensors, term.arithmetic, rows, [&](int32_t role, int64_t row, std::span<const double> values) {
+    const Tensor& x = c.tensors[size_t(role)];
+    for (size_t e = 0; e < values.size(); ++e)
+      store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e), values[e] * factor + addition);
+  });
+}
+
+double ratio(const LinearCase& c, const TermCase& term, double factor, double bug_size) {
+  const ScopedTermFactor scope(term.term, factor);
+  emulate_into(c, term, bug_size);
+  const Judgement judgement = judge(c.problem, *linear_golden(c.problem, c.tensors), term.arithmetic, c.tensors);
+  return std::max(judgement.max_ratio, judgement.rms_ratio);
+}
+
+class LinearTerms : public ::testing::TestWithParam<TermCase> {};
+
+TEST_P(LinearTerms, IsNeededAndNoLargerThanNeeded) {
+  const TermCase& term = GetParam();
+  const LinearCase c = term.inputs();
+  testing::put_on_trial(term.name, term.honest, term.bug == Bug::kNormaliser ? "normaliser off" : "o off",
+                        [&](double factor, double size) { return ratio(c, term, factor, size); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Linear, LinearTerms, ::testing::ValuesIn(term_cases()),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(LinearTermTable, HasEveryTerm) {
+  std::vector<bool> seen(size_t(Term::kCount), false);
+  for (const TermCase& c : term_cases()) seen[size_t(c.term)] = true;
+  for (size_t term = 0; term < seen.size(); ++term) EXPECT_TRUE(seen[term]) << "no case for term " << term;
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,98 @@
+#include "core/operations/linear/linear_sigma.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attest::core::linear {
+namespace {
+
+// What is flushed is known but for sums at the edge, whose own errors decide.
+constexpr double kNearlyFlushed = 1.02;
+
+double square(double x) { return x * x; }
+double factor(Term term) { return ScopedTermFactor<Term>::of(term); }
+
+}  // namespace
+
+Moments::Moments(Sizes s)
+    : S(size_t(s.matrix())),
+      A1(S.size()),
+      A2(S.size()),
+      P2(S.size()),
+      z(size_t(s.head_dim)),
+      A0(z.size()),
+      P0(z.size()),
+      most(S.size()),
+      least(S.size()) {}
+
+void Moments::add(const Moments& next) {
+  for (size_t i = 0; i < S.size(); ++i)
+    most[i] = std::max(most[i], S[i] + next.most[i]), least[i] = std::min(least[i], S[i] + next.least[i]);
+  auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
+    std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
+  };
+  sum(S, next.S), sum(A1, next.A1), sum(A2, next.A2), sum(P2, next.P2);
+  sum(z, next.z), sum(A0, next.A0), sum(P0, next.P0);
+}
+
+void Moments::note_reach() {
+  for (size_t i = 0; i < S.size(); ++i) most[i] = std::max(most[i], S[i]), least[i] = std::min(least[i], S[i]);
+}
+
+Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p, DType stored_v) {
+  // phi is kept in the operand dtype of the first product; S and z enter the second one in that of PV.
+  u_phi = std::max(unit_roundoff(arithmetic.qk), arithmetic.probability_rel_error);
+  const double rounding = square(unit_roundoff(arithmetic.qk)),
+               exp = square(factor(Term::kExp) * arithmetic.probability_rel_error);
+  query = (square(factor(Term::kQueryFeatures)) * rounding + exp) / 3;
+  key = (square(factor(Term::kKeyFeatures)) * rounding + exp) / 3;
+  equal = square(factor(Term::kEqualKeys)) * (rounding + exp) / 3;
+  const double u_state = unit_roundoff(arithmetic.pv), u_accumulator = unit_roundoff(arithmetic.accumulator);
+  const bool flushes = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS);
+  auto eta = [&](DType dtype) { return flushes ? smallest_normal(dtype) : half_subnormal(dtype); };
+  state = square(factor(Term::kState) * u_state) / 3;
+  flush_below = flushes ? kNearlyFlushed * smallest_normal(arithmetic.pv) : 0;
+  lost = factor(Term::kFlushed);
+  const int64_t chain = arithmetic.sum_chain > 0 ? std::min(arithmetic.sum_chain, p.seq_len_kv) : p.seq_len_kv;
+  keys = square(factor(Term::kKeySum) * u_accumulator) * double(chain) / 3;
+  reach = factor(Term::kReach);
+  step = square(factor(Term::kRepeated) * u_accumulator * double(chain) / 4);
+  length = double(p.seq_len_kv) / double(chain);
+  channels = square(factor(Term::kChannelSum) * u_accumulator) * double(p.head_dim) / 3;
+  out = square(factor(Term::kOutput) * unit_roundoff(arithmetic.output)) / 3;
+  eta_squared = square(factor(Term::kOutputSubnormal) * eta(arithmetic.output)) / 3;
+  value = u_state > unit_roundoff(stored_v) ? square(factor(Term::kValues) * u_state) / 3 : 0;
+}
+
+Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
+    : X(m.S.size()), Y(X), S2(X), Sz(X), Z(m.z.size()), z2(Z), root(X) {
+  const bool equal = !m.E0.empty();
+  auto summed = [&](double reach, double total, double squares) {
+    return u.keys * square(reach + std::sqrt(squares)) + (std::fabs(total) < u.flush_below ? square(u.lost * total) : 0);
+  };
+  for (int64_t c = 0; c < s.head_dim; ++c) {
+    const double z = m.z[size_t(c)];
+    Z[size_t(c)] =
+        u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, z, m.P0[size_t(c)]) + (equal ? u.equal * m.E0[size_t(c)] : 0);
+    z2[size_t(c)] = u.query * z * z;
+    for (int64_t v = 0; v < s.width; ++v) {
+      const auto i = size_t(c * s.width + v);
+      const double S = m.S[i], reach = std::max(std::fabs(S), u.reach * std::max(m.most[i], -m.least[i]));
+      X[i] = u.key * m.A2[i] + u.state * S * S + summed(reach, S, m.P2[i]) + 2 * u.channels * S * S +
+             (equal ? u.equal * m.E2[i] : 0);
+      Y[i] = u.key * m.A1[i] + (equal ? u.equal * m.E1[i] : 0);
+      S2[i] = u.query * S * S, Sz[i] = u.query * S * z;
+      root[i] = std::sqrt(m.P2[i]);
+    }
+  }
+  // Next to the sums' other roundings a little of it is nothing.
+  auto matters = [&](double repeated) { return repeated > 0.01 * u.keys; };
+  if (std::any_of(m.repeated.begin(), m.repeated.end(), matters)) {
+    lean.resize(m.S.size());
+    for (size_t i = 0; i < lean.size(); ++i) lean[i] = std::sqrt(m.repeated[i]) * std::fabs(m.S[i]);
+  }
+  lean_z.resize(m.z.size());
+  for (size_t c = 0; c < m.repeated_z.size(); ++c) lean_z[c] = std::sqrt(m.repeated_z[c]) * m.z[c];
+}
+
+}  // namespace attest::core::linear

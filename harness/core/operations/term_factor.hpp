@@ -1,0 +1,30 @@
+// Terms of a sigma that tests drop or enlarge, to see that each is needed and no larger than needed.
+#pragma once
+#include <array>
+#include <cstddef>
+
+namespace attest::core {
+
+/// By how much tests multiply a term while one of these lives: 0 drops it. `Term` is an enumeration that ends with kCount. For
+/// tests alone, one at a time, while no golden is used by other threads.
+template <class Term>
+class ScopedTermFactor {
+ public:
+  ScopedTermFactor(Term term, double factor) : term_(term) { factors[size_t(term)] = factor; }
+  ~ScopedTermFactor() { factors[size_t(term_)] = 1; }
+  ScopedTermFactor(const ScopedTermFactor&) = delete;
+  ScopedTermFactor& operator=(const ScopedTermFactor&) = delete;
+  static double of(Term term) { return factors[size_t(term)]; }
+
+ private:
+  using Factors = std::array<double, size_t(Term::kCount)>;
+  static constexpr Factors ones() {
+    Factors all{};
+    for (double& x : all) x = 1;
+    return all;
+  }
+  static inline Factors factors = ones();
+  Term term_;
+};
+
+}  // namespace attest::core
