@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <variant>
 
 #include "attest_conformance.hpp"
 #include "core/inputs/tokens.hpp"
@@ -73,18 +74,13 @@ class Current {
   }
 
   void read_vector(core::Rates& rates) {
-    const std::string& name = place_.vector.name;
-    try {
-      vector_.emplace(core::read_vector(place_.vector));
-      if (!vector_->unsupported.empty()) {
-        reference_ = core::vector_record(place_.suite, name, "unsupported:vector", vector_->unsupported);
-        return;
-      }
-      vector_runner_ = std::make_unique<core::VectorRunner>(*vector_, place_.suite, options_, rates);
-      reference_ = vector_runner_->reference();
-    } catch (const core::Error& error) {
-      reference_ = core::vector_record(place_.suite, name, "error:vector", error.what());
+    vector_ = core::vector_or_record(place_.suite, place_.vector);
+    if (const auto* none = std::get_if<Record>(&vector_)) {
+      reference_ = *none;
+      return;
     }
+    vector_runner_ = std::make_unique<core::VectorRunner>(std::get<core::VectorCase>(vector_), place_.suite, options_, rates);
+    reference_ = vector_runner_->reference();
   }
 
   const Place& place_;
@@ -92,7 +88,7 @@ class Current {
   std::optional<core::Tokens> tokens_;
   std::optional<core::Problem> problem_;
   std::unique_ptr<core::CaseRunner> case_;
-  std::optional<core::VectorCase> vector_;
+  std::variant<core::VectorCase, Record> vector_;
   std::unique_ptr<core::VectorRunner> vector_runner_;
   Record reference_;
 };

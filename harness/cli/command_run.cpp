@@ -25,23 +25,6 @@ struct RunArguments : CaseFilter {
   Session session;
 };
 
-// Vectors bring their own inputs, and are judged, not timed: they are small.
-int run_vectors(RunArguments& arguments) {
-  Session& session = arguments.session;
-  for (const auto& [given, option] :
-       {std::pair(!arguments.suites.empty(), "suites"), std::pair(!arguments.tokens.empty(), "--tokens"),
-        std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype"),
-        std::pair(!arguments.resume.empty(), "--resume"), std::pair(arguments.quick, "--quick"),
-        std::pair(arguments.budget_s > 0, "--budget")})
-    if (given)
-      throw core::Error(fmt::format(
-          "{} cannot be given with --vectors: vectors bring their inputs and are judged, not timed; --case names them", option));
-  session.options.least = core::parse_min_arithmetic(arguments.least);
-  session.options.timed = false;
-  session.results_path = arguments.output;
-  return run_vectors(arguments.vectors, arguments.cases, arguments.words, session);
-}
-
 // --resume names the file to write as well; -o may name the same.
 std::string results_path(const RunArguments& arguments) {
   namespace fs = std::filesystem;
@@ -49,6 +32,23 @@ std::string results_path(const RunArguments& arguments) {
   if (fs::weakly_canonical(arguments.resume) != fs::weakly_canonical(arguments.output))
     throw core::Error(fmt::format("--resume {}: -o names another file, {}", arguments.resume, arguments.output));
   return arguments.output;
+}
+
+// Vectors bring their own inputs, and are judged, not timed: they are small.
+int run_vectors(RunArguments& arguments) {
+  Session& session = arguments.session;
+  for (const auto& [given, option] :
+       {std::pair(!arguments.suites.empty(), "suites"), std::pair(!arguments.tokens.empty(), "--tokens"),
+        std::pair(!arguments.fills.empty(), "--fill"), std::pair(!arguments.dtypes.empty(), "--dtype"),
+        std::pair(arguments.quick, "--quick"),
+        std::pair(arguments.budget_s > 0, "--budget")})
+    if (given)
+      throw core::Error(fmt::format(
+          "{} cannot be given with --vectors: vectors bring their inputs and are judged, not timed; --case names them", option));
+  session.options.least = core::parse_min_arithmetic(arguments.least);
+  session.options.timed = false;
+  session.results_path = results_path(arguments), session.resume = !arguments.resume.empty(), session.least = arguments.least;
+  return run_vectors(arguments.vectors, arguments.cases, arguments.words, session);
 }
 
 int run(RunArguments& arguments) {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cli/header.hpp"
 #include "core/measure/environment.hpp"
 #include "core/run/worker.hpp"
 #include "core/tensor/error.hpp"
@@ -20,12 +21,6 @@ namespace {
 std::string hash_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return core::hex(core::hash_text(std::string(std::istreambuf_iterator<char>(file), {})));
-}
-
-std::string hash_files(const std::vector<std::string>& paths) {
-  std::string all;
-  for (const std::string& path : paths) all += hash_file(path) + " ";
-  return all.empty() ? "none" : all.substr(0, all.size() - 1);
 }
 
 std::string describe(const Session& session) {
@@ -42,22 +37,34 @@ std::string key(const std::string& suite, const std::string& case_name, const st
 
 }  // namespace
 
-Identity identify(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen) {
-  std::string cases, implementations;
-  for (const Job& job : jobs)
-    cases += fmt::format("{}/{} {} {}\n", job.suite, job.wanted->name, core::dtype_name(job.dtype), job.budget_s);
+std::string hash_files(const std::vector<std::string>& paths) {
+  std::string all;
+  for (const std::string& path : paths) all += hash_file(path) + " ";
+  return all.empty() ? "none" : all.substr(0, all.size() - 1);
+}
+
+Identity identify(const Session& session, const std::vector<core::Registry::Entry>& chosen) {
+  std::string implementations;
   for (const core::Registry::Entry& entry : chosen)
     implementations += fmt::format("{}{}:{}", implementations.empty() ? "" : " ", entry.implementation->name,
                                    core::hex(entry.implementation->binary_hash));
   const core::Environment environment = core::read_environment();
   const auto cpu = environment.find("cpu");
   return {{"attest", hash_file("/proc/self/exe") + " " + hash_file(core::find_worker())},
-          {"suites", hash_files(session.suite_files)},
-          {"cases", fmt::format("{} ({})", jobs.size(), core::hex(core::hash_text(cases)))},
           {"options", describe(session)},
           {"implementations", implementations},
-          {"tokens", hash_files(session.token_files)},
           {"cpu", cpu != environment.end() && cpu->second.count("model") ? cpu->second.at("model") : "unknown"}};
+}
+
+Identity identify(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen) {
+  std::string cases;
+  for (const Job& job : jobs)
+    cases += fmt::format("{}/{} {} {}\n", job.suite, job.wanted->name, core::dtype_name(job.dtype), job.budget_s);
+  Identity identity = identify(session, chosen);
+  identity["suites"] = hash_files(session.suite_files);
+  identity["cases"] = fmt::format("{} ({})", jobs.size(), core::hex(core::hash_text(cases)));
+  identity["tokens"] = hash_files(session.token_files);
+  return identity;
 }
 
 EarlierResults::EarlierResults(const std::string& path) : path_(path) {
@@ -112,6 +119,28 @@ const core::Record* EarlierResults::take(const std::string& suite, const std::st
   const auto found = records_.find(key(suite, case_name, dtype, impl));
   if (found == records_.end()) return nullptr;
   return &taken_.insert(records_.extract(found))->second;
+}
+
+ResultsFile begin_results(const Identity& identity, const Session& session, const EarlierResults& earlier) {
+  if (session.results_path.empty()) return ResultsFile("");
+  if (earlier.begun()) earlier.require_same(identity);
+  ResultsFile results(session.results_path, earlier.bytes());
+  if (!earlier.begun()) {
+    core::Header header = make_header(session.command, session.plugins.cpus, session.plugins.threads);
+    header.environment["identity"] = identity;
+    results.write(to_json(header));
+  } else {
+    fmt::print(stderr, "attest: {} records of {} are kept{}\n", earlier.count(), session.results_path,
+               earlier.complete() ? ", and it is complete" : "");
+    if (!earlier.complete()) results.write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier.count()}});
+  }
+  return results;
+}
+
+void note_speed(const core::Record& record, core::Rates& rates) {
+  for (const core::FillRecord& fill : record.fills)
+    if (fill.judgement.verdict == core::Verdict::kPass)
+      rates.note(record.impl, record.dtype + record.features, record.flops, fill.run_ns);
 }
 
 }  // namespace attest::cli

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/results_file.hpp"
 #include "cli/run.hpp"
 #include "core/record/record.hpp"
 
@@ -16,6 +17,11 @@ namespace attest::cli {
 using Identity = std::map<std::string, std::string>;
 
 Identity identify(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen);
+/// All of that but what is run: suites, cases and tokens.
+Identity identify(const Session& session, const std::vector<core::Registry::Entry>& chosen);
+
+/// The contents of files, by their hashes; "none" without a file.
+std::string hash_files(const std::vector<std::string>& paths);
 
 /// What a results file holds already. A last line that was torn does not count.
 class EarlierResults {
@@ -47,5 +53,11 @@ class EarlierResults {
   std::multimap<std::string, core::Record> records_;
   std::multimap<std::string, core::Record> taken_;
 };
+
+/// The session's file with its header: a new one, or the one that is gone on with. A session without a file has no use for the
+/// identity. Throws Error where the file is of another run.
+ResultsFile begin_results(const Identity& identity, const Session& session, const EarlierResults& earlier);
+/// What a record that was kept says of speed, as if it had been made now.
+void note_speed(const core::Record& record, core::Rates& rates);
 
 }  // namespace attest::cli

@@ -59,25 +59,6 @@ double implementation_seconds(const core::Record& record) {
   return ns * 1e-9;
 }
 
-// The file with its header: a new one, or the one that is gone on with.
-ResultsFile begin_results(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen,
-                          const EarlierResults& earlier) {
-  if (session.results_path.empty()) return ResultsFile("");
-  const Identity identity = identify(jobs, session, chosen);
-  if (earlier.begun()) earlier.require_same(identity);
-  ResultsFile results(session.results_path, earlier.bytes());
-  if (!earlier.begun()) {
-    core::Header header = make_header(session.command, session.plugins.cpus, session.plugins.threads);
-    header.environment["identity"] = identity;
-    results.write(to_json(header));
-  } else {
-    fmt::print(stderr, "attest: {} records of {} are kept{}\n", earlier.count(), session.results_path,
-               earlier.complete() ? ", and it is complete" : "");
-    if (!earlier.complete()) results.write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier.count()}});
-  }
-  return results;
-}
-
 // The implementations of a job that have no record yet. Records that there are go to `records`, and what they say of speed to
 // `rates`, as if they had been made now.
 std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<core::Registry::Entry>& chosen,
@@ -91,9 +72,7 @@ std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<
       todo.push_back(entry);
       continue;
     }
-    for (const core::FillRecord& fill : record->fills)
-      if (fill.judgement.verdict == core::Verdict::kPass)
-        rates.note(name, record->dtype + record->features, record->flops, fill.run_ns);
+    note_speed(*record, rates);
     records.push_back(*record);
   }
   return todo;
@@ -164,7 +143,8 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   EarlierResults earlier;
   if (session.resume) earlier = EarlierResults(session.results_path);
-  ResultsFile results = begin_results(jobs, session, chosen, earlier);
+  ResultsFile results =
+      begin_results(session.results_path.empty() ? Identity() : identify(jobs, session, chosen), session, earlier);
   TableFile table(session.table_path);
 
   catch_interrupts();

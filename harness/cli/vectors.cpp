@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+#include <variant>
 
 #include "cli/exit_code.hpp"
 #include "cli/header.hpp"
@@ -13,7 +16,7 @@
 #include "cli/locate.hpp"
 #include "cli/progress.hpp"
 #include "cli/repro_line.hpp"
-#include "cli/results_file.hpp"
+#include "cli/resume.hpp"
 #include "cli/table_file.hpp"
 #include "core/problem/hint.hpp"
 #include "core/run/vector_runner.hpp"
@@ -23,51 +26,67 @@
 namespace attest::cli {
 namespace {
 
+std::string text_of(const VectorWords& words) {
+  std::string text;
+  for (const auto& [key, value] : words) text += fmt::format(" --{} {}", key, shell_word(value));
+  return text;
+}
+
 /// Judges vectors one after the other; records in the order of the table.
 class VectorRun {
  public:
-  VectorRun(Session& session, const std::vector<core::Registry::Entry>& chosen, size_t vectors)
-      : session_(session), chosen_(chosen), results_(session.results_path), progress_(vectors * (chosen.size() + 1)) {
-    if (!session.results_path.empty())
-      results_.write(to_json(make_header(session.command, session.plugins.cpus, session.plugins.threads)));
-  }
+  VectorRun(Session& session, const std::vector<core::Registry::Entry>& chosen, EarlierResults earlier, const Identity& identity,
+            size_t vectors)
+      : session_(session),
+        chosen_(chosen),
+        earlier_(std::move(earlier)),
+        results_(begin_results(identity, session, earlier_)),
+        progress_(vectors * (chosen.size() + 1)) {}
 
   void judge(const FoundVector& found) {
-    folder_ = last_name(found.folder), words_.clear();
-    for (const auto& [key, value] : found.place.words) words_ += fmt::format(" --{} {}", key, shell_word(value));
-    try {
-      const core::VectorCase vector = core::read_vector(found.place);
-      if (vector.unsupported.empty()) return judge(vector, found.suite);
-      keep(core::vector_record(found.suite, found.place.name, "unsupported:vector", vector.unsupported));
-    } catch (const core::Error& error) {
-      keep(core::vector_record(found.suite, found.place.name, "error:vector", error.what()));
-    }
+    folder_ = last_name(found.folder), words_ = text_of(found.place.words);
+    const auto read = core::vector_or_record(found.suite, found.place);
+    if (const auto* vector = std::get_if<core::VectorCase>(&read)) return judge(*vector, found.suite);
+    add({found.suite, found.place.name, "", std::string(core::kReference)}, [&] { return std::get<core::Record>(read); });
   }
 
   /// All vectors were judged.
-  void close() { results_.write(to_json(core::Closing::of(records_, utc_now()))); }
+  void close() {
+    if (!earlier_.complete()) results_.write(to_json(core::Closing::of(records_, utc_now())));
+  }
   const std::vector<core::Record>& records() const { return records_; }
 
  private:
+  struct Asked {
+    std::string suite, case_name, dtype, impl;
+  };
+
   void judge(const core::VectorCase& vector, const std::string& suite) {
     core::VectorRunner runner(vector, suite, session_.options, rates_);
-    const core::Record reference = runner.reference();
-    keep(reference);
+    Asked asked{suite, vector.name, vector.dtype, std::string(vector.arithmetic ? core::kGiven : core::kReference)};
+    add(asked, [&] { return runner.reference(); });
     // An implementation cannot be judged by inputs that make no sense.
-    if (!runner.has_problem() || reference.code == "error:vector") return;
+    if (!runner.has_problem() || records_.back().code == "error:vector") return;
     for (const core::Registry::Entry& entry : chosen_) {
       if (interrupted()) return;
-      progress_.start(fmt::format("{}/{} {}", suite, vector.name, entry.implementation->name));
-      core::Record record = runner.run(*entry.plugin, *entry.implementation);
-      if (!interrupted()) keep(std::move(record));
+      asked.impl = entry.implementation->name;
+      add(asked, [&] { return runner.run(*entry.plugin, *entry.implementation); });
     }
   }
 
-  void keep(core::Record record) {
-    record.repro =
-        fmt::format("attest run --vectors {} --case '{}'{}{}{}", shell_word(folder_), record.case_name, words_,
-                    record.impl == core::kReference || record.impl == core::kGiven ? "" : fmt::format(" --impl {}", record.impl),
-                    session_.options.repro_options);
+  /// The record that an earlier part of the run has of that, or one made now.
+  template <class Make>
+  void add(const Asked& asked, Make make) {
+    if (const core::Record* record = earlier_.take(asked.suite, asked.case_name, asked.dtype, asked.impl)) {
+      note_speed(*record, rates_);
+      return records_.push_back(*record);
+    }
+    progress_.start(fmt::format("{}/{} {}", asked.suite, asked.case_name, asked.impl));
+    core::Record record = make();
+    if (interrupted()) return;  // it was cut short
+    const bool of_vector = record.impl == core::kReference || record.impl == core::kGiven;
+    record.repro = fmt::format("attest run --vectors {} --case '{}'{}{}{}", shell_word(folder_), record.case_name, words_,
+                               of_vector ? "" : fmt::format(" --impl {}", record.impl), session_.options.repro_options);
     results_.write(to_json(record));
     progress_.finish(record);
     records_.push_back(std::move(record));
@@ -75,12 +94,39 @@ class VectorRun {
 
   Session& session_;
   const std::vector<core::Registry::Entry>& chosen_;
+  EarlierResults earlier_;
   ResultsFile results_;
   Progress progress_;
   core::Rates rates_;
   std::string folder_, words_;
   std::vector<core::Record> records_;
 };
+
+/// A vector's files, a line each: what its description says, and the tensors beside it as they are when the run begins.
+void list_files(const core::VectorPlace& place, std::set<std::string>& lines) {
+  lines.insert(hash_files({place.model.string()}));
+  if (place.bare) return;
+  for (const auto& entry : std::filesystem::directory_iterator(place.data))
+    for (const char* extension : {".pb", ".safetensors", ".npy", ".npz"})
+      if (entry.path().extension() == extension)
+        lines.insert(fmt::format("{} {} {}", entry.path().string(), entry.file_size(),
+                                 entry.last_write_time().time_since_epoch().count()));
+}
+
+Identity identify_vectors(const std::vector<FoundVector>& vectors, const Session& session,
+                          const std::vector<core::Registry::Entry>& chosen) {
+  std::set<std::string> files;
+  std::string cases, all;
+  for (const FoundVector& found : vectors) {
+    list_files(found.place, files);
+    cases += fmt::format("{}/{}{}\n", found.suite, found.place.name, text_of(found.place.words));
+  }
+  for (const std::string& line : files) all += line + "\n";
+  Identity identity = identify(session, chosen);
+  identity["cases"] = fmt::format("{} ({})", vectors.size(), core::hex(core::hash_text(cases)));
+  identity["vectors"] = core::hex(core::hash_text(all));
+  return identity;
+}
 
 /// What no implementation was asked, vector by vector; then one line of counts for the reference and every implementation.
 void print_counts(const std::vector<core::Record>& records) {
@@ -144,7 +190,10 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
   session.options.repro_options = repro_options(session);
   TableFile table(session.table_path);
   catch_interrupts();
-  VectorRun run(session, chosen, found.size());
+  EarlierResults earlier;
+  if (session.resume) earlier = EarlierResults(session.results_path);
+  const Identity identity = session.results_path.empty() ? Identity() : identify_vectors(found, session, chosen);
+  VectorRun run(session, chosen, std::move(earlier), identity, found.size());
   for (const FoundVector& vector : found) {
     if (interrupted()) break;
     run.judge(vector);

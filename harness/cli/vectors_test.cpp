@@ -24,9 +24,7 @@ class RunVectors : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   Outcome run(const std::string& arguments) const { return testing::run_attest(folder_, "run --impl naive " + arguments); }
-  void write(const std::string& name, const std::string& bytes) const {
-    core::write_file(folder_ / name, bytes);
-  }
+  void write(const std::string& name, const std::string& bytes) const { core::write_file(folder_ / name, bytes); }
   /// Two keys of equal score: the output is the mean of (1, 2) and (3, 4), or what it is said to be.
   void write_case(const std::string& name, float said, const std::string& more = "\"tolerance\":1e-6,") const {
     const std::string tensors =
@@ -96,7 +94,7 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
 // Options of suites are refused by name or do what they say: none is passed over in silence.
 TEST_F(RunVectors, OptionsAreHeededOrRefused) {
   write_case("all/a", 3);
-  for (const char* option : {"--fill codebook", "--dtype f16", "--quick", "--budget 1", "--resume r.jsonl", "--tokens a.pcd"}) {
+  for (const char* option : {"--fill codebook", "--dtype f16", "--quick", "--budget 1", "--tokens a.pcd"}) {
     const Outcome outcome = run(std::string("--vectors all ") + option);
     EXPECT_EQ(outcome.code, 64) << option;
     EXPECT_THAT(outcome.text, HasSubstr(std::string(option).substr(0, std::string(option).find(' ')) + " cannot be given with"));
@@ -114,6 +112,45 @@ TEST_F(RunVectors, WhatTakesLongerThanTheCaseLimitIsSkipped) {
   const Outcome outcome = run("--vectors big --case-limit 0.01 --threads 1");
   EXPECT_THAT(outcome.text, HasSubstr("4 runs may take 0.01 s"));
   EXPECT_THAT(outcome.text, HasSubstr("naive          1 skipped"));
+}
+
+// What was judged stays; what was lost is judged again, in its place; files that changed make another run.
+TEST_F(RunVectors, GoesOnWithARunThatWasCutShort) {
+  for (const char* name : {"all/a", "all/b", "all/c"}) write_case(name, 3);
+  write_case("all/d", 3, "\"operation\":\"hyena\",");
+  const auto lines = [&] {
+    std::ifstream in(folder_ / "r.jsonl");
+    std::vector<std::string> found;
+    for (std::string line; std::getline(in, line);) found.push_back(line);
+    return found;
+  };
+  ASSERT_EQ(run("--vectors all --resume r.jsonl").code, 0);
+  const std::vector<std::string> whole = lines();
+  ASSERT_EQ(whole.size(), 9u);  // header, three times reference and naive, the unknown one, the end
+  {
+    std::ofstream cut(folder_ / "r.jsonl", std::ios::trunc);
+    for (size_t i = 0; i < 4; ++i) cut << whole[i] << '\n';
+    cut << whole[4].substr(0, 40);  // torn
+  }
+  const Outcome again = run("--vectors all --resume r.jsonl");
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_THAT(again.text, HasSubstr("3 records of r.jsonl are kept"));
+  EXPECT_THAT(again.text, HasSubstr("reference      3 pass, 1 unsupported"));
+  EXPECT_THAT(again.text, HasSubstr("naive          3 pass"));
+  const std::vector<std::string> now = lines();
+  ASSERT_EQ(now.size(), 10u);  // and the line that says where it went on
+  EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 4, now.begin())) << "kept records were written again";
+  for (size_t i = 4; i < 8; ++i) {
+    const auto first = nlohmann::json::parse(whole[i]), second = nlohmann::json::parse(now[i + 1]);
+    for (const char* key : {"case", "impl", "verdict"}) EXPECT_EQ(first[key], second[key]) << i;
+  }
+  EXPECT_THAT(run("--vectors all --resume r.jsonl").text, HasSubstr("7 records of r.jsonl are kept, and it is complete"));
+  EXPECT_EQ(lines().size(), 10u);
+  EXPECT_THAT(run("--vectors all --case a --resume r.jsonl").text, HasSubstr("another run: cases"));
+  write_case("all/b", 4);
+  const Outcome changed = run("--vectors all --resume r.jsonl");
+  EXPECT_EQ(changed.code, 64);
+  EXPECT_THAT(changed.text, HasSubstr("another run: vectors"));
 }
 
 TEST_F(RunVectors, TableIsAReport) {

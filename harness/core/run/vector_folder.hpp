@@ -34,13 +34,9 @@ class Vectors : public testing::Test {
   static Record judge(const VectorPlace& place) {
     static const RunOptions options;
     Rates rates;
-    try {
-      const VectorCase vector = read_vector(place);
-      if (!vector.unsupported.empty()) return vector_record("s", place.name, "unsupported:vector", vector.unsupported);
-      return VectorRunner(vector, "s", options, rates).reference();
-    } catch (const Error& error) {
-      return vector_record("s", place.name, "error:vector", error.what());
-    }
+    const auto read = vector_or_record("s", place);
+    if (const auto* none = std::get_if<Record>(&read)) return *none;
+    return VectorRunner(std::get<VectorCase>(read), "s", options, rates).reference();
   }
 
   fs::path folder_;

@@ -19,7 +19,7 @@ void set_verdict(Record& record, const std::string& code, const std::string& rea
 
 Judgement judge_output(const VectorOutput& output, const Problem* problem, PreparedInputs* prepared, double tolerance) {
   switch (output.kind) {
-    case VectorOutput::Kind::kRole: 
+    case VectorOutput::Kind::kRole:
       return compare_golden(*problem, prepared->golden(), output.role, output.expected, tolerance, output.partial);
     case VectorOutput::Kind::kScores:
       return compare_values(softmax_scores(*problem, prepared->shared().tensors(), output.score_mode), output.expected,
@@ -47,14 +47,26 @@ struct Unrounded {
   }
 };
 
-}  // namespace
-
-Record vector_record(const std::string& suite, const std::string& name, const std::string& code, const std::string& reason) {
+Record reference_record(const std::string& suite, const std::string& name) {
   Record record;
   record.suite = suite, record.case_name = name, record.inputs = kGivenFill, record.impl = kReference;
-  record.spec = "none", record.device = "cpu";
-  set_verdict(record, code, reason);
+  record.spec = "none", record.device = "cpu", record.verdict = Verdict::kPass;
   return record;
+}
+
+}  // namespace
+
+std::variant<VectorCase, Record> vector_or_record(const std::string& suite, const VectorPlace& place) {
+  Record none = reference_record(suite, place.name);
+  try {
+    VectorCase vector = read_vector(place);
+    if (vector.unsupported.empty()) return vector;
+    none.source = vector.source;
+    set_verdict(none, "unsupported:vector", vector.unsupported);
+  } catch (const Error& error) {
+    set_verdict(none, "error:vector", error.what());
+  }
+  return none;
 }
 
 VectorRunner::VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options, Rates& rates)
@@ -71,8 +83,7 @@ void VectorRunner::judge_given(Record& record) const {
   PreparedInputs prepared(problem, vector_.given);
   Tensors outputs{};
   Arithmetic arithmetic = *vector_.arithmetic;
-  for (const VectorOutput& output : vector_.outputs)
-    outputs[size_t(output.role)] = output.expected;
+  for (const VectorOutput& output : vector_.outputs) outputs[size_t(output.role)] = output.expected;
   arithmetic.output = outputs[ATTEST_O].spec.dtype;
   FillRecord fill{
       .fill = std::string(kGivenFill), .seed = "", .inputs_hash = prepared.hash(), .outputs_hash = "", .judgement = {}};
@@ -104,7 +115,7 @@ void VectorRunner::judge_outputs(Record& record) const {
 }
 
 Record VectorRunner::reference() const {
-  Record record = vector_record(suite_, vector_.name, "", "");
+  Record record = reference_record(suite_, vector_.name);
   record.source = vector_.source, record.spec = spec_, record.operation = vector_.operation, record.dtype = vector_.dtype;
   record.notes = vector_.notes, record.threads = options_.threads;
   if (vector_.problem) {
@@ -122,6 +133,15 @@ Record VectorRunner::reference() const {
   return record;
 }
 
-Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) { return runner_->run(plugin, implementation); }
+Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) {
+  try {
+    return runner_->run(plugin, implementation);
+  } catch (const Error& error) {  // the inputs as an implementation gets them cannot be made: no memory for them
+    Record none = reference_record(suite_, vector_.name);
+    none.impl = implementation.name, none.operation = vector_.operation, none.dtype = vector_.dtype, none.spec = spec_;
+    set_verdict(none, "error:vector", error.what());
+    return none;
+  }
+}
 
 }  // namespace attest::core

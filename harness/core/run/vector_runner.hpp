@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "core/run/runner.hpp"
 #include "core/vectors/vector_case.hpp"
@@ -13,8 +14,9 @@ inline constexpr std::string_view kReference = "reference";
 /// And that of outputs that were given to be judged.
 inline constexpr std::string_view kGiven = "given";
 
-/// A record of the reference: a vector that attest has no word for (`code` "unsupported:vector"), or that cannot be read.
-Record vector_record(const std::string& suite, const std::string& name, const std::string& code, const std::string& reason);
+/// The vector of that place; or the record of the reference that says why there is none to run: "unsupported:vector" where attest
+/// has no word for it, "error:vector" where its files are damaged.
+std::variant<VectorCase, Record> vector_or_record(const std::string& suite, const VectorPlace& place);
 
 class VectorRunner {
  public:
@@ -27,6 +29,7 @@ class VectorRunner {
   Record reference() const;
   /// Whether there is a problem that implementations could take.
   bool has_problem() const { return runner_ != nullptr; }
+  /// Never throws either: inputs that cannot be made are error:vector.
   Record run(Plugin& plugin, const Implementation& implementation);
   /// Seconds spent in making inputs, and in goldens and comparing, by run().
   double inputs_s() const { return runner_ ? runner_->inputs_s() : 0; }
