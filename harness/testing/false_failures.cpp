@@ -18,7 +18,7 @@ Problem problem_of(const TrialOptions& options, int64_t index) {
   if (!options.spec.empty()) return parse_problem(options.spec);
   if (index < options.problems) return random_problem(options.seed, uint64_t(index), options.limits);
   ProblemLimits top = options.limits;
-  top.least_tokens = top.most_tokens, top.least_flops = top.most_flops / 2;
+  top.least_tokens = top.most_tokens, top.least_flops = top.most_flops / 10, top.most_flops /= 4;
   return random_problem(options.seed, uint64_t(index), top);
 }
 

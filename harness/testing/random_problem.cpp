@@ -57,18 +57,22 @@ class Maker {
     p.num_heads = p.num_kv_heads * (d_.chance(30) ? d_.between(2, 3) : 1);
     p.head_dim = channels(), p.head_dim_v = d_.chance(25) ? channels() : p.head_dim;
   }
-  /// Halves what costs most until the problem costs no more than a random amount, in most cases a tenth of the limit or less.
-  /// Keys stay as many as they are, if that helps.
+  /// What a problem may cost: in most cases a hundredth of the limit or less.
+  double draw_most() {
+    const double usual = std::max(limits_.least_flops, limits_.most_flops / 100);
+    return d_.spread(limits_.least_flops, d_.chance(98) ? usual : limits_.most_flops);
+  }
+  template <class Params, class Flops>
+  static double cost(const Params& p, const Flops& flops) {
+    const double rows = double(p.batch * p.num_heads * p.seq_len_q), keys = double(p.batch * p.num_kv_heads * p.seq_len_kv);
+    return std::max(flops(), kElementFlops * (rows + keys) * double(p.head_dim + p.head_dim_v));
+  }
+  /// Halves what costs most until the problem costs no more than that. Keys stay as many as they are, if that helps.
   template <class Params, class Flops>
   void bound(Params& p, bool self, const Flops& flops) {
-    const double usual = std::max(limits_.least_flops, limits_.most_flops / 10);
-    const double most = d_.spread(limits_.least_flops, d_.chance(95) ? usual : limits_.most_flops);
-    auto cost = [&] {
-      const double rows = double(p.batch * p.num_heads * p.seq_len_q), keys = double(p.batch * p.num_kv_heads * p.seq_len_kv);
-      return std::max(flops(), kElementFlops * (rows + keys) * double(p.head_dim + p.head_dim_v));
-    };
+    const double most = draw_most();
     auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
-    while (cost() > most) {
+    while (cost(p, flops) > most) {
       if (p.num_heads > p.num_kv_heads)
         p.num_heads = p.num_kv_heads;
       else if (halve(p.batch))
@@ -166,10 +170,22 @@ class SoftmaxMaker : Maker {
 
   void bound(SoftmaxParams& p, bool self, bool grid) {
     auto flops = [&] { return visible_pairs(p) * double(p.batch * p.num_heads) * 2 * double(p.head_dim + p.head_dim_v); };
-    if (grid && p.seq_len_q > limits_.most_tokens)
-      p.grid_height = p.window_height, p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
     if (!grid) return Maker::bound(p, self, flops);
-    if (flops() > limits_.most_flops) p.batch = 1;
+    cut_grid(p, flops);
+  }
+  /// Whole rows of windows go, then heads and batch.
+  template <class Flops>
+  void cut_grid(SoftmaxParams& p, const Flops& flops) {
+    const double most = draw_most();
+    auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
+    while (p.seq_len_q > limits_.most_tokens || cost(p, flops) > most) {
+      int64_t rows = p.grid_height / p.window_height, columns = p.grid_width / p.window_width;
+      if (!halve(p.batch) && !(p.num_heads > p.num_kv_heads && (p.num_heads = p.num_kv_heads)) && !halve(rows) && !halve(columns) &&
+          !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) && !halve(p.head_dim_v))
+        break;
+      p.grid_height = rows * p.window_height, p.grid_width = columns * p.window_width;
+      p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+    }
   }
   /// A little more than there are: bands and patches are as wide as they may be.
   static double visible_pairs(const SoftmaxParams& p) {
