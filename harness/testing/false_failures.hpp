@@ -32,7 +32,8 @@ struct FillVerdict {
   bool tried() const { return verdict != "unsupported" && verdict != "skipped"; }
 };
 
-/// Problems with index % shards == shard, each on every implementation of the plugin that takes it and every fill that it has.
+/// Problems with index % shards == shard, each on every implementation of the plugin that takes it and every fill that it has;
+/// some are asked for the relations between runs too.
 /// A verdict other than pass ends the fills of its implementation and problem; "unsupported" has an entry without a fill.
 std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& plugin, const TrialOptions& options, int64_t shard,
                                                int64_t shards);

@@ -57,10 +57,10 @@ class Maker {
     p.num_heads = p.num_kv_heads * (d_.chance(30) ? d_.between(2, 3) : 1);
     p.head_dim = channels(), p.head_dim_v = d_.chance(25) ? channels() : p.head_dim;
   }
-  /// What a problem may cost: in most cases a hundredth of the limit or less.
+  /// What a problem may cost: in most cases a twentieth of the limit or less.
   double draw_most() {
-    const double usual = std::max(limits_.least_flops, limits_.most_flops / 100);
-    return d_.spread(limits_.least_flops, d_.chance(98) ? usual : limits_.most_flops);
+    const double usual = std::max(limits_.least_flops, limits_.most_flops / 20);
+    return d_.spread(limits_.least_flops, d_.chance(97) ? usual : limits_.most_flops);
   }
   template <class Params, class Flops>
   static double cost(const Params& p, const Flops& flops) {
