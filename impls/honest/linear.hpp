@@ -66,7 +66,7 @@ class LinearKernel {
       for (int64_t d = 0; d < a_.p.head_dim; ++d) x_.phi[d * x_.keys + n] = a_.phi(a_.k(b, kv_head, j, d));
       for (int64_t d = 0; d < a_.p.head_dim_v; ++d) x_.v[n * x_.channels + d] = a_.v(b, kv_head, j, d);
     }
-    round_row(x_.phi, x_.dim * x_.keys, m_.computes.qk);
+    if (m_.rounds_k) round_row(x_.phi, x_.dim * x_.keys, m_.computes.qk);
     round_row(x_.v, x_.keys * x_.channels, m_.computes.pv);
   }
 
@@ -78,15 +78,30 @@ class LinearKernel {
       const int64_t count = std::min(width, x_.keys - begin);
       for (int64_t d = 0; d < x_.dim; d += kRows) {
         std::fill_n(x_.part, kRows * x_.channels, 0.0f);
-        for (int64_t e = 0; e < x_.channels; e += kChannels)
-          multiply(x_.phi + d * x_.keys + begin, x_.keys, x_.v + begin * x_.channels + e, x_.channels, count, x_.part + e,
-                   x_.channels);
-        for (int64_t n = 0; n < kRows * x_.channels; ++n) x_.state[d * x_.channels + n] += x_.part[n];
-        for (int64_t r = 0; r < kRows; ++r) x_.z[d + r] = sum(x_.phi + (d + r) * x_.keys + begin, count, ATTEST_F32, x_.z[d + r]);
+        sum_tile(d, begin, count);
+        float* state = x_.state + d * x_.channels;
+        for (int64_t n = 0; n < kRows * x_.channels; ++n) state[n] += x_.part[n];
+        round_row(state, kRows * x_.channels, m_.computes.accumulator);
+        for (int64_t r = 0; r < kRows; ++r) {
+          x_.z[d + r] += sum(x_.phi + (d + r) * x_.keys + begin, count, m_.computes.accumulator, 0);
+          round_row(x_.z + d + r, 1, m_.computes.accumulator);
+        }
       }
     }
     round_row(x_.state, x_.dim * x_.channels, m_.computes.pv);
     round_row(x_.z, x_.dim, m_.computes.pv);
+  }
+
+  // kRows channels of phi times the values of a tile of keys.
+  void sum_tile(int64_t d, int64_t begin, int64_t count) {
+    const float *phi = x_.phi + d * x_.keys + begin, *v = x_.v + begin * x_.channels;
+    if (m_.computes.accumulator != ATTEST_F32) {
+      for (int64_t r = 0; r < kRows; ++r)
+        add_rounded(phi + r * x_.keys, v, count, x_.channels, m_.computes.accumulator, x_.part + r * x_.channels);
+      return;
+    }
+    for (int64_t e = 0; e < x_.channels; e += kChannels)
+      multiply(phi, x_.keys, v + e, x_.channels, count, x_.part + e, x_.channels);
   }
 
   void attend(int64_t b, int64_t h) {
@@ -96,7 +111,7 @@ class LinearKernel {
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t d = 0; a_.query_counts(b, i + r) && d < a_.p.head_dim; ++d)
           x_.q[r * x_.dim + d] = a_.phi(a_.q(b, h, i + r, d));
-      round_row(x_.q, kRows * x_.dim, m_.computes.qk);
+      if (m_.rounds_q) round_row(x_.q, kRows * x_.dim, m_.computes.qk);
       std::fill_n(x_.o, kRows * x_.channels, 0.0f);
       for (int64_t e = 0; e < x_.channels; e += kChannels)
         multiply(x_.q, x_.dim, x_.state + e, x_.channels, x_.dim, x_.o + e, x_.channels);

@@ -14,6 +14,7 @@ struct Method {
   bool reversed = false;     // the last key comes first
   int64_t splits = 1;        // parts of the keys that are attended to apart, then merged by their lse
   bool folds_scale = false;  // Q is scaled before it is rounded to the operand
+  bool rounds_q = true, rounds_k = true;  // of linear attention: phi of Q, phi of K are rounded to the operand
 };
 constexpr int64_t kAnyTile = -1;
 

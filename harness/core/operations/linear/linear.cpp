@@ -103,7 +103,7 @@ class LinearOperation final : public Operation {
     return keys * (2 * state + double(p.head_dim)) + rows * (2 * state + 2 * double(p.head_dim) + double(p.head_dim_v));
   }
 
-  std::vector<std::string> fills(const Problem&) const override { return {"random", "faint"}; }
+  std::vector<std::string> fills(const Problem&) const override { return {"random", "cancelling", "faint"}; }
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override {
     fill_linear(problem, fill, tensors, only_own);
   }

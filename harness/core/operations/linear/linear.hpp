@@ -11,7 +11,8 @@ namespace attest::core {
 const Operation& linear_operation();
 
 /// Writes q, k, v and the masks. "random": normal. "faint": q near -8, and so are some 16 keys,
-/// while the others are near -30: phi(q) sum phi(k) is small and eps shows.
+/// while the others are near -30: phi(q) sum phi(k) is small and eps shows. "cancelling": the true output is 0, so that nothing of it
+/// is rounded when it is stored, and what a kernel computes in shows.
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
 std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem, const Tensors& inputs);

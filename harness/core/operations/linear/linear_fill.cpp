@@ -3,24 +3,36 @@
 #include <vector>
 
 #include "core/operations/linear/linear.hpp"
+#include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
-// Every element from its own counter, which is its place in the dense order: strides change nothing.
-void fill_normal(const Tensor& tensor, uint64_t seed, float mean, float deviation) {
+constexpr std::string_view kTokens = "tokens";
+
+// Calls fill(row, place in its sequence, values) for each row of the last dim.
+template <class Fill>
+void fill_rows(const Tensor& tensor, const Fill& fill) {
   const TensorSpec& spec = tensor.spec;
-  const int64_t rows = row_count(spec, 3), width = spec.dim[3];
+  const int64_t rows = row_count(spec, 3);
 #pragma omp parallel
   {
-    std::vector<float> row(static_cast<size_t>(width));
+    std::vector<float> values(size_t(spec.dim[3]));
 #pragma omp for
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < width; ++c) row[size_t(c)] = mean + deviation * random_normal(seed, uint64_t(r * width + c));
-      store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), width, spec.stride[3], row.data());
+      fill(r, r % spec.dim[2], values);
+      store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3], values.data());
     }
   }
+}
+
+// Every element from its own counter, which is its place in the dense order: strides change nothing.
+void fill_normal(const Tensor& tensor, uint64_t seed, float mean, float deviation) {
+  fill_rows(tensor, [&](int64_t r, int64_t, std::vector<float>& values) {
+    for (size_t c = 0; c < values.size(); ++c)
+      values[c] = mean + deviation * random_normal(seed, uint64_t(r) * values.size() + c);
+  });
 }
 
 // Some kSpeaking keys of all have a phi near e^-8, the others one near e^-30: their sum stays so small that eps shows in it.
@@ -36,22 +48,86 @@ void fill_faint_keys(const Tensor& tensor, uint64_t seed) {
       store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3], silent.data());
 }
 
-// One in eight is masked away.
-void fill_mask(const Tensor& tensor, uint64_t seed) {
-  for (int64_t i = 0; i < row_count(tensor.spec, 4); ++i)
-    store(tensor.data, ATTEST_BOOL, row_offset(tensor.spec, 4, i), random_below(seed, uint64_t(i), 8) != 0);
+// Whether key or query `place` counts: seven in eight do.
+void fill_mask(const Tensor& tensor, uint64_t seed, int64_t period) {
+  const int64_t places = tensor.spec.dim[2] * tensor.spec.dim[3];
+  for (int64_t i = 0; i < row_count(tensor.spec, 4); ++i) {
+    const int64_t first = i - i % places, place = i % places % period;
+    store(tensor.data, ATTEST_BOOL, row_offset(tensor.spec, 4, i), random_below(seed, uint64_t(first + place), 8) != 0);
+  }
+}
+
+// --- "cancelling" ---
+//
+// Channels come in blocks of four, in which phi(q) = 1 + x + i y, i = 0..3, and S is a sum of (1, -2, 1, 0) and (0, 1, -2, 1):
+// they are orthogonal, so the true output is 0, and what is left of a kernel's are the errors of phi(q), phi(k), S and the sums.
+// It takes two keys, half a sequence apart, to make such an S: one has any x, the other one less a sum of these two, and their
+// values are v and -v. All numbers are whole multiples of a step and have 8 bits, so that they are exact in every dtype; phi has
+// more than 11 bits where the step is fine, and S is large where that of the keys is coarse.
+constexpr int64_t kBlock = 4;
+constexpr float kFine = 0x1p-13f, kCoarse = 0x1p-7f;
+
+int64_t step_between(uint64_t seed, uint64_t index, int64_t low, int64_t high) {
+  return low + int64_t(random_below(seed, index, uint64_t(high - low)));
+}
+
+void fill_cancelling_queries(const Tensor& q, uint64_t seed) {
+  fill_rows(q, [&](int64_t r, int64_t, std::vector<float>& values) {
+    for (size_t c = 0; c < values.size(); ++c) {
+      const uint64_t block = uint64_t(r) * values.size() + c / kBlock * kBlock;
+      const int64_t x = step_between(seed, block, 64, 112), y = step_between(seed, block + 1, 1, 48);
+      values[c] = float(x + int64_t(c % kBlock) * y) * kFine;
+    }
+  });
+}
+
+void fill_cancelling_keys(const Tensor& k, uint64_t seed) {
+  const int64_t half = k.spec.dim[2] / 2;
+  fill_rows(k, [&](int64_t r, int64_t j, std::vector<float>& values) {
+    const bool second = j >= half && j < 2 * half;
+    const auto pair = uint64_t(second ? r - half : r);
+    for (size_t c = 0; c < values.size(); ++c) {
+      const size_t first = c / kBlock * kBlock;
+      const uint64_t block = pair * values.size() + first;
+      const int64_t a = step_between(seed + 1, block, -16, 17), b = step_between(seed + 2, block, -16, 17);
+      const int64_t away[kBlock] = {a, b - 2 * a, a - 2 * b, b};
+      const bool whole = first + kBlock <= values.size();
+      const int64_t x = step_between(seed, pair * values.size() + c, 96, 160) - (second && whole ? away[c - first] : 0);
+      values[c] = float(x) * (first / kBlock % 2 == 0 ? kCoarse : kFine);
+    }
+  });
+}
+
+void fill_cancelling_values(const Tensor& v, uint64_t seed) {
+  const int64_t half = v.spec.dim[2] / 2;
+  fill_rows(v, [&](int64_t r, int64_t j, std::vector<float>& values) {
+    const bool second = j >= half, alone = j >= 2 * half;
+    for (size_t e = 0; e < values.size(); ++e) {
+      const uint64_t at = uint64_t(second ? r - half : r) * values.size() + e;
+      const auto value = float(step_between(seed, at, 128, 256)) / 16;
+      values[e] = alone ? 0 : (random_bits(seed + 1, at) & 1) == (second ? 1 : 0) ? value : -value;
+    }
+  });
 }
 
 }  // namespace
 
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
-  const bool faint = fill.name == "faint";
+  if (const std::string_view known[] = {"random", kTokens, "faint", "cancelling"};
+      std::find(std::begin(known), std::end(known), fill.name) == std::end(known))
+    throw Error("fill '" + fill.name + "': linear attention has random, tokens, faint and cancelling");
+  const bool faint = fill.name == "faint", cancels = fill.name == "cancelling";
   for (const Role& role : problem.operation->roles()) {
     const Tensor& tensor = tensors[size_t(role.index)];
-    if (!tensor || is_output(role) || (only_own && role.content != Role::Content::kOwn)) continue;
+    const bool given = only_own && fill.name == kTokens && role.content != Role::Content::kOwn;
+    if (!tensor || is_output(role) || given) continue;
     const uint64_t seed = random_bits(fill.seed, uint64_t(role.index));
     if (role.dtype == ATTEST_BOOL)
-      fill_mask(tensor, seed);
+      fill_mask(tensor, seed, role.index == ATTEST_MASK && cancels ? std::max<int64_t>(tensor.spec.dim[3] / 2, 1) : INT64_MAX);
+    else if (cancels)
+      (role.index == ATTEST_Q   ? fill_cancelling_queries
+       : role.index == ATTEST_K ? fill_cancelling_keys
+                                : fill_cancelling_values)(tensor, seed);
     else if (faint && role.index == ATTEST_K)
       fill_faint_keys(tensor, seed);
     else if (faint && role.index == ATTEST_Q)
