@@ -76,10 +76,13 @@ TEST_F(RunVectors, ADamagedOneDoesNotEndTheOthers) {
   write_case("all/a", 3);
   write("all/a/t.safetensors", "short");
   write_case("all/b", 3);
+  write("all/c/case.json", R"({"tensors":)");
   const Outcome outcome = run("--vectors all");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.text, HasSubstr("too short for a safetensors file"));
-  EXPECT_THAT(outcome.text, HasSubstr("reference      1 pass, 1 error"));
+  EXPECT_THAT(outcome.text, HasSubstr("all/c/case.json: line 1"));
+  EXPECT_THAT(outcome.text, HasSubstr("reference      1 pass, 2 error"));
+  EXPECT_EQ(run("--vectors all/c/case.json").code, 64);
 }
 
 TEST_F(RunVectors, SaysWhatMakesNoSense) {

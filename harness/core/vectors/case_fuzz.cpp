@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const nlohmann::json description = parse_strict_json(text, "case.json");
     VectorCase vector;
     try {
-      map_named(description, vector, {.kind = VectorPlace::Kind::kNamed, .name = "fuzz", .model = "case.json", .data = folder()});
+      map_named(description, vector, {.kind = VectorPlace::Kind::kJson, .name = "fuzz", .model = "case.json", .data = folder()});
     } catch (const Unsupported&) {
       return;
     }

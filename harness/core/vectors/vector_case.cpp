@@ -33,11 +33,7 @@ json description_of(const fs::path& path) {
 }
 
 VectorPlace place_of_json(const fs::path& path, std::string name) {
-  const bool named = description_of(path).contains("tensors");
-  return {.kind = named ? VectorPlace::Kind::kNamed : VectorPlace::Kind::kUpstream,
-          .name = std::move(name),
-          .model = path,
-          .data = path.parent_path()};
+  return {.kind = VectorPlace::Kind::kJson, .name = std::move(name), .model = path, .data = path.parent_path()};
 }
 
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
@@ -141,6 +137,14 @@ void read_onnx(const VectorPlace& place, VectorCase& vector) {
   mapping(from, vector);
 }
 
+void read_described(const VectorPlace& place, VectorCase& vector) {
+  const json description = place.bare ? describe_bare(place) : description_of(place.model);
+  if (description.contains("tensors"))
+    map_named(description, vector, place);
+  else
+    map_upstream(description, vector, place.model.string());
+}
+
 }  // namespace
 
 std::string suite_of_vectors(const fs::path& folder) {
@@ -153,9 +157,9 @@ std::vector<VectorPlace> find_vectors(const fs::path& folder) {
   if (fs::is_regular_file(folder)) {
     const std::string extension = folder.extension().string();
     if (extension == ".json")
-      places.push_back(place_of_json(folder, folder.stem().string()));
+      description_of(folder), places.push_back(place_of_json(folder, folder.stem().string()));
     else if (extension == ".safetensors" || extension == ".npz")
-      places.push_back({.kind = VectorPlace::Kind::kNamed,
+      places.push_back({.kind = VectorPlace::Kind::kJson,
                         .name = folder.stem().string(),
                         .model = folder,
                         .data = folder.parent_path(),
@@ -180,11 +184,10 @@ VectorCase read_vector(const VectorPlace& place) {
   VectorCase vector;
   vector.name = place.name;
   try {
-    switch (place.kind) {
-      case VectorPlace::Kind::kOnnx: read_onnx(place, vector); break;
-      case VectorPlace::Kind::kUpstream: map_upstream(description_of(place.model), vector, place.model.string()); break;
-      case VectorPlace::Kind::kNamed: map_named(place.bare ? describe_bare(place) : description_of(place.model), vector, place); break;
-    }
+    if (place.kind == VectorPlace::Kind::kOnnx)
+      read_onnx(place, vector);
+    else
+      read_described(place, vector);
   } catch (const Unsupported& refusal) {
     VectorCase none;
     none.name = vector.name, none.source = vector.source, none.unsupported = refusal.what;

@@ -54,7 +54,7 @@ struct VectorCase {
 
 /// A vector as its folder says, not read yet.
 struct VectorPlace {
-  enum class Kind { kOnnx, kUpstream, kNamed };
+  enum class Kind { kOnnx, kJson };
   Kind kind = Kind::kOnnx;
   std::string name;             // below the folder that was searched
   std::filesystem::path model;  // model.onnx, or the JSON file
