@@ -12,7 +12,7 @@ struct Naive {
   static constexpr attest::Info kInfo{
       .name = "naive",
       .version = "1",
-      .summary = "full score matrix in float32, products by Eigen",
+      .summary = "full score matrix in float32, products by Eigen, threads over rows",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
@@ -38,7 +38,7 @@ struct Naive {
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     const Tensors a(problem, data);
     for (int64_t b = 0; b < a.p.batch; ++b)
-      for (int64_t h = 0; h < a.p.num_heads; ++h) attend(a, b, h, static_cast<float*>(workspace));
+      for (int64_t h = 0; h < a.p.num_heads; ++h) attend(a, b, h, static_cast<float*>(workspace), problem.threads);
   }
 
  private:
@@ -49,7 +49,7 @@ struct Naive {
     float value;
   };
 
-  static void attend(const Tensors& a, int64_t b, int64_t h, float* memory) {
+  static void attend(const Tensors& a, int64_t b, int64_t h, float* memory, int threads) {
     const int64_t rows_q = a.length_q(b), rows_kv = a.length_kv(b), head_dim = a.p.head_dim, head_dim_v = a.p.head_dim_v;
     const auto matrix = [&memory](int64_t rows, int64_t cols) {
       Matrix made(memory, rows, cols);
@@ -61,23 +61,23 @@ struct Naive {
     read_queries(a, b, h, q);
     const std::vector<Wild> wild = read_keys(a, b, h, k, v);
 
-    scores.noalias() = q * k.transpose();
     std::vector<float> total(static_cast<size_t>(rows_q)), lse(total);
     o.setZero();
-    for (int64_t i = 0; i < rows_q; ++i) {
-      const float top = std::max(to_logits(a, b, h, i, scores), a.sink(h));
-      bool sees = false;
-      for (const Wild& element : wild)
-        if (scores(i, element.key) != kHidden) o(i, element.channel) += element.value;
-      for (int64_t j = 0; j < rows_kv; ++j) {
-        const float logit = scores(i, j);
-        sees |= logit != kHidden;
-        total[i] += scores(i, j) = logit == kHidden ? 0 : std::exp(logit - top);
+    // What a thread takes at a time follows from the sizes alone, so that any number of threads gives the same bits.
+    const int64_t rows = std::clamp<int64_t>(rows_q / 8, 32, 512);
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (int64_t first = 0; first < rows_q; first += rows) {
+      const int64_t count = std::min(rows, rows_q - first);
+      auto block = scores.middleRows(first, count);
+      block.noalias() = q.middleRows(first, count) * k.transpose();
+      for (int64_t i = first; i < first + count; ++i) {
+        const float top = std::max(to_logits(a, b, h, i, scores), a.sink(h));
+        for (const Wild& element : wild)
+          if (scores(i, element.key) != kHidden) o(i, element.channel) += element.value;
+        lse[i] = to_weights(a, h, i, top, scores, total[i]);
       }
-      if (sees && a.sinks) total[i] += std::exp(a.sink(h) - top);
-      lse[i] = sees ? top + std::log(total[i]) : kHidden;
+      o.middleRows(first, count).noalias() += block * v;
     }
-    o.noalias() += scores * v;
 
     for (int64_t i = 0; i < a.rows(b); ++i) {
       const auto [batch, row] = a.query(b, i);
@@ -112,14 +112,33 @@ struct Naive {
   /// Row i of the products becomes logits, -inf where hidden; the largest of them.
   static float to_logits(const Tensors& a, int64_t b, int64_t h, int64_t i, Matrix& scores) {
     const auto [begin, end] = a.keys(b, i);
+    const bool scaled_only = !a.has_pair_terms() && a.p.softcap == 0;
     float top = kHidden;
     for (int64_t j = 0; j < scores.cols(); ++j) {
-      scores(i, j) = j >= begin && j < end ? a.logit(scores(i, j), b, h, i, j) : kHidden;
-      if (scores(i, j) > top) top = scores(i, j);
+      float& score = scores(i, j);
+      if (j < begin || j >= end)
+        score = kHidden;
+      else
+        score = scaled_only ? a.p.softmax_scale * score : a.logit(score, b, h, i, j);
+      if (score > top) top = score;
     }
     return top;
   }
 
+  /// Row i of the logits becomes weights, which sum up in `total`; the row's lse, -inf where it sees no key.
+  static float to_weights(const Tensors& a, int64_t h, int64_t i, float top, Matrix& scores, float& total) {
+    bool sees = false;
+    for (int64_t j = 0; j < scores.cols(); ++j) {
+      const float logit = scores(i, j);
+      sees |= logit != kHidden;
+      total += scores(i, j) = logit == kHidden ? 0 : std::exp(logit - top);
+    }
+    if (sees && a.sinks) total += std::exp(a.sink(h) - top);
+    return sees ? top + std::log(total) : kHidden;
+  }
+
+  static constexpr int64_t kBlock =
+      64;  // rows that a thread takes at a time; the bits do not depend on how many threads there are
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 };
 

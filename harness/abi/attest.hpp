@@ -321,6 +321,10 @@ class Softmax : public Sequences {
   /// The logit of a head that has no value, to join the sum of every row that sees a key; -inf: none.
   float sink(int64_t h) const { return sinks ? sinks(h) : kHidden; }
 
+  /// Whether pair_term can be anything but 0.
+  ATTEST_HD bool has_pair_terms() const {
+    return mask || bias || rel_bias || alibi_slopes || (grid && p.shift_bias != 0);
+  }
   /// What is added to the score of a pair: bias, rel_bias, distance and what rolling costs; -inf where the pair is hidden.
   ATTEST_HD float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (mask && !mask(b, h, token(i), token(j))) return kHidden;
