@@ -52,7 +52,7 @@ double implementation_seconds(const core::Record& record) {
   for (const core::FillRecord& fill : record.fills) ns += fill.run_ns;
   for (const core::RelationRecord& relation : record.relations) ns += relation.run_ns;
   if (record.time) {
-    ns += record.time->warmup_ns + record.time->create_ns * 2;
+    ns += record.time->warmup_ns + record.time->create_ns * 2 + record.time->audits_ns.value_or(0);
     for (const double sample : record.time->samples_ns) ns += sample * double(record.time->iterations_per_sample);
     for (const double sample : record.time->cold_samples_ns) ns += sample;
   }

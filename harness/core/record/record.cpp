@@ -61,7 +61,7 @@ void walk(TimeRecord& t, Visit&& visit) {
       visit("cold_median_ns", t.cold_median_ns);
   visit("warmup_ns", t.warmup_ns), visit("create_ns", t.create_ns), visit("iterations_per_sample", t.iterations_per_sample);
   visit("samples_ns", t.samples_ns), visit("cold_samples_ns", t.cold_samples_ns);
-  visit("audited_runs", t.audited_runs), visit("audit_seed", t.audit_seed);
+  visit("audited_runs", t.audited_runs), visit("audits_ns", t.audits_ns), visit("audit_seed", t.audit_seed);
 }
 template <class Visit>
 void walk(MemoryRecord& m, Visit&& visit) {

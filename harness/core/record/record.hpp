@@ -38,6 +38,7 @@ struct TimeRecord {
   double cold_median_ns = 0;  // 0: not measured
   double warmup_ns = 0, create_ns = 0;
   std::optional<int64_t> audited_runs;    // timed runs, chosen at random, whose outputs were judged
+  std::optional<double> audits_ns;        // runs beside the samples, for the audits
   std::optional<std::string> audit_seed;  // of that choice; 16 hexadecimal digits
 };
 

@@ -337,7 +337,8 @@ TimeResult Plugin::time(const Implementation& implementation, const Problem& pro
     result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
     result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
     result.iterations_per_sample = reply.at("iterations_per_sample"), result.warmup_ns = reply.at("warmup_ns"),
-    result.create_ns = reply.at("create_ns"), result.audited_runs = reply.at("audited_runs");
+    result.create_ns = reply.at("create_ns"), result.audited_runs = reply.at("audited_runs"),
+    result.audits_ns = reply.at("audits_ns");
     result.differs = reply.at("differs"), result.stale = reply.at("stale"), result.late = reply.at("late"),
     result.inputs_changed = reply.at("inputs_changed");
   });

@@ -48,6 +48,7 @@ struct TimeResult {
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0, create_ns = 0;
   int64_t audited_runs = 0;
+  double audits_ns = 0;         // of runs beside the samples, for the audits
   bool differs = false;         // the outputs of a second run on the same inputs went into `differing`
   bool stale = false;           // what had been put into an output was still there after a run
   bool late = false;            // outputs changed after run had returned

@@ -48,7 +48,8 @@ TimeRecord summary_of(const TimeResult& timed) {
           .cold_median_ns = timed.cold_samples_ns.empty() ? 0 : summarise(timed.cold_samples_ns).median,
           .warmup_ns = timed.warmup_ns,
           .create_ns = timed.create_ns,
-          .audited_runs = timed.audited_runs};
+          .audited_runs = timed.audited_runs,
+          .audits_ns = timed.audits_ns};
 }
 
 }  // namespace

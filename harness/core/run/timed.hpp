@@ -31,6 +31,7 @@ class TimedRuns {
 
  private:
   void call();
+  void call_beside();
   void enqueue();
   Timing measure_on_device(const TimingRequest& timing);
   void maybe_audit();
@@ -54,6 +55,7 @@ class TimedRuns {
   std::vector<Planned> planned_;  // audits still to be made, the next one last
   Clock::time_point start_;
   int64_t audited_ = 0;
+  double audits_ns_ = 0;  // of runs that are none of the samples
   bool captured_ = false, differs_ = false, second_audited_ = false, stale_ = false;
 };
 
