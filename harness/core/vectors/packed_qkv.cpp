@@ -33,6 +33,22 @@ Tensor output_of(const PackedQkv& x, const FileTensor& y) {
                   .offset = 0});
 }
 
+FileTensor& gather_sets(VectorCase& vector, const char* name, const PackedQkv& x, const FileTensor& file, int64_t width,
+                        int64_t first, const std::vector<int64_t>& tokens, int64_t set_size, double none) {
+  const int64_t sets = int64_t(tokens.size()) / set_size;
+  FileTensor& gathered = make_file(vector, name, usable(file, "the vector").dtype, {sets, x.heads, set_size, x.channels});
+  int64_t at = 0;
+  for (int64_t set = 0; set < sets; ++set)
+    for (int64_t h = 0; h < x.heads; ++h)
+      for (int64_t place = 0; place < set_size; ++place) {
+        const int64_t token = tokens[size_t(set * set_size + place)];
+        for (int64_t d = 0; d < x.channels; ++d)
+          store(gathered.bytes.data(), gathered.dtype, at++,
+                token < 0 ? none : file.at(token * width + first + h * x.channels + d));
+      }
+  return gathered;
+}
+
 int64_t pixels(JsonFields& params, const char* key, int64_t least) {
   const int64_t length = params.whole(key);
   if (length < least || length > kLongestSide)

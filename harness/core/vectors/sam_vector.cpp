@@ -22,7 +22,15 @@ struct Cut {
   int64_t windows_down, windows_across;
   int64_t tokens() const { return window_height * window_width; }
   int64_t windows() const { return batch * windows_down * windows_across; }
-  /// Which pixel of all images stands at a token of a window; -1: none.
+  /// Which pixels of all images stand in the windows, window after window; -1: none.
+  std::vector<int64_t> pixels() const {
+    std::vector<int64_t> found;
+    for (int64_t window = 0; window < windows(); ++window)
+      for (int64_t token = 0; token < tokens(); ++token) found.push_back(pixel(window, token));
+    return found;
+  }
+
+ private:
   int64_t pixel(int64_t window, int64_t token) const {
     const int64_t across = window % windows_across, down = window / windows_across % windows_down,
                   image = window / (windows_across * windows_down);
@@ -45,22 +53,6 @@ Cut cut_of(UpstreamCase& from, const FileTensor& qkv) {
     throw Unsupported{
         fmt::format("sam_relpos: padded to {} where whole windows are {}", params.any("padded").dump(), padded.dump())};
   return cut;
-}
-
-/// [windows, heads, tokens, channels]: `per_pixel` numbers of a pixel, from number `first` on; `none` where there is no pixel.
-FileTensor& cut_out(VectorCase& vector, const char* name, const Cut& cut, const FileTensor& file, int64_t per_pixel,
-                    int64_t first, int64_t heads, int64_t channels, double none) {
-  FileTensor& windows = make_file(vector, name, usable(file, "the vector").dtype, {cut.windows(), heads, cut.tokens(), channels});
-  int64_t at = 0;
-  for (int64_t w = 0; w < cut.windows(); ++w)
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t token = 0; token < cut.tokens(); ++token) {
-        const int64_t pixel = cut.pixel(w, token);
-        for (int64_t d = 0; d < channels; ++d)
-          store(windows.bytes.data(), windows.dtype, at++,
-                pixel < 0 ? none : file.at(pixel * per_pixel + first + h * channels + d));
-      }
-  return windows;
 }
 
 /// q_i . R_h[y_i - y_j] + q_i . R_w[x_i - x_j], of q before scaling.
@@ -96,11 +88,12 @@ void map_sam(UpstreamCase& from, VectorCase& vector) {
   const PackedQkv x = packed_qkv(from, qkv, cut.batch, cut.height * cut.width);
   const int64_t model = x.heads * x.channels;
   expect_dims(y, {cut.batch, cut.height, cut.width, model}, "Y");
+  const std::vector<int64_t> pixels = cut.pixels();
   const FileTensor* parts[3];
   for (int64_t part = 0; part < 3; ++part)
-    parts[part] = &cut_out(vector, "qkv", cut, qkv, 3 * model, part * model, x.heads, x.channels, 0);
+    parts[part] = &gather_sets(vector, "qkv", x, qkv, 3 * model, part * model, pixels, cut.tokens(), 0);
   const double unsaid = std::numeric_limits<double>::quiet_NaN();  // Y has no rows for what was padded
-  const FileTensor& expected = cut_out(vector, "Y", cut, y, model, 0, x.heads, x.channels, unsaid);
+  const FileTensor& expected = gather_sets(vector, "Y", x, y, model, 0, pixels, cut.tokens(), unsaid);
   const auto all = [](const FileTensor& file) { return view(file, dense_axes(file.dims)); };
   give_qkvo<attest_softmax_params>(vector, softmax_operation(), all(*parts[0]), all(*parts[1]), all(*parts[2]), all(expected));
   vector.outputs.back().partial = cut.windows() * cut.tokens() > cut.batch * cut.height * cut.width;

@@ -84,6 +84,20 @@ Axes heads_first(const FileTensor& file, bool tokens_first) {
   return axes;
 }
 
+Axes heads_first(const FileTensor& file, const std::string& layout) {
+  expect_dims(file, {-1, -1, -1, -1}, "tensor");
+  const bool named_tokens = layout.find_first_of("SL") != layout.npos;
+  const std::string_view ours[] = {named_tokens ? "BN" : "B", "H", named_tokens ? "SL" : "N", "D"};
+  const Axes stored = dense_axes(file.dims);
+  Axes axes;
+  for (const std::string_view letters : ours) {
+    const size_t at = layout.find_first_of(letters);
+    if (layout.size() != 4 || at == layout.npos) throw Unsupported{"layout " + in_quotes(layout)};
+    axes.dims.push_back(stored.dims[at]), axes.strides.push_back(stored.strides[at]);
+  }
+  return axes;
+}
+
 void give_mask_from_right(VectorCase& vector, const FileTensor& mask, const char* name) {
   const auto& p = vector.problem->as<attest_softmax_params>();
   if (mask.dims.empty() || mask.dims.size() > 4)

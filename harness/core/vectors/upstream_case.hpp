@@ -44,6 +44,9 @@ class UpstreamCase {
 
 /// [batch, heads, tokens, channels] of a tensor of rank 4 stored so, or with tokens before heads.
 Axes heads_first(const FileTensor& file, bool tokens_first);
+/// The same of one whose dims a word names, outermost first: B (or N) batch, H heads, S or L (or N) tokens, D channels: "BSHD",
+/// "NLHD", "BDHN" (SuperGlue: the head is the fast index of a channel). Throws Unsupported: any other word.
+Axes heads_first(const FileTensor& file, const std::string& layout);
 
 /// Sizes of Q, K, V and Y into the params of the softmax or the linear problem, which begin alike.
 template <class Params>
@@ -66,6 +69,9 @@ void give_sinks(UpstreamCase& from, VectorCase& vector);
 // One file each. They fill `vector`; throw Error or Unsupported.
 void map_swin(UpstreamCase& from, VectorCase& vector);
 void map_sam(UpstreamCase& from, VectorCase& vector);
+void map_serialized(UpstreamCase& from, VectorCase& vector);
+void map_sets(UpstreamCase& from, VectorCase& vector);
+void map_groups(UpstreamCase& from, VectorCase& vector);
 void map_deformable(UpstreamCase& from, VectorCase& vector);
 /// Whether the operation is a call of a library, which was mapped then.
 bool map_library(UpstreamCase& from, VectorCase& vector);

@@ -29,9 +29,8 @@ void set_band(JsonFields& params, attest_softmax_params& p) {
 void map_sdpa(UpstreamCase& from, VectorCase& vector, const std::string& usual_layout) {
   JsonFields& params = from.params();
   const std::string layout = params.text("layout", usual_layout);
-  if (layout != "BSHD" && layout != "BHSD") throw Unsupported{"layout " + in_quotes(layout)};
   const FileTensor &q = from.needed("Q"), &k = from.needed("K"), &v = from.needed("V");
-  auto seen = [&](const FileTensor& file) { return view(file, heads_first(file, layout == "BSHD")); };
+  auto seen = [&](const FileTensor& file) { return view(file, heads_first(file, layout)); };
   auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v), seen(from.output()));
   if (const int64_t heads = params.whole("kv_heads", p.num_kv_heads); heads != p.num_kv_heads)
     throw Error(fmt::format("{}: kv_heads: {} where K has {}", params.where(), heads, p.num_kv_heads));
@@ -52,9 +51,9 @@ void map_sdpa(UpstreamCase& from, VectorCase& vector, const std::string& usual_l
 }
 
 void map_linear(UpstreamCase& from, VectorCase& vector) {
-  from.demand("layout", "NLHD");
+  const std::string layout = from.params().text("layout", "NLHD");
   const FileTensor &q = from.needed("Q"), &k = from.needed("K"), &v = from.needed("V");
-  auto seen = [](const FileTensor& file) { return view(file, heads_first(file, true)); };
+  auto seen = [&](const FileTensor& file) { return view(file, heads_first(file, layout)); };
   auto& p = give_qkvo<attest_linear_params>(vector, linear_operation(), seen(q), seen(k), seen(v), seen(from.output()));
   p.eps = float(from.params().real("eps"));
   if (const FileTensor* mask = from.input("kv_mask")) {
@@ -99,6 +98,12 @@ void map_upstream(const json& description, VectorCase& vector, const std::string
     map_swin(from, vector);
   else if (from.op() == "sam_relpos")
     map_sam(from, vector);
+  else if (from.op() == "serialized_attention")
+    map_serialized(from, vector);
+  else if (from.op() == "set_attention")
+    map_sets(from, vector);
+  else if (from.op() == "group_attention")
+    map_groups(from, vector);
   else if (from.op() == "ms_deform_attn")
     map_deformable(from, vector);
   else if (!map_library(from, vector))
