@@ -40,6 +40,7 @@ void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT ro
     const Vector damped = hn::Mul(theta, value);
     Vector from_p = hn::Zero(tag), from_s = hn::Zero(tag), of_squares = hn::Zero(tag);
     for (g = 0; g < groups.codes; ++g) {
+      if (groups.count[g] == 0) continue;  // all that follows would be 0: a small window has few of the groups
       const Vector count = hn::Set(tag, groups.count[g]), p = hn::Set(tag, groups.p[g]),
                    total = hn::LoadU(tag, sum + g * groups.width);
       const Vector kept = hn::NegMulAdd(count, damped, total), away = hn::NegMulAdd(count, value, total);
@@ -54,6 +55,7 @@ void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT ro
     for (int64_t code = 0; groups.levels > 1 && code * groups.levels < groups.codes; ++code) {
       Vector moved = hn::Zero(tag);
       for (g = code * groups.levels; g < (code + 1) * groups.levels; ++g) {
+        if (groups.count[g] == 0) continue;
         const Vector away = hn::NegMulAdd(hn::Set(tag, groups.count[g]), value, hn::LoadU(tag, sum + g * groups.width));
         moved = hn::MulAdd(hn::Set(tag, groups.p[g]), away, moved);
       }

@@ -96,13 +96,21 @@ GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t h
 
 void GroupSums::move_to(Interval to) {
   if (to.begin >= at_.end) clear(to.begin);
-  for (; at_.begin < to.begin; ++at_.begin) add(0, at_.begin, -1);
-  for (; at_.end < to.end; ++at_.end) add(0, at_.end, 1);
+  for (; at_.begin < to.begin; ++at_.begin) add(at_.begin, -1);
+  for (; at_.end < to.end; ++at_.end) add(at_.end, 1);
 }
 
 void GroupSums::gather(int64_t i, Interval keys) {
   clear(keys.begin);
-  for (int64_t j = keys.begin; j < keys.end; ++j) add(i, j, 1);
+  const auto width = size_t(width_);
+  if (keys.begin != kept_.begin || keys.end != kept_.end) {
+    kept_ = keys, kept_codes_.resize(size_t(keys.size())), kept_rows_.resize(kept_codes_.size() * width);
+    for (size_t n = 0; n < kept_codes_.size(); ++n) read(keys.begin + int64_t(n), kept_codes_[n], &kept_rows_[n * width]);
+  }
+  for (size_t n = 0; n < kept_codes_.size(); ++n) {
+    const int64_t level = book_.levels().of_key(b_, head_, i, keys.begin + int64_t(n));
+    if (level >= 0) add(kept_codes_[n], level, &kept_rows_[n * width], 1);
+  }
 }
 
 void GroupSums::clear(int64_t place) {
@@ -110,16 +118,28 @@ void GroupSums::clear(int64_t place) {
   at_ = {place, place};
 }
 
-void GroupSums::add(int64_t i, int64_t j, double sign) {
-  const int64_t level = book_.levels().of_key(b_, head_, i, j);
+// Where levels are of keys alone.
+void GroupSums::add(int64_t j, double sign) {
+  const int64_t level = book_.levels().of_key(b_, head_, 0, j);
   if (level < 0) return;
-  const Cell cell = book_.geometry().key(b_, j);
-  const auto group = size_t(book_.key_code(kv_head_, cell) * book_.levels().key_levels() + level);
-  const TensorSpec& spec = v_.spec;
-  load_row(v_.data, spec.dtype, cell.outer * spec.stride[0] + kv_head_ * spec.stride[1] + cell.row * spec.stride[2], spec.dim[3],
-           spec.stride[3], row_.data());
-  codebook::add(row_.data(), sign, width_, &sum_[group * size_t(width_)], &squares_[group * size_t(width_)]);
+  int64_t code = 0;
+  read(j, code, row_.data());
+  add(code, level, row_.data(), sign);
+}
+
+void GroupSums::add(int64_t code, int64_t level, const double* row, double sign) {
+  const auto group = size_t(code * book_.levels().key_levels() + level);
+  codebook::add(row, sign, width_, &sum_[group * size_t(width_)], &squares_[group * size_t(width_)]);
   count_[group] += sign;
+}
+
+// The code of key place j, and its values.
+void GroupSums::read(int64_t j, int64_t& code, double* row) const {
+  const Cell cell = book_.geometry().key(b_, j);
+  const TensorSpec& spec = v_.spec;
+  code = book_.key_code(kv_head_, cell);
+  load_row(v_.data, spec.dtype, cell.outer * spec.stride[0] + kv_head_ * spec.stride[1] + cell.row * spec.stride[2], spec.dim[3],
+           spec.stride[3], row);
 }
 
 RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t levels,

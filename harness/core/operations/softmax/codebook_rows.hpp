@@ -54,13 +54,17 @@ class GroupSums {
 
  private:
   void clear(int64_t place);
-  void add(int64_t i, int64_t j, double sign);
+  void add(int64_t j, double sign);
+  void add(int64_t code, int64_t level, const double* row, double sign);
+  void read(int64_t j, int64_t& code, double* row) const;
 
   const Codebook& book_;
   const Tensor& v_;
   int64_t b_, head_, kv_head_, width_;
-  Interval at_;
+  Interval at_, kept_;
   std::vector<double> count_, sum_, squares_, row_;
+  std::vector<double> kept_rows_;    // of gather: V of the interval, which the next place has too as a rule
+  std::vector<int64_t> kept_codes_;  // and the key codes
 };
 
 /// The expectation of one row.

@@ -83,6 +83,7 @@ Geometry::Geometry(const Problem& problem, const Tensors& tensors)
   Lengths kv = read_lengths("kv", tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV], batch(), params_.seq_len_kv, k_.spec.dim[2]);
   length_q_ = std::move(q.length), first_q_ = std::move(q.first);
   length_kv_ = std::move(kv.length), first_kv_ = std::move(kv.first);
+  if (is_grid(params_)) lay_out_grid();
   if (order_) check_order();
   if (pages_) check_pages();
 }
@@ -110,16 +111,19 @@ void Geometry::check_pages() const {
     }
 }
 
-Geometry::GridPoint Geometry::grid_point(int64_t place) const {
-  const int64_t size = params_.window_height * params_.window_width, window = place / size, inside = place % size;
-  const int64_t windows_x = params_.grid_width / params_.window_width;
-  const int64_t wy = inside / params_.window_width, wx = inside % params_.window_width;
-  return {window / windows_x * params_.window_height + wy, window % windows_x * params_.window_width + wx, wy, wx};
+// Once, since every pair asks for both of its places.
+void Geometry::lay_out_grid() {
+  const auto height = int32_t(params_.window_height), width = int32_t(params_.window_width);
+  grid_.reserve(size_t(params_.grid_height * params_.grid_width));
+  for (int32_t top = 0; top < params_.grid_height; top += height)
+    for (int32_t left = 0; left < params_.grid_width; left += width)
+      for (int32_t y = 0; y < height; ++y)
+        for (int32_t x = 0; x < width; ++x) grid_.push_back({top + y, left + x, y, x});
 }
 
 int64_t Geometry::token(int64_t place) const {
   if (!is_grid(params_)) return place;
-  const GridPoint point = grid_point(place);
+  const GridPoint& point = grid_point(place);
   return (point.y + params_.shift_y) % params_.grid_height * params_.grid_width + (point.x + params_.shift_x) % params_.grid_width;
 }
 
@@ -175,7 +179,7 @@ double Geometry::rel_bias(int64_t h, int64_t i, int64_t j) const {
 
 // Rolling puts rows y < shift_y behind the last ones, and columns alike.
 int64_t Geometry::region(int64_t place) const {
-  const GridPoint point = grid_point(place);
+  const GridPoint& point = grid_point(place);
   return (point.y >= params_.grid_height - params_.shift_y ? 2 : 0) + (point.x >= params_.grid_width - params_.shift_x ? 1 : 0);
 }
 

@@ -82,10 +82,11 @@ class Geometry {
 
  private:
   struct GridPoint {
-    int64_t y, x;          // in the rolled grid
-    int64_t window_y, window_x;  // inside the window
+    int32_t y, x;                // in the rolled grid
+    int32_t window_y, window_x;  // inside the window
   };
-  GridPoint grid_point(int64_t place) const;
+  const GridPoint& grid_point(int64_t place) const { return grid_[size_t(place)]; }
+  void lay_out_grid();
   double pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const;
   void check_order() const;
   void check_pages() const;
@@ -94,6 +95,7 @@ class Geometry {
   Tensor q_, k_, bias_, mask_, rel_bias_, slopes_, sinks_, order_, pages_;
   bool packed_q_ = false, packed_kv_ = false, shifted_ = false;
   std::vector<int64_t> length_q_, length_kv_, first_q_, first_kv_;  // first: packed row of place 0
+  std::vector<GridPoint> grid_;                                     // of each place; empty where there is no grid
 };
 
 }  // namespace attest::core
