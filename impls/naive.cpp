@@ -137,8 +137,6 @@ struct Naive {
     return sees ? top + std::log(total) : kHidden;
   }
 
-  static constexpr int64_t kBlock =
-      64;  // rows that a thread takes at a time; the bits do not depend on how many threads there are
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 };
 

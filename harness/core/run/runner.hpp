@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ class Rates {
  private:
   std::map<std::string, double> best_;
 };
+
+/// Whether a slow implementation has been judged on as many fills as the time of its case allows. A fast one never has.
+bool enough_fills(std::span<const FillRecord> judged, double case_limit_s);
 
 class CaseRunner {
  public:

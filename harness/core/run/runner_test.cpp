@@ -56,6 +56,15 @@ TEST_F(Runner, FailsTheWrongOnes) {
   EXPECT_EQ(run("scale_zeros").code, "suspect:zeros");
 }
 
+TEST(EnoughFills, AreAsManyAsTheLimitOfASlowCaseAllows) {
+  const auto judged = [](double run_s, size_t count) { return std::vector<FillRecord>(count, {.run_ns = run_s * 1e9}); };
+  EXPECT_FALSE(enough_fills(judged(2.4, 5), 20));
+  EXPECT_TRUE(enough_fills(judged(2.6, 5), 20));
+  EXPECT_FALSE(enough_fills(judged(6, 1), 20));  // two at least
+  EXPECT_TRUE(enough_fills(judged(6, 2), 20));
+  EXPECT_FALSE(enough_fills(judged(0.9, 100), 20));
+}
+
 TEST_F(Runner, TimesNothingThatDoesNotPass) { EXPECT_FALSE(run("scale_wrong").time); }
 
 // 25,600 bytes are a multiple of 64 but not of the page: the element behind the last one is a canary.
