@@ -219,6 +219,7 @@ class SoftmaxMaker : Maker {
     if (grid && d_.chance(60)) note(problem, ATTEST_REL_BIAS);
     if (!grid && d_.chance(12)) note(problem, ATTEST_ALIBI_SLOPES);
     if (d_.chance(70)) note(problem, ATTEST_LSE);
+    if (d_.chance(12)) note(problem, ATTEST_SINKS);
   }
 
   bool order_ = false, patches_ = false;

@@ -10,11 +10,11 @@
 
 namespace honest {
 
-constexpr uint64_t kSoftmaxFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-                                      ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                                      ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-                                      ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-                                      ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI;
+constexpr uint64_t kSoftmaxFeatures =
+    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
+    ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS |
+    ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES |
+    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
 constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
 
 class SoftmaxKernel {
@@ -66,6 +66,7 @@ class SoftmaxKernel {
     int64_t begin = 0, end = 0;  // keys that it sees, as they are visited
     float top = kHidden, total = 0;
     float lse = kHidden;  // of the parts merged so far
+    bool any = false;     // sees a key
     std::vector<Wild> wild;
   };
 
@@ -135,7 +136,9 @@ class SoftmaxKernel {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t begin = tiles * part / parts * tile_, end = std::min(tiles * (part + 1) / parts * tile_, last);
       std::fill_n(x_.sum, kRows * x_.channels, 0.0f);
-      for (Row& row : rows) row.top = kHidden, row.total = 0;
+      // A sink is the first part's first key, without a value.
+      const float sink = part == 0 ? a_.sink(h) : kHidden;
+      for (Row& row : rows) row.top = sink, row.total = sink == kHidden ? 0 : 1;
       for (int64_t n = std::max(begin, first / tile_ * tile_); n < end; n += tile_)
         add_tile(rows, std::max(n, first), std::min(n + tile_, end));
       for (int64_t r = 0; r < kRows; ++r) merge(rows[r], x_.sum + r * x_.channels, x_.merged + r * x_.channels);
@@ -168,7 +171,8 @@ class SoftmaxKernel {
     for (int64_t r = 0; r < kRows; ++r) {
       Row& row = rows[r];
       float* s = x_.s + r * x_.keys + begin;
-      const float old = row.top, top = std::max(old, largest(s, count));
+      const float most = largest(s, count), old = row.top, top = std::max(old, most);
+      row.any |= most != kHidden;
       float* sums = x_.sum + r * channels;
       if (top == kHidden) {
         std::fill_n(s, count, 0.0f);
@@ -183,7 +187,7 @@ class SoftmaxKernel {
       row.top = top;
       exponentials(s, count, top, c.exp_error);
       const bool first = (c.flags & ATTEST_P_NORMALISED_FIRST) != 0;
-      const float divisor = first ? sum(s, count, c.accumulator, 0) : 1;
+      const float divisor = first ? sum(s, count, c.accumulator, row.total) : 1;
       const float total = probabilities(s, count, divisor, c, row.total);
       // Rounded probabilities that were normalised first need no second division; their sum is 1 but for roundings.
       row.total = first ? divisor : total;
@@ -215,7 +219,7 @@ class SoftmaxKernel {
     for (const Wild& element : row.wild) o[element.channel] += element.value;
     const attest::Cell at = a_.query(b, i);
     for (int64_t d = 0; d < a_.p.head_dim_v; ++d) a_.o(at.batch, h, at.row, d) = o[d];
-    if (a_.lse) a_.lse(at.batch, h, at.row) = row.lse;
+    if (a_.lse) a_.lse(at.batch, h, at.row) = row.any ? row.lse : kHidden;
   }
 
   const attest::Softmax<attest::Any> a_;
