@@ -103,6 +103,8 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kAlibiSign: return f.has(ATTEST_ALIBI_SLOPES);
     case Mutation::kAlibiTopLeft: return f.has(ATTEST_ALIBI_SLOPES) && (f.bottom_right || p.diagonal_offset != 0);
     case Mutation::kAlibiHead0: return f.has(ATTEST_ALIBI_SLOPES) && p.num_heads > 1;
+    case Mutation::kSinkDropped: return f.has(ATTEST_SINKS);
+    case Mutation::kSinkOfNextHead: return f.has(ATTEST_SINKS) && p.num_heads > 1;
     case Mutation::kScaleTwice:
     case Mutation::kScaleForgotten: return p.softmax_scale != 1 && keys > 1;
     case Mutation::kOperandBf16: return f.dtype != ATTEST_BF16 && keys > 1;

@@ -36,7 +36,7 @@ enum class Mutation {
   kCausalLocalRow,
   kDiagonalOffsetIgnored,
   kDiagonalClamped,
-  // mask, bias, softcap, ALiBi
+  // mask, bias, softcap, ALiBi, sinks
   kMaskInverted,
   kMaskHeadAsBatch,
   kMaskFinite,
@@ -47,6 +47,8 @@ enum class Mutation {
   kAlibiSign,
   kAlibiTopLeft,
   kAlibiHead0,
+  kSinkDropped,
+  kSinkOfNextHead,
   // arithmetic
   kWrongScale,
   kScaleTwice,
@@ -150,6 +152,8 @@ constexpr Description kMutations[] = {
     {Mutation::kAlibiSign, "mutant_alibi_sign", "distance is added to the logit"},
     {Mutation::kAlibiTopLeft, "mutant_alibi_top_left", "distance is counted from place i, whatever the diagonal"},
     {Mutation::kAlibiHead0, "mutant_alibi_head_0", "the slope of head 0 for all heads"},
+    {Mutation::kSinkDropped, "mutant_sink_dropped", "the sink does not join the normaliser"},
+    {Mutation::kSinkOfNextHead, "mutant_sink_of_next_head", "the sink of the next head"},
     {Mutation::kWrongScale, "mutant_wrong_scale", "softmax_scale times 1.02"},
     {Mutation::kScaleTwice, "mutant_scale_twice", "softmax_scale squared"},
     {Mutation::kScaleForgotten, "mutant_scale_forgotten", "softmax_scale taken for 1"},

@@ -17,7 +17,7 @@ constexpr uint64_t kSoftmaxFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V |
                                       ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                                       ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
                                       ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-                                      ATTEST_WITH_ALIBI | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
+                                      ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
 
 template <size_t kIndex>
 struct Table {

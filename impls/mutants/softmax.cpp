@@ -366,10 +366,18 @@ class Kernel {
     if (is(Mutation::kLastRow)) rows = all - 1;
     for (int64_t r = 0; r < std::min(at.rows, rows - at.first); ++r) {
       const int64_t i = at.first + r;
+      if (a_.sinks && x.total[r] > 0 && !is(Mutation::kSinkDropped)) join_sink(at.h, r, x);
       const attest::Cell cell = is(Mutation::kOrderOfOutput) ? unordered_.query(at.b, i) : a_.query(at.b, i);
       write_row(element(a_.o, cell.batch, head, cell.row), x.sum + r * x.channels, x.total[r]);
       if (a_.lse) a_.lse(cell.batch, head, cell.row) = lse(x.top[r], x.total[r]);
     }
+  }
+
+  void join_sink(int64_t h, int64_t r, const Scratch& x) const {
+    const float sink = a_.sink(is(Mutation::kSinkOfNextHead) ? (h + 1) % a_.p.num_heads : h);
+    const float top = std::max(x.top[r], sink), keep = std::exp(x.top[r] - top);
+    for (int64_t d = 0; d < x.channels; ++d) x.sum[r * x.channels + d] *= keep;
+    x.total[r] = x.total[r] * keep + std::exp(sink - top), x.top[r] = top;
   }
 
   void write_row(T* to, const float* sum, float total) const {

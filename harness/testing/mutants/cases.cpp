@@ -41,6 +41,10 @@ std::string alibi(int64_t n) {
   return fmt::format("softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 diagonal=1 alibi_slopes",
                      fewer_queries(n), n);
 }
+std::string sinks(int64_t n) {
+  return fmt::format("softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 diagonal=1 lse sinks",
+                     fewer_queries(n), n);
+}
 std::string varlen(int64_t n) {
   return fmt::format(
       "softmax batch=3 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 diagonal=1 cu_seqlens_q cu_seqlens_kv "
@@ -92,6 +96,7 @@ const std::vector<Family>& families() {
       {"bias", kPairs, bias},
       {"mask", kPairs, mask},
       {"alibi", kLarge, alibi},
+      {"sinks", kFeature, sinks},
       {"varlen", kFeature, varlen},
       {"seq_lens", kFeature, seq_lens},
       {"pages", kLarge, pages},

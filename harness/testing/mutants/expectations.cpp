@@ -57,6 +57,8 @@ const std::vector<Expected>& expectations() {
       {"mutant_alibi_sign", "alibi", 61, "random"},
       {"mutant_alibi_top_left", "alibi", 61, "random"},
       {"mutant_alibi_head_0", "alibi", 61, "random"},
+      {"mutant_sink_dropped", "sinks"},
+      {"mutant_sink_of_next_head", "sinks"},
       {"mutant_wrong_scale", kDense},
       {"mutant_scale_twice", kDense},
       {"mutant_scale_forgotten", kDense},

@@ -8,7 +8,8 @@ namespace attest::core {
 namespace {
 
 constexpr float kDecoyFactor = 1.5f;
-enum Stream : uint64_t { kValues = 100, kDecoys, kLevels, kSlopes };  // of the fill's seed; Codebook has its own
+constexpr double kPeakedSink = 20;  // what a sink weighs about half of a peaked row with, beside as many flat keys
+enum Stream : uint64_t { kValues = 100, kDecoys, kLevels, kSlopes, kSinks };  // of the fill's seed; Codebook has its own
 
 int64_t cells(const Tensor& tensor) { return tensor.spec.dim[0] * tensor.spec.dim[2]; }
 
@@ -71,16 +72,17 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
 }  // namespace
 
 std::vector<std::string> codebook_fills(const Problem& problem) {
-  if (present(problem.tensor[ATTEST_SINKS])) return {};
-  const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
+  const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]), sinks = present(problem.tensor[ATTEST_SINKS]);
+  if (alibi && sinks) return {};  // not in the closed form of ALiBi
   if (!ScoreLevels::fit(problem) || (alibi && !codebook::AlibiRows::fit(problem))) return {};
   const auto& p = problem.as<attest_softmax_params>();
   bool plain = p.shift_bias == 0 && !alibi;
   for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
     plain &= !present(problem.tensor[role]);
   std::vector<std::string> names{"codebook", "codebook_peaked"};
-  // The closed form with ALiBi weighs keys beside the best score of any: where a row does not see that one, huge scores leave it 0.
-  if (!alibi) names.emplace_back("huge");
+  // The closed form with ALiBi weighs keys beside the best score of any: where a row does not see that one, huge scores leave it
+  // 0. Beside them a sink is nothing or all.
+  if (!alibi && !sinks) names.emplace_back("huge");
   if (plain) names.emplace_back("cancelling");
   for (const char* name : {"edges", "flat", "tiny", "equal"}) names.emplace_back(name);
   return names;
@@ -90,6 +92,8 @@ void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tens
   fill_tables(problem, fill.seed, tensors, only_own);
   ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors, Codebook::level_unit(Codebook::kind_of(fill.name)));
   if (tensors[ATTEST_ALIBI_SLOPES]) fill_slopes(problem, random_bits(fill.seed, kSlopes), tensors[ATTEST_ALIBI_SLOPES]);
+  const double lift = Codebook::kind_of(fill.name) == Codebook::Kind::kPeaked ? kPeakedSink : 0;
+  if (tensors[ATTEST_SINKS]) fill_sinks(problem, random_bits(fill.seed, kSinks), tensors[ATTEST_SINKS], lift);
   const Codebook book(problem, fill, tensors);
   fill_queries(book, tensors[ATTEST_Q]);
   fill_keys(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(), random_bits(fill.seed, kDecoys));

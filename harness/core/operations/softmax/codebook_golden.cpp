@@ -99,7 +99,8 @@ class CodebookGolden final : public Golden {
     if (slopes_) return fade(segment, model, scores, sink);
     const Geometry& geometry = book_.geometry();
     GroupSums sums(book_, v_, segment.b, segment.head, segment.head / (p_.num_heads / p_.num_kv_heads));
-    RowExpectation expectation(model, scores, book_.key_groups(), book_.levels().key_levels(), p_.head_dim_v, sums.width());
+    RowExpectation expectation(model, scores, book_.key_groups(), book_.levels().key_levels(), p_.head_dim_v, sums.width(),
+                               geometry.sink(segment.head));
     Batch batch;
     for (int64_t i = segment.begin; i < segment.end;) {
       const Interval keys = geometry.keys(segment.b, i);

@@ -32,7 +32,8 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
   huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv;
-  for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2}) table->resize(size_t(book.query_groups()) * groups);
+  for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
+    table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
@@ -143,14 +144,15 @@ void GroupSums::read(int64_t j, int64_t& code, double* row) const {
 }
 
 RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t levels,
-                               int64_t head_dim_v, int64_t width)
+                               int64_t head_dim_v, int64_t width, double sink)
     : model_(model),
       scores_(scores),
       codes_(size_t(codes)),
       levels_(size_t(levels)),
       head_dim_v_(head_dim_v),
-      count_(codes_),
-      p_(codes_),
+      sink_(sink),
+      count_(codes_ + 1),
+      p_(codes_ + 1),
       a2_(codes_),
       e2_(codes_),
       lone2_(codes_),
@@ -169,6 +171,10 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
     count_[g] = s[g] > -kInfinity ? sums.count()[g] : 0;
     if (count[g] > 0) top = std::max(top, s[g]), keys += int64_t(count[g]);
   }
+  count_[codes_] = keys > 0 && sink_ > -kInfinity ? 1 : 0;
+  if (count_[codes_] > 0) top = std::max(top, sink_);
+  p_[codes_] = count_[codes_] > 0 ? std::exp(sink_ - top) : 0;
+  total += p_[codes_];
   for (size_t g = 0; g < codes_; ++g) {
     p_[g] = count[g] > 0 ? std::exp(s[g] - top) : 0;
     total += count[g] * p_[g];
@@ -195,7 +201,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   for (int64_t e = 0; e < head_dim_v_; ++e) {
     const auto i = size_t(e);
     o[i] = o_[i];
-    const double score = score_[i] + repeated_ * o_[i] * o_[i];
+    const double score = score_[i] + (repeated_ + sink_error_) * o_[i] * o_[i];
     o_sigma[i] = scores_.o_sigma(h, model_.element_sigma({.o = o_[i],
                                                           .rounding = rounding_[i],
                                                           .score = score,
@@ -223,7 +229,9 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
     if (model_.scale_bias > 0) sums.mean_dot += of_group * std::sqrt(scores_.dot2[h * codes_ + g]);
   }
   share_errors(count, h, sums);
-  repeated_ = repeated_variance(p_, {count, codes_}, model_.u_acc, model_.chain(keys), double(keys));
+  p_[codes_] /= total;
+  add_sink(sums);
+  repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys), double(keys) + count_[codes_]);
   sums.score += repeated_;
   return scores_.lse_sigma(h, model_.lse_sigma(sums, keys));
 }
@@ -241,6 +249,15 @@ void RowExpectation::share_errors(const double* count, size_t h, LseSums& sums) 
     shared2_[code] = scores_.shared_variance[first + code * levels_];
     sums.score += of_code * of_code * scores_.shared_lse_variance[first + code * levels_];
   }
+}
+
+// A key like another one, whose value is 0: only terms of o are left of it.
+void RowExpectation::add_sink(LseSums& sums) {
+  sink_error_ = 0;
+  if (count_[codes_] == 0) return;
+  const double p2 = p_[codes_] * p_[codes_], square = sink_ * sink_;
+  sink_error_ = p2 * (square * model_.score_square() + model_.theta * model_.u_p * model_.u_p / 3);
+  sums.p2 += p2, sums.score += (model_.u_s * model_.u_s + model_.growth()) * p2 * square;
 }
 
 // A probability is flushed as it is kept: before it is divided by `total`, unless normalised first (total 1).

@@ -17,8 +17,8 @@ struct HeadScores {
   std::vector<double> added2;        // of what the step that adds the level's term rounds; 0 where it adds nothing
   std::vector<double> common_b2;     // the part of B^2 that all keys share, which moves nothing but the lse; b2 is without it
   std::vector<double> own_dot2;      // dot2 without what they share
-  // Of one declared arithmetic, after declare(). Keys of one code have one dot product, whatever their levels: its error is shared by
-  // all of them. That of the addition is shared by the keys of one level, and `lone` is what each key has for itself.
+  // Of one declared arithmetic, after declare(). Keys of one code have one dot product, whatever their levels: its error is
+  // shared by all of them. That of the addition is shared by the keys of one level, and `lone` is what each key has for itself.
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance, lone_variance;
   std::vector<double> unsure;  // [query groups], after declare(): 0, or the error of scores that is too large for a sigma
 
@@ -70,23 +70,26 @@ class GroupSums {
 /// The expectation of one row.
 class RowExpectation {
  public:
-  /// `codes` are groups of one score, `levels` of them to a key code, side by side.
+  /// `codes` are groups of one score, `levels` of them to a key code, side by side; `sink`: the head's, or -inf.
   RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t levels, int64_t head_dim_v,
-                 int64_t width);
+                 int64_t width, double sink);
   /// For query group `h`: writes o and its sigma [head_dim_v], lse and its sigma.
   void compute(const GroupSums& sums, size_t h, double* o, double* o_sigma, double* lse, double* lse_sigma);
 
  private:
   double weigh_codes(const double* count, size_t h, double total, double top, double lse, int64_t keys);
   void share_errors(const double* count, size_t h, LseSums& sums);
+  void add_sink(LseSums& sums);
   void add_flushed(const GroupSums& sums, double total);
 
   const SigmaModel& model_;
   const HeadScores& scores_;
   size_t codes_, levels_;
   int64_t head_dim_v_;
+  double sink_;
+  double sink_error_ = 0;      // variance of what o errs by with the sink, as a share of o^2
   double repeated_ = 0;        // repeated_variance of the row
-  std::vector<double> count_;  // of the keys whose score is not -inf
+  std::vector<double> count_;  // of the keys whose score is not -inf; then of the sink
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_;
 };
 

@@ -332,6 +332,31 @@ TEST(Codebook, KeysAtOtherDistancesErrByOtherScores) {
   EXPECT_GT(least, 0.5);
 }
 
+// A key without a value, beside whatever else there is; rows that see no key have none.
+TEST(Codebook, SinksAreOneMoreKeyWithoutValue) {
+  for (const char* name : {"codebook", "codebook_peaked", "cancelling"}) {
+    SCOPED_TRACE(name);
+    const Case c(
+        ATTEST_F16, {name, 9},
+        [](Params& p) {
+          p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 70, p.seq_len_kv = 130, p.head_dim = 16;
+          p.window_right = 0, p.diagonal_offset = -9;
+        },
+        {ATTEST_LSE, ATTEST_SINKS});
+    expect_agreement(c, 1e-12, 0.6, 2);
+    if (testing::Test::HasFatalFailure()) return;
+    // They weigh enough for a lost one to be seen.
+    Case lost(ATTEST_F16, c.fill, [&](Params& p) { p = c.p(); }, {ATTEST_LSE, ATTEST_SINKS});
+    for (int64_t h = 0; h < 4; ++h) store(lost.tensors[ATTEST_SINKS].data, ATTEST_F32, h, -1e30);
+    const Arithmetic f16{.output = ATTEST_F16};
+    const Expectations with(*c.golden(), f16, ATTEST_LSE), without(*lost.golden(), f16, ATTEST_LSE);
+    int64_t seen = 0;
+    for (const auto& [row, lse] : with.value)
+      seen += lse[0] > -INFINITY && lse[0] - without.value.at(row)[0] > 60 * with.sigma.at(row)[0];
+    EXPECT_GT(seen, int64_t(with.value.size()) / 2);
+  }
+}
+
 TEST(Codebook, HasNoneWherePairsDiffer) {
   auto fills = [](const std::function<void(Params&)>& change, std::vector<Optional> optional) {
     return codebook_fills(Case(ATTEST_F32, {"random", 1}, change, std::move(optional)).problem);

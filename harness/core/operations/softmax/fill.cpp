@@ -181,12 +181,12 @@ void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes) {
   });
 }
 
-void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks) {
+void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks, double lift) {
   const Params& p = problem.as<Params>();
   const double seen = visible_pairs(p, p.seq_len_q, p.seq_len_kv) / double(p.seq_len_q);
   const auto octaves = double(std::bit_width(uint64_t(std::max(seen, 1.0))) - 1);
   for (int64_t h = 0; h < sinks.spec.dim[0]; ++h)
-    store(sinks.data, ATTEST_F32, h * sinks.spec.stride[0], random_normal(seed, uint64_t(h)) + 0.6875 * octaves);  // ln 2, nearly
+    store(sinks.data, ATTEST_F32, h * sinks.spec.stride[0], random_normal(seed, uint64_t(h)) + 0.6875 * octaves + lift);  // ln 2, nearly
 }
 
 void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
@@ -208,7 +208,7 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
     });
   }
   if (tensors[ATTEST_ALIBI_SLOPES]) fill_slopes(problem, role_seed(seed, ATTEST_ALIBI_SLOPES), tensors[ATTEST_ALIBI_SLOPES]);
-  if (tensors[ATTEST_SINKS]) fill_sinks(problem, role_seed(seed, ATTEST_SINKS), tensors[ATTEST_SINKS]);
+  if (tensors[ATTEST_SINKS]) fill_sinks(problem, role_seed(seed, ATTEST_SINKS), tensors[ATTEST_SINKS], 0);
   if (tensors[ATTEST_REL_BIAS]) fill_normal(tensors[ATTEST_REL_BIAS], role_seed(seed, ATTEST_REL_BIAS), 1);
 }
 

@@ -60,8 +60,9 @@ void fill_tables(const Problem& problem, uint64_t seed, const Tensors& tensors, 
 /// ALIBI_SLOPES as ALiBi has them, each head's less steep than the one before, from about 1/2 down to 1 / seq_len_kv: the last head
 /// sees all of its keys.
 void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes);
-/// SINKS that weigh about as much as the keys that a row sees: normal numbers on the logarithm of their count, whole octaves of it.
-void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks);
+/// SINKS that weigh about as much as the keys that a row sees: normal numbers on the logarithm of their count, whole octaves of it,
+/// and `lift`.
+void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks, double lift);
 /// Slopes and sinks; BIAS and REL_BIAS normal (BIAS with a few -inf), MASK 80 % ones with a few rows that see nothing.
 void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);
 
