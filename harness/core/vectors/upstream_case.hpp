@@ -72,6 +72,7 @@ void map_sam(UpstreamCase& from, VectorCase& vector);
 void map_serialized(UpstreamCase& from, VectorCase& vector);
 void map_sets(UpstreamCase& from, VectorCase& vector);
 void map_groups(UpstreamCase& from, VectorCase& vector);
+void map_cross(UpstreamCase& from, VectorCase& vector);
 void map_deformable(UpstreamCase& from, VectorCase& vector);
 /// Whether the operation is a call of a library, which was mapped then.
 bool map_library(UpstreamCase& from, VectorCase& vector);

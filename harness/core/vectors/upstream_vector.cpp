@@ -104,6 +104,8 @@ void map_upstream(const json& description, VectorCase& vector, const std::string
     map_sets(from, vector);
   else if (from.op() == "group_attention")
     map_groups(from, vector);
+  else if (from.op() == "bidirectional_cross_attention")
+    map_cross(from, vector);
   else if (from.op() == "ms_deform_attn")
     map_deformable(from, vector);
   else if (!map_library(from, vector))
