@@ -35,11 +35,15 @@ constexpr Description describe(Cheat cheat) {
 
 using Values = std::vector<float>;
 
-Values copy_of(const attest_problem& problem, void* const* data, int32_t role) {
+size_t elements(const attest_problem& problem, int32_t role) {
   size_t count = 1;
   for (int32_t i = 0; i < problem.tensor[role].rank; ++i) count *= static_cast<size_t>(problem.tensor[role].dim[i]);
+  return count;
+}
+
+Values copy_of(const attest_problem& problem, void* const* data, int32_t role) {
   const auto* begin = static_cast<const float*>(data[role]);
-  return {begin, begin + count};
+  return {begin, begin + elements(problem, role)};
 }
 
 /// FNV-1a of up to `most` floats of Q, K and V each.
@@ -65,7 +69,7 @@ class Cheater {
       .name = describe(kCheat).name, .version = "1", .summary = describe(kCheat).summary, .dtypes = ATTEST_BIT(ATTEST_F32)};
 
   explicit Cheater(const attest_problem& given) : problem(given) {
-    if (kCheat != Cheat::kCreate || memory().q.empty()) return;
+    if (kCheat != Cheat::kCreate || memory().q.size() != elements(problem, ATTEST_Q)) return;
     result_.resize(memory().q.size());
     void* data[ATTEST_ROLES]{};
     data[ATTEST_Q] = memory().q.data(), data[ATTEST_K] = memory().k.data(), data[ATTEST_V] = memory().v.data();

@@ -161,12 +161,11 @@ std::string print_tried(const std::vector<MatrixRow>& rows) {
 }
 
 // Implementations of the plugins of other misbehaviour that do what they should: the twins of those that do not. A flood is a
-// note, sealed files do not shrink, and a hang in a later run takes more runs than are made here (hostile_test has all three);
-// relations_test has the problems that those of comparisons are wrong on.
+// note, sealed files do not shrink, and a hang in a later run takes more runs than are made here (hostile_test has all three).
 bool is_right(const std::string& name) {
   static const std::set<std::string> twins = {"cheat_all_inputs", "naive_minimal",  "newer_header",    "older_header",
                                               "plugin_c",         "hostile_floods", "hostile_shrinks", "hostile_hangs_later"};
-  return name.ends_with("_none") || name.starts_with("honest") || name.starts_with("twin_") || name.starts_with("relation_") ||
+  return name.ends_with("_none") || name.starts_with("honest") || name.starts_with("twin_") ||
          twins.count(name) > 0;
 }
 
@@ -255,7 +254,7 @@ std::vector<std::string> escapes(const std::vector<MatrixRow>& rows) {
   return found;
 }
 
-std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds) {
+std::string print_matrix(const std::vector<MatrixRow>& rows, const std::map<std::string, int64_t>& made_by, double seconds) {
   const std::map<std::string, CheckWorth> worth = worth_of_checks(rows);
   std::set<std::string> checks, mutants, caught;
   for (const MatrixRow& row : rows) {
@@ -272,6 +271,7 @@ std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds) {
       "than the healthy "
       "kernel. {:.0f} s in all.\n\n",
       caught.size(), mutants.size(), seen, wrong, seconds);
+  for (const auto& [build, count] : made_by) text += fmt::format("Made by {}: {} trials.\n\n", build, count);
   text += "Tried:\n\n" + print_tried(rows) + '\n';
   text +=
       "## Mutant x check x size\n\nTokens at which each check sees it, in every dtype and kind of case it was tried on; in "

@@ -39,7 +39,7 @@ std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& 
 /// that pass wherever they were tried though nothing says that they are right.
 std::vector<std::string> escapes(const std::vector<MatrixRow>& rows);
 
-/// The whole report in Markdown.
-std::string print_matrix(const std::vector<MatrixRow>& rows, double seconds);
+/// The whole report in Markdown. `made_by`: builds, and how many of the rows each made.
+std::string print_matrix(const std::vector<MatrixRow>& rows, const std::map<std::string, int64_t>& made_by, double seconds);
 
 }  // namespace attest::testing

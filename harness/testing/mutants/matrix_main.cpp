@@ -1,7 +1,7 @@
 // mutants_matrix: tries mutants on cases and keeps what saw them, then prints the table. scripts/mutants.sh calls it.
 //   mutants_matrix collect ROWS.jsonl --sizes 61,197 --plugin mutants.so [--other trespassers.so ...]
 //   mutants_matrix print ROWS.jsonl       exit code 1: something that should have been caught was not
-// Rows that ROWS.jsonl has already are not tried again.
+// Rows that ROWS.jsonl has already are not tried again; it keeps which build made them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/measure/build_info.hpp"
+#include "core/measure/environment.hpp"
 #include "core/measure/time.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
@@ -28,33 +30,47 @@ struct Wanted {
 
 struct Rows {
   std::vector<MatrixRow> rows;
+  std::map<std::string, int64_t> made_by;  // which build on which machine -> how many of them
   double seconds = 0;
 };
+
+constexpr const char *kMadeBy = "made_by", *kSeconds = "seconds";
+
+// What follows from a row may change with the program that made it.
+std::string this_build() {
+  return fmt::format("commit {} on {}", core::build_info()["commit"], core::read_environment()["cpu"]["model"]);
+}
 
 Rows read_rows(const std::string& path) {
   Rows read;
   std::ifstream file(path);
+  std::string maker = "an unknown build";
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("{\"seconds\""))
-      read.seconds += nlohmann::json::parse(line).at("seconds").get<double>();
-    else if (!line.empty())
-      read.rows.push_back(row_of_line(line));
+    if (line.empty()) continue;
+    const nlohmann::json parsed = nlohmann::json::parse(line);
+    if (parsed.contains(kSeconds))
+      read.seconds += parsed.at(kSeconds).get<double>();
+    else if (parsed.contains(kMadeBy))
+      maker = parsed.at(kMadeBy);
+    else
+      read.rows.push_back(row_of_line(line)), ++read.made_by[maker];
   }
   return read;
 }
 
-core::WorkerOptions worker(double timeout_s) {
-  return {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = timeout_s};
+core::WorkerOptions worker(double timeout_s, uint64_t memory_bytes = 0) {
+  return {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = timeout_s, .memory_bytes = memory_bytes};
 }
 
 class Collector {
  public:
   explicit Collector(const std::string& path) : file_(path, std::ios::app) {
     for (const MatrixRow& row : read_rows(path).rows) known_.insert(row.key());
+    file_ << nlohmann::json{{kMadeBy, this_build()}}.dump() << std::endl;
   }
   bool has(const MatrixRow& row) const { return known_.count(row.key()) > 0; }
   void add(const MatrixRow& row) { file_ << to_line(row) << std::endl; }
-  void add_seconds(double seconds) { file_ << nlohmann::json{{"seconds", seconds}}.dump() << std::endl; }
+  void add_seconds(double seconds) { file_ << nlohmann::json{{kSeconds, seconds}}.dump() << std::endl; }
 
  private:
   std::ofstream file_;
@@ -84,10 +100,14 @@ constexpr const char* kOtherSpecs[] = {
     "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 q.strides=[0,3904,64,1] k.strides=[0,3904,64,1] "
     "v.strides=[0,3904,64,1] "
     "o.strides=[0,3904,64,1]",
+    "softmax num_heads=2 seq_len_q=61 head_dim=16",
+    "linear dtype=f32 num_heads=2 seq_len_q=61 head_dim=32",
+    "linear dtype=f16 num_heads=2 seq_len_q=61 head_dim=32",
+    "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0",
 };
 
 void try_other(const std::string& path, Collector& collector) {
-  core::Plugin plugin(path, worker(5));
+  core::Plugin plugin(path, worker(5, 256 << 20));
   core::Rates rates;
   core::RunOptions options;
   options.threads = 2, options.budget_s = 0.02, options.timeout_s = 5, options.all_checks = true;
@@ -143,7 +163,7 @@ int run(int argc, char** argv) {
   if (*collecting) collect(wanted);
   const Rows read = read_rows(wanted.rows_path);
   if (!*printing) return 0;
-  fmt::print("{}", print_matrix(read.rows, read.seconds));
+  fmt::print("{}", print_matrix(read.rows, read.made_by, read.seconds));
   const std::vector<std::string> missed = escapes(read.rows);
   for (const std::string& one : missed) fmt::print(stderr, "got away: {}\n", one);
   return missed.empty() ? 0 : 1;

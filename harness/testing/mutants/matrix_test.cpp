@@ -41,7 +41,7 @@ TEST(Matrix, PrintsWhereEachCheckSees) {
   const std::string text =
       print_matrix({row("a", "caught", {"random", "codebook"}), row("a", "caught", {"codebook"}, 197),
                     row("a", "caught", {"codebook"}, 4099), row("d", "got away", {}), row("e", "equivalent", {}), other},
-                   12);
+                   {}, 12);
   EXPECT_THAT(text, HasSubstr("1 of 3 mutants are caught; 3 of 4 trials"));
   EXPECT_THAT(text, HasSubstr("| a | 3 of 3 | 61 - 4099 | 61 |"));
   EXPECT_THAT(text, HasSubstr("| random | 1 | 0 | none: diagnostic |"));
@@ -53,7 +53,8 @@ TEST(Matrix, PrintsWhereEachCheckSees) {
 TEST(Matrix, SaysWhatWasTried) {
   MatrixRow late = row("a", "caught", {"random"}, 262147);
   late.all_checks = false;
-  const std::string text = print_matrix({row("a", "caught", {"random"}), row("b", "equivalent", {}), late}, 1);
+  const std::string text = print_matrix({row("a", "caught", {"random"}), row("b", "equivalent", {}), late}, {{"commit 1", 3}}, 1);
+  EXPECT_THAT(text, HasSubstr("Made by commit 1: 3 trials."));
   EXPECT_THAT(text, HasSubstr("- 61 tokens: f16 (1 kinds of case)\n"));
   EXPECT_THAT(text, HasSubstr("- 262147 tokens: f16 (1 kinds of case); a mutant was done with at the first check that saw it\n"));
 }
@@ -70,7 +71,7 @@ TEST(Matrix, TellsWhatShouldHaveBeenCaught) {
 TEST(Matrix, SizesMissedInSomeDtypesAreInBrackets) {
   MatrixRow missed = row("a", "caught", {"codebook"});
   missed.dtype = "f32";
-  const std::string text = print_matrix({row("a", "caught", {"random", "codebook"}), missed}, 1);
+  const std::string text = print_matrix({row("a", "caught", {"random", "codebook"}), missed}, {}, 1);
   EXPECT_THAT(text, HasSubstr("| a | 2 of 2 | 61 | (61) |"));
 }
 
