@@ -28,7 +28,7 @@ constexpr Method merged_by_lse(Method method) {
 }
 constexpr Method folded(Method method) { return method.folds_scale = true, method; }
 
-// The first six of each operation are what the count of false failures is about; the others are as honest.
+// All of them take part in the count of false failures.
 constexpr Method kNaive = honest_method("honest_naive", "whole rows, float32", kFloat, 0);
 constexpr Method kTiled = honest_method("honest_tiled", "tiles of 16 to 256 keys, float32", kFloat, kAnyTile);
 constexpr Method kReversed = reversed(honest_method("honest_reversed", "whole rows, the last key first, float32", kFloat, 0));

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
@@ -165,8 +166,7 @@ std::string print_tried(const std::vector<MatrixRow>& rows) {
 bool is_right(const std::string& name) {
   static const std::set<std::string> twins = {"cheat_all_inputs", "naive_minimal",  "newer_header",    "older_header",
                                               "plugin_c",         "hostile_floods", "hostile_shrinks", "hostile_hangs_later"};
-  return name.ends_with("_none") || name.starts_with("honest") || name.starts_with("twin_") ||
-         twins.count(name) > 0;
+  return name.ends_with("_none") || name.starts_with("honest") || name.starts_with("twin_") || twins.count(name) > 0;
 }
 
 std::string print_others(const std::vector<MatrixRow>& rows) {
@@ -254,7 +254,25 @@ std::vector<std::string> escapes(const std::vector<MatrixRow>& rows) {
   return found;
 }
 
-std::string print_matrix(const std::vector<MatrixRow>& rows, const std::map<std::string, int64_t>& made_by, double seconds) {
+MatrixRows read_rows(const std::string& path) {
+  MatrixRows read;
+  std::ifstream file(path);
+  std::string maker = "an unknown build";
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty()) continue;
+    const nlohmann::json parsed = nlohmann::json::parse(line);
+    if (parsed.contains(kSeconds))
+      read.seconds += parsed.at(kSeconds).get<double>();
+    else if (parsed.contains(kMadeBy))
+      maker = parsed.at(kMadeBy);
+    else
+      read.rows.push_back(row_of_line(line)), ++read.made_by[maker];
+  }
+  return read;
+}
+
+std::string print_matrix(const MatrixRows& all) {
+  const std::vector<MatrixRow>& rows = all.rows;
   const std::map<std::string, CheckWorth> worth = worth_of_checks(rows);
   std::set<std::string> checks, mutants, caught;
   for (const MatrixRow& row : rows) {
@@ -270,8 +288,8 @@ std::string print_matrix(const std::vector<MatrixRow>& rows, const std::map<std:
       "{} of {} mutants are caught; {} of {} trials (mutant, kind of case, size, dtype) in which a mutant writes other bytes "
       "than the healthy "
       "kernel. {:.0f} s in all.\n\n",
-      caught.size(), mutants.size(), seen, wrong, seconds);
-  for (const auto& [build, count] : made_by) text += fmt::format("Made by {}: {} trials.\n\n", build, count);
+      caught.size(), mutants.size(), seen, wrong, all.seconds);
+  for (const auto& [build, count] : all.made_by) text += fmt::format("Made by {}: {} trials.\n\n", build, count);
   text += "Tried:\n\n" + print_tried(rows) + '\n';
   text +=
       "## Mutant x check x size\n\nTokens at which each check sees it, in every dtype and kind of case it was tried on; in "

@@ -39,7 +39,17 @@ std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& 
 /// that pass wherever they were tried though nothing says that they are right.
 std::vector<std::string> escapes(const std::vector<MatrixRow>& rows);
 
-/// The whole report in Markdown. `made_by`: builds, and how many of the rows each made.
-std::string print_matrix(const std::vector<MatrixRow>& rows, const std::map<std::string, int64_t>& made_by, double seconds);
+/// What a file of rows holds.
+struct MatrixRows {
+  std::vector<MatrixRow> rows;
+  std::map<std::string, int64_t> made_by;  // which build on which machine -> how many of them
+  double seconds = 0;                      // of the mutants' trials
+};
+constexpr const char *kMadeBy = "made_by", *kSeconds = "seconds";  // lines of the file that are no rows
+/// A file that is not there has none. Throws core::Error.
+MatrixRows read_rows(const std::string& path);
+
+/// The whole report in Markdown.
+std::string print_matrix(const MatrixRows& all);
 
 }  // namespace attest::testing

@@ -28,34 +28,9 @@ struct Wanted {
   int64_t all_checks_up_to = 4099;  // tokens; beyond, a mutant is done with at the first check that sees it
 };
 
-struct Rows {
-  std::vector<MatrixRow> rows;
-  std::map<std::string, int64_t> made_by;  // which build on which machine -> how many of them
-  double seconds = 0;
-};
-
-constexpr const char *kMadeBy = "made_by", *kSeconds = "seconds";
-
 // What follows from a row may change with the program that made it.
 std::string this_build() {
   return fmt::format("commit {} on {}", core::build_info()["commit"], core::read_environment()["cpu"]["model"]);
-}
-
-Rows read_rows(const std::string& path) {
-  Rows read;
-  std::ifstream file(path);
-  std::string maker = "an unknown build";
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty()) continue;
-    const nlohmann::json parsed = nlohmann::json::parse(line);
-    if (parsed.contains(kSeconds))
-      read.seconds += parsed.at(kSeconds).get<double>();
-    else if (parsed.contains(kMadeBy))
-      maker = parsed.at(kMadeBy);
-    else
-      read.rows.push_back(row_of_line(line)), ++read.made_by[maker];
-  }
-  return read;
 }
 
 core::WorkerOptions worker(double timeout_s, uint64_t memory_bytes = 0) {
@@ -161,9 +136,9 @@ int run(int argc, char** argv) {
   printing->add_option("rows", wanted.rows_path)->required();
   CLI11_PARSE(app, argc, argv);
   if (*collecting) collect(wanted);
-  const Rows read = read_rows(wanted.rows_path);
+  const MatrixRows read = read_rows(wanted.rows_path);
   if (!*printing) return 0;
-  fmt::print("{}", print_matrix(read.rows, read.made_by, read.seconds));
+  fmt::print("{}", print_matrix(read));
   const std::vector<std::string> missed = escapes(read.rows);
   for (const std::string& one : missed) fmt::print(stderr, "got away: {}\n", one);
   return missed.empty() ? 0 : 1;

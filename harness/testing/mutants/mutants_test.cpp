@@ -113,13 +113,16 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
   };
   for (const auto& [fill, mutant, family_name, dtype] : kAlone) {
     Trials trials(plugin(), make_case(family(family_name), 61, dtype), true);
+    int64_t tried = 0;
     for (const core::Implementation& one : plugin().implementations()) {
       if (one.name != mutant) continue;
       std::set<std::string> fills;
       for (const Catch& by : trials.run(one).catches)
         if (!by.check.starts_with("relation ")) fills.insert(by.check);
       EXPECT_EQ(fills, std::set<std::string>{fill}) << mutant;
+      ++tried;
     }
+    EXPECT_EQ(tried, 1) << mutant;
   }
 }
 

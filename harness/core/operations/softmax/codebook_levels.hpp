@@ -21,7 +21,6 @@ class ScoreLevels {
   bool by_pair() const { return bool(rel_bias_); }
   /// Whether some keys are hidden from everybody.
   bool may_hide() const { return mask_ || bias_; }
-  bool trivial() const { return !mask_ && !bias_ && !rel_bias_ && !shifted_; }
 
   /// The level of key place j for query head h (and place i where by_pair()), or -1: hidden.
   int64_t of_key(int64_t b, int64_t h, int64_t i, int64_t j) const;

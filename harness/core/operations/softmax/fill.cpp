@@ -129,7 +129,7 @@ void fill_normal(const Tensor& tensor, uint64_t seed, float factor) {
   });
 }
 
-// Cells of K and V that no sequence reads, by dim 0 and dim 2.
+// Which cells of K and V, by dim 0 and dim 2, some sequence reads.
 std::vector<bool> read_cells(const Problem& problem, const Tensors& tensors) {
   const Geometry geometry(problem, tensors);
   const TensorSpec& k = problem.tensor[ATTEST_K];

@@ -61,11 +61,8 @@ class SoftmaxGolden final : public Golden {
   const EqualKeys& equal_keys(const RowTask& task) const { return equal_[size_t(task.b * params_.num_kv_heads + task.kv_head)]; }
 
   void find_groups() {
-    if (ScopedTermFactor<SigmaTerm>::of(SigmaTerm::kEqualScores) == 0) {
-      equal_.resize(size_t(params_.batch * params_.num_kv_heads));
-      return;
-    }
     equal_.resize(size_t(params_.batch * params_.num_kv_heads));
+    if (ScopedTermFactor<SigmaTerm>::of(SigmaTerm::kEqualScores) == 0) return;
 #pragma omp parallel for schedule(dynamic, 1) if (int64_t(equal_.size()) * params_.seq_len_kv * params_.head_dim > kThreadedElements)
     for (size_t unit = 0; unit < equal_.size(); ++unit)
       equal_[unit] = find_equal_keys(tensors_[ATTEST_K], geometry_, int64_t(unit) / params_.num_kv_heads, int64_t(unit) % params_.num_kv_heads);
