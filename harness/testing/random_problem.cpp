@@ -180,8 +180,9 @@ class SoftmaxMaker : Maker {
     auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
     while (p.seq_len_q > limits_.most_tokens || cost(p, flops) > most) {
       int64_t rows = p.grid_height / p.window_height, columns = p.grid_width / p.window_width;
-      if (!halve(p.batch) && !(p.num_heads > p.num_kv_heads && (p.num_heads = p.num_kv_heads)) && !halve(rows) && !halve(columns) &&
-          !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) && !halve(p.head_dim_v))
+      if (!halve(p.batch) && !(p.num_heads > p.num_kv_heads && (p.num_heads = p.num_kv_heads)) && !halve(rows) &&
+          !halve(columns) && !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) &&
+          !halve(p.head_dim_v))
         break;
       p.grid_height = rows * p.window_height, p.grid_width = columns * p.window_width;
       p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
