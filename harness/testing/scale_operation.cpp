@@ -73,7 +73,7 @@ class ScaleOperation final : public Operation {
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill&, const Tensors& tensors) const override {
     return std::make_unique<ScaleGolden>(problem, tensors[kX]);
   }
-  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, std::span<const int64_t> rows,
+  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int /*kernel*/, std::span<const int64_t> rows,
                const EmulationSink& sink) const override {
     const auto& p = problem.as<ScaleParams>();
     std::vector<double> values(size_t(p.width));

@@ -20,6 +20,33 @@ size_t affordable_rows(const Problem& problem, const ExpectedRow& first) {
   return size_t(std::clamp(kMostFlops / std::max(row_flops, 1.0), 1.0, double(RowSample::kMost + 1)));
 }
 
+// Of one of the kernels that the declaration stands for.
+std::string kernel_fault(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
+                         const std::vector<ExpectedRow>& rows, std::span<const int64_t> numbers, int kernel) {
+  double largest = 0, squares = 0, elements = 0;
+  std::string where;
+  problem.operation->emulate(
+      problem, inputs, arithmetic, kernel, numbers, [&](int32_t role, int64_t row, std::span<const double> values) {
+        const auto known =
+            std::find_if(rows.begin(), rows.end(), [&](const ExpectedRow& r) { return r.role == role && r.row == row; });
+        if (known == rows.end()) return;
+        for (size_t e = 0; e < values.size(); ++e) {
+          const double ratio = std::fabs(values[e] - known->value[e]) / known->sigma[e];
+          if (!std::isfinite(ratio)) continue;  // left out, or a matter of NaN and infinity, which has no tolerance
+          squares += ratio * ratio, ++elements;
+          if (ratio <= largest) continue;
+          largest = ratio;
+          where = fmt::format("element {} of row {} of {} is {:.9g}, expected {:.9g} +- {:.2g}", e, row,
+                              find_role(*problem.operation, role)->name, values[e], known->value[e], known->sigma[e]);
+        }
+      });
+  if (elements == 0) return {};
+  const double rms = std::sqrt(squares / elements) / Gates::rms(std::min(int64_t(numbers.size()), golden.distinct_rows()));
+  if (largest <= Gates::kLargest && rms <= 1) return {};
+  return fmt::format("the declared arithmetic, emulated, exceeds the gate itself: {:.3g} of it, root mean square {:.3g}; {}",
+                     largest / Gates::kLargest, rms, where);
+}
+
 }  // namespace
 
 ExpectedRow expected_row(const Expected& chunk, size_t index) {
@@ -51,28 +78,10 @@ std::string tolerance_fault(const Problem& problem, const Golden& golden, const 
   const size_t count = std::min(rows.size(), affordable_rows(problem, rows.front()));
   std::vector<int64_t> numbers;
   for (size_t n = 0; n < count; ++n) numbers.push_back(rows[n].row);
-  double largest = 0, squares = 0, elements = 0;
-  std::string where;
-  problem.operation->emulate(
-      problem, inputs, arithmetic, numbers, [&](int32_t role, int64_t row, std::span<const double> values) {
-        const auto known =
-            std::find_if(rows.begin(), rows.end(), [&](const ExpectedRow& r) { return r.role == role && r.row == row; });
-        if (known == rows.end()) return;
-        for (size_t e = 0; e < values.size(); ++e) {
-          const double ratio = std::fabs(values[e] - known->value[e]) / known->sigma[e];
-          if (!std::isfinite(ratio)) continue;  // left out, or a matter of NaN and infinity, which has no tolerance
-          squares += ratio * ratio, ++elements;
-          if (ratio <= largest) continue;
-          largest = ratio;
-          where = fmt::format("element {} of row {} of {} is {:.9g}, expected {:.9g} +- {:.2g}", e, row,
-                              find_role(*problem.operation, role)->name, values[e], known->value[e], known->sigma[e]);
-        }
-      });
-  if (elements == 0) return {};
-  const double rms = std::sqrt(squares / elements) / Gates::rms(std::min(int64_t(count), golden.distinct_rows()));
-  if (largest <= Gates::kLargest && rms <= 1) return {};
-  return fmt::format("the declared arithmetic, emulated, exceeds the gate itself: {:.3g} of it, root mean square {:.3g}; {}",
-                     largest / Gates::kLargest, rms, where);
+  std::string fault;
+  for (int kernel = 0; kernel < problem.operation->kernels(problem, arithmetic) && fault.empty(); ++kernel)
+    fault = kernel_fault(problem, golden, arithmetic, inputs, rows, numbers, kernel);
+  return fault;
 }
 
 }  // namespace attest::core

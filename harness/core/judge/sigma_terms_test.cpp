@@ -236,7 +236,7 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kLse,
-       {.folds_scale = true}},
+       {.scale = ScalePlace::kQueries}},
       {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400", in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
        [] {
          Case c = dense({.mean_v = 1});

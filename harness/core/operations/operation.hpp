@@ -116,10 +116,12 @@ class Operation {
 
   /// What must hold between runs on these inputs and on changed ones (relation.hpp), cheapest first; they refer to `inputs`.
   virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const;
-  /// Rows of the outputs as an honest kernel of that arithmetic may compute them from these inputs, plain and slow: what the
-  /// tolerance has to let pass before an implementation may be failed by it. Rows are those of Expected; elements that are left out
-  /// are NaN. By default there is none.
-  virtual void emulate(const Problem& /*problem*/, const Tensors& /*tensors*/, const Arithmetic& /*arithmetic*/,
+  /// How many honest kernels a declaration stands for that err by more than their order of summation; emulate knows each.
+  virtual int kernels(const Problem& /*problem*/, const Arithmetic& /*arithmetic*/) const { return 1; }
+  /// Rows of the outputs as honest kernel 0 to kernels() - 1 of that arithmetic may compute them from these inputs, plain and slow:
+  /// what the tolerance has to let pass before an implementation may be failed by it. Rows are those of Expected; elements that are
+  /// left out are NaN. By default there is none.
+  virtual void emulate(const Problem& /*problem*/, const Tensors& /*tensors*/, const Arithmetic& /*arithmetic*/, int /*kernel*/,
                        std::span<const int64_t> /*rows*/, const EmulationSink& /*sink*/) const {}
 };
 

@@ -17,6 +17,9 @@ inline double rounded(double x, DType dtype) {
   return std::fabs(y) > largest_finite(dtype) ? std::copysign(INFINITY, x) : y;
 }
 
+/// What one step of a kernel gives: float32, unless float64 is declared for what comes of it.
+inline double narrowed(double x, DType declared) { return declared == ATTEST_F64 ? x : double(float(x)); }
+
 /// x >= 0 cut to the largest number of the dtype that is not above it.
 inline double cut(double x, DType dtype) {
   if (dtype == ATTEST_F64 || !std::isfinite(x)) return x;

@@ -113,7 +113,7 @@ class LinearOperation final : public Operation {
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override {
     return linear_relations(problem, inputs);
   }
-  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, std::span<const int64_t> rows,
+  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int /*kernel*/, std::span<const int64_t> rows,
                const EmulationSink& sink) const override {
     emulate_linear(problem, tensors, arithmetic, rows, sink);
   }

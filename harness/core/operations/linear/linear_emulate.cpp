@@ -16,9 +16,6 @@ namespace {
 using Params = attest_linear_params;
 constexpr double kMostWork = 5e7;  // multiply-adds of one state; beyond it some channels of V are left out
 
-// What a step gives that is float32, unless float64 is declared for what comes of it.
-double narrowed(double x, DType declared) { return declared == ATTEST_F64 ? x : double(float(x)); }
-
 class Emulator {
  public:
   Emulator(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic)

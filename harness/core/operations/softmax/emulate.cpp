@@ -17,8 +17,6 @@ namespace {
 using Params = attest_softmax_params;
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-double f32(double x) { return double(float(x)); }
-
 class Emulator {
  public:
   Emulator(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, const EmulationStyle& style)
@@ -50,11 +48,11 @@ class Emulator {
     for (size_t n = 0; n < s.size(); ++n) p[n] = exponential(s[n], top, n);
     sink_ = geometry_.has_sinks() ? exponential(geometry_.sink(at.h), top, s.size()) : 0;
     const double normaliser = normalise(p);
-    const double lse = f32(top + f32(std::log(normaliser)));
+    const double lse = narrowed(top + narrowed(std::log(normaliser), a_.accumulator), a_.accumulator);
     const bool by_lse = a_.has(ATTEST_WEIGHS_BY_LSE), divided = by_lse || a_.has(ATTEST_P_NORMALISED_FIRST);
     if (by_lse) weigh_by(lse, s, p);
     add_values(p, s, o);
-    for (double& x : o) x = rounded(divided ? x : f32(x / normaliser), a_.output);
+    for (double& x : o) x = rounded(divided ? x : narrowed(x / normaliser, a_.accumulator), a_.output);
     return lse;
   }
 
@@ -74,8 +72,9 @@ class Emulator {
     keys_ = geometry_.keys(at_.b, at_.i);
     const Cell cell = geometry_.query(at_.b, at_.i);
     std::vector<double> q = load(ATTEST_Q, cell.outer, at_.h, cell.row, p_.head_dim), s(size_t(keys_.size())), terms(s.size());
-    const double scale = double(p_.softmax_scale), cap = double(p_.softcap);
-    for (double& x : q) x = rounded(style_.folds_scale ? f32(x * scale) : x, a_.qk);
+    const double cap = double(p_.softcap);
+    const Factors factors = scale_factors();
+    for (double& x : q) x = operand(x, factors.q);
     if (geometry_.pair_terms() && !terms.empty()) geometry_.add_pair_terms(at_.b, at_.h, at_.i, keys_, terms.data());
     for (size_t n = 0; n < s.size(); ++n) {
       const int64_t j = key_place(n);
@@ -84,30 +83,47 @@ class Emulator {
         s[n] = kHidden;
         continue;
       }
-      const double product = dot(q, j);
-      s[n] = rounded(style_.folds_scale ? product : f32(product * scale), a_.score);
-      if (cap > 0) s[n] = rounded(f32(cap * std::tanh(s[n] / cap)), a_.score);
-      if (geometry_.pair_terms()) s[n] = rounded(f32(s[n] + f32(term)), a_.score);
+      const double product = dot(q, j, factors.k);
+      s[n] = kept_score(factors.product == 1 ? product : product * factors.product);
+      if (cap > 0) s[n] = kept_score(cap * std::tanh(s[n] / cap));
+      if (geometry_.pair_terms()) s[n] = kept_score(s[n] + narrowed(term, a_.score));
     }
     return s;
   }
 
-  double dot(const std::vector<double>& q, int64_t j) const {
+  struct Factors {
+    double q = 1, k = 1, product = 1;
+  };
+  Factors scale_factors() const {
+    const double scale = double(p_.softmax_scale);
+    switch (style_.scale) {
+      case ScalePlace::kQueries: return {.q = scale};
+      case ScalePlace::kQueriesBase2: return {.q = scale * M_LOG2E, .product = M_LN2};
+      case ScalePlace::kBoth: return {.q = std::copysign(std::sqrt(std::fabs(scale)), scale), .k = std::sqrt(std::fabs(scale))};
+      default: return {.product = scale};
+    }
+  }
+  double operand(double x, double factor) const { return rounded(factor == 1 ? x : narrowed(x * factor, a_.qk), a_.qk); }
+  double kept_score(double s) const { return rounded(narrowed(s, a_.score), a_.score); }
+
+  double dot(const std::vector<double>& q, int64_t j, double factor) const {
     const Cell cell = geometry_.key(at_.b, j);
     const std::vector<double>& k = load(ATTEST_K, cell.outer, kv_head_, cell.row, p_.head_dim);
     const size_t half = style_.mixed_orders && j % 8 == 7 ? k.size() / 2 : k.size();
-    float low = 0, high = 0;
-    for (size_t d = 0; d < half; ++d) low += float(q[d] * rounded(k[d], a_.qk));
-    for (size_t d = half; d < k.size(); ++d) high += float(q[d] * rounded(k[d], a_.qk));
-    return double(low + high);
+    double low = 0, high = 0;
+    auto add = [&](double sum, size_t d) { return narrowed(sum + narrowed(q[d] * operand(k[d], factor), a_.qk), a_.qk); };
+    for (size_t d = 0; d < half; ++d) low = add(low, d);
+    for (size_t d = half; d < k.size(); ++d) high = add(high, d);
+    return narrowed(low + high, a_.qk);
   }
 
   // Below the smallest normal number an exp may give 0, and most do.
   double exponential(double s, double top, size_t n) const {
     if (s == kHidden) return 0;
     const double wander = style_.cuts_towards_zero ? -1 : 2 * double(random_uniform(5, uint64_t(n))) - 1;
-    const double p = f32(std::exp(f32(s - top)) * (1 + a_.probability_rel_error * wander));
-    return p < smallest_normal(ATTEST_F32) ? 0 : p;
+    const DType dtype = a_.probability == ATTEST_F64 ? ATTEST_F64 : ATTEST_F32;
+    const double p = narrowed(std::exp(narrowed(s - top, dtype)) * (1 + a_.probability_rel_error * wander), dtype);
+    return p < smallest_normal(dtype) ? 0 : p;
   }
 
   // The second of two passes.
@@ -120,7 +136,7 @@ class Emulator {
     double normaliser = 0;
     if (a_.has(ATTEST_P_NORMALISED_FIRST)) {
       normaliser = with_sink(chained(p));
-      for (double& x : p) x = f32(x / normaliser);
+      for (double& x : p) x = narrowed(x / normaliser, a_.probability);
     }
     std::vector<double> kept(p);
     for (double& x : kept) x = keep(x);
@@ -130,7 +146,7 @@ class Emulator {
   }
   double with_sink(double sum) const {
     const double sink = a_.has(ATTEST_SUMS_ROUNDED_P) ? keep(sink_) : sink_;
-    return sink_ > 0 ? rounded(f32_or_f64(sum + sink), a_.accumulator) : sum;
+    return sink_ > 0 ? rounded(narrowed(sum + sink, a_.accumulator), a_.accumulator) : sum;
   }
   double keep(double x) const {
     const double y = a_.has(ATTEST_P_TRUNCATED) ? cut(x, a_.probability) : rounded(x, a_.probability);
@@ -147,14 +163,13 @@ class Emulator {
       std::vector<double> sums;
       for (size_t begin = 0; begin < x.size(); begin += length) {
         double sum = 0;
-        for (size_t n = begin; n < std::min(begin + length, x.size()); ++n) sum = rounded(f32_or_f64(sum + x[n]), a_.accumulator);
+        for (size_t n = begin; n < std::min(begin + length, x.size()); ++n) sum = rounded(narrowed(sum + x[n], a_.accumulator), a_.accumulator);
         sums.push_back(sum);
       }
       x = std::move(sums);
     }
     return x.empty() ? 0 : x[0];
   }
-  double f32_or_f64(double x) const { return a_.accumulator == ATTEST_F64 ? x : f32(x); }
 
   void add_values(const std::vector<double>& p, const std::vector<double>& s, std::vector<double>& o) const {
     const auto length = size_t(std::max<int64_t>(chain(p.size()), 2));
@@ -165,7 +180,7 @@ class Emulator {
       if (s[n] == kHidden) continue;
       const Cell cell = geometry_.key(at_.b, key_place(n));
       const std::vector<double>& v = load(ATTEST_V, cell.outer, kv_head_, cell.row, p_.head_dim_v);
-      for (size_t d = 0; d < o.size(); ++d) sum[d] = rounded(f32_or_f64(sum[d] + p[n] * rounded(v[d], a_.pv)), a_.accumulator);
+      for (size_t d = 0; d < o.size(); ++d) sum[d] = rounded(narrowed(sum[d] + p[n] * rounded(v[d], a_.pv), a_.accumulator), a_.accumulator);
       if (++added % length == 0) parts.push_back(sum), std::fill(sum.begin(), sum.end(), 0.0);
     }
     parts.push_back(sum);
@@ -205,9 +220,14 @@ void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arith
   }
 }
 
-void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+// What Q and K are rounded to after they were scaled; in float32 that is a rounding like any other.
+int SoftmaxOperation::kernels(const Problem&, const Arithmetic& arithmetic) const {
+  return unit_roundoff(arithmetic.qk) > unit_roundoff(ATTEST_F32) ? int(ScalePlace::kCount) : 1;
+}
+
+void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int kernel,
                                std::span<const int64_t> rows, const EmulationSink& sink) const {
-  emulate_softmax(problem, tensors, arithmetic, {}, rows, sink);
+  emulate_softmax(problem, tensors, arithmetic, {.scale = ScalePlace(kernel)}, rows, sink);
 }
 
 }  // namespace attest::core

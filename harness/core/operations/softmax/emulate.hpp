@@ -8,11 +8,20 @@
 
 namespace attest::core {
 
+/// What is multiplied by softmax_scale: the scores, or operands before they are rounded.
+enum class ScalePlace {
+  kScores,
+  kQueries,
+  kQueriesBase2,  // times log2(e), for an exp to the base of 2
+  kBoth,          // Q and K by its root
+  kCount
+};
+
 /// What a declaration leaves open. The defaults are the plainest kernel: the maximum of a row is known first, keys in their
 /// order.
 struct EmulationStyle {
   bool reversed = false;           // the last key comes first
-  bool folds_scale = false;        // Q is scaled before it is rounded to the operand
+  ScalePlace scale = ScalePlace::kScores;
   bool mixed_orders = false;       // every eighth dot product is summed in two halves, as at the edge of a vectorised loop
   bool cuts_towards_zero = false;  // the exp leans to one side by the error that is declared
 };

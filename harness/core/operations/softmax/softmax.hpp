@@ -43,7 +43,8 @@ class SoftmaxOperation final : public Operation {
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override;
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const override;
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override;
-  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, std::span<const int64_t> rows,
+  int kernels(const Problem& problem, const Arithmetic& arithmetic) const override;
+  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int kernel, std::span<const int64_t> rows,
                const EmulationSink& sink) const override;
 };
 
