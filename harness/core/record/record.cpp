@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -122,26 +123,36 @@ struct Writer {
   }
 };
 
+// Fields that the schema's version did not begin with: older files of the same version lack them.
+constexpr std::string_view kAddedLater[] = {"relations", "audited_runs", "audit_seed"};
+
 // Takes fields out of a json.
 struct Reader {
   const json& in;
-  const json& at(const char* key) const {
-    if (!in.is_object() || !in.contains(key)) throw Error(fmt::format("record: key '{}' is missing", key));
-    return in[key];
+  bool has(std::string_view key) const {
+    if (in.is_object() && in.contains(key)) return true;
+    if (std::find(std::begin(kAddedLater), std::end(kAddedLater), key) == std::end(kAddedLater))
+      throw Error(fmt::format("record: key '{}' is missing", key));
+    return false;
   }
-  void operator()(const char* key, double& value) { value = number_from_json(at(key)); }
+  void operator()(const char* key, double& value) {
+    if (has(key)) value = number_from_json(in[key]);
+  }
   void operator()(const char* key, Verdict& value) {
-    const auto text = at(key).get<std::string>();
+    if (!has(key)) return;
+    const auto text = in[key].get<std::string>();
     for (size_t i = 0; i < std::size(kVerdictNames); ++i)
       if (kVerdictNames[i] == text) return void(value = Verdict(i));
     throw Error(fmt::format("record: '{}' is not a verdict", text));
   }
   void operator()(const char* key, std::vector<double>& values) {
-    for (const json& value : at(key)) values.push_back(number_from_json(value));
+    if (!has(key)) return;
+    for (const json& value : in[key]) values.push_back(number_from_json(value));
   }
   template <class T>
   void operator()(const char* key, std::vector<T>& values) {
-    for (const json& value : at(key)) read(value, values.emplace_back());
+    if (!has(key)) return;
+    for (const json& value : in[key]) read(value, values.emplace_back());
   }
   template <class T>
   void operator()(const char* key, std::optional<T>& value) {
@@ -149,7 +160,7 @@ struct Reader {
   }
   template <class T>
   void operator()(const char* key, T& value) {
-    read(at(key), value);
+    if (has(key)) read(in[key], value);
   }
   template <class T>
   static void read(const json& from, T& value) {
