@@ -103,12 +103,13 @@ std::vector<std::string> capture_vector(const VectorCase& vector, const fs::path
   Folder out;
   std::vector<std::string> left_out;
   const Problem& problem = *vector.problem;
-  out.description = {{"problem", print_problem(problem)},
-                     {"source", vector.source},
-                     {"inputs_hash", PreparedInputs(problem, vector.given).hash()}};
+  const PreparedInputs prepared(problem, vector.given);
+  out.description = {{"problem", print_problem(problem)}, {"source", vector.source}, {"inputs_hash", prepared.hash()}};
   for (const Role& role : problem.operation->roles()) {
     const auto at = size_t(role.index);
-    if (vector.given[at]) out.add_input(role.name, vector.given[at]);
+    // Floats as they were given: float64 is more than the problem has. Lengths and places may lie there in other integers.
+    if (vector.given[at])
+      out.add_input(role.name, is_float(problem.tensor[at].dtype) ? vector.given[at] : prepared.shared().tensors()[at]);
     // What is given in float64 is read as exact by itself.
     if (!vector.exact[at] || vector.exact[at].data == vector.given[at].data) continue;
     const std::string name = fmt::format("exact.{}", role.name);

@@ -87,6 +87,21 @@ TEST_F(Capture, BitsOfNanAndDenormalsStay) {
     EXPECT_EQ(std::memcmp(back.given[size_t(role)].data, data, bytes), 0) << role;
 }
 
+TEST_F(Capture, LengthsInOtherIntegersAreReadAgain) {
+  VectorCase vector;
+  vector.problem = parse_problem("softmax batch=2 num_heads=1 seq_len_q=2 head_dim=2 seq_lens_kv");
+  float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  int64_t lengths[] = {1, 2};
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) vector.given[size_t(role)] = {vector.problem->tensor[size_t(role)], values};
+  TensorSpec spec = vector.problem->tensor[ATTEST_SEQ_LENS_KV];
+  spec.dtype = ATTEST_I64;
+  vector.given[ATTEST_SEQ_LENS_KV] = {spec, lengths};
+  capture_vector(vector, folder_);
+  const VectorCase back = read();
+  EXPECT_EQ(back.given[ATTEST_SEQ_LENS_KV].at({0}), 1);
+  EXPECT_EQ(back.given[ATTEST_SEQ_LENS_KV].at({1}), 2);
+}
+
 TEST_F(Capture, TheGoldenIsThere) {
   capture("softmax num_heads=2 seq_len_q=6 seq_len_kv=6 head_dim=8 causal lse");
   const VectorCase back = read();
