@@ -92,7 +92,8 @@ TEST_F(CaptureCommand, AVectorOfOthers) {
   std::ofstream(folder_ / "case.json")
       << R"({"tolerance":1e-6,"tensors":{"q":"dump.safetensors:q","k":"dump.safetensors:k","v":"dump.safetensors:v","o":"dump.safetensors:o"}})";
   const std::string options = " --impl naive --threads 1 --relations none ";
-  ASSERT_EQ(attest("run --vectors case.json -o first.jsonl" + options).code, 0);
+  const Outcome direct = attest("run --vectors case.json -o first.jsonl" + options);
+  ASSERT_EQ(direct.code, 0) << direct.text;
   ASSERT_EQ(attest("capture --vectors case.json -o kept").code, 0);
   const Outcome replayed = attest("replay kept -o second.jsonl" + options);
   EXPECT_THAT(replayed.text, HasSubstr("reference      1 pass"));

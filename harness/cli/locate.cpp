@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "cli/repro_line.hpp"
+
 namespace attest::cli {
 namespace fs = std::filesystem;
 
@@ -14,11 +16,19 @@ std::string command_line(const CLI::App& command) {
   std::string text = "attest " + command.get_name();
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
-    if (!option->get_positional()) text += " " + option->get_name();
-    if (option->get_items_expected_max() == 0) continue;  // a flag
+    const std::string name = option->get_positional() ? "" : " " + option->get_name();
+    if (option->get_items_expected_max() == 0) {  // a flag
+      text += name;
+      continue;
+    }
     const std::string type = option->get_type_name();
     const bool is_path = type == "FILE" || type == "SUITE" || type == "DIR";
-    for (const std::string& value : option->results()) text += " " + (is_path ? last_name(value) : value);
+    const bool one_each = !option->get_allow_extra_args();
+    for (size_t i = 0; i < option->results().size(); ++i) {
+      const std::string& value = option->results()[i];
+      if (i == 0 || one_each) text += name;
+      text += " " + shell_word(is_path ? last_name(value) : value);
+    }
   }
   return text;
 }

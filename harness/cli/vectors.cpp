@@ -106,7 +106,8 @@ class VectorRun {
 void list_files(const core::VectorPlace& place, std::set<std::string>& lines) {
   lines.insert(hash_files({place.model.string()}));
   if (place.bare) return;
-  for (const auto& entry : std::filesystem::directory_iterator(place.data))
+  // A description in the working directory has no folder in its name.
+  for (const auto& entry : std::filesystem::directory_iterator(place.data.empty() ? std::filesystem::path(".") : place.data))
     for (const char* extension : {".pb", ".safetensors", ".npy", ".npz"})
       if (entry.path().extension() == extension)
         lines.insert(fmt::format("{} {} {}", entry.path().string(), entry.file_size(),

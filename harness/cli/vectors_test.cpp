@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/vectors/files_by_hand.hpp"
+#include "testing/shared_data.hpp"
 #include "testing/shell.hpp"
 
 namespace attest::cli {
@@ -53,6 +54,44 @@ TEST_F(RunVectors, PassesNamesAndCounts) {
   EXPECT_EQ(lines[1]["impl"], "reference");
   EXPECT_EQ(lines[2]["repro"], "attest run --vectors all --case 'good' --impl naive --threads 2");
   EXPECT_EQ(lines[3]["code"], "unsupported:vector");
+}
+
+// Counts of what passes, so that an implementation that begins to refuse vectors is seen too.
+TEST_F(RunVectors, NobodyFailsTheOpenVectors) {
+  fs::create_directories(folder_);
+  const fs::path data = shared_data();
+  std::string arguments = "run --impl naive,flash_cpu,window_cpu,linear_cpu --judge-only --relations none -o results.jsonl";
+  for (const char* name : {"onnx", "onnx_window", "onnx_layers", "upstream"}) {
+    ATTEST_SKIP_WITHOUT(data / name);
+    arguments += " --vectors '" + (data / name).string() + "'";
+  }
+  const Outcome outcome = testing::run_attest(folder_, arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  std::map<std::string, int> passes;
+  std::ifstream in(folder_ / "results.jsonl");
+  for (std::string text; std::getline(in, text);) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    if (line["type"] != "result") continue;
+    passes[line["impl"]] += line["verdict"] == "pass";
+    EXPECT_TRUE(line["verdict"] == "pass" || line["verdict"] == "unsupported") << text;
+  }
+  EXPECT_EQ(passes, (std::map<std::string, int>{
+                        {"reference", 114}, {"naive", 90}, {"flash_cpu", 90}, {"window_cpu", 17}, {"linear_cpu", 1}}));
+}
+
+// A line of a record can be given to the shell again.
+TEST_F(RunVectors, CommandNamesEachFolderWithItsOption) {
+  write_case("a/good", 3), write_case("b c/good", 3);
+  ASSERT_EQ(run("--vectors a --vectors 'b c' -o results.jsonl").code, 0);
+  std::ifstream in(folder_ / "results.jsonl");
+  std::string header;
+  std::getline(in, header);
+  EXPECT_THAT(header, HasSubstr("--vectors a --vectors 'b c'"));
+}
+
+TEST_F(RunVectors, LongListsOfNamesAreCut) {
+  for (int n = 0; n < 12; ++n) write_case("many/case" + std::to_string(n), 3);
+  EXPECT_THAT(run("--vectors many --case x").text, HasSubstr(" and 4 more"));
 }
 
 TEST_F(RunVectors, AWrongVectorBlamesNoImplementation) {

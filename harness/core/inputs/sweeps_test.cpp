@@ -1,7 +1,6 @@
 // The real sweeps and images give exactly the counts that were found for them by other means.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <numeric>
 
 #include "core/inputs/groups.hpp"
@@ -9,14 +8,10 @@
 #include "core/inputs/points.hpp"
 #include "core/inputs/tokens.hpp"
 #include "core/inputs/voxels.hpp"
+#include "testing/shared_data.hpp"
 
 namespace attest::core {
 namespace {
-
-std::filesystem::path shared_data() {
-  const char* named = std::getenv("ATTEST_SHARED_DATA");
-  return named ? std::filesystem::path(named) : std::filesystem::path(ATTEST_SOURCE_DIR) / ".." / "shared" / "data";
-}
 
 struct Sweep {
   const char* file;
@@ -42,7 +37,7 @@ class RealSweep : public testing::TestWithParam<Sweep> {
  protected:
   void SetUp() override {
     path_ = shared_data() / "lidar" / GetParam().file;
-    if (!std::filesystem::exists(path_)) GTEST_SKIP() << "NOT TESTED: no " << path_ << ", set ATTEST_SHARED_DATA";
+    ATTEST_SKIP_WITHOUT(path_);
   }
   std::filesystem::path path_;
 };
@@ -94,7 +89,7 @@ TEST_P(RealImage, BecomesTokens) {
   const auto& [file, width, height] = GetParam();
   TokenSource source = parse_token_source("image:class_token=1");
   source.file = shared_data() / "images" / file;
-  if (!std::filesystem::exists(source.file)) GTEST_SKIP() << "NOT TESTED: no " << source.file << ", set ATTEST_SHARED_DATA";
+  ATTEST_SKIP_WITHOUT(source.file);
   const Image image = read_image(source.file);
   EXPECT_EQ(image.width, width);
   EXPECT_EQ(image.height, height);

@@ -25,37 +25,41 @@ class Comparison {
       : expected_(expected),
         name_(std::move(name)),
         tolerance_(tolerance),
-        covered_(size_t(element_count(expected.spec))),
+        exact_(size_t(element_count(expected.spec))),
+        swept_(exact_.size()),
         wanted_(element_count(expected.spec)) {}
 
-  /// `element` counts in the order of the dims. The reference says a value between low and high, which are mostly the same.
-  void add(int64_t element, double low, double high) {
-    if (covered_.at(size_t(element))) return;  // a sweep covers what was exact, too
-    covered_[size_t(element)] = true;
+  /// `element` counts in the order of the dims. The reference says its value, or of a swept one a range.
+  void add(int64_t element, double low, double high, bool swept = false) {
+    const size_t at = size_t(element);
+    if (exact_.at(at) || (swept && swept_[at])) return;  // a sweep covers what was exact, too
+    if (swept_[at]) swept_[at] = false, --swept_elements_;
+    (swept ? swept_ : exact_)[at] = true, ++(swept ? swept_elements_ : exact_elements_);
     const double got = load(expected_.data, expected_.spec.dtype, row_offset(expected_.spec, expected_.spec.rank, element));
     const double nearest = std::isnan(low) || std::isnan(got) ? low : std::clamp(got, low, high);
     const double ratio = difference(nearest, got) / tolerance_;
-    ++elements_, sum_squares_ += ratio * ratio;
+    sum_squares_ += ratio * ratio;
     if (ratio > worst_ratio_ || !worst_)
       worst_ratio_ = ratio, worst_ = Mismatch{name_, index_of(expected_.spec, element), nearest, got, 0, ratio};
   }
 
   void leave_out_nan() {
-    for (size_t element = 0; element < covered_.size(); ++element)
-      covered_[element] = std::isnan(
+    for (size_t element = 0; element < exact_.size(); ++element)
+      exact_[element] = std::isnan(
           load(expected_.data, expected_.spec.dtype, row_offset(expected_.spec, expected_.spec.rank, int64_t(element))));
-    wanted_ = std::ranges::count(covered_, false);
+    wanted_ = std::ranges::count(exact_, false);
   }
 
   Judgement judgement(std::string method) const {
     Judgement j{.method = std::move(method)};
-    j.max_ratio = std::max(worst_ratio_, 0.0), j.rms_ratio = elements_ ? std::sqrt(sum_squares_ / double(elements_)) : 0;
-    j.exact_elements = elements_, j.worst = worst_;
-    if (elements_ == wanted_ && wanted_ > 0 && j.max_ratio <= 1) return j;
+    const int64_t elements = exact_elements_ + swept_elements_;
+    j.max_ratio = std::max(worst_ratio_, 0.0), j.rms_ratio = elements ? std::sqrt(sum_squares_ / double(elements)) : 0;
+    j.exact_elements = exact_elements_, j.swept_elements = swept_elements_, j.worst = worst_;
+    if (elements == wanted_ && wanted_ > 0 && j.max_ratio <= 1) return j;
     j.verdict = Verdict::kError, j.code = "error:reference";
     j.reason = wanted_ == 0 ? fmt::format("{}: no element to compare with, all are NaN", name_)
-               : elements_ != wanted_
-                   ? fmt::format("{}: the reference gives {} of {} elements", name_, elements_, wanted_)
+               : elements != wanted_
+                   ? fmt::format("{}: the reference gives {} of {} elements", name_, elements, wanted_)
                    : fmt::format("{}[{}] is {:.9g} in the vector, {:.9g} in the reference; they may differ by {:.3g}", name_,
                                  fmt::join(worst_->index, ","), worst_->got, worst_->expected,
                                  tolerance_ * std::max(1.0, std::fabs(worst_->got)));
@@ -72,8 +76,8 @@ class Comparison {
   const Tensor& expected_;
   const std::string name_;
   const double tolerance_;
-  std::vector<bool> covered_;
-  int64_t wanted_, elements_ = 0;
+  std::vector<bool> exact_, swept_;  // by what an element was held to
+  int64_t wanted_, exact_elements_ = 0, swept_elements_ = 0;
   double worst_ratio_ = 0, sum_squares_ = 0;
   std::optional<Mismatch> worst_;
 };
@@ -101,7 +105,7 @@ Judgement compare_golden(const Problem& problem, const Golden& golden, int32_t r
       for (int64_t d = 0; d < chunk.width; ++d) {
         const size_t at = (chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d);
         const double low = chunk.value ? chunk.value[at] : chunk.low[at], high = chunk.value ? low : chunk.high[at];
-        comparison.add(chunk.rows[r] * chunk.width + d, low, high);
+        comparison.add(chunk.rows[r] * chunk.width + d, low, high, !chunk.value);
       }
   });
   return comparison.judgement(golden.method());

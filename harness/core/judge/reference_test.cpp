@@ -56,6 +56,38 @@ TEST(Reference, APartialOutputHasToHaveSomething) {
   EXPECT_EQ(small.compare(1e-6, true).code, "error:reference");
 }
 
+/// The first row said exactly, both rows held to a range; in either order.
+struct Halves final : Golden {
+  std::vector<double> value{2, 3}, sigma{0, 0}, low{1, 1}, high{5, 5};
+  std::vector<int64_t> first{0}, both{0, 1};
+  bool sweep_first = false;
+
+  void expect(const Arithmetic&, const Sink& sink) const override {
+    const Expected exact{.role = ATTEST_O, .leading = 3, .width = 2, .rows = first, .value = value.data(), .sigma = sigma.data()};
+    const Expected swept{
+        .role = ATTEST_O, .leading = 3, .width = 2, .rows = both, .shared = true, .low = low.data(), .high = high.data()};
+    sink(sweep_first ? swept : exact), sink(sweep_first ? exact : swept);
+  }
+  int64_t distinct_rows() const override { return 1; }
+  std::string method() const override { return "halves"; }
+};
+
+TEST(Reference, WhatWasOnlySweptIsNotCountedAsExact) {
+  const Small small;
+  for (const bool sweep_first : {false, true}) {
+    Halves golden;
+    golden.sweep_first = sweep_first;
+    const Judgement j = compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6);
+    EXPECT_EQ(j.verdict, Verdict::kPass) << j.reason;
+    EXPECT_EQ(j.exact_elements, 2) << sweep_first;
+    EXPECT_EQ(j.swept_elements, 2) << sweep_first;
+    golden.value[1] = 3.5;  // within the range, but not what the exact value is
+    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code, "error:reference");
+    golden.value[1] = 3, golden.low[1] = 2.5;  // nobody says more of the second row than that
+    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code, "error:reference");
+  }
+}
+
 TEST(Reference, InfinitiesAndNanMustBeTheSame) {
   std::vector<double> stored{1, INFINITY, -INFINITY, NAN};
   const std::vector<int64_t> dims{4};

@@ -15,9 +15,14 @@ bool matches(const std::string& name, const std::vector<std::string>& globs) {
 }
 
 void require_matches(const std::string& what, const std::vector<std::string>& globs, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 20;
   for (const std::string& glob : globs)
-    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(name, {glob}); }))
-      throw Error(fmt::format("{} {}: matches none of: {}", what, glob, fmt::join(names, ", ")));
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(name, {glob}); })) {
+      const size_t shown = std::min(names.size(), kShown);
+      throw Error(fmt::format("{} {}: matches none of: {}{}", what, glob,
+                              fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "),
+                              names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : ""));
+    }
 }
 
 }  // namespace attest::core

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "core/run/vector_folder.hpp"
+#include "testing/shared_data.hpp"
 
 namespace attest::core {
 namespace {
@@ -350,8 +351,8 @@ TEST_F(Vectors, UpstreamParametersThatAreNotKnownAreNamed) {
 
 /// Every open vector, and the names of all that attest has no word for.
 TEST_F(Vectors, OpenOnesAgreeWithTheReference) {
-  const fs::path data = fs::path(ATTEST_SOURCE_DIR) / "../shared/data";
-  if (!fs::is_directory(data / "onnx")) GTEST_SKIP() << "NOT TESTED: there is no ../shared/data/onnx";
+  const fs::path data = shared_data();
+  ATTEST_SKIP_WITHOUT(data / "onnx");
   int passed = 0;
   std::map<std::string, int> unknown;
   for (const char* folder : {"onnx", "onnx_window", "onnx_layers", "upstream"})

@@ -7,6 +7,7 @@
 #include "core/vectors/npy.hpp"
 #include "core/vectors/onnx.hpp"
 #include "core/vectors/safetensors.hpp"
+#include "testing/shared_data.hpp"
 
 namespace attest::core {
 namespace {
@@ -228,8 +229,8 @@ TEST_F(Onnx, CutAndChangedFilesAreReadSoundlyOrRefused) {
 }
 
 TEST_F(Onnx, ReadsEveryOpenVector) {
-  const std::filesystem::path data = std::filesystem::path(ATTEST_SOURCE_DIR) / "../shared/data";
-  if (!std::filesystem::is_directory(data / "onnx")) GTEST_SKIP() << "NOT TESTED: there is no ../shared/data/onnx";
+  const std::filesystem::path data = shared_data();
+  ATTEST_SKIP_WITHOUT(data / "onnx");
   int tensors = 0, models = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(data)) {
     const auto path = entry.path();
