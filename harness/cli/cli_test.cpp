@@ -114,6 +114,15 @@ TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
   EXPECT_THAT(outcome.text, HasSubstr("4 pass"));
 }
 
+// Without a suite a slow kernel has little time, unless it is given more.
+TEST_F(Cli, TakesTheTimeThatItIsGiven) {
+  const std::string least = "run --impl naive --case dense/61 --dtype f32 --judge-only -o r.jsonl";
+  for (const auto& [option, said] : {std::pair("", "case-limit 1 "), std::pair(" --case-limit 7", "case-limit 7 ")}) {
+    ASSERT_EQ(run(least + option).code, 0);
+    EXPECT_THAT(lines("r.jsonl").at(0)["environment"]["identity"]["options"].get<std::string>(), HasSubstr(said));
+  }
+}
+
 TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   small_suite();
   write(

@@ -20,7 +20,7 @@ namespace {
 struct RunArguments : CaseFilter {
   std::vector<std::string> suites, tokens, fills, vectors;
   VectorWords words;
-  bool untimed = false;
+  bool untimed = false, own_case_limit = false;
   std::string least, output, resume;
   Session session;
 };
@@ -61,8 +61,7 @@ int run(RunArguments& arguments) {
   arguments.session.plugins.only_named = by_itself && !arguments.session.plugins.plugins.empty();
   if (by_itself) {
     arguments.suites = {"default"};
-    arguments.session.options.case_limit_s =
-        std::min(arguments.session.options.case_limit_s, 1.0);  // a slow kernel too in a minute
+    if (!arguments.own_case_limit) arguments.session.options.case_limit_s = 1;  // a slow kernel too in a minute
   }
   Session& session = arguments.session;
   for (const std::string& suite : arguments.suites) {
@@ -131,7 +130,7 @@ Command add_run(CLI::App& program) {
       ->type_name("S");
   command
       ->add_option("--case-limit", arguments->session.options.case_limit_s,
-                   "skip what is estimated to take more seconds for its four least runs")
+                   "skip what is estimated to take more seconds for its four least runs; 1 without a suite")
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str()
       ->type_name("S");
@@ -156,6 +155,7 @@ Command add_run(CLI::App& program) {
       "Judges the implementations of one plugin on the default suite: attest run --plugin ./my.so");
   return [arguments, command] {
     arguments->session.command = command_line(*command);
+    arguments->own_case_limit = command->count("--case-limit") > 0;
     return run(*arguments);
   };
 }
