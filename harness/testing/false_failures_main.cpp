@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "core/tensor/error.hpp"
 #include "testing/false_failures.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 struct Command {
   TrialOptions options;
-  int64_t jobs = 2;
+  int64_t jobs = 1 + int64_t(std::thread::hardware_concurrency());  // each waits for its worker now and then
   std::string plugin = ATTEST_BINARY_DIR "/tests/plugins/honest.so";
 };
 
