@@ -114,6 +114,16 @@ TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
   EXPECT_THAT(outcome.text, HasSubstr("4 pass"));
 }
 
+TEST_F(Cli, WritesWhatTheReadmeShows) {
+  ASSERT_EQ(run("new mine").code, 0);
+  const auto text = [](const fs::path& path) {
+    std::ifstream in(path);
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  };
+  ASSERT_FALSE(text(folder_ / "mine.cpp").empty());
+  EXPECT_THAT(text(ATTEST_SOURCE_DIR "/README.md"), HasSubstr(text(folder_ / "mine.cpp")));
+}
+
 // Without a suite a slow kernel has little time, unless it is given more.
 TEST_F(Cli, TakesTheTimeThatItIsGiven) {
   const std::string least = "run --impl naive --case dense/61 --dtype f32 --judge-only -o r.jsonl";

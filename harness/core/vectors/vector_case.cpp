@@ -173,7 +173,7 @@ std::vector<VectorPlace> find_vectors(const fs::path& folder) {
     for (VectorPlace& place : places)  // the folder is a vector itself
       if (place.name.empty() || place.name.starts_with('/')) place.name = own + place.name;
   } else {
-    throw Error(folder.string() + ": no such folder");
+    throw Error(folder.string() + ": no such folder or file");
   }
   if (places.empty())
     throw Error(folder.string() + ": has no vectors: folders with a model.onnx and a test_data_set_0, or with a case.json");
