@@ -59,7 +59,7 @@ TEST_F(RunVectors, PassesNamesAndCounts) {
 // Counts of what passes, so that an implementation that begins to refuse vectors is seen too.
 TEST_F(RunVectors, NobodyFailsTheOpenVectors) {
   fs::create_directories(folder_);
-  const fs::path data = shared_data();
+  const fs::path data = shared_data(ATTEST_SOURCE_DIR);
   std::string arguments = "run --impl naive,flash_cpu,window_cpu,linear_cpu --judge-only --relations none -o results.jsonl";
   for (const char* name : {"onnx", "onnx_window", "onnx_layers", "upstream"}) {
     ATTEST_SKIP_WITHOUT(data / name);

@@ -5,10 +5,11 @@
 
 namespace attest {
 
-/// What the variable ATTEST_SHARED_DATA names, else ../shared/data beside the source tree. It need not be there.
-inline std::filesystem::path shared_data() {
+/// What the variable ATTEST_SHARED_DATA names, else ../shared/data beside the source tree (ATTEST_SOURCE_DIR of a test). It need not be
+/// there.
+inline std::filesystem::path shared_data(const std::filesystem::path& source) {
   const char* named = std::getenv("ATTEST_SHARED_DATA");
-  return named ? std::filesystem::path(named) : std::filesystem::path(ATTEST_SOURCE_DIR) / ".." / "shared" / "data";
+  return named ? std::filesystem::path(named) : source / ".." / "shared" / "data";
 }
 
 }  // namespace attest

@@ -36,7 +36,7 @@ const Sweep kSweeps[] = {
 class RealSweep : public testing::TestWithParam<Sweep> {
  protected:
   void SetUp() override {
-    path_ = shared_data() / "lidar" / GetParam().file;
+    path_ = shared_data(ATTEST_SOURCE_DIR) / "lidar" / GetParam().file;
     ATTEST_SKIP_WITHOUT(path_);
   }
   std::filesystem::path path_;
@@ -88,7 +88,7 @@ class RealImage : public testing::TestWithParam<std::tuple<const char*, int, int
 TEST_P(RealImage, BecomesTokens) {
   const auto& [file, width, height] = GetParam();
   TokenSource source = parse_token_source("image:class_token=1");
-  source.file = shared_data() / "images" / file;
+  source.file = shared_data(ATTEST_SOURCE_DIR) / "images" / file;
   ATTEST_SKIP_WITHOUT(source.file);
   const Image image = read_image(source.file);
   EXPECT_EQ(image.width, width);

@@ -351,7 +351,7 @@ TEST_F(Vectors, UpstreamParametersThatAreNotKnownAreNamed) {
 
 /// Every open vector, and the names of all that attest has no word for.
 TEST_F(Vectors, OpenOnesAgreeWithTheReference) {
-  const fs::path data = shared_data();
+  const fs::path data = shared_data(ATTEST_SOURCE_DIR);
   ATTEST_SKIP_WITHOUT(data / "onnx");
   int passed = 0;
   std::map<std::string, int> unknown;

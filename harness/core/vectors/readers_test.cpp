@@ -229,7 +229,7 @@ TEST_F(Onnx, CutAndChangedFilesAreReadSoundlyOrRefused) {
 }
 
 TEST_F(Onnx, ReadsEveryOpenVector) {
-  const std::filesystem::path data = shared_data();
+  const std::filesystem::path data = shared_data(ATTEST_SOURCE_DIR);
   ATTEST_SKIP_WITHOUT(data / "onnx");
   int tensors = 0, models = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(data)) {
