@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -123,36 +122,27 @@ struct Writer {
   }
 };
 
-// Fields that the schema's version did not begin with: older files of the same version lack them.
-constexpr std::string_view kAddedLater[] = {"relations", "audited_runs", "audit_seed"};
-
 // Takes fields out of a json.
 struct Reader {
   const json& in;
-  bool has(std::string_view key) const {
-    if (in.is_object() && in.contains(key)) return true;
-    if (std::find(std::begin(kAddedLater), std::end(kAddedLater), key) == std::end(kAddedLater))
-      throw Error(fmt::format("record: key '{}' is missing", key));
-    return false;
+  const json& at(const char* key) const {
+    if (!in.is_object() || !in.contains(key)) throw Error(fmt::format("record: key '{}' is missing", key));
+    return in[key];
   }
-  void operator()(const char* key, double& value) {
-    if (has(key)) value = number_from_json(in[key]);
-  }
+  void operator()(const char* key, double& value) { value = number_from_json(at(key)); }
   void operator()(const char* key, Verdict& value) {
-    if (!has(key)) return;
-    const auto text = in[key].get<std::string>();
+    const auto text = at(key).get<std::string>();
     for (size_t i = 0; i < std::size(kVerdictNames); ++i)
       if (kVerdictNames[i] == text) return void(value = Verdict(i));
     throw Error(fmt::format("record: '{}' is not a verdict", text));
   }
   void operator()(const char* key, std::vector<double>& values) {
-    if (!has(key)) return;
-    for (const json& value : in[key]) values.push_back(number_from_json(value));
+    for (const json& value : at(key)) values.push_back(number_from_json(value));
   }
   template <class T>
   void operator()(const char* key, std::vector<T>& values) {
-    if (!has(key)) return;
-    for (const json& value : in[key]) read(value, values.emplace_back());
+    if (key == std::string_view("relations") && !in.contains(key)) return;  // files of this schema that are older than it lack it
+    for (const json& value : at(key)) read(value, values.emplace_back());
   }
   template <class T>
   void operator()(const char* key, std::optional<T>& value) {
@@ -160,7 +150,7 @@ struct Reader {
   }
   template <class T>
   void operator()(const char* key, T& value) {
-    if (has(key)) read(in[key], value);
+    read(at(key), value);
   }
   template <class T>
   static void read(const json& from, T& value) {
