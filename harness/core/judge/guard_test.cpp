@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "core/judge/check.hpp"
+#include "core/judge/emulated_outputs.hpp"
 #include "core/operations/linear/linear_cases.hpp"
 #include "core/operations/softmax/sigma.hpp"
 #include "core/operations/softmax/softmax_cases.hpp"
@@ -35,20 +35,10 @@ void add_one(const Tensor& x) {
   for (int64_t n = 0; n < element_count(x.spec); ++n) store(x.data, x.spec.dtype, n, load(x.data, x.spec.dtype, n) + 1);
 }
 
-std::vector<int64_t> all_rows(const Tensor& o) {
-  std::vector<int64_t> rows(size_t(row_count(o.spec, 3)));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
-
 // The outputs become those of an honest kernel of `arithmetic`.
 void emulate_all(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int kernel) {
-  problem.operation->emulate(problem, tensors, arithmetic, kernel, all_rows(tensors[ATTEST_O]),
-                             [&](int32_t role, int64_t row, std::span<const double> values) {
-                               const Tensor& x = tensors[size_t(role)];
-                               for (size_t e = 0; e < values.size(); ++e)
-                                 store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e), values[e]);
-                             });
+  problem.operation->emulate(problem, tensors, arithmetic, kernel, testing::all_rows(tensors[ATTEST_O]),
+                             testing::store_into(tensors));
 }
 
 double largest_error(const Problem& problem, const Tensors& tensors) {

@@ -3,9 +3,8 @@
 
 #include <cmath>
 #include <functional>
-#include <numeric>
 
-#include "core/judge/check.hpp"
+#include "core/judge/emulated_outputs.hpp"
 #include "core/judge/term_trial.hpp"
 #include "core/operations/linear/linear_cases.hpp"
 #include "core/operations/linear/linear_sigma.hpp"
@@ -14,7 +13,7 @@ namespace attest::core {
 namespace {
 
 using linear::Term;
-using testing::LinearCase;
+using testing::Edit, testing::edit, testing::LinearCase;
 
 struct TermCase {
   Term term;
@@ -29,14 +28,6 @@ struct Shape {
   int64_t keys = 1021, rows = 64, head_dim = 32, head_dim_v = -1;
   DType dtype = ATTEST_F32, v_dtype = ATTEST_NONE;
 };
-
-using Edit = std::function<double(int64_t row, int64_t channel, double value)>;
-void edit(const LinearCase& c, int32_t role, const Edit& change) {
-  const Tensor& x = c.tensors[size_t(role)];
-  const int64_t width = x.spec.dim[3];
-  for (int64_t n = 0; n < element_count(x.spec); ++n)
-    store(x.data, x.spec.dtype, n, change(n / width, n % width, load(x.data, x.spec.dtype, n)));
-}
 
 LinearCase dense(const Shape& s) {
   return LinearCase(
@@ -130,42 +121,21 @@ std::vector<TermCase> term_cases() {
   };
 }
 
-// The bug is a normaliser that is a little too small.
-void emulate_into(const LinearCase& c, const TermCase& term, double bug_size) {
-  std::vector<int64_t> rows(size_t(c.p().seq_len_q));
-  std::iota(rows.begin(), rows.end(), 0);
-  const double factor = 1 / (1 - bug_size);
-  emulate_linear(c.problem, c.tensors, term.arithmetic, rows, [&](int32_t role, int64_t row, std::span<const double> values) {
-    const Tensor& x = c.tensors[size_t(role)];
-    for (size_t e = 0; e < values.size(); ++e)
-      store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e), values[e] * factor);
-  });
-}
-
-double ratio(const LinearCase& c, const TermCase& term, double factor, double bug_size) {
-  const ScopedTermFactor scope(term.term, factor);
-  emulate_into(c, term, bug_size);
-  const Judgement judgement = judge(c.problem, *linear_golden(c.problem, c.tensors), term.arithmetic, c.tensors);
-  return std::max(judgement.max_ratio, judgement.rms_ratio);
-}
-
 class LinearTerms : public ::testing::TestWithParam<TermCase> {};
 
 TEST_P(LinearTerms, IsNeededAndNoLargerThanNeeded) {
   const TermCase& term = GetParam();
   const LinearCase c = term.inputs();
-  testing::put_on_trial(term.name, term.honest, "normaliser off",
-                        [&](double factor, double size) { return ratio(c, term, factor, size); });
+  testing::put_on_trial(term, c, "normaliser off", [&](double size) {
+    emulate_linear(c.problem, c.tensors, term.arithmetic, testing::all_rows(c.tensors[ATTEST_O]),
+                   testing::store_into(c.tensors, [&](int32_t, double value) { return value / (1 - size); }));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Linear, LinearTerms, ::testing::ValuesIn(term_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(LinearTermTable, HasEveryTerm) {
-  std::vector<bool> seen(size_t(Term::kCount), false);
-  for (const TermCase& c : term_cases()) seen[size_t(c.term)] = true;
-  for (size_t term = 0; term < seen.size(); ++term) EXPECT_TRUE(seen[term]) << "no case for term " << term;
-}
+TEST(LinearTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
 
 }  // namespace
 }  // namespace attest::core

@@ -4,9 +4,8 @@
 
 #include <cmath>
 #include <functional>
-#include <numeric>
 
-#include "core/judge/check.hpp"
+#include "core/judge/emulated_outputs.hpp"
 #include "core/judge/term_trial.hpp"
 #include "core/operations/softmax/emulate.hpp"
 #include "core/operations/softmax/sigma.hpp"
@@ -16,6 +15,7 @@ namespace attest::core {
 namespace {
 
 using testing::Case;
+using testing::edit;
 using testing::make_case;
 using Params = attest_softmax_params;
 
@@ -47,14 +47,6 @@ struct Shape {
   bool row_bias = false;    // BIAS, one number a row
   float softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
 };
-
-using Edit = std::function<double(int64_t row, int64_t channel, double value)>;
-void edit(const Case& c, int32_t role, const Edit& change) {
-  const Tensor& x = c.tensors[size_t(role)];
-  const int64_t width = x.spec.dim[3];
-  for (int64_t n = 0; n < element_count(x.spec); ++n)
-    store(x.data, x.spec.dtype, n, change(n / width, n % width, load(x.data, x.spec.dtype, n)));
-}
 
 // One head: rows of K and V are keys. Normal values.
 Case dense(const Shape& s) {
@@ -248,30 +240,18 @@ std::vector<TermCase> term_cases() {
   };
 }
 
-// --- Judging ---
+// --- Emulating ---
 
 void emulate_into(const Case& c, const TermCase& term, double bug_size) {
   Problem problem = c.problem;
   if (term.bug == Bug::kScale) problem.as<Params>().softmax_scale *= float(1 + bug_size);
-  std::vector<int64_t> rows(size_t(c.params().seq_len_q));
-  std::iota(rows.begin(), rows.end(), 0);
   const double normaliser = term.bug == Bug::kNormaliser ? 1 - bug_size : 1;
   const double lse_normaliser = term.bug == Bug::kNormaliser || term.bug == Bug::kLse ? 1 - bug_size : 1;
   const double addition = term.bug == Bug::kAddition ? bug_size * 0x1p-100 : 0;
-  emulate_softmax(problem, c.tensors, term.arithmetic, term.style, rows,
-                  [&](int32_t role, int64_t row, std::span<const double> values) {
-                    const Tensor& x = c.tensors[size_t(role)];
-                    for (size_t e = 0; e < values.size(); ++e)
-                      store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e),
-                            role == ATTEST_O ? values[e] / normaliser + addition : values[e] + std::log(lse_normaliser));
-                  });
-}
-
-double ratio(const Case& c, const TermCase& term, double factor, double bug_size) {
-  const ScopedTermFactor scope(term.term, factor);
-  emulate_into(c, term, bug_size);
-  const Judgement judgement = judge(c.problem, *softmax_golden(c.problem, c.tensors), term.arithmetic, c.tensors);
-  return std::max(judgement.max_ratio, judgement.rms_ratio);
+  emulate_softmax(problem, c.tensors, term.arithmetic, term.style, testing::all_rows(c.tensors[ATTEST_O]),
+                  testing::store_into(c.tensors, [&](int32_t role, double value) {
+                    return role == ATTEST_O ? value / normaliser + addition : value + std::log(lse_normaliser);
+                  }));
 }
 
 class SigmaTerms : public ::testing::TestWithParam<TermCase> {};
@@ -282,17 +262,13 @@ TEST_P(SigmaTerms, IsNeededAndNoLargerThanNeeded) {
   const char* bug = term.bug == Bug::kScale      ? "softmax_scale off"
                     : term.bug == Bug::kAddition ? "in units of 2^-100, off"
                                                  : "normaliser off";
-  testing::put_on_trial(term.name, term.honest, bug, [&](double factor, double size) { return ratio(c, term, factor, size); });
+  testing::put_on_trial(term, c, bug, [&](double size) { emulate_into(c, term, size); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Softmax, SigmaTerms, ::testing::ValuesIn(term_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(SigmaTermTable, HasEveryTerm) {
-  std::vector<bool> seen(size_t(SigmaTerm::kCount), false);
-  for (const TermCase& c : term_cases()) seen[size_t(c.term)] = true;
-  for (size_t term = 0; term < seen.size(); ++term) EXPECT_TRUE(seen[term]) << "no case for term " << term;
-}
+TEST(SigmaTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
 
 }  // namespace
 }  // namespace attest::core

@@ -2,16 +2,40 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <vector>
+
+#include "core/judge/check.hpp"
+#include "core/operations/term_factor.hpp"
 
 namespace attest::core::testing {
 
-/// `ratio(factor, size)`: the share of its gate that an honest kernel has with a bug of that size, sigma's term times `factor`.
-/// Expects that the honest kernel passes, but not without the term, and that a bug of two gates fails, but not with eight times
-/// the term. Prints a row of the table in core/judge/README.md.
-inline void put_on_trial(const char* name, const char* honest, const char* bug_words,
-                         const std::function<double(double factor, double size)>& ratio) {
+using Edit = std::function<double(int64_t row, int64_t channel, double value)>;
+/// Changes the elements of a dense tensor of rank 4.
+template <class Inputs>
+void edit(const Inputs& inputs, int32_t role, const Edit& change) {
+  const Tensor& x = inputs.tensors[size_t(role)];
+  const int64_t width = x.spec.dim[3];
+  for (int64_t n = 0; n < element_count(x.spec); ++n)
+    store(x.data, x.spec.dtype, n, change(n / width, n % width, load(x.data, x.spec.dtype, n)));
+}
+
+/// Expects that the term's honest kernel passes on `inputs`, but not without the term, and that a bug of two gates fails, but not
+/// with eight times the term. `emulate(size)` leaves that kernel's outputs in the tensors, with a bug of that size. Prints a row
+/// of the table in core/judge/README.md.
+template <class TermCase, class Inputs>
+void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_words,
+                  const std::function<void(double size)>& emulate) {
+  const auto ratio = [&](double factor, double size) {
+    const ScopedTermFactor scope(term.term, factor);
+    emulate(size);
+    const Problem& problem = inputs.problem;
+    const Judgement judgement =
+        judge(problem, *problem.operation->golden(problem, {}, inputs.tensors), term.arithmetic, inputs.tensors);
+    return std::max(judgement.max_ratio, judgement.rms_ratio);
+  };
   const double passes = ratio(1, 0), without = ratio(0, 0);
   EXPECT_LE(passes, 1) << "an honest kernel is failed";
   EXPECT_GT(without, 1) << "without the term an honest kernel passes as well: it is not needed here";
@@ -20,8 +44,17 @@ inline void put_on_trial(const char* name, const char* honest, const char* bug_w
   const double bug = ratio(1, size), slack = ratio(8, size);
   EXPECT_GT(bug, 1) << "a bug passes";
   EXPECT_LE(slack, 1) << "eight times the term does not hide the bug: something else is what fails it";
-  std::printf("| %s | %s | %.2f | %.3g | %s by %.2g: %.2f | %.2f |\n", name, honest, passes, without, bug_words, size, bug,
-              slack);
+  std::printf("| %s | %s | %.2f | %.3g | %s by %.2g: %.2f | %.2f |\n", term.name, term.honest, passes, without, bug_words, size,
+              bug, slack);
+}
+
+/// Expects that each term of its enumeration is on trial.
+template <class TermCase>
+void expect_every_term(const std::vector<TermCase>& cases) {
+  using Term = decltype(TermCase::term);
+  for (size_t term = 0; term < size_t(Term::kCount); ++term)
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const TermCase& c) { return c.term == Term(term); }))
+        << "no case for term " << term;
 }
 
 }  // namespace attest::core::testing
