@@ -12,6 +12,12 @@ constexpr int64_t kThreadedElements = 1 << 16;
 
 }  // namespace
 
+size_t EqualRows::group_end(size_t begin) const {
+  size_t end = begin + 1;
+  while (end < group.size() && group[end] == group[begin]) ++end;
+  return end;
+}
+
 EqualRows find_equal_rows(int64_t count, int64_t width, const std::function<bool(int64_t place, double* row)>& load) {
   std::vector<std::pair<uint64_t, int32_t>> hashes(size_t(count), {0, -1});
 #pragma omp parallel if (count * width > kThreadedElements)

@@ -149,8 +149,7 @@ class LinearGolden final : public Golden {
     for (size_t begin = 0, end = 0; begin < equal.place.size();) {
       int64_t count = 0;
       for (; count < kChunk && begin < equal.place.size(); begin = end, ++count) {
-        for (end = begin; end < equal.group.size() && equal.group[end] == equal.group[begin]; ++end) {
-        }
+        end = equal.group_end(begin);
         load_one(tensors_[ATTEST_K], b, kv_head, equal.group[begin], &rows.phi[size_t(count * d)]);
         double *squares = &rows.x[size_t(count * width)], *crossed = &rows.y[size_t(count * width)];
         std::fill(sums.begin(), sums.end(), 0.0), std::fill_n(squares, width, 0.0);
@@ -210,8 +209,7 @@ class LinearGolden final : public Golden {
     const EqualRows& equal = equal_[size_t(b * p_.num_kv_heads + kv_head)];
     double equal_keys = 0;
     for (size_t begin = 0, end; begin < equal.group.size(); begin = end) {
-      for (end = begin; end < equal.group.size() && equal.group[end] == equal.group[begin]; ++end) {
-      }
+      end = equal.group_end(begin);
       equal_keys += std::pow(double(end - begin) / double(p_.seq_len_kv), 2);
     }
     std::vector<std::vector<double>> k = sample(tensors_[ATTEST_K], b, kv_head, most),
