@@ -70,7 +70,7 @@ std::string print(const Arithmetic& arithmetic) {
   return text;
 }
 
-MinArithmetic parse_min_arithmetic(std::string_view text) {
+MinArithmetic parse_min_arithmetic(std::string_view text, std::string_view where) {
   MinArithmetic least;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
@@ -81,10 +81,10 @@ MinArithmetic parse_min_arithmetic(std::string_view text) {
       if (item.substr(0, equals) == candidate.name) word = &candidate;
     if (!word)
       throw Error(fmt::format(
-          "--min-arithmetic: '{}': a word of qk, pv, score, prob, acc, then = and a dtype, e.g. acc=f32,prob=bf16", item));
+          "{}: {}: a word of qk, pv, score, prob, acc, then = and a dtype, e.g. acc=f32,prob=bf16", where, in_quotes(item)));
     const auto dtype = equals == item.npos ? std::nullopt : dtype_from_name(item.substr(equals + 1));
     if (!dtype || !is_float(*dtype))
-      throw Error(fmt::format("--min-arithmetic: '{}': the dtype must be f64, f32, 3xtf32, tf32, f16 or bf16", item));
+      throw Error(fmt::format("{}: {}: the dtype must be f64, f32, 3xtf32, tf32, f16 or bf16", where, in_quotes(item)));
     least.*word->least = *dtype;
   }
   return least;

@@ -30,11 +30,11 @@ Arithmetic declared_arithmetic(const attest_support& support, DType output);
 std::string print(const Arithmetic& arithmetic);
 
 /// The least that `--min-arithmetic` accepts: words of "qk pv score prob acc" with a dtype, separated by commas.
-/// Throws Error on an unknown word or dtype.
+/// Throws Error, which begins with `where`, on an unknown word or dtype.
 struct MinArithmetic {
   DType qk = ATTEST_NONE, pv = ATTEST_NONE, score = ATTEST_NONE, probability = ATTEST_NONE, accumulator = ATTEST_NONE;
 };
-MinArithmetic parse_min_arithmetic(std::string_view text);
+MinArithmetic parse_min_arithmetic(std::string_view text, std::string_view where = "--min-arithmetic");
 /// "" when `arithmetic` is at least `least` in every word, else the reason, e.g. "declares acc=f16, less than acc=f32".
 /// More precise is a smaller unit roundoff.
 std::string falls_short(const Arithmetic& arithmetic, const MinArithmetic& least);

@@ -7,7 +7,6 @@
 namespace attest::core {
 namespace {
 constexpr size_t kLongestWord = 64;
-constexpr size_t kLongestQuote = 60;
 }  // namespace
 
 // Optimal string alignment: rows of the table are the characters of `a`; three rows are enough.
@@ -35,12 +34,6 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
     if (distance < least && distance < candidate.size()) least = distance, nearest = &candidate;
   }
   return nearest ? ", did you mean '" + *nearest + "'?" : "";
-}
-
-std::string in_quotes(std::string_view text) {
-  std::string clean = "'";
-  for (const char c : text.substr(0, kLongestQuote)) clean += c >= ' ' && c <= '~' ? c : '?';
-  return clean + (text.size() > kLongestQuote ? "...'" : "'");
 }
 
 }  // namespace attest::core

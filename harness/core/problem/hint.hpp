@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "core/tensor/error.hpp"
+
 namespace attest::core {
 
 /// Fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 /// ", did you mean 'head_dim'?" for 'head_dims'; "" where no known word is near. Only the first 64 characters count.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
-/// The text in quotes, for a message of one line: at most 60 characters, others than printable ASCII as '?'.
-std::string in_quotes(std::string_view text);
 
 }  // namespace attest::core

@@ -33,10 +33,5 @@ TEST(Hint, IsSilentWhereNothingIsNear) {
   EXPECT_EQ(did_you_mean(std::string(100000, 'x'), known), "");
 }
 
-TEST(Hint, QuotesStayOnOneShortLine) {
-  EXPECT_EQ(in_quotes("a\nb\x01\xff"), "'a?b?\?'");
-  EXPECT_EQ(in_quotes(std::string(61, 'x')), "'" + std::string(60, 'x') + "...'");
-}
-
 }  // namespace
 }  // namespace attest::core

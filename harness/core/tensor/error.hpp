@@ -2,6 +2,7 @@
 #pragma once
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace attest::core {
 
@@ -12,5 +13,8 @@ class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}
 };
+
+/// Foreign text in quotes, for a message of one line: at most 60 characters, others than printable ASCII as '?'.
+std::string in_quotes(std::string_view text);
 
 }  // namespace attest::core

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
@@ -131,6 +132,11 @@ TEST(Random, IsCentredAndOfUnitVariance) {
   EXPECT_NEAR(sum / n, 0, 0.02);
   EXPECT_NEAR(squares / n, 1, 0.02);
   EXPECT_NE(random_bits(1, 2), random_bits(2, 1));
+}
+
+TEST(Error, QuotesStayOnOneShortLine) {
+  EXPECT_EQ(in_quotes("a\nb\x01\xff"), "'a?b?\?'");
+  EXPECT_EQ(in_quotes(std::string(61, 'x')), "'" + std::string(60, 'x') + "...'");
 }
 
 }  // namespace

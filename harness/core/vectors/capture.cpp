@@ -39,10 +39,11 @@ struct Folder {
   }
   void write(const fs::path& path) {
     std::error_code error;
+    if (fs::exists(path / "case.json", error))
+      throw Error(fmt::format("{}: holds a case already; remove it, or name another folder", path.string()));
     fs::create_directories(path, error);
     if (error) throw Error(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
     write_safetensors(path / kInputs, std::move(inputs));
-    fs::remove(path / kOutputs, error);
     if (!outputs.empty()) write_safetensors(path / kOutputs, std::move(outputs));
     std::ofstream out(path / "case.json");
     out << description.dump(1) << "\n";

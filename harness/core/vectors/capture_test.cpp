@@ -28,6 +28,7 @@ class Capture : public ::testing::Test {
   std::string capture(const std::string& line, const std::string& fill = "random") const {
     const Problem problem = parse_problem(line);
     const PreparedInputs inputs(problem, Fill{fill, 5}, nullptr);
+    fs::remove_all(folder_);
     capture_case(problem, inputs, "a test", folder_);
     return inputs.hash();
   }
@@ -164,6 +165,7 @@ TEST_F(Capture, VectorsKeepWhatWasRounded) {
     const TensorSpec f64 = dense_tensor(ATTEST_F64, ATTEST_READ, dims(first.given[ATTEST_K].spec));
     first.given[ATTEST_K] = first.exact[ATTEST_K] = {f64, wide};
     first.exact[ATTEST_Q] = {f64, scaled};
+    fs::remove_all(folder_ / "second");
     EXPECT_THAT(capture_vector(first, folder_ / "second"), ::testing::IsEmpty());
     const VectorCase second = read_vector(find_vectors(folder_ / "second").at(0));
     EXPECT_EQ(*second.problem, *first.problem);

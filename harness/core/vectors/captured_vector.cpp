@@ -88,7 +88,7 @@ void map_captured(const json& description, VectorCase& vector, const VectorPlace
   const Problem& problem = *vector.problem;
   vector.operation = problem.operation->name(), vector.dtype = dtype_name(problem.dtype);
   vector.source = fields.text("source", "");
-  if (fields.has("arithmetic")) vector.arithmetic = arithmetic_of(fields.text("arithmetic"), where);
+  if (fields.has("arithmetic")) vector.arithmetic = arithmetic_of(fields.text("arithmetic"), where + ": arithmetic");
   if (fields.has("tolerance")) vector.tolerance = fields.real("tolerance");
   const bool partial = fields.truth("partial", false);
   FileStore store(place.data);

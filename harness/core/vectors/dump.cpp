@@ -38,8 +38,9 @@ json describe_bare(const VectorPlace& place) {
     std::vector<std::string> known;
     for (const Role& one : operation.roles()) known.emplace_back(one.name);
     if (std::ranges::find(known, role) == known.end())
-      throw Error(fmt::format("{}: {} has no tensor {}{}; a .json file may name the tensors otherwise", place.model.string(),
-                              operation.name(), in_quotes(tensor.name), did_you_mean(role, known)));
+      throw Error(fmt::format("{}: {} has no tensor {}{}; its tensors are {}; a .json file may name them otherwise",
+                              place.model.string(), operation.name(), in_quotes(tensor.name), did_you_mean(role, known),
+                              fmt::join(known, ", ")));
     if (description["tensors"].contains(role)) throw Error(fmt::format("{}: {} is there twice", place.model.string(), role));
     description["tensors"][role] = file + ":" + tensor.name;
   }

@@ -73,12 +73,23 @@ TEST_F(Dump, WhatIsNotKnownIsNamed) {
   save({"q", "query", "k", "v"});
   EXPECT_THAT(refusal(), HasSubstr("q is there twice"));
   save({"k", "v"});
-  EXPECT_THAT(refusal(), HasSubstr("'q' is missing"));
+  EXPECT_THAT(refusal(), HasSubstr("softmax needs a tensor 'q'"));
   save({"q", "k", "v"});
-  EXPECT_THAT(refusal({{"params", "causal=left"}}), HasSubstr("'causal=left': must be"));
+  EXPECT_THAT(refusal({{"params", "causal=left"}}), HasSubstr("'causal=left': causal stands alone"));
   EXPECT_THAT(refusal({{"params", "window_rihgt=0"}}), HasSubstr("did you mean 'window_right'?"));
   EXPECT_THAT(refusal({{"layout", "sbhd"}}), HasSubstr("bhsd or bshd"));
   EXPECT_THAT(error_of([&] { find_vectors(folder_ / "dump.pt"); }), HasSubstr("no such folder"));
+}
+
+// A name that a description has made up is quoted like any foreign text.
+TEST_F(Dump, FilesThatAreNotThereAreNamedInOneLine) {
+  for (const std::string& name : {std::string("a\\n\\u007fb.npy"), std::string(900, 'x') + ".safetensors"}) {
+    std::ofstream(folder_ / "case.json") << R"({"tensors":{"q":")" << name << R"("}})";
+    const std::string message = error_of([&] { read_vector(find_vectors(folder_ / "case.json").at(0)); });
+    EXPECT_THAT(message, HasSubstr(": no such file"));
+    EXPECT_LT(message.size(), 300u);
+    EXPECT_THAT(message, ::testing::Not(HasSubstr("\x7f")));
+  }
 }
 
 TEST_F(Dump, NpzIsReadToo) {

@@ -9,6 +9,9 @@
 
 namespace attest::core {
 
+/// The path of a file that a description names. Throws Error, which begins with `where`: there is none.
+std::filesystem::path described_file(const std::filesystem::path& folder, const std::string& file, const std::string& where);
+
 class FileStore {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}

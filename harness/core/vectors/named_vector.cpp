@@ -48,13 +48,15 @@ std::vector<Named> name_tensors(const json& object, const Operation& operation, 
 /// The fields of `params`, which may be words of a spec line too: "causal softcap=30".
 json params_of(const json& given, const std::string& where) {
   if (given.is_object()) return given;
-  if (!given.is_string()) throw Error(where + ": params: must be an object of fields, or words such as 'causal softcap=30'");
+  if (!given.is_string()) throw Error(where + ": must be an object of fields, or words such as 'causal softcap=30'");
   json params = json::object();
   std::string_view rest = given.get_ref<const std::string&>();
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     const size_t equals = word.find('=');
     const std::string key(word.substr(0, equals)), value(equals == word.npos ? "" : word.substr(equals + 1));
-    if (key == "causal" && (value.empty() || value == "top_left" || value == "bottom_right")) {
+    if (key == "causal") {
+      if (!value.empty() && value != "top_left" && value != "bottom_right")
+        throw Error(fmt::format("{}: {}: causal stands alone, or is top_left or bottom_right", where, in_quotes(word)));
       params["window_right"] = 0;
       if (value == "bottom_right") params["diagonal"] = 1;
     } else if (const auto whole = parse_number<int64_t>(value)) {
@@ -62,15 +64,43 @@ json params_of(const json& given, const std::string& where) {
     } else if (const auto real = parse_number<double>(value)) {
       params[key] = *real;
     } else {
-      throw Error(fmt::format("{}: params: {}: must be causal, causal=bottom_right or FIELD=NUMBER", where, in_quotes(word)));
+      throw Error(fmt::format("{}: {}: must be causal, causal=bottom_right or FIELD=NUMBER", where, in_quotes(word)));
     }
   }
   return params;
 }
 
+void check_params(const json& params, const Operation& operation, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Field& field : operation.fields()) {
+    known.emplace_back(field.name);
+    if (!params.contains(field.name)) continue;
+    const json& value = params[field.name];
+    if (field.type == Field::Type::kF32 ? !value.is_number() : !value.is_number_integer())
+      throw Error(fmt::format("{}: {}: must be a {}number", where, field.name,
+                              field.type == Field::Type::kF32 ? "" : "whole "));
+  }
+  for (const auto& [key, value] : params.items())
+    if (std::ranges::find(known, key) == known.end())
+      throw Error(
+          fmt::format("{}: {} has no {}{}", where, operation.name(), in_quotes(key), did_you_mean(key, known)));
+}
+
+void check_layout(const std::string& layout, const std::string& where) {
+  if (layout != "bhsd" && layout != "bshd")
+    throw Error(fmt::format("{}: {} where bhsd or bshd is right", where, in_quotes(layout)));
+}
+
+void check_inputs(const std::vector<Named>& named, const Operation& operation, const std::string& where) {
+  for (const Role& role : operation.roles())
+    if (role.required && !is_output(role) &&
+        std::ranges::none_of(named, [&](const Named& tensor) { return tensor.role->index == role.index; }))
+      throw Error(fmt::format("{}: {} needs a tensor '{}'", where, operation.name(), role.name));
+}
+
 /// Sizes that the file gives; what it leaves open follows from the tensors (not where they are packed or paged: seq_len and batch
 /// are not in their dims).
-void set_params(Problem& problem, const json* params, const std::vector<Named>& named, const std::string& where) {
+void set_params(Problem& problem, const json& params, const std::vector<Named>& named) {
   std::map<std::string, double> follows;
   for (const auto& [role, tensor] : named) {
     const int64_t* dim = tensor.spec.dim;
@@ -81,41 +111,32 @@ void set_params(Problem& problem, const json* params, const std::vector<Named>& 
     if (role->index == ATTEST_K) follows["num_kv_heads"] = double(dim[1]), follows["seq_len_kv"] = double(dim[2]);
     if (role->index == ATTEST_V) follows["head_dim_v"] = double(dim[3]);
   }
-  std::vector<std::string> known;
-  for (const Field& field : problem.operation->fields()) {
-    known.emplace_back(field.name);
-    if (params && params->contains(field.name)) {
-      const json& value = (*params)[field.name];
-      const bool fits = field.type == Field::Type::kF32 ? value.is_number() : value.is_number_integer();
-      if (!fits)
-        throw Error(fmt::format("{}: params: {}: must be a {}number", where, field.name,
-                                field.type == Field::Type::kF32 ? "" : "whole "));
-      set_field(problem, field, value.get<double>());
-    } else if (const auto at = follows.find(field.name); at != follows.end()) {
+  for (const Field& field : problem.operation->fields())
+    if (params.contains(field.name))
+      set_field(problem, field, params[field.name].get<double>());
+    else if (const auto at = follows.find(field.name); at != follows.end())
       set_field(problem, field, at->second);
-    }
-  }
-  if (!params) return;
-  for (const auto& [key, value] : params->items())
-    if (std::ranges::find(known, key) == known.end())
-      throw Error(
-          fmt::format("{}: params: {} has no {}{}", where, problem.operation->name(), in_quotes(key), did_you_mean(key, known)));
 }
 
 }  // namespace
 
-Arithmetic arithmetic_of(const std::string& text, const std::string& where) {
-  try {
-    const MinArithmetic words = parse_min_arithmetic(text);
-    Arithmetic arithmetic;
-    for (const auto& [to, from] :
-         {std::pair(&arithmetic.qk, words.qk), std::pair(&arithmetic.pv, words.pv), std::pair(&arithmetic.score, words.score),
-          std::pair(&arithmetic.probability, words.probability), std::pair(&arithmetic.accumulator, words.accumulator)})
-      if (from != ATTEST_NONE) *to = from;
-    return arithmetic;
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: arithmetic: {}", where, error.what()));
+void check_words(const std::map<std::string, std::string>& words) {
+  for (const auto& [key, value] : words) {
+    const std::string where = "--" + key;
+    if (key == "params") check_params(params_of(value, where), *find_operation("softmax"), where);
+    if (key == "layout") check_layout(value, where);
+    if (key == "arithmetic") arithmetic_of(value, where);
   }
+}
+
+Arithmetic arithmetic_of(const std::string& text, const std::string& where) {
+  const MinArithmetic words = parse_min_arithmetic(text, where);
+  Arithmetic arithmetic;
+  for (const auto& [to, from] :
+       {std::pair(&arithmetic.qk, words.qk), std::pair(&arithmetic.pv, words.pv), std::pair(&arithmetic.score, words.score),
+        std::pair(&arithmetic.probability, words.probability), std::pair(&arithmetic.accumulator, words.accumulator)})
+    if (from != ATTEST_NONE) *to = from;
+  return arithmetic;
 }
 
 void map_named(const json& description, VectorCase& vector, const VectorPlace& place) {
@@ -125,20 +146,21 @@ void map_named(const json& description, VectorCase& vector, const VectorPlace& p
   const std::string name = fields.text("operation", "softmax"), layout = fields.text("layout", "bhsd");
   const Operation* operation = find_operation(name);
   if (!operation) throw Unsupported{"operation " + in_quotes(name)};
-  if (layout != "bhsd" && layout != "bshd")
-    throw Error(fmt::format("{}: layout: {} where bhsd or bshd is right", where, in_quotes(layout)));
+  check_layout(layout, where + ": layout");
   vector.source = fields.text("source", "");
   if (fields.has("tolerance"))
     vector.tolerance = fields.real("tolerance");
   else
-    vector.arithmetic = arithmetic_of(fields.text("arithmetic", ""), where);
+    vector.arithmetic = arithmetic_of(fields.text("arithmetic", ""), where + ": arithmetic");
   FileStore store(place.data);
   const std::vector<Named> named = name_tensors(fields.any("tensors"), *operation, layout, store, vector, where);
+  check_inputs(named, *operation, where);
   const auto q = std::ranges::find(named, ATTEST_Q, [](const Named& tensor) { return tensor.role->index; });
-  if (q == named.end()) throw Error(where + ": tensors: 'q' is missing");
+  if (!is_float(q->tensor.spec.dtype)) throw Unsupported{fmt::format("q in {}", dtype_name(q->tensor.spec.dtype))};
   Problem& problem = start_problem(vector, *operation, q->tensor.spec.dtype);
-  const json params = fields.has("params") ? params_of(fields.any("params"), where) : json::object();
-  set_params(problem, &params, named, where);
+  const json params = fields.has("params") ? params_of(fields.any("params"), where + ": params") : json::object();
+  check_params(params, *operation, where + ": params");
+  set_params(problem, params, named);
   for (const auto& [role, tensor] : named) {
     const DType dtype = role->dtype;  // tables are i32, masks bool, whatever the file has
     if (is_output(*role))

@@ -7,6 +7,7 @@
 #include "core/inputs/bytes.hpp"
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
+#include "core/vectors/file_store.hpp"
 
 namespace attest::core {
 
@@ -57,7 +58,7 @@ void UpstreamCase::read(const json& list, const std::filesystem::path& folder, c
     JsonFields fields(item, where);
     const std::string name = fields.text("name"), file = fields.text("file");
     if (file.find('/') != file.npos) throw Error(fmt::format("{}: file {}: must lie beside the case", where, in_quotes(file)));
-    const std::filesystem::path path = folder / file;
+    const std::filesystem::path path = described_file(folder, file, where);
     need_onnx();
     FileTensor& tensor = vector_.files.emplace_back(parse_onnx_tensor(read_bytes(path), path.string()));
     tensor.name = name;

@@ -193,8 +193,8 @@ VectorCase read_vector(const VectorPlace& place) {
     none.name = vector.name, none.source = vector.source, none.unsupported = refusal.what;
     return none;
   } catch (const Error& error) {
-    const std::string message = error.what(), where = place.model.parent_path().string();
-    throw Error(message.find(where) == message.npos ? where + ": " + message : message);
+    const std::string message = error.what(), model = place.model.string(), folder = place.model.parent_path().string();
+    throw Error(message.find(folder.empty() ? model : folder) == message.npos ? model + ": " + message : message);
   }
   return vector;
 }
