@@ -105,11 +105,12 @@ std::string reasons(const std::vector<const Record*>& records) {
 
 }  // namespace
 
-std::string print_markdown(const std::vector<Record>& records, const std::string& title) {
+std::string print_markdown(const std::vector<Record>& records, const std::string& title,
+                           const std::string& origin) {
   std::vector<const Record*> all;
   for (const Record& r : records) all.push_back(&r);
   auto impl_of = [](const Record& r) { return r.impl; };
-  std::string text = fmt::format("# {}\n\n{}", title, counts(all, in_order(all, impl_of)));
+  std::string text = fmt::format("# {}\n\n{}\n\n{}", title, origin, counts(all, in_order(all, impl_of)));
   for (const std::string& suite : in_order(all, [](const Record& r) { return r.suite; })) {
     std::vector<const Record*> own;
     std::ranges::copy_if(all, std::back_inserter(own), [&](const Record* r) { return r->suite == suite; });

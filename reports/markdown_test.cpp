@@ -28,8 +28,8 @@ TEST(Markdown, ARowACaseAColumnAnImplementation) {
                 {record("a", "reference", core::Verdict::kPass, ""), record("a", "naive", core::Verdict::kFail, "o[0] is 1|2"),
                  gelu, record("b", "reference", core::Verdict::kPass, ""),
                  record("b", "naive", core::Verdict::kUnsupported, "takes no MASK")},
-                "Vectors"),
-            "# Vectors\n\n"
+                "Vectors", "attest 1, on a CPU"),
+            "# Vectors\n\nattest 1, on a CPU\n\n"
             "| implementation | pass | fail | unsupported |\n"
             "| --- | --- | --- | --- |\n"
             "| reference | 2 | 0 | 1 |\n"
@@ -51,13 +51,13 @@ TEST(Markdown, ReasonsThatManyCasesShareStandOnce) {
   std::vector<core::Record> records;
   for (const char* name : {"a", "b", "c", "d", "e"})
     records.push_back(record(name, "naive", core::Verdict::kSkipped, "too long"));
-  EXPECT_THAT(print_markdown(records, "x"), HasSubstr("- naive: skipped: too long (onnx/a, onnx/b, onnx/c and 2 more)\n"));
+  EXPECT_THAT(print_markdown(records, "x", "y"), HasSubstr("- naive: skipped: too long (onnx/a, onnx/b, onnx/c and 2 more)\n"));
 }
 
 TEST(Markdown, SuitesAndDtypesStandApart) {
   core::Record other = record("a", "naive", core::Verdict::kPass, ""), half = other;
   other.suite = "vit", half.dtype = "f16", half.time = core::TimeRecord{.median_ns = 1.5e6};
-  const std::string text = print_markdown({record("a", "naive", core::Verdict::kPass, ""), other, half}, "x");
+  const std::string text = print_markdown({record("a", "naive", core::Verdict::kPass, ""), other, half}, "x", "y");
   EXPECT_THAT(text, HasSubstr("## vit\n"));
   EXPECT_THAT(text, HasSubstr("| a | f16 | pass 0.25, 1.50 ms |\n"));
 }

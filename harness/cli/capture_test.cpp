@@ -95,9 +95,13 @@ TEST_F(CaptureCommand, AVectorOfOthers) {
   const Outcome direct = attest("run --vectors case.json -o first.jsonl" + options);
   ASSERT_EQ(direct.code, 0) << direct.text;
   ASSERT_EQ(attest("capture --vectors case.json -o kept").code, 0);
-  const Outcome replayed = attest("replay kept -o second.jsonl" + options);
+  const Outcome replayed = attest("replay kept --judge-only --resume second.jsonl" + options);
   EXPECT_THAT(replayed.text, HasSubstr("reference      1 pass"));
   expect_same(fills("first.jsonl"), fills("second.jsonl"));
+  EXPECT_THAT(attest("replay kept --judge-only --resume second.jsonl" + options).text, HasSubstr("2 records of second.jsonl are kept"));
+  const Outcome again = attest("capture --vectors case.json -o kept");
+  EXPECT_EQ(again.code, 64);
+  EXPECT_THAT(again.text, HasSubstr("holds a case already"));
 }
 
 // What torch or numpy saved is judged by one command.

@@ -4,7 +4,6 @@
 #include "cli/commands.hpp"
 #include "cli/locate.hpp"
 #include "cli/run.hpp"
-#include "cli/table_file.hpp"
 #include "cli/vectors.hpp"
 
 namespace attest::cli {
@@ -13,7 +12,7 @@ Command add_replay(CLI::App& program) {
   struct Arguments {
     std::vector<std::string> folders, cases;
     VectorWords words;
-    std::string least;
+    JudgingOptions judging;
     Session session;
   };
   CLI::App* command = program.add_subcommand("replay", "judge captured cases, and whatever attest run --vectors takes");
@@ -26,17 +25,11 @@ Command add_replay(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("GLOB");
   add_vector_words(*command, arguments->words);
-  add_relations(*command, arguments->session.options.relations);
-  command->add_option("--min-arithmetic", arguments->least, "refuse implementations that declare less, e.g. acc=f32,prob=bf16")
-      ->type_name("WORDS");
-  command->add_option("-o,--output", arguments->session.results_path, "results as JSON lines")->type_name("FILE");
-  add_table(*command, arguments->session.table_path);
-  arguments->session.plugins.add_to(*command);
+  arguments->judging.add_to(*command, arguments->session);
   return [arguments, command] {
     Session& session = arguments->session;
     session.command = command_line(*command);
-    session.options.least = core::parse_min_arithmetic(arguments->least);
-    session.options.timed = false;
+    arguments->judging.apply(session);
     return run_vectors(arguments->folders, arguments->cases, arguments->words, session);
   };
 }

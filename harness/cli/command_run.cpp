@@ -9,7 +9,6 @@
 #include "cli/jobs.hpp"
 #include "cli/locate.hpp"
 #include "cli/run.hpp"
-#include "cli/table_file.hpp"
 #include "cli/vectors.hpp"
 #include "core/run/places.hpp"
 #include "core/tensor/error.hpp"
@@ -20,19 +19,10 @@ namespace {
 struct RunArguments : CaseFilter {
   std::vector<std::string> suites, tokens, fills, vectors;
   VectorWords words;
-  bool untimed = false, own_case_limit = false;
-  std::string least, output, resume;
+  bool own_case_limit = false;
+  JudgingOptions judging;
   Session session;
 };
-
-// --resume names the file to write as well; -o may name the same.
-std::string results_path(const RunArguments& arguments) {
-  namespace fs = std::filesystem;
-  if (arguments.resume.empty() || arguments.output.empty()) return arguments.resume + arguments.output;
-  if (fs::weakly_canonical(arguments.resume) != fs::weakly_canonical(arguments.output))
-    throw core::Error(fmt::format("--resume {}: -o names another file, {}", arguments.resume, arguments.output));
-  return arguments.output;
-}
 
 // Vectors bring their own inputs, and are judged, not timed: they are small.
 int run_vectors(RunArguments& arguments) {
@@ -45,9 +35,7 @@ int run_vectors(RunArguments& arguments) {
     if (given)
       throw core::Error(fmt::format(
           "{} cannot be given with --vectors: vectors bring their inputs and are judged, not timed; --case names them", option));
-  session.options.least = core::parse_min_arithmetic(arguments.least);
-  session.options.timed = false;
-  session.results_path = results_path(arguments), session.resume = !arguments.resume.empty(), session.least = arguments.least;
+  arguments.judging.apply(session);
   return run_vectors(arguments.vectors, arguments.cases, arguments.words, session);
 }
 
@@ -68,12 +56,10 @@ int run(RunArguments& arguments) {
     session.suite_files.push_back(core::find_suite(suite));
     suites.push_back(core::read_suite(session.suite_files.back()));
   }
-  session.options.least = core::parse_min_arithmetic(arguments.least);
+  arguments.judging.apply(session);
   session.options.budget_s = arguments.budget_s > 0 ? arguments.budget_s : by_itself ? 0.08 : arguments.quick ? 0.15 : 1.0;
-  session.options.timed = !arguments.untimed;
   session.options.fills = arguments.fills;
-  session.results_path = results_path(arguments), session.resume = !arguments.resume.empty();
-  session.least = arguments.least, session.token_files = arguments.tokens;
+  session.token_files = arguments.tokens;
   check_token_files(arguments.tokens);
   TokenStore tokens(arguments.tokens);
   const std::vector<Job> jobs = make_jobs(suites, arguments);
@@ -128,27 +114,7 @@ Command add_run(CLI::App& program) {
                    "without a suite, else 1)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S");
-  command
-      ->add_option("--case-limit", arguments->session.options.case_limit_s,
-                   "skip what is estimated to take more seconds for its four least runs; 1 without a suite")
-      ->check(CLI::Range(0.01, 1e6))
-      ->capture_default_str()
-      ->type_name("S");
-  command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
-  add_relations(*command, arguments->session.options.relations);
-  command
-      ->add_option("--min-arithmetic", arguments->least,
-                   "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")
-      ->type_name("LIST");
-  command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
-  command
-      ->add_option(
-          "--resume", arguments->resume,
-          "go on with a run that was cut short, into the same file; all other arguments as before. A file that is not there "
-          "is begun")
-      ->type_name("FILE");
-  add_table(*command, arguments->session.table_path);
-  arguments->session.plugins.add_to(*command);
+  arguments->judging.add_to(*command, arguments->session);
   command->footer(
       "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype f16 --plugin ./my.so -o "
       "results.jsonl\n"

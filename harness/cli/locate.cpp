@@ -7,9 +7,9 @@
 namespace attest::cli {
 namespace fs = std::filesystem;
 
-std::string last_name(const std::string& path) {
-  const fs::path normal = fs::path(path).lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+std::string recorded_path(const std::string& path) {
+  const fs::path given(path), named = given.has_filename() ? given : given.parent_path();
+  return (named.is_absolute() ? named.lexically_normal().filename() : named).string();
 }
 
 std::string command_line(const CLI::App& command) {
@@ -27,7 +27,7 @@ std::string command_line(const CLI::App& command) {
     for (size_t i = 0; i < option->results().size(); ++i) {
       const std::string& value = option->results()[i];
       if (i == 0 || one_each) text += name;
-      text += " " + shell_word(is_path ? last_name(value) : value);
+      text += " " + shell_word(is_path ? recorded_path(value) : value);
     }
   }
   return text;

@@ -6,10 +6,11 @@
 
 namespace attest::cli {
 
-/// The last name of a path, of a folder with a slash at its end too.
-std::string last_name(const std::string& path);
+/// A path as records name it: a relative one as it is, of an absolute one its last name, since a record holds no folder of its
+/// maker.
+std::string recorded_path(const std::string& path);
 
-/// "attest run --quick ..." as it was given, paths cut to their last name: a record holds no folder of its maker.
+/// "attest run --quick ..." as it was given, with paths as records name them.
 std::string command_line(const CLI::App& command);
 
 }  // namespace attest::cli

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
+#include "cli/locate.hpp"
 #include "cli/run.hpp"
 
 namespace attest::cli {
@@ -18,7 +17,7 @@ std::string shell_word(const std::string& word) {
 std::string repro_options(const Session& session) {
   std::string options;
   for (const std::string& plugin : session.plugins.plugins)
-    options += " --plugin " + shell_word(std::filesystem::path(plugin).filename());
+    options += " --plugin " + shell_word(recorded_path(plugin));
   options += fmt::format(" --threads {}", session.plugins.threads);
   if (session.options.relations == core::RelationChoice::kAll) options += " --relations all";
   return options;

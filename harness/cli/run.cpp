@@ -126,13 +126,48 @@ const core::Tokens& TokenStore::take(const std::string& line, core::CaseLabel& l
 void add_relations(CLI::App& command, core::RelationChoice& choice) {
   static const std::map<std::string, core::RelationChoice> names{
       {"auto", core::RelationChoice::kAuto}, {"all", core::RelationChoice::kAll}, {"none", core::RelationChoice::kNone}};
+  // Not a transformer: it would put the numbers of the choices into the record's command line.
   command
-      .add_option("--relations", choice,
-                  "compare runs on changed inputs (permuted, split, shifted ...) with one another: auto, where a run takes less "
-                  "than 20 ms; all; none")
-      ->transform(CLI::CheckedTransformer(names).description(""))
+      .add_option_function<std::string>(
+          "--relations", [&choice](const std::string& word) { choice = names.at(word); },
+          "compare runs on changed inputs (permuted, split, shifted ...) with one another: auto, where a run takes less "
+          "than 20 ms; all; none")
+      ->check(CLI::IsMember(names).description(""))
       ->default_str("auto")
       ->type_name("WHERE");
+}
+
+void JudgingOptions::add_to(CLI::App& command, Session& session) {
+  command
+      .add_option("--case-limit", session.options.case_limit_s,
+                  "skip what is estimated to take more seconds for its four least runs; 1 without a suite")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str()
+      ->type_name("S");
+  command.add_flag("--judge-only", untimed, "judge, do not time");
+  add_relations(command, session.options.relations);
+  command
+      .add_option("--min-arithmetic", least,
+                  "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")
+      ->type_name("LIST");
+  command.add_option("-o,--output", output, "results as JSON lines")->type_name("FILE");
+  command
+      .add_option("--resume", resume,
+                  "go on with a run that was cut short, into the same file; all other arguments as before. A file that is not "
+                  "there is begun")
+      ->type_name("FILE");
+  add_table(command, session.table_path);
+  session.plugins.add_to(command);
+}
+
+void JudgingOptions::apply(Session& session) const {
+  namespace fs = std::filesystem;
+  // --resume names the file to write as well; -o may name the same.
+  if (!resume.empty() && !output.empty() && fs::weakly_canonical(resume) != fs::weakly_canonical(output))
+    throw core::Error(fmt::format("--resume {}: -o names another file, {}", resume, output));
+  session.results_path = output.empty() ? resume : output, session.resume = !resume.empty();
+  session.least = least, session.options.least = core::parse_min_arithmetic(least);
+  session.options.timed = !untimed;
 }
 
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens) {

@@ -55,6 +55,17 @@ struct Session {
 /// --relations auto|all|none, the same for every command that judges.
 void add_relations(CLI::App& command, core::RelationChoice& choice);
 
+/// What every command takes that judges many cases: how, and where results go.
+struct JudgingOptions {
+  std::string least, output, resume;
+  bool untimed = false;
+
+  /// Adds them, and those of `session`.
+  void add_to(CLI::App& command, Session& session);
+  /// Puts them into the session. Throws Error: words that make no sense, two names for one file of results.
+  void apply(Session& session) const;
+};
+
 /// The ExitCode that records come to.
 int exit_code(const std::vector<core::Record>& records);
 

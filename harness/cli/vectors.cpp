@@ -44,7 +44,7 @@ class VectorRun {
         progress_(vectors * (chosen.size() + 1)) {}
 
   void judge(const FoundVector& found) {
-    folder_ = last_name(found.folder), words_ = text_of(found.place.words);
+    folder_ = recorded_path(found.folder), words_ = text_of(found.place.words);
     const auto read = core::vector_or_record(found.suite, found.place);
     if (const auto* vector = std::get_if<core::VectorCase>(&read)) return judge(*vector, found.suite);
     add({found.suite, found.place.name, "", std::string(core::kReference)}, [&] { return std::get<core::Record>(read); });
@@ -178,6 +178,7 @@ std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, c
 
 int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, const VectorWords& words,
                 Session& session) {
+  core::check_words(words);
   std::vector<FoundVector> found = find_vectors(folders, globs);
   for (FoundVector& vector : found) {
     if (!words.empty() && !vector.place.bare)
@@ -187,6 +188,7 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
   }
   const auto registry = session.plugins.load();
   const auto chosen = session.plugins.select(*registry);
+  session.options.timed = false;  // vectors are small
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   session.options.repro_options = repro_options(session);
   TableFile table(session.table_path);

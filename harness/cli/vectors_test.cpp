@@ -81,12 +81,16 @@ TEST_F(RunVectors, NobodyFailsTheOpenVectors) {
 
 // A line of a record can be given to the shell again.
 TEST_F(RunVectors, CommandNamesEachFolderWithItsOption) {
-  write_case("a/good", 3), write_case("b c/good", 3);
-  ASSERT_EQ(run("--vectors a --vectors 'b c' -o results.jsonl").code, 0);
+  write_case("a/deep/good", 3), write_case("b c/good", 3);
+  ASSERT_EQ(run("--vectors a/deep --vectors \"$PWD/b c\" --relations none -o results.jsonl").code, 0);
   std::ifstream in(folder_ / "results.jsonl");
-  std::string header;
-  std::getline(in, header);
-  EXPECT_THAT(header, HasSubstr("--vectors a --vectors 'b c'"));
+  std::string header, reference, naive;
+  std::getline(in, header), std::getline(in, reference), std::getline(in, naive);
+  EXPECT_THAT(header, HasSubstr("--vectors a/deep --vectors 'b c'"));  // of an absolute path no folder of its maker
+  EXPECT_THAT(header, HasSubstr("--relations none"));
+  const std::string repro = nlohmann::json::parse(naive)["repro"];
+  EXPECT_EQ(repro.substr(0, 48), "attest run --vectors a/deep --case 'good' --impl");
+  EXPECT_EQ(testing::run_attest(folder_, repro.substr(repro.find(' ') + 1)).code, 0) << repro;
 }
 
 TEST_F(RunVectors, LongListsOfNamesAreCut) {
@@ -130,6 +134,16 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
   for (const char* arguments : {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'"})
     EXPECT_EQ(run(arguments).code, 64) << arguments;
   EXPECT_THAT(run("--vectors empty").text, HasSubstr("has no vectors"));
+  write("dump.safetensors", "whatever it holds");
+  for (const auto& [words, message] :
+       {std::pair("--params casual", "--params: 'casual': must be causal"), std::pair("--params causal=3", "'causal=3': causal stands"),
+        std::pair("--params sofcap=3", "--params: softmax has no 'sofcap', did you mean 'softcap'?"),
+        std::pair("--layout sbhd", "--layout: 'sbhd' where bhsd or bshd is right"),
+        std::pair("--arithmetic prob=f17", "--arithmetic: 'prob=f17': the dtype must be")}) {
+    const Outcome outcome = run(std::string("--vectors dump.safetensors ") + words);
+    EXPECT_EQ(outcome.code, 64) << words;
+    EXPECT_THAT(outcome.text, HasSubstr(message));
+  }
   EXPECT_THAT(run("--vectors all --case 'b*'").text, HasSubstr("matches none of"));
 }
 
@@ -202,6 +216,7 @@ TEST_F(RunVectors, TableIsAReport) {
   EXPECT_THAT(outcome.text, HasSubstr("table: verdicts.md"));
   std::stringstream text;
   text << std::ifstream(folder_ / "verdicts.md").rdbuf();
+  EXPECT_THAT(text.str(), ::testing::ContainsRegex("\nattest [^ ]*, commit [^ ]+, on .* with [0-9]+ threads\n"));
   EXPECT_THAT(text.str(), HasSubstr("| case | dtype | reference | naive |\n"));
   EXPECT_THAT(text.str(), ::testing::ContainsRegex("good . f32 . pass [^|]*. pass"));
   EXPECT_THAT(text.str(), HasSubstr("| unknown |  | unsupported: operation 'hyena' |  |\n"));
