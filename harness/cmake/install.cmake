@@ -1,6 +1,15 @@
 # What is installed besides programs and plugins, which install themselves: the contract as a CMake package, suites, schemas.
 # The component `abi` is all that an out-of-tree plugin needs; it can be installed before anything is built.
 include(CMakePackageConfigHelpers)
+
+# Programs of a bundle (scripts/bundle.sh) find the libraries that were packed with them, and so do the plugins that they load: by
+# DT_RPATH, since DT_RUNPATH does not reach the libraries of libraries.
+foreach(program attest attest_worker)
+  set_target_properties(${program} PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/attest/bundled;$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}/attest/bundled")
+  target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
+endforeach()
+
 set(ATTEST_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/attest)
 
 install(FILES harness/abi/attest.h harness/abi/attest.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT abi)

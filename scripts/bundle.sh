@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Packs what a machine with a GPU needs into one folder that runs wherever it is copied: programs, plugins, suites, scripts, and the
+# libraries that they link, but for glibc's. CUDA's runtime is inside the plugins; the driver is the machine's.
+#   scripts/bundle.sh                        for sm_90a, into build/bundle
+#   scripts/bundle.sh --arch 87 -o FOLDER    for another architecture, as nvcc names it
+#   scripts/bundle.sh --from BUILD -o FOLDER of a build tree that there is
+#   scripts/bundle.sh --no-sanitizer         without compute-sanitizer, which takes 40 MiB and comes from PyPI
+# On that machine: FOLDER/scripts/device.sh
+# Exit codes: 0; 1: the bundle is larger than 60 MiB or needs a glibc newer than 2.39; 4: set-up or build fails; 64: wrong arguments.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+architecture=90a build= folder=$root/build/bundle with_sanitizer=yes
+most_mib=60 newest_glibc=2.39
+while (($#)); do
+  case $1 in
+    --arch) architecture=${2:?}; shift ;;
+    --from) build=${2:?}; shift ;;
+    -o) folder=${2:?}; shift ;;
+    --no-sanitizer) with_sanitizer=no ;;
+    *) echo "bundle.sh: $1: unknown; --arch ARCHITECTURE, --from BUILD, -o FOLDER, --no-sanitizer" >&2; exit 64 ;;
+  esac
+  shift
+done
+
+if [[ -z $build ]]; then
+  build=$root/build/bundle-$architecture
+  bash "$root/scripts/setup.sh" || exit 4
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
+    -DATTEST_CUDA_ARCHITECTURES="$architecture-real" || exit 4
+  cmake --build "$build" --parallel "$(nproc)" || exit 4
+fi
+
+if [[ -e $folder && ! -e $folder/bin/attest ]] && [[ -n $(ls -A "$folder") ]]; then
+  echo "bundle.sh: $folder is there and is no bundle; name another with -o" >&2
+  exit 64
+fi
+rm -rf "$folder"
+cmake --install "$build" --strip --prefix "$folder" >/dev/null || exit 4
+mkdir -p "$folder/scripts"
+cp "$root"/scripts/device.sh "$root"/scripts/device_peers.py "$folder/scripts"
+
+# Programs look for their libraries here first (harness/cmake/install.cmake).
+mapfile -t binaries < <(find "$folder" -type f \( -name '*.so' -o -path '*/bin/*' -o -path '*/libexec/*' \))
+libraries=$folder/lib/attest/bundled
+mkdir -p "$libraries"
+ldd "${binaries[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+  grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | xargs cp -L -t "$libraries"
+
+# compute-sanitizer: few toolkits of a package manager have it, its Python package does.
+sanitizer=$folder/sanitizer
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+if [[ $with_sanitizer == no ]]; then
+  :
+elif python3 -m pip download --quiet --no-deps --only-binary=:all: -d "$wheels" 'nvidia-cuda-sanitizer-api==13.*' 2>"$wheels/log"; then
+  python3 -m zipfile -e "$wheels"/*.whl "$wheels/all"
+  mkdir -p "$sanitizer"
+  find "$wheels/all" -type f \( -name compute-sanitizer -o -name '*.so' \) -not -path '*/x86/*' -exec cp -t "$sanitizer" {} +
+  chmod +x "$sanitizer/compute-sanitizer"
+else
+  echo "bundle.sh: without compute-sanitizer: $(tail -1 "$wheels/log")" >&2
+fi
+
+# What a user of the library would need, not who runs it.
+rm -rf "$folder/include" "$folder/lib/cmake" "$folder"/lib/*.a
+
+newest=$({ find "$folder" -type f -exec objdump -T {} + 2>/dev/null || true; } | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+mib=$(du -sm "$folder" | cut -f1)
+echo "$folder: $mib MiB, needs ${newest/GLIBC_/glibc } or newer; on a machine with a GPU: $(basename "$folder")/scripts/device.sh"
+if ((mib > most_mib)); then echo "bundle.sh: more than $most_mib MiB" >&2; exit 1; fi
+if [[ $(printf '%s\n' "${newest#GLIBC_}" $newest_glibc | sort -V | tail -1) != "$newest_glibc" ]]; then
+  echo "bundle.sh: needs a glibc newer than $newest_glibc" >&2
+  exit 1
+fi

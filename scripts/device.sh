@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, compute-sanitizer, benchmark, PyTorch as a peer.
+# In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
+#   scripts/device.sh                        all, into device-results/
+#   scripts/device.sh -o FOLDER STEP ...     some of: conformance sanitizer benchmark peers
+# Exit codes: 0; 1: something failed, and what is named; 4: no GPU, or the build fails; 64: wrong arguments.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+all_steps=(conformance sanitizer benchmark peers)
+out=device-results steps=()
+while (($#)); do
+  case $1 in
+    -o) out=${2:?}; shift ;;
+    conformance | sanitizer | benchmark | peers) steps+=("$1") ;;
+    *) echo "device.sh: $1: unknown; -o FOLDER and some of: ${all_steps[*]}" >&2; exit 64 ;;
+  esac
+  shift
+done
+((${#steps[@]})) || steps=("${all_steps[@]}")
+
+attest=$root/bin/attest
+if [[ ! -x $attest ]]; then
+  attest=$root/build/release/bin/attest
+  bash "$root/scripts/setup.sh" || exit 4
+  [[ -e $root/build/release/build.ninja ]] || (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
+  cmake --build "$root/build/release" --parallel "$(nproc)" || exit 4
+fi
+mkdir -p "$out"
+"$attest" doctor >"$out/doctor.txt" || true
+if ! grep -q '^ok *CUDA ' "$out/doctor.txt"; then
+  echo "device.sh: no GPU: $(grep -A1 ' CUDA ' "$out/doctor.txt" | sed 's/^none *CUDA *//' | tr -s ' \n' ' ')" >&2
+  exit 4
+fi
+
+failed=()
+# step NAME SECONDS COMMAND...: runs it, and goes on whatever comes of it.
+step() {
+  local name=$1 limit=$2 status=0 started=$SECONDS
+  shift 2
+  timeout --kill-after=10 "$limit" "$@" || status=$?
+  echo "$name: $((SECONDS - started)) s, exit $status"
+  ((status == 0)) || failed+=("$name")
+}
+
+conformance() {
+  step conformance 200 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
+    -o "$out/conformance.jsonl" --table "$out/conformance.md"
+}
+
+# Kernels under each of compute-sanitizer's tools, on problems of at most 512 tokens.
+problems=(
+  'softmax dtype=f16 num_heads=2 seq_len_q=197 head_dim=64 lse'
+  'softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=130 seq_len_kv=300 head_dim=128 window_right=0 diagonal=1'
+  'softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 mask=[1,1,61,61] bias=f32[1,1,61,61] softcap=20'
+  'softmax dtype=f16 batch=3 num_heads=2 seq_len_q=96 head_dim=64 cu_seqlens_q cu_seqlens_kv'
+  'softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 page_size=16 page_table seq_lens_kv'
+  'softmax dtype=f16 num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias'
+  'linear dtype=f16 num_heads=2 seq_len_q=400 head_dim=64')
+sanitizer() {
+  local limit=120 tool problem candidate checker= started=$SECONDS runs=0 left=0
+  for candidate in "$root/sanitizer/compute-sanitizer" "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer; do
+    if [[ -x $candidate ]]; then checker=$candidate; break; fi
+  done
+  if [[ -z $checker ]]; then
+    echo "sanitizer: skipped: compute-sanitizer is neither in the bundle, nor in PATH, nor in /usr/local/cuda/bin"
+    return
+  fi
+  : >"$out/sanitizer.txt"
+  for problem in "${problems[@]}"; do
+    for tool in memcheck racecheck initcheck synccheck; do
+      if ((SECONDS - started >= limit)); then left=$((left + 1)); continue; fi
+      runs=$((runs + 1))
+      echo "== $tool: $problem" >>"$out/sanitizer.txt"
+      timeout --kill-after=10 60 "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
+        "$attest" repro --impl '*_cuda' --judge-only --relations none --fill random --timeout 50 "$problem" \
+        >>"$out/sanitizer.txt" 2>&1 || failed+=("$tool of '$problem'")
+    done
+  done
+  echo "sanitizer: $((SECONDS - started)) s, $runs runs, $left left out after $limit s"
+}
+
+benchmark() {
+  step benchmark 200 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 --budget 0.2 --timeout 20 \
+    -o "$out/benchmark.jsonl" --table "$out/benchmark.md"
+}
+
+peers() {
+  if ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    echo "peers: skipped: python3 has no PyTorch that sees the GPU"
+    return
+  fi
+  step peers 60 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
+}
+
+for name in "${steps[@]}"; do "$name"; done
+if ((${#failed[@]})); then
+  printf 'failed: %s\n' "${failed[@]}" >&2
+  exit 1
+fi
+echo "no failures in: ${steps[*]}; results in $out"
