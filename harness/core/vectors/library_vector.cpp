@@ -82,7 +82,7 @@ void give_pages(UpstreamCase& from, VectorCase& vector, const FileTensor& pool) 
 }
 
 void map_flash_dense(UpstreamCase& from, VectorCase& vector) {
-  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, true)); };
+  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BSHD")); };
   const FileTensor& out = from.needed_output("out");
   give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("q")), seen(from.needed("k")),
                                    seen(from.needed("v")), seen(out));
@@ -96,7 +96,7 @@ void map_flash_varlen(UpstreamCase& from, VectorCase& vector) {
   const bool paged = k.dims.size() == 4;
   const auto seen = [](const FileTensor& file) { return view(file, packed_heads_first(file)); };
   const auto keys = [&](const FileTensor& file) {
-    return view(file, paged ? heads_first(file, true) : packed_heads_first(file));
+    return view(file, paged ? heads_first(file, "BSHD") : packed_heads_first(file));
   };
   auto& p =
       give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), keys(k), keys(v), seen(from.needed_output("out")));
@@ -119,7 +119,7 @@ void map_flash_varlen(UpstreamCase& from, VectorCase& vector) {
 
 void map_flash_cache(UpstreamCase& from, VectorCase& vector) {
   const FileTensor &q = from.needed("q"), &k = from.needed("k_cache"), &v = from.needed("v_cache");
-  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, true)); };
+  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BSHD")); };
   auto& p =
       give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v), seen(from.needed_output("out")));
   give_pages(from, vector, k);
@@ -135,7 +135,7 @@ std::optional<int64_t> bound(JsonFields& params, const char* key) {
 
 void map_cudnn(UpstreamCase& from, VectorCase& vector) {
   JsonFields& params = from.params();
-  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, false)); };
+  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BHSD")); };
   auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("q")), seen(from.needed("k")),
                                              seen(from.needed("v")), seen(from.needed_output("o")));
   set_scale(vector, params.real("attn_scale", 1));  // none is 1 there
@@ -153,7 +153,7 @@ void map_cudnn(UpstreamCase& from, VectorCase& vector) {
 
 void map_torch(UpstreamCase& from, VectorCase& vector) {
   JsonFields& params = from.params();
-  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, false)); };
+  const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BHSD")); };
   auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("query")), seen(from.needed("key")),
                                              seen(from.needed("value")), seen(from.needed_output("out")));
   if (params.truth("enable_gqa", false) == false && p.num_heads != p.num_kv_heads)

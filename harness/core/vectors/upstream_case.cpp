@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "core/inputs/bytes.hpp"
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
@@ -75,14 +73,6 @@ const FileTensor* UpstreamCase::take(Files& files, const std::string& name) {
   const FileTensor* file = at->second;
   files.erase(at);
   return file;
-}
-
-/// [batch, heads, tokens, channels] of a tensor stored so, or with tokens before heads.
-Axes heads_first(const FileTensor& file, bool tokens_first) {
-  expect_dims(file, {-1, -1, -1, -1}, "tensor");
-  Axes axes = dense_axes(file.dims);
-  if (tokens_first) std::swap(axes.dims[1], axes.dims[2]), std::swap(axes.strides[1], axes.strides[2]);
-  return axes;
 }
 
 Axes heads_first(const FileTensor& file, const std::string& layout) {

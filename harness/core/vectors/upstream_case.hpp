@@ -42,10 +42,9 @@ class UpstreamCase {
   Files inputs_, outputs_;
 };
 
-/// [batch, heads, tokens, channels] of a tensor of rank 4 stored so, or with tokens before heads.
-Axes heads_first(const FileTensor& file, bool tokens_first);
-/// The same of one whose dims a word names, outermost first: B (or N) batch, H heads, S or L (or N) tokens, D channels: "BSHD",
-/// "NLHD", "BDHN" (SuperGlue: the head is the fast index of a channel). Throws Unsupported: any other word.
+/// [batch, heads, tokens, channels] of a tensor whose dims a word names, outermost first: B (or N) batch, H heads, S or L (or N)
+/// tokens, D channels: "BSHD", "NLHD", "BDHN" (SuperGlue: the head is the fast index of a channel). Throws Unsupported: no such
+/// word.
 Axes heads_first(const FileTensor& file, const std::string& layout);
 
 /// Sizes of Q, K, V and Y into the params of the softmax or the linear problem, which begin alike.

@@ -76,7 +76,7 @@ void map_rotated(UpstreamCase& from, VectorCase& vector) {
                    &frequencies = from.needed("Wr");
   const FileTensor &turned_q = rotate_by_points(vector, q, points, frequencies),
                    &turned_k = rotate_by_points(vector, k, points, frequencies);
-  auto seen = [](const FileTensor& file) { return view(file, heads_first(file, false)); };
+  auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BHSD")); };
   give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v), seen(from.output()));
   give(vector, ATTEST_Q, seen(turned_q), q.dtype), give(vector, ATTEST_K, seen(turned_k), k.dtype);
   set_scale(vector, params.real("scale"));

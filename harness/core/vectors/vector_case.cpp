@@ -145,31 +145,35 @@ void read_described(const VectorPlace& place, VectorCase& vector) {
     map_upstream(description, vector, place.model.string());
 }
 
+/// The last name of a path, with or without a slash behind it; of the folder that it stands for where it is "." or "..".
+fs::path last_name(const fs::path& path) {
+  const fs::path normal = fs::absolute(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename();
+}
+
 }  // namespace
 
-std::string suite_of_vectors(const fs::path& folder) {
-  const fs::path normal = fs::absolute(folder).lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
-}
+std::string suite_of_vectors(const fs::path& folder) { return last_name(folder).stem().string(); }
 
 std::vector<VectorPlace> find_vectors(const fs::path& folder) {
   std::vector<VectorPlace> places;
   if (fs::is_regular_file(folder)) {
     const std::string extension = folder.extension().string();
-    if (extension == ".json")
-      description_of(folder), places.push_back(place_of_json(folder, folder.stem().string()));
-    else if (extension == ".safetensors" || extension == ".npz")
+    if (extension == ".json") {
+      description_of(folder);
+      places.push_back(place_of_json(folder, folder.stem().string()));
+    } else if (extension == ".safetensors" || extension == ".npz") {
       places.push_back({.kind = VectorPlace::Kind::kJson,
                         .name = folder.stem().string(),
                         .model = folder,
                         .data = folder.parent_path(),
                         .bare = true});
-    else
+    } else {
       throw Error(folder.string() + ": not a folder, nor a .json, .safetensors or .npz file");
+    }
   } else if (fs::is_directory(folder)) {
     search(folder, "", 0, places);
-    const fs::path normal = fs::absolute(folder).lexically_normal();
-    const std::string own = (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+    const std::string own = last_name(folder).string();
     for (VectorPlace& place : places)  // the folder is a vector itself
       if (place.name.empty() || place.name.starts_with('/')) place.name = own + place.name;
   } else {
