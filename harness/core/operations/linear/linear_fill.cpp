@@ -2,38 +2,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/operations/fill_rows.hpp"
 #include "core/operations/linear/linear.hpp"
 #include "core/tensor/error.hpp"
-#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
 constexpr std::string_view kTokens = "tokens";
-
-// Calls fill(row, place in its sequence, values) for each row of the last dim.
-template <class Fill>
-void fill_rows(const Tensor& tensor, const Fill& fill) {
-  const TensorSpec& spec = tensor.spec;
-  const int64_t rows = row_count(spec, 3);
-#pragma omp parallel
-  {
-    std::vector<float> values(size_t(spec.dim[3]));
-#pragma omp for
-    for (int64_t r = 0; r < rows; ++r) {
-      fill(r, r % spec.dim[2], values);
-      store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3], values.data());
-    }
-  }
-}
-
-// Every element from its own counter, which is its place in the dense order: strides change nothing.
-void fill_normal(const Tensor& tensor, uint64_t seed, float mean, float deviation) {
-  fill_rows(tensor, [&](int64_t r, int64_t, std::vector<float>& values) {
-    for (size_t c = 0; c < values.size(); ++c)
-      values[c] = mean + deviation * random_normal(seed, uint64_t(r) * values.size() + c);
-  });
-}
 
 // Some kSpeaking keys of all have a phi near e^-8, the others one near e^-30: their sum stays so small that eps shows in it.
 constexpr int64_t kSpeaking = 16;
@@ -72,7 +48,7 @@ int64_t step_between(uint64_t seed, uint64_t index, int64_t low, int64_t high) {
 }
 
 void fill_cancelling_queries(const Tensor& q, uint64_t seed) {
-  fill_rows(q, [&](int64_t r, int64_t, std::vector<float>& values) {
+  fill_rows(q, [&](int64_t r, std::span<float> values) {
     for (size_t c = 0; c < values.size(); ++c) {
       const uint64_t block = uint64_t(r) * values.size() + c / kBlock * kBlock;
       const int64_t x = step_between(seed, block, 64, 112), y = step_between(seed, block + 1, 1, 48);
@@ -82,8 +58,9 @@ void fill_cancelling_queries(const Tensor& q, uint64_t seed) {
 }
 
 void fill_cancelling_keys(const Tensor& k, uint64_t seed) {
-  const int64_t half = k.spec.dim[2] / 2;
-  fill_rows(k, [&](int64_t r, int64_t j, std::vector<float>& values) {
+  const int64_t places = k.spec.dim[2], half = places / 2;
+  fill_rows(k, [&](int64_t r, std::span<float> values) {
+    const int64_t j = r % places;
     const bool second = j >= half && j < 2 * half;
     const auto pair = uint64_t(second ? r - half : r);
     for (size_t c = 0; c < values.size(); ++c) {
@@ -99,8 +76,9 @@ void fill_cancelling_keys(const Tensor& k, uint64_t seed) {
 }
 
 void fill_cancelling_values(const Tensor& v, uint64_t seed) {
-  const int64_t half = v.spec.dim[2] / 2;
-  fill_rows(v, [&](int64_t r, int64_t j, std::vector<float>& values) {
+  const int64_t places = v.spec.dim[2], half = places / 2;
+  fill_rows(v, [&](int64_t r, std::span<float> values) {
+    const int64_t j = r % places;
     const bool second = j >= half, alone = j >= 2 * half;
     for (size_t e = 0; e < values.size(); ++e) {
       const uint64_t at = uint64_t(second ? r - half : r) * values.size() + e;
@@ -133,7 +111,7 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
     else if (faint && role.index == ATTEST_Q)
       fill_normal(tensor, seed, kFaint, 0.5f);
     else
-      fill_normal(tensor, seed, 0, 1);
+      fill_normal(tensor, seed);
   }
 }
 

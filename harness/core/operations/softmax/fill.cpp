@@ -5,10 +5,10 @@
 #include <limits>
 #include <numeric>
 
+#include "core/operations/fill_rows.hpp"
 #include "core/operations/softmax/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
-#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
@@ -105,30 +105,6 @@ void fill_pages(const Problem& problem, uint64_t seed, const Tensor& table) {
     }
 }
 
-// Calls row(index, values) for every row of the last dim, in parallel, and stores the values.
-template <class Row>
-void fill_rows(const Tensor& tensor, Row row) {
-  const TensorSpec& spec = tensor.spec;
-  const int leading = spec.rank - 1;
-  const int64_t width = spec.dim[leading], rows = row_count(spec, leading);
-  // Threads cost more than they save on a small tensor.
-#pragma omp parallel if (rows * width > 65536)
-  {
-    std::vector<float> values(static_cast<size_t>(width));
-#pragma omp for schedule(static)
-    for (int64_t r = 0; r < rows; ++r) {
-      row(r, std::span<float>(values));
-      store_row(tensor.data, spec.dtype, row_offset(spec, leading, r), width, spec.stride[leading], values.data());
-    }
-  }
-}
-
-void fill_normal(const Tensor& tensor, uint64_t seed, float factor) {
-  fill_rows(tensor, [&](int64_t r, std::span<float> values) {
-    for (size_t d = 0; d < values.size(); ++d) values[d] = factor * random_normal(seed, uint64_t(r) * values.size() + d);
-  });
-}
-
 // Which cells of K and V, by dim 0 and dim 2, some sequence reads.
 std::vector<bool> read_cells(const Problem& problem, const Tensors& tensors) {
   const Geometry geometry(problem, tensors);
@@ -209,7 +185,7 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
   }
   if (tensors[ATTEST_ALIBI_SLOPES]) fill_slopes(problem, role_seed(seed, ATTEST_ALIBI_SLOPES), tensors[ATTEST_ALIBI_SLOPES]);
   if (tensors[ATTEST_SINKS]) fill_sinks(problem, role_seed(seed, ATTEST_SINKS), tensors[ATTEST_SINKS], 0);
-  if (tensors[ATTEST_REL_BIAS]) fill_normal(tensors[ATTEST_REL_BIAS], role_seed(seed, ATTEST_REL_BIAS), 1);
+  if (tensors[ATTEST_REL_BIAS]) fill_normal(tensors[ATTEST_REL_BIAS], role_seed(seed, ATTEST_REL_BIAS));
 }
 
 void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
@@ -219,7 +195,7 @@ void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensor
   if (only_own) return;
   // q.k of standard normal rows has standard deviation sqrt(head_dim); what softmax_scale does not undo, Q does.
   const float q_factor = float(1 / (std::fabs(double(p.softmax_scale)) * std::sqrt(double(p.head_dim))));
-  fill_normal(tensors[ATTEST_Q], role_seed(fill.seed, ATTEST_Q), std::fabs(q_factor - 1) < 1e-6f ? 1.0f : q_factor);
+  fill_normal(tensors[ATTEST_Q], role_seed(fill.seed, ATTEST_Q), 0, std::fabs(q_factor - 1) < 1e-6f ? 1.0f : q_factor);
   const std::vector<bool> read = read_cells(problem, tensors);
   fill_keys(tensors[ATTEST_K], role_seed(fill.seed, ATTEST_K), read, kDecoyScore, 0);
   fill_keys(tensors[ATTEST_V], role_seed(fill.seed, ATTEST_V), read, 0, kDecoyValue);

@@ -1,0 +1,38 @@
+// Rows of inputs, each made from its own number alone: the same bytes on any number of threads.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/tensor/random.hpp"
+#include "core/tensor/tensor.hpp"
+
+namespace attest::core {
+
+/// Calls row(index, values) for every row of the last dim, in parallel, and stores the values.
+template <class Row>
+void fill_rows(const Tensor& tensor, const Row& row) {
+  const TensorSpec& spec = tensor.spec;
+  const int leading = spec.rank - 1;
+  const int64_t width = spec.dim[leading], rows = row_count(spec, leading);
+  // Threads cost more than they save on a small tensor.
+#pragma omp parallel if (rows * width > 65536)
+  {
+    std::vector<float> values(static_cast<size_t>(width));
+#pragma omp for schedule(static)
+    for (int64_t r = 0; r < rows; ++r) {
+      row(r, std::span<float>(values));
+      store_row(tensor.data, spec.dtype, row_offset(spec, leading, r), width, spec.stride[leading], values.data());
+    }
+  }
+}
+
+/// Every element from its own counter, which is its place in the dense order: strides change nothing.
+inline void fill_normal(const Tensor& tensor, uint64_t seed, float mean = 0, float deviation = 1) {
+  fill_rows(tensor, [&](int64_t r, std::span<float> values) {
+    for (size_t c = 0; c < values.size(); ++c)
+      values[c] = mean + deviation * random_normal(seed, uint64_t(r) * values.size() + c);
+  });
+}
+
+}  // namespace attest::core
