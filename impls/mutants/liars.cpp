@@ -28,55 +28,42 @@ constexpr Method method(const char* name, const char* summary, Place place, int3
   return made;
 }
 
-#define PAIR(place, place_name, dtype, dtype_name)                                                                      \
-  constexpr Method kLiar_##place_name##_##dtype_name =                                                                  \
-      method("liar_" #place_name "_" #dtype_name, "declares f32, computes in " #dtype_name, Place::place, dtype, true); \
-  constexpr Method kTwin_##place_name##_##dtype_name =                                                                  \
-      method("twin_" #place_name "_" #dtype_name, "computes in " #dtype_name " and declares it", Place::place, dtype, false);
-#define PAIRS(place, place_name)             \
-  PAIR(place, place_name, ATTEST_BF16, bf16) \
-  PAIR(place, place_name, ATTEST_F16, f16)   \
-  PAIR(place, place_name, ATTEST_TF32, tf32)
-PAIRS(kQk, qk)
-PAIRS(kScore, score)
-PAIRS(kProbability, probability)
-PAIRS(kPv, pv)
-PAIRS(kAccumulator, accumulator)
-
 // The same of linear attention: phi of Q, phi of K, the state (and V), the sums over keys.
 enum class LinearPlace { kPhiQ, kPhiK, kState, kSum };
 
-constexpr Method linear_method(const char* name, const char* summary, LinearPlace place, int32_t dtype, bool lies) {
+constexpr Method method(const char* name, const char* summary, LinearPlace place, int32_t dtype, bool lies) {
   const Place field = place == LinearPlace::kState ? Place::kPv : place == LinearPlace::kSum ? Place::kAccumulator : Place::kQk;
-  Method made = honest_method(name, summary, with(field, dtype), 64);
-  if (lies) made.declares = kFloat;
+  Method made = method(name, summary, field, dtype, lies);
+  made.folds_scale = false;
   made.rounds_q = place == LinearPlace::kPhiQ, made.rounds_k = place == LinearPlace::kPhiK;
   return made;
 }
 
-#define LINEAR_PAIR(place, place_name, dtype, dtype_name)                                                                     \
-  constexpr Method kLiar_linear_##place_name##_##dtype_name = linear_method(                                                  \
-      "liar_linear_" #place_name "_" #dtype_name, "declares f32, computes in " #dtype_name, LinearPlace::place, dtype, true); \
-  constexpr Method kTwin_linear_##place_name##_##dtype_name =                                                                 \
-      linear_method("twin_linear_" #place_name "_" #dtype_name, "computes in " #dtype_name " and declares it",                \
-                    LinearPlace::place, dtype, false);
-#define LINEAR_PAIRS(place, place_name)             \
-  LINEAR_PAIR(place, place_name, ATTEST_BF16, bf16) \
-  LINEAR_PAIR(place, place_name, ATTEST_F16, f16)   \
-  LINEAR_PAIR(place, place_name, ATTEST_TF32, tf32)
-LINEAR_PAIRS(kPhiQ, phi_q)
-LINEAR_PAIRS(kPhiK, phi_k)
-LINEAR_PAIRS(kState, state)
-LINEAR_PAIRS(kSum, sum)
+#define PAIR(place, place_name, dtype, dtype_name)                                                               \
+  constexpr Method kLiar_##place_name##_##dtype_name =                                                           \
+      method("liar_" #place_name "_" #dtype_name, "declares f32, computes in " #dtype_name, place, dtype, true); \
+  constexpr Method kTwin_##place_name##_##dtype_name =                                                           \
+      method("twin_" #place_name "_" #dtype_name, "computes in " #dtype_name " and declares it", place, dtype, false);
+#define PAIRS(place, place_name)             \
+  PAIR(place, place_name, ATTEST_BF16, bf16) \
+  PAIR(place, place_name, ATTEST_F16, f16)   \
+  PAIR(place, place_name, ATTEST_TF32, tf32)
+PAIRS(Place::kQk, qk)
+PAIRS(Place::kScore, score)
+PAIRS(Place::kProbability, probability)
+PAIRS(Place::kPv, pv)
+PAIRS(Place::kAccumulator, accumulator)
+PAIRS(LinearPlace::kPhiQ, linear_phi_q)
+PAIRS(LinearPlace::kPhiK, linear_phi_k)
+PAIRS(LinearPlace::kState, linear_state)
+PAIRS(LinearPlace::kSum, linear_sum)
 
-#define TABLES_OF(place, dtype) \
-  attest::table<Softmax<kLiar_##place##_##dtype>>(), attest::table<Softmax<kTwin_##place##_##dtype>>()
-#define TABLES(place) TABLES_OF(place, bf16), TABLES_OF(place, f16), TABLES_OF(place, tf32)
-#define LINEAR_OF(place, dtype) \
-  attest::table<Linear<kLiar_linear_##place##_##dtype>>(), attest::table<Linear<kTwin_linear_##place##_##dtype>>()
-#define LINEAR(place) LINEAR_OF(place, bf16), LINEAR_OF(place, f16), LINEAR_OF(place, tf32)
+#define TABLES_OF(Kernel, place, dtype) \
+  attest::table<Kernel<kLiar_##place##_##dtype>>(), attest::table<Kernel<kTwin_##place##_##dtype>>()
+#define TABLES(Kernel, place) TABLES_OF(Kernel, place, bf16), TABLES_OF(Kernel, place, f16), TABLES_OF(Kernel, place, tf32)
 
 }  // namespace
 
-ATTEST_PLUGIN(TABLES(qk), TABLES(score), TABLES(probability), TABLES(pv), TABLES(accumulator), LINEAR(phi_q), LINEAR(phi_k),
-              LINEAR(state), LINEAR(sum))
+ATTEST_PLUGIN(TABLES(Softmax, qk), TABLES(Softmax, score), TABLES(Softmax, probability), TABLES(Softmax, pv),
+              TABLES(Softmax, accumulator), TABLES(Linear, linear_phi_q), TABLES(Linear, linear_phi_k),
+              TABLES(Linear, linear_state), TABLES(Linear, linear_sum))
