@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,32 @@ struct Array {
     for (int64_t i = 0; i < count; ++i) values.push_back(random_normal(seed, uint64_t(i)));
   }
   std::string file() const { return tensor_file(dims, 1, packed_values(values)); }
+};
+
+/// Vectors in the words of upstream projects: one case.json beside its tensors.
+class CaseVectors : public Vectors {
+ protected:
+  using Files = std::map<std::string, std::string>;  // name of a tensor: its file's bytes
+  /// The reference's record of a case of one output.
+  Record with(const std::string& op, const std::string& params, const Files& inputs, const Array& y) const {
+    return with(op, params, inputs, Files{{"Y", y.file()}});
+  }
+  Record with(const std::string& op, const std::string& params, const Files& inputs, const Files& outputs) const {
+    const std::string of_inputs = written(inputs), of_outputs = written(outputs);
+    write_file(folder_ / "c/case.json", R"({"op":")" + op + R"(","params":{)" + params + R"(},"inputs":)" + of_inputs +
+                                            R"(,"outputs":)" + of_outputs + "}");
+    return judge();
+  }
+
+ private:
+  std::string written(const Files& files) const {
+    std::string list;
+    for (const auto& [name, bytes] : files) {
+      write_file(folder_ / "c" / (name + ".pb"), bytes);
+      list += std::string(list.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + name + R"(.pb"})";
+    }
+    return "[" + list + "]";
+  }
 };
 
 }  // namespace attest::core

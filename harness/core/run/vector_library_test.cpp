@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 
 #include "core/run/vector_folder.hpp"
 
@@ -78,23 +77,8 @@ Sequences::Term visible(const std::function<bool(int64_t i, int64_t j)>& rule) {
   return [rule](int64_t, int64_t, int64_t i, int64_t j) { return rule(i, j) ? 0.0 : kHidden; };
 }
 
-class LibraryVectors : public Vectors {
+class LibraryVectors : public CaseVectors {
  protected:
-  using Files = std::map<std::string, std::string>;
-  std::string put(const Files& files) {
-    std::string list;
-    for (const auto& [name, bytes] : files) {
-      write_file(folder_ / "l" / (name + ".pb"), bytes);
-      list += std::string(list.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + name + R"(.pb"})";
-    }
-    return "[" + list + "]";
-  }
-  Record with(const std::string& op, const std::string& params, const Files& inputs, const Files& outputs) {
-    const std::string ins = put(inputs), outs = put(outputs);
-    write_file(folder_ / "l/case.json",
-          R"({"op":")" + op + R"(","params":{)" + params + R"(},"inputs":)" + ins + R"(,"outputs":)" + outs + "}");
-    return judge();
-  }
   static std::string int32_file(const std::vector<int32_t>& values, std::vector<int64_t> dims = {}) {
     if (dims.empty()) dims = {int64_t(values.size())};
     return tensor_file(dims, 6, packed_values(values));

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <functional>
-#include <map>
 
 #include "core/run/vector_folder.hpp"
 
@@ -77,19 +76,13 @@ Array as_windows(const Array& image, int64_t window, int64_t shift) {
   return out;
 }
 
-class WindowVectors : public Vectors {
+class WindowVectors : public CaseVectors {
  protected:
   using Inputs = std::map<std::string, Array>;
-  Record with(const std::string& op, const std::string& params, const Inputs& inputs, const Array& y) {
-    std::string list;
-    for (const auto& [name, array] : inputs) {
-      write_file(folder_ / "w" / (name + ".pb"), array.file());
-      list += std::string(list.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + name + R"(.pb"})";
-    }
-    write_file(folder_ / "w/y.pb", y.file());
-    write_file(folder_ / "w/case.json", R"({"op":")" + op + R"(","params":{"heads":2,)" + params + R"(},"inputs":[)" + list +
-                                       R"(],"outputs":[{"name":"Y","file":"y.pb"}]})");
-    return judge();
+  Record with(const std::string& op, const std::string& params, const Inputs& inputs, const Array& y) const {
+    Files files;
+    for (const auto& [name, array] : inputs) files[name] = array.file();
+    return CaseVectors::with(op, R"("heads":2,)" + params, files, y);
   }
 };
 
