@@ -3,12 +3,13 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "plain_attention.hpp"
 
 namespace {
 
-enum class Way { kNone, kBehind, kBefore, kInput, kStale, kLater, kWaits };
+enum class Way { kNone, kBehind, kBefore, kInput, kStale, kLater, kWaits, kTail, kGap, kLeftover };
 
 struct Description {
   const char *name, *summary;
@@ -21,6 +22,9 @@ constexpr Description describe(Way way) {
     case Way::kInput: return {"device_input", "scales an element of q in place"};
     case Way::kStale: return {"device_stale", "works once a plan"};
     case Way::kLater: return {"device_later", "writes behind o from its second run on"};
+    case Way::kTail: return {"device_tail", "copies the 4 bytes behind q to behind o"};
+    case Way::kGap: return {"device_gap", "writes 4 bytes between the sequences of o"};
+    case Way::kLeftover: return {"device_leftover", "adds what the workspace holds, if that is a number"};
     case Way::kWaits: return {"device_waits", "waits for the stream, which is not its business"};
   }
   return {"", ""};
@@ -56,14 +60,21 @@ class Device {
     if (kWay == Way::kWaits) wait_for(stream);
     if (kWay == Way::kStale && runs_++ > 0) return;
     mutants::attend(attest::Softmax<float>(problem, data));
-    const attest_tensor& o = problem.tensor[ATTEST_O];
-    if (kWay == Way::kBehind || (kWay == Way::kLater && runs_++ > 0))
-      static_cast<float*>(data[ATTEST_O])[o.dim[0] * o.dim[1] * o.dim[2] * o.dim[3] + 1] = 1;
+    if (kWay == Way::kBehind || (kWay == Way::kLater && runs_++ > 0)) end_of(data, ATTEST_O)[1] = 1;
+    if (kWay == Way::kTail) std::memcpy(end_of(data, ATTEST_O), end_of(data, ATTEST_Q), 4);
+    if (kWay == Way::kGap) *end_of(data, ATTEST_O, 1) = 1;
+    if (kWay == Way::kLeftover && static_cast<float*>(workspace)[1] < 1e35f) static_cast<float*>(data[ATTEST_O])[0] += 1;
     if (kWay == Way::kBefore) static_cast<float*>(workspace)[-1] = 1;
     if (kWay == Way::kInput) static_cast<float*>(data[ATTEST_Q])[3] *= 1.5f;
   }
 
  private:
+  // Behind the last element of a dense tensor, or of its first sequence.
+  float* end_of(void* const* data, int role, int64_t sequences = 0) const {
+    const attest_tensor& spec = problem.tensor[role];
+    return static_cast<float*>(data[role]) + (sequences ? sequences : spec.dim[0]) * spec.dim[1] * spec.dim[2] * spec.dim[3];
+  }
+
   int runs_ = 0;
 };
 
@@ -71,4 +82,5 @@ class Device {
 
 ATTEST_PLUGIN(attest::table<Device<Way::kNone>>(), attest::table<Device<Way::kBehind>>(), attest::table<Device<Way::kBefore>>(),
               attest::table<Device<Way::kInput>>(), attest::table<Device<Way::kStale>>(), attest::table<Device<Way::kLater>>(),
-              attest::table<Device<Way::kWaits>>())
+              attest::table<Device<Way::kWaits>>(), attest::table<Device<Way::kTail>>(), attest::table<Device<Way::kGap>>(),
+              attest::table<Device<Way::kLeftover>>())

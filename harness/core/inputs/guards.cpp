@@ -10,9 +10,8 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kWholeGap = 4096, kGapEdge = 256;
-constexpr uint64_t kWorkspacePoison = 0x7ff9;               // a NaN of every dtype, and not the poison of any output
-constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;  // at either end
+constexpr int64_t kWholeGap = 4096;
+constexpr uint64_t kWorkspacePoison = 0x7ff9;  // a NaN of every dtype, and not the poison of any output
 
 // Writes the pattern `bits` of `width` bytes over [begin, begin + bytes).
 void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {
@@ -23,11 +22,6 @@ void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {
   int64_t i = 0;
   for (; i + 8 <= bytes; i += 8) std::memcpy(begin + i, &pattern, 8);
   std::memcpy(begin + i, &pattern, size_t(bytes - i));
-}
-
-// The byte that a canary has at byte `at` of its map.
-unsigned char canary_byte(Canary canary, int64_t at) {
-  return static_cast<unsigned char>(uint16_t(canary) >> (at & 1 ? 8 : 0) & 0xff);
 }
 
 void fill_gap(const Surroundings& around, int64_t begin, int64_t end) {

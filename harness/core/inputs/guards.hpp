@@ -21,9 +21,14 @@ struct Surroundings {
   Canary canary = Canary::kInput;
 };
 
-/// Writes canaries into all gaps; of a gap between elements beyond 4 KiB, into the first and last 256 bytes, so that a sparse
-/// tensor stays sparse.
+/// Writes canaries into all gaps; of a gap between elements beyond 4 KiB, into the first and last bytes, so that a sparse tensor
+/// stays sparse.
+inline constexpr int64_t kGapEdge = 256;  // bytes
 void write_canaries(const Surroundings& around);
+/// The byte that a canary has at byte `at` of its map.
+inline unsigned char canary_byte(Canary canary, int64_t at) {
+  return static_cast<unsigned char>(uint16_t(canary) >> (at & 1 ? 8 : 0) & 0xff);
+}
 /// "" or what was written: "was written past its end, at byte 3 behind it".
 std::string broken_canary(const Surroundings& around);
 
@@ -31,7 +36,8 @@ std::string broken_canary(const Surroundings& around);
 void poison_tensor(const Tensor& tensor);
 /// Whether every element still has it.
 bool is_poison(const Tensor& tensor);
-/// NaN into the workspace. Of one beyond 256 MiB, into as much at its front and end: more would take longer than the run.
+/// NaN into the workspace. Of one beyond twice so much, into as much at its front and end: more would take longer than the run.
+inline constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;  // bytes
 void poison_workspace(void* workspace, int64_t bytes);
 
 }  // namespace attest::core

@@ -11,14 +11,18 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kZone = 4096;          // bytes of canary behind the data, and at least so many before
-constexpr unsigned char kCanary = 0xff;  // a NaN in every floating-point dtype
-constexpr int64_t kSparse = 8;           // a tensor with gaps of more than this many times its elements is copied run by run
+constexpr int64_t kZone = 4096;       // bytes of canary behind the data, and at least so many before
+constexpr int64_t kSparse = 8;        // a tensor with gaps of more than this many times its elements is copied run by run
+constexpr unsigned char kNaN = 0xff;  // in each byte: a NaN of every floating-point dtype
 
 }  // namespace
 
 DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, const CudaStream& stream)
     : tensor_(tensor), stream_(stream) {
+  int64_t longest = 0;
+  for (const Source& source : sources) longest = std::max(longest, kZone + source.slot.alignment);
+  for (const Canary canary : {Canary::kInput, Canary::kOutput})
+    for (int64_t at = 0; at < longest; ++at) canaries_[canary == Canary::kOutput].push_back(canary_byte(canary, at));
   for (Source& source : sources) {
     // An odd multiple of the promised alignment, and no more: what allocation gives is aligned better.
     const int64_t bytes = source.slot.data_bytes, front = kZone + source.slot.alignment;
@@ -29,22 +33,37 @@ DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> so
   }
 }
 
-// move(first byte, bytes) for what holds elements: all of it with its gaps, or each run where the gaps are vast.
+// move(first byte, bytes) for what holds elements: all of it with its gaps, or each run, with the canaries beside it, where the
+// gaps are vast.
 template <class Move>
 void DeviceTensors::for_each_piece(const Copy& copy, const Move& move) const {
   const attest_tensor& spec = tensor_[copy.source.slot.role];
-  if (extent(spec) <= kSparse * element_count(spec)) return move(int64_t{0}, copy.source.slot.data_bytes);
+  const int64_t bytes = copy.source.slot.data_bytes;
+  if (extent(spec) <= kSparse * element_count(spec)) return move(int64_t{0}, bytes);
   const auto width = int64_t(dtype_bytes(spec.dtype));
-  for_each_run(spec, [&](int64_t first, int64_t count) { move(first * width, count * width); });
+  for_each_run(spec, [&](int64_t first, int64_t count) {
+    const int64_t begin = std::max<int64_t>(first * width - kGapEdge, 0);
+    move(begin, std::min((first + count) * width + kGapEdge, bytes) - begin);
+  });
+}
+
+const unsigned char* DeviceTensors::canaries(const Copy& copy) const { return canaries_[copy.source.output].data(); }
+
+// What the host has there, NaN or what another run may have left; as much of it as the host has written.
+void DeviceTensors::upload_workspace(const Copy& copy) {
+  const int64_t bytes = copy.source.slot.data_bytes, front = std::min(bytes, kPoisonedWorkspace),
+                back = std::min(bytes - front, kPoisonedWorkspace);
+  cuda_fill(copy.data, kNaN, size_t(bytes), stream_);
+  if (!copy.source.host) return;
+  cuda_copy_in(copy.data, copy.source.host, size_t(front), stream_);
+  cuda_copy_in(copy.data + CudaAddress(bytes - back), copy.source.host + bytes - back, size_t(back), stream_);
 }
 
 void DeviceTensors::upload(const Copy& copy) {
-  const auto front = int64_t(copy.data - copy.memory.address());
-  const bool workspace = copy.source.slot.role == kWorkspaceRole;
-  cuda_fill(copy.memory.address(), kCanary, size_t(workspace ? front + copy.source.slot.data_bytes + kZone : front),
-            stream_);
-  if (workspace) return;
-  cuda_fill(copy.data + CudaAddress(copy.source.slot.data_bytes), kCanary, size_t(kZone), stream_);
+  const unsigned char* zone = canaries(copy);
+  cuda_copy_in(copy.memory.address(), zone, size_t(copy.data - copy.memory.address()), stream_);
+  cuda_copy_in(copy.data + CudaAddress(copy.source.slot.data_bytes), zone, size_t(kZone), stream_);
+  if (copy.source.slot.role == kWorkspaceRole) return upload_workspace(copy);
   for_each_piece(copy, [&](int64_t at, int64_t bytes) {
     cuda_copy_in(copy.data + CudaAddress(at), copy.source.host + at, size_t(bytes), stream_);
   });
@@ -57,6 +76,7 @@ void DeviceTensors::upload() {
 
 void DeviceTensors::upload(const char* host, size_t bytes) {
   for (const Copy& copy : copies_) {
+    if (!copy.source.host) continue;
     const int64_t at = host - copy.source.host;
     if (at < 0 || at + int64_t(bytes) > copy.source.slot.data_bytes) continue;
     return cuda_copy_in(copy.data + CudaAddress(at), host, bytes, stream_);
@@ -72,18 +92,19 @@ void DeviceTensors::download_outputs() {
   stream_.synchronize();
 }
 
-std::string DeviceTensors::broken(CudaAddress begin, int64_t bytes, bool before) const {
+// The damage nearest to the tensor says most.
+std::string DeviceTensors::broken(const Copy& copy, bool before) const {
+  const CudaAddress front = copy.memory.address(), end = copy.data + CudaAddress(copy.source.slot.data_bytes);
+  const int64_t bytes = before ? int64_t(copy.data - front) : kZone;
   std::vector<unsigned char> zone(static_cast<size_t>(bytes));
-  cuda_copy_out(zone.data(), begin, zone.size(), stream_);
+  cuda_copy_out(zone.data(), before ? front : end, zone.size(), stream_);
   stream_.synchronize();
-  const auto is_written = [](unsigned char byte) { return byte != kCanary; };
-  // The nearest to the tensor says most.
-  if (before) {
-    const auto at = std::find_if(zone.rbegin(), zone.rend(), is_written);
-    return at == zone.rend() ? "" : fmt::format("was written before its start, at byte {} before it", at - zone.rbegin() + 1);
-  }
-  const auto at = std::find_if(zone.begin(), zone.end(), is_written);
-  return at == zone.end() ? "" : fmt::format("was written past its end, at byte {} behind it", at - zone.begin());
+  const unsigned char* canary = canaries(copy);
+  int64_t at = before ? bytes - 1 : 0;
+  while (at >= 0 && at < bytes && zone[size_t(at)] == canary[at]) at += before ? -1 : 1;
+  if (at < 0 || at == bytes) return "";
+  return before ? fmt::format("was written before its start, at byte {} before it", bytes - at)
+                : fmt::format("was written past its end, at byte {} behind it", at);
 }
 
 bool DeviceTensors::input_changed(const Copy& copy) const {
@@ -101,11 +122,8 @@ bool DeviceTensors::input_changed(const Copy& copy) const {
 std::optional<DeviceTensors::Trespass> DeviceTensors::trespass() const {
   for (const Copy& copy : copies_) {
     const int32_t role = copy.source.slot.role;
-    const CudaAddress front = copy.memory.address(), end = copy.data + CudaAddress(copy.source.slot.data_bytes);
     for (const bool before : {true, false})
-      if (std::string text = broken(before ? front : end, before ? int64_t(copy.data - front) : kZone, before);
-          !text.empty())
-        return Trespass{role, false, std::move(text)};
+      if (std::string text = broken(copy, before); !text.empty()) return Trespass{role, false, std::move(text)};
     if (!copy.source.output && input_changed(copy)) return Trespass{role, true, "was changed"};
   }
   return std::nullopt;

@@ -14,7 +14,7 @@ namespace attest::core {
 
 class DeviceTensors {
  public:
-  /// One tensor on the host: `role` and alignment from its slot, elements at `host`.
+  /// One tensor on the host: `role` and alignment from its slot, elements at `host`. A workspace may be null there: NaN.
   struct Source {
     Slot slot;
     char* host;
@@ -24,7 +24,7 @@ class DeviceTensors {
   DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, const CudaStream& stream);
 
   const Arguments& arguments() const { return arguments_; }
-  /// Copies all tensors to the device and fills canaries and workspace with NaN.
+  /// Copies all tensors to the device, with the canaries between their elements, and writes those around them.
   void upload();
   /// Copies `bytes` of a tensor again that have changed on the host.
   void upload(const char* host, size_t bytes);
@@ -47,14 +47,17 @@ class DeviceTensors {
     CudaAddress data = 0;
   };
   void upload(const Copy& copy);
+  void upload_workspace(const Copy& copy);
+  const unsigned char* canaries(const Copy& copy) const;
   template <class Move>
   void for_each_piece(const Copy& copy, const Move& move) const;
-  std::string broken(CudaAddress begin, int64_t bytes, bool before) const;
+  std::string broken(const Copy& copy, bool before) const;
   bool input_changed(const Copy& copy) const;
 
   const attest_tensor* tensor_;
   const CudaStream& stream_;
   std::vector<Copy> copies_;
+  std::vector<unsigned char> canaries_[2];  // of inputs, of outputs: as much as any zone is long
   Arguments arguments_;
 };
 

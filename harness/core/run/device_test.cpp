@@ -20,11 +20,11 @@ class OnDevice : public ::testing::Test {
   void TearDown() override { unsetenv("ATTEST_FAKE_CUDA"); }
 
   static Record run(const std::string& name, const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
-                    bool timed = false) {
+                    bool timed = false, RelationChoice relations = RelationChoice::kNone) {
     Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/device.so",
                   {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
     RunOptions options;
-    options.budget_s = 0.1, options.timed = timed, options.relations = RelationChoice::kNone;
+    options.budget_s = 0.1, options.timed = timed, options.relations = relations;
     return testing::run_named(plugin, name, spec, options);
   }
 };
@@ -61,6 +61,31 @@ TEST_F(OnDevice, MayNotWriteBesideItsTensors) {
   const Record before = run("device_before");
   EXPECT_EQ(before.code, "crash:canary");
   EXPECT_THAT(before.reason, HasSubstr("workspace was written before its start, at byte 1 before it"));
+}
+
+// Canaries of inputs and of outputs differ, so that one copied onto the other shows.
+TEST_F(OnDevice, MayNotCopyWhatLiesBesideItsTensors) {
+  const Record record = run("device_tail", "softmax num_heads=2 seq_len_q=61 head_dim=16");
+  EXPECT_EQ(record.code, "crash:canary") << record.reason;
+  EXPECT_THAT(record.reason, HasSubstr("o was written past its end, at byte 0 behind it"));
+}
+
+TEST_F(OnDevice, MayNotWriteBetweenItsElements) {
+  for (const char* spec : {"softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[4194304,0,16,1]",  // copied run by run
+                           "softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[96,0,16,1]"}) {
+    EXPECT_EQ(run("device_none", spec).verdict, Verdict::kPass);
+    const Record record = run("device_gap", spec);
+    EXPECT_EQ(record.code, "crash:canary") << record.reason;
+    EXPECT_THAT(record.reason, HasSubstr("o was written between its elements, at byte 320"));
+  }
+}
+
+TEST_F(OnDevice, MayNotReadWhatItsWorkspaceHeld) {
+  const char* spec = "softmax num_heads=2 seq_len_q=61 head_dim=16";
+  EXPECT_EQ(run("device_leftover", spec).verdict, Verdict::kPass) << "caught before it had another workspace";
+  const Record record = run("device_leftover", spec, false, RelationChoice::kAll);
+  EXPECT_EQ(record.code, "fail:repetition") << record.reason;
+  EXPECT_EQ(run("device_none", spec, false, RelationChoice::kAll).verdict, Verdict::kPass);
 }
 
 TEST_F(OnDevice, MayNotWriteBesideItsTensorsWhileItIsTimed) {

@@ -69,7 +69,8 @@ TimedTensors::TimedTensors(const attest_tensor* tensor, const MappedTensors& fir
 std::vector<DeviceTensors::Source> TimedTensors::sources() const {
   std::vector<DeviceTensors::Source> sources;
   for (const MappedTensors* tensors : {&first_, &outputs_})
-    for (const Slot& slot : tensors->slots) sources.push_back({slot, buffers_[sources.size()].data(), tensors == &outputs_});
+    for (const Slot& slot : tensors->slots)
+      sources.push_back({slot, slot.role == kWorkspaceRole ? nullptr : buffers_[sources.size()].data(), tensors == &outputs_});
   return sources;
 }
 
