@@ -7,6 +7,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/locate.hpp"
 #include "cli/plugins.hpp"
+#include "core/device/device.hpp"
 #include "core/run/places.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
@@ -24,10 +25,11 @@ void list_implementations(const std::vector<core::Registry::Entry>& entries) {
   for (const core::Registry::Entry& entry : entries) {
     const core::Implementation& i = *entry.implementation;
     const core::Operation* operation = core::find_operation(i.operation);
+    const core::DeviceKind* device = core::find_device_kind(i.device);
     fmt::print("{:<24} {} ({}, version {})\n", i.name, i.summary, i.plugin, i.version);
     fmt::print("{:<24} {} on {}; {}; {}\n", "",
                operation ? std::string(operation->name()) : fmt::format("operation {}", i.operation),
-               i.device == ATTEST_CPU ? "cpu" : "cuda", core::print_dtypes(i.dtypes),
+               device ? device->name : fmt::format("device {}", i.device), core::print_dtypes(i.dtypes),
                i.features ? core::print_features(i.features) : "no features");
   }
 }

@@ -5,12 +5,13 @@
 
 #include <cstdlib>
 
-#include "core/tensor/error.hpp"
+#include "core/device/device.hpp"
 
 namespace attest::core {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
+constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 
 struct Loaded {
   CudaDriver driver{};
@@ -76,12 +77,12 @@ const Loaded& loaded() {
 const std::string& cuda_missing() { return loaded().missing; }
 
 const CudaDriver& cuda_driver() {
-  if (!cuda_missing().empty()) throw Error("CUDA: " + cuda_missing());
+  if (!cuda_missing().empty()) throw DeviceError("CUDA: " + cuda_missing());
   return loaded().driver;
 }
 
 void cuda_check(int error, const char* function) {
-  if (error != 0) throw Error(fmt::format("{}: {}", function, words(cuda_driver(), error)));
+  if (error != 0) throw DeviceError(fmt::format("{}: {}", function, words(cuda_driver(), error)), error == kOutOfMemory);
 }
 
 }  // namespace attest::core

@@ -45,9 +45,9 @@ struct CudaDriver {
 /// "" when there is a CUDA device, else why not: "no driver (libcuda.so.1)", "the driver has no device". Looked at once.
 /// ATTEST_CUDA_DRIVER in the environment names another library.
 const std::string& cuda_missing();
-/// The driver. Throws Error with cuda_missing() where there is none.
+/// The driver. Throws DeviceError with cuda_missing() where there is none.
 const CudaDriver& cuda_driver();
-/// Throws Error where a function of the driver has failed: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+/// Throws DeviceError where a function of the driver has failed: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 void cuda_check(int error, const char* function);
 
 }  // namespace attest::core

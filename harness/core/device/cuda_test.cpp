@@ -1,13 +1,14 @@
 // The CUDA device on a driver without one: what is looked up, what fails with which words, and that the gate never holds for
 // ever.
-#include "core/device/cuda.hpp"
+#include "core/device/cuda_device.hpp"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
-#include "core/device/cuda_timer.hpp"
-#include "core/tensor/error.hpp"
+#include "abi/attest.h"
 
 namespace attest::core {
 namespace {
@@ -20,57 +21,77 @@ class Cuda : public ::testing::Test {
 };
 
 TEST_F(Cuda, SaysWhatTheDeviceIs) {
-  const CudaFacts facts = read_cuda_facts();
+  const DeviceFacts facts = read_cuda_facts();
   EXPECT_EQ(facts.name, "Fake");
-  EXPECT_EQ(facts.major, 9);
+  EXPECT_EQ(facts.architecture, "sm_90");
+  EXPECT_EQ(facts.driver, "CUDA 12.4");
   EXPECT_EQ(facts.multiprocessors, 4);
-  EXPECT_EQ(facts.l2_bytes, 1u << 20);
-  EXPECT_THROW(read_cuda_facts(1), Error);
+  EXPECT_EQ(facts.cache_bytes, 1u << 20);
+  EXPECT_THROW(cuda_device_of(1), DeviceError);
+}
+
+TEST_F(Cuda, IsAKindOfDevice) {
+  const DeviceKind* kind = find_device_kind(ATTEST_CUDA);
+  ASSERT_TRUE(kind);
+  EXPECT_STREQ(kind->name, "cuda");
+  EXPECT_TRUE(kind->own_memory);
+  EXPECT_EQ(kind->missing(), "");
+  EXPECT_FALSE(find_device_kind(ATTEST_CPU)->own_memory);
+  EXPECT_EQ(find_device_kind(7), nullptr);
 }
 
 TEST_F(Cuda, CopiesInAndOut) {
-  const CudaContext context;
-  const CudaStream stream;
-  const CudaMemory memory(64);
-  EXPECT_EQ(memory.address() % 256, 0u);
+  const std::unique_ptr<Device> device = open_cuda_device();
+  const DeviceBuffer memory(*device, 64);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % 256, 0u);
   char in[64] = "there and back", out[64] = "";
-  cuda_fill(memory.address(), 0xff, 64, stream);
-  cuda_copy_in(memory.address(), in, 32, stream);
-  cuda_copy_out(out, memory.address(), 64, stream);
-  stream.synchronize();
+  device->fill(memory.data(), 0xff, 64);
+  device->copy_in(memory.data(), in, 32);
+  device->copy_out(out, memory.data(), 64);
+  device->synchronize();
   EXPECT_STREQ(out, in);
   EXPECT_EQ(out[32], '\xff');
 }
 
 TEST_F(Cuda, FailsInTheDriversWords) {
+  const std::unique_ptr<Device> device = open_cuda_device();
   try {
-    CudaMemory(size_t{1} << 40);
+    device->allocate(size_t{1} << 40);
     FAIL();
-  } catch (const Error& error) {
+  } catch (const DeviceError& error) {
     EXPECT_STREQ(error.what(), "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
+    EXPECT_TRUE(error.out_of_memory());
   }
-  const CudaStream stream;
   setenv("ATTEST_FAKE_CUDA", "fault", 1);
-  EXPECT_THROW(stream.synchronize(), Error);
+  try {
+    device->synchronize();
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_FALSE(error.out_of_memory());
+  }
 }
 
 TEST_F(Cuda, TimesWhatIsEnqueued) {
-  const CudaStream stream;
-  CudaTimer timer(stream, read_cuda_facts().l2_bytes);
+  const std::unique_ptr<Device> device = open_cuda_device();
+  const std::unique_ptr<DeviceTimer> timer = device->make_timer();
   int calls = 0;
-  EXPECT_GT(timer.sample([&] { ++calls; }, 5, false), 0);
-  EXPECT_GT(timer.sample([&] { ++calls; }, 3, true), 0);
+  const auto enqueue = [&] { ++calls, std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+  EXPECT_GT(timer->sample(enqueue, 5, false).run_ns, 0);
+  const DeviceSample cold = timer->sample(enqueue, 3, true);
+  EXPECT_GT(cold.run_ns, 0);
+  EXPECT_GE(cold.launch_ns, 200e3) << "of one, on the host";
+  EXPECT_LE(cold.launch_ns, cold.run_ns + 1e3);
   EXPECT_EQ(calls, 8);
-  EXPECT_FALSE(timer.waits());
+  EXPECT_FALSE(timer->waits());
 }
 
 // The contract forbids it, and who does it must not hang the run.
 TEST_F(Cuda, OpensForThoseWhoWaitForTheStream) {
-  const CudaStream stream;
-  CudaTimer timer(stream, 1024);
-  timer.sample([&] { stream.synchronize(); }, 1, false);
-  EXPECT_TRUE(timer.waits());
-  timer.sample([&] { stream.synchronize(); }, 1, false);  // no longer held back
+  const std::unique_ptr<Device> device = open_cuda_device();
+  const std::unique_ptr<DeviceTimer> timer = device->make_timer();
+  timer->sample([&] { device->synchronize(); }, 1, false);
+  EXPECT_TRUE(timer->waits());
+  timer->sample([&] { device->synchronize(); }, 1, false);  // no longer held back
 }
 
 }  // namespace

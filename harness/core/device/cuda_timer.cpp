@@ -7,6 +7,8 @@
 namespace attest::core {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr unsigned kDeviceMapped = 2, kAtLeast = 0;  // CU_MEMHOSTALLOC_DEVICEMAP, CU_STREAM_WAIT_VALUE_GEQ
 
@@ -64,25 +66,30 @@ void CudaGate::watch() {
   }
 }
 
-CudaTimer::CudaTimer(const CudaStream& stream, uint64_t l2_bytes)
-    : stream_(stream), flush_bytes_(size_t(2 * l2_bytes)), flush_(std::max<size_t>(flush_bytes_, 1)), gate_(stream) {}
+CudaTimer::CudaTimer(Device& device, const CudaStream& stream, uint64_t l2_bytes)
+    : device_(device),
+      stream_(stream),
+      flush_bytes_(size_t(2 * l2_bytes)),
+      flush_(device, std::max<size_t>(flush_bytes_, 1)),
+      gate_(stream) {}
 
-double CudaTimer::sample(const std::function<void()>& enqueue, int64_t times, bool cold) {
+DeviceSample CudaTimer::sample(const std::function<void()>& enqueue, int64_t times, bool cold) {
   std::vector<CudaEvent> events(size_t(cold ? 2 * times : 2));
-  const bool hold = times <= kMostEnqueued;
-  if (hold) gate_.close();
+  DeviceSample sample;
+  if (times <= kMostEnqueued) gate_.close();
   for (int64_t i = 0; i < times; ++i) {
-    if (cold) cuda_fill(flush_.address(), uint8_t(i), flush_bytes_, stream_);
+    if (cold) device_.fill(flush_.data(), uint8_t(i), flush_bytes_);
     if (cold || i == 0) events[cold ? size_t(2 * i) : 0].record(stream_);
+    const auto start = Clock::now();
     enqueue();
+    sample.launch_ns += std::chrono::duration<double, std::nano>(Clock::now() - start).count() / double(times);
     if (cold) events[size_t(2 * i + 1)].record(stream_);
   }
   if (!cold) events[1].record(stream_);
   gate_.open();
   stream_.synchronize();
-  double total_ns = 0;
-  for (size_t i = 0; i < events.size(); i += 2) total_ns += events[i + 1].nanoseconds_since(events[i]);
-  return total_ns / double(times);
+  for (size_t i = 0; i < events.size(); i += 2) sample.run_ns += events[i + 1].nanoseconds_since(events[i]) / double(times);
+  return sample;
 }
 
 }  // namespace attest::core

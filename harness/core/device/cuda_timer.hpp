@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/device/cuda.hpp"
+#include "core/device/device.hpp"
 
 namespace attest::core {
 
@@ -41,22 +42,19 @@ class CudaGate {
   std::thread watcher_;
 };
 
-class CudaTimer {
+class CudaTimer : public DeviceTimer {
  public:
-  /// A queue holds some 1,000 launches, and who fills it waits for the stream: beyond so many runs a sample is not held back.
-  static constexpr int64_t kMostEnqueued = 64;
+  /// `stream`: the device's. Beyond kMostEnqueued runs a sample is not held back.
+  CudaTimer(Device& device, const CudaStream& stream, uint64_t l2_bytes);
 
-  CudaTimer(const CudaStream& stream, uint64_t l2_bytes);
-
-  /// Nanoseconds of one of `times` calls of `enqueue`. Cold: a walk over twice the second-level cache comes before each of them.
-  double sample(const std::function<void()>& enqueue, int64_t times, bool cold);
-  /// Whether `enqueue` waits for the stream, which implementations should not: its samples hold the host's time too.
-  bool waits() const { return gate_.gave_up(); }
+  DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) override;
+  bool waits() const override { return gate_.gave_up(); }
 
  private:
+  Device& device_;
   const CudaStream& stream_;
   size_t flush_bytes_;
-  CudaMemory flush_;
+  DeviceBuffer flush_;
   CudaGate gate_;
 };
 

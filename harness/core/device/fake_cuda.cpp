@@ -2,7 +2,8 @@
 // wait for a value that is not there yet is noted and not waited for; synchronising then waits for it, as a device would.
 //
 // ATTEST_FAKE_CUDA says how it misbehaves: "no-device"; "fault": synchronising reports an illegal address; "fault-in-run": it
-// does so from the second time on, when tensors are there and something ran.
+// does so from the second time on, when tensors are there and something ran; "fault-in-copy": copying back does; "no-room": it has
+// no memory left.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -52,7 +53,7 @@ FAKE int cuDevicePrimaryCtxRetain(void** context, int) {
 FAKE int cuDevicePrimaryCtxRelease_v2(int) { return kOk; }
 FAKE int cuCtxSetCurrent(void*) { return kOk; }
 FAKE int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
-  if (bytes > kMemory) return kNoMemory;
+  if (bytes > kMemory || wants("no-room")) return kNoMemory;
   *address = reinterpret_cast<unsigned long long>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
   return kOk;
 }
@@ -66,7 +67,7 @@ FAKE int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t by
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), kOk;
 }
 FAKE int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void*) {
-  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), kOk;
+  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), wants("fault-in-copy") ? kIllegalAddress : kOk;
 }
 FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void*) {
   return std::memset(reinterpret_cast<void*>(to), value, bytes), kOk;

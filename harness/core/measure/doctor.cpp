@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/device/cuda.hpp"
+#include "core/device/device.hpp"
 #include "core/measure/build_info.hpp"
 #include "core/measure/environment.hpp"
 #include "core/measure/files.hpp"
@@ -94,14 +94,12 @@ bool counts_cycles() {
   return counter >= 0;
 }
 
-Finding diagnose_cuda() {
-  constexpr const char* kAdvice = "install NVIDIA's driver; needed only for CUDA implementations";
-  if (!cuda_missing().empty()) return {Kind::kMissing, "CUDA", cuda_missing(), kAdvice};
-  const CudaFacts facts = read_cuda_facts();
-  return {Kind::kOk, "CUDA",
-          fmt::format("{}: sm_{}{}, {} multiprocessors, {:.1f} GiB, {} MiB of L2; the driver knows CUDA {}.{}", facts.name,
-                      facts.major, facts.minor, facts.multiprocessors, gib(facts.memory_bytes), facts.l2_bytes >> 20,
-                      facts.driver / 1000, facts.driver % 1000 / 10),
+Finding diagnose_device(const DeviceKind& kind) {
+  if (const std::string missing = kind.missing(); !missing.empty()) return {Kind::kMissing, kind.title, missing, kind.advice};
+  const DeviceFacts facts = kind.facts();
+  return {Kind::kOk, kind.title,
+          fmt::format("{}: {}, {} multiprocessors, {:.1f} GiB, {} MiB of L2; the driver knows {}", facts.name, facts.architecture,
+                      facts.multiprocessors, gib(facts.memory_bytes), facts.cache_bytes >> 20, facts.driver),
           ""};
 }
 
@@ -154,7 +152,8 @@ std::vector<Finding> diagnose_process() {
                       enough ? "" : "pinned host buffers may be refused: ulimit -l unlimited. Needed only for CUDA"});
   for (const auto& [name, version] : library_versions())
     findings.push_back({Kind::kOk, name, version.empty() ? "present" : version, ""});
-  findings.push_back(diagnose_cuda());
+  for (const DeviceKind& kind : device_kinds())
+    if (kind.own_memory) findings.push_back(diagnose_device(kind));
   findings.push_back(loads("libnvidia-ml.so.1") ? Finding{Kind::kOk, "NVML", "present", ""}
                                                 : Finding{Kind::kMissing, "NVML", "libnvidia-ml.so.1 does not load",
                                                           "comes with NVIDIA's driver; optional, and absent on Jetson"});

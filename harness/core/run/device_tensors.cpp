@@ -17,8 +17,8 @@ constexpr unsigned char kNaN = 0xff;  // in each byte: a NaN of every floating-p
 
 }  // namespace
 
-DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, const CudaStream& stream)
-    : tensor_(tensor), stream_(stream) {
+DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, Device& device)
+    : tensor_(tensor), device_(device) {
   int64_t longest = 0;
   for (const Source& source : sources) longest = std::max(longest, kZone + source.slot.alignment);
   for (const Canary canary : {Canary::kInput, Canary::kOutput})
@@ -26,9 +26,9 @@ DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> so
   for (Source& source : sources) {
     // An odd multiple of the promised alignment, and no more: what allocation gives is aligned better.
     const int64_t bytes = source.slot.data_bytes, front = kZone + source.slot.alignment;
-    Copy copy{std::move(source), CudaMemory(size_t(front + bytes + kZone)), 0};
-    copy.data = copy.memory.address() + CudaAddress(front);
-    arguments_.add(copy.source.slot, reinterpret_cast<void*>(copy.data));
+    Copy copy{std::move(source), DeviceBuffer(device, size_t(front + bytes + kZone)), nullptr};
+    copy.data = copy.buffer.data() + front;
+    arguments_.add(copy.source.slot, copy.data);
     copies_.push_back(std::move(copy));
   }
 }
@@ -53,25 +53,23 @@ const unsigned char* DeviceTensors::canaries(const Copy& copy) const { return ca
 void DeviceTensors::upload_workspace(const Copy& copy) {
   const int64_t bytes = copy.source.slot.data_bytes, front = std::min(bytes, kPoisonedWorkspace),
                 back = std::min(bytes - front, kPoisonedWorkspace);
-  cuda_fill(copy.data, kNaN, size_t(bytes), stream_);
+  device_.fill(copy.data, kNaN, size_t(bytes));
   if (!copy.source.host) return;
-  cuda_copy_in(copy.data, copy.source.host, size_t(front), stream_);
-  cuda_copy_in(copy.data + CudaAddress(bytes - back), copy.source.host + bytes - back, size_t(back), stream_);
+  device_.copy_in(copy.data, copy.source.host, size_t(front));
+  device_.copy_in(copy.data + bytes - back, copy.source.host + bytes - back, size_t(back));
 }
 
 void DeviceTensors::upload(const Copy& copy) {
   const unsigned char* zone = canaries(copy);
-  cuda_copy_in(copy.memory.address(), zone, size_t(copy.data - copy.memory.address()), stream_);
-  cuda_copy_in(copy.data + CudaAddress(copy.source.slot.data_bytes), zone, size_t(kZone), stream_);
+  device_.copy_in(copy.buffer.data(), zone, size_t(copy.data - copy.buffer.data()));
+  device_.copy_in(copy.data + copy.source.slot.data_bytes, zone, size_t(kZone));
   if (copy.source.slot.role == kWorkspaceRole) return upload_workspace(copy);
-  for_each_piece(copy, [&](int64_t at, int64_t bytes) {
-    cuda_copy_in(copy.data + CudaAddress(at), copy.source.host + at, size_t(bytes), stream_);
-  });
+  for_each_piece(copy, [&](int64_t at, int64_t bytes) { device_.copy_in(copy.data + at, copy.source.host + at, size_t(bytes)); });
 }
 
 void DeviceTensors::upload() {
   for (const Copy& copy : copies_) upload(copy);
-  stream_.synchronize();
+  device_.synchronize();
 }
 
 void DeviceTensors::upload(const char* host, size_t bytes) {
@@ -79,26 +77,25 @@ void DeviceTensors::upload(const char* host, size_t bytes) {
     if (!copy.source.host) continue;
     const int64_t at = host - copy.source.host;
     if (at < 0 || at + int64_t(bytes) > copy.source.slot.data_bytes) continue;
-    return cuda_copy_in(copy.data + CudaAddress(at), host, bytes, stream_);
+    return device_.copy_in(copy.data + at, host, bytes);
   }
 }
 
 void DeviceTensors::download_outputs() {
   for (const Copy& copy : copies_)
     if (copy.source.output && copy.source.slot.role != kWorkspaceRole)
-      for_each_piece(copy, [&](int64_t at, int64_t bytes) {
-        cuda_copy_out(copy.source.host + at, copy.data + CudaAddress(at), size_t(bytes), stream_);
-      });
-  stream_.synchronize();
+      for_each_piece(copy,
+                     [&](int64_t at, int64_t bytes) { device_.copy_out(copy.source.host + at, copy.data + at, size_t(bytes)); });
+  device_.synchronize();
 }
 
 // The damage nearest to the tensor says most.
 std::string DeviceTensors::broken(const Copy& copy, bool before) const {
-  const CudaAddress front = copy.memory.address(), end = copy.data + CudaAddress(copy.source.slot.data_bytes);
+  const char *front = copy.buffer.data(), *end = copy.data + copy.source.slot.data_bytes;
   const int64_t bytes = before ? int64_t(copy.data - front) : kZone;
   std::vector<unsigned char> zone(static_cast<size_t>(bytes));
-  cuda_copy_out(zone.data(), before ? front : end, zone.size(), stream_);
-  stream_.synchronize();
+  device_.copy_out(zone.data(), before ? front : end, zone.size());
+  device_.synchronize();
   const unsigned char* canary = canaries(copy);
   int64_t at = before ? bytes - 1 : 0;
   while (at >= 0 && at < bytes && zone[size_t(at)] == canary[at]) at += before ? -1 : 1;
@@ -112,8 +109,8 @@ bool DeviceTensors::input_changed(const Copy& copy) const {
   bool changed = false;
   for_each_piece(copy, [&](int64_t at, int64_t bytes) {
     now.resize(size_t(bytes));
-    cuda_copy_out(now.data(), copy.data + CudaAddress(at), now.size(), stream_);
-    stream_.synchronize();
+    device_.copy_out(now.data(), copy.data + at, now.size());
+    device_.synchronize();
     changed |= std::memcmp(now.data(), copy.source.host + at, now.size()) != 0;
   });
   return changed;

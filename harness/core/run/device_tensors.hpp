@@ -1,4 +1,4 @@
-// The tensors of one request in the memory of a CUDA device, copies of those on the host, with canaries around each.
+// The tensors of one request in the memory of a device, copies of those on the host, with canaries around each.
 //
 // Nothing on a device is out of bounds to a kernel as a guard page is on the host, so what lies within 4 KiB before and behind a
 // tensor is looked at after a run.
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device/cuda.hpp"
+#include "core/device/device.hpp"
 #include "core/run/mapped.hpp"
 
 namespace attest::core {
@@ -20,15 +20,15 @@ class DeviceTensors {
     char* host;
     bool output;
   };
-  /// `tensor`: by role; it and the host's memory must outlive this. Throws Error: out of memory.
-  DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, const CudaStream& stream);
+  /// `tensor`: by role; it and the host's memory must outlive this. Throws DeviceError.
+  DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, Device& device);
 
   const Arguments& arguments() const { return arguments_; }
   /// Copies all tensors to the device, with the canaries between their elements, and writes those around them.
   void upload();
   /// Copies `bytes` of a tensor again that have changed on the host.
   void upload(const char* host, size_t bytes);
-  /// Copies the outputs to the host, gaps between their elements included; waits for the stream.
+  /// Copies the outputs to the host, gaps between their elements included; waits for the device.
   void download_outputs();
 
   /// Of a tensor or the workspace, by its role, whose canaries were written, and how ("was written past its end, at byte 4
@@ -43,8 +43,8 @@ class DeviceTensors {
  private:
   struct Copy {
     Source source;
-    CudaMemory memory;
-    CudaAddress data = 0;
+    DeviceBuffer buffer;
+    char* data;  // in the buffer
   };
   void upload(const Copy& copy);
   void upload_workspace(const Copy& copy);
@@ -55,7 +55,7 @@ class DeviceTensors {
   bool input_changed(const Copy& copy) const;
 
   const attest_tensor* tensor_;
-  const CudaStream& stream_;
+  Device& device_;
   std::vector<Copy> copies_;
   std::vector<unsigned char> canaries_[2];  // of inputs, of outputs: as much as any zone is long
   Arguments arguments_;

@@ -119,5 +119,20 @@ TEST_F(OnDevice, AFaultIsACrashInTheDriversWords) {
   EXPECT_THAT(record.reason, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"));
 }
 
+// Of work that the harness does not wait for before it copies.
+TEST_F(OnDevice, AFaultThatShowsLaterIsACrashToo) {
+  setenv("ATTEST_FAKE_CUDA", "fault-in-copy", 1);
+  const Record record = run("device_none");
+  EXPECT_EQ(record.code, "crash:device") << record.reason;
+  EXPECT_THAT(record.reason, HasSubstr("cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS"));
+}
+
+TEST_F(OnDevice, IsSkippedWhereOthersHaveItsMemory) {
+  setenv("ATTEST_FAKE_CUDA", "no-room", 1);
+  const Record record = run("device_none");
+  EXPECT_EQ(record.code, "skipped:memory");
+  EXPECT_THAT(record.reason, HasSubstr("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"));
+}
+
 }  // namespace
 }  // namespace attest::core

@@ -21,20 +21,21 @@ using nlohmann::json;
 struct Executor::Call {
   WireProblem wire;
   attest_impl table;
+  const DeviceKind* kind;
   alignas(64) std::byte problem_room[ATTEST_ROOM]{};
 
   Call(const json& request, const std::vector<attest_impl>& tables, StatusPage& status, Watch& watch) {
     const auto wires = from_bytes<WireProblem>(request.at(word::kProblem).get_binary());
     const auto index = request.at(word::kTable).get<size_t>();
     if (wires.size() != 1 || index >= tables.size()) throw Error("malformed request");
-    wire = wires[0], table = guarded(tables[index], status, watch);
+    wire = wires[0], table = guarded(tables[index], status, watch), kind = find_device_kind(table.device);
     watch.begin(index, wire.threads);
     auto& problem = *reinterpret_cast<attest_problem*>(problem_room);
     problem.struct_size = sizeof(attest_problem);
     problem.operation = wire.operation, problem.device_id = wire.device_id, problem.threads = wire.threads;
     problem.params = wire.params, problem.tensor = wire.tensor, problem.features = wire.features;
   }
-  bool on_device() const { return table.device == ATTEST_CUDA; }
+  bool on_device() const { return kind && kind->own_memory; }
   const attest_problem* problem() const { return reinterpret_cast<const attest_problem*>(problem_room); }
   // last_error belongs to the plugin: it may be NULL or unending.
   std::string last_error() const {
@@ -86,7 +87,7 @@ json Executor::with_plan(Call& call, const Body& body) {
   status_.stage = Stage::kCreate;
   const auto start = Clock::now();
   if (const attest_status status = call.table.create(call.problem(), &plan); status != ATTEST_OK) {
-    if (call.on_device()) finish_on_device(status);  // a fault of the device outlives the call
+    if (call.on_device()) finish_on_device(call, status);  // a fault of the device outlives the call
     return failed("create", status, call.last_error());
   }
   const double create_ns = nanoseconds_since(start);
@@ -97,17 +98,17 @@ json Executor::with_plan(Call& call, const Body& body) {
   return reply;
 }
 
-const CudaStream& Executor::stream() {
-  if (!context_) context_ = std::make_unique<CudaContext>();
-  if (!stream_) stream_ = std::make_unique<CudaStream>();
-  return *stream_;
+Device& Executor::device(const Call& call) {
+  std::unique_ptr<Device>& device = devices_[call.table.device];
+  if (!device) device = call.kind->open();
+  return *device;
 }
 
 // What a device says of work that was enqueued comes when it is waited for, and ends the use of the device in this process.
-attest_status Executor::finish_on_device(attest_status status) {
+attest_status Executor::finish_on_device(const Call& call, attest_status status) {
   try {
-    stream().synchronize();
-  } catch (const Error& error) {
+    device(call).synchronize();
+  } catch (const DeviceError& error) {
     device_fault_ = error.what();
     return ATTEST_RUNTIME_ERROR;
   }
@@ -127,13 +128,14 @@ json Executor::run_on_device(Call& call, const MappedTensors& inputs, const Mapp
   for (const MappedTensors* tensors : {&inputs, &outputs})
     for (size_t i = 0; i < tensors->slots.size(); ++i)
       sources.push_back({tensors->slots[i], static_cast<char*>(tensors->data(i)), tensors == &outputs});
-  DeviceTensors tensors(call.wire.tensor, std::move(sources), stream());
+  DeviceTensors tensors(call.wire.tensor, std::move(sources), device(call));
   tensors.upload();
   return with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kRun;
     const auto start = Clock::now();
     const Arguments& arguments = tensors.arguments();
-    const attest_status status = finish_on_device(call.table.run(plan, arguments.data, arguments.workspace, stream().handle()));
+    const attest_status status =
+        finish_on_device(call, call.table.run(plan, arguments.data, arguments.workspace, device(call).stream()));
     const double run_ns = nanoseconds_since(start);
     if (status != ATTEST_OK) return failed("run", status, call.last_error());
     tensors.download_outputs();
@@ -181,17 +183,17 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   if (request.contains(word::kSecondInputs))
     second_inputs.emplace(map(word::kSecondInputs, 3, false)), second_outputs.emplace(map(word::kSecondOutputs, 4, true));
   TimedTensors tensors(call.wire.tensor, inputs, second_inputs ? &*second_inputs : nullptr, outputs, status_);
-  std::optional<TimedDevice> device;
-  if (call.on_device()) device.emplace(call.wire.tensor, tensors.sources(), stream());
+  std::optional<TimedDevice> on_device;
+  if (call.on_device()) on_device.emplace(call.wire.tensor, tensors.sources(), device(call));
   TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr}, request.at("seed").get<uint64_t>(),
-                  request.at("expected_ns").get<double>(), device ? &*device : nullptr);
+                  request.at("expected_ns").get<double>(), on_device ? &*on_device : nullptr);
   json reply = with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kTime;
     json measured = timed.measure(call.table, plan, request.at("budget_ns").get<double>());
     const attest_status status = measured.at(word::kStatus);
-    if (device) device_fault_ = device->fault();
-    if (device && device->waits()) waits_for_stream_ = true;
-    if (device) note_trespass(device->trespass(), measured);
+    if (on_device) device_fault_ = on_device->fault();
+    if (on_device && on_device->waits()) waits_for_device_ = true;
+    if (on_device) note_trespass(on_device->trespass(), measured);
     return status == ATTEST_OK ? measured : failed("run", status, call.last_error());
   });
   if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();
@@ -208,16 +210,25 @@ void Executor::retire(Mapping& mapping) {
 json Executor::execute(const json& request, const std::vector<Descriptor>& descriptors) {
   Call call(request, tables(), status_, watch_);
   const auto what = request.at(word::kDo).get<std::string>();
-  json reply = what == "query"  ? query(call)
-               : what == "run"  ? run(call, request, descriptors)
-               : what == "time" ? time(call, request, descriptors)
-                                : throw Error("malformed request");
+  json reply;
+  try {
+    reply = what == "query"  ? query(call)
+            : what == "run"  ? run(call, request, descriptors)
+            : what == "time" ? time(call, request, descriptors)
+                             : throw Error("malformed request");
+  } catch (const DeviceError& error) {  // while tensors went there or came back
+    reply = failed("worker", error.out_of_memory() ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR, "");
+    if (error.out_of_memory())
+      reply[word::kNoRoom] = error.what();
+    else
+      device_fault_ = error.what();
+  }
   if (!escaped_exception().empty()) reply[word::kException] = escaped_exception();
   if (!device_fault_.empty()) reply[word::kDeviceFault] = std::exchange(device_fault_, {});
   for (const Watch::Finding& finding : watch_.findings()) reply[word::kFindings].push_back({finding.code, finding.reason});
   reply[word::kNotes] = watch_.notes();
-  if (std::exchange(waits_for_stream_, false))
-    reply[word::kNotes].push_back("run waits for the stream, which the host should not: its times hold those of the host");
+  if (std::exchange(waits_for_device_, false))
+    reply[word::kNotes].push_back("run waits for the stream, which it should not: its times hold those of the host");
   reply[word::kMoreThreads] = watch_.more_threads();
   return reply;
 }

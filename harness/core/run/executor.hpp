@@ -1,11 +1,12 @@
 // What a worker does on request: query, one judged run, timed runs.
 #pragma once
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "core/device/cuda.hpp"
+#include "core/device/device.hpp"
 #include "core/inputs/buffers.hpp"
 #include "core/run/channel.hpp"
 #include "core/run/loader.hpp"
@@ -41,16 +42,15 @@ class Executor {
   /// Takes a run's tensors out of reach and keeps their addresses from new ones for some time.
   void retire(Mapping& mapping);
 
-  /// A CUDA device's context and stream, made when first needed.
-  const CudaStream& stream();
-  /// Waits for the device; a status of its own where that fails.
-  attest_status finish_on_device(attest_status status);
+  /// The device of a call, opened when first needed.
+  Device& device(const Call& call);
+  /// Waits for it; a status of its own where that fails.
+  attest_status finish_on_device(const Call& call, attest_status status);
 
   StatusPage& status_;
-  std::unique_ptr<CudaContext> context_;
-  std::unique_ptr<CudaStream> stream_;
-  std::string device_fault_;  // of this request, in the driver's words
-  bool waits_for_stream_ = false;
+  std::map<int32_t, std::unique_ptr<Device>> devices_;  // by the number of their kind
+  std::string device_fault_;                            // of this request, in the driver's words
+  bool waits_for_device_ = false;
   std::string modes_changed_at_load_;
   Watch watch_;
   Mapping retired_[kRetired];

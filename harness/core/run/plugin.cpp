@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/device/cuda_driver.hpp"
+#include "core/device/device.hpp"
 #include "core/measure/memory.hpp"
 #include "core/run/wire.hpp"
 #include "core/tensor/error.hpp"
@@ -49,9 +49,9 @@ std::string print_dtypes(uint64_t bits) {
 std::string refuses(const Implementation& implementation, const Problem& problem) {
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
-  if (implementation.device == ATTEST_CUDA && !cuda_missing().empty()) return fmt::format("runs on CUDA: {}", cuda_missing());
-  if (implementation.device != ATTEST_CPU && implementation.device != ATTEST_CUDA)
-    return fmt::format("runs on device {}, which this attest does not know", implementation.device);
+  const DeviceKind* kind = find_device_kind(implementation.device);
+  if (!kind) return fmt::format("runs on device {}, which this attest does not know", implementation.device);
+  if (const std::string missing = kind->missing(); !missing.empty()) return fmt::format("runs on {}: {}", kind->title, missing);
   uint64_t dtypes = 0;
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
@@ -273,6 +273,8 @@ std::optional<Failure> Plugin::reported_failure(const json& reply, const Problem
     return Failure{Verdict::kCrash, "crash:exception", tidy(exception, 300)};
   if (const std::string fault = reply.value(word::kDeviceFault, ""); !fault.empty())
     return Failure{Verdict::kCrash, "crash:device", tidy(fault, 300)};
+  if (const std::string text = reply.value(word::kNoRoom, ""); !text.empty())
+    return Failure{Verdict::kSkipped, "skipped:memory", "the device has no room for the tensors: " + tidy(text, 300)};
   if (reply.contains(word::kTrespass)) return trespass(reply[word::kTrespass], problem);
   for (const json& finding : reply.value(word::kFindings, json::array()))
     return Failure{Verdict::kFail, tidy(finding.at(0), 40), tidy(finding.at(1), 300)};

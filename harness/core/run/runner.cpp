@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/device/cuda.hpp"
+#include "core/device/device.hpp"
 #include "core/measure/memory.hpp"
 #include "core/run/runner_parts.hpp"
 #include "core/tensor/error.hpp"
@@ -16,9 +16,6 @@ namespace {
 constexpr int kLeastRuns = 4;
 // A run that takes longer is judged on as many fills as this share of the case's limit allows, two at least.
 constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
-// No CPU core does more, nor a CUDA device: a run that would have to is not tried.
-constexpr double kFastestCore_flops_per_ns = 300, kFastestDevice_flops_per_ns = 5e6;
-
 constexpr double kDeviceShare = 0.9;  // of its memory; the rest is the driver's and the implementation's own
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -126,8 +123,8 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
   // Tensors lie in shared memory and, while timed, in the worker's own; at most three fills are kept.
   record.estimated_bytes = record.min_bytes * 5 + double(record.memory.workspace_bytes);
   const double rate = rates_.of(implementation.name, record.dtype + record.features);
-  const double fastest =
-      implementation.device == ATTEST_CUDA ? kFastestDevice_flops_per_ns : kFastestCore_flops_per_ns * options_.threads;
+  const DeviceKind& kind = *find_device_kind(implementation.device);  // a table of another one was refused
+  const double fastest = kind.fastest_flops_per_ns * (kind.own_memory ? 1 : options_.threads);  // more is not tried
   record.estimated_ns = record.flops / (rate > 0 ? rate : fastest);
   const double memory = 0.8 * double(read_memory().available_bytes);
   if (record.estimated_bytes > memory) {
@@ -136,11 +133,11 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
                             gibibytes(double(record.memory.workspace_bytes)), gibibytes(memory)));
     return false;
   }
-  if (implementation.device == ATTEST_CUDA) {
+  if (kind.own_memory) {
     double needed = double(record.memory.workspace_bytes);
     for (const TensorSpec& spec : problem_.tensor)  // with the gaps between their elements
       if (present(spec)) needed += double(extent(spec)) * double(dtype_bytes(spec.dtype));
-    const double there = kDeviceShare * double(read_cuda_facts().memory_bytes);
+    const double there = kDeviceShare * double(kind.facts().memory_bytes);
     if (needed > there)
       return set_verdict(record, Verdict::kSkipped, "skipped:memory",
                          fmt::format("needs {} of the device's memory, {} may be used", gibibytes(needed), gibibytes(there))),
@@ -244,7 +241,8 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.plugin_hash = hex(implementation.binary_hash);
   record.operation = problem_.operation->name(), record.dtype = dtype_name(problem_.dtype),
   record.features = print_features(problem_.features);
-  record.device = implementation.device == ATTEST_CPU ? "cpu" : "cuda", record.threads = options_.threads;
+  const DeviceKind* kind = find_device_kind(implementation.device);
+  record.device = kind ? kind->name : "unknown", record.threads = options_.threads;
   record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
   record.repro = fmt::format(
       "attest repro --impl {}{}{} '{}'", implementation.name,

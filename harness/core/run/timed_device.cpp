@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "core/run/channel.hpp"
-#include "core/tensor/error.hpp"
 
 namespace attest::core {
 namespace {
@@ -17,8 +16,8 @@ double since(Clock::time_point start) { return std::chrono::duration<double, std
 
 }  // namespace
 
-TimedDevice::TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources, const CudaStream& stream)
-    : stream_(stream), tensors_(tensor, std::move(sources), stream), timer_(stream, read_cuda_facts().l2_bytes) {}
+TimedDevice::TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources, Device& device)
+    : device_(device), tensors_(tensor, std::move(sources), device), timer_(device.make_timer()) {}
 
 // What has failed on the device fails for good: nothing more is asked of it, and the caller stops.
 template <class Body>
@@ -26,7 +25,7 @@ void TimedDevice::guarded(const Body& body) {
   if (!fault_.empty()) return;
   try {
     body();
-  } catch (const Error& error) {
+  } catch (const DeviceError& error) {
     fault_ = error.what();
   }
 }
@@ -40,7 +39,7 @@ void TimedDevice::upload_byte(const char* host) {
 
 void TimedDevice::finish() {
   guarded([&] {
-    stream_.synchronize();
+    device_.synchronize();
     if (!trespass_) trespass_ = tensors_.trespass();  // the next upload writes over it
     tensors_.download_outputs();
   });
@@ -50,7 +49,7 @@ double TimedDevice::sample(const TimingRequest& request, const std::function<voi
   double run_ns = 0;
   if (request.before) request.before();
   change();
-  guarded([&] { run_ns = timer_.sample(request.run, times, cold); });
+  guarded([&] { run_ns = timer_->sample(request.run, times, cold).run_ns; });
   return run_ns;
 }
 
@@ -58,12 +57,12 @@ Timing TimedDevice::measure(const TimingRequest& request, const std::function<vo
   Timing timing;
   const auto warm_start = Clock::now();
   // The first launch may load its kernel, which waits for the device: not behind a closed gate.
-  guarded([&] { request.run(), stream_.synchronize(); });
+  guarded([&] { request.run(), device_.synchronize(); });
   double run_ns = 0;
   do run_ns = sample(request, change, 1, false);
   while (fault_.empty() && run_ns < request.slow_ns && since(warm_start) < std::min(50 * kBlock_ns, 0.1 * request.budget_ns));
   timing.warmup_ns = since(warm_start);
-  timing.iterations_per_sample = std::clamp<int64_t>(int64_t(kBlock_ns / std::max(run_ns, 1.0)), 1, CudaTimer::kMostEnqueued);
+  timing.iterations_per_sample = std::clamp<int64_t>(int64_t(kBlock_ns / std::max(run_ns, 1.0)), 1, DeviceTimer::kMostEnqueued);
   StopRule rule{.budget_ns = (1 - kColdShare) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
   for (auto start = Clock::now(); fault_.empty() && !rule.enough(timing.warm_ns, since(start));)
     timing.warm_ns.push_back(sample(request, change, timing.iterations_per_sample, false));

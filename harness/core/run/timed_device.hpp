@@ -1,10 +1,10 @@
-// Timed runs on a CUDA device: the tensors' copies there, and samples by its own clock.
+// Timed runs on a device: the tensors' copies there, and samples by its own clock.
 #pragma once
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "core/device/cuda_timer.hpp"
+#include "core/device/device.hpp"
 #include "core/measure/stop_rule.hpp"
 #include "core/measure/time.hpp"
 #include "core/run/device_tensors.hpp"
@@ -14,10 +14,10 @@ namespace attest::core {
 class TimedDevice {
  public:
   /// `sources`: TimedTensors::sources, the host's copies.
-  TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources, const CudaStream& stream);
+  TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources, Device& device);
 
   const Arguments& arguments() const { return tensors_.arguments(); }
-  CudaHandle stream() const { return stream_.handle(); }
+  void* stream() const { return device_.stream(); }
   /// Makes the device's tensors what the host's are; and the outputs on the host what the device's are.
   void upload();
   void finish();
@@ -28,8 +28,8 @@ class TimedDevice {
   /// sample.
   Timing measure(const TimingRequest& request, const std::function<void()>& change);
 
-  /// Whether runs wait for the stream, which they should not.
-  bool waits() const { return timer_.waits(); }
+  /// Whether runs wait for the device, which they should not.
+  bool waits() const { return timer_->waits(); }
   /// What the device said when it was waited for, or "".
   const std::string& fault() const { return fault_; }
   /// What runs wrote beside their tensors or into their inputs, as far as `finish` has seen.
@@ -40,9 +40,9 @@ class TimedDevice {
   template <class Body>
   void guarded(const Body& body);
 
-  const CudaStream& stream_;
+  Device& device_;
   DeviceTensors tensors_;
-  CudaTimer timer_;
+  std::unique_ptr<DeviceTimer> timer_;
   std::string fault_;
   std::optional<DeviceTensors::Trespass> trespass_;
 };

@@ -34,6 +34,8 @@ inline constexpr const char *kException = "exception", *kFindings = "findings", 
                             *kModesAtLoad = "modes_at_load";
 // Of a device: what went wrong on it, in its driver's words; whose surroundings were written (role, whether an input was, how).
 inline constexpr const char *kDeviceFault = "device_fault", *kTrespass = "trespass";
+// The device has no room for the tensors, in its driver's words.
+inline constexpr const char* kNoRoom = "no_room";
 // Of timed runs: outputs of a second run on the same inputs that differ; a second set of inputs, and its outputs.
 inline constexpr const char *kDiffering = "differing", *kSecondInputs = "second_inputs", *kSecondOutputs = "second_outputs";
 }  // namespace word

@@ -1,0 +1,64 @@
+#include "core/device/cuda_device.hpp"
+
+#include <fmt/format.h>
+
+#include "core/device/cuda_timer.hpp"
+
+namespace attest::core {
+namespace {
+
+// Values of CUdevice_attribute.
+constexpr int kMultiprocessors = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76;
+
+CudaAddress address(const void* data) { return reinterpret_cast<CudaAddress>(data); }
+
+class CudaDevice : public Device {
+ public:
+  void* stream() const override { return stream_.handle(); }
+  void* allocate(size_t bytes) override {
+    CudaAddress data = 0;
+    cuda_check(cuda_driver().allocate(&data, bytes), "cuMemAlloc");
+    return reinterpret_cast<void*>(data);
+  }
+  void release(void* data) noexcept override { cuda_driver().release(address(data)); }
+  void copy_in(void* to, const void* from, size_t bytes) override {
+    cuda_check(cuda_driver().copy_in(address(to), from, bytes, stream_.handle()), "cuMemcpyHtoDAsync");
+  }
+  void copy_out(void* to, const void* from, size_t bytes) override {
+    cuda_check(cuda_driver().copy_out(to, address(from), bytes, stream_.handle()), "cuMemcpyDtoHAsync");
+  }
+  void fill(void* to, unsigned char value, size_t bytes) override {
+    cuda_check(cuda_driver().fill_bytes(address(to), value, bytes, stream_.handle()), "cuMemsetD8Async");
+  }
+  void synchronize() override { stream_.synchronize(); }
+  std::unique_ptr<DeviceTimer> make_timer() override {
+    return std::make_unique<CudaTimer>(*this, stream_, read_cuda_facts().cache_bytes);
+  }
+
+ private:
+  CudaContext context_;
+  CudaStream stream_;
+};
+
+}  // namespace
+
+DeviceFacts read_cuda_facts() {
+  const CudaDriver& driver = cuda_driver();
+  const int device = cuda_device_of(0);
+  char name[256] = "";
+  size_t bytes = 0;
+  int version = 0;
+  cuda_check(driver.device_name(name, sizeof(name), device), "cuDeviceGetName");
+  cuda_check(driver.device_memory(&bytes, device), "cuDeviceTotalMem");
+  cuda_check(driver.driver_version(&version), "cuDriverGetVersion");
+  return {.name = name,
+          .architecture = fmt::format("sm_{}{}", cuda_attribute(device, kMajor), cuda_attribute(device, kMinor)),
+          .driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10),
+          .multiprocessors = cuda_attribute(device, kMultiprocessors),
+          .memory_bytes = bytes,
+          .cache_bytes = uint64_t(cuda_attribute(device, kL2Bytes))};
+}
+
+std::unique_ptr<Device> open_cuda_device() { return std::make_unique<CudaDevice>(); }
+
+}  // namespace attest::core

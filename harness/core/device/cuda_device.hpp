@@ -1,0 +1,11 @@
+// A CUDA device behind the interface of devices.
+#pragma once
+#include "core/device/cuda.hpp"
+#include "core/device/device.hpp"
+
+namespace attest::core {
+
+DeviceFacts read_cuda_facts();
+std::unique_ptr<Device> open_cuda_device();
+
+}  // namespace attest::core

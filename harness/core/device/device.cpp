@@ -1,0 +1,42 @@
+#include "core/device/device.hpp"
+
+#include <algorithm>
+
+#include "abi/attest.h"
+#include "core/device/cuda_device.hpp"
+
+namespace attest::core {
+namespace {
+
+const DeviceKind kKinds[] = {
+    {.number = ATTEST_CPU,
+     .name = "cpu",
+     .title = "the CPU",
+     .advice = "",
+     .own_memory = false,
+     .fastest_flops_per_ns = 300,
+     .missing = [] { return std::string(); },
+     .facts = nullptr,
+     .open = nullptr},
+    {.number = ATTEST_CUDA,
+     .name = "cuda",
+     .title = "CUDA",
+     .advice = "install NVIDIA's driver; needed only for CUDA implementations",
+     .own_memory = true,
+     .fastest_flops_per_ns = 5e6,
+     .missing = [] { return cuda_missing(); },
+     .facts = read_cuda_facts,
+     .open = open_cuda_device},
+};
+
+}  // namespace
+
+std::span<const DeviceKind> device_kinds() { return kKinds; }
+
+const DeviceKind* find_device_kind(int32_t number) {
+  const auto* kind =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const DeviceKind& each) { return each.number == number; });
+  return kind == std::end(kKinds) ? nullptr : kind;
+}
+
+}  // namespace attest::core

@@ -1,0 +1,120 @@
+// One interface to devices that have memory and a clock of their own; what distinguishes the kinds of devices is a table.
+//
+//   const DeviceKind* kind = find_device_kind(ATTEST_CUDA);
+//   if (kind && kind->missing().empty()) {
+//     const std::unique_ptr<Device> device = kind->open();
+//     const DeviceBuffer buffer(*device, bytes);
+//     device->copy_in(buffer.data(), host, bytes);
+//     device->synchronize();
+//   }
+//
+// Everything enqueued on a device is done in order. What fails throws DeviceError with the driver's words.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+
+/// What a device has refused or reported.
+class DeviceError : public Error {
+ public:
+  explicit DeviceError(const std::string& message, bool out_of_memory = false) : Error(message), out_of_memory_(out_of_memory) {}
+  bool out_of_memory() const { return out_of_memory_; }
+
+ private:
+  bool out_of_memory_;
+};
+
+/// What a device is.
+struct DeviceFacts {
+  std::string name;          // "NVIDIA H200"
+  std::string architecture;  // "sm_90"
+  std::string driver;        // what its driver knows: "CUDA 12.4"
+  int multiprocessors = 0;
+  uint64_t memory_bytes = 0, cache_bytes = 0;  // cache: of the last level
+};
+
+/// How long one of several runs took.
+struct DeviceSample {
+  double run_ns = 0;     // by the device's clock
+  double launch_ns = 0;  // of the host, to enqueue it; no part of run_ns
+};
+
+/// Times what is enqueued on a device.
+class DeviceTimer {
+ public:
+  /// A queue has an end, and who fills it waits for the device: so many runs make a sample at the most.
+  static constexpr int64_t kMostEnqueued = 64;
+
+  virtual ~DeviceTimer() = default;
+  /// One of `times` calls of `enqueue`. Cold: a walk over twice the last level of cache comes before each of them.
+  virtual DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) = 0;
+  /// Whether `enqueue` waits for the device, which implementations should not: its samples hold the host's time too.
+  virtual bool waits() const = 0;
+};
+
+/// A device, for one thread. Addresses of its memory are void*, as an implementation gets them; the host may not follow them.
+class Device {
+ public:
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
+
+  /// What `run` of an implementation enqueues to (attest.h); null: it does its work before it returns.
+  virtual void* stream() const = 0;
+  /// At least 256-byte aligned.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* data) noexcept = 0;
+  /// Enqueued; `from` and `to` on the host must stay until the device is done.
+  virtual void copy_in(void* to, const void* from, size_t bytes) = 0;
+  virtual void copy_out(void* to, const void* from, size_t bytes) = 0;
+  virtual void fill(void* to, unsigned char value, size_t bytes) = 0;
+  /// Waits for all that was enqueued. What an implementation did wrong on the device is thrown here, or by any call after it.
+  virtual void synchronize() = 0;
+  /// Its timer; the device must outlive it.
+  virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
+};
+
+/// Memory of a device, which must outlive it.
+class DeviceBuffer {
+ public:
+  DeviceBuffer(Device& device, size_t bytes) : device_(&device), data_(device.allocate(bytes)) {}
+  DeviceBuffer(DeviceBuffer&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) = delete;
+  ~DeviceBuffer() {
+    if (data_) device_->release(data_);
+  }
+  char* data() const { return static_cast<char*>(data_); }
+
+ private:
+  Device* device_;
+  void* data_;
+};
+
+/// A kind of device.
+struct DeviceKind {
+  int32_t number;               // of attest.h: ATTEST_CUDA
+  const char *name, *title;     // "cuda" in records, "CUDA" in sentences
+  const char* advice;           // how to get one where there is none
+  bool own_memory;              // tensors are copied there and work is enqueued; else implementations use the host's tensors
+  double fastest_flops_per_ns;  // no device of the kind does more, nor a thread of the host
+  std::string (*missing)();     // "" where there is one, else why not: "no driver (libcuda.so.1)"
+  // Of the first one; null where `own_memory` is false. They throw DeviceError where there is none.
+  DeviceFacts (*facts)();
+  std::unique_ptr<Device> (*open)();
+};
+
+/// All kinds, the host first.
+std::span<const DeviceKind> device_kinds();
+/// By its number in attest.h; null: this attest knows no such kind.
+const DeviceKind* find_device_kind(int32_t number);
+
+}  // namespace attest::core
