@@ -319,7 +319,7 @@ class Softmax : public Sequences {
   ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
 
   /// The logit of a head that has no value, to join the sum of every row that sees a key; -inf: none.
-  float sink(int64_t h) const { return sinks ? sinks(h) : kHidden; }
+  ATTEST_HD float sink(int64_t h) const { return sinks ? sinks(h) : kHidden; }
 
   /// Whether pair_term can be anything but 0.
   ATTEST_HD bool has_pair_terms() const {

@@ -205,6 +205,9 @@ cudaError_t cudaMalloc(T** pointer, size_t bytes) {
 }
 inline cudaError_t cudaFree(void* pointer) { return std::free(pointer), cudaSuccess; }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, int) { return std::memcpy(to, from, bytes), cudaSuccess; }
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
+  return std::memset(to, value, bytes), cudaSuccess;
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t) { return "no error"; }
 template <class Kernel>

@@ -16,10 +16,11 @@ namespace {
 using nlohmann::json;
 
 // The library's sentence without its own prefix: "syntax error while parsing value - unexpected end of input; ...".
-std::string reason(const json::parse_error& error) {
+std::string reason(const json::exception& error) {
   const std::string_view what = error.what();
-  const size_t column = what.find("column "), colon = what.find(": ", column == std::string_view::npos ? 0 : column);
-  std::string text(colon == std::string_view::npos ? what : what.substr(colon + 2));
+  const size_t prefix = what.find("column "),
+               end = what.find(prefix == std::string_view::npos ? "] " : ": ", prefix == std::string_view::npos ? 0 : prefix);
+  std::string text(end == std::string_view::npos ? what : what.substr(end + 2));
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
   constexpr size_t kMost = 200;  // the library quotes what it read last, as long as that may be
@@ -35,7 +36,8 @@ std::string place(std::string_view text, size_t byte) {
 }  // namespace
 
 json parse_strict_json(std::string_view text, std::string_view file_name) {
-  if (text.size() > kLargestJson_bytes) throw Error(fmt::format("{}: {} bytes; {} at most", file_name, text.size(), kLargestJson_bytes));
+  if (text.size() > kLargestJson_bytes)
+    throw Error(fmt::format("{}: {} bytes; {} at most", file_name, text.size(), kLargestJson_bytes));
   std::vector<std::set<std::string>> open;  // keys of the objects that are being read, outermost first
   auto watch = [&](int depth, json::parse_event_t event, const json& value) {
     if (depth > kDeepestJson) throw Error(fmt::format("{}: nested deeper than {} levels", file_name, kDeepestJson));
@@ -50,7 +52,7 @@ json parse_strict_json(std::string_view text, std::string_view file_name) {
   } catch (const json::parse_error& error) {
     throw Error(fmt::format("{}: {}: {}", file_name, place(text, error.byte), reason(error)));
   } catch (const json::exception& error) {  // a number that no double holds
-    throw Error(fmt::format("{}: {}", file_name, error.what()));
+    throw Error(fmt::format("{}: {}", file_name, reason(error)));
   }
 }
 

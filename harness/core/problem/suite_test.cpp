@@ -138,12 +138,14 @@ TEST(Suite, FilesThatAreNoSuites) {
        "x.json: case 'a': that name is taken"},
       {std::string(100, '['), "nested deeper than"},
       {std::string((size_t{4} << 20) + 1, ' '), "4194304 at most"},
-      {R"({"name": 1e999})", "x.json: "},
+      {R"({"name": 1e999})", "x.json: number overflow parsing '1e999'"},
+      {"{\"name\": " + std::string(400, '3') + "}", "x.json: number overflow parsing '333"},
       {"{\"name\": \"\xff\"}", "x.json: line 1"},
   };
   for (const auto& [text, message] : cases) {
     EXPECT_THAT(error_of(text), HasSubstr(message)) << text.substr(0, 200);
     EXPECT_EQ(error_of(text).find('\n'), std::string::npos);
+    EXPECT_LT(error_of(text).size(), 300u);
   }
 }
 

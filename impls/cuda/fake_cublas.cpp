@@ -1,0 +1,52 @@
+// cuBLAS as cublas_cuda uses it, on the host: plain loops, for tests.
+#include <cstdint>
+#include <cstring>
+
+#include "attest.hpp"
+
+namespace {
+
+enum { kAsIs = 0, kTransposed = 1, kF32 = 0, kF16 = 2, kBF16 = 14, kSuccess = 0, kInvalidValue = 7 };
+
+float load(const void* data, int type, long long index) {
+  if (type == kF32) return static_cast<const float*>(data)[index];
+  const uint16_t bits = static_cast<const uint16_t*>(data)[index];
+  return type == kF16 ? attest::float_from_half(bits) : attest::float_from_bfloat16(bits);
+}
+void store(void* data, int type, long long index, float value) {
+  if (type == kF32)
+    static_cast<float*>(data)[index] = value;
+  else
+    static_cast<uint16_t*>(data)[index] = type == kF16 ? attest::half_from_float(value) : attest::bfloat16_from_float(value);
+}
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default")))
+
+API int cublasCreate_v2(void** handle) { return *handle = new int, kSuccess; }
+API int cublasDestroy_v2(void* handle) { return delete static_cast<int*>(handle), kSuccess; }
+API int cublasSetStream_v2(void*, void*) { return kSuccess; }
+API const char* cublasGetStatusString(int status) { return status == kSuccess ? "success" : "an argument is invalid"; }
+API int cublasGemmStridedBatchedEx(void*, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a, int a_type,
+                                   int lda, long long a_step, const void* b, int b_type, int ldb, long long b_step,
+                                   const void* beta, void* c, int c_type, int ldc, long long c_step, int count, int compute,
+                                   int) {
+  // What the real one demands of leading dimensions.
+  if (lda < (op_a == kAsIs ? m : k) || ldb < (op_b == kAsIs ? k : n) || ldc < m || compute != 68) return kInvalidValue;
+  for (int at = 0; at < count; ++at)
+    for (int column = 0; column < n; ++column)
+      for (int row = 0; row < m; ++row) {
+        float sum = 0;
+        for (int e = 0; e < k; ++e) {
+          const long long in_a = op_a == kAsIs ? row + static_cast<long long>(e) * lda : e + static_cast<long long>(row) * lda;
+          const long long in_b =
+              op_b == kAsIs ? e + static_cast<long long>(column) * ldb : column + static_cast<long long>(e) * ldb;
+          sum += load(a, a_type, at * a_step + in_a) * load(b, b_type, at * b_step + in_b);
+        }
+        const long long in_c = at * c_step + row + static_cast<long long>(column) * ldc;
+        const float before = *static_cast<const float*>(beta);
+        store(c, c_type, in_c, *static_cast<const float*>(alpha) * sum + (before == 0 ? 0 : before * load(c, c_type, in_c)));
+      }
+  return kSuccess;
+}
