@@ -4,12 +4,29 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "plain_attention.hpp"
 
 namespace {
 
-enum class Way { kNone, kBehind, kBefore, kInput, kStale, kLater, kWaits, kTail, kGap, kLeftover };
+enum class Way {
+  kNone,
+  kBehind,
+  kBefore,
+  kInput,
+  kStale,
+  kLater,
+  kWaits,
+  kTail,
+  kGap,
+  kLeftover,
+  kUncaptured,
+  kUsedUp,
+  kAllocates
+};
 
 struct Description {
   const char *name, *summary;
@@ -25,16 +42,21 @@ constexpr Description describe(Way way) {
     case Way::kTail: return {"device_tail", "copies the 4 bytes behind q to behind o"};
     case Way::kGap: return {"device_gap", "writes 4 bytes between the sequences of o"};
     case Way::kLeftover: return {"device_leftover", "adds what the workspace holds, if that is a number"};
+    case Way::kUncaptured: return {"device_uncaptured", "works in run itself and enqueues something that does nothing"};
+    case Way::kUsedUp: return {"device_used_up", "what it enqueues works 300 times after a call of run"};
+    case Way::kAllocates: return {"device_allocates", "allocates in run; where that fails, the next run says so too"};
     case Way::kWaits: return {"device_waits", "waits for the stream, which is not its business"};
   }
   return {"", ""};
 }
 
-void wait_for(void* stream) {
-  void* driver = dlopen(std::getenv("ATTEST_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
-  const auto synchronize = reinterpret_cast<int (*)(void*)>(driver ? dlsym(driver, "cuStreamSynchronize") : nullptr);
-  if (!synchronize) throw std::runtime_error("there is no driver to wait with");
-  synchronize(stream);
+// A function of the driver, whatever its type.
+template <class... Types>
+int driver(const char* name, Types... arguments) {
+  static void* library = dlopen(std::getenv("ATTEST_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+  const auto function = reinterpret_cast<int (*)(Types...)>(library ? dlsym(library, name) : nullptr);
+  if (!function) throw std::runtime_error(std::string("the driver has no ") + name);
+  return function(arguments...);
 }
 
 template <Way kWay>
@@ -57,9 +79,13 @@ class Device {
 
   template <class T>
   void run(void* const* data, void* workspace, void* stream) {
-    if (kWay == Way::kWaits) wait_for(stream);
+    if (kWay == Way::kWaits) driver("cuStreamSynchronize", stream);
+    if (kWay == Way::kAllocates) allocate();
     if (kWay == Way::kStale && runs_++ > 0) return;
-    mutants::attend(attest::Softmax<float>(problem, data));
+    left_ = kWay == Way::kUsedUp ? 300 : -1;
+    std::memcpy(data_, data, sizeof(data_));
+    if (kWay == Way::kUncaptured) attend(this), driver("cuLaunchHostFunc", stream, &nothing, static_cast<void*>(this));
+    if (kWay != Way::kUncaptured) driver("cuLaunchHostFunc", stream, &attend, static_cast<void*>(this));
     if (kWay == Way::kBehind || (kWay == Way::kLater && runs_++ > 0)) end_of(data, ATTEST_O)[1] = 1;
     if (kWay == Way::kTail) std::memcpy(end_of(data, ATTEST_O), end_of(data, ATTEST_Q), 4);
     if (kWay == Way::kGap) *end_of(data, ATTEST_O, 1) = 1;
@@ -69,13 +95,29 @@ class Device {
   }
 
  private:
+  static void nothing(void*) {}
+  static void attend(void* device) {
+    auto& self = *static_cast<Device*>(device);
+    if (self.left_ == 0) return;
+    if (self.left_ > 0) --self.left_;
+    mutants::attend(attest::Softmax<float>(self.problem, self.data_));
+  }
+  // As CUDA's runtime keeps an error until somebody asks.
+  void allocate() {
+    unsigned long long memory = 0;
+    const bool failed = driver("cuMemAlloc_v2", &memory, size_t{256}) != 0, earlier = std::exchange(failed_, failed);
+    if (!failed) driver("cuMemFree_v2", memory);
+    if (failed || earlier) throw std::runtime_error("cudaMalloc has failed");
+  }
   // Behind the last element of a dense tensor, or of its first sequence.
   float* end_of(void* const* data, int role, int64_t sequences = 0) const {
     const attest_tensor& spec = problem.tensor[role];
     return static_cast<float*>(data[role]) + (sequences ? sequences : spec.dim[0]) * spec.dim[1] * spec.dim[2] * spec.dim[3];
   }
 
-  int runs_ = 0;
+  int runs_ = 0, left_ = -1;
+  bool failed_ = false;
+  void* data_[ATTEST_ROLES]{};
 };
 
 }  // namespace
@@ -83,4 +125,5 @@ class Device {
 ATTEST_PLUGIN(attest::table<Device<Way::kNone>>(), attest::table<Device<Way::kBehind>>(), attest::table<Device<Way::kBefore>>(),
               attest::table<Device<Way::kInput>>(), attest::table<Device<Way::kStale>>(), attest::table<Device<Way::kLater>>(),
               attest::table<Device<Way::kWaits>>(), attest::table<Device<Way::kTail>>(), attest::table<Device<Way::kGap>>(),
-              attest::table<Device<Way::kLeftover>>())
+              attest::table<Device<Way::kLeftover>>(), attest::table<Device<Way::kUncaptured>>(),
+              attest::table<Device<Way::kUsedUp>>(), attest::table<Device<Way::kAllocates>>())

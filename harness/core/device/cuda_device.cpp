@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/device/cuda_graph.hpp"
 #include "core/device/cuda_timer.hpp"
 
 namespace attest::core {
@@ -31,9 +32,10 @@ class CudaDevice : public Device {
     cuda_check(cuda_driver().fill_bytes(address(to), value, bytes, stream_.handle()), "cuMemsetD8Async");
   }
   void synchronize() override { stream_.synchronize(); }
-  std::unique_ptr<DeviceTimer> make_timer() override {
-    return std::make_unique<CudaTimer>(*this, stream_, read_cuda_facts().cache_bytes);
+  std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
+    return std::make_unique<CudaGraph>(stream_, enqueue);
   }
+  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<CudaTimer>(*this, stream_, read_cuda_facts()); }
 
  private:
   CudaContext context_;

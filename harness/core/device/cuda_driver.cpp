@@ -46,6 +46,12 @@ std::string resolve(void* library, CudaDriver& driver) {
   find(driver.stream_synchronize, "cuStreamSynchronize"), find(driver.stream_wait_value, "cuStreamWaitValue32_v2");
   find(driver.event_create, "cuEventCreate"), find(driver.event_destroy, "cuEventDestroy_v2");
   find(driver.event_record, "cuEventRecord"), find(driver.event_elapsed_ms, "cuEventElapsedTime");
+  find(driver.capture_begin, "cuStreamBeginCapture_v2"), find(driver.capture_end, "cuStreamEndCapture");
+  find(driver.graph_nodes, "cuGraphGetNodes"), find(driver.graph_instantiate, "cuGraphInstantiateWithFlags");
+  find(driver.graph_launch, "cuGraphLaunch"), find(driver.graph_exec_destroy, "cuGraphExecDestroy");
+  find(driver.graph_destroy, "cuGraphDestroy");
+  find(driver.module_load, "cuModuleLoadData"), find(driver.module_unload, "cuModuleUnload");
+  find(driver.module_function, "cuModuleGetFunction"), find(driver.launch, "cuLaunchKernel");
   find(driver.error_name, "cuGetErrorName"), find(driver.error_string, "cuGetErrorString");
   return missing;
 }

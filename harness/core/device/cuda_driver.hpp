@@ -38,6 +38,18 @@ struct CudaDriver {
   int (*event_destroy)(CudaHandle event);
   int (*event_record)(CudaHandle event, CudaHandle stream);
   int (*event_elapsed_ms)(float* milliseconds, CudaHandle begin, CudaHandle end);
+  int (*capture_begin)(CudaHandle stream, int mode);
+  int (*capture_end)(CudaHandle stream, CudaHandle* graph);
+  int (*graph_nodes)(CudaHandle graph, CudaHandle* nodes, size_t* count);
+  int (*graph_instantiate)(CudaHandle* ready, CudaHandle graph, unsigned long long flags);
+  int (*graph_launch)(CudaHandle ready, CudaHandle stream);
+  int (*graph_exec_destroy)(CudaHandle ready);
+  int (*graph_destroy)(CudaHandle graph);
+  int (*module_load)(CudaHandle* module, const void* image);
+  int (*module_unload)(CudaHandle module);
+  int (*module_function)(CudaHandle* function, CudaHandle module, const char* name);
+  int (*launch)(CudaHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared_bytes, CudaHandle stream, void** parameters, void** extra);
   int (*error_name)(int error, const char** name);
   int (*error_string)(int error, const char** text);
 };

@@ -1,5 +1,6 @@
 // The CUDA device on a driver without one: what is looked up, what fails with which words, and that the gate never holds for
 // ever.
+#include "core/device/cuda_clock.hpp"
 #include "core/device/cuda_device.hpp"
 
 #include <gtest/gtest.h>
@@ -83,6 +84,46 @@ TEST_F(Cuda, TimesWhatIsEnqueued) {
   EXPECT_LE(cold.launch_ns, cold.run_ns + 1e3);
   EXPECT_EQ(calls, 8);
   EXPECT_FALSE(timer->waits());
+}
+
+TEST_F(Cuda, ReadsTheClockOfItsMultiprocessors) {
+  const std::vector<ClockStamp> first = {{1000, 5000}, {0, 0}, {1000, 7000}, {1000, 9000}, {1000, 1}};
+  // 1.5 and 2 GHz; unread at first; set back in between; faster than any is.
+  const std::vector<ClockStamp> second = {{201000, 305000}, {201000, 1000}, {201000, 0}, {201000, 409000}, {201000, 1 << 30}};
+  EXPECT_EQ(clock_mhz(first, second), 2000);
+  EXPECT_EQ(clock_mhz(std::span(first).first(1), second), 1500);
+  EXPECT_EQ(clock_mhz(second, first), 0) << "backwards";
+  const std::vector<ClockStamp> soon = {{2000, 7000}};
+  EXPECT_EQ(clock_mhz(first, soon), 0) << "a microsecond says nothing";
+}
+
+TEST_F(Cuda, SamplesHaveTheClockTheyWereTakenAt) {
+  const std::unique_ptr<Device> device = open_cuda_device();
+  const std::unique_ptr<DeviceTimer> timer = device->make_timer();
+  const auto enqueue = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  EXPECT_NEAR(timer->sample(enqueue, 1, false).clock_mhz, 2000, 1);
+  setenv("ATTEST_FAKE_CUDA", "no-ptx", 1);
+  const std::unique_ptr<DeviceTimer> blind = device->make_timer();
+  EXPECT_EQ(blind->sample(enqueue, 1, false).clock_mhz, 0);
+  EXPECT_EQ(blind->clock_missing(), "cuModuleLoadData: CUDA_ERROR_INVALID_PTX (a PTX JIT compilation failed)");
+}
+
+TEST_F(Cuda, RecordsAndReplays) {
+  const std::unique_ptr<Device> device = open_cuda_device();
+  const DeviceBuffer memory(*device, 64);
+  char out = 0;
+  const auto fill = [&] { device->fill(memory.data(), 7, 64); };
+  device->fill(memory.data(), 1, 64);
+  const std::unique_ptr<Recording> recording = device->record(fill);
+  device->copy_out(&out, memory.data(), 1);
+  EXPECT_EQ(out, 1) << "nothing is done while it is recorded";
+  recording->enqueue();
+  device->copy_out(&out, memory.data(), 1);
+  device->synchronize();
+  EXPECT_EQ(out, 7);
+  EXPECT_THROW(device->record([] {}), DeviceError) << "nothing to replay";
+  EXPECT_THROW(device->record([&] { device->synchronize(); }), DeviceError);
+  EXPECT_NO_THROW(device->record(fill)) << "what failed is over";
 }
 
 // The contract forbids it, and who does it must not hang the run.

@@ -66,17 +66,19 @@ void CudaGate::watch() {
   }
 }
 
-CudaTimer::CudaTimer(Device& device, const CudaStream& stream, uint64_t l2_bytes)
+CudaTimer::CudaTimer(Device& device, const CudaStream& stream, const DeviceFacts& facts)
     : device_(device),
       stream_(stream),
-      flush_bytes_(size_t(2 * l2_bytes)),
+      flush_bytes_(size_t(2 * facts.cache_bytes)),
       flush_(device, std::max<size_t>(flush_bytes_, 1)),
+      clock_(device, stream, facts.multiprocessors),
       gate_(stream) {}
 
 DeviceSample CudaTimer::sample(const std::function<void()>& enqueue, int64_t times, bool cold) {
   std::vector<CudaEvent> events(size_t(cold ? 2 * times : 2));
   DeviceSample sample;
   if (times <= kMostEnqueued) gate_.close();
+  clock_.read(false);
   for (int64_t i = 0; i < times; ++i) {
     if (cold) device_.fill(flush_.data(), uint8_t(i), flush_bytes_);
     if (cold || i == 0) events[cold ? size_t(2 * i) : 0].record(stream_);
@@ -86,8 +88,10 @@ DeviceSample CudaTimer::sample(const std::function<void()>& enqueue, int64_t tim
     if (cold) events[size_t(2 * i + 1)].record(stream_);
   }
   if (!cold) events[1].record(stream_);
+  clock_.read(true);
   gate_.open();
   stream_.synchronize();
+  sample.clock_mhz = clock_.mhz();
   for (size_t i = 0; i < events.size(); i += 2) sample.run_ns += events[i + 1].nanoseconds_since(events[i]) / double(times);
   return sample;
 }

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/device/cuda.hpp"
+#include "core/device/cuda_clock.hpp"
 #include "core/device/device.hpp"
 
 namespace attest::core {
@@ -45,16 +45,18 @@ class CudaGate {
 class CudaTimer : public DeviceTimer {
  public:
   /// `stream`: the device's. Beyond kMostEnqueued runs a sample is not held back.
-  CudaTimer(Device& device, const CudaStream& stream, uint64_t l2_bytes);
+  CudaTimer(Device& device, const CudaStream& stream, const DeviceFacts& facts);
 
   DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) override;
   bool waits() const override { return gate_.gave_up(); }
+  const std::string& clock_missing() const override { return clock_.missing(); }
 
  private:
   Device& device_;
   const CudaStream& stream_;
   size_t flush_bytes_;
   DeviceBuffer flush_;
+  CudaClock clock_;
   CudaGate gate_;
 };
 

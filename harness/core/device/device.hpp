@@ -45,6 +45,7 @@ struct DeviceFacts {
 struct DeviceSample {
   double run_ns = 0;     // by the device's clock
   double launch_ns = 0;  // of the host, to enqueue it; no part of run_ns
+  double clock_mhz = 0;  // of the multiprocessors meanwhile; 0: not known
 };
 
 /// Times what is enqueued on a device.
@@ -58,6 +59,15 @@ class DeviceTimer {
   virtual DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) = 0;
   /// Whether `enqueue` waits for the device, which implementations should not: its samples hold the host's time too.
   virtual bool waits() const = 0;
+  /// "" or why samples have no clock_mhz.
+  virtual const std::string& clock_missing() const = 0;
+};
+
+/// Work that was recorded once and is enqueued again as a whole, by one call.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void enqueue() = 0;
 };
 
 /// A device, for one thread. Addresses of its memory are void*, as an implementation gets them; the host may not follow them.
@@ -79,6 +89,8 @@ class Device {
   virtual void fill(void* to, unsigned char value, size_t bytes) = 0;
   /// Waits for all that was enqueued. What an implementation did wrong on the device is thrown here, or by any call after it.
   virtual void synchronize() = 0;
+  /// What `enqueue` enqueues, which is not done now. Throws DeviceError: why it cannot be recorded.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
   /// Its timer; the device must outlive it.
   virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
 };

@@ -2,22 +2,26 @@
 // wait for a value that is not there yet is noted and not waited for; synchronising then waits for it, as a device would.
 //
 // ATTEST_FAKE_CUDA says how it misbehaves: "no-device"; "fault": synchronising reports an illegal address; "fault-in-run": it
-// does so from the second time on, when tensors are there and something ran; "fault-in-copy": copying back does; "no-room": it has
-// no memory left.
+// does so from the second time on, when tensors are there and something ran; "fault-in-copy": copying back does; "no-room": it
+// has no memory left; "no-ptx": it takes no module; "throttle": every third time that clocks are compared, they are at half their
+// speed; "brief": by its events everything takes a thousandth of its time.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #define FAKE extern "C"
 
 namespace {
 
-constexpr int kOk = 0, kInvalid = 1, kNoMemory = 2, kIllegalAddress = 700;
+constexpr int kOk = 0, kInvalid = 1, kNoMemory = 2, kInvalidPtx = 218, kIllegalAddress = 700, kCaptureUnsupported = 900,
+              kCaptureInvalidated = 901;
 constexpr size_t kMemory = size_t{8} << 30;
 
 bool wants(const char* word) {
@@ -31,7 +35,40 @@ struct Event {
 struct Stream {
   uint32_t* value = nullptr;
   uint32_t awaited = 0;
+  bool capturing = false, invalid = false;
+  std::vector<std::function<void()>> captured{};
 };
+
+Stream* capturing = nullptr;  // the one that does
+
+// What is enqueued: done at once, or captured.
+template <class Work>
+int enqueue(void* stream, const Work& work) {
+  auto& one = *static_cast<Stream*>(stream);
+  if (one.capturing)
+    one.captured.push_back(work);
+  else
+    work();
+  return kOk;
+}
+// What may not be done to a stream that captures.
+bool refuses(void* stream) {
+  auto& one = *static_cast<Stream*>(stream);
+  return one.capturing && (one.invalid = true);
+}
+
+using Graph = std::vector<std::function<void()>>;
+
+// Two counters of each of the four multiprocessors, as the kernel of cuda_clock.cpp reads them: 2 GHz.
+void read_clocks(uint64_t* stamps) {
+  static uint64_t last_ns = 0, cycles = 1;
+  static int readings = 0;
+  const auto ns = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
+  const bool end = readings++ % 2 == 1, slow = wants("throttle") && readings / 2 % 3 == 0;
+  if (end) cycles += (ns - last_ns) * (slow ? 1 : 2);
+  last_ns = ns;
+  for (int i = 0; i < 4; ++i) stamps[2 * i] = ns, stamps[2 * i + 1] = cycles + uint64_t(i);
+}
 
 }  // namespace
 
@@ -53,6 +90,7 @@ FAKE int cuDevicePrimaryCtxRetain(void** context, int) {
 FAKE int cuDevicePrimaryCtxRelease_v2(int) { return kOk; }
 FAKE int cuCtxSetCurrent(void*) { return kOk; }
 FAKE int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
+  if (capturing) return capturing->invalid = true, kCaptureUnsupported;
   if (bytes > kMemory || wants("no-room")) return kNoMemory;
   *address = reinterpret_cast<unsigned long long>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
   return kOk;
@@ -69,12 +107,13 @@ FAKE int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t by
 FAKE int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void*) {
   return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), wants("fault-in-copy") ? kIllegalAddress : kOk;
 }
-FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void*) {
-  return std::memset(reinterpret_cast<void*>(to), value, bytes), kOk;
+FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void* stream) {
+  return enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
 FAKE int cuStreamCreate(void** stream, unsigned) { return *stream = new Stream, kOk; }
 FAKE int cuStreamDestroy_v2(void* stream) { return delete static_cast<Stream*>(stream), kOk; }
 FAKE int cuStreamSynchronize(void* stream) {
+  if (refuses(stream)) return kCaptureUnsupported;
   const auto& one = *static_cast<Stream*>(stream);
   while (one.value && std::atomic_ref(*one.value).load(std::memory_order_acquire) < one.awaited)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -82,24 +121,72 @@ FAKE int cuStreamSynchronize(void* stream) {
   return wants("fault") || (wants("fault-in-run") && ++times > 1) ? kIllegalAddress : kOk;
 }
 FAKE int cuStreamWaitValue32_v2(void* stream, unsigned long long address, unsigned value, unsigned) {
-  return *static_cast<Stream*>(stream) = {reinterpret_cast<uint32_t*>(address), value}, kOk;
+  auto& one = *static_cast<Stream*>(stream);
+  return one.value = reinterpret_cast<uint32_t*>(address), one.awaited = value, kOk;
 }
 FAKE int cuEventCreate(void** event, unsigned) { return *event = new Event, kOk; }
 FAKE int cuEventDestroy_v2(void* event) { return delete static_cast<Event*>(event), kOk; }
 FAKE int cuEventRecord(void* event, void*) { return static_cast<Event*>(event)->at = std::chrono::steady_clock::now(), kOk; }
 FAKE int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   *milliseconds = std::chrono::duration<float, std::milli>(static_cast<Event*>(end)->at - static_cast<Event*>(begin)->at).count();
+  if (wants("brief")) *milliseconds *= 1e-3f;
   return kOk;
 }
+FAKE int cuLaunchHostFunc(void* stream, void (*work)(void*), void* data) {
+  return enqueue(stream, [=] { work(data); });
+}
+FAKE int cuStreamBeginCapture_v2(void* stream, int) {
+  auto& one = *static_cast<Stream*>(stream);
+  if (one.capturing) return kInvalid;
+  return capturing = &one, one.capturing = true, one.invalid = false, one.captured.clear(), kOk;
+}
+FAKE int cuStreamEndCapture(void* stream, void** graph) {
+  auto& one = *static_cast<Stream*>(stream);
+  if (!one.capturing) return kInvalid;
+  one.capturing = false, capturing = nullptr;
+  *graph = one.invalid ? nullptr : new Graph(std::move(one.captured));
+  return one.invalid ? kCaptureInvalidated : kOk;
+}
+FAKE int cuGraphGetNodes(void* graph, void**, size_t* count) { return *count = static_cast<Graph*>(graph)->size(), kOk; }
+FAKE int cuGraphInstantiateWithFlags(void** ready, void* graph, unsigned long long) {
+  return *ready = new Graph(*static_cast<Graph*>(graph)), kOk;
+}
+FAKE int cuGraphLaunch(void* ready, void*) {
+  for (const auto& work : *static_cast<Graph*>(ready)) work();
+  return kOk;
+}
+FAKE int cuGraphExecDestroy(void* ready) { return delete static_cast<Graph*>(ready), kOk; }
+FAKE int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), kOk; }
+FAKE int cuModuleLoadData(void** module, const void* image) {
+  static int one;
+  const std::string ptx = static_cast<const char*>(image);
+  const bool good = ptx.find(".version") != ptx.npos && ptx.find(".entry attest_clock_stamps(") != ptx.npos;
+  return *module = &one, good && !wants("no-ptx") ? kOk : kInvalidPtx;
+}
+FAKE int cuModuleUnload(void*) { return kOk; }
+FAKE int cuModuleGetFunction(void** function, void* module, const char* name) {
+  return *function = module, std::string(name) == "attest_clock_stamps" ? kOk : kInvalid;
+}
+FAKE int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,
+                        void** parameters, void**) {
+  auto* stamps = reinterpret_cast<uint64_t*>(*static_cast<unsigned long long*>(parameters[0]));
+  return enqueue(stream, [=] { read_clocks(stamps); });
+}
 FAKE int cuGetErrorName(int error, const char** name) {
-  *name = error == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-          : error == kNoMemory     ? "CUDA_ERROR_OUT_OF_MEMORY"
-                                   : "CUDA_ERROR_INVALID_VALUE";
+  *name = error == kIllegalAddress       ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : error == kNoMemory           ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : error == kInvalidPtx         ? "CUDA_ERROR_INVALID_PTX"
+          : error == kCaptureUnsupported ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+          : error == kCaptureInvalidated ? "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+                                         : "CUDA_ERROR_INVALID_VALUE";
   return kOk;
 }
 FAKE int cuGetErrorString(int error, const char** text) {
   *text = error == kIllegalAddress ? "an illegal memory access was encountered"
           : error == kNoMemory     ? "out of memory"
-                                   : "invalid argument";
+          : error == kInvalidPtx   ? "a PTX JIT compilation failed"
+          : error >= kCaptureUnsupported && error <= kCaptureInvalidated
+              ? "operation failed due to a previous error during capture"
+              : "invalid argument";
   return kOk;
 }

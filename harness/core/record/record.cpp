@@ -54,6 +54,11 @@ void walk(RelationRecord& r, Visit&& visit) {
   visit("relation", r.relation), visit("judgement", r.judgement), visit("run_ns", r.run_ns);
 }
 template <class Visit>
+void walk(DeviceTimeRecord& d, Visit&& visit) {
+  visit("replayed_runs", d.replayed_runs), visit("discarded_samples", d.discarded_samples), visit("launch_ns", d.launch_ns),
+      visit("clock_mhz", d.clock_mhz);
+}
+template <class Visit>
 void walk(TimeRecord& t, Visit&& visit) {
   visit("median_ns", t.median_ns), visit("median_low_ns", t.median_low_ns), visit("median_high_ns", t.median_high_ns),
       visit("coverage", t.coverage);
@@ -62,6 +67,7 @@ void walk(TimeRecord& t, Visit&& visit) {
   visit("warmup_ns", t.warmup_ns), visit("create_ns", t.create_ns), visit("iterations_per_sample", t.iterations_per_sample);
   visit("samples_ns", t.samples_ns), visit("cold_samples_ns", t.cold_samples_ns);
   visit("audited_runs", t.audited_runs), visit("audits_ns", t.audits_ns), visit("audit_seed", t.audit_seed);
+  visit("device", t.device);
 }
 template <class Visit>
 void walk(MemoryRecord& m, Visit&& visit) {

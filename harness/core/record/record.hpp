@@ -31,6 +31,14 @@ struct RelationRecord {
   double run_ns = 0;     // wall time of its runs
 };
 
+/// Of times by a device's own clock.
+struct DeviceTimeRecord {
+  int64_t replayed_runs = 0;      // a sample is one replay of so many recorded runs; 0: runs were launched one by one
+  int64_t discarded_samples = 0;  // warm samples left out of samples_ns since the clock was more than 10 % below the highest
+  double launch_ns = 0;           // that the host takes to launch one run: the median; no part of any sample
+  double clock_mhz = 0;           // of the multiprocessors during warm samples: the median; 0: not known
+};
+
 struct TimeRecord {
   std::vector<double> samples_ns, cold_samples_ns;  // one run each, averaged over iterations_per_sample
   int64_t iterations_per_sample = 1;
@@ -40,6 +48,7 @@ struct TimeRecord {
   std::optional<int64_t> audited_runs;    // timed runs, chosen at random, whose outputs were judged
   std::optional<double> audits_ns;        // runs beside the samples, for the audits
   std::optional<std::string> audit_seed;  // of that choice; 16 hexadecimal digits
+  std::optional<DeviceTimeRecord> device;
 };
 
 struct MemoryRecord {

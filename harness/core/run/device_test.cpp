@@ -11,6 +11,7 @@
 namespace attest::core {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class OnDevice : public ::testing::Test {
@@ -47,6 +48,67 @@ TEST_F(OnDevice, IsTimedByTheDevice) {
   EXPECT_GE(record.time->samples_ns.size(), 2u);
   EXPECT_GE(record.time->cold_samples_ns.size(), 2u);
   EXPECT_GE(record.time->audited_runs.value_or(0), 2);
+}
+
+constexpr const char* kBrief = "softmax num_heads=2 seq_len_q=7 head_dim=8";
+
+// As they come, and a replay is timed as the runs that it stands for.
+TEST_F(OnDevice, BriefRunsAreReplayed) {
+  setenv("ATTEST_FAKE_CUDA", "brief", 1);
+  const Record record = run("device_none", kBrief, true);
+  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  ASSERT_TRUE(record.time && record.time->device);
+  EXPECT_GT(record.time->device->replayed_runs, 1);
+  EXPECT_EQ(record.time->iterations_per_sample, record.time->device->replayed_runs);
+  EXPECT_GT(record.time->device->launch_ns, 0);
+  EXPECT_NEAR(record.time->device->clock_mhz, 2000, 1);
+  EXPECT_LT(record.time->median_ns, 100 * record.time->cold_median_ns) << "of one run, not of all that a replay has";
+  EXPECT_THAT(record.notes, ::testing::Not(::testing::Contains(HasSubstr("brief"))));
+}
+
+struct Unreplayable {
+  const char *name, *why;
+};
+void PrintTo(const Unreplayable& one, std::ostream* out) { *out << one.name; }
+class NotReplayed : public OnDevice, public ::testing::WithParamInterface<Unreplayable> {};
+
+// No fault: its runs are launched one by one, and a note says why.
+TEST_P(NotReplayed, IsTimedOneByOne) {
+  setenv("ATTEST_FAKE_CUDA", "brief", 1);
+  const Record record = run(GetParam().name, kBrief, true);
+  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  ASSERT_TRUE(record.time && record.time->device);
+  EXPECT_EQ(record.time->device->replayed_runs, 0);
+  EXPECT_GE(record.time->samples_ns.size(), 2u);
+  EXPECT_THAT(record.notes, ::testing::Contains(AllOf(HasSubstr("runs are brief, but"), HasSubstr(GetParam().why))));
+}
+
+INSTANTIATE_TEST_SUITE_P(OnDevice, NotReplayed,
+                         ::testing::Values(Unreplayable{"device_waits", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                                           Unreplayable{"device_allocates", "a run that is recorded fails"},
+                                           Unreplayable{"device_uncaptured", "a replay gives something else than a run"},
+                                           Unreplayable{"device_used_up", "a replay gave something else than a run"}),
+                         [](const auto& each) { return std::string(each.param.name).substr(7); });
+
+TEST_F(OnDevice, LeavesOutWhatRanAtALowerClock) {
+  const char* spec = "softmax num_heads=2 seq_len_q=61 head_dim=16";
+  EXPECT_EQ(run("device_none", spec, true).time.value().device.value().discarded_samples, 0);
+  setenv("ATTEST_FAKE_CUDA", "throttle", 1);
+  const Record record = run("device_none", spec, true);
+  ASSERT_TRUE(record.time && record.time->device) << record.reason;
+  EXPECT_GT(record.time->device->discarded_samples, 0);
+  EXPECT_GT(record.time->samples_ns.size(), size_t(record.time->device->discarded_samples)) << "one in three";
+  EXPECT_NEAR(record.time->device->clock_mhz, 2000, 1);
+}
+
+TEST_F(OnDevice, IsTimedWithoutAClock) {
+  setenv("ATTEST_FAKE_CUDA", "no-ptx", 1);
+  const Record record = run("device_none", "softmax num_heads=2 seq_len_q=61 head_dim=16", true);
+  ASSERT_TRUE(record.time && record.time->device) << record.reason;
+  EXPECT_EQ(record.time->device->clock_mhz, 0);
+  EXPECT_THAT(record.notes,
+              ::testing::Contains(HasSubstr("clock is not known, so no sample is left out for it: cuModuleLoadData: "
+                                            "CUDA_ERROR_INVALID_PTX")));
 }
 
 TEST_F(OnDevice, IsSkippedWhereItsMemoryIsTooSmall) {

@@ -193,7 +193,7 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
     const attest_status status = measured.at(word::kStatus);
     if (on_device) device_fault_ = on_device->fault();
     if (on_device && on_device->waits()) waits_for_device_ = true;
-    if (on_device) note_trespass(on_device->trespass(), measured);
+    if (on_device) note_trespass(on_device->trespass(), measured), device_notes_ = on_device->notes();
     return status == ATTEST_OK ? measured : failed("run", status, call.last_error());
   });
   if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();
@@ -227,6 +227,7 @@ json Executor::execute(const json& request, const std::vector<Descriptor>& descr
   if (!device_fault_.empty()) reply[word::kDeviceFault] = std::exchange(device_fault_, {});
   for (const Watch::Finding& finding : watch_.findings()) reply[word::kFindings].push_back({finding.code, finding.reason});
   reply[word::kNotes] = watch_.notes();
+  for (std::string& note : std::exchange(device_notes_, {})) reply[word::kNotes].push_back(std::move(note));
   if (std::exchange(waits_for_device_, false))
     reply[word::kNotes].push_back("run waits for the stream, which it should not: its times hold those of the host");
   reply[word::kMoreThreads] = watch_.more_threads();

@@ -51,6 +51,7 @@ class Executor {
   std::map<int32_t, std::unique_ptr<Device>> devices_;  // by the number of their kind
   std::string device_fault_;                            // of this request, in the driver's words
   bool waits_for_device_ = false;
+  std::vector<std::string> device_notes_;  // of this request
   std::string modes_changed_at_load_;
   Watch watch_;
   Mapping retired_[kRetired];

@@ -341,6 +341,13 @@ TimeResult Plugin::time(const Implementation& implementation, const Problem& pro
     result.iterations_per_sample = reply.at("iterations_per_sample"), result.warmup_ns = reply.at("warmup_ns"),
     result.create_ns = reply.at("create_ns"), result.audited_runs = reply.at("audited_runs"),
     result.audits_ns = reply.at("audits_ns");
+    if (reply.contains("device")) {
+      const json& device = reply["device"];
+      result.device = DeviceTimeRecord{.replayed_runs = device.at("replayed_runs"),
+                                       .discarded_samples = device.at("discarded_samples"),
+                                       .launch_ns = device.at("launch_ns"),
+                                       .clock_mhz = device.at("clock_mhz")};
+    }
     result.differs = reply.at("differs"), result.stale = reply.at("stale"), result.late = reply.at("late"),
     result.inputs_changed = reply.at("inputs_changed");
   });

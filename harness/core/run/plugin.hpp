@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/record/record.hpp"
 #include "core/run/death.hpp"
 #include "core/run/worker.hpp"
 
@@ -49,6 +50,7 @@ struct TimeResult {
   double warmup_ns = 0, create_ns = 0;
   int64_t audited_runs = 0;
   double audits_ns = 0;         // of runs beside the samples, for the audits
+  std::optional<DeviceTimeRecord> device;  // where it was the device's clock that was read
   bool differs = false;         // the outputs of a second run on the same inputs went into `differing`
   bool stale = false;           // what had been put into an output was still there after a run
   bool late = false;            // outputs changed after run had returned

@@ -49,7 +49,9 @@ TimeRecord summary_of(const TimeResult& timed) {
           .warmup_ns = timed.warmup_ns,
           .create_ns = timed.create_ns,
           .audited_runs = timed.audited_runs,
-          .audits_ns = timed.audits_ns};
+          .audits_ns = timed.audits_ns,
+          .audit_seed = {},
+          .device = timed.device};
 }
 
 }  // namespace

@@ -56,19 +56,41 @@ void TimedRuns::call_beside() {
 }
 
 void TimedRuns::enqueue() {
+  if (status_ == ATTEST_OK && device_->fault().empty()) status_ = launch();
+}
+
+attest_status TimedRuns::launch() {
   const Arguments& arguments = device_->arguments();
-  if (status_ == ATTEST_OK && device_->fault().empty())
-    status_ = table_->run(plan_, arguments.data, arguments.workspace, device_->stream());
+  return table_->run(plan_, arguments.data, arguments.workspace, device_->stream());
 }
 
 // Copies between host and device are none of the run's time, so that one input changes a sample, not a run.
-Timing TimedRuns::measure_on_device(const TimingRequest& timing) {
+DeviceTiming TimedRuns::measure_on_device(const TimingRequest& timing) {
   device_->upload();
-  const Timing measured = device_->measure(timing, [this] {
+  const auto change = [this] {
     if (const char* byte = tensors_.flip(dice_)) device_->upload_byte(byte);
-  });
+  };
+  const DeviceTiming measured = device_->measure(
+      timing, {.run = [this] { return launch(); }, .change = change, .agrees = [this] { return replay_agrees(); }});
   if (!device_->fault().empty()) status_ = ATTEST_RUNTIME_ERROR;
   return measured;
+}
+
+// Where samples are replays: of the outputs that one leaves where nothing was.
+std::optional<uint64_t> TimedRuns::hash_of_replay() {
+  if (!device_ || !device_->replays()) return std::nullopt;
+  const auto start = Clock::now();
+  tensors_.poison_outputs();
+  device_->upload(), device_->replay(), device_->finish();
+  audits_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  return tensors_.hash_outputs();
+}
+
+// The replay comes first: what a run before it has left may be all that it lives on.
+bool TimedRuns::replay_agrees() {
+  const std::optional<uint64_t> replayed = hash_of_replay();
+  call_beside();
+  return replayed == tensors_.hash_outputs();
 }
 
 // Before a sample.
@@ -86,11 +108,13 @@ void TimedRuns::maybe_audit() {
 void TimedRuns::audit(bool second) {
   tensors_.restore_flips();
   if (second) tensors_.load(true);
+  const std::optional<uint64_t> replayed = hash_of_replay();
   // A few runs more, so that nobody can count on every other one.
   if (expected_ns_ < kShort_ns)
     for (size_t more = below(dice_, 4); more > 0; --more) call_beside();
   tensors_.scramble(dice_);
   call_beside();
+  if (replayed && *replayed != tensors_.hash_outputs()) device_->stop_replaying("a replay gave something else than a run");
   capture(second);
   if (second) tensors_.load(false);
   if (expected_ns_ < kLong_ns)
@@ -138,12 +162,14 @@ json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) 
   timing.budget_ns = budget_ns, timing.expected_ns = expected_ns_, timing.slow_ns = kSlow_ns;
   plan_audits(budget_ns);
   if (device_) timing.run = [this] { enqueue(); };
-  const Timing measured = device_ ? measure_on_device(timing) : measure_time(timing);
+  DeviceTiming on_device;
+  if (device_) on_device = measure_on_device(timing);
+  const Timing measured = device_ ? on_device.timing : measure_time(timing);
   audit_the_rest();
   tensors_.poison_outputs();  // whoever goes on writes over it
   if (device_) device_->upload();
   usleep(kPause_us);
-  return {{word::kStatus, status_},
+  json reply = {{word::kStatus, status_},
           {"samples_ns", measured.warm_ns},
           {"cold_samples_ns", measured.cold_ns},
           {"iterations_per_sample", measured.iterations_per_sample},
@@ -154,6 +180,12 @@ json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) 
           {"stale", stale_},
           {"late", !outputs_stay()},
           {"inputs_changed", !tensors_.inputs_unchanged()}};
+  if (device_)
+    reply["device"] = {{"replayed_runs", on_device.replayed_runs},
+                       {"discarded_samples", on_device.discarded_samples},
+                       {"launch_ns", on_device.launch_ns},
+                       {"clock_mhz", on_device.clock_mhz}};
+  return reply;
 }
 
 }  // namespace attest::core

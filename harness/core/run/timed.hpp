@@ -33,7 +33,10 @@ class TimedRuns {
   void call();
   void call_beside();
   void enqueue();
-  Timing measure_on_device(const TimingRequest& timing);
+  attest_status launch();
+  DeviceTiming measure_on_device(const TimingRequest& timing);
+  std::optional<uint64_t> hash_of_replay();
+  bool replay_agrees();
   void maybe_audit();
   void audit(bool second);
   void capture(bool second);

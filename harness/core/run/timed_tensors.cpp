@@ -168,6 +168,17 @@ bool TimedTensors::same_outputs(const MappedTensors& as) const {
   return true;
 }
 
+uint64_t TimedTensors::hash_outputs() const {
+  uint64_t hash = 0;
+  for (size_t i = 0; i < outputs_.slots.size(); ++i) {
+    const int32_t role = outputs_.slots[i].role;
+    if (role == kWorkspaceRole) continue;
+    const uint64_t pair[] = {hash, hash_tensor({tensor_[role], output(i)})};
+    hash = hash_bytes(pair, sizeof(pair));
+  }
+  return hash;
+}
+
 void TimedTensors::poison_outputs() {
   for (size_t i = 0; i < outputs_.slots.size(); ++i)
     if (const int32_t role = outputs_.slots[i].role; role != kWorkspaceRole) poison_tensor({tensor_[role], output(i)});

@@ -68,6 +68,8 @@ class TimedTensors {
   /// Of the outputs and what another process has mapped for them.
   void copy_outputs(const MappedTensors& to) const;
   bool same_outputs(const MappedTensors& as) const;
+  /// Of the elements of all outputs.
+  uint64_t hash_outputs() const;
   /// Poison into every element of the outputs, and whether it still is there.
   void poison_outputs();
   bool all_poison() const;
