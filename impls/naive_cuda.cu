@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kThreads = 128;  // keys at a time, one a thread
 constexpr int kChannels = 8;   // of O, a thread
-constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+constexpr float kHidden = -1;  // in place of a weight
 
 /// The sum, or the largest, over all threads of the block; everybody gets it.
 template <class Combine>
@@ -20,6 +20,9 @@ __device__ float reduce(float value, Combine combine) {
   for (int warp = 1; warp < kThreads / 32; ++warp) value = combine(value, warps[warp]);
   return value;
 }
+
+/// A sum times a factor that may be 0, where an infinity stays one.
+__device__ float scaled(float sum, float factor) { return fabsf(sum) < INFINITY ? sum * factor : sum; }
 
 /// One row of O and LSE.
 template <class T>
@@ -46,22 +49,27 @@ __device__ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, in
     const bool none = reduce(logit != logit ? 1.0f : 0.0f, [](float x, float y) { return x + y; }) == 0;  // fmaxf drops NaN
     if (peak == -INFINITY && none) continue;  // the same in every thread
     const float keep = expf(top - peak), weight = logit == -INFINITY ? 0 : expf(logit - peak);
-    weights[thread] = weight;
+    weights[thread] = logit == -INFINITY ? kHidden : weight;
     total = total * keep + reduce(weight, [](float x, float y) { return x + y; });  // its barriers make weights and cells seen
     for (int c = 0; c < kChannels; ++c) {
       const int64_t d = thread + int64_t{c} * kThreads;
       if (d >= a.p.head_dim_v) break;
-      sum[c] *= keep;
+      sum[c] = scaled(sum[c], keep);
       for (int n = 0; n < kThreads && begin + n < keys.end; ++n)
-        if (weights[n] != 0)  // what is hidden may hold NaN
-          sum[c] = fmaf(weights[n], static_cast<float>(a.v(cells[n].batch, kv, cells[n].row, d)), sum[c]);
+        if (weights[n] != kHidden)  // what is hidden may hold NaN
+          sum[c] += scaled(static_cast<float>(a.v(cells[n].batch, kv, cells[n].row, d)), weights[n]);
     }
     top = peak;
     __syncthreads();  // before weights are written again
   }
+  float keep = 1;
+  if (a.sinks && total != 0) {
+    const float peak = fmaxf(top, a.sink(h));
+    keep = expf(top - peak), total = total * keep + expf(a.sink(h) - peak), top = peak;
+  }
   for (int c = 0; c < kChannels; ++c) {
     const int64_t d = thread + int64_t{c} * kThreads;
-    if (d < a.p.head_dim_v) a.o(at.batch, h, at.row, d) = total == 0 ? 0 : sum[c] / total;
+    if (d < a.p.head_dim_v) a.o(at.batch, h, at.row, d) = total == 0 ? 0 : scaled(sum[c], keep / total);
   }
   if (a.lse && thread == 0) a.lse(at.batch, h, at.row) = total == 0 ? -INFINITY : top + logf(total);
 }
@@ -88,7 +96,8 @@ class Naive {
       /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
           ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
           ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
-          ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI};
+          ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI |
+          ATTEST_WITH_SINKS};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     support.sum_chain = attest::params<attest_softmax_params>(problem).seq_len_kv;
@@ -101,7 +110,7 @@ class Naive {
   void run(void* const* data, void* /*workspace*/, void* stream) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const int64_t rows = p.batch * p.num_heads * p.seq_len_q;
-    const auto blocks = static_cast<unsigned>(rows < kMostBlocks ? rows : kMostBlocks);
+    const unsigned blocks = cuda::grid(rows);
     const bool mixed = (problem.features & ATTEST_WITH_MIXED_DTYPE) != 0;
     const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
     const auto queue = static_cast<cudaStream_t>(stream);

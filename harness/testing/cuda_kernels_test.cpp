@@ -70,10 +70,64 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"varlen", " batch=3 seq_len_q=50 head_dim=32 cu_seqlens_q cu_seqlens_kv window_right=0 lse"},
         Case{"seq_lens", " batch=3 seq_len_q=50 seq_len_kv=90 head_dim=32 seq_lens_q seq_lens_kv lse"},
         Case{"pages", " batch=2 seq_len_q=5 seq_len_kv=100 head_dim=32 page_size=16 page_table seq_lens_kv"},
+        Case{"sinks", " batch=2 num_heads=2 seq_len_q=40 seq_len_kv=70 head_dim=32 sinks window_right=0 diagonal=1 lse"},
+        Case{"decode", " batch=2 num_heads=4 num_kv_heads=2 seq_len_q=1 seq_len_kv=700 head_dim=64 lse"},
+        Case{"decode_sinks", " num_heads=2 seq_len_q=3 seq_len_kv=500 head_dim=32 sinks window_right=0 diagonal=1 lse"},
+        Case{
+            "decode_pages",
+            " batch=2 num_heads=4 num_kv_heads=1 seq_len_q=3 seq_len_kv=300 head_dim=32 page_size=16 page_table seq_lens_kv lse"},
+        Case{"packed_heads", " num_heads=8 num_kv_heads=1 seq_len_q=21 seq_len_kv=333 head_dim=128 head_dim_v=64 lse"},
+        Case{"split_rows", " seq_len_q=150 seq_len_kv=1100 head_dim=32 window_right=0 diagonal=1 lse"},
         Case{"patches", " seq_len_q=150 head_dim=32 patch_size=48 order"},
         Case{"grid",
              " num_heads=2 seq_len_q=144 head_dim=32 grid_height=12 grid_width=12 window_height=4 window_width=4 "
              "shift_y=2 shift_x=2 shift_bias=-100 rel_bias"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+// Linear attention: chunks of keys, tails of tiles, masks, heads that share keys.
+TEST(CudaLinear, IsRight) {
+  for (const char* dtype : {"f32", "f16", "bf16"})
+    for (const char* spec :
+         {" num_heads=2 seq_len_q=61 seq_len_kv=1100 head_dim=32", " batch=3 num_heads=2 seq_len_q=25 head_dim=16",
+          " num_heads=4 num_kv_heads=2 seq_len_q=40 seq_len_kv=300 head_dim=40 head_dim_v=72",
+          " batch=2 seq_len_q=50 seq_len_kv=530 head_dim=32 mask query_mask",
+          " batch=2 num_heads=2 seq_len_q=40 head_dim=20 q.order=0213 k.order=0213 v.order=0213 o.order=0213"}) {
+      const Record record = run("linear_cuda", "linear dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAll});
+      EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    }
+}
+
+// Bugs in the kernels themselves (cuda::Bug in impls/cuda/device_problem.cuh), by their numbers: each is caught, by a problem
+// that passes without it (above, but for smaller sizes).
+struct Planted {
+  const char *name, *implementation, *spec;
+  int bug;
+};
+void PrintTo(const Planted& each, std::ostream* out) { *out << each.spec; }
+class CudaBugs : public ::testing::TestWithParam<Planted> {};
+
+TEST_P(CudaBugs, IsCaught) {
+  const Planted& planted = GetParam();
+  const RunOptions options{.relations = RelationChoice::kNone};
+  EXPECT_EQ(run(planted.implementation, planted.spec, options).verdict, Verdict::kPass);
+  setenv("ATTEST_CUDA_BUG", std::to_string(planted.bug).c_str(), 1);
+  const Record record = run(planted.implementation, planted.spec, options);
+  unsetenv("ATTEST_CUDA_BUG");
+  EXPECT_EQ(record.verdict, Verdict::kFail) << record.spec << ": " << record.reason;
+}
+
+constexpr const char* kTiles =
+    "softmax dtype=f16 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=32 lse";  // too many heads to split
+constexpr const char* kSplits = "softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=32 sinks lse";
+constexpr const char* kLinear = "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, CudaBugs,
+    ::testing::Values(Planted{"no_barrier", "flash_cuda", kTiles, 1}, Planted{"no_wait", "flash_cuda", kTiles, 2},
+                      Planted{"tile_of_keys", "flash_cuda", kTiles, 3}, Planted{"split_bound", "flash_cuda", kSplits, 5},
+                      Planted{"sink_in_every_split", "flash_cuda", kSplits, 6}, Planted{"sink_dropped", "flash_cuda", kSplits, 7},
+                      Planted{"linear_no_barrier", "linear_cuda", kLinear, 1}, Planted{"chunk_bound", "linear_cuda", kLinear, 8},
+                      Planted{"chunk_dropped", "linear_cuda", kLinear, 9}),
     [](const auto& each) { return std::string(each.param.name); });
 
 // What is hidden is not touched: 0 times NaN would be NaN.

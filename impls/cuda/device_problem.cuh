@@ -20,6 +20,26 @@ inline void check(cudaError_t error, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
+/// Bugs that tests plant in kernels on the host (ATTEST_CUDA_BUG), to see that they are caught. A device's kernels have none.
+enum class Bug {
+  kNone,
+  kNoBarrier,         // before tiles of shared memory are written again
+  kNoWait,            // for a tile's copies
+  kTileOfKeys,        // V's first tile goes with all of K's
+  kIndexOf32Bits,     // elements from one row to another
+  kSplitBound,        // splits but the last lack a tile
+  kSinkInEverySplit,  // and in the whole
+  kSinkDropped,
+  kChunkBound,  // of linear attention: a chunk of keys lacks its last tile
+  kChunkDropped,
+  kWindowOfNext,  // a window's keys are the next one's
+};
+#ifdef __CUDACC__
+__host__ __device__ constexpr bool planted(Bug) { return false; }
+#else
+inline bool planted(Bug bug) { return static_cast<int>(bug) == on_host::planted_bug(); }
+#endif
+
 #ifdef __CUDACC__
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes, cudaStream_t stream,
@@ -36,6 +56,20 @@ inline int capability() {
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
   return 10 * major + minor;
+}
+
+/// Multiprocessors of the device at hand.
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  return count;
+}
+
+/// What a grid may have; blocks take more than one task beyond.
+inline unsigned grid(int64_t blocks) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - 1;
+  return static_cast<unsigned>(blocks < kMost ? blocks : kMost);
 }
 
 /// data[] of attest_impl::run, by value: the host's array is gone when a kernel starts.

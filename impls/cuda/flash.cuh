@@ -1,0 +1,495 @@
+// Tiled softmax attention on tensor cores: what a block of threads does with 16 to 128 rows, for flash_cuda.cu, which has the
+// kernels and says what they are about.
+#pragma once
+#include "cuda/device_problem.cuh"
+#include "cuda/mma.cuh"
+#include "cuda/split.hpp"
+
+namespace flash {
+
+constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+constexpr float kLargest = 3.4028234663852886e38f;
+constexpr float kSmallest = 1.401298464324817e-45f;  // above 0; no infinity becomes NaN by it
+
+/// Shapes of a block: head sizes up to kDim, kWarps warps of 16 kPerWarp rows each, kKeys keys a tile. General: a tile has a
+/// table of what is added to each logit, and rows may lie anywhere.
+template <int kHeadDim, int kRowBlocks, int kTileKeys, bool kIsGeneral, int kWarpCount = 4>
+struct Shape {
+  static constexpr bool kGeneral = kIsGeneral;
+  static constexpr int kWarps = kWarpCount, kThreads = 32 * kWarps;
+  static constexpr int kDim = kHeadDim, kPerWarp = kRowBlocks, kRows = 16 * kRowBlocks * kWarps, kKeys = kTileKeys;
+  static constexpr int kChunks = kDim / 8;  // 16 bytes each
+  static constexpr int kTileBytes = kKeys * kDim * 2, kTilesBytes = kRows * kDim * 2 + 4 * kTileBytes,
+                       kSharedBytes = kTilesBytes + (kGeneral ? kRows * kKeys * 4 : 0);
+  static_assert(kSharedBytes <= 99 << 10, "what a block may have from sm_86 on");
+  /// Blocks that a multiprocessor has room for at a time: 160 KiB of shared memory, 12 warps of up to 168 registers a thread. An
+  /// estimate, on which only the number of splits depends.
+  static constexpr int kResident = (160 << 10) / kSharedBytes < 12 / kWarps ? (160 << 10) / kSharedBytes : 12 / kWarps;
+};
+
+/// Byte of a chunk in a tile in shared memory. Chunks of a row are exchanged by its number, so that 8 rows of one chunk lie in 8
+/// different groups of banks.
+template <class S>
+__device__ inline uint32_t place(int row, int chunk) {
+  constexpr int kRowsInLine = S::kChunks >= 8 ? 1 : 8 / S::kChunks, kMask = (S::kChunks < 8 ? S::kChunks : 8) - 1;
+  return static_cast<uint32_t>((row * S::kChunks + (chunk ^ (row / kRowsInLine & kMask))) * 16);
+}
+
+template <class T>
+struct Element;
+template <>
+struct Element<attest::Half> {
+  using Type = __half;
+  static constexpr uint32_t kInfinity = 0x7c00;
+};
+template <>
+struct Element<attest::BFloat16> {
+  using Type = __nv_bfloat16;
+  static constexpr uint32_t kInfinity = 0x7f80;
+};
+
+/// The pair with 0 in place of what is not finite.
+template <class T>
+__device__ uint32_t finite_part(uint32_t pair) {
+  constexpr uint32_t kLow = Element<T>::kInfinity, kHigh = kLow << 16;
+  return ((pair & kLow) == kLow ? 0 : pair & 0xffff) | ((pair & kHigh) == kHigh ? 0 : pair & 0xffff0000);
+}
+
+/// kRows rows of a tile, row r from address(r); rows and chunks beyond what is there are 0.
+template <class S, int kCount, class Address>
+__device__ void load_tile(uint32_t to, int rows, int chunks, const Address& address) {
+  for (int index = static_cast<int>(threadIdx.x); index < kCount * S::kChunks; index += S::kThreads) {
+    const int row = index / S::kChunks, chunk = index % S::kChunks;
+    const bool there = row < rows && chunk < chunks;
+    cuda::copy_async(to + place<S>(row, chunk), address(there ? row : 0) + (there ? chunk : 0) * 8, there);
+  }
+}
+
+/// To some 1e-7, which is little beside what 16-bit operands make of a score.
+__device__ inline float tanh_fast(float x) { return 1 - __fdividef(2, 1 + cuda::exp2_fast(2 * kLog2E * fminf(x, 20))); }
+
+/// The largest, and the sum, over the four lanes that share a row.
+__device__ inline float largest_of_row(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
+}
+__device__ inline float sum_of_row(float x) {
+  x += __shfl_xor_sync(0xffffffff, x, 1);
+  return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+/// The two rows of a 16-row block that a lane has a part of: what they may see, and what they have seen so far.
+struct RowPair {
+  int begin[2], end[2];
+  float top[2], total[2];  // largest logit in base 2, sum of 2^(logit - top) over this lane's keys
+};
+
+/// What a block computes: kRows rows from `first` on of sequence b, where row r is query r / pack of head `head` + r % pack
+/// (query heads that share keys are packed into one tile where queries are few); of their keys' tiles, the part that is its
+/// split's.
+struct Task {
+  int64_t b, head, first;
+  int pack, split, splits;
+  float* partial;  // of all splits, where there is more than one
+};
+
+/// What a split leaves of a row: the largest logit in base 2, and the sum of 2^(logit - top). Its sums of V are not divided yet.
+struct Part {
+  float top, total;
+};
+/// Where a split's part of a row lies in the workspace: all sums [batch, num_heads, seq_len_q, splits, head_dim_v], then all
+/// Parts.
+struct Partials {
+  const attest_softmax_params& p;
+  int splits;
+  float* memory;
+  __device__ int64_t at(int64_t b, int64_t h, int64_t i, int split) const {
+    return ((b * p.num_heads + h) * p.seq_len_q + i) * splits + split;
+  }
+  __device__ float* sums(int64_t at) const { return memory + at * p.head_dim_v; }
+  __device__ Part& part(int64_t at) const {
+    return reinterpret_cast<Part*>(memory + p.batch * p.num_heads * p.seq_len_q * splits * p.head_dim_v)[at];
+  }
+};
+
+/// A sum times a factor that may be 0, where an infinity stays one.
+__device__ inline float scaled(float sum, float factor) { return fabsf(sum) <= kLargest ? sum * factor : sum; }
+
+/// The head's sink joins the sum of a row that sees a key; what is to become of the row's sums of V.
+template <class T>
+__device__ float join_sink(const attest::Softmax<T>& a, int64_t h, Part& part) {
+  if (!a.sinks || part.total == 0) return 1;
+  const float sink = a.sink(h) * kLog2E, top = fmaxf(part.top, sink), keep = cuda::exp2_fast(part.top - top);
+  part.top = top, part.total = part.total * keep + cuda::exp2_fast(sink - top);
+  return keep;
+}
+
+template <class T, class S>
+class Block {
+ public:
+  using Type = typename Element<T>::Type;
+
+  __device__ Block(const attest_problem& problem, const cuda::Data& data, const Task& task, char* shared)
+      : problem_(problem),
+        data_(data),
+        task_(task),
+        terms_(reinterpret_cast<float*>(shared + S::kTilesBytes)),
+        q_(cuda::shared_address(shared)),
+        k_(q_ + S::kRows * S::kDim * 2),
+        v_(k_ + 2 * S::kTileBytes),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        warp_(static_cast<int>(threadIdx.x) / 32) {}
+
+  __device__ void run() {
+    find_keys();
+    if (const attest::Softmax<T> a = views(); past_tile_ > first_tile_)
+      k_begin_ = address(a.k, a.key(task_.b, origin_), kv_head(a)), v_begin_ = address(a.v, a.key(task_.b, origin_), kv_head(a));
+    load_queries();
+    while (true) {
+      load_keys(first_tile_, 0);
+      cuda::commit_copies();
+      load_values(first_tile_, 0);
+      cuda::commit_copies();
+      for (int tile = first_tile_; tile < past_tile_; ++tile) step(tile, (tile - first_tile_) % 2);
+      cuda::wait_copies<0>();
+      // An infinity of V that is seen with a weight that is rounded to 0 has made NaN, as would a true one: only then, all again.
+      if (careful_ || !__syncthreads_or(has_odd_sums())) break;
+      careful_ = true;
+      forget();
+    }
+    write();
+  }
+
+ private:
+  __device__ int64_t row_of(int row_block, int half) const {
+    return task_.first + (warp_ * S::kPerWarp + row_block) * 16 + lane_ / 4 + half * 8;
+  }
+  __device__ int64_t query_of(int64_t row) const { return task_.pack == 1 ? row : row / task_.pack; }
+  __device__ int64_t head_of(int64_t row) const { return task_.head + (task_.pack == 1 ? 0 : row % task_.pack); }
+  __device__ int64_t kv_head(const attest::Softmax<T>& a) const { return a.kv_head(task_.head); }
+
+  /// Made anew where it is needed: kept over the loop, it would take registers from the accumulators.
+  __device__ attest::Softmax<T> views() const { return attest::Softmax<T>(problem_, data_.at); }
+  __device__ const attest_softmax_params& params() const { return attest::params<attest_softmax_params>(problem_); }
+  __device__ int64_t row_stride(int role) const { return problem_.tensor[role].stride[2]; }
+
+  /// What each row sees, and from it the tiles that the block has to read and the keys that all of its rows see.
+  __device__ void find_keys() {
+    __shared__ int lowest, highest, common_begin, common_end;
+    const attest::Softmax<T> a = views();
+    if (threadIdx.x == 0) lowest = INT32_MAX, highest = 0, common_begin = 0, common_end = INT32_MAX;
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < S::kPerWarp; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int64_t i = query_of(row_of(m, half));
+        const attest::Keys keys = i < a.rows(task_.b) ? a.keys(task_.b, i) : attest::Keys{0, 0};
+        RowPair& row = rows_[m];
+        row.begin[half] = static_cast<int>(keys.begin), row.end[half] = static_cast<int>(keys.end);
+        row.top[half] = -INFINITY, row.total[half] = 0;
+        if (i >= a.rows(task_.b) || lane_ % 4 != 0) continue;
+        atomicMax(&common_begin, row.begin[half]), atomicMin(&common_end, row.end[half]);
+        if (keys.begin < keys.end) atomicMin(&lowest, row.begin[half]), atomicMax(&highest, row.end[half]);
+      }
+    __syncthreads();
+    origin_ = highest > 0 ? lowest : 0;
+    const split::Range tiles = split::part((highest - origin_ + S::kKeys - 1) / S::kKeys, task_.splits, task_.split);
+    first_tile_ = static_cast<int>(tiles.begin), past_tile_ = static_cast<int>(tiles.end);
+    if (cuda::planted(cuda::Bug::kSplitBound) && task_.split + 1 < task_.splits && past_tile_ > first_tile_) --past_tile_;
+    past_key_ = highest, common_begin_ = common_begin, common_end_ = common_end;
+  }
+
+  __device__ const Type* address(const attest::View<T>& view, const attest::Cell& cell, int64_t head) const {
+    return reinterpret_cast<const Type*>(&view(cell.batch, head, cell.row, 0));
+  }
+  __device__ void load_queries() {
+    const attest::Softmax<T> a = views();
+    const int rows = static_cast<int>(min(int64_t{S::kRows}, a.rows(task_.b) * task_.pack - task_.first));
+    const Type* base = address(a.q, a.query(task_.b, query_of(task_.first)), head_of(task_.first));
+    load_tile<S, S::kRows>(q_, rows, static_cast<int>(a.p.head_dim / 8), [&](int row) {
+      if (!S::kGeneral && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
+      return address(a.q, a.query(task_.b, query_of(task_.first + row)), head_of(task_.first + row));
+    });
+  }
+  __device__ int64_t first_key(int tile) const { return origin_ + int64_t{tile} * S::kKeys; }
+  /// The rows of K or V that a tile has; `begin` is the row of the first key where rows lie one behind the other.
+  __device__ void load_rows(uint32_t to, int role, const Type* begin, int64_t channels, int tile) {
+    const int64_t first = first_key(tile), stride = row_stride(role);
+    const int rows = static_cast<int>(min(int64_t{S::kKeys}, int64_t{past_key_} - first));
+    if (S::kGeneral) {
+      const attest::Softmax<T> a = views();
+      const attest::View<T>& view = role == ATTEST_K ? a.k : a.v;
+      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / 8),
+                             [&](int row) { return address(view, a.key(task_.b, first + row), kv_head(a)); });
+    } else {
+      begin += int64_t{tile} * S::kKeys * stride;
+      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / 8), [&](int row) {
+        return begin + (cuda::planted(cuda::Bug::kIndexOf32Bits) ? static_cast<int32_t>(row * stride) : row * stride);
+      });
+    }
+  }
+  __device__ void load_keys(int tile, int stage) {
+    if (tile < past_tile_) load_rows(k_ + stage * S::kTileBytes, ATTEST_K, k_begin_, params().head_dim, tile);
+  }
+  __device__ void load_values(int tile, int stage) {
+    if (cuda::planted(cuda::Bug::kTileOfKeys)) tile = first_tile_;
+    if (tile < past_tile_) load_rows(v_ + stage * S::kTileBytes, ATTEST_V, v_begin_, params().head_dim_v, tile);
+  }
+
+  __device__ void step(int tile, int stage) {
+    if (!cuda::planted(cuda::Bug::kNoWait)) cuda::wait_copies<1>();
+    if (!cuda::planted(cuda::Bug::kNoBarrier))
+      __syncthreads();  // these keys are there, and everybody is done with the tiles before
+    load_keys(tile + 1, 1 - stage);
+    cuda::commit_copies();
+    if (S::kGeneral) make_terms(tile);
+    float scores[S::kPerWarp][S::kKeys / 8][4] = {};
+    multiply_keys(k_ + stage * S::kTileBytes, scores);
+    const bool hides =
+        S::kGeneral || careful_ || first_key(tile) < common_begin_ || first_key(tile + 1) > common_end_;  // in all threads
+    scale(tile, hides, scores);
+    weigh(scores);
+    cuda::wait_copies<1>();
+    __syncthreads();
+    load_values(tile + 1, 1 - stage);
+    cuda::commit_copies();
+    const uint32_t values = v_ + stage * S::kTileBytes;
+    if (hides && __syncthreads_or(has_odd_values(values))) add_odd_values(tile, values);
+    add_values(values, scores);
+  }
+
+  __device__ void multiply_keys(uint32_t keys, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+#pragma unroll
+    for (int c = 0; c < S::kDim / 16; ++c) {
+      uint32_t q[S::kPerWarp][4];
+#pragma unroll
+      for (int m = 0; m < S::kPerWarp; ++m)
+        cuda::load_blocks(q[m], q_ + place<S>((warp_ * S::kPerWarp + m) * 16 + lane_ % 16, 2 * c + lane_ / 16));
+#pragma unroll
+      for (int n = 0; n < S::kKeys / 16; ++n) {
+        uint32_t k[4];
+        cuda::load_blocks(k, keys + place<S>(n * 16 + lane_ / 16 * 8 + lane_ % 8, 2 * c + lane_ / 8 % 2));
+#pragma unroll
+        for (int m = 0; m < S::kPerWarp; ++m) {
+          cuda::multiply_add(scores[m][2 * n], q[m], k[0], k[1], Type());
+          cuda::multiply_add(scores[m][2 * n + 1], q[m], k[2], k[3], Type());
+        }
+      }
+    }
+  }
+
+  __device__ void make_terms(int tile) {
+    const attest::Softmax<T> a = views();
+#pragma unroll 1
+    for (int index = static_cast<int>(threadIdx.x); index < S::kRows * S::kKeys; index += S::kThreads) {
+      const int64_t row = task_.first + index / S::kKeys, i = query_of(row), j = first_key(tile) + index % S::kKeys;
+      const float added = i < a.length_q(task_.b) && j < past_key_ ? a.pair_term(task_.b, head_of(row), i, j) : -INFINITY;
+      terms_[index] = added == -INFINITY ? added : fmaxf(added * kLog2E, -kLargest);  // a finite bias stays finite
+    }
+    __syncthreads();
+  }
+  __device__ float& term(int m, int half, int key) const {
+    return terms_[((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8) * S::kKeys + key];
+  }
+
+  /// Dot products become logits in base 2, -inf where hidden.
+  __device__ void scale(int tile, bool hides, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+    const float factor = params().softmax_scale * kLog2E, cap = params().softcap * kLog2E;
+#pragma unroll
+    for (int m = 0; m < S::kPerWarp; ++m)
+#pragma unroll
+      for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int key = n * 8 + lane_ % 4 * 2 + e % 2, j = origin_ + tile * S::kKeys + key;
+          float score = scores[m][n][e] * factor;
+          if (S::kGeneral) {
+            if (cap > 0) score = cap * tanh_fast(score / cap);
+            const float added = term(m, e / 2, key);
+            score = added == -INFINITY ? added : score + added;
+          }
+          if (hides && (j < rows_[m].begin[e / 2] || j >= rows_[m].end[e / 2])) score = -INFINITY;
+          scores[m][n][e] = score;
+        }
+  }
+
+  /// Logits become weights; what was summed before is scaled to the new largest logit.
+  __device__ void weigh(float (&scores)[S::kPerWarp][S::kKeys / 8][4]) {
+#pragma unroll
+    for (int m = 0; m < S::kPerWarp; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = rows_[m].top[half];
+#pragma unroll
+        for (int n = 0; n < S::kKeys / 8; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
+        top = largest_of_row(top);
+        const float from = top == -INFINITY ? 0 : top, keep = fmaxf(cuda::exp2_fast(rows_[m].top[half] - from), kSmallest);
+        float total = rows_[m].total[half] * keep;
+#pragma unroll
+        for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+          for (int e = 2 * half; e < 2 * half + 2; ++e) {
+            scores[m][n][e] = cuda::exp2_fast(scores[m][n][e] - from);
+            total += scores[m][n][e];
+          }
+        rows_[m].top[half] = top, rows_[m].total[half] = total;
+#pragma unroll
+        for (int d = 0; d < S::kDim / 8; ++d) sums_[m][d][2 * half] *= keep, sums_[m][d][2 * half + 1] *= keep;
+      }
+  }
+
+  /// Weights of 16 keys as the left operand.
+  __device__ static void pack_weights(const float (&scores)[S::kKeys / 8][4], int keys, uint32_t (&weights)[4]) {
+#pragma unroll
+    for (int part = 0; part < 4; ++part) {
+      const float(&from)[4] = scores[2 * keys + part / 2];
+      weights[part] = cuda::pack(from[part % 2 * 2], from[part % 2 * 2 + 1], Type());
+    }
+  }
+
+  __device__ void add_values(uint32_t values, const float (&scores)[S::kPerWarp][S::kKeys / 8][4]) {
+#pragma unroll
+    for (int keys = 0; keys < S::kKeys / 16; ++keys) {
+      uint32_t weights[S::kPerWarp][4];
+#pragma unroll
+      for (int m = 0; m < S::kPerWarp; ++m) pack_weights(scores[m], keys, weights[m]);
+#pragma unroll
+      for (int d = 0; d < S::kDim / 16; ++d) {
+        uint32_t v[4];
+        cuda::load_blocks_transposed(v, values + place<S>(keys * 16 + lane_ % 16, 2 * d + lane_ / 16));
+#pragma unroll
+        for (int m = 0; m < S::kPerWarp; ++m) {
+          cuda::multiply_add(sums_[m][2 * d], weights[m], v[0], v[1], Type());
+          cuda::multiply_add(sums_[m][2 * d + 1], weights[m], v[2], v[3], Type());
+        }
+      }
+    }
+  }
+
+  /// Whether this thread's part of a tile has an infinity or NaN.
+  __device__ bool has_odd_values(uint32_t values) const {
+    bool odd = false;
+#pragma unroll 1
+    for (uint32_t at = threadIdx.x * 4; at < S::kTileBytes; at += S::kThreads * 4) {
+      const uint32_t pair = cuda::load_shared(values + at);
+      odd |= finite_part<T>(pair) != pair;
+    }
+    return odd;
+  }
+
+  /// Adds infinities and NaN of a tile to the rows that see them, and makes them 0. Slow and rare.
+  __device__ void add_odd_values(int tile, uint32_t values) {
+#pragma unroll 1
+    for (int n = 0; n < S::kKeys; ++n)
+#pragma unroll 1
+      for (int pair_at = 0; pair_at < S::kDim / 2; ++pair_at) {
+        const uint32_t pair = cuda::load_shared(values + place<S>(n, pair_at / 4) + pair_at % 4 * 4);
+        if (finite_part<T>(pair) == pair || pair_at % 4 != lane_ % 4) continue;
+        const float odd[2] = {odd_part(pair & 0xffff), odd_part(pair >> 16)};
+#pragma unroll
+        for (int m = 0; m < S::kPerWarp; ++m)
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            if (!sees(m, half, tile, n)) continue;
+#pragma unroll
+            for (int d = 0; d < S::kDim / 8; ++d)
+              if (d == pair_at / 4) sums_[m][d][2 * half] += odd[0], sums_[m][d][2 * half + 1] += odd[1];
+          }
+      }
+    __syncthreads();
+    for (uint32_t at = threadIdx.x * 4; at < S::kTileBytes; at += S::kThreads * 4)
+      cuda::store_shared(values + at, finite_part<T>(cuda::load_shared(values + at)));
+    __syncthreads();
+  }
+  /// The element as a float, 0 where it is finite.
+  __device__ static float odd_part(uint32_t bits) {
+    constexpr uint32_t kInfinity = Element<T>::kInfinity;
+    const uint32_t magnitude = bits & 0x7fff;
+    return magnitude < kInfinity ? 0 : magnitude > kInfinity ? NAN : bits >> 15 ? -INFINITY : INFINITY;
+  }
+  __device__ bool sees(int m, int half, int tile, int key) const {
+    const int64_t j = first_key(tile) + key;
+    if (j < rows_[m].begin[half] || j >= rows_[m].end[half]) return false;
+    return !S::kGeneral || term(m, half, key) != -INFINITY;
+  }
+  __device__ bool has_odd_sums() const {
+    bool odd = false;
+#pragma unroll
+    for (int m = 0; m < S::kPerWarp; ++m)
+#pragma unroll
+      for (int d = 0; d < S::kDim / 8; ++d)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) odd |= !(fabsf(sums_[m][d][e]) <= kLargest);
+    return odd;
+  }
+  __device__ void forget() {
+#pragma unroll
+    for (int m = 0; m < S::kPerWarp; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) rows_[m].top[half] = -INFINITY, rows_[m].total[half] = 0;
+#pragma unroll
+      for (int d = 0; d < S::kDim / 8; ++d)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums_[m][d][e] = 0;
+    }
+  }
+
+  __device__ void write() const {
+    const attest::Softmax<T> a = views();
+#pragma unroll
+    for (int m = 0; m < S::kPerWarp; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const Part part{rows_[m].top[half], sum_of_row(rows_[m].total[half])};
+        const int64_t i = query_of(row_of(m, half)), h = head_of(row_of(m, half));
+        if (i >= a.rows(task_.b)) continue;
+        if (task_.splits > 1)
+          write_part(a, part, h, i, m, half);
+        else
+          write_row(a, part, h, i, m, half);
+      }
+  }
+  __device__ void write_row(const attest::Softmax<T>& a, Part part, int64_t h, int64_t i, int m, int half) const {
+    const float keep = join_sink(a, h, part);
+    const bool sees = !(part.total == 0);  // NaN too: all of its logits may be
+    const float scale = sees ? keep / part.total : 0;
+    const attest::Cell cell = a.query(task_.b, i);
+    auto* o = reinterpret_cast<uint32_t*>(&a.o(cell.batch, h, cell.row, 0));
+#pragma unroll
+    for (int d = 0; d < S::kDim / 8; ++d)
+      if (d * 8 < a.p.head_dim_v) {
+        const float(&sums)[4] = sums_[m][d];
+        o[d * 4 + lane_ % 4] = sees ? cuda::pack(scaled(sums[2 * half], scale), scaled(sums[2 * half + 1], scale), Type()) : 0;
+      }
+    if (a.lse && lane_ % 4 == 0) a.lse(cell.batch, h, cell.row) = sees ? part.top * kLn2 + logf(part.total) : -INFINITY;
+  }
+  __device__ void write_part(const attest::Softmax<T>& a, Part part, int64_t h, int64_t i, int m, int half) const {
+    if (cuda::planted(cuda::Bug::kSinkInEverySplit)) join_sink(a, h, part);
+    const Partials partials{a.p, task_.splits, task_.partial};
+    const int64_t at = partials.at(task_.b, h, i, task_.split);
+    if (lane_ % 4 == 0) partials.part(at) = part;
+    float* to = partials.sums(at);
+#pragma unroll
+    for (int d = 0; d < S::kDim / 8; ++d)
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        if (d * 8 < a.p.head_dim_v) to[d * 8 + lane_ % 4 * 2 + e] = sums_[m][d][2 * half + e];
+  }
+
+  const attest_problem& problem_;
+  const cuda::Data& data_;
+  const Task& task_;    // in shared memory, where it takes no registers
+  float* const terms_;  // [kRows, kKeys], shared: added to the logits of this tile, in base 2; -inf where hidden
+  const uint32_t q_, k_, v_;
+  const int lane_, warp_;
+  const Type *k_begin_ = nullptr, *v_begin_ = nullptr;
+  bool careful_ = false;  // infinities and NaN of V are taken out of every tile
+  int origin_ = 0;        // the key that tiles count from: the first that any row sees
+  int first_tile_ = 0, past_tile_ = 0, common_begin_ = 0, common_end_ = 0;
+  int past_key_ = 0;
+  RowPair rows_[S::kPerWarp];
+  float sums_[S::kPerWarp][S::kDim / 8][4] = {};
+};
+
+}  // namespace flash

@@ -1,0 +1,51 @@
+// Splits of keys among blocks, where rows alone are too few for the device (flash decoding, Dao et al. 2023): how many, and which
+// tiles each has. Plain arithmetic, the same on host and device.
+#pragma once
+#include <cstdint>
+
+#include "attest.hpp"
+
+namespace split {
+
+struct Range {
+  int64_t begin, end;
+};
+
+/// The part-th of `parts` nearly equal parts of 0 .. count - 1; some are empty where parts > count.
+ATTEST_HD inline Range part(int64_t count, int64_t parts, int64_t which) {
+  return {count * which / parts, count * (which + 1) / parts};
+}
+
+constexpr int kMost = 256;
+
+/// How many splits make `blocks` blocks of up to `tiles` tiles of keys each quickest on a device with room for `slots` blocks at
+/// a time. A block's start costs as much as kStart tiles; merging, as kMerge and a thirty-second a split.
+inline int count(int64_t blocks, int64_t tiles, int64_t slots) {
+  constexpr int64_t kStart = 2, kMerge = 4;
+  const auto cost = [&](int64_t splits) {  // in thirty-seconds of a tile
+    const int64_t waves = (blocks * splits + slots - 1) / slots;
+    return 32 * waves * ((tiles + splits - 1) / splits + kStart) + (splits > 1 ? 32 * kMerge + splits : 0);
+  };
+  int best = 1;
+  if (blocks >= slots) return best;
+  for (int splits = 2; splits <= kMost && splits <= tiles; ++splits)
+    if (cost(splits) < cost(best)) best = splits;
+  return best;
+}
+
+struct Chunks {
+  int64_t size, count;
+};
+/// Cuts `tokens`, that `blocks` blocks would walk through, into chunks of a multiple of `step` tokens, so that there are blocks
+/// for all `slots`; chunks of less than eight steps are not worth their merging. None is empty.
+inline Chunks chunks(int64_t tokens, int64_t step, int64_t blocks, int64_t slots) {
+  constexpr int64_t kLeastSteps = 8, kMostChunks = 128;
+  const int64_t steps = (tokens + step - 1) / step;
+  int64_t count = slots / blocks;
+  count = count < steps / kLeastSteps ? count : steps / kLeastSteps;
+  count = count < 1 ? 1 : count > kMostChunks ? kMostChunks : count;
+  const int64_t size = (steps + count - 1) / count;
+  return {size * step, (steps + size - 1) / size};
+}
+
+}  // namespace split
