@@ -4,6 +4,7 @@
 
 #include "core/device/cuda_graph.hpp"
 #include "core/device/cuda_timer.hpp"
+#include "core/device/nvml.hpp"
 
 namespace attest::core {
 namespace {
@@ -59,6 +60,14 @@ DeviceFacts read_cuda_facts() {
           .multiprocessors = cuda_attribute(device, kMultiprocessors),
           .memory_bytes = bytes,
           .cache_bytes = uint64_t(cuda_attribute(device, kL2Bytes))};
+}
+
+DeviceState read_cuda_state() {
+  char bus_id[32] = "";
+  int device = 0;
+  if (!cuda_missing().empty() || cuda_driver().device_get(&device, 0) != 0) return {};
+  if (cuda_driver().device_bus_id(bus_id, sizeof(bus_id), device) != 0) return {};
+  return read_nvml_state(bus_id);
 }
 
 std::unique_ptr<Device> open_cuda_device() { return std::make_unique<CudaDevice>(); }

@@ -6,6 +6,7 @@
 namespace attest::core {
 
 DeviceFacts read_cuda_facts();
+DeviceState read_cuda_state();
 std::unique_ptr<Device> open_cuda_device();
 
 }  // namespace attest::core

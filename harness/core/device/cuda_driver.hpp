@@ -18,6 +18,7 @@ struct CudaDriver {
   int (*device_get)(int* device, int ordinal);
   int (*device_name)(char* name, int size, int device);
   int (*device_attribute)(int* value, int attribute, int device);
+  int (*device_bus_id)(char* text, int size, int device);
   int (*device_memory)(size_t* bytes, int device);
   int (*context_retain)(CudaHandle* context, int device);
   int (*context_release)(int device);

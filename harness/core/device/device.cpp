@@ -4,6 +4,7 @@
 
 #include "abi/attest.h"
 #include "core/device/cuda_device.hpp"
+#include "core/device/nvml.hpp"
 
 namespace attest::core {
 namespace {
@@ -17,7 +18,10 @@ const DeviceKind kKinds[] = {
      .fastest_flops_per_ns = 300,
      .missing = [] { return std::string(); },
      .facts = nullptr,
-     .open = nullptr},
+     .open = nullptr,
+     .state = nullptr,
+     .monitor = nullptr,
+     .monitor_missing = nullptr},
     {.number = ATTEST_CUDA,
      .name = "cuda",
      .title = "CUDA",
@@ -26,7 +30,10 @@ const DeviceKind kKinds[] = {
      .fastest_flops_per_ns = 5e6,
      .missing = [] { return cuda_missing(); },
      .facts = read_cuda_facts,
-     .open = open_cuda_device},
+     .open = open_cuda_device,
+     .state = read_cuda_state,
+     .monitor = "NVML",
+     .monitor_missing = [] { return nvml_missing(); }},
 };
 
 }  // namespace

@@ -14,9 +14,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/tensor/error.hpp"
 
@@ -39,6 +41,13 @@ struct DeviceFacts {
   std::string driver;        // what its driver knows: "CUDA 12.4"
   int multiprocessors = 0;
   uint64_t memory_bytes = 0, cache_bytes = 0;  // cache: of the last level
+};
+
+/// What moves on a device. What is not known is left out.
+struct DeviceState {
+  std::optional<double> sm_mhz, memory_mhz, celsius, watts;
+  std::optional<double> energy_j;         // since its driver was loaded
+  std::vector<std::string> held_down_by;  // what keeps its clocks low: "power cap"
 };
 
 /// How long one of several runs took.
@@ -122,6 +131,10 @@ struct DeviceKind {
   // Of the first one; null where `own_memory` is false. They throw DeviceError where there is none.
   DeviceFacts (*facts)();
   std::unique_ptr<Device> (*open)();
+  DeviceState (*state)();  // never throws
+  // What reads that state, "NVML", and "" or why it is not there.
+  const char* monitor;
+  std::string (*monitor_missing)();
 };
 
 /// All kinds, the host first.

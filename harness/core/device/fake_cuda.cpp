@@ -77,6 +77,7 @@ FAKE int cuDriverGetVersion(int* version) { return *version = 12040, kOk; }
 FAKE int cuDeviceGetCount(int* count) { return *count = wants("no-device") ? 0 : 1, kOk; }
 FAKE int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? kOk : kInvalid; }
 FAKE int cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, "Fake", size_t(size)), kOk; }
+FAKE int cuDeviceGetPCIBusId(char* text, int size, int) { return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk; }
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
   static const std::map<int, int> values = {{16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {92, 1}};
   const auto at = values.find(attribute);

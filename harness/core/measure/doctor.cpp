@@ -1,6 +1,5 @@
 #include "core/measure/doctor.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <linux/perf_event.h>
 #include <sys/resource.h>
@@ -77,12 +76,6 @@ void diagnose_memory(const fs::path& root, std::vector<Finding>& findings) {
                              "memory is short: close what else runs, or as root: swapoff -a"));
 }
 
-bool loads(const char* library) {
-  void* handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
-  if (handle) dlclose(handle);
-  return handle != nullptr;
-}
-
 // Whether this process may count its own cycles.
 bool counts_cycles() {
   perf_event_attr attributes{};
@@ -101,6 +94,16 @@ Finding diagnose_device(const DeviceKind& kind) {
           fmt::format("{}: {}, {} multiprocessors, {:.1f} GiB, {} MiB of L2; the driver knows {}", facts.name, facts.architecture,
                       facts.multiprocessors, gib(facts.memory_bytes), facts.cache_bytes >> 20, facts.driver),
           ""};
+}
+
+Finding diagnose_monitor(const DeviceKind& kind) {
+  if (const std::string missing = kind.monitor_missing(); !missing.empty())
+    return {Kind::kMissing, kind.monitor, missing, "comes with the device's driver; optional, and absent on Jetson"};
+  const Facts state = facts(kind.state());
+  std::string text = state.empty() ? "present, but says nothing of this device" : "";
+  for (const auto& [key, value] : state) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, value);
+  return setting(kind.monitor, text, !state.count("held_down_by"),
+                 "the device's clocks are held down: cool it, or raise its limit");
 }
 
 }  // namespace
@@ -153,10 +156,7 @@ std::vector<Finding> diagnose_process() {
   for (const auto& [name, version] : library_versions())
     findings.push_back({Kind::kOk, name, version.empty() ? "present" : version, ""});
   for (const DeviceKind& kind : device_kinds())
-    if (kind.own_memory) findings.push_back(diagnose_device(kind));
-  findings.push_back(loads("libnvidia-ml.so.1") ? Finding{Kind::kOk, "NVML", "present", ""}
-                                                : Finding{Kind::kMissing, "NVML", "libnvidia-ml.so.1 does not load",
-                                                          "comes with NVIDIA's driver; optional, and absent on Jetson"});
+    if (kind.own_memory) findings.push_back(diagnose_device(kind)), findings.push_back(diagnose_monitor(kind));
   return findings;
 }
 

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "core/device/device.hpp"
 #include "core/measure/affinity.hpp"
 #include "core/measure/build_info.hpp"
 #include "core/measure/caches.hpp"
@@ -63,6 +64,15 @@ std::string power_mode(const fs::path& root) {
   if (at == names.npos) return std::to_string(number);
   return fmt::format("{} ({})", number,
                      names.substr(at + key.size(), names.find_first_of(" >\n", at + key.size()) - at - key.size()));
+}
+
+Facts facts(const DeviceFacts& device) {
+  return {{"name", device.name},
+          {"architecture", device.architecture},
+          {"driver", device.driver},
+          {"multiprocessors", std::to_string(device.multiprocessors)},
+          {"memory_bytes", std::to_string(device.memory_bytes)},
+          {"cache_bytes", std::to_string(device.cache_bytes)}};
 }
 
 }  // namespace
@@ -151,6 +161,8 @@ Environment read_environment(const fs::path& root) {
   environment["state"] = facts(read_machine_state(root));
   environment["build"] = build_info();
   environment["libraries"] = library_versions();
+  for (const DeviceKind& kind : device_kinds())
+    if (kind.own_memory && kind.missing().empty()) environment[kind.name] = facts(kind.facts());
   return environment;
 }
 

@@ -9,7 +9,8 @@ namespace attest::core {
 /// Key -> text, numbers too; what cannot be read is left out.
 using Facts = std::map<std::string, std::string>;
 
-/// "cpu", "memory", "system", "state" (see machine_state.hpp), "build", "libraries" -> facts. The machine as the files of proc,
+/// "cpu", "memory", "system", "state" (see machine_state.hpp), "build", "libraries", and each kind of device that is there by its
+/// name ("cuda") -> facts. The machine as the files of proc,
 /// sys and etc under `root` describe it.
 using Environment = std::map<std::string, Facts>;
 Environment read_environment(const std::filesystem::path& root = "/");

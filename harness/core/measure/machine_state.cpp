@@ -103,6 +103,26 @@ std::map<std::string, std::string> facts(const MachineState& state) {
   return facts;
 }
 
+std::map<std::string, std::string> facts(const DeviceState& state) {
+  std::map<std::string, std::string> facts;
+  for (const auto& [key, value] : {std::pair{"sm_mhz", state.sm_mhz},
+                                   {"memory_mhz", state.memory_mhz},
+                                   {"celsius", state.celsius},
+                                   {"watts", state.watts},
+                                   {"energy_j", state.energy_j}})
+    if (value) facts[key] = fmt::format("{:.10g}", *value);
+  if (!state.held_down_by.empty()) facts["held_down_by"] = fmt::format("{}", fmt::join(state.held_down_by, ", "));
+  return facts;
+}
+
+std::vector<std::string> disturbances(const DeviceState& before, const DeviceState& after) {
+  std::vector<std::string> reasons = before.held_down_by;
+  for (const std::string& reason : after.held_down_by)
+    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(reason);
+  if (reasons.empty()) return {};
+  return {fmt::format("the device's clocks were held down: {}", fmt::join(reasons, ", "))};
+}
+
 std::vector<std::string> disturbances(const MachineState& before, const MachineState& after) {
   std::vector<std::string> notes;
   if (after.throttle_events > before.throttle_events)

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/device/device.hpp"
+
 namespace attest::core {
 
 struct MachineState {
@@ -29,8 +31,13 @@ MachineState read_machine_state(const std::filesystem::path& root = "/");
 /// The same as key -> text.
 std::map<std::string, std::string> facts(const MachineState& state);
 
+/// The same of a device: "sm_mhz", "held_down_by" ... Empty where nothing is known.
+std::map<std::string, std::string> facts(const DeviceState& state);
+
 /// What happened in between that makes times doubtful, one line each: throttling, more than 1 % of CPU time stolen, clocks that
 /// fell by more than 10 %.
 std::vector<std::string> disturbances(const MachineState& before, const MachineState& after);
+/// What held the device's clocks down before or after.
+std::vector<std::string> disturbances(const DeviceState& before, const DeviceState& after);
 
 }  // namespace attest::core

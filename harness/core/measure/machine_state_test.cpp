@@ -70,7 +70,7 @@ TEST(Disturbances, QuietIsQuiet) {
   const MachineState before{.max_mhz = 3000, .steal_ticks = 10, .total_ticks = 1000, .throttle_events = 5};
   MachineState after{.max_mhz = 2800, .steal_ticks = 10, .total_ticks = 2000, .throttle_events = 5};
   EXPECT_TRUE(disturbances(before, after).empty());
-  EXPECT_TRUE(disturbances({}, {}).empty());
+  EXPECT_TRUE(disturbances(MachineState{}, MachineState{}).empty());
   after.steal_ticks = 20;  // 1 %
   EXPECT_TRUE(disturbances(before, after).empty());
 }
@@ -84,6 +84,21 @@ TEST(Disturbances, EachIsTold) {
   EXPECT_EQ(notes[0], "the CPU was throttled 3 times");
   EXPECT_EQ(notes[2], "the hypervisor gave 5.0 % of the CPU time to others");
   EXPECT_EQ(notes[3], "the CPU's clock fell from 3000 to 2000 MHz");
+}
+
+TEST(DeviceState, IsKeyAndText) {
+  const DeviceState state{.sm_mhz = 1980, .energy_j = 1234567.25, .held_down_by = {"power cap", "heat"}};
+  const std::map<std::string, std::string> expected = {
+      {"sm_mhz", "1980"}, {"energy_j", "1234567.25"}, {"held_down_by", "power cap, heat"}};
+  EXPECT_EQ(facts(state), expected);
+  EXPECT_TRUE(facts(DeviceState{}).empty());
+}
+
+TEST(DeviceState, WhatHoldsClocksDownIsADisturbance) {
+  const DeviceState good{.sm_mhz = 1980}, capped{.held_down_by = {"power cap"}}, hot{.held_down_by = {"power cap", "heat"}};
+  EXPECT_TRUE(disturbances(good, good).empty());
+  EXPECT_EQ(disturbances(capped, good), std::vector<std::string>{"the device's clocks were held down: power cap"});
+  EXPECT_EQ(disturbances(capped, hot), std::vector<std::string>{"the device's clocks were held down: power cap, heat"});
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ template <class Visit>
 void walk(DeviceTimeRecord& d, Visit&& visit) {
   visit("replayed_runs", d.replayed_runs), visit("discarded_samples", d.discarded_samples), visit("launch_ns", d.launch_ns),
       visit("clock_mhz", d.clock_mhz);
+  visit("before", d.before), visit("after", d.after);
 }
 template <class Visit>
 void walk(TimeRecord& t, Visit&& visit) {
@@ -97,6 +98,7 @@ struct Writer {
   void operator()(const char* key, int64_t& value) { out[key] = value; }
   void operator()(const char* key, uint64_t& value) { out[key] = value; }
   void operator()(const char* key, Verdict& value) { out[key] = name(value); }
+  void operator()(const char* key, std::map<std::string, std::string>& values) { out[key] = values; }
   void operator()(const char* key, std::vector<double>& values) {
     json list = json::array();
     for (const double value : values) list.push_back(number(value));
@@ -141,6 +143,9 @@ struct Reader {
     for (size_t i = 0; i < std::size(kVerdictNames); ++i)
       if (kVerdictNames[i] == text) return void(value = Verdict(i));
     throw Error(fmt::format("record: '{}' is not a verdict", text));
+  }
+  void operator()(const char* key, std::map<std::string, std::string>& values) {
+    values = at(key).get<std::map<std::string, std::string>>();
   }
   void operator()(const char* key, std::vector<double>& values) {
     for (const json& value : at(key)) values.push_back(number_from_json(value));

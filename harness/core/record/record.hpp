@@ -37,6 +37,8 @@ struct DeviceTimeRecord {
   int64_t discarded_samples = 0;  // warm samples left out of samples_ns since the clock was more than 10 % below the highest
   double launch_ns = 0;           // that the host takes to launch one run: the median; no part of any sample
   double clock_mhz = 0;           // of the multiprocessors during warm samples: the median; 0: not known
+  // Clocks, temperature, power, what holds clocks down, the energy counter; as far as they are known.
+  std::map<std::string, std::string> before, after;
 };
 
 struct TimeRecord {

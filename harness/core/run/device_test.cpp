@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "core/measure/doctor.hpp"
+#include "core/measure/environment.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"
@@ -17,8 +19,11 @@ using ::testing::HasSubstr;
 class OnDevice : public ::testing::Test {
  protected:
   // Looked at once in a process, and inherited by the workers.
-  static void SetUpTestSuite() { setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1); }
-  void TearDown() override { unsetenv("ATTEST_FAKE_CUDA"); }
+  static void SetUpTestSuite() {
+    setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
+    setenv("ATTEST_NVML", ATTEST_BINARY_DIR "/tests/fake_nvml.so", 1);
+  }
+  void TearDown() override { unsetenv("ATTEST_FAKE_CUDA"), unsetenv("ATTEST_FAKE_NVML"); }
 
   static Record run(const std::string& name, const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
                     bool timed = false, RelationChoice relations = RelationChoice::kNone) {
@@ -99,6 +104,32 @@ TEST_F(OnDevice, LeavesOutWhatRanAtALowerClock) {
   EXPECT_GT(record.time->device->discarded_samples, 0);
   EXPECT_GT(record.time->samples_ns.size(), size_t(record.time->device->discarded_samples)) << "one in three";
   EXPECT_NEAR(record.time->device->clock_mhz, 2000, 1);
+}
+
+TEST_F(OnDevice, ItsStateIsRecordedBeforeAndAfter) {
+  const Record good = run("device_none", "softmax seq_len_q=61 head_dim=16", true);
+  ASSERT_TRUE(good.time && good.time->device) << good.reason;
+  const DeviceTimeRecord& device = *good.time->device;
+  EXPECT_EQ(device.before.at("celsius"), "41");
+  EXPECT_EQ(std::stod(device.before.at("energy_j")) + 5, std::stod(device.after.at("energy_j")));
+  EXPECT_THAT(good.notes, ::testing::Not(::testing::Contains(HasSubstr("held down"))));
+  setenv("ATTEST_FAKE_NVML", "hot", 1);
+  const Record hot = run("device_none", "softmax seq_len_q=61 head_dim=16", true);
+  EXPECT_THAT(hot.notes, ::testing::Contains("the device's clocks were held down: power cap, heat"));
+}
+
+TEST_F(OnDevice, TheDoctorSaysWhatItIs) {
+  const auto found = [](const char* what) {
+    std::string text;
+    for (const Finding& finding : diagnose_process())
+      if (finding.what == what) text += finding.found + "; " + finding.advice;
+    return text;
+  };
+  EXPECT_EQ(found("CUDA"), "Fake: sm_90, 4 multiprocessors, 8.0 GiB, 1 MiB of L2; the driver knows CUDA 12.4; ");
+  EXPECT_THAT(found("NVML"), AllOf(HasSubstr("celsius 41"), HasSubstr("sm_mhz 1980, watts 120.5; ")));
+  setenv("ATTEST_FAKE_NVML", "hot", 1);
+  EXPECT_THAT(found("NVML"), AllOf(HasSubstr("held_down_by power cap, heat"), HasSubstr("cool it")));
+  EXPECT_EQ(read_environment().at("cuda").at("architecture"), "sm_90");
 }
 
 TEST_F(OnDevice, IsTimedWithoutAClock) {

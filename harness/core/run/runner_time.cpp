@@ -105,6 +105,8 @@ void CaseRunner::time(Plugin& plugin, const Implementation& implementation, cons
   SharedTensors differing(problem_, ATTEST_WRITE), second_outputs(problem_, ATTEST_WRITE);
   differing.seal_size(), second_outputs.seal_size();
   const uint64_t seed = unpredictable();
+  const DeviceKind& kind = *find_device_kind(implementation.device);
+  const DeviceState device_before = kind.state ? kind.state() : DeviceState{};
   const MachineState before = read_machine_state();
   const TimeResult timed = plugin.time(implementation, problem_,
                                        {.inputs = first.shared(),
@@ -116,6 +118,8 @@ void CaseRunner::time(Plugin& plugin, const Implementation& implementation, cons
                                         .budget_ns = options_.budget_s * 1e9,
                                         .seed = seed});
   for (std::string& note : disturbances(before, read_machine_state())) record.notes.push_back(std::move(note));
+  const DeviceState device_after = kind.state ? kind.state() : DeviceState{};
+  for (std::string& note : disturbances(device_before, device_after)) record.notes.push_back(std::move(note));
   if (timed.failure)
     return set_verdict(record, timed.failure->verdict, timed.failure->code, timed.failure->reason + " (while timed)");
   std::vector<Audited> audited = {{first, outputs}};
@@ -124,6 +128,7 @@ void CaseRunner::time(Plugin& plugin, const Implementation& implementation, cons
   if (!judge_audited(timed, audited, arithmetic, record)) return;
   record.time = summary_of(timed);
   record.time->audit_seed = hex(seed);
+  if (record.time->device) record.time->device->before = facts(device_before), record.time->device->after = facts(device_after);
 }
 
 }  // namespace attest::core

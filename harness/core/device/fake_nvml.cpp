@@ -1,0 +1,42 @@
+// A management library of one device, at the address of the fake driver's. Its energy counter rises by 5 J at each reading.
+//
+// ATTEST_FAKE_NVML says how it differs: "hot": clocks are held down; "poor": it knows clocks alone.
+#include <cstdlib>
+#include <string>
+
+#define FAKE extern "C"
+
+namespace {
+
+constexpr int kOk = 0, kInvalid = 2, kNotSupported = 3;
+
+bool wants(const char* word) {
+  const char* given = std::getenv("ATTEST_FAKE_NVML");
+  return given && std::string(given) == word;
+}
+
+template <class Number>
+int tell(Number* where, Number value) {
+  if (wants("poor")) return kNotSupported;
+  return *where = value, kOk;
+}
+
+}  // namespace
+
+FAKE int nvmlInit_v2() { return kOk; }
+FAKE int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
+  static int one;
+  return *device = &one, std::string(bus_id) == "0000:17:00.0" ? kOk : kInvalid;
+}
+FAKE int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
+  return *mhz = type == 1 ? 1980 : 3201, type == 1 || type == 2 ? kOk : kInvalid;
+}
+FAKE int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) { return sensor == 0 ? tell(celsius, 41u) : kInvalid; }
+FAKE int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) { return tell(milliwatts, 120500u); }
+FAKE int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* millijoules) {
+  static unsigned long long total = 1000;
+  return tell(millijoules, total += 5000);
+}
+FAKE int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
+  return tell(bits, wants("hot") ? 0x25ull : 0x01ull);  // idle, power cap, heat
+}
