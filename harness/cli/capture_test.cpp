@@ -95,10 +95,10 @@ TEST_F(CaptureCommand, AVectorOfOthers) {
   const Outcome direct = attest("run --vectors case.json -o first.jsonl" + options);
   ASSERT_EQ(direct.code, 0) << direct.text;
   ASSERT_EQ(attest("capture --vectors case.json -o kept").code, 0);
-  const Outcome replayed = attest("replay kept --judge-only --resume second.jsonl" + options);
+  const Outcome replayed = attest("replay kept --resume second.jsonl" + options);
   EXPECT_THAT(replayed.text, HasSubstr("reference      1 pass"));
   expect_same(fills("first.jsonl"), fills("second.jsonl"));
-  EXPECT_THAT(attest("replay kept --judge-only --resume second.jsonl" + options).text, HasSubstr("2 records of second.jsonl are kept"));
+  EXPECT_THAT(attest("replay kept --resume second.jsonl" + options).text, HasSubstr("2 records of second.jsonl are kept"));
   const Outcome again = attest("capture --vectors case.json -o kept");
   EXPECT_EQ(again.code, 64);
   EXPECT_THAT(again.text, HasSubstr("holds a case already"));
@@ -119,6 +119,10 @@ TEST_F(CaptureCommand, ADumpNeedsNoDescription) {
   EXPECT_THAT(all, HasSubstr("attest run --vectors dump.safetensors --case 'dump' --params causal"));
   save_dump("dump.safetensors", 1);
   EXPECT_EQ(attest("replay dump.safetensors --params causal --impl naive").code, 0);
+  // What a file by itself lacks goes with it.
+  ASSERT_EQ(attest("capture --vectors dump.safetensors --params causal -o kept").code, 0);
+  EXPECT_EQ(attest("replay kept --impl naive").code, 0);
+  EXPECT_EQ(attest("capture smoke --params causal -o kept2").code, 64);
 }
 
 TEST_F(CaptureCommand, SaysWhatMakesNoSense) {

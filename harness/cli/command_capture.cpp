@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 struct CaptureArguments : CaseFilter {
   std::vector<std::string> suites, tokens, fills, vectors;
   std::string spec, inputs = "random", output;
+  VectorWords words;
 };
 
 /// One problem, under the fills that were asked for or else under the first that judges it (of `own`, where the case names some);
@@ -76,7 +77,7 @@ int capture_suites(const CaptureArguments& arguments) {
 
 int capture_vectors(const CaptureArguments& arguments) {
   int count = 0;
-  for (const FoundVector& found : find_vectors(arguments.vectors, arguments.cases)) {
+  for (const FoundVector& found : find_vectors(arguments.vectors, arguments.cases, arguments.words)) {
     const core::VectorCase vector = core::read_vector(found.place);
     const std::string name = found.suite + "/" + vector.name;
     if (!vector.problem) {
@@ -95,6 +96,8 @@ int capture_vectors(const CaptureArguments& arguments) {
 }
 
 int run(const CaptureArguments& arguments) {
+  if (!arguments.words.empty() && arguments.vectors.empty())
+    throw core::Error(fmt::format("--{} goes with --vectors FILE.safetensors", arguments.words.begin()->first));
   if (int(!arguments.suites.empty()) + int(!arguments.vectors.empty()) + int(!arguments.spec.empty()) != 1)
     throw core::Error("capture: name suites, or --vectors, or --spec: one of them");
   const int count = !arguments.spec.empty()      ? capture_spec(arguments)
@@ -118,6 +121,7 @@ Command add_capture(CLI::App& program) {
   command->add_option("--vectors", arguments->vectors, "a folder of vectors, or a file of tensors (repeatable)")
       ->allow_extra_args(false)
       ->type_name("DIR");
+  add_vector_words(*command, arguments->words);
   command->add_flag("--quick", arguments->quick, "only the cases that a suite marks as quick");
   for (const auto& [name, globs, help] : {std::tuple("--case", &arguments->cases, "only cases of these names (globs)"),
                                           std::tuple("--dtype", &arguments->dtypes, "only these dtypes (globs)"),

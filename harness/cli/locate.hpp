@@ -6,8 +6,7 @@
 
 namespace attest::cli {
 
-/// A path as records name it: a relative one as it is, of an absolute one its last name, since a record holds no folder of its
-/// maker.
+/// A path as records name it: a relative one as it was given, of an absolute one its last name.
 std::string recorded_path(const std::string& path);
 
 /// "attest run --quick ..." as it was given, with paths as records name them.

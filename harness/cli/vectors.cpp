@@ -161,13 +161,23 @@ void add_vector_words(CLI::App& command, VectorWords& words) {
         ->type_name("WORDS");
 }
 
-std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs) {
+std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs,
+                                      const VectorWords& words) {
+  core::check_words(words);
   std::vector<FoundVector> found;
   std::vector<std::string> names;
+  std::map<std::string, std::string> models;
   for (const std::string& folder : folders) {
     const std::string suite = core::suite_of_vectors(folder);
     for (core::VectorPlace& place : core::find_vectors(folder)) {
+      if (!words.empty() && !place.bare)
+        throw core::Error(fmt::format("--{} is for .safetensors and .npz files alone; {} says so itself", words.begin()->first,
+                                      place.model.filename().string()));
+      place.words = words;
       const std::string full_name = suite + "/" + place.name;
+      if (const auto [at, first] = models.emplace(full_name, place.data / place.model.filename()); !first)
+        throw core::Error(fmt::format("{} and {} are both called {}: judge one after the other", at->second,
+                                      (place.data / place.model.filename()).string(), full_name));
       names.push_back(place.name), names.push_back(full_name);
       if (matches(place.name, globs) || matches(full_name, globs)) found.push_back({suite, folder, std::move(place)});
     }
@@ -178,14 +188,7 @@ std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, c
 
 int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, const VectorWords& words,
                 Session& session) {
-  core::check_words(words);
-  std::vector<FoundVector> found = find_vectors(folders, globs);
-  for (FoundVector& vector : found) {
-    if (!words.empty() && !vector.place.bare)
-      throw core::Error(fmt::format("--{} is for .safetensors and .npz files alone; {} says so itself", words.begin()->first,
-                                    vector.place.model.filename().string()));
-    vector.place.words = words;
-  }
+  const std::vector<FoundVector> found = find_vectors(folders, globs, words);
   const auto registry = session.plugins.load();
   const auto chosen = session.plugins.select(*registry);
   session.options.timed = false;  // vectors are small

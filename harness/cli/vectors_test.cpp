@@ -134,9 +134,15 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
   for (const char* arguments : {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'"})
     EXPECT_EQ(run(arguments).code, 64) << arguments;
   EXPECT_THAT(run("--vectors empty").text, HasSubstr("has no vectors"));
+  write("loose/a.npz", ""), write_case("b/all/a", 3);
+  EXPECT_THAT(run("--vectors loose").text, HasSubstr("name a file in it: loose/a.npz"));
+  EXPECT_THAT(run("--vectors all --vectors b/all").text,
+              HasSubstr("all/a/case.json and b/all/a/case.json are both called all/a: judge one after the other"));
+  EXPECT_EQ(run("--vectors all --vectors b/all").code, 64);
   write("dump.safetensors", "whatever it holds");
   for (const auto& [words, message] :
-       {std::pair("--params casual", "--params: 'casual': must be causal"), std::pair("--params causal=3", "'causal=3': causal stands"),
+       {std::pair("--params casual", "--params: 'casual': must be causal"),
+        std::pair("--params causal=3", "--params: causal stands alone"),
         std::pair("--params sofcap=3", "--params: softmax has no 'sofcap', did you mean 'softcap'?"),
         std::pair("--layout sbhd", "--layout: 'sbhd' where bhsd or bshd is right"),
         std::pair("--arithmetic prob=f17", "--arithmetic: 'prob=f17': the dtype must be")}) {

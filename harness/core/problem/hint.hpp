@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/tensor/error.hpp"
-
 namespace attest::core {
 
 /// Fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.

@@ -75,7 +75,10 @@ TEST_F(Dump, WhatIsNotKnownIsNamed) {
   save({"k", "v"});
   EXPECT_THAT(refusal(), HasSubstr("softmax needs a tensor 'q'"));
   save({"q", "k", "v"});
-  EXPECT_THAT(refusal({{"params", "causal=left"}}), HasSubstr("'causal=left': causal stands alone"));
+  EXPECT_THAT(refusal({{"params", "causal=left"}}), HasSubstr("causal stands alone, or is top_left or bottom_right, not 'left'"));
+  EXPECT_THAT(refusal({{"params", "causal="}}), HasSubstr("not ''"));
+  for (const char* twice : {"causal window_right=3", "causal causal=bottom_right", "window_right=3 window_right=3"})
+    EXPECT_THAT(refusal({{"params", twice}}), HasSubstr("params: window_right is set twice")) << twice;
   EXPECT_THAT(refusal({{"params", "window_rihgt=0"}}), HasSubstr("did you mean 'window_right'?"));
   EXPECT_THAT(refusal({{"layout", "sbhd"}}), HasSubstr("bhsd or bshd"));
   EXPECT_THAT(error_of([&] { find_vectors(folder_ / "dump.pt"); }), HasSubstr("no such folder"));
@@ -90,6 +93,43 @@ TEST_F(Dump, FilesThatAreNotThereAreNamedInOneLine) {
     EXPECT_LT(message.size(), 300u);
     EXPECT_THAT(message, ::testing::Not(HasSubstr("\x7f")));
   }
+}
+
+// Masks and biases broadcast from the right, as frameworks have them; nothing else does.
+TEST_F(Dump, MasksMayLackDims) {
+  const std::string array = npy_file(npy_header("'<f4'", "(1, 2, 3, 4)"), std::string(24 * 4, '\0'));
+  const auto with = [&](const std::string& name, const std::string& file) {
+    std::map<std::string, std::string> files{{"q.npy", array}, {"k.npy", array}, {"v.npy", array}};
+    files[name] = file;
+    std::vector<ZipMember> members;
+    for (const auto& [member, bytes] : files) members.push_back({member, bytes});
+    std::ofstream(folder_ / "dump.npz", std::ios::binary) << zip_file(members);
+    return read_vector(find_vectors(folder_ / "dump.npz").at(0));
+  };
+  const VectorCase masked = with("attn_mask.npy", npy_file(npy_header("'|b1'", "(3, 3)"), std::string(9, '\1')));
+  const TensorSpec& mask = masked.problem->tensor[ATTEST_MASK];
+  EXPECT_EQ(std::vector<int64_t>(mask.dim, mask.dim + 4), (std::vector<int64_t>{1, 1, 3, 3}));
+  EXPECT_EQ(masked.problem->features & ATTEST_WITH_MASK, uint64_t(ATTEST_WITH_MASK));
+  EXPECT_THAT(error_of([&] { with("q.npy", npy_file(npy_header("'<f4'", "(6, 4)"), std::string(24 * 4, '\0'))); }),
+              HasSubstr("q: [6,4] where [batch, heads, tokens, dim] is right"));
+  for (const char* name : {"q", "k", "v"})
+    EXPECT_EQ(
+        with(std::string(name) + ".npy", npy_file(npy_header("'<i4'", "(1, 2, 3, 4)"), std::string(24 * 4, '\0'))).unsupported,
+        std::string(name) + " in i32");
+}
+
+// A folder whose name stands in the message by chance.
+TEST_F(Dump, ErrorsBeginWithTheFile) {
+  fs::create_directories(folder_ / "d");
+  std::ofstream(folder_ / "d/q.npy", std::ios::binary)
+      << npy_file(npy_header("'<f4'", "(1, 2, 3, 4)"), std::string(24 * 4, '\0'));
+  std::ofstream(folder_ / "d/v.npy", std::ios::binary) << npy_file(npy_header("'<f4'", "(1, 2, 1, 4)"), std::string(8 * 4, '\0'));
+  std::ofstream(folder_ / "d/case.json") << R"({"tensors":{"q":"q.npy","k":"q.npy","v":"v.npy"}})";
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  const std::string message = error_of([&] { read_vector(find_vectors("d").at(0)); });
+  fs::current_path(before);
+  EXPECT_THAT(message, ::testing::StartsWith("d/case.json: v: dims"));
 }
 
 TEST_F(Dump, NpzIsReadToo) {

@@ -31,6 +31,12 @@ std::vector<Named> name_tensors(const json& object, const Operation& operation, 
     const FileTensor& file =
         vector.files.emplace_back(store.get(fields.text(role.name), fmt::format("{}: {}", fields.where(), role.name)));
     Axes axes = dense_axes(file.dims);
+    const bool wide = role.index == ATTEST_MASK || role.index == ATTEST_BIAS;
+    while (wide && !axes.dims.empty() && axes.dims.size() < 4)  // as frameworks broadcast: from the right
+      axes.dims.insert(axes.dims.begin(), 1), axes.strides.insert(axes.strides.begin(), 0);
+    if (role.index <= ATTEST_O && axes.dims.size() != 4)
+      throw Error(
+          fmt::format("{}: {}: {} where [batch, heads, tokens, dim] is right", fields.where(), role.name, print_dims(file.dims)));
     const bool rows = role.content != Role::Content::kOwn || is_output(role);
     if (layout == "bshd" && rows && axes.dims.size() >= 3)
       std::swap(axes.dims[1], axes.dims[2]), std::swap(axes.strides[1], axes.strides[2]);
@@ -45,28 +51,51 @@ std::vector<Named> name_tensors(const json& object, const Operation& operation, 
   return named;
 }
 
-/// The fields of `params`, which may be words of a spec line too: "causal softcap=30".
-json params_of(const json& given, const std::string& where) {
-  if (given.is_object()) return given;
-  if (!given.is_string()) throw Error(where + ": must be an object of fields, or words such as 'causal softcap=30'");
+/// A field that nobody has set before.
+void set_once(json& params, const std::string& key, json value, const std::string& where) {
+  if (params.contains(key)) throw Error(fmt::format("{}: {} is set twice", where, key));
+  params[key] = std::move(value);
+}
+
+/// "causal", "causal=top_left" or "causal=bottom_right".
+void set_causal(json& params, const std::string& diagonal, const std::string& where) {
+  if (diagonal != "top_left" && diagonal != "bottom_right")
+    throw Error(fmt::format("{}: causal stands alone, or is top_left or bottom_right, not {}", where, in_quotes(diagonal)));
+  set_once(params, "window_right", 0, where);
+  if (diagonal == "bottom_right") set_once(params, "diagonal", ATTEST_BOTTOM_RIGHT, where);
+}
+
+json params_of_words(std::string_view rest, const std::string& where) {
   json params = json::object();
-  std::string_view rest = given.get_ref<const std::string&>();
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     const size_t equals = word.find('=');
     const std::string key(word.substr(0, equals)), value(equals == word.npos ? "" : word.substr(equals + 1));
-    if (key == "causal") {
-      if (!value.empty() && value != "top_left" && value != "bottom_right")
-        throw Error(fmt::format("{}: {}: causal stands alone, or is top_left or bottom_right", where, in_quotes(word)));
-      params["window_right"] = 0;
-      if (value == "bottom_right") params["diagonal"] = 1;
-    } else if (const auto whole = parse_number<int64_t>(value)) {
-      params[key] = *whole;
-    } else if (const auto real = parse_number<double>(value)) {
-      params[key] = *real;
-    } else {
+    if (key == "causal")
+      set_causal(params, equals == word.npos ? "top_left" : value, where);
+    else if (const auto whole = parse_number<int64_t>(value))
+      set_once(params, key, *whole, where);
+    else if (const auto real = parse_number<double>(value))
+      set_once(params, key, *real, where);
+    else
       throw Error(fmt::format("{}: {}: must be causal, causal=bottom_right or FIELD=NUMBER", where, in_quotes(word)));
-    }
   }
+  return params;
+}
+
+/// The fields of `params`, which may be words of a spec line too: "causal softcap=30".
+json params_of(const json& given, const std::string& where) {
+  if (given.is_string()) return params_of_words(given.get_ref<const std::string&>(), where);
+  if (!given.is_object()) throw Error(where + ": must be an object of fields, or words such as 'causal softcap=30'");
+  json params = given;
+  params.erase("causal");
+  if (const auto causal = given.find("causal"); causal == given.end() || *causal == false)
+    return params;
+  else if (*causal == true)
+    set_causal(params, "top_left", where);
+  else if (causal->is_string())
+    set_causal(params, *causal, where);
+  else
+    throw Error(where + ": causal: must be true, top_left or bottom_right");
   return params;
 }
 
@@ -77,13 +106,11 @@ void check_params(const json& params, const Operation& operation, const std::str
     if (!params.contains(field.name)) continue;
     const json& value = params[field.name];
     if (field.type == Field::Type::kF32 ? !value.is_number() : !value.is_number_integer())
-      throw Error(fmt::format("{}: {}: must be a {}number", where, field.name,
-                              field.type == Field::Type::kF32 ? "" : "whole "));
+      throw Error(fmt::format("{}: {}: must be a {}number", where, field.name, field.type == Field::Type::kF32 ? "" : "whole "));
   }
   for (const auto& [key, value] : params.items())
     if (std::ranges::find(known, key) == known.end())
-      throw Error(
-          fmt::format("{}: {} has no {}{}", where, operation.name(), in_quotes(key), did_you_mean(key, known)));
+      throw Error(fmt::format("{}: {} has no {}{}", where, operation.name(), in_quotes(key), did_you_mean(key, known)));
 }
 
 void check_layout(const std::string& layout, const std::string& where) {
@@ -155,8 +182,10 @@ void map_named(const json& description, VectorCase& vector, const VectorPlace& p
   FileStore store(place.data);
   const std::vector<Named> named = name_tensors(fields.any("tensors"), *operation, layout, store, vector, where);
   check_inputs(named, *operation, where);
+  for (const auto& [role, tensor] : named)
+    if (role->index <= ATTEST_V && !is_float(tensor.spec.dtype))
+      throw Unsupported{fmt::format("{} in {}", role->name, dtype_name(tensor.spec.dtype))};
   const auto q = std::ranges::find(named, ATTEST_Q, [](const Named& tensor) { return tensor.role->index; });
-  if (!is_float(q->tensor.spec.dtype)) throw Unsupported{fmt::format("q in {}", dtype_name(q->tensor.spec.dtype))};
   Problem& problem = start_problem(vector, *operation, q->tensor.spec.dtype);
   const json params = fields.has("params") ? params_of(fields.any("params"), where + ": params") : json::object();
   check_params(params, *operation, where + ": params");

@@ -179,9 +179,11 @@ std::vector<VectorPlace> find_vectors(const fs::path& folder) {
   } else {
     throw Error(folder.string() + ": no such folder or file");
   }
-  if (places.empty())
-    throw Error(folder.string() + ": has no vectors: folders with a model.onnx and a test_data_set_0, or with a case.json");
-  return places;
+  if (!places.empty()) return places;
+  for (const fs::path& entry : sorted_entries(folder))
+    if (const fs::path extension = entry.extension(); extension == ".safetensors" || extension == ".npz" || extension == ".json")
+      throw Error(fmt::format("{}: has no vectors by itself; name a file in it: {}", folder.string(), entry.string()));
+  throw Error(folder.string() + ": has no vectors: folders with a model.onnx and a test_data_set_0, or with a case.json");
 }
 
 VectorCase read_vector(const VectorPlace& place) {
@@ -197,8 +199,8 @@ VectorCase read_vector(const VectorPlace& place) {
     none.name = vector.name, none.source = vector.source, none.unsupported = refusal.what;
     return none;
   } catch (const Error& error) {
-    const std::string message = error.what(), model = place.model.string(), folder = place.model.parent_path().string();
-    throw Error(message.find(folder.empty() ? model : folder) == message.npos ? model + ": " + message : message);
+    const std::string message = error.what(), model = place.model.string(), folder = (place.model.parent_path() / "").string();
+    throw Error(message.starts_with(folder.empty() ? model : folder) ? message : model + ": " + message);
   }
   return vector;
 }
