@@ -4,12 +4,12 @@
 #   scripts/bundle.sh                        for sm_90a, into build/bundle
 #   scripts/bundle.sh --arch 87 -o FOLDER    for another architecture, as nvcc names it
 #   scripts/bundle.sh --from BUILD -o FOLDER of a build tree that there is
-#   scripts/bundle.sh --no-sanitizer         without compute-sanitizer, which takes 40 MiB and comes from PyPI
+#   scripts/bundle.sh --no-sanitizer         without compute-sanitizer, which takes 40 MiB
 # On that machine: FOLDER/scripts/device.sh
 # Exit codes: 0; 1: the bundle is larger than 60 MiB or needs a glibc newer than 2.39; 4: set-up or build fails; 64: wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-architecture=90a build= folder=$root/build/bundle with_sanitizer=yes
+architecture=90a build= folder=$root/build/bundle with_sanitizer=yes packages=$root/build/cuda-packages
 most_mib=60 newest_glibc=2.39
 while (($#)); do
   case $1 in
@@ -25,17 +25,21 @@ done
 if [[ -z $build ]]; then
   build=$root/build/bundle-$architecture
   bash "$root/scripts/setup.sh" || exit 4
+  bash "$root/scripts/cuda_packages.sh" || echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
     -DATTEST_CUDA_ARCHITECTURES="$architecture-real" || exit 4
   cmake --build "$build" --parallel "$(nproc)" || exit 4
 fi
 
-if [[ -e $folder && ! -e $folder/bin/attest ]] && [[ -n $(ls -A "$folder") ]]; then
+marker=$folder/.attest-bundle
+if [[ -e $folder && ! -e $marker && -n $(ls -A "$folder") ]]; then
   echo "bundle.sh: $folder is there and is no bundle; name another with -o" >&2
   exit 64
 fi
+command -v objdump >/dev/null || { echo "bundle.sh: objdump is missing: binutils" >&2; exit 4; }
 rm -rf "$folder"
 cmake --install "$build" --strip --prefix "$folder" >/dev/null || exit 4
+touch "$marker"
 mkdir -p "$folder/scripts"
 cp "$root"/scripts/device.sh "$root"/scripts/device_peers.py "$folder/scripts"
 
@@ -46,20 +50,7 @@ mkdir -p "$libraries"
 ldd "${binaries[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | xargs cp -L -t "$libraries"
 
-# compute-sanitizer: few toolkits of a package manager have it, its Python package does.
-sanitizer=$folder/sanitizer
-wheels=$(mktemp -d)
-trap 'rm -rf "$wheels"' EXIT
-if [[ $with_sanitizer == no ]]; then
-  :
-elif python3 -m pip download --quiet --no-deps --only-binary=:all: -d "$wheels" 'nvidia-cuda-sanitizer-api==13.*' 2>"$wheels/log"; then
-  python3 -m zipfile -e "$wheels"/*.whl "$wheels/all"
-  mkdir -p "$sanitizer"
-  find "$wheels/all" -type f \( -name compute-sanitizer -o -name '*.so' \) -not -path '*/x86/*' -exec cp -t "$sanitizer" {} +
-  chmod +x "$sanitizer/compute-sanitizer"
-else
-  echo "bundle.sh: without compute-sanitizer: $(tail -1 "$wheels/log")" >&2
-fi
+if [[ $with_sanitizer == yes && -d $packages/sanitizer ]]; then cp -r "$packages/sanitizer" "$folder/sanitizer"; fi
 
 # What a user of the library would need, not who runs it.
 rm -rf "$folder/include" "$folder/lib/cmake" "$folder"/lib/*.a

@@ -22,6 +22,7 @@ attest=$root/bin/attest
 if [[ ! -x $attest ]]; then
   attest=$root/build/release/bin/attest
   bash "$root/scripts/setup.sh" || exit 4
+  bash "$root/scripts/cuda_packages.sh" || echo "device.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
   [[ -e $root/build/release/build.ninja ]] || (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
   cmake --build "$root/build/release" --parallel "$(nproc)" || exit 4
 fi
@@ -58,7 +59,7 @@ problems=(
   'linear dtype=f16 num_heads=2 seq_len_q=400 head_dim=64')
 sanitizer() {
   local limit=120 tool problem candidate checker= started=$SECONDS runs=0 left=0
-  for candidate in "$root/sanitizer/compute-sanitizer" "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer; do
+  for candidate in "$root"/{,build/cuda-packages/}sanitizer/compute-sanitizer "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer; do
     if [[ -x $candidate ]]; then checker=$candidate; break; fi
   done
   if [[ -z $checker ]]; then
@@ -73,7 +74,7 @@ sanitizer() {
       echo "== $tool: $problem" >>"$out/sanitizer.txt"
       timeout --kill-after=10 60 "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
         "$attest" repro --impl '*_cuda' --judge-only --relations none --fill random --timeout 50 "$problem" \
-        >>"$out/sanitizer.txt" 2>&1 || failed+=("$tool of '$problem'")
+        >>"$out/sanitizer.txt" 2>&1 || { (($? == 4)) || failed+=("$tool of '$problem'"); }  # 4: nobody takes the problem
     done
   done
   echo "sanitizer: $((SECONDS - started)) s, $runs runs, $left left out after $limit s"

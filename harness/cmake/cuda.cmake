@@ -41,6 +41,19 @@ if(ATTEST_HAS_CUDA)
   message(STATUS "CUDA: implementations for ${words}, nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
 endif()
 
+# cuDNN's frontend is headers alone, of a Python package (scripts/cuda_packages.sh).
+if(ATTEST_HAS_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  find_path(ATTEST_CUDNN_FRONTEND cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/build/cuda-packages/include)
+  find_path(ATTEST_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  set(ATTEST_HAS_CUDNN OFF)
+  if(ATTEST_CUDNN_FRONTEND AND ATTEST_CUDNN_INCLUDE)
+    set(ATTEST_HAS_CUDNN ON)
+  else()
+    message(STATUS "CUDA: no cudnn_cuda: cudnn.h comes with cuDNN, cudnn_frontend.h by scripts/cuda_packages.sh")
+  endif()
+endif()
+
 # attest_cuda_plugin(<name> SOURCES a.cu ... [LINK target ...]): as attest_plugin, where CUDA is built; CUDA's runtime is inside of it, so that it
 # needs nothing but the driver.
 function(attest_cuda_plugin name)

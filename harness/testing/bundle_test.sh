@@ -24,10 +24,10 @@ for program in "$place"/bundle/bin/attest "$place"/bundle/libexec/attest/attest-
 done
 clean "$place/bundle/bin/attest" run smoke --impl naive --dtype f32 --judge-only >/dev/null
 
-# A folder that is no bundle is not written over.
-mkdir taken && touch taken/mine
+# A folder that is no bundle is not written over, be it an installation.
+mkdir -p taken/bin && touch taken/bin/attest
 if "$source/scripts/bundle.sh" --from "$build" --no-sanitizer -o "$PWD/taken" 2>said; then die "it wrote over a folder of somebody's"; fi
-[[ -e taken/mine ]] && grep -q 'is no bundle' said
+[[ -e taken/bin/attest ]] && grep -q 'is no bundle' said
 
 status=0
 clean env ATTEST_CUDA_DRIVER=/nowhere/libcuda.so.1 "$place/bundle/scripts/device.sh" -o results 2>said || status=$?
@@ -35,7 +35,19 @@ clean env ATTEST_CUDA_DRIVER=/nowhere/libcuda.so.1 "$place/bundle/scripts/device
 status=0
 clean "$place/bundle/scripts/device.sh" --fast 2>/dev/null || status=$?
 [[ $status == 64 ]] || die "an unknown argument is taken"
-# A device, and no implementation for it: each step that fails is named.
+# A device, and no implementation for it: each step that fails is named. The checker is one that finds something in one problem.
+mkdir "$place/bundle/sanitizer"
+cat >"$place/bundle/sanitizer/compute-sanitizer" <<'CHECKER'
+#!/bin/sh
+for problem; do :; done
+case "$2 $problem" in
+  *linear*) exit 4 ;;
+  "racecheck "*cu_seqlens*) echo "race"; exit 9 ;;
+esac
+CHECKER
+chmod +x "$place/bundle/sanitizer/compute-sanitizer"
 status=0
-clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results conformance benchmark >said 2>&1 || status=$?
+clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results conformance sanitizer benchmark >said 2>&1 || status=$?
 [[ $status == 1 ]] && grep -q 'failed: conformance' said && grep -q 'failed: benchmark' said || { cat said; die "failures end with $status"; }
+grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^race$' results/sanitizer.txt || { cat said; die "what the checker found is not named"; }
+[[ $(grep -c '^failed' said) == 3 ]] || { cat said; die "more is named than failed"; }

@@ -1,0 +1,211 @@
+// cudnn_cuda: cuDNN's fused attention, by the graphs of its frontend: what a user would pick instead. The library is found at run
+// time; what it cannot do is unsupported with its own words.
+#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+#include <cuda_runtime_api.h>
+#include <cudnn_frontend.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "attest.hpp"
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;  // the frontend takes every function from here
+}
+
+namespace {
+
+namespace fe = cudnn_frontend;
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+void require(fe::error_t error) {
+  if (error.is_bad()) throw std::runtime_error("cuDNN: " + error.get_message());
+}
+void check(cudaError_t error, const char* function) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(function) + ": " + cudaGetErrorString(error));
+}
+
+void find_library() {
+  if (fe::cudnn_dlhandle) return;
+  const char* named = std::getenv("ATTEST_CUDNN");
+  fe::cudnn_dlhandle = dlopen(named ? named : "libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
+  if (!fe::cudnn_dlhandle) throw std::runtime_error("cuDNN is not there (libcudnn.so.9; ATTEST_CUDNN names another)");
+}
+
+class Handle {
+ public:
+  Handle() {
+    find_library();
+    if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) throw std::runtime_error("cuDNN: cudnnCreate fails");
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { fe::detail::destroy_handle(handle_); }
+  operator cudnnHandle_t() const { return handle_; }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+};
+
+/// A graph of one node for one problem. Tensors are known to it by their role; what attest has no role for comes after these.
+class Attention {
+ public:
+  static constexpr int64_t kFullLengths = ATTEST_ROLES;  // of queries or keys, where the problem has lengths of the others alone
+
+  explicit Attention(const attest_problem& problem) : problem_(problem), p_(attest::params<attest_softmax_params>(problem)) {
+    const auto type = problem.tensor[ATTEST_Q].dtype == ATTEST_F16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
+    graph_.set_io_data_type(type).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    auto options = fe::graph::SDPA_attributes().set_name("attention").set_attn_scale(p_.softmax_scale);
+    options.set_generate_stats(has(ATTEST_LSE));
+    add_band(options);
+    if (has(ATTEST_BIAS)) options.set_bias(tensor(ATTEST_BIAS));
+    if (has(ATTEST_SINKS)) options.set_sink_token(tensor(ATTEST_SINKS, {1, p_.num_heads, 1, 1}, fe::DataType_t::FLOAT));
+    add_lengths(options);
+    const auto [o, stats] = graph_.sdpa(tensor(ATTEST_Q), tensor(ATTEST_K), tensor(ATTEST_V), options);
+    o->set_output(true).set_uid(ATTEST_O).set_dim(dims(ATTEST_O)).set_stride(strides(ATTEST_O));
+    if (has(ATTEST_LSE)) {
+      const attest_tensor& lse = problem.tensor[ATTEST_LSE];
+      stats->set_output(true).set_uid(ATTEST_LSE).set_data_type(fe::DataType_t::FLOAT);
+      stats->set_dim({lse.dim[0], lse.dim[1], lse.dim[2], 1})
+          .set_stride(of_whole_dims({lse.dim[0], lse.dim[1], lse.dim[2], 1}, lse.stride));
+    }
+    require(graph_.build(handle_, {fe::HeurMode_t::A}));
+  }
+
+  uint64_t workspace_bytes() {
+    int64_t bytes = 0;
+    require(graph_.get_workspace_size(bytes));
+    return static_cast<uint64_t>(bytes);
+  }
+  void run(void* const* data, void* full_lengths, void* workspace, cudaStream_t stream) {
+    std::unordered_map<int64_t, void*> addresses;
+    for (const int64_t uid : uids_) addresses[uid] = uid == kFullLengths ? full_lengths : data[uid];
+    addresses[ATTEST_O] = data[ATTEST_O];
+    if (has(ATTEST_LSE)) addresses[ATTEST_LSE] = data[ATTEST_LSE];
+    if (fe::detail::set_stream(handle_, stream) != CUDNN_STATUS_SUCCESS) throw std::runtime_error("cudnnSetStream fails");
+    if (fe::error_t error = graph_.execute(handle_, addresses, workspace); error.is_bad())
+      throw std::runtime_error("cuDNN: " + error.get_message());
+  }
+
+ private:
+  bool has(int32_t role) const { return problem_.tensor[role].dtype != ATTEST_NONE; }
+
+  /// cuDNN wants a stride where attest has 0, of a dim of 1.
+  static std::vector<int64_t> of_whole_dims(const std::vector<int64_t>& dims, const int64_t* stride) {
+    std::vector<int64_t> strides(dims.size(), 1);
+    for (size_t axis = dims.size(); axis-- > 0;) {
+      const int64_t dense = axis + 1 < dims.size() ? strides[axis + 1] * dims[axis + 1] : 1;
+      strides[axis] = dims[axis] == 1 || stride == nullptr ? dense : stride[axis];
+    }
+    return strides;
+  }
+  std::vector<int64_t> dims(int32_t role) const {
+    const attest_tensor& spec = problem_.tensor[role];
+    return {spec.dim, spec.dim + spec.rank};
+  }
+  std::vector<int64_t> strides(int32_t role) const { return of_whole_dims(dims(role), problem_.tensor[role].stride); }
+
+  Tensor tensor(int64_t uid, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
+    uids_.push_back(uid);
+    return graph_.tensor(
+        fe::graph::Tensor_attributes().set_name(std::to_string(uid)).set_uid(uid).set_dim(dims).set_stride(strides));
+  }
+  Tensor tensor(int32_t role) { return tensor(role, dims(role), strides(role)); }
+  Tensor tensor(int64_t uid, const std::vector<int64_t>& dense_dims, fe::DataType_t type) {
+    const Tensor made = tensor(uid, dense_dims, of_whole_dims(dense_dims, nullptr));
+    made->set_data_type(type);
+    return made;
+  }
+
+  /// cuDNN's left bound counts the diagonal too, its right bound does not.
+  void add_band(fe::graph::SDPA_attributes& options) const {
+    if (p_.window_left < 0 && p_.window_right < 0) return;
+    options.set_diagonal_alignment(p_.diagonal == ATTEST_BOTTOM_RIGHT ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
+                                                                      : fe::DiagonalAlignment_t::TOP_LEFT);
+    if (p_.window_left >= 0) options.set_diagonal_band_left_bound(static_cast<int>(p_.window_left) + 1);
+    if (p_.window_right >= 0) options.set_diagonal_band_right_bound(static_cast<int>(p_.window_right));
+  }
+  /// cuDNN takes lengths of queries and keys, or none.
+  void add_lengths(fe::graph::SDPA_attributes& options) {
+    if (!has(ATTEST_SEQ_LENS_Q) && !has(ATTEST_SEQ_LENS_KV)) return;
+    const std::vector<int64_t> each{p_.batch, 1, 1, 1};
+    const auto lengths = [&](int32_t role) { return tensor(has(role) ? role : kFullLengths, each, fe::DataType_t::INT32); };
+    options.set_padding_mask(true).set_seq_len_q(lengths(ATTEST_SEQ_LENS_Q)).set_seq_len_kv(lengths(ATTEST_SEQ_LENS_KV));
+    if (!has(ATTEST_PAGE_TABLE)) return;
+    const attest_tensor& table = problem_.tensor[ATTEST_PAGE_TABLE];
+    const auto pages = [&] { return tensor(ATTEST_PAGE_TABLE, {p_.batch, 1, table.dim[1], 1}, fe::DataType_t::INT32); };
+    const Tensor both = pages();
+    options.set_paged_attention_k_table(both).set_paged_attention_v_table(both);
+    options.set_paged_attention_max_seq_len_kv(static_cast<int>(p_.seq_len_kv));
+  }
+
+  const attest_problem& problem_;
+  const attest_softmax_params& p_;
+  Handle handle_;
+  fe::graph::Graph graph_;
+  std::vector<int64_t> uids_;
+};
+
+class Cudnn {
+ public:
+  static constexpr attest::Info kInfo = {
+      /*name=*/"cudnn_cuda",
+      /*version=*/"1",
+      /*summary=*/"cuDNN's fused attention",
+      /*operation=*/ATTEST_SOFTMAX,
+      /*device=*/ATTEST_CUDA,
+      /*dtypes=*/ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
+          ATTEST_WITH_BIAS | ATTEST_WITH_LSE | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_STRIDES |
+          ATTEST_WITH_SINKS};
+
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    static thread_local std::string why;
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    if (p.diagonal_offset != 0) return "a diagonal with an offset";
+    if (p.window_left > INT32_MAX - 1 || p.window_right > INT32_MAX || p.seq_len_kv > INT32_MAX) return "2^31 keys";
+    if (problem.tensor[ATTEST_PAGE_TABLE].dtype != ATTEST_NONE && problem.tensor[ATTEST_SEQ_LENS_KV].dtype == ATTEST_NONE)
+      return "pages without lengths";
+    support.qk_operand_dtype = support.pv_operand_dtype = problem.tensor[ATTEST_Q].dtype;
+    try {
+      support.workspace_bytes = Attention(problem).workspace_bytes();
+    } catch (const std::exception& error) {  // the frontend throws where a library or a function is missing
+      why = error.what();
+      return why.c_str();
+    }
+    return nullptr;
+  }
+  explicit Cudnn(const attest_problem& given) : problem(given), attention_(given) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const bool of_queries = problem.tensor[ATTEST_SEQ_LENS_Q].dtype == ATTEST_NONE;
+    const std::vector<int32_t> lengths(static_cast<size_t>(p.batch),
+                                       static_cast<int32_t>(of_queries ? p.seq_len_q : p.seq_len_kv));
+    const size_t bytes = lengths.size() * sizeof(int32_t);
+    check(cudaMalloc(&full_lengths_, bytes), "cudaMalloc");
+    const cudaError_t copied = cudaMemcpy(full_lengths_, lengths.data(), bytes, cudaMemcpyHostToDevice);
+    if (copied != cudaSuccess) cudaFree(full_lengths_);
+    check(copied, "cudaMemcpy");
+  }
+  Cudnn(const Cudnn&) = delete;
+  Cudnn& operator=(const Cudnn&) = delete;
+  ~Cudnn() { cudaFree(full_lengths_); }
+
+  const attest_problem& problem;
+
+  void run(void* const* data, void* workspace, void* stream) {
+    attention_.run(data, full_lengths_, workspace, static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  Attention attention_;
+  void* full_lengths_ = nullptr;
+};
+
+}  // namespace
+
+ATTEST_PLUGIN(attest::table<Cudnn>())
