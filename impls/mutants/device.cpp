@@ -43,7 +43,7 @@ constexpr Description describe(Way way) {
     case Way::kGap: return {"device_gap", "writes 4 bytes between the sequences of o"};
     case Way::kLeftover: return {"device_leftover", "adds what the workspace holds, if that is a number"};
     case Way::kUncaptured: return {"device_uncaptured", "works in run itself and enqueues something that does nothing"};
-    case Way::kUsedUp: return {"device_used_up", "what it enqueues works 200 times after a call of run"};
+    case Way::kUsedUp: return {"device_used_up", "what it enqueues works once for each call of run"};
     case Way::kAllocates: return {"device_allocates", "allocates in run; where that fails, the next run says so too"};
     case Way::kWaits: return {"device_waits", "waits for the stream, which is not its business"};
   }
@@ -82,7 +82,7 @@ class Device {
     if (kWay == Way::kWaits) driver("cuStreamSynchronize", stream);
     if (kWay == Way::kAllocates) allocate();
     if (kWay == Way::kStale && runs_++ > 0) return;
-    left_ = kWay == Way::kUsedUp ? 200 : -1;
+    ++left_;
     std::memcpy(data_, data, sizeof(data_));
     if (kWay == Way::kUncaptured) attend(this), driver("cuLaunchHostFunc", stream, &nothing, static_cast<void*>(this));
     if (kWay != Way::kUncaptured) driver("cuLaunchHostFunc", stream, &attend, static_cast<void*>(this));
@@ -98,8 +98,8 @@ class Device {
   static void nothing(void*) {}
   static void attend(void* device) {
     auto& self = *static_cast<Device*>(device);
-    if (self.left_ == 0) return;
-    if (self.left_ > 0) --self.left_;
+    if (kWay == Way::kUsedUp && self.left_ == 0) return;
+    --self.left_;
     mutants::attend(attest::Softmax<float>(self.problem, self.data_));
   }
   // As CUDA's runtime keeps an error until somebody asks.
@@ -115,7 +115,7 @@ class Device {
     return static_cast<float*>(data[role]) + (sequences ? sequences : spec.dim[0]) * spec.dim[1] * spec.dim[2] * spec.dim[3];
   }
 
-  int runs_ = 0, left_ = -1;
+  int runs_ = 0, left_ = 0;
   bool failed_ = false;
   void* data_[ATTEST_ROLES]{};
 };
