@@ -25,7 +25,8 @@ enum class Way {
   kLeftover,
   kUncaptured,
   kUsedUp,
-  kAllocates
+  kAllocates,
+  kPool
 };
 
 struct Description {
@@ -45,6 +46,7 @@ constexpr Description describe(Way way) {
     case Way::kUncaptured: return {"device_uncaptured", "works in run itself and enqueues something that does nothing"};
     case Way::kUsedUp: return {"device_used_up", "what it enqueues works once for each call of run"};
     case Way::kAllocates: return {"device_allocates", "allocates in run; where that fails, the next run says so too"};
+    case Way::kPool: return {"device_pool", "has a megabyte in the order of the stream while it works"};
     case Way::kWaits: return {"device_waits", "waits for the stream, which is not its business"};
   }
   return {"", ""};
@@ -81,6 +83,8 @@ class Device {
   void run(void* const* data, void* workspace, void* stream) {
     if (kWay == Way::kWaits) driver("cuStreamSynchronize", stream);
     if (kWay == Way::kAllocates) allocate();
+    unsigned long long memory = 0;
+    if (kWay == Way::kPool) driver("cuMemAllocAsync", &memory, size_t{1} << 20, stream), driver("cuMemFreeAsync", memory, stream);
     if (kWay == Way::kStale && runs_++ > 0) return;
     ++left_;
     std::memcpy(data_, data, sizeof(data_));
@@ -126,4 +130,4 @@ ATTEST_PLUGIN(attest::table<Device<Way::kNone>>(), attest::table<Device<Way::kBe
               attest::table<Device<Way::kInput>>(), attest::table<Device<Way::kStale>>(), attest::table<Device<Way::kLater>>(),
               attest::table<Device<Way::kWaits>>(), attest::table<Device<Way::kTail>>(), attest::table<Device<Way::kGap>>(),
               attest::table<Device<Way::kLeftover>>(), attest::table<Device<Way::kUncaptured>>(),
-              attest::table<Device<Way::kUsedUp>>(), attest::table<Device<Way::kAllocates>>())
+              attest::table<Device<Way::kUsedUp>>(), attest::table<Device<Way::kAllocates>>(), attest::table<Device<Way::kPool>>())

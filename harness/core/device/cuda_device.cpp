@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/device/cuda_graph.hpp"
+#include "core/device/cuda_pool.hpp"
 #include "core/device/cuda_timer.hpp"
 #include "core/device/nvml.hpp"
 
@@ -33,6 +34,8 @@ class CudaDevice : public Device {
     cuda_check(cuda_driver().fill_bytes(address(to), value, bytes, stream_.handle()), "cuMemsetD8Async");
   }
   void synchronize() override { stream_.synchronize(); }
+  void watch_pool() override { pool_.watch(); }
+  std::optional<uint64_t> pool_growth_bytes() override { return pool_.growth_bytes(); }
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
     return std::make_unique<CudaGraph>(stream_, enqueue);
   }
@@ -41,6 +44,7 @@ class CudaDevice : public Device {
  private:
   CudaContext context_;
   CudaStream stream_;
+  CudaPool pool_{cuda_device_of(0)};
 };
 
 }  // namespace

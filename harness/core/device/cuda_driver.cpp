@@ -35,6 +35,8 @@ std::string resolve(void* library, CudaDriver& driver) {
   find(driver.device_count, "cuDeviceGetCount"), find(driver.device_get, "cuDeviceGet");
   find(driver.device_name, "cuDeviceGetName"), find(driver.device_attribute, "cuDeviceGetAttribute");
   find(driver.device_memory, "cuDeviceTotalMem_v2"), find(driver.device_bus_id, "cuDeviceGetPCIBusId");
+  find(driver.device_pool, "cuDeviceGetMemPool"), find(driver.pool_get, "cuMemPoolGetAttribute");
+  find(driver.pool_set, "cuMemPoolSetAttribute");
   find(driver.context_retain, "cuDevicePrimaryCtxRetain"), find(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
   find(driver.context_set, "cuCtxSetCurrent");
   find(driver.allocate, "cuMemAlloc_v2"), find(driver.release, "cuMemFree_v2");

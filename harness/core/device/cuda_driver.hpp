@@ -19,6 +19,9 @@ struct CudaDriver {
   int (*device_name)(char* name, int size, int device);
   int (*device_attribute)(int* value, int attribute, int device);
   int (*device_bus_id)(char* text, int size, int device);
+  int (*device_pool)(CudaHandle* pool, int device);
+  int (*pool_get)(CudaHandle pool, int attribute, void* value);
+  int (*pool_set)(CudaHandle pool, int attribute, void* value);
   int (*device_memory)(size_t* bytes, int device);
   int (*context_retain)(CudaHandle* context, int device);
   int (*context_release)(int device);

@@ -3,6 +3,7 @@
 #include "core/device/cuda_clock.hpp"
 #include "core/device/cuda_device.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -124,6 +125,21 @@ TEST_F(Cuda, RecordsAndReplays) {
   EXPECT_THROW(device->record([] {}), DeviceError) << "nothing to replay";
   EXPECT_THROW(device->record([&] { device->synchronize(); }), DeviceError);
   EXPECT_NO_THROW(device->record(fill)) << "what failed is over";
+}
+
+TEST_F(Cuda, CountsWhatThePoolHadAtTheMost) {
+  void* library = dlopen(ATTEST_BINARY_DIR "/tests/fake_cuda.so", RTLD_NOW);
+  const auto take = reinterpret_cast<int (*)(unsigned long long*, size_t, void*)>(dlsym(library, "cuMemAllocAsync"));
+  const auto give = reinterpret_cast<int (*)(unsigned long long, void*)>(dlsym(library, "cuMemFreeAsync"));
+  const std::unique_ptr<Device> device = open_cuda_device();
+  EXPECT_FALSE(device->pool_growth_bytes()) << "nobody has watched";
+  unsigned long long kept = 0, large = 0, small = 0;
+  take(&kept, 4096, device->stream()), take(&large, 1 << 20, device->stream()), give(large, device->stream());
+  device->watch_pool();
+  EXPECT_EQ(device->pool_growth_bytes(), 0u);
+  take(&small, 512, device->stream()), give(small, device->stream());
+  EXPECT_EQ(device->pool_growth_bytes(), 512u) << "neither what was before nor what is kept";
+  give(kept, device->stream());
 }
 
 // The contract forbids it, and who does it must not hang the run.

@@ -98,6 +98,10 @@ class Device {
   virtual void fill(void* to, unsigned char value, size_t bytes) = 0;
   /// Waits for all that was enqueued. What an implementation did wrong on the device is thrown here, or by any call after it.
   virtual void synchronize() = 0;
+  /// From now on; and the most that implementations have allocated since in the order of the stream. Null: the device does not
+  /// count.
+  virtual void watch_pool() = 0;
+  virtual std::optional<uint64_t> pool_growth_bytes() = 0;
   /// What `enqueue` enqueues, which is not done now. Throws DeviceError: why it cannot be recorded.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
   /// Its timer; the device must outlive it.
@@ -125,6 +129,7 @@ struct DeviceKind {
   int32_t number;               // of attest.h: ATTEST_CUDA
   const char *name, *title;     // "cuda" in records, "CUDA" in sentences
   const char* advice;           // how to get one where there is none
+  const char* unseen;           // what of its memory nobody counts: see Device::pool_growth_bytes
   bool own_memory;              // tensors are copied there and work is enqueued; else implementations use the host's tensors
   double fastest_flops_per_ns;  // no device of the kind does more, nor a thread of the host
   std::string (*missing)();     // "" where there is one, else why not: "no driver (libcuda.so.1)"

@@ -5,6 +5,7 @@
 // does so from the second time on, when tensors are there and something ran; "fault-in-copy": copying back does; "no-room": it
 // has no memory left; "no-ptx": it takes no module; "throttle": every third time that clocks are compared, they are at half their
 // speed; "brief": by its events everything takes a thousandth of its time.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -38,6 +39,10 @@ struct Stream {
   bool capturing = false, invalid = false;
   std::vector<std::function<void()>> captured{};
 };
+
+// What is allocated in the order of streams.
+std::map<unsigned long long, size_t> pool;
+uint64_t pool_used = 0, pool_high = 0;
 
 Stream* capturing = nullptr;  // the one that does
 
@@ -79,7 +84,7 @@ FAKE int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordin
 FAKE int cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, "Fake", size_t(size)), kOk; }
 FAKE int cuDeviceGetPCIBusId(char* text, int size, int) { return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk; }
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> values = {{16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {92, 1}};
+  static const std::map<int, int> values = {{16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {92, 1}, {115, 1}};
   const auto at = values.find(attribute);
   return at == values.end() ? kInvalid : (*value = at->second, kOk);
 }
@@ -97,6 +102,22 @@ FAKE int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   return kOk;
 }
 FAKE int cuMemFree_v2(unsigned long long address) { return std::free(reinterpret_cast<void*>(address)), kOk; }
+FAKE int cuMemAllocAsync(unsigned long long* address, size_t bytes, void*) {
+  if (cuMemAlloc_v2(address, bytes) != kOk) return kNoMemory;
+  pool[*address] = bytes, pool_used += bytes, pool_high = std::max(pool_high, pool_used);
+  return kOk;
+}
+FAKE int cuMemFreeAsync(unsigned long long address, void*) {
+  return pool_used -= pool[address], pool.erase(address), cuMemFree_v2(address);
+}
+FAKE int cuDeviceGetMemPool(void** one, int) { return *one = &pool, kOk; }
+FAKE int cuMemPoolGetAttribute(void*, int attribute, void* value) {
+  return *static_cast<uint64_t*>(value) = attribute == 8 ? pool_high : pool_used, attribute == 7 || attribute == 8 ? kOk : kInvalid;
+}
+FAKE int cuMemPoolSetAttribute(void*, int attribute, void* value) {
+  if (attribute != 8 || *static_cast<uint64_t*>(value) != 0) return kInvalid;
+  return pool_high = 0, kOk;
+}
 FAKE int cuMemHostAlloc(void** address, size_t bytes, unsigned) { return *address = std::malloc(bytes), kOk; }
 FAKE int cuMemFreeHost(void* address) { return std::free(address), kOk; }
 FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* host, unsigned) {

@@ -72,7 +72,8 @@ void walk(TimeRecord& t, Visit&& visit) {
 }
 template <class Visit>
 void walk(MemoryRecord& m, Visit&& visit) {
-  visit("workspace_bytes", m.workspace_bytes), visit("peak_bytes", m.peak_bytes), visit("tensor_bytes", m.tensor_bytes);
+  visit("workspace_bytes", m.workspace_bytes), visit("peak_bytes", m.peak_bytes);
+  visit("pool_peak_bytes", m.pool_peak_bytes), visit("unseen", m.unseen), visit("tensor_bytes", m.tensor_bytes);
 }
 template <class Visit>
 void walk(Record& r, Visit&& visit) {

@@ -56,6 +56,9 @@ struct TimeRecord {
 struct MemoryRecord {
   uint64_t workspace_bytes = 0;        // declared
   std::optional<uint64_t> peak_bytes;  // measured growth over create and run, workspace included, tensors not
+  // Of a device: the most that create and run had from its pool, workspace and tensors not; and what that does not count.
+  std::optional<uint64_t> pool_peak_bytes;
+  std::optional<std::string> unseen;
   double tensor_bytes = 0;
 };
 

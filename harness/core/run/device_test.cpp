@@ -118,6 +118,14 @@ TEST_F(OnDevice, ItsStateIsRecordedBeforeAndAfter) {
   EXPECT_THAT(hot.notes, ::testing::Contains("the device's clocks were held down: power cap, heat"));
 }
 
+TEST_F(OnDevice, WhatItTakesFromThePoolIsItsPeak) {
+  EXPECT_EQ(run("device_pool").memory.pool_peak_bytes, uint64_t{1} << 20) << "at once, not in all";
+  const Record past = run("device_allocates");
+  EXPECT_EQ(past.memory.pool_peak_bytes, uint64_t{0});
+  EXPECT_THAT(past.memory.unseen.value_or(""), HasSubstr("cudaMalloc"));
+  EXPECT_FALSE(past.memory.peak_bytes) << "the host's growth is not the device's";
+}
+
 TEST_F(OnDevice, TheDoctorSaysWhatItIs) {
   const auto found = [](const char* what) {
     std::string text;

@@ -130,6 +130,7 @@ json Executor::run_on_device(Call& call, const MappedTensors& inputs, const Mapp
       sources.push_back({tensors->slots[i], static_cast<char*>(tensors->data(i)), tensors == &outputs});
   DeviceTensors tensors(call.wire.tensor, std::move(sources), device(call));
   tensors.upload();
+  device(call).watch_pool();
   return with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kRun;
     const auto start = Clock::now();
@@ -141,6 +142,7 @@ json Executor::run_on_device(Call& call, const MappedTensors& inputs, const Mapp
     tensors.download_outputs();
     json reply{{word::kStatus, status}, {"run_ns", run_ns}};
     note_trespass(tensors.trespass(), reply);
+    if (const std::optional<uint64_t> bytes = device(call).pool_growth_bytes()) reply["pool_peak_bytes"] = *bytes;
     return reply;
   });
 }

@@ -315,6 +315,8 @@ RunResult Plugin::run(const Implementation& implementation, const Problem& probl
   result.failure = call("run", implementation, problem, waiting(mapped_bytes(inputs, outputs)), with_tensors(inputs, outputs),
                         descriptors, [&](const json& reply) {
                           result.create_ns = reply.at("create_ns"), result.run_ns = reply.at("run_ns");
+                          if (reply.contains("pool_peak_bytes"))
+                            result.pool_peak_bytes = reply["pool_peak_bytes"].get<uint64_t>();
                           if (reply.contains("peak_bytes")) result.peak_bytes = reply["peak_bytes"].get<uint64_t>();
                         });
   return result;

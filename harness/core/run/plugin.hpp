@@ -40,6 +40,7 @@ struct QueryResult {
 struct RunResult {
   std::optional<Failure> failure;
   double create_ns = 0, run_ns = 0;
+  std::optional<uint64_t> pool_peak_bytes;  // of a device: growth of what was allocated in the order of the stream
   std::optional<uint64_t> peak_bytes;  // growth of resident memory over create and run, tensors not counted
 };
 

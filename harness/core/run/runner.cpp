@@ -169,6 +169,10 @@ FillRecord CaseRunner::judge_fill(Plugin& plugin, const Implementation& implemen
     return fill;
   }
   fill.run_ns = run.run_ns;
+  if (run.pool_peak_bytes) {
+    record.memory.pool_peak_bytes = std::max(record.memory.pool_peak_bytes.value_or(0), *run.pool_peak_bytes);
+    record.memory.unseen = find_device_kind(implementation.device)->unseen;
+  }
   if (run.peak_bytes) record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
   fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
   judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
