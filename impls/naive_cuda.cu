@@ -1,25 +1,13 @@
 // naive_cuda: softmax attention on a CUDA device, one block a row, as plain as flash attention can be: it takes every feature
 // that attest.hpp's views know, in float32, and is what quicker kernels are compared with.
 #include "cuda/device_problem.cuh"
+#include "cuda/reduce.cuh"
 
 namespace {
 
 constexpr int kThreads = 128;  // keys at a time, one a thread
 constexpr int kChannels = 8;   // of O, a thread
 constexpr float kHidden = -1;  // in place of a weight
-
-/// The sum, or the largest, over all threads of the block; everybody gets it.
-template <class Combine>
-__device__ float reduce(float value, Combine combine) {
-  __shared__ float warps[kThreads / 32];
-  for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(0xffffffff, value, step));
-  __syncthreads();  // whoever still reads what the last call left
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = warps[0];
-  for (int warp = 1; warp < kThreads / 32; ++warp) value = combine(value, warps[warp]);
-  return value;
-}
 
 /// A sum times a factor that may be 0, where an infinity stays one.
 __device__ float scaled(float sum, float factor) { return fabsf(sum) < INFINITY ? sum * factor : sum; }
@@ -45,12 +33,14 @@ __device__ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, in
       logit = a.logit(dot, b, h, i, j);
       cells[thread] = key;
     }
-    const float peak = fmaxf(top, reduce(logit, [](float x, float y) { return fmaxf(x, y); }));
-    const bool none = reduce(logit != logit ? 1.0f : 0.0f, [](float x, float y) { return x + y; }) == 0;  // fmaxf drops NaN
+    const float peak = fmaxf(top, cuda::reduce<kThreads>(logit, [](float x, float y) { return fmaxf(x, y); }));
+    const bool none =
+        cuda::reduce<kThreads>(logit != logit ? 1.0f : 0.0f, [](float x, float y) { return x + y; }) == 0;  // fmaxf drops NaN
     if (peak == -INFINITY && none) continue;  // the same in every thread
     const float keep = expf(top - peak), weight = logit == -INFINITY ? 0 : expf(logit - peak);
     weights[thread] = logit == -INFINITY ? kHidden : weight;
-    total = total * keep + reduce(weight, [](float x, float y) { return x + y; });  // its barriers make weights and cells seen
+    total = total * keep +
+            cuda::reduce<kThreads>(weight, [](float x, float y) { return x + y; });  // its barriers make weights and cells seen
     for (int c = 0; c < kChannels; ++c) {
       const int64_t d = thread + int64_t{c} * kThreads;
       if (d >= a.p.head_dim_v) break;
