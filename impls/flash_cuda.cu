@@ -40,10 +40,11 @@ __global__ void __launch_bounds__(S::kThreads)
     // Last rows first: where the band is causal they have most to do.
     const int64_t tile = tiles - 1 - block / (pairs * work.splits), rest = block % (pairs * work.splits), pair = rest % pairs;
     if (threadIdx.x == 0)
-      task = {pair / heads, pair % heads * work.pack, tile * S::kRows, work.pack, static_cast<int>(rest / pairs), work.splits,
-              work.partial};
+      task = {pair / heads, pair % heads * work.pack,       tile * S::kRows, a.rows(pair / heads) * work.pack,
+              work.pack,    static_cast<int>(rest / pairs), work.splits,     work.partial,
+              nullptr};
     __syncthreads();
-    if (task.first < a.rows(task.b) * task.pack) Block<T, S>(*problem, data, task, shared).run();
+    if (task.first < task.past) Block<T, S>(*problem, data, task, shared).run();
     __syncthreads();
   }
 #endif
@@ -101,16 +102,7 @@ class Flash {
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    if (p.head_dim > 256 || p.head_dim_v > 256) return "head sizes beyond 256";
-    if (p.head_dim % 8 != 0 || p.head_dim_v % 8 != 0) return "head sizes that are no multiple of 8";
-    if (p.seq_len_kv > INT32_MAX - 64) return "2^31 keys";
-    if (cuda::capability() < 80) return "a device before sm_80";
-    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
-      const attest_tensor& tensor = problem.tensor[role];
-      if (tensor.dim[3] > 1 && tensor.stride[3] != 1) return "channels that do not lie side by side";
-      for (int axis = 0; axis < 3; ++axis)
-        if (tensor.stride[axis] % 8 != 0) return "rows that do not start on 16 bytes";
-    }
+    if (const char* reason = why_not(problem)) return reason;
     const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
     support.qk_operand_dtype = support.pv_operand_dtype = dtype;
     const int splits = plan(problem).splits;

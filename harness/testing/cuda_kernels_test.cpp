@@ -84,6 +84,27 @@ INSTANTIATE_TEST_SUITE_P(
              "shift_y=2 shift_x=2 shift_bias=-100 rel_bias"}),
     [](const auto& each) { return std::string(each.param.name); });
 
+// Windows of real sizes: Swin's 7 x 7 and 4 x 4, PTv3's patches with a short last one, sets, bands.
+TEST(CudaWindow, IsRight) {
+  for (const char* dtype : {"f16", "bf16"})
+    for (const char* spec :
+         {" num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 "
+          "shift_x=3 "
+          "shift_bias=-100 rel_bias lse",
+          " batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 window_height=4 window_width=4 shift_y=2 "
+          "shift_bias=-100",
+          " num_heads=2 seq_len_q=144 head_dim=64 grid_height=12 grid_width=12 window_height=12 window_width=12 rel_bias "
+          "softcap=5",
+          " num_heads=2 seq_len_q=300 head_dim=16 patch_size=128 order", " seq_len_q=70 head_dim=40 patch_size=26 sinks lse",
+          " batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
+          " num_heads=4 num_kv_heads=2 seq_len_q=200 head_dim=128 window_left=20 window_right=9"}) {
+      const Record record =
+          run("window_cuda", "softmax dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAuto});
+      EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    }
+  EXPECT_EQ(run("window_cuda", "softmax dtype=f16 seq_len_q=40 head_dim=32", {}).verdict, Verdict::kUnsupported);
+}
+
 // Linear attention: chunks of keys, tails of tiles, masks, heads that share keys.
 TEST(CudaLinear, IsRight) {
   for (const char* dtype : {"f32", "f16", "bf16"})
@@ -119,6 +140,9 @@ TEST_P(CudaBugs, IsCaught) {
 constexpr const char* kTiles =
     "softmax dtype=f16 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=32 lse";  // too many heads to split
 constexpr const char* kSplits = "softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=32 sinks lse";
+constexpr const char* kWindows =
+    "softmax dtype=f16 batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 window_height=4 window_width=4 "
+    "shift_y=2 shift_bias=-100";
 constexpr const char* kLinear = "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -127,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"tile_of_keys", "flash_cuda", kTiles, 3}, Planted{"split_bound", "flash_cuda", kSplits, 5},
                       Planted{"sink_in_every_split", "flash_cuda", kSplits, 6}, Planted{"sink_dropped", "flash_cuda", kSplits, 7},
                       Planted{"linear_no_barrier", "linear_cuda", kLinear, 1}, Planted{"chunk_bound", "linear_cuda", kLinear, 8},
-                      Planted{"chunk_dropped", "linear_cuda", kLinear, 9}),
+                      Planted{"chunk_dropped", "linear_cuda", kLinear, 9}, Planted{"window_terms", "window_cuda", kWindows, 11}),
     [](const auto& each) { return std::string(each.param.name); });
 
 // What is hidden is not touched: 0 times NaN would be NaN.

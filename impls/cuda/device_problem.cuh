@@ -32,7 +32,8 @@ enum class Bug {
   kSinkDropped,
   kChunkBound,  // of linear attention: a chunk of keys lacks its last tile
   kChunkDropped,
-  kWindowOfNext,  // a window's keys are the next one's
+  kInfinitiesForgotten,  // whose weight is rounded to 0
+  kWindowTerms,          // of the window before
 };
 #ifdef __CUDACC__
 __host__ __device__ constexpr bool planted(Bug) { return false; }

@@ -58,6 +58,15 @@ TEST(CudaExtremes, InfinitiesStayHoweverSmallTheirWeight) {
       }
 }
 
+TEST(CudaExtremes, InfinitiesThatAreForgottenShow) {
+  setenv("ATTEST_CUDA_BUG", "10", 1);  // cuda::Bug::kInfinitiesForgotten
+  Trial t = with_logits(40, 200, [](int64_t j) { return j == 150 ? -40.0 : 0.0; });
+  t.tensor[ATTEST_V].set(150 * 32 + 3, trial::kInfinity);
+  ASSERT_EQ(trial::execute(implementation("flash_cuda"), t).status, ATTEST_OK);
+  EXPECT_TRUE(std::isnan(t.tensor[ATTEST_O]({0, 0, 2, 3})));
+  unsetenv("ATTEST_CUDA_BUG");
+}
+
 TEST(CudaExtremes, SinksLeaveAnInfinity) {
   for (const char* name : {"naive_cuda", "flash_cuda"})
     for (const int64_t queries : {3, 40}) {

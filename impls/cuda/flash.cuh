@@ -84,13 +84,29 @@ struct RowPair {
   float top[2], total[2];  // largest logit in base 2, sum of 2^(logit - top) over this lane's keys
 };
 
+/// What is added to the logits of pairs inside one window of a grid: a table of one head's relative bias, and for each place
+/// of the window where its row and column stand in that table; what is above 16 bits differs where rolling alone brought two
+/// together.
+struct WindowTerms {
+  const float* table;  // shared, as the arrays below
+  const int* codes;    // [places of the window]
+  int64_t first;       // place of the window
+  int centre;
+  float shift_bias;
+  __device__ float operator()(int64_t i, int64_t j) const {
+    const int query = codes[i - first], key = codes[j - first];
+    return table[(query & 0xffff) - (key & 0xffff) + centre] + (query >> 16 != key >> 16 ? shift_bias : 0);
+  }
+};
+
 /// What a block computes: kRows rows from `first` on of sequence b, where row r is query r / pack of head `head` + r % pack
 /// (query heads that share keys are packed into one tile where queries are few); of their keys' tiles, the part that is its
 /// split's.
 struct Task {
-  int64_t b, head, first;
+  int64_t b, head, first, past;  // no row from `past` on
   int pack, split, splits;
-  float* partial;  // of all splits, where there is more than one
+  float* partial;             // of all splits, where there is more than one
+  const WindowTerms* window;  // in place of attest.hpp's terms of pairs; null: those
 };
 
 /// What a split leaves of a row: the largest logit in base 2, and the sum of 2^(logit - top). Its sums of V are not divided yet.
@@ -153,7 +169,7 @@ class Block {
       for (int tile = first_tile_; tile < past_tile_; ++tile) step(tile, (tile - first_tile_) % 2);
       cuda::wait_copies<0>();
       // An infinity of V that is seen with a weight that is rounded to 0 has made NaN, as would a true one: only then, all again.
-      if (careful_ || !__syncthreads_or(has_odd_sums())) break;
+      if (careful_ || cuda::planted(cuda::Bug::kInfinitiesForgotten) || !__syncthreads_or(has_odd_sums())) break;
       careful_ = true;
       forget();
     }
@@ -184,11 +200,11 @@ class Block {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int64_t i = query_of(row_of(m, half));
-        const attest::Keys keys = i < a.rows(task_.b) ? a.keys(task_.b, i) : attest::Keys{0, 0};
+        const attest::Keys keys = row_of(m, half) < task_.past ? a.keys(task_.b, i) : attest::Keys{0, 0};
         RowPair& row = rows_[m];
         row.begin[half] = static_cast<int>(keys.begin), row.end[half] = static_cast<int>(keys.end);
         row.top[half] = -INFINITY, row.total[half] = 0;
-        if (i >= a.rows(task_.b) || lane_ % 4 != 0) continue;
+        if (row_of(m, half) >= task_.past || lane_ % 4 != 0) continue;
         atomicMax(&common_begin, row.begin[half]), atomicMin(&common_end, row.end[half]);
         if (keys.begin < keys.end) atomicMin(&lowest, row.begin[half]), atomicMax(&highest, row.end[half]);
       }
@@ -197,6 +213,7 @@ class Block {
     const split::Range tiles = split::part((highest - origin_ + S::kKeys - 1) / S::kKeys, task_.splits, task_.split);
     first_tile_ = static_cast<int>(tiles.begin), past_tile_ = static_cast<int>(tiles.end);
     if (cuda::planted(cuda::Bug::kSplitBound) && task_.split + 1 < task_.splits && past_tile_ > first_tile_) --past_tile_;
+    has_terms_ = S::kGeneral && (task_.window || a.has_pair_terms());
     past_key_ = highest, common_begin_ = common_begin, common_end_ = common_end;
   }
 
@@ -205,7 +222,7 @@ class Block {
   }
   __device__ void load_queries() {
     const attest::Softmax<T> a = views();
-    const int rows = static_cast<int>(min(int64_t{S::kRows}, a.rows(task_.b) * task_.pack - task_.first));
+    const int rows = static_cast<int>(min(int64_t{S::kRows}, task_.past - task_.first));
     const Type* base = address(a.q, a.query(task_.b, query_of(task_.first)), head_of(task_.first));
     load_tile<S, S::kRows>(q_, rows, static_cast<int>(a.p.head_dim / 8), [&](int row) {
       if (!S::kGeneral && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
@@ -243,11 +260,11 @@ class Block {
       __syncthreads();  // these keys are there, and everybody is done with the tiles before
     load_keys(tile + 1, 1 - stage);
     cuda::commit_copies();
-    if (S::kGeneral) make_terms(tile);
+    if (S::kGeneral && has_terms_) make_terms(tile);
     float scores[S::kPerWarp][S::kKeys / 8][4] = {};
     multiply_keys(k_ + stage * S::kTileBytes, scores);
     const bool hides =
-        S::kGeneral || careful_ || first_key(tile) < common_begin_ || first_key(tile + 1) > common_end_;  // in all threads
+        has_terms_ || careful_ || first_key(tile) < common_begin_ || first_key(tile + 1) > common_end_;  // in all threads
     scale(tile, hides, scores);
     weigh(scores);
     cuda::wait_copies<1>();
@@ -284,8 +301,15 @@ class Block {
 #pragma unroll 1
     for (int index = static_cast<int>(threadIdx.x); index < S::kRows * S::kKeys; index += S::kThreads) {
       const int64_t row = task_.first + index / S::kKeys, i = query_of(row), j = first_key(tile) + index % S::kKeys;
-      const float added = i < a.length_q(task_.b) && j < past_key_ ? a.pair_term(task_.b, head_of(row), i, j) : -INFINITY;
-      terms_[index] = added == -INFINITY ? added : fmaxf(added * kLog2E, -kLargest);  // a finite bias stays finite
+      float added = -INFINITY;
+      if (row < task_.past && i < a.length_q(task_.b) && j < past_key_) {
+        if (task_.window)
+          added = (*task_.window)(i, j);
+        else
+          added = a.pair_term(task_.b, head_of(row), i, j);
+        if (added != -INFINITY) added = fmaxf(added * kLog2E, -kLargest);  // a finite bias stays finite
+      }
+      terms_[index] = added;
     }
     __syncthreads();
   }
@@ -306,7 +330,7 @@ class Block {
           float score = scores[m][n][e] * factor;
           if (S::kGeneral) {
             if (cap > 0) score = cap * tanh_fast(score / cap);
-            const float added = term(m, e / 2, key);
+            const float added = has_terms_ ? term(m, e / 2, key) : 0;
             score = added == -INFINITY ? added : score + added;
           }
           if (hides && (j < rows_[m].begin[e / 2] || j >= rows_[m].end[e / 2])) score = -INFINITY;
@@ -411,7 +435,7 @@ class Block {
   __device__ bool sees(int m, int half, int tile, int key) const {
     const int64_t j = first_key(tile) + key;
     if (j < rows_[m].begin[half] || j >= rows_[m].end[half]) return false;
-    return !S::kGeneral || term(m, half, key) != -INFINITY;
+    return !S::kGeneral || !has_terms_ || term(m, half, key) != -INFINITY;
   }
   __device__ bool has_odd_sums() const {
     bool odd = false;
@@ -443,7 +467,7 @@ class Block {
       for (int half = 0; half < 2; ++half) {
         const Part part{rows_[m].top[half], sum_of_row(rows_[m].total[half])};
         const int64_t i = query_of(row_of(m, half)), h = head_of(row_of(m, half));
-        if (i >= a.rows(task_.b)) continue;
+        if (row_of(m, half) >= task_.past) continue;
         if (task_.splits > 1)
           write_part(a, part, h, i, m, half);
         else
@@ -484,6 +508,7 @@ class Block {
   const uint32_t q_, k_, v_;
   const int lane_, warp_;
   const Type *k_begin_ = nullptr, *v_begin_ = nullptr;
+  bool has_terms_ = false;
   bool careful_ = false;  // infinities and NaN of V are taken out of every tile
   int origin_ = 0;        // the key that tiles count from: the first that any row sees
   int first_tile_ = 0, past_tile_ = 0, common_begin_ = 0, common_end_ = 0;
@@ -491,5 +516,21 @@ class Block {
   RowPair rows_[S::kPerWarp];
   float sums_[S::kPerWarp][S::kDim / 8][4] = {};
 };
+
+/// Why no Block takes a problem; null: one does.
+inline const char* why_not(const attest_problem& problem) {
+  const auto& p = attest::params<attest_softmax_params>(problem);
+  if (p.head_dim > 256 || p.head_dim_v > 256) return "head sizes beyond 256";
+  if (p.head_dim % 8 != 0 || p.head_dim_v % 8 != 0) return "head sizes that are no multiple of 8";
+  if (p.seq_len_kv > INT32_MAX - 64) return "2^31 keys";
+  if (cuda::capability() < 80) return "a device before sm_80";
+  for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
+    const attest_tensor& tensor = problem.tensor[role];
+    if (tensor.dim[3] > 1 && tensor.stride[3] != 1) return "channels that do not lie side by side";
+    for (int axis = 0; axis < 3; ++axis)
+      if (tensor.stride[axis] % 8 != 0) return "rows that do not start on 16 bytes";
+  }
+  return nullptr;
+}
 
 }  // namespace flash

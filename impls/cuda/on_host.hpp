@@ -75,6 +75,7 @@ class Block {
   const Index& thread() const { return fibers_[current_].index; }
   const Index& block() const { return block_; }
   const Index& grid() const { return grid_; }
+  Index size() const { return {static_cast<unsigned>(fibers_.size())}; }
   int lane() const { return static_cast<int>(current_ % kWarp); }
   char* shared() { return shared_.data(); }
 
@@ -202,6 +203,7 @@ inline Block& block() { return *Block::now(); }
 
 #define threadIdx (cuda::on_host::block().thread())
 #define blockIdx (cuda::on_host::block().block())
+#define blockDim (cuda::on_host::block().size())
 #define gridDim (cuda::on_host::block().grid())
 
 using cudaStream_t = void*;

@@ -48,4 +48,11 @@ inline Chunks chunks(int64_t tokens, int64_t step, int64_t blocks, int64_t slots
   return {size * step, (steps + size - 1) / size};
 }
 
+/// How many of `tasks` tasks of the same kind a block takes, at most `most`: what they share is made once, but every slot has
+/// four blocks at least.
+inline int64_t tasks_each(int64_t tasks, int64_t most, int64_t slots) {
+  const int64_t each = tasks / (4 * slots);
+  return each < 1 ? 1 : each > most ? most : each;
+}
+
 }  // namespace split

@@ -48,4 +48,10 @@ TEST(Split, ChunksAreOfWholeStepsAndNotEmpty) {
     }
 }
 
+TEST(Split, TasksShareABlockWhereThereAreEnough) {
+  EXPECT_EQ(split::tasks_each(/*tasks=*/64 * 3, /*most=*/64, /*slots=*/1584), 1);            // one image of Swin-T
+  EXPECT_EQ(split::tasks_each(6 * 260 * 3 * 32, 260, 1584), 6 * 260 * 3 * 32 / (4 * 1584));  // a batch of BEVFusion's cameras
+  EXPECT_EQ(split::tasks_each(int64_t{1} << 33, 64, 1584), 64);
+}
+
 }  // namespace

@@ -1,0 +1,181 @@
+// window_cuda: softmax attention inside windows on tensor cores (mma.sync, sm_80 and up), f16 and bf16: windows of a grid,
+// shifted or not, with a relative position bias (Swin), patches of tokens in an order (PTv3), sets of their own lengths (DSVT,
+// FlatFormer), bands.
+//
+// Windows are many and small. So no tile of rows reaches into a second window, tiles of keys start where the window does, blocks
+// are of 32 rows where windows are no larger; and a block takes several windows of one head, for which it has the head's bias as
+// a table in shared memory: what is added to a logit is one look-up, from where its query and key stand in the window.
+#include "cuda/flash.cuh"
+
+#ifndef ATTEST_ONLY_HEAD_DIM
+#define ATTEST_ONLY_HEAD_DIM 0
+#endif
+
+namespace {
+
+using namespace flash;
+
+/// Blocks of the kernel: (sequence, head) x groups of windows x tiles of rows of a window.
+struct Work {
+  int64_t blocks, window, windows, tiles;  // rows of a window, windows of a sequence, tiles of a window
+  int64_t each, groups;                    // windows a block, groups of them in a sequence
+  int table;                               // elements of a head's relative bias; 0: pairs inside a window have no terms
+};
+
+/// Bytes of shared memory that a head's table and a window's codes take.
+inline int64_t terms_bytes(const Work& work) { return work.table ? (work.table + work.window) * 4 : 0; }
+
+/// The head's relative bias, dense; zeros where there is none.
+template <class T>
+__device__ void load_table(const attest::Softmax<T>& a, int64_t h, const Work& work, float* table) {
+  const int64_t across = 2 * a.p.window_width - 1;
+  for (int n = static_cast<int>(threadIdx.x); n < work.table; n += static_cast<int>(blockDim.x))
+    table[n] = a.rel_bias ? static_cast<float>(a.rel_bias(h, n / across, n % across)) : 0;
+}
+/// Where each place of a window stands in the table, and from which side of the seams it comes.
+template <class T>
+__device__ void load_codes(const attest::Softmax<T>& a, int64_t first, const Work& work, int* codes) {
+  const int64_t seam_y = a.p.grid_height - a.p.shift_y, seam_x = a.p.grid_width - a.p.shift_x;
+  for (int n = static_cast<int>(threadIdx.x); n < work.window; n += static_cast<int>(blockDim.x)) {
+    const auto at = a.grid.point(first + n);
+    const int64_t side = 2 * (at.y >= seam_y) + (at.x >= seam_x);
+    codes[n] = static_cast<int>(side << 16 | (at.window_y * (2 * a.p.window_width - 1) + at.window_x));
+  }
+}
+
+template <class T, class S>
+__global__ void __launch_bounds__(S::kThreads)
+    attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
+#if __CUDA_ARCH__ >= 800
+  __shared__ Task task;
+  __shared__ WindowTerms terms;
+  char* shared = cuda::dynamic_shared();
+  float* table = reinterpret_cast<float*>(shared + S::kSharedBytes);
+  int* codes = reinterpret_cast<int*>(table + work.table);
+  const attest::Softmax<T> a(*problem, data.at);
+  const int64_t across = 2 * a.p.window_width - 1;
+  for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x) {
+    const int64_t tile = block % work.tiles, group = block / work.tiles % work.groups, pair = block / work.tiles / work.groups;
+    const int64_t b = pair / a.p.num_heads, h = pair % a.p.num_heads;
+    load_table(a, h, work, table);
+    for (int64_t window = group * work.each; window < min((group + 1) * work.each, work.windows); ++window) {
+      const int64_t begin = window * work.window, first = begin + tile * S::kRows, past = min(begin + work.window, a.rows(b));
+      if (first >= past) break;
+      const bool stale = cuda::planted(cuda::Bug::kWindowTerms) && window > group * work.each;
+      if (work.table && !stale) load_codes(a, begin, work, codes);
+      if (threadIdx.x == 0) {
+        terms = {table, codes, begin, static_cast<int>((a.p.window_height - 1) * across + a.p.window_width - 1), a.p.shift_bias};
+        task = {b, h, first, past, 1, 0, 1, nullptr, work.table ? &terms : nullptr};
+      }
+      __syncthreads();
+      Block<T, S>(*problem, data, task, shared).run();
+      __syncthreads();
+    }
+  }
+#endif
+}
+
+class Window {
+ public:
+  static constexpr attest::Info kInfo = {
+      /*name=*/"window_cuda",
+      /*version=*/"1",
+      /*summary=*/"windows of grids, patches, sets and bands on tensor cores (mma.sync, sm_80 and up)",
+      /*operation=*/ATTEST_SOFTMAX,
+      /*device=*/ATTEST_CUDA,
+      /*dtypes=*/ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
+          ATTEST_WITH_SOFTCAP | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER |
+          ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_SINKS};
+
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const bool band = p.window_left >= 0 || p.window_right >= 0, sets = (problem.features & ATTEST_WITH_VARLEN) != 0;
+    if (!band && !sets && p.patch_size == 0 && p.grid_height == 0) return "no window, patch, grid or sets: use flash_cuda";
+    if (p.window_height * p.window_width > kMostPlaces) return "grid windows of more than 1,024 tokens";
+    if (const char* reason = why_not(problem)) return reason;
+    const char* reason = nullptr;
+    at_launch(problem, [&](auto, auto shape) {
+      if (decltype(shape)::kSharedBytes + terms_bytes(plan(problem)) > kMostSharedBytes)
+        reason = "a table of relative biases that shared memory has no room for";
+    });
+    support.qk_operand_dtype = support.pv_operand_dtype = problem.tensor[ATTEST_Q].dtype;
+    return reason;
+  }
+  explicit Window(const attest_problem& given) : problem(given), device_problem_(given), work_(plan(given)) {
+    at_launch(problem, [&](auto element, auto shape) {
+      using S = decltype(shape);
+      cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(S::kSharedBytes + terms_bytes(work_))),
+                  "cudaFuncSetAttribute");
+    });
+  }
+
+  const attest_problem& problem;
+
+  void run(void* const* data, void* /*workspace*/, void* stream) {
+    const cuda::Data addresses(data);
+    at_launch(problem, [&](auto element, auto shape) {
+      using S = decltype(shape);
+      cuda::launch(attend_windows<decltype(element), S>, cuda::grid(work_.blocks), S::kThreads,
+                   static_cast<size_t>(S::kSharedBytes + terms_bytes(work_)), static_cast<cudaStream_t>(stream),
+                   device_problem_.get(), addresses, work_);
+    });
+  }
+
+ private:
+  static constexpr int64_t kMostPlaces = 1024, kMostSharedBytes = 99 << 10;
+  static constexpr int64_t kFewRows = 32;
+
+  /// Rows that see one another and nobody else.
+  static int64_t window_rows(const attest_softmax_params& p) {
+    if (p.grid_height > 0) return p.window_height * p.window_width;
+    return p.patch_size > 0 && p.patch_size < p.seq_len_q ? p.patch_size : p.seq_len_q;
+  }
+  static Work plan(const attest_problem& problem) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    Work work{};
+    at_launch(problem, [&](auto, auto shape) {
+      using S = decltype(shape);
+      work.window = window_rows(p), work.windows = (p.seq_len_q + work.window - 1) / work.window;
+      work.tiles = (work.window + S::kRows - 1) / S::kRows;
+      const int64_t pairs = p.batch * p.num_heads * work.tiles, slots = int64_t{cuda::multiprocessors()} * S::kResident;
+      work.each = split::tasks_each(pairs * work.windows, work.windows, slots);
+      work.groups = (work.windows + work.each - 1) / work.each, work.blocks = pairs * work.groups;
+      const bool pairs_have_terms = (problem.features & ATTEST_WITH_REL_BIAS) || (p.grid_height > 0 && p.shift_bias != 0);
+      work.table = pairs_have_terms ? static_cast<int>((2 * p.window_height - 1) * (2 * p.window_width - 1)) : 0;
+    });
+    return work;
+  }
+
+  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem.
+  template <class Body>
+  static void at_launch(const attest_problem& problem, const Body& body) {
+    if (problem.tensor[ATTEST_Q].dtype == ATTEST_F16)
+      with_shape<attest::Half>(problem, body);
+    else
+      with_shape<attest::BFloat16>(problem, body);
+  }
+  template <class T, class Body>
+  static void with_shape(const attest_problem& problem, const Body& body) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const int64_t channels = p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v;
+    constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;  // 0: all; else this one alone, for a quick compilation
+    if constexpr (kOnly == 0 || kOnly == 32) {
+      if ((channels <= 32 || kOnly) && window_rows(p) <= kFewRows) return body(T(), Shape<32, 1, 32, true, 2>());
+      if (channels <= 32 || kOnly) return body(T(), Shape<32, 1, 64, true>());
+    }
+    if constexpr (kOnly == 0 || kOnly == 64)
+      if (channels <= 64 || kOnly) return body(T(), Shape<64, 1, 64, true>());
+    if constexpr (kOnly == 0 || kOnly == 128)
+      if (channels <= 128 || kOnly) return body(T(), Shape<128, 1, 32, true>());
+    if constexpr (kOnly == 0 || kOnly == 256) body(T(), Shape<256, 1, 16, true>());
+  }
+
+  cuda::DeviceProblem device_problem_;
+  const Work work_;
+};
+
+}  // namespace
+
+ATTEST_PLUGIN(attest::table<Window>())
