@@ -29,7 +29,7 @@ struct Work {
 };
 
 template <class T, class S>
-__global__ void __launch_bounds__(S::kThreads)
+__global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as many registers as two blocks of 4 warps leave
     attend(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
 #if __CUDA_ARCH__ >= 800
   __shared__ Task task;
