@@ -44,7 +44,7 @@ __device__ void load_codes(const attest::Softmax<T>& a, int64_t first, const Wor
 }
 
 template <class T, class S>
-__global__ void __launch_bounds__(S::kThreads)
+__global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as for flash_cuda
     attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
 #if __CUDA_ARCH__ >= 800
   __shared__ Task task;
