@@ -247,7 +247,7 @@ typedef struct attest_impl {
   attest_status (*create)(const attest_problem*, void** plan);    /* compile, tune: never timed; *plan may stay NULL */
   attest_status (*run)(void* plan, void* const* data, void* workspace, void* stream); /* timed. data: by role, NULL where absent;
                                   workspace: its content is undefined at each run; stream: a cudaStream_t to enqueue on without
-                                  waiting, NULL on the CPU */
+                                  waiting (it may be capturing a graph, whose replays are runs), NULL on the CPU */
   void (*destroy)(void* plan);    /* after every create that gave ATTEST_OK */
   const char* (*last_error)(void); /* of this thread; valid until its next call */
 } attest_impl;
