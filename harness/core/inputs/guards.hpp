@@ -21,9 +21,9 @@ struct Surroundings {
   Canary canary = Canary::kInput;
 };
 
-/// Writes canaries into all gaps; of a gap between elements beyond 4 KiB, into the first and last bytes, so that a sparse tensor
-/// stays sparse.
-inline constexpr int64_t kGapEdge = 256;  // bytes
+/// Bytes at either end of a gap that have canaries where the gap is beyond 4 KiB.
+inline constexpr int64_t kGapEdge = 256;
+/// Writes canaries into all gaps; of a vast gap between elements into its edges alone, so that a sparse tensor stays sparse.
 void write_canaries(const Surroundings& around);
 /// The byte that a canary has at byte `at` of its map.
 inline unsigned char canary_byte(Canary canary, int64_t at) {
@@ -36,8 +36,9 @@ std::string broken_canary(const Surroundings& around);
 void poison_tensor(const Tensor& tensor);
 /// Whether every element still has it.
 bool is_poison(const Tensor& tensor);
-/// NaN into the workspace. Of one beyond twice so much, into as much at its front and end: more would take longer than the run.
-inline constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;  // bytes
+/// Bytes at either end of a workspace beyond twice so much that are filled: more would take longer than the run.
+inline constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;
+/// NaN into the workspace, or into its ends.
 void poison_workspace(void* workspace, int64_t bytes);
 
 }  // namespace attest::core
