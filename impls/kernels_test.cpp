@@ -319,6 +319,37 @@ TEST(Kernels, HiddenNanAndInfDoNotLeakAndVisibleOnesDo) {
   });
 }
 
+// Logits of 0 but for key `at`, or of -400 up to it: as floats its weight, or what was summed by then, comes to 0.
+TEST(Kernels, InfinitiesStayHoweverSmallTheirWeight) {
+  on_each_target([](const char* target) {
+    for (const int64_t at : {int64_t{3}, int64_t{140}})
+      for (const bool rising : {false, true})
+        for (const bool masked : {false, true}) {
+          Trial t = dense(1, 100, 150, 24, 6);
+          t.softmax().softmax_scale = 1;
+          for (int64_t n = 0; n < 100 * 24; ++n) t.tensor[ATTEST_Q].set(n, n % 24 == 0);
+          for (int64_t n = 0; n < 150 * 24; ++n) {
+            const int64_t j = n / 24;
+            t.tensor[ATTEST_K].set(n, n % 24 == 0 && (rising ? j <= at : j == at) ? -400 : 0);
+            t.tensor[ATTEST_V].set(n, 1);
+          }
+          t.tensor[ATTEST_V].set(at * 24 + 3, trial::kInfinity), t.tensor[ATTEST_V].set(at * 24 + 4, trial::kInfinity);
+          t.tensor[ATTEST_V].set(10 * 24 + 4, -trial::kInfinity);
+          if (masked) {  // from every second query
+            t.features |= ATTEST_WITH_MASK;
+            t.tensor[ATTEST_MASK] = trial::make(ATTEST_BOOL, {1, 1, 100, 150});
+            for (int64_t n = 0; n < 100 * 150; ++n) t.tensor[ATTEST_MASK].set(n, n % 150 != at || n / 150 % 2 == 1);
+          }
+          run_flash(t);
+          for (int64_t i = 0; i < 100; ++i) {
+            const bool seen = !masked || i % 2 == 1;
+            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 3}), seen ? trial::kInfinity : 1) << target << " query " << i << " key " << at;
+            EXPECT_EQ(std::isnan(t.tensor[ATTEST_O]({0, 0, i, 4})), seen) << target << " query " << i << " key " << at;
+            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 5}), 1) << target << " query " << i << " key " << at;
+          }
+        }
+  });
+}
 TEST(Kernels, CausalFutureNanDoesNotLeak) {
   on_each_target([](const char* target) {
     Trial t = dense(1, 150, 150, 32, 7);

@@ -121,6 +121,36 @@ void add_sink(const Slice& s, const Block& b) {
   }
 }
 
+/// The row of K or V that stands at a place.
+template <class T>
+const T* row_at(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t place) {
+  if (s.pages != nullptr)
+    return data + s.pages[place / s.page_size * s.pages_stride] * page_stride + place % s.page_size * stride;
+  return data + (s.order != nullptr ? s.order[place] : place) * stride;
+}
+
+bool sees(const Slice& s, int64_t i, int64_t j) {
+  if (s.window_left >= 0 && j < i + s.offset - s.window_left) return false;
+  if (s.window_right >= 0 && j > i + s.offset + s.window_right) return false;
+  if (s.mask != nullptr && s.mask[i * s.mask_stride_q + j * s.mask_stride_kv] == 0) return false;
+  return s.bias == nullptr || element(s.dtype, s.bias, i * s.bias_stride_q + j * s.bias_stride_kv) != -kInfinity;
+}
+
+/// An infinity of V that place i sees stays one however small its weight; as a float that weight may be 0, and 0 times infinity
+/// NaN.
+template <class T>
+void mend_row(const Slice& s, const Block& b, int64_t i, float* row) {
+  for (int64_t c = 0; c < s.head_dim_v; ++c) {
+    if (row[c] == row[c]) continue;
+    float odd = 0;  // the sum of what is not finite: of infinities of both signs NaN
+    for (int64_t j = b.keys.begin; j < b.keys.end && odd == odd; ++j) {
+      const float value = element(s.dtype, row_at(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, j), c);
+      if (!(std::fabs(value) < kInfinity) && sees(s, i, j)) odd += value;
+    }
+    if (odd != 0) row[c] = odd;
+  }
+}
+
 template <class T>
 void store_rows(const Slice& s, const Block& b, float* rows) {
   const Floats d;
@@ -137,7 +167,11 @@ void store_rows(const Slice& s, const Block& b, float* rows) {
   }
   for (int64_t i = 0; i < b.count; ++i) {
     const int64_t place = b.first + i, row = s.order != nullptr ? s.order[place] : place;
-    narrow_row(rows + i * depth, s.head_dim_v, static_cast<T*>(s.o) + row * s.o_stride);
+    float* const values = rows + i * depth;
+    // A sum that is NaN says that scores are.
+    if (b.sum[i] > 0 && std::any_of(values, values + s.head_dim_v, [](float x) { return x != x; }))
+      mend_row<T>(s, b, place, values);
+    narrow_row(values, s.head_dim_v, static_cast<T*>(s.o) + row * s.o_stride);
     if (s.lse != nullptr)
       s.lse[row * s.lse_stride] =
           b.sum[i] == 0 ? -kInfinity : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
@@ -157,12 +191,8 @@ Rows tile_rows(const Slice& s, const T* data, int64_t stride, int64_t page_strid
   }
   const int64_t pitch = padded(depth);
   for (int64_t place = first; place < first + count; ++place) {
-    const T* page = data;
-    int64_t row = place;
-    if (s.order != nullptr) row = s.order[place];
-    if (s.pages != nullptr) page += s.pages[place / s.page_size * s.pages_stride] * page_stride, row = place % s.page_size;
     float* const target = copy + (place - first) * pitch;
-    widen_row(page + row * stride, depth, 1.0f, target);
+    widen_row(row_at(s, data, stride, page_stride, place), depth, 1.0f, target);
     for (int64_t c = depth; c < pitch; ++c) target[c] = 0;
   }
   return {copy, pitch};
