@@ -16,7 +16,6 @@
 namespace {
 
 constexpr int kThreads = ATTEST_MATMUL_THREADS;
-constexpr int64_t kMostBlocks = 1 << 20;
 
 /// Which rows a step has: head `first_head` of all batch * num_heads and the following ones, rows first_row and the following
 /// ones.
@@ -141,7 +140,7 @@ class Matmul {
     const cuda::Data addresses(data);
     if (problem.features & kHiding) {
       cuda::check(cudaMemsetAsync(odd, 0, sizeof(int), queue), "cudaMemsetAsync");
-      cuda::launch(find_odd<T>, blocks(p.batch * p.num_kv_heads * p.seq_len_kv), kThreads, 0, queue, device_problem_.get(),
+      cuda::launch(find_odd<T>, cuda::grid(p.batch * p.num_kv_heads * p.seq_len_kv), kThreads, 0, queue, device_problem_.get(),
                    addresses, odd);
     }
     const int64_t together = heads_together(problem), all = p.batch * p.num_heads;
@@ -150,11 +149,11 @@ class Matmul {
         for (int64_t row = 0; row < p.seq_len_q; row += plan_.rows) {
           const Step step{head, smaller(plan_.heads, group + together - head), row, smaller(plan_.rows, p.seq_len_q - row)};
           multiply_keys<T>(data, step, scores, stream);
-          cuda::launch(weigh<T>, blocks(step.heads * step.rows), kThreads, 0, queue, device_problem_.get(), addresses, step,
+          cuda::launch(weigh<T>, cuda::grid(step.heads * step.rows), kThreads, 0, queue, device_problem_.get(), addresses, step,
                        scores, weights);
           multiply_values<T>(data, step, weights, stream);
           if (problem.features & kHiding)
-            cuda::launch(mend<T>, blocks(step.heads * step.rows), kThreads, 0, queue, device_problem_.get(), addresses, step,
+            cuda::launch(mend<T>, cuda::grid(step.heads * step.rows), kThreads, 0, queue, device_problem_.get(), addresses, step,
                          static_cast<const T*>(weights), static_cast<const int*>(odd));
         }
   }
@@ -162,7 +161,6 @@ class Matmul {
  private:
   static constexpr int64_t kFlagBytes = 256;
   static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-  static unsigned blocks(int64_t rows) { return static_cast<unsigned>(smaller(rows, kMostBlocks)); }
 
   /// How many heads follow one another at one distance in Q and O, and in K and V: all, or those of one sequence, or those that
   /// share a head of K and V.

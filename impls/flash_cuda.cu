@@ -13,10 +13,6 @@
 // before the product, and added where they are seen.
 #include "cuda/flash.cuh"
 
-#ifndef ATTEST_ONLY_HEAD_DIM
-#define ATTEST_ONLY_HEAD_DIM 0
-#endif
-
 namespace {
 
 using namespace flash;
@@ -179,35 +175,17 @@ class Flash {
   /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem.
   template <class Body>
   static void at_launch(const attest_problem& problem, const Body& body) {
-    if (problem.tensor[ATTEST_Q].dtype == ATTEST_F16)
-      with_shape<attest::Half>(problem, body);
-    else
-      with_shape<attest::BFloat16>(problem, body);
-  }
-  template <class T, class Body>
-  static void with_shape(const attest_problem& problem, const Body& body) {
-    const auto& p = attest::params<attest_softmax_params>(problem);
-    const int64_t channels = p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v;
-    constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;  // 0: all; else this one alone, for a quick compilation
-    if constexpr (kOnly == 0 || kOnly == 32)
-      if (channels <= 32 || kOnly) return with_rows<T, 32, 2, 64, 64>(problem, body);
-    if constexpr (kOnly == 0 || kOnly == 64)
-      if (channels <= 64 || kOnly) return with_rows<T, 64, 2, 64, 64>(problem, body);
-    if constexpr (kOnly == 0 || kOnly == 128)
-      if (channels <= 128 || kOnly) return with_rows<T, 128, 2, 32, 32>(problem, body);
-    if constexpr (kOnly == 0 || kOnly == 256) with_rows<T, 256, 1, 32, 16>(problem, body);
-  }
-  /// kPerWarp and keys a tile of the plain version, and keys a tile of the general one.
-  template <class T, int kDim, int kPerWarp, int kKeys, int kGeneralKeys, class Body>
-  static void with_rows(const attest_problem& problem, const Body& body) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const bool few = p.seq_len_q * (p.num_heads / p.num_kv_heads) <= kFewRows;
-    if (problem.features & kGeneralFeatures) {
-      if (few) return body(T(), Shape<kDim, 1, kGeneralKeys, true, 1>());
-      return body(T(), Shape<kDim, 1, kGeneralKeys, true>());
-    }
-    if (few) return body(T(), Shape<kDim, 1, kKeys, false, 1>());
-    body(T(), Shape<kDim, kPerWarp, kKeys, false>());
+    with_head_dim(problem, [&](auto element, auto dim) {
+      constexpr int kDim = decltype(dim)::value, kPerWarp = kDim <= 128 ? 2 : 1, kKeys = kDim <= 64 ? 64 : 32;
+      if (problem.features & kGeneralFeatures) {
+        if (few) return body(element, Shape<kDim, 1, kGeneralKeys<kDim>, true, 1>());
+        return body(element, Shape<kDim, 1, kGeneralKeys<kDim>, true>());
+      }
+      if (few) return body(element, Shape<kDim, 1, kKeys, false, 1>());
+      body(element, Shape<kDim, kPerWarp, kKeys, false>());
+    });
   }
 
   cuda::DeviceProblem device_problem_;

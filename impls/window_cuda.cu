@@ -7,10 +7,6 @@
 // a table in shared memory: what is added to a logit is one look-up, from where its query and key stand in the window.
 #include "cuda/flash.cuh"
 
-#ifndef ATTEST_ONLY_HEAD_DIM
-#define ATTEST_ONLY_HEAD_DIM 0
-#endif
-
 namespace {
 
 using namespace flash;
@@ -151,25 +147,13 @@ class Window {
   /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem.
   template <class Body>
   static void at_launch(const attest_problem& problem, const Body& body) {
-    if (problem.tensor[ATTEST_Q].dtype == ATTEST_F16)
-      with_shape<attest::Half>(problem, body);
-    else
-      with_shape<attest::BFloat16>(problem, body);
-  }
-  template <class T, class Body>
-  static void with_shape(const attest_problem& problem, const Body& body) {
-    const auto& p = attest::params<attest_softmax_params>(problem);
-    const int64_t channels = p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v;
-    constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;  // 0: all; else this one alone, for a quick compilation
-    if constexpr (kOnly == 0 || kOnly == 32) {
-      if ((channels <= 32 || kOnly) && window_rows(p) <= kFewRows) return body(T(), Shape<32, 1, 32, true, 2>());
-      if (channels <= 32 || kOnly) return body(T(), Shape<32, 1, 64, true>());
-    }
-    if constexpr (kOnly == 0 || kOnly == 64)
-      if (channels <= 64 || kOnly) return body(T(), Shape<64, 1, 64, true>());
-    if constexpr (kOnly == 0 || kOnly == 128)
-      if (channels <= 128 || kOnly) return body(T(), Shape<128, 1, 32, true>());
-    if constexpr (kOnly == 0 || kOnly == 256) body(T(), Shape<256, 1, 16, true>());
+    const bool few = window_rows(attest::params<attest_softmax_params>(problem)) <= kFewRows;
+    with_head_dim(problem, [&](auto element, auto dim) {
+      constexpr int kDim = decltype(dim)::value;
+      if constexpr (kDim == 32)
+        if (few) return body(element, Shape<32, 1, 32, true, 2>());
+      body(element, Shape<kDim, 1, kGeneralKeys<kDim>, true>());
+    });
   }
 
   cuda::DeviceProblem device_problem_;

@@ -175,9 +175,9 @@ std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, c
                                       place.model.filename().string()));
       place.words = words;
       const std::string full_name = suite + "/" + place.name;
-      if (const auto [at, first] = models.emplace(full_name, place.data / place.model.filename()); !first)
+      if (const auto [at, first] = models.emplace(full_name, place.model); !first)
         throw core::Error(fmt::format("{} and {} are both called {}: judge one after the other", at->second,
-                                      (place.data / place.model.filename()).string(), full_name));
+                                      place.model.string(), full_name));
       names.push_back(place.name), names.push_back(full_name);
       if (matches(place.name, globs) || matches(full_name, globs)) found.push_back({suite, folder, std::move(place)});
     }

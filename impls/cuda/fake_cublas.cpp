@@ -1,23 +1,15 @@
 // cuBLAS as cublas_cuda uses it, on the host: plain loops, for tests.
 #include <cstdint>
-#include <cstring>
 
 #include "attest.hpp"
 
 namespace {
 
-enum { kAsIs = 0, kTransposed = 1, kF32 = 0, kF16 = 2, kBF16 = 14, kSuccess = 0, kInvalidValue = 7 };
+enum { kAsIs = 0, kF32 = 0, kF16 = 2, kSuccess = 0, kInvalidValue = 7 };
 
-float load(const void* data, int type, long long index) {
-  if (type == kF32) return static_cast<const float*>(data)[index];
-  const uint16_t bits = static_cast<const uint16_t*>(data)[index];
-  return type == kF16 ? attest::float_from_half(bits) : attest::float_from_bfloat16(bits);
-}
-void store(void* data, int type, long long index, float value) {
-  if (type == kF32)
-    static_cast<float*>(data)[index] = value;
-  else
-    static_cast<uint16_t*>(data)[index] = type == kF16 ? attest::half_from_float(value) : attest::bfloat16_from_float(value);
+attest::AnyElement element(const void* data, int type, long long index) {
+  const int32_t dtype = type == kF32 ? ATTEST_F32 : type == kF16 ? ATTEST_F16 : ATTEST_BF16;
+  return {const_cast<void*>(data), dtype, index};
 }
 
 }  // namespace
@@ -42,11 +34,12 @@ API int cublasGemmStridedBatchedEx(void*, int op_a, int op_b, int m, int n, int 
           const long long in_a = op_a == kAsIs ? row + static_cast<long long>(e) * lda : e + static_cast<long long>(row) * lda;
           const long long in_b =
               op_b == kAsIs ? e + static_cast<long long>(column) * ldb : column + static_cast<long long>(e) * ldb;
-          sum += load(a, a_type, at * a_step + in_a) * load(b, b_type, at * b_step + in_b);
+          sum += element(a, a_type, at * a_step + in_a) * element(b, b_type, at * b_step + in_b);
         }
         const long long in_c = at * c_step + row + static_cast<long long>(column) * ldc;
         const float before = *static_cast<const float*>(beta);
-        store(c, c_type, in_c, *static_cast<const float*>(alpha) * sum + (before == 0 ? 0 : before * load(c, c_type, in_c)));
+        const attest::AnyElement to = element(c, c_type, in_c);
+        to = *static_cast<const float*>(alpha) * sum + (before == 0 ? 0 : before * to);
       }
   return kSuccess;
 }

@@ -5,6 +5,10 @@
 #include "cuda/mma.cuh"
 #include "cuda/split.hpp"
 
+#ifndef ATTEST_ONLY_HEAD_DIM
+#define ATTEST_ONLY_HEAD_DIM 0
+#endif
+
 namespace flash {
 
 constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
@@ -26,6 +30,34 @@ struct Shape {
   /// estimate, on which only the number of splits depends.
   static constexpr int kResident = (160 << 10) / kSharedBytes < 12 / kWarps ? (160 << 10) / kSharedBytes : 12 / kWarps;
 };
+
+/// Keys a tile of general shapes, by head size.
+template <int kDim>
+constexpr int kGeneralKeys = kDim <= 64    ? 64
+                             : kDim <= 128 ? 32
+                                           : 16;
+
+/// Calls body(T(), std::integral_constant<int, kDim>()) with the element of a problem in 16 bits and the head size of the kernels
+/// that has room for its channels.
+template <class Body>
+void with_head_dim(const attest_problem& problem, const Body& body) {
+  const auto& p = attest::params<attest_softmax_params>(problem);
+  const int64_t channels = p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v;
+  const auto with = [&](auto element) {
+    constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;  // 0: all; else this one alone, for a quick compilation
+    if constexpr (kOnly == 0 || kOnly == 32)
+      if (channels <= 32 || kOnly) return body(element, std::integral_constant<int, 32>());
+    if constexpr (kOnly == 0 || kOnly == 64)
+      if (channels <= 64 || kOnly) return body(element, std::integral_constant<int, 64>());
+    if constexpr (kOnly == 0 || kOnly == 128)
+      if (channels <= 128 || kOnly) return body(element, std::integral_constant<int, 128>());
+    if constexpr (kOnly == 0 || kOnly == 256) body(element, std::integral_constant<int, 256>());
+  };
+  if (problem.tensor[ATTEST_Q].dtype == ATTEST_F16)
+    with(attest::Half());
+  else
+    with(attest::BFloat16());
+}
 
 /// Byte of a chunk in a tile in shared memory. Chunks of a row are exchanged by its number, so that 8 rows of one chunk lie in 8
 /// different groups of banks.
