@@ -217,9 +217,14 @@ enum {
   cudaDevAttrMultiProcessorCount
 };
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+/// A small device of compute capability 8.0, or what ATTEST_CUDA_CAPABILITY says (times 10).
 inline cudaError_t cudaDeviceGetAttribute(int* value, int which, int) {
   constexpr int kMultiprocessors = 4;
-  *value = which == cudaDevAttrComputeCapabilityMajor ? 8 : which == cudaDevAttrMultiProcessorCount ? kMultiprocessors : 0;
+  const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
+  const int capability = wanted ? std::atoi(wanted) : 80;
+  *value = which == cudaDevAttrComputeCapabilityMajor   ? capability / 10
+           : which == cudaDevAttrComputeCapabilityMinor ? capability % 10
+                                                        : kMultiprocessors;
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
