@@ -34,6 +34,34 @@ TEST(Statistics, KnownIntervals) {
   }
 }
 
+// Eight samples are the fewest whose extremes cover 99 %: 1 - 2 / 2^8.
+TEST(Statistics, WiderIntervalsTakeMoreSamples) {
+  for (const auto& [n, low] : std::vector<std::pair<size_t, double>>{{7, 1}, {8, 1}, {11, 1}, {12, 2}, {20, 4}}) {
+    std::vector<double> samples(n);
+    for (size_t i = 0; i < n; ++i) samples[i] = double(i + 1);
+    const Summary s = summarise(samples, 0.99);
+    EXPECT_EQ(s.median_low, low) << n;
+    EXPECT_EQ(s.coverage >= 0.99, n >= 8) << n;
+  }
+}
+
+TEST(Statistics, SignTestCountsTails) {
+  EXPECT_DOUBLE_EQ(sign_test(10, 10), 1.0 / 1024);
+  EXPECT_DOUBLE_EQ(sign_test(10, 9), 11.0 / 1024);
+  EXPECT_NEAR(sign_test(5, 3), 0.5, 1e-15);
+  EXPECT_DOUBLE_EQ(sign_test(4, 0), 1);
+}
+
+TEST(Statistics, HolmAdjustsTheSmallestMost) {
+  const double p[] = {0.02, 0.001, 0.5, 0.021};
+  const std::vector<double> adjusted = holm(p);
+  EXPECT_DOUBLE_EQ(adjusted[1], 0.004);
+  EXPECT_DOUBLE_EQ(adjusted[0], 0.06);
+  EXPECT_DOUBLE_EQ(adjusted[3], 0.06);  // 2 x 0.021, but never below a smaller one's
+  EXPECT_DOUBLE_EQ(adjusted[2], 0.5);
+  EXPECT_TRUE(holm({}).empty());
+}
+
 TEST(Statistics, OneSampleCoversNothing) {
   const double one[] = {7};
   EXPECT_EQ(summarise(one).coverage, 0);
