@@ -9,12 +9,11 @@
 
 #include "cli/header.hpp"
 #include "core/measure/environment.hpp"
+#include "core/record/results.hpp"
 #include "core/run/worker.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {
-
-using nlohmann::json;
 
 namespace {
 
@@ -69,39 +68,17 @@ Identity identify(const std::vector<Job>& jobs, const Session& session, const st
 
 EarlierResults::EarlierResults(const std::string& path) : path_(path) {
   if (!std::filesystem::exists(path)) return;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw core::Error(fmt::format("--resume {}: cannot be read", path));
-  size_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (file.eof()) {  // a torn line is cut off; but a file that is none of ours is left alone
-      if (number == 0 && !line.starts_with("{\""))
-        throw core::Error(fmt::format("--resume {}: holds no results; name another file", path));
-      break;
-    }
-    read(line, ++number);
-    bytes_ += off_t(line.size() + 1);
-  }
-}
-
-void EarlierResults::read(const std::string& line, size_t number) {
+  core::Results results;
   try {
-    const json found = json::parse(line);
-    const auto type = found.at("type").get<std::string>();
-    if (number == 1) {
-      if (type != "header" || found.at("schema") != core::kSchemaVersion)
-        throw core::Error(fmt::format("is no header of version {}", core::kSchemaVersion));
-      begun_ = true;
-      identity_ = found.at("environment").value("identity", Identity());
-    }
-    if (type == "end") complete_ = true;
-    if (type != "result") return;
-    core::Record record = core::record_from_json(found);
+    results = core::read_results(path);
+  } catch (const core::Error& error) {
+    throw core::Error(fmt::format("--resume {}", error.what()));
+  }
+  begun_ = results.begun, complete_ = results.complete, bytes_ = off_t(results.bytes);
+  identity_ = results.header.environment["identity"];
+  for (core::Record& record : results.records) {
     const std::string name = key(record.suite, record.case_name, record.dtype, record.impl);
     records_.emplace(name, std::move(record));
-  } catch (const json::exception&) {
-    throw core::Error(fmt::format("--resume {}: line {} is no line of results; name another file", path_, number));
-  } catch (const core::Error& error) {
-    throw core::Error(fmt::format("--resume {}: line {}: {}", path_, number, error.what()));
   }
 }
 

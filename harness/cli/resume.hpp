@@ -44,8 +44,6 @@ class EarlierResults {
                            const std::string& impl);
 
  private:
-  void read(const std::string& line, size_t number);
-
   std::string path_;
   bool begun_ = false, complete_ = false;
   off_t bytes_ = 0;

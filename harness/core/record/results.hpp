@@ -1,0 +1,24 @@
+// A results file as it is read back: header, records, and whether it came to its end.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/record/record.hpp"
+
+namespace attest::core {
+
+/// What a results file holds. A last line that was torn does not count.
+struct Results {
+  std::string path;
+  Header header;
+  std::vector<Record> records;
+  bool begun = false;     // it has its header
+  bool complete = false;  // it has its closing line
+  size_t bytes = 0;       // where its last whole line ends
+};
+
+/// An empty file has not begun. Throws Error: it cannot be read, or is no results file; the line is named.
+Results read_results(const std::string& path);
+
+}  // namespace attest::core
