@@ -12,6 +12,7 @@ using Command = std::function<int()>;
 Command add_list(CLI::App& program);
 Command add_run(CLI::App& program);
 Command add_repro(CLI::App& program);
+Command add_compare(CLI::App& program);
 Command add_capture(CLI::App& program);
 Command add_replay(CLI::App& program);
 Command add_doctor(CLI::App& program);

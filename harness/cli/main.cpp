@@ -16,12 +16,12 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a failed write, reported like any other
   CLI::App program(
       "Judges and times attention implementations: plugins against a float64 golden.\n"
-      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; 2 and 3 are kept for comparisons, which do not exist yet;\n"
+      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; 2 and 3 (with --strict) of compare: worse, inconclusive;\n"
       "4 output or machine failure, or nothing measured; 64 usage; 130 interrupted.",
       "attest");
   program.set_version_flag("--version", ATTEST_VERSION);
   program.require_subcommand(1);
-  const std::vector<cli::Command> commands{cli::add_run(program), cli::add_list(program), cli::add_repro(program),
+  const std::vector<cli::Command> commands{cli::add_run(program), cli::add_list(program), cli::add_repro(program), cli::add_compare(program),
                                            cli::add_capture(program), cli::add_replay(program), cli::add_doctor(program), cli::add_new(program)};
   try {
     program.parse(argc, argv);

@@ -1,0 +1,134 @@
+// attest compare as a build server meets it: files that were made worse in one way each, and the exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "testing/shell.hpp"
+
+namespace attest::cli {
+namespace {
+
+using attest::testing::Outcome;
+using nlohmann::json;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Compare : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = fs::path(::testing::TempDir()) / ("attest_compare_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    const Outcome outcome =
+        run("run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 --relations none -o ran.jsonl");
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+    // However busy the machine is.
+    rewrite("ran.jsonl", "a.jsonl", [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
+    ASSERT_EQ(run("compare --floor 5 a.jsonl a.jsonl").code, 0);
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+  static Outcome run(const std::string& arguments) { return testing::run_attest(folder_, arguments); }
+  static Outcome compare(const std::string& arguments) { return run("compare " + arguments); }
+
+  // The lines of a file as another, with its records changed.
+  static void rewrite(const char* from, const char* to, const std::function<void(json&)>& change) {
+    std::ifstream in(folder_ / from);
+    std::ofstream out(folder_ / to);
+    for (std::string text; std::getline(in, text);) {
+      json line = json::parse(text);
+      if (line["type"] == "result") change(line);
+      out << line.dump() << "\n";
+    }
+  }
+  // a.jsonl with its first record changed, as b.jsonl.
+  static void change(const std::function<void(json&)>& change) {
+    bool changed = false;
+    rewrite("a.jsonl", "b.jsonl", [&](json& line) {
+      if (!changed) change(line);
+      changed = true;
+    });
+  }
+  static void scale_times(json& line, double factor) {
+    for (json& sample : line["time"]["samples_ns"]) sample = sample.get<double>() * factor;
+  }
+
+  static inline fs::path folder_;
+};
+
+TEST_F(Compare, ExitCodesSayWhatIsWorse) {
+  change([](json& line) { scale_times(line, 3); });
+  const Outcome slower = compare("--floor 5 a.jsonl b.jsonl --json c.json");
+  EXPECT_EQ(slower.code, 2) << slower.text;
+  EXPECT_THAT(slower.text, HasSubstr("SLOWER x3.000"));
+  EXPECT_THAT(slower.text, HasSubstr("1 slower, 0 faster"));
+  std::ifstream in(folder_ / "c.json");
+  EXPECT_EQ(json::parse(in)["cases"][0]["time"]["change"], "SLOWER");
+  EXPECT_EQ(compare("--floor 5 b.jsonl a.jsonl").code, 0) << "faster is not worse";
+  EXPECT_EQ(compare("--floor 5 a.jsonl --after b.jsonl").code, 2);
+
+  change([](json& line) { line["memory"]["workspace_bytes"] = 1 << 30, line["memory"]["peak_bytes"] = 1 << 30; });
+  EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
+  change([](json& line) { line["fills"][0]["judgement"]["max_ratio"] = 0.99; });
+  EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
+  change([](json& line) { line["verdict"] = "fail"; });
+  EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 1);
+}
+
+// Without a floor two files say nothing of a machine's noise.
+TEST_F(Compare, TwoFilesAloneAreInconclusive) {
+  change([](json& line) { scale_times(line, 3); });
+  const Outcome outcome = compare("a.jsonl b.jsonl");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("INCONCLUSIVE x3.000"));
+  EXPECT_THAT(outcome.text, HasSubstr("give --floor"));
+  EXPECT_EQ(compare("--strict a.jsonl b.jsonl").code, 3);
+}
+
+TEST_F(Compare, SaysInOneLineWhatIsWrong) {
+  std::ofstream(folder_ / "poem.jsonl") << "roses\nare red\n";
+  std::ofstream(folder_ / "empty.jsonl") << "";
+  change([](json& line) { line["case"] = "another"; });
+  const std::tuple<std::string, int, std::string> cases[] = {
+      {"a.jsonl", 64, "one file alone"},
+      {"", 64, "required"},
+      {"a.jsonl poem.jsonl", 64, "attest: poem.jsonl: line 1 is no line of results"},
+      {"a.jsonl none.jsonl", 64, "attest: none.jsonl: cannot be read"},
+      {"a.jsonl empty.jsonl", 64, "attest: empty.jsonl: holds no results"},
+      {"a.jsonl a.jsonl --floor -3", 64, "--floor"},
+      {"a.jsonl a.jsonl --json /nowhere/c.json", 4, "--json /nowhere/c.json: cannot be written"},
+      {"a.jsonl a.jsonl --relative-to nobody --floor 5", 0, "no-peer"},
+  };
+  for (const auto& [arguments, code, said] : cases) {
+    const Outcome outcome = compare(arguments);
+    EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(said)) << arguments;
+  }
+  const Outcome outcome = compare("--floor 5 a.jsonl b.jsonl");
+  EXPECT_THAT(outcome.text, HasSubstr("only after:\n  smoke/another f32 naive"));
+}
+
+TEST_F(Compare, NothingInCommonIsNothingMeasured) {
+  std::ifstream in(folder_ / "a.jsonl");
+  std::string header;
+  std::getline(in, header);
+  std::ofstream(folder_ / "begun.jsonl") << header << "\n";
+  EXPECT_EQ(compare("a.jsonl begun.jsonl").code, 4);
+}
+
+TEST_F(Compare, ATornFileIsReadAsFarAsItGoes) {
+  std::ifstream in(folder_ / "a.jsonl");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  std::ofstream(folder_ / "torn.jsonl") << text.substr(0, text.rfind('\n', text.size() - 2) - 10);  // in the last record
+  const Outcome outcome = compare("--floor 5 a.jsonl torn.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("torn.jsonl was cut short"));
+  EXPECT_THAT(outcome.text, HasSubstr("only before:"));
+}
+
+}  // namespace
+}  // namespace attest::cli

@@ -1,0 +1,241 @@
+#include "reports/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/measure/statistics.hpp"
+#include "reports/launches.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Change;
+using core::Changed;
+using core::Record;
+using core::Results;
+using core::Verdict;
+using Records = std::vector<const Record*>;
+
+constexpr double kHostPeak_bytes = 256 << 10;  // by which high-water marks differ from launch to launch
+constexpr double kErrorShare = 1e-3;           // of a gate: smaller growth of an error is none
+
+Changed invalid(const std::string& code) { return Changed{.change = Change::kInvalid, .code = code}; }
+
+Verdict worst(const Records& records) {
+  for (const Record* record : records)
+    if (core::is_bad(record->verdict)) return record->verdict;
+  for (const Record* record : records)
+    if (record->verdict != Verdict::kPass) return record->verdict;
+  return Verdict::kPass;
+}
+
+VerdictChange verdict_change(Verdict before, Verdict after) {
+  if (core::is_bad(after)) return core::is_bad(before) ? VerdictChange::kSame : VerdictChange::kRegressed;
+  if (core::is_bad(before)) return VerdictChange::kFixed;
+  if (before != Verdict::kPass || after == Verdict::kPass) return VerdictChange::kSame;
+  return after == Verdict::kUnsupported ? VerdictChange::kRegressed : VerdictChange::kSkipped;
+}
+
+double middle(const std::vector<core::Launch>& launches) {
+  std::vector<double> medians;
+  for (const core::Launch& one : launches) medians.push_back(one.median);
+  return core::summarise(medians).median;
+}
+
+Changed compare_memory(const Records& was, const Records& is, double band) {
+  bool peaks[2] = {true, true};  // of the host, measured
+  const auto bytes = [](const Records& records, bool& measured) {
+    std::vector<double> all;
+    for (const Record* record : records) {
+      const core::MemoryRecord& memory = record->memory;
+      measured = measured && memory.peak_bytes.has_value();
+      all.push_back(memory.peak_bytes ? double(*memory.peak_bytes)
+                                      : double(memory.workspace_bytes + memory.pool_peak_bytes.value_or(0)));
+    }
+    return all;
+  };
+  const std::vector<double> before = bytes(was, peaks[0]), after = bytes(is, peaks[1]);
+  if (peaks[0] != peaks[1]) return invalid("not-measured");
+  return core::compare_exact(before, after, band, peaks[0] ? kHostPeak_bytes : 0);
+}
+
+std::string inputs_of(const core::FillRecord& fill) { return fill.fill + " " + fill.inputs_hash; }
+
+/// The fills that both judged, on inputs that are the same bit for bit.
+std::set<std::string> common_inputs(const Record& was, const Record& is) {
+  std::set<std::string> both, seen;
+  for (const core::FillRecord& fill : was.fills) seen.insert(inputs_of(fill));
+  for (const core::FillRecord& fill : is.fills)
+    if (seen.count(inputs_of(fill)) && fill.judgement.exact_elements > 0) both.insert(inputs_of(fill));
+  return both;
+}
+
+Changed compare_errors(const Records& was, const Records& is, double band) {
+  if (was.front()->arithmetic != is.front()->arithmetic) return invalid("other-arithmetic");
+  const std::set<std::string> both = common_inputs(*was.front(), *is.front());
+  if (both.empty()) return invalid("other-inputs");
+  const auto errors = [&](const Records& records, double core::Judgement::*ratio) {
+    std::vector<double> all;
+    for (const Record* record : records) {
+      all.push_back(0);
+      for (const core::FillRecord& fill : record->fills)
+        if (both.count(inputs_of(fill))) all.back() = std::max(all.back(), fill.judgement.*ratio);
+    }
+    return all;
+  };
+  const auto changed = [&](double core::Judgement::*ratio) {
+    return core::compare_exact(errors(was, ratio), errors(is, ratio), band, kErrorShare);
+  };
+  const Changed largest = changed(&core::Judgement::max_ratio), mean = changed(&core::Judgement::rms_ratio);
+  return mean.change == Change::kWorse && largest.change != Change::kWorse ? mean : largest;
+}
+
+class Comparer {
+ public:
+  Comparer(const std::vector<Results>& before, const std::vector<Results>& after, const CompareOptions& options)
+      : options_(options), before_(by_start(before)), after_(by_start(after)), took_turns_(took_turns(before_, after_)) {}
+
+  Comparison compare() {
+    for (const Key& key : keys(before_)) {
+      if (!all_records(after_, key).empty())
+        result_.cases.push_back(compare(key));
+      else
+        result_.only_before.push_back(key.name());
+    }
+    for (const Key& key : keys(after_))
+      if (all_records(before_, key).empty()) result_.only_after.push_back(key.name());
+    std::vector<Changed*> family;
+    for (Compared& one : result_.cases) family.push_back(&one.time);
+    core::account_for_family(family, options_.rule);
+    add_notes();
+    return std::move(result_);
+  }
+
+ private:
+  /// In the order in which they come.
+  static std::vector<Key> keys(const Side& side) {
+    std::vector<Key> all;
+    std::set<Key> seen;
+    for (const Run& run : side)
+      for (const Record& record : run.file->records)
+        if (seen.insert(key_of(record)).second) all.push_back(key_of(record));
+    return all;
+  }
+
+  // Why times are not of the same circumstances; empty: they are.
+  std::string apart(const Record& was, const Record& is) const {
+    if (was.device != is.device) return "other-machine";
+    if (was.threads != is.threads && was.device == "cpu") return "other-threads";
+    for (const Run& b : before_)
+      for (const Run& a : after_) {
+        if (machine(*b.file, was.device) != machine(*a.file, is.device)) return "other-machine";
+        if (build(*b.file) != build(*a.file)) return "other-build";
+      }
+    return {};
+  }
+
+  Compared compare(const Key& key) const {
+    const Records was = all_records(before_, key), is = all_records(after_, key);
+    Compared one{key.suite, key.case_name, key.dtype, key.impl, worst(was), worst(is)};
+    one.verdict = verdict_change(one.before, one.after);
+    one.same_binary = !was.front()->plugin_hash.empty() && was.front()->plugin_hash == is.front()->plugin_hash;
+    one.time = one.memory = one.error = invalid("not-passed");
+    if (one.before != Verdict::kPass || one.after != Verdict::kPass) return one;
+    one.time = one.memory = one.error = invalid("other-problem");
+    if (was.front()->spec != is.front()->spec || was.front()->inputs != is.front()->inputs) return one;
+    one.before_ns = middle(all_launches(before_, key)), one.after_ns = middle(all_launches(after_, key));
+    one.time = compare_times(key, one, options_.across_machines ? "" : apart(*was.front(), *is.front()));
+    one.memory = compare_memory(was, is, options_.rule.band);
+    one.error = compare_errors(was, is, options_.rule.band);
+    return one;
+  }
+
+  Changed compare_times(const Key& key, const Compared& one, const std::string& apart) const {
+    if (one.before_ns == 0 && one.after_ns == 0) return invalid("not-timed");
+    if (one.before_ns == 0 || one.after_ns == 0) return invalid("timed-once");
+    if (key.impl == options_.relative_to) return invalid("is-peer");
+    if (!apart.empty()) return invalid(apart);
+    std::vector<core::Launch> was = all_launches(before_, key, options_.relative_to),
+                              is = all_launches(after_, key, options_.relative_to);
+    if (was.empty() || is.empty()) return invalid("no-peer");
+    if (took_turns_) {  // pairs that both have it
+      was.clear(), is.clear();
+      for (size_t i = 0; i < before_.size(); ++i) {
+        const core::Launch b = before_[i].launch(key, options_.relative_to), a = after_[i].launch(key, options_.relative_to);
+        if (b.median > 0 && a.median > 0) was.push_back(b), is.push_back(a);
+      }
+    }
+    return core::compare_launches(was, is, took_turns_, options_.rule);
+  }
+
+  void add_notes() {
+    for (const Side* side : {&before_, &after_})
+      for (const Run& run : *side) {
+        const std::string& path = run.file->path;
+        if (!run.file->complete) note(fmt::format("{} was cut short: its run did not come to its end", path));
+        const size_t again = run.file->records.size() - run.records.size();
+        if (again > 0) note(fmt::format("{} has {} records of what it has already; samples are taken together", path, again));
+      }
+    differs("machine", [](const Results& file) { return on_devices(file, machine); });
+    differs("driver", [](const Results& file) {
+      return on_devices(file, [](const Results& of, const std::string& device) { return fact(of, device, "driver"); });
+    });
+    differs("build", build);
+    differs("compiler", [](const Results& file) { return fact(file, "build", "compiler"); });
+    differs("commit", [](const Results& file) { return fact(file, "build", "commit"); });
+    if (!result_.cases.empty() && std::ranges::all_of(result_.cases, &Compared::same_binary))
+      note("both sides ran the same binaries");
+  }
+  void note(std::string text) { result_.notes.push_back(std::move(text)); }
+
+  /// Something of all devices that the records of a file ran on.
+  template <class Of>
+  static std::string on_devices(const Results& file, const Of& of) {
+    std::set<std::string> texts;
+    for (const Record& record : file.records) texts.insert(of(file, record.device));
+    return fmt::format("{}", fmt::join(texts, "; "));
+  }
+
+  template <class Of>
+  void differs(const char* what, const Of& of) {
+    std::set<std::string> was, is;
+    for (const Run& run : before_) was.insert(of(*run.file));
+    for (const Run& run : after_) is.insert(of(*run.file));
+    if (was != is) note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "), fmt::join(is, " and ")));
+  }
+
+  const CompareOptions& options_;
+  const Side before_, after_;
+  const bool took_turns_;
+  Comparison result_;
+};
+
+}  // namespace
+
+Comparison compare(const std::vector<Results>& before, const std::vector<Results>& after, const CompareOptions& options) {
+  return Comparer(before, after, options).compare();
+}
+
+bool regressed(const Comparison& comparison) {
+  return std::ranges::any_of(comparison.cases, [](const Compared& one) { return one.verdict == VerdictChange::kRegressed; });
+}
+
+bool worse(const Comparison& comparison) {
+  return std::ranges::any_of(comparison.cases, [](const Compared& one) {
+    return one.time.change == Change::kWorse || one.memory.change == Change::kWorse || one.error.change == Change::kWorse;
+  });
+}
+
+bool inconclusive(const Comparison& comparison) {
+  const auto untold = [](const Changed& one) {
+    static const std::set<std::string> kNothingToTell{"not-timed", "not-passed", "is-peer"};
+    return one.change == Change::kInconclusive || (one.change == Change::kInvalid && !kNothingToTell.count(one.code));
+  };
+  return !comparison.only_before.empty() || std::ranges::any_of(comparison.cases, [&](const Compared& one) {
+    return one.verdict == VerdictChange::kSkipped || untold(one.time) || untold(one.memory) || untold(one.error);
+  });
+}
+
+}  // namespace attest::reports

@@ -1,0 +1,225 @@
+// Comparisons of records in which one thing was made worse, better, or not comparable.
+#include "reports/comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/tensor/random.hpp"
+#include "reports/comparison_text.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Change;
+using core::Record;
+using core::Results;
+using core::Verdict;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+core::TimeRecord time_of(double ns, uint64_t seed = 1) {
+  core::TimeRecord time;
+  for (uint64_t i = 0; i < 20; ++i) time.samples_ns.push_back(ns * (1 + 1e-3 * double(core::random_normal(seed, i))));
+  return time;
+}
+
+Record passed(const std::string& impl = "flash_cuda", double ns = 1e6) {
+  Record r{.suite = "vit", .case_name = "a", .spec = "softmax seq_len_q=64", .inputs = "random", .impl = impl};
+  r.plugin_hash = "00ff00ff00ff00ff", r.dtype = "f16", r.device = "cuda", r.threads = 2, r.verdict = Verdict::kPass;
+  r.fills.push_back({.fill = "random", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"});
+  r.fills[0].judgement.max_ratio = 0.4, r.fills[0].judgement.rms_ratio = 0.3, r.fills[0].judgement.exact_elements = 10;
+  r.time = time_of(ns);
+  r.memory.workspace_bytes = 1 << 20, r.memory.pool_peak_bytes = 0;
+  return r;
+}
+
+Results file(std::vector<Record> records, const std::string& started = "2026-01-01T00:00:00Z") {
+  Results results{.path = "x.jsonl", .records = std::move(records), .begun = true, .complete = true};
+  results.header = {"attest run",
+                    started,
+                    {{"cuda", {{"name", "H200"}}}, {"cpu", {{"model", "EPYC"}}}, {"build", {{"build_type", "Release"}}}}};
+  return results;
+}
+
+const CompareOptions kWithFloor{.rule = {.floor = 0.03}};
+
+Compared one(const Record& was, const Record& is, const CompareOptions& options = kWithFloor) {
+  const Comparison found = compare({file({was})}, {file({is})}, options);
+  EXPECT_EQ(found.cases.size(), 1u);
+  return found.cases.at(0);
+}
+Record with(const std::function<void(Record&)>& change) {
+  Record r = passed();
+  change(r);
+  return r;
+}
+
+TEST(Comparison, NothingChanged) {
+  const Comparison found = compare({file({passed()})}, {file({passed()})}, kWithFloor);
+  EXPECT_EQ(found.cases.at(0).time.change, Change::kSame);
+  EXPECT_EQ(found.cases.at(0).memory.change, Change::kSame);
+  EXPECT_EQ(found.cases.at(0).error.change, Change::kSame);
+  EXPECT_FALSE(regressed(found) || worse(found) || inconclusive(found));
+  EXPECT_THAT(found.notes, ElementsAre("both sides ran the same binaries"));
+}
+
+TEST(Comparison, EachQuantityIsSeenAlone) {
+  const Compared slower = one(passed(), passed("flash_cuda", 1.05e6));
+  EXPECT_EQ(slower.time.change, Change::kWorse);
+  EXPECT_NEAR(slower.time.ratio, 1.05, 0.002);
+  EXPECT_EQ(slower.memory.change, Change::kSame);
+  EXPECT_EQ(one(passed(), passed("flash_cuda", 0.95e6)).time.change, Change::kBetter);
+
+  const Compared bigger = one(passed(), with([](Record& r) { r.memory.pool_peak_bytes = 1 << 15; }));
+  EXPECT_EQ(bigger.memory.change, Change::kWorse);
+  EXPECT_EQ(bigger.time.change, Change::kSame);
+
+  const Compared coarser = one(passed(), with([](Record& r) { r.fills[0].judgement.rms_ratio = 0.31; }));
+  EXPECT_EQ(coarser.error.change, Change::kWorse);
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].judgement.max_ratio = 0.41; })).error.change, Change::kWorse);
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].judgement.max_ratio = 0.2; })).error.change, Change::kBetter);
+}
+
+TEST(Comparison, VerdictsThatChanged) {
+  const auto change = [](Verdict was, Verdict is) {
+    const auto of = [](Verdict verdict) { return with([&](Record& r) { r.verdict = verdict; }); };
+    return one(of(was), of(is)).verdict;
+  };
+  EXPECT_EQ(change(Verdict::kPass, Verdict::kFail), VerdictChange::kRegressed);
+  EXPECT_EQ(change(Verdict::kPass, Verdict::kTimeout), VerdictChange::kRegressed);
+  EXPECT_EQ(change(Verdict::kPass, Verdict::kUnsupported), VerdictChange::kRegressed);
+  EXPECT_EQ(change(Verdict::kUnsupported, Verdict::kFail), VerdictChange::kRegressed);
+  EXPECT_EQ(change(Verdict::kPass, Verdict::kSkipped), VerdictChange::kSkipped);
+  EXPECT_EQ(change(Verdict::kFail, Verdict::kPass), VerdictChange::kFixed);
+  EXPECT_EQ(change(Verdict::kFail, Verdict::kCrash), VerdictChange::kSame);
+  EXPECT_EQ(change(Verdict::kUnsupported, Verdict::kPass), VerdictChange::kSame);
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.verdict = Verdict::kFail; })).time.code, "not-passed");
+  // One bad launch of several is enough.
+  const Record bad = with([](Record& r) { r.verdict = Verdict::kFail; });
+  EXPECT_TRUE(regressed(compare({file({passed()})}, {file({passed()}), file({bad}), file({passed()})}, kWithFloor)));
+}
+
+TEST(Comparison, WhatIsNotComparableSaysWhy) {
+  const auto time = [](const Record& was, const Record& is) { return one(was, is).time.code; };
+  EXPECT_EQ(time(passed(), with([](Record& r) { r.spec = "softmax seq_len_q=65"; })), "other-problem");
+  EXPECT_EQ(time(passed(), with([](Record& r) { r.device = "cpu"; })), "other-machine");
+  EXPECT_EQ(time(passed(), with([](Record& r) { r.time.reset(); })), "timed-once");
+  EXPECT_EQ(time(with([](Record& r) { r.time.reset(); }), with([](Record& r) { r.time.reset(); })), "not-timed");
+  const auto on_cpu = [](int threads) { return with([&](Record& r) { r.device = "cpu", r.threads = threads; }); };
+  EXPECT_EQ(time(on_cpu(2), on_cpu(4)), "other-threads");
+  EXPECT_EQ(time(on_cpu(2), on_cpu(2)), "floor");
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].inputs_hash = "1111111111111111"; })).error.code, "other-inputs");
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.arithmetic = "qk=f32"; })).error.code, "other-arithmetic");
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.memory.peak_bytes = 3; })).memory.code, "not-measured");
+}
+
+TEST(Comparison, OtherMachinesAndBuildsOnlyWhenAsked) {
+  for (const auto& [group, name, code] : {std::tuple("cuda", "name", "other-machine"), {"build", "build_type", "other-build"}}) {
+    Results other = file({passed("flash_cuda", 2e6)});
+    other.header.environment[group][name] = "another";
+    Comparison found = compare({file({passed()})}, {other}, kWithFloor);
+    EXPECT_EQ(found.cases.at(0).time.code, code);
+    EXPECT_EQ(found.cases.at(0).memory.change, Change::kSame);
+    EXPECT_FALSE(worse(found));
+    EXPECT_TRUE(inconclusive(found));
+    EXPECT_THAT(found.notes, ::testing::Contains(HasSubstr("another after")));
+    EXPECT_THAT(print_comparison(found, false), HasSubstr(std::string(code) + ": times of different"));
+    CompareOptions asked = kWithFloor;
+    asked.across_machines = true;
+    EXPECT_TRUE(worse(compare({file({passed()})}, {other}, asked)));
+  }
+  // The host is nothing to a device's times.
+  Results other = file({passed()});
+  other.header.environment["cpu"]["model"] = "Xeon";
+  EXPECT_EQ(compare({file({passed()})}, {other}, kWithFloor).cases.at(0).time.change, Change::kSame);
+}
+
+TEST(Comparison, OneSideAlone) {
+  const Record other = passed("window_cuda");
+  const Comparison found = compare({file({passed(), other})}, {file({passed(), passed("linear_cuda")})}, kWithFloor);
+  EXPECT_THAT(found.only_before, ElementsAre("vit/a f16 window_cuda"));
+  EXPECT_THAT(found.only_after, ElementsAre("vit/a f16 linear_cuda"));
+  EXPECT_EQ(found.cases.size(), 1u);
+  EXPECT_TRUE(inconclusive(found));
+}
+
+TEST(Comparison, TornFilesAndDuplicates) {
+  Results torn = file({passed(), passed("flash_cuda", 1.01e6)});
+  torn.complete = false;
+  const Comparison found = compare({torn}, {file({passed()})}, kWithFloor);
+  EXPECT_EQ(found.cases.at(0).time.launches_before, 1u);
+  EXPECT_THAT(found.notes,
+              ElementsAre(HasSubstr("was cut short"), HasSubstr("1 records of what it has already"), HasSubstr("same binaries")));
+  EXPECT_NEAR(found.cases.at(0).before_ns, 1.005e6, 4000);  // of all 40 samples
+}
+
+// The machine is 20 % slower on the second day, the implementation 10 % slower than that.
+TEST(Comparison, RelativeToAPeerOfTheSameLaunch) {
+  const Results before = file({passed("flash_cuda", 1e6), passed("cudnn_cuda", 2e6)}),
+                after = file({passed("flash_cuda", 1.32e6), passed("cudnn_cuda", 2.4e6)});
+  CompareOptions options = kWithFloor;
+  options.relative_to = "cudnn_cuda";
+  const Comparison found = compare({before}, {after}, options);
+  ASSERT_EQ(found.cases.size(), 2u);
+  EXPECT_NEAR(found.cases[0].time.ratio, 1.1, 0.002);
+  EXPECT_EQ(found.cases[0].time.change, Change::kWorse);
+  EXPECT_EQ(found.cases[1].time.code, "is-peer");
+  EXPECT_EQ(compare({file({passed()})}, {file({passed()})}, options).cases[0].time.code, "no-peer");
+  // The same share: whatever the day was like.
+  EXPECT_FALSE(worse(compare({before}, {file({passed("flash_cuda", 1.2e6), passed("cudnn_cuda", 2.4e6)})}, options)));
+}
+
+std::string at(int minute) { return "2026-01-01T00:" + std::to_string(10 + minute) + ":00Z"; }
+
+// A machine that gets slower and slower, by 2 % a launch: ABBA ABBA cancels it.
+TEST(Comparison, LaunchesThatTookTurnsArePaired) {
+  for (const double change : {1.0, 1.05}) {
+    std::vector<Results> before, after;
+    for (int i = 0; i < 16; ++i) {
+      const bool is_after = i % 4 == 1 || i % 4 == 2;
+      Record r = passed();
+      r.time = time_of(1e6 * std::pow(1.002, i) * (is_after ? change : 1), uint64_t(i));
+      (is_after ? after : before).push_back(file({r}, at(i)));
+    }
+    std::swap(before[0], before[5]);  // the order of files is none
+    const Comparison found = compare(before, after, {});
+    EXPECT_TRUE(found.cases.at(0).time.paired);
+    EXPECT_EQ(found.cases.at(0).time.change, change > 1 ? Change::kWorse : Change::kSame);
+    before.pop_back();
+    EXPECT_FALSE(compare(before, after, {}).cases.at(0).time.paired);
+  }
+  std::vector<Results> before, after;
+  for (int i = 0; i < 8; ++i) before.push_back(file({passed()}, at(i))), after.push_back(file({passed()}, at(i + 10)));
+  EXPECT_FALSE(compare(before, after, {}).cases.at(0).time.paired) << "one side after the other";
+}
+
+TEST(Comparison, IsReadable) {
+  Record fast = passed("flash_cuda", 1e6), slow = passed("flash_cuda", 1.1e6);
+  fast.time->samples_ns.assign(20, 1e6), slow.time->samples_ns.assign(20, 1.1e6);
+  slow.plugin_hash = "1111111111111111", slow.memory.pool_peak_bytes = 1 << 20, slow.fills[0].judgement.max_ratio = 0.6;
+  Record was = passed("window_cuda"), is = was;
+  is.verdict = Verdict::kFail;
+  const Comparison found = compare({file({fast, was, passed("x")})}, {file({slow, is})}, {.rule = {.floor = 0.05}});
+  EXPECT_EQ(print_comparison(found, false),
+            "                  verdict          time                                                              memory         "
+            "          error\n"
+            "vit/a f16\n"
+            "  flash_cuda      pass             1.00 ms -> 1.10 ms     SLOWER x1.100 [1.100 1.100]                BIGGER x2.000  "
+            "          LESS ACCURATE x1.500\n"
+            "  window_cuda     pass -> fail  (same binary)\n"
+            "\nonly before:\n  vit/a f16 x\n"
+            "2 compared: 1 regressed, 0 fixed; 1 slower, 0 faster, 0 as fast, 0 inconclusive; 1 bigger, 0 smaller; 1 less "
+            "accurate, 0 more accurate\n"
+            "x: after / before, with its interval\n");
+  const nlohmann::json json = to_json(found);
+  EXPECT_EQ(json["cases"][0]["time"]["change"], "SLOWER");
+  EXPECT_EQ(json["cases"][0]["time"]["code"], "floor");
+  EXPECT_EQ(json["cases"][1]["verdict"], "regressed");
+  EXPECT_EQ(json["only_before"][0], "vit/a f16 x");
+}
+
+}  // namespace
+}  // namespace attest::reports

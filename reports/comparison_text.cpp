@@ -1,0 +1,170 @@
+#include "reports/comparison_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "reports/table.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Change;
+using core::Changed;
+
+constexpr const char* kTimeWords[] = {"SAME", "FASTER", "SLOWER", "INCONCLUSIVE", "INVALID"};
+constexpr const char* kMemoryWords[] = {"SAME", "SMALLER", "BIGGER", "INCONCLUSIVE", "INVALID"};
+constexpr const char* kErrorWords[] = {"SAME", "MORE ACCURATE", "LESS ACCURATE", "INCONCLUSIVE", "INVALID"};
+constexpr const char* kVerdictWords[] = {"same", "regressed", "fixed", "skipped"};
+
+struct Meaning {
+  const char* code;
+  const char* text;
+};
+constexpr Meaning kMeanings[] = {
+    {"no-floor",
+     "launches that did not take turns say nothing of noise: give --floor, or eight launches in all, or eight of each in turns"},
+    {"wide", "the interval reaches across the edge of what matters"},
+    {"clocks", "the clock changed: in cycles it is another answer"},
+    {"resolution", "the timer does not tell such times apart"},
+    {"many-cases", "among so many cases one like that is to be expected: more launches would tell"},
+    {"other-machine", "times of different machines are not compared, unless by --across-machines"},
+    {"other-build", "times of different kinds of build are not compared, unless by --across-machines"},
+    {"other-threads", "times of different numbers of threads are not compared, unless by --across-machines"},
+    {"other-problem", "the case is another problem now, or has other inputs"},
+    {"other-inputs", "errors on different inputs are not compared"},
+    {"other-arithmetic", "declares other arithmetic, so errors are shares of another gate"},
+    {"timed-once", "one side has no time"},
+    {"no-peer", "the implementation of --relative-to has no time there"},
+    {"not-measured", "one side has no measured peak"},
+};
+
+std::string with_ratio(const char* word, const Changed& changed, bool interval) {
+  if (changed.change == Change::kInvalid) return fmt::format("{} ({})", word, changed.code);
+  std::string text = word;
+  if (changed.change != Change::kSame || interval) text += fmt::format(" x{:.3f}", changed.ratio);
+  if (interval) text += fmt::format(" [{:.3f} {:.3f}]", changed.low, changed.high);
+  if (changed.change == Change::kInconclusive) text += fmt::format(" ({})", changed.code);
+  return text;
+}
+
+// Where there is nothing to tell, nothing is said.
+std::string cell(const char* const* words, const Changed& changed, bool interval) {
+  static const std::set<std::string> kSilent{"not-timed", "not-passed", "is-peer"};
+  return kSilent.count(changed.code) ? "" : with_ratio(words[int(changed.change)], changed, interval);
+}
+
+std::string verdict(const Compared& one) {
+  return one.before == one.after ? std::string(name(one.after)) : fmt::format("{} -> {}", name(one.before), name(one.after));
+}
+
+std::string times(const Compared& one) {
+  return one.before_ns > 0 && one.after_ns > 0 ? fmt::format("{} -> {}", print_time(one.before_ns), print_time(one.after_ns))
+                                               : "";
+}
+
+bool is_worse(const Compared& one) {
+  return one.verdict == VerdictChange::kRegressed || one.time.change == Change::kWorse || one.memory.change == Change::kWorse ||
+         one.error.change == Change::kWorse;
+}
+
+std::string line(const Compared& one, size_t width, bool colour) {
+  const bool red = colour && is_worse(one);
+  std::string text =
+      fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}", one.impl, width, verdict(one), times(one),
+                  cell(kTimeWords, one.time, true), cell(kMemoryWords, one.memory, false), cell(kErrorWords, one.error, false));
+  text.erase(text.find_last_not_of(' ') + 1);
+  return (red ? "\033[1;31m" : "") + text + (red ? "\033[0m" : "") + (one.same_binary ? "  (same binary)\n" : "\n");
+}
+
+/// What the codes that occur mean.
+std::string meanings(const Comparison& comparison) {
+  std::set<std::string> codes;
+  for (const Compared& one : comparison.cases)
+    for (const Changed* changed : {&one.time, &one.memory, &one.error}) codes.insert(changed->code);
+  std::string text;
+  for (const auto& [code, meaning] : kMeanings)
+    if (codes.count(code)) text += fmt::format("{}: {}\n", code, meaning);
+  return text;
+}
+
+std::string list(const char* title, const std::vector<std::string>& names) {
+  return names.empty() ? "" : fmt::format("{}:\n  {}\n", title, fmt::join(names, "\n  "));
+}
+
+size_t count(const Comparison& comparison, Changed Compared::*quantity, Change change) {
+  return size_t(std::ranges::count_if(comparison.cases, [&](const Compared& one) { return (one.*quantity).change == change; }));
+}
+
+std::string counts(const Comparison& comparison) {
+  const auto verdicts = [&](VerdictChange change) { return std::ranges::count(comparison.cases, change, &Compared::verdict); };
+  return fmt::format(
+      "{} compared: {} regressed, {} fixed; {} slower, {} faster, {} as fast, {} inconclusive; {} bigger, {} smaller; {} less "
+      "accurate, "
+      "{} more accurate\n",
+      comparison.cases.size(), verdicts(VerdictChange::kRegressed), verdicts(VerdictChange::kFixed),
+      count(comparison, &Compared::time, Change::kWorse), count(comparison, &Compared::time, Change::kBetter),
+      count(comparison, &Compared::time, Change::kSame), count(comparison, &Compared::time, Change::kInconclusive),
+      count(comparison, &Compared::memory, Change::kWorse), count(comparison, &Compared::memory, Change::kBetter),
+      count(comparison, &Compared::error, Change::kWorse), count(comparison, &Compared::error, Change::kBetter));
+}
+
+nlohmann::json to_json(const Changed& changed, const char* const* words) {
+  return {{"change", words[int(changed.change)]},
+          {"code", changed.code},
+          {"ratio", core::number(changed.ratio)},
+          {"low", core::number(changed.low)},
+          {"high", core::number(changed.high)},
+          {"band", changed.band},
+          {"launches_before", changed.launches_before},
+          {"launches_after", changed.launches_after},
+          {"paired", changed.paired}};
+}
+
+nlohmann::json to_json(const Compared& one) {
+  return {{"suite", one.suite},
+          {"case", one.case_name},
+          {"dtype", one.dtype},
+          {"impl", one.impl},
+          {"verdict_before", name(one.before)},
+          {"verdict_after", name(one.after)},
+          {"verdict", kVerdictWords[int(one.verdict)]},
+          {"before_ns", one.before_ns},
+          {"after_ns", one.after_ns},
+          {"same_binary", one.same_binary},
+          {"time", to_json(one.time, kTimeWords)},
+          {"memory", to_json(one.memory, kMemoryWords)},
+          {"error", to_json(one.error, kErrorWords)}};
+}
+
+}  // namespace
+
+std::string print_comparison(const Comparison& comparison, bool colour) {
+  size_t width = 14;
+  for (const Compared& one : comparison.cases) width = std::max(width, one.impl.size());
+  std::string text =
+      fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}\n", "", width, "verdict", "time", "", "memory", "error");
+  std::string block;
+  for (const Compared& one : comparison.cases) {
+    const std::string title = fmt::format("{}{}{} {}", one.suite, one.suite.empty() ? "" : "/", one.case_name, one.dtype);
+    if (title != block) text += block = title, text += "\n";
+    text += line(one, width, colour);
+  }
+  text += "\n" + list("only before", comparison.only_before) + list("only after", comparison.only_after);
+  for (const std::string& note : comparison.notes) text += note + "\n";
+  return text + meanings(comparison) + counts(comparison) + "x: after / before, with its interval\n";
+}
+
+nlohmann::json to_json(const Comparison& comparison) {
+  nlohmann::json cases = nlohmann::json::array();
+  for (const Compared& one : comparison.cases) cases.push_back(to_json(one));
+  return {{"type", "comparison"},
+          {"cases", std::move(cases)},
+          {"only_before", comparison.only_before},
+          {"only_after", comparison.only_after},
+          {"notes", comparison.notes}};
+}
+
+}  // namespace attest::reports

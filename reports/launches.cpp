@@ -1,0 +1,106 @@
+#include "reports/launches.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/measure/statistics.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Record;
+using core::Results;
+
+constexpr double kHostClock_ns = 50, kDeviceClock_ns = 1000;  // std::chrono::steady_clock; CUDA events: 0.5 us, twice
+
+core::Launch clocked(const std::vector<const Record*>& records) {
+  std::vector<double> samples, clocks;
+  core::Launch launch;
+  for (const Record* record : records) {
+    if (record->verdict != core::Verdict::kPass || !record->time) continue;
+    const core::TimeRecord& time = *record->time;
+    samples.insert(samples.end(), time.samples_ns.begin(), time.samples_ns.end());
+    const auto runs = double(std::max<int64_t>({1, time.iterations_per_sample, time.device ? time.device->replayed_runs : 0}));
+    launch.resolution = std::max(launch.resolution, (time.device ? kDeviceClock_ns : kHostClock_ns) / runs);
+    if (time.device) clocks.push_back(time.device->clock_mhz);
+  }
+  const core::Summary s = core::summarise(samples);
+  launch.median = s.median, launch.low = s.median_low, launch.high = s.median_high;
+  launch.clock = core::summarise(clocks).median;
+  return launch;
+}
+
+}  // namespace
+
+std::string Key::name() const { return fmt::format("{}{}{} {} {}", suite, suite.empty() ? "" : "/", case_name, dtype, impl); }
+
+Key key_of(const Record& record) { return {record.suite, record.case_name, record.dtype, record.impl}; }
+
+Run::Run(const Results& results) : file(&results) {
+  for (const Record& record : results.records) records[key_of(record)].push_back(&record);
+}
+
+const std::vector<const Record*>& Run::find(const Key& key) const {
+  static const std::vector<const Record*> kNone;
+  const auto at = records.find(key);
+  return at == records.end() ? kNone : at->second;
+}
+
+core::Launch Run::launch(const Key& key, const std::string& relative_to) const {
+  const core::Launch own = clocked(find(key));
+  if (relative_to.empty() || own.median <= 0) return own;
+  const core::Launch other = clocked(find({key.suite, key.case_name, key.dtype, relative_to}));
+  return other.median > 0 ? own.relative_to(other) : core::Launch();
+}
+
+Side by_start(const std::vector<Results>& files) {
+  Side side(files.begin(), files.end());
+  std::ranges::stable_sort(side, {}, [](const Run& run) { return run.file->header.started; });
+  return side;
+}
+
+bool took_turns(const Side& before, const Side& after) {
+  if (before.size() != after.size()) return false;
+  std::vector<std::pair<std::string, int>> starts;
+  for (const Run& run : before) starts.emplace_back(run.file->header.started, 0);
+  for (const Run& run : after) starts.emplace_back(run.file->header.started, 1);
+  std::ranges::sort(starts);
+  for (size_t i = 0; i + 1 < starts.size(); ++i)
+    if (starts[i].first == starts[i + 1].first || (i % 2 == 0 && starts[i].second == starts[i + 1].second)) return false;
+  return true;
+}
+
+std::vector<const Record*> all_records(const Side& side, const Key& key) {
+  std::vector<const Record*> all;
+  for (const Run& run : side) all.insert(all.end(), run.find(key).begin(), run.find(key).end());
+  return all;
+}
+
+std::vector<core::Launch> all_launches(const Side& side, const Key& key, const std::string& relative_to) {
+  std::vector<core::Launch> all;
+  for (const Run& run : side)
+    if (const core::Launch one = run.launch(key, relative_to); one.median > 0) all.push_back(one);
+  return all;
+}
+
+std::string fact(const Results& file, const std::string& group, const std::string& name) {
+  const auto at = file.header.environment.find(group);
+  if (at == file.header.environment.end()) return {};
+  const auto found = at->second.find(name);
+  return found == at->second.end() ? std::string() : found->second;
+}
+
+std::string machine(const Results& file, const std::string& device) {
+  const std::string mode = fact(file, "system", "power_mode"), processors = fact(file, device, "multiprocessors");
+  std::string text = device == "cpu" ? fact(file, device, "model") : fact(file, device, "name");
+  if (!processors.empty()) text += fmt::format(" ({} multiprocessors)", processors);
+  return mode.empty() ? text : fmt::format("{}, power mode {}", text, mode);
+}
+
+std::string build(const Results& file) {
+  const std::string sanitizers = fact(file, "build", "sanitizers");
+  return fact(file, "build", "build_type") + (sanitizers.empty() ? "" : ", sanitizers " + sanitizers);
+}
+
+}  // namespace attest::reports
