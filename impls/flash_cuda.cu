@@ -9,9 +9,17 @@
 // Where rows are too few for the device, blocks share out the keys of a row (split.hpp), and a second kernel merges their parts;
 // up to 16 rows take a block of one warp, and query heads that share keys go into one tile.
 //
+// On sm_90, problems without terms of pairs that have rows enough go to wgmma (cuda/flash_sm90.cuh); tiles with sums that are not
+// finite are done again here.
+//
 // A hidden key has a weight of 0, and 0 times NaN is NaN: from tiles that hide something, infinities and NaN of V are taken out
 // before the product, and added where they are seen.
+#include <optional>
+
 #include "cuda/flash.cuh"
+#ifdef ATTEST_SM90A  // for which kernels are compiled
+#include "cuda/flash_sm90.cuh"
+#endif
 
 namespace {
 
@@ -22,6 +30,7 @@ struct Work {
   int64_t blocks;
   int pack, splits;
   float* partial;
+  const uint64_t* odd;  // null, or [sequences and heads, tiles of 128 rows]: only tiles where it is not 0
 };
 
 template <class T, class S>
@@ -35,6 +44,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as ma
   for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x) {
     // Last rows first: where the band is causal they have most to do.
     const int64_t tile = tiles - 1 - block / (pairs * work.splits), rest = block % (pairs * work.splits), pair = rest % pairs;
+    if (work.odd && !work.odd[pair * ((tiles * S::kRows + 127) / 128) + tile * S::kRows / 128]) continue;
     if (threadIdx.x == 0)
       task = {pair / heads, pair % heads * work.pack,       tile * S::kRows, a.rows(pair / heads) * work.pack,
               work.pack,    static_cast<int>(rest / pairs), work.splits,     work.partial,
@@ -83,12 +93,23 @@ __global__ void __launch_bounds__(32 * kMergeWarps)
 constexpr uint64_t kGeneralFeatures = ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_PAGES |
                                       ATTEST_WITH_ORDER | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI;
 
+#ifdef ATTEST_SM90A
+using OnSm90 = flash_sm90::Attend;
+#else
+struct OnSm90 {
+  static bool takes(const attest_problem&) { return false; }
+  static uint64_t workspace_bytes(const attest_problem&) { return 0; }
+  explicit OnSm90(const attest_problem&) {}
+  void run(const attest_problem*, void* const*, void*, cudaStream_t) const {}
+};
+#endif
+
 class Flash {
  public:
   static constexpr attest::Info kInfo = {
       /*name=*/"flash_cuda",
       /*version=*/"1",
-      /*summary=*/"tiles on tensor cores (mma.sync, sm_80 and up), O(N d) memory",
+      /*summary=*/"tiles on tensor cores (mma.sync, sm_80 and up; wgmma on sm_90), O(N d) memory",
       /*operation=*/ATTEST_SOFTMAX,
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
@@ -102,30 +123,41 @@ class Flash {
     const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
     support.qk_operand_dtype = support.pv_operand_dtype = dtype;
     const int splits = plan(problem).splits;
-    if (splits > 1)
+    if (goes_on_sm90(problem))
+      support.workspace_bytes = OnSm90::workspace_bytes(problem);
+    else if (splits > 1)
       support.workspace_bytes = static_cast<uint64_t>(p.batch * p.num_heads * p.seq_len_q * splits) *
                                 (static_cast<uint64_t>(p.head_dim_v) * sizeof(float) + sizeof(Part));
     return nullptr;
   }
   explicit Flash(const attest_problem& given) : problem(given), device_problem_(given), work_(plan(given)) {
     at_launch(problem, Prepare{});
+    if (goes_on_sm90(problem)) on_sm90_.emplace(problem), work_ = repairs(problem);
   }
 
   const attest_problem& problem;
 
   void run(void* const* data, void* workspace, void* stream) {
     Work work = work_;
-    work.partial = static_cast<float*>(workspace);
-    at_launch(problem, Launch{*this, work, cuda::Data(data), static_cast<cudaStream_t>(stream)});
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (on_sm90_)
+      on_sm90_->run(device_problem_.get(), data, workspace, on), work.odd = static_cast<const uint64_t*>(workspace);
+    else
+      work.partial = static_cast<float*>(workspace);
+    at_launch(problem, Launch{*this, work, cuda::Data(data), on});
   }
 
  private:
   static constexpr int64_t kFewRows = 16;
 
+  static bool goes_on_sm90(const attest_problem& problem) {
+    return !(problem.features & kGeneralFeatures) && OnSm90::takes(problem);
+  }
+
   /// How the work is cut, from the sizes and the device at hand alone.
   static Work plan(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    Work work{0, static_cast<int>(p.num_heads / p.num_kv_heads), 1, nullptr};
+    Work work{0, static_cast<int>(p.num_heads / p.num_kv_heads), 1, nullptr, nullptr};
     at_launch(problem, [&](auto, auto shape) {
       using S = decltype(shape);
       const auto blocks = [&](int pack) {
@@ -135,6 +167,16 @@ class Flash {
       const int64_t tiles = (longest_row(p, S::kRows / work.pack + 1) + S::kKeys - 1) / S::kKeys;
       work.splits = split::count(blocks(work.pack), tiles, int64_t{cuda::multiprocessors()} * S::kResident);
       work.blocks = blocks(work.pack) * work.splits;
+    });
+    return work;
+  }
+  /// One block a tile of rows, for those of them that are done again.
+  static Work repairs(const attest_problem& problem) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    Work work{0, 1, 1, nullptr, nullptr};
+    at_launch(problem, [&](auto, auto shape) {
+      using S = decltype(shape);
+      work.blocks = (p.seq_len_q + S::kRows - 1) / S::kRows * p.batch * p.num_heads;
     });
     return work;
   }
@@ -164,7 +206,9 @@ class Flash {
     void operator()(T, S) const {
       const auto& p = attest::params<attest_softmax_params>(plan.problem);
       const attest_problem* problem = plan.device_problem_.get();
-      cuda::launch(attend<T, S>, cuda::grid(work.blocks), S::kThreads, S::kSharedBytes, stream, problem, data, work);
+      // Tiles that are done again are few or none: a block looks for its own among many.
+      const int64_t blocks = work.odd ? std::min(work.blocks, int64_t{cuda::multiprocessors()} * S::kResident) : work.blocks;
+      cuda::launch(attend<T, S>, cuda::grid(blocks), S::kThreads, S::kSharedBytes, stream, problem, data, work);
       const int64_t rows = p.batch * p.num_heads * p.seq_len_q;
       if (work.splits > 1)
         cuda::launch(merge<T>, cuda::grid((rows + kMergeWarps - 1) / kMergeWarps), 32 * kMergeWarps, 0, stream, problem, data,
@@ -189,7 +233,8 @@ class Flash {
   }
 
   cuda::DeviceProblem device_problem_;
-  const Work work_;
+  Work work_;
+  std::optional<OnSm90> on_sm90_;
 };
 
 }  // namespace

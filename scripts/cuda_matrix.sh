@@ -23,7 +23,7 @@ trap 'rm -rf "$folder"' EXIT
 compile() {  # SOURCE ARCHITECTURE
   local log=$folder/$(basename "$1").$2
   "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC -I "$root/harness/abi" -I "$root/impls" -DATTEST_ONLY_HEAD_DIM="$head_dim" \
-    -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage -c "$1" -o "$log.o" 2>"$log" || { cat "$log" >&2; return 4; }
+    $([[ $2 != 90a ]] || echo -DATTEST_SM90A) -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage -c "$1" -o "$log.o" 2>"$log" || { cat "$log" >&2; return 4; }
 }
 export -f compile
 export folder nvcc root head_dim

@@ -5,28 +5,19 @@
 #include <cstdlib>
 #include <ostream>
 
-#include "core/problem/spec.hpp"
-#include "core/run/runner.hpp"
-#include "testing/named.hpp"
+#include "testing/emulated_cuda.hpp"
 
 namespace attest::core {
 namespace {
+
+using testing::kAllFills;
+using testing::run_emulated;
 
 struct Case {
   const char *name, *spec;  // spec without its dtype
   bool naive_only = false;
 };
 void PrintTo(const Case& each, std::ostream* out) { *out << each.spec; }
-
-const RunOptions kAllFills{.relations = RelationChoice::kNone, .all_checks = true};
-
-Record run(const std::string& implementation, const std::string& spec, RunOptions options) {
-  setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
-  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + implementation + "_on_host.so",
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 300});
-  options.timed = false;
-  return testing::run_named(plugin, implementation, spec, options);
-}
 
 class CudaKernels : public ::testing::TestWithParam<Case> {};
 
@@ -37,14 +28,14 @@ std::string with_dtype(const char* dtype) {
 
 TEST_P(CudaKernels, NaiveIsRight) {
   for (const char* dtype : {"f32", "f16"}) {
-    const Record record = run("naive_cuda", with_dtype(dtype), kAllFills);
+    const Record record = run_emulated("naive_cuda", with_dtype(dtype), kAllFills);
     EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
   }
 }
 
 TEST_P(CudaKernels, FlashIsRight) {
   for (const char* dtype : {"f16", "bf16"}) {
-    const Record record = run("flash_cuda", with_dtype(dtype), kAllFills);
+    const Record record = run_emulated("flash_cuda", with_dtype(dtype), kAllFills);
     EXPECT_EQ(record.verdict, GetParam().naive_only ? Verdict::kUnsupported : Verdict::kPass)
         << record.spec << ": " << record.reason;
   }
@@ -99,10 +90,10 @@ TEST(CudaWindow, IsRight) {
           " batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
           " num_heads=4 num_kv_heads=2 seq_len_q=200 head_dim=128 window_left=20 window_right=9"}) {
       const Record record =
-          run("window_cuda", "softmax dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAuto});
+          run_emulated("window_cuda", "softmax dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAuto});
       EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
     }
-  EXPECT_EQ(run("window_cuda", "softmax dtype=f16 seq_len_q=40 head_dim=32", {}).verdict, Verdict::kUnsupported);
+  EXPECT_EQ(run_emulated("window_cuda", "softmax dtype=f16 seq_len_q=40 head_dim=32", {}).verdict, Verdict::kUnsupported);
 }
 
 // Linear attention: chunks of keys, tails of tiles, masks, heads that share keys.
@@ -113,7 +104,8 @@ TEST(CudaLinear, IsRight) {
           " num_heads=4 num_kv_heads=2 seq_len_q=40 seq_len_kv=300 head_dim=40 head_dim_v=72",
           " batch=2 seq_len_q=50 seq_len_kv=530 head_dim=32 mask query_mask",
           " batch=2 num_heads=2 seq_len_q=40 head_dim=20 q.order=0213 k.order=0213 v.order=0213 o.order=0213"}) {
-      const Record record = run("linear_cuda", "linear dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAll});
+      const Record record =
+          run_emulated("linear_cuda", "linear dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAll});
       EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
     }
 }
@@ -130,9 +122,9 @@ class CudaBugs : public ::testing::TestWithParam<Planted> {};
 TEST_P(CudaBugs, IsCaught) {
   const Planted& planted = GetParam();
   const RunOptions options{.relations = RelationChoice::kNone};
-  EXPECT_EQ(run(planted.implementation, planted.spec, options).verdict, Verdict::kPass);
+  EXPECT_EQ(run_emulated(planted.implementation, planted.spec, options).verdict, Verdict::kPass);
   setenv("ATTEST_CUDA_BUG", std::to_string(planted.bug).c_str(), 1);
-  const Record record = run(planted.implementation, planted.spec, options);
+  const Record record = run_emulated(planted.implementation, planted.spec, options);
   unsetenv("ATTEST_CUDA_BUG");
   EXPECT_EQ(record.verdict, Verdict::kFail) << record.spec << ": " << record.reason;
 }
@@ -160,7 +152,7 @@ TEST(CudaKernelsHidden, NanNeverLeaks) {
                            "softmax dtype=f16 batch=2 seq_len_q=61 head_dim=32 mask=[2,1,61,61]",
                            "softmax dtype=bf16 batch=2 seq_len_q=50 seq_len_kv=90 head_dim=32 seq_lens_kv"})
     for (const char* name : {"naive_cuda", "flash_cuda"}) {
-      const Record record = run(name, spec, {.relations = RelationChoice::kAll});
+      const Record record = run_emulated(name, spec, {.relations = RelationChoice::kAll});
       EXPECT_EQ(record.verdict, Verdict::kPass) << name << " on " << spec << ": " << record.reason;
       bool asked = false;
       for (const auto& relation : record.relations) asked |= relation.relation == "hidden-nan";

@@ -35,6 +35,13 @@ enum class Bug {
   kChunkDropped,
   kInfinitiesForgotten,  // whose weight is rounded to 0
   kWindowTerms,          // of the window before
+  // Of flash_cuda on sm_90:
+  kScoresNotWaited,      // before they become weights
+  kKeysGivenBackEarly,   // while they are multiplied
+  kValuesGivenBackEarly,
+  kQueryGivenBackEarly,  // before the last keys
+  kSecondColumn,         // of channels is the first
+  kNotDoneAgain,         // what is not finite
 };
 #ifdef __CUDACC__
 __host__ __device__ constexpr bool planted(Bug) { return false; }

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -49,10 +50,13 @@ class Block {
   void run(unsigned index, unsigned blocks, const std::function<void()>& kernel) {
     block_.x = index, grid_.x = blocks, kernel_ = &kernel;
     now() = this;
+    transaction_barriers_.clear(), boxes_.clear();
+    for (Barrier& barrier : named_) barrier = {};
     for (size_t t = 0; t < fibers_.size(); ++t) start(t);
     std::vector<size_t> order(warps_.size());
     std::iota(order.begin(), order.end(), size_t{0});
     for (size_t left = fibers_.size(); left > 0;) {
+      ++rounds_, somebody_sleeps_ = false;
       std::shuffle(order.begin(), order.end(), dice_);
       bool moved = false;
       for (const size_t warp : order) {
@@ -64,7 +68,8 @@ class Block {
           moved |= moves;
         }
       }
-      if (!moved) std::fprintf(stderr, "deadlock: threads wait at different barriers\n"), std::abort();
+      while (!boxes_.empty() && (!moved || dice_() % 2 == 0)) moved = true, finish_box(dice_() % boxes_.size());
+      if (!moved && !somebody_sleeps_) std::fprintf(stderr, "deadlock: threads wait at different barriers\n"), std::abort();
     }
   }
 
@@ -93,6 +98,37 @@ class Block {
     wait_for_warp();
     return slots;
   }
+  /// Of the block's named barriers: waits for `all` threads, of which some only come by.
+  void wait_named(int number, int all) { wait(named_[number], all); }
+  void come_by_named(int number, int all) { count(named_[number], all); }
+
+  // Barriers in shared memory, by address: a phase is over with its last arrival and the last byte that it expects.
+  void make_barrier(uint32_t at, int arrivals) { transaction_barriers_[at] = {{}, arrivals, 0}; }
+  void arrive_at(uint32_t at, int64_t expected_bytes) {
+    TransactionBarrier& barrier = barrier_at(at);
+    ++barrier.barrier.arrived, barrier.bytes += expected_bytes;
+    end_phase(barrier);
+  }
+  /// Until the phase of this parity is over.
+  void wait_for_phase(uint32_t at, uint32_t parity) {
+    const Barrier& barrier = barrier_at(at).barrier;
+    if (barrier.generation % 2 == parity) wait_for_next(barrier);
+  }
+  /// Some time later: a copy to shared memory, whose bytes then count at a barrier.
+  void copy_box_later(const std::function<void()>& copy, uint32_t barrier, int64_t bytes) {
+    boxes_.push_back({copy, barrier, bytes});
+  }
+
+  /// Lets others go on, for some rounds.
+  void pause() {
+    Fiber& fiber = fibers_[current_];
+    fiber.sleeps_until = rounds_ + dice_() % 16;
+    leave(fiber);
+  }
+
+  /// Products that a thread has under way, in groups, the last of them open.
+  std::vector<std::vector<std::function<void()>>>& products() { return fibers_[current_].products; }
+
   int any(int value) {
     wait_for_block();
     if (current_ == 0) any_ = 0;
@@ -137,18 +173,48 @@ class Block {
     std::unique_ptr<char[]> stack;
     Index index;
     bool started = false, done = false;
-    jmp_buf at;  // where it waits
+    uint64_t sleeps_until = 0;  // a round
+    jmp_buf at;                 // where it waits
     const Barrier* waits_at = nullptr;
     uint64_t generation = 0;
     std::vector<std::vector<Copy>> groups;
+    std::vector<std::vector<std::function<void()>>> products;
   };
+  struct TransactionBarrier {
+    Barrier barrier;
+    int arrivals;   // that a phase takes
+    int64_t bytes;  // expected still
+  };
+  struct Box {
+    std::function<void()> copy;
+    uint32_t barrier;
+    int64_t bytes;
+  };
+
+  TransactionBarrier& barrier_at(uint32_t at) {
+    const auto found = transaction_barriers_.find(at);
+    if (found == transaction_barriers_.end()) std::fprintf(stderr, "no barrier was made at %u\n", at), std::abort();
+    return found->second;
+  }
+  static void end_phase(TransactionBarrier& barrier) {
+    if (barrier.barrier.arrived < barrier.arrivals || barrier.bytes != 0) return;
+    barrier.barrier.arrived = 0, ++barrier.barrier.generation;
+  }
+  void finish_box(size_t which) {
+    boxes_[which].copy();
+    TransactionBarrier& barrier = barrier_at(boxes_[which].barrier);
+    barrier.bytes -= boxes_[which].bytes;
+    boxes_.erase(boxes_.begin() + static_cast<std::ptrdiff_t>(which));
+    end_phase(barrier);
+  }
 
   void start(size_t t) {
     Fiber& fiber = fibers_[t];
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = kStack, fiber.context.uc_link = nullptr;
     fiber.index.x = static_cast<unsigned>(t), fiber.done = fiber.started = false, fiber.waits_at = nullptr;
-    fiber.groups.assign(1, {});
+    fiber.sleeps_until = 0;
+    fiber.groups.assign(1, {}), fiber.products.assign(1, {});
     makecontext(&fiber.context, &Block::enter, 0);
   }
   static void enter() {
@@ -160,6 +226,7 @@ class Block {
   bool resume(size_t t, size_t& left) {
     Fiber& fiber = fibers_[t];
     if (fiber.done || (fiber.waits_at && fiber.waits_at->generation == fiber.generation)) return false;
+    if (fiber.sleeps_until > rounds_) return somebody_sleeps_ = true, false;
     fiber.waits_at = nullptr, current_ = t;
     go_to(fiber);
     left -= fiber.done;
@@ -175,11 +242,16 @@ class Block {
   void leave(Fiber& fiber) {
     if (_setjmp(fiber.at) == 0) _longjmp(scheduler_at_, 1);
   }
+  /// Whether it was the last of `all`.
+  static bool count(Barrier& barrier, int all) {
+    if (++barrier.arrived != all) return false;
+    barrier.arrived = 0, ++barrier.generation;
+    return true;
+  }
   void wait(Barrier& barrier, int all) {
-    if (++barrier.arrived == all) {
-      barrier.arrived = 0, ++barrier.generation;
-      return;
-    }
+    if (!count(barrier, all)) wait_for_next(barrier);
+  }
+  void wait_for_next(const Barrier& barrier) {
     Fiber& fiber = fibers_[current_];
     fiber.waits_at = &barrier, fiber.generation = barrier.generation;
     leave(fiber);
@@ -188,11 +260,15 @@ class Block {
   std::vector<char> shared_;
   std::vector<Fiber> fibers_;
   std::vector<Warp> warps_;
-  Barrier barrier_;
+  Barrier barrier_, named_[16];
+  std::map<uint32_t, TransactionBarrier> transaction_barriers_;
+  std::vector<Box> boxes_;
   jmp_buf scheduler_at_;
   Index block_, grid_;
   const std::function<void()>* kernel_ = nullptr;
   size_t current_ = 0;
+  uint64_t rounds_ = 0;  // of the scheduler
+  bool somebody_sleeps_ = false;
   int any_ = 0;
   std::mt19937_64 dice_{1};
 };
@@ -214,16 +290,18 @@ enum {
   cudaFuncAttributeMaxDynamicSharedMemorySize,
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrComputeCapabilityMinor,
+  cudaDevAttrL2CacheSize,
   cudaDevAttrMultiProcessorCount
 };
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 /// A small device of compute capability 8.0, or what ATTEST_CUDA_CAPABILITY says (times 10).
 inline cudaError_t cudaDeviceGetAttribute(int* value, int which, int) {
-  constexpr int kMultiprocessors = 4;
+  constexpr int kMultiprocessors = 4, kCacheBytes = 64 << 10;
   const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
   const int capability = wanted ? std::atoi(wanted) : 80;
   *value = which == cudaDevAttrComputeCapabilityMajor   ? capability / 10
            : which == cudaDevAttrComputeCapabilityMinor ? capability % 10
+           : which == cudaDevAttrL2CacheSize            ? kCacheBytes
                                                         : kMultiprocessors;
   return cudaSuccess;
 }
@@ -251,6 +329,10 @@ template <class T>
 T __shfl_xor_sync(unsigned, T value, int step) {
   cuda::on_host::Block& block = cuda::on_host::block();
   return block.exchange(value)[block.lane() ^ step];
+}
+inline int __any_sync(unsigned, int value) {
+  const int* all = cuda::on_host::block().exchange(value);
+  return std::any_of(all, all + cuda::on_host::kWarp, [](int each) { return each != 0; });
 }
 inline int atomicMin(int* at, int value) { return std::exchange(*at, std::min(*at, value)); }
 inline int atomicMax(int* at, int value) { return std::exchange(*at, std::max(*at, value)); }

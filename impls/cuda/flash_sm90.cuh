@@ -1,0 +1,482 @@
+// Tiled softmax attention for sm_90a (wgmma, TMA), f16 and bf16: what flash_cuda runs there for problems whose rows and keys lie
+// one behind the other and whose pairs have no terms of their own.
+//
+// A block stays on its multiprocessor and takes one tile of 128 rows after another (tile_order.hpp). One warp of the first
+// warpgroup finds out which keys a tile's rows see and has tiles of Q, K and V copied; the two other warpgroups have 64 rows
+// each. While the tensor cores multiply the next keys and these values, a warpgroup makes weights of its scores, and the two
+// take turns in it (Shah et al., FlashAttention-3, 2024).
+//
+// A hidden key has a weight of 0, and 0 times NaN is NaN. What becomes of a row is not repaired here: a warp whose sums are not
+// all finite says so in `odd`, and its tile is done again by the kernel that takes infinities and NaN out (flash.cuh).
+#pragma once
+#include "cuda/flash.cuh"
+#include "cuda/sm90.cuh"
+#include "cuda/tile_order.hpp"
+
+namespace flash_sm90 {
+
+using cuda::Bug;
+using sm90::kColumn;
+using sm90::kRowBytes;
+using sm90::kWarpgroup;
+
+constexpr int kConsumers = 2, kRows = 64 * kConsumers;  // warpgroups with rows, of which each has 64
+
+/// Head sizes up to kDim, kKeys keys a tile, kStages tiles of K and as many of V in shared memory, kSlots of Q.
+template <int kHeadDim, int kTileKeys, int kTileStages, int kQuerySlots>
+struct Shape {
+  static constexpr int kDim = kHeadDim, kKeys = kTileKeys, kStages = kTileStages, kSlots = kQuerySlots;
+  static constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+  static constexpr int kColumns = kDim / kColumn;
+  static constexpr int kQueryBytes = kRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
+  static constexpr int kTilesBytes = kSlots * kQueryBytes + 2 * kStages * kTileBytes, kBarriers = 2 * kSlots + 4 * kStages;
+  static constexpr int kSharedBytes = 1024 + kTilesBytes + 8 * kBarriers;  // of the 1024 as many as tiles need to start there
+  static_assert(kSharedBytes <= 227 << 10, "what a block may have on sm_90");
+};
+
+/// What a launch is about.
+struct Work {
+  tiles::Order order;
+  uint8_t* odd;  // [pairs, tiles, 8]: for each 16 rows that there are, whether a sum is not finite
+};
+struct Maps {
+  sm90::TensorMap q, k, v;
+};
+
+/// One tile of rows: which keys its rows see between them (tiles of keys count from `origin`), and which all of them see.
+struct Task {
+  int b, head, first, past;  // rows from first on, none from past
+  int origin, tiles, common_begin, common_end;
+  bool last;  // there is none: nothing comes any more
+};
+
+/// A ring of places in shared memory: which is next, and the parity of the barriers' phase there.
+template <int kPlaces>
+struct Ring {
+  int place = 0;
+  uint32_t parity = 0;
+  __device__ void advance() {
+    if (++place == kPlaces) place = 0, parity ^= 1;
+  }
+};
+
+/// Where things lie in a block's shared memory.
+template <class S>
+struct Shared {
+  uint32_t tiles;  // address
+  Task* tasks;     // [kSlots]
+  __device__ uint32_t barrier(int number) const { return tiles + S::kTilesBytes + 8 * number; }
+  __device__ uint32_t query(int slot) const { return tiles + slot * S::kQueryBytes; }
+  __device__ uint32_t keys(int stage) const { return tiles + S::kSlots * S::kQueryBytes + stage * S::kTileBytes; }
+  __device__ uint32_t values(int stage) const { return keys(S::kStages + stage); }
+  __device__ uint32_t query_full(int slot) const { return barrier(slot); }
+  __device__ uint32_t query_empty(int slot) const { return barrier(S::kSlots + slot); }
+  __device__ uint32_t keys_full(int stage) const { return barrier(2 * S::kSlots + stage); }
+  __device__ uint32_t keys_empty(int stage) const { return barrier(2 * S::kSlots + S::kStages + stage); }
+  __device__ uint32_t values_full(int stage) const { return barrier(2 * S::kSlots + 2 * S::kStages + stage); }
+  __device__ uint32_t values_empty(int stage) const { return barrier(2 * S::kSlots + 3 * S::kStages + stage); }
+
+  __device__ void make_barriers() const {
+    for (int slot = 0; slot < S::kSlots; ++slot)
+      sm90::init_barrier(query_full(slot), 1), sm90::init_barrier(query_empty(slot), 4 * kConsumers);
+    for (int stage = 0; stage < S::kStages; ++stage) {
+      sm90::init_barrier(keys_full(stage), 1), sm90::init_barrier(keys_empty(stage), 4 * kConsumers);
+      sm90::init_barrier(values_full(stage), 1), sm90::init_barrier(values_empty(stage), 4 * kConsumers);
+    }
+    sm90::publish_barriers();
+  }
+};
+
+__device__ inline int smallest_of_warp(int x) {
+  for (int step = 16; step > 0; step /= 2) x = min(x, __shfl_xor_sync(0xffffffff, x, step));
+  return x;
+}
+__device__ inline int largest_of_warp(int x) { return -smallest_of_warp(-x); }
+
+/// The warp that has tiles copied.
+template <class T, class S>
+class Producer {
+ public:
+  __device__ Producer(const attest_problem& problem, const cuda::Data& data, const Maps& maps, const Work& work,
+                      const Shared<S>& shared)
+      : problem_(problem), data_(data), maps_(maps), work_(work), shared_(shared), lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  __device__ void run() {
+    for (int round = 0;; ++round) {
+      const int index = work_.order.turn(static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), round);
+      // Of the rounds that go backwards only the last may lack some: whoever has nothing in it has nothing afterwards.
+      const bool last = index >= work_.order.count();
+      Task task{};
+      if (last)
+        task.last = true;
+      else if (!find(work_.order.at(index), task))
+        continue;
+      sm90::wait(shared_.query_empty(slot_.place), slot_.parity ^ 1);
+      if (lane_ == 0) give(task);
+      slot_.advance();
+      if (last) break;
+      if (lane_ == 0) copy(task);
+    }
+  }
+
+ private:
+  __device__ attest::Softmax<T> views() const { return attest::Softmax<T>(problem_, data_.at); }
+
+  /// False: no rows there.
+  __device__ bool find(const tiles::Tile& tile, Task& task) const {
+    const attest::Softmax<T> a = views();
+    const int heads = static_cast<int>(a.p.num_heads);
+    task.b = tile.pair / heads, task.head = tile.pair % heads;
+    task.first = tile.tile * kRows, task.past = static_cast<int>(a.rows(task.b));
+    if (task.first >= task.past) return false;
+    int lowest = INT32_MAX, highest = 0, common_begin = 0, common_end = INT32_MAX;
+    for (int row = lane_; row < kRows; row += 32) {
+      if (task.first + row >= task.past) break;
+      const attest::Keys keys = a.keys(task.b, task.first + row);
+      const int begin = static_cast<int>(keys.begin), end = static_cast<int>(keys.end);
+      common_begin = max(common_begin, begin), common_end = min(common_end, end);
+      if (begin < end) lowest = min(lowest, begin), highest = max(highest, end);
+    }
+    lowest = smallest_of_warp(lowest), highest = largest_of_warp(highest);
+    task.origin = highest > 0 ? lowest : 0, task.tiles = (highest - task.origin + S::kKeys - 1) / S::kKeys;
+    task.common_begin = largest_of_warp(common_begin), task.common_end = smallest_of_warp(common_end);
+    return true;
+  }
+
+  __device__ void give(const Task& task) const {
+    shared_.tasks[slot_.place] = task;
+    const uint32_t full = shared_.query_full(slot_.place);
+    if (task.last) return sm90::arrive(full);
+    const attest::Cell cell = views().query(task.b, task.first);
+    sm90::arrive_and_expect(full, S::kQueryBytes);
+    load<kRows>(shared_.query(slot_.place), maps_.q, full, cell, task.head);
+  }
+  /// A tile, column by column.
+  template <int kCount>
+  __device__ static void load(uint32_t to, const sm90::TensorMap& map, uint32_t full, const attest::Cell& cell, int head) {
+#pragma unroll
+    for (int column = 0; column < S::kColumns; ++column)
+      sm90::load_box(to + column * kCount * kRowBytes, map, full, cuda::planted(Bug::kSecondColumn) ? 0 : column * kColumn,
+                     static_cast<int>(cell.row), head, static_cast<int>(cell.batch));
+  }
+
+  __device__ void copy(const Task& task) {
+    const attest::Softmax<T> a = views();
+    const attest::Cell first = a.key(task.b, task.origin);
+    const int head = static_cast<int>(a.kv_head(task.head));
+    const auto cell = [&](int tile) { return attest::Cell{first.batch, first.row + int64_t{tile} * S::kKeys}; };
+    // Keys are one tile ahead, as they are where they are multiplied.
+    for (int tile = 0; tile <= task.tiles; ++tile) {
+      if (tile < task.tiles) {
+        sm90::wait(shared_.keys_empty(keys_.place), keys_.parity ^ 1);
+        sm90::arrive_and_expect(shared_.keys_full(keys_.place), S::kTileBytes);
+        load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), cell(tile), head);
+        keys_.advance();
+      }
+      if (tile > 0) {
+        sm90::wait(shared_.values_empty(values_.place), values_.parity ^ 1);
+        sm90::arrive_and_expect(shared_.values_full(values_.place), S::kTileBytes);
+        load<S::kKeys>(shared_.values(values_.place), maps_.v, shared_.values_full(values_.place), cell(tile - 1), head);
+        values_.advance();
+      }
+    }
+  }
+
+  const attest_problem& problem_;
+  const cuda::Data& data_;
+  const Maps& maps_;
+  const Work& work_;
+  const Shared<S>& shared_;
+  const int lane_;
+  Ring<S::kSlots> slot_;
+  Ring<S::kStages> keys_, values_;
+};
+
+/// A warpgroup with 64 rows of each tile; a thread has parts of two, row(0) and row(1).
+template <class T, class S>
+class Consumer {
+ public:
+  using Type = typename flash::Element<T>::Type;
+  using Scores = sm90::Products<Type, S::kKeys>;
+  using Values = sm90::Products<Type, S::kDim>;
+
+  __device__ Consumer(const attest_problem& problem, const cuda::Data& data, const Work& work, const Shared<S>& shared)
+      : problem_(problem),
+        data_(data),
+        work_(work),
+        shared_(shared),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        warp_(static_cast<int>(threadIdx.x) / 32 - 4),
+        group_(warp_ / 4),
+        factor_(attest::params<attest_softmax_params>(problem).softmax_scale * flash::kLog2E) {}
+
+  __device__ void run() {
+    if (group_ == 1) sm90::come_by_named(kTurn, 2 * kWarpgroup);  // the first turn is group 0's
+    while (true) {
+      sm90::wait(shared_.query_full(slot_.place), slot_.parity);
+      task_ = shared_.tasks[slot_.place];
+      if (task_.last) break;
+      begin();
+      float sums[S::kDim / 2];
+      attend(sums);
+      slot_.advance();
+      write(sums);
+    }
+  }
+
+ private:
+  static constexpr int kTurn = 1;  // named barriers kTurn + group
+
+  __device__ attest::Softmax<T> views() const { return attest::Softmax<T>(problem_, data_.at); }
+  __device__ void begin() {
+    const attest::Softmax<T> a = views();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const attest::Keys keys = row(half) < task_.past ? a.keys(task_.b, row(half)) : attest::Keys{0, 0};
+      begin_[half] = static_cast<int>(keys.begin), end_[half] = static_cast<int>(keys.end);
+      top_[half] = -INFINITY, total_[half] = 0;
+    }
+  }
+  __device__ int row(int half) const { return task_.first + warp_ * 16 + lane_ / 4 + half * 8; }
+  __device__ void release(uint32_t barrier) const {
+    if (lane_ == 0) sm90::arrive(barrier);
+  }
+
+  __device__ void attend(float (&sums)[S::kDim / 2]) {
+    const uint32_t query = shared_.query(slot_.place) + group_ * 64 * kRowBytes, query_empty = shared_.query_empty(slot_.place);
+    if (task_.tiles == 0) return release(query_empty);
+    float scores[S::kKeys / 2];
+    uint32_t weights[S::kKeys / 16][4];
+    float keep[2];
+    multiply_keys(query, scores);
+    sm90::wait_products<0>();
+    sm90::pin(scores);
+    release_keys();
+    if (task_.tiles == 1 || cuda::planted(Bug::kQueryGivenBackEarly)) release(query_empty);
+    weigh(0, scores, keep);
+    pack(scores, weights);
+#pragma unroll 1
+    for (int tile = 1; tile < task_.tiles; ++tile) {
+      sm90::wait_named(kTurn + group_, 2 * kWarpgroup);
+      multiply_keys(query, scores);
+      add_values(weights, sums, tile > 1);
+      sm90::come_by_named(kTurn + 1 - group_, 2 * kWarpgroup);
+      if (cuda::planted(Bug::kKeysGivenBackEarly)) release_keys();
+      if (!cuda::planted(Bug::kScoresNotWaited)) sm90::wait_products<1>();
+      sm90::pin(scores);
+      if (!cuda::planted(Bug::kKeysGivenBackEarly)) release_keys();
+      if (tile + 1 == task_.tiles && !cuda::planted(Bug::kQueryGivenBackEarly)) release(query_empty);
+      if (cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
+      weigh(tile, scores, keep);
+      sm90::wait_products<0>();
+      sm90::pin(sums);
+      if (!cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
+#pragma unroll
+      for (int i = 0; i < S::kDim / 2; ++i) sums[i] *= keep[i / 2 % 2];
+      pack(scores, weights);
+    }
+    add_values(weights, sums, task_.tiles > 1);
+    sm90::wait_products<0>();
+    sm90::pin(sums);
+    release_values();
+  }
+
+  /// scores = Q K^T of the next tile of keys, under way.
+  __device__ void multiply_keys(uint32_t query, float (&scores)[S::kKeys / 2]) {
+    sm90::wait(shared_.keys_full(keys_.place), keys_.parity);
+    const uint32_t keys = shared_.keys(keys_.place);
+    sm90::pin(scores);
+    sm90::begin_products();
+#pragma unroll
+    for (int c = 0; c < S::kDim / 16; ++c)
+      Scores::of_shared(scores, sm90::row_major(query + c / 4 * kRows * kRowBytes + c % 4 * 32),
+                        sm90::row_major(keys + c / 4 * S::kKeys * kRowBytes + c % 4 * 32), c > 0);
+    sm90::commit_products();
+  }
+  __device__ void release_keys() { release(shared_.keys_empty(keys_.place)), keys_.advance(); }
+
+  /// sums (+)= weights V of the next tile of values, under way.
+  __device__ void add_values(uint32_t (&weights)[S::kKeys / 16][4], float (&sums)[S::kDim / 2], bool adds) {
+    sm90::wait(shared_.values_full(values_.place), values_.parity);
+    const uint32_t values = shared_.values(values_.place);
+    sm90::pin(sums);
+#pragma unroll
+    for (int keys = 0; keys < S::kKeys / 16; ++keys) sm90::pin(weights[keys]);
+    sm90::begin_products();
+#pragma unroll
+    for (int keys = 0; keys < S::kKeys / 16; ++keys)
+      Values::of_registers(sums, weights[keys], sm90::summed_rows(values + keys * 16 * kRowBytes, S::kKeys * kRowBytes),
+                           adds || keys > 0);
+    sm90::commit_products();
+  }
+  __device__ void release_values() { release(shared_.values_empty(values_.place)), values_.advance(); }
+
+  /// Dot products become weights 2^(logit - top); keep: what is left of weights before.
+  __device__ void weigh(int tile, float (&scores)[S::kKeys / 2], float (&keep)[2]) {
+    const int first = task_.origin + tile * S::kKeys;
+    if (first < task_.common_begin || first + S::kKeys > task_.common_end) hide(first, scores);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float top = scores[2 * half];
+#pragma unroll
+      for (int i = 0; i < S::kKeys / 2; ++i)
+        if (i / 2 % 2 == half) top = fmaxf(top, scores[i]);
+      top = fmaxf(top_[half], flash::largest_of_row(top) * factor_);
+      const float from = top == -INFINITY ? 0 : top;
+      keep[half] = cuda::exp2_fast(top_[half] - from);
+      top_[half] = top, total_[half] *= keep[half];
+#pragma unroll
+      for (int i = 0; i < S::kKeys / 2; ++i)
+        if (i / 2 % 2 == half) {
+          scores[i] = cuda::exp2_fast(fmaf(scores[i], factor_, -from));
+          total_[half] += scores[i];
+        }
+    }
+  }
+  /// Scores of keys that a row does not see become -inf. Score i is of key i / 4 * 8 + lane % 4 * 2 + i % 2, row i / 2 % 2.
+  __device__ void hide(int first, float (&scores)[S::kKeys / 2]) const {
+#pragma unroll
+    for (int i = 0; i < S::kKeys / 2; ++i) {
+      const int key = first + i / 4 * 8 + lane_ % 4 * 2 + i % 2;
+      if (key < begin_[i / 2 % 2] || key >= end_[i / 2 % 2]) scores[i] = -INFINITY;
+    }
+  }
+  __device__ static void pack(const float (&scores)[S::kKeys / 2], uint32_t (&weights)[S::kKeys / 16][4]) {
+#pragma unroll
+    for (int i = 0; i < S::kKeys / 4; ++i) weights[i / 4][i % 4] = cuda::pack(scores[2 * i], scores[2 * i + 1], Type());
+  }
+
+  __device__ void write(const float (&sums)[S::kDim / 2]) {
+    const attest::Softmax<T> a = views();
+    bool odd = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      flash::Part part{top_[half], flash::sum_of_row(total_[half])};
+      const bool sees = part.total != 0, there = row(half) < task_.past;
+      const float keep = flash::join_sink(a, task_.head, part), scale = keep / part.total;
+      const attest::Cell cell = a.query(task_.b, there ? row(half) : task_.first);
+      auto* o = reinterpret_cast<uint32_t*>(&a.o(cell.batch, task_.head, cell.row, 0));
+#pragma unroll
+      for (int d = 0; d < S::kDim / 8; ++d) {
+        const float first = sums[4 * d + 2 * half], second = sums[4 * d + 2 * half + 1];
+        odd |= there && sees && !(fabsf(first) <= flash::kLargest && fabsf(second) <= flash::kLargest);
+        if (there && d * 8 < a.p.head_dim_v) o[d * 4 + lane_ % 4] = sees ? cuda::pack(first * scale, second * scale, Type()) : 0;
+      }
+      if (a.lse && there && lane_ % 4 == 0)
+        a.lse(cell.batch, task_.head, cell.row) = sees ? part.top * flash::kLn2 + logf(part.total) : -INFINITY;
+    }
+    const bool any = __any_sync(0xffffffff, odd);
+    if (lane_ == 0) {
+      const int64_t tile = (task_.b * a.p.num_heads + task_.head) * work_.order.tiles + task_.first / kRows;
+      work_.odd[tile * (kRows / 16) + warp_] = any && !cuda::planted(Bug::kNotDoneAgain);
+    }
+  }
+
+  const attest_problem& problem_;
+  const cuda::Data& data_;
+  const Work& work_;
+  const Shared<S>& shared_;
+  const int lane_, warp_, group_;
+  const float factor_;
+  Task task_;
+  int begin_[2], end_[2];
+  float top_[2], total_[2];  // largest logit in base 2, sum of weights over this thread's keys
+  Ring<S::kSlots> slot_;
+  Ring<S::kStages> keys_, values_;
+};
+
+template <class T, class S>
+__global__ void __launch_bounds__(S::kThreads, 1) attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
+                                                         const __grid_constant__ Maps maps, const __grid_constant__ Work work) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
+  __shared__ Task tasks[S::kSlots];
+  const Shared<S> shared{(cuda::shared_address(cuda::dynamic_shared()) + 1023) & ~1023u, tasks};
+  if (threadIdx.x == 0) shared.make_barriers();
+  __syncthreads();
+  if (threadIdx.x < kWarpgroup) {
+    sm90::give_registers<64>();
+    if (threadIdx.x < 32) Producer<T, S>(*problem, data, maps, work, shared).run();
+  } else {
+    sm90::take_registers<224>();
+    Consumer<T, S>(*problem, data, work, shared).run();
+  }
+#endif
+}
+
+// --- On the host ---
+
+/// Calls body(T(), S()) with the element and the shape for a problem.
+template <class Body>
+void with_shape(const attest_problem& problem, const Body& body) {
+  flash::with_head_dim(problem, [&](auto element, auto dim) {
+    if constexpr (decltype(dim)::value <= 64)
+      body(element, Shape<64, 128, 3, 2>());
+    else if constexpr (decltype(dim)::value == 128)
+      body(element, Shape<128, 128, 2, 2>());
+    else
+      body(element, Shape<256, 64, 2, 1>());
+  });
+}
+
+/// How a problem's tiles are ordered on the device at hand.
+inline tiles::Order order(const attest_problem& problem) {
+  const auto& p = attest::params<attest_softmax_params>(problem);
+  int device = 0, cache = 0;
+  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+  cuda::check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
+  // Half of the cache, for a head's Q and O pass through too.
+  return tiles::order(p.batch * p.num_heads, (p.seq_len_q + kRows - 1) / kRows, p.seq_len_kv * (p.head_dim + p.head_dim_v) * 2,
+                      cache / 2);
+}
+
+/// Whether attend takes a problem that flash::why_not lets pass and that needs none of the general kernel's features.
+inline bool takes(const attest_problem& problem) {
+  constexpr int64_t kMost = int64_t{1} << 30, kMostStride = int64_t{1} << 39;  // elements: of 32 bits, and what a map may have
+  const auto& p = attest::params<attest_softmax_params>(problem);
+  if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 || p.seq_len_q < kRows / 2) return false;
+  for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
+    for (int axis = 0; axis < 4; ++axis) {
+      const attest_tensor& tensor = problem.tensor[role];
+      if (tensor.dim[axis] >= kMost || tensor.stride[axis] >= kMostStride) return false;
+    }
+  const int64_t count = p.batch * p.num_heads * ((p.seq_len_q + kRows - 1) / kRows);
+  return count < kMost && 2 * count >= cuda::multiprocessors();
+}
+
+/// A problem that attend takes.
+class Attend {
+ public:
+  static bool takes(const attest_problem& problem) { return flash_sm90::takes(problem); }
+  /// For flags of tiles that are to be done again.
+  static uint64_t workspace_bytes(const attest_problem& problem) {
+    return static_cast<uint64_t>(order(problem).count()) * (kRows / 16);
+  }
+
+  explicit Attend(const attest_problem& problem)
+      : problem_(problem), order_(order(problem)), blocks_(std::min(order_.count(), cuda::multiprocessors())) {
+    with_shape(problem, [](auto element, auto shape) {
+      using S = decltype(shape);
+      cuda::check(
+          cudaFuncSetAttribute(attend<decltype(element), S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
+          "cudaFuncSetAttribute");
+    });
+  }
+  void run(const attest_problem* on_device, void* const* data, void* workspace, cudaStream_t stream) const {
+    const Work work{order_, static_cast<uint8_t*>(workspace)};
+    with_shape(problem_, [&](auto element, auto shape) {
+      using S = decltype(shape);
+      const Maps maps{sm90::tensor_map(problem_.tensor[ATTEST_Q], data[ATTEST_Q], kRows),
+                      sm90::tensor_map(problem_.tensor[ATTEST_K], data[ATTEST_K], S::kKeys),
+                      sm90::tensor_map(problem_.tensor[ATTEST_V], data[ATTEST_V], S::kKeys)};
+      cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), S::kThreads, S::kSharedBytes, stream, on_device,
+                   cuda::Data(data), maps, work);
+    });
+  }
+
+ private:
+  const attest_problem& problem_;
+  const tiles::Order order_;
+  const int blocks_;
+};
+
+}  // namespace flash_sm90
