@@ -20,13 +20,17 @@ using sm90::kColumn;
 using sm90::kRowBytes;
 using sm90::kWarpgroup;
 
+constexpr int kThreads = kWarpgroup * 3;
+/// Registers a thread: at the launch, all that a multiprocessor has; then those of the warpgroup that copies, and of the others.
+constexpr int kRegisters = 65536 / kThreads / 8 * 8, kProducerRegisters = 56, kConsumerRegisters = 224;
+static_assert(kProducerRegisters + 2 * kConsumerRegisters <= 3 * kRegisters, "or the last to ask for registers waits for ever");
+
 constexpr int kConsumers = 2, kRows = 64 * kConsumers;  // warpgroups with rows, of which each has 64
 
 /// Head sizes up to kDim, kKeys keys a tile, kStages tiles of K and as many of V in shared memory, kSlots of Q.
 template <int kHeadDim, int kTileKeys, int kTileStages, int kQuerySlots>
 struct Shape {
   static constexpr int kDim = kHeadDim, kKeys = kTileKeys, kStages = kTileStages, kSlots = kQuerySlots;
-  static constexpr int kThreads = kWarpgroup * (1 + kConsumers);
   static constexpr int kColumns = kDim / kColumn;
   static constexpr int kQueryBytes = kRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
   static constexpr int kTilesBytes = kSlots * kQueryBytes + 2 * kStages * kTileBytes, kBarriers = 2 * kSlots + 4 * kStages;
@@ -130,6 +134,7 @@ class Producer {
     task.first = tile.tile * kRows, task.past = static_cast<int>(a.rows(task.b));
     if (task.first >= task.past) return false;
     int lowest = INT32_MAX, highest = 0, common_begin = 0, common_end = INT32_MAX;
+#pragma unroll 1  // registers are few here
     for (int row = lane_; row < kRows; row += 32) {
       if (task.first + row >= task.past) break;
       const attest::Keys keys = a.keys(task.b, task.first + row);
@@ -149,36 +154,37 @@ class Producer {
     if (task.last) return sm90::arrive(full);
     const attest::Cell cell = views().query(task.b, task.first);
     sm90::arrive_and_expect(full, S::kQueryBytes);
-    load<kRows>(shared_.query(slot_.place), maps_.q, full, cell, task.head);
+    load<kRows>(shared_.query(slot_.place), maps_.q, full, static_cast<int>(cell.row), task.head, static_cast<int>(cell.batch));
   }
   /// A tile, column by column.
   template <int kCount>
-  __device__ static void load(uint32_t to, const sm90::TensorMap& map, uint32_t full, const attest::Cell& cell, int head) {
+  __device__ static void load(uint32_t to, const sm90::TensorMap& map, uint32_t full, int row, int head, int batch) {
 #pragma unroll
     for (int column = 0; column < S::kColumns; ++column)
-      sm90::load_box(to + column * kCount * kRowBytes, map, full, cuda::planted(Bug::kSecondColumn) ? 0 : column * kColumn,
-                     static_cast<int>(cell.row), head, static_cast<int>(cell.batch));
+      sm90::load_box(to + column * kCount * kRowBytes, map, full, cuda::planted(Bug::kSecondColumn) ? 0 : column * kColumn, row,
+                     head, batch);
   }
 
   __device__ void copy(const Task& task) {
     const attest::Softmax<T> a = views();
     const attest::Cell first = a.key(task.b, task.origin);
-    const int head = static_cast<int>(a.kv_head(task.head));
-    const auto cell = [&](int tile) { return attest::Cell{first.batch, first.row + int64_t{tile} * S::kKeys}; };
+    const int head = static_cast<int>(a.kv_head(task.head)), batch = static_cast<int>(first.batch);
+    int row = static_cast<int>(first.row);  // of the next tile of keys
     // Keys are one tile ahead, as they are where they are multiplied.
     for (int tile = 0; tile <= task.tiles; ++tile) {
       if (tile < task.tiles) {
         sm90::wait(shared_.keys_empty(keys_.place), keys_.parity ^ 1);
         sm90::arrive_and_expect(shared_.keys_full(keys_.place), S::kTileBytes);
-        load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), cell(tile), head);
+        load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), row, head, batch);
         keys_.advance();
       }
       if (tile > 0) {
         sm90::wait(shared_.values_empty(values_.place), values_.parity ^ 1);
         sm90::arrive_and_expect(shared_.values_full(values_.place), S::kTileBytes);
-        load<S::kKeys>(shared_.values(values_.place), maps_.v, shared_.values_full(values_.place), cell(tile - 1), head);
+        load<S::kKeys>(shared_.values(values_.place), maps_.v, shared_.values_full(values_.place), row - S::kKeys, head, batch);
         values_.advance();
       }
+      row += S::kKeys;
     }
   }
 
@@ -285,6 +291,7 @@ class Consumer {
   __device__ void multiply_keys(uint32_t query, float (&scores)[S::kKeys / 2]) {
     sm90::wait(shared_.keys_full(keys_.place), keys_.parity);
     const uint32_t keys = shared_.keys(keys_.place);
+    sm90::renew(query);
     sm90::pin(scores);
     sm90::begin_products();
 #pragma unroll
@@ -386,18 +393,18 @@ class Consumer {
 };
 
 template <class T, class S>
-__global__ void __launch_bounds__(S::kThreads, 1) attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
-                                                         const __grid_constant__ Maps maps, const __grid_constant__ Work work) {
+__global__ void __launch_bounds__(kThreads, 1) attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
+                                                      const __grid_constant__ Maps maps, const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
   __shared__ Task tasks[S::kSlots];
   const Shared<S> shared{(cuda::shared_address(cuda::dynamic_shared()) + 1023) & ~1023u, tasks};
   if (threadIdx.x == 0) shared.make_barriers();
   __syncthreads();
   if (threadIdx.x < kWarpgroup) {
-    sm90::give_registers<64>();
+    sm90::give_registers<kProducerRegisters>();
     if (threadIdx.x < 32) Producer<T, S>(*problem, data, maps, work, shared).run();
   } else {
-    sm90::take_registers<224>();
+    sm90::take_registers<kConsumerRegisters>();
     Consumer<T, S>(*problem, data, work, shared).run();
   }
 #endif
@@ -468,7 +475,7 @@ class Attend {
       const Maps maps{sm90::tensor_map(problem_.tensor[ATTEST_Q], data[ATTEST_Q], kRows),
                       sm90::tensor_map(problem_.tensor[ATTEST_K], data[ATTEST_K], S::kKeys),
                       sm90::tensor_map(problem_.tensor[ATTEST_V], data[ATTEST_V], S::kKeys)};
-      cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), S::kThreads, S::kSharedBytes, stream, on_device,
+      cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), kThreads, S::kSharedBytes, stream, on_device,
                    cuda::Data(data), maps, work);
     });
   }

@@ -133,6 +133,9 @@ __device__ inline void pin(uint32_t (&registers)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
 
+/// Keeps the compiler from keeping what is made of a value in registers from one turn of a loop to the next.
+__device__ inline void renew(uint32_t& value) { asm volatile("" : "+r"(value)); }
+
 // Operand lists: eight accumulators as text and as operands.
 #define ATTEST_TEXT8(a, b, c, d, e, f, g, h) "%" #a ", %" #b ", %" #c ", %" #d ", %" #e ", %" #f ", %" #g ", %" #h
 #define ATTEST_TEXT32                                                                                                  \
