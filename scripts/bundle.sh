@@ -42,6 +42,9 @@ cmake --install "$build" --strip --prefix "$folder" >/dev/null || exit 4
 touch "$marker"
 mkdir -p "$folder/scripts"
 cp "$root"/scripts/device.sh "$root"/scripts/device_peers.py "$folder/scripts"
+for records in "$root"/reports/published/device_*.jsonl; do
+  if [[ -e $records ]]; then install -D -m 644 "$records" -t "$folder/reports/published"; fi
+done
 
 # Programs look for their libraries here first (harness/cmake/install.cmake).
 mapfile -t binaries < <(find "$folder" -type f \( -name '*.so' -o -path '*/bin/*' -o -path '*/libexec/*' \))

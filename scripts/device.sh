@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, compute-sanitizer, benchmark, PyTorch as a peer.
+# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, compute-sanitizer, benchmark, PyTorch as a peer,
+# comparison with what was published of this device.
 # In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
 #   scripts/device.sh                        all, into device-results/
-#   scripts/device.sh -o FOLDER STEP ...     some of: conformance sanitizer benchmark peers
+#   scripts/device.sh -o FOLDER STEP ...     some of: conformance sanitizer benchmark peers compare
+#   scripts/device.sh --compare FILE ...     compares with these records, not with reports/published/device_*.jsonl of the same device
+#   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
+# To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
 # Exit codes: 0; 1: something failed, and what is named; 4: no GPU, or the build fails; 64: wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-all_steps=(conformance sanitizer benchmark peers)
-out=device-results steps=()
+all_steps=(conformance sanitizer benchmark peers compare)
+out=device-results steps=() published=()
 while (($#)); do
   case $1 in
     -o) out=${2:?}; shift ;;
-    conformance | sanitizer | benchmark | peers) steps+=("$1") ;;
-    *) echo "device.sh: $1: unknown; -o FOLDER and some of: ${all_steps[*]}" >&2; exit 64 ;;
+    --compare) published+=("${2:?}"); [[ -e $2 ]] || { echo "device.sh: --compare $2: is not there" >&2; exit 64; }; shift ;;
+    conformance | sanitizer | benchmark | peers | compare) steps+=("$1") ;;
+    *) echo "device.sh: $1: unknown; -o FOLDER, --compare FILE and some of: ${all_steps[*]}" >&2; exit 64 ;;
   esac
   shift
 done
@@ -91,6 +96,30 @@ peers() {
     return
   fi
   step peers 60 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
+}
+
+# With the records that were published of this device: verdicts, memory and errors as they are, times as shares of what a library took
+# in the same run, since clocks and temperatures are those of the day. Such shares are taken to repeat within 5 %.
+peer=cudnn_cuda share_floor=5
+compare() {
+  local now=$out/benchmark.jsonl name file
+  if [[ ! -e $now ]]; then echo "compare: skipped: $now is not there; the step benchmark writes it"; return; fi
+  if ((${#published[@]} == 0)); then
+    name=$(head -1 "$now" | grep -o '"cuda":{[^}]*}' | grep -o '"name":"[^"]*"' || true)
+    for file in "$root"/reports/published/device_*.jsonl; do
+      if [[ -n $name && -e $file ]] && head -1 "$file" | grep -qF "$name"; then published+=("$file"); fi
+    done
+  fi
+  if ((${#published[@]} == 0)); then echo "compare: skipped: nothing was published of this device${name:+: $name}"; return; fi
+  step compare 60 "$attest" compare "${published[@]}" --after "$now" --json "$out/compare.json" >"$out/compare.txt"
+  cat "$out/compare.txt"
+  if grep -q "\"impl\":\"$peer\"" "$now" && grep -q "\"impl\":\"$peer\"" "${published[@]}"; then
+    step "compare with $peer" 60 "$attest" compare "${published[@]}" --after "$now" --relative-to $peer --floor $share_floor \
+      --json "$out/compare_$peer.json" >"$out/compare_$peer.txt"
+    cat "$out/compare_$peer.txt"
+  else
+    echo "compare: no shares: both sides need records of $peer"
+  fi
 }
 
 for name in "${steps[@]}"; do "$name"; done

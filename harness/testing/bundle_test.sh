@@ -51,3 +51,35 @@ clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o r
 [[ $status == 1 ]] && grep -q 'failed: conformance' said && grep -q 'failed: benchmark' said || { cat said; die "failures end with $status"; }
 grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^race$' results/sanitizer.txt || { cat said; die "what the checker found is not named"; }
 [[ $(grep -c '^failed' said) == 3 ]] || { cat said; die "more is named than failed"; }
+
+# Comparison with what was published: the same is none the worse; a verdict that was lost, and a share of a library's time that grew, are.
+device() { status=0; clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results "$@" >said 2>&1 || status=$?; }
+clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/bin/attest" run smoke --case softmax/dense --impl naive,flash_cpu --dtype f32 \
+  --relations none --budget 0.05 -o ran.jsonl >/dev/null
+samples() { sed "/\"impl\":\"$1\"/s/\"samples_ns\":\[[^]]*\]/\"samples_ns\":[$2,$2,$2,$2,$2,$2,$2,$2]/"; }
+sed 's/"impl":"flash_cpu"/"impl":"cudnn_cuda"/' ran.jsonl | samples naive 3e6 | samples cudnn_cuda 1e6 >published.jsonl
+cp published.jsonl results/benchmark.jsonl
+device compare
+[[ $status == 0 ]] && grep -q 'skipped: nothing was published of this device: "name"' said || { cat said; die "nothing to compare with ends with $status"; }
+device --compare published.jsonl compare
+[[ $status == 0 ]] && grep -q 'SAME x1.000' results/compare_cudnn_cuda.txt || { cat said; die "what is the same ends with $status"; }
+samples cudnn_cuda 2e6 <published.jsonl >results/benchmark.jsonl  # a slower day: the library's fault
+device --compare published.jsonl compare
+[[ $status == 0 ]] && grep -q 'FASTER x0.500' said || { cat said; die "what is faster ends with $status"; }
+samples naive 4e6 <published.jsonl >results/benchmark.jsonl
+device --compare published.jsonl compare
+[[ $status == 1 ]] && grep -q 'failed: compare with cudnn_cuda' said && grep -q 'SLOWER x1.333' said || { cat said; die "what is slower ends with $status"; }
+sed '/"impl":"naive"/s/"verdict":"pass"/"verdict":"fail"/g' published.jsonl >results/benchmark.jsonl
+device --compare published.jsonl compare
+[[ $status == 1 ]] && grep -q '^failed: compare$' said && grep -q 'pass -> fail' said || { cat said; die "what passes no more ends with $status"; }
+device --compare nowhere.jsonl compare
+[[ $status == 64 ]] && grep -q 'nowhere.jsonl: is not there' said
+# Of several devices, those of this one are taken by themselves.
+mkdir -p "$place/bundle/reports/published"
+cp published.jsonl "$place/bundle/reports/published/device_this.jsonl"
+sed '1s/"cuda":{\(.*\)"name":"[^"]*"/"cuda":{\1"name":"another"/; s/"verdict":"fail"/"verdict":"pass"/g' results/benchmark.jsonl >"$place/bundle/reports/published/device_other.jsonl"
+device compare
+[[ $status == 1 ]] && grep -q 'pass -> fail' said || { cat said; die "what was published is not found"; }
+rm "$place/bundle/reports/published/device_this.jsonl"
+device compare
+[[ $status == 0 ]] && grep -q 'skipped: nothing was published' said || { cat said; die "another device is compared with"; }
