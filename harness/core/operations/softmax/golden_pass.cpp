@@ -14,7 +14,6 @@ using Params = attest_softmax_params;
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr int64_t kTileRows = 24;  // rows whose weights are in the cache together
-constexpr int64_t kReachKeys = 64; // partial sums are looked at after so many keys
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 // Keys a block: K, V and their magnitudes for them fit into half a megabyte.
@@ -270,14 +269,7 @@ struct GoldenPass::Impl {
       }
     });
     for (int64_t r = 0; r < count; ++r)
-      if (scores[r].keys > 0) close_scores(rows[r], sum[size_t(r)], scores[r]);
-  }
-
-  void close_scores(const JudgedRow& at, double sum, RowScores& row) const {
-    row.lse = row.largest + std::log(sum);
-    if (!geometry.has_sinks()) return;
-    row.sink = geometry.sink(at.h);
-    row.lse = row.top() + std::log(sum * std::exp(row.largest - row.top()) + std::exp(row.sink - row.top()));
+      if (scores[r].keys > 0) scores[r].close(sum[size_t(r)], geometry.sink(rows[r].h));
   }
 
   // Running maximum and sum of exp(s - maximum).
@@ -289,16 +281,6 @@ struct GoldenPass::Impl {
     sum += kernels::sum_exp(tile_row, largest, block_count);
     row.least = std::min(row.least, found.least), row.largest = largest, row.keys += found.count;
   }
-
-  static kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row) {
-    const SigmaModel::Quadratic qk = model.qk_quadratic();
-    const double kappa = model.kappa(row.top(), row.lse);
-    return {.lse = row.lse, .u_p = model.u_p, .eta_kappa = model.eta_p * kappa, .score2 = model.score_square(),
-            .q0 = qk.q0, .q1 = qk.q1, .q2 = qk.q2, .a_share = model.theta / 3, .small = model.unsummed_below(kappa, row.keys), .squares = model.squares()};
-  }
-
-  // An absolute error of f32's or bf16's smallest probability is within SigmaModel::underflow_bound, and theta = 1 puts a into e.
-  static bool needs_a2(const SigmaModel& model) { return model.theta == 0 && model.eta_p > 1e-20; }
 
   void finish(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal, const RowScores* scores, const SigmaModel& model, const RowResults& results) {
     const auto count = int64_t(task.end - task.begin);
@@ -324,11 +306,17 @@ struct GoldenPass::Impl {
     }
   }
 
+  // Keys from `key` on that are added before the partial sums are looked at: up to the next multiple of kReachKeys, so that what is
+  // seen does not depend on where a task or a block begins.
+  int64_t until_look(int64_t key) const { return std::min(block_count - key, contiguous ? kReachKeys - place(key) % kReachKeys : kReachKeys); }
+
   // sums.pv += prob v, a few keys at a time, so that the largest partial sum is seen.
   void add_values(int64_t first, int64_t rows) {
-    for (int64_t key = 0; key < block_count; key += kReachKeys) {
-      kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv, sums.pv.data() + first * ldv, ldv, rows, std::min(kReachKeys, block_count - key), ldv);
-      for (auto n = size_t(first * ldv); n < size_t((first + rows) * ldv); ++n) sums.reach[n] = std::max(sums.reach[n], std::fabs(sums.pv[n]));
+    for (int64_t key = 0, count = 0; key < block_count; key += count) {
+      count = until_look(key);
+      kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv, sums.pv.data() + first * ldv, ldv, rows, count, ldv);
+      const bool within = contiguous && (place(key) + count) % kReachKeys != 0 && block_begin + key + count < range.size();
+      for (auto n = size_t(first * ldv); !within && n < size_t((first + rows) * ldv); ++n) sums.reach[n] = std::max(sums.reach[n], std::fabs(sums.pv[n]));
     }
   }
 
@@ -453,62 +441,12 @@ struct GoldenPass::Impl {
     group.id = -1;
   }
 
-  // A key like another one, whose value is 0: only terms of o are left of it. Where rounded probabilities are not summed, its own is
-  // not rounded.
-  static void add_sink(const RowScores& row, const SigmaModel& model, kernels::WeightSums& sum) {
-    if (row.sink == kHidden) return;
-    const double p2 = std::exp(2 * (row.sink - row.lse)), square = row.sink * row.sink;
-    sum.e2 += p2 * (square * model.score_square() + model.theta * model.u_p * model.u_p / 3);
-    sum.p2 += p2, sum.p2t += p2 * square;
-  }
-
   void write_row(int64_t r, const RowScores& row, const SigmaModel& model, const RowResults& results) const {
-    if (row.keys == 0) {
-      if (results.o) std::fill_n(results.o + r * dim_v, dim_v, 0.0);
-      std::fill_n(results.sigma + r * dim_v, dim_v, model.element_sigma({}, 0));
-      results.lse_sigma[r] = 0;
-      return;
-    }
-    kernels::WeightSums sum = weight_sums[size_t(r)];
-    add_sink(row, model, sum);
-    const double kappa = model.kappa(row.top(), row.lse), eta_kappa = model.eta_p * kappa, keys = double(row.keys);
-    // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
-    const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
-    const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
-    const double coherent = model.coherent_variance(sum.small, flat ? 1 : repeated[size_t(r)] / (keys * keys), row.keys);
-    double mean_o2 = 0;
-    for (int64_t d = 0; d < dim_v; ++d) mean_o2 += sums.pv[size_t(r * ldv + d)] * sums.pv[size_t(r * ldv + d)] / double(dim_v);
-    for (int64_t d = 0; d < dim_v; ++d) {
-      const auto n = size_t(r * ldv + d);
-      const double o = sums.pv[n];
-      // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2 either way.
-      const double rounding = model.theta > 0 ? 0 : sums.a2v2[n] + (needs_a2(model) ? 0 : model.u_p * model.u_p * sums.p2v2[n]);
-      const ElementSums element{.o = o,
-                                .rounding = rounding + flat_roundoff * flat_roundoff * o * o,
-                                .score = sums.e2v2[n] - 2 * o * sums.e2v[n] + o * o * sum.e2,
-                                .p2v2 = sums.p2v2[n],
-                                .flushed = sums.flushed[n],
-                                .mean_o2 = mean_o2,
-                                .coherent = coherent,
-                                .kappa = kappa,
-                                .largest_v = largest_v,
-                                .lse = row.lse,
-                                .reach = sums.reach[n]};
-      if (results.o) results.o[r * dim_v + d] = o;
-      results.sigma[r * dim_v + d] = model.element_sigma(element, row.keys);
-    }
-    const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
-    const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
-    const LseSums lse{
-        .lse = row.lse,
-        .p2 = flat ? 1 : sum.p2,
-        .score =
-            (model.u_s * model.u_s + model.growth()) * (one_score ? std::max(farthest * farthest, sum.p2t) : sum.p2t) + sum.p2q,
-        .square = model.squares() ? sum.px2 : 0,
-        .mean_dot = mean_dot[size_t(r)],
-        .common = common[size_t(r)],
-        .coherent = coherent};
-    results.lse_sigma[r] = model.lse_sigma(lse, row.keys);
+    const auto n = size_t(r);
+    const auto of = [&](const Buffer& sum) { return sum.data() + r * ldv; };
+    const RowSums row_sums{.pv = of(sums.pv), .reach = of(sums.reach), .p2v2 = of(sums.p2v2), .a2v2 = of(sums.a2v2), .e2v = of(sums.e2v), .e2v2 = of(sums.e2v2), .flushed = of(sums.flushed),
+                           .weights = weight_sums[n], .repeated = repeated[n], .common = common[n], .mean_dot = mean_dot[n], .largest_v = largest_v};
+    finish_row(row, row_sums, model, dim_v, r, results);
   }
 };
 

@@ -10,10 +10,7 @@ namespace {
 
 using Params = attest_softmax_params;
 
-constexpr double kAllRowsMultiplyAdds = 3e9;
-constexpr double kSampledMultiplyAdds = 1.6e10;  // 120,000 tokens, 4 heads of 256 rows, head_dim 64
-constexpr int64_t kMostElements = int64_t(1) << 21;  // of O judged exactly: their values and sigmas are kept
-constexpr int64_t kMostRows = 256, kLeastRows = 16;
+constexpr int64_t kLeastRows = 16;
 constexpr uint64_t kSampleSeed = 0x726f7773;
 
 // A plausible tile edge is a multiple of a power of two, near either end or anywhere.
@@ -88,15 +85,20 @@ std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block,
   return {chosen.begin(), chosen.end()};
 }
 
-RowPlan plan_rows(const Problem& problem, const Geometry& geometry) {
+double multiply_adds(const Problem& problem, const Geometry& geometry) {
+  const Params& p = problem.as<Params>();
+  return cost(p, geometry).pairs * work_a_pair(p);
+}
+
+RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBudget& budget) {
   const Params& p = problem.as<Params>();
   const Cost total = cost(p, geometry);
   RowPlan plan;
-  plan.all = total.pairs * work_a_pair(p) <= kAllRowsMultiplyAdds && total.rows * double(p.head_dim_v) <= double(kMostElements);
+  plan.all = total.pairs * work_a_pair(p) <= budget.all && total.rows * double(p.head_dim_v) <= double(budget.elements);
   if (!plan.all) {
     const double heads = double(p.batch) * double(p.num_heads), a_row = total.pairs / total.rows * work_a_pair(p);
-    const double affordable = std::min(kSampledMultiplyAdds / a_row, double(kMostElements) / double(p.head_dim_v)) / heads;
-    plan.rows_a_head = std::clamp(int64_t(affordable), kLeastRows, kMostRows);
+    const double affordable = std::min(budget.sampled / a_row, double(budget.elements) / double(p.head_dim_v)) / heads;
+    plan.rows_a_head = std::clamp(int64_t(affordable), kLeastRows, budget.rows_a_head);
   }
   const int64_t block = p.patch_size > 0 ? p.patch_size : p.window_height * p.window_width;
   const int64_t group = p.num_heads / p.num_kv_heads;

@@ -31,9 +31,19 @@ struct RowPlan {
 
 constexpr int64_t kTaskRows = 66;  // most rows a task; a multiple of kernels::kRows
 
-/// All rows where that is cheap (3e9 multiply-adds in QK and PV), else a stratified sample of up to 256 rows a sequence and head:
+/// What judging rows may cost: multiply-adds in QK and PV, and elements of O, whose values and sigmas are kept.
+struct RowBudget {
+  double all = 3e9;         // every row is judged up to here
+  double sampled = 1.6e10;  // else so many: 120,000 tokens, 4 heads of 256 rows, head_dim 64
+  int64_t elements = int64_t(1) << 21;
+  int64_t rows_a_head = 256;
+};
+
+/// All rows where that is cheap, else a stratified sample of up to `rows_a_head` rows a sequence and head:
 /// first, last, around tile edges near both ends and in between, and random ones. Depends on the problem and lengths alone.
-RowPlan plan_rows(const Problem& problem, const Geometry& geometry);
+RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBudget& budget = {});
+/// Multiply-adds in QK and PV of all rows.
+double multiply_adds(const Problem& problem, const Geometry& geometry);
 
 /// `count` of the places 0 .. length - 1 in growing order, or all: first and last, half of the rest beside multiples of 16 .. 1,024
 /// and of `block` (patch or window size; 0: none), half random.
