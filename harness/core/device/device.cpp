@@ -4,10 +4,16 @@
 
 #include "abi/attest.h"
 #include "core/device/cuda_device.hpp"
+#include "core/device/cuda_golden.hpp"
 #include "core/device/nvml.hpp"
 
 namespace attest::core {
 namespace {
+
+const GoldenDevice* cuda_golden() {
+  static const CudaGoldenDevice device;
+  return &device;
+}
 
 const DeviceKind kKinds[] = {
     {.number = ATTEST_CPU,
@@ -21,6 +27,8 @@ const DeviceKind kKinds[] = {
      .facts = nullptr,
      .open = nullptr,
      .state = nullptr,
+     .golden = nullptr,
+     .golden_missing = nullptr,
      .monitor = nullptr,
      .monitor_missing = nullptr},
     {.number = ATTEST_CUDA,
@@ -34,6 +42,8 @@ const DeviceKind kKinds[] = {
      .facts = read_cuda_facts,
      .open = open_cuda_device,
      .state = read_cuda_state,
+     .golden = cuda_golden,
+     .golden_missing = [] { return cuda_golden_missing(); },
      .monitor = "NVML",
      .monitor_missing = [] { return nvml_missing(); }},
 };
@@ -46,6 +56,12 @@ const DeviceKind* find_device_kind(int32_t number) {
   const auto* kind =
       std::find_if(std::begin(kKinds), std::end(kKinds), [&](const DeviceKind& each) { return each.number == number; });
   return kind == std::end(kKinds) ? nullptr : kind;
+}
+
+const GoldenDevice* find_golden_device() {
+  for (const DeviceKind& kind : kKinds)
+    if (kind.golden && kind.golden_missing().empty()) return kind.golden();
+  return nullptr;
 }
 
 }  // namespace attest::core

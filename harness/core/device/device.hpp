@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/operations/golden_device.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -137,6 +138,9 @@ struct DeviceKind {
   DeviceFacts (*facts)();
   std::unique_ptr<Device> (*open)();
   DeviceState (*state)();  // never throws
+  // Where goldens that take the host long may be made, and "" or why not. The first is asked for where the second gives "".
+  const GoldenDevice* (*golden)();
+  std::string (*golden_missing)();
   // What reads that state, "NVML", and "" or why it is not there.
   const char* monitor;
   std::string (*monitor_missing)();
@@ -146,5 +150,7 @@ struct DeviceKind {
 std::span<const DeviceKind> device_kinds();
 /// By its number in attest.h; null: this attest knows no such kind.
 const DeviceKind* find_device_kind(int32_t number);
+/// The first device that makes goldens; null: none does.
+const GoldenDevice* find_golden_device();
 
 }  // namespace attest::core

@@ -161,10 +161,11 @@ PreparedInputs::PreparedInputs(const PreparedInputs& original, uint64_t seed)
   shared_.seal();
 }
 
-const Golden& PreparedInputs::golden() {
+const Golden& PreparedInputs::golden(const GoldenDevice* device) {
   if (golden_) return *golden_;
   const auto start = std::chrono::steady_clock::now();
-  golden_ = problem_.operation->golden(problem_, fill_, shared_.tensors());
+  const Operation& operation = *problem_.operation;
+  golden_ = device ? operation.golden_with(*device, problem_, fill_, shared_.tensors()) : operation.golden(problem_, fill_, shared_.tensors());
   golden_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return *golden_;
 }

@@ -32,8 +32,8 @@ class PreparedInputs {
 
   const Fill& fill() const { return fill_; }
   const SharedTensors& shared() const { return shared_; }
-  /// Made at the first use.
-  const Golden& golden();
+  /// Made at the first use; `device`, which may be null and must outlive this, is asked then.
+  const Golden& golden(const GoldenDevice* device = nullptr);
   /// How long that took; 0 before.
   double golden_s() const { return golden_s_; }
   /// Of all inputs, role by role.

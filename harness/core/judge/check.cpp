@@ -241,6 +241,7 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
 
   Judgement judgement;
   judgement.method = golden.method();
+  if (std::string device = golden.device(); !device.empty()) judgement.golden_device = std::move(device);
   for (const auto& [role_index, tally] : tallies) {
     const Role& role = *find_role(*problem.operation, role_index);
     const double largest = std::max(tally.worst_ratio, 0.0) / Gates::kLargest;

@@ -46,6 +46,7 @@ struct Judgement {
   int64_t exact_elements = 0;  // judged against an exact value
   int64_t swept_elements = 0;  // judged against the range they may have
   std::string method;          // Golden::method
+  std::optional<std::string> golden_device;  // Golden::device; absent: the host
 };
 
 /// Judges all outputs of `problem` lying in `tensors`. Exact chunks give the ratios; sweeps only fail. With `inputs`, what would

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/operations/golden.hpp"
+#include "core/operations/golden_device.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace attest::core {
@@ -113,6 +114,10 @@ class Operation {
   /// it). `tensors` may hold nothing but inputs.
   /// Fill "random" stands for any inputs.
   virtual std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const = 0;
+  /// The same, where a device may make what would take the host long; it must outlive the golden. By default it is not asked.
+  virtual std::unique_ptr<Golden> golden_with(const GoldenDevice& /*device*/, const Problem& problem, const Fill& fill, const Tensors& tensors) const {
+    return golden(problem, fill, tensors);
+  }
 
   /// What must hold between runs on these inputs and on changed ones (relation.hpp), cheapest first; they refer to `inputs`.
   virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const;

@@ -42,7 +42,7 @@ void walk(Judgement& j, Visit&& visit) {
   visit("verdict", j.verdict), visit("code", j.code), visit("reason", j.reason), visit("max_ratio", j.max_ratio),
       visit("rms_ratio", j.rms_ratio);
   visit("worst", j.worst), visit("exact_elements", j.exact_elements), visit("swept_elements", j.swept_elements),
-      visit("method", j.method);
+      visit("method", j.method), visit("golden_device", j.golden_device);
 }
 template <class Visit>
 void walk(FillRecord& f, Visit&& visit) {

@@ -29,7 +29,7 @@ Record sample() {
   FillRecord fill{
       .fill = "codebook", .seed = "8000000000000000", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"};
   fill.judgement.verdict = Verdict::kFail, fill.judgement.code = "fail:nan", fill.judgement.max_ratio = INFINITY,
-  fill.judgement.method = "closed form, all rows";
+  fill.judgement.method = "closed form, all rows", fill.judgement.golden_device = "NVIDIA H200";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
   r.fills.push_back(fill);
   r.relations.push_back({.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});

@@ -88,7 +88,7 @@ PreparedInputs& CaseRunner::inputs(const std::string& fill) {
 Judgement CaseRunner::judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs,
                                     double& golden_ns) {
   const auto start = Clock::now();
-  const Judgement judgement = judge(problem_, prepared.golden(), arithmetic, outputs.tensors(), &prepared.shared().tensors());
+  const Judgement judgement = judge(problem_, prepared.golden(options_.golden_device), arithmetic, outputs.tensors(), &prepared.shared().tensors());
   golden_ns = seconds_since(start) * 1e9;
   judging_s_ += golden_ns * 1e-9;
   return judgement;
@@ -176,6 +176,8 @@ FillRecord CaseRunner::judge_fill(Plugin& plugin, const Implementation& implemen
   if (run.peak_bytes) record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
   fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
   judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
+  if (const std::string remark = prepared.golden().remark(); !remark.empty())
+    record.notes.push_back(fmt::format("{} (fill {})", remark, name));
   if (const std::optional<Failure> late = plugin.settle(problem_))
     judgement.verdict = late->verdict, judgement.code = late->code, judgement.reason = late->reason;
   else if (hash_outputs(problem_, outputs.tensors()) != fill.outputs_hash)

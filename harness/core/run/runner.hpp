@@ -26,6 +26,7 @@ struct RunOptions {
   std::vector<std::string> fills;  // judge on these alone, or on kAllFills; empty: those that judge by default
   RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
+  const GoldenDevice* golden_device = nullptr;  // makes goldens that would take the host long; null: none
   bool all_checks = false;  // judging goes on after a check has failed: which checks catch what. The verdict is the first one's
   std::string repro_options;  // of the command line, for the repro line: " --threads 2"
 };

@@ -87,7 +87,7 @@ void VectorRunner::judge_given(Record& record) const {
   arithmetic.output = outputs[ATTEST_O].spec.dtype;
   FillRecord fill{
       .fill = std::string(kGivenFill), .seed = "", .inputs_hash = prepared.hash(), .outputs_hash = "", .judgement = {}};
-  fill.judgement = judge(problem, prepared.golden(), arithmetic, outputs, &prepared.shared().tensors());
+  fill.judgement = judge(problem, prepared.golden(options_.golden_device), arithmetic, outputs, &prepared.shared().tensors());
   record.impl = kGiven, record.arithmetic = print(arithmetic);
   record.max_ratio = fill.judgement.max_ratio, record.rms_ratio = fill.judgement.rms_ratio;
   if (fill.judgement.verdict != Verdict::kPass) set_verdict(record, fill.judgement.code, fill.judgement.reason);

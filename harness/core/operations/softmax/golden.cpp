@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "core/operations/softmax/device_rows.hpp"
 #include "core/operations/softmax/golden_pass.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/operations/softmax/sweep.hpp"
@@ -26,11 +27,13 @@ struct Sigmas {
 
 class SoftmaxGolden final : public Golden {
  public:
-  SoftmaxGolden(const Problem& problem, const Tensors& tensors)
-      : problem_(problem), tensors_(tensors), params_(problem_.as<attest_softmax_params>()), geometry_(problem_, tensors_), plan_(plan_rows(problem_, geometry_)),
+  /// `device` may be null. Throws RowsRefused where there is one, and its rows differ from the host's.
+  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device)
+      : problem_(problem), tensors_(tensors), params_(problem_.as<attest_softmax_params>()), geometry_(problem_, tensors_), equal_(find_groups()),
+        device_(device && is_for(*device) ? device : nullptr), plan_(plan_rows(problem_, geometry_, device_ ? DeviceRows::budget(*device_) : RowBudget{})),
         bounds_(problem_, tensors_, geometry_), scores_(plan_.rows.size()), o_(plan_.rows.size() * size_t(params_.head_dim_v)), lse_(plan_.rows.size()) {
-    find_groups();
-    run_tasks([this](GoldenPass& pass, const RowTask& task) { pass.score(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin); });
+    if (device_) device_rows_ = std::make_unique<DeviceRows>(*device_, problem_, tensors_, geometry_, plan_), device_rows_->score(scores_.data());
+    else run_tasks([this](GoldenPass& pass, const RowTask& task) { pass.score(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin); });
     for (size_t r = 0; r < lse_.size(); ++r) lse_[r] = scores_[r].lse;
     distinct_ = count_distinct_queries();
     rows_.reserve(plan_.rows.size());
@@ -50,6 +53,9 @@ class SoftmaxGolden final : public Golden {
   }
 
   int64_t distinct_rows() const override { return distinct_; }
+  std::string device() const override { return device_ ? device_->name() : ""; }
+  /// Makes the sigmas that `expect` will need; throws as the constructor does.
+  void prepare(const Arithmetic& arithmetic) const { sigmas_of(arithmetic); }
 
   std::string method() const override {
     if (plan_.all) return "float64, all rows";
@@ -60,12 +66,18 @@ class SoftmaxGolden final : public Golden {
  private:
   const EqualKeys& equal_keys(const RowTask& task) const { return equal_[size_t(task.b * params_.num_kv_heads + task.kv_head)]; }
 
-  void find_groups() {
-    equal_.resize(size_t(params_.batch * params_.num_kv_heads));
-    if (ScopedTermFactor<SigmaTerm>::of(SigmaTerm::kEqualScores) == 0) return;
-#pragma omp parallel for schedule(dynamic, 1) if (int64_t(equal_.size()) * params_.seq_len_kv * params_.head_dim > kThreadedElements)
-    for (size_t unit = 0; unit < equal_.size(); ++unit)
-      equal_[unit] = find_equal_keys(tensors_[ATTEST_K], geometry_, int64_t(unit) / params_.num_kv_heads, int64_t(unit) % params_.num_kv_heads);
+  std::vector<EqualKeys> find_groups() const {
+    std::vector<EqualKeys> equal(size_t(params_.batch * params_.num_kv_heads));
+    if (ScopedTermFactor<SigmaTerm>::of(SigmaTerm::kEqualScores) == 0) return equal;
+#pragma omp parallel for schedule(dynamic, 1) if (int64_t(equal.size()) * params_.seq_len_kv * params_.head_dim > kThreadedElements)
+    for (size_t unit = 0; unit < equal.size(); ++unit)
+      equal[unit] = find_equal_keys(tensors_[ATTEST_K], geometry_, int64_t(unit) / params_.num_kv_heads, int64_t(unit) % params_.num_kv_heads);
+    return equal;
+  }
+
+  // Where the host would sample few rows, and the device can do more.
+  bool is_for(const GoldenDevice& device) const {
+    return multiply_adds(problem_, geometry_) > device.worthwhile_multiply_adds() && DeviceRows::budget(device).sampled > RowBudget{}.sampled && DeviceRows::unknown(problem_, equal_).empty();
   }
 
   int64_t count_distinct_queries() const {
@@ -103,7 +115,8 @@ class SoftmaxGolden final : public Golden {
       if (kept->arithmetic == arithmetic) return kept;
     auto sigmas = std::make_shared<Sigmas>(Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
     const SigmaModel model = SigmaModel::of(arithmetic, problem_);
-    run_tasks([&](GoldenPass& pass, const RowTask& task) {
+    if (device_rows_) device_rows_->finish(scores_.data(), model, {.o = have_o_ ? nullptr : o_.data(), .sigma = sigmas->o.data(), .lse_sigma = sigmas->lse.data()});
+    else run_tasks([&](GoldenPass& pass, const RowTask& task) {
       const size_t at = task.begin * size_t(params_.head_dim_v);
       pass.finish(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin, model,
                   {.o = have_o_ ? nullptr : o_.data() + at, .sigma = sigmas->o.data() + at, .lse_sigma = sigmas->lse.data() + task.begin});
@@ -118,10 +131,12 @@ class SoftmaxGolden final : public Golden {
   const Tensors tensors_;
   const attest_softmax_params& params_;
   const Geometry geometry_;
+  const std::vector<EqualKeys> equal_;  // [batch, num_kv_heads]
+  const GoldenDevice* const device_;    // null: the host makes all rows
   const RowPlan plan_;
   const ValueBounds bounds_;
   int64_t distinct_ = 0;
-  std::vector<EqualKeys> equal_;      // [batch, num_kv_heads]
+  std::unique_ptr<DeviceRows> device_rows_;
   std::vector<RowScores> scores_;
   // Outputs do not depend on the arithmetic: the first second pass writes them, for good.
   mutable std::vector<double> o_;     // [rows, head_dim_v]
@@ -132,8 +147,55 @@ class SoftmaxGolden final : public Golden {
   mutable std::list<std::shared_ptr<const Sigmas>> kept_;
 };
 
+// A device's golden until it is refused, then the host's.
+class DeviceFirstGolden final : public Golden {
+ public:
+  DeviceFirstGolden(const Problem& problem, const Tensors& tensors, const GoldenDevice& device) : problem_(problem), tensors_(tensors) {
+    try {
+      golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, &device);
+    } catch (const RowsRefused& refused) {
+      remark_ = fmt::format("the golden is the host's; that of {} was refused: {}", device.name(), refused.what());
+      golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, nullptr);
+    }
+  }
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override { prepared(arithmetic)->expect(arithmetic, sink); }
+  int64_t distinct_rows() const override { return current()->distinct_rows(); }
+  std::string method() const override { return current()->method(); }
+  std::string device() const override { return current()->device(); }
+  std::string remark() const override {
+    const std::lock_guard guard(lock_);
+    return remark_;
+  }
+
+ private:
+  std::shared_ptr<SoftmaxGolden> current() const {
+    const std::lock_guard guard(lock_);
+    return golden_;
+  }
+  std::shared_ptr<SoftmaxGolden> prepared(const Arithmetic& arithmetic) const {
+    const std::lock_guard guard(lock_);
+    try {
+      golden_->prepare(arithmetic);
+    } catch (const RowsRefused& refused) {
+      remark_ = fmt::format("the golden is the host's; that of {} was refused: {}", golden_->device(), refused.what());
+      golden_ = std::make_shared<SoftmaxGolden>(problem_, tensors_, nullptr);
+    }
+    return golden_;
+  }
+
+  const Problem problem_;
+  const Tensors tensors_;
+  mutable std::mutex lock_;
+  mutable std::shared_ptr<SoftmaxGolden> golden_;
+  mutable std::string remark_;
+};
+
 }  // namespace
 
-std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors) { return std::make_unique<SoftmaxGolden>(problem, tensors); }
+std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device) {
+  if (device) return std::make_unique<DeviceFirstGolden>(problem, tensors, *device);
+  return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr);
+}
 
 }  // namespace attest::core

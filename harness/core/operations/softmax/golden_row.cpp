@@ -16,7 +16,11 @@ void add_sink(const RowScores& row, const SigmaModel& model, kernels::WeightSums
   sum.p2 += p2, sum.p2t += p2 * square;
 }
 
-bool less_absolute(double x, double y) { return std::fabs(x) < std::fabs(y); }
+double largest_finite_of(const double* x, int64_t count, double so_far) {
+  for (int64_t n = 0; n < count; ++n)
+    if (std::isfinite(x[n])) so_far = std::max(so_far, std::fabs(x[n]));
+  return so_far;
+}
 
 double lse_sigma(const RowScores& row, const RowSums& sums, const kernels::WeightSums& weights, const SigmaModel& model, bool flat, double coherent) {
   const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
@@ -83,7 +87,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
     if (o) o[d] = value;
     sigma[d] = model.element_sigma(element, row.keys);
   }
-  if (results.reach) results.reach[r] = std::max(std::fabs(*std::max_element(sums.pv, sums.pv + dim_v, less_absolute)), *std::max_element(sums.reach, sums.reach + dim_v));
+  if (results.reach) results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
   results.lse_sigma[r] = lse_sigma(row, sums, weights, model, flat, coherent);
 }
 

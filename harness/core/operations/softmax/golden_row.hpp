@@ -37,7 +37,7 @@ struct RowSums {
 /// Where rows are written: o (may be null) and sigma are [rows, head_dim_v].
 struct RowResults {
   double *o, *sigma, *lse_sigma;
-  double* reach = nullptr;  // may be null: the largest |partial sum| of any channel
+  double* reach = nullptr;  // may be null: the largest finite |partial sum| of any channel
 };
 
 /// What the weights of the row's keys are made from.

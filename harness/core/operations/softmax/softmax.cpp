@@ -226,4 +226,9 @@ std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const F
   return softmax_golden(problem, tensors);
 }
 
+std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device, const Problem& problem, const Fill& fill, const Tensors& tensors) const {
+  if (is_codebook(fill)) return codebook_golden(problem, fill, tensors);
+  return softmax_golden(problem, tensors, &device);
+}
+
 }  // namespace attest::core

@@ -42,6 +42,7 @@ class SoftmaxOperation final : public Operation {
   std::vector<std::string> more_fills(const Problem& problem) const override;
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override;
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const override;
+  std::unique_ptr<Golden> golden_with(const GoldenDevice& device, const Problem& problem, const Fill& fill, const Tensors& tensors) const override;
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override;
   int kernels(const Problem& problem, const Arithmetic& arithmetic) const override;
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int kernel, std::span<const int64_t> rows,
@@ -70,8 +71,8 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);
 /// The fill of standard normal Q and K scaled so that scores have standard deviation 1, and V of mean 0; keys that nobody may
 /// see (padding, unused pages) are decoys: large scores, V = 1000.
 void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
-/// The float64 golden for any inputs.
-std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors);
+/// The float64 golden for any inputs. Where it would take the host long, `device` makes more of its rows; it may be null.
+std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device = nullptr);
 
 // The closed form of codebook.hpp.
 /// Names of the fills that it has for this problem, most telling first; empty where it has none.
