@@ -296,8 +296,8 @@ class Consumer {
     sm90::begin_products();
 #pragma unroll
     for (int c = 0; c < S::kDim / 16; ++c)
-      Scores::of_shared(scores, sm90::row_major(query + c / 4 * kRows * kRowBytes + c % 4 * 32),
-                        sm90::row_major(keys + c / 4 * S::kKeys * kRowBytes + c % 4 * 32), c > 0);
+      Scores::of_shared(scores, sm90::own_rows(query + c / 4 * kRows * kRowBytes + c % 4 * 32),
+                        sm90::own_rows(keys + c / 4 * S::kKeys * kRowBytes + c % 4 * 32), c > 0);
     sm90::commit_products();
   }
   __device__ void release_keys() { release(shared_.keys_empty(keys_.place)), keys_.advance(); }

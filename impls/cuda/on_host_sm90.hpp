@@ -24,21 +24,16 @@ inline TensorMap tensor_map(const attest_tensor& tensor, void* data, int box_row
 /// Where the swizzle puts a byte: bits 4 to 6 of its address are exchanged by bits 7 to 9.
 inline uint32_t swizzled(uint32_t address) { return address ^ (address >> 7 & 7) << 4; }
 
-/// An operand in shared memory: its address, and how many bytes to the next 64 columns of it where its rows are what is summed
-/// over; 0: its rows are its own.
-struct Operand {
-  uint32_t address, column_bytes;
-  /// Element k of row or column `index`, 16 bits.
-  uint32_t at(int index, int k) const {
-    const auto i = static_cast<uint32_t>(index), summed = static_cast<uint32_t>(k);
-    const uint32_t byte = column_bytes == 0 ? address + i * kRowBytes + summed * 2  //
-                                            : address + i / kColumn * column_bytes + summed * kRowBytes + i % kColumn * 2;
-    const uint32_t place = swizzled(byte);
-    return cuda::load_shared(place & ~3u) >> 8 * (place & 2) & 0xffff;
-  }
-};
-inline Operand row_major(uint32_t address) { return {address, 0}; }
-inline Operand summed_rows(uint32_t address, uint32_t column_bytes) { return {address, column_bytes}; }
+/// Element k of row or column `index` of an operand in shared memory, 16 bits, by its descriptor; `summed`: its tile's rows are
+/// what is summed over.
+inline uint32_t element(uint64_t descriptor, bool summed, int index, int k) {
+  const auto field = [&](int first) { return static_cast<uint32_t>(descriptor >> first & 0x3fff) << 4; };
+  if (descriptor >> 61 != 2) std::fprintf(stderr, "a descriptor without the swizzle of 128 bytes\n"), std::abort();
+  const auto row = static_cast<uint32_t>(summed ? k : index), channel = static_cast<uint32_t>(summed ? index : k);
+  const uint32_t place =
+      swizzled(field(0) + row / 8 * field(32) + row % 8 * kRowBytes + channel / kColumn * field(16) + channel % kColumn * 2);
+  return cuda::load_shared(place & ~3u) >> 8 * (place & 2) & 0xffff;
+}
 
 inline void init_barrier(uint32_t barrier, int arrivals) { cuda::on_host::block().make_barrier(barrier, arrivals); }
 inline void publish_barriers() {}
@@ -96,17 +91,17 @@ struct Products {
     float at[2][16];
   };
 
-  static void of_shared(float (&c)[kSums], const Operand& a, const Operand& b, int adds) {
+  static void of_shared(float (&c)[kSums], uint64_t a, uint64_t b, int adds) {
     const int thread = static_cast<int>(threadIdx.x) % kWarpgroup, row = thread / 32 * 16 + thread % 32 / 4;
     later([=, &c] {
       Rows rows;
       for (int half = 0; half < 2; ++half)
-        for (int k = 0; k < 16; ++k) rows.at[half][k] = cuda::as_float(a.at(row + 8 * half, k), Type());
-      multiply(c, rows, b, adds);
+        for (int k = 0; k < 16; ++k) rows.at[half][k] = cuda::as_float(element(a, false, row + 8 * half, k), Type());
+      multiply(c, rows, b, false, adds);
     });
   }
   /// Fragments as of m16n8k16: lane l has columns 2 (l % 4), the next, and those 8 further on, of rows l / 4 and l / 4 + 8.
-  static void of_registers(float (&c)[kSums], const uint32_t (&weights)[4], const Operand& b, int adds) {
+  static void of_registers(float (&c)[kSums], const uint32_t (&weights)[4], uint64_t b, int adds) {
     struct Fragment {
       uint32_t a[4];
     };
@@ -118,17 +113,17 @@ struct Products {
         const uint32_t pair = all[lane / 4 * 4 + k % 8 / 2].a[k / 8 * 2 + half];
         rows.at[half][k] = cuda::as_float(pair >> 16 * (k % 2) & 0xffff, Type());
       }
-    later([=, &c] { multiply(c, rows, b, adds); });
+    later([=, &c] { multiply(c, rows, b, true, adds); });
   }
 
  private:
   static void later(const std::function<void()>& product) { cuda::on_host::block().products().back().push_back(product); }
-  static void multiply(float (&c)[kSums], const Rows& rows, const Operand& b, int adds) {
+  static void multiply(float (&c)[kSums], const Rows& rows, uint64_t b, bool summed, int adds) {
     const int lane = cuda::on_host::block().lane();
     for (int i = 0; i < kSums; ++i) {
       const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
       float sum = adds ? c[i] : 0;
-      for (int k = 0; k < 16; ++k) sum += rows.at[i / 2 % 2][k] * cuda::as_float(b.at(column, k), Type());
+      for (int k = 0; k < 16; ++k) sum += rows.at[i / 2 % 2][k] * cuda::as_float(element(b, summed, column, k), Type());
       c[i] = sum;
     }
   }

@@ -47,13 +47,6 @@ inline TensorMap tensor_map(const attest_tensor& tensor, void* data, int box_row
   return map;
 }
 
-/// A tile of `rows` rows whose rows are the operand's rows (Q, and K as the right operand of Q K^T).
-__device__ inline uint64_t row_major(uint32_t address) { return descriptor_bits(16, kEightRows) | (address & 0x3ffff) >> 4; }
-/// A tile whose rows are what is summed over (V, as the right operand of P V); columns are `column_bytes` apart.
-__device__ inline uint64_t summed_rows(uint32_t address, uint32_t column_bytes) {
-  return descriptor_bits(column_bytes, kEightRows) | (address & 0x3ffff) >> 4;
-}
-
 // --- Barriers: 8 bytes in shared memory, a phase ends with its last arrival and its last byte ---
 
 __device__ inline void init_barrier(uint32_t barrier, int arrivals) {
@@ -142,27 +135,23 @@ __device__ inline void renew(uint32_t& value) { asm volatile("" : "+r"(value)); 
   ATTEST_TEXT8(0, 1, 2, 3, 4, 5, 6, 7)                                                                                 \
   ", " ATTEST_TEXT8(8, 9, 10, 11, 12, 13, 14, 15) ", " ATTEST_TEXT8(16, 17, 18, 19, 20, 21, 22, 23) ", " ATTEST_TEXT8( \
       24, 25, 26, 27, 28, 29, 30, 31)
-#define ATTEST_TEXT64                                                                                                        \
-  ATTEST_TEXT32                                                                                                              \
-      ", " ATTEST_TEXT8(32, 33, 34, 35, 36, 37, 38, 39) ", " ATTEST_TEXT8(40, 41, 42, 43, 44, 45, 46, 47) ", " ATTEST_TEXT8( \
-          48, 49, 50, 51, 52, 53, 54, 55) ", " ATTEST_TEXT8(56, 57, 58, 59, 60, 61, 62, 63)
-#define ATTEST_TEXT128                                                                                                          \
-  ATTEST_TEXT64                                                                                                                 \
-      ", " ATTEST_TEXT8(64, 65, 66, 67, 68, 69, 70, 71) ", " ATTEST_TEXT8(72, 73, 74, 75, 76, 77, 78, 79) ", " ATTEST_TEXT8(    \
-          80, 81, 82, 83, 84, 85, 86,                                                                                           \
-          87) ", " ATTEST_TEXT8(88, 89, 90, 91, 92, 93, 94,                                                                     \
-                                95) ", " ATTEST_TEXT8(96, 97, 98, 99, 100, 101, 102,                                            \
-                                                      103) ", " ATTEST_TEXT8(104, 105, 106, 107, 108, 109, 110,                 \
-                                                                             111) ", " ATTEST_TEXT8(112, 113, 114, 115, 116,    \
-                                                                                                    117, 118,                   \
-                                                                                                    119) ", " ATTEST_TEXT8(120, \
-                                                                                                                           121, \
-                                                                                                                           122, \
-                                                                                                                           123, \
-                                                                                                                           124, \
-                                                                                                                           125, \
-                                                                                                                           126, \
-                                                                                                                           127)
+#define ATTEST_TEXT64                                                                                                    \
+  ATTEST_TEXT32                                                                                                          \
+  ", " ATTEST_TEXT8(32, 33, 34, 35, 36, 37, 38, 39) ", " ATTEST_TEXT8(40, 41, 42, 43, 44, 45, 46, 47) ", " ATTEST_TEXT8( \
+      48, 49, 50, 51, 52, 53, 54, 55) ", " ATTEST_TEXT8(56, 57, 58, 59, 60, 61, 62, 63)
+#define ATTEST_TEXT128                                                                                                           \
+  ATTEST_TEXT64                                                                                                                  \
+  ", " ATTEST_TEXT8(64, 65, 66, 67, 68, 69, 70, 71) ", " ATTEST_TEXT8(72, 73, 74, 75, 76, 77, 78, 79) ", " ATTEST_TEXT8(         \
+      80, 81, 82, 83, 84, 85, 86,                                                                                                \
+      87) ", " ATTEST_TEXT8(88, 89, 90, 91, 92, 93, 94,                                                                          \
+                            95) ", " ATTEST_TEXT8(96, 97, 98, 99, 100, 101, 102,                                                 \
+                                                  103) ", " ATTEST_TEXT8(104, 105, 106, 107, 108, 109, 110,                      \
+                                                                         111) ", " ATTEST_TEXT8(112, 113, 114, 115, 116, 117,    \
+                                                                                                118,                             \
+                                                                                                119) ", " ATTEST_TEXT8(120, 121, \
+                                                                                                                       122, 123, \
+                                                                                                                       124, 125, \
+                                                                                                                       126, 127)
 #define ATTEST_SUMS8(c, i) \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
 #define ATTEST_SUMS32(c, i) ATTEST_SUMS8(c, i), ATTEST_SUMS8(c, i + 8), ATTEST_SUMS8(c, i + 16), ATTEST_SUMS8(c, i + 24)

@@ -4,6 +4,8 @@
 #pragma once
 #include <cstdint>
 
+#include "attest.hpp"
+
 namespace sm90 {
 
 constexpr int kWarpgroup = 128;  // threads that multiply together
@@ -12,10 +14,17 @@ constexpr int kWarpgroup = 128;  // threads that multiply together
 constexpr int kColumn = 64, kRowBytes = 128;
 constexpr uint32_t kEightRows = 8 * kRowBytes;
 
-/// Bits of a matrix descriptor beside its address, as the PTX manual has them: how far the next 64 channels and the next 8 rows
-/// are, and the 128-byte swizzle.
-constexpr uint64_t descriptor_bits(uint32_t leading_bytes, uint32_t stride_bytes) {
-  return static_cast<uint64_t>(leading_bytes >> 4) << 16 | static_cast<uint64_t>(stride_bytes >> 4) << 32 | uint64_t{1} << 62;
+/// Matrix descriptors as the PTX manual has them: bits 0 to 13 the address, 16 to 29 how far the next 64 channels are, 32 to 45
+/// how far the next 8 rows are, all in 16 bytes; 62 and 63 the swizzle, 1 for that of 128 bytes.
+ATTEST_HD inline uint64_t descriptor(uint32_t address, uint32_t channels_bytes, uint32_t rows_bytes) {
+  return (address & 0x3ffff) >> 4 | static_cast<uint64_t>(channels_bytes >> 4) << 16 |
+         static_cast<uint64_t>(rows_bytes >> 4) << 32 | uint64_t{1} << 62;
+}
+/// A tile whose rows are the operand's rows (Q, and K as the right operand of Q K^T): 16 channels from `address` on.
+ATTEST_HD inline uint64_t own_rows(uint32_t address) { return descriptor(address, 16, kEightRows); }  // 16: nobody asks
+/// A tile whose rows are what is summed over (V, as the right operand of P V); columns are `column_bytes` apart.
+ATTEST_HD inline uint64_t summed_rows(uint32_t address, uint32_t column_bytes) {
+  return descriptor(address, column_bytes, kEightRows);
 }
 
 }  // namespace sm90
