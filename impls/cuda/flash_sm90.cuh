@@ -97,6 +97,24 @@ __device__ inline int smallest_of_warp(int x) {
 }
 __device__ inline int largest_of_warp(int x) { return -smallest_of_warp(-x); }
 
+/// 16 bytes that are stored at once.
+struct alignas(16) Words {
+  uint32_t at[4];
+};
+/// Of four lanes that share a row: lane l's word i becomes lane i's word l.
+__device__ inline void transpose_quad(Words& words) {
+  const int lane = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (!(i & step)) {
+        uint32_t &low = words.at[i], &high = words.at[i | step], &given = lane & step ? low : high;
+        const uint32_t taken = __shfl_xor_sync(0xffffffff, given, step);
+        (lane & step ? low : high) = taken;
+      }
+}
+
 /// The warp that has tiles copied.
 template <class T, class S>
 class Producer {
@@ -362,12 +380,19 @@ class Consumer {
       const bool sees = part.total != 0, there = row(half) < task_.past;
       const float keep = flash::join_sink(a, task_.head, part), scale = keep / part.total;
       const attest::Cell cell = a.query(task_.b, there ? row(half) : task_.first);
-      auto* o = reinterpret_cast<uint32_t*>(&a.o(cell.batch, task_.head, cell.row, 0));
+      auto* o = reinterpret_cast<Words*>(&a.o(cell.batch, task_.head, cell.row, 0));  // of 8 channels
 #pragma unroll
-      for (int d = 0; d < S::kDim / 8; ++d) {
-        const float first = sums[4 * d + 2 * half], second = sums[4 * d + 2 * half + 1];
-        odd |= there && sees && !(fabsf(first) <= flash::kLargest && fabsf(second) <= flash::kLargest);
-        if (there && d * 8 < a.p.head_dim_v) o[d * 4 + lane_ % 4] = sees ? cuda::pack(first * scale, second * scale, Type()) : 0;
+      for (int d = 0; d < S::kDim / 8; d += 4) {
+        Words words;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float first = sums[4 * (d + i) + 2 * half], second = sums[4 * (d + i) + 2 * half + 1];
+          odd |= there && sees && !(fabsf(first) <= flash::kLargest && fabsf(second) <= flash::kLargest);
+          words.at[i] = sees ? cuda::pack(first * scale, second * scale, Type()) : 0;
+        }
+        transpose_quad(words);
+        const int block = d + lane_ % 4;
+        if (there && block * 8 < a.p.head_dim_v) o[block] = words;
       }
       if (a.lse && there && lane_ % 4 == 0)
         a.lse(cell.batch, task_.head, cell.row) = sees ? part.top * flash::kLn2 + logf(part.total) : -INFINITY;
