@@ -3,9 +3,7 @@
 namespace attest::core {
 namespace {
 
-// A value of CUdevice_attribute, and one of CUstream_flags.
-constexpr int kStreamMemoryOperations = 92;
-constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
 }  // namespace
 
@@ -20,8 +18,6 @@ int cuda_device_of(int ordinal) {
   cuda_check(cuda_driver().device_get(&device, ordinal), "cuDeviceGet");
   return device;
 }
-
-bool cuda_waits_for_values() { return cuda_attribute(cuda_device_of(0), kStreamMemoryOperations) != 0; }
 
 CudaContext::CudaContext(int ordinal) : device_(cuda_device_of(ordinal)) {
   CudaHandle context = nullptr;

@@ -7,8 +7,6 @@ namespace attest::core {
 /// The handle of a device by its number, and one of its CUdevice_attribute values.
 int cuda_device_of(int ordinal);
 int cuda_attribute(int device, int which);
-/// Whether streams of the first device can wait for a value in memory.
-bool cuda_waits_for_values();
 
 /// The primary context of a device, current on this thread: the one that programs of CUDA's runtime use too.
 class CudaContext {

@@ -151,5 +151,13 @@ TEST_F(Cuda, OpensForThoseWhoWaitForTheStream) {
   timer->sample([&] { device->synchronize(); }, 1, false);  // no longer held back
 }
 
+TEST_F(Cuda, TimesWithoutAGateWhereStreamsCannotWait) {
+  setenv("ATTEST_FAKE_CUDA", "no-wait", 1);
+  const std::unique_ptr<Device> device = open_cuda_device();
+  const std::unique_ptr<DeviceTimer> timer = device->make_timer();
+  EXPECT_GT(timer->sample([&] { device->synchronize(); }, 1, false).run_ns, 0);
+  EXPECT_FALSE(timer->waits()) << "nothing to wait for";
+}
+
 }  // namespace
 }  // namespace attest::core

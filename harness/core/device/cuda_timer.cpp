@@ -11,16 +11,23 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr unsigned kDeviceMapped = 2, kAtLeast = 0;  // CU_MEMHOSTALLOC_DEVICEMAP, CU_STREAM_WAIT_VALUE_GEQ
+constexpr int kNotSupported = 801;                   // CUDA_ERROR_NOT_SUPPORTED
 
 }  // namespace
 
 CudaGate::CudaGate(const CudaStream& stream) : stream_(stream) {
-  if (!cuda_waits_for_values()) return;
   void* host = nullptr;
   cuda_check(cuda_driver().host_allocate(&host, sizeof(uint32_t), kDeviceMapped), "cuMemHostAlloc");
-  value_ = static_cast<uint32_t*>(host);
-  *value_ = 0;
+  *static_cast<uint32_t*>(host) = 0;
   cuda_check(cuda_driver().host_device_address(&address_, host, 0), "cuMemHostGetDevicePointer");
+  // The attribute for it is about an older function; a wait for what is there already tells.
+  const int waited = cuda_driver().stream_wait_value(stream_.handle(), address_, 0, kAtLeast);
+  if (waited == kNotSupported) {
+    cuda_driver().host_release(host);
+    return;
+  }
+  cuda_check(waited, "cuStreamWaitValue32");
+  value_ = static_cast<uint32_t*>(host);
   watcher_ = std::thread([this] { watch(); });
 }
 

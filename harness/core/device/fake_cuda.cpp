@@ -23,7 +23,7 @@
 
 namespace {
 
-constexpr int kOk = 0, kInvalid = 1, kNoMemory = 2, kInvalidPtx = 218, kIllegalAddress = 700, kCaptureUnsupported = 900,
+constexpr int kOk = 0, kInvalid = 1, kNoMemory = 2, kInvalidPtx = 218, kIllegalAddress = 700, kNotSupported = 801, kCaptureUnsupported = 900,
               kCaptureInvalidated = 901;
 constexpr size_t kMemory = size_t{8} << 30;
 
@@ -91,7 +91,7 @@ FAKE int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordin
 FAKE int cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, "Fake", size_t(size)), kOk; }
 FAKE int cuDeviceGetPCIBusId(char* text, int size, int) { return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk; }
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> values = {{13, 2000000}, {16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {87, 2}, {92, 1}, {115, 1}};
+  static const std::map<int, int> values = {{13, 2000000}, {16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {87, 2}, {115, 1}};
   const auto at = values.find(attribute);
   return at == values.end() ? kInvalid : (*value = at->second, kOk);
 }
@@ -150,6 +150,7 @@ FAKE int cuStreamSynchronize(void* stream) {
   return wants("fault") || (wants("fault-in-run") && ++times > 1) ? kIllegalAddress : kOk;
 }
 FAKE int cuStreamWaitValue32_v2(void* stream, unsigned long long address, unsigned value, unsigned) {
+  if (wants("no-wait")) return kNotSupported;
   auto& one = *static_cast<Stream*>(stream);
   return one.value = reinterpret_cast<uint32_t*>(address), one.awaited = value, kOk;
 }
