@@ -22,13 +22,13 @@ trap 'rm -rf "$folder"' EXIT
 
 compile() {  # SOURCE ARCHITECTURE
   local log=$folder/$(basename "$1").$2
-  "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC -I "$root/harness/abi" -I "$root/impls" -DATTEST_ONLY_HEAD_DIM="$head_dim" \
+  "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -DATTEST_ONLY_HEAD_DIM="$head_dim" \
     $([[ $2 != 90a ]] || echo -DATTEST_SM90A) -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage -c "$1" -o "$log.o" 2>"$log" || { cat "$log" >&2; return 4; }
 }
 export -f compile
 export folder nvcc root head_dim
 printf '%s\n' "${architectures[@]}" | while read -r architecture; do
-  for source in "$root"/impls/*.cu; do printf '%s\0%s\0' "$source" "$architecture"; done
+  for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/row_kernels.cu; do printf '%s\0%s\0' "$source" "$architecture"; done
 done | xargs -0 -n 2 -P "$(nproc)" bash -c 'compile "$0" "$1"' || exit 4
 
 printf '%-10s %-6s %9s %8s %8s  %s\n' source sm registers spills shared kernel

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "attest_conformance.hpp"
+#include "core/device/device.hpp"
 #include "core/inputs/tokens.hpp"
 #include "core/measure/affinity.hpp"
 #include "core/problem/glob.hpp"
@@ -131,7 +132,7 @@ struct Conformance::State {
 
   void load() {
     run_options.threads = options.threads > 0 ? options.threads : int32_t(core::allowed_cpus().size());
-    run_options.timeout_s = options.timeout_s, run_options.timed = false;
+    run_options.timeout_s = options.timeout_s, run_options.timed = false, run_options.golden_device = core::find_golden_device();
     run_options.least = core::parse_min_arithmetic(options.min_arithmetic);
     const core::WorkerOptions workers{.executable = core::find_worker(),
                                       .cpus = core::cpu_list(core::choose_cpus(size_t(run_options.threads))),

@@ -11,6 +11,7 @@
 #include "cli/progress.hpp"
 #include "cli/results_file.hpp"
 #include "cli/run.hpp"
+#include "core/device/device.hpp"
 #include "core/problem/spec.hpp"
 #include "reports/table.hpp"
 
@@ -20,7 +21,7 @@ namespace {
 struct ReproArguments {
   std::string spec, inputs = "random", output;
   std::vector<std::string> tokens, fills;
-  bool untimed = false;
+  bool untimed = false, host_golden = false;
   core::RelationChoice relations = core::RelationChoice::kAuto;
   double budget_s = 1;
   PluginOptions plugins;
@@ -31,7 +32,7 @@ void print_details(const core::Record& record) {
   for (const core::FillRecord& fill : record.fills) {
     const core::Judgement& j = fill.judgement;
     fmt::print("{:<16} {} worst {:.3g} rms {:.3g} ({}; run {}, golden and judging {}; inputs {}, outputs {})\n", fill.fill + ":",
-               name(j.verdict), j.max_ratio, j.rms_ratio, j.method, reports::print_time(fill.run_ns),
+               name(j.verdict), j.max_ratio, j.rms_ratio, j.golden_device ? fmt::format("{} on {}", j.method, *j.golden_device) : j.method, reports::print_time(fill.run_ns),
                reports::print_time(fill.golden_ns), fill.inputs_hash, fill.outputs_hash);
     if (j.worst)
       fmt::print("                 worst: {}[{}] = {:.9g}, expected {:.9g}, sigma {:.3g}\n", j.worst->tensor,
@@ -58,7 +59,8 @@ int run(ReproArguments& arguments, const std::string& command) {
                            .timeout_s = arguments.plugins.timeout_s,
                            .fills = arguments.fills,
                            .relations = arguments.relations,
-                           .timed = !arguments.untimed};
+                           .timed = !arguments.untimed,
+                           .golden_device = arguments.host_golden ? nullptr : core::find_golden_device()};
   core::Rates rates;
   core::CaseRunner runner(problem, core::print_problem(problem), label, tokens, options, rates);
   ResultsFile results(arguments.output);
@@ -101,6 +103,7 @@ Command add_repro(CLI::App& program) {
       ->type_name("S");
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
   add_relations(*command, arguments->relations);
+  add_host_golden(*command, arguments->host_golden);
   command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
   arguments->plugins.add_to(*command);
   command->footer(

@@ -19,6 +19,7 @@ std::string repro_options(const Session& session) {
   for (const std::string& plugin : session.plugins.plugins)
     options += " --plugin " + shell_word(recorded_path(plugin));
   options += fmt::format(" --threads {}", session.plugins.threads);
+  if (session.host_golden) options += " --host-golden";
   if (session.options.relations == core::RelationChoice::kAll) options += " --relations all";
   return options;
 }

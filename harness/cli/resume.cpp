@@ -25,9 +25,9 @@ std::string hash_file(const std::filesystem::path& path) {
 std::string describe(const Session& session) {
   const core::RunOptions& o = session.options;
   return fmt::format(
-      "threads {} timeout {:g} memory {:g} budget {:g} case-limit {:g} min-arithmetic '{}' fill '{}' relations {}{}", o.threads,
+      "threads {} timeout {:g} memory {:g} budget {:g} case-limit {:g} min-arithmetic '{}' fill '{}' relations {}{}{}", o.threads,
       o.timeout_s, session.plugins.memory_gib, o.budget_s, o.case_limit_s, session.least, fmt::join(o.fills, ","),
-      int(o.relations), o.timed ? "" : " judge-only");
+      int(o.relations), o.timed ? "" : " judge-only", session.host_golden ? " host-golden" : "");
 }
 
 std::string key(const std::string& suite, const std::string& case_name, const std::string& dtype, const std::string& impl) {

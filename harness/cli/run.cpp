@@ -16,6 +16,7 @@
 #include "cli/results_file.hpp"
 #include "cli/resume.hpp"
 #include "cli/table_file.hpp"
+#include "core/device/device.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/table.hpp"
@@ -137,6 +138,11 @@ void add_relations(CLI::App& command, core::RelationChoice& choice) {
       ->type_name("WHERE");
 }
 
+void add_host_golden(CLI::App& command, bool& host_golden) {
+  command.add_flag("--host-golden", host_golden,
+                   "make every golden on the host, where a device would make that of large cases on more rows");
+}
+
 void JudgingOptions::add_to(CLI::App& command, Session& session) {
   command
       .add_option("--case-limit", session.options.case_limit_s,
@@ -146,6 +152,7 @@ void JudgingOptions::add_to(CLI::App& command, Session& session) {
       ->type_name("S");
   command.add_flag("--judge-only", untimed, "judge, do not time");
   add_relations(command, session.options.relations);
+  add_host_golden(command, session.host_golden);
   command
       .add_option("--min-arithmetic", least,
                   "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")
@@ -168,6 +175,7 @@ void JudgingOptions::apply(Session& session) const {
   session.results_path = output.empty() ? resume : output, session.resume = !resume.empty();
   session.least = least, session.options.least = core::parse_min_arithmetic(least);
   session.options.timed = !untimed;
+  session.options.golden_device = session.host_golden ? nullptr : core::find_golden_device();
 }
 
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens) {

@@ -50,10 +50,13 @@ struct Session {
   // What else makes it the run that it is, for whoever goes on with it.
   std::vector<std::string> suite_files, token_files;
   std::string least;  // --min-arithmetic
+  bool host_golden = false;
 };
 
 /// --relations auto|all|none, the same for every command that judges.
 void add_relations(CLI::App& command, core::RelationChoice& choice);
+/// --host-golden, likewise.
+void add_host_golden(CLI::App& command, bool& host_golden);
 
 /// What every command takes that judges many cases: how, and where results go.
 struct JudgingOptions {

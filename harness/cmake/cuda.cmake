@@ -1,4 +1,4 @@
-# CUDA implementations: whether they are built, and for which architectures.
+# CUDA implementations and the kernels of goldens: whether they are built, and for which architectures.
 set(ATTEST_CUDA auto CACHE STRING "CUDA implementations: on, off, or auto: where there are both nvcc and a device")
 set(ATTEST_CUDA_ARCHITECTURES "" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES; empty: those of the list below that nvcc knows")
 

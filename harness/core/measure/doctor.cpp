@@ -96,6 +96,13 @@ Finding diagnose_device(const DeviceKind& kind) {
           ""};
 }
 
+Finding diagnose_golden(const DeviceKind& kind) {
+  const std::string what = fmt::format("{} goldens", kind.title);
+  if (const std::string missing = kind.golden_missing(); !missing.empty())
+    return {Kind::kNote, what, missing, "optional: goldens of large cases are made on more rows where there is a device, and nvcc was at the build"};
+  return {Kind::kOk, what, fmt::format("at most {:.3g} float64 multiply-adds a second", kind.golden()->multiply_adds_per_s()), ""};
+}
+
 Finding diagnose_monitor(const DeviceKind& kind) {
   if (const std::string missing = kind.monitor_missing(); !missing.empty())
     return {Kind::kMissing, kind.monitor, missing, "comes with the device's driver; optional, and absent on Jetson"};
@@ -156,7 +163,11 @@ std::vector<Finding> diagnose_process() {
   for (const auto& [name, version] : library_versions())
     findings.push_back({Kind::kOk, name, version.empty() ? "present" : version, ""});
   for (const DeviceKind& kind : device_kinds())
-    if (kind.own_memory) findings.push_back(diagnose_device(kind)), findings.push_back(diagnose_monitor(kind));
+    if (kind.own_memory) {
+      findings.push_back(diagnose_device(kind));
+      if (kind.missing().empty()) findings.push_back(diagnose_golden(kind));
+      findings.push_back(diagnose_monitor(kind));
+    }
   return findings;
 }
 

@@ -20,7 +20,7 @@ static_assert(kKeys == kReachKeys, "partial sums are looked at at the same place
 constexpr double kSeconds = 1;         // that a pass over all planned rows may take
 constexpr double kEfficiency = 0.25;   // of what the device can do at the most
 constexpr double kWorkAPair = 4.5;     // multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
-constexpr int64_t kMostElements = int64_t{1} << 25;  // of O: a quarter of a GiB each for values and sigmas
+constexpr int64_t kMostElements = int64_t{1} << 24;  // of O: 128 MiB each for values and sigmas
 constexpr size_t kChunkBytes = size_t{64} << 20;     // of sums that are copied back at once
 // How far the same sum in another order may be off, as a share of what it is made of: a hundred times what 10^6 keys were seen to
 // differ by. A score of s is off by as many roundings of |s|.

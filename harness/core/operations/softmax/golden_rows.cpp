@@ -1,7 +1,6 @@
 #include "core/operations/softmax/golden_rows.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "core/tensor/random.hpp"
 
@@ -70,19 +69,24 @@ void add_task_rows(RowPlan& plan, const Geometry& geometry, int64_t b, int64_t k
 }  // namespace
 
 std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed) {
-  std::set<int64_t> chosen;
   if (count >= length) {
     std::vector<int64_t> all(static_cast<size_t>(length));
     for (size_t i = 0; i < all.size(); ++i) all[i] = int64_t(i);
     return all;
   }
-  chosen.insert({0, length - 1});
+  std::vector<bool> chosen(static_cast<size_t>(length));
+  int64_t places = 0;
+  const auto choose = [&](int64_t place) { places += !chosen[size_t(place)], chosen[size_t(place)] = true; };
+  choose(0), choose(length - 1);
   const std::vector<int64_t> candidates = edges(length, block);
   // Drawn at random, so that with few rows a head each head has other edges.
-  for (uint64_t draw = 0; !candidates.empty() && draw < uint64_t(count) && int64_t(chosen.size()) < count / 2; ++draw)
-    chosen.insert(candidates[size_t(random_below(seed, draw, candidates.size()))]);
-  for (uint64_t draw = uint64_t(count); int64_t(chosen.size()) < count; ++draw) chosen.insert(int64_t(random_below(seed, draw, uint64_t(length))));
-  return {chosen.begin(), chosen.end()};
+  for (uint64_t draw = 0; !candidates.empty() && draw < uint64_t(count) && places < count / 2; ++draw)
+    choose(candidates[size_t(random_below(seed, draw, candidates.size()))]);
+  for (uint64_t draw = uint64_t(count); places < count; ++draw) choose(int64_t(random_below(seed, draw, uint64_t(length))));
+  std::vector<int64_t> in_order;
+  for (int64_t place = 0; place < length; ++place)
+    if (chosen[size_t(place)]) in_order.push_back(place);
+  return in_order;
 }
 
 double multiply_adds(const Problem& problem, const Geometry& geometry) {
