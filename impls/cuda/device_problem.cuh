@@ -42,6 +42,7 @@ enum class Bug {
   kQueryGivenBackEarly,  // before the last keys
   kSecondColumn,         // of channels is the first
   kNotDoneAgain,         // what is not finite
+  kPaddingMultiplied,    // and not done again
 };
 #ifdef __CUDACC__
 __host__ __device__ constexpr bool planted(Bug) { return false; }

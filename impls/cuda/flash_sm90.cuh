@@ -6,8 +6,9 @@
 // each. While the tensor cores multiply the next keys and these values, a warpgroup makes weights of its scores, and the two
 // take turns in it (Shah et al., FlashAttention-3, 2024).
 //
-// A hidden key has a weight of 0, and 0 times NaN is NaN. What becomes of a row is not repaired here: a warp whose sums are not
-// all finite says so in `odd`, and its tile is done again by the kernel that takes infinities and NaN out (flash.cuh).
+// A hidden key has a weight of 0, and 0 times NaN is NaN: values of keys that no row of a tile sees are made 0. Where some rows see
+// what others do not, nothing is repaired here: a warp whose sums are not all finite says so in `odd`, and its tile is done again
+// by the kernel that takes infinities and NaN out (flash.cuh).
 #pragma once
 #include "cuda/flash.cuh"
 #include "cuda/sm90.cuh"
@@ -27,13 +28,15 @@ static_assert(kProducerRegisters + 2 * kConsumerRegisters <= 3 * kRegisters, "or
 
 constexpr int kConsumers = 2, kRows = 64 * kConsumers;  // warpgroups with rows, of which each has 64
 
-/// Head sizes up to kDim, kKeys keys a tile, kStages tiles of K and as many of V in shared memory, kSlots of Q.
-template <int kHeadDim, int kTileKeys, int kTileStages, int kQuerySlots>
+/// Head sizes up to kDim, kKeys keys a tile, kStages tiles of K and as many of V in shared memory, kSlots of Q; for problems that
+/// have no more keys, one tile is enough, and registers are left for more of them.
+template <int kHeadDim, int kTileKeys, int kTileStages, int kQuerySlots, bool kOne = false>
 struct Shape {
+  static constexpr bool kOneTile = kOne;
   static constexpr int kDim = kHeadDim, kKeys = kTileKeys, kStages = kTileStages, kSlots = kQuerySlots;
   static constexpr int kColumns = kDim / kColumn;
   static constexpr int kQueryBytes = kRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
-  static constexpr int kTilesBytes = kSlots * kQueryBytes + 2 * kStages * kTileBytes, kBarriers = 2 * kSlots + 4 * kStages;
+  static constexpr int kTilesBytes = kSlots * kQueryBytes + 2 * kStages * kTileBytes, kBarriers = 2 * kSlots + 4 * kStages + 1;
   static constexpr int kSharedBytes = 1024 + kTilesBytes + 8 * kBarriers;  // of the 1024 as many as tiles need to start there
   static_assert(kSharedBytes <= 227 << 10, "what a block may have on sm_90");
 };
@@ -50,7 +53,7 @@ struct Maps {
 /// One tile of rows: which keys its rows see between them (tiles of keys count from `origin`), and which all of them see.
 struct Task {
   int b, head, first, past;  // rows from first on, none from past
-  int origin, tiles, common_begin, common_end;
+  int origin, tiles, past_key, common_begin, common_end;
   bool last;  // there is none: nothing comes any more
 };
 
@@ -78,6 +81,7 @@ struct Shared {
   __device__ uint32_t keys_full(int stage) const { return barrier(2 * S::kSlots + stage); }
   __device__ uint32_t keys_empty(int stage) const { return barrier(2 * S::kSlots + S::kStages + stage); }
   __device__ uint32_t values_full(int stage) const { return barrier(2 * S::kSlots + 2 * S::kStages + stage); }
+  __device__ uint32_t landed() const { return barrier(S::kBarriers - 1); }  // values of which not all count
   __device__ uint32_t values_empty(int stage) const { return barrier(2 * S::kSlots + 3 * S::kStages + stage); }
 
   __device__ void make_barriers() const {
@@ -87,6 +91,7 @@ struct Shared {
       sm90::init_barrier(keys_full(stage), 1), sm90::init_barrier(keys_empty(stage), 4 * kConsumers);
       sm90::init_barrier(values_full(stage), 1), sm90::init_barrier(values_empty(stage), 4 * kConsumers);
     }
+    sm90::init_barrier(landed(), 1);
     sm90::publish_barriers();
   }
 };
@@ -137,7 +142,7 @@ class Producer {
       if (lane_ == 0) give(task);
       slot_.advance();
       if (last) break;
-      if (lane_ == 0) copy(task);
+      copy(task);
     }
   }
 
@@ -161,7 +166,8 @@ class Producer {
       if (begin < end) lowest = min(lowest, begin), highest = max(highest, end);
     }
     lowest = smallest_of_warp(lowest), highest = largest_of_warp(highest);
-    task.origin = highest > 0 ? lowest : 0, task.tiles = (highest - task.origin + S::kKeys - 1) / S::kKeys;
+    task.origin = highest > 0 ? lowest : 0, task.past_key = highest,
+    task.tiles = (highest - task.origin + S::kKeys - 1) / S::kKeys;
     task.common_begin = largest_of_warp(common_begin), task.common_end = smallest_of_warp(common_end);
     return true;
   }
@@ -171,12 +177,12 @@ class Producer {
     const uint32_t full = shared_.query_full(slot_.place);
     if (task.last) return sm90::arrive(full);
     const attest::Cell cell = views().query(task.b, task.first);
-    sm90::arrive_and_expect(full, S::kQueryBytes);
     load<kRows>(shared_.query(slot_.place), maps_.q, full, static_cast<int>(cell.row), task.head, static_cast<int>(cell.batch));
   }
-  /// A tile, column by column.
+  /// A tile of kCount rows, column by column; they arrive at `full`.
   template <int kCount>
   __device__ static void load(uint32_t to, const sm90::TensorMap& map, uint32_t full, int row, int head, int batch) {
+    sm90::arrive_and_expect(full, kCount * S::kColumns * kRowBytes);
 #pragma unroll
     for (int column = 0; column < S::kColumns; ++column)
       sm90::load_box(to + column * kCount * kRowBytes, map, full, cuda::planted(Bug::kSecondColumn) ? 0 : column * kColumn, row,
@@ -189,21 +195,36 @@ class Producer {
     const int head = static_cast<int>(a.kv_head(task.head)), batch = static_cast<int>(first.batch);
     int row = static_cast<int>(first.row);  // of the next tile of keys
     // Keys are one tile ahead, as they are where they are multiplied.
-    for (int tile = 0; tile <= task.tiles; ++tile) {
+    for (int tile = 0; tile <= task.tiles; ++tile, row += S::kKeys) {
       if (tile < task.tiles) {
         sm90::wait(shared_.keys_empty(keys_.place), keys_.parity ^ 1);
-        sm90::arrive_and_expect(shared_.keys_full(keys_.place), S::kTileBytes);
-        load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), row, head, batch);
+        if (lane_ == 0) load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), row, head, batch);
         keys_.advance();
       }
       if (tile > 0) {
         sm90::wait(shared_.values_empty(values_.place), values_.parity ^ 1);
-        sm90::arrive_and_expect(shared_.values_full(values_.place), S::kTileBytes);
-        load<S::kKeys>(shared_.values(values_.place), maps_.v, shared_.values_full(values_.place), row - S::kKeys, head, batch);
+        load_values(task.past_key - task.origin - (tile - 1) * S::kKeys, row - S::kKeys, head, batch);
         values_.advance();
       }
-      row += S::kKeys;
     }
+  }
+  /// A tile of which the first `seen` rows count. What lies behind them, padding or another sequence, may be anything, and 0
+  /// times NaN is NaN: it is made 0, unless there is no more of the tensor, where a copy puts zeros.
+  __device__ void load_values(int seen, int row, int head, int batch) {
+    const uint32_t values = shared_.values(values_.place), full = shared_.values_full(values_.place);
+    if (seen >= S::kKeys || row + seen >= problem_.tensor[ATTEST_V].dim[2] || cuda::planted(Bug::kPaddingMultiplied)) {
+      if (lane_ == 0) load<S::kKeys>(values, maps_.v, full, row, head, batch);
+      return;
+    }
+    if (lane_ == 0) load<S::kKeys>(values, maps_.v, shared_.landed(), row, head, batch);
+    sm90::wait(shared_.landed(), landed_.parity);
+    landed_.advance();
+    for (int column = 0; column < S::kColumns; ++column)
+      for (int byte = seen * kRowBytes + lane_ * 16; byte < S::kKeys * kRowBytes; byte += 32 * 16)
+        sm90::store_zeros(values + column * S::kKeys * kRowBytes + byte);
+    sm90::publish_stores();
+    __syncwarp();
+    if (lane_ == 0) sm90::arrive(full);
   }
 
   const attest_problem& problem_;
@@ -214,6 +235,7 @@ class Producer {
   const int lane_;
   Ring<S::kSlots> slot_;
   Ring<S::kStages> keys_, values_;
+  Ring<1> landed_;
 };
 
 /// A warpgroup with 64 rows of each tile; a thread has parts of two, row(0) and row(1).
@@ -276,11 +298,11 @@ class Consumer {
     sm90::wait_products<0>();
     sm90::pin(scores);
     release_keys();
-    if (task_.tiles == 1 || cuda::planted(Bug::kQueryGivenBackEarly)) release(query_empty);
+    if (S::kOneTile || task_.tiles == 1 || cuda::planted(Bug::kQueryGivenBackEarly)) release(query_empty);
     weigh(0, scores, keep);
     pack(scores, weights);
 #pragma unroll 1
-    for (int tile = 1; tile < task_.tiles; ++tile) {
+    for (int tile = 1; !S::kOneTile && tile < task_.tiles; ++tile) {
       sm90::wait_named(kTurn + group_, 2 * kWarpgroup);
       multiply_keys(query, scores);
       add_values(weights, sums, tile > 1);
@@ -299,7 +321,7 @@ class Consumer {
       for (int i = 0; i < S::kDim / 2; ++i) sums[i] *= keep[i / 2 % 2];
       pack(scores, weights);
     }
-    add_values(weights, sums, task_.tiles > 1);
+    add_values(weights, sums, !S::kOneTile && task_.tiles > 1);
     sm90::wait_products<0>();
     sm90::pin(sums);
     release_values();
@@ -400,7 +422,8 @@ class Consumer {
     const bool any = __any_sync(0xffffffff, odd);
     if (lane_ == 0) {
       const int64_t tile = (task_.b * a.p.num_heads + task_.head) * work_.order.tiles + task_.first / kRows;
-      work_.odd[tile * (kRows / 16) + warp_] = any && !cuda::planted(Bug::kNotDoneAgain);
+      work_.odd[tile * (kRows / 16) + warp_] =
+          any && !cuda::planted(Bug::kNotDoneAgain) && !cuda::planted(Bug::kPaddingMultiplied);
     }
   }
 
@@ -441,9 +464,12 @@ __global__ void __launch_bounds__(kThreads, 1) attend(const attest_problem* prob
 template <class Body>
 void with_shape(const attest_problem& problem, const Body& body) {
   flash::with_head_dim(problem, [&](auto element, auto dim) {
-    if constexpr (decltype(dim)::value <= 64)
+    if constexpr (decltype(dim)::value <= 64) {
+      // 14 x 14 patches of an image and some tokens more.
+      const int64_t keys = attest::params<attest_softmax_params>(problem).seq_len_kv;
+      if (keys > 128 && keys <= 208) return body(element, Shape<64, 208, 2, 2, true>());
       body(element, Shape<64, 128, 3, 2>());
-    else if constexpr (decltype(dim)::value == 128)
+    } else if constexpr (decltype(dim)::value == 128)
       body(element, Shape<128, 128, 2, 2>());
     else
       body(element, Shape<256, 64, 2, 1>());

@@ -330,6 +330,7 @@ T __shfl_xor_sync(unsigned, T value, int step) {
   cuda::on_host::Block& block = cuda::on_host::block();
   return block.exchange(value)[block.lane() ^ step];
 }
+inline void __syncwarp() { cuda::on_host::block().wait_for_warp(); }
 inline int __any_sync(unsigned, int value) {
   const int* all = cuda::on_host::block().exchange(value);
   return std::any_of(all, all + cuda::on_host::kWarp, [](int each) { return each != 0; });

@@ -42,6 +42,8 @@ inline void arrive_and_expect(uint32_t barrier, uint32_t bytes) { cuda::on_host:
 inline void wait(uint32_t barrier, uint32_t parity) { cuda::on_host::block().wait_for_phase(barrier, parity); }
 inline void wait_named(int barrier, int threads) { cuda::on_host::block().wait_named(barrier, threads); }
 inline void come_by_named(int barrier, int threads) { cuda::on_host::block().come_by_named(barrier, threads); }
+inline void store_zeros(uint32_t to) { std::memset(cuda::on_host::block().shared() + to, 0, 16); }
+inline void publish_stores() {}
 inline void prefetch(const TensorMap&) {}
 template <int kCount>
 void give_registers() {}

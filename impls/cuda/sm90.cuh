@@ -94,6 +94,12 @@ __device__ inline void load_box(uint32_t to, const TensorMap& map, uint32_t barr
 }
 __device__ inline void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
+__device__ inline void store_zeros(uint32_t to) {  // 16 bytes
+  asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
+}
+/// Between what a thread stores and products or copies that come to see it.
+__device__ inline void publish_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 /// All warps of a warpgroup give registers back, or wait for more.
 template <int kCount>
 __device__ inline void give_registers() {
@@ -129,33 +135,29 @@ __device__ inline void pin(uint32_t (&registers)[kCount]) {
 /// Keeps the compiler from keeping what is made of a value in registers from one turn of a loop to the next.
 __device__ inline void renew(uint32_t& value) { asm volatile("" : "+r"(value)); }
 
-// Operand lists: eight accumulators as text and as operands.
+// Operand lists, as text and as operands: 32, 64, 104 and 128 accumulators.
 #define ATTEST_TEXT8(a, b, c, d, e, f, g, h) "%" #a ", %" #b ", %" #c ", %" #d ", %" #e ", %" #f ", %" #g ", %" #h
 #define ATTEST_TEXT32                                                                                                  \
   ATTEST_TEXT8(0, 1, 2, 3, 4, 5, 6, 7)                                                                                 \
   ", " ATTEST_TEXT8(8, 9, 10, 11, 12, 13, 14, 15) ", " ATTEST_TEXT8(16, 17, 18, 19, 20, 21, 22, 23) ", " ATTEST_TEXT8( \
       24, 25, 26, 27, 28, 29, 30, 31)
-#define ATTEST_TEXT64                                                                                                    \
-  ATTEST_TEXT32                                                                                                          \
-  ", " ATTEST_TEXT8(32, 33, 34, 35, 36, 37, 38, 39) ", " ATTEST_TEXT8(40, 41, 42, 43, 44, 45, 46, 47) ", " ATTEST_TEXT8( \
-      48, 49, 50, 51, 52, 53, 54, 55) ", " ATTEST_TEXT8(56, 57, 58, 59, 60, 61, 62, 63)
-#define ATTEST_TEXT128                                                                                                           \
-  ATTEST_TEXT64                                                                                                                  \
-  ", " ATTEST_TEXT8(64, 65, 66, 67, 68, 69, 70, 71) ", " ATTEST_TEXT8(72, 73, 74, 75, 76, 77, 78, 79) ", " ATTEST_TEXT8(         \
-      80, 81, 82, 83, 84, 85, 86,                                                                                                \
-      87) ", " ATTEST_TEXT8(88, 89, 90, 91, 92, 93, 94,                                                                          \
-                            95) ", " ATTEST_TEXT8(96, 97, 98, 99, 100, 101, 102,                                                 \
-                                                  103) ", " ATTEST_TEXT8(104, 105, 106, 107, 108, 109, 110,                      \
-                                                                         111) ", " ATTEST_TEXT8(112, 113, 114, 115, 116, 117,    \
-                                                                                                118,                             \
-                                                                                                119) ", " ATTEST_TEXT8(120, 121, \
-                                                                                                                       122, 123, \
-                                                                                                                       124, 125, \
-                                                                                                                       126, 127)
+#define ATTEST_TEXT64                                                                                                        \
+  ATTEST_TEXT32                                                                                                              \
+      ", " ATTEST_TEXT8(32, 33, 34, 35, 36, 37, 38, 39) ", " ATTEST_TEXT8(40, 41, 42, 43, 44, 45, 46, 47) ", " ATTEST_TEXT8( \
+          48, 49, 50, 51, 52, 53, 54, 55) ", " ATTEST_TEXT8(56, 57, 58, 59, 60, 61, 62, 63)
+#define ATTEST_TEXT104                                                                                                       \
+  ATTEST_TEXT64                                                                                                              \
+      ", " ATTEST_TEXT8(64, 65, 66, 67, 68, 69, 70, 71) ", " ATTEST_TEXT8(72, 73, 74, 75, 76, 77, 78, 79) ", " ATTEST_TEXT8( \
+          80, 81, 82, 83, 84, 85, 86, 87) ", " ATTEST_TEXT8(88, 89, 90, 91, 92, 93, 94,                                      \
+                                                            95) ", " ATTEST_TEXT8(96, 97, 98, 99, 100, 101, 102, 103)
+#define ATTEST_TEXT128                                                                        \
+  ATTEST_TEXT104 ", " ATTEST_TEXT8(104, 105, 106, 107, 108, 109, 110, 111) ", " ATTEST_TEXT8( \
+      112, 113, 114, 115, 116, 117, 118, 119) ", " ATTEST_TEXT8(120, 121, 122, 123, 124, 125, 126, 127)
 #define ATTEST_SUMS8(c, i) \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
 #define ATTEST_SUMS32(c, i) ATTEST_SUMS8(c, i), ATTEST_SUMS8(c, i + 8), ATTEST_SUMS8(c, i + 16), ATTEST_SUMS8(c, i + 24)
 #define ATTEST_SUMS64(c, i) ATTEST_SUMS32(c, i), ATTEST_SUMS32(c, i + 32)
+#define ATTEST_SUMS104(c, i) ATTEST_SUMS64(c, i), ATTEST_SUMS32(c, i + 64), ATTEST_SUMS8(c, i + 96)
 #define ATTEST_SUMS128(c, i) ATTEST_SUMS64(c, i), ATTEST_SUMS64(c, i + 64)
 
 /// c [64, kColumns] (+)= a [64, 16] b [16, kColumns]: a by a descriptor or, as `weights`, from registers (fragments as of
@@ -190,16 +192,19 @@ struct Products;
   ATTEST_PRODUCTS(n, r, a, a1, a2, a3, b, p, "bf16", __nv_bfloat16)
 ATTEST_PRODUCTS_OF(64, 32, 32, 33, 34, 35, 36, 37)
 ATTEST_PRODUCTS_OF(128, 64, 64, 65, 66, 67, 68, 69)
+ATTEST_PRODUCTS_OF(208, 104, 104, 105, 106, 107, 108, 109)
 ATTEST_PRODUCTS_OF(256, 128, 128, 129, 130, 131, 132, 133)
 #undef ATTEST_PRODUCTS_OF
 #undef ATTEST_PRODUCTS
 #undef ATTEST_TEXT8
 #undef ATTEST_TEXT32
 #undef ATTEST_TEXT64
+#undef ATTEST_TEXT104
 #undef ATTEST_TEXT128
 #undef ATTEST_SUMS8
 #undef ATTEST_SUMS32
 #undef ATTEST_SUMS64
+#undef ATTEST_SUMS104
 #undef ATTEST_SUMS128
 
 }  // namespace sm90
