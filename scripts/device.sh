@@ -51,6 +51,9 @@ step() {
 conformance() {
   step conformance 200 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
     -o "$out/conformance.jsonl" --table "$out/conformance.md"
+  # What devices before sm_90 get of flash_cuda.
+  ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 60 "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
+    -o "$out/conformance_sm80.jsonl"
 }
 
 # Kernels under each of compute-sanitizer's tools, on problems of at most 512 tokens.

@@ -89,7 +89,7 @@ TEST(CudaSm90Odd, IsDoneAgain) {
 }
 
 void plant(int bug) { setenv("ATTEST_CUDA_BUG", std::to_string(bug).c_str(), 1); }
-constexpr int kNotDoneAgain = 17, kPaddingMultiplied = 18;
+constexpr int kNotDoneAgain = 17, kPaddingMultiplied = 18, kNoFence = 19;
 constexpr const char* kPadded = "softmax dtype=bf16 num_heads=2 batch=2 seq_len_q=80 seq_len_kv=300 head_dim=64 seq_lens_kv";
 
 // Padding may be NaN everywhere: no tile is done again for it.
@@ -130,6 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, CudaSm90Bugs,
                                            Planted{"second_column", 16, RelationChoice::kNone,
                                                    "softmax dtype=f16 num_heads=2 seq_len_q=70 head_dim=128"},
                                            Planted{"padding_multiplied", kPaddingMultiplied, RelationChoice::kAll, kPadded},
+                                           Planted{"no_fence", kNoFence, RelationChoice::kAll, kPadded},
                                            Planted{"not_done_again", kNotDoneAgain, RelationChoice::kAll,
                                                    "softmax dtype=f16 num_heads=2 seq_len_q=150 head_dim=64 window_right=0"}),
                          [](const auto& each) { return std::string(each.param.name); });

@@ -43,6 +43,7 @@ enum class Bug {
   kSecondColumn,         // of channels is the first
   kNotDoneAgain,         // what is not finite
   kPaddingMultiplied,    // and not done again
+  kNoFence,              // after padding became 0, nor done again
 };
 #ifdef __CUDACC__
 __host__ __device__ constexpr bool planted(Bug) { return false; }

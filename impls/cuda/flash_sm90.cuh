@@ -6,9 +6,9 @@
 // each. While the tensor cores multiply the next keys and these values, a warpgroup makes weights of its scores, and the two
 // take turns in it (Shah et al., FlashAttention-3, 2024).
 //
-// A hidden key has a weight of 0, and 0 times NaN is NaN: values of keys that no row of a tile sees are made 0. Where some rows see
-// what others do not, nothing is repaired here: a warp whose sums are not all finite says so in `odd`, and its tile is done again
-// by the kernel that takes infinities and NaN out (flash.cuh).
+// A hidden key has a weight of 0, and 0 times NaN is NaN: values of keys that no row of a tile sees are made 0. Where some rows
+// see what others do not, nothing is repaired here: a warp whose sums are not all finite says so in `odd`, and its tile is done
+// again by the kernel that takes infinities and NaN out (flash.cuh).
 #pragma once
 #include "cuda/flash.cuh"
 #include "cuda/sm90.cuh"
@@ -222,7 +222,7 @@ class Producer {
     for (int column = 0; column < S::kColumns; ++column)
       for (int byte = seen * kRowBytes + lane_ * 16; byte < S::kKeys * kRowBytes; byte += 32 * 16)
         sm90::store_zeros(values + column * S::kKeys * kRowBytes + byte);
-    sm90::publish_stores();
+    if (!cuda::planted(Bug::kNoFence)) sm90::publish_stores();
     __syncwarp();
     if (lane_ == 0) sm90::arrive(full);
   }
@@ -422,9 +422,13 @@ class Consumer {
     const bool any = __any_sync(0xffffffff, odd);
     if (lane_ == 0) {
       const int64_t tile = (task_.b * a.p.num_heads + task_.head) * work_.order.tiles + task_.first / kRows;
-      work_.odd[tile * (kRows / 16) + warp_] =
-          any && !cuda::planted(Bug::kNotDoneAgain) && !cuda::planted(Bug::kPaddingMultiplied);
+      work_.odd[tile * (kRows / 16) + warp_] = any && !forgets();
     }
+  }
+
+  /// Bugs that would be repaired.
+  __device__ static bool forgets() {
+    return cuda::planted(Bug::kNotDoneAgain) || cuda::planted(Bug::kPaddingMultiplied) || cuda::planted(Bug::kNoFence);
   }
 
   const attest_problem& problem_;

@@ -1,6 +1,7 @@
 // The instructions of sm90.cuh on the host. A box of a tensor is copied some time before its barrier's phase is over; a product
 // is made when it is waited for, from what shared memory has then, so that a tile that is given back too early shows, and so do
-// sums that are read too early. Registers of a left operand count as they are when the product is issued.
+// sums that are read too early. What a thread stores is there for them once it is published. Registers of a left operand count as
+// they are when the product is issued.
 #pragma once
 #include "cuda/on_host.hpp"
 #include "cuda/sm90_layout.hpp"
@@ -42,8 +43,10 @@ inline void arrive_and_expect(uint32_t barrier, uint32_t bytes) { cuda::on_host:
 inline void wait(uint32_t barrier, uint32_t parity) { cuda::on_host::block().wait_for_phase(barrier, parity); }
 inline void wait_named(int barrier, int threads) { cuda::on_host::block().wait_named(barrier, threads); }
 inline void come_by_named(int barrier, int threads) { cuda::on_host::block().come_by_named(barrier, threads); }
-inline void store_zeros(uint32_t to) { std::memset(cuda::on_host::block().shared() + to, 0, 16); }
-inline void publish_stores() {}
+inline void store_zeros(uint32_t to) {
+  cuda::on_host::block().copy_later({cuda::on_host::block().shared() + to, nullptr, false});
+}
+inline void publish_stores() { cuda::on_host::block().commit(), cuda::on_host::block().wait_for_copies(0); }
 inline void prefetch(const TensorMap&) {}
 template <int kCount>
 void give_registers() {}
