@@ -314,6 +314,7 @@ class Consumer {
       if (tile + 1 == task_.tiles && !cuda::planted(Bug::kQueryGivenBackEarly)) release(query_empty);
       if (cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
       weigh(tile, scores, keep);
+      sm90::settle(total_[0], query), sm90::settle(total_[1], query);
       sm90::wait_products<0>();
       sm90::pin(sums);
       if (!cuda::planted(Bug::kValuesGivenBackEarly)) release_values();

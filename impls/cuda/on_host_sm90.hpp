@@ -86,6 +86,7 @@ void wait_products() {
 }
 template <class Registers>
 void pin(Registers&) {}
+inline void settle(float, uint32_t) {}
 inline void renew(uint32_t&) {}
 
 template <class Type, int kColumns>

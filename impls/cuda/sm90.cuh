@@ -132,6 +132,14 @@ __device__ inline void pin(uint32_t (&registers)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
 
+/// Has a value that is never negative made before what follows, a wait for products: a store that never happens. Else the
+/// assembler puts it off until after the wait.
+__device__ inline void settle(float value, uint32_t address) {
+  asm volatile(
+      "{\n.reg .pred negative;\nsetp.lt.f32 negative, %0, 0f00000000;\n@negative st.shared.f32 [%1], %0;\n}" ::"f"(value),
+      "r"(address)
+      : "memory");
+}
 /// Keeps the compiler from keeping what is made of a value in registers from one turn of a loop to the next.
 __device__ inline void renew(uint32_t& value) { asm volatile("" : "+r"(value)); }
 
@@ -141,15 +149,15 @@ __device__ inline void renew(uint32_t& value) { asm volatile("" : "+r"(value)); 
   ATTEST_TEXT8(0, 1, 2, 3, 4, 5, 6, 7)                                                                                 \
   ", " ATTEST_TEXT8(8, 9, 10, 11, 12, 13, 14, 15) ", " ATTEST_TEXT8(16, 17, 18, 19, 20, 21, 22, 23) ", " ATTEST_TEXT8( \
       24, 25, 26, 27, 28, 29, 30, 31)
-#define ATTEST_TEXT64                                                                                                        \
-  ATTEST_TEXT32                                                                                                              \
-      ", " ATTEST_TEXT8(32, 33, 34, 35, 36, 37, 38, 39) ", " ATTEST_TEXT8(40, 41, 42, 43, 44, 45, 46, 47) ", " ATTEST_TEXT8( \
-          48, 49, 50, 51, 52, 53, 54, 55) ", " ATTEST_TEXT8(56, 57, 58, 59, 60, 61, 62, 63)
-#define ATTEST_TEXT104                                                                                                       \
-  ATTEST_TEXT64                                                                                                              \
-      ", " ATTEST_TEXT8(64, 65, 66, 67, 68, 69, 70, 71) ", " ATTEST_TEXT8(72, 73, 74, 75, 76, 77, 78, 79) ", " ATTEST_TEXT8( \
-          80, 81, 82, 83, 84, 85, 86, 87) ", " ATTEST_TEXT8(88, 89, 90, 91, 92, 93, 94,                                      \
-                                                            95) ", " ATTEST_TEXT8(96, 97, 98, 99, 100, 101, 102, 103)
+#define ATTEST_TEXT64                                                                                                    \
+  ATTEST_TEXT32                                                                                                          \
+  ", " ATTEST_TEXT8(32, 33, 34, 35, 36, 37, 38, 39) ", " ATTEST_TEXT8(40, 41, 42, 43, 44, 45, 46, 47) ", " ATTEST_TEXT8( \
+      48, 49, 50, 51, 52, 53, 54, 55) ", " ATTEST_TEXT8(56, 57, 58, 59, 60, 61, 62, 63)
+#define ATTEST_TEXT104                                                                                                         \
+  ATTEST_TEXT64                                                                                                                \
+  ", " ATTEST_TEXT8(64, 65, 66, 67, 68, 69, 70, 71) ", " ATTEST_TEXT8(72, 73, 74, 75, 76, 77, 78, 79) ", " ATTEST_TEXT8(       \
+      80, 81, 82, 83, 84, 85, 86, 87) ", " ATTEST_TEXT8(88, 89, 90, 91, 92, 93, 94, 95) ", " ATTEST_TEXT8(96, 97, 98, 99, 100, \
+                                                                                                          101, 102, 103)
 #define ATTEST_TEXT128                                                                        \
   ATTEST_TEXT104 ", " ATTEST_TEXT8(104, 105, 106, 107, 108, 109, 110, 111) ", " ATTEST_TEXT8( \
       112, 113, 114, 115, 116, 117, 118, 119) ", " ATTEST_TEXT8(120, 121, 122, 123, 124, 125, 126, 127)
