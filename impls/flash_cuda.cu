@@ -1,10 +1,12 @@
-// flash_cuda: tiled softmax attention on tensor cores (mma.sync, sm_80 and up), f16 and bf16.
+// flash_cuda: tiled softmax attention on tensor cores (mma.sync): f16 from sm_75 on, bf16 and f32 from sm_80 on, f32 by three
+// products of tf32 (3xTF32).
 //
 // A block has 4 warps and 64 or 128 rows of one head; keys and values come in tiles, two of each in shared memory, one in use and
 // one on its way. Scores never leave registers: the accumulators of Q K^T are, pair by pair, the operand of P V (Dao,
 // FlashAttention-2, 2023). What a row may see is an interval of keys, whatever the band, patch or window that it comes from, so
 // tiles outside of every row's interval are not read and tiles inside of all need no mask. Masks, biases and softcap take a
-// second version of the kernel, in which rows may also lie anywhere (pages, orders, grids).
+// second version of the kernel, in which rows may also lie anywhere (pages, orders, grids); it also takes what sm_75 has not
+// enough shared memory for.
 //
 // Where rows are too few for the device, blocks share out the keys of a row (split.hpp), and a second kernel merges their parts;
 // up to 16 rows take a block of one warp, and query heads that share keys go into one tile.
@@ -36,7 +38,7 @@ struct Work {
 template <class T, class S>
 __global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as many registers as two blocks of 4 warps leave
     attend(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
-#if __CUDA_ARCH__ >= 800
+  if (!runs_here<T, S>()) return;
   __shared__ Task task;
   char* shared = cuda::dynamic_shared();
   const attest::Softmax<T> a(*problem, data.at);
@@ -53,7 +55,6 @@ __global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as ma
     if (task.first < task.past) Block<T, S>(*problem, data, task, shared).run();
     __syncthreads();
   }
-#endif
 }
 
 constexpr int kMergeWarps = 4;
@@ -109,10 +110,10 @@ class Flash {
   static constexpr attest::Info kInfo = {
       /*name=*/"flash_cuda",
       /*version=*/"1",
-      /*summary=*/"tiles on tensor cores (mma.sync, sm_80 and up; wgmma on sm_90), O(N d) memory",
+      /*summary=*/"tiles on tensor cores (mma.sync; sm_75: f16, sm_80 and up: f32 too, by 3xTF32; wgmma on sm_90), O(N d) memory",
       /*operation=*/ATTEST_SOFTMAX,
       /*device=*/ATTEST_CUDA,
-      /*dtypes=*/ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      /*dtypes=*/ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
           ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
           ATTEST_WITH_SINKS | kGeneralFeatures};
@@ -120,8 +121,7 @@ class Flash {
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (const char* reason = why_not(problem)) return reason;
-    const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
-    support.qk_operand_dtype = support.pv_operand_dtype = dtype;
+    declare_arithmetic(problem, support);
     const int splits = plan(problem).splits;
     if (goes_on_sm90(problem))
       support.workspace_bytes = OnSm90::workspace_bytes(problem);
@@ -130,8 +130,9 @@ class Flash {
                                 (static_cast<uint64_t>(p.head_dim_v) * sizeof(float) + sizeof(Part));
     return nullptr;
   }
-  explicit Flash(const attest_problem& given) : problem(given), device_problem_(given), work_(plan(given)) {
-    at_launch(problem, Prepare{});
+  explicit Flash(const attest_problem& given)
+      : problem(given), device_problem_(given), shared_bytes_(cuda::most_shared_bytes()), work_(plan(given)) {
+    at_launch(problem, shared_bytes_, Prepare{});
     if (goes_on_sm90(problem)) on_sm90_.emplace(problem), work_ = repairs(problem);
   }
 
@@ -144,7 +145,7 @@ class Flash {
       on_sm90_->run(device_problem_.get(), data, workspace, on), work.odd = static_cast<const uint64_t*>(workspace);
     else
       work.partial = static_cast<float*>(workspace);
-    at_launch(problem, Launch{*this, work, cuda::Data(data), on});
+    at_launch(problem, shared_bytes_, Launch{*this, work, cuda::Data(data), on});
   }
 
  private:
@@ -158,7 +159,7 @@ class Flash {
   static Work plan(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     Work work{0, static_cast<int>(p.num_heads / p.num_kv_heads), 1, nullptr, nullptr};
-    at_launch(problem, [&](auto, auto shape) {
+    at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
       const auto blocks = [&](int pack) {
         return (p.seq_len_q * pack + S::kRows - 1) / S::kRows * p.batch * (p.num_heads / pack);
@@ -174,7 +175,7 @@ class Flash {
   static Work repairs(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     Work work{0, 1, 1, nullptr, nullptr};
-    at_launch(problem, [&](auto, auto shape) {
+    at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
       work.blocks = (p.seq_len_q + S::kRows - 1) / S::kRows * p.batch * p.num_heads;
     });
@@ -216,23 +217,25 @@ class Flash {
     }
   };
 
-  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem.
+  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a device whose blocks may have
+  /// `room` bytes of shared memory. General kernels of few rows take everything, and fit everywhere.
   template <class Body>
-  static void at_launch(const attest_problem& problem, const Body& body) {
+  static void at_launch(const attest_problem& problem, int room, const Body& body) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const bool few = p.seq_len_q * (p.num_heads / p.num_kv_heads) <= kFewRows;
+    const bool plain = !(problem.features & kGeneralFeatures);
     with_head_dim(problem, [&](auto element, auto dim) {
-      constexpr int kDim = decltype(dim)::value, kPerWarp = kDim <= 128 ? 2 : 1, kKeys = kDim <= 64 ? 64 : 32;
-      if (problem.features & kGeneralFeatures) {
-        if (few) return body(element, Shape<kDim, 1, kGeneralKeys<kDim>, true, 1>());
-        return body(element, Shape<kDim, 1, kGeneralKeys<kDim>, true>());
-      }
-      if (few) return body(element, Shape<kDim, 1, kKeys, false, 1>());
-      body(element, Shape<kDim, kPerWarp, kKeys, false>());
+      using All = Sizes<decltype(element), decltype(dim)::value>;
+      if (plain && !few && fits<typename All::Plain>(room)) return body(element, typename All::Plain());
+      if constexpr (!All::kWide)  // not in f32, to be compiled in time
+        if (plain && few && fits<typename All::FewRows>(room)) return body(element, typename All::FewRows());
+      if (!few && fits<typename All::General>(room)) return body(element, typename All::General());
+      body(element, typename All::GeneralFewRows());
     });
   }
 
   cuda::DeviceProblem device_problem_;
+  const int shared_bytes_;
   Work work_;
   std::optional<OnSm90> on_sm90_;
 };

@@ -1,6 +1,6 @@
-// window_cuda: softmax attention inside windows on tensor cores (mma.sync, sm_80 and up), f16 and bf16: windows of a grid,
-// shifted or not, with a relative position bias (Swin), patches of tokens in an order (PTv3), sets of their own lengths (DSVT,
-// FlatFormer), bands.
+// window_cuda: softmax attention inside windows on tensor cores (mma.sync): windows of a grid, shifted or not, with a relative
+// position bias (Swin), patches of tokens in an order (PTv3), sets of their own lengths (DSVT, FlatFormer), bands. f16 from sm_75
+// on, bf16 and f32 from sm_80 on, f32 by three products of tf32 (3xTF32).
 //
 // Windows are many and small. So no tile of rows reaches into a second window, tiles of keys start where the window does, blocks
 // are of 32 rows where windows are no larger; and a block takes several windows of one head, for which it has the head's bias as
@@ -42,7 +42,7 @@ __device__ void load_codes(const attest::Softmax<T>& a, int64_t first, const Wor
 template <class T, class S>
 __global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as for flash_cuda
     attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
-#if __CUDA_ARCH__ >= 800
+  if (!runs_here<T, S>()) return;
   __shared__ Task task;
   __shared__ WindowTerms terms;
   char* shared = cuda::dynamic_shared();
@@ -68,7 +68,6 @@ __global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as fo
       __syncthreads();
     }
   }
-#endif
 }
 
 class Window {
@@ -76,10 +75,11 @@ class Window {
   static constexpr attest::Info kInfo = {
       /*name=*/"window_cuda",
       /*version=*/"1",
-      /*summary=*/"windows of grids, patches, sets and bands on tensor cores (mma.sync, sm_80 and up)",
+      /*summary=*/
+      "windows of grids, patches, sets and bands on tensor cores (mma.sync; sm_75: f16, sm_80 and up: f32 too, by 3xTF32)",
       /*operation=*/ATTEST_SOFTMAX,
       /*device=*/ATTEST_CUDA,
-      /*dtypes=*/ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      /*dtypes=*/ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
           ATTEST_WITH_SOFTCAP | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER |
           ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_SINKS};
@@ -91,15 +91,18 @@ class Window {
     if (p.window_height * p.window_width > kMostPlaces) return "grid windows of more than 1,024 tokens";
     if (const char* reason = why_not(problem)) return reason;
     const char* reason = nullptr;
-    at_launch(problem, [&](auto, auto shape) {
-      if (decltype(shape)::kSharedBytes + terms_bytes(plan(problem)) > kMostSharedBytes)
+    const int room = cuda::most_shared_bytes();
+    at_launch(problem, room, [&](auto, auto shape) {
+      using S = decltype(shape);
+      if (S::kSharedBytes + S::kOwnBytes + terms_bytes(plan(problem)) > room)
         reason = "a table of relative biases that shared memory has no room for";
     });
-    support.qk_operand_dtype = support.pv_operand_dtype = problem.tensor[ATTEST_Q].dtype;
+    declare_arithmetic(problem, support);
     return reason;
   }
-  explicit Window(const attest_problem& given) : problem(given), device_problem_(given), work_(plan(given)) {
-    at_launch(problem, [&](auto element, auto shape) {
+  explicit Window(const attest_problem& given)
+      : problem(given), device_problem_(given), shared_bytes_(cuda::most_shared_bytes()), work_(plan(given)) {
+    at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        static_cast<int>(S::kSharedBytes + terms_bytes(work_))),
@@ -111,7 +114,7 @@ class Window {
 
   void run(void* const* data, void* /*workspace*/, void* stream) {
     const cuda::Data addresses(data);
-    at_launch(problem, [&](auto element, auto shape) {
+    at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::launch(attend_windows<decltype(element), S>, cuda::grid(work_.blocks), S::kThreads,
                    static_cast<size_t>(S::kSharedBytes + terms_bytes(work_)), static_cast<cudaStream_t>(stream),
@@ -120,8 +123,7 @@ class Window {
   }
 
  private:
-  static constexpr int64_t kMostPlaces = 1024, kMostSharedBytes = 99 << 10;
-  static constexpr int64_t kFewRows = 32;
+  static constexpr int64_t kMostPlaces = 1024, kFewRows = 32;
 
   /// Rows that see one another and nobody else.
   static int64_t window_rows(const attest_softmax_params& p) {
@@ -131,7 +133,7 @@ class Window {
   static Work plan(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     Work work{};
-    at_launch(problem, [&](auto, auto shape) {
+    at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
       work.window = window_rows(p), work.windows = (p.seq_len_q + work.window - 1) / work.window;
       work.tiles = (work.window + S::kRows - 1) / S::kRows;
@@ -144,19 +146,24 @@ class Window {
     return work;
   }
 
-  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem.
+  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a device whose blocks may have
+  /// `room` bytes of shared memory.
   template <class Body>
-  static void at_launch(const attest_problem& problem, const Body& body) {
+  static void at_launch(const attest_problem& problem, int room, const Body& body) {
     const bool few = window_rows(attest::params<attest_softmax_params>(problem)) <= kFewRows;
     with_head_dim(problem, [&](auto element, auto dim) {
       constexpr int kDim = decltype(dim)::value;
+      using All = Sizes<decltype(element), kDim>;
       if constexpr (kDim == 32)
-        if (few) return body(element, Shape<32, 1, 32, true, 2>());
-      body(element, Shape<kDim, 1, kGeneralKeys<kDim>, true>());
+        if (few) return body(element, Shape<sizeof(element), 32, 1, 32, true, 2>());
+      if constexpr (kDim == 256)
+        if (!fits<typename All::General>(room)) return body(element, typename All::GeneralFewRows());
+      body(element, typename All::General());
     });
   }
 
   cuda::DeviceProblem device_problem_;
+  const int shared_bytes_;
   const Work work_;
 };
 

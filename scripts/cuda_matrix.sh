@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles every CUDA kernel for many architectures, without a device, and prints what ptxas says of each: registers, bytes spilled, bytes
 # of static shared memory.
-#   scripts/cuda_matrix.sh                       80 86 87 89 90a 100 120 121, those that this nvcc knows
+#   scripts/cuda_matrix.sh                       75 80 86 87 89 90a 100 120 121, those that this nvcc knows
 #   scripts/cuda_matrix.sh --head-dim 64 80 87   these architectures, and of kernels in several shapes that head size alone
 # Exit codes: 0; 1: a kernel spills more than 256 bytes; 4: nvcc fails; 64: nvcc is missing.
 set -euo pipefail
@@ -13,7 +13,7 @@ nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 known=" $("$nvcc" --help | grep -o 'sm_[0-9a-z]*' | tr '\n' ' ') "
 architectures=("$@")
 if (($# == 0)); then
-  for architecture in 80 86 87 89 90a 100 120 121; do
+  for architecture in 75 80 86 87 89 90a 100 120 121; do
     if [[ $known == *" sm_$architecture "* ]]; then architectures+=("$architecture"); else echo "nvcc does not know sm_$architecture: left out"; fi
   done
 fi

@@ -13,9 +13,10 @@ namespace {
 using testing::kAllFills;
 using testing::run_emulated;
 
+enum class Takes { kAll, kFloat32, kNothing };  // what flash_cuda takes it in
 struct Case {
   const char *name, *spec;  // spec without its dtype
-  bool naive_only = false;
+  Takes flash = Takes::kAll;
 };
 void PrintTo(const Case& each, std::ostream* out) { *out << each.spec; }
 
@@ -34,10 +35,10 @@ TEST_P(CudaKernels, NaiveIsRight) {
 }
 
 TEST_P(CudaKernels, FlashIsRight) {
-  for (const char* dtype : {"f16", "bf16"}) {
-    const Record record = run_emulated("flash_cuda", with_dtype(dtype), kAllFills);
-    EXPECT_EQ(record.verdict, GetParam().naive_only ? Verdict::kUnsupported : Verdict::kPass)
-        << record.spec << ": " << record.reason;
+  for (const std::string dtype : {"f32", "f16", "bf16"}) {
+    const bool takes = GetParam().flash == Takes::kAll || (GetParam().flash == Takes::kFloat32 && dtype == "f32");
+    const Record record = run_emulated("flash_cuda", with_dtype(dtype.c_str()), kAllFills);
+    EXPECT_EQ(record.verdict, takes ? Verdict::kPass : Verdict::kUnsupported) << record.spec << ": " << record.reason;
   }
 }
 
@@ -49,7 +50,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"head_dim_32", " seq_len_q=70 head_dim=32 lse"}, Case{"head_dim_40", " seq_len_q=70 head_dim=40 head_dim_v=24"},
         Case{"head_dim_128", " seq_len_q=70 seq_len_kv=97 head_dim=128 lse"},
         Case{"head_dim_256", " seq_len_q=35 seq_len_kv=67 head_dim=256 head_dim_v=200"},
-        Case{"head_dim_20", " seq_len_q=35 head_dim=20", true}, Case{"causal", " seq_len_q=150 head_dim=64 window_right=0 lse"},
+        Case{"head_dim_18", " seq_len_q=35 head_dim=18", Takes::kNothing},
+        Case{"head_dim_20", " seq_len_q=35 head_dim=20 head_dim_v=28", Takes::kFloat32},
+        Case{"causal", " seq_len_q=150 head_dim=64 window_right=0 lse"},
         Case{"bottom_right", " seq_len_q=70 seq_len_kv=150 head_dim=32 window_right=0 diagonal=1"},
         Case{"empty_rows", " seq_len_q=150 seq_len_kv=70 head_dim=32 window_right=0 diagonal=1 lse"},
         Case{"window", " seq_len_q=200 head_dim=32 window_left=20 window_right=9"},
@@ -77,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Windows of real sizes: Swin's 7 x 7 and 4 x 4, PTv3's patches with a short last one, sets, bands.
 TEST(CudaWindow, IsRight) {
-  for (const char* dtype : {"f16", "bf16"})
+  for (const char* dtype : {"f32", "f16", "bf16"})
     for (const char* spec :
          {" num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 "
           "shift_x=3 "
@@ -131,6 +134,7 @@ TEST_P(CudaBugs, IsCaught) {
 
 constexpr const char* kTiles =
     "softmax dtype=f16 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=32 lse";  // too many heads to split
+constexpr const char* kFloats = "softmax dtype=f32 seq_len_q=20 seq_len_kv=70 head_dim=32";
 constexpr const char* kSplits = "softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=32 sinks lse";
 constexpr const char* kWindows =
     "softmax dtype=f16 batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 window_height=4 window_width=4 "
@@ -143,7 +147,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"tile_of_keys", "flash_cuda", kTiles, 3}, Planted{"split_bound", "flash_cuda", kSplits, 5},
                       Planted{"sink_in_every_split", "flash_cuda", kSplits, 6}, Planted{"sink_dropped", "flash_cuda", kSplits, 7},
                       Planted{"linear_no_barrier", "linear_cuda", kLinear, 1}, Planted{"chunk_bound", "linear_cuda", kLinear, 8},
-                      Planted{"chunk_dropped", "linear_cuda", kLinear, 9}, Planted{"window_terms", "window_cuda", kWindows, 11}),
+                      Planted{"chunk_dropped", "linear_cuda", kLinear, 9}, Planted{"window_terms", "window_cuda", kWindows, 11},
+                      Planted{"small_of_left", "flash_cuda", kFloats, 21}, Planted{"small_of_right", "flash_cuda", kFloats, 22}),
     [](const auto& each) { return std::string(each.param.name); });
 
 // What is hidden is not touched: 0 times NaN would be NaN.

@@ -44,6 +44,9 @@ enum class Bug {
   kNotDoneAgain,         // what is not finite
   kPaddingMultiplied,    // and not done again
   kNoFence,              // after padding became 0, nor done again
+  kHalfProduct,          // of f16 on sm_75: 8 of 16 channels, or keys, are left out
+  kSmallOfLeft,          // of f32: what tf32 leaves of the left operand, of the right
+  kSmallOfRight,
 };
 #ifdef __CUDACC__
 __host__ __device__ constexpr bool planted(Bug) { return false; }
@@ -70,6 +73,14 @@ inline int capability() {
   const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
   const int has = 10 * major + minor, wants = wanted ? std::atoi(wanted) : 0;
   return wants > 0 && wants < has ? wants : has;
+}
+
+/// Bytes of shared memory that a block may have on the device at hand: 64 KiB on sm_75, 99 KiB and more from sm_80 on.
+inline int most_shared_bytes() {
+  int device = 0, bytes = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
+  return bytes;
 }
 
 /// Multiprocessors of the device at hand.

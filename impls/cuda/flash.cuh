@@ -1,5 +1,5 @@
-// Tiled softmax attention on tensor cores: what a block of threads does with 16 to 128 rows, for flash_cuda.cu, which has the
-// kernels and says what they are about.
+// Tiled softmax attention on tensor cores: what a block of threads does with 16 to 128 rows, for flash_cuda.cu and
+// window_cuda.cu, which have the kernels and say what they are about.
 #pragma once
 #include "cuda/device_problem.cuh"
 #include "cuda/mma.cuh"
@@ -13,32 +13,50 @@ namespace flash {
 
 constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 constexpr float kLargest = 3.4028234663852886e38f;
+constexpr float kExp2Error = 2.4e-7f;                // 2^-22, as the PTX manual has it for ex2.approx.ftz
 constexpr float kSmallest = 1.401298464324817e-45f;  // above 0; no infinity becomes NaN by it
 
 /// Shapes of a block: head sizes up to kDim, kWarps warps of 16 kPerWarp rows each, kKeys keys a tile. General: a tile has a
 /// table of what is added to each logit, and rows may lie anywhere.
-template <int kHeadDim, int kRowBlocks, int kTileKeys, bool kIsGeneral, int kWarpCount = 4>
+template <int kElementBytes, int kHeadDim, int kRowBlocks, int kTileKeys, bool kIsGeneral, int kWarpCount = 4>
 struct Shape {
   static constexpr bool kGeneral = kIsGeneral;
+  static constexpr int kBytes = kElementBytes, kPerChunk = 16 / kBytes;  // of an element; elements of 16 bytes
   static constexpr int kWarps = kWarpCount, kThreads = 32 * kWarps;
   static constexpr int kDim = kHeadDim, kPerWarp = kRowBlocks, kRows = 16 * kRowBlocks * kWarps, kKeys = kTileKeys;
-  static constexpr int kChunks = kDim / 8;  // 16 bytes each
-  static constexpr int kTileBytes = kKeys * kDim * 2, kTilesBytes = kRows * kDim * 2 + 4 * kTileBytes,
+  static constexpr int kChunks = kDim / kPerChunk;  // of a row
+  static constexpr int kTileBytes = kKeys * kDim * kBytes, kTilesBytes = kRows * kDim * kBytes + 4 * kTileBytes,
                        kSharedBytes = kTilesBytes + (kGeneral ? kRows * kKeys * 4 : 0);
-  static_assert(kSharedBytes <= 99 << 10, "what a block may have from sm_86 on");
+  static constexpr int kOwnBytes = 256;  // that the kernels' own variables take at most
+  static_assert(kSharedBytes + kOwnBytes <= 99 << 10, "what a block may have from sm_86 on");
   /// Blocks that a multiprocessor has room for at a time: 160 KiB of shared memory, 12 warps of up to 168 registers a thread. An
   /// estimate, on which only the number of splits depends.
   static constexpr int kResident = (160 << 10) / kSharedBytes < 12 / kWarps ? (160 << 10) / kSharedBytes : 12 / kWarps;
 };
 
-/// Keys a tile of general shapes, by head size.
-template <int kDim>
-constexpr int kGeneralKeys = kDim <= 64    ? 64
-                             : kDim <= 128 ? 32
-                                           : 16;
+/// What kernels take, by element and head size, so that sums of V stay in registers and two tiles of K and V each in shared
+/// memory: keys a tile, 16-row blocks of a warp, warps. In general shapes a warp has one block of rows.
+template <class T, int kDim>
+struct Sizes {
+  static constexpr bool kWide = sizeof(T) == 4;
+  static constexpr int kKeys = kWide ? (kDim <= 32 ? 64 : kDim <= 64 ? 32 : 16) : kDim <= 64 ? 64 : 32;
+  static constexpr int kGeneralKeys = kWide ? kKeys : kDim <= 64 ? 64 : kDim <= 128 ? 32 : 16;
+  static constexpr int kPerWarp = kDim <= (kWide ? 64 : 128) ? 2 : 1;
+  static constexpr int kWarps = kWide && kDim > 128 ? 2 : 4, kGeneralWarps = kWide && kDim > 128 ? 1 : 4;
 
-/// Calls body(T(), std::integral_constant<int, kDim>()) with the element of a problem in 16 bits and the head size of the kernels
-/// that has room for its channels.
+  using Plain = Shape<sizeof(T), kDim, kPerWarp, kKeys, false, kWarps>;
+  using FewRows = Shape<sizeof(T), kDim, 1, kKeys, false, 1>;
+  using General = Shape<sizeof(T), kDim, 1, kGeneralKeys, true, kGeneralWarps>;
+  using GeneralFewRows = Shape<sizeof(T), kDim, 1, kGeneralKeys, true, 1>;
+};
+
+template <class S>
+bool fits(int shared_bytes) {
+  return S::kSharedBytes + S::kOwnBytes <= shared_bytes;
+}
+
+/// Calls body(T(), std::integral_constant<int, kDim>()) with the element of a problem and the head size of the kernels that has
+/// room for its channels.
 template <class Body>
 void with_head_dim(const attest_problem& problem, const Body& body) {
   const auto& p = attest::params<attest_softmax_params>(problem);
@@ -53,10 +71,11 @@ void with_head_dim(const attest_problem& problem, const Body& body) {
       if (channels <= 128 || kOnly) return body(element, std::integral_constant<int, 128>());
     if constexpr (kOnly == 0 || kOnly == 256) body(element, std::integral_constant<int, 256>());
   };
-  if (problem.tensor[ATTEST_Q].dtype == ATTEST_F16)
-    with(attest::Half());
-  else
-    with(attest::BFloat16());
+  switch (problem.tensor[ATTEST_Q].dtype) {
+    case ATTEST_F16: return with(attest::Half());
+    case ATTEST_BF16: return with(attest::BFloat16());
+    default: with(float());
+  }
 }
 
 /// Byte of a chunk in a tile in shared memory. Chunks of a row are exchanged by its number, so that 8 rows of one chunk lie in 8
@@ -72,19 +91,55 @@ struct Element;
 template <>
 struct Element<attest::Half> {
   using Type = __half;
+  static constexpr bool kBeforeSm80 = true;  // tensor cores take it
   static constexpr uint32_t kInfinity = 0x7c00;
 };
 template <>
 struct Element<attest::BFloat16> {
   using Type = __nv_bfloat16;
+  static constexpr bool kBeforeSm80 = false;
   static constexpr uint32_t kInfinity = 0x7f80;
 };
 
-/// The pair with 0 in place of what is not finite.
+template <>
+struct Element<float> {
+  using Type = float;
+  static constexpr bool kBeforeSm80 = false;
+  static constexpr uint32_t kInfinity = 0x7f800000;
+};
+
+/// Whether a kernel of this shape is there on the device that the code is compiled for.
+template <class T, class S>
+__device__ constexpr bool runs_here() {
+#if __CUDA_ARCH__ >= 800
+  return true;
+#elif __CUDA_ARCH__ >= 750
+  return Element<T>::kBeforeSm80 && S::kSharedBytes + S::kOwnBytes <= 64 << 10;
+#else
+  return false;
+#endif
+}
+
+/// The two elements of a word, or the one, with 0 in place of what is not finite; what tf32 rounds to infinity gives way a
+/// little.
 template <class T>
-__device__ uint32_t finite_part(uint32_t pair) {
-  constexpr uint32_t kLow = Element<T>::kInfinity, kHigh = kLow << 16;
-  return ((pair & kLow) == kLow ? 0 : pair & 0xffff) | ((pair & kHigh) == kHigh ? 0 : pair & 0xffff0000);
+__device__ uint32_t finite_part(uint32_t word) {
+  constexpr uint32_t kInfinity = Element<T>::kInfinity;
+  if constexpr (sizeof(T) == 4) {
+    constexpr uint32_t kSign = 0x80000000, kMost = 0x7f7fefff;
+    const uint32_t magnitude = word & ~kSign;
+    return magnitude >= kInfinity ? 0 : magnitude > kMost ? (word & kSign) | kMost : word;
+  } else {
+    constexpr uint32_t kLow = kInfinity, kHigh = kLow << 16;
+    return ((word & kLow) == kLow ? 0 : word & 0xffff) | ((word & kHigh) == kHigh ? 0 : word & 0xffff0000);
+  }
+}
+/// One of the elements of a word as a float, 0 where it is finite.
+template <class T>
+__device__ float odd_part(uint32_t word, int which) {
+  constexpr uint32_t kInfinity = Element<T>::kInfinity, kMagnitude = sizeof(T) == 4 ? 0x7fffffff : 0x7fff;
+  const uint32_t bits = sizeof(T) == 4 ? word : word >> which * 16 & 0xffff, magnitude = bits & kMagnitude;
+  return magnitude < kInfinity ? 0 : magnitude > kInfinity ? NAN : bits > kMagnitude ? -INFINITY : INFINITY;
 }
 
 /// kRows rows of a tile, row r from address(r); rows and chunks beyond what is there are 0.
@@ -93,12 +148,15 @@ __device__ void load_tile(uint32_t to, int rows, int chunks, const Address& addr
   for (int index = static_cast<int>(threadIdx.x); index < kCount * S::kChunks; index += S::kThreads) {
     const int row = index / S::kChunks, chunk = index % S::kChunks;
     const bool there = row < rows && chunk < chunks;
-    cuda::copy_async(to + place<S>(row, chunk), address(there ? row : 0) + (there ? chunk : 0) * 8, there);
+    cuda::copy_async(to + place<S>(row, chunk), address(there ? row : 0) + (there ? chunk : 0) * S::kPerChunk, there);
   }
 }
 
-/// To some 1e-7, which is little beside what 16-bit operands make of a score.
-__device__ inline float tanh_fast(float x) { return 1 - __fdividef(2, 1 + cuda::exp2_fast(2 * kLog2E * fminf(x, 20))); }
+/// For 16-bit operands to some 1e-7, which is little beside what they make of a score.
+template <class T>
+__device__ float tanh_of(float x) {
+  return sizeof(T) == 4 ? tanhf(x) : 1 - __fdividef(2, 1 + cuda::exp2_fast(2 * kLog2E * fminf(x, 20)));
+}
 
 /// The largest, and the sum, over the four lanes that share a row.
 __device__ inline float largest_of_row(float x) {
@@ -183,7 +241,7 @@ class Block {
         task_(task),
         terms_(reinterpret_cast<float*>(shared + S::kTilesBytes)),
         q_(cuda::shared_address(shared)),
-        k_(q_ + S::kRows * S::kDim * 2),
+        k_(q_ + S::kRows * S::kDim * S::kBytes),
         v_(k_ + 2 * S::kTileBytes),
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32) {}
@@ -256,7 +314,7 @@ class Block {
     const attest::Softmax<T> a = views();
     const int rows = static_cast<int>(min(int64_t{S::kRows}, task_.past - task_.first));
     const Type* base = address(a.q, a.query(task_.b, query_of(task_.first)), head_of(task_.first));
-    load_tile<S, S::kRows>(q_, rows, static_cast<int>(a.p.head_dim / 8), [&](int row) {
+    load_tile<S, S::kRows>(q_, rows, static_cast<int>(a.p.head_dim / S::kPerChunk), [&](int row) {
       if (!S::kGeneral && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
       return address(a.q, a.query(task_.b, query_of(task_.first + row)), head_of(task_.first + row));
     });
@@ -269,11 +327,11 @@ class Block {
     if (S::kGeneral) {
       const attest::Softmax<T> a = views();
       const attest::View<T>& view = role == ATTEST_K ? a.k : a.v;
-      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / 8),
+      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
                              [&](int row) { return address(view, a.key(task_.b, first + row), kv_head(a)); });
     } else {
       begin += int64_t{tile} * S::kKeys * stride;
-      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / 8), [&](int row) {
+      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk), [&](int row) {
         return begin + (cuda::planted(cuda::Bug::kIndexOf32Bits) ? static_cast<int32_t>(row * stride) : row * stride);
       });
     }
@@ -295,6 +353,7 @@ class Block {
     if (S::kGeneral && has_terms_) make_terms(tile);
     float scores[S::kPerWarp][S::kKeys / 8][4] = {};
     multiply_keys(k_ + stage * S::kTileBytes, scores);
+    if (S::kBytes == 4 && careful_) repair(k_ + stage * S::kTileBytes, scores);
     const bool hides =
         has_terms_ || careful_ || first_key(tile) < common_begin_ || first_key(tile + 1) > common_end_;  // in all threads
     scale(tile, hides, scores);
@@ -309,21 +368,49 @@ class Block {
   }
 
   __device__ void multiply_keys(uint32_t keys, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+#pragma unroll S::kBytes == 4 ? 2 : S::kChunks / 2
+    for (int c = 0; c < S::kChunks / 2; ++c) {
+      cuda::Left<Type> q[S::kPerWarp];
 #pragma unroll
-    for (int c = 0; c < S::kDim / 16; ++c) {
-      uint32_t q[S::kPerWarp][4];
-#pragma unroll
-      for (int m = 0; m < S::kPerWarp; ++m)
-        cuda::load_blocks(q[m], q_ + place<S>((warp_ * S::kPerWarp + m) * 16 + lane_ % 16, 2 * c + lane_ / 16));
+      for (int m = 0; m < S::kPerWarp; ++m) {
+        uint32_t rows[4];
+        cuda::load_blocks(rows, q_ + place<S>((warp_ * S::kPerWarp + m) * 16 + lane_ % 16, 2 * c + lane_ / 16));
+        q[m].set(rows);
+      }
 #pragma unroll
       for (int n = 0; n < S::kKeys / 16; ++n) {
         uint32_t k[4];
         cuda::load_blocks(k, keys + place<S>(n * 16 + lane_ / 16 * 8 + lane_ % 8, 2 * c + lane_ / 8 % 2));
+        const cuda::Right<Type> first{k[0], k[1]}, second{k[2], k[3]};
 #pragma unroll
-        for (int m = 0; m < S::kPerWarp; ++m) {
-          cuda::multiply_add(scores[m][2 * n], q[m], k[0], k[1], Type());
-          cuda::multiply_add(scores[m][2 * n + 1], q[m], k[2], k[3], Type());
-        }
+        for (int m = 0; m < S::kPerWarp; ++m)
+          cuda::multiply_add(scores[m][2 * n], q[m], first), cuda::multiply_add(scores[m][2 * n + 1], q[m], second);
+      }
+    }
+  }
+
+  /// Where a tile has the 4 bytes with this element.
+  __device__ static uint32_t word_of(int row, int channel) {
+    return place<S>(row, channel / S::kPerChunk) + channel % S::kPerChunk * S::kBytes / 4 * 4;
+  }
+
+  /// Dot products that splitting made NaN (of infinities, and of what tf32 rounds to one) once more, without it. Slow and rare.
+  __device__ void repair(uint32_t keys, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+    constexpr int kKeysOfLane = S::kKeys / 4;
+#pragma unroll 1
+    for (int which = 0; which < S::kPerWarp * 2 * kKeysOfLane; ++which) {
+      const int m = which / (2 * kKeysOfLane), half = which / kKeysOfLane % 2, n = which % kKeysOfLane / 2,
+                e = 2 * half + which % 2;
+      const int row = (warp_ * S::kPerWarp + m) * 16 + half * 8 + lane_ / 4, key = n * 8 + lane_ % 4 * 2 + which % 2;
+      float dot = 0;
+#pragma unroll 1
+      for (int channel = 0; channel < S::kDim; ++channel)
+        dot += __uint_as_float(cuda::load_shared(q_ + word_of(row, channel))) *
+               __uint_as_float(cuda::load_shared(keys + word_of(key, channel)));
+#pragma unroll
+      for (int i = 0; i < S::kPerWarp * S::kKeys / 2; ++i) {
+        float& score = scores[i / (S::kKeys / 2)][i % (S::kKeys / 2) / 4][i % 4];
+        if (i == (m * S::kKeys / 8 + n) * 4 + e && score != score) score = dot;
       }
     }
   }
@@ -361,7 +448,7 @@ class Block {
           const int key = n * 8 + lane_ % 4 * 2 + e % 2, j = origin_ + tile * S::kKeys + key;
           float score = scores[m][n][e] * factor;
           if (S::kGeneral) {
-            if (cap > 0) score = cap * tanh_fast(score / cap);
+            if (cap > 0) score = cap * tanh_of<T>(score / cap);
             const float added = has_terms_ ? term(m, e / 2, key) : 0;
             score = added == -INFINITY ? added : score + added;
           }
@@ -395,30 +482,55 @@ class Block {
       }
   }
 
-  /// Weights of 16 keys as the left operand.
-  __device__ static void pack_weights(const float (&scores)[S::kKeys / 8][4], int keys, uint32_t (&weights)[4]) {
+  static constexpr int kStepKeys = 2 * S::kPerChunk;  // of one product of weights and values
+
+  /// Weights of kStepKeys keys as the left operand. Where that has single elements, keys 0 2 4 6 1 3 5 7 of eight stand for 0 to
+  /// 7, so that each lane has what it needs.
+  __device__ static cuda::Left<Type> pack_weights(const float (&scores)[S::kKeys / 8][4], int keys) {
+    uint32_t packed[4];
 #pragma unroll
     for (int part = 0; part < 4; ++part) {
-      const float(&from)[4] = scores[2 * keys + part / 2];
-      weights[part] = cuda::pack(from[part % 2 * 2], from[part % 2 * 2 + 1], Type());
+      if constexpr (S::kBytes == 4) {
+        packed[part] = __float_as_uint(scores[keys][part % 2 * 2 + part / 2]);
+      } else {
+        const float(&from)[4] = scores[2 * keys + part / 2];
+        packed[part] = cuda::pack(from[part % 2 * 2], from[part % 2 * 2 + 1], Type());
+      }
+    }
+    cuda::Left<Type> weights;
+    weights.set(packed);
+    return weights;
+  }
+  /// Values of these keys in 16 channels as two right operands. No two lanes read one bank.
+  __device__ void load_right(uint32_t values, int keys, int channels, uint32_t (&right)[4]) const {
+    if constexpr (S::kBytes == 4) {
+      // Chunks are exchanged within lines of 8, so what is 8 chunks or rows further on stays that; the rest is in these bits.
+      const uint32_t even = values + place<S>(lane_ % 4 * 2, lane_ / 16) + lane_ / 4 % 4 * 4, odd = (even + S::kDim * 4) ^ 16;
+#pragma unroll
+      for (int part = 0; part < 4; ++part) {
+        const int chunk = channels * 4 + part / 2 * 2;
+        right[part] =
+            cuda::load_shared(((part % 2 == 0 ? even : odd) ^ chunk % 8 * 16) + chunk / 8 * 128 + keys * 8 * S::kDim * 4);
+      }
+    } else {
+      cuda::load_blocks_transposed(right, values + place<S>(keys * 16 + lane_ % 16, 2 * channels + lane_ / 16));
     }
   }
 
   __device__ void add_values(uint32_t values, const float (&scores)[S::kPerWarp][S::kKeys / 8][4]) {
 #pragma unroll
-    for (int keys = 0; keys < S::kKeys / 16; ++keys) {
-      uint32_t weights[S::kPerWarp][4];
+    for (int keys = 0; keys < S::kKeys / kStepKeys; ++keys) {
+      cuda::Left<Type> weights[S::kPerWarp];
 #pragma unroll
-      for (int m = 0; m < S::kPerWarp; ++m) pack_weights(scores[m], keys, weights[m]);
+      for (int m = 0; m < S::kPerWarp; ++m) weights[m] = pack_weights(scores[m], keys);
 #pragma unroll
       for (int d = 0; d < S::kDim / 16; ++d) {
         uint32_t v[4];
-        cuda::load_blocks_transposed(v, values + place<S>(keys * 16 + lane_ % 16, 2 * d + lane_ / 16));
+        load_right(values, keys, d, v);
+        const cuda::Right<Type> first{v[0], v[1]}, second{v[2], v[3]};
 #pragma unroll
-        for (int m = 0; m < S::kPerWarp; ++m) {
-          cuda::multiply_add(sums_[m][2 * d], weights[m], v[0], v[1], Type());
-          cuda::multiply_add(sums_[m][2 * d + 1], weights[m], v[2], v[3], Type());
-        }
+        for (int m = 0; m < S::kPerWarp; ++m)
+          cuda::multiply_add(sums_[m][2 * d], weights[m], first), cuda::multiply_add(sums_[m][2 * d + 1], weights[m], second);
       }
     }
   }
@@ -428,8 +540,8 @@ class Block {
     bool odd = false;
 #pragma unroll 1
     for (uint32_t at = threadIdx.x * 4; at < S::kTileBytes; at += S::kThreads * 4) {
-      const uint32_t pair = cuda::load_shared(values + at);
-      odd |= finite_part<T>(pair) != pair;
+      const uint32_t word = cuda::load_shared(values + at);
+      odd |= finite_part<T>(word) != word;
     }
     return odd;
   }
@@ -439,10 +551,12 @@ class Block {
 #pragma unroll 1
     for (int n = 0; n < S::kKeys; ++n)
 #pragma unroll 1
-      for (int pair_at = 0; pair_at < S::kDim / 2; ++pair_at) {
-        const uint32_t pair = cuda::load_shared(values + place<S>(n, pair_at / 4) + pair_at % 4 * 4);
-        if (finite_part<T>(pair) == pair || pair_at % 4 != lane_ % 4) continue;
-        const float odd[2] = {odd_part(pair & 0xffff), odd_part(pair >> 16)};
+      for (int group = 0; group < S::kDim / 8; ++group) {
+        const int channel = group * 8 + lane_ % 4 * 2;
+        const uint32_t first = cuda::load_shared(values + word_of(n, channel)),
+                       second = S::kBytes == 4 ? cuda::load_shared(values + word_of(n, channel + 1)) : first;
+        const float odd[2] = {odd_part<T>(first, 0), odd_part<T>(second, 1)};
+        if (odd[0] == 0 && odd[1] == 0) continue;
 #pragma unroll
         for (int m = 0; m < S::kPerWarp; ++m)
 #pragma unroll
@@ -450,19 +564,13 @@ class Block {
             if (!sees(m, half, tile, n)) continue;
 #pragma unroll
             for (int d = 0; d < S::kDim / 8; ++d)
-              if (d == pair_at / 4) sums_[m][d][2 * half] += odd[0], sums_[m][d][2 * half + 1] += odd[1];
+              sums_[m][d][2 * half] += d == group ? odd[0] : 0, sums_[m][d][2 * half + 1] += d == group ? odd[1] : 0;
           }
       }
     __syncthreads();
     for (uint32_t at = threadIdx.x * 4; at < S::kTileBytes; at += S::kThreads * 4)
       cuda::store_shared(values + at, finite_part<T>(cuda::load_shared(values + at)));
     __syncthreads();
-  }
-  /// The element as a float, 0 where it is finite.
-  __device__ static float odd_part(uint32_t bits) {
-    constexpr uint32_t kInfinity = Element<T>::kInfinity;
-    const uint32_t magnitude = bits & 0x7fff;
-    return magnitude < kInfinity ? 0 : magnitude > kInfinity ? NAN : bits >> 15 ? -INFINITY : INFINITY;
   }
   __device__ bool sees(int m, int half, int tile, int key) const {
     const int64_t j = first_key(tile) + key;
@@ -511,12 +619,14 @@ class Block {
     const bool sees = !(part.total == 0);  // NaN too: all of its logits may be
     const float scale = sees ? keep / part.total : 0;
     const attest::Cell cell = a.query(task_.b, i);
-    auto* o = reinterpret_cast<uint32_t*>(&a.o(cell.batch, h, cell.row, 0));
+    using Pair = decltype(cuda::pack(0, 0, Type()));
+    auto* o = reinterpret_cast<Pair*>(&a.o(cell.batch, h, cell.row, 0));
 #pragma unroll
     for (int d = 0; d < S::kDim / 8; ++d)
-      if (d * 8 < a.p.head_dim_v) {
+      if (d * 8 + lane_ % 4 * 2 < a.p.head_dim_v) {
         const float(&sums)[4] = sums_[m][d];
-        o[d * 4 + lane_ % 4] = sees ? cuda::pack(scaled(sums[2 * half], scale), scaled(sums[2 * half + 1], scale), Type()) : 0;
+        o[d * 4 + lane_ % 4] =
+            sees ? cuda::pack(scaled(sums[2 * half], scale), scaled(sums[2 * half + 1], scale), Type()) : Pair{};
       }
     if (a.lse && lane_ % 4 == 0) a.lse(cell.batch, h, cell.row) = sees ? part.top * kLn2 + logf(part.total) : -INFINITY;
   }
@@ -530,7 +640,7 @@ class Block {
     for (int d = 0; d < S::kDim / 8; ++d)
 #pragma unroll
       for (int e = 0; e < 2; ++e)
-        if (d * 8 < a.p.head_dim_v) to[d * 8 + lane_ % 4 * 2 + e] = sums_[m][d][2 * half + e];
+        if (d * 8 + lane_ % 4 * 2 < a.p.head_dim_v) to[d * 8 + lane_ % 4 * 2 + e] = sums_[m][d][2 * half + e];
   }
 
   const attest_problem& problem_;
@@ -549,18 +659,31 @@ class Block {
   float sums_[S::kPerWarp][S::kDim / 8][4] = {};
 };
 
+/// What a Block does with a problem's numbers.
+inline void declare_arithmetic(const attest_problem& problem, attest_support& support) {
+  const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
+  support.qk_operand_dtype = support.pv_operand_dtype = dtype == ATTEST_F32 ? ATTEST_3XTF32 : dtype;
+  if (dtype == ATTEST_F32) support.probability_rel_error = kExp2Error;
+}
+
 /// Why no Block takes a problem; null: one does.
 inline const char* why_not(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   if (p.head_dim > 256 || p.head_dim_v > 256) return "head sizes beyond 256";
-  if (p.head_dim % 8 != 0 || p.head_dim_v % 8 != 0) return "head sizes that are no multiple of 8";
+  const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
+  const int64_t chunk = dtype == ATTEST_F32 ? 4 : 8;  // elements of 16 bytes
+  if (p.head_dim % chunk != 0 || p.head_dim_v % chunk != 0)
+    return chunk == 4 ? "head sizes that are no multiple of 4" : "head sizes that are no multiple of 8";
   if (p.seq_len_kv > INT32_MAX - 64) return "2^31 keys";
-  if (cuda::capability() < 80) return "a device before sm_80";
+  const int capability = cuda::capability();
+  if (capability < 75) return "a device before sm_75";
+  if (capability < 80 && dtype == ATTEST_BF16) return "bfloat16 on tensor cores before sm_80";
+  if (capability < 80 && dtype == ATTEST_F32) return "float32, by tf32, on tensor cores before sm_80";
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
     const attest_tensor& tensor = problem.tensor[role];
     if (tensor.dim[3] > 1 && tensor.stride[3] != 1) return "channels that do not lie side by side";
     for (int axis = 0; axis < 3; ++axis)
-      if (tensor.stride[axis] % 8 != 0) return "rows that do not start on 16 bytes";
+      if (tensor.stride[axis] % chunk != 0) return "rows that do not start on 16 bytes";
   }
   return nullptr;
 }

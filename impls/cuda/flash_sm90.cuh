@@ -465,11 +465,13 @@ __global__ void __launch_bounds__(kThreads, 1) attend(const attest_problem* prob
 
 // --- On the host ---
 
-/// Calls body(T(), S()) with the element and the shape for a problem.
+/// Calls body(T(), S()) with the element, of 16 bits, and the shape for a problem.
 template <class Body>
 void with_shape(const attest_problem& problem, const Body& body) {
   flash::with_head_dim(problem, [&](auto element, auto dim) {
-    if constexpr (decltype(dim)::value <= 64) {
+    if constexpr (sizeof(element) != 2) {
+      return;
+    } else if constexpr (decltype(dim)::value <= 64) {
       // 14 x 14 patches of an image and some tokens more.
       const int64_t keys = attest::params<attest_softmax_params>(problem).seq_len_kv;
       if (keys > 128 && keys <= 208) return body(element, Shape<64, 208, 2, 2, true>());
@@ -496,6 +498,7 @@ inline tiles::Order order(const attest_problem& problem) {
 inline bool takes(const attest_problem& problem) {
   constexpr int64_t kMost = int64_t{1} << 30, kMostStride = int64_t{1} << 39;  // elements: of 32 bits, and what a map may have
   const auto& p = attest::params<attest_softmax_params>(problem);
+  if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
   if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 || p.seq_len_q < kRows / 2) return false;
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
     for (int axis = 0; axis < 4; ++axis) {

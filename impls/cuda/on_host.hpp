@@ -142,6 +142,7 @@ class Block {
     char* to;
     const void* from;
     bool there;
+    void make() const { there ? std::memcpy(to, from, 16) : std::memset(to, 0, 16); }
   };
   void copy_later(const Copy& copy) { fibers_[current_].groups.back().push_back(copy); }
   void commit() { fibers_[current_].groups.emplace_back(); }
@@ -149,11 +150,7 @@ class Block {
   void wait_for_copies(size_t left) {
     auto& groups = fibers_[current_].groups;  // the last one is still open
     while (groups.size() > left + 1) {
-      for (const Copy& copy : groups.front())
-        if (copy.there)
-          std::memcpy(copy.to, copy.from, 16);
-        else
-          std::memset(copy.to, 0, 16);
+      for (const Copy& copy : groups.front()) copy.make();
       groups.erase(groups.begin());
     }
   }
@@ -291,18 +288,30 @@ enum {
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrComputeCapabilityMinor,
   cudaDevAttrL2CacheSize,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
   cudaDevAttrMultiProcessorCount
 };
+namespace cuda::on_host {
+/// The compute capability, times 10, of the device that is played (ATTEST_CUDA_CAPABILITY, else 80).
+inline int capability() {
+  const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
+  return wanted ? std::atoi(wanted) : 80;
+}
+inline int most_shared_bytes() { return (capability() < 80 ? 64 : capability() < 90 ? 99 : 227) << 10; }
+}  // namespace cuda::on_host
+
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
-/// A small device of compute capability 8.0, or what ATTEST_CUDA_CAPABILITY says (times 10).
+/// A small device.
 inline cudaError_t cudaDeviceGetAttribute(int* value, int which, int) {
   constexpr int kMultiprocessors = 4, kCacheBytes = 64 << 10;
-  const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
-  const int capability = wanted ? std::atoi(wanted) : 80;
-  *value = which == cudaDevAttrComputeCapabilityMajor   ? capability / 10
-           : which == cudaDevAttrComputeCapabilityMinor ? capability % 10
-           : which == cudaDevAttrL2CacheSize            ? kCacheBytes
-                                                        : kMultiprocessors;
+  const int capability = cuda::on_host::capability();
+  switch (which) {
+    case cudaDevAttrComputeCapabilityMajor: *value = capability / 10; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = capability % 10; break;
+    case cudaDevAttrL2CacheSize: *value = kCacheBytes; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = cuda::on_host::most_shared_bytes(); break;
+    default: *value = kMultiprocessors;
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
@@ -338,12 +347,23 @@ inline int __any_sync(unsigned, int value) {
 inline int atomicMin(int* at, int value) { return std::exchange(*at, std::min(*at, value)); }
 inline int atomicMax(int* at, int value) { return std::exchange(*at, std::max(*at, value)); }
 inline float __fdividef(float x, float y) { return x / y; }
+inline uint32_t __float_as_uint(float x) {
+  uint32_t bits;
+  return std::memcpy(&bits, &x, sizeof(bits)), bits;
+}
+inline float __uint_as_float(uint32_t bits) {
+  float x;
+  return std::memcpy(&x, &bits, sizeof(x)), x;
+}
 
 struct __half {
   uint16_t bits;
 };
 struct __nv_bfloat16 {
   uint16_t bits;
+};
+struct alignas(8) float2 {
+  float x, y;
 };
 
 namespace cuda {
@@ -354,6 +374,12 @@ inline int& planted_bug() {
   static int number = 0;
   return number;
 }
+/// Whether the kernels that are launched next find the instructions of sm_75 alone.
+inline bool& is_before_sm80() {
+  static bool yes = false;
+  return yes;
+}
+[[noreturn]] inline void refuse(const char* what) { std::fprintf(stderr, "%s\n", what), std::abort(); }
 }  // namespace on_host
 
 template <class... Parameters, class... Arguments>
@@ -361,6 +387,9 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
             const Arguments&... arguments) {
   const char* bug = std::getenv("ATTEST_CUDA_BUG");
   on_host::planted_bug() = bug ? std::atoi(bug) : 0;
+  on_host::is_before_sm80() = on_host::capability() < 80;
+  if (shared_bytes > static_cast<size_t>(on_host::most_shared_bytes()))
+    on_host::refuse("more shared memory than a block may have");
   on_host::Block block(threads, shared_bytes);
   const std::function<void()> body = [&] { kernel(arguments...); };
   for (unsigned index = 0; index < blocks; ++index) block.run(index, blocks, body);
@@ -379,8 +408,12 @@ inline void store_shared(uint32_t address, uint32_t value) {
   std::memcpy(on_host::block().shared() + address, &value, sizeof(value));
 }
 
+inline bool before_sm80() { return on_host::is_before_sm80(); }
+
 inline void copy_async(uint32_t to, const void* from, bool there) {
-  on_host::block().copy_later({on_host::block().shared() + to, from, there});
+  if (to % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) on_host::refuse("16 bytes that do not lie on 16 bytes");
+  const on_host::Block::Copy copy{on_host::block().shared() + to, from, there};
+  before_sm80() ? copy.make() : on_host::block().copy_later(copy);
 }
 inline void commit_copies() { on_host::block().commit(); }
 template <int kLeft>
@@ -409,25 +442,75 @@ inline uint32_t pack(float first, float second, __half) {
 inline uint32_t pack(float first, float second, __nv_bfloat16) {
   return attest::bfloat16_from_float(first) | static_cast<uint32_t>(attest::bfloat16_from_float(second)) << 16;
 }
+inline float2 pack(float first, float second, float) { return {first, second}; }
 
-/// As the PTX manual lays out the fragments of m16n8k16: lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b.
-template <class Type>
-void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Type type) {
-  struct Fragments {
-    uint32_t a[4], b[2];
-  };
-  Fragments own{{a[0], a[1], a[2], a[3]}, {b0, b1}};
-  const Fragments* all = on_host::block().exchange(own);
+/// Of all lanes: what a product of [16, kA x 4] and [kA x 4, 8] elements takes, as the PTX manual lays it out.
+template <int kA, int kB>
+struct Fragments {
+  uint32_t a[kA], b[kB];
+};
+
+/// Lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b; of 8 elements along k, 2 (l % 4) and the next.
+template <int kSteps, class Type>
+void mma(float (&c)[4], const Fragments<2 * kSteps, kSteps>& own, Type type) {
+  const auto* all = on_host::block().exchange(own);
   const int lane = on_host::block().lane();
   const auto half = [&](uint32_t pair, int which) { return as_float(pair >> 16 * which & 0xffff, type); };
   for (int e = 0; e < 4; ++e) {
     const int row = lane / 4, column = lane % 4 * 2 + e % 2;
     float sum = c[e];
-    for (int k = 0; k < 16; ++k) {
+    for (int k = 0; k < 8 * kSteps; ++k) {
       const int holder = k % 8 / 2;
       sum += half(all[row * 4 + holder].a[k / 8 * 2 + e / 2], k % 2) * half(all[column * 4 + holder].b[k / 8], k % 2);
     }
     c[e] = sum;
+  }
+}
+template <class Type>
+void mma_k16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Type type) {
+  if (before_sm80()) on_host::refuse("an instruction that sm_75 lacks");
+  mma<2>(c, {{a[0], a[1], a[2], a[3]}, {b0, b1}}, type);
+}
+inline void mma_k8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) { mma<1>(c, {{a0, a1}, {b}}, __half()); }
+
+/// The sum of what a tensor core adds at once: each addend cut below a bit beyond the last of the largest, and so the sum (Fasi,
+/// Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, 2021).
+inline float sum_cut(const double (&addends)[9]) {
+  double largest = 0, plain = 0;
+  for (const double addend : addends) largest = std::max(largest, std::fabs(addend)), plain += addend;
+  if (largest == 0 || !std::isfinite(plain)) return static_cast<float>(plain);
+  const auto power_of_two = [](uint64_t exponent) {
+    double power;
+    return exponent <<= 52, std::memcpy(&power, &exponent, sizeof(power)), power;
+  };
+  uint64_t bits;
+  std::memcpy(&bits, &largest, sizeof(bits));
+  const uint64_t exponent = bits >> 52;  // biased by 1023; products of floats stay far from its ends
+  int32_t sum = 0;                       // in units of that bit, below 9 * 2^25
+  for (const double addend : addends) sum += static_cast<int32_t>(addend * power_of_two(2 * 1023 + 24 - exponent));
+  uint32_t magnitude = static_cast<uint32_t>(std::abs(sum)), beyond = 0;
+  while (magnitude >> beyond >= 1 << 24) ++beyond;
+  magnitude = magnitude >> beyond << beyond;
+  return static_cast<float>((sum < 0 ? -1.0 : 1.0) * magnitude * power_of_two(exponent - 24));
+}
+
+/// Of 8 elements along k, lane l has l % 4 and the fourth next. The last 13 bits of an operand do not count.
+inline void mma_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if (before_sm80()) on_host::refuse("an instruction that sm_75 lacks");
+  const auto* all = on_host::block().exchange(Fragments<4, 2>{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const int lane = on_host::block().lane();
+  const auto tf32 = [](uint32_t bits) { return static_cast<double>(__uint_as_float(bits & 0xffffe000)); };
+  double left[2][8], right[2][8];  // rows l / 4 and l / 4 + 8 of a, two columns of b
+  for (int k = 0; k < 8; ++k)
+    for (int which = 0; which < 2; ++which) {
+      left[which][k] = tf32(all[lane / 4 * 4 + k % 4].a[k / 4 * 2 + which]);
+      right[which][k] = tf32(all[(lane % 4 * 2 + which) * 4 + k % 4].b[k / 4]);
+    }
+  for (int e = 0; e < 4; ++e) {
+    double addends[9];
+    addends[8] = static_cast<double>(c[e]);
+    for (int k = 0; k < 8; ++k) addends[k] = left[e / 2][k] * right[e % 2][k];
+    c[e] = sum_cut(addends);
   }
 }
 
