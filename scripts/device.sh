@@ -51,9 +51,19 @@ step() {
 conformance() {
   step conformance 200 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
     -o "$out/conformance.jsonl" --table "$out/conformance.md"
+  goldens "$out/conformance.jsonl"
   # What devices before sm_90 get of flash_cuda.
   ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 60 "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
     -o "$out/conformance_sm80.jsonl"
+}
+
+# goldens RESULTS: what the device made of them; one that the host refused is a fault of the kernels that made it, or of the device.
+goldens() {
+  local refused
+  [[ -s $1 ]] || return 0
+  refused=$(grep -o 'the golden is the host.s; that of [^"]*' "$1" | sort -u | head -3 || true)
+  echo "goldens: $(grep -o '"golden_device":' "$1" | wc -l) made on the device${refused:+, some refused}"
+  if [[ -n $refused ]]; then failed+=("a golden on the device: $refused"); fi
 }
 
 # Kernels under each of compute-sanitizer's tools, on problems of at most 512 tokens.

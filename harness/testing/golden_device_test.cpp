@@ -113,6 +113,7 @@ const Arithmetic kArithmetics[] = {{},
 
 TEST_F(GoldenOnDevice, SaysWhatTheHostSays) {
   const OnHost device;
+  EXPECT_EQ(device.multiply_adds_per_s(), 4 * 128 * 2e9 / 2) << "a half of float32's";
   int made = 0, cases = -1;
   for (const Case& c : testing::all_cases()) {
     ++cases;
@@ -162,6 +163,41 @@ TEST_F(GoldenOnDevice, KnowsInfinitiesAndNaN) {
           << row.second << ": " << mine.value.at(row)[d] << ", not " << values[d];
     }
   EXPECT_GT(wild, 50);
+}
+
+// Many keys, values that grow far beyond what is left of them in the end, large scores: sums of another order still agree.
+TEST_F(GoldenOnDevice, LongRowsAgree) {
+  const OnHost device;
+  for (const double scale : {1.0, 40.0}) {
+    Case c = testing::make_case(
+        "long", [](attest_softmax_params& p) { p.num_heads = 1, p.seq_len_q = 9, p.seq_len_kv = 20011, p.head_dim = 16; },
+        {ATTEST_LSE});
+    for (int64_t n = 0; n < 20011 * 16; ++n)
+      store(c.tensors[ATTEST_V].data, ATTEST_F32, n, 100 * std::sin(double(n / 16) * 2 * M_PI / 20011) + double(n % 7));
+    for (int64_t n = 0; n < 9 * 16; ++n)
+      store(c.tensors[ATTEST_Q].data, ATTEST_F32, n, scale * load(c.tensors[ATTEST_Q].data, ATTEST_F32, n));
+    const auto golden = softmax_golden(c.problem, c.tensors, &device);
+    const Told told(*golden, {});
+    EXPECT_EQ(golden->device(), "Fake") << golden->remark();
+    EXPECT_EQ(told.value.size(), 18u);
+  }
+}
+
+TEST_F(GoldenOnDevice, IsNotAskedForWhatItDoesNotKnow) {
+  const OnHost device;
+  const Case grid = testing::make_case("grid", [](attest_softmax_params& p) {
+    p.grid_height = 4, p.grid_width = 4, p.window_height = 2, p.window_width = 2, p.seq_len_q = 16;
+  });
+  const Case wide = testing::make_case("wide", [](attest_softmax_params& p) { p.head_dim = 264; });
+  Case equal = testing::make_case("equal", [](attest_softmax_params&) {});
+  std::memcpy(equal.tensors[ATTEST_K].data, static_cast<char*>(equal.tensors[ATTEST_K].data) + 8 * sizeof(float),
+              8 * sizeof(float));
+  for (const Case* c : std::initializer_list<const Case*>{&grid, &wide, &equal}) {
+    const auto golden = softmax_golden(c->problem, c->tensors, &device);
+    EXPECT_EQ(golden->device(), "") << c->name;
+    EXPECT_EQ(golden->remark(), "") << c->name << " is no refusal";
+  }
+  EXPECT_EQ(device.opened, 0);
 }
 
 // The same bits, whatever else is done.

@@ -22,8 +22,8 @@ constexpr double kEfficiency = 0.25;   // of what the device can do at the most
 constexpr double kWorkAPair = 4.5;     // multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of O: 128 MiB each for values and sigmas
 constexpr size_t kChunkBytes = size_t{64} << 20;     // of sums that are copied back at once
-// How far the same sum in another order may be off, as a share of what it is made of: a hundred times what 10^6 keys were seen to
-// differ by. A score of s is off by as many roundings of |s|.
+// How far the same sum in another order may be off, as a share of the largest partial sum: 500 times what rows of 20,011 keys are off
+// by. A score of s is off by roundings of |s|.
 constexpr double kSameValue = 1e-12;
 constexpr double kSameSigma = 1e-6;  // it is a difference of sums, and the host leaves out what is lost where that is next to nothing
 

@@ -14,11 +14,11 @@
 namespace attest::core::row_job {
 
 constexpr int kDepth = 32;                          // channels of K a step
-constexpr int kWarps = kThreads / 32, kHalf = kRows / 2, kOwnRows = kRows / kWarps, kOwnKeys = kKeys / 32;
+constexpr int kWarps = kThreads / 32, kHalf = kRows / 2, kOwnRows = kRows / kWarps;
 
-/// What a key weighs: p, a^2, e^2 of golden_pass.cpp.
+/// What a key weighs: p, a^2, e^2 of golden_pass.cpp; p once more where it is lost.
 struct Weights {
-  double p, a2, e2;
+  double p, a2, e2, lost;
 };
 
 struct Room {
@@ -125,16 +125,15 @@ __device__ inline void row_scores(const Job& job, Room& room) {
   load_queries(job, block, room);
   for (int64_t first = first_step(block); first < block.end; first += kKeys) {
     multiply_keys<false>(job, block, first, room);
-    for (int n = 0; n < kOwnRows * kOwnKeys; ++n) {
-      const int r = n / kOwnKeys, key = lane + n % kOwnKeys * 32;
-      if (own + r >= block.count) continue;
-      const double s = stages_of(job, job.rows[block.first + own + r], room.dot[own + r][key], first + key).score;
-      if (s == -INFINITY) continue;
-      seen[r] += 1;
-      least[r] = s < least[r] ? s : least[r];
-      if (s > largest[r]) sum[r] *= exp(largest[r] - s), largest[r] = s;
-      sum[r] += exp(s - largest[r]);
-    }
+    for (int r = 0; r < kOwnRows && own + r < block.count; ++r)
+      for (int key = lane; key < kKeys; key += 32) {
+        const double s = stages_of(job, job.rows[block.first + own + r], room.dot[own + r][key], first + key).score;
+        if (s == -INFINITY) continue;
+        seen[r] += 1;
+        least[r] = s < least[r] ? s : least[r];
+        if (s > largest[r]) sum[r] *= exp(largest[r] - s), largest[r] = s;
+        sum[r] += exp(s - largest[r]);
+      }
   }
   for (int r = 0; r < kOwnRows; ++r) {
     const double top = largest_of_warp(largest[r]), all = sum_of_warp(seen[r]), bottom = -largest_of_warp(-least[r]);
@@ -148,7 +147,7 @@ __device__ inline void row_scores(const Job& job, Room& room) {
 /// What becomes of one pair's score; adds to the row's sums.
 __device__ inline Weights weigh(const Job& job, const Row& row, const Stages& stages, double dot, double magnitude, double (&sums)[kSums]) {
   const double s = stages.score;
-  if (s == -INFINITY) return Weights{0, 0, 0};
+  if (s == -INFINITY) return Weights{0, 0, 0, 0};
   double x = job.model.squares ? sqrt(magnitude * stages.slope * stages.slope) : magnitude * stages.slope;
   double square = s * s, lower = 0, sloped = s;
   if (job.in.staged) {
@@ -163,7 +162,7 @@ __device__ inline Weights weigh(const Job& job, const Row& row, const Stages& st
   sums[kP2] += p2, sums[kA2] += a2, sums[kE2] += e2, sums[kP2t] += p2t, sums[kP2q] += p2q, sums[kPx2] += p * x * x;
   sums[kSmall] += p < row.small ? p : 0;
   sums[kCommon] += p * lower, sums[kMeanDot] += p * fabs(sloped);
-  return Weights{p, job.model.lone_weights ? a2 : 0, e2};
+  return Weights{p, job.model.lone_weights ? a2 : 0, e2, p < row.lost ? p : 0};
 }
 
 /// Sums of one channel over keys, of each of a thread's rows.
@@ -174,8 +173,6 @@ struct ChannelSums {
 /// Adds keys first .. first + 63 to a channel's sums. An infinity or NaN of V is in sum p v alone, of the rows that see it.
 __device__ inline void add_values(const Job& job, const Block& block, int64_t first, int half, int64_t channel, const Room& room, ChannelSums& sums) {
   const int64_t begin = first < block.begin ? block.begin : first, end = first + kKeys < block.end ? first + kKeys : block.end;
-  double lost[kHalf];
-  for (int r = 0; r < kHalf; ++r) lost[r] = half + r < block.count ? job.rows[block.first + half + r].lost : 0;
   for (int64_t place = begin; place < end; ++place) {
     const int key = static_cast<int>(place - first);
     double v = load(job.in.v, job.in.v_row[block.places + place] + block.v + channel * job.in.v.stride);
@@ -189,7 +186,7 @@ __device__ inline void add_values(const Job& job, const Block& block, int64_t fi
       const Weights& w = room.weights[half + r][key];
       sums.of[kPv][r] += w.p * v, sums.of[kP2v2][r] += w.p * w.p * v2;
       sums.of[kA2v2][r] += w.a2 * v2, sums.of[kE2v][r] += w.e2 * v, sums.of[kE2v2][r] += w.e2 * v2;
-      sums.of[kFlushed][r] += w.p < lost[r] ? w.p * v : 0;
+      sums.of[kFlushed][r] += w.lost * v;
     }
   }
   for (int r = 0; r < kHalf; ++r) sums.of[kReach][r] = larger(sums.of[kReach][r], fabs(sums.of[kPv][r]));
@@ -211,7 +208,7 @@ __device__ inline void row_sums(const Job& job, Room& room) {
         double& cell = room.dot[own + r][key];
         Weights& weights = room.weights[own + r][key];
         if (own + r >= block.count) {
-          weights = Weights{0, 0, 0}, cell = -INFINITY;
+          weights = Weights{0, 0, 0, 0}, cell = -INFINITY;
           continue;
         }
         const Row& row = job.rows[block.first + own + r];
