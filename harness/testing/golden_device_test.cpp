@@ -265,6 +265,18 @@ INSTANTIATE_TEST_SUITE_P(
                             }},
                       Wrong{"takes_one_channel_of_queries", "the log-sum-exp", [](Job& job) { job.in.q.stride = 0; }, {}},
                       Wrong{"takes_one_channel_of_values", "o[1] of row 0", [](Job& job) { job.in.v.stride = 0; }, {}},
+                      Wrong{"lowers_the_least_score",
+                            "the least score",
+                            {},
+                            [](const char* kernel, std::span<double> numbers) {
+                              if (!is_sums(kernel)) numbers[row_job::kLeast] -= 1e-6;
+                            }},
+                      Wrong{"raises_the_largest_score",
+                            "the largest score",
+                            {},
+                            [](const char* kernel, std::span<double> numbers) {
+                              if (!is_sums(kernel)) numbers[row_job::kLargest] += 1e-6, numbers[row_job::kSum] *= std::exp(-1e-6);
+                            }},
                       Wrong{"sums_exp_in_float",
                             "the log-sum-exp",
                             {},
@@ -290,6 +302,45 @@ INSTANTIATE_TEST_SUITE_P(
                               if (is_sums(kernel)) std::fill(numbers.end() - row_job::sums_of_row(8), numbers.end(), 0.0);
                             }}),
     [](const auto& each) { return std::string(each.param.name); });
+
+// A sum that is a thousandth too large is found, whichever it is, by an arithmetic whose sigma needs it; but for that of a^2,
+// which nothing follows from.
+TEST_F(GoldenOnDevice, EverySumIsChecked) {
+  const Arithmetic arithmetics[] = {{.qk = ATTEST_BF16,
+                                     .score = ATTEST_F16,
+                                     .probability = ATTEST_F16,
+                                     .output = ATTEST_F32,
+                                     .flags = ATTEST_FLUSHES_SUBNORMALS},
+                                    {},
+                                    {.probability = ATTEST_BF16, .flags = ATTEST_SUMS_ROUNDED_P},
+                                    {.qk = ATTEST_F16,
+                                     .score = ATTEST_F16,
+                                     .probability = ATTEST_F16,
+                                     .accumulator = ATTEST_F16,
+                                     .output = ATTEST_F32,
+                                     .flags = ATTEST_SUMS_ROUNDED_P}};
+  Case c = testing::make_case(
+      "sums",
+      [](attest_softmax_params& p) {
+        p.num_heads = 1, p.seq_len_q = 3, p.seq_len_kv = 90, p.softcap = 30, p.softmax_scale = 0.249f;
+      },
+      {ATTEST_BIAS, ATTEST_LSE}, ATTEST_BF16);
+  c = testing::broadcast(std::move(c), ATTEST_BIAS, {3});
+  for (int64_t i = 0; i < 3 * 8; ++i)
+    store(c.tensors[ATTEST_Q].data, ATTEST_BF16, i, 8 * load(c.tensors[ATTEST_Q].data, ATTEST_BF16, i));
+  const size_t width = size_t(row_job::sums_of_row(8));
+  for (size_t n = 0; n < size_t(row_job::kSums) + size_t(row_job::kVectors); ++n) {
+    const size_t begin = n < row_job::kSums ? n : row_job::kSums + (n - row_job::kSums) * 8,
+                 end = n < row_job::kSums ? begin + 1 : begin + 8;
+    const Twin device({}, [&](const char* kernel, std::span<double> numbers) {
+      for (size_t row = 0; is_sums(kernel) && row < numbers.size(); row += width)
+        for (size_t i = begin; i < end; ++i) numbers[row + i] *= 1.001;
+    });
+    const auto golden = softmax_golden(c.problem, c.tensors, &device);
+    for (const Arithmetic& arithmetic : arithmetics) Told(*golden, arithmetic);
+    EXPECT_EQ(golden->remark().empty(), n == row_job::kA2) << "number " << n << " of a row: " << golden->remark();
+  }
+}
 
 // What the device says of its faults is in the remark.
 TEST_F(GoldenOnDevice, FaultsAreTheHostsWork) {
