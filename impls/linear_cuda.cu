@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Adds the chunks of every state in their order; a thread an element.
-__global__ void add_chunks(const attest_problem* problem, const States states) {
+__global__ void __launch_bounds__(kThreads) add_chunks(const attest_problem* problem, const States states) {
   const auto& p = attest::params<attest_linear_params>(*problem);
   const int64_t size = States::size(p), all = p.batch * p.num_kv_heads * size;
   const int64_t chunks = states.chunks - (cuda::planted(cuda::Bug::kChunkDropped) ? 1 : 0);

@@ -1,13 +1,22 @@
 #!/usr/bin/env bash
-# Compiles every CUDA kernel for many architectures, without a device, and prints what ptxas says of each: registers, bytes spilled, bytes
-# of static shared memory.
+# Compiles every CUDA kernel for many architectures, without a device, and prints what ptxas says of each: threads that a block may have,
+# registers, bytes spilled, bytes of static shared memory.
 #   scripts/cuda_matrix.sh                       75 80 86 87 89 90a 100 120 121, those that this nvcc knows
 #   scripts/cuda_matrix.sh --head-dim 64 80 87   these architectures, and of kernels in several shapes that head size alone
+#   scripts/cuda_matrix.sh --table FILE ...      writes it as Markdown too, with the blocks that Orin and Hopper hold at a time:
+#                                                reports/published/ptxas.md was made so
 # Exit codes: 0; 1: a kernel spills more than 256 bytes; 4: nvcc fails; 64: nvcc is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-head_dim=0
-[[ ${1:-} != --head-dim ]] || { head_dim=$2; shift 2; }
+head_dim=0 table= most_spilled=256
+while (($#)); do
+  case $1 in
+    --head-dim) head_dim=${2:?}; shift 2 ;;
+    --table) table=${2:?}; shift 2 ;;
+    --*) echo "cuda_matrix.sh: $1: unknown; --head-dim SIZE, --table FILE, ARCHITECTURE ..." >&2; exit 64 ;;
+    *) break ;;
+  esac
+done
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [[ -x $nvcc ]] || { echo "cuda_matrix.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 64; }
 known=" $("$nvcc" --help | grep -o 'sm_[0-9a-z]*' | tr '\n' ' ') "
@@ -20,10 +29,26 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
+# Of PTX: how many threads a kernel may have. Of what ptxas says: a line a kernel, with its mangled name.
+cat >"$folder/rows.awk" <<'AWK'
+/\.entry / { entry = $0; sub(/.*\.entry /, "", entry); sub(/\(.*/, "", entry) }
+/\.maxntid/ { threads[entry] = $2 + 0 }
+/Compiling entry function/ { split($0, quoted, "'"); kernel = quoted[2] }
+/bytes spill stores/ { spilled = $0; sub(/ bytes spill stores.*/, "", spilled); sub(/.*, /, "", spilled) }
+/Used [0-9]+ registers/ {
+  registers = $0; sub(/.*Used /, "", registers); sub(/ registers.*/, "", registers)
+  shared = 0; if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART, RLENGTH) + 0
+  printf "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", source, sm, threads[kernel], registers, spilled, shared, kernel
+}
+AWK
+status=0
 compile() {  # SOURCE ARCHITECTURE
   local log=$folder/$(basename "$1").$2
+  mkdir "$log.kept"
   "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -DATTEST_ONLY_HEAD_DIM="$head_dim" \
-    $([[ $2 != 90a ]] || echo -DATTEST_SM90A) -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage -c "$1" -o "$log.o" 2>"$log" || { cat "$log" >&2; return 4; }
+    $([[ $2 != 90a ]] || echo -DATTEST_SM90A) -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage -c "$1" -o "$log.o" --keep --keep-dir "$log.kept" 2>"$log" || { cat "$log" >&2; return 4; }
+  awk -f "$folder/rows.awk" -v source="$(basename "$1" .cu)" -v sm="$2" "$log".kept/*.ptx "$log" | c++filt >"$log.rows"
+  rm -r "$log.kept" "$log.o"
 }
 export -f compile
 export folder nvcc root head_dim
@@ -31,17 +56,17 @@ printf '%s\n' "${architectures[@]}" | while read -r architecture; do
   for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/row_kernels.cu; do printf '%s\0%s\0' "$source" "$architecture"; done
 done | xargs -0 -n 2 -P "$(nproc)" bash -c 'compile "$0" "$1"' || exit 4
 
-printf '%-10s %-6s %9s %8s %8s  %s\n' source sm registers spills shared kernel
-status=0
-for log in $(ls "$folder" | grep -v '\.o$' | sort -V); do
-  c++filt <"$folder/$log" | awk -v source="${log%%.cu.*}" -v sm="${log##*.cu.}" '
-    /Compiling entry function/ { kernel = $0; sub(/.*entry function .(void )?/, "", kernel); sub(/\(attest_problem.*/, "", kernel)
-                                 gsub(/\(anonymous namespace\)::|attest::/, "", kernel) }
-    /bytes spill stores/ { spills = $0; sub(/ bytes spill stores.*/, "", spills); sub(/.*, /, "", spills) }
-    /Used [0-9]+ registers/ { registers = $0; sub(/.*Used /, "", registers); sub(/ registers.*/, "", registers)
-      shared = 0; if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART, RLENGTH) + 0
-      printf "%-10s %-6s %9d %8d %8d  %s\n", source, sm, registers, spills, shared, kernel
-      if (spills + 0 > 256) bad = 1 }
-    END { exit bad }' || status=1
-done
+rows() { find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E 's/\(anonymous namespace\)::|attest::(core::)?//g; s/\tvoid /\t/; s/\([^()]*\)$//'; }
+rows >"$folder/all"
+awk -F'\t' -v most=$most_spilled '
+  BEGIN { printf "%-11s %-5s %7s %9s %8s %8s  %s\n", "source", "sm", "threads", "registers", "spilled", "shared", "kernel" }
+  { printf "%-11s %-5s %7d %9d %8d %8d  %s\n", $1, $2, $3, $4, $5, $6, $7; if ($5 > most) bad = 1 }
+  END { exit bad }' "$folder/all" || status=1
+if [[ -n $table ]]; then
+  grep -oE '[A-Za-z0-9_:]*Shape<[^<>]*>' "$folder/all" | sort -u | sed 's/.*/ATTEST_SHAPE(&)/' >"$folder/kernel_shapes.inc" || true
+  "${CXX:-c++}" -std=c++17 -O1 -w -I "$folder" -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -o "$folder/ptxas_table" "$root/impls/cuda/ptxas_table.cpp" || exit 4
+  title="$("$nvcc" --version | grep -o 'release [^,]*' | sed 's/release/nvcc/'), commit $(git -C "$root" rev-parse --short HEAD)$( ((head_dim)) && echo ", kernels of head_dim $head_dim alone")"
+  "$folder/ptxas_table" "$title" <"$folder/all" >"$table" || exit 4
+  echo "table: $table"
+fi
 exit $status
