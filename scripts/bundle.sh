@@ -26,7 +26,7 @@ if [[ -z $build ]]; then
   build=$root/build/bundle-$architecture
   bash "$root/scripts/setup.sh" || exit 4
   bash "$root/scripts/cuda_packages.sh" || echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF -DATTEST_CUDA=on -DATTEST_CUDA_MUTANTS=ON \
     -DATTEST_CUDA_ARCHITECTURES="$architecture-real" || exit 4
   cmake --build "$build" --parallel "$(nproc)" || exit 4
 fi
@@ -41,7 +41,7 @@ rm -rf "$folder"
 cmake --install "$build" --strip --prefix "$folder" >/dev/null || exit 4
 touch "$marker"
 mkdir -p "$folder/scripts"
-cp "$root"/scripts/device.sh "$root"/scripts/device_peers.py "$folder/scripts"
+cp "$root"/scripts/device.sh "$root"/scripts/device_mutants.sh "$root"/scripts/device_peers.py "$folder/scripts"
 for records in "$root"/reports/published/device_*.jsonl; do
   if [[ -e $records ]]; then install -D -m 644 "$records" -t "$folder/reports/published"; fi
 done

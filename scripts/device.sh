@@ -1,34 +1,35 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, compute-sanitizer, benchmark, PyTorch as a peer,
-# comparison with what was published of this device.
+# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, compute-sanitizer, bugs planted in kernels,
+# benchmark, PyTorch as a peer, comparison with what was published of this device.
 # In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
 #   scripts/device.sh                        all, into device-results/
-#   scripts/device.sh -o FOLDER STEP ...     some of: conformance sanitizer benchmark peers compare
+#   scripts/device.sh -o FOLDER STEP ...     some of: conformance sanitizer mutants benchmark peers compare
 #   scripts/device.sh --compare FILE ...     compares with these records, not with reports/published/device_*.jsonl of the same device
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
 # To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
 # Exit codes: 0; 1: something failed, and what is named; 4: no GPU, or the build fails; 64: wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-all_steps=(conformance sanitizer benchmark peers compare)
+all_steps=(conformance sanitizer mutants benchmark peers compare)
 out=device-results steps=() published=()
 while (($#)); do
   case $1 in
     -o) out=${2:?}; shift ;;
     --compare) published+=("${2:?}"); [[ -e $2 ]] || { echo "device.sh: --compare $2: is not there" >&2; exit 64; }; shift ;;
-    conformance | sanitizer | benchmark | peers | compare) steps+=("$1") ;;
+    conformance | sanitizer | mutants | benchmark | peers | compare) steps+=("$1") ;;
     *) echo "device.sh: $1: unknown; -o FOLDER, --compare FILE and some of: ${all_steps[*]}" >&2; exit 64 ;;
   esac
   shift
 done
 ((${#steps[@]})) || steps=("${all_steps[@]}")
 
-attest=$root/bin/attest
+attest=$root/bin/attest planted=$root/lib/attest/mutants
 if [[ ! -x $attest ]]; then
-  attest=$root/build/release/bin/attest
+  attest=$root/build/release/bin/attest planted=$root/build/release/mutants
   bash "$root/scripts/setup.sh" || exit 4
   bash "$root/scripts/cuda_packages.sh" || echo "device.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
   [[ -e $root/build/release/build.ninja ]] || (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
+  cmake -S "$root" -B "$root/build/release" -DATTEST_CUDA_MUTANTS=ON >/dev/null || exit 4
   cmake --build "$root/build/release" --parallel "$(nproc)" || exit 4
 fi
 mkdir -p "$out"
@@ -49,7 +50,7 @@ step() {
 }
 
 conformance() {
-  step conformance 200 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
+  step conformance 170 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
     -o "$out/conformance.jsonl" --table "$out/conformance.md"
   goldens "$out/conformance.jsonl"
   # What devices before sm_90 get of flash_cuda.
@@ -75,11 +76,16 @@ problems=(
   'softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 page_size=16 page_table seq_lens_kv'
   'softmax dtype=f16 num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias'
   'linear dtype=f16 num_heads=2 seq_len_q=400 head_dim=64')
-sanitizer() {
-  local limit=120 tool problem candidate checker= started=$SECONDS runs=0 left=0
+find_checker() {
+  local candidate
+  checker=
   for candidate in "$root"/{,build/cuda-packages/}sanitizer/compute-sanitizer "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer; do
     if [[ -x $candidate ]]; then checker=$candidate; break; fi
   done
+}
+sanitizer() {
+  local limit=120 tool problem checker started=$SECONDS runs=0 left=0
+  find_checker
   if [[ -z $checker ]]; then
     echo "sanitizer: skipped: compute-sanitizer is neither in the bundle, nor in PATH, nor in /usr/local/cuda/bin"
     return
@@ -98,8 +104,17 @@ sanitizer() {
   echo "sanitizer: $((SECONDS - started)) s, $runs runs, $left left out after $limit s"
 }
 
+# Bugs that the judge or racecheck must see on this device.
+mutants() {
+  local checker
+  if [[ ! -d $planted ]]; then echo "mutants: skipped: this build has no kernels to plant bugs in (-DATTEST_CUDA_MUTANTS=ON)"; return; fi
+  find_checker
+  step mutants 150 bash "$root/scripts/device_mutants.sh" "$attest" "$planted" $checker >"$out/mutants.txt" 2>&1
+  cat "$out/mutants.txt"
+}
+
 benchmark() {
-  step benchmark 200 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 --budget 0.2 --timeout 20 \
+  step benchmark 170 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 --budget 0.2 --timeout 20 \
     -o "$out/benchmark.jsonl" --table "$out/benchmark.md"
 }
 
@@ -108,7 +123,7 @@ peers() {
     echo "peers: skipped: python3 has no PyTorch that sees the GPU"
     return
   fi
-  step peers 60 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
+  step peers 50 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
 }
 
 # With the records that were published of this device: verdicts, memory and errors as they are, times as shares of what a library took

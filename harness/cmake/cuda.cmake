@@ -1,5 +1,6 @@
 # CUDA implementations and the kernels of goldens: whether they are built, and for which architectures.
 set(ATTEST_CUDA auto CACHE STRING "CUDA implementations: on, off, or auto: where there are both nvcc and a device")
+option(ATTEST_CUDA_MUTANTS "CUDA kernels once more, in which bugs can be planted: what scripts/device_mutants.sh tries on a device" OFF)
 set(ATTEST_CUDA_ARCHITECTURES "" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES; empty: those of the list below that nvcc knows")
 
 set(ATTEST_HAS_CUDA OFF)
@@ -54,13 +55,17 @@ if(ATTEST_HAS_CUDA)
   endif()
 endif()
 
-# attest_cuda_plugin(<name> SOURCES a.cu ... [LINK target ...]): as attest_plugin, where CUDA is built; CUDA's runtime is inside of it, so that it
-# needs nothing but the driver.
+# attest_cuda_plugin(<name> SOURCES a.cu ... [LINK target ...] [MUTANT]): as attest_plugin, where CUDA is built; CUDA's runtime is inside of it,
+# so that it needs nothing but the driver. A MUTANT goes to the folder mutants, where attest finds it by --plugin alone.
 function(attest_cuda_plugin name)
   if(NOT ATTEST_HAS_CUDA)
     return()
   endif()
-  cmake_parse_arguments(PLUGIN "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(PLUGIN "MUTANT" "" "SOURCES;LINK" ${ARGN})
+  set(folder plugins)
+  if(PLUGIN_MUTANT)
+    set(folder mutants)
+  endif()
   attest_plugin_module(${name} SOURCES ${PLUGIN_SOURCES} LINK ${PLUGIN_LINK})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/impls)
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
@@ -68,8 +73,8 @@ function(attest_cuda_plugin name)
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
   endif()
   set_target_properties(${name} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static CUDA_VISIBILITY_PRESET hidden
-    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
-  install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/plugins)
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
+  install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/${folder})
 endfunction()
 
 # attest_cuda_module(<variable> a.cu): a module that the driver loads, of kernels for every architecture, where CUDA is built; the file's name

@@ -21,7 +21,8 @@ inline void check(cudaError_t error, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-/// Bugs that tests plant in kernels on the host (ATTEST_CUDA_BUG), to see that they are caught. A device's kernels have none.
+/// Bugs that tests plant in kernels (ATTEST_CUDA_BUG: a number), to see that they are caught: on the host, and on a device in plugins that are
+/// built for that alone (ATTEST_CUDA_PLANTED). Other kernels of a device have none.
 enum class Bug {
   kNone,
   kNoBarrier,         // before tiles of shared memory are written again
@@ -48,9 +49,20 @@ enum class Bug {
   kSmallOfLeft,          // of f32: what tf32 leaves of the left operand, of the right
   kSmallOfRight,
 };
-#ifdef __CUDACC__
+#if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
+static __constant__ int planted_bug;
+/// A wait that is there only sometimes makes ptxas wait at every wgmma: that bug cannot be planted, and would hide the others.
+__device__ inline bool planted(Bug bug) { return bug != Bug::kScoresNotWaited && static_cast<int>(bug) == planted_bug; }
+inline void plant() {
+  const char* wanted = std::getenv("ATTEST_CUDA_BUG");
+  const int bug = wanted ? std::atoi(wanted) : 0;
+  check(cudaMemcpyToSymbol(planted_bug, &bug, sizeof bug), "cudaMemcpyToSymbol");
+}
+#elif defined(__CUDACC__)
 __host__ __device__ constexpr bool planted(Bug) { return false; }
+inline void plant() {}
 #else
+inline void plant() {}
 inline bool planted(Bug bug) { return static_cast<int>(bug) == on_host::planted_bug(); }
 #endif
 
@@ -109,6 +121,7 @@ struct Data {
 class DeviceProblem {
  public:
   explicit DeviceProblem(const attest_problem& problem) {
+    plant();
     check(cudaMalloc(&room_, sizeof(Room)), "cudaMalloc");
     Room room{};
     std::memcpy(room.params, problem.params, ATTEST_ROOM);

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Plants bugs in CUDA kernels on a device and says which check catches each. First every problem without a bug, which must pass.
+#   scripts/device_mutants.sh ATTEST FOLDER [CHECKER]       FOLDER: of plugins KERNEL_planted.so; CHECKER: compute-sanitizer
+#   scripts/device_mutants.sh --only 3,5 ATTEST FOLDER ...  these bugs alone, by their numbers in impls/cuda/device_problem.cuh
+# Exit codes: 0; 1: a bug got away, or a kernel without one fails, and what is named; 64: wrong arguments.
+set -euo pipefail
+only=
+if [[ ${1:-} == --only ]]; then only=,${2:?},; shift 2; fi
+if (($# < 2 || $# > 3)) || [[ ! -x $1 || ! -d $2 ]]; then sed -n '3,5p' "$0" >&2; exit 64; fi
+attest=$1 folder=$2 checker=${3:-}
+limit=90
+
+# Who must see it: judge; race: the judge or racecheck, since what runs too early is not always wrong; timing: whoever does, or nobody:
+# no tool follows wgmma and TMA. Number, name, kernel, capability to go by (times 10; empty: the device's), who, problem and options.
+# Not here: 10, infinities whose weight is 0, since no fill has them (impls/cuda/extremes_test.cpp has); 12, which a device's compiler undoes.
+tiles='softmax dtype=f16 batch=50 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=64 lse'  # too many heads to split
+few_tiles='softmax dtype=f16 num_heads=2 seq_len_q=120 seq_len_kv=300 head_dim=64 softcap=30'
+splits='softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=64 sinks lse'
+apart='softmax dtype=f16 seq_len_q=40 seq_len_kv=20 head_dim=64 k.strides=0,0,134217728,1'  # a row beyond 2^31 elements
+linear='linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32'
+windows='softmax dtype=f16 batch=64 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 window_height=4 window_width=4 shift_y=2 shift_bias=-100'
+hopper='softmax dtype=f16 num_heads=2 seq_len_q=70 seq_len_kv=700 head_dim=64'
+bugs=(
+  "1|no barrier|flash_cuda|80|race|$tiles|$few_tiles"
+  "2|no wait for copies|flash_cuda|80|race|$tiles|$few_tiles"
+  "3|V's first tile again|flash_cuda|80|judge|$tiles|"
+  "4|index of 32 bits|flash_cuda|80|judge|$apart|"
+  "5|splits lack a tile|flash_cuda|80|judge|$splits|"
+  "6|sink in every split|flash_cuda|80|judge|$splits|"
+  "7|sink dropped|flash_cuda|80|judge|$splits|"
+  "1|no barrier|linear_cuda||race|$linear|$linear"
+  "8|chunks lack a tile|linear_cuda||judge|$linear|"
+  "9|chunk dropped|linear_cuda||judge|$linear|"
+  "11|terms of another window|window_cuda||judge|$windows|"
+  "13|keys given back early|flash_cuda|90|timing|$hopper|"
+  "14|values given back early|flash_cuda|90|timing|$hopper|"
+  "15|query given back early|flash_cuda|90|timing|softmax dtype=f16 num_heads=300 seq_len_q=256 seq_len_kv=128 head_dim=128|"
+  "16|second column is the first|flash_cuda|90|judge|softmax dtype=f16 num_heads=2 seq_len_q=70 seq_len_kv=700 head_dim=128|"
+  "17|not done again|flash_cuda|90|judge|softmax dtype=f16 num_heads=2 seq_len_q=150 seq_len_kv=700 head_dim=64 window_right=300|--relations all"
+)
+
+# The implementation of a plugin that has a name of its own beside the one that is installed.
+implementation() { "$attest" list --plugin "$1" 2>/dev/null | awk -v plugin="($(basename "$1" .so)" 'index($0, plugin) { print $1; exit }'; }
+
+# judge BUG KERNEL CAPABILITY PROBLEM [OPTION ...]: sets `verdict`, with the reason of what did not pass.
+judge() {
+  local bug=$1 plugin=$folder/$2_planted.so capability=$3 problem=$4 status=0
+  shift 4
+  timeout --kill-after=10 120 env ATTEST_CUDA_BUG="$bug" ${capability:+ATTEST_CUDA_CAPABILITY=$capability} "$attest" repro --plugin "$plugin" \
+    --impl "$(implementation "$plugin")" --judge-only --timeout 60 "$@" "$problem" -o "$records" >/dev/null 2>&1 || status=$?
+  case $status in
+    0) verdict=pass ;;
+    1) verdict=$(grep -o '"code":"[a-z]*:[a-z-]*"' "$records" | head -1 | cut -d'"' -f4) ;;
+    4) verdict=skipped ;;
+    *) verdict="exit $status" ;;
+  esac
+}
+
+# Under racecheck: whether it finds something. What hides a race from the judge does not hide it from there.
+races() {
+  [[ -n $checker && -n $4 ]] || return 1
+  local plugin=$folder/$2_planted.so status=0
+  timeout --kill-after=10 100 env ATTEST_CUDA_BUG="$1" ${3:+ATTEST_CUDA_CAPABILITY=$3} "$checker" --tool racecheck --target-processes all \
+    --error-exitcode 9 "$attest" repro --plugin "$plugin" --impl "$(implementation "$plugin")" --judge-only --relations none --fill random \
+    --timeout 90 "$4" >/dev/null 2>&1 || status=$?
+  ((status == 9))
+}
+
+records=$(mktemp)
+trap 'rm -f "$records"' EXIT
+failed=() started=$SECONDS
+declare -A healthy=()
+for line in "${bugs[@]}"; do
+  IFS='|' read -r bug name kernel capability who problem more <<<"$line"
+  [[ -z $only || $only == *",$bug,"* ]] || continue
+  [[ -e $folder/${kernel}_planted.so ]] || { echo "$name ($kernel): not tried: no ${kernel}_planted.so"; continue; }
+  if ((SECONDS - started >= limit)); then echo "$name ($kernel): not tried: $limit s are over"; failed+=("$name ($kernel): not tried"); continue; fi
+  race_problem= options=(--relations none)
+  if [[ $who == race ]]; then race_problem=$more; elif [[ -n $more ]]; then read -ra options <<<"$more"; fi
+  key="$kernel $capability $problem"
+  if [[ -z ${healthy[$key]:-} ]]; then
+    judge 0 "$kernel" "$capability" "$problem" "${options[@]}"
+    healthy[$key]=$verdict
+    case $verdict in
+      pass) ;;
+      skipped) echo "$kernel: not tried: skipped or unsupported: $problem" ;;
+      *) echo "$kernel: $verdict without a bug: $problem"; failed+=("$kernel without a bug: $verdict") ;;
+    esac
+  fi
+  [[ ${healthy[$key]} == pass ]] || continue
+  judge "$bug" "$kernel" "$capability" "$problem" "${options[@]}"
+  if [[ $verdict != pass && $verdict != skipped ]]; then
+    echo "$name ($kernel): caught by the judge: $verdict"
+  elif races "$bug" "$kernel" "$capability" "$race_problem"; then
+    echo "$name ($kernel): caught by racecheck"
+  elif [[ $who == timing ]]; then
+    echo "$name ($kernel): not seen: it is a matter of timing"
+  else
+    echo "$name ($kernel): got away"
+    failed+=("$name ($kernel) got away")
+  fi
+done
+if ((${#failed[@]})); then
+  printf 'mutants: %s\n' "${failed[@]}" >&2
+  exit 1
+fi
