@@ -142,13 +142,32 @@ __device__ float odd_part(uint32_t word, int which) {
   return magnitude < kInfinity ? 0 : magnitude > kInfinity ? NAN : bits > kMagnitude ? -INFINITY : INFINITY;
 }
 
-/// kRows rows of a tile, row r from address(r); rows and chunks beyond what is there are 0.
+/// kCount rows of a tile, row r from address(r); rows and chunks beyond what is there are 0.
 template <class S, int kCount, class Address>
 __device__ void load_tile(uint32_t to, int rows, int chunks, const Address& address) {
   for (int index = static_cast<int>(threadIdx.x); index < kCount * S::kChunks; index += S::kThreads) {
     const int row = index / S::kChunks, chunk = index % S::kChunks;
     const bool there = row < rows && chunk < chunks;
     cuda::copy_async(to + place<S>(row, chunk), address(there ? row : 0) + (there ? chunk : 0) * S::kPerChunk, there);
+  }
+}
+
+/// The same of rows `stride` elements apart from `from` on. Every thread has one chunk of rows that are a multiple of 8 apart, so
+/// that their places are too, and addresses are made by adding.
+template <class S, int kCount, class Type>
+__device__ void load_rows(uint32_t to, int rows, int chunks, const Type* from, int64_t stride) {
+  constexpr int kRowsInTurn = S::kThreads / S::kChunks;
+  if constexpr (kRowsInTurn % 8 == 0) {
+    const int first = static_cast<int>(threadIdx.x) / S::kChunks, chunk = static_cast<int>(threadIdx.x) % S::kChunks;
+    to += place<S>(first, chunk);
+    const int64_t offset = first * stride;
+    from += (cuda::planted(cuda::Bug::kIndexOf32Bits) ? static_cast<int32_t>(offset) : offset) + chunk * S::kPerChunk;
+    const int there = chunk < chunks ? rows - first : 0;
+#pragma unroll
+    for (int turn = 0; turn < kCount / kRowsInTurn; ++turn, from += kRowsInTurn * stride)
+      cuda::copy_async(to + turn * kRowsInTurn * S::kChunks * 16, from, turn * kRowsInTurn < there);
+  } else {
+    load_tile<S, kCount>(to, rows, chunks, [&](int row) { return from + row * stride; });
   }
 }
 
@@ -330,10 +349,8 @@ class Block {
       load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
                              [&](int row) { return address(view, a.key(task_.b, first + row), kv_head(a)); });
     } else {
-      begin += int64_t{tile} * S::kKeys * stride;
-      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk), [&](int row) {
-        return begin + (cuda::planted(cuda::Bug::kIndexOf32Bits) ? static_cast<int32_t>(row * stride) : row * stride);
-      });
+      flash::load_rows<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
+                                    begin + int64_t{tile} * S::kKeys * stride, stride);
     }
   }
   __device__ void load_keys(int tile, int stage) {
@@ -356,8 +373,7 @@ class Block {
     if (S::kBytes == 4 && careful_) repair(k_ + stage * S::kTileBytes, scores);
     const bool hides =
         has_terms_ || careful_ || first_key(tile) < common_begin_ || first_key(tile + 1) > common_end_;  // in all threads
-    scale(tile, hides, scores);
-    weigh(scores);
+    weigh(scores, scale(tile, hides, scores));
     cuda::wait_copies<1>();
     __syncthreads();
     load_values(tile + 1, 1 - stage);
@@ -436,9 +452,11 @@ class Block {
     return terms_[((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8) * S::kKeys + key];
   }
 
-  /// Dot products become logits in base 2, -inf where hidden.
-  __device__ void scale(int tile, bool hides, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
-    const float factor = params().softmax_scale * kLog2E, cap = params().softcap * kLog2E;
+  /// Dot products become logits in base 2, -inf where hidden, but for a positive factor, which is returned: what makes weights of
+  /// them multiplies anyway.
+  __device__ float scale(int tile, bool hides, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+    const float whole = params().softmax_scale * kLog2E, cap = params().softcap * kLog2E;
+    const float factor = S::kGeneral || !(whole > 0) ? whole : 1;
 #pragma unroll
     for (int m = 0; m < S::kPerWarp; ++m)
 #pragma unroll
@@ -446,7 +464,8 @@ class Block {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int key = n * 8 + lane_ % 4 * 2 + e % 2, j = origin_ + tile * S::kKeys + key;
-          float score = scores[m][n][e] * factor;
+          float score = scores[m][n][e];
+          if (S::kGeneral || factor != 1) score *= factor;
           if (S::kGeneral) {
             if (cap > 0) score = cap * tanh_of<T>(score / cap);
             const float added = has_terms_ ? term(m, e / 2, key) : 0;
@@ -455,25 +474,26 @@ class Block {
           if (hides && (j < rows_[m].begin[e / 2] || j >= rows_[m].end[e / 2])) score = -INFINITY;
           scores[m][n][e] = score;
         }
+    return S::kGeneral || factor != 1 ? 1 : whole;
   }
 
-  /// Logits become weights; what was summed before is scaled to the new largest logit.
-  __device__ void weigh(float (&scores)[S::kPerWarp][S::kKeys / 8][4]) {
+  /// Logits times `factor` become weights; what was summed before is scaled to the new largest logit.
+  __device__ void weigh(float (&scores)[S::kPerWarp][S::kKeys / 8][4], float factor) {
 #pragma unroll
     for (int m = 0; m < S::kPerWarp; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float top = rows_[m].top[half];
+        float top = -INFINITY;
 #pragma unroll
         for (int n = 0; n < S::kKeys / 8; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
-        top = largest_of_row(top);
+        top = fmaxf(rows_[m].top[half], largest_of_row(top) * factor);
         const float from = top == -INFINITY ? 0 : top, keep = fmaxf(cuda::exp2_fast(rows_[m].top[half] - from), kSmallest);
         float total = rows_[m].total[half] * keep;
 #pragma unroll
         for (int n = 0; n < S::kKeys / 8; ++n)
 #pragma unroll
           for (int e = 2 * half; e < 2 * half + 2; ++e) {
-            scores[m][n][e] = cuda::exp2_fast(scores[m][n][e] - from);
+            scores[m][n][e] = cuda::exp2_fast(fmaf(scores[m][n][e], factor, -from));
             total += scores[m][n][e];
           }
         rows_[m].top[half] = top, rows_[m].total[half] = total;
