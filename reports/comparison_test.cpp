@@ -112,6 +112,8 @@ TEST(Comparison, WhatIsNotComparableSaysWhy) {
   EXPECT_EQ(time(on_cpu(2), on_cpu(4)), "other-threads");
   EXPECT_EQ(time(on_cpu(2), on_cpu(2)), "floor");
   EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].inputs_hash = "1111111111111111"; })).error.code, "other-inputs");
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].judgement.exact_elements = 20; })).error.code, "other-inputs")
+      << "more rows";
   EXPECT_EQ(one(passed(), with([](Record& r) { r.arithmetic = "qk=f32"; })).error.code, "other-arithmetic");
   EXPECT_EQ(one(passed(), with([](Record& r) { r.memory.peak_bytes = 3; })).memory.code, "not-measured");
 }

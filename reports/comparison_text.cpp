@@ -34,7 +34,7 @@ constexpr Meaning kMeanings[] = {
     {"other-build", "times of different kinds of build are not compared, unless by --across-machines"},
     {"other-threads", "times of different numbers of threads are not compared, unless by --across-machines"},
     {"other-problem", "the case is another problem now, or has other inputs"},
-    {"other-inputs", "errors on different inputs are not compared"},
+    {"other-inputs", "errors on different inputs, or in other rows of them, are not compared"},
     {"other-arithmetic", "declares other arithmetic, so errors are shares of another gate"},
     {"timed-once", "one side has no time"},
     {"no-peer", "the implementation of --relative-to has no time there"},
