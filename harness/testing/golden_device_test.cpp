@@ -412,5 +412,27 @@ TEST_F(GoldenOnDevice, IsInTheRecord) {
   EXPECT_EQ(refused.fills[0].judgement.max_ratio, without.fills[0].judgement.max_ratio);
 }
 
+// A row that nobody has checked is made on the host before anything is failed by it.
+TEST_F(GoldenOnDevice, FailsNobodyByARowThatTheHostMakesOtherwise) {
+  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so",
+                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  const RunOptions plain{.fills = {"random"}, .relations = RelationChoice::kNone, .timed = false};
+  const auto run = [&](const RunOptions& options, const std::string& spec) {
+    return attest::testing::run_named(plugin, "naive_minimal", spec, options);
+  };
+  const std::string spec = "softmax seq_len_q=200 seq_len_kv=30 head_dim=8 lse";
+  for (const double wrong : {3.0, double(NAN)}) {
+    const Twin device({}, [&](const char* kernel, std::span<double> numbers) {
+      if (is_sums(kernel)) numbers[size_t(row_job::sums_of_row(8)) + row_job::kSums + 5] = wrong;  // row 1, channel 5
+    });
+    RunOptions options = plain;
+    options.golden_device = &device;
+    const Record record = run(options, spec);
+    EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+    EXPECT_THAT(record.notes, ::testing::Contains(AllOf(HasSubstr("was refused: "), HasSubstr("] of row 1 of head 0"))));
+    EXPECT_EQ(record.fills[0].judgement.max_ratio, run(plain, spec).fills[0].judgement.max_ratio);
+  }
+}
+
 }  // namespace
 }  // namespace attest::core

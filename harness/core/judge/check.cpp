@@ -266,6 +266,9 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     judgement.verdict = Verdict::kError, judgement.code = "error:golden",
     judgement.reason = fmt::format("the golden judged no element of {}", role.name);
   }
+  if (judgement.verdict != Verdict::kPass)
+    for (const auto& [role, tally] : tallies)
+      if (!golden.stands(arithmetic, tally.worst_row)) return judge(problem, golden, arithmetic, tensors, inputs);
   return judgement;
 }
 

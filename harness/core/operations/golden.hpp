@@ -42,6 +42,9 @@ class Golden {
   virtual int64_t distinct_rows() const { return std::numeric_limits<int64_t>::max(); }
   /// How, for the record: "closed form, all rows", "float64, all rows", "float64, 256 of 32,768 rows a head".
   virtual std::string method() const = 0;
+  /// Whether the host says the same of a row of O or LSE by which something is to be failed. Where not, the golden is the host's from
+  /// now on, and what was judged by it has to be judged again.
+  virtual bool stands(const Arithmetic& /*arithmetic*/, int64_t /*row*/) const { return true; }
   /// What device made it; "": the host. And what is to be noted of that: why a device's was refused. Both once `expect` has returned.
   virtual std::string device() const { return {}; }
   virtual std::string remark() const { return {}; }

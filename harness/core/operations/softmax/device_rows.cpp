@@ -99,6 +99,24 @@ double farthest(const RowScores& row) {
 
 }  // namespace
 
+namespace {
+
+// Rows that the host makes too.
+struct Checked {
+  std::vector<size_t> rows;      // of the plan
+  std::vector<JudgedRow> judged; // the same
+  std::vector<RowTask> tasks;    // of these
+
+  void add(size_t row, const JudgedRow& at, int64_t kv_head, bool own_task) {
+    if (own_task) tasks.push_back({at.b, kv_head, judged.size(), judged.size(), at.keys});
+    rows.push_back(row), judged.push_back(at);
+    RowTask& task = tasks.back();
+    task.end = judged.size(), task.keys = {std::min(task.keys.begin, at.keys.begin), std::max(task.keys.end, at.keys.end)};
+  }
+};
+
+}  // namespace
+
 struct DeviceRows::Impl {
   const GoldenDevice& device;
   const Problem& problem;
@@ -107,23 +125,22 @@ struct DeviceRows::Impl {
   const RowPlan& plan;
   const Params& p = problem.as<Params>();
   std::vector<Block> blocks{};
-  std::vector<size_t> checked{};    // rows of the plan
-  std::vector<JudgedRow> own{};     // the same rows
-  std::vector<RowTask> own_tasks{};
+  Checked checked{};
   std::vector<double> largest_v{};  // [batch, num_kv_heads]
 
+  int64_t kv_head(const JudgedRow& row) const { return row.h / (p.num_heads / p.num_kv_heads); }
   void cut_blocks();
   void choose_checked();
   void find_largest_v();
   std::vector<Row> rows() const;
   size_t scored_rows(size_t first_block, size_t last_block) const { return size_t(blocks[last_block].first + blocks[last_block].count - blocks[first_block].first); }
   template <class Body>
-  void check_tasks(const Body& body) const;
+  void check_tasks(const Checked& some, const Body& body) const;
   template <class Take>
   void run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows, const Model& model, const Take& take) const;
   [[noreturn]] void refuse(const JudgedRow& row, const std::string& what, double mine, double theirs) const;
-  void compare_scores(const RowScores* scores) const;
-  void compare_results(const RowScores* scores, const SigmaModel& model, const std::vector<double>& o, const RowResults& results) const;
+  void compare_scores(const Checked& some, const RowScores* scores) const;
+  void compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model, const Told& told) const;
 };
 
 // Rows of one task that see about the same keys.
@@ -145,7 +162,7 @@ void DeviceRows::Impl::cut_blocks() {
 void DeviceRows::Impl::choose_checked() {
   std::vector<std::pair<size_t, size_t>> heads;  // rows of one key head
   for (const RowTask& task : plan.tasks) {
-    const bool again = task.begin > 0 && plan.rows[task.begin - 1].b == task.b && plan.rows[task.begin - 1].h / (p.num_heads / p.num_kv_heads) == task.kv_head;
+    const bool again = task.begin > 0 && plan.rows[task.begin - 1].b == task.b && kv_head(plan.rows[task.begin - 1]) == task.kv_head;
     if (again) heads.back().second = task.end;
     else heads.emplace_back(task.begin, task.end);
   }
@@ -156,11 +173,7 @@ void DeviceRows::Impl::choose_checked() {
     const size_t count = std::min(each, end - begin);
     for (size_t r = 0; r < count; ++r) {
       const size_t row = count == 1 ? begin : begin + r * (end - begin - 1) / (count - 1);
-      const JudgedRow& judged = plan.rows[row];
-      if (r % kTogether == 0) own_tasks.push_back({judged.b, judged.h / (p.num_heads / p.num_kv_heads), own.size(), own.size(), judged.keys});
-      checked.push_back(row), own.push_back(judged);
-      RowTask& task = own_tasks.back();
-      task.end = own.size(), task.keys = {std::min(task.keys.begin, judged.keys.begin), std::max(task.keys.end, judged.keys.end)};
+      checked.add(row, plan.rows[row], kv_head(plan.rows[row]), r % kTogether == 0);
     }
   }
 }
@@ -225,12 +238,12 @@ void DeviceRows::Impl::run(const char* kernel, int64_t width, int64_t blocks_eac
 }
 
 template <class Body>
-void DeviceRows::Impl::check_tasks(const Body& body) const {
-#pragma omp parallel
+void DeviceRows::Impl::check_tasks(const Checked& some, const Body& body) const {
+#pragma omp parallel if (some.tasks.size() > 1)
   {
     GoldenPass pass(problem, tensors, geometry);
 #pragma omp for schedule(dynamic, 1)
-    for (size_t t = 0; t < own_tasks.size(); ++t) body(pass, own_tasks[t]);
+    for (size_t t = 0; t < some.tasks.size(); ++t) body(pass, some.tasks[t]);
   }
 }
 
@@ -238,40 +251,39 @@ void DeviceRows::Impl::refuse(const JudgedRow& row, const std::string& what, dou
   throw RowsRefused(fmt::format("{} of row {} of head {} of sequence {} is {:.17g}, {:.17g} on the host", what, row.i, row.h, row.b, theirs, mine));
 }
 
-void DeviceRows::Impl::compare_scores(const RowScores* scores) const {
-  std::vector<RowScores> host(own.size());
-  check_tasks([&](GoldenPass& pass, const RowTask& task) { pass.score(task, own.data() + task.begin, {}, host.data() + task.begin); });
-  for (size_t n = 0; n < own.size(); ++n) {
-    const RowScores &mine = host[n], &theirs = scores[checked[n]];
+void DeviceRows::Impl::compare_scores(const Checked& some, const RowScores* scores) const {
+  std::vector<RowScores> host(some.judged.size());
+  check_tasks(some, [&](GoldenPass& pass, const RowTask& task) { pass.score(task, some.judged.data() + task.begin, {}, host.data() + task.begin); });
+  for (size_t n = 0; n < some.judged.size(); ++n) {
+    const RowScores &mine = host[n], &theirs = scores[some.rows[n]];
     const double apart = kSameValue * (1 + farthest(mine));
-    if (mine.keys != theirs.keys) refuse(own[n], "the number of keys", double(mine.keys), double(theirs.keys));
-    if (!same(mine.lse, theirs.lse, apart)) refuse(own[n], "the log-sum-exp", mine.lse, theirs.lse);
-    if (!same(mine.least, theirs.least, apart)) refuse(own[n], "the least score", mine.least, theirs.least);
-    if (!same(mine.largest, theirs.largest, apart)) refuse(own[n], "the largest score", mine.largest, theirs.largest);
+    if (mine.keys != theirs.keys) refuse(some.judged[n], "the number of keys", double(mine.keys), double(theirs.keys));
+    if (!same(mine.lse, theirs.lse, apart)) refuse(some.judged[n], "the log-sum-exp", mine.lse, theirs.lse);
+    if (!same(mine.least, theirs.least, apart)) refuse(some.judged[n], "the least score", mine.least, theirs.least);
+    if (!same(mine.largest, theirs.largest, apart)) refuse(some.judged[n], "the largest score", mine.largest, theirs.largest);
   }
 }
 
 // The host's rows from the scores that the device has found, which agree.
-void DeviceRows::Impl::compare_results(const RowScores* scores, const SigmaModel& model, const std::vector<double>& o, const RowResults& results) const {
+void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model, const Told& told) const {
   const auto width = size_t(p.head_dim_v);
   std::vector<RowScores> given;
-  for (const size_t row : checked) given.push_back(scores[row]);
-  std::vector<double> host_o(own.size() * width), sigma(host_o.size()), lse_sigma(own.size()), reach(own.size());
-  check_tasks([&](GoldenPass& pass, const RowTask& task) {
+  for (const size_t row : some.rows) given.push_back(scores[row]);
+  std::vector<double> host_o(some.judged.size() * width), sigma(host_o.size()), lse_sigma(some.judged.size()), reach(some.judged.size());
+  check_tasks(some, [&](GoldenPass& pass, const RowTask& task) {
     const size_t at = task.begin;
-    pass.finish(task, own.data() + at, {}, given.data() + at, model,
+    pass.finish(task, some.judged.data() + at, {}, given.data() + at, model,
                 {.o = host_o.data() + at * width, .sigma = sigma.data() + at * width, .lse_sigma = lse_sigma.data() + at, .reach = reach.data() + at});
   });
-  for (size_t n = 0; n < own.size(); ++n) {
-    const size_t row = checked[n];
+  for (size_t n = 0; n < some.judged.size(); ++n) {
     const double apart = kSameValue * (1 + farthest(given[n])) * reach[n];
     for (size_t d = 0; d < width; ++d) {
-      const double mine = host_o[n * width + d], theirs = o[n * width + d];
-      if (!same(mine, theirs, apart)) refuse(own[n], fmt::format("o[{}]", d), mine, theirs);
-      const double my_sigma = sigma[n * width + d], their_sigma = results.sigma[row * width + d];
-      if (!same(my_sigma, their_sigma, kSameSigma * my_sigma)) refuse(own[n], fmt::format("sigma[{}]", d), my_sigma, their_sigma);
+      const double mine = host_o[n * width + d], theirs = told.o[n * width + d];
+      if (!same(mine, theirs, apart)) refuse(some.judged[n], fmt::format("o[{}]", d), mine, theirs);
+      const double my_sigma = sigma[n * width + d], their_sigma = told.sigma[n * width + d];
+      if (!same(my_sigma, their_sigma, kSameSigma * my_sigma)) refuse(some.judged[n], fmt::format("sigma[{}]", d), my_sigma, their_sigma);
     }
-    if (!same(lse_sigma[n], results.lse_sigma[row], kSameSigma * lse_sigma[n])) refuse(own[n], "the log-sum-exp's sigma", lse_sigma[n], results.lse_sigma[row]);
+    if (!same(lse_sigma[n], told.lse_sigma[n], kSameSigma * lse_sigma[n])) refuse(some.judged[n], "the log-sum-exp's sigma", lse_sigma[n], told.lse_sigma[n]);
   }
 }
 
@@ -304,7 +316,7 @@ void DeviceRows::score(RowScores* scores) const {
     at = {.least = made[kLeast], .largest = made[kLargest], .lse = -std::numeric_limits<double>::infinity(), .keys = int64_t(made[kSeen])};
     if (at.keys > 0) at.close(made[kSum], own.geometry.sink(own.plan.rows[row].h));
   });
-  own.compare_scores(scores);
+  own.compare_scores(own.checked, scores);
 }
 
 void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const RowResults& results) const {
@@ -320,22 +332,33 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const 
     rows[r].lse = of_row.lse, rows[r].eta_kappa = of_row.eta_kappa, rows[r].small = of_row.small;
     rows[r].lost = model.lost_below(model.kappa(row.top(), row.lse), row.keys);
   }
-  std::vector<double> o(own.checked.size() * size_t(width));
+  std::vector<double> o(own.checked.rows.size() * size_t(width));
   const bool common_addends = own.geometry.common_addends() && model.has_common_addends();
   own.run(kSumsKernel, sums_of_row(width), channel_blocks(width), rows, terms, [&](size_t row, const double* made) {
     const auto vector = [&](Vector which) { return made + kSums + which * width; };
     const JudgedRow& at = own.plan.rows[row];
-    const int64_t kv_head = at.h / (own.p.num_heads / own.p.num_kv_heads);
     const RowSums sums{.pv = vector(kPv), .reach = vector(kReach), .p2v2 = vector(kP2v2), .a2v2 = vector(kA2v2), .e2v = vector(kE2v), .e2v2 = vector(kE2v2), .flushed = vector(kFlushed),
                        .weights = {.p2 = made[kP2], .a2 = made[kA2], .e2 = made[kE2], .p2t = made[kP2t], .p2q = made[kP2q], .px2 = made[kPx2], .small = made[kSmall]},
                        .common = common_addends ? made[kCommon] : 0,
                        .mean_dot = model.scale_bias > 0 ? made[kMeanDot] : 0,
-                       .largest_v = own.largest_v[size_t(at.b * own.p.num_kv_heads + kv_head)]};
+                       .largest_v = own.largest_v[size_t(at.b * own.p.num_kv_heads + own.kv_head(at))]};
     finish_row(scores[row], sums, model, width, int64_t(row), results);
-    if (const auto check = std::lower_bound(own.checked.begin(), own.checked.end(), row); check != own.checked.end() && *check == row)
-      std::copy_n(sums.pv, width, o.data() + (check - own.checked.begin()) * width);
+    if (const auto check = std::lower_bound(own.checked.rows.begin(), own.checked.rows.end(), row); check != own.checked.rows.end() && *check == row)
+      std::copy_n(sums.pv, width, o.data() + (check - own.checked.rows.begin()) * width);
   });
-  own.compare_results(scores, model, o, results);
+  std::vector<double> sigma, lse_sigma;
+  for (const size_t row : own.checked.rows) {
+    sigma.insert(sigma.end(), results.sigma + row * size_t(width), results.sigma + (row + 1) * size_t(width));
+    lse_sigma.push_back(results.lse_sigma[row]);
+  }
+  own.compare_results(own.checked, scores, model, {.o = o.data(), .sigma = sigma.data(), .lse_sigma = lse_sigma.data()});
+}
+
+void DeviceRows::confirm(size_t row, const RowScores* scores, const SigmaModel& model, const Told& told) const {
+  const Impl& own = *impl_;
+  Checked one;
+  one.add(row, own.plan.rows[row], own.kv_head(own.plan.rows[row]), true);
+  own.compare_scores(one, scores), own.compare_results(one, scores, model, told);
 }
 
 }  // namespace attest::core

@@ -36,6 +36,12 @@ class DeviceRows {
   /// the device fails, in its words.
   void score(RowScores* scores) const;
   void finish(const RowScores* scores, const SigmaModel& model, const RowResults& results) const;
+  /// What was written of some rows, one after the other.
+  struct Told {
+    const double *o, *sigma, *lse_sigma;
+  };
+  /// Checks one row more.
+  void confirm(size_t row, const RowScores* scores, const SigmaModel& model, const Told& told) const;
 
  private:
   struct Impl;

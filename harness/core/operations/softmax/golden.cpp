@@ -56,6 +56,14 @@ class SoftmaxGolden final : public Golden {
   std::string device() const override { return device_ ? device_->name() : ""; }
   /// Makes the sigmas that `expect` will need; throws as the constructor does.
   void prepare(const Arithmetic& arithmetic) const { sigmas_of(arithmetic); }
+  /// Throws likewise where the host does not say what the device has said of an output row.
+  void confirm(const Arithmetic& arithmetic, int64_t output_row) const {
+    const auto at = std::find(rows_.begin(), rows_.end(), output_row);
+    if (!device_rows_ || at == rows_.end()) return;
+    const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
+    const auto row = size_t(at - rows_.begin()), width = size_t(params_.head_dim_v);
+    device_rows_->confirm(row, scores_.data(), SigmaModel::of(arithmetic, problem_), {.o = o_.data() + row * width, .sigma = sigmas->o.data() + row * width, .lse_sigma = sigmas->lse.data() + row});
+  }
 
   std::string method() const override {
     if (plan_.all) return "float64, all rows";
@@ -154,12 +162,20 @@ class DeviceFirstGolden final : public Golden {
     try {
       golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, &device);
     } catch (const RowsRefused& refused) {
-      remark_ = fmt::format("the golden is the host's; that of {} was refused: {}", device.name(), refused.what());
-      golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, nullptr);
+      refuse(device.name(), refused);
     }
   }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override { prepared(arithmetic)->expect(arithmetic, sink); }
+  bool stands(const Arithmetic& arithmetic, int64_t row) const override {
+    const std::lock_guard guard(lock_);
+    try {
+      golden_->confirm(arithmetic, row);
+      return true;
+    } catch (const RowsRefused& refused) {
+      return refuse(golden_->device(), refused), false;
+    }
+  }
   int64_t distinct_rows() const override { return current()->distinct_rows(); }
   std::string method() const override { return current()->method(); }
   std::string device() const override { return current()->device(); }
@@ -169,6 +185,10 @@ class DeviceFirstGolden final : public Golden {
   }
 
  private:
+  void refuse(const std::string& device, const RowsRefused& why) const {
+    remark_ = fmt::format("the golden is the host's; that of {} was refused: {}", device, why.what());
+    golden_ = std::make_shared<SoftmaxGolden>(problem_, tensors_, nullptr);
+  }
   std::shared_ptr<SoftmaxGolden> current() const {
     const std::lock_guard guard(lock_);
     return golden_;
@@ -178,8 +198,7 @@ class DeviceFirstGolden final : public Golden {
     try {
       golden_->prepare(arithmetic);
     } catch (const RowsRefused& refused) {
-      remark_ = fmt::format("the golden is the host's; that of {} was refused: {}", golden_->device(), refused.what());
-      golden_ = std::make_shared<SoftmaxGolden>(problem_, tensors_, nullptr);
+      refuse(golden_->device(), refused);
     }
     return golden_;
   }
