@@ -3,8 +3,9 @@
 // on, bf16 and f32 from sm_80 on, f32 by three products of tf32 (3xTF32).
 //
 // Windows are many and small. So no tile of rows reaches into a second window, tiles of keys start where the window does, blocks
-// are of 32 rows where windows are no larger; and a block takes several windows of one head, for which it has the head's bias as
-// a table in shared memory: what is added to a logit is one look-up, from where its query and key stand in the window.
+// are of 32 rows where windows are no larger, of 64 where pairs have terms, else of 128; and a block takes several windows of one
+// head, for which it has the head's bias as a table in shared memory: what is added to a logit is one look-up, from where its
+// query and key stand in the window.
 #include "cuda/flash.cuh"
 
 namespace {
@@ -124,6 +125,8 @@ class Window {
 
  private:
   static constexpr int64_t kMostPlaces = 1024, kFewRows = 32;
+  /// Pairs have terms, or may, or a softcap.
+  static constexpr uint64_t kWithTerms = ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_SOFTCAP;
 
   /// Rows that see one another and nobody else.
   static int64_t window_rows(const attest_softmax_params& p) {
@@ -150,12 +153,17 @@ class Window {
   /// `room` bytes of shared memory.
   template <class Body>
   static void at_launch(const attest_problem& problem, int room, const Body& body) {
-    const bool few = window_rows(attest::params<attest_softmax_params>(problem)) <= kFewRows;
-    with_head_dim(problem, [&](auto element, auto dim) {
+    const int64_t rows = window_rows(attest::params<attest_softmax_params>(problem));
+    with_head_dim<16>(problem, [&](auto element, auto dim) {
       constexpr int kDim = decltype(dim)::value;
       using All = Sizes<decltype(element), kDim>;
-      if constexpr (kDim == 32)
-        if (few) return body(element, Shape<sizeof(element), 32, 1, 32, true, 2>());
+      if constexpr (kDim <= 32)
+        if (rows <= kFewRows) return body(element, Shape<sizeof(element), kDim, 1, 32, Kind::kGeneral, 2>());
+      if constexpr (sizeof(element) == 2 && kDim <= 128)
+        if (rows > All::General::kRows && !(problem.features & kWithTerms)) {
+          if (problem.features & ATTEST_WITH_ORDER) return body(element, typename All::Scattered());
+          return body(element, typename All::Plain());
+        }
       if constexpr (kDim == 256)
         if (!fits<typename All::General>(room)) return body(element, typename All::GeneralFewRows());
       body(element, typename All::General());

@@ -91,6 +91,8 @@ TEST(CudaWindow, IsRight) {
           "softcap=5",
           " num_heads=2 seq_len_q=300 head_dim=16 patch_size=128 order", " seq_len_q=70 head_dim=40 patch_size=26 sinks lse",
           " batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
+          " batch=3 num_heads=2 seq_len_q=90 head_dim=24 cu_seqlens_q cu_seqlens_kv",
+          " seq_len_q=200 head_dim=64 patch_size=90 order",
           " num_heads=4 num_kv_heads=2 seq_len_q=200 head_dim=128 window_left=20 window_right=9"}) {
       const Record record =
           run_emulated("window_cuda", "softmax dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAuto});

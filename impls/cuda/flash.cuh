@@ -16,11 +16,16 @@ constexpr float kLargest = 3.4028234663852886e38f;
 constexpr float kExp2Error = 2.4e-7f;                // 2^-22, as the PTX manual has it for ex2.approx.ftz
 constexpr float kSmallest = 1.401298464324817e-45f;  // above 0; no infinity becomes NaN by it
 
-/// Shapes of a block: head sizes up to kDim, kWarps warps of 16 kPerWarp rows each, kKeys keys a tile. General: a tile has a
-/// table of what is added to each logit, and rows may lie anywhere.
-template <int kElementBytes, int kHeadDim, int kRowBlocks, int kTileKeys, bool kIsGeneral, int kWarpCount = 4>
+enum class Kind {
+  kPlain,      // rows lie one behind the other, and pairs have no terms of their own
+  kScattered,  // rows may lie anywhere
+  kGeneral,    // that, and a tile has a table of what is added to each logit
+};
+
+/// Shapes of a block: head sizes up to kDim, kWarps warps of 16 kPerWarp rows each, kKeys keys a tile.
+template <int kElementBytes, int kHeadDim, int kRowBlocks, int kTileKeys, Kind kKind, int kWarpCount = 4>
 struct Shape {
-  static constexpr bool kGeneral = kIsGeneral;
+  static constexpr bool kGeneral = kKind == Kind::kGeneral, kScattered = kKind != Kind::kPlain;
   static constexpr int kBytes = kElementBytes, kPerChunk = 16 / kBytes;  // of an element; elements of 16 bytes
   static constexpr int kWarps = kWarpCount, kThreads = 32 * kWarps;
   static constexpr int kDim = kHeadDim, kPerWarp = kRowBlocks, kRows = 16 * kRowBlocks * kWarps, kKeys = kTileKeys;
@@ -44,10 +49,11 @@ struct Sizes {
   static constexpr int kPerWarp = kDim <= (kWide ? 64 : 128) ? 2 : 1;
   static constexpr int kWarps = kWide && kDim > 128 ? 2 : 4, kGeneralWarps = kWide && kDim > 128 ? 1 : 4;
 
-  using Plain = Shape<sizeof(T), kDim, kPerWarp, kKeys, false, kWarps>;
-  using FewRows = Shape<sizeof(T), kDim, 1, kKeys, false, 1>;
-  using General = Shape<sizeof(T), kDim, 1, kGeneralKeys, true, kGeneralWarps>;
-  using GeneralFewRows = Shape<sizeof(T), kDim, 1, kGeneralKeys, true, 1>;
+  using Plain = Shape<sizeof(T), kDim, kPerWarp, kKeys, Kind::kPlain, kWarps>;
+  using FewRows = Shape<sizeof(T), kDim, 1, kKeys, Kind::kPlain, 1>;
+  using Scattered = Shape<sizeof(T), kDim, kPerWarp, kKeys, Kind::kScattered, kWarps>;
+  using General = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kGeneral, kGeneralWarps>;
+  using GeneralFewRows = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kGeneral, 1>;
 };
 
 template <class S>
@@ -56,13 +62,15 @@ bool fits(int shared_bytes) {
 }
 
 /// Calls body(T(), std::integral_constant<int, kDim>()) with the element of a problem and the head size of the kernels that has
-/// room for its channels.
-template <class Body>
+/// room for its channels, kLeast or more.
+template <int kLeast = 32, class Body>
 void with_head_dim(const attest_problem& problem, const Body& body) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   const int64_t channels = p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v;
   const auto with = [&](auto element) {
     constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;  // 0: all; else this one alone, for a quick compilation
+    if constexpr (kLeast <= 16 && sizeof(element) == 2 && (kOnly == 0 || kOnly == 16))
+      if (channels <= 16 || kOnly) return body(element, std::integral_constant<int, 16>());
     if constexpr (kOnly == 0 || kOnly == 32)
       if (channels <= 32 || kOnly) return body(element, std::integral_constant<int, 32>());
     if constexpr (kOnly == 0 || kOnly == 64)
@@ -334,7 +342,7 @@ class Block {
     const int rows = static_cast<int>(min(int64_t{S::kRows}, task_.past - task_.first));
     const Type* base = address(a.q, a.query(task_.b, query_of(task_.first)), head_of(task_.first));
     load_tile<S, S::kRows>(q_, rows, static_cast<int>(a.p.head_dim / S::kPerChunk), [&](int row) {
-      if (!S::kGeneral && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
+      if (!S::kScattered && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
       return address(a.q, a.query(task_.b, query_of(task_.first + row)), head_of(task_.first + row));
     });
   }
@@ -343,7 +351,7 @@ class Block {
   __device__ void load_rows(uint32_t to, int role, const Type* begin, int64_t channels, int tile) {
     const int64_t first = first_key(tile), stride = row_stride(role);
     const int rows = static_cast<int>(min(int64_t{S::kKeys}, int64_t{past_key_} - first));
-    if (S::kGeneral) {
+    if (S::kScattered) {
       const attest::Softmax<T> a = views();
       const attest::View<T>& view = role == ATTEST_K ? a.k : a.v;
       load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
