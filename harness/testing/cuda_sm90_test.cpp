@@ -12,10 +12,8 @@ namespace {
 
 using testing::run_emulated;
 
-/// Makes the emulated device one of sm_90 as long as it lives.
-struct OnSm90 {
-  OnSm90() { setenv("ATTEST_CUDA_CAPABILITY", "90", 1); }
-  ~OnSm90() { unsetenv("ATTEST_CUDA_CAPABILITY"); }
+struct OnSm90 : testing::EmulatedDevice {
+  OnSm90() : EmulatedDevice("90") {}
 };
 
 /// Flags of tiles that are to be done again, the kernel's workspace: a byte for 16 rows. By it a record shows which kernel ran.

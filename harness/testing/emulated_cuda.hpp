@@ -11,6 +11,12 @@ namespace attest::testing {
 
 inline const core::RunOptions kAllFills{.relations = core::RelationChoice::kNone, .all_checks = true};
 
+/// Makes the emulated device one of that compute capability, times 10, as long as it lives.
+struct EmulatedDevice {
+  explicit EmulatedDevice(const char* capability) { setenv("ATTEST_CUDA_CAPABILITY", capability, 1); }
+  ~EmulatedDevice() { unsetenv("ATTEST_CUDA_CAPABILITY"); }
+};
+
 /// The record of `implementation`, judged on a problem and not timed.
 inline core::Record run_emulated(const std::string& implementation, const std::string& spec, core::RunOptions options) {
   setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);

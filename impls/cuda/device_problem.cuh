@@ -48,6 +48,8 @@ enum class Bug {
   kHalfProduct,          // of f16 on sm_75: 8 of 16 channels, or keys, are left out
   kSmallOfLeft,          // of f32: what tf32 leaves of the left operand, of the right
   kSmallOfRight,
+  kSumsCut,       // as tensor cores do, over all keys and channels
+  kNotSplitAnew,  // what was NaN by splitting alone
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;

@@ -19,17 +19,17 @@ const attest_impl& implementation(const std::string& name) {
   return *reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(plugin, "attest_plugin_v1"))(0);
 }
 
-/// One head of f16, queries of ones; the logit of key j is logit(j).
+/// One head, queries of ones; the logit of key j is logit(j).
 template <class Logit>
-Trial with_logits(int64_t queries, int64_t keys, const Logit& logit) {
+Trial with_logits(int64_t queries, int64_t keys, const Logit& logit, int32_t dtype = ATTEST_F16) {
   constexpr int64_t kHeadDim = 32;
   Trial t;
   attest_softmax_params& p = t.softmax();
   p.struct_size = sizeof p;
   p.batch = p.num_heads = p.num_kv_heads = 1, p.seq_len_q = queries, p.seq_len_kv = keys, p.head_dim = p.head_dim_v = kHeadDim;
   p.window_left = p.window_right = -1, p.softmax_scale = 1;
-  for (const int role : {ATTEST_Q, ATTEST_O}) t.tensor[role] = trial::make(ATTEST_F16, {1, 1, queries, kHeadDim});
-  for (const int role : {ATTEST_K, ATTEST_V}) t.tensor[role] = trial::make(ATTEST_F16, {1, 1, keys, kHeadDim});
+  for (const int role : {ATTEST_Q, ATTEST_O}) t.tensor[role] = trial::make(dtype, {1, 1, queries, kHeadDim});
+  for (const int role : {ATTEST_K, ATTEST_V}) t.tensor[role] = trial::make(dtype, {1, 1, keys, kHeadDim});
   for (int64_t n = 0; n < queries * kHeadDim; ++n) t.tensor[ATTEST_Q].set(n, 1);
   for (int64_t j = 0; j < keys; ++j)
     for (int64_t d = 0; d < kHeadDim; ++d)
@@ -43,19 +43,69 @@ void expect_infinity(const std::string& name, Trial& t, int64_t at) {
   ASSERT_EQ(trial::execute(implementation(name), t).status, ATTEST_OK);
   for (int64_t i = 0; i < t.softmax().seq_len_q; ++i)
     for (int64_t d = 0; d < 32; ++d)
-      ASSERT_EQ(t.tensor[ATTEST_O]({0, 0, i, d}), d == 3 ? trial::kInfinity : 1) << name << " query " << i << " channel " << d;
+      if (d == 3)
+        ASSERT_EQ(t.tensor[ATTEST_O]({0, 0, i, d}), trial::kInfinity) << name << " query " << i;
+      else
+        ASSERT_NEAR(t.tensor[ATTEST_O]({0, 0, i, d}), 1, 1e-6) << name << " query " << i << " channel " << d;
 }
 
 TEST(CudaExtremes, InfinitiesStayHoweverSmallTheirWeight) {
   for (const char* name : {"naive_cuda", "flash_cuda"})
-    for (const int64_t queries : {3, 40})  // keys are split among blocks, and are not
-      for (const int64_t at : {70, 150}) {
-        Trial below = with_logits(queries, 200, [&](int64_t j) { return j == at ? -40.0 : 0.0; });
-        expect_infinity(name, below, at);
-        // What has been summed by then is scaled by e^-400.
-        Trial rising = with_logits(queries, 200, [&](int64_t j) { return j > at ? 400.0 : 0.0; });
-        expect_infinity(name, rising, at);
-      }
+    for (const int32_t dtype : {ATTEST_F16, ATTEST_F32})
+      for (const int64_t queries : {3, 40})  // keys are split among blocks, and are not
+        for (const int64_t at : {70, 150}) {
+          Trial below = with_logits(
+              queries, 200, [&](int64_t j) { return j == at ? -40.0 : 0.0; }, dtype);
+          expect_infinity(name, below, at);
+          // What has been summed by then is scaled by e^-400.
+          Trial rising = with_logits(
+              queries, 200, [&](int64_t j) { return j > at ? 400.0 : 0.0; }, dtype);
+          expect_infinity(name, rising, at);
+        }
+}
+
+/// Output 4 of query 2, where one of 200 keys has `k` in a channel and 5 as its value; the others have 0 and 1.
+double with_key(const char* name, int32_t dtype, double k) {
+  Trial t = with_logits(
+      40, 200, [](int64_t) { return 0.0; }, dtype);
+  t.tensor[ATTEST_K].set(150 * 32 + 3, k), t.tensor[ATTEST_V].set(150 * 32 + 4, 5);
+  EXPECT_EQ(trial::execute(implementation(name), t).status, ATTEST_OK);
+  return t.tensor[ATTEST_O]({0, 0, 2, 4});
+}
+
+TEST(CudaExtremes, KeysMayBeInfinite) {
+  for (const char* name : {"naive_cuda", "flash_cuda"})
+    for (const int32_t dtype : {ATTEST_F16, ATTEST_F32}) {
+      EXPECT_NEAR(with_key(name, dtype, -trial::kInfinity), 1, 1e-6) << name;  // no weight
+      EXPECT_TRUE(std::isnan(with_key(name, dtype, trial::kInfinity))) << name;
+      EXPECT_TRUE(std::isnan(with_key(name, dtype, std::nan("")))) << name;
+    }
+  EXPECT_NEAR(with_key("flash_cuda", ATTEST_F32, -3.402e38), 1, 1e-6);  // tf32 rounds it to infinity
+  setenv("ATTEST_CUDA_BUG", "24", 1);                                   // cuda::Bug::kNotSplitAnew
+  EXPECT_TRUE(std::isnan(with_key("flash_cuda", ATTEST_F32, -trial::kInfinity)));
+  unsetenv("ATTEST_CUDA_BUG");
+}
+
+// Sums that are cut at each step lean to one side, the further the more keys there are.
+TEST(CudaExtremes, SumsOfManyKeysDoNotLean) {
+  const auto error = [] {
+    Trial t = with_logits(150, 1000, [](int64_t) { return 0.0; }, ATTEST_F32);
+    for (int64_t j = 0; j < 1000; ++j) t.tensor[ATTEST_V].set(j * 32 + 4, 0.3f);
+    EXPECT_EQ(trial::execute(implementation("flash_cuda"), t).status, ATTEST_OK);
+    return std::fabs(t.tensor[ATTEST_O]({0, 0, 2, 4}) / 0.3f - 1);
+  };
+  EXPECT_LT(error(), 3e-7);
+  setenv("ATTEST_CUDA_BUG", "23", 1);  // cuda::Bug::kSumsCut
+  EXPECT_GT(error(), 1e-6);
+  unsetenv("ATTEST_CUDA_BUG");
+}
+
+TEST(CudaExtremes, ValuesMayBeAsLargeAsFloatsGo) {
+  Trial t = with_logits(
+      40, 200, [](int64_t j) { return j == 150 ? 400.0 : 0.0; }, ATTEST_F32);
+  t.tensor[ATTEST_V].set(150 * 32 + 4, 3.402823e38);  // tf32 rounds it to infinity
+  ASSERT_EQ(trial::execute(implementation("flash_cuda"), t).status, ATTEST_OK);
+  EXPECT_NEAR(t.tensor[ATTEST_O]({0, 0, 2, 4}) / 3.402823e38, 1, 0x1p-12);
 }
 
 TEST(CudaExtremes, InfinitiesThatAreForgottenShow) {

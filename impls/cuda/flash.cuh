@@ -378,7 +378,7 @@ class Block {
     if (S::kGeneral && has_terms_) make_terms(tile);
     float scores[S::kPerWarp][S::kKeys / 8][4] = {};
     multiply_keys(k_ + stage * S::kTileBytes, scores);
-    if (S::kBytes == 4 && careful_) repair(k_ + stage * S::kTileBytes, scores);
+    if (S::kBytes == 4 && careful_ && !cuda::planted(cuda::Bug::kNotSplitAnew)) repair(k_ + stage * S::kTileBytes, scores);
     const bool hides =
         has_terms_ || careful_ || first_key(tile) < common_begin_ || first_key(tile + 1) > common_end_;  // in all threads
     weigh(scores, scale(tile, hides, scores));

@@ -190,10 +190,12 @@ struct Right<float> {
 /// tensor cores cut what they add up, which over many keys would lean to one side (Ootomo and Yokota, Recovering single precision
 /// accuracy from tensor cores, 2022).
 __device__ inline void multiply_add(float (&c)[4], const Left<float>& left, const Right<float>& right) {
-  float sums[4] = {};
+  float own[4] = {};
+  float(&sums)[4] = planted(Bug::kSumsCut) ? c : own;
   if (!planted(Bug::kSmallOfLeft)) mma_tf32(sums, left.small, right.first.big, right.second.big);
   if (!planted(Bug::kSmallOfRight)) mma_tf32(sums, left.big, right.first.small, right.second.small);
   mma_tf32(sums, left.big, right.first.big, right.second.big);
+  if (planted(Bug::kSumsCut)) return;
 #pragma unroll
   for (int n = 0; n < 4; ++n) c[n] += sums[n];
 }
