@@ -35,22 +35,28 @@ struct Work {
   const uint64_t* odd;  // null, or [sequences and heads, tiles of 128 rows]: only tiles where it is not 0
 };
 
+/// The task of a block. Apart, so that nothing of it takes registers from what the task is made for.
+template <class T, class S>
+__device__ __noinline__ void find_task(const attest_problem& problem, const cuda::Data& data, const Work& work, int64_t block,
+                                       Task& task) {
+  const attest::Softmax<T> a(problem, data.at);
+  const int64_t heads = a.p.num_heads / work.pack, pairs = a.p.batch * heads, tiles = work.blocks / (pairs * work.splits);
+  // Last rows first: where the band is causal they have most to do.
+  const int64_t tile = tiles - 1 - block / (pairs * work.splits), rest = block % (pairs * work.splits), pair = rest % pairs;
+  task = {pair / heads, pair % heads * work.pack,       tile * S::kRows, a.rows(pair / heads) * work.pack,
+          work.pack,    static_cast<int>(rest / pairs), work.splits,     work.partial,
+          nullptr};
+  if (work.odd && !work.odd[pair * ((tiles * S::kRows + 127) / 128) + tile * S::kRows / 128]) task.past = 0;
+}
+
 template <class T, class S>
 __global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as many registers as two blocks of 4 warps leave
-    attend(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
+    attend(const attest_problem* problem, const __grid_constant__ cuda::Data data, const __grid_constant__ Work work) {
   if (!runs_here<T, S>()) return;
   __shared__ Task task;
   char* shared = cuda::dynamic_shared();
-  const attest::Softmax<T> a(*problem, data.at);
-  const int64_t heads = a.p.num_heads / work.pack, pairs = a.p.batch * heads, tiles = work.blocks / (pairs * work.splits);
   for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x) {
-    // Last rows first: where the band is causal they have most to do.
-    const int64_t tile = tiles - 1 - block / (pairs * work.splits), rest = block % (pairs * work.splits), pair = rest % pairs;
-    if (work.odd && !work.odd[pair * ((tiles * S::kRows + 127) / 128) + tile * S::kRows / 128]) continue;
-    if (threadIdx.x == 0)
-      task = {pair / heads, pair % heads * work.pack,       tile * S::kRows, a.rows(pair / heads) * work.pack,
-              work.pack,    static_cast<int>(rest / pairs), work.splits,     work.partial,
-              nullptr};
+    if (threadIdx.x == 0) find_task<T, S>(*problem, data, work, block, task);
     __syncthreads();
     if (task.first < task.past) Block<T, S>(*problem, data, task, shared).run();
     __syncthreads();

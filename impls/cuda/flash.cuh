@@ -165,7 +165,7 @@ __device__ void load_tile(uint32_t to, int rows, int chunks, const Address& addr
 template <class S, int kCount, class Type>
 __device__ void load_rows(uint32_t to, int rows, int chunks, const Type* from, int64_t stride) {
   constexpr int kRowsInTurn = S::kThreads / S::kChunks;
-  if constexpr (kRowsInTurn % 8 == 0) {
+  if constexpr (kRowsInTurn > 0 && kRowsInTurn % 8 == 0) {
     const int first = static_cast<int>(threadIdx.x) / S::kChunks, chunk = static_cast<int>(threadIdx.x) % S::kChunks;
     to += place<S>(first, chunk);
     const int64_t offset = first * stride;

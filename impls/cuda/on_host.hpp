@@ -27,6 +27,7 @@
 #define __device__
 #define __host__
 #define __shared__ static thread_local
+#define __noinline__
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __CUDA_ARCH__ 800
