@@ -160,7 +160,7 @@ class Window {
       if constexpr (kDim <= 32)
         if (rows <= kFewRows) return body(element, Shape<sizeof(element), kDim, 1, 32, Kind::kGeneral, 2>());
       if constexpr (sizeof(element) == 2 && kDim <= 128)
-        if (rows > All::General::kRows && !(problem.features & kWithTerms)) {
+        if (rows > All::General::kRows && !(problem.features & kWithTerms) && fits<typename All::Plain>(room)) {
           if (problem.features & ATTEST_WITH_ORDER) return body(element, typename All::Scattered());
           return body(element, typename All::Plain());
         }

@@ -28,7 +28,8 @@ TEST(CudaSm75, WindowIsRight) {
   const EmulatedDevice device("75");
   for (const char* spec : {" num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 window_width=7 "
                            "shift_y=3 shift_x=3 shift_bias=-100 rel_bias lse",
-                           " seq_len_q=80 head_dim=256 patch_size=40 order", " seq_len_q=70 head_dim=40 patch_size=26 lse"}) {
+                           " seq_len_q=80 head_dim=256 patch_size=40 order", " seq_len_q=70 head_dim=40 patch_size=26 lse",
+                           " seq_len_q=80 head_dim=128 patch_size=70"}) {
     const Record record =
         run_emulated("window_cuda", "softmax dtype=f16" + std::string(spec), {.relations = RelationChoice::kNone});
     EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
