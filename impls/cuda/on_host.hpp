@@ -451,29 +451,6 @@ struct Fragments {
   uint32_t a[kA], b[kB];
 };
 
-/// Lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b; of 8 elements along k, 2 (l % 4) and the next.
-template <int kSteps, class Type>
-void mma(float (&c)[4], const Fragments<2 * kSteps, kSteps>& own, Type type) {
-  const auto* all = on_host::block().exchange(own);
-  const int lane = on_host::block().lane();
-  const auto half = [&](uint32_t pair, int which) { return as_float(pair >> 16 * which & 0xffff, type); };
-  for (int e = 0; e < 4; ++e) {
-    const int row = lane / 4, column = lane % 4 * 2 + e % 2;
-    float sum = c[e];
-    for (int k = 0; k < 8 * kSteps; ++k) {
-      const int holder = k % 8 / 2;
-      sum += half(all[row * 4 + holder].a[k / 8 * 2 + e / 2], k % 2) * half(all[column * 4 + holder].b[k / 8], k % 2);
-    }
-    c[e] = sum;
-  }
-}
-template <class Type>
-void mma_k16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Type type) {
-  if (before_sm80()) on_host::refuse("an instruction that sm_75 lacks");
-  mma<2>(c, {{a[0], a[1], a[2], a[3]}, {b0, b1}}, type);
-}
-inline void mma_k8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) { mma<1>(c, {{a0, a1}, {b}}, __half()); }
-
 /// The sum of what a tensor core adds at once: each addend cut below a bit beyond the last of the largest, and so the sum (Fasi,
 /// Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, 2021).
 inline float sum_cut(const double (&addends)[9]) {
@@ -494,6 +471,31 @@ inline float sum_cut(const double (&addends)[9]) {
   magnitude = magnitude >> beyond << beyond;
   return static_cast<float>((sum < 0 ? -1.0 : 1.0) * magnitude * power_of_two(exponent - 24));
 }
+
+/// Lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b; of 8 elements along k, 2 (l % 4) and the next.
+template <int kSteps, class Type>
+void mma(float (&c)[4], const Fragments<2 * kSteps, kSteps>& own, Type type) {
+  const auto* all = on_host::block().exchange(own);
+  const int lane = on_host::block().lane();
+  const auto half = [&](uint32_t pair, int which) { return as_float(pair >> 16 * which & 0xffff, type); };
+  for (int e = 0; e < 4; ++e) {
+    const int row = lane / 4, column = lane % 4 * 2 + e % 2;
+    for (int step = 0; step < kSteps; ++step) {
+      double addends[9];
+      addends[8] = static_cast<double>(c[e]);
+      for (int k = 0; k < 8; ++k)
+        addends[k] = static_cast<double>(half(all[row * 4 + k / 2].a[step * 2 + e / 2], k % 2)) *
+                     static_cast<double>(half(all[column * 4 + k / 2].b[step], k % 2));
+      c[e] = sum_cut(addends);
+    }
+  }
+}
+template <class Type>
+void mma_k16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Type type) {
+  if (before_sm80()) on_host::refuse("an instruction that sm_75 lacks");
+  mma<2>(c, {{a[0], a[1], a[2], a[3]}, {b0, b1}}, type);
+}
+inline void mma_k8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) { mma<1>(c, {{a0, a1}, {b}}, __half()); }
 
 /// Of 8 elements along k, lane l has l % 4 and the fourth next. The last 13 bits of an operand do not count.
 inline void mma_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {

@@ -129,7 +129,14 @@ struct Products {
     for (int i = 0; i < kSums; ++i) {
       const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
       float sum = adds ? c[i] : 0;
-      for (int k = 0; k < 16; ++k) sum += rows.at[i / 2 % 2][k] * cuda::as_float(element(b, summed, column, k), Type());
+      for (int step = 0; step < 2; ++step) {
+        double addends[9];
+        addends[8] = static_cast<double>(sum);
+        for (int k = 0; k < 8; ++k)
+          addends[k] = static_cast<double>(rows.at[i / 2 % 2][8 * step + k]) *
+                       static_cast<double>(cuda::as_float(element(b, summed, column, 8 * step + k), Type()));
+        sum = cuda::sum_cut(addends);
+      }
       c[i] = sum;
     }
   }
