@@ -3,14 +3,14 @@
 # benchmark, PyTorch as a peer, comparison with what was published of this device.
 # In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
 #   scripts/device.sh                        all, into device-results/
-#   scripts/device.sh -o FOLDER STEP ...     some of: conformance sanitizer mutants benchmark peers compare
+#   scripts/device.sh -o FOLDER STEP ...     some of: conformance benchmark peers sanitizer mutants compare
 #   scripts/device.sh --compare FILE ...     compares with these records, not with reports/published/device_*.jsonl of the same device
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
 # To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
 # Exit codes: 0; 1: something failed, and what is named; 4: no GPU, or the build fails; 64: wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-all_steps=(conformance sanitizer mutants benchmark peers compare)
+all_steps=(conformance benchmark peers sanitizer mutants compare)
 out=device-results steps=() published=()
 while (($#)); do
   case $1 in
@@ -39,10 +39,19 @@ if ! grep -q '^ok *CUDA ' "$out/doctor.txt"; then
   exit 4
 fi
 
+# What the steps may take together, in seconds, of which the last is for the comparison.
+deadline=590 last=30 SECONDS=0
+# left UP_TO: as many seconds as are left, and no more than that.
+left() {
+  local rest=$((deadline - last - SECONDS))
+  echo $((rest < 1 ? 1 : rest < $1 ? rest : $1))
+}
+
 failed=()
 # step NAME SECONDS COMMAND...: runs it, and goes on whatever comes of it.
 step() {
-  local name=$1 limit=$2 status=0 started=$SECONDS
+  local name=$1 limit status=0 started=$SECONDS
+  limit=$(left "$2")
   shift 2
   timeout --kill-after=10 "$limit" "$@" || status=$?
   echo "$name: $((SECONDS - started)) s, exit $status"
@@ -84,7 +93,8 @@ find_checker() {
   done
 }
 sanitizer() {
-  local limit=120 tool problem checker started=$SECONDS runs=0 left=0
+  local limit tool problem checker started=$SECONDS runs=0 missed=0
+  limit=$(left 120)
   find_checker
   if [[ -z $checker ]]; then
     echo "sanitizer: skipped: compute-sanitizer is neither in the bundle, nor in PATH, nor in /usr/local/cuda/bin"
@@ -93,15 +103,15 @@ sanitizer() {
   : >"$out/sanitizer.txt"
   for problem in "${problems[@]}"; do
     for tool in memcheck racecheck initcheck synccheck; do
-      if ((SECONDS - started >= limit)); then left=$((left + 1)); continue; fi
+      if ((SECONDS - started >= limit)); then missed=$((missed + 1)); continue; fi
       runs=$((runs + 1))
       echo "== $tool: $problem" >>"$out/sanitizer.txt"
-      timeout --kill-after=10 60 "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
+      timeout --kill-after=10 "$(left 60)" "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
         "$attest" repro --impl '*_cuda' --judge-only --relations none --fill random --timeout 50 "$problem" \
         >>"$out/sanitizer.txt" 2>&1 || { (($? == 4)) || failed+=("$tool of '$problem'"); }  # 4: nobody takes the problem
     done
   done
-  echo "sanitizer: $((SECONDS - started)) s, $runs runs, $left left out after $limit s"
+  echo "sanitizer: $((SECONDS - started)) s, $runs runs, $missed left out after $limit s"
 }
 
 # Bugs that the judge or racecheck must see on this device.
@@ -139,10 +149,10 @@ compare() {
     done
   fi
   if ((${#published[@]} == 0)); then echo "compare: skipped: nothing was published of this device${name:+: $name}"; return; fi
-  step compare 60 "$attest" compare "${published[@]}" --after "$now" --json "$out/compare.json" >"$out/compare.txt"
+  step compare 20 "$attest" compare "${published[@]}" --after "$now" --json "$out/compare.json" >"$out/compare.txt"
   cat "$out/compare.txt"
   if grep -q "\"impl\":\"$peer\"" "$now" && grep -q "\"impl\":\"$peer\"" "${published[@]}"; then
-    step "compare with $peer" 60 "$attest" compare "${published[@]}" --after "$now" --relative-to $peer --floor $share_floor \
+    step "compare with $peer" 20 "$attest" compare "${published[@]}" --after "$now" --relative-to $peer --floor $share_floor \
       --json "$out/compare_$peer.json" >"$out/compare_$peer.txt"
     cat "$out/compare_$peer.txt"
   else
@@ -150,7 +160,10 @@ compare() {
   fi
 }
 
-for name in "${steps[@]}"; do "$name"; done
+for name in "${steps[@]}"; do
+  if [[ $name == compare ]]; then last=0; fi
+  "$name"
+done
 if ((${#failed[@]})); then
   printf 'failed: %s\n' "${failed[@]}" >&2
   exit 1
