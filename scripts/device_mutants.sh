@@ -19,7 +19,9 @@ splits='softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=64 sin
 apart='softmax dtype=f16 seq_len_q=40 seq_len_kv=20 head_dim=64 k.strides=0,0,134217728,1'  # a row beyond 2^31 elements
 linear='linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32'
 windows='softmax dtype=f16 batch=64 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 window_height=4 window_width=4 shift_y=2 shift_bias=-100'
-hopper='softmax dtype=f16 num_heads=2 seq_len_q=70 seq_len_kv=700 head_dim=64'
+# Tiles of rows for half of the multiprocessors, or other kernels take the problem.
+hopper='softmax dtype=f16 num_heads=80 seq_len_q=70 seq_len_kv=700 head_dim=64'
+padded='softmax dtype=bf16 batch=2 num_heads=80 seq_len_q=80 seq_len_kv=300 head_dim=64 seq_lens_kv'
 bugs=(
   "1|no barrier|flash_cuda|80|race|$tiles|$few_tiles"
   "2|no wait for copies|flash_cuda|80|race|$tiles|$few_tiles"
@@ -34,9 +36,11 @@ bugs=(
   "11|terms of another window|window_cuda||judge|$windows|"
   "13|keys given back early|flash_cuda|90|timing|$hopper|"
   "14|values given back early|flash_cuda|90|timing|$hopper|"
-  "15|query given back early|flash_cuda|90|timing|softmax dtype=f16 num_heads=300 seq_len_q=256 seq_len_kv=128 head_dim=128|"
-  "16|second column is the first|flash_cuda|90|judge|softmax dtype=f16 num_heads=2 seq_len_q=70 seq_len_kv=700 head_dim=128|"
-  "17|not done again|flash_cuda|90|judge|softmax dtype=f16 num_heads=2 seq_len_q=150 seq_len_kv=700 head_dim=64 window_right=300|--relations all"
+  "15|query given back early|flash_cuda|90|timing|softmax dtype=f16 num_heads=300 seq_len_q=256 seq_len_kv=256 head_dim=128|"
+  "16|second column is the first|flash_cuda|90|judge|softmax dtype=f16 num_heads=80 seq_len_q=70 seq_len_kv=700 head_dim=128|"
+  "17|not done again|flash_cuda|90|judge|softmax dtype=f16 num_heads=80 seq_len_q=150 seq_len_kv=700 head_dim=64 window_right=300|--relations all"
+  "18|padding multiplied|flash_cuda|90|judge|$padded|--relations all"
+  "19|no fence after padding became 0|flash_cuda|90|timing|$padded|--relations all"
 )
 
 # The implementation of a plugin that has a name of its own beside the one that is installed.

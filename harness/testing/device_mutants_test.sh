@@ -32,7 +32,7 @@ chmod +x attest checker
 try() { status=0; "$script" "$@" >said 2>&1 || status=$?; }
 
 try ./attest planted ./checker
-[[ $status == 0 && $(grep -c 'caught by the judge: fail:tolerance' said) == 16 && $(wc -l <said) == 16 ]] || die "all are caught: $status"
+[[ $status == 0 && $(grep -c 'caught by the judge: fail:tolerance' said) == 18 && $(wc -l <said) == 18 ]] || die "all are caught: $status"
 echo '7' >blind
 try ./attest planted ./checker
 [[ $status == 1 ]] && grep -q '^mutants: sink dropped (flash_cuda) got away' said || die "one that gets away: $status"
