@@ -18,7 +18,7 @@ using core::Results;
 using core::Verdict;
 using Records = std::vector<const Record*>;
 
-constexpr double kHostPeak_bytes = 256 << 10;  // by which high-water marks differ from launch to launch
+constexpr double kHostPeak_bytes = 1 << 20;  // by which high-water marks differ from launch to launch
 constexpr double kErrorShare = 1e-3;           // of a gate: smaller growth of an error is none
 
 Changed invalid(const std::string& code) { return Changed{.change = Change::kInvalid, .code = code}; }

@@ -12,10 +12,12 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 architecture=90a build= folder=$root/build/bundle with_sanitizer=yes packages=$root/build/cuda-packages
 most_mib=60 newest_glibc=2.39
 while (($#)); do
+  case $1 in --arch | --from | -o) [[ -n ${2:-} ]] || { echo "bundle.sh: $1 needs a value" >&2; exit 64; } ;; esac
   case $1 in
-    --arch) architecture=${2:?}; shift ;;
-    --from) build=${2:?}; shift ;;
-    -o) folder=${2:?}; shift ;;
+    -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --arch) architecture=$2; shift ;;
+    --from) build=$2; shift ;;
+    -o) folder=$2; shift ;;
     --no-sanitizer) with_sanitizer=no ;;
     *) echo "bundle.sh: $1: unknown; --arch ARCHITECTURE, --from BUILD, -o FOLDER, --no-sanitizer" >&2; exit 64 ;;
   esac

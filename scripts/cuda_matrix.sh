@@ -5,14 +5,16 @@
 #   scripts/cuda_matrix.sh --head-dim 64 80 87   these architectures, and of kernels in several shapes that head size alone
 #   scripts/cuda_matrix.sh --table FILE ...      writes it as Markdown too, with the blocks that Orin and Hopper hold at a time:
 #                                                reports/published/ptxas.md was made so
-# Exit codes: 0; 1: a kernel spills more than 256 bytes; 4: nvcc fails; 64: nvcc is missing.
+# Exit codes: 0; 1: a kernel spills more than 256 bytes, or its wgmma instructions wait for one another; 4: nvcc fails; 64: nvcc is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 head_dim=0 table= most_spilled=256
 while (($#)); do
+  case $1 in --head-dim | --table) [[ -n ${2:-} ]] || { echo "cuda_matrix.sh: $1 needs a value" >&2; exit 64; } ;; esac
   case $1 in
-    --head-dim) head_dim=${2:?}; shift 2 ;;
-    --table) table=${2:?}; shift 2 ;;
+    -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --head-dim) head_dim=$2; shift 2 ;;
+    --table) table=$2; shift 2 ;;
     --*) echo "cuda_matrix.sh: $1: unknown; --head-dim SIZE, --table FILE, ARCHITECTURE ..." >&2; exit 64 ;;
     *) break ;;
   esac
@@ -55,6 +57,9 @@ export folder nvcc root head_dim
 printf '%s\n' "${architectures[@]}" | while read -r architecture; do
   for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/row_kernels.cu; do printf '%s\0%s\0' "$source" "$architecture"; done
 done | xargs -0 -n 2 -P "$(nproc)" bash -c 'compile "$0" "$1"' || exit 4
+
+# Messages of ptxas on which the speed of kernels for sm_90a hangs.
+if grep -hE 'C75(08|10|14)|serialized|setmaxnreg' "$folder"/*.cu.* 2>/dev/null | sort -u | sed 's/^/cuda_matrix.sh: /' | grep . >&2; then status=1; fi
 
 rows() { find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E 's/\(anonymous namespace\)::|attest::(core::)?//g; s/\tvoid /\t/; s/\([^()]*\)$//'; }
 rows >"$folder/all"

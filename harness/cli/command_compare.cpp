@@ -1,6 +1,7 @@
 // attest compare: two builds by their results: what passes no more, what got slower, bigger or less accurate.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,20 @@ std::vector<core::Results> read(const std::vector<std::string>& paths) {
   return all;
 }
 
+/// Throws Error: what is compared has no record of an implementation of that name, or the JSON would be written over it.
+void check(const CompareArguments& arguments, const std::vector<core::Results>& before, const std::vector<core::Results>& after) {
+  const std::string& peer = arguments.options.relative_to;
+  bool known = peer.empty();
+  for (const std::vector<core::Results>* side : {&before, &after})
+    for (const core::Results& results : *side) {
+      for (const core::Record& record : results.records) known = known || record.impl == peer;
+      std::error_code ignored;
+      if (std::filesystem::equivalent(results.path, arguments.json_path, ignored))
+        throw core::Error(fmt::format("--json {}: is one of the files that are compared", arguments.json_path));
+    }
+  if (!known) throw core::Error(fmt::format("--relative-to {}: no file has records of it", core::in_quotes(peer)));
+}
+
 void write_json(const std::string& path, const reports::Comparison& comparison) {
   std::ofstream out(path, std::ios::trunc);
   out << to_json(comparison).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
@@ -46,6 +61,7 @@ int run(CompareArguments& arguments) {
   }
   if (arguments.floor_percent > 0) arguments.options.rule.floor = arguments.floor_percent / 100;
   const std::vector<core::Results> before = read(arguments.before), after = read(arguments.after);
+  check(arguments, before, after);
   const reports::Comparison comparison = compare(before, after, arguments.options);
   fmt::print("{}", print_comparison(comparison, wants_colour(stdout)));
   if (!arguments.json_path.empty()) write_json(arguments.json_path, comparison);

@@ -51,7 +51,7 @@ struct Sizes {
 
   using Plain = Shape<sizeof(T), kDim, kPerWarp, kKeys, Kind::kPlain, kWarps>;
   using FewRows = Shape<sizeof(T), kDim, 1, kKeys, Kind::kPlain, 1>;
-  using Scattered = Shape<sizeof(T), kDim, kPerWarp, kKeys, Kind::kScattered, kWarps>;
+  using Scattered = Shape<sizeof(T), kDim, kDim <= 64 ? kPerWarp : 1, kKeys, Kind::kScattered, kWarps>;
   using General = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kGeneral, kGeneralWarps>;
   using GeneralFewRows = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kGeneral, 1>;
 };
@@ -168,12 +168,15 @@ __device__ void load_rows(uint32_t to, int rows, int chunks, const Type* from, i
   if constexpr (kRowsInTurn > 0 && kRowsInTurn % 8 == 0) {
     const int first = static_cast<int>(threadIdx.x) / S::kChunks, chunk = static_cast<int>(threadIdx.x) % S::kChunks;
     to += place<S>(first, chunk);
-    const int64_t offset = first * stride;
-    from += (cuda::planted(cuda::Bug::kIndexOf32Bits) ? static_cast<int32_t>(offset) : offset) + chunk * S::kPerChunk;
+    from += chunk * S::kPerChunk;
+    const Type* const begin = from;
+    from += first * stride;
     const int there = chunk < chunks ? rows - first : 0;
 #pragma unroll
-    for (int turn = 0; turn < kCount / kRowsInTurn; ++turn, from += kRowsInTurn * stride)
+    for (int turn = 0; turn < kCount / kRowsInTurn; ++turn, from += kRowsInTurn * stride) {
+      if (cuda::planted(cuda::Bug::kIndexOf32Bits)) from = begin + static_cast<int32_t>((first + turn * kRowsInTurn) * stride);
       cuda::copy_async(to + turn * kRowsInTurn * S::kChunks * 16, from, turn * kRowsInTurn < there);
+    }
   } else {
     load_tile<S, kCount>(to, rows, chunks, [&](int row) { return from + row * stride; });
   }

@@ -257,10 +257,11 @@ class Consumer {
         factor_(attest::params<attest_softmax_params>(problem).softmax_scale * flash::kLog2E) {}
 
   __device__ void run() {
-    if (group_ == 1) sm90::come_by_named(kTurn, 2 * kWarpgroup);  // the first turn is group 0's
+    if (group_ == 1) sm90::come_by_named(kTurn, 2 * kWarpgroup);  // the first turn is group 0's; its last is never taken
     while (true) {
       sm90::wait(shared_.query_full(slot_.place), slot_.parity);
       task_ = shared_.tasks[slot_.place];
+      __syncwarp();  // all lanes have it before one of them gives the place back
       if (task_.last) break;
       begin();
       float sums[S::kDim / 2];

@@ -47,7 +47,6 @@ inline void store_zeros(uint32_t to) {
   cuda::on_host::block().copy_later({cuda::on_host::block().shared() + to, nullptr, false});
 }
 inline void publish_stores() { cuda::on_host::block().commit(), cuda::on_host::block().wait_for_copies(0); }
-inline void prefetch(const TensorMap&) {}
 template <int kCount>
 void give_registers() {}
 template <int kCount>

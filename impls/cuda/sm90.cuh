@@ -92,7 +92,6 @@ __device__ inline void load_box(uint32_t to, const TensorMap& map, uint32_t barr
       "l"(&map), "r"(barrier), "r"(channel), "r"(row), "r"(head), "r"(batch)
       : "memory");
 }
-__device__ inline void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
 __device__ inline void store_zeros(uint32_t to) {  // 16 bytes
   asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");

@@ -1,6 +1,7 @@
 #include "core/device/device.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "abi/attest.h"
 #include "core/device/cuda_device.hpp"
@@ -10,9 +11,23 @@
 namespace attest::core {
 namespace {
 
-const GoldenDevice* cuda_golden() {
-  static const CudaGoldenDevice device;
-  return &device;
+/// What makes goldens on the first CUDA device, or why nothing does. Looked for once: a device that does not answer is none.
+struct CudaGolden {
+  std::optional<CudaGoldenDevice> device;
+  std::string missing = cuda_golden_missing();
+
+  CudaGolden() {
+    if (!missing.empty()) return;
+    try {
+      device.emplace();
+    } catch (const DeviceError& error) {
+      missing = error.what();
+    }
+  }
+};
+const CudaGolden& cuda_golden() {
+  static const CudaGolden found;
+  return found;
 }
 
 const DeviceKind kKinds[] = {
@@ -42,8 +57,8 @@ const DeviceKind kKinds[] = {
      .facts = read_cuda_facts,
      .open = open_cuda_device,
      .state = read_cuda_state,
-     .golden = cuda_golden,
-     .golden_missing = [] { return cuda_golden_missing(); },
+     .golden = []() -> const GoldenDevice* { return &*cuda_golden().device; },
+     .golden_missing = [] { return cuda_golden().missing; },
      .monitor = "NVML",
      .monitor_missing = [] { return nvml_missing(); }},
 };

@@ -17,15 +17,16 @@ using namespace row_job;
 
 static_assert(kKeys == kReachKeys, "partial sums are looked at at the same places");
 
-constexpr double kSeconds = 1;         // that a pass over all planned rows may take
-constexpr double kEfficiency = 0.25;   // of what the device can do at the most
-constexpr double kWorkAPair = 4.5;     // multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
+constexpr double kSeconds = 1;                       // that a pass over all planned rows may take
+constexpr double kEfficiency = 0.25;                 // of what the device can do at the most
+constexpr double kWorkAPair = 4.5;                   // multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of O: 128 MiB each for values and sigmas
 constexpr size_t kChunkBytes = size_t{64} << 20;     // of sums that are copied back at once
-// How far the same sum in another order may be off, as a share of the largest partial sum: 500 times what rows of 20,011 keys are off
-// by. A score of s is off by roundings of |s|.
+// How far the same sum in another order may be off, as a share of the largest partial sum: 500 times what rows of 20,011 keys are
+// off by. A score of s is off by roundings of |s|.
 constexpr double kSameValue = 1e-12;
-constexpr double kSameSigma = 1e-6;  // it is a difference of sums, and the host leaves out what is lost where that is next to nothing
+constexpr double kSameSigma =
+    1e-6;  // it is a difference of sums, and the host leaves out what is lost where that is next to nothing
 
 bool is_known(DType dtype) { return dtype == ATTEST_F32 || dtype == ATTEST_F16 || dtype == ATTEST_BF16 || dtype == ATTEST_F64; }
 
@@ -68,7 +69,8 @@ class Uploaded {
     for (int64_t b = 0; b < geometry.batch(); ++b) {
       for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
         const Cell cell = geometry.key(b, j);
-        k_row.push_back(cell.outer * k.stride[0] + cell.row * k.stride[2]), v_row.push_back(cell.outer * v.stride[0] + cell.row * v.stride[2]);
+        k_row.push_back(cell.outer * k.stride[0] + cell.row * k.stride[2]),
+            v_row.push_back(cell.outer * v.stride[0] + cell.row * v.stride[2]);
       }
     }
     in.k_row = keep(upload<int64_t>(queue, k_row)).as<int64_t>(), in.v_row = keep(upload<int64_t>(queue, v_row)).as<int64_t>();
@@ -103,9 +105,9 @@ namespace {
 
 // Rows that the host makes too.
 struct Checked {
-  std::vector<size_t> rows;      // of the plan
-  std::vector<JudgedRow> judged; // the same
-  std::vector<RowTask> tasks;    // of these
+  std::vector<size_t> rows;       // of the plan
+  std::vector<JudgedRow> judged;  // the same
+  std::vector<RowTask> tasks;     // of these
 
   void add(size_t row, const JudgedRow& at, int64_t kv_head, bool own_task) {
     if (own_task) tasks.push_back({at.b, kv_head, judged.size(), judged.size(), at.keys});
@@ -133,11 +135,14 @@ struct DeviceRows::Impl {
   void choose_checked();
   void find_largest_v();
   std::vector<Row> rows() const;
-  size_t scored_rows(size_t first_block, size_t last_block) const { return size_t(blocks[last_block].first + blocks[last_block].count - blocks[first_block].first); }
+  size_t scored_rows(size_t first_block, size_t last_block) const {
+    return size_t(blocks[last_block].first + blocks[last_block].count - blocks[first_block].first);
+  }
   template <class Body>
   void check_tasks(const Checked& some, const Body& body) const;
   template <class Take>
-  void run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows, const Model& model, const Take& take) const;
+  void run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows, const Model& model,
+           const Take& take) const;
   [[noreturn]] void refuse(const JudgedRow& row, const std::string& what, double mine, double theirs) const;
   void compare_scores(const Checked& some, const RowScores* scores) const;
   void compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model, const Told& told) const;
@@ -152,9 +157,15 @@ void DeviceRows::Impl::cut_blocks() {
     for (size_t first = task.begin; first < task.end; first += kRows) {
       const size_t end = std::min(first + kRows, task.end);
       Interval keys = plan.rows[first].keys;
-      for (size_t r = first; r < end; ++r) keys = {std::min(keys.begin, plan.rows[r].keys.begin), std::max(keys.end, plan.rows[r].keys.end)};
-      blocks.push_back({.first = int64_t(first), .count = int64_t(end - first), .begin = keys.begin, .end = keys.end,
-                        .places = places[size_t(task.b)], .k = task.kv_head * k.stride[1], .v = task.kv_head * v.stride[1]});
+      for (size_t r = first; r < end; ++r)
+        keys = {std::min(keys.begin, plan.rows[r].keys.begin), std::max(keys.end, plan.rows[r].keys.end)};
+      blocks.push_back({.first = int64_t(first),
+                        .count = int64_t(end - first),
+                        .begin = keys.begin,
+                        .end = keys.end,
+                        .places = places[size_t(task.b)],
+                        .k = task.kv_head * k.stride[1],
+                        .v = task.kv_head * v.stride[1]});
     }
 }
 
@@ -162,9 +173,12 @@ void DeviceRows::Impl::cut_blocks() {
 void DeviceRows::Impl::choose_checked() {
   std::vector<std::pair<size_t, size_t>> heads;  // rows of one key head
   for (const RowTask& task : plan.tasks) {
-    const bool again = task.begin > 0 && plan.rows[task.begin - 1].b == task.b && kv_head(plan.rows[task.begin - 1]) == task.kv_head;
-    if (again) heads.back().second = task.end;
-    else heads.emplace_back(task.begin, task.end);
+    const bool again =
+        task.begin > 0 && plan.rows[task.begin - 1].b == task.b && kv_head(plan.rows[task.begin - 1]) == task.kv_head;
+    if (again)
+      heads.back().second = task.end;
+    else
+      heads.emplace_back(task.begin, task.end);
   }
   const size_t some = std::min<size_t>(heads.size(), kChecked / 2), each = some == 0 ? 0 : kChecked / some;
   constexpr size_t kTogether = 16;  // rows a task
@@ -188,7 +202,8 @@ void DeviceRows::Impl::find_largest_v() {
     std::vector<double> row(size_t(p.head_dim_v));
     for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
       const Cell cell = geometry.key(b, j);
-      load_row(v.data, spec.dtype, cell.outer * spec.stride[0] + kv_head * spec.stride[1] + cell.row * spec.stride[2], p.head_dim_v, spec.stride[3], row.data());
+      load_row(v.data, spec.dtype, cell.outer * spec.stride[0] + kv_head * spec.stride[1] + cell.row * spec.stride[2],
+               p.head_dim_v, spec.stride[3], row.data());
       for (const double x : row)
         if (std::fabs(x) <= std::numeric_limits<double>::max()) largest_v[head] = std::max(largest_v[head], std::fabs(x));
     }
@@ -202,17 +217,28 @@ std::vector<Row> DeviceRows::Impl::rows() const {
   rows.reserve(plan.rows.size());
   for (const JudgedRow& at : plan.rows) {
     const Cell cell = geometry.query(at.b, at.i);
-    const auto offset = [&](const TensorSpec& spec) { return at.b * spec.stride[0] + at.h * spec.stride[1] + at.i * spec.stride[2]; };
-    rows.push_back({.q = cell.outer * q.stride[0] + at.h * q.stride[1] + cell.row * q.stride[2], .begin = at.keys.begin, .end = at.keys.end,
-                    .bias = present(bias) ? offset(bias) : 0, .mask = present(mask) ? offset(mask) : 0,
-                    .slope = slopes ? slopes.at({at.b, at.h}) : 0, .diagonal = geometry.diagonal(at.b, at.i), .lse = 0, .eta_kappa = 0, .small = 0, .lost = 0});
+    const auto offset = [&](const TensorSpec& spec) {
+      return at.b * spec.stride[0] + at.h * spec.stride[1] + at.i * spec.stride[2];
+    };
+    rows.push_back({.q = cell.outer * q.stride[0] + at.h * q.stride[1] + cell.row * q.stride[2],
+                    .begin = at.keys.begin,
+                    .end = at.keys.end,
+                    .bias = present(bias) ? offset(bias) : 0,
+                    .mask = present(mask) ? offset(mask) : 0,
+                    .slope = slopes ? slopes.at({at.b, at.h}) : 0,
+                    .diagonal = geometry.diagonal(at.b, at.i),
+                    .lse = 0,
+                    .eta_kappa = 0,
+                    .small = 0,
+                    .lost = 0});
   }
   return rows;
 }
 
 // Launches a kernel over all rows, as many at a time as their numbers may fill memory with, and hands these over row by row.
 template <class Take>
-void DeviceRows::Impl::run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows, const Model& model, const Take& take) const try {
+void DeviceRows::Impl::run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows,
+                           const Model& model, const Take& take) const try {
   const std::unique_ptr<GoldenQueue> queue = device.open();
   const Uploaded uploaded(*queue, problem, tensors, geometry);
   const auto device_rows = upload<Row>(*queue, rows);
@@ -220,11 +246,16 @@ void DeviceRows::Impl::run(const char* kernel, int64_t width, int64_t blocks_eac
   const Held out(*queue, std::min(most, rows.size()) * size_t(width) * sizeof(double));
   std::vector<double> numbers;
   for (size_t first = 0, end; first < blocks.size(); first = end) {
-    for (end = first + 1; end < blocks.size() && scored_rows(first, end) <= most; ++end) {}
+    for (end = first + 1; end < blocks.size() && scored_rows(first, end) <= most; ++end) {
+    }
     const auto device_blocks = upload<Block>(*queue, std::span(blocks).subspan(first, end - first));
     const auto begin = size_t(blocks[first].first), count = scored_rows(first, end - 1);
-    const Job job{.in = uploaded.in, .model = model, .rows = device_rows->template as<Row>(), .blocks = device_blocks->template as<Block>(),
-                  .first_row = int64_t(begin), .out = static_cast<double*>(out.data())};
+    const Job job{.in = uploaded.in,
+                  .model = model,
+                  .rows = device_rows->template as<Row>(),
+                  .blocks = device_blocks->template as<Block>(),
+                  .first_row = int64_t(begin),
+                  .out = static_cast<double*>(out.data())};
     queue->launch(kernel, (end - first) * size_t(blocks_each), kThreads, &job);
     numbers.resize(count * size_t(width));
     queue->copy_out(numbers.data(), out.data(), numbers.size() * sizeof(double));
@@ -248,12 +279,15 @@ void DeviceRows::Impl::check_tasks(const Checked& some, const Body& body) const 
 }
 
 void DeviceRows::Impl::refuse(const JudgedRow& row, const std::string& what, double mine, double theirs) const {
-  throw RowsRefused(fmt::format("{} of row {} of head {} of sequence {} is {:.17g}, {:.17g} on the host", what, row.i, row.h, row.b, theirs, mine));
+  throw RowsRefused(fmt::format("{} of row {} of head {} of sequence {} is {:.17g}, {:.17g} on the host", what, row.i, row.h,
+                                row.b, theirs, mine));
 }
 
 void DeviceRows::Impl::compare_scores(const Checked& some, const RowScores* scores) const {
   std::vector<RowScores> host(some.judged.size());
-  check_tasks(some, [&](GoldenPass& pass, const RowTask& task) { pass.score(task, some.judged.data() + task.begin, {}, host.data() + task.begin); });
+  check_tasks(some, [&](GoldenPass& pass, const RowTask& task) {
+    pass.score(task, some.judged.data() + task.begin, {}, host.data() + task.begin);
+  });
   for (size_t n = 0; n < some.judged.size(); ++n) {
     const RowScores &mine = host[n], &theirs = scores[some.rows[n]];
     const double apart = kSameValue * (1 + farthest(mine));
@@ -265,15 +299,20 @@ void DeviceRows::Impl::compare_scores(const Checked& some, const RowScores* scor
 }
 
 // The host's rows from the scores that the device has found, which agree.
-void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model, const Told& told) const {
+void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model,
+                                       const Told& told) const {
   const auto width = size_t(p.head_dim_v);
   std::vector<RowScores> given;
   for (const size_t row : some.rows) given.push_back(scores[row]);
-  std::vector<double> host_o(some.judged.size() * width), sigma(host_o.size()), lse_sigma(some.judged.size()), reach(some.judged.size());
+  std::vector<double> host_o(some.judged.size() * width), sigma(host_o.size()), lse_sigma(some.judged.size()),
+      reach(some.judged.size());
   check_tasks(some, [&](GoldenPass& pass, const RowTask& task) {
     const size_t at = task.begin;
     pass.finish(task, some.judged.data() + at, {}, given.data() + at, model,
-                {.o = host_o.data() + at * width, .sigma = sigma.data() + at * width, .lse_sigma = lse_sigma.data() + at, .reach = reach.data() + at});
+                {.o = host_o.data() + at * width,
+                 .sigma = sigma.data() + at * width,
+                 .lse_sigma = lse_sigma.data() + at,
+                 .reach = reach.data() + at});
   });
   for (size_t n = 0; n < some.judged.size(); ++n) {
     const double apart = kSameValue * (1 + farthest(given[n])) * reach[n];
@@ -281,9 +320,11 @@ void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* sco
       const double mine = host_o[n * width + d], theirs = told.o[n * width + d];
       if (!same(mine, theirs, apart)) refuse(some.judged[n], fmt::format("o[{}]", d), mine, theirs);
       const double my_sigma = sigma[n * width + d], their_sigma = told.sigma[n * width + d];
-      if (!same(my_sigma, their_sigma, kSameSigma * my_sigma)) refuse(some.judged[n], fmt::format("sigma[{}]", d), my_sigma, their_sigma);
+      if (!same(my_sigma, their_sigma, kSameSigma * my_sigma))
+        refuse(some.judged[n], fmt::format("sigma[{}]", d), my_sigma, their_sigma);
     }
-    if (!same(lse_sigma[n], told.lse_sigma[n], kSameSigma * lse_sigma[n])) refuse(some.judged[n], "the log-sum-exp's sigma", lse_sigma[n], told.lse_sigma[n]);
+    if (!same(lse_sigma[n], told.lse_sigma[n], kSameSigma * lse_sigma[n]))
+      refuse(some.judged[n], "the log-sum-exp's sigma", lse_sigma[n], told.lse_sigma[n]);
   }
 }
 
@@ -292,7 +333,8 @@ std::string DeviceRows::unknown(const Problem& problem, std::span<const EqualKey
   if (p.grid_height > 0) return "windows on a grid";
   if (p.head_dim > kMostHeadDim) return fmt::format("head_dim {}", p.head_dim);
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS})
-    if (const TensorSpec& spec = problem.tensor[size_t(role)]; present(spec) && !is_known(spec.dtype)) return fmt::format("tensors of {}", dtype_name(spec.dtype));
+    if (const TensorSpec& spec = problem.tensor[size_t(role)]; present(spec) && !is_known(spec.dtype))
+      return fmt::format("tensors of {}", dtype_name(spec.dtype));
   for (const EqualKeys& keys : equal)
     if (!keys.place.empty()) return "equal keys";
   return {};
@@ -303,7 +345,8 @@ RowBudget DeviceRows::budget(const GoldenDevice& device) {
   return {.all = work, .sampled = work, .elements = kMostElements, .rows_a_head = std::numeric_limits<int64_t>::max()};
 }
 
-DeviceRows::DeviceRows(const GoldenDevice& device, const Problem& problem, const Tensors& tensors, const Geometry& geometry, const RowPlan& plan)
+DeviceRows::DeviceRows(const GoldenDevice& device, const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                       const RowPlan& plan)
     : impl_(new Impl{.device = device, .problem = problem, .tensors = tensors, .geometry = geometry, .plan = plan}) {
   impl_->cut_blocks(), impl_->choose_checked(), impl_->find_largest_v();
 }
@@ -313,7 +356,10 @@ void DeviceRows::score(RowScores* scores) const {
   const Impl& own = *impl_;
   own.run(kScoresKernel, kScores, 1, own.rows(), {}, [&](size_t row, const double* made) {
     RowScores& at = scores[row];
-    at = {.least = made[kLeast], .largest = made[kLargest], .lse = -std::numeric_limits<double>::infinity(), .keys = int64_t(made[kSeen])};
+    at = {.least = made[kLeast],
+          .largest = made[kLargest],
+          .lse = -std::numeric_limits<double>::infinity(),
+          .keys = int64_t(made[kSeen])};
     if (at.keys > 0) at.close(made[kSum], own.geometry.sink(own.plan.rows[row].h));
   });
   own.compare_scores(own.checked, scores);
@@ -323,8 +369,16 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const 
   const Impl& own = *impl_;
   const int64_t width = own.p.head_dim_v;
   const kernels::WeightModel common = weight_model(model, {});
-  const Model terms{.u_p = common.u_p, .score2 = common.score2, .q0 = common.q0, .q1 = common.q1, .q2 = common.q2, .a_share = common.a_share,
-                  .of_dot = model.staged_square(1, 0), .of_kept = model.staged_square(0, 1), .squares = model.squares(), .lone_weights = needs_a2(model)};
+  const Model terms{.u_p = common.u_p,
+                    .score2 = common.score2,
+                    .q0 = common.q0,
+                    .q1 = common.q1,
+                    .q2 = common.q2,
+                    .a_share = common.a_share,
+                    .of_dot = model.staged_square(1, 0),
+                    .of_kept = model.staged_square(0, 1),
+                    .squares = model.squares(),
+                    .lone_weights = needs_a2(model)};
   std::vector<Row> rows = own.rows();
   for (size_t r = 0; r < rows.size(); ++r) {
     const RowScores& row = scores[r];
@@ -337,13 +391,26 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const 
   own.run(kSumsKernel, sums_of_row(width), channel_blocks(width), rows, terms, [&](size_t row, const double* made) {
     const auto vector = [&](Vector which) { return made + kSums + which * width; };
     const JudgedRow& at = own.plan.rows[row];
-    const RowSums sums{.pv = vector(kPv), .reach = vector(kReach), .p2v2 = vector(kP2v2), .a2v2 = vector(kA2v2), .e2v = vector(kE2v), .e2v2 = vector(kE2v2), .flushed = vector(kFlushed),
-                       .weights = {.p2 = made[kP2], .a2 = made[kA2], .e2 = made[kE2], .p2t = made[kP2t], .p2q = made[kP2q], .px2 = made[kPx2], .small = made[kSmall]},
+    const RowSums sums{.pv = vector(kPv),
+                       .reach = vector(kReach),
+                       .p2v2 = vector(kP2v2),
+                       .a2v2 = vector(kA2v2),
+                       .e2v = vector(kE2v),
+                       .e2v2 = vector(kE2v2),
+                       .flushed = vector(kFlushed),
+                       .weights = {.p2 = made[kP2],
+                                   .a2 = made[kA2],
+                                   .e2 = made[kE2],
+                                   .p2t = made[kP2t],
+                                   .p2q = made[kP2q],
+                                   .px2 = made[kPx2],
+                                   .small = made[kSmall]},
                        .common = common_addends ? made[kCommon] : 0,
                        .mean_dot = model.scale_bias > 0 ? made[kMeanDot] : 0,
                        .largest_v = own.largest_v[size_t(at.b * own.p.num_kv_heads + own.kv_head(at))]};
     finish_row(scores[row], sums, model, width, int64_t(row), results);
-    if (const auto check = std::lower_bound(own.checked.rows.begin(), own.checked.rows.end(), row); check != own.checked.rows.end() && *check == row)
+    if (const auto check = std::lower_bound(own.checked.rows.begin(), own.checked.rows.end(), row);
+        check != own.checked.rows.end() && *check == row)
       std::copy_n(sums.pv, width, o.data() + (check - own.checked.rows.begin()) * width);
   });
   std::vector<double> sigma, lse_sigma;
