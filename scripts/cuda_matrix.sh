@@ -70,7 +70,7 @@ awk -F'\t' -v most=$most_spilled '
 if [[ -n $table ]]; then
   grep -oE '[A-Za-z0-9_:]*Shape<[^<>]*>' "$folder/all" | sort -u | sed 's/.*/ATTEST_SHAPE(&)/' >"$folder/kernel_shapes.inc" || true
   "${CXX:-c++}" -std=c++17 -O1 -w -I "$folder" -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -o "$folder/ptxas_table" "$root/impls/cuda/ptxas_table.cpp" || exit 4
-  title="$("$nvcc" --version | grep -o 'release [^,]*' | sed 's/release/nvcc/'), commit $(git -C "$root" rev-parse --short HEAD)$( ((head_dim)) && echo ", kernels of head_dim $head_dim alone")"
+  title="$("$nvcc" --version | grep -o 'release [^,]*' | sed 's/release/nvcc/'), commit $(git -C "$root" rev-parse --short HEAD)$(if ((head_dim)); then echo ", kernels of head_dim $head_dim alone"; fi)"
   "$folder/ptxas_table" "$title" <"$folder/all" >"$table" || exit 4
   echo "table: $table"
 fi
