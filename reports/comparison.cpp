@@ -19,7 +19,7 @@ using core::Verdict;
 using Records = std::vector<const Record*>;
 
 constexpr double kHostPeak_bytes = 1 << 20;  // by which high-water marks differ from launch to launch
-constexpr double kErrorShare = 1e-3;           // of a gate: smaller growth of an error is none
+constexpr double kErrorShare = 1e-3;         // of a gate: smaller growth of an error is none
 
 Changed invalid(const std::string& code) { return Changed{.change = Change::kInvalid, .code = code}; }
 
@@ -221,20 +221,32 @@ Comparison compare(const std::vector<Results>& before, const std::vector<Results
   return Comparer(before, after, options).compare();
 }
 
+bool nothing_to_tell(const Changed& changed) {
+  static const std::set<std::string> kCodes{"not-timed", "not-passed", "is-peer"};
+  return changed.change == Change::kInvalid && kCodes.count(changed.code);
+}
+
+bool worse(const Compared& one) {
+  return one.verdict == VerdictChange::kRegressed || one.time.change == Change::kWorse || one.memory.change == Change::kWorse ||
+         one.error.change == Change::kWorse;
+}
+
+bool unchanged(const Compared& one) {
+  const auto same = [](const Changed& quantity) { return quantity.change == Change::kSame || nothing_to_tell(quantity); };
+  return one.before == one.after && same(one.time) && same(one.memory) && same(one.error);
+}
+
 bool regressed(const Comparison& comparison) {
   return std::ranges::any_of(comparison.cases, [](const Compared& one) { return one.verdict == VerdictChange::kRegressed; });
 }
 
 bool worse(const Comparison& comparison) {
-  return std::ranges::any_of(comparison.cases, [](const Compared& one) {
-    return one.time.change == Change::kWorse || one.memory.change == Change::kWorse || one.error.change == Change::kWorse;
-  });
+  return std::ranges::any_of(comparison.cases, [](const Compared& one) { return worse(one); });
 }
 
 bool inconclusive(const Comparison& comparison) {
-  const auto untold = [](const Changed& one) {
-    static const std::set<std::string> kNothingToTell{"not-timed", "not-passed", "is-peer"};
-    return one.change == Change::kInconclusive || (one.change == Change::kInvalid && !kNothingToTell.count(one.code));
+  const auto untold = [](const Changed& quantity) {
+    return quantity.change == Change::kInconclusive || (quantity.change == Change::kInvalid && !nothing_to_tell(quantity));
   };
   return !comparison.only_before.empty() || std::ranges::any_of(comparison.cases, [&](const Compared& one) {
     return one.verdict == VerdictChange::kSkipped || untold(one.time) || untold(one.memory) || untold(one.error);

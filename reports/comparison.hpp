@@ -47,6 +47,13 @@ struct Comparison {
 Comparison compare(const std::vector<core::Results>& before, const std::vector<core::Results>& after,
                    const CompareOptions& options);
 
+/// Of a quantity that nobody asks about: neither side has a time, one did not pass, or it is the peer.
+bool nothing_to_tell(const core::Changed& changed);
+
+/// Whether a case is worse in anything; whether nothing about it changed or could not be told.
+bool worse(const Compared& one);
+bool unchanged(const Compared& one);
+
 /// Whether anything passes no more; whether anything else is worse; whether anything could not be told.
 bool regressed(const Comparison& comparison);
 bool worse(const Comparison& comparison);

@@ -128,7 +128,7 @@ TEST(Comparison, OtherMachinesAndBuildsOnlyWhenAsked) {
     EXPECT_FALSE(worse(found));
     EXPECT_TRUE(inconclusive(found));
     EXPECT_THAT(found.notes, ::testing::Contains(HasSubstr("another after")));
-    EXPECT_THAT(print_comparison(found, false), HasSubstr(std::string(code) + ": times of different"));
+    EXPECT_THAT(print_comparison(found, {}), HasSubstr(std::string(code) + ": times of different"));
     CompareOptions asked = kWithFloor;
     asked.across_machines = true;
     EXPECT_TRUE(worse(compare({file({passed()})}, {other}, asked)));
@@ -205,7 +205,7 @@ TEST(Comparison, IsReadable) {
   Record was = passed("window_cuda"), is = was;
   is.verdict = Verdict::kFail;
   const Comparison found = compare({file({fast, was, passed("x")})}, {file({slow, is})}, {.rule = {.floor = 0.05}});
-  EXPECT_EQ(print_comparison(found, false),
+  EXPECT_EQ(print_comparison(found, {}),
             "                  verdict          time                                                              memory         "
             "          error\n"
             "vit/a f16\n"
@@ -213,14 +213,37 @@ TEST(Comparison, IsReadable) {
             "          LESS ACCURATE x1.500\n"
             "  window_cuda     pass -> fail  (same binary)\n"
             "\nonly before:\n  vit/a f16 x\n"
-            "2 compared: 1 regressed, 0 fixed; 1 slower, 0 faster, 0 as fast, 0 inconclusive; 1 bigger, 0 smaller; 1 less "
-            "accurate, 0 more accurate\n"
+            "2 compared: 1 regressed, 0 fixed, 0 skipped; 1 slower, 0 faster, 0 as fast, 0 inconclusive, 0 not comparable; "
+            "1 bigger, 0 smaller; 1 less accurate, 0 more accurate\n"
             "x: after / before, with its interval\n");
   const nlohmann::json json = to_json(found);
   EXPECT_EQ(json["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(json["cases"][0]["time"]["code"], "floor");
   EXPECT_EQ(json["cases"][1]["verdict"], "regressed");
   EXPECT_EQ(json["only_before"][0], "vit/a f16 x");
+  EXPECT_EQ(json["totals"]["verdict"], (nlohmann::json{{"same", 1}, {"regressed", 1}, {"fixed", 0}, {"skipped", 0}}));
+  EXPECT_EQ(json["totals"]["time"],
+            (nlohmann::json{{"SAME", 0}, {"FASTER", 0}, {"SLOWER", 1}, {"INCONCLUSIVE", 0}, {"INVALID", 0}}))
+      << "of what did not pass nothing is told";
+}
+
+TEST(Comparison, LeavesOutWhatDidNotChange) {
+  Record same = passed("same"), slower = passed("slower"), untold = passed("untold"), fixed = passed("fixed");
+  same.time->samples_ns.assign(20, 1e6);
+  const Record unsupported{
+      .suite = "vit", .case_name = "a", .impl = "unsupported", .dtype = "f16", .verdict = Verdict::kUnsupported};
+  std::vector<Record> was{same, slower, untold, fixed, unsupported}, is = was;
+  is[1].time = time_of(2e6), is[2].threads = 4, is[2].device = was[2].device = "cpu", was[3].verdict = Verdict::kFail;
+  const Comparison found = compare({file(was)}, {file(is)}, kWithFloor);
+  const std::string all = print_comparison(found, {}), changed = print_comparison(found, {.changed_only = true});
+  for (const char* impl : {"  slower ", "  untold ", "  fixed "}) EXPECT_THAT(changed, HasSubstr(impl));
+  for (const char* impl : {"  same ", "  unsupported "}) {
+    EXPECT_THAT(all, HasSubstr(impl));
+    EXPECT_THAT(changed, ::testing::Not(HasSubstr(impl)));
+  }
+  EXPECT_THAT(changed, HasSubstr("2 of 5 did not change\n"));
+  EXPECT_THAT(changed, HasSubstr("1 slower, 0 faster, 1 as fast, 0 inconclusive, 1 not comparable"));
+  EXPECT_THAT(all, ::testing::Not(HasSubstr("did not change")));
 }
 
 }  // namespace

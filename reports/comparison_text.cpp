@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -14,9 +15,10 @@ namespace {
 using core::Change;
 using core::Changed;
 
-constexpr const char* kTimeWords[] = {"SAME", "FASTER", "SLOWER", "INCONCLUSIVE", "INVALID"};
-constexpr const char* kMemoryWords[] = {"SAME", "SMALLER", "BIGGER", "INCONCLUSIVE", "INVALID"};
-constexpr const char* kErrorWords[] = {"SAME", "MORE ACCURATE", "LESS ACCURATE", "INCONCLUSIVE", "INVALID"};
+constexpr int kChanges = 5;  // core::Change
+constexpr const char* kTimeWords[kChanges] = {"SAME", "FASTER", "SLOWER", "INCONCLUSIVE", "INVALID"};
+constexpr const char* kMemoryWords[kChanges] = {"SAME", "SMALLER", "BIGGER", "INCONCLUSIVE", "INVALID"};
+constexpr const char* kErrorWords[kChanges] = {"SAME", "MORE ACCURATE", "LESS ACCURATE", "INCONCLUSIVE", "INVALID"};
 constexpr const char* kVerdictWords[] = {"same", "regressed", "fixed", "skipped"};
 
 struct Meaning {
@@ -50,10 +52,8 @@ std::string with_ratio(const char* word, const Changed& changed, bool interval) 
   return text;
 }
 
-// Where there is nothing to tell, nothing is said.
 std::string cell(const char* const* words, const Changed& changed, bool interval) {
-  static const std::set<std::string> kSilent{"not-timed", "not-passed", "is-peer"};
-  return kSilent.count(changed.code) ? "" : with_ratio(words[int(changed.change)], changed, interval);
+  return nothing_to_tell(changed) ? "" : with_ratio(words[int(changed.change)], changed, interval);
 }
 
 std::string verdict(const Compared& one) {
@@ -65,13 +65,8 @@ std::string times(const Compared& one) {
                                                : "";
 }
 
-bool is_worse(const Compared& one) {
-  return one.verdict == VerdictChange::kRegressed || one.time.change == Change::kWorse || one.memory.change == Change::kWorse ||
-         one.error.change == Change::kWorse;
-}
-
 std::string line(const Compared& one, size_t width, bool colour) {
-  const bool red = colour && is_worse(one);
+  const bool red = colour && worse(one);
   std::string text =
       fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}", one.impl, width, verdict(one), times(one),
                   cell(kTimeWords, one.time, true), cell(kMemoryWords, one.memory, false), cell(kErrorWords, one.error, false));
@@ -94,21 +89,31 @@ std::string list(const char* title, const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format("{}:\n  {}\n", title, fmt::join(names, "\n  "));
 }
 
-size_t count(const Comparison& comparison, Changed Compared::*quantity, Change change) {
-  return size_t(std::ranges::count_if(comparison.cases, [&](const Compared& one) { return (one.*quantity).change == change; }));
+/// How many cases each word is said of; what nothing is told about counts as none.
+std::map<std::string, size_t> totals(const Comparison& comparison, const Changed Compared::*quantity, const char* const* words) {
+  std::map<std::string, size_t> counts;
+  for (int change = 0; change < kChanges; ++change) counts[words[change]] = 0;
+  for (const Compared& one : comparison.cases)
+    if (!nothing_to_tell(one.*quantity)) ++counts[words[int((one.*quantity).change)]];
+  return counts;
+}
+std::map<std::string, size_t> verdict_totals(const Comparison& comparison) {
+  std::map<std::string, size_t> counts;
+  for (const char* word : kVerdictWords) counts[word] = 0;
+  for (const Compared& one : comparison.cases) ++counts[kVerdictWords[int(one.verdict)]];
+  return counts;
 }
 
 std::string counts(const Comparison& comparison) {
-  const auto verdicts = [&](VerdictChange change) { return std::ranges::count(comparison.cases, change, &Compared::verdict); };
+  const auto verdicts = verdict_totals(comparison), time = totals(comparison, &Compared::time, kTimeWords),
+             memory = totals(comparison, &Compared::memory, kMemoryWords),
+             error = totals(comparison, &Compared::error, kErrorWords);
   return fmt::format(
-      "{} compared: {} regressed, {} fixed; {} slower, {} faster, {} as fast, {} inconclusive; {} bigger, {} smaller; {} less "
-      "accurate, "
-      "{} more accurate\n",
-      comparison.cases.size(), verdicts(VerdictChange::kRegressed), verdicts(VerdictChange::kFixed),
-      count(comparison, &Compared::time, Change::kWorse), count(comparison, &Compared::time, Change::kBetter),
-      count(comparison, &Compared::time, Change::kSame), count(comparison, &Compared::time, Change::kInconclusive),
-      count(comparison, &Compared::memory, Change::kWorse), count(comparison, &Compared::memory, Change::kBetter),
-      count(comparison, &Compared::error, Change::kWorse), count(comparison, &Compared::error, Change::kBetter));
+      "{} compared: {} regressed, {} fixed, {} skipped; {} slower, {} faster, {} as fast, {} inconclusive, {} not comparable; "
+      "{} bigger, {} smaller; {} less accurate, {} more accurate\n",
+      comparison.cases.size(), verdicts.at("regressed"), verdicts.at("fixed"), verdicts.at("skipped"), time.at("SLOWER"),
+      time.at("FASTER"), time.at("SAME"), time.at("INCONCLUSIVE"), time.at("INVALID"), memory.at("BIGGER"), memory.at("SMALLER"),
+      error.at("LESS ACCURATE"), error.at("MORE ACCURATE"));
 }
 
 nlohmann::json to_json(const Changed& changed, const char* const* words) {
@@ -141,17 +146,23 @@ nlohmann::json to_json(const Compared& one) {
 
 }  // namespace
 
-std::string print_comparison(const Comparison& comparison, bool colour) {
+std::string print_comparison(const Comparison& comparison, const PrintOptions& options) {
   size_t width = 14;
   for (const Compared& one : comparison.cases) width = std::max(width, one.impl.size());
   std::string text =
       fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}\n", "", width, "verdict", "time", "", "memory", "error");
   std::string block;
+  size_t left_out = 0;
   for (const Compared& one : comparison.cases) {
+    if (options.changed_only && unchanged(one)) {
+      ++left_out;
+      continue;
+    }
     const std::string title = fmt::format("{}{}{} {}", one.suite, one.suite.empty() ? "" : "/", one.case_name, one.dtype);
     if (title != block) text += block = title, text += "\n";
-    text += line(one, width, colour);
+    text += line(one, width, options.colour);
   }
+  if (left_out > 0) text += fmt::format("{} of {} did not change\n", left_out, comparison.cases.size());
   text += "\n" + list("only before", comparison.only_before) + list("only after", comparison.only_after);
   for (const std::string& note : comparison.notes) text += note + "\n";
   return text + meanings(comparison) + counts(comparison) + "x: after / before, with its interval\n";
@@ -161,6 +172,11 @@ nlohmann::json to_json(const Comparison& comparison) {
   nlohmann::json cases = nlohmann::json::array();
   for (const Compared& one : comparison.cases) cases.push_back(to_json(one));
   return {{"type", "comparison"},
+          {"totals",
+           {{"verdict", verdict_totals(comparison)},
+            {"time", totals(comparison, &Compared::time, kTimeWords)},
+            {"memory", totals(comparison, &Compared::memory, kMemoryWords)},
+            {"error", totals(comparison, &Compared::error, kErrorWords)}}},
           {"cases", std::move(cases)},
           {"only_before", comparison.only_before},
           {"only_after", comparison.only_after},

@@ -20,7 +20,7 @@ struct CompareArguments {
   std::vector<std::string> before, after;
   std::string json_path;
   double floor_percent = 0;
-  bool strict = false;
+  bool strict = false, changed_only = false;
   reports::CompareOptions options;
 };
 
@@ -63,8 +63,8 @@ int run(CompareArguments& arguments) {
   const std::vector<core::Results> before = read(arguments.before), after = read(arguments.after);
   check(arguments, before, after);
   const reports::Comparison comparison = compare(before, after, arguments.options);
-  fmt::print("{}", print_comparison(comparison, wants_colour(stdout)));
   if (!arguments.json_path.empty()) write_json(arguments.json_path, comparison);
+  fmt::print("{}", print_comparison(comparison, {.colour = wants_colour(stdout), .changed_only = arguments.changed_only}));
   if (comparison.cases.empty()) {
     fmt::print(stderr, "attest: both sides have no (implementation, case) in common\n");
     return kNothing;
@@ -98,12 +98,14 @@ Command add_compare(CLI::App& program) {
       ->type_name("IMPL");
   command->add_flag("--across-machines", arguments->options.across_machines,
                     "compare times of different machines, builds, numbers of threads too");
+  command->add_flag("--changed", arguments->changed_only, "no lines of cases in which nothing changed");
   command->add_flag("--strict", arguments->strict, "exit with 3 where something could not be told or is missing after");
   command->add_option("--json", arguments->json_path, "the comparison as JSON")->type_name("FILE");
   command->footer(
       "Samples of one launch share a machine state. To see a few percent, let launches take turns, eight of each or more:\n"
       "  for i in 1 3 5 7; do j=$((i + 1))\n"
-      "    old/attest run vit -o old$i.jsonl; new/attest run vit -o new$i.jsonl; new/attest run vit -o new$j.jsonl; old/attest run vit -o old$j.jsonl; done\n"
+      "    old/attest run vit -o old$i.jsonl; new/attest run vit -o new$i.jsonl; new/attest run vit -o new$j.jsonl; old/attest "
+      "run vit -o old$j.jsonl; done\n"
       "  attest compare old?.jsonl --after new?.jsonl\n"
       "Two files alone: attest compare --floor 5 last.jsonl this.jsonl; attest compare --relative-to naive --floor 5 last.jsonl "
       "this.jsonl\n"

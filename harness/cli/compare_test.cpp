@@ -66,6 +66,7 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_EQ(slower.code, 2) << slower.text;
   EXPECT_THAT(slower.text, HasSubstr("SLOWER x3.000"));
   EXPECT_THAT(slower.text, HasSubstr("1 slower, 0 faster"));
+  EXPECT_THAT(compare("--changed --floor 5 a.jsonl b.jsonl").text, HasSubstr("1 of 2 did not change"));
   std::ifstream in(folder_ / "c.json");
   EXPECT_EQ(json::parse(in)["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(compare("--floor 5 b.jsonl a.jsonl").code, 0) << "faster is not worse";
@@ -108,6 +109,7 @@ TEST_F(Compare, SaysInOneLineWhatIsWrong) {
     const Outcome outcome = compare(arguments);
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(said)) << arguments;
+    EXPECT_THAT(outcome.text, ::testing::Not(HasSubstr(" compared:"))) << arguments << ": said before anything is printed";
   }
   const Outcome outcome = compare("--floor 5 a.jsonl b.jsonl");
   EXPECT_THAT(outcome.text, HasSubstr("only after:\n  smoke/another f32 naive"));
