@@ -5,7 +5,8 @@
 #   scripts/cuda_matrix.sh --head-dim 64 80 87   these architectures, and of kernels in several shapes that head size alone
 #   scripts/cuda_matrix.sh --table FILE ...      writes it as Markdown too, with the blocks that Orin and Hopper hold at a time:
 #                                                reports/published/ptxas.md was made so
-# Exit codes: 0; 1: a kernel spills more than 256 bytes, or its wgmma instructions wait for one another; 4: nvcc fails; 64: nvcc is missing.
+# Exit codes: 0; 1: a kernel spills more than 256 bytes, or its wgmma instructions wait for one another; 4: nvcc fails; 64: nvcc is missing,
+# or an argument is wrong.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 head_dim=0 table= most_spilled=256
@@ -19,15 +20,19 @@ while (($#)); do
     *) break ;;
   esac
 done
+[[ " 0 16 32 64 128 256 " == *" $head_dim "* ]] || { echo "cuda_matrix.sh: --head-dim $head_dim: kernels have 16, 32, 64, 128 and 256" >&2; exit 64; }
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [[ -x $nvcc ]] || { echo "cuda_matrix.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 64; }
-known=" $("$nvcc" --help | grep -o 'sm_[0-9a-z]*' | tr '\n' ' ') "
+known=" $("$nvcc" --help | grep -o 'sm_[0-9a-z]*' | sort -uV | tr '\n' ' ') "
 architectures=("$@")
 if (($# == 0)); then
   for architecture in 75 80 86 87 89 90a 100 120 121; do
     if [[ $known == *" sm_$architecture "* ]]; then architectures+=("$architecture"); else echo "nvcc does not know sm_$architecture: left out"; fi
   done
 fi
+for architecture in "${architectures[@]}"; do
+  [[ $known == *" sm_$architecture "* ]] || { echo "cuda_matrix.sh: $architecture: this nvcc knows $(xargs <<<"${known//sm_/}")" >&2; exit 64; }
+done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -61,7 +66,7 @@ done | xargs -0 -n 2 -P "$(nproc)" bash -c 'compile "$0" "$1"' || exit 4
 # Messages of ptxas on which the speed of kernels for sm_90a hangs.
 if grep -hE 'C75(08|10|14)|serialized|setmaxnreg' "$folder"/*.cu.* 2>/dev/null | sort -u | sed 's/^/cuda_matrix.sh: /' | grep . >&2; then status=1; fi
 
-rows() { find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E 's/\(anonymous namespace\)::|attest::(core::)?//g; s/\tvoid /\t/; s/\([^()]*\)$//'; }
+rows() { find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E 's/\(anonymous namespace\)::|attest::(core::)?//g; s/\(flash::Kind\)0/flash::Kind::kPlain/g; s/\(flash::Kind\)1/flash::Kind::kScattered/g; s/\(flash::Kind\)2/flash::Kind::kGeneral/g; s/\tvoid /\t/; s/\([^()]*\)$//'; }
 rows >"$folder/all"
 awk -F'\t' -v most=$most_spilled '
   BEGIN { printf "%-11s %-5s %7s %9s %8s %8s  %s\n", "source", "sm", "threads", "registers", "spilled", "shared", "kernel" }

@@ -4,7 +4,7 @@
 // ATTEST_FAKE_CUDA says how it misbehaves: "no-device"; "fault": synchronising reports an illegal address; "fault-in-run": it
 // does so from the second time on, when tensors are there and something ran; "fault-in-copy": copying back does; "no-room": it
 // has no memory left; "no-ptx": it takes no module; "throttle": every third time that clocks are compared, they are at half their
-// speed; "brief": by its events everything takes a thousandth of its time.
+// speed; "brief": by its events everything takes a thousandth of its time; "newer-than-nvcc": its architecture is sm_990.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -92,6 +92,7 @@ FAKE int cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, 
 FAKE int cuDeviceGetPCIBusId(char* text, int size, int) { return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk; }
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
   static const std::map<int, int> values = {{13, 2000000}, {16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {87, 2}, {115, 1}};
+  if (attribute == 75 && wants("newer-than-nvcc")) return *value = 99, kOk;
   const auto at = values.find(attribute);
   return at == values.end() ? kInvalid : (*value = at->second, kOk);
 }
