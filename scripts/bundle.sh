@@ -32,6 +32,7 @@ if [[ -z $build ]]; then
     -DATTEST_CUDA_ARCHITECTURES="$architecture-real" || exit 4
   cmake --build "$build" --parallel "$(nproc)" || exit 4
 fi
+[[ -e $build/cmake_install.cmake ]] || { echo "bundle.sh: --from $build: no build tree is there" >&2; exit 64; }
 
 marker=$folder/.attest-bundle
 if [[ -e $folder && ! -e $marker && -n $(ls -A "$folder") ]]; then

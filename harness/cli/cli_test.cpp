@@ -196,9 +196,19 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, HasSubstr("flash_cpu                no: does not list GRID"));
   EXPECT_THAT(outcome.text, HasSubstr("naive_minimal            yes: qk=f32"));
+  EXPECT_EQ(run("list vit --for 'softmax seq_len_q=64 head_dim=16'").code, 64);
   EXPECT_THAT(run("list small.json vit").text, HasSubstr("no such suite file"));
   EXPECT_THAT(run("list " + small_suite()).text, HasSubstr("b/causal"));
   EXPECT_EQ(run("doctor").code, 0);
+}
+
+TEST_F(Cli, DoctorNamesADeviceThatNobodyRunsOn) {
+  setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
+  const bool built = run("list").text.find(" on cuda;") != std::string::npos;
+  const Outcome outcome = run("doctor");
+  unsetenv("ATTEST_CUDA_DRIVER");
+  EXPECT_EQ(outcome.text.find("none  CUDA implementations") == std::string::npos, built) << outcome.text;
+  EXPECT_EQ(run("doctor").text.find("none  CUDA implementations"), std::string::npos) << "without a device nobody misses them";
 }
 
 // Ctrl-C in the middle: 130, and the lines written before are whole.

@@ -1,9 +1,12 @@
 // attest doctor: what this machine has, what it lacks, how to get it.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
+#include "core/device/device.hpp"
 #include "core/measure/doctor.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/isolation.hpp"
@@ -26,6 +29,19 @@ void print_isolation(const core::Registry& registry, const core::WorkerOptions& 
   }
 }
 
+// Devices that are there and that no implementation runs on.
+void print_idle_devices(const core::Registry& registry) {
+  for (const core::DeviceKind& kind : core::device_kinds()) {
+    if (!kind.own_memory || !kind.missing().empty()) continue;
+    const auto runs_there = [&](const core::Registry::Entry& entry) { return entry.implementation->device == kind.number; };
+    if (std::ranges::any_of(registry.entries(), runs_there)) continue;
+    fmt::print(
+        "none  {:<24} this attest was built without\n{:<30} -> where its compiler is: scripts/device.sh, or cmake "
+        "-DATTEST_{}=on\n",
+        fmt::format("{} implementations", kind.title), "", kind.title);
+  }
+}
+
 int run() {
   using Kind = core::Finding::Kind;
   bool usable = true;
@@ -38,6 +54,7 @@ int run() {
     PluginOptions options;
     const auto registry = options.load();
     fmt::print("ok    {:<24} {} implementations; attest list names them\n", "plugins", registry->entries().size());
+    print_idle_devices(*registry);
     print_isolation(*registry, {.executable = core::find_worker(), .cpus = options.cpus, .threads = options.threads});
   } catch (const core::Error& error) {
     fmt::print("none  {:<24} {}\n", "plugins", error.what());

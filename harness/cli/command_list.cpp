@@ -8,9 +8,9 @@
 #include "cli/locate.hpp"
 #include "cli/plugins.hpp"
 #include "core/device/device.hpp"
-#include "core/run/places.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
+#include "core/run/places.hpp"
 
 namespace attest::cli {
 namespace {
@@ -85,8 +85,11 @@ int run(ListArguments& arguments) {
 Command add_list(CLI::App& program) {
   CLI::App* command = program.add_subcommand("list", "implementations and what they take; the cases of suites");
   auto arguments = std::make_shared<ListArguments>();
-  command->add_option("suites", arguments->suites, "list the cases of these suites instead")->type_name("SUITE");
-  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")->type_name("SPEC");
+  CLI::Option* suites =
+      command->add_option("suites", arguments->suites, "list the cases of these suites instead")->type_name("SUITE");
+  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")
+      ->type_name("SPEC")
+      ->excludes(suites);
   arguments->plugins.add_to(*command);
   command->footer("Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'");
   return [arguments] { return run(*arguments); };

@@ -29,6 +29,9 @@ mkdir -p taken/bin && touch taken/bin/attest
 if "$source/scripts/bundle.sh" --from "$build" --no-sanitizer -o "$PWD/taken" 2>said; then die "it wrote over a folder of somebody's"; fi
 [[ -e taken/bin/attest ]] && grep -q 'is no bundle' said
 
+if "$source/scripts/bundle.sh" --from "$PWD/taken" -o new 2>said || [[ -e new ]]; then die "it packs what is no build"; fi
+grep -q 'no build tree is there' said
+
 status=0
 clean env ATTEST_CUDA_DRIVER=/nowhere/libcuda.so.1 "$place/bundle/scripts/device.sh" -o results 2>said || status=$?
 [[ $status == 4 ]] && grep -q 'no GPU' said || { cat said; die "without a GPU it exits with $status"; }
