@@ -128,9 +128,8 @@ TEST_P(CudaBugs, IsCaught) {
   const Planted& planted = GetParam();
   const RunOptions options{.relations = RelationChoice::kNone};
   EXPECT_EQ(run_emulated(planted.implementation, planted.spec, options).verdict, Verdict::kPass);
-  setenv("ATTEST_CUDA_BUG", std::to_string(planted.bug).c_str(), 1);
+  const testing::PlantedBug bug(planted.bug);
   const Record record = run_emulated(planted.implementation, planted.spec, options);
-  unsetenv("ATTEST_CUDA_BUG");
   EXPECT_EQ(record.verdict, Verdict::kFail) << record.spec << ": " << record.reason;
 }
 

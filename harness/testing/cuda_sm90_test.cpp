@@ -86,16 +86,14 @@ TEST(CudaSm90Odd, IsDoneAgain) {
   }
 }
 
-void plant(int bug) { setenv("ATTEST_CUDA_BUG", std::to_string(bug).c_str(), 1); }
 constexpr int kNotDoneAgain = 17, kPaddingMultiplied = 18, kNoFence = 19;
 constexpr const char* kPadded = "softmax dtype=bf16 num_heads=2 batch=2 seq_len_q=80 seq_len_kv=300 head_dim=64 seq_lens_kv";
 
 // Padding may be NaN everywhere: no tile is done again for it.
 TEST(CudaSm90Odd, PaddingIsNotMultiplied) {
   const OnSm90 on;
-  plant(kNotDoneAgain);
+  const testing::PlantedBug bug(kNotDoneAgain);
   const Record record = run_emulated("flash_cuda", kPadded, {.relations = RelationChoice::kAll});
-  unsetenv("ATTEST_CUDA_BUG");
   EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
 }
 
@@ -114,9 +112,8 @@ TEST_P(CudaSm90Bugs, IsCaught) {
   const Planted& planted = GetParam();
   const RunOptions options{.relations = planted.relations};
   EXPECT_EQ(run_emulated("flash_cuda", planted.spec, options).verdict, Verdict::kPass);
-  plant(planted.bug);
+  const testing::PlantedBug bug(planted.bug);
   const Record record = run_emulated("flash_cuda", planted.spec, options);
-  unsetenv("ATTEST_CUDA_BUG");
   EXPECT_EQ(record.verdict, Verdict::kFail) << record.spec << ": " << record.reason;
 }
 

@@ -16,6 +16,12 @@ struct EmulatedDevice {
   ~EmulatedDevice() { unsetenv("ATTEST_CUDA_CAPABILITY"); }
 };
 
+/// Plants a bug in emulated kernels, by its number in cuda::Bug, as long as it lives.
+struct PlantedBug {
+  explicit PlantedBug(int bug) { setenv("ATTEST_CUDA_BUG", std::to_string(bug).c_str(), 1); }
+  ~PlantedBug() { unsetenv("ATTEST_CUDA_BUG"); }
+};
+
 /// The record of `implementation`, judged on a problem and not timed.
 core::Record run_emulated(const std::string& implementation, const std::string& spec, core::RunOptions options);
 

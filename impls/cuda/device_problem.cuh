@@ -21,8 +21,8 @@ inline void check(cudaError_t error, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-/// Bugs that tests plant in kernels (ATTEST_CUDA_BUG: a number), to see that they are caught: on the host, and on a device in plugins that are
-/// built for that alone (ATTEST_CUDA_PLANTED). Other kernels of a device have none.
+/// Bugs that tests plant in kernels (ATTEST_CUDA_BUG: a number), to see that they are caught: on the host, and on a device in
+/// plugins that are built for that alone (ATTEST_CUDA_PLANTED). Other kernels of a device have none.
 enum class Bug {
   kNone,
   kNoBarrier,         // before tiles of shared memory are written again
@@ -37,8 +37,8 @@ enum class Bug {
   kInfinitiesForgotten,  // whose weight is rounded to 0
   kWindowTerms,          // of the window before
   // Of flash_cuda on sm_90:
-  kScoresNotWaited,      // before they become weights
-  kKeysGivenBackEarly,   // while they are multiplied
+  kScoresNotWaited,     // before they become weights
+  kKeysGivenBackEarly,  // while they are multiplied
   kValuesGivenBackEarly,
   kQueryGivenBackEarly,  // before the last keys
   kSecondColumn,         // of channels is the first
@@ -77,33 +77,28 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
 }
 #endif
 
+/// A figure of the device at hand.
+inline int attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
 /// The compute capability of the device at hand, times 10; ATTEST_CUDA_CAPABILITY lowers what kernels go by, so that those of
 /// older devices can be tried on a new one.
 inline int capability() {
-  int device = 0, major = 0, minor = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
   const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
-  const int has = 10 * major + minor, wants = wanted ? std::atoi(wanted) : 0;
+  const int has = 10 * attribute(cudaDevAttrComputeCapabilityMajor) + attribute(cudaDevAttrComputeCapabilityMinor);
+  const int wants = wanted ? std::atoi(wanted) : 0;
   return wants > 0 && wants < has ? wants : has;
 }
 
 /// Bytes of shared memory that a block may have on the device at hand: 64 KiB on sm_75, 99 KiB and more from sm_80 on.
-inline int most_shared_bytes() {
-  int device = 0, bytes = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
-  return bytes;
-}
+inline int most_shared_bytes() { return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
 
 /// Multiprocessors of the device at hand.
-inline int multiprocessors() {
-  int device = 0, count = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-  return count;
-}
+inline int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount); }
 
 /// What a grid may have; blocks take more than one task beyond.
 inline unsigned grid(int64_t blocks) {

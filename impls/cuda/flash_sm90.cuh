@@ -487,33 +487,28 @@ void with_shape(const attest_problem& problem, const Body& body) {
 /// How a problem's tiles are ordered on the device at hand.
 inline tiles::Order order(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
-  int device = 0, cache = 0;
-  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-  cuda::check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
   // Half of the cache, for a head's Q and O pass through too.
   return tiles::order(p.batch * p.num_heads, (p.seq_len_q + kRows - 1) / kRows, p.seq_len_kv * (p.head_dim + p.head_dim_v) * 2,
-                      cache / 2);
-}
-
-/// Whether attend takes a problem that flash::why_not lets pass and that needs none of the general kernel's features.
-inline bool takes(const attest_problem& problem) {
-  constexpr int64_t kMost = int64_t{1} << 30, kMostStride = int64_t{1} << 39;  // elements: of 32 bits, and what a map may have
-  const auto& p = attest::params<attest_softmax_params>(problem);
-  if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
-  if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 || p.seq_len_q < kRows / 2) return false;
-  for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
-    for (int axis = 0; axis < 4; ++axis) {
-      const attest_tensor& tensor = problem.tensor[role];
-      if (tensor.dim[axis] >= kMost || tensor.stride[axis] >= kMostStride) return false;
-    }
-  const int64_t count = p.batch * p.num_heads * ((p.seq_len_q + kRows - 1) / kRows);
-  return count < kMost && 2 * count >= cuda::multiprocessors();
+                      cuda::attribute(cudaDevAttrL2CacheSize) / 2);
 }
 
 /// A problem that attend takes.
 class Attend {
  public:
-  static bool takes(const attest_problem& problem) { return flash_sm90::takes(problem); }
+  /// Of problems that flash::why_not lets pass and that need none of the general kernel's features.
+  static bool takes(const attest_problem& problem) {
+    constexpr int64_t kMost = int64_t{1} << 30, kMostStride = int64_t{1} << 39;  // elements: of 32 bits, and what a map may have
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
+    if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 || p.seq_len_q < kRows / 2) return false;
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
+      for (int axis = 0; axis < 4; ++axis) {
+        const attest_tensor& tensor = problem.tensor[role];
+        if (tensor.dim[axis] >= kMost || tensor.stride[axis] >= kMostStride) return false;
+      }
+    const int64_t count = p.batch * p.num_heads * ((p.seq_len_q + kRows - 1) / kRows);
+    return count < kMost && 2 * count >= cuda::multiprocessors();
+  }
   /// For flags of tiles that are to be done again.
   static uint64_t workspace_bytes(const attest_problem& problem) {
     return static_cast<uint64_t>(order(problem).count()) * (kRows / 16);

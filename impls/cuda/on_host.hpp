@@ -283,9 +283,8 @@ inline Block& block() { return *Block::now(); }
 using cudaStream_t = void*;
 using cudaError_t = int;
 constexpr cudaError_t cudaSuccess = 0;
-enum {
-  cudaMemcpyHostToDevice,
-  cudaFuncAttributeMaxDynamicSharedMemorySize,
+enum { cudaMemcpyHostToDevice, cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrComputeCapabilityMinor,
   cudaDevAttrL2CacheSize,
@@ -303,7 +302,7 @@ inline int most_shared_bytes() { return (capability() < 80 ? 64 : capability() <
 
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 /// A small device.
-inline cudaError_t cudaDeviceGetAttribute(int* value, int which, int) {
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   constexpr int kMultiprocessors = 4, kCacheBytes = 64 << 10;
   const int capability = cuda::on_host::capability();
   switch (which) {
