@@ -40,35 +40,42 @@ __device__ void load_codes(const attest::Softmax<T>& a, int64_t first, const Wor
   }
 }
 
+/// The task of a block in one of its windows: its tile of rows there, the terms of its pairs. False: there is none, nor in later
+/// windows. Apart, so that nothing of it takes registers from what the task is made for.
+template <class T, class S>
+__device__ __noinline__ bool enter_window(const attest_problem& problem, const cuda::Data& data, const Work& work, int64_t block,
+                                          int number, char* shared, Task& task, WindowTerms& terms) {
+  const attest::Softmax<T> a(problem, data.at);
+  const int64_t tile = block % work.tiles, group = block / work.tiles % work.groups, pair = block / work.tiles / work.groups;
+  const int64_t b = pair / a.p.num_heads, h = pair % a.p.num_heads, window = group * work.each + number;
+  const int64_t begin = window * work.window, first = begin + tile * S::kRows, past = min(begin + work.window, a.rows(b));
+  if (window >= work.windows || first >= past) return false;
+  float* table = reinterpret_cast<float*>(shared + S::kSharedBytes);
+  int* codes = reinterpret_cast<int*>(table + work.table);
+  if (number == 0) load_table(a, h, work, table);
+  if (work.table && !(cuda::planted(cuda::Bug::kWindowTerms) && number > 0)) load_codes(a, begin, work, codes);
+  if (threadIdx.x == 0) {
+    const int64_t across = 2 * a.p.window_width - 1;
+    terms = {table, codes, begin, static_cast<int>((a.p.window_height - 1) * across + a.p.window_width - 1), a.p.shift_bias};
+    task = {b, h, first, past, 1, 0, 1, nullptr, work.table ? &terms : nullptr};
+  }
+  __syncthreads();
+  return true;
+}
+
 template <class T, class S>
 __global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as for flash_cuda
-    attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
+    attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data, const __grid_constant__ Work work) {
   if (!runs_here<T, S>()) return;
   __shared__ Task task;
   __shared__ WindowTerms terms;
   char* shared = cuda::dynamic_shared();
-  float* table = reinterpret_cast<float*>(shared + S::kSharedBytes);
-  int* codes = reinterpret_cast<int*>(table + work.table);
-  const attest::Softmax<T> a(*problem, data.at);
-  const int64_t across = 2 * a.p.window_width - 1;
-  for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x) {
-    const int64_t tile = block % work.tiles, group = block / work.tiles % work.groups, pair = block / work.tiles / work.groups;
-    const int64_t b = pair / a.p.num_heads, h = pair % a.p.num_heads;
-    load_table(a, h, work, table);
-    for (int64_t window = group * work.each; window < min((group + 1) * work.each, work.windows); ++window) {
-      const int64_t begin = window * work.window, first = begin + tile * S::kRows, past = min(begin + work.window, a.rows(b));
-      if (first >= past) break;
-      const bool stale = cuda::planted(cuda::Bug::kWindowTerms) && window > group * work.each;
-      if (work.table && !stale) load_codes(a, begin, work, codes);
-      if (threadIdx.x == 0) {
-        terms = {table, codes, begin, static_cast<int>((a.p.window_height - 1) * across + a.p.window_width - 1), a.p.shift_bias};
-        task = {b, h, first, past, 1, 0, 1, nullptr, work.table ? &terms : nullptr};
-      }
-      __syncthreads();
+  for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x)
+    for (int number = 0; number < work.each; ++number) {
+      if (!enter_window<T, S>(*problem, data, work, block, number, shared, task, terms)) break;
       Block<T, S>(*problem, data, task, shared).run();
       __syncthreads();
     }
-  }
 }
 
 class Window {
@@ -158,15 +165,15 @@ class Window {
       constexpr int kDim = decltype(dim)::value;
       using All = Sizes<decltype(element), kDim>;
       if constexpr (kDim <= 32)
-        if (rows <= kFewRows) return body(element, Shape<sizeof(element), kDim, 1, 32, Kind::kGeneral, 2>());
+        if (rows <= kFewRows) return body(element, Shape<sizeof(element), kDim, 1, 32, Kind::kWindow, 2>());
       if constexpr (sizeof(element) == 2 && kDim <= 128)
-        if (rows > All::General::kRows && !(problem.features & kWithTerms) && fits<typename All::Plain>(room)) {
+        if (rows > All::Window::kRows && !(problem.features & kWithTerms) && fits<typename All::Plain>(room)) {
           if (problem.features & ATTEST_WITH_ORDER) return body(element, typename All::Scattered());
           return body(element, typename All::Plain());
         }
       if constexpr (kDim == 256)
-        if (!fits<typename All::General>(room)) return body(element, typename All::GeneralFewRows());
-      body(element, typename All::General());
+        if (!fits<typename All::Window>(room)) return body(element, typename All::WindowFewRows());
+      body(element, typename All::Window());
     });
   }
 

@@ -66,7 +66,7 @@ done | xargs -0 -n 2 -P "$(nproc)" bash -c 'compile "$0" "$1"' || exit 4
 # Messages of ptxas on which the speed of kernels for sm_90a hangs.
 if grep -hE 'C75(08|10|14)|serialized|setmaxnreg' "$folder"/*.cu.* 2>/dev/null | sort -u | sed 's/^/cuda_matrix.sh: /' | grep . >&2; then status=1; fi
 
-rows() { find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E 's/\(anonymous namespace\)::|attest::(core::)?//g; s/\(flash::Kind\)0/flash::Kind::kPlain/g; s/\(flash::Kind\)1/flash::Kind::kScattered/g; s/\(flash::Kind\)2/flash::Kind::kGeneral/g; s/\tvoid /\t/; s/\([^()]*\)$//'; }
+rows() { find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E 's/\(anonymous namespace\)::|attest::(core::)?//g; s/\(flash::Kind\)0/flash::Kind::kPlain/g; s/\(flash::Kind\)1/flash::Kind::kScattered/g; s/\(flash::Kind\)2/flash::Kind::kGeneral/g; s/\(flash::Kind\)3/flash::Kind::kWindow/g; s/\tvoid /\t/; s/\([^()]*\)$//'; }
 rows >"$folder/all"
 awk -F'\t' -v most=$most_spilled '
   BEGIN { printf "%-11s %-5s %7s %9s %8s %8s  %s\n", "source", "sm", "threads", "registers", "spilled", "shared", "kernel" }

@@ -153,7 +153,7 @@ struct Task {
   int64_t b, head, first, past;  // no row from `past` on
   int pack, split, splits;
   float* partial;             // of all splits, where there is more than one
-  const WindowTerms* window;  // in place of attest.hpp's terms of pairs; null: those
+  const WindowTerms* window;  // of Kind::kWindow, in place of attest.hpp's terms of pairs; null: pairs have none
 };
 
 /// What a split leaves of a row: the largest logit in base 2, and the sum of 2^(logit - top). Its sums of V are not divided yet.
@@ -260,7 +260,7 @@ class Block {
     const split::Range tiles = split::part((highest - origin_ + S::kKeys - 1) / S::kKeys, task_.splits, task_.split);
     first_tile_ = static_cast<int>(tiles.begin), past_tile_ = static_cast<int>(tiles.end);
     if (cuda::planted(cuda::Bug::kSplitBound) && task_.split + 1 < task_.splits && past_tile_ > first_tile_) --past_tile_;
-    has_terms_ = S::kGeneral && (task_.window || a.has_pair_terms());
+    has_terms_ = S::kGeneral && (S::kWindow ? task_.window != nullptr : a.has_pair_terms());
     past_key_ = highest, common_begin_ = common_begin, common_end_ = common_end;
   }
 
@@ -322,7 +322,7 @@ class Block {
   }
 
   __device__ void multiply_keys(uint32_t keys, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
-#pragma unroll S::kBytes == 4 ? 2 : S::kChunks / 2
+#pragma unroll S::kBytes == 4 ? (S::kDim > 128 ? 1 : 2) : S::kChunks / 2
     for (int c = 0; c < S::kChunks / 2; ++c) {
       cuda::Left<Type> q[S::kPerWarp];
 #pragma unroll
@@ -376,7 +376,7 @@ class Block {
       const int64_t row = task_.first + index / S::kKeys, i = query_of(row), j = first_key(tile) + index % S::kKeys;
       float added = -INFINITY;
       if (row < task_.past && i < a.length_q(task_.b) && j < past_key_) {
-        if (task_.window)
+        if constexpr (S::kWindow)
           added = (*task_.window)(i, j);
         else
           added = a.pair_term(task_.b, head_of(row), i, j);

@@ -12,12 +12,14 @@ enum class Kind {
   kPlain,      // rows lie one behind the other, and pairs have no terms of their own
   kScattered,  // rows may lie anywhere
   kGeneral,    // that, and a tile has a table of what is added to each logit
+  kWindow,     // so too, of terms that a window has
 };
 
 /// Shapes of a block: head sizes up to kDim, kWarps warps of 16 kPerWarp rows each, kKeys keys a tile.
 template <int kElementBytes, int kHeadDim, int kRowBlocks, int kTileKeys, Kind kKind, int kWarpCount = 4>
 struct Shape {
-  static constexpr bool kGeneral = kKind == Kind::kGeneral, kScattered = kKind != Kind::kPlain;
+  static constexpr bool kWindow = kKind == Kind::kWindow, kGeneral = kKind == Kind::kGeneral || kWindow,
+                        kScattered = kKind != Kind::kPlain;
   static constexpr int kBytes = kElementBytes, kPerChunk = 16 / kBytes;  // of an element; elements of 16 bytes
   static constexpr int kWarps = kWarpCount, kThreads = 32 * kWarps;
   static constexpr int kDim = kHeadDim, kPerWarp = kRowBlocks, kRows = 16 * kRowBlocks * kWarps, kKeys = kTileKeys;
@@ -46,6 +48,8 @@ struct Sizes {
   using Scattered = Shape<sizeof(T), kDim, kDim <= 64 ? kPerWarp : 1, kKeys, Kind::kScattered, kWarps>;
   using General = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kGeneral, kGeneralWarps>;
   using GeneralFewRows = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kGeneral, 1>;
+  using Window = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kWindow, kGeneralWarps>;
+  using WindowFewRows = Shape<sizeof(T), kDim, 1, kGeneralKeys, Kind::kWindow, 1>;
 };
 
 template <class S>
