@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -37,19 +39,53 @@ void find_library() {
   if (!fe::cudnn_dlhandle) throw std::runtime_error("cuDNN is not there (libcudnn.so.9; ATTEST_CUDNN names another)");
 }
 
-class Handle {
+/// What plans are made for: the device at hand or, so that query can be tried without one, what the JSON file that
+/// ATTEST_CUDNN_DEVICE names says of a device, as cuDNN prints it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
+class Target {
  public:
-  Handle() {
+  Target() {
     find_library();
-    if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) throw std::runtime_error("cuDNN: cudnnCreate fails");
+    if (const char* described = std::getenv("ATTEST_CUDNN_DEVICE")) {
+      describe(described);
+    } else {
+      if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) throw std::runtime_error("cuDNN: cudnnCreate fails");
+      capability_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor) + attribute(cudaDevAttrComputeCapabilityMinor);
+    }
   }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { fe::detail::destroy_handle(handle_); }
-  operator cudnnHandle_t() const { return handle_; }
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+  ~Target() {
+    if (handle_) fe::detail::destroy_handle(handle_);
+  }
+  fe::error_t build(fe::graph::Graph& graph) const {
+    if (handle_) return graph.build(handle_, {fe::HeurMode_t::A});
+    return graph.set_device_properties(described_).build({fe::HeurMode_t::A});
+  }
+  /// Compute capability, times 10.
+  int capability() const { return capability_; }
+  /// Null: there is no device.
+  cudnnHandle_t handle() const { return handle_; }
 
  private:
+  void describe(const char* path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<uint8_t> json{std::istreambuf_iterator<char>(file), {}};
+    const auto described = std::make_shared<fe::DeviceProperties>();
+    if (!file || described->deserialize(json).is_bad())
+      throw std::runtime_error(std::string("ATTEST_CUDNN_DEVICE: ") + path + " describes no device");
+    described_ = described;
+    const std::string text(json.begin(), json.end()), name = "\"deviceVer\":";
+    if (const size_t at = text.find(name); at != text.npos) capability_ = std::atoi(text.c_str() + at + name.size()) / 10;
+  }
+  static int attribute(cudaDeviceAttr which) {
+    int device = 0, value = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+    return value;
+  }
   cudnnHandle_t handle_ = nullptr;
+  std::shared_ptr<const fe::DeviceProperties> described_;
+  int capability_ = 0;
 };
 
 /// A graph of one node for one problem. Tensors are known to it by their role; what attest has no role for comes after these.
@@ -59,6 +95,7 @@ class Attention {
 
   explicit Attention(const attest_problem& problem) : problem_(problem), p_(attest::params<attest_softmax_params>(problem)) {
     const auto type = problem.tensor[ATTEST_Q].dtype == ATTEST_F16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
+    graph_.set_sm_version(target_.capability());  // else nodes ask a CUDA runtime of the frontend's, which need not be there
     graph_.set_io_data_type(type).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
     auto options = fe::graph::SDPA_attributes().set_name("attention").set_attn_scale(p_.softmax_scale);
     options.set_generate_stats(has(ATTEST_LSE));
@@ -74,7 +111,7 @@ class Attention {
       stats->set_dim({lse.dim[0], lse.dim[1], lse.dim[2], 1})
           .set_stride(of_whole_dims({lse.dim[0], lse.dim[1], lse.dim[2], 1}, lse.stride));
     }
-    require(graph_.build(handle_, {fe::HeurMode_t::A}));
+    require(target_.build(graph_));
   }
 
   uint64_t workspace_bytes() {
@@ -87,8 +124,9 @@ class Attention {
     for (const int64_t uid : uids_) addresses[uid] = uid == kFullLengths ? full_lengths : data[uid];
     addresses[ATTEST_O] = data[ATTEST_O];
     if (has(ATTEST_LSE)) addresses[ATTEST_LSE] = data[ATTEST_LSE];
-    if (fe::detail::set_stream(handle_, stream) != CUDNN_STATUS_SUCCESS) throw std::runtime_error("cudnnSetStream fails");
-    if (fe::error_t error = graph_.execute(handle_, addresses, workspace); error.is_bad())
+    if (fe::detail::set_stream(target_.handle(), stream) != CUDNN_STATUS_SUCCESS)
+      throw std::runtime_error("cudnnSetStream fails");
+    if (fe::error_t error = graph_.execute(target_.handle(), addresses, workspace); error.is_bad())
       throw std::runtime_error("cuDNN: " + error.get_message());
   }
 
@@ -146,7 +184,7 @@ class Attention {
 
   const attest_problem& problem_;
   const attest_softmax_params& p_;
-  Handle handle_;
+  Target target_;
   fe::graph::Graph graph_;
   std::vector<int64_t> uids_;
 };

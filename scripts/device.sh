@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, compute-sanitizer, bugs planted in kernels,
-# benchmark, PyTorch as a peer, comparison with what was published of this device.
+# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, benchmark, PyTorch as a peer, what limits the
+# kernels (ncu), compute-sanitizer, bugs planted in kernels, comparison with what was published of this device.
 # In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
 #   scripts/device.sh                        all, into device-results/
-#   scripts/device.sh -o FOLDER STEP ...     some of: conformance benchmark peers sanitizer mutants compare
+#   scripts/device.sh -o FOLDER STEP ...     some of: conformance benchmark peers profile sanitizer mutants compare
 #   scripts/device.sh --compare FILE ...     compares with these records, not with reports/published/device_*.jsonl of the same device
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
 # To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
 # Exit codes: 0; 1: something failed, and what is named; 4: no GPU, or the build fails; 64: wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-all_steps=(conformance benchmark peers sanitizer mutants compare)
+all_steps=(conformance benchmark peers profile sanitizer mutants compare)
 out=device-results steps=() published=()
 while (($#)); do
   case $1 in -o | --compare) [[ -n ${2:-} ]] || { echo "device.sh: $1 needs a value" >&2; exit 64; } ;; esac
@@ -18,7 +18,7 @@ while (($#)); do
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     -o) out=$2; shift ;;
     --compare) published+=("$2"); [[ -e $2 ]] || { echo "device.sh: --compare $2: is not there" >&2; exit 64; }; shift ;;
-    conformance | sanitizer | mutants | benchmark | peers | compare) steps+=("$1") ;;
+    conformance | benchmark | peers | profile | sanitizer | mutants | compare) steps+=("$1") ;;
     *) echo "device.sh: $1: unknown; -o FOLDER, --compare FILE and some of: ${all_steps[*]}" >&2; exit 64 ;;
   esac
   shift
@@ -43,6 +43,29 @@ if [[ "${steps[*]}" != compare ]] && ! grep -q '^ok *CUDA ' "$out/doctor.txt"; t
   echo "device.sh: no GPU: $(grep -m 1 '^none *CUDA ' "$out/doctor.txt" | sed 's/^none *CUDA *//')" >&2
   exit 4
 fi
+
+# What PyTorch brings may be all that a machine has of cuDNN and cuBLAS: where the loader finds none, those of Python's packages are taken.
+libraries=$(python3 - 2>/dev/null <<'PYTHON' || true
+import ctypes, glob, importlib.util, os
+
+def loads(name):
+    try:
+        return bool(ctypes.CDLL(name))
+    except OSError:
+        return False
+
+found = importlib.util.find_spec("nvidia")
+folders = list(found.submodule_search_locations) if found else []
+for variable, names in (("ATTEST_CUDNN", ["libcudnn.so.9"]), ("ATTEST_CUBLAS", ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"]),
+                        ("CUDNN_FRONTEND_CUDART_LIB_NAME", ["libcudart.so.13", "libcudart.so.12"])):
+    if not os.environ.get(variable) and not any(map(loads, names)):
+        files = [file for name in names for folder in folders for file in glob.glob(f"{folder}/*/lib/{name}")]
+        print("\n".join(f"{variable}={file}" for file in files[:1]))
+PYTHON
+)
+while IFS='=' read -r variable file; do
+  if [[ -n $variable ]]; then export "$variable=$file"; echo "$variable=$file"; fi
+done <<<"$libraries"
 
 # What the steps may take together, in seconds, of which the last is for the comparison.
 deadline=590 last=30 SECONDS=0
@@ -142,6 +165,32 @@ peers() {
     return
   fi
   step peers 50 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
+}
+
+# What limits each kernel, by the hardware's counters, on problems of which a run is short.
+profile() {
+  local profiler impl problem started=$SECONDS runs=0 missed=0
+  profiler=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null || true)
+  if [[ -z $profiler ]]; then echo "profile: skipped: ncu (Nsight Compute) is neither in PATH nor in /usr/local/cuda/bin"; return; fi
+  : >"$out/profile.txt"
+  while read -r impl problem; do
+    if ((SECONDS - started >= 70)); then missed=$((missed + 1)); continue; fi
+    runs=$((runs + 1))
+    echo "== $impl: $problem" >>"$out/profile.txt"
+    timeout --kill-after=10 "$(left 30)" "$profiler" --clock-control none --target-processes all --kernel-name 'regex:attend|sum_keys|read_queries' \
+      --launch-count 2 --section SpeedOfLight --section Occupancy --section WarpStateStats --section ComputeWorkloadAnalysis \
+      "$attest" repro --impl "$impl" --judge-only --relations none --fill random "$problem" >>"$out/profile.txt" 2>&1 ||
+      echo "profile: exit $? for $impl on '$problem': $(grep '==ERROR==' "$out/profile.txt" | tail -1)"
+  done <<'PROBLEMS'
+flash_cuda softmax dtype=f16 batch=32 num_heads=12 seq_len_q=197 head_dim=64
+flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=128
+flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=64
+flash_cuda softmax dtype=bf16 batch=8 num_heads=16 seq_len_q=1 seq_len_kv=40000 head_dim=128
+window_cuda softmax dtype=f16 batch=64 num_heads=4 seq_len_q=3136 head_dim=32 grid_height=56 grid_width=56 window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias
+window_cuda softmax dtype=f16 num_heads=4 seq_len_q=131072 head_dim=16 patch_size=1024
+linear_cuda linear dtype=f16 num_heads=8 seq_len_q=40000 head_dim=64
+PROBLEMS
+  echo "profile: $((SECONDS - started)) s, $runs runs, $missed left out after 70 s"
 }
 
 # With the records that were published of this device: verdicts, memory and errors as they are, times as shares of what a library took

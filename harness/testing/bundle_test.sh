@@ -55,6 +55,33 @@ clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o r
 grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^race$' results/sanitizer.txt || { cat said; die "what the checker found is not named"; }
 [[ $(grep -c '^failed' said) == 4 ]] || { cat said; die "more is named than failed"; }
 
+# The profiler is given each implementation and problem; that it may not read the counters is said, and is no failure of what it looks at.
+mkdir "$place/tools"
+cat >"$place/tools/ncu" <<'PROFILER'
+#!/bin/sh
+case "$*" in
+  *"--impl linear_cuda"*) echo "==ERROR== ERR_NVGPUCTRPERM"; exit 3 ;;
+  *"--impl flash_cuda --judge-only"*seq_len_q=197*) echo "profiled flash_cuda" ;;
+esac
+PROFILER
+chmod +x "$place/tools/ncu"
+status=0
+clean env PATH="$place/tools:/usr/bin:/bin" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results profile >said 2>&1 || status=$?
+[[ $status == 0 ]] && grep -q 'profile: [0-9]* s, 7 runs, 0 left out' said && grep -q '^profiled flash_cuda$' results/profile.txt || { cat said; die "the profiler ends with $status"; }
+grep -q "profile: exit 3 for linear_cuda on 'linear .*: ==ERROR== ERR_NVGPUCTRPERM" said || { cat said; die "what the profiler lacks is not said"; }
+
+# Libraries that Python's packages alone have are found there, and only then.
+mkdir -p "$place/site/nvidia/cudnn/lib"
+touch "$place/site/nvidia/cudnn/lib/libcudnn.so.9"
+clean env PYTHONPATH="$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results compare >said 2>&1 || true
+if ! command -v python3 >/dev/null; then
+  echo "NOT TESTED: no python3 to look for libraries with"
+elif python3 -c 'import ctypes; ctypes.CDLL("libcudnn.so.9")' 2>/dev/null; then
+  if grep -q '^ATTEST_CUDNN=' said; then cat said; die "the machine's own cuDNN is passed over"; fi
+else
+  grep -qx "ATTEST_CUDNN=$place/site/nvidia/cudnn/lib/libcudnn.so.9" said || { cat said; die "cuDNN of a Python package is not found"; }
+fi
+
 # Comparison with what was published: the same is none the worse; a verdict that was lost, and a share of a library's time that grew, are.
 device() { status=0; clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results "$@" >said 2>&1 || status=$?; }
 clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/bin/attest" run smoke --case softmax/dense --impl naive,flash_cpu --dtype f32 \
