@@ -63,8 +63,15 @@ __device__ __noinline__ bool enter_window(const attest_problem& problem, const c
   return true;
 }
 
+/// Blocks that a multiprocessor is to have registers for. An image's window has one tile of keys, and a block waits for it: where
+/// channels are few, a third block is there to hide that, for 40 bytes a thread that go to memory. Not measured.
+template <class S>
+constexpr int kBlocks = S::kWarps < 4                       ? 1
+                        : S::kPerWarp == 1 && S::kDim <= 32 ? 3
+                                                            : 2;
+
 template <class T, class S>
-__global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as for flash_cuda
+__global__ void __launch_bounds__(S::kThreads, kBlocks<S>)
     attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data, const __grid_constant__ Work work) {
   if (!runs_here<T, S>()) return;
   __shared__ Task task;
