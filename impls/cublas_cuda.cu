@@ -23,7 +23,7 @@ struct Step {
   int64_t first_head, heads, first_row, rows;
 };
 
-/// A row of dot products becomes a row of weights, divided by their sum, and LSE is written. `scores` and `weights` may be one.
+/// A row of dot products becomes a row of weights, divided by their sum, and LSE is written.
 template <class T>
 __device__ void weigh_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, float* scores, T* weights) {
   const attest::Keys keys = a.keys(b, i);

@@ -9,12 +9,14 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "attest.hpp"
+#include "cuda/check.hpp"
 
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // the frontend takes every function from here
@@ -27,9 +29,6 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 void require(fe::error_t error) {
   if (error.is_bad()) throw std::runtime_error("cuDNN: " + error.get_message());
-}
-void check(cudaError_t error, const char* function) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(function) + ": " + cudaGetErrorString(error));
 }
 
 void find_library() {
@@ -48,8 +47,8 @@ class Target {
     if (const char* described = std::getenv("ATTEST_CUDNN_DEVICE")) {
       describe(described);
     } else {
+      capability_ = 10 * cuda::attribute(cudaDevAttrComputeCapabilityMajor) + cuda::attribute(cudaDevAttrComputeCapabilityMinor);
       if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) throw std::runtime_error("cuDNN: cudnnCreate fails");
-      capability_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor) + attribute(cudaDevAttrComputeCapabilityMinor);
     }
   }
   Target(const Target&) = delete;
@@ -71,17 +70,12 @@ class Target {
     std::ifstream file(path, std::ios::binary);
     const std::vector<uint8_t> json{std::istreambuf_iterator<char>(file), {}};
     const auto described = std::make_shared<fe::DeviceProperties>();
-    if (!file || described->deserialize(json).is_bad())
+    const std::string text(json.begin(), json.end());
+    std::smatch capability;
+    if (!file || described->deserialize(json).is_bad() ||
+        !std::regex_search(text, capability, std::regex("\"deviceVer\"\\s*:\\s*([0-9]{3,4})")))
       throw std::runtime_error(std::string("ATTEST_CUDNN_DEVICE: ") + path + " describes no device");
-    described_ = described;
-    const std::string text(json.begin(), json.end()), name = "\"deviceVer\":";
-    if (const size_t at = text.find(name); at != text.npos) capability_ = std::atoi(text.c_str() + at + name.size()) / 10;
-  }
-  static int attribute(cudaDeviceAttr which) {
-    int device = 0, value = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
-    return value;
+    described_ = described, capability_ = std::stoi(capability[1]) / 10;
   }
   cudnnHandle_t handle_ = nullptr;
   std::shared_ptr<const fe::DeviceProperties> described_;
@@ -114,6 +108,7 @@ class Attention {
     require(target_.build(graph_));
   }
 
+  bool runs() const { return target_.handle() != nullptr; }
   uint64_t workspace_bytes() {
     int64_t bytes = 0;
     require(graph_.get_workspace_size(bytes));
@@ -219,15 +214,18 @@ class Cudnn {
     return nullptr;
   }
   explicit Cudnn(const attest_problem& given) : problem(given), attention_(given) {
+    if (!attention_.runs()) throw std::runtime_error("plans for a device that ATTEST_CUDNN_DEVICE describes do not run");
     const auto& p = attest::params<attest_softmax_params>(problem);
     const bool of_queries = problem.tensor[ATTEST_SEQ_LENS_Q].dtype == ATTEST_NONE;
     const std::vector<int32_t> lengths(static_cast<size_t>(p.batch),
                                        static_cast<int32_t>(of_queries ? p.seq_len_q : p.seq_len_kv));
     const size_t bytes = lengths.size() * sizeof(int32_t);
-    check(cudaMalloc(&full_lengths_, bytes), "cudaMalloc");
+    cuda::check(cudaMalloc(&full_lengths_, bytes), "cudaMalloc");
     const cudaError_t copied = cudaMemcpy(full_lengths_, lengths.data(), bytes, cudaMemcpyHostToDevice);
-    if (copied != cudaSuccess) cudaFree(full_lengths_);
-    check(copied, "cudaMemcpy");
+    // A copy from pageable memory may return before it is over, and streams of others do not wait for it.
+    const cudaError_t done = cudaDeviceSynchronize();
+    if (copied != cudaSuccess || done != cudaSuccess) cudaFree(full_lengths_);
+    cuda::check(copied, "cudaMemcpy"), cuda::check(done, "cudaDeviceSynchronize");
   }
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;

@@ -36,17 +36,19 @@ done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Of PTX: how many threads a kernel may have. Of what ptxas says: a line a kernel, with its mangled name.
+# Of PTX: how many threads a kernel may have. Of what ptxas says: a line a kernel, with its mangled name. What functions spill that it calls
+# is told after its registers, and counts as its own.
 cat >"$folder/rows.awk" <<'AWK'
 /\.entry / { entry = $0; sub(/.*\.entry /, "", entry); sub(/\(.*/, "", entry) }
 /\.maxntid/ { threads[entry] = $2 + 0 }
-/Compiling entry function/ { split($0, quoted, "'"); kernel = quoted[2] }
-/bytes spill stores/ { spilled = $0; sub(/ bytes spill stores.*/, "", spilled); sub(/.*, /, "", spilled) }
+function tell() { if (kernel != "") printf "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", source, sm, threads[kernel], registers, spilled, shared, kernel }
+/Compiling entry function/ { tell(); split($0, quoted, "'"); kernel = quoted[2]; spilled = registers = shared = 0 }
+/bytes spill stores/ { bytes = $0; sub(/ bytes spill stores.*/, "", bytes); sub(/.*, /, "", bytes); spilled += bytes }
 /Used [0-9]+ registers/ {
   registers = $0; sub(/.*Used /, "", registers); sub(/ registers.*/, "", registers)
   shared = 0; if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART, RLENGTH) + 0
-  printf "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", source, sm, threads[kernel], registers, spilled, shared, kernel
 }
+END { tell() }
 AWK
 status=0
 compile() {  # SOURCE ARCHITECTURE

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, benchmark, PyTorch as a peer, what limits the
-# kernels (ncu), compute-sanitizer, bugs planted in kernels, comparison with what was published of this device.
+# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, benchmark, PyTorch as a peer,
+# compute-sanitizer, bugs planted in kernels, what limits the kernels (ncu), comparison with what was published of this device.
 # In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
 #   scripts/device.sh                        all, into device-results/
-#   scripts/device.sh -o FOLDER STEP ...     some of: conformance benchmark peers profile sanitizer mutants compare
+#   scripts/device.sh -o FOLDER STEP ...     some of: conformance benchmark peers sanitizer mutants profile compare
 #   scripts/device.sh --compare FILE ...     compares with these records, not with reports/published/device_*.jsonl of the same device
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
 # To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
 # Exit codes: 0; 1: something failed, and what is named; 4: no GPU, or the build fails; 64: wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-all_steps=(conformance benchmark peers profile sanitizer mutants compare)
+all_steps=(conformance benchmark peers sanitizer mutants profile compare)
 out=device-results steps=() published=()
 while (($#)); do
   case $1 in -o | --compare) [[ -n ${2:-} ]] || { echo "device.sh: $1 needs a value" >&2; exit 64; } ;; esac
@@ -44,7 +44,8 @@ if [[ "${steps[*]}" != compare ]] && ! grep -q '^ok *CUDA ' "$out/doctor.txt"; t
   exit 4
 fi
 
-# What PyTorch brings may be all that a machine has of cuDNN and cuBLAS: where the loader finds none, those of Python's packages are taken.
+# What PyTorch brings may be all that a machine has of cuDNN, cuBLAS and the compiler that cuDNN asks: where the loader finds none, those of
+# Python's packages are taken, and what they look for themselves is found in their folders.
 libraries=$(python3 - 2>/dev/null <<'PYTHON' || true
 import ctypes, glob, importlib.util, os
 
@@ -55,12 +56,16 @@ def loads(name):
         return False
 
 found = importlib.util.find_spec("nvidia")
-folders = list(found.submodule_search_locations) if found else []
+folders = sorted(f for place in (found.submodule_search_locations if found else []) for f in glob.glob(f"{place}/*/lib"))
+missing = False
 for variable, names in (("ATTEST_CUDNN", ["libcudnn.so.9"]), ("ATTEST_CUBLAS", ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"]),
                         ("CUDNN_FRONTEND_CUDART_LIB_NAME", ["libcudart.so.13", "libcudart.so.12"])):
     if not os.environ.get(variable) and not any(map(loads, names)):
-        files = [file for name in names for folder in folders for file in glob.glob(f"{folder}/*/lib/{name}")]
+        files = [f"{folder}/{name}" for name in names for folder in folders if os.path.exists(f"{folder}/{name}")]
+        missing = missing or bool(files)
         print("\n".join(f"{variable}={file}" for file in files[:1]))
+if missing:
+    print("LD_LIBRARY_PATH=" + ":".join([path for path in [os.environ.get("LD_LIBRARY_PATH")] if path] + folders))
 PYTHON
 )
 while IFS='=' read -r variable file; do
@@ -81,17 +86,22 @@ step() {
   local name=$1 limit status=0 started=$SECONDS
   limit=$(left "$2")
   shift 2
+  if ((limit < 5)); then
+    echo "$name: no time left"
+    failed+=("$name: no time left")
+    return
+  fi
   timeout --kill-after=10 "$limit" "$@" || status=$?
   echo "$name: $((SECONDS - started)) s, exit $status"
   ((status == 0)) || failed+=("$name")
 }
 
 conformance() {
-  step conformance 170 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
+  step conformance 150 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
     -o "$out/conformance.jsonl" --table "$out/conformance.md"
   goldens "$out/conformance.jsonl"
   # What devices before sm_90 get of flash_cuda.
-  ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 60 "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
+  ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 40 "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
     -o "$out/conformance_sm80.jsonl"
 }
 
@@ -104,18 +114,18 @@ goldens() {
   if [[ -n $refused ]]; then failed+=("a golden on the device: $refused"); fi
 }
 
-# Kernels under each of compute-sanitizer's tools, on problems of at most 512 tokens.
+# Kernels under each of compute-sanitizer's tools, on problems of at most 512 tokens: first one for each implementation.
 problems=(
   'softmax dtype=f16 num_heads=2 seq_len_q=197 head_dim=64 lse'
   # On sm_90 with tiles enough for the kernels that are its own:
   'softmax dtype=f16 batch=2 num_heads=40 seq_len_q=130 seq_len_kv=300 head_dim=64 seq_lens_kv window_right=0 lse'
-  'softmax dtype=bf16 num_heads=80 seq_len_q=130 seq_len_kv=300 head_dim=128'
-  'softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=130 seq_len_kv=300 head_dim=128 window_right=0 diagonal=1'
-  'softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 mask=[1,1,61,61] bias=f32[1,1,61,61] softcap=20'
-  'softmax dtype=f16 batch=3 num_heads=2 seq_len_q=96 head_dim=64 cu_seqlens_q cu_seqlens_kv'
-  'softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 page_size=16 page_table seq_lens_kv'
   'softmax dtype=f16 num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias'
-  'linear dtype=f16 num_heads=2 seq_len_q=400 head_dim=64')
+  'linear dtype=f16 num_heads=2 seq_len_q=400 head_dim=64'
+  'softmax dtype=bf16 num_heads=80 seq_len_q=130 seq_len_kv=300 head_dim=128'
+  'softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 mask=[1,1,61,61] bias=f32[1,1,61,61] softcap=20'
+  'softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 page_size=16 page_table seq_lens_kv'
+  'softmax dtype=f16 batch=3 num_heads=2 seq_len_q=96 head_dim=64 cu_seqlens_q cu_seqlens_kv'
+  'softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=130 seq_len_kv=300 head_dim=128 window_right=0 diagonal=1')
 find_checker() {
   local candidate
   checker=
@@ -125,7 +135,7 @@ find_checker() {
 }
 sanitizer() {
   local limit tool problem checker started=$SECONDS runs=0 missed=0
-  limit=$(left 120)
+  limit=$(left 90)
   find_checker
   if [[ -z $checker ]]; then
     echo "sanitizer: skipped: compute-sanitizer is neither in the bundle, nor in PATH, nor in /usr/local/cuda/bin"
@@ -139,7 +149,7 @@ sanitizer() {
       echo "== $tool: $problem" >>"$out/sanitizer.txt"
       timeout --kill-after=10 "$(left 60)" "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
         "$attest" repro --impl naive_cuda,flash_cuda,linear_cuda,window_cuda --judge-only --relations none --fill random --timeout 50 "$problem" \
-        >>"$out/sanitizer.txt" 2>&1 || { (($? == 4)) || failed+=("$tool of '$problem'"); }  # 4: nobody takes the problem
+        >>"$out/sanitizer.txt" 2>&1 </dev/null || failed+=("$tool of '$problem'")  # exit 4 too: somebody takes each
     done
   done
   echo "sanitizer: $((SECONDS - started)) s, $runs runs, $missed left out after $limit s"
@@ -150,12 +160,12 @@ mutants() {
   local checker
   if [[ ! -d $planted ]]; then echo "mutants: skipped: this build has no kernels to plant bugs in (-DATTEST_CUDA_MUTANTS=ON)"; return; fi
   find_checker
-  step mutants 200 bash "$root/scripts/device_mutants.sh" "$attest" "$planted" $checker >"$out/mutants.txt" 2>&1
+  step mutants 80 bash "$root/scripts/device_mutants.sh" "$attest" "$planted" $checker >"$out/mutants.txt" 2>&1
   cat "$out/mutants.txt"
 }
 
 benchmark() {
-  step benchmark 170 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 --budget 0.2 --timeout 20 \
+  step benchmark 160 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 --budget 0.2 --timeout 20 \
     -o "$out/benchmark.jsonl" --table "$out/benchmark.md"
 }
 
@@ -164,33 +174,38 @@ peers() {
     echo "peers: skipped: python3 has no PyTorch that sees the GPU"
     return
   fi
-  step peers 50 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
+  step peers 40 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
 }
 
 # What limits each kernel, by the hardware's counters, on problems of which a run is short.
 profile() {
-  local profiler impl problem started=$SECONDS runs=0 missed=0
+  local profiler impl problem limit started=$SECONDS runs=0 missed=0
+  limit=$(left 70)
   profiler=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null || true)
   if [[ -z $profiler ]]; then echo "profile: skipped: ncu (Nsight Compute) is neither in PATH nor in /usr/local/cuda/bin"; return; fi
   : >"$out/profile.txt"
   while read -r impl problem; do
-    if ((SECONDS - started >= 70)); then missed=$((missed + 1)); continue; fi
+    if ((SECONDS - started >= limit)); then missed=$((missed + 1)); continue; fi
     runs=$((runs + 1))
     echo "== $impl: $problem" >>"$out/profile.txt"
-    timeout --kill-after=10 "$(left 30)" "$profiler" --clock-control none --target-processes all --kernel-name 'regex:attend|sum_keys|read_queries' \
-      --launch-count 2 --section SpeedOfLight --section Occupancy --section WarpStateStats --section ComputeWorkloadAnalysis \
-      "$attest" repro --impl "$impl" --judge-only --relations none --fill random "$problem" >>"$out/profile.txt" 2>&1 ||
+    timeout --kill-after=10 "$(left 30)" "$profiler" --clock-control none --target-processes all \
+      --kernel-name 'regex:attend|sum_keys|read_queries|sdpa|flash' --launch-count 2 --section SpeedOfLight --section Occupancy \
+      --section WarpStateStats --section ComputeWorkloadAnalysis \
+      "$attest" repro --impl "$impl" --judge-only --relations none --fill random "$problem" >>"$out/profile.txt" 2>&1 </dev/null ||
       echo "profile: exit $? for $impl on '$problem': $(grep '==ERROR==' "$out/profile.txt" | tail -1)"
   done <<'PROBLEMS'
-flash_cuda softmax dtype=f16 batch=32 num_heads=12 seq_len_q=197 head_dim=64
 flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=128
-flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=64
-flash_cuda softmax dtype=bf16 batch=8 num_heads=16 seq_len_q=1 seq_len_kv=40000 head_dim=128
+cudnn_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=128
+flash_cuda softmax dtype=f16 batch=32 num_heads=12 seq_len_q=197 head_dim=64
+cudnn_cuda softmax dtype=f16 batch=32 num_heads=12 seq_len_q=197 head_dim=64
 window_cuda softmax dtype=f16 batch=64 num_heads=4 seq_len_q=3136 head_dim=32 grid_height=56 grid_width=56 window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias
 window_cuda softmax dtype=f16 num_heads=4 seq_len_q=131072 head_dim=16 patch_size=1024
+flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=64
+flash_cuda softmax dtype=bf16 batch=8 num_heads=16 seq_len_q=1 seq_len_kv=40000 head_dim=128
 linear_cuda linear dtype=f16 num_heads=8 seq_len_q=40000 head_dim=64
+naive_cuda softmax dtype=f16 num_heads=8 seq_len_q=1024 head_dim=64
 PROBLEMS
-  echo "profile: $((SECONDS - started)) s, $runs runs, $missed left out after 70 s"
+  echo "profile: $((SECONDS - started)) s, $runs runs, $missed left out after $limit s"
 }
 
 # With the records that were published of this device: verdicts, memory and errors as they are, times as shares of what a library took

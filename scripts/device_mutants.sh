@@ -73,7 +73,7 @@ races() {
 
 records=$(mktemp)
 trap 'rm -f "$records"' EXIT
-failed=() started=$SECONDS
+failed=() started=$SECONDS tried=0
 declare -A healthy=()
 for line in "${bugs[@]}"; do
   IFS='|' read -r bug name kernel capability who problem more <<<"$line"
@@ -93,6 +93,7 @@ for line in "${bugs[@]}"; do
     esac
   fi
   [[ ${healthy[$key]} == pass ]] || continue
+  tried=$((tried + 1))
   judge "$bug" "$kernel" "$capability" "$problem" "${options[@]}"
   if [[ $verdict != pass && $verdict != skipped ]]; then
     echo "$name ($kernel): caught by the judge: $verdict"
@@ -105,6 +106,7 @@ for line in "${bugs[@]}"; do
     failed+=("$name ($kernel) got away")
   fi
 done
+if ((tried == 0)); then failed+=("no bug was tried"); fi
 if ((${#failed[@]})); then
   printf 'mutants: %s\n' "${failed[@]}" >&2
   exit 1

@@ -11,7 +11,11 @@ import statistics
 import sys
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
+
+try:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError:
+    sys.exit("device_peers.py: PyTorch 2.3 or newer is needed, for torch.nn.attention")
 
 # batch, heads, query tokens, key tokens, head_dim, causal
 SHAPES = {
@@ -24,7 +28,8 @@ SHAPES = {
     "lidar 131072 tokens": (1, 2, 131072, 131072, 64, False),
     "decode 1 x 40000": (8, 16, 1, 40000, 128, False),
 }
-BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
+BACKENDS = {name: getattr(SDPBackend, number) for name, number in
+            (("cudnn", "CUDNN_ATTENTION"), ("flash", "FLASH_ATTENTION"), ("efficient", "EFFICIENT_ATTENTION")) if hasattr(SDPBackend, number)}
 SAMPLES, BUDGET_MS = 15, 300.0
 
 

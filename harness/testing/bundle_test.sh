@@ -38,13 +38,14 @@ clean env ATTEST_CUDA_DRIVER=/nowhere/libcuda.so.1 "$place/bundle/scripts/device
 status=0
 clean "$place/bundle/scripts/device.sh" --fast 2>/dev/null || status=$?
 [[ $status == 64 ]] || die "an unknown argument is taken"
-# A device, and no implementation for it: each step that fails is named. The checker is one that finds something in one problem.
+# A device, and no implementation for it: each step that fails is named. The checker is one that finds something in one problem, and
+# under which another does not run.
 mkdir "$place/bundle/sanitizer"
 cat >"$place/bundle/sanitizer/compute-sanitizer" <<'CHECKER'
 #!/bin/sh
 for problem; do :; done
 case "$2 $problem" in
-  *linear*) exit 4 ;;
+  "initcheck linear"*) exit 4 ;;
   "racecheck "*cu_seqlens*) echo "race"; exit 9 ;;
 esac
 CHECKER
@@ -53,12 +54,14 @@ status=0
 clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results conformance sanitizer benchmark >said 2>&1 || status=$?
 [[ $status == 1 ]] && grep -q 'failed: conformance' said && grep -q 'failed: conformance as on sm_80' said && grep -q 'failed: benchmark' said || { cat said; die "failures end with $status"; }
 grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^race$' results/sanitizer.txt || { cat said; die "what the checker found is not named"; }
-[[ $(grep -c '^failed' said) == 4 ]] || { cat said; die "more is named than failed"; }
+grep -q "failed: initcheck of 'linear" said || { cat said; die "a problem that nobody takes is passed over"; }
+[[ $(grep -c '^failed' said) == 5 ]] || { cat said; die "more is named than failed"; }
 
 # The profiler is given each implementation and problem; that it may not read the counters is said, and is no failure of what it looks at.
 mkdir "$place/tools"
 cat >"$place/tools/ncu" <<'PROFILER'
 #!/bin/sh
+cat >/dev/null  # a profiler may read what it is given
 case "$*" in
   *"--impl linear_cuda"*) echo "==ERROR== ERR_NVGPUCTRPERM"; exit 3 ;;
   *"--impl flash_cuda --judge-only"*seq_len_q=197*) echo "profiled flash_cuda" ;;
@@ -67,19 +70,24 @@ PROFILER
 chmod +x "$place/tools/ncu"
 status=0
 clean env PATH="$place/tools:/usr/bin:/bin" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results profile >said 2>&1 || status=$?
-[[ $status == 0 ]] && grep -q 'profile: [0-9]* s, 7 runs, 0 left out' said && grep -q '^profiled flash_cuda$' results/profile.txt || { cat said; die "the profiler ends with $status"; }
+[[ $status == 0 ]] && grep -q 'profile: [0-9]* s, 10 runs, 0 left out' said && grep -q '^profiled flash_cuda$' results/profile.txt || { cat said; die "the profiler ends with $status"; }
 grep -q "profile: exit 3 for linear_cuda on 'linear .*: ==ERROR== ERR_NVGPUCTRPERM" said || { cat said; die "what the profiler lacks is not said"; }
 
-# Libraries that Python's packages alone have are found there, and only then.
-mkdir -p "$place/site/nvidia/cudnn/lib"
-touch "$place/site/nvidia/cudnn/lib/libcudnn.so.9"
-clean env PYTHONPATH="$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results compare >said 2>&1 || true
-if ! command -v python3 >/dev/null; then
-  echo "NOT TESTED: no python3 to look for libraries with"
-elif python3 -c 'import ctypes; ctypes.CDLL("libcudnn.so.9")' 2>/dev/null; then
-  if grep -q '^ATTEST_CUDNN=' said; then cat said; die "the machine's own cuDNN is passed over"; fi
+# Libraries that Python's packages alone have are found there, and only then. A loader that finds none is a ctypes that says so.
+mkdir -p "$place"/site/nvidia/{cudnn,cu13}/lib "$place/blind"
+touch "$place/site/nvidia/cudnn/lib/libcudnn.so.9" "$place/site/nvidia/cu13/lib/libcublas.so.13"
+printf 'def CDLL(name):\n    raise OSError(name)\n' >"$place/blind/ctypes.py"
+printf 'def CDLL(name):\n    return name\n' >"$place/site/ctypes.py"
+if clean python3 -c ''; then
+  clean env PYTHONPATH="$place/blind:$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results compare >said 2>&1 || true
+  for line in "ATTEST_CUDNN=$place/site/nvidia/cudnn/lib/libcudnn.so.9" "ATTEST_CUBLAS=$place/site/nvidia/cu13/lib/libcublas.so.13" \
+    "LD_LIBRARY_PATH=.*$place/site/nvidia/cu13/lib:$place/site/nvidia/cudnn/lib.*"; do
+    grep -qx "$line" said || { cat said; die "not found in Python's packages: $line"; }
+  done
+  clean env PYTHONPATH="$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results compare >said 2>&1 || true
+  if grep -qE '^(ATTEST|LD)_' said; then cat said; die "the machine's own libraries are passed over"; fi
 else
-  grep -qx "ATTEST_CUDNN=$place/site/nvidia/cudnn/lib/libcudnn.so.9" said || { cat said; die "cuDNN of a Python package is not found"; }
+  echo "NOT TESTED: no python3 to look for libraries with"
 fi
 
 # Comparison with what was published: the same is none the worse; a verdict that was lost, and a share of a library's time that grew, are.

@@ -93,6 +93,8 @@ TEST(CudaWindow, IsRight) {
           " batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
           " batch=3 num_heads=2 seq_len_q=90 head_dim=24 cu_seqlens_q cu_seqlens_kv",
           " seq_len_q=200 head_dim=64 patch_size=90 order",
+          " seq_len_q=64 head_dim=256 grid_height=8 grid_width=8 window_height=4 window_width=8 shift_y=2 shift_bias=-100 "
+          "rel_bias",
           " num_heads=4 num_kv_heads=2 seq_len_q=200 head_dim=128 window_left=20 window_right=9"}) {
       const Record record =
           run_emulated("window_cuda", "softmax dtype=" + std::string(dtype) + spec, {.relations = RelationChoice::kAuto});

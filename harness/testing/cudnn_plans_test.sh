@@ -4,14 +4,14 @@
 # usage: cudnn_plans_test.sh BUILD_DIR SOURCE_DIR FAKE_CUDA     exit code 77 (skipped) where cuDNN or its frontend are not there
 set -euo pipefail
 build=$1 source=$2 fake_cuda=$3
-frontend=$source/build/cuda-packages/include toolkit=/usr/local/cuda
+plugin=$build/tests/plugins/cudnn_cuda_planner.so toolkit=/usr/local/cuda
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 skip() { echo "NOT TESTED: $*"; exit 77; }
 die() { echo "$*"; exit 1; }
 [[ -x $build/bin/attest ]] || skip "bin/attest has not been built"
-[[ -e $frontend/cudnn_frontend.h ]] || skip "no headers of cuDNN's frontend: scripts/cuda_packages.sh fetches them"
-[[ -e $toolkit/include/cudnn.h && -e $toolkit/lib64/libcudart_static.a && -e $toolkit/lib64/stubs/libcuda.so ]] || skip "no CUDA toolkit with cuDNN in $toolkit"
+[[ -e $plugin ]] || skip "cudnn_cuda has not been built: no CUDA toolkit with cuDNN, or no headers of its frontend (scripts/cuda_packages.sh)"
+[[ -e $toolkit/lib64/stubs/libcuda.so ]] || skip "no CUDA toolkit in $toolkit"
 
 # A driver with every function that there is, all of which do nothing and succeed, but for those that have to give something back.
 cat >"$place/driver.c" <<'C'
@@ -30,15 +30,14 @@ done
 mkdir "$place/driver"
 cc -w -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$place/driver/libcuda.so.1" "$place/driver.c"
 
-c++ -std=c++17 -O0 -w -shared -fPIC -fvisibility=hidden -I "$source/harness/abi" -I "$source/impls" -isystem "$frontend" -isystem "$toolkit/include" \
-  -o "$place/cudnn_cuda.so" "$source/impls/cudnn_cuda.cpp" -L "$toolkit/lib64" -lcudart_static -ldl -lpthread -lrt
-
-# asked DEVICE PROBLEM: what cudnn_cuda answers, where the frontend finds no CUDA runtime, as on a machine with cuDNN and a driver alone
+# asked DEVICE PROBLEM: what cudnn_cuda answers, where cuDNN finds its compiler (nvrtc), and the frontend no CUDA runtime
 asked() {
   env CUDNN_FRONTEND_CUDART_LIB_NAME=/nowhere/libcudart.so ATTEST_CUDA_DRIVER="$fake_cuda" ATTEST_CUDNN_DEVICE="$1" LD_LIBRARY_PATH="$place/driver:$toolkit/lib64:$toolkit/lib" \
-    "$build/bin/attest" list --plugin "$place/cudnn_cuda.so" --impl cudnn_cuda --for "$2"
+    "$build/bin/attest" list --plugin "$plugin" --impl cudnn_cuda --for "$2"
 }
 h200=$source/harness/testing/cudnn_h200.json
+version=$(awk '$2 == "CUDNN_MAJOR" { major = $3 } $2 == "CUDNN_MINOR" { minor = $3 } END { print 100 * major + minor }' "$toolkit/include/cudnn_version.h")
+((version >= 919)) || skip "cuDNN $version: what is expected here is of 9.19"
 if asked "$h200" 'softmax dtype=f16 seq_len_q=64 head_dim=64' | tee "$place/said" | grep -q 'cuDNN is not there'; then skip "$(cat "$place/said")"; fi
 
 while read -r problem; do

@@ -1,25 +1,12 @@
 // What kernels read of a problem: copies of the problem, its parameters and its tensors' layouts in the device's memory, so that
 // attest.hpp's views work there; and the addresses of the tensors as a kernel's argument.
 #pragma once
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-#else
-#include "cuda/on_host.hpp"
-#endif
-
 #include <cstdlib>
-#include <stdexcept>
-#include <string>
 
 #include "attest.hpp"
+#include "cuda/check.hpp"
 
 namespace cuda {
-
-inline void check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  cudaGetLastError();  // so that the next call does not report it again
-  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
-}
 
 /// Bugs that tests plant in kernels (ATTEST_CUDA_BUG: a number), to see that they are caught: on the host, and on a device in
 /// plugins that are built for that alone (ATTEST_CUDA_PLANTED). Other kernels of a device have none.
@@ -76,14 +63,6 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
   check(cudaGetLastError(), "launch");
 }
 #endif
-
-/// A figure of the device at hand.
-inline int attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
-  return value;
-}
 
 /// The compute capability of the device at hand, times 10; ATTEST_CUDA_CAPABILITY lowers what kernels go by, so that those of
 /// older devices can be tried on a new one.
