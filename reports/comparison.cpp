@@ -206,7 +206,8 @@ class Comparer {
     std::set<std::string> was, is;
     for (const Run& run : before_) was.insert(of(*run.file));
     for (const Run& run : after_) is.insert(of(*run.file));
-    if (was != is) note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "), fmt::join(is, " and ")));
+    was.erase(""), is.erase("");  // of a file that has no records
+    if (was != is && !was.empty() && !is.empty()) note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "), fmt::join(is, " and ")));
   }
 
   const CompareOptions& options_;

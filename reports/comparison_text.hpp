@@ -9,7 +9,7 @@ namespace attest::reports {
 
 struct PrintOptions {
   bool colour = false;        // ANSI colours
-  bool changed_only = false;  // no lines of cases in which nothing changed
+  bool changed_only = false;  // no lines of cases in which nothing changed, nor was left open
 };
 
 /// One block a case and dtype, one line an implementation: verdicts, then what time, memory and error did, each with after /

@@ -24,7 +24,19 @@ while (($#)); do
   shift
 done
 
+marker=$folder/.attest-bundle
+if [[ -e $folder && ! -e $marker && -n $(ls -A "$folder") ]]; then
+  echo "bundle.sh: $folder is there and is no bundle; name another with -o" >&2
+  exit 64
+fi
+command -v objdump >/dev/null || { echo "bundle.sh: objdump is missing: binutils" >&2; exit 4; }
 if [[ -z $build ]]; then
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  [[ -x $nvcc ]] || { echo "bundle.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 4; }
+  if ! "$nvcc" --list-gpu-code | grep -qx "sm_${architecture%[af]}"; then
+    echo "bundle.sh: --arch $architecture: this nvcc knows $("$nvcc" --list-gpu-code | tr -d 'sm_' | xargs), and 90a" >&2
+    exit 64
+  fi
   build=$root/build/bundle-$architecture
   bash "$root/scripts/setup.sh" || exit 4
   bash "$root/scripts/cuda_packages.sh" || echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
@@ -34,15 +46,9 @@ if [[ -z $build ]]; then
 fi
 [[ -e $build/cmake_install.cmake ]] || { echo "bundle.sh: --from $build: no build tree is there" >&2; exit 64; }
 
-marker=$folder/.attest-bundle
-if [[ -e $folder && ! -e $marker && -n $(ls -A "$folder") ]]; then
-  echo "bundle.sh: $folder is there and is no bundle; name another with -o" >&2
-  exit 64
-fi
-command -v objdump >/dev/null || { echo "bundle.sh: objdump is missing: binutils" >&2; exit 4; }
 rm -rf "$folder"
-cmake --install "$build" --strip --prefix "$folder" >/dev/null || exit 4
-touch "$marker"
+mkdir -p "$folder" && touch "$marker"
+cmake --install "$build" --strip --prefix "$folder" >/dev/null || { echo "bundle.sh: $build is not built to the end: cmake --build $build" >&2; exit 4; }
 mkdir -p "$folder/scripts"
 cp "$root"/scripts/device.sh "$root"/scripts/device_mutants.sh "$root"/scripts/device_peers.py "$folder/scripts"
 for records in "$root"/reports/published/device_*.jsonl; do

@@ -31,8 +31,10 @@ if (($# == 0)); then
   done
 fi
 for architecture in "${architectures[@]}"; do
+  [[ $architecture != -* ]] || { echo "cuda_matrix.sh: $architecture: options come before architectures" >&2; exit 64; }
   [[ $known == *" sm_$architecture "* ]] || { echo "cuda_matrix.sh: $architecture: this nvcc knows $(xargs <<<"${known//sm_/}")" >&2; exit 64; }
 done
+[[ -z $table ]] || touch "$table" || exit 64
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -25,6 +25,11 @@ while (($#)); do
 done
 ((${#steps[@]})) || steps=("${all_steps[@]}")
 
+if [[ "${steps[*]}" == compare && ! -e $out/benchmark.jsonl ]]; then
+  echo "device.sh: compare: $out/benchmark.jsonl is not there; the step benchmark writes it" >&2
+  exit 64
+fi
+
 attest=$root/bin/attest planted=$root/lib/attest/mutants
 if [[ ! -x $attest ]]; then
   # Before all that setting up and building takes; the fake driver of tests is no device either.

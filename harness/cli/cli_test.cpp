@@ -196,7 +196,10 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, HasSubstr("flash_cpu                no: does not list GRID"));
   EXPECT_THAT(outcome.text, HasSubstr("naive_minimal            yes: qk=f32"));
-  EXPECT_EQ(run("list vit --for 'softmax seq_len_q=64 head_dim=16'").code, 64);
+  const Outcome unquoted = run("list --for softmax seq_len_q=64");
+  EXPECT_EQ(unquoted.code, 64);
+  EXPECT_THAT(unquoted.text, HasSubstr("in quotes ('softmax seq_len_q=64 ...')"));
+  EXPECT_EQ(run("list --for ''").code, 64);
   EXPECT_THAT(run("list small.json vit").text, HasSubstr("no such suite file"));
   EXPECT_THAT(run("list " + small_suite()).text, HasSubstr("b/causal"));
   EXPECT_EQ(run("doctor").code, 0);

@@ -36,15 +36,16 @@ std::vector<core::Results> read(const std::vector<std::string>& paths) {
 /// Throws Error: what is compared has no record of an implementation of that name, or the JSON would be written over it.
 void check(const CompareArguments& arguments, const std::vector<core::Results>& before, const std::vector<core::Results>& after) {
   const std::string& peer = arguments.options.relative_to;
-  bool known = peer.empty();
+  bool known = peer.empty(), others = peer.empty();
   for (const std::vector<core::Results>* side : {&before, &after})
     for (const core::Results& results : *side) {
-      for (const core::Record& record : results.records) known = known || record.impl == peer;
+      for (const core::Record& record : results.records) (record.impl == peer ? known : others) = true;
       std::error_code ignored;
       if (std::filesystem::equivalent(results.path, arguments.json_path, ignored))
         throw core::Error(fmt::format("--json {}: is one of the files that are compared", arguments.json_path));
     }
   if (!known) throw core::Error(fmt::format("--relative-to {}: no file has records of it", core::in_quotes(peer)));
+  if (!others) throw core::Error(fmt::format("--relative-to {}: no file has records of another", core::in_quotes(peer)));
 }
 
 void write_json(const std::string& path, const reports::Comparison& comparison) {
@@ -98,7 +99,7 @@ Command add_compare(CLI::App& program) {
       ->type_name("IMPL");
   command->add_flag("--across-machines", arguments->options.across_machines,
                     "compare times of different machines, builds, numbers of threads too");
-  command->add_flag("--changed", arguments->changed_only, "no lines of cases in which nothing changed");
+  command->add_flag("--changed", arguments->changed_only, "only lines of cases in which something changed or could not be told");
   command->add_flag("--strict", arguments->strict, "exit with 3 where something could not be told or is missing after");
   command->add_option("--json", arguments->json_path, "the comparison as JSON")->type_name("FILE");
   command->footer(

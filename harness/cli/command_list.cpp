@@ -17,7 +17,7 @@ namespace {
 
 struct ListArguments {
   std::vector<std::string> suites;
-  std::string spec;
+  std::optional<std::string> spec;
   PluginOptions plugins;
 };
 
@@ -65,12 +65,15 @@ void list_suite(const std::string& given) {
 }
 
 int run(ListArguments& arguments) {
+  if (arguments.spec && !arguments.suites.empty())
+    throw core::Error(fmt::format("list: --for takes one problem, in quotes ('{} {} ...'), and no suites beside it",
+                                  *arguments.spec, arguments.suites.front()));
   if (!arguments.suites.empty()) {
     for (const std::string& suite : arguments.suites) list_suite(suite);
     return kOk;
   }
   std::optional<core::Problem> problem;
-  if (!arguments.spec.empty()) problem = core::parse_problem(arguments.spec);
+  if (arguments.spec) problem = core::parse_problem(*arguments.spec);
   const auto registry = arguments.plugins.load();
   const auto entries = arguments.plugins.select(*registry);
   if (problem)
@@ -85,11 +88,8 @@ int run(ListArguments& arguments) {
 Command add_list(CLI::App& program) {
   CLI::App* command = program.add_subcommand("list", "implementations and what they take; the cases of suites");
   auto arguments = std::make_shared<ListArguments>();
-  CLI::Option* suites =
-      command->add_option("suites", arguments->suites, "list the cases of these suites instead")->type_name("SUITE");
-  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")
-      ->type_name("SPEC")
-      ->excludes(suites);
+  command->add_option("suites", arguments->suites, "list the cases of these suites instead")->type_name("SUITE");
+  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")->type_name("SPEC");
   arguments->plugins.add_to(*command);
   command->footer("Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'");
   return [arguments] { return run(*arguments); };

@@ -103,6 +103,7 @@ TEST_F(Compare, SaysInOneLineWhatIsWrong) {
       {"a.jsonl a.jsonl --floor -3", 64, "--floor"},
       {"a.jsonl a.jsonl --json /nowhere/c.json", 4, "--json /nowhere/c.json: cannot be written"},
       {"a.jsonl a.jsonl --relative-to nobody --floor 5", 64, "--relative-to 'nobody': no file has records of it"},
+      {"a.jsonl a.jsonl --relative-to naive --floor 5", 64, "--relative-to 'naive': no file has records of another"},
       {"a.jsonl a.jsonl --json a.jsonl", 64, "--json a.jsonl: is one of the files that are compared"},
   };
   for (const auto& [arguments, code, said] : cases) {

@@ -73,18 +73,22 @@ clean env PATH="$place/tools:/usr/bin:/bin" ATTEST_CUDA_DRIVER="$fake_cuda" "$pl
 [[ $status == 0 ]] && grep -q 'profile: [0-9]* s, 10 runs, 0 left out' said && grep -q '^profiled flash_cuda$' results/profile.txt || { cat said; die "the profiler ends with $status"; }
 grep -q "profile: exit 3 for linear_cuda on 'linear .*: ==ERROR== ERR_NVGPUCTRPERM" said || { cat said; die "what the profiler lacks is not said"; }
 
+status=0
+clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o nothing compare >said 2>&1 || status=$?
+[[ $status == 64 ]] && grep -q 'nothing/benchmark.jsonl is not there' said || { cat said; die "nothing to compare ends with $status"; }
+
 # Libraries that Python's packages alone have are found there, and only then. A loader that finds none is a ctypes that says so.
 mkdir -p "$place"/site/nvidia/{cudnn,cu13}/lib "$place/blind"
 touch "$place/site/nvidia/cudnn/lib/libcudnn.so.9" "$place/site/nvidia/cu13/lib/libcublas.so.13"
 printf 'def CDLL(name):\n    raise OSError(name)\n' >"$place/blind/ctypes.py"
 printf 'def CDLL(name):\n    return name\n' >"$place/site/ctypes.py"
 if clean python3 -c ''; then
-  clean env PYTHONPATH="$place/blind:$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results compare >said 2>&1 || true
+  clean env PYTHONPATH="$place/blind:$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results peers >said 2>&1 || true
   for line in "ATTEST_CUDNN=$place/site/nvidia/cudnn/lib/libcudnn.so.9" "ATTEST_CUBLAS=$place/site/nvidia/cu13/lib/libcublas.so.13" \
     "LD_LIBRARY_PATH=.*$place/site/nvidia/cu13/lib:$place/site/nvidia/cudnn/lib.*"; do
     grep -qx "$line" said || { cat said; die "not found in Python's packages: $line"; }
   done
-  clean env PYTHONPATH="$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results compare >said 2>&1 || true
+  clean env PYTHONPATH="$place/site" ATTEST_CUDA_DRIVER="$fake_cuda" "$place/bundle/scripts/device.sh" -o results peers >said 2>&1 || true
   if grep -qE '^(ATTEST|LD)_' said; then cat said; die "the machine's own libraries are passed over"; fi
 else
   echo "NOT TESTED: no python3 to look for libraries with"

@@ -26,3 +26,14 @@ grep -q 'does not know sm_990' "$place/said"
 if grep -q 'DATTEST_SM90A' "$place/build/build.ninja"; then echo "kernels of sm_90a for another architecture"; exit 1; fi
 expect "$fake_cuda" "" 'implementations for 87-real, nvcc' -DATTEST_CUDA_ARCHITECTURES=87-real
 expect /nowhere/libcuda.so.1 "" 'implementations for 75-real 80-real 86-real' -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=
+if grep -q 'CUDA: ' <<<"$(cmake -S "$source" -B "$place/off" -G Ninja -DATTEST_TESTS=OFF -DATTEST_CUDA=OFF 2>&1)"; then echo "built where it is off"; exit 1; fi
+# refuse WORDS OPTION...: cmake ends, and says why
+refuse() {
+  local words=$1 said
+  shift
+  if said=$(cmake -S "$source" -B "$place/refused" -G Ninja -DATTEST_TESTS=OFF "$@" 2>&1); then echo "taken: $*"; exit 1; fi
+  tr -s ' \n' '  ' <<<"$said" | grep -qF -- "$words" || { echo "not said: $words"; echo "$said"; exit 1; }
+}
+refuse 'ATTEST_CUDA=maybe: on, off or auto' -DATTEST_CUDA=maybe
+refuse 'ATTEST_CUDA_ARCHITECTURES=native: this nvcc knows' -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=native
+refuse 'ATTEST_CUDA_ARCHITECTURES=42-real: this nvcc knows' -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES='87-real;42-real'
