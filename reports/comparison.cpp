@@ -189,7 +189,16 @@ class Comparer {
     differs("compiler", [](const Results& file) { return fact(file, "build", "compiler"); });
     differs("commit", [](const Results& file) { return fact(file, "build", "commit"); });
     if (!result_.cases.empty() && std::ranges::all_of(result_.cases, &Compared::same_binary))
-      note("both sides ran the same binaries");
+      note("both sides ran the same binaries" + print_floor());
+  }
+  /// By how much times of one and the same build differ; empty: none were compared.
+  std::string print_floor() const {
+    std::vector<double> percents;
+    for (const Compared& one : result_.cases)
+      if (one.time.ratio > 0) percents.push_back(100 * (std::max(one.time.ratio, 1 / one.time.ratio) - 1));
+    if (percents.empty()) return {};
+    return fmt::format(": what differs is this machine's doing; times do by {:.1f} % in the median case, by up to {:.1f} %",
+                       core::summarise(percents).median, *std::ranges::max_element(percents));
   }
   void note(std::string text) { result_.notes.push_back(std::move(text)); }
 
@@ -207,7 +216,8 @@ class Comparer {
     for (const Run& run : before_) was.insert(of(*run.file));
     for (const Run& run : after_) is.insert(of(*run.file));
     was.erase(""), is.erase("");  // of a file that has no records
-    if (was != is && !was.empty() && !is.empty()) note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "), fmt::join(is, " and ")));
+    if (was != is && !was.empty() && !is.empty())
+      note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "), fmt::join(is, " and ")));
   }
 
   const CompareOptions& options_;
