@@ -172,6 +172,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"repro 'softmax seq_len_q=8 head_dim=100000'", 64, "head_dim"},
       {"repro 'sotfmax seq_len_q=8 head_dim=8'", 64, "softmax"},
       {"", 64, "subcommand"},
+      {"frob --impl naive", 64, "attest: no command 'frob', but run, list, repro"},
   };
   for (const auto& [arguments, code, words] : cases) {
     const Outcome outcome = run(arguments);

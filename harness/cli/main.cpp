@@ -1,9 +1,11 @@
 // attest: judges and times attention implementations.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
@@ -23,6 +25,12 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   const std::vector<cli::Command> commands{cli::add_run(program), cli::add_list(program), cli::add_repro(program), cli::add_compare(program),
                                            cli::add_capture(program), cli::add_replay(program), cli::add_doctor(program), cli::add_new(program)};
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
+    fmt::print(stderr, "attest: no command {}, but {}; attest --help says what they do\n", core::in_quotes(argv[1]), fmt::join(names, ", "));
+    return cli::kUsage;
+  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
