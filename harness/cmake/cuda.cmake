@@ -105,9 +105,6 @@ if(ATTEST_HAS_CUDA)
   set(CMAKE_CUDA_ARCHITECTURES ${architectures})
   list(JOIN architectures " " words)
   message(STATUS "CUDA: implementations for ${words}, nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
-  if(architectures MATCHES 90a AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.9)
-    message(STATUS "CUDA: assemblers before 12.9 let each wgmma of flash_cuda wait for the one before (C7515): slower, not wrong")
-  endif()
 endif()
 
 # cuDNN's frontend is headers alone, of a Python package (scripts/cuda_packages.sh).

@@ -264,7 +264,7 @@ class Consumer {
       __syncwarp();  // all lanes have it before one of them gives the place back
       if (task_.last) break;
       begin();
-      float sums[S::kDim / 2];
+      float sums[S::kDim / 2] = {};  // else ptxas before 12.9 lets each product wait for the one before
       attend(sums);
       slot_.advance();
       write(sums);
@@ -306,7 +306,7 @@ class Consumer {
     for (int tile = 1; !S::kOneTile && tile < task_.tiles; ++tile) {
       sm90::wait_named(kTurn + group_, 2 * kWarpgroup);
       multiply_keys(query, scores);
-      add_values(weights, sums, tile > 1);
+      add_values(weights, sums);
       sm90::come_by_named(kTurn + 1 - group_, 2 * kWarpgroup);
       if (cuda::planted(Bug::kKeysGivenBackEarly)) release_keys();
       if (!cuda::planted(Bug::kScoresNotWaited)) sm90::wait_products<1>();
@@ -323,7 +323,7 @@ class Consumer {
       for (int i = 0; i < S::kDim / 2; ++i) sums[i] *= keep[i / 2 % 2];
       pack(scores, weights);
     }
-    add_values(weights, sums, !S::kOneTile && task_.tiles > 1);
+    add_values(weights, sums);
     sm90::wait_products<0>();
     sm90::pin(sums);
     release_values();
@@ -344,8 +344,8 @@ class Consumer {
   }
   __device__ void release_keys() { release(shared_.keys_empty(keys_.place)), keys_.advance(); }
 
-  /// sums (+)= weights V of the next tile of values, under way.
-  __device__ void add_values(uint32_t (&weights)[S::kKeys / 16][4], float (&sums)[S::kDim / 2], bool adds) {
+  /// sums += weights V of the next tile of values, under way.
+  __device__ void add_values(uint32_t (&weights)[S::kKeys / 16][4], float (&sums)[S::kDim / 2]) {
     sm90::wait(shared_.values_full(values_.place), values_.parity);
     const uint32_t values = shared_.values(values_.place);
     sm90::pin(sums);
@@ -354,8 +354,7 @@ class Consumer {
     sm90::begin_products();
 #pragma unroll
     for (int keys = 0; keys < S::kKeys / 16; ++keys)
-      Values::of_registers(sums, weights[keys], sm90::summed_rows(values + keys * 16 * kRowBytes, S::kKeys * kRowBytes),
-                           adds || keys > 0);
+      Values::of_registers(sums, weights[keys], sm90::summed_rows(values + keys * 16 * kRowBytes, S::kKeys * kRowBytes), true);
     sm90::commit_products();
   }
   __device__ void release_values() { release(shared_.values_empty(values_.place)), values_.advance(); }
