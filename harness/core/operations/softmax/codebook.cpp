@@ -27,7 +27,8 @@ constexpr Named kNamed[] = {{"codebook", Codebook::Kind::kWide},
                             {"edges", Codebook::Kind::kEdges},
                             {"equal", Codebook::Kind::kEqual},
                             {"flat", Codebook::Kind::kFlat},
-                            {"tiny", Codebook::Kind::kTiny}};
+                            {"tiny", Codebook::Kind::kTiny},
+                            {"rising", Codebook::Kind::kRising}};
 
 // Streams of one fill's seed.
 enum Stream : uint64_t { kKeyVectors, kQueryVectors, kPartners, kKeyCodes, kQueryCodes };
@@ -65,6 +66,7 @@ Codebook::Codebook(const Problem& problem, const Fill& fill, const Tensors& tens
   note_seen();
   count_codes();
   if (kind_ == Kind::kEdges) turn_to_edges();
+  if (kind_ == Kind::kRising) turn_to_marks();
 }
 
 void Codebook::note_seen() {
@@ -96,6 +98,7 @@ void Codebook::count_codes() {
   const int64_t most = std::clamp<int64_t>(kMost / levels_.key_levels(), 8, kMost);
   key_codes_ = query_codes_ = std::clamp<int64_t>(period_ / 4, 2, most);
   if (kind_ == Kind::kEdges) plan_edges(most);
+  if (kind_ == Kind::kRising) plan_marks();
   if (kind_ == Kind::kEqual) key_codes_ = 1;
   if (!cancels()) return;
   key_codes_ = kBlock * std::clamp<int64_t>(period_ / (2 * kBlock), 1, kMost / kBlock), query_codes_ = kCancellingQueries;
@@ -112,7 +115,7 @@ void Codebook::plan_edges(int64_t most) {
 
 // Queries whose interval ends within the sequence ask for what lies at its ends, or just beyond.
 void Codebook::turn_to_edges() {
-  turned_.assign(size_t(geometry_.batch() * q_rows_), kUnseen);
+  turned_.assign(size_t(params_.num_heads * geometry_.batch() * q_rows_), kUnseen);
   if (params_.grid_height > 0 || params_.patch_size > 0) return;
   for (int64_t b = 0; b < geometry_.batch(); ++b)
     for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
@@ -125,9 +128,13 @@ void Codebook::turn_to_edges() {
         for (const int64_t j : {seen.begin, seen.begin - 1}) found.push_back(edge_code(b, j));
       std::erase(found, -1);
       if (found.empty()) continue;
-      const Cell cell = geometry_.query(b, i);
-      turned_[size_t(cell.outer * q_rows_ + cell.row)] = uint8_t(found[size_t(i) % found.size()]);
+      for (int64_t head = 0; head < params_.num_heads; ++head)
+        turn(head, geometry_.query(b, i), found[size_t(i) % found.size()]);
     }
+}
+
+void Codebook::turn(int64_t head, Cell cell, int64_t code) {
+  turned_[size_t((head * geometry_.batch() + cell.outer) * q_rows_ + cell.row)] = uint8_t(code);
 }
 
 int64_t Codebook::edge_code(int64_t b, int64_t j) const {
@@ -149,8 +156,9 @@ uint8_t Codebook::key_code(int64_t kv_head, Cell cell) const {
     return uint8_t(at.code(at.place));
   }
   const uint64_t seed = random_bits(random_bits(seed_, kKeyCodes), uint64_t(kv_head));
-  if (kind_ == Kind::kEdges) {
-    if (const int64_t edge = edge_code(claim / params_.seq_len_kv, claim % params_.seq_len_kv); edge >= 0) return uint8_t(edge);
+  if (kind_ == Kind::kEdges || kind_ == Kind::kRising) {
+    const int64_t b = claim / params_.seq_len_kv, j = claim % params_.seq_len_kv;
+    if (const int64_t own = kind_ == Kind::kEdges ? edge_code(b, j) : mark_code(b, j); own >= 0) return uint8_t(own);
     return uint8_t(edge_codes_ + int64_t(random_below(seed, uint64_t(claim), uint64_t(key_codes_ - edge_codes_))));
   }
   const auto code = int64_t(random_below(seed, uint64_t(claim), uint64_t(key_codes_)));
@@ -170,7 +178,8 @@ Codebook::BlockPlace Codebook::block_place(int64_t kv_head, Cell cell) const {
 
 uint8_t Codebook::query_code(int64_t head, Cell cell) const {
   if (!turned_.empty())
-    if (const uint8_t code = turned_[size_t(cell.outer * q_rows_ + cell.row)]; code != kUnseen) return code;
+    if (const uint8_t code = turned_[size_t((head * geometry_.batch() + cell.outer) * q_rows_ + cell.row)]; code != kUnseen)
+      return code;
   const int64_t row = (cell.outer * params_.num_heads + head) * q_rows_ + cell.row;
   return uint8_t(random_below(random_bits(seed_, kQueryCodes), uint64_t(row), uint64_t(query_codes_)));
 }
@@ -192,6 +201,7 @@ std::vector<float> Codebook::keys(int64_t kv_head) const {
     for (int64_t g = 1; g <= key_codes_; ++g) vectors[size_t(g * params_.head_dim - 1)] = float(tiny_);
   if (kind_ == Kind::kHuge)
     for (int64_t g = 0; g < key_codes_; ++g) vectors[size_t(g * params_.head_dim)] = float(common_key());
+  if (kind_ == Kind::kRising) lift_marks(vectors);
   return vectors;
 }
 
@@ -215,6 +225,7 @@ void Codebook::lift(std::vector<float>& queries) const {
 }
 
 std::vector<float> Codebook::queries(int64_t head) const {
+  if (kind_ == Kind::kRising) return asking(keys(head / (params_.num_heads / params_.num_kv_heads)));
   std::vector<float> vectors(static_cast<size_t>(query_codes_ * params_.head_dim));
   const int64_t kv_head = head / (params_.num_heads / params_.num_kv_heads);
   // Values can only cancel for all query heads that share them if these weigh alike.

@@ -21,6 +21,11 @@
 // key at its end or to the one beyond. These keys' values are four times as large; one channel of V is 1, another is the key's
 // place.
 //
+// "rising" has marks (codebook_marks.hpp): keys with a code of their own. Each query asks for one of them by some lead over all
+// other keys, which score nearly alike; one query code sees every mark above those before it. In even channels marks have the
+// value 0 and the others positive values, so that what the others weigh shows however little it is; in odd ones marks have
+// values of up to 1,000.
+//
 // "equal" has one key code, so all scores of a row are equal: 0 for one query code. "flat" has scores of standard deviation 1/64.
 //
 // "tiny" is "codebook" with every other channel of V below the smallest normal number of its dtype, and one channel of Q and K.
@@ -35,6 +40,7 @@
 
 #include "core/operations/softmax/codebook_edges.hpp"
 #include "core/operations/softmax/codebook_levels.hpp"
+#include "core/operations/softmax/codebook_marks.hpp"
 
 namespace attest::core {
 
@@ -46,14 +52,16 @@ class Codebook {
   /// Reads the tables (lengths, order, pages) and ScoreLevels' tensors, which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
-  enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat, kTiny };
+  enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat, kTiny, kRising };
   /// What BIAS and REL_BIAS are multiples of.
   static double level_unit(Kind kind) { return kind == Kind::kHuge ? 4096 : 1; }
   /// Of a fill's name; throws Error where it is none of the codebook's.
   static Kind kind_of(std::string_view fill);
   static bool knows(std::string_view fill);
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
-  static constexpr double kLargestValue = 16;  // |v| of keys that are seen: 4, or a projection of eight of them
+  /// |v| of keys that are seen: 4, or a projection of eight of them; of marks.
+  static constexpr double kLargestValue = 16, kLargestMark = 1024;
+  double largest_value() const { return kind_ == Kind::kRising ? kLargestMark : kLargestValue; }
 
   Kind kind() const { return kind_; }
   /// C: a quarter of the keys that the best placed query sees, 2 to 64; kBlock times 1 to 8 where values cancel.
@@ -64,7 +72,7 @@ class Codebook {
   /// Keys of one code and level, queries of one code and level: they have one score.
   int64_t key_groups() const { return key_codes_ * levels_.key_levels(); }
   int64_t query_groups() const { return query_codes_ * levels_.query_levels(); }
-  /// Where kEdges: key codes below it are those of EdgePlaces.
+  /// Where kEdges: key codes below it are those of EdgePlaces. Where kRising: of Marks.
   int64_t edge_codes() const { return edge_codes_; }
   /// The place of the first sequence that reads a cell of K, and that sequence's length; -1 where no query sees the key.
   struct KeyPlace {
@@ -103,6 +111,15 @@ class Codebook {
   void plan_edges(int64_t most);
   void turn_to_edges();
   int64_t edge_code(int64_t b, int64_t j) const;
+  void turn(int64_t head, Cell cell, int64_t code);
+  void plan_marks();
+  void turn_to_marks();
+  int64_t asked(int64_t b, Interval seen, int64_t count) const;
+  bool repeats() const;
+  int64_t mark_code(int64_t b, int64_t j) const;
+  void lift_marks(std::vector<float>& keys) const;
+  std::vector<float> asking(const std::vector<float>& keys) const;
+  double level_step() const;
   void lift(std::vector<float>& queries) const;
   double common_key() const;
   double common_query() const;
@@ -120,7 +137,10 @@ class Codebook {
   float sigma_ = 1;     // of the channels of K
   int64_t edge_codes_ = 0;
   std::map<int64_t, EdgePlaces> edges_;  // by the length of sequences or windows
-  std::vector<uint8_t> turned_;          // kEdges: the code of the query in a cell of Q, or kUnseen: any
+  std::map<int64_t, Marks> marks_;       // likewise, of kRising
+  std::vector<Ask> asks_;                // kRising: of each query code
+  std::vector<std::vector<uint8_t>> codes_of_mark_;  // kRising: the query codes that ask for it
+  std::vector<uint8_t> turned_;          // [num_heads, cells of Q]: the code of a query, or kUnseen: any
   std::vector<int64_t> first_claim_;     // by dim 0 and dim 2 of K: b * seq_len_kv + j of the first place on that cell, or -1
 };
 

@@ -31,7 +31,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
-  huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv;
+  huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv, largest_value_ = book.largest_value();
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
     table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
@@ -208,7 +208,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                                                           .p2v2 = p2v2_[i],
                                                           .flushed = flushed_[i],
                                                           .kappa = kappa,
-                                                          .largest_v = Codebook::kLargestValue,
+                                                          .largest_v = scores_.largest_value(),
                                                           .lse = keys > 0 ? *lse : 0},
                                                          keys));
   }
@@ -272,17 +272,19 @@ void RowExpectation::add_flushed(const GroupSums& sums, double total) {
 
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys) {
   const double top = *std::max_element(p.begin(), p.end());
-  double small = 0, coherent = 0, random = 0;
+  double small = 0, coherent = 0, random = 0, cosine = 0, sine = 0;
   for (size_t g = 0; g < p.size(); ++g) {
     const double share = count[g] / keys, phase = p[g] < top ? M_PI * p[g] / u : 0,
                  kept = phase > 8 ? 0 : std::exp(-phase * phase / 2);
     if (p[g] < top) small += count[g] * p[g];
     coherent += share * kept, random += share * share * (1 - kept * kept);
+    if (p[g] < top) cosine += share * std::cos(phase), sine += share * std::sin(phase);
   }
   // Beside one key that has half of the weight the sum does not grow: if that key comes first, every step errs by an ulp of the
   // end.
   const double step = std::max(0.25, std::min(1.0, 2 * top) / std::sqrt(3.0));
-  const double a_step = std::min(u * step, small / chain), alike = std::pow(coherent * coherent + random, keys / chain);
+  const double a_step = std::min(u * step, small / chain), modulus = std::max(coherent * coherent + random, cosine * cosine + sine * sine),
+               alike = std::pow(modulus, keys / chain);
   return chain * chain * a_step * a_step * alike;
 }
 

@@ -30,10 +30,12 @@ struct HeadScores {
   /// average of the values, and of the lse that it errs by no more than the scores.
   double o_sigma(size_t h, double sigma) const { return unsure[h] > 0 ? std::hypot(sigma, kAnyAverage) : sigma; }
   double lse_sigma(size_t h, double sigma) const { return std::hypot(sigma, 2 * unsure[h]); }
+  double largest_value() const { return largest_value_; }
 
  private:
   static constexpr double kAnyAverage = 8;  // two averages of values below 4 in size differ by less
   bool huge_ = false;
+  double largest_value_ = Codebook::kLargestValue;
   int64_t keys_ = 0;
   size_t query_groups_ = 0;
 };
@@ -100,7 +102,8 @@ class RowExpectation {
 /// it is normalised; and up to u / sqrt(3) where a single key has so much weight that the sum may be as large as its end from the
 /// first step on. Steps that differ by much beside an ulp round independently, and how far they do not is the modulus of the
 /// characteristic function of a step at one ulp, that of a key to the power of the n / L keys in a step (the error of rounding is
-/// a sawtooth, and that is its first harmonic). With it phases of summands above an ulp are taken for random.
+/// a sawtooth, and that is its first harmonic). Phases of summands above an ulp are taken for random, unless those of the
+/// summands that there are agree.
 /// Without it a healthy sequential float32 sum over 65,551 keys reads 10 sigma.
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys);
 

@@ -100,6 +100,17 @@ void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float
   values.back() = 1;
 }
 
+// Of "rising": in even channels marks have 0 where all others are positive; in odd ones their values grow from mark to mark.
+void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
+  constexpr int kSteps = 9;  // 2^8 times 4
+  const uint8_t code = book.key_code(head, cell);
+  const bool mark = code < book.edge_codes();
+  for (size_t c = 0; c < values.size(); ++c) {
+    if (c % 2 == 0) values[c] = mark ? 0 : std::fabs(values[c]);
+    else if (mark) values[c] = std::ldexp(values[c], code % kSteps);
+  }
+}
+
 }  // namespace
 
 float wild_value(uint64_t seed, uint64_t index) {
@@ -133,6 +144,7 @@ void fill_values(const Problem& problem, const Codebook& book, const Tensors& te
       } else if (patterns.empty()) {
         for (int64_t c = 0; c < width; ++c) values[size_t(c)] = random_value(seed, uint64_t(r * width + c));
         if (book.kind() == Codebook::Kind::kEdges) mark_edges(book, head, cell, values);
+        if (book.kind() == Codebook::Kind::kRising) raise_marks(book, head, cell, values);
         if (book.kind() == Codebook::Kind::kTiny)
           for (size_t c = 0; c < values.size(); c += 2) values[c] *= float(smallest_normal(v.spec.dtype) / 4);
       } else {

@@ -217,7 +217,7 @@ std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) co
 void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
   if (fill.name != "random" && fill.name != "tokens")
-    throw Error("fill '" + fill.name + "': softmax has random, tokens, codebook, codebook_peaked, huge, cancelling, edges, equal, flat and tiny");
+    throw Error("fill '" + fill.name + "': softmax has random, tokens, codebook, codebook_peaked, huge, rising, cancelling, edges, equal, flat and tiny");
   fill_random(problem, fill, tensors, only_own);
 }
 
