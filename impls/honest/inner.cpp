@@ -52,14 +52,17 @@ void ToLogits(float* x, int64_t count, float factor, const float* addend, int32_
   });
 }
 
+// A NaN is above everything, so that it is not lost.
+inline bool above(float x, float y) { return x > y || x != x; }
+
 float Largest(const float* x, int64_t count) {
   float most[kLanes], top = kHidden;
   for (float& lane : most) lane = kHidden;
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    for (int64_t n = 0; n < kLanes; ++n) most[n] = x[i + n] > most[n] ? x[i + n] : most[n];
-  for (; i < count; ++i) top = x[i] > top ? x[i] : top;
-  for (const float lane : most) top = lane > top ? lane : top;
+    for (int64_t n = 0; n < kLanes; ++n) most[n] = above(x[i + n], most[n]) ? x[i + n] : most[n];
+  for (; i < count; ++i) top = above(x[i], top) ? x[i] : top;
+  for (const float lane : most) top = above(lane, top) ? lane : top;
   return top;
 }
 

@@ -171,7 +171,7 @@ class SoftmaxKernel {
     for (int64_t r = 0; r < kRows; ++r) {
       Row& row = rows[r];
       float* s = x_.s + r * x_.keys + begin;
-      const float most = largest(s, count), old = row.top, top = std::max(old, most);
+      const float most = largest(s, count), old = row.top, top = most != most ? most : std::max(old, most);
       row.any |= most != kHidden;
       float* sums = x_.sum + r * channels;
       if (top == kHidden) {

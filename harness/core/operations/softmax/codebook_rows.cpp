@@ -32,6 +32,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
   huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv, largest_value_ = book.largest_value();
+  large_scores_ = huge_ || book.kind() == Codebook::Kind::kRising;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
     table->resize(size_t(book.query_groups()) * groups);
   for (size_t h = 0; h < queries; ++h) {
@@ -64,7 +65,8 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
 }
 
 void HeadScores::declare(const SigmaModel& model) {
-  constexpr double kLinear = 0.05;  // exp(x) - 1 is x to 2.5 %
+  // Up to there exp(x) - 1 is nearly x: to 2.5 % where all scores are large, to 13 % where those of some queries are.
+  const double linear = huge_ ? 0.05 : 0.25;
   const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
   unsure.assign(query_groups_, 0.0);
   for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance, &lone_variance})
@@ -76,10 +78,11 @@ void HeadScores::declare(const SigmaModel& model) {
     shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
     lone_variance[i] = model.accumulation_variance(dot2[i], magnitude);
-    if (!huge_ || score[i] == -kInfinity) continue;
+    if (!large_scores_ || score[i] == -kInfinity) continue;
+    double error = std::sqrt(shared_variance[i] + added_variance[i]);
     // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
-    const double error = std::max(std::sqrt(shared_variance[i] + added_variance[i]), model.u_acc * model.chain(keys_));
-    if (error > kLinear) unsure[i / groups] = std::max(unsure[i / groups], error);
+    if (huge_) error = std::max(error, model.u_acc * model.chain(keys_));
+    if (error > linear) unsure[i / groups] = std::max(unsure[i / groups], error);
   }
 }
 

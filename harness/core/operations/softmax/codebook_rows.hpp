@@ -28,13 +28,14 @@ struct HeadScores {
   void declare(const SigmaModel& model);
   /// Sigma is linear in the error of scores. Where that is no longer small, what remains to be said of an output is that it is an
   /// average of the values, and of the lse that it errs by no more than the scores.
-  double o_sigma(size_t h, double sigma) const { return unsure[h] > 0 ? std::hypot(sigma, kAnyAverage) : sigma; }
+  double o_sigma(size_t h, double sigma) const { return unsure[h] > 0 ? std::hypot(sigma, any_average()) : sigma; }
   double lse_sigma(size_t h, double sigma) const { return std::hypot(sigma, 2 * unsure[h]); }
   double largest_value() const { return largest_value_; }
 
  private:
-  static constexpr double kAnyAverage = 8;  // two averages of values below 4 in size differ by less
-  bool huge_ = false;
+  // Two averages of values below 4 in size, or below those of marks, differ by less.
+  double any_average() const { return huge_ ? 8 : 2 * largest_value_; }
+  bool huge_ = false, large_scores_ = false;
   double largest_value_ = Codebook::kLargestValue;
   int64_t keys_ = 0;
   size_t query_groups_ = 0;

@@ -192,7 +192,7 @@ void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensor
   const Params& p = problem.as<Params>();
   fill_tables(problem, fill.seed, tensors, only_own);
   fill_terms(problem, fill.seed, tensors);
-  if (only_own) return;
+  if (only_own && fill.name == "tokens") return;
   // q.k of standard normal rows has standard deviation sqrt(head_dim); what softmax_scale does not undo, Q does.
   const float q_factor = float(1 / (std::fabs(double(p.softmax_scale)) * std::sqrt(double(p.head_dim))));
   fill_normal(tensors[ATTEST_Q], role_seed(fill.seed, ATTEST_Q), 0, std::fabs(q_factor - 1) < 1e-6f ? 1.0f : q_factor);

@@ -219,6 +219,9 @@ struct GoldenPass::Impl {
 
   bool staged() const { return p.softcap > 0 || geometry.pair_terms(); }
 
+  // What is left of a magnitude behind the softcap: of an infinite one nothing, since its score is the cap.
+  void bend(double& magnitude, double by) const { magnitude = by == 0 ? 0 : magnitude * (squares ? by * by : by); }
+
   // Scores of tile rows first .. first + count - 1 with the block; what their errors follow from too, where a model is given.
   void tile_scores(const JudgedRow* rows, int64_t first, int64_t count, const SigmaModel* model) {
     const bool with_magnitudes = model != nullptr;
@@ -235,13 +238,13 @@ struct GoldenPass::Impl {
       if (stages) std::copy_n(scores, block_count, squares_of);
       if (p.softcap > 0) {
         kernels::softcap(scores, slope.data(), double(p.softcap), block_count);
-        for (int64_t key = 0; with_magnitudes && key < block_count; ++key) m[size_t(r * ldk + key)] *= squares ? slope[size_t(key)] * slope[size_t(key)] : slope[size_t(key)];
+        for (int64_t key = 0; with_magnitudes && key < block_count; ++key) bend(m[size_t(r * ldk + key)], slope[size_t(key)]);
       }
       if (stages) std::copy_n(scores, block_count, capped.data());
       hide(rows[first + r], scores);
       for (int64_t key = 0; stages && key < block_count; ++key) {
         const auto n = size_t(key);
-        const double dot = squares_of[n] * (p.softcap > 0 ? slope[n] : 1);
+        const double dot = p.softcap == 0 ? squares_of[n] : slope[n] == 0 ? 0 : squares_of[n] * slope[n];
         const double kept = dot * dot + (p.softcap > 0 ? capped[n] * capped[n] : 0);
         const bool added = scores[n] != capped[n] && scores[n] != kHidden;
         const size_t at = size_t(r * ldk) + n;

@@ -68,7 +68,8 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
   const double coherent = model.coherent_variance(weights.small, flat ? 1 : sums.repeated / (keys * keys), row.keys);
   double mean_o2 = 0;
-  for (int64_t d = 0; d < dim_v; ++d) mean_o2 += sums.pv[d] * sums.pv[d] / double(dim_v);
+  for (int64_t d = 0; d < dim_v; ++d)
+    if (std::isfinite(sums.pv[d])) mean_o2 += sums.pv[d] * sums.pv[d] / double(dim_v);
   for (int64_t d = 0; d < dim_v; ++d) {
     const double value = sums.pv[d];
     // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2 either way.

@@ -194,6 +194,9 @@ double SoftmaxOperation::flops(const Problem& problem) const {
 
 namespace {
 
+// A NaN may come out in rows that a sample leaves out, of which nothing else is known: so all rows have to be judged, and soon.
+constexpr double kMostWildFlops = 1e9;
+
 // A softcap keeps huge logits small: all of them are the cap, and what shows with them has nothing to show.
 bool on_request(const Problem& problem, const std::string& name) {
   return std::ranges::find(kOnRequest, name) != std::end(kOnRequest) || (name == "huge" && problem.as<Params>().softcap > 0);
@@ -205,6 +208,7 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   std::vector<std::string> names{"random"};
   for (std::string& name : codebook_fills(problem))
     if (!on_request(problem, name)) names.push_back(std::move(name));
+  if (flops(problem) <= kMostWildFlops) names.emplace_back("wild");
   return names;
 }
 
@@ -216,8 +220,9 @@ std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) co
 
 void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
+  if (fill.name == "wild") return fill_wild(problem, fill, tensors, only_own);
   if (fill.name != "random" && fill.name != "tokens")
-    throw Error("fill '" + fill.name + "': softmax has random, tokens, codebook, codebook_peaked, huge, rising, cancelling, edges, equal, flat and tiny");
+    throw Error("fill '" + fill.name + "': softmax has random, tokens, wild, codebook, codebook_peaked, huge, rising, cancelling, edges, equal, flat and tiny");
   fill_random(problem, fill, tensors, only_own);
 }
 

@@ -1,0 +1,91 @@
+// The fill "wild": random inputs among which a few that rows see are NaN or infinite, and have to come out as such.
+//
+// One NaN of K makes every row NaN that sees it, so it stands where others do not: in a key head or a sequence of its own, or
+// where a band hides it from some rows. NaN and infinities of V spoil single channels, those of Q and BIAS single rows.
+#include <limits>
+#include <optional>
+
+#include "core/operations/softmax/geometry.hpp"
+#include "core/operations/softmax/softmax.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+
+class WildValues {
+ public:
+  WildValues(const Problem& problem, const Tensors& tensors)
+      : p_(problem.as<attest_softmax_params>()), tensors_(tensors), geometry_(problem, tensors) {
+    for (int64_t b = 1; b < geometry_.batch(); ++b)
+      if (geometry_.length_kv(b) > geometry_.length_kv(longest_)) longest_ = b;
+  }
+
+  void write() const {
+    const int64_t keys = geometry_.length_kv(longest_), last = p_.num_kv_heads - 1;
+    if (keys == 0) return;
+    write_key(ATTEST_V, longest_, last, keys / 3, 0, kNan);
+    write_key(ATTEST_V, longest_, last, keys / 2, 1, kInfinity);
+    write_key(ATTEST_V, longest_, last, keys / 2, 2, -kInfinity);
+    write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
+    write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
+    write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
+    if (const std::optional<int64_t> b = spoilt_sequence())
+      write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
+    write_query(geometry_.length_q(longest_) / 4, kNan);
+    write_query(geometry_.length_q(longest_) * 3 / 4, kInfinity);
+    write_bias(geometry_.length_q(longest_) / 3, kNan);
+    write_bias(geometry_.length_q(longest_) * 2 / 3, kInfinity);
+  }
+
+ private:
+  // Of which key head 0 may be NaN: others are left to see what is not.
+  std::optional<int64_t> spoilt_sequence() const {
+    const bool band = p_.window_left >= 0 || p_.window_right >= 0 || p_.patch_size > 0 || p_.grid_height > 0;
+    if (p_.num_kv_heads > 1 || band) return longest_;
+    for (int64_t b = 0; b < geometry_.batch(); ++b)
+      if (b != longest_ && geometry_.length_kv(b) > 0 && geometry_.length_q(b) > 0) return b;
+    return std::nullopt;
+  }
+
+  void write_element(int32_t role, Cell cell, int64_t head, int64_t channel, double value) const {
+    const Tensor& tensor = tensors_[size_t(role)];
+    const TensorSpec& spec = tensor.spec;
+    if (channel >= spec.dim[3]) return;
+    store(tensor.data, spec.dtype,
+          cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2] + channel * spec.stride[3], value);
+  }
+  void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel, double value) const {
+    write_element(role, geometry_.key(b, place), head, channel, value);
+  }
+  void write_query(int64_t place, double value) const {
+    if (place < geometry_.length_q(longest_))
+      write_element(ATTEST_Q, geometry_.query(longest_, place), p_.num_heads - 1, 0, value);
+  }
+  // Of pairs alone: in a bias of keys it would be every row's.
+  void write_bias(int64_t place, double value) const {
+    const Tensor& bias = tensors_[ATTEST_BIAS];
+    if (!bias || bias.spec.dim[2] == 1 || place >= geometry_.length_q(longest_)) return;
+    const Interval seen = geometry_.keys(longest_, place);
+    if (seen.size() == 0) return;
+    const int64_t key = geometry_.token(seen.begin + seen.size() / 2), query = geometry_.token(place);
+    store(bias.data, bias.spec.dtype,
+          longest_ * bias.spec.stride[0] + (p_.num_heads - 1) * bias.spec.stride[1] + query * bias.spec.stride[2] +
+              key * bias.spec.stride[3],
+          value);
+  }
+
+  const attest_softmax_params& p_;
+  const Tensors& tensors_;
+  const Geometry geometry_;
+  int64_t longest_ = 0;
+};
+
+}  // namespace
+
+void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
+  fill_random(problem, fill, tensors, only_own);
+  WildValues(problem, tensors).write();
+}
+
+}  // namespace attest::core
