@@ -286,9 +286,10 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
   // Beside one key that has half of the weight the sum does not grow: if that key comes first, every step errs by an ulp of the
   // end.
   const double step = std::max(0.25, std::min(1.0, 2 * top) / std::sqrt(3.0));
-  const double a_step = std::min(u * step, small / chain), modulus = std::max(coherent * coherent + random, cosine * cosine + sine * sine),
-               alike = std::pow(modulus, keys / chain);
-  return chain * chain * a_step * a_step * alike;
+  const double modulus = std::max(coherent * coherent + random, cosine * cosine + sine * sine);
+  // Either a step adds keys / chain keys that were summed before, or one key of the block that holds the largest.
+  const double together = std::min(u * step, small / chain), alone = std::min(u * step, small / keys);
+  return chain * chain * std::max(together * together * std::pow(modulus, keys / chain), alone * alone * modulus);
 }
 
 }  // namespace attest::core::codebook

@@ -2,6 +2,7 @@
 //
 // One NaN of K makes every row NaN that sees it, so it stands where others do not: in a key head or a sequence of its own, or
 // where a band hides it from some rows. NaN and infinities of V spoil single channels, those of Q and BIAS single rows.
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -29,7 +30,7 @@ class WildValues {
     write_key(ATTEST_V, longest_, last, keys / 2, 2, -kInfinity);
     write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
     write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
-    write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
+    if (others_seen_with(keys / 5) >= kMostHidden) write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
     if (const std::optional<int64_t> b = spoilt_sequence())
       write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
     write_query(geometry_.length_q(longest_) / 4, kNan);
@@ -39,6 +40,15 @@ class WildValues {
   }
 
  private:
+  // How many keys every row sees besides that one. Where all that a row sees scores -inf, its softmax means nothing.
+  static constexpr int64_t kMostHidden = 12;  // of which masks leave some
+  int64_t others_seen_with(int64_t place) const {
+    int64_t least = geometry_.length_kv(longest_);
+    for (int64_t i = 0; i < geometry_.length_q(longest_); ++i)
+      if (const Interval seen = geometry_.keys(longest_, i); seen.contains(place)) least = std::min(least, seen.size() - 1);
+    return least;
+  }
+
   // Of which key head 0 may be NaN: others are left to see what is not.
   std::optional<int64_t> spoilt_sequence() const {
     const bool band = p_.window_left >= 0 || p_.window_right >= 0 || p_.patch_size > 0 || p_.grid_height > 0;
