@@ -10,7 +10,7 @@ namespace {
 
 using namespace codebook_trials;
 
-constexpr const char* kFills[] = {"huge", "edges", "equal", "flat", "tiny"};
+constexpr const char* kFills[] = {"huge", "edges", "equal", "flat", "tiny", "rising"};
 
 // Every row of the closed form against float64 key by key.
 void expect_golden(const Case& c) {
@@ -100,6 +100,7 @@ TEST(CodebookFills, GoldensAreThoseOfAnyInputs) {
     for (size_t f = 0; f < std::size(kFills); ++f) {
       const Kind& kind = kinds()[n];
       const DType dtype = dtypes[(n + f) % 3];
+      if (kFills[f] == std::string("rising") && kind.name == std::string("alibi")) continue;  // has none
       SCOPED_TRACE(testing::Message() << kFills[f] << " " << kind.name << " " << dtype_name(dtype));
       std::vector<Optional> optional = kind.optional;
       optional.push_back(ATTEST_LSE);

@@ -115,7 +115,7 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
     }
     const auto mark = size_t(asks_[code].mark);
     const double square = along(mark, mark);
-    double nearest = 0, largest = 0;  // of the other marks, of the other keys, as shares of the mark's own score
+    double nearest = 0, largest = -1;  // of the other marks, of the other keys, as shares of the mark's own score
     for (size_t other = 0; other < size_t(key_codes_); ++other)
       if (double& most = other < size_t(edge_codes_) ? nearest : largest; other != mark)
         most = std::max(most, along(mark, other) / square);

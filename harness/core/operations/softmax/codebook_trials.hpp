@@ -179,6 +179,8 @@ struct Kernel {
   bool declares = true;  // what it computes in; else float32
   float exp_error = 0;   // relative, of its exp, as a polynomial has it; never declared
   int64_t tile = 64, lost_begin = 0, lost_end = 0;
+  int64_t unscaled = -1;   // the tile at which the sum is not rescaled
+  float flushed_below = 0;  // probabilities that become 0
 };
 
 inline float rounded(float value, DType dtype) {
@@ -258,14 +260,15 @@ class Flash {
       float peak = top;
       for (int64_t j = begin; j < end; ++j) peak = std::max(peak, rounded(scores_[size_t(i * keys_ + j)], kernel.score));
       const float keep = std::exp(top - peak);
-      for (float& x : sum) x = rounded(x * keep, kernel.sum);
+      for (float& x : sum) x = rounded(begin / kernel.tile == kernel.unscaled ? x : x * keep, kernel.sum);
       total *= keep, top = peak;
       std::fill(part.begin(), part.end(), 0.0f);
       float part_total = 0;
       for (int64_t j = begin; j < end; ++j) {
         if (j >= kernel.lost_begin && j < kernel.lost_end) continue;
         const float below = rounded(scores_[size_t(i * keys_ + j)], kernel.score) - top,
-                    p = std::exp(below) * (1 + kernel.exp_error * std::sin(50 * below)), kept = rounded(p, kernel.probability);
+                    exact = std::exp(below) * (1 + kernel.exp_error * std::sin(50 * below)),
+                    p = exact < kernel.flushed_below ? 0 : exact, kept = rounded(p, kernel.probability);
         part_total += p;
         for (int64_t e = 0; e < dim_; ++e) part[size_t(e)] += kept * v_[size_t(j * dim_ + e)];
       }
