@@ -170,7 +170,8 @@ class Dealer {
     const int64_t first_cycle = part + int64_t(std::size(kParts));
     for (int64_t begin = 0; begin < deal_.rows; ++part) {
       const Part kind = kParts[size_t(part) % std::size(kParts)];
-      const int64_t units = kind == kRuns ? 2 : kind == kRows && part >= first_cycle ? 3 : 1;
+      const bool again = part >= first_cycle;  // at first there has to be room for each of them
+      const int64_t units = kind == kRuns ? (again ? 2 : 1) : kind == kRows ? (again ? 3 : 2) : 1;
       const int64_t end = std::min(begin + units * unit, deal_.rows);
       if (kind == kRows)
         for (int64_t i = begin; i < end; ++i) pattern_[size_t(i)] = pick(i, i + 1, 0);
@@ -184,13 +185,13 @@ class Dealer {
   }
 
  private:
-  static constexpr int64_t kManyRows = 192, kTries = 12;
+  static constexpr int64_t kManyRows = 192, kTries = 12, kStep = 8;
   // Blocks that hide much with an odd row that sees all, the other way round, runs of rows that are not aligned, single rows.
   enum Part { kAll, kFirstSees, kLastSees, kOneSees, kFirstHides, kLastHides, kOneHides, kRuns, kRows };
   static constexpr Part kParts[] = {kAll,       kFirstSees, kRows, kLastSees, kFirstHides, kRuns,
                                     kLastHides, kOneSees,   kRows, kOneHides, kRows,       kRuns};
 
-  // Any pattern from `first` on by which the first and the last row see something; or one by which no row does, at its turn.
+  // Any pattern from `first` on by which the rows see something; or the one by which no row does, at its turn.
   uint8_t pick(int64_t begin, int64_t end, int64_t first) {
     for (int64_t n = 0; n < kTries; ++n) {
       const int64_t pattern = first + dice_.below(HiddenPatterns::kCount - first);
@@ -199,7 +200,9 @@ class Dealer {
     return uint8_t(HiddenPatterns::kVisible);
   }
   bool sees(int64_t begin, int64_t end, int64_t pattern) const {
-    return deal_.sees(begin, pattern) && deal_.sees(end - 1, pattern);
+    for (int64_t i = begin; i < end - 1; i += kStep)
+      if (!deal_.sees(i, pattern)) return false;
+    return deal_.sees(end - 1, pattern);
   }
   // One that hides much: the longest runs every other time.
   uint8_t pick_hiding(int64_t begin, int64_t end, int64_t part) {
