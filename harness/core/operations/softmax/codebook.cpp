@@ -86,11 +86,12 @@ void Codebook::note_seen() {
   }
 }
 
-// Whether no head sees a key, wherever the query stands.
+// Whether no head sees a key, wherever the query stands: all patterns that rows of the sequence have hide it.
 bool Codebook::hidden(int64_t b, int64_t j) const {
   if (!levels_.may_hide()) return false;
   for (int64_t h = 0; h < params_.num_heads; ++h)
-    if (!levels_.hidden(b, h, j)) return false;
+    for (int64_t n = 0; n < levels_.patterns(b, h); ++n)
+      if (!levels_.hidden(b, h, levels_.place_of(b, h, n), j)) return false;
   return true;
 }
 

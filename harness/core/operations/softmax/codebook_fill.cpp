@@ -91,7 +91,8 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
 
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   fill_tables(problem, fill.seed, tensors, only_own);
-  ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors, Codebook::level_unit(Codebook::kind_of(fill.name)));
+  const Codebook::Kind kind = Codebook::kind_of(fill.name);
+  ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors, Codebook::level_unit(kind), int64_t(kind));
   if (tensors[ATTEST_ALIBI_SLOPES]) fill_slopes(problem, random_bits(fill.seed, kSlopes), tensors[ATTEST_ALIBI_SLOPES]);
   const double lift = Codebook::kind_of(fill.name) == Codebook::Kind::kPeaked ? kPeakedSink : 0;
   if (tensors[ATTEST_SINKS]) fill_sinks(problem, random_bits(fill.seed, kSinks), tensors[ATTEST_SINKS], lift);

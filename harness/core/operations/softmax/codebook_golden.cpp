@@ -1,6 +1,7 @@
 // The golden of the codebook fill: every row, from the sums of the keys of each code.
 //
-// A sweep of places keeps the sums of the keys that the place sees, adding what enters its interval and taking away what leaves.
+// A sweep of places keeps the sums of the keys that the place sees, adding what enters its interval and taking away what leaves;
+// for each pattern of MASK and BIAS it has sums of their own, which move when a place of the pattern comes.
 // The values are such that these sums are exact (random_value in codebook.cpp), so rows may be swept in any segments.
 #include <omp.h>
 
@@ -36,6 +37,38 @@ struct Batch {
 // Places [begin, end) of one sequence and query head.
 struct Segment {
   int64_t b, head, begin, end;
+};
+
+// The sums of one segment: of each pattern, once a place of it comes.
+class PatternSums {
+ public:
+  PatternSums(const Codebook& book, const Tensor& v, const Segment& segment, int64_t kv_head)
+      : book_(book),
+        v_(v),
+        segment_(segment),
+        kv_head_(kv_head),
+        sums_(size_t(book.levels().patterns(segment.b, segment.head))) {}
+
+  GroupSums& of_pattern(int64_t pattern) {
+    std::unique_ptr<GroupSums>& sums = sums_[size_t(pattern)];
+    const int64_t place = book_.levels().place_of(segment_.b, segment_.head, pattern);
+    if (!sums) sums = std::make_unique<GroupSums>(book_, v_, segment_.b, segment_.head, kv_head_, place);
+    return *sums;
+  }
+  int64_t pattern(int64_t place) const { return book_.levels().pattern(segment_.b, segment_.head, place); }
+  const GroupSums& move_to(int64_t place, Interval keys) {
+    GroupSums& sums = of_pattern(pattern(place));
+    sums.move_to(keys);
+    return sums;
+  }
+  size_t patterns() const { return sums_.size(); }
+
+ private:
+  const Codebook& book_;
+  const Tensor& v_;
+  const Segment& segment_;
+  int64_t kv_head_;
+  std::vector<std::unique_ptr<GroupSums>> sums_;
 };
 
 class CodebookGolden final : public Golden {
@@ -98,28 +131,28 @@ class CodebookGolden final : public Golden {
   void sweep(const Segment& segment, const SigmaModel& model, const HeadScores& scores, const Sink& sink) const {
     if (slopes_) return fade(segment, model, scores, sink);
     const Geometry& geometry = book_.geometry();
-    GroupSums sums(book_, v_, segment.b, segment.head, segment.head / (p_.num_heads / p_.num_kv_heads));
-    RowExpectation expectation(model, scores, book_.key_groups(), book_.levels().key_levels(), p_.head_dim_v, sums.width(),
-                               geometry.sink(segment.head));
+    PatternSums sums(book_, v_, segment, segment.head / (p_.num_heads / p_.num_kv_heads));
+    RowExpectation expectation(model, scores, book_.key_groups(), book_.levels().key_levels(), p_.head_dim_v,
+                               GroupSums::width_of(p_.head_dim_v), geometry.sink(segment.head));
     Batch batch;
     for (int64_t i = segment.begin; i < segment.end;) {
       const Interval keys = geometry.keys(segment.b, i);
       if (book_.levels().by_pair()) {
-        sums.gather(i, keys);
-        append(batch, segment, i++, sums, expectation);
+        GroupSums& of_place = sums.of_pattern(sums.pattern(i));
+        of_place.gather(i, keys);
+        append(batch, segment, i++, of_place, expectation);
         if (batch.rows.size() == kChunkRows) flush(batch, sink);
         continue;
       }
-      sums.move_to(keys);
       int64_t run = i + 1;  // places that see the same keys
       for (; run < segment.end; ++run)
         if (const Interval next = geometry.keys(segment.b, run); next.begin != keys.begin || next.end != keys.end) break;
       if (run - i >= 2 * book_.query_groups()) {
         flush(batch, sink);
-        expect_run(segment, i, run, sums, expectation, sink);
+        expect_run(segment, i, run, keys, sums, expectation, sink);
       } else {
         for (int64_t place = i; place < run; ++place) {
-          append(batch, segment, place, sums, expectation);
+          append(batch, segment, place, sums.move_to(place, keys), expectation);
           if (batch.rows.size() == kChunkRows) flush(batch, sink);
         }
       }
@@ -128,19 +161,22 @@ class CodebookGolden final : public Golden {
     flush(batch, sink);
   }
 
-  // Many places with the same keys: one expectation for each query code among them.
-  void expect_run(const Segment& segment, int64_t begin, int64_t end, const GroupSums& sums, RowExpectation& expectation,
-                  const Sink& sink) const {
-    std::vector<std::vector<int64_t>> rows(size_t(book_.query_groups()));
+  // Many places with the same keys: one expectation for each pattern and query code among them.
+  void expect_run(const Segment& segment, int64_t begin, int64_t end, Interval keys, PatternSums& sums,
+                  RowExpectation& expectation, const Sink& sink) const {
+    const auto groups = size_t(book_.query_groups());
+    std::vector<std::vector<int64_t>> rows(sums.patterns() * groups);
     for (int64_t i = begin; i < end; ++i)
-      rows[size_t(book_.query_group(segment.head, segment.b, i))].push_back(
+      rows[size_t(sums.pattern(i)) * groups + size_t(book_.query_group(segment.head, segment.b, i))].push_back(
           book_.geometry().output_row(segment.b, segment.head, i));
     Batch batch;
     batch.resize(1, p_.head_dim_v);
-    for (size_t code = 0; code < rows.size(); ++code) {
-      if (rows[code].empty()) continue;
-      expectation.compute(sums, code, batch.o.data(), batch.o_sigma.data(), batch.lse.data(), batch.lse_sigma.data());
-      emit(rows[code], true, batch, sink);
+    for (size_t n = 0; n < rows.size(); ++n) {
+      if (rows[n].empty()) continue;
+      GroupSums& of_pattern = sums.of_pattern(int64_t(n / groups));
+      of_pattern.move_to(keys);
+      expectation.compute(of_pattern, n % groups, batch.o.data(), batch.o_sigma.data(), batch.lse.data(), batch.lse_sigma.data());
+      emit(rows[n], true, batch, sink);
     }
   }
 

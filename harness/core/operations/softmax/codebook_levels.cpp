@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "core/tensor/random.hpp"
 
@@ -15,16 +17,9 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 bool shifted(const attest_softmax_params& p) {
   return p.grid_height > 0 && p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0);
 }
-bool of_keys(const TensorSpec& spec) { return !present(spec) || spec.dim[2] == 1; }
+bool of_pairs(const TensorSpec& spec) { return present(spec) && spec.dim[2] > 1; }
 
 int64_t index_of(double value) { return std::find(std::begin(kValues), std::end(kValues), value) - std::begin(kValues); }
-
-// Calls value(index) for every element.
-template <class Value>
-void fill_elements(const Tensor& tensor, const Value& value) {
-  for (int64_t n = 0; n < element_count(tensor.spec); ++n)
-    store(tensor.data, tensor.spec.dtype, row_offset(tensor.spec, tensor.spec.rank, n), double(value(uint64_t(n))));
-}
 
 // REL_BIAS makes levels of pairs, where it is enough to know whether the regions differ.
 int64_t count_levels(bool bias, bool rel_bias, bool regions) {
@@ -42,38 +37,50 @@ ScoreLevels::ScoreLevels(const Problem& problem, const Tensors& tensors, const G
       shifted_(shifted(problem.as<attest_softmax_params>())),
       shift_bias_(double(problem.as<attest_softmax_params>().shift_bias)),
       key_levels_(count_levels(bool(bias_), bool(rel_bias_), shifted_)),
-      query_levels_(shifted_ && !rel_bias_ ? kRegions : 1) {}
+      query_levels_(shifted_ && !rel_bias_ ? kRegions : 1),
+      heads_(problem.as<attest_softmax_params>().num_heads),
+      by_row_(of_pairs(mask_.spec) || of_pairs(bias_.spec)) {
+  if (by_row_) find_patterns();
+}
+
+void ScoreLevels::find_patterns() {
+  const RowClasses mask = of_pairs(mask_.spec) ? RowClasses(mask_) : RowClasses(),
+                   bias = of_pairs(bias_.spec) ? RowClasses(bias_) : RowClasses();
+  patterns_.resize(size_t(geometry_.batch() * heads_));
+#pragma omp parallel for schedule(static)
+  for (size_t n = 0; n < patterns_.size(); ++n) {
+    const int64_t b = int64_t(n) / heads_, h = int64_t(n) % heads_;
+    Patterns& of = patterns_[n];
+    std::map<std::pair<int64_t, int64_t>, int32_t> found;
+    for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
+      const auto [at, is_new] = found.try_emplace({mask.of(b, h, i), bias.of(b, h, i)}, int32_t(of.first_place.size()));
+      if (is_new) of.first_place.push_back(i);
+      of.pattern.push_back(at->second);
+    }
+  }
+}
 
 bool ScoreLevels::fit(const Problem& problem) {
   const auto& p = problem.as<attest_softmax_params>();
-  const bool bias = present(problem.tensor[ATTEST_BIAS]), rel_bias = present(problem.tensor[ATTEST_REL_BIAS]);
-  return of_keys(problem.tensor[ATTEST_BIAS]) && of_keys(problem.tensor[ATTEST_MASK]) &&
-         (!rel_bias || p.window_height * p.window_width <= kMostWindow) &&
-         count_levels(bias, rel_bias, shifted(p)) <= kMostLevels;
+  const TensorSpec &bias = problem.tensor[ATTEST_BIAS], &mask = problem.tensor[ATTEST_MASK];
+  const bool rel_bias = present(problem.tensor[ATTEST_REL_BIAS]), alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
+  if ((of_pairs(bias) || of_pairs(mask)) && (alibi || p.grid_height > 0)) return false;
+  // One number for all keys of a row errs alike in all of their scores, which the closed form's sigma does not know.
+  if (of_pairs(bias) && bias.dim[3] == 1) return false;
+  return (!rel_bias || p.window_height * p.window_width <= kMostWindow) &&
+         count_levels(present(bias), rel_bias, shifted(p)) <= kMostLevels;
 }
 
-void ScoreLevels::fill(const Problem&, uint64_t seed, const Tensors& tensors, double unit) {
-  auto stream = [seed](int32_t role) { return random_bits(seed, uint64_t(role)); };
-  auto any = [unit](uint64_t from, uint64_t n) { return float(unit * kValues[random_below(from, n, kCount)]); };
-  if (tensors[ATTEST_BIAS])
-    fill_elements(tensors[ATTEST_BIAS], [&, from = stream(ATTEST_BIAS)](uint64_t n) {
-      return random_below(random_bits(from, 1), n, 64) == 0 ? kHidden : any(from, n);
-    });
-  if (tensors[ATTEST_MASK])
-    fill_elements(tensors[ATTEST_MASK],
-                  [from = stream(ATTEST_MASK)](uint64_t n) { return random_below(from, n, 5) != 0 ? 1.0f : 0.0f; });
-  if (tensors[ATTEST_REL_BIAS])
-    fill_elements(tensors[ATTEST_REL_BIAS], [&, from = stream(ATTEST_REL_BIAS)](uint64_t n) { return any(from, n); });
-}
+double ScoreLevels::any_value(uint64_t seed, uint64_t index) { return kValues[random_below(seed, index, kCount)]; }
 
-bool ScoreLevels::hidden(int64_t b, int64_t h, int64_t j) const {
+bool ScoreLevels::hidden(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t token = geometry_.token(j);
-  return (mask_ && mask_.at({b, h, 0, token}) == 0) || (bias_ && bias_.at({b, h, 0, token}) == double(kHidden));
+  return (mask_ && mask_.at({b, h, i, token}) == 0) || (bias_ && bias_.at({b, h, i, token}) == double(kHidden));
 }
 
 int64_t ScoreLevels::of_key(int64_t b, int64_t h, int64_t i, int64_t j) const {
-  if (may_hide() && hidden(b, h, j)) return -1;
-  int64_t level = bias_ ? index_of(bias_.at({b, h, 0, geometry_.token(j)}) / unit_) : 0;
+  if (may_hide() && hidden(b, h, i, j)) return -1;
+  int64_t level = bias_ ? index_of(bias_.at({b, h, i, geometry_.token(j)}) / unit_) : 0;
   if (rel_bias_) level = level * kCount + index_of(geometry_.rel_bias(h, i, j) / unit_);
   if (!shifted_) return level;
   return rel_bias_ ? level * 2 + (geometry_.region(i) != geometry_.region(j)) : level * kRegions + geometry_.region(j);

@@ -86,17 +86,20 @@ void HeadScores::declare(const SigmaModel& model) {
   }
 }
 
-GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head)
+GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head, int64_t place)
     : book_(book),
       v_(v),
       b_(b),
       head_(head),
       kv_head_(kv_head),
-      width_((v.spec.dim[3] + kLanes - 1) / kLanes * kLanes),
+      place_(place),
+      width_(width_of(v.spec.dim[3])),
       count_(size_t(book.key_groups())),
       sum_(size_t(book.key_groups() * width_)),
       squares_(sum_.size()),
       row_(size_t(width_)) {}
+
+int64_t GroupSums::width_of(int64_t head_dim_v) { return (head_dim_v + kLanes - 1) / kLanes * kLanes; }
 
 void GroupSums::move_to(Interval to) {
   if (to.begin >= at_.end) clear(to.begin);
@@ -122,9 +125,9 @@ void GroupSums::clear(int64_t place) {
   at_ = {place, place};
 }
 
-// Where levels are of keys alone.
+// Where levels are of keys and patterns.
 void GroupSums::add(int64_t j, double sign) {
-  const int64_t level = book_.levels().of_key(b_, head_, 0, j);
+  const int64_t level = book_.levels().of_key(b_, head_, place_, j);
   if (level < 0) return;
   int64_t code = 0;
   read(j, code, row_.data());

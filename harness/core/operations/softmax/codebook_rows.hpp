@@ -44,13 +44,15 @@ struct HeadScores {
 /// Counts and sums of the keys of each code among the places that one place of a sequence sees.
 class GroupSums {
  public:
-  GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head);
+  /// `place`: a query place; the sums are those of all places of its pattern (ScoreLevels::pattern).
+  GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head, int64_t place = 0);
   /// Adds what enters and takes away what leaves; intervals must not move back.
   void move_to(Interval to);
   /// The same from scratch for query place i, whose keys have levels of their own (ScoreLevels::by_pair).
   void gather(int64_t i, Interval keys);
 
   int64_t width() const { return width_; }  // head_dim_v, padded for the kernels
+  static int64_t width_of(int64_t head_dim_v);
   const std::vector<double>& count() const { return count_; }
   const double* sum() const { return sum_.data(); }  // [codes, width]
   const double* squares() const { return squares_.data(); }
@@ -63,7 +65,7 @@ class GroupSums {
 
   const Codebook& book_;
   const Tensor& v_;
-  int64_t b_, head_, kv_head_, width_;
+  int64_t b_, head_, kv_head_, place_, width_;
   Interval at_, kept_;
   std::vector<double> count_, sum_, squares_, row_;
   std::vector<double> kept_rows_;    // of gather: V of the interval, which the next place has too as a rule

@@ -37,6 +37,32 @@ TEST(CodebookSigma, HonestKernelsPassAndLostKeysFail) {
       }
 }
 
+// Rows of all patterns, of which some see a few keys only.
+TEST(CodebookSigma, HonestKernelsPassUnderMasksAndBiasesOfPairs) {
+  for (const int64_t tokens : {61, 1021, 4099})
+    for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
+      for (const char* name : {"codebook", "codebook_peaked", "huge"})
+        for (const auto& terms : {std::vector<Optional>{ATTEST_MASK}, {ATTEST_BIAS}, {ATTEST_MASK, ATTEST_BIAS}}) {
+          if (tokens > 4000 && (dtype != ATTEST_BF16 || terms.size() > 1)) continue;  // for time
+          SCOPED_TRACE(testing::Message() << name << " " << tokens << " " << dtype_name(dtype) << ", first role " << terms[0].role);
+          const Case c(dtype, {name, 11},
+                       [&](Params& p) { p.seq_len_q = std::min<int64_t>(tokens, 256), p.seq_len_kv = tokens, p.head_dim = 32; },
+                       terms);
+          const Flash flash(c);
+          auto judge = [&](const char* what, const Kernel& kernel) {
+            const Ratios ratios = flash.judge(kernel);
+            EXPECT_TRUE(ratios.pass()) << what << ": " << ratios.largest << " " << ratios.rms;
+            if (std::getenv("ATTEST_VERBOSE"))
+              std::printf("%-16s %7ld %-5s %-10s %.2f (%.2f)\n", name, long(tokens), dtype_name(dtype).data(), what,
+                          ratios.largest, ratios.rms);
+          };
+          judge("float32", {});
+          judge("sequential", {.tile = 1 << 30});
+          judge("own dtype", {.probability = dtype});
+          judge("f16 scores", {.probability = ATTEST_F16, .score = ATTEST_F16});
+        }
+}
+
 void print(const char* fill, const Case& c, const char* what, const Ratios& ratios) {
   if (std::getenv("ATTEST_VERBOSE"))
     std::printf("%-16s %7ld %-5s %-16s %.2f (%.2f)\n", fill, long(c.p().seq_len_kv), dtype_name(c.problem.dtype).data(), what,

@@ -257,6 +257,44 @@ TEST(Codebook, KeyTermsAreExact) {
     }
 }
 
+// Terms of pairs: rows of MASK and BIAS have patterns, whichever dims they are shared by.
+TEST(Codebook, PairTermsAreExact) {
+  auto set = [](Params& p) {
+    p.batch = 2, p.num_heads = 2, p.num_kv_heads = 1, p.seq_len_q = 90, p.seq_len_kv = 150, p.head_dim = 24;
+  };
+  const std::vector<std::vector<int64_t>> shapes{{2, 2, 90, 150}, {1, 2, 90, 150}, {2, 1, 90, 150}, {1, 1, 90, 150}};
+  for (size_t n = 0; n < shapes.size(); ++n)
+    for (const char* name : {"codebook", "codebook_peaked"}) {
+      SCOPED_TRACE(testing::Message() << name << " " << n);
+      std::vector<Optional> terms{{ATTEST_LSE, {}}};
+      if (n != 1) terms.push_back({ATTEST_MASK, n == 2 ? std::vector<int64_t>{2, 2, 1, 150} : shapes[(n + 1) % 4]});
+      if (n != 0) terms.push_back({ATTEST_BIAS, shapes[n]});
+      const DType dtype = n % 2 ? ATTEST_BF16 : ATTEST_F16;
+      check_all(Case(dtype, {name, 7}, set, terms), everything, 7);
+      check_all(
+          Case(
+              dtype, {name, 7}, [&](Params& p) { set(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT; }, terms),
+          [](int64_t i, int64_t j) { return j <= i + 60; }, 7);
+      check_all(
+          Case(
+              dtype, {name, 7}, [&](Params& p) { set(p), p.window_left = 30, p.window_right = 4, p.softcap = 9; }, terms),
+          [](int64_t i, int64_t j) { return j >= i - 30 && j <= i + 4; }, 7);
+    }
+}
+
+// A mask of rows alone hides all keys of some, and a row sees what its own mask shows, not that of its padded length.
+TEST(Codebook, MasksOfRowsAndOfPaddedSequencesAreExact) {
+  auto set = [](Params& p) { p.batch = 3, p.num_heads = 2, p.seq_len_q = 60, p.seq_len_kv = 90, p.head_dim = 24; };
+  for (const auto& dims : {std::vector<int64_t>{3, 1, 60, 1}, {1, 2, 60, 90}, {3, 1, 60, 90}}) {
+    check_all(Case(ATTEST_F16, {"codebook", 5}, set, {ATTEST_LSE, {ATTEST_MASK, dims}}), everything, 3);
+    check_all(Case(ATTEST_F32, {"codebook", 5}, set, {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE, {ATTEST_MASK, dims}}),
+              everything, 3);
+    check_all(Case(ATTEST_BF16, {"codebook_peaked", 5}, set,
+                   {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_LSE, {ATTEST_MASK, dims}}),
+              everything, 3);
+  }
+}
+
 // Regions of a shifted grid, the relative bias of a window, and both, with keys hidden besides.
 TEST(Codebook, GridTermsAreExact) {
   for (const float shift_bias : {-100.0f, -2.0f, -INFINITY})
@@ -362,7 +400,11 @@ TEST(Codebook, HasNoneWherePairsDiffer) {
     return codebook_fills(Case(ATTEST_F32, {"random", 1}, change, std::move(optional)).problem);
   };
   auto small = [](Params& p) { p.seq_len_q = 8, p.head_dim = 8; };
-  for (const int32_t role : {int32_t{ATTEST_MASK}, int32_t{ATTEST_BIAS}}) EXPECT_TRUE(fills(small, {role}).empty());
+  for (const int32_t role : {int32_t{ATTEST_MASK}, int32_t{ATTEST_BIAS}}) {
+    EXPECT_FALSE(fills(small, {role}).empty()) << "rows have few patterns";
+    EXPECT_TRUE(fills(small, {role, ATTEST_ALIBI_SLOPES}).empty());
+  }
+  EXPECT_TRUE(fills(small, {{ATTEST_BIAS, {1, 1, 8, 1}}}).empty());
   auto windows = [](Params& p) {
     p.head_dim = 8, p.seq_len_q = 1024, p.grid_height = p.grid_width = p.window_height = p.window_width = 32;
   };

@@ -197,7 +197,7 @@ struct Ratios {
   bool pass() const { return largest <= 6 && rms <= 1.5; }
 };
 
-// One head, dense: scores of all rows once, then one pass a kernel.
+// One head: scores of all rows once, with what MASK and BIAS add, then one pass a kernel.
 class Flash {
  public:
   explicit Flash(const Case& c)
@@ -217,6 +217,17 @@ class Flash {
         scores_[size_t(i * keys_ + j)] =
             (((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))) * c.p().softmax_scale;
       }
+    const Geometry geometry(c.problem, c.tensors);
+    if (!geometry.pair_terms()) return;
+#pragma omp parallel for
+    for (int64_t i = 0; i < rows_; ++i) {
+      std::vector<double> terms(size_t(keys_), 0.0);
+      geometry.add_pair_terms(0, 0, i, {0, keys_}, terms.data());
+      for (int64_t j = 0; j < keys_; ++j) {
+        float& score = scores_[size_t(i * keys_ + j)];
+        score = terms[size_t(j)] == -INFINITY ? -INFINITY : score + float(terms[size_t(j)]);  // hidden keys may hold NaN
+      }
+    }
   }
 
   /// The key from `first` on that row 0 weighs most.
@@ -259,6 +270,7 @@ class Flash {
       const int64_t end = std::min(begin + kernel.tile, keys_);
       float peak = top;
       for (int64_t j = begin; j < end; ++j) peak = std::max(peak, rounded(scores_[size_t(i * keys_ + j)], kernel.score));
+      if (peak == -INFINITY) continue;  // all of it is hidden
       const float keep = std::exp(top - peak);
       for (float& x : sum) x = rounded(begin / kernel.tile == kernel.unscaled ? x : x * keep, kernel.sum);
       total *= keep, top = peak;
@@ -266,8 +278,9 @@ class Flash {
       float part_total = 0;
       for (int64_t j = begin; j < end; ++j) {
         if (j >= kernel.lost_begin && j < kernel.lost_end) continue;
-        const float below = rounded(scores_[size_t(i * keys_ + j)], kernel.score) - top,
-                    exact = std::exp(below) * (1 + kernel.exp_error * std::sin(50 * below)),
+        const float below = rounded(scores_[size_t(i * keys_ + j)], kernel.score) - top;
+        if (below == -INFINITY) continue;
+        const float exact = std::exp(below) * (1 + kernel.exp_error * std::sin(50 * below)),
                     p = exact < kernel.flushed_below ? 0 : exact, kept = rounded(p, kernel.probability);
         part_total += p;
         for (int64_t e = 0; e < dim_; ++e) part[size_t(e)] += kept * v_[size_t(j * dim_ + e)];
@@ -275,7 +288,7 @@ class Flash {
       total += part_total;
       for (size_t e = 0; e < sum.size(); ++e) sum[e] = rounded(sum[e] + part[e], kernel.sum);
     }
-    for (size_t e = 0; e < sum.size(); ++e) out[e] = double(rounded(sum[e] / total, c_.problem.dtype));
+    for (size_t e = 0; e < sum.size(); ++e) out[e] = total > 0 ? double(rounded(sum[e] / total, c_.problem.dtype)) : 0;
   }
 
   const Case& c_;
