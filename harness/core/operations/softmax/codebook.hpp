@@ -24,7 +24,7 @@
 // "rising" has marks (codebook_marks.hpp): keys with a code of their own. Each query asks for one of them by some lead over all
 // other keys, which score nearly alike; one query code sees every mark above those before it. In even channels marks have the
 // value 0 and the others positive values, so that what the others weigh shows however little it is; in odd ones marks have
-// values of up to 1,000.
+// values of up to 2,000.
 //
 // "equal" has one key code, so all scores of a row are equal: 0 for one query code. "flat" has scores of standard deviation 1/64.
 //
@@ -60,7 +60,7 @@ class Codebook {
   static bool knows(std::string_view fill);
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
   /// |v| of keys that are seen: 4, or a projection of eight of them; of marks.
-  static constexpr double kLargestValue = 16, kLargestMark = 1024;
+  static constexpr double kLargestValue = 16, kLargestMark = 2048;
   double largest_value() const { return kind_ == Kind::kRising ? kLargestMark : kLargestValue; }
 
   Kind kind() const { return kind_; }

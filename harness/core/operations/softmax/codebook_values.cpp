@@ -102,7 +102,7 @@ void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float
 
 // Of "rising": in even channels marks have 0 where all others are positive; in odd ones their values grow from mark to mark.
 void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
-  constexpr int kSteps = 9;  // 2^8 times 4
+  constexpr int kSteps = 10;  // 2^9 times 4
   const uint8_t code = book.key_code(head, cell);
   const bool mark = code < book.edge_codes();
   for (size_t c = 0; c < values.size(); ++c) {
