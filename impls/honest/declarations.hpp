@@ -63,8 +63,10 @@ constexpr Order kOrders[] = {{"whole", 0, false, 1},       {"whole_reversed", 0,
                              {"tall_splits", 512, true, 3}};
 constexpr size_t kOrderCount = sizeof(kOrders) / sizeof(*kOrders);
 
-/// What it says of linear attention, where phi is the operand of QK and the state that of PV.
+/// What it says of linear attention, where phi is the operand of QK and the state that of PV. Sums over all keys do not fit into 8
+/// bits.
 constexpr bool of_linear(const Declaration& d) {
+  if (d.dtype == ATTEST_F8E4M3) return false;
   return d.about == About::kQk || d.about == About::kPv || d.about == About::kAccumulator || d.about == About::kExp ||
          d.bit == ATTEST_FLUSHES_SUBNORMALS;
 }
