@@ -271,6 +271,7 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                                              .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
                                              .resummed = rounding,
                                              .coherent = gone * gone,
+                                             .stalled = gone,
                                              .kappa = kappa,
                                              .largest_v = Codebook::kLargestValue,
                                              .lse = lse},
@@ -281,7 +282,8 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                      .score = (partial.lse_score + sides * partial.lse_shared) / total2,
                      .square = partial.square / total,
                      .mean_dot = partial.mean_dot / total,
-                     .coherent = gone * gone};
+                     .coherent = gone * gone,
+                     .stalled = gone};
   row(place, o.data(), sigma.data(), lse, scores_.lse_sigma(size_t(group), model_.lse_sigma(sums, keys)));
 }
 

@@ -217,6 +217,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                                                           .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
                                                           .resummed = rounding_sum_,
                                                           .coherent = lost_ * lost_,
+                                                          .stalled = stalled_,
                                                           .kappa = kappa,
                                                           .largest_v = Codebook::kLargestValue,
                                                           .lse = keys > 0 ? *lse : 0},
@@ -245,7 +246,9 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys), double(keys) + count_[codes_]);
   sums.score += repeated_;
   lost_ = lost_mass(count, model_.normalised_first ? 1 : total);
-  sums.coherent = lost_ * lost_, rounding_sum_ = sums.rounding;
+  stalled_ = 0;
+  for (size_t g = 0; g < codes_; ++g) stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
+  sums.coherent = lost_ * lost_, sums.stalled = stalled_, rounding_sum_ = sums.rounding;
   return scores_.lse_sigma(h, model_.lse_sigma(sums, keys));
 }
 

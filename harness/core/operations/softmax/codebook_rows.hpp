@@ -93,6 +93,7 @@ class RowExpectation {
   double sink_error_ = 0;      // variance of what o errs by with the sink, as a share of o^2
   double repeated_ = 0;        // repeated_variance of the row
   double lost_ = 0;            // of what the normaliser should sum
+  double stalled_ = 0;         // ElementSums::stalled
   double rounding_sum_ = 0;    // LseSums::rounding
   double p2_ = 0;              // sum p^2 over keys
   std::vector<double> count_;  // of the keys whose score is not -inf; then of the sink

@@ -31,7 +31,8 @@ double lse_sigma(const RowScores& row, const RowSums& sums, const kernels::Weigh
                     .square = model.squares() ? weights.px2 : 0,
                     .mean_dot = sums.mean_dot,
                     .common = sums.common,
-                    .coherent = coherent};
+                    .coherent = coherent,
+                    .stalled = weights.small};
   return model.lse_sigma(lse, row.keys);
 }
 
@@ -86,6 +87,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
                               .resummed = normaliser,
                               .mean_o2 = mean_o2,
                               .coherent = coherent,
+                              .stalled = weights.small,
                               .kappa = kappa,
                               .largest_v = sums.largest_v,
                               .lse = row.lse,

@@ -28,7 +28,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
           factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       eta_p(half_subnormal(arithmetic.probability)),
       flush_below(0),
-      flush_apart(kNearlyFlushed + unit_roundoff(arithmetic.probability) + kUsualScore * unit_roundoff(arithmetic.score)),
+      flush_apart(kNearlyFlushed + std::max(unit_roundoff(arithmetic.probability), unit_roundoff(arithmetic.pv)) + kUsualScore * unit_roundoff(arithmetic.score)),
       u_v(factor(SigmaTerm::kValues) * extra_roundoff(storage, arithmetic.pv)),
       eta_v(half_subnormal(arithmetic.pv) > half_subnormal(storage) ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv) : 0),
       eta_acc(factor(SigmaTerm::kSmallSums) * half_subnormal(arithmetic.accumulator)),
@@ -48,6 +48,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       reach(factor(SigmaTerm::kReach)),
       alike(factor(SigmaTerm::kEqualScores)),
       absorbed(factor(SigmaTerm::kAbsorbed)),
+      stalled(factor(SigmaTerm::kStalled)),
       again(factor(SigmaTerm::kRepeated)),
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
@@ -65,6 +66,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
   if (half_subnormal(arithmetic.pv) > eta_p) eta_p = half_subnormal(arithmetic.pv);
   // What is below half the smallest number is 0 by rounding, and what is below all of it by cutting.
   const bool flushes = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS);
+  if (flushes && eta_v > 0) eta_v = factor(SigmaTerm::kSmallValues) * smallest_normal(arithmetic.pv);
   flush_below = flushes ? std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv))
                         : std::max(eta_p, (arithmetic.has(ATTEST_P_TRUNCATED) ? 2 : 1) * half_subnormal(arithmetic.probability));
   if (flush_below < kNothing) flush_below = 0;
@@ -112,6 +114,11 @@ double SigmaModel::underflow_bound(double kappa, double largest_v, int64_t keys)
   return underflow * kSmallestNormal * (double(keys) * kappa * (1 + largest_v) + 1);
 }
 
+double SigmaModel::stalled_square(double lost_sum) const {
+  constexpr double kStalls = 0.25;
+  return lost_sum > kStalls ? stalled : 0;
+}
+
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
 
 // Additions err by up to half the smallest subnormal however small the sum is, and all products that are smaller vanish.
@@ -133,7 +140,8 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
                           truncated * truncated * cut * cut + lost * lost * (sums.flushed * sums.flushed + sums.unsure) +
                           sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +
                           weights_variance(sums.lse, sums.o, most) + small_variance(sums, keys) +
-                          resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled;
+                          resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
+                          stalled_square(sums.stalled) * sums.largest_v * sums.largest_v;
   return std::sqrt(variance);
 }
 
@@ -144,7 +152,7 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   const double together = query * query * u_qk * u_qk * sums.square / 3;
   const double biased = scale_bias * sums.mean_dot, exps = exp_error + rescale;  // of the keys, and of what they are rescaled by
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding + cut_sum * cut_sum + exps * exps + sums.score +
-                   common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
+                   stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore + common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }
 
 }  // namespace attest::core

@@ -42,6 +42,7 @@ enum class SigmaTerm {
   kCutSum,           // of the lse: the normaliser sums p that are cut
   kSmallSums,        // sums over keys below the smallest normal number
   kSmallValues,      // V rounded to an operand below its smallest normal number
+  kStalled,          // so many p vanish in the sum they are added to that it stops growing
   kTwoRoundings,     // p that are rounded in the normaliser and, apart from it, in the product
   kCount
 };
@@ -60,6 +61,7 @@ struct ElementSums {
   double resummed = 0;   // LseSums::rounding where SigmaModel::resums
   double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
   double coherent = 0;   // LseSums::coherent
+  double stalled = 0;    // sum of p below SigmaModel::absorbed_below
   double kappa = 1;      // SigmaModel::kappa
   double largest_v = 0;  // largest finite |v| that the row may see
   double lse = 0;
@@ -75,6 +77,7 @@ struct LseSums {
   double mean_dot = 0;   // sum p |scaled dot product|, times the softcap's slope; where SigmaModel::scale_bias
   double common = 0;     // sum p g over keys to which something was added, see SigmaModel::common_variance
   double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
+  double stalled = 0;    // ElementSums::stalled
 };
 
 struct SigmaModel {
@@ -97,7 +100,7 @@ struct SigmaModel {
   double normaliser;        // of the lse: 1 where the normaliser sums the rounded probabilities; else 0
   double cut_sum;           // of the lse: roundoff of these where they are cut; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
-  double grown, own_order, query, reach, alike, absorbed, again, lost, underflow, common;
+  double grown, own_order, query, reach, alike, absorbed, stalled, again, lost, underflow, common;
   double exp_error;         // probability_rel_error
   double rescale;           // the same of an exp that a prefix of the keys shares
   bool sums_rounded;        // the normaliser sums the rounded probabilities
@@ -157,6 +160,11 @@ struct SigmaModel {
   /// that two addends are alike, the sum of (share of all keys)^2 over groups of two keys and more. Where a step of the chain adds
   /// several keys, all of them must be alike.
   double coherent_variance(double lost, double repeated, int64_t keys) const;
+
+  /// Sigma is linear in what a sum loses. A sum that has lost a quarter and more may have stopped growing, and the normaliser before
+  /// the products: what remains to be said of an output is that it is of the size of the values, of the lse that it is a number of
+  /// the size of scores. 0 or 1, times the variance of these.
+  double stalled_square(double lost_sum) const;
 
   /// An exp may give 0 where float32 has no normal number (-87 is a usual limit), and so may products, partial sums and results:
   /// each key errs by up to the smallest normal number, times |v|, all to one side. Beside all else this is nothing unless the
