@@ -210,7 +210,7 @@ typedef struct attest_problem {
 /* Declared arithmetic: the tolerance follows from it, and the record shows it. 0 is judged as f32, rounded, fused: whoever
  * computes in less has to say so. */
 enum {
-  ATTEST_P_NORMALISED_FIRST = 1 << 0, /* p is divided by its sum before it is rounded to probability_dtype */
+  ATTEST_P_NORMALISED_FIRST = 1 << 0, /* p is divided by its sum, or is exp(x - lse), before it is rounded to probability_dtype */
   ATTEST_P_TRUNCATED = 1 << 1,        /* p is cut, not rounded */
   ATTEST_SUMS_ROUNDED_P = 1 << 2,     /* the normaliser sums the rounded p */
   ATTEST_FLUSHES_SUBNORMALS = 1 << 3, /* of probability_dtype and pv_operand_dtype */

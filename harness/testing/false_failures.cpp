@@ -10,6 +10,7 @@
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
+#include "core/tensor/random.hpp"
 
 namespace attest::core::testing {
 namespace {
@@ -24,6 +25,18 @@ Problem problem_of(const TrialOptions& options, int64_t index) {
   return random_problem(options.seed, uint64_t(index), top);
 }
 
+// Those of the problem's operation; `each` of them, drawn without putting any back.
+std::vector<const Implementation*> chosen(Plugin& plugin, const Problem& problem, const TrialOptions& options, int64_t index) {
+  std::vector<const Implementation*> found;
+  for (const Implementation& one : plugin.implementations())
+    if (one.operation == problem.operation->number() && one.name.starts_with(options.implementations)) found.push_back(&one);
+  if (options.each == 0 || options.each >= found.size()) return found;
+  const uint64_t seed = random_bits(random_bits(options.seed, 11), uint64_t(index));
+  for (size_t n = 0; n < options.each; ++n) std::swap(found[n], found[n + random_below(seed, n, found.size() - n)]);
+  found.resize(options.each);
+  return found;
+}
+
 void add(const Record& record, std::vector<FillVerdict>& verdicts) {
   FillVerdict common{.implementation = record.impl, .dtype = record.dtype, .spec = record.spec};
   for (const FillRecord& fill : record.fills) {
@@ -35,6 +48,16 @@ void add(const Record& record, std::vector<FillVerdict>& verdicts) {
   if (said || record.verdict == Verdict::kPass) return;
   common.verdict = name(record.verdict), common.reason = record.reason;
   verdicts.push_back(common);
+}
+
+// The rows of the table that an implementation counts in: its name, or each part of "prob_f16__first__tiles".
+std::vector<std::string> rows_of(const std::string& name) {
+  std::vector<std::string> rows;
+  for (size_t begin = 0, end; begin <= name.size(); begin = end + 2) {
+    end = std::min(name.find("__", begin), name.size());
+    rows.push_back(name.substr(begin, end - begin));
+  }
+  return rows;
 }
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -65,9 +88,8 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
     run.relations = index / shards % kAskedForRelations == 0 ? RelationChoice::kAuto : RelationChoice::kNone;
     const std::string spec = print_problem(problem);
     CaseRunner runner(problem, spec, {"random", std::to_string(index), "random", ""}, nullptr, run, rates);
-    for (const Implementation& implementation : plugin.implementations())
-      if (implementation.operation == problem.operation->number() && implementation.name.starts_with(options.implementations))
-        add(runner.run(plugin, implementation), verdicts);
+    for (const Implementation* implementation : chosen(plugin, problem, options, index))
+      add(runner.run(plugin, *implementation), verdicts);
   }
   return verdicts;
 }
@@ -89,10 +111,11 @@ void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* o
     specs.insert(v.spec);
     passes += v.pass(), unsupported += v.verdict == "unsupported", skipped += v.verdict == "skipped";
     if (v.fill.empty()) continue;
-    for (const char* dtype : {v.dtype.c_str(), "all"}) {
-      auto& [largest, rms] = ratios[{v.implementation, dtype}];
-      largest.push_back(v.max_ratio), rms.push_back(v.rms_ratio);
-    }
+    for (const std::string& row : rows_of(v.implementation))
+      for (const char* dtype : {v.dtype.c_str(), "all"}) {
+        auto& [largest, rms] = ratios[{row, dtype}];
+        largest.push_back(v.max_ratio), rms.push_back(v.rms_ratio);
+      }
   }
   fmt::print(out, "{} problems, {} judged outputs: **{} false failures**", specs.size(), passes, count_false_failures(verdicts));
   if (unsupported > 0) fmt::print(out, ", {} unsupported", unsupported);

@@ -21,6 +21,7 @@ struct TrialOptions {
   double seconds = 1e9;         // no problem is begun after so long
   std::string spec;             // this problem alone, in place of random ones
   std::string implementations;  // only those whose names begin with this
+  size_t each = 0;              // implementations a problem, drawn from the seed; 0: all
   std::string fill;             // this one alone, or "all"; empty: those that judge by default
 };
 
@@ -38,7 +39,7 @@ struct FillVerdict {
 std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& plugin, const TrialOptions& options, int64_t shard,
                                                int64_t shards);
 
-/// Counts and quantiles of both ratios, then every verdict that is neither pass nor unsupported, with its spec line.
+/// Counts and quantiles of both ratios by implementation; by what they declare, where names are "prob_f16__first__tiles": then every verdict that is neither pass nor unsupported, with its spec line.
 void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* out);
 /// How many were tried and do not pass.
 int64_t count_false_failures(const std::vector<FillVerdict>& verdicts);

@@ -1,6 +1,6 @@
 // The command behind scripts/false_failures.sh: how often an honest implementation is failed.
-//   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--seconds N] [--impl PREFIX] [--fill NAME]
-//   [--spec LINE] [PLUGIN]
+//   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--seconds N] [--impl PREFIX] [--each N]
+//   [--fill NAME] [--spec LINE] [PLUGIN]
 // Prints a table in Markdown; exit code 1 when anything was failed, 4 when nothing was judged.
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -49,10 +49,12 @@ Command read(int count, char** words) {
       command.options.spec = words[i], command.options.problems = 1, command.options.at_the_top = 0;
     else if (word == "--impl")
       command.options.implementations = words[i];
+    else if (word == "--each")
+      command.options.each = size_t(std::max(0ll, std::atoll(words[i])));
     else if (word == "--fill")
       command.options.fill = words[i];
     else
-      throw Error(word + ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec, --impl or --fill");
+      throw Error(word + ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec, --impl, --each or --fill");
   }
   return command;
 }

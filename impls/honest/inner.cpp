@@ -83,12 +83,13 @@ inline float exp_negative(float x) {
   return x < -87 ? 0 : y * power;
 }
 
-void Exponentials(float* x, int64_t count, float top, float exp_error) {
+void Exponentials(float* x, int64_t count, float top, const Arithmetic& a) {
   for (int64_t i = 0; i < count; ++i) x[i] = x[i] == kHidden ? 0 : exp_negative(x[i] - top);
+  if (a.exp_error <= 0) return;
   // An error that wanders between both bounds with the fraction of the logit, as that of a short polynomial does.
-  for (int64_t i = 0; exp_error > 0 && i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const uint32_t hash = bits_of(x[i]) * 2654435761u;
-    x[i] *= 1 + exp_error * (static_cast<float>(hash >> 8) * 0x1p-23f - 1);
+    x[i] *= a.exp_leans ? 1 - a.exp_error : 1 + a.exp_error * (static_cast<float>(hash >> 8) * 0x1p-23f - 1);
   }
 }
 
@@ -123,7 +124,7 @@ float Probabilities(float* p, int64_t count, float divisor, const Arithmetic& a,
   if (sums_rounded) total = Sum(p, count, a.accumulator, total);
   RoundRow(p, count, a.pv);
   if (a.flags & ATTEST_FLUSHES_SUBNORMALS) {
-    const float least = a.probability == ATTEST_F16 || a.pv == ATTEST_F16 ? 0x1p-14f : 0x1p-126f;
+    const float least = std::fmax(smallest_normal(a.probability), smallest_normal(a.pv));
     for (int64_t i = 0; i < count; ++i) p[i] = p[i] < least ? 0 : p[i];
   }
   return total;
@@ -144,6 +145,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace honest {
 
+float smallest_normal(int32_t dtype) {
+  return dtype == ATTEST_F8E4M3 ? 0x1p-6f : dtype == ATTEST_F16 || dtype == ATTEST_F8E5M2 ? 0x1p-14f : 0x1p-126f;
+}
+
 HWY_EXPORT(Multiply);
 HWY_EXPORT(RoundRow);
 HWY_EXPORT(ToLogits);
@@ -161,8 +166,8 @@ void to_logits(float* x, int64_t count, float factor, const float* addend, int32
   HWY_DYNAMIC_DISPATCH(ToLogits)(x, count, factor, addend, dtype);
 }
 float largest(const float* x, int64_t count) { return HWY_DYNAMIC_DISPATCH(Largest)(x, count); }
-void exponentials(float* x, int64_t count, float top, float exp_error) {
-  HWY_DYNAMIC_DISPATCH(Exponentials)(x, count, top, exp_error);
+void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmetic) {
+  HWY_DYNAMIC_DISPATCH(Exponentials)(x, count, top, arithmetic);
 }
 float sum(const float* p, int64_t count, int32_t accumulator, float total) {
   return HWY_DYNAMIC_DISPATCH(Sum)(p, count, accumulator, total);

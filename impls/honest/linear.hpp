@@ -63,11 +63,25 @@ class LinearKernel {
     for (int64_t n = 0; n < x_.keys; ++n) {
       const int64_t j = m_.reversed ? x_.keys - 1 - n : n;
       if (!a_.key_counts(b, j)) continue;
-      for (int64_t d = 0; d < a_.p.head_dim; ++d) x_.phi[d * x_.keys + n] = a_.phi(a_.k(b, kv_head, j, d));
+      for (int64_t d = 0; d < a_.p.head_dim; ++d) x_.phi[d * x_.keys + n] = phi(a_.k(b, kv_head, j, d));
       for (int64_t d = 0; d < a_.p.head_dim_v; ++d) x_.v[n * x_.channels + d] = a_.v(b, kv_head, j, d);
     }
     if (m_.rounds_k) round_row(x_.phi, x_.dim * x_.keys, m_.computes.qk);
     round_row(x_.v, x_.keys * x_.channels, m_.computes.pv);
+  }
+
+  float phi(float channel) const {
+    if (channel > 0) return channel + 1;
+    exponentials(&channel, 1, 0, m_.computes);
+    return channel;
+  }
+
+  /// What the second product reads.
+  void keep_state(float* state, int64_t count) const {
+    round_row(state, count, m_.computes.pv);
+    if ((m_.computes.flags & ATTEST_FLUSHES_SUBNORMALS) == 0) return;
+    const float least = smallest_normal(m_.computes.pv);
+    for (int64_t n = 0; n < count; ++n) state[n] = std::fabs(state[n]) < least ? 0 : state[n];
   }
 
   void sum_state() {
@@ -88,8 +102,7 @@ class LinearKernel {
         }
       }
     }
-    round_row(x_.state, x_.dim * x_.channels, m_.computes.pv);
-    round_row(x_.z, x_.dim, m_.computes.pv);
+    keep_state(x_.state, x_.dim * x_.channels), keep_state(x_.z, x_.dim);
   }
 
   // kRows channels of phi times the values of a tile of keys.
@@ -110,7 +123,7 @@ class LinearKernel {
       const int64_t rows = std::min(kRows, a_.p.seq_len_q - i);
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t d = 0; a_.query_counts(b, i + r) && d < a_.p.head_dim; ++d)
-          x_.q[r * x_.dim + d] = a_.phi(a_.q(b, h, i + r, d));
+          x_.q[r * x_.dim + d] = phi(a_.q(b, h, i + r, d));
       if (m_.rounds_q) round_row(x_.q, kRows * x_.dim, m_.computes.qk);
       std::fill_n(x_.o, kRows * x_.channels, 0.0f);
       for (int64_t e = 0; e < x_.channels; e += kChannels)

@@ -12,7 +12,7 @@ struct Method {
   Arithmetic computes = kFloat, declares = kFloat;
   int64_t tile = 0;          // keys of a tile of the online softmax; 0: the whole row at once; kAnyTile: by the problem's sizes
   bool reversed = false;     // the last key comes first
-  int64_t splits = 1;        // parts of the keys that are attended to apart, then merged by their lse
+  int64_t splits = 1;        // parts of the keys that are attended to apart, then merged: by their lse, if that is declared
   bool folds_scale = false;  // Q is scaled before it is rounded to the operand
   bool rounds_q = true, rounds_k = true;  // of linear attention: phi of Q, phi of K are rounded to the operand
 };

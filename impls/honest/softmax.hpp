@@ -25,6 +25,7 @@ class SoftmaxKernel {
   static void query(const attest_problem& problem, const Method& method, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     declare(method.declares, support);
+    if (exact_weights(method)) support.arithmetic |= ATTEST_P_NORMALISED_FIRST;
     // A tile is summed apart, then added to the tiles before it; parts are merged one after the other.
     const int64_t keys = p.seq_len_kv, width = tile(p, method);
     // A coarser accumulator is rounded key by key, in one chain.
@@ -47,13 +48,13 @@ class SoftmaxKernel {
       Arena arena(memory);
       q = arena.take(round_up(p.seq_len_q, kRows) * p.head_dim), k = arena.take(keys * p.head_dim),
       v = arena.take(keys * channels);
-      s = arena.take(kRows * keys), addend = arena.take(keys);
+      s = arena.take(kRows * keys), addend = arena.take(keys), scratch = arena.take(keys);
       tile_sum = arena.take(kRows * channels), sum = arena.take(kRows * channels), merged = arena.take(kRows * channels);
       bytes = arena.bytes();
     }
     int64_t keys, channels;
     float *q, *k, *v;                // [rows, head_dim], [blocks, head_dim, kBlock], [keys, channels]
-    float *s, *addend;               // [kRows, keys], [keys]
+    float *s, *addend, *scratch;     // [kRows, keys], [keys], [keys]
     float *tile_sum, *sum, *merged;  // [kRows, channels]
     size_t bytes;
   };
@@ -64,12 +65,17 @@ class SoftmaxKernel {
   };
   struct Row {
     int64_t begin = 0, end = 0;  // keys that it sees, as they are visited
-    float top = kHidden, total = 0;
-    float lse = kHidden;  // of the parts merged so far
-    bool any = false;     // sees a key
+    float top = kHidden, total = 0;                // of the part at hand
+    float lse = kHidden;                           // of the parts merged so far
+    float merged_top = kHidden, merged_total = 0;  // the same, where they are not merged by it
+    bool any = false;                              // sees a key
     std::vector<Wild> wild;
   };
 
+  /// Whether probabilities are exp(s - lse), of a second pass over the keys.
+  static bool exact_weights(const Method& method) {
+    return (method.computes.flags & ATTEST_WEIGHS_BY_LSE) != 0 && method.splits == 1;
+  }
   static int64_t tile(const attest_softmax_params& p, const Method& method) {
     if (method.tile == 0) return std::max<int64_t>(p.seq_len_kv, 1);
     if (method.tile != kAnyTile) return method.tile;
@@ -139,8 +145,15 @@ class SoftmaxKernel {
       // A sink is the first part's first key, without a value.
       const float sink = part == 0 ? a_.sink(h) : kHidden;
       for (Row& row : rows) row.top = sink, row.total = sink == kHidden ? 0 : 1;
-      for (int64_t n = std::max(begin, first / tile_ * tile_); n < end; n += tile_)
-        add_tile(rows, std::max(n, first), std::min(n + tile_, end));
+      const auto tiles_of_part = [&](const auto& body) {
+        for (int64_t n = std::max(begin, first / tile_ * tile_); n < end; n += tile_)
+          if (const int64_t from = std::max(n, first), to = std::min(n + tile_, end); from < to) body(from, to);
+      };
+      if (knows_sums_first())
+        tiles_of_part([&](int64_t from, int64_t to) {
+          for (int64_t r = 0; r < kRows; ++r) count_tile(rows[r], x_.s + r * x_.keys + from, to - from);
+        });
+      tiles_of_part([&](int64_t from, int64_t to) { add_tile(rows, from, to); });
       for (int64_t r = 0; r < kRows; ++r) merge(rows[r], x_.sum + r * x_.channels, x_.merged + r * x_.channels);
     }
   }
@@ -165,35 +178,68 @@ class SoftmaxKernel {
       if (element.key >= row.begin && element.key < row.end && s[element.key] != kHidden) row.wild.push_back(element);
   }
 
+  bool has(uint32_t flag) const { return (m_.computes.flags & flag) != 0; }
+  bool weighs_by_lse() const { return exact_weights(m_); }
+  /// Whether the normaliser of a part is known before its probabilities are: these are divided by it, or are exp(s - lse).
+  bool knows_sums_first() const { return has(ATTEST_P_NORMALISED_FIRST) || weighs_by_lse(); }
+
+  /// The declared exp of one number.
+  float exponential(float x) const {
+    exponentials(&x, 1, 0, m_.computes);
+    return x;
+  }
+
+  /// The maximum of the row rises to that of the tile's logits; returns by what all that was summed before it shrinks.
+  float raise_top(Row& row, const float* s, int64_t count) const {
+    const float most = largest(s, count), old = row.top;
+    row.any |= most != kHidden;
+    row.top = most != most ? most : std::max(old, most);  // a NaN is not lost
+    if (row.top == old || old == kHidden) return 1;
+    const float keep = exponential(old - row.top);
+    row.total *= keep;
+    round_row(&row.total, 1, m_.computes.accumulator);
+    return keep;
+  }
+
+  /// A tile's part of the normaliser alone.
+  void count_tile(Row& row, const float* s, int64_t count) {
+    raise_top(row, s, count);
+    if (row.top == kHidden) return;
+    std::copy_n(s, count, x_.scratch);
+    exponentials(x_.scratch, count, row.top, m_.computes);
+    // What is rounded once it is divided is summed before that.
+    row.total = has(ATTEST_P_NORMALISED_FIRST) ? sum(x_.scratch, count, m_.computes.accumulator, row.total)
+                                               : probabilities(x_.scratch, count, 1, m_.computes, row.total);
+  }
+
   void add_tile(Row (&rows)[kRows], int64_t begin, int64_t end) {
     const Arithmetic& c = m_.computes;
     const int64_t count = end - begin, channels = x_.channels;
     for (int64_t r = 0; r < kRows; ++r) {
       Row& row = rows[r];
-      float* s = x_.s + r * x_.keys + begin;
-      const float most = largest(s, count), old = row.top, top = most != most ? most : std::max(old, most);
-      row.any |= most != kHidden;
-      float* sums = x_.sum + r * channels;
-      if (top == kHidden) {
-        std::fill_n(s, count, 0.0f);
-        continue;
+      float *s = x_.s + r * x_.keys + begin, *sums = x_.sum + r * channels;
+      if (knows_sums_first()) {
+        add_known(row, s, count);
+      } else {
+        const float keep = raise_top(row, s, count);
+        for (int64_t d = 0; keep != 1 && d < channels; ++d) sums[d] *= keep;
+        if (keep != 1) round_row(sums, channels, c.accumulator);
+        if (row.top == kHidden)
+          std::fill_n(s, count, 0.0f);
+        else
+          exponentials(s, count, row.top, c), row.total = probabilities(s, count, 1, c, row.total);
       }
-      if (top > old && old != kHidden) {
-        const float keep = std::exp(old - top);
-        row.total *= keep;
-        for (int64_t d = 0; d < channels; ++d) sums[d] *= keep;
-        round_row(sums, channels, c.accumulator), round_row(&row.total, 1, c.accumulator);
-      }
-      row.top = top;
-      exponentials(s, count, top, c.exp_error);
-      const bool first = (c.flags & ATTEST_P_NORMALISED_FIRST) != 0;
-      const float divisor = first ? sum(s, count, c.accumulator, row.total) : 1;
-      const float total = probabilities(s, count, divisor, c, row.total);
-      // Rounded probabilities that were normalised first need no second division; their sum is 1 but for roundings.
-      row.total = first ? divisor : total;
       if (c.accumulator != ATTEST_F32) add_rounded(s, x_.v + begin * channels, count, channels, c.accumulator, sums);
     }
     if (c.accumulator == ATTEST_F32) add_product(begin, count);
+  }
+
+  /// Probabilities of a tile whose normaliser is known; what they add up to is 1 but for roundings.
+  void add_known(const Row& row, float* s, int64_t count) {
+    if (row.top == kHidden) return std::fill_n(s, count, 0.0f), void();
+    const float lse = row.top + std::log(row.total);
+    exponentials(s, count, weighs_by_lse() ? lse : row.top, m_.computes);
+    probabilities(s, count, weighs_by_lse() ? 1 : row.total, m_.computes, 0);
   }
 
   void add_product(int64_t begin, int64_t count) {
@@ -204,15 +250,27 @@ class SoftmaxKernel {
     for (int64_t d = 0; d < kRows * channels; ++d) x_.sum[d] += x_.tile_sum[d];
   }
 
-  /// One part's sum joins what was merged before, each weighted by exp(its lse - the common one).
+  /// One part's sum joins what was merged before.
   void merge(Row& row, const float* sums, float* merged) const {
     if (row.total == 0) return;
-    const float lse = row.top + std::log(row.total), top = std::max(lse, row.lse);
-    const float both = row.lse == kHidden ? lse : top + std::log(std::exp(lse - top) + std::exp(row.lse - top));
-    const float before = row.lse == kHidden ? 0 : std::exp(row.lse - both), now = row.lse == kHidden ? 1 : std::exp(lse - both);
-    const float divisor = (m_.computes.flags & ATTEST_P_NORMALISED_FIRST) != 0 ? 1 : row.total;
+    const float lse = row.top + std::log(row.total), divisor = knows_sums_first() ? 1 : row.total;
+    if (row.lse == kHidden) {
+      for (int64_t d = 0; d < x_.channels; ++d) merged[d] = sums[d] / divisor;
+      row.lse = lse, row.merged_top = row.top, row.merged_total = row.total;
+      return;
+    }
+    float before, now;  // what each is multiplied by
+    if (has(ATTEST_WEIGHS_BY_LSE)) {
+      const float top = std::max(lse, row.lse), both = top + std::log(exponential(lse - top) + exponential(row.lse - top));
+      before = exponential(row.lse - both), now = exponential(lse - both), row.lse = both;
+    } else {
+      const float top = std::max(row.top, row.merged_top);
+      const float of_before = row.merged_total * exponential(row.merged_top - top), of_now = row.total * exponential(row.top - top);
+      row.merged_top = top, row.merged_total = of_before + of_now;
+      before = of_before / row.merged_total, now = of_now / row.merged_total;
+      row.lse = top + std::log(row.merged_total);
+    }
     for (int64_t d = 0; d < x_.channels; ++d) merged[d] = before * merged[d] + now * (sums[d] / divisor);
-    row.lse = both;
   }
 
   void write(int64_t b, int64_t h, int64_t i, const Row& row, float* o) {

@@ -8,6 +8,8 @@ namespace {
 
 // What is flushed is known but for sums at the edge, whose own errors decide.
 constexpr double kNearlyFlushed = 1.02;
+// A sum of alike addends stops growing when each is below half its ulp, after 1 / u of them; from here on not all are added in full.
+constexpr double kStalls = 0.5;
 
 double square(double x) { return x * x; }
 double factor(Term term) { return ScopedTermFactor<Term>::of(term); }
@@ -51,11 +53,14 @@ Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p
   const bool flushes = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS);
   auto eta = [&](DType dtype) { return flushes ? smallest_normal(dtype) : half_subnormal(dtype); };
   state = square(factor(Term::kState) * u_state) / 3;
-  flush_below = flushes ? kNearlyFlushed * smallest_normal(arithmetic.pv) : 0;
+  state_small = square(factor(Term::kSmallState) * half_subnormal(arithmetic.pv)) / 3;
+  flush_below = flushes ? kNearlyFlushed * smallest_normal(arithmetic.pv) : half_subnormal(arithmetic.pv);
   lost = factor(Term::kFlushed);
   const int64_t chain = arithmetic.sum_chain > 0 ? std::min(arithmetic.sum_chain, p.seq_len_kv) : p.seq_len_kv;
   keys = square(factor(Term::kKeySum) * u_accumulator) * double(chain) / 3;
   reach = factor(Term::kReach);
+  const double shares = u_accumulator * double(chain);
+  stall = shares > kStalls ? factor(Term::kStalled) * shares : 0;
   step = square(factor(Term::kRepeated) * u_accumulator * double(chain) / 4);
   length = double(p.seq_len_kv) / double(chain);
   channels = square(factor(Term::kChannelSum) * u_accumulator) * double(p.head_dim) / 3;
@@ -67,32 +72,34 @@ Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p
 Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
     : X(m.S.size()), Y(X), S2(X), Sz(X), Z(m.z.size()), z2(Z), root(X) {
   const bool equal = !m.E0.empty();
-  auto summed = [&](double reach, double total, double squares) {
-    return u.keys * square(reach + std::sqrt(squares)) + (std::fabs(total) < u.flush_below ? square(u.lost * total) : 0);
-  };
+  auto summed = [&](double reach, double squares) { return u.keys * square(reach + std::sqrt(squares)) + u.state_small; };
   for (int64_t c = 0; c < s.head_dim; ++c) {
     const double z = m.z[size_t(c)];
     Z[size_t(c)] =
-        u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, z, m.P0[size_t(c)]) + (equal ? u.equal * m.E0[size_t(c)] : 0);
+        u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, m.P0[size_t(c)]) + (equal ? u.equal * m.E0[size_t(c)] : 0);
     z2[size_t(c)] = u.query * z * z;
     for (int64_t v = 0; v < s.width; ++v) {
       const auto i = size_t(c * s.width + v);
       const double S = m.S[i], reach = std::max(std::fabs(S), u.reach * std::max(m.most[i], -m.least[i]));
-      X[i] = u.key * m.A2[i] + u.state * S * S + summed(reach, S, m.P2[i]) + 2 * u.channels * S * S +
+      X[i] = u.key * m.A2[i] + u.state * S * S + summed(reach, m.P2[i]) + 2 * u.channels * S * S +
              (equal ? u.equal * m.E2[i] : 0);
       Y[i] = u.key * m.A1[i] + (equal ? u.equal * m.E1[i] : 0);
       S2[i] = u.query * S * S, Sz[i] = u.query * S * z;
       root[i] = std::sqrt(m.P2[i]);
     }
   }
-  // Next to the sums' other roundings a little of it is nothing.
-  auto matters = [&](double repeated) { return repeated > 0.01 * u.keys; };
-  if (std::any_of(m.repeated.begin(), m.repeated.end(), matters)) {
-    lean.resize(m.S.size());
-    for (size_t i = 0; i < lean.size(); ++i) lean[i] = std::sqrt(m.repeated[i]) * std::fabs(m.S[i]);
+  // What a sum of repeated numbers leans by, next to nothing beside its other roundings; what is lost of it.
+  auto leans = [&](double repeated, double sum) {
+    const double gone = std::fabs(sum) < u.flush_below ? u.lost : 0;
+    return (std::sqrt(repeated > 0.01 * u.keys ? repeated : 0) + u.stall + gone) * std::fabs(sum);
+  };
+  lean.resize(m.S.size()), lean_z.resize(m.z.size());
+  for (size_t i = 0; i < lean.size(); ++i) lean[i] = leans(i < m.repeated.size() ? m.repeated[i] : 0, m.S[i]);
+  if (std::all_of(lean.begin(), lean.end(), [](double x) { return x == 0; })) lean.clear();
+  for (size_t c = 0; c < lean_z.size(); ++c) {
+    const double repeated = c < m.repeated_z.size() ? m.repeated_z[c] : 0;
+    lean_z[c] = std::sqrt(repeated) * m.z[c] + leans(0, m.z[c]);
   }
-  lean_z.resize(m.z.size());
-  for (size_t c = 0; c < m.repeated_z.size(); ++c) lean_z[c] = std::sqrt(m.repeated_z[c]) * m.z[c];
 }
 
 }  // namespace attest::core::linear

@@ -28,11 +28,13 @@ enum class Term {
   kEqualKeys,        // equal keys have equal features: their errors add up
   kExp,              // the declared error of exp
   kState,            // S and z kept in the operand of PV, relative
-  kFlushed,          // the same below the smallest normal number is 0
+  kSmallState,       // the same below the smallest normal number, absolute
+  kFlushed,          // or it is 0 there
   kValues,           // V rounded to that operand
   kKeySum,           // sums over keys
   kReach,            // sums that grow beyond their end before they cancel
   kRepeated,         // one number added again and again rounds the same way
+  kStalled,          // sums so long that they stop growing
   kChannelSum,       // sums over channels
   kCount
 };
@@ -62,9 +64,10 @@ struct Variances {
   Variances(const Arithmetic& arithmetic, const attest_linear_params& p, DType stored_v);
   double query, key, equal;  // of phi, relative to m; equal: a factor of E0, E1, E2
   double u_phi;              // its roundoff
-  double state, flush_below;
-  double lost;          // 1: all below flush_below
+  double state, state_small;  // relative; the square of an absolute error
+  double flush_below, lost;   // lost: 1: all below flush_below
   double keys, reach;   // of a sum over keys, relative to the largest partial sum
+  double stall;         // how far a sum of so long a chain may be off, relative to its end; 0: it grows to it
   double step, length;  // of a sum of keys that are all alike; keys / chain
   double channels, out, eta_squared, value;
 
@@ -80,7 +83,8 @@ struct Variances {
 
 /// X, Y [head_dim, width] and Z [head_dim] of the formula at the top; S2, Sz [head_dim, width] and z2 [head_dim] of its second
 /// part; root: sqrt(P2), for V rounded to an operand dtype; lean, lean_z: by how much sums of repeated numbers lean, the same way
-/// in all channels, since these take their numbers from one set; lean is empty where it is nothing.
+/// in all channels, since these take their numbers from one set, and what is lost of the state, whose channels may all have one
+/// sign; lean is empty where it is nothing.
 struct Quadratic {
   Quadratic(Sizes s, const Moments& m, const Variances& u);
   std::vector<double> X, Y, S2, Sz, Z, z2, root, lean, lean_z;

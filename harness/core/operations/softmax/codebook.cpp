@@ -167,6 +167,11 @@ uint8_t Codebook::key_code(int64_t kv_head, Cell cell) const {
   return uint8_t(code < late && place % period_ < period_ / 2 ? code + late : code);
 }
 
+bool Codebook::localised(int64_t key_code) const {
+  if (kind_ == Kind::kEdges || kind_ == Kind::kRising) return key_code < edge_codes_;
+  return !cancels() && key_code < key_codes_ / 8 * 2;  // those that stand late, and those that stand in for them before
+}
+
 // Blocks start with their window or patch, so that none is cut by its edge.
 Codebook::BlockPlace Codebook::block_place(int64_t kv_head, Cell cell) const {
   const bool windows = params_.grid_height > 0 || params_.patch_size > 0;

@@ -74,6 +74,8 @@ class Codebook {
   int64_t query_groups() const { return query_codes_ * levels_.query_levels(); }
   /// Where kEdges: key codes below it are those of EdgePlaces. Where kRising: of Marks.
   int64_t edge_codes() const { return edge_codes_; }
+  /// Whether the keys of a code stand at few places, or in one part of a sequence only: what they weigh comes all at once.
+  bool localised(int64_t key_code) const;
   /// The place of the first sequence that reads a cell of K, and that sequence's length; -1 where no query sees the key.
   struct KeyPlace {
     int64_t place, length;

@@ -250,9 +250,11 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                lse = top_[size_t(group)] - slope_ * double(nearest) + std::log(total);
   const double kappa = model_.kappa(partial.largest, lse), eta = model_.eta_p * kappa, theta = model_.theta;
   const double gone = faded(group, partial, keys, span, model_.unsummed_below(kappa, keys), 1);
-  const double flushed2 = model_.flush_below > 0 ? faded(group, partial, keys, span, model_.flush_below * kappa, 2) : 0;
+  const double flush_below = model_.flush_below * (1 + model_.flush_apart) * kappa;
+  const double flushed2 = flush_below > 0 ? faded(group, partial, keys, span, flush_below, 2) : 0;
   // (x + y)^2 <= 2 x^2 + 2 y^2: what one code has on both sides errs alike.
   const double p2 = partial.p2 / total2, sides = double(partial.sides);
+  const double rounding = 2 * (model_.u_p * model_.u_p * p2 + eta * eta * plain_count_);
   auto sum = [&](FadedSum which, size_t e) { return partial.sums[size_t(which * width_) + e]; };
   for (size_t e = 0; e < o.size(); ++e) {
     o[e] = sum(kOutput, e) / total;
@@ -265,19 +267,23 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                                                        sides * moved(o[e], sum(kShared2, e), sum(kShared1, e), partial.shared)) /
                                                       total2,
                                              .p2v2 = p2v2,
+                                             .p2 = p2,
                                              .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
+                                             .resummed = rounding,
                                              .coherent = gone * gone,
+                                             .stalled = gone,
                                              .kappa = kappa,
                                              .largest_v = Codebook::kLargestValue,
                                              .lse = lse},
                                             keys));
   }
   const LseSums sums{.lse = lse,
-                     .p2 = p2,
+                     .rounding = rounding,
                      .score = (partial.lse_score + sides * partial.lse_shared) / total2,
                      .square = partial.square / total,
                      .mean_dot = partial.mean_dot / total,
-                     .coherent = gone * gone};
+                     .coherent = gone * gone,
+                     .stalled = gone};
   row(place, o.data(), sigma.data(), lse, scores_.lse_sigma(size_t(group), model_.lse_sigma(sums, keys)));
 }
 

@@ -31,6 +31,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
+  for (size_t g = 0; g < groups; ++g) localised.push_back(book.localised(int64_t(g / key_levels)));
   huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv, largest_value_ = book.largest_value();
   large_scores_ = huge_ || book.kind() == Codebook::Kind::kRising;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
@@ -77,7 +78,8 @@ void HeadScores::declare(const SigmaModel& model) {
     shared_variance[i] = rounding / 3 * kept2[i] + model.growth() * dot2[i] + bias * own_dot2[i] + qk;
     shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
-    lone_variance[i] = model.accumulation_variance(dot2[i], magnitude);
+    // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own part of the variance.
+    lone_variance[i] = model.accumulation_variance(dot2[i], magnitude) + (model.needs_prefix() ? model.rescale * model.rescale : 0);
     if (!large_scores_ || score[i] == -kInfinity) continue;
     double error = std::sqrt(shared_variance[i] + added_variance[i]);
     // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
@@ -167,7 +169,9 @@ RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores
       rounding_(o_.size()),
       score_(o_.size()),
       p2v2_(o_.size()),
-      flushed_(o_.size()) {}
+      flushed_(o_.size()),
+      unsure_(o_.size()),
+      zone_(o_.size()) {}
 
 void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double* o_sigma, double* lse, double* lse_sigma) {
   const double *s = &scores_.score[h * codes_], *count = count_.data();
@@ -203,7 +207,8 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                       .theta = model_.theta};
   weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
   const double kappa = keys > 0 ? model_.kappa(top, *lse) : 0;
-  add_flushed(sums, keys > 0 && !model_.normalised_first ? total : 1);
+  const double as_kept = keys > 0 && !model_.normalised_first ? total : 1;  // what it is multiplied by when it is flushed
+  add_flushed(sums, as_kept);
   for (int64_t e = 0; e < head_dim_v_; ++e) {
     const auto i = size_t(e);
     o[i] = o_[i];
@@ -212,7 +217,13 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                                                           .rounding = rounding_[i],
                                                           .score = score,
                                                           .p2v2 = p2v2_[i],
+                                                          .p2 = p2_,
                                                           .flushed = flushed_[i],
+                                                          .unsure = unsure_[i],
+                                                          .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
+                                                          .resummed = rounding_sum_,
+                                                          .coherent = lost_ * lost_,
+                                                          .stalled = stalled_,
                                                           .kappa = kappa,
                                                           .largest_v = scores_.largest_value(),
                                                           .lse = keys > 0 ? *lse : 0},
@@ -225,12 +236,13 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   const double* lone_variance = &scores_.lone_variance[h * codes_];
   const double eta = model_.eta_p * model_.kappa(top, lse);
   LseSums sums{.lse = lse};
+  p2_ = 0;
   for (size_t g = 0; g < codes_; ++g) {
     p_[g] /= total;
     const double a = model_.u_p * p_[g] + eta, of_group = count[g] * p_[g];
     a2_[g] = scores_.score[h * codes_ + g] > -kInfinity ? a * a : 0;
     lone2_[g] = p_[g] * p_[g] * lone_variance[g];
-    sums.p2 += of_group * of_group;
+    sums.rounding += count[g] * count[g] * a * a, p2_ += of_group * p_[g];
     if (model_.squares()) sums.square += of_group * scores_.common_b2[h * codes_ + g];
     if (model_.scale_bias > 0) sums.mean_dot += of_group * std::sqrt(scores_.dot2[h * codes_ + g]);
   }
@@ -239,6 +251,10 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   add_sink(sums);
   repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys), double(keys) + count_[codes_]);
   sums.score += repeated_;
+  lost_ = lost_mass(count, model_.normalised_first ? 1 : total);
+  stalled_ = 0;
+  for (size_t g = 0; g < codes_; ++g) stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
+  sums.coherent = lost_ * lost_, sums.stalled = stalled_, rounding_sum_ = sums.rounding;
   return scores_.lse_sigma(h, model_.lse_sigma(sums, keys));
 }
 
@@ -263,17 +279,41 @@ void RowExpectation::add_sink(LseSums& sums) {
   if (count_[codes_] == 0) return;
   const double p2 = p_[codes_] * p_[codes_], square = sink_ * sink_;
   sink_error_ = p2 * (square * model_.score_square() + model_.theta * model_.u_p * model_.u_p / 3);
-  sums.p2 += p2, sums.score += (model_.u_s * model_.u_s + model_.growth()) * p2 * square;
+  sums.rounding += model_.u_p * model_.u_p * p2, sums.score += (model_.u_s * model_.u_s + model_.growth()) * p2 * square;
 }
 
 // A probability is flushed as it is kept: before it is divided by `total`, unless normalised first (total 1).
 void RowExpectation::add_flushed(const GroupSums& sums, double total) {
+  for (auto* what : {&flushed_, &unsure_, &zone_}) std::fill(what->begin(), what->end(), 0.0);
   if (model_.flush_below <= 0) return;
-  std::fill(flushed_.begin(), flushed_.end(), 0.0);
+  const double lost = model_.flush_below * (1 - model_.flush_apart), kept = model_.flush_below * (1 + model_.flush_apart);
   for (size_t g = 0; g < codes_; ++g) {
-    if (p_[g] * total >= model_.flush_below) continue;
-    for (size_t e = 0; e < flushed_.size(); ++e) flushed_[e] += p_[g] * sums.sum()[g * flushed_.size() + e];
+    if (count_[g] == 0 || p_[g] * total >= kept) continue;
+    std::vector<double>& to = p_[g] * total < lost ? flushed_ : zone_;
+    for (size_t e = 0; e < flushed_.size(); ++e) {
+      const double of_group = p_[g] * sums.sum()[g * flushed_.size() + e];
+      to[e] += of_group;
+      if (&to == &zone_) unsure_[e] += of_group * of_group;
+    }
   }
+  for (size_t e = 0; e < flushed_.size(); ++e) flushed_[e] = std::max(std::fabs(flushed_[e]), std::fabs(flushed_[e] + zone_[e]));
+}
+
+// What a normaliser lacks that sums rounded probabilities.
+double RowExpectation::lost_mass(const double* count, double total) const {
+  double mass = 0;
+  for (size_t g = 0; g < codes_ && model_.sums_rounded; ++g)
+    if (p_[g] * total < model_.flush_below * (1 + model_.flush_apart)) mass += count[g] * p_[g];
+  return model_.absorbed * mass;
+}
+
+// Codes whose keys stand together reach a prefix all at once. The others do so in a random walk: HeadScores::declare.
+double RowExpectation::prefix(const GroupSums& sums, size_t element) const {
+  double most = 0;
+  for (size_t g = 0; g < codes_; ++g)
+    if (scores_.localised[g] && count_[g] > 0)
+      most += p_[g] * std::fabs(sums.sum()[g * o_.size() + element] - count_[g] * o_[element]);
+  return most;
 }
 
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys) {

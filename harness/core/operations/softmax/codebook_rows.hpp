@@ -20,7 +20,8 @@ struct HeadScores {
   // Of one declared arithmetic, after declare(). Keys of one code have one dot product, whatever their levels: its error is
   // shared by all of them. That of the addition is shared by the keys of one level, and `lone` is what each key has for itself.
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance, lone_variance;
-  std::vector<double> unsure;  // [query groups], after declare(): 0, or the error of scores that is too large for a sigma
+  std::vector<bool> localised;  // [key groups]: Codebook::localised
+  std::vector<double> unsure;   // [query groups], after declare(): 0, or the error of scores that is too large for a sigma
 
   HeadScores() = default;
   /// From the vectors as they lie in memory, in the dtypes of Q and K.
@@ -86,6 +87,8 @@ class RowExpectation {
   void share_errors(const double* count, size_t h, LseSums& sums);
   void add_sink(LseSums& sums);
   void add_flushed(const GroupSums& sums, double total);
+  double lost_mass(const double* count, double total) const;
+  double prefix(const GroupSums& sums, size_t element) const;
 
   const SigmaModel& model_;
   const HeadScores& scores_;
@@ -94,8 +97,12 @@ class RowExpectation {
   double sink_;
   double sink_error_ = 0;      // variance of what o errs by with the sink, as a share of o^2
   double repeated_ = 0;        // repeated_variance of the row
+  double lost_ = 0;            // of what the normaliser should sum
+  double stalled_ = 0;         // ElementSums::stalled
+  double rounding_sum_ = 0;    // LseSums::rounding
+  double p2_ = 0;              // sum p^2 over keys
   std::vector<double> count_;  // of the keys whose score is not -inf; then of the sink
-  std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_;
+  std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_, unsure_, zone_;
 };
 
 /// Variance of the relative error of a normaliser that adds `count` times each of the probabilities `p` (normalised) in a chain

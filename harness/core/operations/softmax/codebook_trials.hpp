@@ -140,20 +140,26 @@ struct Brute {
       Real sum = 0;
       for (size_t j = 0; j < s.size(); ++j) sum += weight[j] * Real(v[j][e]);
       o[e] = double(sum);
+      double flushed = 0, zone = 0;
       ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e], .lse = keys.empty() ? 0 : lse};
       const double u_s2 = model.u_s * model.u_s;
       for (const auto& [key, members] : groups) {
-        double rounded = 0, apart = 0, moved = 0, share = 0;
+        double rounded = 0, apart = 0, moved = 0, share = 0, whole = 0;
         for (const size_t j : members) {
           const auto w = double(weight[j]);
           const double a = model.u_p * w + model.eta_p * kappa, from = v[j][e] - model.theta * o[e];
           rounded += a * from, apart += a * a * from * from;
-          moved += w * (v[j][e] - o[e]), share += w;
+          moved += w * (v[j][e] - o[e]), share += w, whole += w * v[j][e];
           sums.p2v2 += w * w * v[j][e] * v[j][e];
-          if ((model.normalised_first ? w : w * double(total)) < model.flush_below) sums.flushed += w * v[j][e];
+          sums.p2 += w * w;
         }
+        const double kept = double(weight[members[0]]) * (model.normalised_first ? 1 : double(total));
+        const double margin = model.flush_apart, at = kept / std::max(model.flush_below, 1e-300);
+        if (at < 1 - margin) flushed += whole;
+        else if (at < 1 + margin) zone += whole, sums.unsure += whole * whole;
+        const double alike = model.u_p * share + model.eta_p * kappa * double(members.size());
         sums.rounding += std::max(rounded * rounded, apart), sums.score += moved * moved * u_s2 / 3 * added2[members[0]];
-        if (e == 0) lse_sums.p2 += share * share, lse_sums.score += share * share * u_s2 * added2[members[0]];
+        if (e == 0) lse_sums.rounding += alike * alike, lse_sums.score += share * share * u_s2 * added2[members[0]];
       }
       for (const auto& [key, members] : codes) {
         double moved = 0, share = 0, apart = 0;
@@ -167,6 +173,7 @@ struct Brute {
         if (e == 0)
           lse_sums.score += share * share * (u_s2 * kept2[j] + model.growth() * dot2[j] + model.qk_variance(magnitude[j]));
       }
+      sums.flushed = std::max(std::fabs(flushed), std::fabs(flushed + zone));
       sigma[e] = model.element_sigma(sums, int64_t(keys.size()));
     }
     if (!keys.empty()) lse_sigma = model.lse_sigma(lse_sums, int64_t(keys.size()));

@@ -230,7 +230,8 @@ std::vector<Row> DeviceRows::Impl::rows() const {
                     .lse = 0,
                     .eta_kappa = 0,
                     .small = 0,
-                    .lost = 0});
+                    .lost = 0,
+                    .kept = 0});
   }
   return rows;
 }
@@ -366,6 +367,7 @@ void DeviceRows::score(RowScores* scores) const {
 }
 
 void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const RowResults& results) const {
+  if (model.needs_prefix()) throw RowsRefused("the error that an exp is declared with takes a third pass, which is the host's");
   const Impl& own = *impl_;
   const int64_t width = own.p.head_dim_v;
   const kernels::WeightModel common = weight_model(model, {});
@@ -384,7 +386,8 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const 
     const RowScores& row = scores[r];
     const kernels::WeightModel of_row = weight_model(model, row);
     rows[r].lse = of_row.lse, rows[r].eta_kappa = of_row.eta_kappa, rows[r].small = of_row.small;
-    rows[r].lost = model.lost_below(model.kappa(row.top(), row.lse), row.keys);
+    const SigmaModel::Flushing flushing = model.flushing(model.kappa(row.top(), row.lse), row.keys);
+    rows[r].lost = flushing.gone, rows[r].kept = flushing.kept;
   }
   std::vector<double> o(own.checked.rows.size() * size_t(width));
   const bool common_addends = own.geometry.common_addends() && model.has_common_addends();
@@ -398,6 +401,8 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const 
                        .e2v = vector(kE2v),
                        .e2v2 = vector(kE2v2),
                        .flushed = vector(kFlushed),
+                       .unsure = vector(kUnsure),
+                       .unsure2 = vector(kUnsure2),
                        .weights = {.p2 = made[kP2],
                                    .a2 = made[kA2],
                                    .e2 = made[kE2],

@@ -15,6 +15,7 @@ namespace attest::core {
 namespace {
 
 using Params = attest_softmax_params;
+constexpr size_t kTile = 64;
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 class Emulator {
@@ -46,12 +47,15 @@ class Emulator {
     if (geometry_.has_sinks()) top = std::max(top, geometry_.sink(at.h));
     std::vector<double> p(s.size());
     for (size_t n = 0; n < s.size(); ++n) p[n] = exponential(s[n], top, n);
+    if (a_.probability_rel_error > 0 && style_.online) rescale(s, p);
     sink_ = geometry_.has_sinks() ? exponential(geometry_.sink(at.h), top, s.size()) : 0;
     const double normaliser = normalise(p);
     const double lse = narrowed(top + narrowed(std::log(normaliser), a_.accumulator), a_.accumulator);
     const bool by_lse = a_.has(ATTEST_WEIGHS_BY_LSE), divided = by_lse || a_.has(ATTEST_P_NORMALISED_FIRST);
-    if (by_lse) weigh_by(lse, s, p);
+    if (by_lse && a_.has(ATTEST_P_NORMALISED_FIRST)) weigh_by(lse, s, p);
+    const double weight = by_lse && !a_.has(ATTEST_P_NORMALISED_FIRST) ? exponential(top, lse, s.size()) : 1;
     add_values(p, s, o);
+    for (double& x : o) x = narrowed(x * weight, a_.accumulator);
     for (double& x : o) x = rounded(divided ? x : narrowed(x / normaliser, a_.accumulator), a_.output);
     return lse;
   }
@@ -129,6 +133,20 @@ class Emulator {
   // The second of two passes.
   void weigh_by(double lse, const std::vector<double>& s, std::vector<double>& p) const {
     for (size_t n = 0; n < s.size(); ++n) p[n] = rounded(keep(exponential(s[n], lse, n)), a_.pv);
+  }
+
+  // An online softmax rescales what it has summed by exp(old maximum - new one), tile by tile: the keys of all tiles before share
+  // its error. `p` become what they are then.
+  void rescale(const std::vector<double>& s, std::vector<double>& p) const {
+    double top = kHidden;
+    for (size_t begin = 0; begin < p.size(); begin += kTile) {
+      const size_t end = std::min(begin + kTile, p.size());
+      const double most = *std::max_element(s.begin() + std::ptrdiff_t(begin), s.begin() + std::ptrdiff_t(end));
+      if (most <= top) continue;
+      const double error = style_.cuts_towards_zero ? -1 : 2 * double(random_uniform(7, begin)) - 1;
+      for (size_t n = 0; n < begin && top > kHidden; ++n) p[n] *= 1 + a_.probability_rel_error * error;
+      top = most;
+    }
   }
 
   // From exp(s - top) to what is multiplied with V; returns the normaliser.
@@ -220,14 +238,17 @@ void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arith
   }
 }
 
-// What Q and K are rounded to after they were scaled; in float32 that is a rounding like any other.
+// What Q and K are rounded to after they were scaled; in float32 that is a rounding like any other. And an exp with a declared
+// error may rescale.
 int SoftmaxOperation::kernels(const Problem&, const Arithmetic& arithmetic) const {
-  return unit_roundoff(arithmetic.qk) > unit_roundoff(ATTEST_F32) ? int(ScalePlace::kCount) : 1;
+  const int places = unit_roundoff(arithmetic.qk) > unit_roundoff(ATTEST_F32) ? int(ScalePlace::kCount) : 1;
+  return arithmetic.probability_rel_error > 0 ? places + 1 : places;
 }
 
 void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int kernel,
                                std::span<const int64_t> rows, const EmulationSink& sink) const {
-  emulate_softmax(problem, tensors, arithmetic, {.scale = ScalePlace(kernel)}, rows, sink);
+  const bool online = arithmetic.probability_rel_error > 0 && kernel == kernels(problem, arithmetic) - 1;
+  emulate_softmax(problem, tensors, arithmetic, {.scale = online ? ScalePlace::kScores : ScalePlace(kernel), .online = online}, rows, sink);
 }
 
 }  // namespace attest::core

@@ -24,6 +24,7 @@ struct EmulationStyle {
   ScalePlace scale = ScalePlace::kScores;
   bool mixed_orders = false;       // every eighth dot product is summed in two halves, as at the edge of a vectorised loop
   bool cuts_towards_zero = false;  // the exp leans to one side by the error that is declared
+  bool online = false;             // tiles are rescaled by that exp as the maximum rises
 };
 
 /// Calls sink(role, row, values) for O and, where there is one, LSE of each row (as row_offset counts them, leading 3).

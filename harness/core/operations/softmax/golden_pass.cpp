@@ -28,10 +28,11 @@ using Buffer = std::vector<double>;
 
 // Sums over keys of one task's rows, [kTaskRows, value_stride] each.
 struct Sums {
-  Buffer pv, reach, p2v2, a2v2, e2v, e2v2, flushed;
-  explicit Sums(size_t size) : pv(size), reach(size), p2v2(size), a2v2(size), e2v(size), e2v2(size), flushed(size) {}
+  Buffer pv, reach, p2v2, a2v2, e2v, e2v2, flushed, unsure, unsure2, prefix, partial;  // partial: sum p v on its way to a prefix
+  explicit Sums(size_t size)
+      : pv(size), reach(size), p2v2(size), a2v2(size), e2v(size), e2v2(size), flushed(size), unsure(size), unsure2(size), prefix(size), partial(size) {}
   void clear() {
-    for (Buffer* buffer : {&pv, &reach, &p2v2, &a2v2, &e2v, &e2v2, &flushed}) std::fill(buffer->begin(), buffer->end(), 0.0);
+    for (Buffer* buffer : {&pv, &reach, &p2v2, &a2v2, &e2v, &e2v2, &flushed, &unsure, &unsure2, &prefix, &partial}) std::fill(buffer->begin(), buffer->end(), 0.0);
   }
 };
 
@@ -303,9 +304,41 @@ struct GoldenPass::Impl {
         if (meets(rows + first, tile)) finish_tile(rows, scores, model, first, tile);
       }
     });
-    for (int64_t r = 0; r < count; ++r) {
-      if (!contiguous) close_score(r, model), close_group(r);
-      write_row(r, scores[r], model, results);
+    for (int64_t r = 0; !contiguous && r < count; ++r) close_score(r, model), close_group(r);
+    if (model.needs_prefix()) find_prefixes(task, rows, scores);
+    for (int64_t r = 0; r < count; ++r) write_row(r, scores[r], model, results);
+  }
+
+  // The largest |sum of p (v - o)| over keys that come first, which takes o. Keys come in their order, equal or not.
+  void find_prefixes(const RowTask& task, const JudgedRow* rows, const RowScores* scores) {
+    const auto count = int64_t(task.end - task.begin);
+    order_keys(task, {});
+    std::vector<double> mass(size_t(count), 0.0);
+    for (int64_t r = 0; r < count; ++r)
+      if (scores[r].keys > 0) mass[size_t(r)] = std::exp(scores[r].sink - scores[r].lse);
+    for_blocks([&] {
+      load_keys(task);
+      load_values(task);
+      for (int64_t first = 0; first < count; first += kTileRows) {
+        const int64_t tile = std::min(kTileRows, count - first);
+        if (!meets(rows + first, tile)) continue;
+        tile_scores(rows, first, tile, nullptr);
+        for (int64_t n = 0; n < tile * ldk; ++n) prob[size_t(n)] = s[size_t(n)] - scores[first + n / ldk].lse;
+        kernels::exp(prob.data(), prob.data(), tile * ldk);
+        add_prefixes(first, tile, mass.data() + first);
+      }
+    });
+  }
+
+  void add_prefixes(int64_t first, int64_t rows, double* mass) {
+    for (int64_t key = 0, count = 0; key < block_count; key += count) {
+      count = until_look(key);
+      kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv, sums.partial.data() + first * ldv, ldv, round_up(rows, kernels::kRows), count, ldv);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t n = key; n < key + count; ++n) mass[r] += prob[size_t(r * ldk + n)];
+        for (auto n = size_t((first + r) * ldv); n < size_t((first + r + 1) * ldv); ++n)
+          sums.prefix[n] = std::max(sums.prefix[n], std::fabs(sums.partial[n] - sums.pv[n] * mass[r]));
+      }
     }
   }
 
@@ -361,15 +394,22 @@ struct GoldenPass::Impl {
     if (lost) add_lost(scores, model, first, count, product);
   }
 
-  // Products with the probabilities that may be lost alone; prob is not needed afterwards.
+  // Products with the probabilities that are lost, or may be, alone; prob and the others are not needed afterwards.
   template <class Product>
   void add_lost(const RowScores* scores, const SigmaModel& model, int64_t first, int64_t count, const Product& product) {
+    bool any = false, any_unsure = false;
     for (int64_t r = 0; r < count; ++r) {
-      const double least = model.lost_below(model.kappa(scores[first + r].top(), scores[first + r].lse), scores[first + r].keys);
-      for (int64_t key = 0; key < block_count; ++key)
-        if (double& x = prob[size_t(r * ldk + key)]; x >= least) x = 0;
+      const SigmaModel::Flushing flushing = model.flushing(model.kappa(scores[first + r].top(), scores[first + r].lse), scores[first + r].keys);
+      for (int64_t key = 0; key < block_count; ++key) {
+        const auto at = size_t(r * ldk + key);
+        const double weight = prob[at];
+        prob[at] = weight < flushing.gone ? weight : 0;
+        a2[at] = weight >= flushing.gone && weight < flushing.kept ? weight : 0, prob2[at] = a2[at] * a2[at];
+        any |= prob[at] > 0, any_unsure |= a2[at] > 0;
+      }
     }
-    product(prob, v, sums.flushed);
+    if (any_unsure) product(a2, v, sums.unsure), product(prob2, v2, sums.unsure2);
+    if (any) product(prob, v, sums.flushed);
   }
 
   // Equal keys lie side by side: they have one dot product, and those that get the same added have one score.
@@ -447,7 +487,8 @@ struct GoldenPass::Impl {
   void write_row(int64_t r, const RowScores& row, const SigmaModel& model, const RowResults& results) const {
     const auto n = size_t(r);
     const auto of = [&](const Buffer& sum) { return sum.data() + r * ldv; };
-    const RowSums row_sums{.pv = of(sums.pv), .reach = of(sums.reach), .p2v2 = of(sums.p2v2), .a2v2 = of(sums.a2v2), .e2v = of(sums.e2v), .e2v2 = of(sums.e2v2), .flushed = of(sums.flushed),
+    const RowSums row_sums{.pv = of(sums.pv), .reach = of(sums.reach), .p2v2 = of(sums.p2v2), .a2v2 = of(sums.a2v2), .e2v = of(sums.e2v), .e2v2 = of(sums.e2v2), .flushed = of(sums.flushed), .unsure = of(sums.unsure), .unsure2 = of(sums.unsure2),
+                           .prefix = model.needs_prefix() ? of(sums.prefix) : nullptr,
                            .weights = weight_sums[n], .repeated = repeated[n], .common = common[n], .mean_dot = mean_dot[n], .largest_v = largest_v};
     finish_row(row, row_sums, model, dim_v, r, results);
   }
@@ -462,7 +503,7 @@ void GoldenPass::finish(const RowTask& task, const JudgedRow* rows, const EqualK
 }
 
 int64_t GoldenPass::bytes(const Params& p) {
-  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 7 * kTaskRows) * value_stride(p) + (10 * kTileRows + 2) * key_stride(p);
+  const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim + (2 * block_keys(p) + 11 * kTaskRows) * value_stride(p) + (10 * kTileRows + 2) * key_stride(p);
   return doubles * int64_t(sizeof(double));
 }
 

@@ -13,7 +13,7 @@ void add_sink(const RowScores& row, const SigmaModel& model, kernels::WeightSums
   if (row.sink == kHidden) return;
   const double p2 = std::exp(2 * (row.sink - row.lse)), square = row.sink * row.sink;
   sum.e2 += p2 * (square * model.score_square() + model.theta * model.u_p * model.u_p / 3);
-  sum.p2 += p2, sum.p2t += p2 * square;
+  sum.p2 += p2, sum.p2t += p2 * square, sum.a2 += model.u_p * model.u_p * p2;
 }
 
 double largest_finite_of(const double* x, int64_t count, double so_far) {
@@ -22,16 +22,17 @@ double largest_finite_of(const double* x, int64_t count, double so_far) {
   return so_far;
 }
 
-double lse_sigma(const RowScores& row, const RowSums& sums, const kernels::WeightSums& weights, const SigmaModel& model, bool flat, double coherent) {
+double lse_sigma(const RowScores& row, const RowSums& sums, const kernels::WeightSums& weights, const SigmaModel& model, double rounding, double coherent) {
   const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
   const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
   const LseSums lse{.lse = row.lse,
-                    .p2 = flat ? 1 : weights.p2,
+                    .rounding = rounding,
                     .score = (model.u_s * model.u_s + model.growth()) * (one_score ? std::max(farthest * farthest, weights.p2t) : weights.p2t) + weights.p2q,
                     .square = model.squares() ? weights.px2 : 0,
                     .mean_dot = sums.mean_dot,
                     .common = sums.common,
-                    .coherent = coherent};
+                    .coherent = coherent,
+                    .stalled = weights.small};
   return model.lse_sigma(lse, row.keys);
 }
 
@@ -67,6 +68,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
   const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
   const double coherent = model.coherent_variance(weights.small, flat ? 1 : sums.repeated / (keys * keys), row.keys);
+  const double all_alike = model.u_p + keys * eta_kappa, normaliser = flat ? all_alike * all_alike : weights.a2;
   double mean_o2 = 0;
   for (int64_t d = 0; d < dim_v; ++d)
     if (std::isfinite(sums.pv[d])) mean_o2 += sums.pv[d] * sums.pv[d] / double(dim_v);
@@ -74,13 +76,19 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
     const double value = sums.pv[d];
     // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2 either way.
     const double rounding = model.theta > 0 ? 0 : sums.a2v2[d] + (needs_a2(model) ? 0 : model.u_p * model.u_p * sums.p2v2[d]);
+    const double survives = sums.flushed[d], goes = survives + sums.unsure[d];  // of keys that may be lost all, or none
     const ElementSums element{.o = value,
                               .rounding = rounding + flat_roundoff * flat_roundoff * value * value,
                               .score = sums.e2v2[d] - 2 * value * sums.e2v[d] + value * value * weights.e2,
                               .p2v2 = sums.p2v2[d],
-                              .flushed = sums.flushed[d],
+                              .p2 = weights.p2,
+                              .flushed = std::max(std::fabs(survives), std::fabs(goes)),
+                              .unsure = sums.unsure2[d],
+                              .prefix = sums.prefix ? sums.prefix[d] : 0,
+                              .resummed = normaliser,
                               .mean_o2 = mean_o2,
                               .coherent = coherent,
+                              .stalled = weights.small,
                               .kappa = kappa,
                               .largest_v = sums.largest_v,
                               .lse = row.lse,
@@ -89,7 +97,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
     sigma[d] = model.element_sigma(element, row.keys);
   }
   if (results.reach) results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
-  results.lse_sigma[r] = lse_sigma(row, sums, weights, model, flat, coherent);
+  results.lse_sigma[r] = lse_sigma(row, sums, weights, model, normaliser, coherent);
 }
 
 }  // namespace attest::core

@@ -26,8 +26,10 @@ struct RowScores {
 
 /// Of the second pass. Keys that are equal come in as groups (golden_pass.cpp).
 struct RowSums {
-  // [head_dim_v]: sum p v and the largest |partial sum|, sums of p^2 v^2, a^2 v^2, e^2 v, e^2 v^2, of p v over keys that are lost
-  const double *pv, *reach, *p2v2, *a2v2, *e2v, *e2v2, *flushed;
+  // [head_dim_v]: sum p v and the largest |partial sum|, sums of p^2 v^2, a^2 v^2, e^2 v, e^2 v^2, of p v over keys that are lost,
+  // of p v and of p^2 v^2 over those that may be
+  const double *pv, *reach, *p2v2, *a2v2, *e2v, *e2v2, *flushed, *unsure, *unsure2;
+  const double* prefix = nullptr;   // ElementSums::prefix, where SigmaModel::needs_prefix
   kernels::WeightSums weights{};
   double repeated = 0;              // sum of squares of the sizes of groups, see SigmaModel::coherent_variance
   double common = 0, mean_dot = 0;  // LseSums::common, LseSums::mean_dot

@@ -25,8 +25,8 @@ struct Row {
   int64_t bias, mask;  // of key place 0
   double slope;        // ALiBi's; 0: none
   int64_t diagonal;    // where its distance is 0
-  // Of the second pass: WeightModel::lse, ::eta_kappa, ::small, and SigmaModel::lost_below.
-  double lse, eta_kappa, small, lost;
+  // Of the second pass: WeightModel::lse, ::eta_kappa, ::small, and SigmaModel::Flushing.
+  double lse, eta_kappa, small, lost, kept;
 };
 
 /// Rows first .. first + count - 1 of Job::rows, of one sequence and key head, and the keys that any of them sees.
@@ -66,7 +66,7 @@ struct Job {
 enum Score { kLeast, kLargest, kSum, kSeen, kScores };
 /// What the second one does: these, then RowSums' vectors one after the other, head_dim_v each.
 enum Sum { kP2, kA2, kE2, kP2t, kP2q, kPx2, kSmall, kCommon, kMeanDot, kSums };
-enum Vector { kPv, kReach, kP2v2, kA2v2, kE2v, kE2v2, kFlushed, kVectors };
+enum Vector { kPv, kReach, kP2v2, kA2v2, kE2v, kE2v2, kFlushed, kUnsure, kUnsure2, kVectors };
 
 inline constexpr const char* kScoresKernel = "attest_softmax_row_scores";
 inline constexpr const char* kSumsKernel = "attest_softmax_row_sums";

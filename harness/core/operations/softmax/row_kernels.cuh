@@ -16,9 +16,9 @@ namespace attest::core::row_job {
 constexpr int kDepth = 32;                          // channels of K a step
 constexpr int kWarps = kThreads / 32, kHalf = kRows / 2, kOwnRows = kRows / kWarps;
 
-/// What a key weighs: p, a^2, e^2 of golden_pass.cpp; p once more where it is lost.
+/// What a key weighs: p, a^2, e^2 of golden_pass.cpp; p once more where it is lost, and where it may be.
 struct Weights {
-  double p, a2, e2, lost;
+  double p, a2, e2, lost, unsure;
 };
 
 struct Room {
@@ -147,7 +147,7 @@ __device__ inline void row_scores(const Job& job, Room& room) {
 /// What becomes of one pair's score; adds to the row's sums.
 __device__ inline Weights weigh(const Job& job, const Row& row, const Stages& stages, double dot, double magnitude, double (&sums)[kSums]) {
   const double s = stages.score;
-  if (s == -INFINITY) return Weights{0, 0, 0, 0};
+  if (s == -INFINITY) return Weights{0, 0, 0, 0, 0};
   double x = job.model.squares ? sqrt(magnitude * stages.slope * stages.slope) : magnitude * stages.slope;
   double square = s * s, lower = 0, sloped = s;
   if (job.in.staged) {
@@ -162,7 +162,7 @@ __device__ inline Weights weigh(const Job& job, const Row& row, const Stages& st
   sums[kP2] += p2, sums[kA2] += a2, sums[kE2] += e2, sums[kP2t] += p2t, sums[kP2q] += p2q, sums[kPx2] += p * x * x;
   sums[kSmall] += p < row.small ? p : 0;
   sums[kCommon] += p * lower, sums[kMeanDot] += p * fabs(sloped);
-  return Weights{p, job.model.lone_weights ? a2 : 0, e2, p < row.lost ? p : 0};
+  return Weights{p, job.model.lone_weights ? a2 : 0, e2, p < row.lost ? p : 0, p >= row.lost && p < row.kept ? p : 0};
 }
 
 /// Sums of one channel over keys, of each of a thread's rows.
@@ -186,7 +186,7 @@ __device__ inline void add_values(const Job& job, const Block& block, int64_t fi
       const Weights& w = room.weights[half + r][key];
       sums.of[kPv][r] += w.p * v, sums.of[kP2v2][r] += w.p * w.p * v2;
       sums.of[kA2v2][r] += w.a2 * v2, sums.of[kE2v][r] += w.e2 * v, sums.of[kE2v2][r] += w.e2 * v2;
-      sums.of[kFlushed][r] += w.lost * v;
+      sums.of[kFlushed][r] += w.lost * v, sums.of[kUnsure][r] += w.unsure * v, sums.of[kUnsure2][r] += w.unsure * w.unsure * v2;
     }
   }
   for (int r = 0; r < kHalf; ++r) sums.of[kReach][r] = larger(sums.of[kReach][r], fabs(sums.of[kPv][r]));
@@ -208,7 +208,7 @@ __device__ inline void row_sums(const Job& job, Room& room) {
         double& cell = room.dot[own + r][key];
         Weights& weights = room.weights[own + r][key];
         if (own + r >= block.count) {
-          weights = Weights{0, 0, 0, 0}, cell = -INFINITY;
+          weights = Weights{0, 0, 0, 0, 0}, cell = -INFINITY;
           continue;
         }
         const Row& row = job.rows[block.first + own + r];

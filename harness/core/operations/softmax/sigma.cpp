@@ -9,8 +9,9 @@ namespace attest::core {
 namespace {
 
 constexpr double kUnit = 0x1p-24, kSmallestNormal = 0x1p-126;  // float32
-// Which p are flushed is known but for those at the edge, whose own errors decide.
-constexpr double kNearlyFlushed = 1.02;
+// Which p are flushed is known but for those at the edge, whose own errors decide: their rounding, and that of scores, of 8 say.
+constexpr double kNearlyFlushed = 0.02, kUsualScore = 8;
+constexpr double kNothing = 0x1p-100;  // p below it are nothing, whatever becomes of them
 
 double factor(SigmaTerm term) { return ScopedTermFactor<SigmaTerm>::of(term); }
 
@@ -27,36 +28,48 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
           factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       eta_p(half_subnormal(arithmetic.probability)),
       flush_below(0),
+      flush_apart(kNearlyFlushed + std::max(unit_roundoff(arithmetic.probability), unit_roundoff(arithmetic.pv)) + kUsualScore * unit_roundoff(arithmetic.score)),
       u_v(factor(SigmaTerm::kValues) * extra_roundoff(storage, arithmetic.pv)),
+      eta_v(half_subnormal(arithmetic.pv) > half_subnormal(storage) ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv) : 0),
+      eta_acc(factor(SigmaTerm::kSmallSums) * half_subnormal(arithmetic.accumulator)),
       u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
       u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
       scale_bias(0),
-      u_normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P)
-                       ? factor(SigmaTerm::kNormaliser) *
-                             (unit_roundoff(arithmetic.probability) + arithmetic.probability_rel_error)
-                       : 0),
+      normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? factor(SigmaTerm::kNormaliser) : 0),
+      cut_sum(arithmetic.has(ATTEST_SUMS_ROUNDED_P) && arithmetic.has(ATTEST_P_TRUNCATED)
+                  ? factor(SigmaTerm::kCutSum) * unit_roundoff(arithmetic.probability)
+                  : 0),
       grown(factor(SigmaTerm::kDotGrowth)),
       own_order(factor(SigmaTerm::kOwnOrder)),
       query(factor(SigmaTerm::kQuery)),
       reach(factor(SigmaTerm::kReach)),
       alike(factor(SigmaTerm::kEqualScores)),
       absorbed(factor(SigmaTerm::kAbsorbed)),
+      stalled(factor(SigmaTerm::kStalled)),
       again(factor(SigmaTerm::kRepeated)),
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
       common(factor(SigmaTerm::kCommonAddend)),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
-      theta(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? 1 : 0),
+      rescale(factor(SigmaTerm::kRescale) * arithmetic.probability_rel_error),
+      sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
+      theta(sums_rounded && !arithmetic.has(ATTEST_P_NORMALISED_FIRST | ATTEST_WEIGHS_BY_LSE) ? 1 : 0),
+      resums(sums_rounded && theta == 0 ? factor(SigmaTerm::kTwoRoundings) : 0),
       truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? factor(SigmaTerm::kTruncation) : 0),
       normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
       sum_chain(arithmetic.sum_chain),
       head_dim(dim) {
   // The coarser of the two dtypes that P passes through decides which small ones survive.
   if (half_subnormal(arithmetic.pv) > eta_p) eta_p = half_subnormal(arithmetic.pv);
-  if (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)) flush_below = kNearlyFlushed * std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv));
+  // What is below half the smallest number is 0 by rounding, and what is below all of it by cutting.
+  const bool flushes = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS);
+  if (flushes && eta_v > 0) eta_v = factor(SigmaTerm::kSmallValues) * smallest_normal(arithmetic.pv);
+  flush_below = flushes ? std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv))
+                        : std::max(eta_p, (arithmetic.has(ATTEST_P_TRUNCATED) ? 2 : 1) * half_subnormal(arithmetic.probability));
+  if (flush_below < kNothing) flush_below = 0;
   eta_p *= factor(SigmaTerm::kSubnormal);
 }
 
@@ -101,7 +114,18 @@ double SigmaModel::underflow_bound(double kappa, double largest_v, int64_t keys)
   return underflow * kSmallestNormal * (double(keys) * kappa * (1 + largest_v) + 1);
 }
 
+double SigmaModel::stalled_square(double lost_sum) const {
+  constexpr double kStalls = 0.25;
+  return lost_sum > kStalls ? stalled : 0;
+}
+
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
+
+// Additions err by up to half the smallest subnormal however small the sum is, and all products that are smaller vanish.
+double SigmaModel::small_variance(const ElementSums& sums, int64_t keys) const {
+  const double sum = eta_acc * sums.kappa * double(keys);
+  return sum * sum + eta_v * eta_v * sums.p2 / 3;
+}
 
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)), most = std::max(std::fabs(sums.o), reach * sums.reach) + p_v,
@@ -111,10 +135,13 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   // sum over the same products as o itself, each with its own rounding.
   const double together = query * query * u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
   const double least = underflow_bound(sums.kappa, sums.largest_v, keys);
+  const double rescaled = rescale * (needs_prefix() ? sums.prefix : most);
   const double variance = least * least + (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
-                          truncated * truncated * cut * cut + lost * lost * sums.flushed * sums.flushed +
+                          truncated * truncated * cut * cut + lost * lost * (sums.flushed * sums.flushed + sums.unsure) +
                           sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +
-                          weights_variance(sums.lse, sums.o, most);
+                          weights_variance(sums.lse, sums.o, most) + small_variance(sums, keys) +
+                          resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
+                          stalled_square(sums.stalled) * sums.largest_v * sums.largest_v;
   return std::sqrt(variance);
 }
 
@@ -123,9 +150,9 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most the root of sum p B^2. An exp
   // of a low-degree polynomial may lean to one side.
   const double together = query * query * u_qk * u_qk * sums.square / 3;
-  const double biased = scale_bias * sums.mean_dot;
-  return std::sqrt(output * output + biased * biased + u_normaliser * u_normaliser * sums.p2 + exp_error * exp_error + sums.score +
-                   common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
+  const double biased = scale_bias * sums.mean_dot, exps = exp_error + rescale;  // of the keys, and of what they are rescaled by
+  return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding + cut_sum * cut_sum + exps * exps + sums.score +
+                   stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore + common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }
 
 }  // namespace attest::core

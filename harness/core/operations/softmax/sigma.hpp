@@ -38,6 +38,12 @@ enum class SigmaTerm {
   kCommonAddend,     // of the lse: scores that are coarse and all get the same addend round alike
   kFoldedScale,      // Q times a scale near a power of two rounds to one side
   kWeighsByLse,      // exp(x - lse) as weights: what lse is rounded by stays in them
+  kRescale,          // the declared error of an exp that a prefix of the keys shares
+  kCutSum,           // of the lse: the normaliser sums p that are cut
+  kSmallSums,        // sums over keys below the smallest normal number
+  kSmallValues,      // V rounded to an operand below its smallest normal number
+  kStalled,          // so many p vanish in the sum they are added to that it stops growing
+  kTwoRoundings,     // p that are rounded in the normaliser and, apart from it, in the product
   kCount
 };
 
@@ -48,9 +54,14 @@ struct ElementSums {
   double rounding = 0;   // sum_g (sum_{j in g} a_j (v_j - theta o))^2,  a_j = u_p p_j + eta_p kappa
   double score = 0;      // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
   double p2v2 = 0;       // sum p^2 v^2
+  double p2 = 0;         // sum p^2
   double flushed = 0;    // sum of p v over the keys that are lost: SigmaModel::lost_below
+  double unsure = 0;     // variance of the same over keys that may be, or may not: SigmaModel::Flushing
+  double prefix = 0;     // largest |sum of p (v - o)| over keys that come first
+  double resummed = 0;   // LseSums::rounding where SigmaModel::resums
   double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
   double coherent = 0;   // LseSums::coherent
+  double stalled = 0;    // sum of p below SigmaModel::absorbed_below
   double kappa = 1;      // SigmaModel::kappa
   double largest_v = 0;  // largest finite |v| that the row may see
   double lse = 0;
@@ -60,12 +71,13 @@ struct ElementSums {
 /// The same for the log-sum-exp.
 struct LseSums {
   double lse = 0;
-  double p2 = 0;         // sum_g (sum_{j in g} p_j)^2
+  double rounding = 0;   // sum_g (sum_{j in g} a_j)^2, as in ElementSums; where SigmaModel::sums_rounded
   double score = 0;      // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
   double square = 0;     // sum p B^2 where SigmaModel::squares
   double mean_dot = 0;   // sum p |scaled dot product|, times the softcap's slope; where SigmaModel::scale_bias
   double common = 0;     // sum p g over keys to which something was added, see SigmaModel::common_variance
   double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
+  double stalled = 0;    // ElementSums::stalled
 };
 
 struct SigmaModel {
@@ -77,17 +89,23 @@ struct SigmaModel {
   double u_out, eta_out;    // output
   double u_p, eta_p;        // probabilities; u_p includes probability_rel_error, and the operand of PV where that is coarser
   double flush_below;       // probabilities under it become 0; 0: none do
-  double u_v;               // rounding of V to the operand of PV; 0 where none
+  double flush_apart;       // how far from it, as a share, that is not known
+  double u_v, eta_v;        // rounding of V to the operand of PV; 0 where none
+  double eta_acc;           // of sums over keys
   double u_s, u_acc;        // scores, accumulator
   double u_qk;              // operand of QK where coarser than float32; else 0
   double u_dot;             // accumulation of QK: float32
   double u_lse;             // of the lse where it weighs: float32; else 0
   double scale_bias;        // folded_scale_bias of Q where it may be scaled before it is rounded; else 0
-  double u_normaliser;      // of the lse: as u_p, where the normaliser sums the rounded probabilities; else 0
+  double normaliser;        // of the lse: 1 where the normaliser sums the rounded probabilities; else 0
+  double cut_sum;           // of the lse: roundoff of these where they are cut; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
-  double grown, own_order, query, reach, alike, absorbed, again, lost, underflow, common;
+  double grown, own_order, query, reach, alike, absorbed, stalled, again, lost, underflow, common;
   double exp_error;         // probability_rel_error
-  double theta;             // 1: the normaliser sums the rounded probabilities
+  double rescale;           // the same of an exp that a prefix of the keys shares
+  bool sums_rounded;        // the normaliser sums the rounded probabilities
+  double theta;             // 1: and divides them by that sum
+  double resums;            // 1: it does not: they are divided first, or weighed by the lse
   double truncated;         // 1: probabilities are cut
   bool normalised_first;
   int64_t sum_chain;        // 0: all keys
@@ -125,17 +143,28 @@ struct SigmaModel {
   /// product, times the square of the softcap's slope, by which its error shrinks; `kept`: the sum over all steps.
   double staged_square(double dot, double kept) const { return (u_s * u_s / 3 * kept + dot_growth() * dot) / score_square(); }
 
-  /// Probabilities below it may be lost: flushed, or smaller than half an ulp of the sum that they are added to.
-  /// A step of the chain adds keys / chain of them.
-  double lost_below(double kappa, int64_t keys) const { return std::max(flush_below * kappa, absorbed_below(keys)); }
+  /// Probabilities below `gone` are lost: flushed, or smaller than half an ulp of the sum that they are added to, where a step of
+  /// the chain adds keys / chain of them. Those between it and `kept` may be: what is rounded first may survive.
+  struct Flushing {
+    double gone, kept;
+  };
+  Flushing flushing(double kappa, int64_t keys) const {
+    const double gone = std::max(flush_below * (1 - flush_apart) * kappa, absorbed_below(keys));
+    return {gone, std::max(flush_below * (1 + flush_apart) * kappa, gone)};
+  }
   double absorbed_below(int64_t keys) const { return u_acc * chain(keys) / double(std::max<int64_t>(keys, 1)); }
   /// The same of the normaliser, which sums them before they are flushed unless theta is 1.
-  double unsummed_below(double kappa, int64_t keys) const { return theta > 0 ? lost_below(kappa, keys) : absorbed_below(keys); }
+  double unsummed_below(double kappa, int64_t keys) const { return sums_rounded ? flushing(kappa, keys).kept : absorbed_below(keys); }
   /// Sums that do not average out: what is lost altogether (sum of p below unsummed_below), and the same addend again and again,
   /// which rounds the same way as long as the sum has the same exponent; `repeated`: the chance
   /// that two addends are alike, the sum of (share of all keys)^2 over groups of two keys and more. Where a step of the chain adds
   /// several keys, all of them must be alike.
   double coherent_variance(double lost, double repeated, int64_t keys) const;
+
+  /// Sigma is linear in what a sum loses. A sum that has lost a quarter and more may have stopped growing, and the normaliser before
+  /// the products: what remains to be said of an output is that it is of the size of the values, of the lse that it is a number of
+  /// the size of scores. 0 or 1, times the variance of these.
+  double stalled_square(double lost_sum) const;
 
   /// An exp may give 0 where float32 has no normal number (-87 is a usual limit), and so may products, partial sums and results:
   /// each key errs by up to the smallest normal number, times |v|, all to one side. Beside all else this is nothing unless the
@@ -151,11 +180,18 @@ struct SigmaModel {
   /// Weights exp(x - lse) are all off by what lse is rounded by, a uniform error of u |lse|, and nothing divides it out again; those
   /// of parts that are merged besides by what the lse of each part is. A part of weight w has lse + ln w, and w |ln w| < 1. What is
   /// off by u |lse|: o, and the parts' own sums, which `sum` bounds.
+  /// Nor is the declared error of exp divided out.
   double weights_variance(double lse, double o, double sum) const {
-    const double off = u_lse * (std::fabs(lse) + 1);
-    return off * off / 3 * (o * o + sum * sum);
+    const double off = u_lse * (std::fabs(lse) + 1), rough = u_lse > 0 ? exp_error : 0;
+    return (off * off / 3 + rough * rough) * (o * o + sum * sum);
   }
 
+  /// An online softmax multiplies what it has summed so far by exp(old maximum - new one): all keys before share the error of that
+  /// exp. In o it is that error times sum p (v - o) over them, so its largest value matters. An error of few units in the last
+  /// place is not worth looking for it: the largest partial sum of p v bounds it nearly.
+  bool needs_prefix() const { return rescale > 0x1p-20; }
+
+  double small_variance(const ElementSums& sums, int64_t keys) const;
   double element_sigma(const ElementSums& sums, int64_t keys) const;
   double lse_sigma(const LseSums& sums, int64_t keys) const;
 };
