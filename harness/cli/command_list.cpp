@@ -5,6 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/list_events.hpp"
 #include "cli/locate.hpp"
 #include "cli/plugins.hpp"
 #include "core/device/device.hpp"
@@ -18,6 +19,8 @@ namespace {
 struct ListArguments {
   std::vector<std::string> suites;
   std::optional<std::string> spec;
+  bool events = false;
+  EventOptions event_options;
   PluginOptions plugins;
 };
 
@@ -65,9 +68,14 @@ void list_suite(const std::string& given) {
 }
 
 int run(ListArguments& arguments) {
+  if (!arguments.events && arguments.event_options.given())
+    throw core::Error("list: --case, --dtype, --quick, --format and --verbose go with --events");
+  if (arguments.events && arguments.suites.empty() && !arguments.spec)
+    throw core::Error("list: --events takes suites, or one problem: --for 'softmax seq_len_q=4099 head_dim=64'");
   if (arguments.spec && !arguments.suites.empty())
     throw core::Error(fmt::format("list: --for takes one problem, in quotes ('{} {} ...'), and no suites beside it",
                                   *arguments.spec, arguments.suites.front()));
+  if (arguments.events) return list_events(arguments.suites, arguments.spec, arguments.event_options);
   if (!arguments.suites.empty()) {
     for (const std::string& suite : arguments.suites) list_suite(suite);
     return kOk;
@@ -90,8 +98,13 @@ Command add_list(CLI::App& program) {
   auto arguments = std::make_shared<ListArguments>();
   command->add_option("suites", arguments->suites, "list the cases of these suites instead")->type_name("SUITE");
   command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")->type_name("SPEC");
+  command->add_flag("--events", arguments->events,
+                    "what can go wrong in a kernel, and which inputs of a case show it; 1 where some is missed unsaid");
+  arguments->event_options.add_to(*command);
   arguments->plugins.add_to(*command);
-  command->footer("Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'");
+  command->footer(
+      "Examples: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'\n"
+      "          attest list --events suites/masks.json --case 'mask/*' --dtype f16");
   return [arguments] { return run(*arguments); };
 }
 

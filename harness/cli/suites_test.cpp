@@ -9,6 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "core/inputs/event_ledger.hpp"
+#include "core/inputs/prepared.hpp"
 #include "core/inputs/tokens.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
@@ -97,10 +99,26 @@ TEST(Suites, ReadmeExampleIsRead) {
   EXPECT_EQ(parse_suite(std::string_view(readme).substr(begin, readme.find("```", begin) - begin), "README.md").cases.size(), 3u);
 }
 
+// What a case leaves out it has to say. Of the cases for two cores the small ones, each in one dtype; `attest list --events` looks
+// at all of them.
+TEST(Suites, QuickCasesMissNoEventUnsaid) {
+  constexpr double kMostFlops = 4e9, kMostBytes = 64 << 20;
+  for (const auto& file : suite_files()) {
+    EventLedger ledger;
+    for (const Case& one : read_suite(file).cases) {
+      if (!one.quick || one.inputs.from_tokens) continue;
+      const Problem problem = one.problem(one.dtypes.front(), 0);
+      if (problem.operation->flops(problem) > kMostFlops || min_bytes(problem) > kMostBytes) continue;
+      const EventSurvey survey = survey_events(problem, spec_seed(print_problem(problem)), fills_of(one, problem));
+      EXPECT_THAT(ledger.add(one, survey).unsaid, testing::IsEmpty()) << one.suite << "/" << one.name;
+    }
+  }
+}
+
 // The schema lists the words of the operations that come with attest; it must not fall behind their tables.
 TEST(Suites, SchemaKnowsEveryWord) {
   const auto schema = nlohmann::json::parse(text_of(kFolder / kSchema));
-  std::set<std::string> listed, known{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills"};
+  std::set<std::string> listed, known{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills", "misses"};
   for (const auto& [key, value] : schema.at("definitions").at("case").at("properties").items()) listed.insert(key);
   for (const char* operation : {"softmax", "linear"})
     for (const std::string& word : spec_words(operation_of(operation)))
@@ -142,7 +160,8 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
   }
   for (const char* keys : {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})",
                            R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})", R"({"causal": "bottom"})",
-                           R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"fills": "huge"})", R"({"softcap": "much"})"}) {
+                           R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"fills": "huge"})", R"({"misses": ["rise/*"]})", R"({"misses": {}})",
+                           R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
     auto bad = good;
     bad["cases"][0].update(nlohmann::json::parse(keys));
     refused(bad);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "core/operations/relation.hpp"
 #include "core/tensor/error.hpp"
@@ -70,9 +71,8 @@ bool Problem::operator==(const Problem& other) const {
          std::memcmp(tensor.data(), other.tensor.data(), sizeof(tensor)) == 0;
 }
 
-std::vector<std::string> known_fills(const Problem& problem, bool tokens) {
+std::vector<std::string> default_fills(const Problem& problem, bool tokens) {
   std::vector<std::string> names = problem.operation->fills(problem);
-  for (std::string& name : problem.operation->more_fills(problem)) names.push_back(std::move(name));
   if (tokens) {
     std::erase(names, "random");
     names.insert(names.begin(), "tokens");
@@ -80,10 +80,32 @@ std::vector<std::string> known_fills(const Problem& problem, bool tokens) {
   return names;
 }
 
+std::vector<std::string> known_fills(const Problem& problem, bool tokens) {
+  std::vector<std::string> names = default_fills(problem, tokens);
+  for (std::string& name : problem.operation->more_fills(problem)) names.push_back(std::move(name));
+  return names;
+}
+
 void require_fills(const std::string& what, const std::vector<std::string>& wanted, const std::vector<std::string>& known) {
   for (const std::string& name : wanted)
     if (name != kAllFills && std::find(known.begin(), known.end(), name) == known.end())
       throw Error(fmt::format("{} {}: matches none of: {}, {}", what, name, fmt::join(known, ", "), kAllFills));
+}
+
+std::vector<bool> judged_rows(const Problem& problem, const Golden& golden) {
+  const auto roles = problem.operation->roles();
+  const auto output = std::find_if(roles.begin(), roles.end(), is_output);
+  std::vector<bool> judged;
+  if (output == roles.end()) return judged;
+  const TensorSpec& spec = problem.tensor[size_t(output->index)];
+  judged.resize(size_t(row_count(spec, spec.rank - 1)));
+  std::mutex lock;
+  golden.expect(Arithmetic{.output = spec.dtype}, [&](const Expected& expected) {
+    if (expected.role != output->index || !expected.value) return;
+    const std::lock_guard guard(lock);
+    for (const int64_t row : expected.rows) judged[size_t(row)] = true;
+  });
+  return judged;
 }
 
 const Operation* find_operation(int32_t number) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,6 +79,12 @@ struct Fill {
   uint64_t seed = 0;
 };
 
+/// Something that inputs can make happen in a kernel, at which it can go wrong: "rise/64/last/much".
+struct NumericEvent {
+  std::string name;     // groups of words, parted by /
+  std::string why_not;  // why this problem cannot have it, whatever its inputs; "": it can
+};
+
 class Operation {
  public:
   virtual ~Operation();
@@ -119,6 +126,16 @@ class Operation {
     return golden(problem, fill, tensors);
   }
 
+  /// Every event of the operation, with those that this problem cannot have. By default there is none.
+  virtual std::vector<NumericEvent> events(const Problem& /*problem*/) const { return {}; }
+  /// Those that these inputs make happen in a row of the first output that is judged exactly: `judged` has a bit for every row, as
+  /// Expected counts them. Counted from the inputs' bytes alone, whichever fill made them. Rows may be sampled, always the same
+  /// ones, so an event that few of very many rows have may be overlooked; none is counted that does not happen.
+  virtual std::set<std::string> count_events(const Problem& /*problem*/, const Tensors& /*inputs*/,
+                                             const std::vector<bool>& /*judged*/) const {
+    return {};
+  }
+
   /// What must hold between runs on these inputs and on changed ones (relation.hpp), cheapest first; they refer to `inputs`.
   virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const;
   /// How many honest kernels a declaration stands for that err by more than their order of summation; emulate knows each.
@@ -137,12 +154,17 @@ std::vector<const Operation*> all_operations();
 /// Adds an operation, which must outlive the program's use of it; a number or name that is taken is an Error.
 void register_operation(const Operation* operation);
 
+/// The fills that judge by default, "tokens" first and in place of "random" where `tokens`.
+std::vector<std::string> default_fills(const Problem& problem, bool tokens);
 /// Every fill that the problem has: fills, then more_fills; where `tokens`, "tokens" in place of "random", and first.
 std::vector<std::string> known_fills(const Problem& problem, bool tokens);
 /// The word for all of them.
 inline constexpr std::string_view kAllFills = "all";
 /// Throws Error that begins with `what` and names the `known` ones, where one of `wanted` is neither among these nor kAllFills.
 void require_fills(const std::string& what, const std::vector<std::string>& wanted, const std::vector<std::string>& known);
+
+/// A bit for every row of the first output: whether the golden judges it exactly.
+std::vector<bool> judged_rows(const Problem& problem, const Golden& golden);
 
 /// The role of that name or index, or null.
 const Role* find_role(const Operation& operation, std::string_view name);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/problem/glob.hpp"
 #include "core/problem/hint.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/strict_json.hpp"
@@ -21,10 +22,11 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostCases = 4096, kMostEntries = 16, kLongestName = 80, kLongestText = 400;
+constexpr size_t kMostExcuses = 64;
 constexpr double kMostBudget_s = 3600;
 constexpr std::string_view kTokensValue = "tokens", kSizeField = "seq_len";
 // Keys of a case that are no words of a spec line.
-const std::vector<std::string> kCaseKeys{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills"};
+const std::vector<std::string> kCaseKeys{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills", "misses"};
 const std::vector<std::string> kSuiteKeys{"name", "summary", "budget", "defaults", "cases"};
 
 /// The place in a file that is being read; every Error begins with it.
@@ -80,6 +82,19 @@ std::vector<std::string> list_of(const Place& place, const json& object, const s
     entries.push_back(entry.get<std::string>());
   }
   return entries;
+}
+
+std::vector<Excuse> misses_of(const Place& place, const json& object) {
+  const auto at = object.find("misses");
+  if (at == object.end() || *at == false) return {};
+  if (!at->is_object() || at->empty() || at->size() > kMostExcuses)
+    place.fail("misses", R"(an object of globs of events and reasons, e.g. {"rise/*/over_88": "one row"}, or false)");
+  std::vector<Excuse> misses;
+  for (const auto& [glob, why] : at->items()) {
+    const Place inner{fmt::format("{}: misses", place.text)};
+    misses.push_back({glob, text_of(inner, *at, glob, true)});
+  }
+  return misses;
 }
 
 std::vector<DType> dtypes_of(const Place& place, const json& object) {
@@ -154,6 +169,22 @@ void try_problems(const Place& place, const Case& one) {
     });
 }
 
+// The events that some problem of the case can have.
+std::vector<std::string> events_of(const Case& one) {
+  std::vector<std::string> names;
+  for (const DType dtype : one.dtypes) {
+    const Problem problem = one.problem(dtype, kSampleTokens);
+    for (const NumericEvent& event : problem.operation->events(problem))
+      if (event.why_not.empty()) names.push_back(event.name);
+  }
+  return names;
+}
+
+// An excuse for what no problem can have is a slip of the pen, or out of date.
+void check_misses(const Place& place, const std::vector<Excuse>& misses, const std::vector<std::string>& names) {
+  for (const Excuse& excuse : misses) at(place, [&] { require_matches("misses:", {excuse.glob}, names); });
+}
+
 Case read_case(const Place& file, const json& object, const std::string& suite, size_t number) {
   const Place nameless{fmt::format("{}: case {}", file.text, number)};
   if (!object.is_object()) nameless.fail("must be an object, e.g. {\"name\": \"vit_b16/self\", \"seq_len_q\": 197}");
@@ -167,19 +198,36 @@ Case read_case(const Place& file, const json& object, const std::string& suite, 
   one.note = text_of(place, object, "note", false);
   one.only_impls = list_of(place, object, "impls", "a list of implementations' names or globs");
   one.fills = list_of(place, object, "fills", "a list of fills, e.g. [\"random\", \"huge\"], or [\"all\"]");
+  one.misses = misses_of(place, object);
   if (object.contains("inputs")) one.inputs.source = text_of(place, object, "inputs", true);
   one.inputs.from_tokens = one.inputs.source != Inputs{}.source;
   const Operation* operation = at(place, [&] { return &operation_of(one.operation); });
   one.words = words_of(place, object, *operation);
   try_problems(place, one);
+  if (!one.misses.empty()) check_misses(place, one.misses, events_of(one));
   return one;
 }
 
 json merged(const json& defaults, const json& object) {
   if (!object.is_object()) return object;
   json all = defaults;
+  all.erase("misses");  // those of both count
   all.update(object);
   return all;
+}
+
+// Excuses of the defaults are every case's, behind its own; each has to be good for one case at least.
+void share_misses(const Place& file, const json& defaults, const json& cases, Suite& suite) {
+  std::vector<Excuse> shared = misses_of({fmt::format("{}: defaults", file.text)}, defaults);
+  if (shared.empty()) return;
+  for (Excuse& excuse : shared) excuse.shared = true;
+  std::vector<std::string> names;
+  for (size_t n = 0; n < suite.cases.size(); ++n) {
+    if (cases[n].contains("misses") && cases[n].at("misses") == false) continue;
+    std::ranges::copy(shared, std::back_inserter(suite.cases[n].misses));
+    std::ranges::move(events_of(suite.cases[n]), std::back_inserter(names));
+  }
+  check_misses({fmt::format("{}: defaults", file.text)}, shared, names);
 }
 
 }  // namespace
@@ -217,6 +265,7 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
     suite.cases.push_back(read_case(file, merged(defaults, object), suite.name, suite.cases.size() + 1));
     if (!names.insert(suite.cases.back().name).second) file.fail(fmt::format("case '{}': that name is taken by a case before it", suite.cases.back().name));
   }
+  share_misses(file, defaults, *cases, suite);
   return suite;
 }
 

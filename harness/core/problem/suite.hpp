@@ -27,6 +27,12 @@ struct Word {
   std::string key, value;  // value "": the bare word
 };
 
+/// Why a case judges without some of its events (NumericEvent).
+struct Excuse {
+  std::string glob, why;
+  bool shared = false;  // of the suite's defaults: need not say anything of this case
+};
+
 struct Case {
   std::string name;                     // model/layer, unique in its suite
   std::string suite, operation;
@@ -37,6 +43,7 @@ struct Case {
   std::string source;                   // the model's own configuration
   std::string note;
   std::vector<std::string> only_impls;  // globs; empty: all
+  std::vector<Excuse> misses;           // events that its fills may leave out
   std::vector<std::string> fills;       // judged on these alone, or on kAllFills; empty: those that judge by default
 
   /// Whether a size follows from the number of tokens.

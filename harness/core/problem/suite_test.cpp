@@ -78,6 +78,30 @@ TEST(Suite, TokensStandForTheirCount) {
   EXPECT_FALSE(parse_suite(with_case(R"("seq_len_q": 10, "inputs": "image:patch=16")"), "x.json").cases.at(0).sized_by_tokens());
 }
 
+TEST(Suite, MissesOfTheDefaultsAreEveryCases) {
+  const auto parsed = [](const std::string& defaults, const std::string& cases) {
+    return parse_suite(R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"], "head_dim": 8, "misses": )" +
+                           defaults + R"(}, "cases": [)" + cases + "]}", "x.json");
+  };
+  const Suite suite = parsed(R"({"rise/*": "shared"})", R"({"name": "a", "seq_len_q": 40}, {"name": "b", "seq_len_q": 40, "misses": {"distinct": "own"}},
+                                                        {"name": "c", "seq_len_q": 40, "misses": false}, {"name": "d", "seq_len_q": 4})");
+  auto said = [&](size_t n) {
+    std::string text;
+    for (const Excuse& excuse : suite.cases[n].misses) text += excuse.glob + (excuse.shared ? " (shared) " : " ");
+    return text;
+  };
+  EXPECT_EQ(said(0), "rise/* (shared) ");
+  EXPECT_EQ(said(1), "distinct rise/* (shared) ");
+  EXPECT_EQ(said(2), "");
+  EXPECT_EQ(said(3), "rise/* (shared) ");  // it has no tiles to rise in, and need not
+  try {
+    parsed(R"({"rise/*": "shared"})", R"({"name": "d", "seq_len_q": 4})");
+    ADD_FAILURE() << "no case has such an event";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("x.json: defaults: misses: rise/*: matches none of:"));
+  }
+}
+
 TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("seq_len_q": 8, "head_dims": 64)", "x.json: case 'm/a': unknown key 'head_dims', did you mean 'head_dim'?"},
@@ -107,6 +131,11 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
       {R"("seq_len_q": 8, "fills": "huge")", "fills: must be a list"},
       {R"("seq_len_q": 8, "fills": ["hug"])", "fills: hug: matches none of: random, codebook"},
       {R"("seq_len_q": 8, "mask": true, "fills": ["huge"])", "fills: huge: matches none of: random, all"},
+      {R"("seq_len_q": 8, "misses": ["rise/*"])", "misses: must be an object of globs"},
+      {R"("seq_len_q": 8, "misses": {})", "misses: must be an object of globs"},
+      {R"("seq_len_q": 8, "misses": {"distinct": ""})", "misses: distinct: must be text"},
+      {R"("seq_len_q": 8, "misses": {"rise/*": "too few"})", "misses: rise/*: matches none of:"},
+      {R"("seq_len_q": 8, "misses": {"distnct": "typo"})", "misses: distnct: matches none of:"},
       {R"("seq_len_q": 8, "seq_len_q": 9)", "key 'seq_len_q' twice in one object"},
   };
   for (const auto& [keys, message] : cases) {

@@ -47,6 +47,9 @@ class SoftmaxOperation final : public Operation {
   int kernels(const Problem& problem, const Arithmetic& arithmetic) const override;
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int kernel, std::span<const int64_t> rows,
                const EmulationSink& sink) const override;
+  /// event_names.cpp has the list, events.hpp says what each is.
+  std::vector<NumericEvent> events(const Problem& problem) const override;
+  std::set<std::string> count_events(const Problem& problem, const Tensors& inputs, const std::vector<bool>& judged) const override;
 };
 
 const Operation& softmax_operation();
