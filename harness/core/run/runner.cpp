@@ -16,6 +16,7 @@ namespace {
 constexpr int kLeastRuns = 4;
 // A run that takes longer is judged on as many fills as this share of the case's limit allows, two at least.
 constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
+constexpr double kReusedRun_ns = 0.1e9;  // some fifty runs of plan-reuse take seconds then, whatever is asked for
 constexpr double kDeviceShare = 0.9;  // of its memory; the rest is the driver's and the implementation's own
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -282,8 +283,7 @@ bool CaseRunner::check_relations(Plugin& plugin, const Implementation& implement
       if (!right && !options_.all_checks) return false;
     }
   }
-  // Some fifty runs, so only where they are cheap, whatever is asked for.
-  if (!wants_relations(RelationChoice::kAuto, problem_, record.fills.front().run_ns)) return right;
+  if (record.fills.front().run_ns > kReusedRun_ns) return right;
   if (!plan_reuse_) plan_reuse_ = std::make_unique<PlanReuse>(problem_, spec_seed(spec_));
   const bool again = options_.relations == RelationChoice::kAll;
   if (const std::unique_ptr<RelationRecord> reuse = plan_reuse_->run(plugin, implementation, again)) {
