@@ -2,7 +2,9 @@
  *
  * A plugin is a shared library with one visible symbol, attest_plugin_v1. The host walks its tables, and for a problem it
  *   refuses by itself what a table does not list (operation, device, dtypes, features), then calls
- *   query -> create -> run ... run -> destroy, all on one thread, for one problem at a time.
+ *   query -> create -> run ... run -> destroy. Calls come one after another on one thread, but plans live side by side: several
+ *   plans, of one problem or of several, may be alive at once, with their runs in any order, as in a program that uses kernels.
+ *   So what a plugin keeps beyond a plan has to be kept by all that a problem is: scale, strides, dtypes, features, sizes.
  * Who owns what: the host owns everything it passes. problem, params and tensor[] stay as they are from create to destroy, so a
  *   plan may keep the pointers; query's are gone when it returns. The array data[] lives until run returns; what it points to
  *   and the workspace until run returns (CUDA: until the stream is done, so copy data[] into the kernel's arguments).
@@ -244,11 +246,14 @@ typedef struct attest_impl {
   const char* version;         /* any text that changes with the results */
   const char* summary;         /* one line for people */
   attest_status (*query)(const attest_problem*, attest_support*); /* whether, and with what; no side effects, no data */
-  attest_status (*create)(const attest_problem*, void** plan);    /* compile, tune: never timed; *plan may stay NULL */
-  attest_status (*run)(void* plan, void* const* data, void* workspace, void* stream); /* timed. data: by role, NULL where absent;
-                                  workspace: its content is undefined at each run; stream: a cudaStream_t to enqueue on without
+  attest_status (*create)(const attest_problem*, void** plan);    /* compile, tune: never timed; *plan may stay NULL. Other plans
+                                  may be alive. One that cannot be beside them: ATTEST_UNSUPPORTED or ATTEST_OUT_OF_MEMORY, and
+                                  last_error() says why; that is noted, no failure, and plans are then tried one by one */
+  attest_status (*run)(void* plan, void* const* data, void* workspace, void* stream); /* timed. Runs of one plan may have
+                                  other addresses and other data each time. data: by role, NULL where absent; workspace: its
+                                  content is undefined at each run, of the same plan too; stream: a cudaStream_t to enqueue on without
                                   waiting (it may be capturing a graph, whose replays are runs), NULL on the CPU */
-  void (*destroy)(void* plan);    /* after every create that gave ATTEST_OK */
+  void (*destroy)(void* plan);    /* after every create that gave ATTEST_OK, in any order; other plans go on */
   const char* (*last_error)(void); /* of this thread; valid until its next call */
 } attest_impl;
 

@@ -389,6 +389,11 @@ struct Info {
   uint64_t features = 0;
 };
 
+/// What a constructor throws that cannot have a plan beside those that are alive: create gives ATTEST_UNSUPPORTED.
+struct Refusal : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 namespace detail {
 
 inline constexpr size_t kMessageBytes = 512;
@@ -409,6 +414,8 @@ attest_status guarded(const Body& body) noexcept {
     return body();
   } catch (const std::bad_alloc&) {
     return fail(ATTEST_OUT_OF_MEMORY, "out of memory");
+  } catch (const Refusal& refusal) {
+    return fail(ATTEST_UNSUPPORTED, refusal.what());
   } catch (const std::exception& error) {
     return fail(ATTEST_RUNTIME_ERROR, error.what());
   } catch (...) {

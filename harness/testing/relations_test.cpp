@@ -66,8 +66,10 @@ TEST_F(Relations, EachAloneFindsABug) {
     EXPECT_EQ(healthy.verdict, Verdict::kPass) << healthy.reason;
   }
   // "huge" is a common shift itself, where a problem has it.
-  options_.fills = {"random", "codebook", "codebook_peaked", "cancelling"};
+  const std::vector<std::string> fills = {"random", "codebook", "codebook_peaked", "cancelling"};
   for (const Planted& planted : kPlanted) {
+    // Fills beyond the first one have other workspaces themselves.
+    options_.fills = planted.name == std::string("relation_leftover") ? std::vector<std::string>{"random"} : fills;
     const Record record = run(plugin, planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
       EXPECT_EQ(fill.judgement.verdict, Verdict::kPass)

@@ -21,7 +21,6 @@ namespace {
 
 // What attest.h promises: of tensors, and of the workspace.
 constexpr int64_t kAlignment = 64, kWorkspaceAlignment = 256;
-constexpr int64_t kMostUsed = int64_t{256} << 20;  // bytes of workspace that use_workspace fills
 
 int64_t page_size() {
   static const int64_t size = sysconf(_SC_PAGESIZE);
@@ -65,6 +64,18 @@ Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) {
       throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slot.map_bytes, std::strerror(errno)));
     maps_.push_back(at);
     at += slot.map_bytes + 2 * kGuardBytes;
+  }
+}
+
+void Mapping::show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable) {
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i].role == kWorkspaceRole) continue;
+    if (i >= slots.size() || slots[i].role != now[i].role || slots[i].map_bytes != now[i].map_bytes ||
+        slots[i].data_offset != now[i].data_offset)
+      throw Error("tensors that are to lie at the same addresses lie elsewhere in their memory");
+    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+    if (mmap(maps_[i], size_t(slots[i].map_bytes), protection, MAP_SHARED | MAP_FIXED, fd, slots[i].file_offset) == MAP_FAILED)
+      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slots[i].map_bytes, std::strerror(errno)));
   }
 }
 
@@ -126,22 +137,13 @@ void SharedTensors::seal() {
   fcntl(file_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
 }
 
-void SharedTensors::poison() {
+void SharedTensors::poison(Leftover leftover) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     write_canaries(surroundings(i));
     if (slots_[i].role == kWorkspaceRole)
-      poison_workspace(mapping_.data(i, slots_[i]), slots_[i].data_bytes);
+      fill_workspace(mapping_.data(i, slots_[i]), slots_[i].data_bytes, leftover);
     else
       poison_tensor(tensors_[size_t(slots_[i].role)]);
-  }
-}
-
-void SharedTensors::use_workspace() {
-  constexpr uint32_t kLeftover = 0x7149f2ca;  // 1e30 in f32, more than 1e4 in f16
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].role != kWorkspaceRole) continue;
-    auto* workspace = static_cast<char*>(mapping_.data(i, slots_[i]));
-    for (int64_t at = 0; at + 4 <= std::min(slots_[i].data_bytes, kMostUsed); at += 4) std::memcpy(workspace + at, &kLeftover, 4);
   }
 }
 

@@ -57,6 +57,10 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
 
+  /// Puts the tensors of another file, of the same problem, at the same addresses; the workspace stays. `now`: the slots that this
+  /// was made with. Throws Error where the slots differ.
+  void show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable);
+
   /// Takes the memory away and keeps the addresses: whoever uses them from now on faults. Where they begin, and how many bytes.
   std::pair<void*, size_t> withdraw();
 
@@ -86,10 +90,8 @@ class SharedTensors {
   void seal();
   /// The size stays: whoever could shrink the file would take pages from under this mapping.
   void seal_size();
-  /// Fills every output and the workspace with NaN (their dtype's poison) and the gaps with canaries.
-  void poison();
-  /// Fills the workspace with large numbers, as the leftovers of another run might be.
-  void use_workspace();
+  /// Fills every output with NaN (its dtype's poison), the workspace with `leftover` and the gaps with canaries.
+  void poison(Leftover leftover = Leftover::kNaN);
   /// Whose surroundings were written, and where ("o was written past its end, at byte 4 behind it"), or "".
   std::string broken_canary() const;
 

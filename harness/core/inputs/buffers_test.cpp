@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <cstring>
+#include <functional>
 
 #include "core/inputs/prepared.hpp"
 #include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
 #include "core/tensor/runs.hpp"
 
 namespace attest::core {
@@ -122,6 +125,50 @@ TEST(Buffers, HaveNaNAroundInputs) {
     for (const int64_t element : {int64_t{-1}, int64_t{64}, int64_t{129}, extent(q.spec)})
       EXPECT_TRUE(std::isnan(load(q.data, dtype, element))) << dtype_name(dtype) << " at " << element;
   }
+}
+
+// Each is what a bug that takes it for its own looks for.
+TEST(Buffers, HoldLeftoversInTheWorkspace) {
+  const Problem problem = parse_problem("softmax seq_len_q=3 head_dim=8");
+  SharedTensors outputs(problem, ATTEST_WRITE, 1002);
+  const Slot& slot = outputs.slots().back();
+  ASSERT_EQ(slot.role, kWorkspaceRole);
+  const char* workspace = static_cast<const char*>(outputs.tensors()[ATTEST_O].data) + outputs.slots()[0].map_bytes -
+                          outputs.slots()[0].data_offset + 2 * kGuardBytes + slot.data_offset;
+  const auto holds = [&](Leftover leftover, const std::function<bool(float, int32_t)>& is) {
+    outputs.poison(leftover);
+    EXPECT_EQ(outputs.broken_canary(), "") << name(leftover);
+    for (int64_t at = 0; at + 4 <= slot.data_bytes; at += 4) {
+      float number = 0;
+      int32_t word = 0;
+      std::memcpy(&number, workspace + at, 4), std::memcpy(&word, workspace + at, 4);
+      ASSERT_TRUE(is(number, word)) << name(leftover) << " at byte " << at;
+    }
+  };
+  holds(Leftover::kNaN, [](float number, int32_t) { return std::isnan(number); });
+  holds(Leftover::kFractions, [](float number, int32_t) { return number > 0 && number < 1; });
+  holds(Leftover::kLarge, [](float number, int32_t) { return number > 9e29f; });
+  holds(Leftover::kOnes, [](float number, int32_t) { return number == 1; });
+  holds(Leftover::kZeros, [](float, int32_t word) { return word == 0; });
+  holds(Leftover::kIntegerOnes, [](float, int32_t word) { return word == 1; });
+}
+
+// Tensors of another set come to lie at the same addresses, and the workspace stays.
+TEST(Buffers, ShowOtherTensorsAtTheSameAddresses) {
+  const Problem problem = parse_problem("softmax seq_len_q=3 head_dim=8");
+  SharedTensors first(problem, ATTEST_WRITE, 100), second(problem, ATTEST_WRITE);
+  Mapping mapping(first.descriptor(), first.slots(), true);
+  static_cast<float*>(first.tensors()[ATTEST_O].data)[0] = 1, static_cast<float*>(second.tensors()[ATTEST_O].data)[0] = 2;
+  auto* o = static_cast<float*>(mapping.data(0, first.slots()[0]));
+  auto* workspace = static_cast<float*>(mapping.data(1, first.slots()[1]));
+  workspace[0] = 3;
+  EXPECT_EQ(o[0], 1);
+  mapping.show(second.descriptor(), first.slots(), second.slots(), true);
+  EXPECT_EQ(o[0], 2);
+  EXPECT_EQ(workspace[0], 3);
+  const Problem larger = parse_problem("softmax seq_len_q=3000 head_dim=8");
+  SharedTensors other(larger, ATTEST_WRITE);
+  EXPECT_THROW(mapping.show(other.descriptor(), first.slots(), other.slots(), true), Error);
 }
 
 TEST(Buffers, OfSparseTensorsTakeLittleMemory) {

@@ -109,11 +109,24 @@ bool is_poison(const Tensor& tensor) {
   return all;
 }
 
-void poison_workspace(void* workspace, int64_t bytes) {
+const char* name(Leftover leftover) {
+  constexpr const char* kNames[] = {"NaN", "numbers in (0, 1)", "large numbers", "1.0", "zeros", "the integer 1"};
+  return kNames[int(leftover)];
+}
+
+void fill_workspace(void* workspace, int64_t bytes, Leftover leftover) {
+  // Eight bytes over and over, which lie at a multiple of eight in the workspace.
+  constexpr uint64_t kPatterns[] = {
+      kWorkspacePoison * 0x0001000100010001u,
+      0x3a003a003f003a00u,  // 0.5 and 0.0005 by turns in f32, mostly 0.75 in f16
+      0x7149f2ca7149f2cau,  // 1e30 in f32, more than 1e4 in f16
+      0x3f8000003f800000u,
+      0,
+      0x0000000100000001u};
   auto* begin = static_cast<char*>(workspace);
-  const int64_t front = std::min(bytes, kPoisonedWorkspace), back = std::min(bytes - front, kPoisonedWorkspace) / 2 * 2;
-  fill_pattern(begin, front, kWorkspacePoison, 2);
-  fill_pattern(begin + bytes - back, back, kWorkspacePoison, 2);
+  const int64_t front = std::min(bytes, kPoisonedWorkspace), back = std::min(bytes - front, kPoisonedWorkspace) / 8 * 8;
+  fill_pattern(begin, front, kPatterns[int(leftover)], 8);
+  fill_pattern(begin + bytes - back, back, kPatterns[int(leftover)], 8);
 }
 
 }  // namespace attest::core

@@ -38,7 +38,15 @@ void poison_tensor(const Tensor& tensor);
 bool is_poison(const Tensor& tensor);
 /// Bytes at either end of a workspace beyond twice so much that are filled: more would take longer than the run.
 inline constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;
-/// NaN into the workspace, or into its ends.
-void poison_workspace(void* workspace, int64_t bytes);
+/// What a workspace holds before a run. Nothing is promised of it, and each of these is a number that some bug takes for its
+/// own: NaN; numbers in (0, 1), as weights, maxima and shares of the work are; 1e30; 1.0f; zeros; the integer 1, as a semaphore
+/// or a flag may be.
+enum class Leftover { kNaN, kFractions, kLarge, kOnes, kZeros, kIntegerOnes };
+inline constexpr Leftover kLeftovers[] = {Leftover::kNaN,  Leftover::kFractions, Leftover::kLarge,
+                                          Leftover::kOnes, Leftover::kZeros,     Leftover::kIntegerOnes};
+/// "NaN", "numbers in (0, 1)", ...
+const char* name(Leftover leftover);
+/// Writes it over the workspace, or over its ends.
+void fill_workspace(void* workspace, int64_t bytes, Leftover leftover);
 
 }  // namespace attest::core

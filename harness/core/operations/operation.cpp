@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/operations/relation.hpp"
+#include "core/operations/variant.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -59,12 +60,8 @@ uint64_t layout_features(const Problem& problem) {
 
 Operation::~Operation() = default;
 
-// Every operation gives the same again.
-std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem& problem, const Tensors& inputs) const {
-  std::vector<std::unique_ptr<Relation>> list;
-  list.push_back(repetition(problem, inputs));
-  return list;
-}
+std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem&, const Tensors&) const { return {}; }
+std::vector<Variant> Operation::variants(const Problem& problem) const { return common_variants(problem); }
 
 bool Problem::operator==(const Problem& other) const {
   return operation == other.operation && dtype == other.dtype && features == other.features && params == other.params &&

@@ -21,6 +21,7 @@ namespace attest::core {
 
 class Operation;
 class Relation;
+struct Variant;
 
 /// A parameter of an operation: a field of its C struct. Its name is the C identifier, the word of the spec line, the JSON key.
 struct Field {
@@ -136,6 +137,8 @@ class Operation {
     return {};
   }
 
+  /// Problems of the same shape that differ in one thing that a cache of plans may forget (variant.hpp).
+  virtual std::vector<Variant> variants(const Problem& problem) const;
   /// What must hold between runs on these inputs and on changed ones (relation.hpp), cheapest first; they refer to `inputs`.
   virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const;
   /// How many honest kernels a declaration stands for that err by more than their order of summation; emulate knows each.

@@ -70,7 +70,6 @@ class Repetition final : public SamePlaces {
   using SamePlaces::SamePlaces;
   std::string_view code() const override { return "fail:repetition"; }
   bool bitwise() const override { return true; }
-  bool used_workspace() const override { return true; }
 };
 
 class ValueScale final : public SamePlaces {

@@ -67,8 +67,6 @@ class Relation {
   virtual const std::vector<Problem>& problems() const = 0;
   /// Whether errors of these runs have other sigmas than the base's, so that goldens of their own are needed.
   virtual bool own_sigmas() const { return false; }
-  /// Whether these runs get a workspace of large numbers in place of NaN.
-  virtual bool used_workspace() const { return false; }
   /// Writes all inputs of run `run`. May be called again.
   virtual void fill(size_t run, const Tensors& inputs) const = 0;
   virtual void compare(const RelationRun& base, std::span<const RelationRun> runs, const Sink& sink) const = 0;
@@ -102,7 +100,8 @@ class SamePlaces : public Relation {
   Tensors inputs_;
 };
 
-/// The same run once more, with something else in its workspace.
+/// The same once more: another run of the same plan or of another one, with something else in its workspace. No operation lists it;
+/// every problem has it (run/repetition.hpp).
 std::unique_ptr<Relation> repetition(const Problem& problem, const Tensors& inputs);
 /// V times a power of two: what it is large enough to run into would be a limit that attention does not have. Null where V would
 /// leave its dtype.

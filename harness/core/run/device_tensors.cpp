@@ -67,8 +67,9 @@ void DeviceTensors::upload(const Copy& copy) {
   for_each_piece(copy, [&](int64_t at, int64_t bytes) { device_.copy_in(copy.data + at, copy.source.host + at, size_t(bytes)); });
 }
 
-void DeviceTensors::upload() {
-  for (const Copy& copy : copies_) upload(copy);
+void DeviceTensors::upload(bool with_workspace) {
+  for (const Copy& copy : copies_)
+    if (with_workspace || copy.source.slot.role != kWorkspaceRole) upload(copy);
   device_.synchronize();
 }
 

@@ -24,8 +24,9 @@ class DeviceTensors {
   DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, Device& device);
 
   const Arguments& arguments() const { return arguments_; }
-  /// Copies all tensors to the device, with the canaries between their elements, and writes those around them.
-  void upload();
+  /// Copies all tensors to the device, with the canaries between their elements, and writes those around them; where not asked
+  /// for, the workspace keeps what is in it.
+  void upload(bool with_workspace = true);
   /// Copies `bytes` of a tensor again that have changed on the host.
   void upload(const char* host, size_t bytes);
   /// Copies the outputs to the host, gaps between their elements included; waits for the device.

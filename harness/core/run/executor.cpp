@@ -8,6 +8,7 @@
 #include "core/run/float_mode.hpp"
 #include "core/run/guarded_table.hpp"
 #include "core/run/mapped.hpp"
+#include "core/run/scripted.hpp"
 #include "core/run/timed.hpp"
 #include "core/run/timed_device.hpp"
 #include "core/run/wire.hpp"
@@ -17,26 +18,34 @@ namespace attest::core {
 
 using nlohmann::json;
 
-/// One request's problem as the plugin gets it, in rooms of the contract's sizes.
+/// One request's problem, or the problems of its plans, as the plugin gets them, in rooms of the contract's sizes.
 struct Executor::Call {
-  WireProblem wire;
+  struct Given {
+    WireProblem wire;
+    alignas(64) std::byte room[ATTEST_ROOM]{};
+
+    explicit Given(const WireProblem& from) : wire(from) {
+      auto& problem = *reinterpret_cast<attest_problem*>(room);
+      problem.struct_size = sizeof(attest_problem);
+      problem.operation = wire.operation, problem.device_id = wire.device_id, problem.threads = wire.threads;
+      problem.params = wire.params, problem.tensor = wire.tensor, problem.features = wire.features;
+    }
+  };
+  std::vector<std::unique_ptr<Given>> given;
   attest_impl table;
   const DeviceKind* kind;
-  alignas(64) std::byte problem_room[ATTEST_ROOM]{};
 
   Call(const json& request, const std::vector<attest_impl>& tables, StatusPage& status, Watch& watch) {
     const auto wires = from_bytes<WireProblem>(request.at(word::kProblem).get_binary());
     const auto index = request.at(word::kTable).get<size_t>();
-    if (wires.size() != 1 || index >= tables.size()) throw Error("malformed request");
-    wire = wires[0], table = guarded(tables[index], status, watch), kind = find_device_kind(table.device);
-    watch.begin(index, wire.threads);
-    auto& problem = *reinterpret_cast<attest_problem*>(problem_room);
-    problem.struct_size = sizeof(attest_problem);
-    problem.operation = wire.operation, problem.device_id = wire.device_id, problem.threads = wire.threads;
-    problem.params = wire.params, problem.tensor = wire.tensor, problem.features = wire.features;
+    if (wires.empty() || index >= tables.size()) throw Error("malformed request");
+    for (const WireProblem& wire : wires) given.push_back(std::make_unique<Given>(wire));
+    table = guarded(tables[index], status, watch), kind = find_device_kind(table.device);
+    watch.begin(index, wire().threads);
   }
+  const WireProblem& wire() const { return given[0]->wire; }
   bool on_device() const { return kind && kind->own_memory; }
-  const attest_problem* problem() const { return reinterpret_cast<const attest_problem*>(problem_room); }
+  const attest_problem* problem(size_t i = 0) const { return reinterpret_cast<const attest_problem*>(given[i]->room); }
   // last_error belongs to the plugin: it may be NULL or unending.
   std::string last_error() const {
     const char* text = table.last_error();
@@ -128,7 +137,7 @@ json Executor::run_on_device(Call& call, const MappedTensors& inputs, const Mapp
   for (const MappedTensors* tensors : {&inputs, &outputs})
     for (size_t i = 0; i < tensors->slots.size(); ++i)
       sources.push_back({tensors->slots[i], static_cast<char*>(tensors->data(i)), tensors == &outputs});
-  DeviceTensors tensors(call.wire.tensor, std::move(sources), device(call));
+  DeviceTensors tensors(call.wire().tensor, std::move(sources), device(call));
   tensors.upload();
   device(call).watch_pool();
   return with_plan(call, [&](void* plan) -> json {
@@ -154,7 +163,7 @@ json Executor::run(Call& call, const json& request, const std::vector<Descriptor
   if (call.on_device()) return run_on_device(call, inputs, outputs);
   Arguments arguments;
   for (const MappedTensors* tensors : {&inputs, &outputs}) {
-    tensors->touch(call.wire.tensor);  // now, so that the run's own growth is measured, not the tensors'
+    tensors->touch(call.wire().tensor);  // now, so that the run's own growth is measured, not the tensors'
     for (size_t i = 0; i < tensors->slots.size(); ++i) arguments.add(tensors->slots[i], tensors->data(i));
   }
 
@@ -184,9 +193,9 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   std::optional<MappedTensors> second_inputs, second_outputs;
   if (request.contains(word::kSecondInputs))
     second_inputs.emplace(map(word::kSecondInputs, 3, false)), second_outputs.emplace(map(word::kSecondOutputs, 4, true));
-  TimedTensors tensors(call.wire.tensor, inputs, second_inputs ? &*second_inputs : nullptr, outputs, status_);
+  TimedTensors tensors(call.wire().tensor, inputs, second_inputs ? &*second_inputs : nullptr, outputs, status_);
   std::optional<TimedDevice> on_device;
-  if (call.on_device()) on_device.emplace(call.wire.tensor, tensors.sources(), device(call));
+  if (call.on_device()) on_device.emplace(call.wire().tensor, tensors.sources(), device(call));
   TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr}, request.at("seed").get<uint64_t>(),
                   request.at("expected_ns").get<double>(), on_device ? &*on_device : nullptr);
   json reply = with_plan(call, [&](void* plan) -> json {
@@ -200,6 +209,17 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   });
   if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();
   return reply;
+}
+
+json Executor::script(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
+  status_.slot_count = status_.returned = 0;
+  Scripted::Surroundings around{.table = call.table, .problems = {}, .status = status_};
+  for (size_t i = 0; i < call.given.size(); ++i) around.problems.push_back(call.problem(i));
+  if (call.on_device()) around.device = &device(call);
+  around.finish = [&](attest_status status) { return finish_on_device(call, status); };
+  around.retire = [this](Mapping& mapping) { retire(mapping); };
+  Scripted scripted(std::move(around), request, descriptors);
+  return scripted.play();
 }
 
 void Executor::retire(Mapping& mapping) {
@@ -217,6 +237,7 @@ json Executor::execute(const json& request, const std::vector<Descriptor>& descr
     reply = what == "query"  ? query(call)
             : what == "run"  ? run(call, request, descriptors)
             : what == "time" ? time(call, request, descriptors)
+            : what == "script" ? script(call, request, descriptors)
                              : throw Error("malformed request");
   } catch (const DeviceError& error) {  // while tensors went there or came back
     reply = failed("worker", error.out_of_memory() ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR, "");

@@ -17,6 +17,10 @@ struct MappedTensors {
   MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file, bool writable, StatusPage& status);
   /// Reads of every page that elements lie in, the workspace's apart. `tensor`: by role.
   void touch(const attest_tensor* tensor) const;
+  /// Puts the tensors of another set, of the same problem, at the same addresses; the workspace stays.
+  void show(const Descriptor& file, std::span<const Slot> others, bool writable) {
+    mapping.show(file.get(), slots, others, writable);
+  }
   void* data(size_t i) const { return mapping.data(i, slots[i]); }
 };
 

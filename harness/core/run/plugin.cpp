@@ -215,7 +215,8 @@ std::optional<Failure> Plugin::call(const char* what, const Implementation& impl
   if (std::optional<Failure> failure = ready(implementation, problem)) return failure;
   const WireProblem wire(problem, options_.threads);
   request[word::kDo] = what, request[word::kTable] = implementation.table, request[word::kSequence] = ++sequence_;
-  request[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)));
+  if (!request.contains(word::kProblem))  // a script has several
+    request[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)));
   last_table_ = implementation.table;
   worker_->channel().send(request, descriptors);  // a worker that is gone shows in the answer
   json reply;
@@ -318,6 +319,31 @@ RunResult Plugin::run(const Implementation& implementation, const Problem& probl
                           if (reply.contains("pool_peak_bytes"))
                             result.pool_peak_bytes = reply["pool_peak_bytes"].get<uint64_t>();
                           if (reply.contains("peak_bytes")) result.peak_bytes = reply["peak_bytes"].get<uint64_t>();
+                        });
+  return result;
+}
+
+ScriptResult Plugin::script(const Implementation& implementation, const Script& script, double expected_ns) {
+  ScriptResult result;
+  std::vector<WireProblem> wires;
+  for (const Problem* problem : script.plans) wires.emplace_back(*problem, options_.threads);
+  std::vector<int> descriptors;
+  json sets = json::array();
+  uint64_t bytes = 0;
+  for (const SharedTensors* set : script.sets) {
+    descriptors.push_back(set->descriptor());
+    sets.push_back(json::binary(to_bytes(set->slots())));
+    for (const Slot& slot : set->slots()) bytes += uint64_t(slot.map_bytes);
+  }
+  json asked = {{word::kSets, std::move(sets)}};
+  asked[word::kSteps] = json::binary(to_bytes(std::span<const ScriptStep>(script.steps)));
+  asked[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(wires)));
+  Waiting patience = waiting(bytes);
+  patience.all_s += 10e-9 * expected_ns;
+  result.failure = call("script", implementation, *script.plans.at(0), patience, std::move(asked), descriptors,
+                        [&](const json& reply) {
+                          if (reply.contains(word::kRefusal)) result.refusal = tidy(reply[word::kRefusal], 300);
+                          if (reply.contains("run_ns")) result.run_ns = reply["run_ns"].get<std::vector<double>>();
                         });
   return result;
 }

@@ -4,11 +4,13 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/record/record.hpp"
 #include "core/run/death.hpp"
+#include "core/run/script.hpp"
 #include "core/run/worker.hpp"
 
 namespace attest::core {
@@ -81,6 +83,7 @@ class Plugin {
   const std::vector<Implementation>& implementations();
   const std::string& file_name() const { return file_name_; }
   const std::filesystem::path& path() const { return path_; }
+  const WorkerOptions& options() const { return options_; }
   /// Notes on what is no failure but worth knowing, since the last call of this: modes changed at load, a flood of output (which
   /// is cut), children that it started before it ran, a worker that ended between two requests.
   std::vector<std::string> habits();
@@ -89,6 +92,11 @@ class Plugin {
   RunResult run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
                 const SharedTensors& outputs);
   TimeResult time(const Implementation& implementation, const Problem& problem, const TimingTask& task);
+  /// `expected_ns`: of all its runs.
+  ScriptResult script(const Implementation& implementation, const Script& script, double expected_ns);
+  /// What has been tried with this plugin, where once is enough for all of its cases.
+  bool has_tried(const std::string& what) const { return tried_.contains(what); }
+  void note_tried(const std::string& what) { tried_.insert(what); }
   /// Whether the worker has outlived what it was last asked for: a thread that uses the tensors after run returned ends it. Waits
   /// a little where the calls before left new threads.
   std::optional<Failure> settle(const Problem& problem);
@@ -119,6 +127,7 @@ class Plugin {
   uint64_t sequence_ = 0;
   size_t last_table_ = 0;  // that a request was about
   std::vector<std::string> notes_;
+  std::set<std::string> tried_;
 };
 
 }  // namespace attest::core

@@ -71,18 +71,21 @@ bool wants_relations(RelationChoice choice, const Problem& problem, double run_n
   return run_ns <= kQuickRun_ns && elements(problem) <= kQuickElements;
 }
 
-RelationChecks::RelationChecks(const Problem& problem, PreparedInputs& base)
+RelationChecks::RelationChecks(const Problem& problem, PreparedInputs& base, std::string_view only)
     : problem_(problem), base_(base), keep_(elements(problem) <= kKeptElements) {
   const Stopwatch watch(inputs_s_);
   relations_ = problem.operation->relations(problem, base.shared().tensors());
+  if (!only.empty()) {
+    std::erase_if(relations_, [&](const auto& relation) { return relation->name() != only; });
+    suffix_ = fmt::format(" ({})", base.fill().name);
+  }
   for (const auto& relation : relations_) derived_.emplace_back(relation->problems().size());
 }
 
 RelationChecks::~RelationChecks() = default;
 
 // Runs one of a relation's problems; false: the record says why there is nothing to compare.
-bool RelationChecks::make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas, bool used_workspace,
-                              RelationRecord& record) {
+bool RelationChecks::make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas, RelationRecord& record) {
   uint64_t workspace_bytes = made.workspace_bytes;
   if (!(problem == problem_)) {
     if (const std::string why = refuses(made.implementation, problem); !why.empty())
@@ -95,7 +98,6 @@ bool RelationChecks::make_run(Made& made, const Problem& problem, Derived& deriv
   SharedTensors& outputs = made.outputs.emplace_back(problem, ATTEST_WRITE, workspace_bytes);
   outputs.seal_size();
   outputs.poison();
-  if (used_workspace) outputs.use_workspace();
   const RunResult run = made.plugin.run(made.implementation, problem, derived.inputs, outputs);
   if (run.failure) return set(record, run.failure->verdict, run.failure->code, run.failure->reason), false;
   record.run_ns += run.run_ns;
@@ -132,7 +134,7 @@ bool RelationChecks::fits(const Relation& relation, const Made& made, RelationRe
 
 RelationRecord RelationChecks::check(size_t index, Made& made) {
   const Relation& relation = *relations_[index];
-  RelationRecord record{.relation = std::string(relation.name())};
+  RelationRecord record{.relation = std::string(relation.name()) + suffix_};
   made.runs.clear(), made.outputs.clear(), made.sigmas.clear();
   if (!fits(relation, made, record)) return record;
   for (size_t run = 0; run < relation.problems().size(); ++run) {
@@ -141,9 +143,9 @@ RelationRecord RelationChecks::check(size_t index, Made& made) {
       const Stopwatch watch(inputs_s_);
       derived = std::make_unique<Derived>(relation, run);
     }
-    if (make_run(made, derived->problem, *derived, relation.own_sigmas(), relation.used_workspace(), record)) continue;
+    if (make_run(made, derived->problem, *derived, relation.own_sigmas(), record)) continue;
     if (is_bad(record.judgement.verdict))
-      record.judgement.reason = fmt::format("{} (in a run for {})", record.judgement.reason, relation.name());
+      record.judgement.reason = fmt::format("{} (in a run for {})", record.judgement.reason, record.relation);
     return record;
   }
   const Stopwatch watch(judging_s_);
@@ -159,12 +161,13 @@ std::vector<RelationRecord> RelationChecks::run(Plugin& plugin, const Implementa
   for (const Slot& slot : outputs.slots())
     if (slot.role == kWorkspaceRole) made.workspace_bytes = uint64_t(slot.data_bytes);
   std::vector<RelationRecord> records;
+  if (relations_.empty()) return records;
   outputs.place(Side::kEnd);  // as in all other runs: where tensors lie may decide how a kernel cuts its loops
   outputs.poison();
   const RunResult run = plugin.run(implementation, problem_, base_.shared(), outputs);
   made.run_ns = run.run_ns;
   if (run.failure) {
-    set(records.emplace_back(RelationRecord{.relation = "repetition"}), run.failure->verdict, run.failure->code,
+    set(records.emplace_back(RelationRecord{.relation = "base"}), run.failure->verdict, run.failure->code,
         run.failure->reason);
     return records;
   }

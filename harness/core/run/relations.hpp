@@ -21,8 +21,8 @@ bool wants_relations(RelationChoice choice, const Problem& problem, double run_n
 /// All relations of one problem and one set of inputs; what has to be made for them is made once for all implementations.
 class RelationChecks {
  public:
-  /// Both must outlive it.
-  RelationChecks(const Problem& problem, PreparedInputs& base);
+  /// Both must outlive it. `only`: one relation's name, whose records then name the fill too; empty: all.
+  RelationChecks(const Problem& problem, PreparedInputs& base, std::string_view only = {});
   ~RelationChecks();
 
   /// `outputs`: of the problem, with the workspace that the implementation declared for it. Stops at the first relation that does
@@ -38,13 +38,13 @@ class RelationChecks {
   struct Made;
   bool fits(const Relation& relation, const Made& made, RelationRecord& record) const;
   RelationRecord check(size_t index, Made& made);
-  bool make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas, bool used_workspace,
-                RelationRecord& record);
+  bool make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas, RelationRecord& record);
 
   const Problem& problem_;
   PreparedInputs& base_;
   std::vector<std::unique_ptr<Relation>> relations_;
   std::vector<std::vector<std::unique_ptr<Derived>>> derived_;  // of each relation, of each of its runs
+  std::string suffix_;  // of the relations' names
   bool keep_ = false;
   double inputs_s_ = 0, judging_s_ = 0;
 };

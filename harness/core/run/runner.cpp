@@ -16,19 +16,20 @@ namespace {
 constexpr int kLeastRuns = 4;
 // A run that takes longer is judged on as many fills as this share of the case's limit allows, two at least.
 constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
+constexpr double kReusedRun_ns = 0.1e9;  // some fifty runs of plan-reuse take seconds then, whatever is asked for
 constexpr double kDeviceShare = 0.9;  // of its memory; the rest is the driver's and the implementation's own
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
+
+}  // namespace
 
 const TensorSpec& main_output(const Problem& problem) {
   for (const Role& role : problem.operation->roles())
     if (is_output(role) && role.required) return problem.tensor[size_t(role.index)];
   throw Error(fmt::format("{} has no required output", problem.operation->name()));
 }
-
-std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
-
-}  // namespace
 
 std::string hash_outputs(const Problem& problem, const Tensors& tensors) {
   uint64_t hash = 0;
@@ -162,7 +163,7 @@ FillRecord CaseRunner::judge_fill(Plugin& plugin, const Implementation& implemen
   FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
   Judgement& judgement = fill.judgement;
   outputs.place(side(name));
-  outputs.poison();
+  outputs.poison(kLeftovers[record.fills.size() % std::size(kLeftovers)]);
   const RunResult run = plugin.run(implementation, problem_, prepared.shared(), outputs);
   if (run.failure) {
     judgement.verdict = run.failure->verdict, judgement.code = run.failure->code, judgement.reason = run.failure->reason;
@@ -224,19 +225,81 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
   return record.verdict == Verdict::kPass;
 }
 
-// Tries the relations on the first fill where they are wanted; false where one does not hold.
+// One plan that runs again and again; false: the record has its verdict.
+bool CaseRunner::check_repetition(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
+                                  SharedTensors& outputs, Record& record) {
+  const auto quicker = [](const FillRecord& a, const FillRecord& b) { return a.run_ns < b.run_ns; };
+  const double run_ns = std::min_element(record.fills.begin(), record.fills.end(), quicker)->run_ns;
+  const int runs = repeated_runs(run_ns, options_.relations == RelationChoice::kAll);
+  const bool more = record.fills.size() > 1;
+  if (!repetition_) {
+    PreparedInputs* other = more ? &inputs(record.fills[1].fill) : nullptr;
+    repetition_ = std::make_unique<Repetition>(problem_, inputs(fills_.front()), other);
+  }
+  record.relations.push_back(repetition_->run({.plugin = plugin,
+                                               .implementation = implementation,
+                                               .arithmetic = arithmetic,
+                                               .outputs = outputs,
+                                               .workspace_bytes = record.memory.workspace_bytes,
+                                               .run_ns = run_ns,
+                                               .runs = runs,
+                                               .quick = wants_relations(options_.relations, problem_, run_ns),
+                                               .base_hash = record.fills[0].outputs_hash,
+                                               .other_hash = more ? record.fills[1].outputs_hash : ""}));
+  return note_relation(record);
+}
+
+// The last relation's verdict becomes the record's where it is bad; false: it is.
+bool CaseRunner::note_relation(Record& record) const {
+  const Judgement& judgement = record.relations.back().judgement;
+  if (!is_bad(judgement.verdict)) return true;
+  if (record.verdict == Verdict::kPass) set_verdict(record, judgement.verdict, judgement.code, judgement.reason);
+  return false;
+}
+
+// Key permutation on the fill whose logits rise furthest, where the problem has it and relations are on another one.
+RelationChecks* CaseRunner::huge_relations() {
+  constexpr std::string_view kHuge = "huge";
+  if (fills_.front() == kHuge || std::find(fills_.begin(), fills_.end(), kHuge) == fills_.end()) return nullptr;
+  if (!huge_relations_)
+    huge_relations_ = std::make_unique<RelationChecks>(problem_, inputs(std::string(kHuge)), "key-permutation");
+  return huge_relations_.get();
+}
+
+// Relations between runs of the first fill, as far as they are wanted; false where one does not hold.
 bool CaseRunner::check_relations(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
                                  SharedTensors& outputs, Record& record) {
-  if (!wants_relations(options_.relations, problem_, record.fills.front().run_ns)) return true;
+  if (options_.relations == RelationChoice::kNone) return true;
   if (given_ && options_.relations != RelationChoice::kAll) return true;  // a vector says itself what is right
+  bool right = check_repetition(plugin, implementation, arithmetic, outputs, record);
+  if (!right && !options_.all_checks) return false;
+  if (!wants_relations(options_.relations, problem_, record.fills.front().run_ns)) return right;
   if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(fills_.front()));
-  record.relations = relations_->run(plugin, implementation, arithmetic, outputs, options_.all_checks);
-  for (const auto& [relation, judgement, run_ns] : record.relations) {
-    if (!is_bad(judgement.verdict)) continue;
-    if (record.verdict == Verdict::kPass) set_verdict(record, judgement.verdict, judgement.code, judgement.reason);
-    return false;
+  for (RelationChecks* checks : {relations_.get(), huge_relations()}) {
+    if (!checks) continue;
+    for (RelationRecord& relation : checks->run(plugin, implementation, arithmetic, outputs, options_.all_checks)) {
+      record.relations.push_back(std::move(relation));
+      right &= note_relation(record);
+      if (!right && !options_.all_checks) return false;
+    }
   }
-  return true;
+  if (record.fills.front().run_ns > kReusedRun_ns) return right;
+  if (!plan_reuse_) plan_reuse_ = std::make_unique<PlanReuse>(problem_, spec_seed(spec_));
+  const bool again = options_.relations == RelationChoice::kAll;
+  if (const std::unique_ptr<RelationRecord> reuse = plan_reuse_->run(plugin, implementation, again)) {
+    record.relations.push_back(*reuse);
+    right &= note_relation(record);
+  }
+  return right;
+}
+
+double CaseRunner::inputs_s() const {
+  return inputs_s_ + (relations_ ? relations_->inputs_s() : 0) + (huge_relations_ ? huge_relations_->inputs_s() : 0) +
+         (repetition_ ? repetition_->inputs_s() : 0) + (plan_reuse_ ? plan_reuse_->inputs_s() : 0);
+}
+double CaseRunner::judging_s() const {
+  return judging_s_ + (relations_ ? relations_->judging_s() : 0) + (huge_relations_ ? huge_relations_->judging_s() : 0) +
+         (repetition_ ? repetition_->judging_s() : 0) + (plan_reuse_ ? plan_reuse_->judging_s() : 0);
 }
 
 Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {

@@ -12,8 +12,10 @@
 
 #include "core/inputs/prepared.hpp"
 #include "core/record/record.hpp"
+#include "core/run/plan_reuse.hpp"
 #include "core/run/plugin.hpp"
 #include "core/run/relations.hpp"
+#include "core/run/repetition.hpp"
 
 namespace attest::core {
 
@@ -66,8 +68,8 @@ class CaseRunner {
   /// Names of the fills in the order in which they are judged.
   const std::vector<std::string>& fills() const { return fills_; }
   /// Seconds spent so far in making inputs, and in goldens and comparing: the harness's own share.
-  double inputs_s() const { return inputs_s_ + (relations_ ? relations_->inputs_s() : 0); }
-  double judging_s() const { return judging_s_ + (relations_ ? relations_->judging_s() : 0); }
+  double inputs_s() const;
+  double judging_s() const;
 
  private:
   bool admit(Plugin& plugin, const Implementation& implementation, Record& record, Arithmetic& arithmetic);
@@ -76,6 +78,10 @@ class CaseRunner {
                    Record& record);
   FillRecord judge_fill(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
                         const std::string& name, Record& record);
+  bool check_repetition(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
+                        Record& record);
+  bool note_relation(Record& record) const;
+  RelationChecks* huge_relations();
   bool check_relations(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
                        Record& record);
   void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
@@ -101,7 +107,10 @@ class CaseRunner {
   std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
   std::unique_ptr<PreparedInputs> altered_;  // the first fill's with some rows changed, for the audit of timed runs
-  std::unique_ptr<RelationChecks> relations_;  // of the first fill
+  std::unique_ptr<Repetition> repetition_;     // of the first fill
+  std::unique_ptr<RelationChecks> relations_;  // likewise
+  std::unique_ptr<RelationChecks> huge_relations_;
+  std::unique_ptr<PlanReuse> plan_reuse_;
   double inputs_s_ = 0, judging_s_ = 0;
 };
 

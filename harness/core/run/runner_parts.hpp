@@ -10,6 +10,9 @@ inline void set_verdict(Record& record, Verdict verdict, std::string code, std::
   record.verdict = verdict, record.code = std::move(code), record.reason = std::move(reason);
 }
 
+/// The output that every problem of the operation has. Throws Error where there is none.
+const TensorSpec& main_output(const Problem& problem);
+
 /// Of all outputs of the problem, role by role.
 std::string hash_outputs(const Problem& problem, const Tensors& tensors);
 

@@ -36,6 +36,8 @@ inline constexpr const char *kException = "exception", *kFindings = "findings", 
 inline constexpr const char *kDeviceFault = "device_fault", *kTrespass = "trespass";
 // The device has no room for the tensors, in its driver's words.
 inline constexpr const char* kNoRoom = "no_room";
+// Of a script: its steps, the slots of each set of tensors; a create that was refused while another plan was alive, in words.
+inline constexpr const char *kSteps = "steps", *kSets = "sets", *kRefusal = "refusal";
 // Of timed runs: outputs of a second run on the same inputs that differ; a second set of inputs, and its outputs.
 inline constexpr const char *kDiffering = "differing", *kSecondInputs = "second_inputs", *kSecondOutputs = "second_outputs";
 }  // namespace word

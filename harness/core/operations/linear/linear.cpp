@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/operations/relation.hpp"
+#include "core/operations/variant.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -113,6 +114,7 @@ class LinearOperation final : public Operation {
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override {
     return linear_relations(problem, inputs);
   }
+  std::vector<Variant> variants(const Problem& problem) const override { return linear_variants(problem); }
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int /*kernel*/, std::span<const int64_t> rows,
                const EmulationSink& sink) const override {
     emulate_linear(problem, tensors, arithmetic, rows, sink);

@@ -16,6 +16,7 @@ const Operation& linear_operation();
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
 std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem, const Tensors& inputs);
+std::vector<Variant> linear_variants(const Problem& problem);
 
 /// Float64, every row, O(tokens head_dim head_dim_v) time; a few matrices [head_dim, head_dim_v] a thread of memory.
 std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors);

@@ -71,7 +71,6 @@ std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem, 
   auto more = [&](std::string_view code, const std::function<void(Params&)>& grow) {
     add(repeated(code, inputs, resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); })));
   };
-  add(repetition(problem, inputs));
   add(rearranged("fail:key-permutation", problem, inputs, shuffled(problem, {ATTEST_K, ATTEST_V}, ATTEST_MASK, 3)));
   add(rearranged("fail:query-permutation", problem, inputs, shuffled(problem, {ATTEST_Q, ATTEST_O}, ATTEST_QUERY_MASK, 2)));
   more("fail:batch-repetition", [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; });

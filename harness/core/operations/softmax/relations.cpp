@@ -22,7 +22,6 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   auto add = [&](std::unique_ptr<Relation> relation) {
     if (relation) list.push_back(std::move(relation));
   };
-  add(repetition(problem, inputs));
   add(key_permutation(problem, inputs));
   add(query_permutation(problem, inputs));
   add(more("fail:batch-repetition", problem, inputs, [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; }));

@@ -43,6 +43,7 @@ class SoftmaxOperation final : public Operation {
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override;
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const override;
   std::unique_ptr<Golden> golden_with(const GoldenDevice& device, const Problem& problem, const Fill& fill, const Tensors& tensors) const override;
+  std::vector<Variant> variants(const Problem& problem) const override;
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override;
   int kernels(const Problem& problem, const Arithmetic& arithmetic) const override;
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int kernel, std::span<const int64_t> rows,

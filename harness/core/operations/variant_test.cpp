@@ -1,0 +1,95 @@
+// Variants: each is a valid problem that differs from the base's in what its name says.
+#include "core/operations/variant.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/operations/linear/linear.hpp"
+#include "core/operations/softmax/softmax.hpp"
+
+namespace attest::core {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+Problem softmax(const std::function<void(Problem&)>& change) {
+  Problem problem = blank_problem(softmax_operation(), ATTEST_F32);
+  auto& p = problem.as<attest_softmax_params>();
+  p.batch = 3, p.num_heads = 4, p.seq_len_q = 20, p.head_dim = 16;
+  change(problem);
+  finish_problem(problem);
+  return problem;
+}
+
+std::map<std::string, Problem> variants_of(const Problem& problem) {
+  std::map<std::string, Problem> found;
+  for (const Variant& variant : problem.operation->variants(problem)) found.emplace(variant.name, variant.problem);
+  return found;
+}
+
+TEST(Variants, DifferInWhatTheirNamesSay) {
+  const Problem problem = softmax([](Problem&) {});
+  const auto found = variants_of(problem);
+  EXPECT_EQ(found.size(), 8u);
+  EXPECT_EQ(found.at("scale").as<attest_softmax_params>().softmax_scale, 0.125f);
+  EXPECT_EQ(found.at("scale").features, problem.features);
+  EXPECT_EQ(found.at("strides").features, uint64_t{ATTEST_WITH_STRIDES});
+  EXPECT_EQ(found.at("strides").params, problem.params);
+  EXPECT_EQ(found.at("dtype f16").tensor[ATTEST_K].dtype, ATTEST_F16);
+  EXPECT_EQ(found.at("dtype bf16").features, 0u);
+  EXPECT_EQ(found.at("mask").features, uint64_t{ATTEST_WITH_MASK});
+  EXPECT_EQ(found.at("window").features, uint64_t{ATTEST_WITH_CAUSAL});
+  EXPECT_EQ(found.at("num_kv_heads").features, uint64_t{ATTEST_WITH_GQA});
+  EXPECT_EQ(found.at("lengths").features, uint64_t{ATTEST_WITH_SEQ_LENS});
+}
+
+TEST(Variants, TakeAwayWhatTheProblemHas) {
+  const Problem problem = softmax([](Problem& other) {
+    auto& p = other.as<attest_softmax_params>();
+    p.window_right = 0, p.num_kv_heads = 2;
+    other.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, std::vector<int64_t>{1, 1, 20, 20});
+    other.tensor[ATTEST_Q] = dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{3, 4, 20, 16});
+    for (int axis = 0; axis < 4; ++axis) other.tensor[ATTEST_Q].stride[axis] *= 2;
+  });
+  const uint64_t features = problem.features;
+  const auto found = variants_of(problem);
+  EXPECT_EQ(found.at("mask").features, features & ~uint64_t{ATTEST_WITH_MASK});
+  EXPECT_EQ(found.at("window").features, features & ~uint64_t{ATTEST_WITH_CAUSAL});
+  EXPECT_EQ(found.at("strides").features, features & ~uint64_t{ATTEST_WITH_STRIDES});
+  EXPECT_EQ(found.at("num_kv_heads").as<attest_softmax_params>().num_kv_heads, 4);
+}
+
+// Packed sequences come in the opposite order: the same problem, other data.
+TEST(Variants, ReverseLengthsThatAreThere) {
+  const Problem problem = softmax([](Problem& other) {
+    for (const int role : {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV})
+      other.tensor[size_t(role)] = dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{4});
+  });
+  for (const Variant& variant : problem.operation->variants(problem)) {
+    if (variant.name != "lengths") continue;
+    EXPECT_TRUE(variant.problem == problem);
+    std::vector<int32_t> sums = {0, 5, 5, 12};
+    Tensors tensors{};
+    tensors[ATTEST_CU_SEQLENS_Q] = {problem.tensor[ATTEST_CU_SEQLENS_Q], sums.data()};
+    variant.change(tensors);
+    EXPECT_THAT(sums, ElementsAre(0, 7, 7, 12));
+    return;
+  }
+  FAIL() << "no variant of lengths";
+}
+
+TEST(Variants, OfLinearAttention) {
+  Problem problem = blank_problem(*find_operation("linear"), ATTEST_F32);
+  auto& p = problem.as<attest_linear_params>();
+  p.num_heads = 2, p.seq_len_q = 20, p.head_dim = 16;
+  finish_problem(problem);
+  std::vector<std::string> names;
+  for (const auto& [name, variant] : variants_of(problem)) names.push_back(name);
+  EXPECT_THAT(names, UnorderedElementsAre("strides", "dtype f16", "dtype bf16", "eps", "mask", "num_kv_heads"));
+}
+
+}  // namespace
+}  // namespace attest::core

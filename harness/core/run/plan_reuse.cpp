@@ -1,0 +1,182 @@
+#include "core/run/plan_reuse.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+
+#include "core/judge/check.hpp"
+#include "core/judge/verdict.hpp"
+#include "core/measure/time.hpp"
+#include "core/operations/arithmetic.hpp"
+#include "core/run/runner_parts.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr int kRunsOfEach = 3;  // right after create, with all others alive, after the first plan was destroyed
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void set(RelationRecord& record, Verdict verdict, std::string code, std::string reason) {
+  record.judgement.verdict = verdict, record.judgement.code = std::move(code), record.judgement.reason = std::move(reason);
+}
+
+// A process of its own, which has run nothing before.
+std::unique_ptr<Plugin> fresh(const Plugin& plugin) { return std::make_unique<Plugin>(plugin.path(), plugin.options()); }
+
+}  // namespace
+
+/// The problem, or one of its variants, with inputs that all implementations share.
+struct PlanReuse::Member {
+  std::string name;
+  Problem problem;
+  std::function<void(const Tensors&)> change;
+  std::unique_ptr<SharedTensors> inputs{};
+  std::unique_ptr<Golden> golden{};
+};
+
+/// What one implementation makes of a member.
+struct PlanReuse::Part {
+  Member& member;
+  Arithmetic arithmetic;
+  uint64_t workspace_bytes = 0;
+  std::list<SharedTensors> outputs{};
+};
+
+PlanReuse::PlanReuse(const Problem& problem, uint64_t seed) : seed_(seed) {
+  members_.push_back(std::make_unique<Member>(Member{"the problem itself", problem, {}}));
+  for (Variant& variant : problem.operation->variants(problem))
+    members_.push_back(std::make_unique<Member>(Member{"its variant '" + variant.name + "'", variant.problem, variant.change}));
+}
+PlanReuse::~PlanReuse() = default;
+
+void PlanReuse::make_inputs(Member& member) {
+  if (member.inputs) return;
+  const auto start = Clock::now();
+  member.inputs = std::make_unique<SharedTensors>(member.problem, ATTEST_READ);
+  const auto index = uint64_t(std::find_if(members_.begin(), members_.end(), [&](const auto& one) { return one.get() == &member; }) -
+                              members_.begin());
+  member.problem.operation->fill(member.problem, Fill{"random", seed_ + index}, member.inputs->tensors(), false);
+  if (member.change) member.change(member.inputs->tensors());
+  member.inputs->seal();
+  inputs_s_ += seconds_since(start);
+}
+
+// What the implementation takes; without a variant there is nothing to mix up.
+PlanReuse::Parts PlanReuse::parts(Plugin& plugin, const Implementation& implementation, bool again) {
+  Parts parts;
+  for (const std::unique_ptr<Member>& member : members_) {
+    if (!refuses(implementation, member->problem).empty()) continue;
+    const bool itself = member == members_.front();
+    const std::string key = implementation.name + " " + member->name + " " + std::string(dtype_name(members_[0]->problem.dtype));
+    if (!itself && !again && plugin.has_tried(key)) continue;
+    const QueryResult query = plugin.query(implementation, member->problem);
+    if (query.failure || query.status != ATTEST_OK || !wrong_declaration(query.support).empty()) continue;
+    if (!itself) plugin.note_tried(key);
+    const DType dtype = main_output(member->problem).dtype;
+    parts.push_back(std::make_unique<Part>(Part{*member, declared_arithmetic(query.support, dtype), query.support.workspace_bytes}));
+  }
+  const bool has_itself = !parts.empty() && &parts[0]->member == members_.front().get();
+  return has_itself && parts.size() > 1 ? std::move(parts) : Parts{};
+}
+
+// One process: each plan is created and run, then each runs again in the opposite order, then, plan by plan, one is destroyed and
+// the next one runs. Where plans may not be alive at once, one after another. False: the record says why.
+bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts& parts, bool forward, bool alive_at_once,
+                     RelationRecord& record) {
+  Script script;
+  const int count = int(parts.size());
+  std::vector<Part*> order;
+  for (const auto& part : parts) order.insert(forward ? order.end() : order.begin(), part.get());
+  std::vector<int32_t> inputs;
+  for (const Part* part : order) script.plans.push_back(&part->member.problem), inputs.push_back(script.add(*part->member.inputs));
+  const auto run = [&](int plan) {
+    Part& part = *order[size_t(plan)];
+    SharedTensors& outputs = part.outputs.emplace_back(part.member.problem, ATTEST_WRITE, part.workspace_bytes);
+    outputs.seal_size(), outputs.poison();
+    script.run(plan, 0, inputs[size_t(plan)], script.add(outputs));
+  };
+  for (int plan = 0; plan < count; ++plan) {
+    script.create(plan), run(plan);
+    if (!alive_at_once) run(plan), script.destroy(plan);
+  }
+  for (int plan = count; alive_at_once && plan-- > 0;) run(plan);
+  for (int plan = 0; alive_at_once && plan < count; ++plan) {
+    script.destroy(plan);
+    if (plan + 1 < count) run(plan + 1);
+  }
+  const ScriptResult played = plugin.script(implementation, script, 0);
+  for (const double ns : played.run_ns) record.run_ns += ns;
+  if (played.failure)
+    set(record, played.failure->verdict, played.failure->code, played.failure->reason + " (in a run for plan-reuse)");
+  else if (played.refusal)
+    set(record, Verdict::kUnsupported, "unsupported:plans",
+        "create refuses a second plan while one is alive; tried one after another: " + *played.refusal);
+  return !played.failure && !played.refusal;
+}
+
+// Outputs that are the same to the bit are right or wrong whatever came before. Others are judged, and where one is wrong, a
+// process in which nothing came before says whether that is what made it so.
+void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part& part, RelationRecord& record) {
+  const Problem& problem = part.member.problem;
+  std::vector<std::string> hashes;
+  for (const SharedTensors& outputs : part.outputs) {
+    if (const std::string canary = outputs.broken_canary(); !canary.empty())
+      return set(record, Verdict::kCrash, "crash:canary", canary + " (in a run for plan-reuse)");
+    hashes.push_back(hash_outputs(problem, outputs.tensors()));
+  }
+  record.judgement.exact_elements += int64_t(hashes.size()) * element_count(main_output(problem));
+  if (std::equal(hashes.begin() + 1, hashes.end(), hashes.begin())) return;
+  const auto start = Clock::now();
+  const Tensors& inputs = part.member.inputs->tensors();
+  if (!part.member.golden) part.member.golden = problem.operation->golden(problem, Fill{}, inputs);
+  const auto judged = [&](const SharedTensors& outputs) {
+    return core::judge(problem, *part.member.golden, part.arithmetic, outputs.tensors(), &inputs);
+  };
+  Judgement worst;
+  for (const SharedTensors& outputs : part.outputs) {
+    const Judgement one = judged(outputs);
+    if (is_bad(one.verdict) && one.code != "error:tolerance-model" && !is_bad(worst.verdict)) worst = one;
+    if (!is_bad(one.verdict)) record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
+  }
+  judging_s_ += seconds_since(start);
+  if (!is_bad(worst.verdict)) return;
+  SharedTensors alone(problem, ATTEST_WRITE, part.workspace_bytes);
+  alone.seal_size(), alone.poison();
+  const RunResult run = fresh(plugin)->run(implementation, problem, *part.member.inputs, alone);
+  const bool right_alone = !run.failure && !is_bad(judged(alone).verdict);
+  record.judgement = worst;
+  if (right_alone) record.judgement.verdict = Verdict::kFail, record.judgement.code = "fail:plan-reuse";
+  record.judgement.reason = fmt::format("plan-reuse: {} of {}, {}", worst.reason, part.member.name,
+                                        right_alone ? "which is right in a process of its own" : "in a process of its own too");
+}
+
+std::unique_ptr<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementation& implementation, bool again) {
+  Parts mine = parts(plugin, implementation, again);
+  if (mine.empty()) return nullptr;
+  auto record = std::make_unique<RelationRecord>(RelationRecord{.relation = "plan-reuse"});
+  record->judgement.method = "against a fresh process";
+  for (const auto& part : mine) make_inputs(part->member);
+  for (const bool forward : {true, false}) {
+    const std::unique_ptr<Plugin> process = fresh(plugin);
+    if (play(*process, implementation, mine, forward, true, *record)) continue;
+    if (record->judgement.verdict != Verdict::kUnsupported) return record;
+    for (const auto& part : mine) part->outputs.clear();
+    break;
+  }
+  if (record->judgement.verdict == Verdict::kUnsupported) {
+    const Judgement refused = record->judgement;
+    for (const bool forward : {true, false})
+      if (const std::unique_ptr<Plugin> process = fresh(plugin); !play(*process, implementation, mine, forward, false, *record))
+        return record;
+    record->judgement = refused;
+  }
+  for (const auto& part : mine) {
+    judge(plugin, implementation, *part, *record);
+    if (is_bad(record->judgement.verdict)) break;
+  }
+  return record;
+}
+
+}  // namespace attest::core

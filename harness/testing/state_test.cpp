@@ -1,0 +1,165 @@
+// State: what an earlier run, another plan or the workspace has left. Each bug is right in the first run of the first plan of a
+// process, so that every fill passes, and one check alone finds it, without timing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "core/run/runner.hpp"
+#include "testing/named.hpp"
+
+namespace attest::core {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+constexpr const char *kTiny = "softmax seq_len_q=16 head_dim=8",  // so that 50 runs are short on a busy machine too
+                     *kPlain = "softmax num_heads=2 seq_len_q=61 head_dim=16",
+                     *kCausal = "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0 lse",
+                     *kMask = "softmax num_heads=2 seq_len_q=61 head_dim=16 mask",
+                     *kGqa = "softmax num_heads=4 num_kv_heads=2 seq_len_q=61 head_dim=16",
+                     *kHalf = "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=16",
+                     *kLengths = "softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse";
+
+std::unique_ptr<Plugin> plugin(const std::string& name) {
+  return std::make_unique<Plugin>(ATTEST_BINARY_DIR "/" + name + ".so",
+                                  WorkerOptions{.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+}
+
+class State : public ::testing::Test {
+ protected:
+  // All relations: by default a busy machine may be too slow for them.
+  State() { options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll; }
+  // In a process of its own: what a bug keeps for the process is its own.
+  Record run(const std::string& name, const std::string& spec, const std::string& library = "tests/plugins/state") {
+    return testing::run_named(*plugin(library), name, spec, options_);
+  }
+  RunOptions options_;
+};
+
+std::string broken(const Record& record) {
+  std::string names;
+  for (const RelationRecord& relation : record.relations)
+    if (is_bad(relation.judgement.verdict)) names += (names.empty() ? "" : " ") + relation.relation;
+  return names;
+}
+
+struct Planted {
+  const char *name, *spec, *relations, *reason;  // plan-reuse has plans run three times, so that some bugs are seen there too
+};
+constexpr Planted kPlanted[] = {
+    {"state_run_2", kPlain, "repetition plan-reuse", "run 2 of one plan, on inputs of fill codebook"},
+    {"state_run_3", kPlain, "repetition plan-reuse", "run 3 of one plan"},
+    {"state_from_run_10", kTiny, "repetition", "run 10 of one plan"},
+    {"state_from_run_50", kTiny, "repetition", "run 50 of one plan"},
+    {"state_fractions", kPlain, "repetition", "run 3 of one plan"},
+    {"state_large", kPlain, "repetition", "holds large numbers and NaN"},
+    {"state_one", kPlain, "repetition", "large numbers and 1.0"},
+    {"state_zero", kPlain, "repetition", "large numbers and zeros"},
+    {"state_integer_one", kPlain, "repetition", "large numbers and the integer 1"},
+    {"state_semaphore_left", kPlain, "repetition plan-reuse", "run 2 of one plan"},
+    {"state_semaphore_kept", kPlain, "repetition", "run 3 of one plan"},
+    {"state_by_address", kPlain, "repetition", "run 2 of one plan"},
+    {"state_first_addresses", kPlain, "repetition", "run 3 of one plan"},
+    {"state_key_without_scale", kPlain, "plan-reuse", "variant 'scale'|the problem itself"},
+    {"state_key_without_mask", kPlain, "plan-reuse", "variant 'mask'|the problem itself"},
+    {"state_key_without_mask", kMask, "plan-reuse", "variant 'mask'|the problem itself"},
+    {"state_key_without_window", kPlain, "plan-reuse", "variant 'window'|the problem itself"},
+    {"state_key_without_window", kCausal, "plan-reuse", "variant 'window'|the problem itself"},
+    {"state_key_without_strides", kPlain, "plan-reuse", "plan-reuse"},
+    {"state_key_without_dtype", kPlain, "plan-reuse", "plan-reuse"},
+    {"state_key_without_dtype", kHalf, "plan-reuse", "plan-reuse"},
+    {"state_key_without_kv_heads", kPlain, "plan-reuse", "plan-reuse"},
+    {"state_key_without_kv_heads", kGqa, "plan-reuse", "plan-reuse"},
+    {"state_key_without_lengths", kPlain, "plan-reuse", "plan-reuse"},
+    {"state_lengths_kept", kLengths, "plan-reuse", "plan-reuse"},
+    {"state_last_created", kPlain, "plan-reuse", "plan-reuse"},
+    {"state_dies_with_another", kPlain, "plan-reuse", "plan-reuse"},
+    {"state_one_at_a_time_kept", kPlain, "plan-reuse", "variant 'scale'|the problem itself"},
+};
+
+// With one set of inputs no fill but the first sees a workspace of other content.
+TEST_F(State, EachIsFoundByOneCheckAlone) {
+  for (const Planted& planted : kPlanted) {
+    options_.fills = {"random"};
+    const bool second = std::string(planted.reason).find("run 2") == 0;
+    if (second || planted.name == std::string("state_by_address")) options_.fills = {"random", "codebook"};
+    const Record record = run(planted.name, planted.spec);
+    for (const FillRecord& fill : record.fills)
+      EXPECT_EQ(fill.judgement.verdict, Verdict::kPass) << planted.name << " is found by " << fill.fill << ": " << fill.judgement.reason;
+    EXPECT_EQ(broken(record), planted.relations) << planted.name << " on " << planted.spec << ": " << record.reason;
+    EXPECT_THAT(record.reason, ContainsRegex(planted.reason)) << planted.name;
+  }
+}
+
+// As a user has it: defaults, judged only.
+TEST_F(State, EachIsFoundByTheDefaults) {
+  options_.all_checks = false, options_.relations = RelationChoice::kAuto;
+  for (const Planted& planted : kPlanted) {
+    Record record;
+    record.verdict = Verdict::kPass;
+    for (int tries = 0; tries < 3 && !is_bad(record.verdict); ++tries) record = run(planted.name, planted.spec);
+    EXPECT_TRUE(is_bad(record.verdict)) << planted.name;
+  }
+}
+
+TEST_F(State, RightOnesPass) {
+  for (const char* spec : {kPlain, kCausal, kMask, kGqa, kHalf, kLengths}) {
+    const Record record = run("state_none", spec);
+    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.relations.back().relation, "plan-reuse") << spec;
+    EXPECT_GT(record.relations.back().judgement.exact_elements, 0) << spec;
+  }
+}
+
+TEST_F(State, WhoRefusesASecondPlanPasses) {
+  const Record record = run("state_one_at_a_time", kPlain);
+  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  const Judgement& judgement = record.relations.back().judgement;
+  EXPECT_EQ(judgement.code, "unsupported:plans");
+  EXPECT_THAT(judgement.reason, HasSubstr("has one plan at a time"));
+}
+
+TEST_F(State, BuiltInImplementationsPass) {
+  const struct {
+    const char *library, *name, *spec;
+  } kBuiltIn[] = {
+      {"plugins/naive", "naive", kPlain},
+      {"plugins/naive", "naive", kLengths},
+      {"plugins/flash_cpu", "flash_cpu", kGqa},
+      {"plugins/flash_cpu", "flash_cpu", kMask},
+      {"plugins/window_cpu", "window_cpu", "softmax num_heads=2 seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 window_width=4"},
+      {"plugins/linear_cpu", "linear_cpu", "linear num_heads=2 seq_len_q=61 head_dim=16"},
+  };
+  for (const auto& [library, name, spec] : kBuiltIn) {
+    const Record record = run(name, spec, library);
+    EXPECT_EQ(record.verdict, Verdict::kPass) << name << " on " << spec << ": " << record.reason;
+    EXPECT_EQ(record.relations.back().relation, "plan-reuse") << name << " on " << spec;
+  }
+}
+
+// Once for each implementation and variant of a plugin; all of them where relations are asked for.
+TEST_F(State, PlansAreReusedOnceForAllCases) {
+  options_.relations = RelationChoice::kAuto;
+  const std::unique_ptr<Plugin> one = plugin("tests/plugins/state");
+  const auto tried = [&](const char* spec) {
+    const Record record = testing::run_named(*one, "state_none", spec, options_);
+    return record.relations.back().relation == "plan-reuse";
+  };
+  EXPECT_TRUE(tried(kTiny));
+  EXPECT_FALSE(tried(kTiny));
+  options_.relations = RelationChoice::kAll;
+  EXPECT_TRUE(tried(kTiny));
+}
+
+TEST(RepeatedRuns, AreAsManyAsTimeAllows) {
+  EXPECT_EQ(repeated_runs(1e6, false), 50);
+  EXPECT_EQ(repeated_runs(15e6, false), 10);
+  EXPECT_EQ(repeated_runs(0.9e9, false), 3);
+  EXPECT_EQ(repeated_runs(1.1e9, false), 0);
+  EXPECT_EQ(repeated_runs(1.1e9, true), 3);
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,266 @@
+// state: attention in float32, one query at a time, right in the first run of the first plan of a process. What goes wrong later
+// hangs on what an earlier run or another plan has left: counters, workspaces, addresses, caches, what plans share.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plain_attention.hpp"
+
+namespace {
+
+enum class Bug {
+  kNone,
+  kRun2,
+  kRun3,
+  kFromRun10,
+  kFromRun50,
+  kFractions,
+  kLarge,
+  kOne,
+  kZero,
+  kIntegerOne,
+  kSemaphoreLeft,
+  kSemaphoreKept,
+  kByAddress,
+  kFirstAddresses,
+  kKeyWithoutScale,
+  kKeyWithoutStrides,
+  kKeyWithoutMask,
+  kKeyWithoutWindow,
+  kKeyWithoutDtype,
+  kKeyWithoutKvHeads,
+  kKeyWithoutLengths,
+  kLengthsKept,
+  kLastCreated,
+  kDiesWithAnother,
+  kOneAtATime,
+  kOneAtATimeKept
+};
+
+struct Description {
+  const char *name, *summary;
+};
+constexpr Description describe(Bug bug) {
+  switch (bug) {
+    case Bug::kNone: return {"state_none", "keeps nothing"};
+    case Bug::kRun2: return {"state_run_2", "wrong in the second run of a plan"};
+    case Bug::kRun3: return {"state_run_3", "wrong in the third run of a plan"};
+    case Bug::kFromRun10: return {"state_from_run_10", "wrong from the tenth run of a plan on"};
+    case Bug::kFromRun50: return {"state_from_run_50", "wrong from the fiftieth run of a plan on"};
+    case Bug::kFractions: return {"state_fractions", "takes a number in (0, 1) in the workspace for a weight"};
+    case Bug::kLarge: return {"state_large", "takes a number beyond 1e6 in the workspace for a maximum"};
+    case Bug::kOne: return {"state_one", "takes 1.0 in the workspace for a flag"};
+    case Bug::kZero: return {"state_zero", "takes 0 in the workspace for a counter that is to be filled"};
+    case Bug::kIntegerOne: return {"state_integer_one", "takes the integer 1 in the workspace for a lock"};
+    case Bug::kSemaphoreLeft: return {"state_semaphore_left", "zeroes a semaphore in a plan's first run and leaves it at 1"};
+    case Bug::kSemaphoreKept: return {"state_semaphore_kept", "zeroes a semaphore in a plan's first run alone, and leaves it at 0"};
+    case Bug::kByAddress: return {"state_by_address", "keeps its result for the addresses of the run before"};
+    case Bug::kFirstAddresses: return {"state_first_addresses", "keeps to the addresses of a plan's first run, as a graph does"};
+    case Bug::kKeyWithoutScale: return {"state_key_without_scale", "a cache of plans without softmax_scale in its keys"};
+    case Bug::kKeyWithoutStrides: return {"state_key_without_strides", "a cache of plans without strides in its keys"};
+    case Bug::kKeyWithoutMask: return {"state_key_without_mask", "a cache of plans without the mask in its keys"};
+    case Bug::kKeyWithoutWindow: return {"state_key_without_window", "a cache of plans without the window in its keys"};
+    case Bug::kKeyWithoutDtype: return {"state_key_without_dtype", "a cache of plans without dtypes in its keys"};
+    case Bug::kKeyWithoutKvHeads: return {"state_key_without_kv_heads", "a cache of plans without num_kv_heads in its keys"};
+    case Bug::kKeyWithoutLengths: return {"state_key_without_lengths", "a cache of plans without SEQ_LENS in its keys"};
+    case Bug::kLengthsKept: return {"state_lengths_kept", "keeps the lengths that the first run of a shape had"};
+    case Bug::kLastCreated: return {"state_last_created", "all plans have the scale of the one created last"};
+    case Bug::kDiesWithAnother: return {"state_dies_with_another", "destroy takes what other plans need"};
+    case Bug::kOneAtATime: return {"state_one_at_a_time", "right, and refuses a second plan while one is alive"};
+    case Bug::kOneAtATimeKept: return {"state_one_at_a_time_kept", "the same, with the scale of the first plan of a shape"};
+  }
+  return {"", ""};
+}
+
+/// A problem with memory of its own.
+struct OwnProblem {
+  attest_problem problem;
+  attest_softmax_params params;
+  std::vector<attest_tensor> tensor;
+
+  explicit OwnProblem(const attest_problem& from)
+      : problem(from), params(attest::params<attest_softmax_params>(from)), tensor(from.tensor, from.tensor + ATTEST_ROLES) {
+    problem.params = &params, problem.tensor = tensor.data();
+  }
+  OwnProblem(const OwnProblem&) = delete;
+};
+
+/// What a cache of plans looks a problem up by: all that matters, but for what the bug forgets.
+std::string key_of(Bug bug, const attest_problem& problem) {
+  OwnProblem own(problem);
+  attest_softmax_params& p = own.params;
+  if (bug == Bug::kKeyWithoutScale || bug == Bug::kOneAtATimeKept) p.softmax_scale = 0;
+  if (bug == Bug::kKeyWithoutWindow) p.window_left = p.window_right = -1;
+  if (bug == Bug::kKeyWithoutKvHeads) p.num_kv_heads = 0;
+  const bool whole = bug == Bug::kKeyWithoutKvHeads;
+  std::string key(reinterpret_cast<const char*>(&p), sizeof p);
+  for (int32_t role = 0; role < ATTEST_ROLES; ++role) {
+    attest_tensor& tensor = own.tensor[static_cast<size_t>(role)];
+    if (bug == Bug::kKeyWithoutMask && role == ATTEST_MASK) continue;
+    if (bug == Bug::kKeyWithoutLengths && (role == ATTEST_SEQ_LENS_Q || role == ATTEST_SEQ_LENS_KV)) continue;
+    if (whole && (role == ATTEST_K || role == ATTEST_V)) continue;
+    if (bug == Bug::kKeyWithoutDtype && tensor.dtype != ATTEST_NONE) tensor.dtype = ATTEST_F32;
+    if (bug == Bug::kKeyWithoutStrides) std::memset(tensor.stride, 0, sizeof tensor.stride);
+    key.append(reinterpret_cast<const char*>(&tensor), sizeof tensor);
+  }
+  return key;
+}
+
+constexpr bool has_cache(Bug bug) {
+  return (bug >= Bug::kKeyWithoutScale && bug <= Bug::kKeyWithoutLengths) || bug == Bug::kOneAtATimeKept;
+}
+
+/// What outlives a plan.
+struct Process {
+  std::map<std::string, std::unique_ptr<OwnProblem>> plans;
+  std::map<std::string, std::vector<int32_t>> lengths;
+  float last_scale = 0;
+  int64_t destroyed = 0, alive = 0;
+};
+
+template <Bug kBug>
+class State {
+ public:
+  static constexpr attest::Info kInfo{
+      .name = describe(kBug).name,
+      .version = "1",
+      .summary = describe(kBug).summary,
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_CAUSAL | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES};
+
+  static const char* query(const attest_problem&, attest_support& support) {
+    support.workspace_bytes = 64;
+    return nullptr;
+  }
+
+  explicit State(const attest_problem& given) : own_(std::make_unique<OwnProblem>(given)) {
+    constexpr bool kOne = kBug == Bug::kOneAtATime || kBug == Bug::kOneAtATimeKept;
+    if (kOne && process().alive > 0) throw attest::Refusal("has one plan at a time");
+    if (has_cache(kBug)) {
+      std::unique_ptr<OwnProblem>& kept = process().plans[key_of(kBug, given)];
+      if (!kept) kept = std::make_unique<OwnProblem>(given);
+      problem_ = &kept->problem;
+    } else {
+      problem_ = &own_->problem;
+    }
+    process().last_scale = own_->params.softmax_scale, destroyed_ = process().destroyed;
+    ++process().alive;
+  }
+  State(State&& other) noexcept = default;
+  ~State() {
+    if (own_) ++process().destroyed, --process().alive;
+  }
+
+  /// No template: the dtype is the cached problem's, as all that a plan has.
+  void run(void* const* data, void* workspace, void* /*stream*/) {
+    if (problem_->tensor[ATTEST_Q].dtype == ATTEST_F16)
+      run_as<attest::Half>(data, workspace);
+    else
+      run_as<float>(data, workspace);
+  }
+
+ private:
+  template <class T>
+  void run_as(void* const* data, void* workspace) {
+    ++runs_;
+    void* used[ATTEST_ROLES];
+    std::memcpy(used, data, sizeof used);
+    if (kBug == Bug::kFirstAddresses) std::memcpy(runs_ == 1 ? first_ : used, runs_ == 1 ? used : first_, sizeof used);
+    if (kBug == Bug::kLengthsKept) keep_lengths(used);
+    if (kBug == Bug::kLastCreated) own_->params.softmax_scale = process().last_scale;
+    const attest::Softmax<T> a(*problem_, used);
+    if (kBug == Bug::kByAddress && kept_for_ == data[ATTEST_O]) return put(a);
+    mutants::attend(a);
+    if (wrong(static_cast<float*>(workspace))) a.o(0, 0, 0, 0) = static_cast<float>(a.o(0, 0, 0, 0)) + 1.0f;
+    if (kBug == Bug::kByAddress) keep(a, data[ATTEST_O]);
+  }
+
+  static Process& process() {
+    static Process all;
+    return all;
+  }
+
+  bool wrong(float* workspace) {
+    const float found = workspace[0];
+    int32_t word;
+    std::memcpy(&word, workspace, sizeof word);
+    switch (kBug) {
+      case Bug::kRun2: return runs_ == 2;
+      case Bug::kRun3: return runs_ == 3;
+      case Bug::kFromRun10: return runs_ >= 10;
+      case Bug::kFromRun50: return runs_ >= 50;
+      case Bug::kFractions: return found > 1e-6f && found < 1;
+      case Bug::kLarge: return found > 1e6f;
+      case Bug::kOne: return found == 1;
+      case Bug::kZero: return word == 0;
+      case Bug::kIntegerOne: return word == 1;
+      case Bug::kSemaphoreLeft:
+      case Bug::kSemaphoreKept: return semaphore(workspace);
+      case Bug::kDiesWithAnother: return process().destroyed != destroyed_;
+      default: return false;
+    }
+  }
+
+  /// Whether the semaphore was not free.
+  bool semaphore(float* workspace) {
+    if (runs_ == 1) workspace[0] = 0;
+    const bool taken = workspace[0] != 0;
+    workspace[0] = kBug == Bug::kSemaphoreLeft ? 1.0f : 0.0f;
+    // One that was not free stays so: whoever counts up to a number of blocks never gets there.
+    return taken && (kBug == Bug::kSemaphoreLeft || runs_ > 2);
+  }
+
+  void keep_lengths(void** data) {
+    for (const int32_t role : {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV}) {
+      if (!data[role]) continue;
+      std::vector<int32_t>& kept = process().lengths[key_of(Bug::kNone, own_->problem) + std::to_string(role)];
+      const auto* given = static_cast<const int32_t*>(data[role]);
+      if (kept.empty()) kept.assign(given, given + own_->params.batch);
+      data[role] = kept.data();
+    }
+  }
+
+  template <class T>
+  void keep(const attest::Softmax<T>& a, const void* address) {
+    kept_.clear(), kept_for_ = address;
+    each(a, [&](T& element) { kept_.push_back(static_cast<float>(element)); });
+  }
+  template <class T>
+  void put(const attest::Softmax<T>& a) const {
+    size_t at = 0;
+    each(a, [&](T& element) { element = kept_[at++]; });
+  }
+  template <class T, class Visit>
+  static void each(const attest::Softmax<T>& a, const Visit& visit) {
+    for (int64_t b = 0; b < a.p.batch; ++b)
+      for (int64_t h = 0; h < a.p.num_heads; ++h)
+        for (int64_t i = 0; i < a.p.seq_len_q; ++i)
+          for (int64_t d = 0; d < a.p.head_dim_v; ++d) visit(a.o(b, h, i, d));
+  }
+
+  std::unique_ptr<OwnProblem> own_;
+  const attest_problem* problem_ = nullptr;
+  int64_t runs_ = 0, destroyed_ = 0;
+  void* first_[ATTEST_ROLES]{};
+  std::vector<float> kept_;
+  const void* kept_for_ = nullptr;
+};
+
+template <Bug... kBugs>
+const attest_impl* table_of(size_t index) {
+  static const attest_impl* const tables[] = {attest::table<State<kBugs>>()...};
+  return index < sizeof...(kBugs) ? tables[index] : nullptr;
+}
+
+}  // namespace
+
+extern "C" const attest_impl* attest_plugin_v1(size_t index) {
+  return table_of<Bug::kNone, Bug::kRun2, Bug::kRun3, Bug::kFromRun10, Bug::kFromRun50, Bug::kFractions, Bug::kLarge, Bug::kOne,
+                  Bug::kZero, Bug::kIntegerOne, Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
+                  Bug::kKeyWithoutScale, Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask, Bug::kKeyWithoutWindow,
+                  Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths, Bug::kLengthsKept, Bug::kLastCreated,
+                  Bug::kDiesWithAnother, Bug::kOneAtATime, Bug::kOneAtATimeKept>(index);
+}
