@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/tensor/error.hpp"
 
 namespace attest::testing {
@@ -11,6 +13,8 @@ namespace {
 int64_t queries(int64_t tokens) { return tokens > 16000 ? 515 : tokens; }
 // Less than there are keys, so that top left and bottom right differ.
 int64_t fewer_queries(int64_t tokens) { return tokens > 4000 ? 515 : tokens - tokens / 4; }
+// A mask of every pair is large.
+int64_t pair_rows(int64_t tokens) { return tokens > 4000 ? 515 : tokens; }
 
 std::string plain(int64_t n) {
   return fmt::format("softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=64 lse", queries(n), n);
@@ -36,6 +40,19 @@ std::string bias(int64_t n) {
 }
 std::string mask(int64_t n) {
   return fmt::format("softmax batch=2 num_heads=2 seq_len_q={} head_dim=32 mask=[2,1,{},{}]", n, n, n);
+}
+// Masks and biases of each pair, in which runs of keys are hidden.
+std::string pair_mask(int64_t n) {
+  return fmt::format("softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 mask=[1,1,{},{}] lse",
+                     pair_rows(n), n, pair_rows(n), n);
+}
+std::string pair_bias(int64_t n) {
+  return fmt::format("softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 bias=[1,1,{},{}] lse",
+                     pair_rows(n), n, pair_rows(n), n);
+}
+// TransFusion's decoder in Autoware: 500 queries over a BEV grid, whose weights may be nearly equal.
+std::string cross(int64_t n) {
+  return fmt::format("softmax num_heads=8 seq_len_q={} seq_len_kv={} head_dim=16", std::min<int64_t>(n, 500), n);
 }
 std::string alibi(int64_t n) {
   return fmt::format("softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 diagonal=1 alibi_slopes",
@@ -86,7 +103,7 @@ std::string linear_masked(int64_t n) {
 }  // namespace
 
 const std::vector<Family>& families() {
-  constexpr int64_t kAny = 262147, kPairs = 1021, kFeature = 4099, kLarge = 65551;
+  constexpr int64_t kAny = 262147, kPairs = 1021, kFeature = 4099, kPairRows = 16411, kLarge = 65551;
   static const std::vector<Family> all = {
       {"plain", kAny, plain},
       {"causal", kAny, causal},
@@ -95,6 +112,9 @@ const std::vector<Family>& families() {
       {"gqa", kFeature, gqa},
       {"bias", kPairs, bias},
       {"mask", kPairs, mask},
+      {"pair_mask", kLarge, pair_mask},
+      {"pair_bias", kPairRows, pair_bias},
+      {"cross", kAny, cross},
       {"alibi", kLarge, alibi},
       {"sinks", kFeature, sinks},
       {"varlen", kFeature, varlen},

@@ -16,9 +16,8 @@ bool has_word(const char* words, const std::string& wanted) {
   return false;
 }
 
-}  // namespace
-
-const std::vector<Expected>& expectations() {
+// Of mutants.so.
+const std::vector<Expected>& mutant_expectations() {
   static const std::vector<Expected> all = {
       {"mutant_dropped_key", kDense},
       {"mutant_doubled_key", kDense},
@@ -114,6 +113,28 @@ const std::vector<Expected>& expectations() {
       {"mutant_linear_channel_tail", "linear", 61, "random"},
   };
   return all;
+}
+
+std::string first_word(const char* words) {
+  std::istringstream stream(words);
+  std::string word;
+  stream >> word;
+  return word;
+}
+
+}  // namespace
+
+const std::vector<Expected>& expectations() {
+  static const std::vector<Expected> all = [] {
+    std::vector<Expected> rows = mutant_expectations();
+    for (const Expected& row : step_expectations()) rows.push_back(row);
+    return rows;
+  }();
+  return all;
+}
+
+MutantCase smallest_case(const Expected& row) {
+  return make_case(family(first_word(row.families)), row.from, first_word(row.dtypes));
 }
 
 const Expected* expected(const std::string& mutant, const MutantCase& wanted) {

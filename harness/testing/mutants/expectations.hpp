@@ -17,6 +17,12 @@ struct Expected {
 };
 const std::vector<Expected>& expectations();
 
+/// The same of steps.so, which expectations() has too (step_expectations.cpp).
+std::vector<Expected> step_expectations();
+
+/// The smallest case that the row is about, in its first family and dtype.
+MutantCase smallest_case(const Expected& row);
+
 /// The row for this mutant on this case, or null: it is equivalent there, or not worth the time.
 const Expected* expected(const std::string& mutant, const MutantCase& wanted);
 /// Whether any row has the mutant on that family, at whatever size.

@@ -23,7 +23,12 @@ const char* outcome_name(Trial::Outcome outcome) {
 
 // A relation costs two runs and no golden, a fill one run and a golden.
 bool is_relation(const std::string& check) { return check.starts_with("relation "); }
-bool is_mutant(const MatrixRow& row) { return row.mutant.starts_with("mutant_"); }
+bool is_mutant(const MatrixRow& row) {
+  return row.mutant.starts_with("mutant_") || row.mutant.starts_with("step_");
+}
+std::string short_name(const std::string& mutant) {
+  return mutant.starts_with("mutant_") ? mutant.substr(7) : mutant;
+}
 
 std::string short_size(int64_t tokens) {
   return tokens < 10000 ? std::to_string(tokens) : std::to_string((tokens + 500) / 1000) + "k";
@@ -76,7 +81,7 @@ std::string print_table(const std::map<std::string, Line>& lines, const std::set
   for (size_t i = 0; i < checks.size(); ++i) text += "---|";
   text += '\n';
   for (const auto& [mutant, line] : lines) {
-    text += fmt::format("| {} | {} of {} |", mutant.substr(7), line.caught, line.wrong);
+    text += fmt::format("| {} | {} of {} |", short_name(mutant), line.caught, line.wrong);
     for (const std::string& check : checks) {
       const auto seen = line.seen.find(check);
       if (seen == line.seen.end()) {
@@ -114,7 +119,7 @@ std::string print_reasons(const std::vector<MatrixRow>& rows) {
     if (!is_mutant(row) || row.outcome != "caught") continue;
     const std::set<std::string> different(row.by.begin(), row.by.end());
     for (const std::string& one : different) ++count[one];
-    if (different.size() == 1 && row.all_checks) said[*different.begin()].insert(row.mutant.substr(7));
+    if (different.size() == 1 && row.all_checks) said[*different.begin()].insert(short_name(row.mutant));
   }
   std::string text = "| what said so | trials | mutants that nothing else of any fill speaks of |\n|---|---|---|\n";
   for (const auto& [by, trials] : count)
@@ -126,7 +131,7 @@ std::string print_equivalent(const std::map<std::string, Line>& lines) {
   std::string text;
   for (const auto& [mutant, line] : lines) {
     if (line.equivalent.empty()) continue;
-    text += fmt::format("- {}:", mutant.substr(7));
+    text += fmt::format("- {}:", short_name(mutant));
     for (const auto& [family, sizes] : line.equivalent) text += fmt::format(" {} {};", family, print_sizes(sizes, sizes));
     text.back() = '\n';
   }
@@ -137,7 +142,7 @@ std::string print_unseen(const std::vector<MatrixRow>& rows) {
   std::string text;
   for (const MatrixRow& row : rows)
     if (is_mutant(row) && row.outcome == "got away")
-      text += fmt::format("- {} on {}, {} tokens, {}: {:.2f} of its gates\n", row.mutant.substr(7), row.family, row.tokens,
+      text += fmt::format("- {} on {}, {} tokens, {}: {:.2f} of its gates\n", short_name(row.mutant), row.family, row.tokens,
                           row.dtype, row.worst);
   return text.empty() ? "None.\n" : text;
 }
@@ -166,7 +171,7 @@ std::string print_tried(const std::vector<MatrixRow>& rows) {
 bool is_right(const std::string& name) {
   static const std::set<std::string> twins = {"cheat_all_inputs", "naive_minimal",  "newer_header",    "older_header",
                                               "plugin_c",         "hostile_floods", "hostile_shrinks", "hostile_hangs_later"};
-  return name.ends_with("_none") || name.starts_with("honest") || name.starts_with("twin_") || twins.count(name) > 0;
+  return is_healthy(name) || name.starts_with("honest") || name.starts_with("twin_") || twins.count(name) > 0;
 }
 
 std::string print_others(const std::vector<MatrixRow>& rows) {
@@ -232,7 +237,7 @@ std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& 
     for (const std::string& check : row.checks) {
       CheckWorth& one = worth[check];
       ++one.caught;
-      if (saw[is_relation(check)] == 1) ++one.alone, one.mutants_alone.insert(row.mutant.substr(7));
+      if (saw[is_relation(check)] == 1) ++one.alone, one.mutants_alone.insert(short_name(row.mutant));
     }
   }
   return worth;

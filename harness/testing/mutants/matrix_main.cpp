@@ -1,5 +1,6 @@
 // mutants_matrix: tries mutants on cases and keeps what saw them, then prints the table. scripts/mutants.sh calls it.
-//   mutants_matrix collect ROWS.jsonl --sizes 61,197 --plugin mutants.so [--other trespassers.so ...]
+//   mutants_matrix collect ROWS.jsonl --sizes 61,197 --plugin mutants.so [--plugin ...] [--other trespassers.so ...]
+//   mutants_matrix collect ROWS.jsonl --each-once --plugin steps.so       each mutant on its smallest case alone
 //   mutants_matrix print ROWS.jsonl       exit code 1: something that should have been caught was not
 // Rows that ROWS.jsonl has already are not tried again; it keeps which build made them.
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/measure/build_info.hpp"
@@ -22,8 +24,9 @@ namespace attest::testing {
 namespace {
 
 struct Wanted {
-  std::string rows_path, plugin;
-  std::vector<std::string> others, dtypes{"f32", "f16", "bf16"}, families;  // families: all where empty
+  std::string rows_path;
+  bool each_once = false;
+  std::vector<std::string> plugins, others, dtypes{"f32", "f16", "bf16"}, families;  // families: all where empty
   std::vector<int64_t> sizes{61, 197};
   int64_t all_checks_up_to = 1021;  // tokens; beyond, a mutant is done with at the first check that sees it
 };
@@ -52,12 +55,12 @@ class Collector {
   std::set<std::string> known_;
 };
 
-void try_case(core::Plugin& plugin, const MutantCase& wanted, bool all_checks, Collector& collector) {
-  std::vector<const core::Implementation*> left;
-  for (const core::Implementation& mutant : plugin.implementations()) {
-    const MatrixRow row{.mutant = mutant.name, .family = wanted.family->name, .dtype = wanted.dtype, .tokens = wanted.tokens};
-    if (concerns(mutant.name, *wanted.family) && !collector.has(row)) left.push_back(&mutant);
-  }
+bool has(const Collector& collector, const std::string& mutant, const MutantCase& tried) {
+  return collector.has({.mutant = mutant, .family = tried.family->name, .dtype = tried.dtype, .tokens = tried.tokens});
+}
+
+void try_mutants(core::Plugin& plugin, const MutantCase& wanted, const std::vector<const core::Implementation*>& left,
+                 bool all_checks, Collector& collector) {
   if (left.empty()) return;
   const auto start = core::Clock::now();
   Trials trials(plugin, wanted, all_checks);
@@ -65,6 +68,43 @@ void try_case(core::Plugin& plugin, const MutantCase& wanted, bool all_checks, C
   const double seconds = std::chrono::duration<double>(core::Clock::now() - start).count();
   collector.add_seconds(seconds);
   fmt::print(stderr, "{} {} {}: {} mutants, {:.1f} s\n", wanted.family->name, wanted.tokens, wanted.dtype, left.size(), seconds);
+}
+
+void try_case(core::Plugin& plugin, const MutantCase& wanted, bool all_checks, Collector& collector) {
+  std::vector<const core::Implementation*> left;
+  for (const core::Implementation& mutant : plugin.implementations())
+    if (concerns(mutant.name, *wanted.family) && !has(collector, mutant.name, wanted)) left.push_back(&mutant);
+  try_mutants(plugin, wanted, left, all_checks, collector);
+}
+
+// Each mutant on the smallest case of the first expectation that has it seen.
+void try_each_once(core::Plugin& plugin, const Wanted& wanted, Collector& collector) {
+  std::map<std::string, std::pair<MutantCase, std::vector<const core::Implementation*>>> cases;  // by spec
+  for (const core::Implementation& mutant : plugin.implementations()) {
+    const std::vector<Expected>& all = expectations();
+    const auto row = std::find_if(all.begin(), all.end(),
+                                  [&](const Expected& one) { return one.mutant == mutant.name && one.check; });
+    if (row == all.end()) continue;
+    const MutantCase smallest = smallest_case(*row);
+    if (has(collector, mutant.name, smallest)) continue;
+    cases.try_emplace(smallest.spec, smallest, std::vector<const core::Implementation*>()).first->second.second.push_back(&mutant);
+  }
+  for (const auto& [spec, one] : cases)
+    try_mutants(plugin, one.first, one.second, one.first.tokens <= wanted.all_checks_up_to, collector);
+}
+
+void try_sizes(core::Plugin& plugin, const Wanted& wanted, Collector& collector) {
+  const auto is_wanted = [&](const Family& family) {
+    return wanted.families.empty() ||
+           std::find(wanted.families.begin(), wanted.families.end(), family.name) != wanted.families.end();
+  };
+  for (const int64_t tokens : wanted.sizes)
+    for (const Family& family : families())
+      for (const std::string& dtype : wanted.dtypes) {
+        if (tokens > family.most_tokens || !is_wanted(family)) continue;
+        if (family.most_tokens == kSizes[0] && dtype != "f16") continue;  // a fixed, large size
+        try_case(plugin, make_case(family, tokens, dtype), tokens <= wanted.all_checks_up_to, collector);
+      }
 }
 
 // What misbehaves in other ways than in its numbers: whatever takes them is tried on these, timed too.
@@ -105,18 +145,10 @@ void try_other(const std::string& path, Collector& collector) {
 
 void collect(const Wanted& wanted) {
   Collector collector(wanted.rows_path);
-  core::Plugin plugin(wanted.plugin, worker(300));
-  const auto is_wanted = [&](const Family& family) {
-    return wanted.families.empty() ||
-           std::find(wanted.families.begin(), wanted.families.end(), family.name) != wanted.families.end();
-  };
-  for (const int64_t tokens : wanted.sizes)
-    for (const Family& family : families())
-      for (const std::string& dtype : wanted.dtypes) {
-        if (tokens > family.most_tokens || !is_wanted(family)) continue;
-        if (family.most_tokens == kSizes[0] && dtype != "f16") continue;  // a fixed, large size
-        try_case(plugin, make_case(family, tokens, dtype), tokens <= wanted.all_checks_up_to, collector);
-      }
+  for (const std::string& path : wanted.plugins) {
+    core::Plugin plugin(path, worker(300));
+    wanted.each_once ? try_each_once(plugin, wanted, collector) : try_sizes(plugin, wanted, collector);
+  }
   for (const std::string& other : wanted.others) try_other(other, collector);
 }
 
@@ -126,10 +158,11 @@ int run(int argc, char** argv) {
   Wanted wanted;
   CLI::App* collecting = app.add_subcommand("collect", "tries mutants, adds rows");
   collecting->add_option("rows", wanted.rows_path)->required();
-  collecting->add_option("--plugin", wanted.plugin)->required();
+  collecting->add_option("--plugin", wanted.plugins, "of mutants; may be given more than once")->required();
   collecting->add_option("--other", wanted.others, "plugins that misbehave otherwise");
   collecting->add_option("--sizes", wanted.sizes)->delimiter(',');
   collecting->add_option("--dtypes", wanted.dtypes)->delimiter(',');
+  collecting->add_flag("--each-once", wanted.each_once, "each mutant on its smallest case alone");
   collecting->add_option("--families", wanted.families, "kinds of case")->delimiter(',');
   collecting->add_option("--all-checks-up-to", wanted.all_checks_up_to, "tokens");
   CLI::App* printing = app.add_subcommand("print", "prints the table");

@@ -46,6 +46,20 @@ bool same_bytes(const Record& a, const Record& b) {
 
 }  // namespace
 
+bool is_healthy(const std::string& implementation) {
+  return implementation.ends_with("_none") || implementation.find("_none_t") != std::string::npos;
+}
+
+std::string twin_of(const std::string& mutant) {
+  constexpr std::string_view kDigits = "0123456789";
+  for (size_t at = mutant.find("_t"); at != std::string::npos; at = mutant.find("_t", at + 1)) {
+    const size_t past = std::min(mutant.find_first_not_of(kDigits, at + 2), mutant.size());
+    const bool whole = past > at + 2 && (past == mutant.size() || mutant[past] == '_');
+    if (whole) return mutant.substr(0, mutant.find('_')) + "_none" + mutant.substr(at, past - at);
+  }
+  return "";
+}
+
 std::vector<Catch> catches(const Record& record) {
   std::vector<Catch> found = broken_relations(record);
   for (const FillRecord& fill : record.fills)
@@ -61,13 +75,28 @@ Trials::Trials(core::Plugin& plugin, const MutantCase& wanted, bool all_checks)
       options_(options(all_checks)),
       runner_(problem_, core::print_problem(problem_), {"mutants", wanted.family->name, "random", ""}, nullptr, options_,
               rates_) {
-  for (const core::Implementation& one : plugin.implementations()) {
-    if (!core::refuses(one, problem_).empty()) continue;
-    healthy_ = runner_.run(plugin, one);
-    if (healthy_.verdict == Verdict::kPass) return;
-    throw core::Error(fmt::format("{}, which is right, does not pass {}: {}", one.name, wanted.spec, healthy_.reason));
-  }
-  throw core::Error(fmt::format("{}: no implementation for {}", plugin.file_name(), wanted.spec));
+  const auto takes = [&](const core::Implementation& one) { return core::refuses(one, problem_).empty(); };
+  const auto& all = plugin.implementations();
+  const auto first = std::find_if(all.begin(), all.end(), takes);
+  if (first == all.end())
+    throw core::Error(fmt::format("{}: no implementation for {}", plugin.file_name(), wanted.spec));
+  first_ = &*first;
+  healthy(*first_);
+}
+
+const Record& Trials::healthy(const core::Implementation& twin) {
+  const auto known = healthy_.find(twin.name);
+  if (known != healthy_.end()) return known->second;
+  const Record made = runner_.run(plugin_, twin);
+  if (made.verdict == Verdict::kPass) return healthy_[twin.name] = made;
+  throw core::Error(fmt::format("{}, which is right, does not pass {}: {}", twin.name, case_.spec, made.reason));
+}
+
+const Record& Trials::twin_record(const core::Implementation& mutant) {
+  const std::string name = twin_of(mutant.name);
+  for (const core::Implementation& one : plugin_.implementations())
+    if (one.name == name) return healthy(one);
+  return healthy(*first_);
 }
 
 Trial Trials::run(const core::Implementation& mutant) {
@@ -81,7 +110,7 @@ Trial Trials::run(const core::Implementation& mutant) {
               .reason = record.reason};
   if (!trial.catches.empty())
     trial.outcome = Trial::Outcome::kCaught;
-  else if (record.code == "unsupported:query" || (record.verdict == Verdict::kPass && same_bytes(record, healthy_)))
+  else if (record.code == "unsupported:query" || (record.verdict == Verdict::kPass && same_bytes(record, twin_record(mutant))))
     trial.outcome = Trial::Outcome::kEquivalent;
   return trial;
 }

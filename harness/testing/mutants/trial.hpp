@@ -26,24 +26,33 @@ struct Trial {
   std::string reason;
 };
 
-/// One case with its inputs and goldens, and what the healthy implementation writes.
+/// Whether an implementation has no bug: mutant_none, step_none_t64.
+bool is_healthy(const std::string& implementation);
+/// The healthy implementation that has the mutant's tile size, by name; empty where the name has none.
+std::string twin_of(const std::string& mutant);
+
+/// One case with its inputs and goldens, and what healthy implementations write.
 class Trials {
  public:
   /// Throws Error where the healthy implementation, the first one that takes the case, does not pass.
+  /// So does run, where the mutant's own twin does not.
   Trials(core::Plugin& plugin, const MutantCase& wanted, bool all_checks);
 
-  /// Equivalent: the very bytes of the healthy implementation under every fill, or the mutant refuses since they would be.
+  /// Equivalent: the very bytes of its healthy twin under every fill, or the mutant refuses since they would be.
   Trial run(const core::Implementation& mutant);
-  const core::Record& healthy() const { return healthy_; }
 
  private:
+  const core::Record& healthy(const core::Implementation& twin);
+  const core::Record& twin_record(const core::Implementation& mutant);
+
   core::Plugin& plugin_;
   MutantCase case_;
   core::Problem problem_;
   core::RunOptions options_;
   core::Rates rates_;
   core::CaseRunner runner_;
-  core::Record healthy_;
+  std::map<std::string, core::Record> healthy_;  // by implementation
+  const core::Implementation* first_;            // that takes the case
 };
 
 /// Every check of a record that did not pass.
