@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tries every planted bug and prints the table "mutant x check x size".
-#   scripts/mutants.sh              the quick set: 61 and 197 tokens, a few minutes
-#   scripts/mutants.sh --full       up to 262,147 tokens, from 65,551 on plain and causal cases alone; half an hour. Writes
-#                                   reports/published/mutants.md and .jsonl
+#   scripts/mutants.sh              the quick set: 61 and 197 tokens; of steps.so each mutant once, on the
+#                                   smallest case that shows it; a few minutes
+#   scripts/mutants.sh --full       up to 262,147 tokens, from 65,551 on few kinds of case alone; an hour.
+#                                   Writes reports/published/mutants.md and .jsonl
 #   scripts/mutants.sh --resume     the full set, going on where one was stopped
 # Exit code 1: something that should have been caught was not.
 set -euo pipefail
@@ -16,7 +17,7 @@ case ${1:-} in
   '') rm -f "$rows" ;;
   --full) full=1 sizes=61,197,1021,4099,16411 rows=$build/mutants_full.jsonl; rm -f "$rows" ;;
   --resume) full=1 sizes=61,197,1021,4099,16411 rows=$build/mutants_full.jsonl ;;
-  *) sed -n '2,7p' "$0" >&2; exit 64 ;;
+  *) sed -n '2,8p' "$0" >&2; exit 64 ;;
 esac
 
 [[ -e $build/build.ninja ]] || (cd "$root" && cmake --preset test) || exit 4
@@ -25,11 +26,18 @@ cmake --build "$build" --parallel "$(nproc)" --target mutants_matrix attest_work
 # Whatever misbehaves in other ways is found by its tables.
 others=()
 for plugin in "$build"/tests/plugins/*.so; do
-  [[ $plugin == */mutants.so ]] || others+=(--other "$plugin")
+  [[ $plugin == */mutants.so || $plugin == */steps.so ]] || others+=(--other "$plugin")
 done
-"$build/tests/mutants_matrix" collect "$rows" --plugin "$build/tests/plugins/mutants.so" --sizes "$sizes" "${others[@]}"
+plugins=$build/tests/plugins
+collect() { "$build/tests/mutants_matrix" collect "$rows" "$@"; }
 if [[ $full ]]; then
-  "$build/tests/mutants_matrix" collect "$rows" --plugin "$build/tests/plugins/mutants.so" --sizes 65551,262147 --families plain,causal
+  collect --plugin "$plugins/mutants.so" --plugin "$plugins/steps.so" --sizes "$sizes" "${others[@]}"
+  collect --plugin "$plugins/mutants.so" --plugin "$plugins/steps.so" --sizes 65551,262147 --families plain,causal
+  collect --plugin "$plugins/steps.so" --sizes 65551,262147 --families few_queries
+  collect --plugin "$plugins/steps.so" --sizes 65551 --dtypes f16,bf16 --families cross
+else
+  collect --plugin "$plugins/mutants.so" --sizes "$sizes" "${others[@]}"
+  collect --plugin "$plugins/steps.so" --each-once
 fi
 status=0
 "$build/tests/mutants_matrix" print "$rows" >"$rows.md" || status=$?

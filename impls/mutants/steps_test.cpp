@@ -1,5 +1,5 @@
-// Each bug of steps.so is one: on an input made for it by hand it is far from float64, and the healthy
-// twin with its tile size is not.
+// Each bug of steps.so is one: on an input made for it by hand it is far from float64, and the
+// healthy twin with its tile size is not.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -49,6 +49,15 @@ TEST(Matrix, PrintsWhereEachCheckSees) {
   EXPECT_THAT(text, HasSubstr("| hostile_abort | crash:signal |"));
 }
 
+TEST(Matrix, HasTheMutantsOfSteps) {
+  MatrixRow step = row("", "got away", {});
+  step.mutant = "step_sum_kept_last_tile_t16";
+  EXPECT_THAT(print_matrix({{step}, {}, 1}), HasSubstr("| step_sum_kept_last_tile_t16 | 0 of 1 |"));
+  EXPECT_EQ(escapes({step}), std::vector<std::string>{"step_sum_kept_last_tile_t16 plain f16 61"});
+  step.mutant = "step_none_t16", step.outcome = "passes";
+  EXPECT_TRUE(escapes({step}).empty());
+}
+
 TEST(Matrix, SaysWhatWasTried) {
   MatrixRow late = row("a", "caught", {"random"}, 262147);
   late.all_checks = false;

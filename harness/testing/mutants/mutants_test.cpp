@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <ostream>
 #include <set>
 
@@ -17,6 +18,12 @@ namespace {
 
 core::Plugin& plugin() {
   static core::Plugin made(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+                           {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  return made;
+}
+
+core::Plugin& steps() {
+  static core::Plugin made(ATTEST_BINARY_DIR "/tests/plugins/steps.so",
                            {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
   return made;
 }
@@ -74,6 +81,41 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Mutants,
                                            Size{65551, "bf16", {"plain"}, false}),
                          [](const auto& size) { return std::to_string(size.param.tokens) + "_" + size.param.dtype; });
 
+// The mutants of steps.so, each once a row of what is expected of it: on the smallest case that shows it.
+TEST(Steps, AreSeenWhereTheyFirstShow) {
+  constexpr int64_t kAllChecks = 1021;  // tokens up to which every check is asked
+  std::map<std::string, const core::Implementation*> planted;
+  for (const core::Implementation& one : steps().implementations()) planted[one.name] = &one;
+  std::map<std::string, std::pair<MutantCase, std::vector<const Expected*>>> cases;  // by spec
+  for (const Expected& row : expectations()) {
+    if (!row.check || !planted.count(row.mutant)) continue;
+    const MutantCase smallest = smallest_case(row);
+    cases.try_emplace(smallest.spec, smallest, std::vector<const Expected*>()).first->second.second.push_back(&row);
+  }
+  EXPECT_GE(cases.size(), 10u);
+  for (const auto& [spec, one] : cases) {
+    SCOPED_TRACE(spec);
+    const bool all_checks = one.first.tokens <= kAllChecks;
+    Trials trials(steps(), one.first, all_checks);
+    for (const Expected* row : one.second) {
+      const Trial trial = trials.run(*planted.at(row->mutant));
+      const bool caught = trial.outcome == Trial::Outcome::kCaught;
+      EXPECT_TRUE(caught) << row->mutant << ": " << trial.worst << " of its gates";
+      EXPECT_TRUE(!caught || !all_checks || seen_by(trial, row->check)) << row->mutant << " is not seen by " << row->check;
+    }
+  }
+}
+
+TEST(Steps, HaveATwinOfTheirTileSize) {
+  EXPECT_EQ(twin_of("step_max_of_16_half_t64_l32"), "step_none_t64");
+  EXPECT_EQ(twin_of("step_max_of_first_tile_t16"), "step_none_t16");
+  EXPECT_EQ(twin_of("mutant_key_tail"), "");
+  std::set<std::string> names;
+  for (const core::Implementation& one : steps().implementations()) names.insert(one.name);
+  EXPECT_TRUE(is_healthy(steps().implementations().front().name));
+  for (const std::string& name : names) EXPECT_EQ(names.count(twin_of(name)), 1u) << name;
+}
+
 // A mutant that refuses a problem would have written what the healthy one writes.
 TEST(Mutants, RefuseOnlyWhereNothingIsWrong) {
   setenv("ATTEST_MUTANTS_TAKE_ALL", "1", 1);
@@ -129,8 +171,9 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
 TEST(Mutants, AreAllExpectedSomewhere) {
   std::set<std::string> known, planted;
   for (const Expected& row : expectations()) known.insert(row.mutant);
-  for (const core::Implementation& one : plugin().implementations())
-    if (!one.name.ends_with("_none")) planted.insert(one.name);
+  for (core::Plugin* one : {&plugin(), &steps()})
+    for (const core::Implementation& mutant : one->implementations())
+      if (!is_healthy(mutant.name)) planted.insert(mutant.name);
   EXPECT_EQ(known, planted);
   EXPECT_GE(planted.size(), 40u);
 }
