@@ -33,7 +33,7 @@ collect() { "$build/tests/mutants_matrix" collect "$rows" "$@"; }
 if [[ $full ]]; then
   collect --plugin "$plugins/mutants.so" --plugin "$plugins/steps.so" --sizes "$sizes" "${others[@]}"
   collect --plugin "$plugins/mutants.so" --plugin "$plugins/steps.so" --sizes 65551,262147 --families plain,causal
-  collect --plugin "$plugins/steps.so" --sizes 65551,262147 --families few_queries
+  collect --plugin "$plugins/steps.so" --sizes 65551,262147 --families cross_head
   collect --plugin "$plugins/steps.so" --sizes 65551 --dtypes f16,bf16 --families cross
 else
   collect --plugin "$plugins/mutants.so" --sizes "$sizes" "${others[@]}"

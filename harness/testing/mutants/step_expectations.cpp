@@ -8,7 +8,7 @@ namespace attest::testing {
 namespace {
 
 constexpr const char *kDense = "plain causal", *kPairs = "pair_mask pair_bias";
-constexpr const char* kLongSums = "few_queries cross";
+constexpr const char* kLongSums = "cross_head cross";
 constexpr const char* kHidesIt = "the output's own rounding is as large";
 
 // A maximum rises where the step is: late, or by much.
