@@ -11,7 +11,7 @@ namespace {
 // Rows of a head whose weights or values are looked at one by one: enough to find what a fill does in all of its rows.
 constexpr size_t kClosely = 32;
 constexpr double kHeavyWeight = 0.25, kHeavyValue = 100, kCancelled = 1.0 / 3;
-constexpr float kGradedBelow = 3;  // of logits under the largest
+constexpr float kGradedBelow = 4;  // of logits under the largest
 constexpr double kGradedShare = 0.002;
 constexpr int64_t kGradedWeights = 8;
 constexpr float kPlainLogit = 256;  // beyond it the rounding of logits hides what else is wrong with their weights

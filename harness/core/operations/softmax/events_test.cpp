@@ -268,7 +268,7 @@ TEST(Events, SumsAndSizesOfLogits) {
 TEST(Events, WeightsThatAllCount) {
   auto graded = [](double step) { return std::move(Hand(96).key([=](int64_t j) { return step * double(j % 12); })); };
   EXPECT_THAT(graded(0.3).count("weights/graded"), Not(IsEmpty()));
-  EXPECT_THAT(graded(0.6).count("weights/graded"), IsEmpty()) << "6 of them are within e^-3";
+  EXPECT_THAT(graded(0.6).count("weights/graded"), IsEmpty()) << "7 of them are within e^-4";
   EXPECT_THAT(Hand(96).count("weights/graded"), IsEmpty());
   EXPECT_THAT(Hand(96).key([](int64_t j) { return 1000 + 0.3 * double(j % 12); }).count("weights/graded"), IsEmpty());
   EXPECT_THAT(graded(0.3).value([](int64_t j, int64_t) { return j / 12 % 2 == 0 ? 1.0 : -1.0; }).count("weights/graded"), IsEmpty());
