@@ -12,6 +12,7 @@
 #include "core/inputs/event_ledger.hpp"
 #include "core/inputs/prepared.hpp"
 #include "core/problem/spec.hpp"
+#include "core/run/places.hpp"
 
 namespace attest::cli {
 namespace {
@@ -68,18 +69,36 @@ void print_groups(const EventSurvey& survey, bool markdown) {
     std::string text;
     for (size_t c = 0; c < width.size(); ++c)
       text += markdown ? fmt::format("| {} ", lines[l][c])
-                       : fmt::format(fmt::runtime(c == 0 ? "  {:<{}}" : "  {:>{}}"), lines[l][c], width[c]);
+               : c == 0 ? fmt::format("  {:<{}}", lines[l][c], width[c])
+                        : fmt::format("  {:>{}}", lines[l][c], width[c]);
     fmt::print("{}{}\n", text, markdown ? "|" : "");
     if (markdown && l == 0) {
-      for (size_t c = 0; c < width.size(); ++c) fmt::print(c == 0 ? "|---" : "|--:");
+      for (size_t c = 0; c < width.size(); ++c) fmt::print("{}", c == 0 ? "|---" : "|--:");
       fmt::print("|\n");
     }
   }
 }
 
+// Names in succession that differ in their last number, by one each time, as first .. last.
+std::string listed(const std::vector<std::string>& names) {
+  auto parts = [](const std::string& name) {
+    const size_t at = name.rfind('/') + 1;
+    const bool number = at < name.size() && name.find_first_not_of("0123456789", at) == std::string::npos;
+    return std::pair(name.substr(0, at), number ? std::stoi(name.substr(at)) : -1);
+  };
+  std::vector<std::string> words;
+  for (size_t begin = 0, end; begin < names.size(); begin = end) {
+    const auto [stem, first] = parts(names[begin]);
+    for (end = begin + 1; first >= 0 && end < names.size() && parts(names[end]) == std::pair(stem, first + int(end - begin));) ++end;
+    words.push_back(end > begin + 2 ? fmt::format("{} .. {}", names[begin], first + int(end - begin) - 1) : names[begin]);
+    if (end <= begin + 2) end = begin + 1;
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 // One line for each reason, or group, with the names that belong to it.
 void print_names(std::string_view what, const std::map<std::string, std::vector<std::string>>& names, bool markdown) {
-  for (const auto& [key, list] : names) fmt::print("{}{} {}: {}\n", markdown ? "\n" : "  ", what, key, fmt::join(list, ", "));
+  for (const auto& [key, list] : names) fmt::print("{}{} {}: {}\n", markdown ? "\n" : "  ", what, key, listed(list));
 }
 
 void print_missed(const core::EventLedger::Missed& missed, bool markdown) {

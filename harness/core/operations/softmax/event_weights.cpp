@@ -10,10 +10,11 @@ namespace {
 
 // Rows of a head whose weights or values are looked at one by one: enough to find what a fill does in all of its rows.
 constexpr size_t kClosely = 32;
-constexpr double kHeavyWeight = 0.25, kHeavyValue = 100, kCancelled = 1e-3;
-constexpr float kGradedBelow = 3;  // of logits under the largest
+constexpr double kHeavyWeight = 0.25, kHeavyValue = 100, kCancelled = 1.0 / 3;
+constexpr float kGradedBelow = 4;  // of logits under the largest
 constexpr double kGradedShare = 0.002;
 constexpr int64_t kGradedWeights = 8;
+constexpr float kPlainLogit = 256;  // beyond it the rounding of logits hides what else is wrong with their weights
 
 // Every how manieth of so many rows.
 size_t stride_of(size_t rows, size_t wanted) { return std::max<size_t>(1, (rows + wanted - 1) / wanted); }
@@ -31,21 +32,22 @@ bool is_heavy(const Unit& unit, const Row& row, const RowSummary& summary) {
   return false;
 }
 
+// Of independent values the output would be about the root of the sum of squares.
 bool cancels(const Unit& unit, const Row& row, const RowSummary& summary) {
   const auto width = size_t(unit.params().head_dim_v);
-  std::vector<double> sum(width), magnitude(width);
+  std::vector<double> sum(width);
+  double squares = 0, output = 0;  // over all channels
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
     const double weight = std::exp(double(row.logits[size_t(j - row.keys.begin)]) - double(summary.top));
     if (weight == 0) continue;
     const float* value = unit.value(j);
     for (size_t c = 0; c < width; ++c) {
-      sum[c] += weight * double(value[c]);
-      magnitude[c] += weight * std::fabs(double(value[c]));
+      const double term = weight * double(value[c]);
+      sum[c] += term, squares += term * term;
     }
   }
-  for (size_t c = 0; c < width; ++c)
-    if (!(std::fabs(sum[c]) < kCancelled * magnitude[c])) return false;
-  return true;
+  for (const double s : sum) output += s * s;
+  return output < kCancelled * kCancelled * squares;
 }
 
 bool is_distinct(const Unit& unit, const Row& row) {
@@ -104,7 +106,9 @@ void count_graded(const Unit& unit, const RowSet& rows, Share& sum) {
   for (size_t r = 0; r < rows.places.size(); r += stride) {
     if (rows.summaries[r].visible < kGradedKeys && !rows.summaries[r].wild) continue;
     ++sum.all;
-    sum.some += usable(rows.summaries[r]) && is_graded(unit.row(rows.places[r], buffer), rows.summaries[r]);
+    if (!usable(rows.summaries[r]) || std::fabs(rows.summaries[r].top) > kPlainLogit) continue;
+    const Row row = unit.row(rows.places[r], buffer);
+    sum.some += is_graded(row, rows.summaries[r]) && !cancels(unit, row, rows.summaries[r]);
   }
 }
 

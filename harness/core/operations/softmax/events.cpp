@@ -41,8 +41,8 @@ class Counter {
     for (int64_t b = 0; b < geometry_.batch(); ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head)
         if (geometry_.length_q(b) > 0 && geometry_.length_kv(b) > 0) look_at(b, kv_head);
-    if (all_judged() && graded_.nearly_all()) found_.insert("weights/graded");
-    if (keys_.nearly_all()) found_.insert("weights/key");
+    if (all_judged() && graded_.most()) found_.insert("weights/graded");
+    if (keys_.most()) found_.insert("weights/key");
     note_wild();
     find_hidden(problem_, inputs_, geometry_, judged_, found_);
     find_blocks(problem_, inputs_, geometry_, judged_, found_);

@@ -22,9 +22,9 @@
 // | hidden_nan/k, /v | a NaN or an infinity in a key that nobody sees |
 // | equal/65504 | the weights of a row sum to 65,504 times the largest, or more |
 // | logit/+30000, logit/-30000 | the largest logit of a row is beyond 20,000; all of them are below -20,000 |
-// | weights/graded | rows of 64 keys and more, all of them judged, have at least 8 distinct weights within e^-3 of the largest that are 0.2 % of the row or more: nine rows in ten |
-// | weights/key | a key has 16 / n of a row's weight (1/8 where that is less) in a row that sees n keys: nine keys in ten of those that are tried |
-// | cancels | of a row of eight keys and more, every channel of the output is less than a thousandth of the sum of weight times abs(value) |
+// | weights/graded | rows of 64 keys and more, all of them judged, have at least 8 distinct weights within e^-4 of the largest that are 0.2 % of the row or more, logits of at most 256, and values that do not cancel: three rows in four |
+// | weights/key | a key has 16 / n of a row's weight (1/8 where that is less) in a row that sees n keys: three keys in four of those that are tried |
+// | cancels | the output of a row of eight keys and more is less than a third of the root of the sum of squares of weight times value, over all channels |
 // | distinct | all keys that a row sees differ, and there are two at least |
 // | heavy | a key with a value of 100 and more has a quarter of a row's weight |
 #pragma once
@@ -58,7 +58,7 @@ void find_gaps(const Unit& unit, const RowSet& rows, Found& found);
 /// How many of all that were looked at have something.
 struct Share {
   int64_t some = 0, all = 0;
-  bool nearly_all() const { return all > 0 && 10 * some >= 9 * all; }
+  bool most() const { return all > 0 && 4 * some >= 3 * all; }
 };
 /// Rows with graded weights, over all heads.
 void count_graded(const Unit& unit, const RowSet& rows, Share& sum);
