@@ -25,6 +25,16 @@ struct Gates {
   /// a root mean square of 1.47 that no gate for honest kernels sees. Fewer than kFewestRounded elements are not asked.
   static constexpr double kOwnRounding = 0.975, kOneSided = 0.7, kFewestRounded = 256;
   static double one_sided(double elements);
+  /// Such elements have a gate of their own for the root mean square. What rounding to the output's dtype may do to a known number is
+  /// known: an error between the two halves of an ulp, evenly. `mean` and `deviation` are those of error^2 / sigma^2 where that is
+  /// so, and what is left of sigma errs by kRms; the gate is the 1 - 1e-6 quantile of the mean of `elements`, as a root. A
+  /// normaliser kept in half precision, say, is within kRms and beyond it.
+  static constexpr double kQuantile = 4.75;  // of a normal distribution
+  static double rounded_rms(double mean, double deviation, double elements);
+  /// A failure stays one, even where the declared arithmetic, emulated, exceeds a gate itself, if it is so many times as far from the
+  /// golden. An emulation has errors of the same kind on a few rows; of millions of elements the largest is twice that of a few
+  /// hundred, and another order of summation may double it.
+  static constexpr double kBeyondEmulation = 4;
 };
 
 /// One element of an output.
@@ -50,7 +60,8 @@ struct Judgement {
 };
 
 /// Judges all outputs of `problem` lying in `tensors`. Exact chunks give the ratios; sweeps only fail. With `inputs`, what would
-/// be fail:tolerance is error:tolerance-model where the declared arithmetic, emulated, exceeds the gates itself.
+/// be fail:tolerance is error:tolerance-model where the declared arithmetic, emulated, exceeds the gates itself and comes near; where
+/// it does not come near, the reason says how far it gets.
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors,
                 const Tensors* inputs = nullptr);
 

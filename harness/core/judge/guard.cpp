@@ -21,8 +21,8 @@ size_t affordable_rows(const Problem& problem, const ExpectedRow& first) {
 }
 
 // Of one of the kernels that the declaration stands for.
-std::string kernel_fault(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
-                         const std::vector<ExpectedRow>& rows, std::span<const int64_t> numbers, int kernel) {
+Emulated kernel_errors(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
+                       const std::vector<ExpectedRow>& rows, std::span<const int64_t> numbers, int kernel) {
   double largest = 0, squares = 0, elements = 0;
   std::string where;
   problem.operation->emulate(
@@ -42,9 +42,7 @@ std::string kernel_fault(const Problem& problem, const Golden& golden, const Ari
       });
   if (elements == 0) return {};
   const double rms = std::sqrt(squares / elements) / Gates::rms(std::min(int64_t(numbers.size()), golden.distinct_rows()));
-  if (largest <= Gates::kLargest && rms <= 1) return {};
-  return fmt::format("the declared arithmetic, emulated, exceeds the gate itself: {:.3g} of it, root mean square {:.3g}; {}",
-                     largest / Gates::kLargest, rms, where);
+  return {largest / Gates::kLargest, rms, std::move(where)};
 }
 
 }  // namespace
@@ -73,15 +71,16 @@ void RowSample::cut() {
   while (rows_.size() > kMost) rows_.erase(std::prev(rows_.end()));
 }
 
-std::string tolerance_fault(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
-                            const std::vector<ExpectedRow>& rows) {
+Emulated emulated_errors(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
+                         const std::vector<ExpectedRow>& rows) {
   const size_t count = std::min(rows.size(), affordable_rows(problem, rows.front()));
   std::vector<int64_t> numbers;
   for (size_t n = 0; n < count; ++n) numbers.push_back(rows[n].row);
-  std::string fault;
-  for (int kernel = 0; kernel < problem.operation->kernels(problem, arithmetic) && fault.empty(); ++kernel)
-    fault = kernel_fault(problem, golden, arithmetic, inputs, rows, numbers, kernel);
-  return fault;
+  Emulated worst;
+  for (int kernel = 0; kernel < problem.operation->kernels(problem, arithmetic) && worst.ratio() <= 1; ++kernel)
+    if (Emulated one = kernel_errors(problem, golden, arithmetic, inputs, rows, numbers, kernel); one.ratio() > worst.ratio())
+      worst = std::move(one);
+  return worst;
 }
 
 }  // namespace attest::core

@@ -32,9 +32,16 @@ class RowSample {
 
 ExpectedRow expected_row(const Expected& chunk, size_t index);
 
-/// "" when an honest kernel, emulated in the declared arithmetic on the first of these rows and as many others as are cheap, is
-/// within the gates; else what is wrong, in one sentence. `rows` begins with the row that an implementation is to be failed for.
-std::string tolerance_fault(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
-                            const std::vector<ExpectedRow>& rows);
+/// How far an honest kernel gets, as shares of the gates, and where.
+struct Emulated {
+  double largest = 0, rms = 0;
+  std::string where;  // of the largest: "element 3 of row 7 of o is ..."
+  double ratio() const { return largest > rms ? largest : rms; }
+};
+
+/// The worst of the honest kernels of the declared arithmetic, emulated on the first of these rows and as many others as are cheap.
+/// `rows` begins with the row that an implementation is to be failed for.
+Emulated emulated_errors(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
+                         const std::vector<ExpectedRow>& rows);
 
 }  // namespace attest::core

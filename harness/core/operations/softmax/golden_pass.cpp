@@ -98,6 +98,8 @@ struct GoldenPass::Impl {
   std::vector<kernels::WeightSums> weight_sums;
   Buffer common, mean_dot;                // [rows]: LseSums::common, LseSums::mean_dot
   double largest_v = 0;                   // finite |v| of the task
+  Buffer rises;                           // [rows]: RowSums::rises
+  std::vector<Buffer> tops;               // [rows]: the largest scores between two looks at the prefixes
   Buffer repeated;                        // [rows]: sum of squares of the sizes of groups, see SigmaModel::coherent_variance
   struct Wild {
     int64_t key, channel;
@@ -293,7 +295,7 @@ struct GoldenPass::Impl {
     order_keys(task, equal);
     sums.clear();
     weight_sums.assign(size_t(count), {});
-    repeated.assign(size_t(count), 0.0), common.assign(size_t(count), 0.0), mean_dot.assign(size_t(count), 0.0), largest_v = 0;
+    rises.assign(size_t(count), 0.0), repeated.assign(size_t(count), 0.0), common.assign(size_t(count), 0.0), mean_dot.assign(size_t(count), 0.0), largest_v = 0;
     if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
     for_blocks([&] {
       load_keys(task);
@@ -314,6 +316,7 @@ struct GoldenPass::Impl {
     const auto count = int64_t(task.end - task.begin);
     order_keys(task, {});
     std::vector<double> mass(size_t(count), 0.0);
+    tops.assign(size_t(count), {});
     for (int64_t r = 0; r < count; ++r)
       if (scores[r].keys > 0) mass[size_t(r)] = std::exp(scores[r].sink - scores[r].lse);
     for_blocks([&] {
@@ -328,6 +331,23 @@ struct GoldenPass::Impl {
         add_prefixes(first, tile, mass.data() + first);
       }
     });
+    for (int64_t r = 0; r < count; ++r) {
+      std::vector<double>& seen = tops[size_t(r)];
+      const double forwards = count_rises(seen, scores[r].sink);
+      std::reverse(seen.begin(), seen.end());
+      rises[size_t(r)] = std::max(forwards, count_rises(seen, scores[r].sink));
+    }
+  }
+
+  // How often a running maximum rises after it was there.
+  static double count_rises(const std::vector<double>& tops, double top) {
+    double rises = 0;
+    for (const double next : tops) {
+      if (!(next > top)) continue;
+      rises += top > kHidden;
+      top = next;
+    }
+    return rises;
   }
 
   void add_prefixes(int64_t first, int64_t rows, double* mass) {
@@ -335,7 +355,9 @@ struct GoldenPass::Impl {
       count = until_look(key);
       kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv, sums.partial.data() + first * ldv, ldv, round_up(rows, kernels::kRows), count, ldv);
       for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t n = key; n < key + count; ++n) mass[r] += prob[size_t(r * ldk + n)];
+        double top = kHidden;
+        for (int64_t n = key; n < key + count; ++n) mass[r] += prob[size_t(r * ldk + n)], top = std::max(top, s[size_t(r * ldk + n)]);
+        tops[size_t(first + r)].push_back(top);
         for (auto n = size_t((first + r) * ldv); n < size_t((first + r + 1) * ldv); ++n)
           sums.prefix[n] = std::max(sums.prefix[n], std::fabs(sums.partial[n] - sums.pv[n] * mass[r]));
       }
@@ -489,7 +511,7 @@ struct GoldenPass::Impl {
     const auto of = [&](const Buffer& sum) { return sum.data() + r * ldv; };
     const RowSums row_sums{.pv = of(sums.pv), .reach = of(sums.reach), .p2v2 = of(sums.p2v2), .a2v2 = of(sums.a2v2), .e2v = of(sums.e2v), .e2v2 = of(sums.e2v2), .flushed = of(sums.flushed), .unsure = of(sums.unsure), .unsure2 = of(sums.unsure2),
                            .prefix = model.needs_prefix() ? of(sums.prefix) : nullptr,
-                           .weights = weight_sums[n], .repeated = repeated[n], .common = common[n], .mean_dot = mean_dot[n], .largest_v = largest_v};
+                           .weights = weight_sums[n], .repeated = repeated[n], .common = common[n], .mean_dot = mean_dot[n], .rises = rises[n], .largest_v = largest_v};
     finish_row(row, row_sums, model, dim_v, r, results);
   }
 };

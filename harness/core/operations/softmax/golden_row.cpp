@@ -31,6 +31,7 @@ double lse_sigma(const RowScores& row, const RowSums& sums, const kernels::Weigh
                     .square = model.squares() ? weights.px2 : 0,
                     .mean_dot = sums.mean_dot,
                     .common = sums.common,
+                    .rises = sums.rises,
                     .coherent = coherent,
                     .stalled = weights.small};
   return model.lse_sigma(lse, row.keys);
@@ -84,7 +85,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
                               .p2 = weights.p2,
                               .flushed = std::max(std::fabs(survives), std::fabs(goes)),
                               .unsure = sums.unsure2[d],
-                              .prefix = sums.prefix ? sums.prefix[d] : 0,
+                              .prefix = sums.prefix ? std::sqrt(std::max(sums.rises, 1.0)) * sums.prefix[d] : 0,
                               .resummed = normaliser,
                               .mean_o2 = mean_o2,
                               .coherent = coherent,

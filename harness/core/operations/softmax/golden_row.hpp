@@ -33,6 +33,7 @@ struct RowSums {
   kernels::WeightSums weights{};
   double repeated = 0;              // sum of squares of the sizes of groups, see SigmaModel::coherent_variance
   double common = 0, mean_dot = 0;  // LseSums::common, LseSums::mean_dot
+  double rises = 0;                 // LseSums::rises, where SigmaModel::needs_prefix
   double largest_v = 0;             // a finite |v| as large as any that the row may see
 };
 

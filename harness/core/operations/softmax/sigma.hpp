@@ -57,7 +57,7 @@ struct ElementSums {
   double p2 = 0;         // sum p^2
   double flushed = 0;    // sum of p v over the keys that are lost: SigmaModel::lost_below
   double unsure = 0;     // variance of the same over keys that may be, or may not: SigmaModel::Flushing
-  double prefix = 0;     // largest |sum of p (v - o)| over keys that come first
+  double prefix = 0;     // largest |sum of p (v - o)| over keys that come first, times the root of how often they are rescaled
   double resummed = 0;   // LseSums::rounding where SigmaModel::resums
   double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
   double coherent = 0;   // LseSums::coherent
@@ -76,6 +76,7 @@ struct LseSums {
   double square = 0;     // sum p B^2 where SigmaModel::squares
   double mean_dot = 0;   // sum p |scaled dot product|, times the softcap's slope; where SigmaModel::scale_bias
   double common = 0;     // sum p g over keys to which something was added, see SigmaModel::common_variance
+  double rises = 1;      // how often an online softmax rescales, where it is known
   double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
   double stalled = 0;    // ElementSums::stalled
 };
