@@ -48,6 +48,7 @@ constexpr Planted kPlanted[] = {
     {"relation_drift", kDense, "repetition"},
     {"relation_leftover", kDense, "repetition"},
     {"relation_many_rises", kDense, "key-permutation"},
+    {"relation_far_rises", kDense, "key-permutation (huge)"},
     {"relation_shared_maximum", kDense, "common-shift"},
     {"relation_third_sequence", kDense, "batch-repetition"},
     {"relation_fourth_head", kDense, "head-repetition"},
@@ -70,12 +71,14 @@ TEST_F(Relations, EachAloneFindsABug) {
   for (const Planted& planted : kPlanted) {
     // Fills beyond the first one have other workspaces themselves.
     options_.fills = planted.name == std::string("relation_leftover") ? std::vector<std::string>{"random"} : fills;
+    if (std::string(planted.killer).ends_with("(huge)")) options_.fills = {"random", "huge"};
     const Record record = run(plugin, planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
       EXPECT_EQ(fill.judgement.verdict, Verdict::kPass)
           << planted.name << " is found by " << fill.fill << ": " << fill.judgement.reason;
     EXPECT_EQ(names(record, true), std::set<std::string>{planted.killer}) << planted.name;
-    EXPECT_EQ(record.code, std::string("fail:") + planted.killer) << record.reason;
+    const std::string killer = planted.killer;
+    EXPECT_EQ(record.code, "fail:" + killer.substr(0, killer.find(' '))) << record.reason;
   }
 }
 

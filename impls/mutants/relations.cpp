@@ -13,6 +13,7 @@ enum class Bug {
   kDrift,
   kLeftover,
   kManyRises,
+  kFarRises,
   kSharedMaximum,
   kThirdSequence,
   kFourthHead,
@@ -24,6 +25,8 @@ enum class Bug {
 };
 
 constexpr int kRises = 24;                   // of a row's maximum that kManyRises can rescale for
+constexpr int kFarRises = 6;    // of a row whose scores are beyond kFar that kFarRises can rescale for
+constexpr float kFar = 1000;
 constexpr float kMostValue = 40;             // of kClampedValues
 constexpr float kNormaliserOff = 1.000001f;  // of kNormaliser
 constexpr float kMostHidden = 20;            // scores that kMaximumOfAll takes in
@@ -37,6 +40,7 @@ constexpr Description describe(Bug bug) {
     case Bug::kDrift: return {"relation_drift", "one element is a last bit off, another one in each run"};
     case Bug::kLeftover: return {"relation_leftover", "the maximum starts at what the workspace holds, if that is a number"};
     case Bug::kManyRises: return {"relation_many_rises", "forgets to rescale where a row's maximum rises for the 25th time"};
+    case Bug::kFarRises: return {"relation_far_rises", "the same at the 7th time, where scores are beyond 1,000"};
     case Bug::kSharedMaximum: return {"relation_shared_maximum", "two rows share the larger of their maxima"};
     case Bug::kThirdSequence: return {"relation_third_sequence", "the last key is lost from the third sequence of a batch on"};
     case Bug::kFourthHead: return {"relation_fourth_head", "the last key is lost from the fourth head on"};
@@ -109,6 +113,7 @@ struct Related {
       const float peak = std::max(top, s), weight = seen ? std::exp(s - peak) : 0;
       float keep = peak > top ? std::exp(top - peak) : 1;
       if (peak > top && ++rises > kRises && kBug == Bug::kManyRises) keep = 1;
+      if (peak > top && rises > kFarRises && std::fabs(peak) > kFar && kBug == Bug::kFarRises) keep = 1;
       for (int64_t d = 0; d < a.p.head_dim_v; ++d) {
         float v = a.v(b, a.kv_head(h), j, d);
         if (kBug == Bug::kClampedValues) v = std::clamp(v, -kMostValue, kMostValue);
@@ -155,7 +160,7 @@ struct Related {
 
 ATTEST_PLUGIN(attest::table<Related<Bug::kNone>>(), attest::table<Related<Bug::kDrift>>(),
               attest::table<Related<Bug::kLeftover>>(), attest::table<Related<Bug::kManyRises>>(),
-              attest::table<Related<Bug::kSharedMaximum>>(), attest::table<Related<Bug::kThirdSequence>>(),
+              attest::table<Related<Bug::kFarRises>>(), attest::table<Related<Bug::kSharedMaximum>>(), attest::table<Related<Bug::kThirdSequence>>(),
               attest::table<Related<Bug::kFourthHead>>(), attest::table<Related<Bug::kClampedValues>>(),
               attest::table<Related<Bug::kNormaliser>>(), attest::table<Related<Bug::kMaximumOfAll>>(),
               attest::table<Related<Bug::kTimesZero>>(), attest::table<Related<Bug::kLseInBits>>())
