@@ -17,8 +17,8 @@ bool of_pairs(const Tensor& tensor) { return tensor && tensor.spec.dim[2] > 1; }
 
 // How far the rows of a problem see.
 struct Sight {
-  int64_t seen = 1;    // the most keys that one row sees
-  bool bands = false;  // rows of a sequence see different keys
+  int64_t seen = 1;     // the most keys that one row sees
+  bool bands = false;   // rows of a sequence see different keys
   int64_t longest = 0;  // the sequence with the most queries
 
   explicit Sight(const Geometry& geometry) {
@@ -35,8 +35,8 @@ struct Sight {
 // The numbers of one tensor, MASK or BIAS, row by row.
 class Term {
  public:
-  Term(const Tensors& tensors, int32_t role, const Geometry& geometry, const Sight& sight, uint64_t seed, double unit,
-       int64_t variant)
+  Term(const Tensors& tensors, int32_t role, const Geometry& geometry, const Sight& sight,
+       uint64_t seed, double unit, int64_t variant)
       : role_(role),
         spec_(tensors[size_t(role)].spec),
         geometry_(geometry),
@@ -57,7 +57,8 @@ class Term {
     } else if (masked_) {
       hide_some(hidden, stream(head, 0));
     } else {
-      const std::vector<uint8_t> runs = hidden_keys(stream(head, 1), keys(b), sight_.seen, sight_.bands, variant_ + head);
+      const std::vector<uint8_t> runs =
+          hidden_keys(stream(head, 1), keys(b), sight_.seen, sight_.bands, variant_ + head);
       std::copy(runs.begin(), runs.end(), hidden.begin());
     }
     return numbers(hidden, stream(head, 2));
@@ -67,7 +68,8 @@ class Term {
   std::vector<float> of_pattern(int64_t b, int64_t h, int64_t n) const {
     const int64_t head = b * spec_.dim[1] + h;
     // Beside a mask of pairs BIAS has another pattern in each row, but always the same two meet.
-    const auto shift = follows_ ? 1 + int64_t(random_below(seed_, uint64_t(head), kPatterns - 1)) : 0;
+    const auto shift =
+        follows_ ? 1 + int64_t(random_below(seed_, uint64_t(head), kPatterns - 1)) : 0;
     const int64_t pattern = (n + shift) % kPatterns;
     std::vector<uint8_t> hidden(size_t(spec_.dim[3]), 0);
     if (spec_.dim[3] == 1) {
@@ -76,7 +78,8 @@ class Term {
       hide_some(hidden, stream(head, 10 + pattern));
     } else {
       const Interval never = masked_ ? Interval{} : never_seen(seed_, spec_.dim[3], sight_.seen);
-      const std::vector<uint8_t> runs = HiddenPatterns(stream(head, 3), keys(b), sight_.seen, never).hidden(pattern);
+      const std::vector<uint8_t> runs =
+          HiddenPatterns(stream(head, 3), keys(b), sight_.seen, never).hidden(pattern);
       std::copy(runs.begin(), runs.end(), hidden.begin());
     }
     return numbers(hidden, stream(head, 10 + kPatterns + pattern));
@@ -88,14 +91,19 @@ class Term {
   void hide(int64_t b, int64_t h, int64_t n, std::vector<uint8_t>& visible) const {
     const int64_t outer = spec_.dim[0] > 1 ? b : 0, head = spec_.dim[1] > 1 ? h : 0;
     if (spec_.dim[3] == 1) return;  // what hides whole rows may
-    const std::vector<float> row = spec_.dim[2] > 1 ? of_pattern(outer, head, n) : of_keys(outer, head);
+    const std::vector<float> row =
+        spec_.dim[2] > 1 ? of_pattern(outer, head, n) : of_keys(outer, head);
     for (size_t j = 0; j < row.size(); ++j) visible[j] &= row[j] != (is_mask_ ? 0 : kHidden);
   }
 
  private:
-  uint64_t stream(int64_t head, int64_t n) const { return random_bits(random_bits(seed_, uint64_t(1 + head)), uint64_t(n)); }
+  uint64_t stream(int64_t head, int64_t n) const {
+    return random_bits(random_bits(seed_, uint64_t(1 + head)), uint64_t(n));
+  }
   // What lies behind the end of a shorter sequence is visible: nobody may read it.
-  int64_t keys(int64_t b) const { return spec_.dim[0] > 1 ? std::min(geometry_.length_kv(b), spec_.dim[3]) : spec_.dim[3]; }
+  int64_t keys(int64_t b) const {
+    return spec_.dim[0] > 1 ? std::min(geometry_.length_kv(b), spec_.dim[3]) : spec_.dim[3];
+  }
 
   static void hide_some(std::vector<uint8_t>& hidden, uint64_t seed) {
     for (size_t j = 0; j < hidden.size(); ++j) hidden[j] = random_below(seed, j, 64) == 0;
@@ -103,7 +111,9 @@ class Term {
   std::vector<float> numbers(const std::vector<uint8_t>& hidden, uint64_t seed) const {
     std::vector<float> numbers(hidden.size());
     for (size_t j = 0; j < hidden.size(); ++j)
-      numbers[j] = is_mask_ ? float(hidden[j] == 0) : hidden[j] ? kHidden : float(unit_ * ScoreLevels::any_value(seed, j));
+      numbers[j] = is_mask_    ? float(hidden[j] == 0)
+                   : hidden[j] ? kHidden
+                               : float(unit_ * ScoreLevels::any_value(seed, j));
     return numbers;
   }
 
@@ -125,35 +135,39 @@ void copy_row(const Tensor& tensor, int64_t row, const char* from) {
     std::memcpy(to, from, size_t(spec.dim[3] * element));
     return;
   }
-  for (int64_t j = 0; j < spec.dim[3]; ++j) std::memcpy(to + j * spec.stride[3] * element, from + j * element, size_t(element));
+  for (int64_t j = 0; j < spec.dim[3]; ++j)
+    std::memcpy(to + j * spec.stride[3] * element, from + j * element, size_t(element));
 }
 
-// Which pattern each row of the tensors of pairs has: by head and sequence, unless one of them is shared.
+// Which pattern each row of the tensors of pairs has: by head and sequence, unless one of them is
+// shared.
 class RowPatterns {
  public:
-  RowPatterns(const Geometry& geometry, const Sight& sight, const std::vector<Term>& terms, uint64_t seed, int64_t variant,
-              int64_t keys)
+  RowPatterns(const Geometry& geometry, const Sight& sight, const std::vector<Term>& terms,
+              uint64_t seed, int64_t variant, int64_t keys)
       : terms_(terms), keys_(keys) {
     int64_t rows = 0;
     for (const Term& term : terms)
       if (const TensorSpec& spec = term.spec(); spec.dim[2] > 1)
-        outers_ = std::min(outers_, spec.dim[0]), heads_ = std::min(heads_, spec.dim[1]), rows = spec.dim[2];
+        outers_ = std::min(outers_, spec.dim[0]), heads_ = std::min(heads_, spec.dim[1]),
+        rows = spec.dim[2];
     dealt_.resize(size_t(outers_ * heads_));
 #pragma omp parallel for schedule(dynamic)
     for (size_t n = 0; n < dealt_.size(); ++n) {
       const int64_t b = outers_ > 1 ? int64_t(n) / heads_ : sight.longest, h = int64_t(n) % heads_;
       const std::vector<std::vector<int32_t>> seen = count_seen(b, h);
-      dealt_[n] = deal_patterns({.seed = random_bits(seed, n),
-                                 .rows = rows,
-                                 .variant = variant + 2 * int64_t(n),
-                                 .longest_aligned = {HiddenPatterns::longest_aligned(sight.seen, false),
-                                                     HiddenPatterns::longest_aligned(sight.seen, true)},
-                                 .sees = [&](int64_t i, int64_t pattern) {
-                                   if (i >= geometry.length_q(b)) return true;  // nobody's row
-                                   const Interval at = geometry.keys(b, i);
-                                   const std::vector<int32_t>& before = seen[size_t(pattern)];
-                                   return before[size_t(at.end)] > before[size_t(at.begin)];
-                                 }});
+      dealt_[n] =
+          deal_patterns({.seed = random_bits(seed, n),
+                         .rows = rows,
+                         .variant = variant + 2 * int64_t(n),
+                         .longest_aligned = {HiddenPatterns::longest_aligned(sight.seen, false),
+                                             HiddenPatterns::longest_aligned(sight.seen, true)},
+                         .sees = [&](int64_t i, int64_t pattern) {
+                           if (i >= geometry.length_q(b)) return true;  // nobody's row
+                           const Interval at = geometry.keys(b, i);
+                           const std::vector<int32_t>& before = seen[size_t(pattern)];
+                           return before[size_t(at.end)] > before[size_t(at.begin)];
+                         }});
     }
   }
 
@@ -165,11 +179,14 @@ class RowPatterns {
         std::vector<char> memory(size_t(kPatterns) * row_bytes);
 #pragma omp parallel for schedule(static)
         for (int64_t n = 0; n < kPatterns; ++n)
-          store_row(&memory[size_t(n) * row_bytes], spec.dtype, 0, spec.dim[3], 1, term.of_pattern(b, h, n).data());
-        const std::vector<uint8_t>& dealt = dealt_[size_t((outers_ > 1 ? b * heads_ : 0) + (heads_ > 1 ? h : 0))];
+          store_row(&memory[size_t(n) * row_bytes], spec.dtype, 0, spec.dim[3], 1,
+                    term.of_pattern(b, h, n).data());
+        const std::vector<uint8_t>& dealt =
+            dealt_[size_t((outers_ > 1 ? b * heads_ : 0) + (heads_ > 1 ? h : 0))];
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < spec.dim[2]; ++i)
-          copy_row(tensor, (b * spec.dim[1] + h) * spec.dim[2] + i, &memory[size_t(dealt[size_t(i)]) * row_bytes]);
+          copy_row(tensor, (b * spec.dim[1] + h) * spec.dim[2] + i,
+                   &memory[size_t(dealt[size_t(i)]) * row_bytes]);
       }
   }
 
@@ -201,22 +218,26 @@ void fill_keys(const Term& term, const Tensor& tensor) {
 
 }  // namespace
 
-void ScoreLevels::fill(const Problem& problem, uint64_t seed, const Tensors& tensors, double unit, int64_t variant) {
+void ScoreLevels::fill(const Problem& problem, uint64_t seed, const Tensors& tensors, double unit,
+                       int64_t variant) {
   if (const Tensor& rel_bias = tensors[ATTEST_REL_BIAS])
-    fill_rows(rel_bias, [&, from = random_bits(seed, ATTEST_REL_BIAS)](int64_t row, std::span<float> values) {
-      for (size_t n = 0; n < values.size(); ++n)
-        values[n] = float(unit * any_value(from, uint64_t(row) * values.size() + n));
-    });
+    fill_rows(rel_bias,
+              [&, from = random_bits(seed, ATTEST_REL_BIAS)](int64_t row, std::span<float> values) {
+                for (size_t n = 0; n < values.size(); ++n)
+                  values[n] = float(unit * any_value(from, uint64_t(row) * values.size() + n));
+              });
   const Geometry geometry(problem, tensors);
   const Sight sight(geometry);
   const uint64_t own = random_bits(seed, uint64_t(variant));
   std::vector<Term> terms;
   for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS})
-    if (tensors[size_t(role)]) terms.emplace_back(tensors, role, geometry, sight, own, unit, variant);
+    if (tensors[size_t(role)])
+      terms.emplace_back(tensors, role, geometry, sight, own, unit, variant);
   for (const Term& term : terms)
     if (!of_pairs(tensors[size_t(term.role())])) fill_keys(term, tensors[size_t(term.role())]);
   if (!of_pairs(tensors[ATTEST_MASK]) && !of_pairs(tensors[ATTEST_BIAS])) return;
-  const RowPatterns patterns(geometry, sight, terms, own, variant, problem.as<attest_softmax_params>().seq_len_kv);
+  const RowPatterns patterns(geometry, sight, terms, own, variant,
+                             problem.as<attest_softmax_params>().seq_len_kv);
   for (const Term& term : terms)
     if (of_pairs(tensors[size_t(term.role())])) patterns.write(term, tensors[size_t(term.role())]);
 }

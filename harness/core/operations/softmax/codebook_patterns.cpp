@@ -25,7 +25,9 @@ enum Pattern : int64_t {
 static_assert(kUnaligned + kLengths == HiddenPatterns::kCount);
 
 // The largest power of two below n, or 1.
-int64_t power_below(int64_t n) { return int64_t(std::bit_floor(uint64_t(std::max<int64_t>(n - 1, 1)))); }
+int64_t power_below(int64_t n) {
+  return int64_t(std::bit_floor(uint64_t(std::max<int64_t>(n - 1, 1))));
+}
 
 // The lengths of runs; where few keys are seen, short ones stand in for the long ones.
 int64_t run_length(int64_t n, int64_t seen) {
@@ -37,14 +39,18 @@ int64_t run_length(int64_t n, int64_t seen) {
 class Dice {
  public:
   explicit Dice(uint64_t seed) : seed_(seed) {}
-  int64_t below(int64_t n) { return int64_t(random_below(seed_, count_++, uint64_t(std::max<int64_t>(n, 1)))); }
+  int64_t below(int64_t n) {
+    return int64_t(random_below(seed_, count_++, uint64_t(std::max<int64_t>(n, 1))));
+  }
 
  private:
   uint64_t seed_, count_ = 0;
 };
 
 // A place that no run of 16 keys and more is aligned at.
-int64_t off_grid(int64_t place, Dice& dice) { return place % kShortest == 0 ? place + 1 + dice.below(kShortest - 1) : place; }
+int64_t off_grid(int64_t place, Dice& dice) {
+  return place % kShortest == 0 ? place + 1 + dice.below(kShortest - 1) : place;
+}
 
 }  // namespace
 
@@ -59,15 +65,19 @@ int64_t HiddenPatterns::longest_aligned(int64_t seen, bool last) {
 }
 
 void HiddenPatterns::hide(std::vector<uint8_t>& hidden, int64_t begin, int64_t end) const {
-  for (int64_t j = std::clamp<int64_t>(begin, 0, keys_); j < std::clamp<int64_t>(end, 0, keys_); ++j) hidden[size_t(j)] = 1;
+  for (int64_t j = std::clamp<int64_t>(begin, 0, keys_); j < std::clamp<int64_t>(end, 0, keys_);
+       ++j)
+    hidden[size_t(j)] = 1;
 }
 
 void HiddenPatterns::hide_but(std::vector<uint8_t>& hidden, int64_t begin, int64_t end) const {
   hide(hidden, 0, begin), hide(hidden, end, keys_);
 }
 
-// Half of the blocks at random; of the first and the last one is hidden; in the middle a hidden one stands beside a visible one.
-void HiddenPatterns::hide_aligned(std::vector<uint8_t>& hidden, int64_t length, bool last, uint64_t seed) const {
+// Half of the blocks at random; of the first and the last one is hidden; in the middle a hidden one
+// stands beside a visible one.
+void HiddenPatterns::hide_aligned(std::vector<uint8_t>& hidden, int64_t length, bool last,
+                                  uint64_t seed) const {
   const int64_t blocks = (keys_ + length - 1) / length;
   for (int64_t block = 0; block < blocks; ++block) {
     bool hides = random_below(seed, uint64_t(block), 2) != 0;
@@ -80,7 +90,8 @@ void HiddenPatterns::hide_aligned(std::vector<uint8_t>& hidden, int64_t length, 
 }
 
 // The first run has just that length, the others up to a quarter more or less.
-void HiddenPatterns::hide_unaligned(std::vector<uint8_t>& hidden, int64_t length, uint64_t seed) const {
+void HiddenPatterns::hide_unaligned(std::vector<uint8_t>& hidden, int64_t length,
+                                    uint64_t seed) const {
   Dice dice(seed);
   const int64_t jitter = length / 4;
   for (int64_t place = dice.below(length), size = length; place < keys_;) {
@@ -116,12 +127,16 @@ std::vector<uint8_t> HiddenPatterns::hidden(int64_t pattern) const {
   else if (pattern == kSuffix)
     hide(hidden, keys_ - 1 - keys_ / 8 - dice.below(keys_ / 2), keys_);
   else if (pattern >= kDocuments && pattern < kBands)
-    hide_but(hidden, document_begin(pattern - kDocuments), document_begin(pattern - kDocuments + 1));
+    hide_but(hidden, document_begin(pattern - kDocuments),
+             document_begin(pattern - kDocuments + 1));
   else if (pattern >= kBands && pattern < kAligned) {
-    const int64_t n = pattern - kBands, block = std::clamp<int64_t>(power_below(seen_) / 8, 1, 64), wider = keys_ / 12;
-    hide_but(hidden, (n * keys_ / 3 - wider) / block * block, ((n + 1) * keys_ / 3 + wider) / block * block + block);
+    const int64_t n = pattern - kBands, block = std::clamp<int64_t>(power_below(seen_) / 8, 1, 64),
+                  wider = keys_ / 12;
+    hide_but(hidden, (n * keys_ / 3 - wider) / block * block,
+             ((n + 1) * keys_ / 3 + wider) / block * block + block);
   } else if (pattern >= kAligned && pattern < kUnaligned)
-    hide_aligned(hidden, run_length((pattern - kAligned) / 2, seen_), (pattern - kAligned) % 2 == 1, seed);
+    hide_aligned(hidden, run_length((pattern - kAligned) / 2, seen_), (pattern - kAligned) % 2 == 1,
+                 seed);
   else if (pattern >= kUnaligned)
     hide_unaligned(hidden, run_length(pattern - kUnaligned, seen_), seed);
   hide(hidden, never_.begin, never_.end);
@@ -129,24 +144,30 @@ std::vector<uint8_t> HiddenPatterns::hidden(int64_t pattern) const {
 }
 
 Interval never_seen(uint64_t seed, int64_t keys, int64_t seen) {
-  const int64_t size = std::min<int64_t>(16, seen / 16), begin = keys / 4 + int64_t(random_below(seed, 0, uint64_t(keys / 2 + 1)));
+  const int64_t size = std::min<int64_t>(16, seen / 16),
+                begin = keys / 4 + int64_t(random_below(seed, 0, uint64_t(keys / 2 + 1)));
   return {begin, begin + size};
 }
 
-std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool bands, int64_t variant) {
+std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool bands,
+                                 int64_t variant) {
   std::vector<uint8_t> hidden(size_t(keys), 0);
   auto hide = [&](int64_t begin, int64_t end) {
-    std::fill(hidden.begin() + std::clamp<int64_t>(begin, 0, keys), hidden.begin() + std::clamp<int64_t>(end, 0, keys), 1);
+    std::fill(hidden.begin() + std::clamp<int64_t>(begin, 0, keys),
+              hidden.begin() + std::clamp<int64_t>(end, 0, keys), 1);
   };
   Dice dice(seed);
   const int64_t power = power_below(seen), least = std::clamp<int64_t>(power / 2, 1, kShortest),
-                longest = std::clamp<int64_t>(power / (bands ? 8 : 2), least, kShortest << (kLengths - 1));
+                longest = std::clamp<int64_t>(power / (bands ? 8 : 2), least,
+                                              kShortest << (kLengths - 1));
   int64_t length = std::min(kShortest, longest);
-  for (int64_t place = 0, n = 0; place < keys; ++n, length = length < longest ? 2 * length : std::min(kShortest, longest)) {
+  for (int64_t place = 0, n = 0; place < keys;
+       ++n, length = length < longest ? 2 * length : std::min(kShortest, longest)) {
     const int64_t gap = length + dice.below(length + 1), next = place + gap,
                   begin = n % 2 ? off_grid(next, dice) : (next + length - 1) / length * length,
                   size = n % 4 == 3 ? length - dice.below(length / 4 + 1) : length;
-    for (int64_t j = place; n % 3 != 0 && j < std::min(begin, keys); ++j) hidden[size_t(j)] = dice.below(5) == 0;
+    for (int64_t j = place; n % 3 != 0 && j < std::min(begin, keys); ++j)
+      hidden[size_t(j)] = dice.below(5) == 0;
     hide(begin, begin + size);
     place = begin + size;
   }
@@ -154,7 +175,8 @@ std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool
   const int64_t end = bands ? std::max<int64_t>(1, longest / 4) : std::min<int64_t>(longest, 256);
   if (variant % 2 == 0) hide(0, end);
   if (variant % 4 == 0 || variant % 4 == 3) hide((keys - 1) / end * end, keys);
-  if (std::find(hidden.begin(), hidden.end(), 0) == hidden.end() && keys > 0) hidden[size_t(keys / 2)] = 0;
+  if (std::find(hidden.begin(), hidden.end(), 0) == hidden.end() && keys > 0)
+    hidden[size_t(keys / 2)] = 0;
   return hidden;
 }
 
@@ -162,7 +184,8 @@ namespace {
 
 class Dealer {
  public:
-  explicit Dealer(const PatternDeal& deal) : deal_(deal), dice_(deal.seed), pattern_(size_t(deal.rows)) {}
+  explicit Dealer(const PatternDeal& deal)
+      : deal_(deal), dice_(deal.seed), pattern_(size_t(deal.rows)) {}
 
   std::vector<uint8_t> deal() {
     const int64_t unit = deal_.rows >= kManyRows || deal_.variant % 2 ? 64 : 16;
@@ -186,12 +209,24 @@ class Dealer {
 
  private:
   static constexpr int64_t kManyRows = 192, kTries = 12, kStep = 8;
-  // Blocks that hide much with an odd row that sees all, the other way round, runs of rows that are not aligned, single rows.
-  enum Part { kAll, kFirstSees, kLastSees, kOneSees, kFirstHides, kLastHides, kOneHides, kRuns, kRows };
+  // Blocks that hide much with an odd row that sees all, the other way round, runs of rows that are
+  // not aligned, single rows.
+  enum Part {
+    kAll,
+    kFirstSees,
+    kLastSees,
+    kOneSees,
+    kFirstHides,
+    kLastHides,
+    kOneHides,
+    kRuns,
+    kRows
+  };
   static constexpr Part kParts[] = {kAll,       kFirstSees, kRows, kLastSees, kFirstHides, kRuns,
                                     kLastHides, kOneSees,   kRows, kOneHides, kRows,       kRuns};
 
-  // Any pattern from `first` on by which the rows see something; or the one by which no row does, at its turn.
+  // Any pattern from `first` on by which the rows see something; or the one by which no row does,
+  // at its turn.
   uint8_t pick(int64_t begin, int64_t end, int64_t first) {
     for (int64_t n = 0; n < kTries; ++n) {
       const int64_t pattern = first + dice_.below(HiddenPatterns::kCount - first);
@@ -208,23 +243,28 @@ class Dealer {
   uint8_t pick_hiding(int64_t begin, int64_t end, int64_t part) {
     if (hiding_++ % 2 == 0)
       for (const bool last : {part % 2 == 0, part % 2 != 0})
-        if (sees(begin, end, deal_.longest_aligned[last])) return uint8_t(deal_.longest_aligned[last]);
+        if (sees(begin, end, deal_.longest_aligned[last]))
+          return uint8_t(deal_.longest_aligned[last]);
     return pick(begin, end, HiddenPatterns::kFirstHiding);
   }
 
   void block(int64_t begin, int64_t end, Part kind, int64_t part) {
-    const bool odd_sees = kind == kFirstSees || kind == kLastSees || kind == kOneSees, base_hides = odd_sees || kind == kAll;
+    const bool odd_sees = kind == kFirstSees || kind == kLastSees || kind == kOneSees,
+               base_hides = odd_sees || kind == kAll;
     const auto all = uint8_t(HiddenPatterns::kVisible);
-    std::fill(pattern_.begin() + begin, pattern_.begin() + end, base_hides ? pick_hiding(begin, end, part) : all);
+    std::fill(pattern_.begin() + begin, pattern_.begin() + end,
+              base_hides ? pick_hiding(begin, end, part) : all);
     if (kind == kAll || end - begin < 2) return;
-    const bool first = kind == kFirstSees || kind == kFirstHides, last = kind == kLastSees || kind == kLastHides;
+    const bool first = kind == kFirstSees || kind == kFirstHides,
+               last = kind == kLastSees || kind == kLastHides;
     const int64_t odd = first ? begin : last ? end - 1 : begin + (end - begin) / 2;
     pattern_[size_t(odd)] = odd_sees ? all : pick_hiding(odd, odd + 1, part);
   }
 
   void runs(int64_t begin, int64_t end, int64_t unit) {
     for (int64_t at = begin; at < end;) {
-      const int64_t next = std::min(end, at + unit / 4 + dice_.below(at == begin ? unit / 2 : 7 * unit / 4));
+      const int64_t next =
+          std::min(end, at + unit / 4 + dice_.below(at == begin ? unit / 2 : 7 * unit / 4));
       std::fill(pattern_.begin() + at, pattern_.begin() + next, pick(at, next, 0));
       if (dice_.below(2) == 0) {
         const int64_t odd = at + dice_.below(next - at);

@@ -1,12 +1,15 @@
 // Which keys MASK and BIAS hide in the codebook fills.
 //
-// Where they are of pairs, every row has one of a few patterns, so that rows of one pattern see the same keys and the closed form
-// holds. Patterns hide what kernels go wrong at: runs of 16 to 512 keys, aligned to their length or not, so that the first, a
-// middle and the last tile of a row are hidden while it sees others; documents; bands of blocks; a prefix; a suffix; every other
-// key; all keys but one of 64; single keys. Lengths shrink where few keys are seen. A few keys are hidden in all patterns.
+// Where they are of pairs, every row has one of a few patterns, so that rows of one pattern see the
+// same keys and the closed form holds. Patterns hide what kernels go wrong at: runs of 16 to 512
+// keys, aligned to their length or not, so that the first, a middle and the last tile of a row are
+// hidden while it sees others; documents; bands of blocks; a prefix; a suffix; every other key; all
+// keys but one of 64; single keys. Lengths shrink where few keys are seen. A few keys are hidden in
+// all patterns.
 //
-// About half of the rows lie in blocks that share a pattern, most of these with one odd row: first, last or inside. Where the block
-// hides much, the odd row sees all; where the block sees all, the odd row hides much. The other rows have any pattern, row by row.
+// About half of the rows lie in blocks that share a pattern, most of these with one odd row: first,
+// last or inside. Where the block hides much, the odd row sees all; where the block sees all, the
+// odd row hides much. The other rows have any pattern, row by row.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -29,7 +32,8 @@ class HiddenPatterns {
   HiddenPatterns(uint64_t seed, int64_t keys, int64_t seen, Interval never);
   /// For each key whether the pattern hides it.
   std::vector<uint8_t> hidden(int64_t pattern) const;
-  /// The one that hides the longest runs, aligned to their length; `last`: the last one among them, in place of the first.
+  /// The one that hides the longest runs, aligned to their length; `last`: the last one among them,
+  /// in place of the first.
   static int64_t longest_aligned(int64_t seen, bool last);
 
  private:
@@ -47,9 +51,11 @@ class HiddenPatterns {
 /// Keys that are hidden in all patterns: some 16 in a row.
 Interval never_seen(uint64_t seed, int64_t keys, int64_t seen);
 
-/// For each key whether a mask that is the same for all rows hides it: runs, and single keys between them. `bands`: rows see
-/// different keys, so that no long run may stand at the ends; `variant` chooses which ends are hidden where there are none.
-std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool bands, int64_t variant);
+/// For each key whether a mask that is the same for all rows hides it: runs, and single keys
+/// between them. `bands`: rows see different keys, so that no long run may stand at the ends;
+/// `variant` chooses which ends are hidden where there are none.
+std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool bands,
+                                 int64_t variant);
 
 /// What the rows of one head are dealt patterns by.
 struct PatternDeal {

@@ -1,4 +1,5 @@
-// What MASK and BIAS hide in the codebook fills: counted from the bytes, and shown by kernels that skip tiles by a wrong test.
+// What MASK and BIAS hide in the codebook fills: counted from the bytes, and shown by kernels that
+// skip tiles by a wrong test.
 #include "core/operations/softmax/codebook_patterns.hpp"
 
 #include <gmock/gmock.h>
@@ -31,8 +32,8 @@ Rows rows_of(const Case& c, int64_t h) {
 }
 
 bool sees_any(const std::vector<uint8_t>& row, int64_t begin, int64_t end) {
-  return std::find(row.begin() + begin, row.begin() + std::min<int64_t>(end, int64_t(row.size())), 1) <
-         row.begin() + std::min<int64_t>(end, int64_t(row.size()));
+  return std::find(row.begin() + begin, row.begin() + std::min<int64_t>(end, int64_t(row.size())),
+                   1) < row.begin() + std::min<int64_t>(end, int64_t(row.size()));
 }
 
 // Names of what some row, or block of rows, has; tiles that hold all keys have no name.
@@ -47,13 +48,17 @@ std::set<std::string> events_of(const Rows& rows) {
     for (int64_t j = 0; j <= keys; ++j) {
       if (j < keys && !row[size_t(j)]) continue;
       for (int64_t run = 16; run <= 512 && j - begin >= run; run *= 2)
-        if (begin % 16 != 0 && j % 16 != 0 && j < keys && j - begin < 2 * run) events.insert("unaligned/" + std::to_string(run));
+        if (begin % 16 != 0 && j % 16 != 0 && j < keys && j - begin < 2 * run)
+          events.insert("unaligned/" + std::to_string(run));
       begin = j + 1;
     }
   }
   for (int64_t tile = 16; tile <= 256; tile *= 2)
     for (int64_t j = 0; j < keys; j += tile) {
-      const std::string place = j == 0 ? "first" : j + tile >= keys ? "last" : "middle", name = std::to_string(tile) + "/";
+      const std::string place = j == 0             ? "first"
+                                : j + tile >= keys ? "last"
+                                                   : "middle",
+                        name = std::to_string(tile) + "/";
       for (size_t first = 0; first < rows.size(); first += kBlockRows) {
         const size_t end = std::min(first + kBlockRows, rows.size());
         size_t hide = 0, see = 0;
@@ -62,7 +67,8 @@ std::set<std::string> events_of(const Rows& rows) {
           hide += hides && !blind, see += !hides;
           if (hides && !blind) events.insert("hidden/" + name + place);
         }
-        const bool of_first = !sees_any(rows[first], j, j + tile), of_last = !sees_any(rows[end - 1], j, j + tile);
+        const bool of_first = !sees_any(rows[first], j, j + tile),
+                   of_last = !sees_any(rows[end - 1], j, j + tile);
         if (hide == end - first) events.insert("block/" + name + "all");
         if (of_first && see > 0) events.insert("block/" + name + "first_row");
         if (of_last && see > 0) events.insert("block/" + name + "last_row");
@@ -74,9 +80,11 @@ std::set<std::string> events_of(const Rows& rows) {
 
 std::set<std::string> wanted_events(int64_t keys, bool blocks) {
   std::set<std::string> events{"blind"};
-  for (int64_t run = 16; run <= 512 && 2 * run < keys; run *= 2) events.insert("unaligned/" + std::to_string(run));
+  for (int64_t run = 16; run <= 512 && 2 * run < keys; run *= 2)
+    events.insert("unaligned/" + std::to_string(run));
   for (int64_t tile = 16; tile <= 256 && tile < keys; tile *= 2) {
-    for (const char* place : {"first", "last"}) events.insert("hidden/" + std::to_string(tile) + "/" + place);
+    for (const char* place : {"first", "last"})
+      events.insert("hidden/" + std::to_string(tile) + "/" + place);
     if (2 * tile < keys) events.insert("hidden/" + std::to_string(tile) + "/middle");
     for (const char* rows : {"all", "first_row", "last_row", "all_but_one"})
       if (blocks) events.insert("block/" + std::to_string(tile) + "/" + rows);
@@ -90,18 +98,21 @@ TEST(CodebookPatterns, HideWhatKernelsGoWrongAt) {
       SCOPED_TRACE(testing::Message() << "role " << role << ", " << tokens << " tokens");
       std::set<std::string> events;
       for (const char* fill : {"codebook", "codebook_peaked", "huge"}) {
-        const Case c(ATTEST_F16, {fill, 11}, [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 8; }, {role});
+        const Case c(ATTEST_F16, {fill, 11},
+                     [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 8; }, {role});
         events.merge(events_of(rows_of(c, 0)));
       }
       std::set<std::string> missed;
-      std::ranges::set_difference(wanted_events(tokens, tokens > 64), events, std::inserter(missed, missed.end()));
+      std::ranges::set_difference(wanted_events(tokens, tokens > 64), events,
+                                  std::inserter(missed, missed.end()));
       EXPECT_THAT(missed, testing::IsEmpty());
     }
 }
 
 // Half of the rows at least have a neighbour of their pattern, and many have none.
 TEST(CodebookPatterns, AreDealtInBlocksAndRowByRow) {
-  const Case c(ATTEST_F16, {"codebook", 11}, [](Params& p) { p.num_heads = 2, p.seq_len_q = 1021, p.head_dim = 8; },
+  const Case c(ATTEST_F16, {"codebook", 11},
+               [](Params& p) { p.num_heads = 2, p.seq_len_q = 1021, p.head_dim = 8; },
                {ATTEST_MASK});
   const Rows rows = rows_of(c, 0), others = rows_of(c, 1);
   int64_t alike = 0;
@@ -126,7 +137,8 @@ TEST(CodebookPatterns, OfKeysHideRunsToo) {
     for (const int64_t tile : {16, 32, 64, 128})
       for (const char* place : {"first", "last"}) {
         if (4 * tile > tokens) continue;
-        EXPECT_TRUE(events.contains("hidden/" + std::to_string(tile) + "/" + place)) << tile << place;
+        EXPECT_TRUE(events.contains("hidden/" + std::to_string(tile) + "/" + place))
+            << tile << place;
       }
     EXPECT_FALSE(events.contains("blind"));
   }
@@ -136,7 +148,10 @@ TEST(CodebookPatterns, OfKeysHideRunsToo) {
 TEST(CodebookPatterns, LeaveRowsSomething) {
   for (const int64_t left : {-1, 30, 200}) {
     const Case c(ATTEST_F16, {"codebook", 11},
-                 [&](Params& p) { p.seq_len_q = 1021, p.head_dim = 8, p.window_left = left, p.window_right = 0; }, {ATTEST_MASK});
+                 [&](Params& p) {
+                   p.seq_len_q = 1021, p.head_dim = 8, p.window_left = left, p.window_right = 0;
+                 },
+                 {ATTEST_MASK});
     int64_t blind = 0;
     for (const auto& row : rows_of(c, 0)) blind += std::count(row.begin(), row.end(), 1) == 0;
     EXPECT_GT(blind, 5) << left;
@@ -146,7 +161,8 @@ TEST(CodebookPatterns, LeaveRowsSomething) {
 
 TEST(CodebookPatterns, SameBytesOnAnyNumberOfThreadsAndWhateverTheStrides) {
   auto make = [] {
-    return Case(ATTEST_F16, {"huge", 4}, [](Params& p) { p.batch = 2, p.num_heads = 3, p.seq_len_q = 300, p.head_dim = 8; },
+    return Case(ATTEST_F16, {"huge", 4},
+                [](Params& p) { p.batch = 2, p.num_heads = 3, p.seq_len_q = 300, p.head_dim = 8; },
                 {{ATTEST_MASK, {2, 1, 300, 300}}, {ATTEST_BIAS, {1, 3, 300, 300}}});
   };
   const Case many = make();
@@ -170,19 +186,23 @@ TEST(CodebookPatterns, SameBytesOnAnyNumberOfThreadsAndWhateverTheStrides) {
 
 // Whoever writes a row of its own gets a class of its own.
 TEST(CodebookPatterns, ClassesAreOfWhatIsWritten) {
-  Case c(ATTEST_F16, {"codebook", 4}, [](Params& p) { p.seq_len_q = 200, p.head_dim = 8; }, {ATTEST_MASK, ATTEST_LSE});
+  Case c(ATTEST_F16, {"codebook", 4}, [](Params& p) { p.seq_len_q = 200, p.head_dim = 8; },
+         {ATTEST_MASK, ATTEST_LSE});
   for (const int64_t i : {7, 150}) {
     const bool seen = c.tensors[ATTEST_MASK].at({0, 0, i, 99}) != 0;
     store(c.tensors[ATTEST_MASK].data, ATTEST_BOOL, i * 200 + 99, seen ? 0 : 1);
   }
-  const Expectations closed(*c.golden(), {}, ATTEST_O), full(*softmax_golden(c.problem, c.tensors), {}, ATTEST_O);
+  const Expectations closed(*c.golden(), {}, ATTEST_O),
+      full(*softmax_golden(c.problem, c.tensors), {}, ATTEST_O);
   for (const auto& [row, values] : full.value)
-    for (size_t e = 0; e < values.size(); ++e) ASSERT_NEAR(closed.value.at(row)[e], values[e], 1e-12) << row;
+    for (size_t e = 0; e < values.size(); ++e)
+      ASSERT_NEAR(closed.value.at(row)[e], values[e], 1e-12) << row;
 }
 
 // Keys that every pattern hides hold NaN in "huge", and what some row sees does not.
 TEST(CodebookPatterns, HugeHasNaNBehindMasksOfPairs) {
-  const Case c(ATTEST_F16, {"huge", 3}, [](Params& p) { p.num_heads = 2, p.seq_len_q = 300, p.head_dim = 8; },
+  const Case c(ATTEST_F16, {"huge", 3},
+               [](Params& p) { p.num_heads = 2, p.seq_len_q = 300, p.head_dim = 8; },
                {{ATTEST_MASK, {1, 2, 300, 300}}});
   std::vector<uint8_t> seen(300, 0);
   for (int64_t h = 0; h < 2; ++h)
@@ -194,7 +214,8 @@ TEST(CodebookPatterns, HugeHasNaNBehindMasksOfPairs) {
   EXPECT_GE(std::count(seen.begin(), seen.end(), 0), 16);
 }
 
-// A kernel whose every row sees `rows`, in float64: what is left is that it looks at the wrong keys.
+// A kernel whose every row sees `rows`, in float64: what is left is that it looks at the wrong
+// keys.
 std::vector<double> output_of(const Case& c, const Rows& rows) {
   const auto dim = size_t(c.p().head_dim);
   std::vector<double> out(rows.size() * dim, 0.0);
@@ -208,7 +229,8 @@ std::vector<double> output_of(const Case& c, const Rows& rows) {
       const std::vector<double> k = c.row(ATTEST_K, 0, 0, int64_t(j));
       score[j] = 0;
       for (size_t d = 0; d < dim; ++d) score[j] += q[d] * k[d] * double(c.p().softmax_scale);
-      if (c.tensors[ATTEST_BIAS]) score[j] += c.tensors[ATTEST_BIAS].at({0, 0, int64_t(i), int64_t(j)});
+      if (c.tensors[ATTEST_BIAS])
+        score[j] += c.tensors[ATTEST_BIAS].at({0, 0, int64_t(i), int64_t(j)});
       top = std::max(top, score[j]);
     }
     for (size_t j = 0; j < score.size(); ++j) {
@@ -230,8 +252,11 @@ double largest(const Case& c, const std::vector<double>& out) {
   double worst = 0;
   for (const auto& [row, values] : expected.value)
     for (size_t e = 0; e < values.size(); ++e)
-      worst = std::max(worst, std::fabs(double(rounded(float(out[size_t(row) * values.size() + e]), c.problem.dtype)) - values[e]) /
-                                  expected.sigma.at(row)[e]);
+      worst = std::max(
+          worst,
+          std::fabs(double(rounded(float(out[size_t(row) * values.size() + e]), c.problem.dtype)) -
+                    values[e]) /
+              expected.sigma.at(row)[e]);
   return worst;
 }
 
@@ -245,7 +270,8 @@ void set_tile(std::vector<uint8_t>& row, size_t begin, size_t end, uint8_t to) {
   std::fill(row.begin() + int64_t(begin), row.begin() + int64_t(end), to);
 }
 bool is_tile(const std::vector<uint8_t>& row, size_t begin, size_t end, uint8_t what) {
-  return std::all_of(row.begin() + int64_t(begin), row.begin() + int64_t(end), [what](uint8_t x) { return x == what; });
+  return std::all_of(row.begin() + int64_t(begin), row.begin() + int64_t(end),
+                     [what](uint8_t x) { return x == what; });
 }
 
 const Bug kBugs[] = {
@@ -261,7 +287,8 @@ const Bug kBugs[] = {
      }},
     {"skips a tile that all rows but one hide",
      [](auto rows, size_t begin, size_t end) {
-       if (std::ranges::count_if(rows, [&](const auto& row) { return !is_tile(row, begin, end, 0); }) == 1)
+       if (std::ranges::count_if(
+               rows, [&](const auto& row) { return !is_tile(row, begin, end, 0); }) == 1)
          for (auto& row : rows) set_tile(row, begin, end, 0);
      }},
     {"skips a tile whose first and last key are hidden",
@@ -286,16 +313,19 @@ Rows spoil(Rows rows, const Bug& bug, int64_t tile, size_t block) {
   const size_t keys = rows[0].size();
   for (size_t first = 0; first < rows.size(); first += block)
     for (size_t begin = 0; begin < keys; begin += size_t(tile))
-      bug.change(std::span(rows).subspan(first, std::min(block, rows.size() - first)), begin, std::min(begin + size_t(tile), keys));
+      bug.change(std::span(rows).subspan(first, std::min(block, rows.size() - first)), begin,
+                 std::min(begin + size_t(tile), keys));
   return rows;
 }
 
-// Few rows have no room for all kinds of blocks: there some fill shows each bug, and every fill where rows are many.
+// Few rows have no room for all kinds of blocks: there some fill shows each bug, and every fill
+// where rows are many.
 TEST(CodebookPatterns, ShowTilesSkippedByAWrongTest) {
   for (const int64_t tokens : {61, 197, 1021}) {
     std::map<std::string, double> worst;
     for (const char* fill : {"codebook", "codebook_peaked", "huge"}) {
-      const Case c(ATTEST_BF16, {fill, 11}, [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 8; }, {ATTEST_MASK});
+      const Case c(ATTEST_BF16, {fill, 11},
+                   [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 8; }, {ATTEST_MASK});
       const Rows right = rows_of(c, 0);
       ASSERT_LT(largest(c, output_of(c, right)), 2) << "the output's own rounding";
       for (const Bug& bug : kBugs)
@@ -305,36 +335,43 @@ TEST(CodebookPatterns, ShowTilesSkippedByAWrongTest) {
           const double error = wrong == right ? 0 : largest(c, output_of(c, wrong));
           double& most = worst[std::string(bug.name) + ", tiles of " + std::to_string(tile)];
           most = std::max(most, error);
-          EXPECT_TRUE(error > 6 || tokens < 1000) << bug.name << ", tiles of " << tile << ", " << fill << ": " << error;
+          EXPECT_TRUE(error > 6 || tokens < 1000)
+              << bug.name << ", tiles of " << tile << ", " << fill << ": " << error;
         }
     }
-    for (const auto& [bug, error] : worst) EXPECT_GT(error, 20) << bug << ", " << tokens << " tokens";
+    for (const auto& [bug, error] : worst)
+      EXPECT_GT(error, 20) << bug << ", " << tokens << " tokens";
   }
 }
 
 // Where pairs are visible with a probability of 0.8 each, none of these bugs changes a mask.
 TEST(CodebookPatterns, ScatteredMasksShowNoneOfThem) {
-  const Case c(ATTEST_BF16, {"random", 11}, [](Params& p) { p.seq_len_q = 1021, p.head_dim = 8; }, {ATTEST_MASK});
+  const Case c(ATTEST_BF16, {"random", 11}, [](Params& p) { p.seq_len_q = 1021, p.head_dim = 8; },
+               {ATTEST_MASK});
   const Rows all = rows_of(c, 0);
   Rows seeing;
   for (const auto& row : all)
     if (sees_any(row, 0, 1021)) seeing.push_back(row);
   for (const Bug& bug : kBugs) {
-    if (std::string(bug.name).find("first and last key") != std::string::npos) continue;  // of any row
+    if (std::string(bug.name).find("first and last key") != std::string::npos)
+      continue;  // of any row
     EXPECT_EQ(spoil(seeing, bug, 64, 64), seeing) << bug.name;
   }
 }
 
-// One wrong row of 8,192 is found, in whatever time closed forms take: all heads of the golden in a few seconds.
+// One wrong row of 8,192 is found, in whatever time closed forms take: all heads of the golden in a
+// few seconds.
 TEST(CodebookPatterns, OneWrongRowOf8192IsFound) {
   const int64_t tokens = 8192;
-  const Case c(ATTEST_F16, {"codebook", 3}, [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 16; }, {ATTEST_MASK});
+  const Case c(ATTEST_F16, {"codebook", 3},
+               [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 16; }, {ATTEST_MASK});
   const Expectations expected(*c.golden(), {.output = ATTEST_F16}, ATTEST_O);
   ASSERT_EQ(int64_t(expected.value.size()), tokens);
   const RowClasses classes(c.tensors[ATTEST_MASK]);
   for (const int64_t i : {4097, 8191, 1234}) {
     Rows row{{}};
-    for (int64_t j = 0; j < tokens; ++j) row[0].push_back(c.tensors[ATTEST_MASK].at({0, 0, i, j}) != 0);
+    for (int64_t j = 0; j < tokens; ++j)
+      row[0].push_back(c.tensors[ATTEST_MASK].at({0, 0, i, j}) != 0);
     const auto q = c.row(ATTEST_Q, 0, 0, i);
     auto error = [&](const std::vector<uint8_t>& sees) {
       double total = 0, worst = 0;
@@ -348,7 +385,8 @@ TEST(CodebookPatterns, OneWrongRowOf8192IsFound) {
         for (size_t e = 0; e < 16; ++e) o[e] += std::exp(s) * v[e];
       }
       for (size_t e = 0; e < 16; ++e)
-        worst = std::max(worst, std::fabs(o[e] / total - expected.value.at(i)[e]) / expected.sigma.at(i)[e]);
+        worst = std::max(
+            worst, std::fabs(o[e] / total - expected.value.at(i)[e]) / expected.sigma.at(i)[e]);
       return worst;
     };
     EXPECT_LT(error(row[0]), 1e-6) << i;

@@ -9,7 +9,8 @@ namespace {
 // The elements of one row, side by side.
 class RowBytes {
  public:
-  explicit RowBytes(const Tensor& tensor) : tensor_(tensor), element_(int64_t(dtype_bytes(tensor.spec.dtype))) {}
+  explicit RowBytes(const Tensor& tensor)
+      : tensor_(tensor), element_(int64_t(dtype_bytes(tensor.spec.dtype))) {}
   size_t size() const { return size_t(tensor_.spec.dim[3] * element_); }
   /// Where they lie, or a copy in `memory` where they lie apart.
   const char* of(int64_t row, std::vector<char>& memory) const {
@@ -18,7 +19,8 @@ class RowBytes {
     if (spec.dim[3] == 1 || spec.stride[3] == 1) return from;
     memory.resize(size());
     for (int64_t j = 0; j < spec.dim[3]; ++j)
-      std::memcpy(&memory[size_t(j * element_)], from + j * spec.stride[3] * element_, size_t(element_));
+      std::memcpy(&memory[size_t(j * element_)], from + j * spec.stride[3] * element_,
+                  size_t(element_));
     return memory.data();
   }
 
@@ -29,7 +31,8 @@ class RowBytes {
 
 }  // namespace
 
-RowClasses::RowClasses(const Tensor& tensor) : spec_(tensor.spec), class_(size_t(row_count(tensor.spec, 3))) {
+RowClasses::RowClasses(const Tensor& tensor)
+    : spec_(tensor.spec), class_(size_t(row_count(tensor.spec, 3))) {
   const RowBytes bytes(tensor);
   const auto rows = int64_t(class_.size());
   std::vector<uint64_t> hash(class_.size());
@@ -37,7 +40,8 @@ RowClasses::RowClasses(const Tensor& tensor) : spec_(tensor.spec), class_(size_t
   {
     std::vector<char> memory;
 #pragma omp for schedule(static)
-    for (int64_t r = 0; r < rows; ++r) hash[size_t(r)] = hash_bytes(bytes.of(r, memory), bytes.size());
+    for (int64_t r = 0; r < rows; ++r)
+      hash[size_t(r)] = hash_bytes(bytes.of(r, memory), bytes.size());
   }
   std::unordered_map<uint64_t, int32_t> class_of_hash;
   std::vector<int64_t> first;  // row of each class
@@ -53,7 +57,8 @@ RowClasses::RowClasses(const Tensor& tensor) : spec_(tensor.spec), class_(size_t
 #pragma omp for schedule(static)
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t alike = first[size_t(class_[size_t(r)])];
-      differs[size_t(r)] = alike != r && std::memcmp(bytes.of(r, memory), bytes.of(alike, other), bytes.size()) != 0;
+      differs[size_t(r)] =
+          alike != r && std::memcmp(bytes.of(r, memory), bytes.of(alike, other), bytes.size()) != 0;
     }
   }
   auto classes = int32_t(first.size());

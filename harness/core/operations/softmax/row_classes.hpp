@@ -1,4 +1,5 @@
-// Which rows of a tensor [.., .., rows, keys] hold the same bytes: what the closed form needs to know of masks and biases of pairs.
+// Which rows of a tensor [.., .., rows, keys] hold the same bytes: what the closed form needs to
+// know of masks and biases of pairs.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,7 +12,8 @@ class RowClasses {
  public:
   /// Of an absent tensor: one class.
   RowClasses() = default;
-  /// Reads the whole tensor, of rank 4, twice: once for a hash of each row, once to compare rows of one hash.
+  /// Reads the whole tensor, of rank 4, twice: once for a hash of each row, once to compare rows of
+  /// one hash.
   explicit RowClasses(const Tensor& tensor);
   /// The class of row i of outer index b and head h; indices of dims that are 1 are ignored.
   int64_t of(int64_t b, int64_t h, int64_t i) const;
