@@ -19,13 +19,18 @@ namespace fs = std::filesystem;
 
 class Events : public ::testing::Test {
  protected:
-  Events() : folder_(fs::path(::testing::TempDir()) / ("attest_events_" + std::to_string(getpid()))) { fs::create_directories(folder_); }
+  Events()
+      : folder_(fs::path(::testing::TempDir()) / ("attest_events_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
   ~Events() override { fs::remove_all(folder_); }
 
   // 40 keys, judged on one fill that is named, so that what other fills do changes nothing here.
   Outcome run(const std::string& keys, const std::string& options = "") const {
-    std::ofstream(folder_ / "s.json") << R"({"name": "s", "summary": "x", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32", "f16"],
-      "seq_len_q": 40, "head_dim": 16, "fills": ["huge"])" << keys << "}]}";
+    std::ofstream(folder_ / "s.json")
+        << R"({"name": "s", "summary": "x", "cases": [{"name": "a", "operation": "softmax",
+      "dtypes": ["f32", "f16"],      "seq_len_q": 40, "head_dim": 16, "fills": ["huge"])"
+        << keys << "}]}";
     return testing::run_attest(folder_, "list --events s.json " + options);
   }
 
@@ -35,11 +40,17 @@ class Events : public ::testing::Test {
 TEST_F(Events, AreCountedByGroupAndFill) {
   const Outcome outcome = run("");
   EXPECT_EQ(outcome.code, 1) << outcome.text;
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("s/a f32: "), HasSubstr("s/a f16: "), HasSubstr("can occur  huge  any fill")));
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("missed lane/16: lane/16/0 .. 15\n"), HasSubstr("missed heavy: heavy\n")));
-  EXPECT_THAT(outcome.text, AllOf(Not(HasSubstr("missed logit")), Not(HasSubstr("cannot occur ("))));
-  EXPECT_THAT(run("", "--verbose --dtype f32").text, AllOf(HasSubstr("cannot occur (there is no mask): hidden/mask/16/first"), Not(HasSubstr("f16"))));
-  EXPECT_THAT(run("", "--format markdown").text, AllOf(HasSubstr("## s/a f32: "), HasSubstr("| logit | 2 | 2 | 2 |")));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("s/a f32: "), HasSubstr("s/a f16: "),
+                                  HasSubstr("can occur  huge  any fill")));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("missed lane/16: lane/16/0 .. 15\n"),
+                                  HasSubstr("missed heavy: heavy\n")));
+  EXPECT_THAT(outcome.text,
+              AllOf(Not(HasSubstr("missed logit")), Not(HasSubstr("cannot occur ("))));
+  EXPECT_THAT(run("", "--verbose --dtype f32").text,
+              AllOf(HasSubstr("cannot occur (there is no mask): hidden/mask/16/first"),
+                    Not(HasSubstr("f16"))));
+  EXPECT_THAT(run("", "--format markdown").text,
+              AllOf(HasSubstr("## s/a f32: "), HasSubstr("| logit | 2 | 2 | 2 |")));
 }
 
 TEST_F(Events, AreMissedWithAReasonOrNotAtAll) {
@@ -49,14 +60,20 @@ TEST_F(Events, AreMissedWithAReasonOrNotAtAll) {
   const Outcome stale = run(R"(, "misses": {"*": "one fill", "logit/+*": "out of date"})");
   EXPECT_EQ(stale.code, 1) << stale.text;
   EXPECT_THAT(stale.text, HasSubstr("s/a: logit/+* is not missed any more"));
-  EXPECT_EQ(run(R"(, "misses": {"*": "one fill", "logit/+*": "out of date"})", "--dtype f32").code, 0) << "not all of the case was looked at";
+  EXPECT_EQ(run(R"(, "misses": {"*": "one fill", "logit/+*": "out of date"})", "--dtype f32").code,
+            0)
+      << "not all of the case was looked at";
   EXPECT_EQ(run(R"(, "misses": {"equal/*": "40 keys"})").code, 64);
 }
 
 TEST_F(Events, OfOneProblem) {
-  const Outcome outcome = testing::run_attest(folder_, "list --events --for 'softmax seq_len_q=20 head_dim=16 num_heads=2'");
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("softmax dtype=f32 num_heads=2 seq_len_q=20 head_dim=16: "), HasSubstr("rise/16")));
-  const Outcome linear = testing::run_attest(folder_, "list --events --for 'linear seq_len_q=20 head_dim=16'");
+  const Outcome outcome = testing::run_attest(
+      folder_, "list --events --for 'softmax seq_len_q=20 head_dim=16 num_heads=2'");
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("softmax dtype=f32 num_heads=2 seq_len_q=20 head_dim=16: "),
+                    HasSubstr("rise/16")));
+  const Outcome linear =
+      testing::run_attest(folder_, "list --events --for 'linear seq_len_q=20 head_dim=16'");
   EXPECT_EQ(linear.code, 0);
   EXPECT_THAT(linear.text, HasSubstr("0 of 0 events"));
 }

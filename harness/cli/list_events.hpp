@@ -1,4 +1,5 @@
-// attest list --events: which events the inputs of a case make happen in a kernel, and which they miss.
+// attest list --events: which events the inputs of a case make happen in a kernel, and which they
+// miss.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,8 +17,9 @@ struct EventOptions : CaseFilter {
   bool given() const { return markdown || verbose || quick || !cases.empty() || !dtypes.empty(); }
 };
 
-/// Of the cases of suites, or of one problem. Prints; kBad where an event is missed that the case has no reason for, or a reason
-/// stands for nothing that is missed any more. Throws Error.
-int list_events(const std::vector<std::string>& suites, const std::optional<std::string>& spec, const EventOptions& options);
+/// Of the cases of suites, or of one problem. Prints; kBad where an event is missed that the case
+/// has no reason for, or a reason stands for nothing that is missed any more. Throws Error.
+int list_events(const std::vector<std::string>& suites, const std::optional<std::string>& spec,
+                const EventOptions& options);
 
 }  // namespace attest::cli

@@ -9,13 +9,15 @@ namespace attest::core {
 std::vector<std::string> fills_of(const Case& one, const Problem& problem) {
   const bool tokens = one.inputs.from_tokens;
   if (one.fills.empty()) return default_fills(problem, tokens);
-  return std::ranges::find(one.fills, kAllFills) != one.fills.end() ? known_fills(problem, tokens) : one.fills;
+  return std::ranges::find(one.fills, kAllFills) != one.fills.end() ? known_fills(problem, tokens)
+                                                                    : one.fills;
 }
 
 EventLedger::Missed EventLedger::add(const Case& one, const EventSurvey& survey) {
   Missed missed;
   auto used = [&](const Excuse& excuse) -> bool& {
-    return excuse.shared ? shared_[one.suite + ": " + excuse.glob] : own_[one.suite + "/" + one.name + ": " + excuse.glob];
+    return excuse.shared ? shared_[one.suite + ": " + excuse.glob]
+                         : own_[one.suite + "/" + one.name + ": " + excuse.glob];
   };
   for (const Excuse& excuse : one.misses) used(excuse);  // noted, used or not
   for (std::string& name : survey.missed()) {

@@ -22,8 +22,9 @@ class EventLedger {
   };
   /// One problem of a case.
   Missed add(const Case& one, const EventSurvey& survey);
-  /// Excuses of the cases that were added, "case: glob", that excused nothing in any of their problems. Those of a suite's
-  /// defaults, "suite: glob", only where `whole`: all cases were added.
+  /// Excuses of the cases that were added, "case: glob", that excused nothing in any of their
+  /// problems. Those of a suite's defaults, "suite: glob", only where `whole`: all cases were
+  /// added.
   std::vector<std::string> stale(bool whole) const;
 
  private:

@@ -9,25 +9,30 @@ namespace attest::core {
 std::vector<std::string> EventSurvey::missed(const std::string& without) const {
   std::vector<std::string> names;
   for (const NumericEvent& event : events) {
-    const bool found = std::ranges::any_of(fills, [&](const OfFill& of) { return of.fill != without && of.events.contains(event.name); });
+    const bool found = std::ranges::any_of(fills, [&](const OfFill& of) {
+      return of.fill != without && of.events.contains(event.name);
+    });
     if (event.why_not.empty() && !found) names.push_back(event.name);
   }
   return names;
 }
 
-EventSurvey survey_events(const Problem& problem, uint64_t seed, const std::vector<std::string>& fills, const Tokens* tokens) {
+EventSurvey survey_events(const Problem& problem, uint64_t seed,
+                          const std::vector<std::string>& fills, const Tokens* tokens) {
   EventSurvey survey{.events = problem.operation->events(problem), .fills = {}};
   if (survey.events.empty()) return survey;
   for (const std::string& fill : fills) {
     PreparedInputs inputs(problem, {fill, seed}, tokens);
     const std::vector<bool> judged = judged_rows(problem, inputs.golden());
-    survey.fills.push_back({fill, problem.operation->count_events(problem, inputs.shared().tensors(), judged)});
+    survey.fills.push_back(
+        {fill, problem.operation->count_events(problem, inputs.shared().tensors(), judged)});
   }
   return survey;
 }
 
 std::string event_group(const std::string& name) {
-  const size_t first = name.find('/'), second = first == std::string::npos ? first : name.find('/', first + 1);
+  const size_t first = name.find('/'),
+               second = first == std::string::npos ? first : name.find('/', first + 1);
   return name.substr(0, second != std::string::npos ? second : first);
 }
 

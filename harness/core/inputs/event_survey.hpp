@@ -25,9 +25,11 @@ struct EventSurvey {
 };
 
 /// Makes the inputs of each fill as a run does, and their golden. `tokens`: as for PreparedInputs.
-EventSurvey survey_events(const Problem& problem, uint64_t seed, const std::vector<std::string>& fills, const Tokens* tokens = nullptr);
+EventSurvey survey_events(const Problem& problem, uint64_t seed,
+                          const std::vector<std::string>& fills, const Tokens* tokens = nullptr);
 
-/// The words of an event's name that it has in common with those that belong together: "rise/64" of "rise/64/last/much".
+/// The words of an event's name that it has in common with those that belong together: "rise/64" of
+/// "rise/64/last/much".
 std::string event_group(const std::string& name);
 
 }  // namespace attest::core

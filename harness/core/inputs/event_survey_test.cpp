@@ -32,9 +32,11 @@ constexpr const char* kProblems[] = {
     "softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 bias=[1,2,1021,1021]",
     "softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 bias=[1,1,1,1021]",
     "softmax dtype=f16 batch=4 num_heads=2 seq_len_q=1021 head_dim=64 cu_seqlens_q cu_seqlens_kv",
-    "softmax dtype=f16 batch=3 num_heads=4 num_kv_heads=2 seq_len_q=67 seq_len_kv=1021 head_dim=64 page_size=16 page_table seq_lens_kv",
+    "softmax dtype=f16 batch=3 num_heads=4 num_kv_heads=2 seq_len_q=67 seq_len_kv=1021 head_dim=64 "
+    "page_size=16 page_table seq_lens_kv",
     "softmax dtype=f16 num_heads=2 seq_len_q=4099 head_dim=16 patch_size=1024 order",
-    "softmax dtype=f16 num_heads=3 seq_len_q=3136 head_dim=32 grid_height=56 grid_width=56 window_height=7 window_width=7 shift_y=3 shift_x=3 "
+    "softmax dtype=f16 num_heads=3 seq_len_q=3136 head_dim=32 grid_height=56 grid_width=56 "
+    "window_height=7 window_width=7 shift_y=3 shift_x=3 "
     "shift_bias=-100 rel_bias",
     "softmax dtype=f32 num_heads=4 seq_len_q=1021 head_dim=64 alibi_slopes",
     "softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 sinks",
@@ -64,14 +66,18 @@ TEST(EventSurvey, EveryDefaultFillIsNeeded) {
     for (const EventSurvey::OfFill& of : found.fills) {
       fills.insert(of.fill);
       const std::vector<std::string> without = found.missed(of.fill);
-      if (without.size() > missed) needed_by[of.fill].push_back(fmt::format("{}: {} more", line, without.size() - missed));
+      if (without.size() > missed)
+        needed_by[of.fill].push_back(fmt::format("{}: {} more", line, without.size() - missed));
     }
   }
-  for (const std::string& fill : fills) EXPECT_FALSE(needed_by[fill].empty()) << fill << " makes no event happen that no other fill does";
+  for (const std::string& fill : fills)
+    EXPECT_FALSE(needed_by[fill].empty())
+        << fill << " makes no event happen that no other fill does";
 }
 
 TEST(EventSurvey, NamesWhatIsMissed) {
-  EventSurvey survey{.events = {{"a/b", ""}, {"c", ""}, {"d", "impossible"}, {"e", ""}}, .fills = {{"one", {"a/b"}}, {"two", {"a/b", "c"}}}};
+  EventSurvey survey{.events = {{"a/b", ""}, {"c", ""}, {"d", "impossible"}, {"e", ""}},
+                     .fills = {{"one", {"a/b"}}, {"two", {"a/b", "c"}}}};
   EXPECT_THAT(survey.missed(), ElementsAre("e"));
   EXPECT_THAT(survey.missed("two"), ElementsAre("c", "e"));
   EXPECT_THAT(survey.missed("one"), ElementsAre("e"));
@@ -84,14 +90,17 @@ TEST(EventSurvey, GroupsEvents) {
 }
 
 TEST(EventLedger, SetsReasonsAgainstWhatIsMissed) {
-  const EventSurvey survey{.events = {{"a/b", ""}, {"a/c", ""}, {"d", ""}}, .fills = {{"one", {"d"}}}};
+  const EventSurvey survey{.events = {{"a/b", ""}, {"a/c", ""}, {"d", ""}},
+                           .fills = {{"one", {"d"}}}};
   Case one;
   one.name = "x", one.suite = "s";
-  one.misses = {{"a/b", "own"}, {"d", "no more"}, {"a/*", "shared", true}, {"e*", "of another case", true}};
+  one.misses = {
+      {"a/b", "own"}, {"d", "no more"}, {"a/*", "shared", true}, {"e*", "of another case", true}};
   EventLedger ledger;
   EventLedger::Missed missed = ledger.add(one, survey);
   EXPECT_THAT(missed.unsaid, IsEmpty());
-  EXPECT_THAT(missed.excused, ElementsAre(testing::Pair("a/b", "own"), testing::Pair("a/c", "shared")));
+  EXPECT_THAT(missed.excused,
+              ElementsAre(testing::Pair("a/b", "own"), testing::Pair("a/c", "shared")));
   EXPECT_THAT(ledger.stale(false), ElementsAre("s/x: d"));
   EXPECT_THAT(ledger.stale(true), ElementsAre("s/x: d", "s: e*"));
   one.misses = {{"a/b", "own"}};

@@ -1,4 +1,5 @@
-// Blocks of query rows and keys that MASK or BIAS hides: kernels that skip tiles look at them, whole or in part.
+// Blocks of query rows and keys that MASK or BIAS hides: kernels that skip tiles look at them,
+// whole or in part.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,10 +22,15 @@ Interval common_keys(const std::vector<PairRow>& rows) {
   return common;
 }
 
-enum class Sight { kNothing, kOthersOnly, kSome };  // of a row: of any key, of keys elsewhere, of keys of the tile
+enum class Sight {
+  kNothing,
+  kOthersOnly,
+  kSome
+};  // of a row: of any key, of keys elsewhere, of keys of the tile
 constexpr size_t kLeastSeeing = kQueryTile / 2;
 
-std::vector<Sight> sights(const PairTensors& pairs, PairTensors::Which which, const std::vector<PairRow>& rows, const std::vector<bool>& sees,
+std::vector<Sight> sights(const PairTensors& pairs, PairTensors::Which which,
+                          const std::vector<PairRow>& rows, const std::vector<bool>& sees,
                           int64_t begin, int64_t end) {
   std::vector<Sight> found;
   for (size_t r = 0; r < rows.size(); ++r) {
@@ -36,11 +42,14 @@ std::vector<Sight> sights(const PairTensors& pairs, PairTensors::Which which, co
 }
 
 void find_in_tile(const std::vector<Sight>& rows, const std::string& group, Found& found) {
-  const auto some = std::count(rows.begin(), rows.end(), Sight::kSome), others = std::count(rows.begin(), rows.end(), Sight::kOthersOnly);
+  const auto some = std::count(rows.begin(), rows.end(), Sight::kSome),
+             others = std::count(rows.begin(), rows.end(), Sight::kOthersOnly);
   if (others >= std::ptrdiff_t(kLeastSeeing) && some == 0) found.insert(group + "all");
   if (others >= std::ptrdiff_t(kLeastSeeing) && some == 1) found.insert(group + "all_but_one");
-  if (rows.front() == Sight::kOthersOnly && rows.back() == Sight::kSome) found.insert(group + "first_row");
-  if (rows.front() == Sight::kSome && rows.back() == Sight::kOthersOnly) found.insert(group + "last_row");
+  if (rows.front() == Sight::kOthersOnly && rows.back() == Sight::kSome)
+    found.insert(group + "first_row");
+  if (rows.front() == Sight::kSome && rows.back() == Sight::kOthersOnly)
+    found.insert(group + "last_row");
 }
 
 void find_in_rows(const PairTensors& pairs, const std::vector<PairRow>& rows, Found& found) {
@@ -49,7 +58,8 @@ void find_in_rows(const PairTensors& pairs, const std::vector<PairRow>& rows, Fo
   for (const PairRow& row : rows) sees.push_back(pairs.sees_any(row));
   for (const PairTensors::Which which : pairs.present())
     for (const int64_t tile : kEventTiles) {
-      const int64_t origin = rows.front().origin, first = (common.begin - origin + tile - 1) / tile * tile + origin;
+      const int64_t origin = rows.front().origin,
+                    first = (common.begin - origin + tile - 1) / tile * tile + origin;
       const std::string group = fmt::format("block/{}/{}/", PairTensors::name(which), tile);
       for (int64_t begin = first; begin + tile <= common.end; begin += tile)
         find_in_tile(sights(pairs, which, rows, sees, begin, begin + tile), group, found);
@@ -58,18 +68,20 @@ void find_in_rows(const PairTensors& pairs, const std::vector<PairRow>& rows, Fo
 
 }  // namespace
 
-void find_blocks(const Problem& problem, const Tensors& tensors, const Geometry& geometry, const std::vector<bool>& judged,
-                 Found& found) {
+void find_blocks(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                 const std::vector<bool>& judged, Found& found) {
   const PairTensors pairs(tensors, geometry);
   if (pairs.present().empty()) return;
   const auto& p = problem.as<attest_softmax_params>();
   double looked_at = 0;
   for (int64_t b = 0; b < geometry.batch(); ++b)
     for (int64_t h = 0; h < (pairs.depends_on(1) ? p.num_heads : 1); ++h)
-      for (int64_t first = 0; first + kQueryTile <= geometry.length_q(b) && looked_at < kPairs; first += kQueryTile) {
+      for (int64_t first = 0; first + kQueryTile <= geometry.length_q(b) && looked_at < kPairs;
+           first += kQueryTile) {
         std::vector<PairRow> rows;
         for (int64_t i = first; i < first + kQueryTile; ++i) {
-          const PairRow row{b, h, i, geometry.keys(b, i), tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
+          const PairRow row{b, h, i, geometry.keys(b, i),
+                            tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
           if (!judged[size_t(geometry.output_row(b, h, i))]) break;
           rows.push_back(row);
         }

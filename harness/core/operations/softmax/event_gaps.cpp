@@ -1,4 +1,5 @@
-// Gaps between the largest logits and all others, whose weights are small and show in the output all the same.
+// Gaps between the largest logits and all others, whose weights are small and show in the output
+// all the same.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,19 +25,23 @@ struct Parts {
   Part top, before, between, after;  // before the last top, after the first, or both
   std::vector<double> squares;       // of weight times value, all keys
   int64_t others = 0;
-  std::vector<double> plain;         // values of the others, not weighted
+  std::vector<double> plain;  // values of the others, not weighted
 };
 
 Parts parts_of(const Unit& unit, const Row& row, const RowSummary& summary) {
   const auto width = size_t(unit.params().head_dim_v);
   Parts parts;
-  for (Parts::Part* part : {&parts.top, &parts.before, &parts.between, &parts.after}) part->values.resize(width);
+  for (Parts::Part* part : {&parts.top, &parts.before, &parts.between, &parts.after})
+    part->values.resize(width);
   parts.squares.resize(width), parts.plain.resize(width);
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
     const float logit = row.logits[size_t(j - row.keys.begin)];
     if (logit == -std::numeric_limits<float>::infinity()) continue;
     const bool is_top = logit >= summary.top - 1;
-    Parts::Part& part = is_top ? parts.top : j < summary.first_top ? parts.before : j > summary.last_top ? parts.after : parts.between;
+    Parts::Part& part = is_top                  ? parts.top
+                        : j < summary.first_top ? parts.before
+                        : j > summary.last_top  ? parts.after
+                                                : parts.between;
     const double weight = std::exp(double(logit) - double(summary.top));
     const float* value = unit.value(j);
     part.weight += weight;
@@ -51,17 +56,22 @@ Parts parts_of(const Unit& unit, const Row& row, const RowSummary& summary) {
   return parts;
 }
 
-// Whether some channel of the output moves by what no rounding explains when `weight` and `values` are added to the sums.
+// Whether some channel of the output moves by what no rounding explains when `weight` and `values`
+// are added to the sums.
 class Shown {
  public:
-  Shown(const Parts& parts, DType output) : parts_(parts), least_(kSeenSubnormals * half_subnormal(output)) {
+  Shown(const Parts& parts, DType output)
+      : parts_(parts), least_(kSeenSubnormals * half_subnormal(output)) {
     total_ = parts.top.weight + parts.before.weight + parts.between.weight + parts.after.weight;
   }
   bool operator()(double weight, const std::function<double(size_t)>& value) const {
     for (size_t c = 0; c < parts_.squares.size(); ++c) {
-      const double sum = parts_.top.values[c] + parts_.before.values[c] + parts_.between.values[c] + parts_.after.values[c];
+      const double sum = parts_.top.values[c] + parts_.before.values[c] + parts_.between.values[c] +
+                         parts_.after.values[c];
       const double o = sum / total_, moved = std::fabs((sum + value(c)) / (total_ + weight) - o);
-      if (moved >= least_ && moved >= kSeenShare * std::fabs(o) && moved >= kSeenSums * std::sqrt(parts_.squares[c]) / total_) return true;
+      if (moved >= least_ && moved >= kSeenShare * std::fabs(o) &&
+          moved >= kSeenSums * std::sqrt(parts_.squares[c]) / total_)
+        return true;
     }
     return false;
   }
@@ -71,15 +81,20 @@ class Shown {
   double total_, least_;
 };
 
-void find_gap(const Unit& unit, const Parts& parts, const std::string& name, bool after, Found& found) {
+void find_gap(const Unit& unit, const Parts& parts, const std::string& name, bool after,
+              Found& found) {
   const Parts::Part& side = after ? parts.after : parts.before;
   const double weight = side.weight + parts.between.weight;
-  if (Shown(parts, unit.output_dtype())(-weight, [&](size_t c) { return -side.values[c] - parts.between.values[c]; })) found.insert(name);
+  if (Shown(parts, unit.output_dtype())(
+          -weight, [&](size_t c) { return -side.values[c] - parts.between.values[c]; }))
+    found.insert(name);
 }
 
 void find_far_gap(const Unit& unit, const Parts& parts, Found& found) {
   const double cut = std::exp(-kFlushed);
-  if (Shown(parts, unit.output_dtype())(cut * double(parts.others), [&](size_t c) { return cut * parts.plain[c]; })) found.insert("gap/cut/40");
+  if (Shown(parts, unit.output_dtype())(cut * double(parts.others),
+                                        [&](size_t c) { return cut * parts.plain[c]; }))
+    found.insert("gap/cut/40");
 }
 
 }  // namespace

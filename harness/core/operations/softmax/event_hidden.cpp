@@ -41,9 +41,11 @@ void find_runs(const HiddenRow& row, const std::string& name, Found& found) {
     end = begin + 1;
     if (!row.at(begin)) continue;
     while (end < row.keys.end && row.at(end)) ++end;
-    const bool unaligned = (begin - row.origin) % kEventTiles[0] != 0 && (end - row.origin) % kEventTiles[0] != 0;
+    const bool unaligned =
+        (begin - row.origin) % kEventTiles[0] != 0 && (end - row.origin) % kEventTiles[0] != 0;
     for (const int64_t run : kRuns)
-      if (unaligned && end - begin >= run) found.insert(fmt::format("hidden/{}/unaligned/{}", name, run));
+      if (unaligned && end - begin >= run)
+        found.insert(fmt::format("hidden/{}/unaligned/{}", name, run));
   }
 }
 
@@ -54,7 +56,8 @@ void find_scattered(const HiddenRow& row, const std::string& name, Found& found)
       hidden = j;
       continue;
     }
-    const bool one_tile = seen >= 0 && (seen - row.origin) / kEventTiles[0] == (j - row.origin) / kEventTiles[0];
+    const bool one_tile =
+        seen >= 0 && (seen - row.origin) / kEventTiles[0] == (j - row.origin) / kEventTiles[0];
     if (one_tile && hidden > seen) {
       found.insert(fmt::format("hidden/{}/scattered", name));
       return;
@@ -66,7 +69,8 @@ void find_scattered(const HiddenRow& row, const std::string& name, Found& found)
 void find_of_row(const PairTensors& pairs, const PairRow& at, Found& found) {
   for (const PairTensors::Which which : pairs.present()) {
     HiddenRow row{at.keys, at.origin, std::vector<bool>(size_t(at.keys.size()))};
-    for (int64_t j = at.keys.begin; j < at.keys.end; ++j) row.hidden[size_t(j - at.keys.begin)] = pairs.hides(which, at.b, at.h, at.i, j);
+    for (int64_t j = at.keys.begin; j < at.keys.end; ++j)
+      row.hidden[size_t(j - at.keys.begin)] = pairs.hides(which, at.b, at.h, at.i, j);
     const std::string name = PairTensors::name(which);
     find_tiles(row, name, found);
     find_runs(row, name, found);
@@ -76,8 +80,8 @@ void find_of_row(const PairTensors& pairs, const PairRow& at, Found& found) {
 
 }  // namespace
 
-void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry& geometry, const std::vector<bool>& judged,
-                 Found& found) {
+void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                 const std::vector<bool>& judged, Found& found) {
   const PairTensors pairs(tensors, geometry);
   if (pairs.present().empty()) return;
   const auto& p = problem.as<attest_softmax_params>();
@@ -85,9 +89,11 @@ void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry&
     for (int64_t h = 0; h < (pairs.depends_on(1) ? p.num_heads : 1); ++h) {
       Interval last{};
       for (const int64_t i : sample_places(geometry.length_q(b), kRows, 0, kSeed)) {
-        const PairRow row{b, h, i, geometry.keys(b, i), tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
+        const PairRow row{b, h, i, geometry.keys(b, i),
+                          tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
         if (!judged[size_t(geometry.output_row(b, h, i))]) continue;
-        if (!pairs.depends_on(2) && row.keys.begin == last.begin && row.keys.end == last.end) continue;
+        if (!pairs.depends_on(2) && row.keys.begin == last.begin && row.keys.end == last.end)
+          continue;
         last = row.keys;
         if (pairs.sees_any(row)) find_of_row(pairs, row, found);
       }

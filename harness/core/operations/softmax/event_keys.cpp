@@ -9,7 +9,8 @@ namespace attest::core::events {
 namespace {
 
 constexpr int64_t kTriedKeys = 32;
-constexpr int64_t kSeeingRows = 256;  // of a sample: fewer say nothing of the rows that it leaves out
+constexpr int64_t kSeeingRows =
+    256;  // of a sample: fewer say nothing of the rows that it leaves out
 constexpr double kShare = 16, kEnough = 0.125;
 constexpr uint64_t kSeed = 0x6b657973;
 
@@ -20,7 +21,8 @@ bool weighs(const RowSummary& summary, float logit) {
 
 }  // namespace
 
-KeyTrial::KeyTrial(const Unit& unit) : places_(sample_places(unit.keys(), std::min(kTriedKeys, unit.keys()), 0, kSeed)) {
+KeyTrial::KeyTrial(const Unit& unit)
+    : places_(sample_places(unit.keys(), std::min(kTriedKeys, unit.keys()), 0, kSeed)) {
   seeing_.resize(places_.size()), weighing_.resize(places_.size());
 }
 
@@ -28,7 +30,8 @@ void KeyTrial::add(const Unit& unit, const RowSet& rows) {
   sampled_ |= rows.sampled;
   for (size_t n = 0; n < places_.size(); ++n) {
     const int64_t j = places_[n];
-    for (size_t r = 0; r < rows.places.size() && !(weighing_[n] && seeing_[n] >= kSeeingRows); ++r) {
+    for (size_t r = 0; r < rows.places.size() && !(weighing_[n] && seeing_[n] >= kSeeingRows);
+         ++r) {
       const RowSummary& summary = rows.summaries[r];
       if (summary.wild || summary.visible < 2 || !rows.places[r].keys.contains(j)) continue;
       const float logit = unit.logit(rows.places[r], j);

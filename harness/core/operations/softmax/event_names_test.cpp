@@ -18,15 +18,19 @@ std::string why_not(const Case& c, const std::string& name) {
     if (event.name == name) return event.why_not;
   return "no such event";
 }
-Case of(const std::function<void(P&)>& set, const std::vector<int32_t>& with = {}) { return core::testing::make_case("", set, with); }
+Case of(const std::function<void(P&)>& set, const std::vector<int32_t>& with = {}) {
+  return core::testing::make_case("", set, with);
+}
 
 TEST(EventNames, AreDistinct) {
   std::set<std::string> names;
-  for (const NumericEvent& event : softmax_operation().events(of([](P&) {}).problem)) EXPECT_TRUE(names.insert(event.name).second) << event.name;
+  for (const NumericEvent& event : softmax_operation().events(of([](P&) {}).problem))
+    EXPECT_TRUE(names.insert(event.name).second) << event.name;
   EXPECT_GT(names.size(), 250u);
 }
 
-// No inputs of small problems of every feature have an event that is said to be impossible, and all that are counted have a name.
+// No inputs of small problems of every feature have an event that is said to be impossible, and all
+// that are counted have a name.
 TEST(EventNames, NothingImpossibleHappens) {
   for (Case& c : core::testing::all_cases()) {
     std::set<std::string> possible;
@@ -36,7 +40,8 @@ TEST(EventNames, NothingImpossibleHappens) {
     for (const std::string& fill : known_fills(c.problem, false)) {
       softmax_operation().fill(c.problem, {fill, 1}, c.tensors, false);
       for (const std::string& name : softmax_operation().count_events(c.problem, c.tensors, all))
-        EXPECT_TRUE(possible.contains(name)) << c.name << ", " << fill << ": " << name << ": " << why_not(c, name);
+        EXPECT_TRUE(possible.contains(name))
+            << c.name << ", " << fill << ": " << name << ": " << why_not(c, name);
     }
   }
 }
@@ -67,7 +72,9 @@ TEST(EventNames, WhatASoftcapBounds) {
   EXPECT_EQ(why_not(c, "gap/after_top/20"), "");
   EXPECT_EQ(why_not(c, "lane/16/3"), "softcap 20 leaves no two scores 88 apart");
   EXPECT_EQ(why_not(c, "logit/+30000"), "softcap 20");
-  EXPECT_EQ(why_not(of([](P& p) { p.seq_len_q = 300, p.softcap = 20; }, {ATTEST_BIAS}), "rise/16/second/over_64"), "");
+  EXPECT_EQ(why_not(of([](P& p) { p.seq_len_q = 300, p.softcap = 20; }, {ATTEST_BIAS}),
+                    "rise/16/second/over_64"),
+            "");
 }
 
 TEST(EventNames, WhatMasksCanHide) {
@@ -82,7 +89,8 @@ TEST(EventNames, WhatMasksCanHide) {
   EXPECT_EQ(why_not(keys, "block/mask/64/first_row"), "mask is the same for all rows");
   const Case rows = core::testing::broadcast(pairs, ATTEST_MASK, {3});
   EXPECT_EQ(why_not(rows, "hidden/mask/16/first"), "mask is one value a row");
-  EXPECT_EQ(why_not(of([](P&) {}, {ATTEST_MASK}), "block/mask/16/all"), "no 64 rows have 16 keys and more in common");
+  EXPECT_EQ(why_not(of([](P&) {}, {ATTEST_MASK}), "block/mask/16/all"),
+            "no 64 rows have 16 keys and more in common");
 }
 
 TEST(EventNames, WhoCanSeeNan) {

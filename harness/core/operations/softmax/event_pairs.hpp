@@ -26,11 +26,14 @@ class PairTensors {
   }
   const std::vector<Which>& present() const { return present_; }
   /// Whether what they hide depends on dim `axis`: 0 the sequence, 1 the head, 2 the row.
-  bool depends_on(int axis) const { return mask_.spec.stride[axis] != 0 || bias_.spec.stride[axis] != 0; }
+  bool depends_on(int axis) const {
+    return mask_.spec.stride[axis] != 0 || bias_.spec.stride[axis] != 0;
+  }
   bool hides(Which which, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const Tensor& tensor = which == Which::kMask ? mask_ : bias_;
     const TensorSpec& spec = tensor.spec;
-    const int64_t at = b * spec.stride[0] + h * spec.stride[1] + geometry_.token(i) * spec.stride[2] + geometry_.token(j) * spec.stride[3];
+    const int64_t at = b * spec.stride[0] + h * spec.stride[1] +
+                       geometry_.token(i) * spec.stride[2] + geometry_.token(j) * spec.stride[3];
     const double value = load(tensor.data, spec.dtype, at);
     return which == Which::kMask ? value == 0 : value == -std::numeric_limits<double>::infinity();
   }

@@ -26,7 +26,8 @@ std::vector<float> tile_maxima(const Row& row, int64_t tile) {
   std::vector<float> maxima(size_t(tiles.count()), kHidden);
   int64_t k = 0;
   for (int64_t t = 0; t < tiles.count(); ++t) {
-    const int64_t end = std::min(row.keys.size(), row.origin + (tiles.first + t + 1) * tile - row.keys.begin);
+    const int64_t end =
+        std::min(row.keys.size(), row.origin + (tiles.first + t + 1) * tile - row.keys.begin);
     for (; k < end; ++k) maxima[size_t(t)] = std::max(maxima[size_t(t)], row.logits[size_t(k)]);
   }
   return maxima;
@@ -44,7 +45,8 @@ std::vector<float> joined(const std::vector<float>& maxima, bool first_is_odd) {
 
 void find_tile_rises(int64_t tile, const std::vector<float>& maxima, bool full, Found& found) {
   const auto count = int64_t(maxima.size());
-  int64_t seen = -1, first_rise = -1, rises = 0, later = 0;  // seen: the first tile with a key that is not hidden
+  int64_t seen = -1, first_rise = -1, rises = 0,
+          later = 0;  // seen: the first tile with a key that is not hidden
   float running = kHidden, rise = 0;
   for (int64_t t = 0; t < count; ++t) {
     const float top = maxima[size_t(t)];
@@ -77,9 +79,11 @@ void find_rises(const Row& row, Found& found) {
   std::vector<float> maxima = tile_maxima(row, kEventTiles.front());
   for (size_t t = 0; t < kEventTiles.size(); ++t) {
     static_assert(kEventTiles[1] == 2 * kEventTiles[0] && kEventTiles[4] == 16 * kEventTiles[0]);
-    if (t > 0) maxima = joined(maxima, tiles_of(row.keys, row.origin, kEventTiles[t - 1]).first % 2 != 0);
+    if (t > 0)
+      maxima = joined(maxima, tiles_of(row.keys, row.origin, kEventTiles[t - 1]).first % 2 != 0);
     if (maxima.size() < 2) break;
-    find_tile_rises(kEventTiles[t], maxima, tiles_of(row.keys, row.origin, kEventTiles[t]).full, found);
+    find_tile_rises(kEventTiles[t], maxima, tiles_of(row.keys, row.origin, kEventTiles[t]).full,
+                    found);
   }
 }
 

@@ -18,11 +18,12 @@ uint64_t sameness(const RowPlace& row) {
   return hash_bytes(words, sizeof(words));
 }
 
-// First, last, beside tiles' edges and at random; and half of them in succession, so that some keys are seen by all rows that can
-// see them.
+// First, last, beside tiles' edges and at random; and half of them in succession, so that some keys
+// are seen by all rows that can see them.
 std::vector<int64_t> sample(int64_t count, int64_t wanted, uint64_t seed) {
   std::vector<int64_t> places = sample_places(count, wanted / 2, 0, seed);
-  const int64_t run = wanted / 2, begin = int64_t(random_below(seed, uint64_t(wanted), uint64_t(count - run)));
+  const int64_t run = wanted / 2,
+                begin = int64_t(random_below(seed, uint64_t(wanted), uint64_t(count - run)));
   for (int64_t n = begin; n < begin + run; ++n) places.push_back(n);
   std::sort(places.begin(), places.end());
   places.erase(std::unique(places.begin(), places.end()), places.end());
@@ -40,20 +41,25 @@ RowSet choose_rows(const Unit& unit, const std::vector<bool>& judged, double bud
   double cost = 0;
   for (int64_t i = 0; i < length_q; ++i) {
     if (!judged[size_t(geometry.output_row(unit.b(), unit.head(), i))]) continue;
-    const RowPlace row{unit.head(), i, geometry.keys(unit.b(), i), tile_origin(p, i, length_q, length_kv), unit.query_class(i)};
-    if (row.keys.size() == 0 || (!unit.adds_by_row() && !known.insert(sameness(row)).second)) continue;
+    const RowPlace row{unit.head(), i, geometry.keys(unit.b(), i),
+                       tile_origin(p, i, length_q, length_kv), unit.query_class(i)};
+    if (row.keys.size() == 0 || (!unit.adds_by_row() && !known.insert(sameness(row)).second))
+      continue;
     rows.push_back(row);
     cost += unit.cost(row.keys.size());
   }
   const auto count = int64_t(rows.size());
-  const auto affordable = std::clamp(int64_t(budget / std::max(cost, 1.0) * double(count)), kLeastRows, kMostRows);
+  const auto affordable =
+      std::clamp(int64_t(budget / std::max(cost, 1.0) * double(count)), kLeastRows, kMostRows);
   RowSet chosen;
   if (cost <= budget || count <= affordable) {
     chosen.places = std::move(rows);
     return chosen;
   }
   chosen.sampled = true;
-  for (const int64_t n : sample(count, affordable, random_bits(kSampleSeed, uint64_t(unit.b() * p.num_heads + unit.head()))))
+  for (const int64_t n :
+       sample(count, affordable,
+              random_bits(kSampleSeed, uint64_t(unit.b() * p.num_heads + unit.head()))))
     chosen.places.push_back(rows[size_t(n)]);
   return chosen;
 }

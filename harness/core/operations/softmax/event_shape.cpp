@@ -6,7 +6,8 @@
 
 namespace attest::core {
 
-int64_t tile_origin(const attest_softmax_params& params, int64_t i, int64_t length_q, int64_t length_kv) {
+int64_t tile_origin(const attest_softmax_params& params, int64_t i, int64_t length_q,
+                    int64_t length_kv) {
   if (params.grid_height <= 0 && params.patch_size <= 0) return 0;
   attest_softmax_params without_band = params;
   without_band.window_left = without_band.window_right = -1;
@@ -26,12 +27,14 @@ void EventShape::add_row(Interval keys, int64_t origin) {
     if (tiles.count() >= 2) (tiles.full ? tile[t].last : tile[t].tail) = true;
   }
   for (size_t w = 0; w < kEventLanes.size(); ++w) {
-    const int64_t behind = keys.end - origin - (tiles_of(keys, origin, kEventLanes[w]).first + 1) * kEventLanes[w];
+    const int64_t behind =
+        keys.end - origin - (tiles_of(keys, origin, kEventLanes[w]).first + 1) * kEventLanes[w];
     lanes[w] = std::max(lanes[w], std::min(behind, kEventLanes[w]));
   }
 }
 
-void EventShape::add_sequence(const attest_softmax_params& params, int64_t length_q, int64_t length_kv, int64_t& keys_read) {
+void EventShape::add_sequence(const attest_softmax_params& params, int64_t length_q,
+                              int64_t length_kv, int64_t& keys_read) {
   Interval all{length_kv, 0};
   int64_t least = length_kv, seeing = 0;
   for (int64_t i = 0; i < length_q; ++i) {
@@ -51,7 +54,8 @@ void EventShape::add_sequence(const attest_softmax_params& params, int64_t lengt
     const Interval last = visible_keys(params, i + kQueryTile - 1, length_q, length_kv);
     const int64_t origin = tile_origin(params, i, length_q, length_kv);
     for (size_t t = 0; t < kEventTiles.size(); ++t) {
-      const int64_t size = kEventTiles[t], begin = (last.begin - origin + size - 1) / size * size + origin;
+      const int64_t size = kEventTiles[t],
+                    begin = (last.begin - origin + size - 1) / size * size + origin;
       // A row that sees a tile and one key more sees others when the tile is hidden.
       tile[t].block |= begin + size <= first.end && std::min(first.size(), last.size()) > size;
     }
@@ -60,13 +64,15 @@ void EventShape::add_sequence(const attest_softmax_params& params, int64_t lengt
 
 EventShape::EventShape(const Problem& problem) {
   const auto& params = problem.as<attest_softmax_params>();
-  const std::vector<int64_t> length_q = sequence_lengths(problem, false), length_kv = sequence_lengths(problem, true);
+  const std::vector<int64_t> length_q = sequence_lengths(problem, false),
+                             length_kv = sequence_lengths(problem, true);
   int64_t keys_read = 0;
   struct Sums {
     int64_t rows, key_heads, keys_read;
   } first{};
   for (size_t b = 0; b < length_q.size(); ++b) {
-    if (b > 0 && length_q[b] == length_q[0] && length_kv[b] == length_kv[0]) {  // most batches repeat one pair of lengths
+    if (b > 0 && length_q[b] == length_q[0] &&
+        length_kv[b] == length_kv[0]) {  // most batches repeat one pair of lengths
       rows += first.rows, key_heads += first.key_heads, keys_read += first.keys_read;
       continue;
     }

@@ -1,4 +1,5 @@
-// One sequence and key head as events are looked for in it: equal keys found from their bytes, logits of single rows.
+// One sequence and key head as events are looked for in it: equal keys found from their bytes,
+// logits of single rows.
 #pragma once
 #include <limits>
 #include <span>
@@ -27,13 +28,12 @@ struct RowSummary {
   float top = -std::numeric_limits<float>::infinity();
   float second = top;  // the next largest; top where there are two
   float next = top;    // the largest that is below top - 1
-  float least = -top;
-  int64_t top_at = 0;                  // the first place of the largest
-  int64_t first_top = 0, last_top = 0; // places of those within 1 of it
-  int64_t tops = 0;                    // and their number
+  int64_t top_at = 0;                   // the first place of the largest
+  int64_t first_top = 0, last_top = 0;  // places of those within 1 of it
+  int64_t tops = 0;                     // and their number
   int64_t visible = 0;
-  double sum = 0;    // of exp(logit - top), to 1e-4
-  bool wild = false; // it sees a NaN or an infinity in Q, K or BIAS; the rest means nothing then
+  double sum = 0;     // of exp(logit - top), to 1e-4
+  bool wild = false;  // it sees a NaN or an infinity in Q, K or BIAS; the rest means nothing then
 };
 
 /// The rows of one head that are looked at.
@@ -48,7 +48,8 @@ float rough_exp(float x);
 
 class Unit {
  public:
-  Unit(const Problem& problem, const Tensors& tensors, const Geometry& geometry, int64_t b, int64_t kv_head);
+  Unit(const Problem& problem, const Tensors& tensors, const Geometry& geometry, int64_t b,
+       int64_t kv_head);
 
   /// The queries of one of its heads; before logits are asked for.
   void load_head(int64_t h);
@@ -88,7 +89,8 @@ class Unit {
 
  private:
   std::span<const float> vector(const std::vector<float>& vectors, int32_t of_class) const {
-    return std::span(vectors).subspan(size_t(of_class) * size_t(params_.head_dim), size_t(params_.head_dim));
+    return std::span(vectors).subspan(size_t(of_class) * size_t(params_.head_dim),
+                                      size_t(params_.head_dim));
   }
   void load_values(const Tensor& v);
   float score(const float* query, const float* key) const;
@@ -101,14 +103,15 @@ class Unit {
   const DType output_dtype_;
   int64_t h_ = -1;
   bool adds_by_row_;
-  std::vector<int32_t> key_class_, query_class_;     // by place
-  std::vector<float> key_vectors_, query_vectors_;   // [classes, head_dim]
-  std::vector<float> values_;                        // [keys, head_dim_v]
+  std::vector<int32_t> key_class_, query_class_;    // by place
+  std::vector<float> key_vectors_, query_vectors_;  // [classes, head_dim]
+  std::vector<float> values_;                       // [keys, head_dim_v]
   std::vector<int64_t> wild_keys_, wild_values_;
 };
 
-/// Judged rows of the head that is loaded: each one that differs from the others in query or interval, where all of them take no
-/// more than `budget` multiply-adds, else a sample of them, always the same. Without summaries.
+/// Judged rows of the head that is loaded: each one that differs from the others in query or
+/// interval, where all of them take no more than `budget` multiply-adds, else a sample of them,
+/// always the same. Without summaries.
 RowSet choose_rows(const Unit& unit, const std::vector<bool>& judged, double budget);
 
 }  // namespace attest::core::events

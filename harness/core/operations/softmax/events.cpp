@@ -9,7 +9,8 @@ namespace {
 
 using namespace events;
 
-constexpr double kBudget = 2e9;  // multiply-adds, or what takes as long, of all rows that are looked at
+constexpr double kBudget =
+    2e9;  // multiply-adds, or what takes as long, of all rows that are looked at
 
 // The logits of every row that is looked at: summaries, rises, lanes.
 void summarise(const Unit& unit, RowSet& rows, Found& found) {
@@ -35,7 +36,11 @@ void summarise(const Unit& unit, RowSet& rows, Found& found) {
 class Counter {
  public:
   Counter(const Problem& problem, const Tensors& inputs, const std::vector<bool>& judged)
-      : problem_(problem), inputs_(inputs), judged_(judged), p_(problem_.as<attest_softmax_params>()), geometry_(problem_, inputs) {}
+      : problem_(problem),
+        inputs_(inputs),
+        judged_(judged),
+        p_(problem_.as<attest_softmax_params>()),
+        geometry_(problem_, inputs) {}
 
   Found count() {
     for (int64_t b = 0; b < geometry_.batch(); ++b)
@@ -79,7 +84,8 @@ class Counter {
     for (int64_t b = 0; b < geometry_.batch(); ++b)
       for (int64_t h = 0; h < p_.num_heads; ++h)
         for (int64_t i = 0; i < geometry_.length_q(b); ++i)
-          if (geometry_.keys(b, i).size() > 0 && !judged_[size_t(geometry_.output_row(b, h, i))]) return false;
+          if (geometry_.keys(b, i).size() > 0 && !judged_[size_t(geometry_.output_row(b, h, i))])
+            return false;
     return true;
   }
 
@@ -95,7 +101,8 @@ class Counter {
 
 }  // namespace
 
-std::set<std::string> SoftmaxOperation::count_events(const Problem& problem, const Tensors& inputs, const std::vector<bool>& judged) const {
+std::set<std::string> SoftmaxOperation::count_events(const Problem& problem, const Tensors& inputs,
+                                                     const std::vector<bool>& judged) const {
   return Counter(problem, inputs, judged).count();
 }
 
