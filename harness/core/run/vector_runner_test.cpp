@@ -349,6 +349,29 @@ TEST_F(Vectors, UpstreamParametersThatAreNotKnownAreNamed) {
   EXPECT_THAT(with("sdpa", R"({"scale":"x"})").reason, HasSubstr("params: scale: must be a number"));
 }
 
+// One query, three keys, scores of 0, a slope of 1: V = 4, 2, 7 by exp(-distance). From the last key distances are 2, 1, 0, from
+// the first 0, 1, 2, whether or not there is a band.
+TEST_F(Vectors, AlibiWithoutABandCountsFromWhereItIsAligned) {
+  const double near = std::exp(-1.0), far = std::exp(-2.0), total = 1 + near + far;
+  const auto code = [&](const std::string& align, double expected) {
+    const auto put = [&](const char* name, std::vector<int64_t> dims, std::vector<float> values) {
+      write_file(folder_ / "u" / name, tensor_file(std::move(dims), 1, packed_values(values)));
+    };
+    put("Q.pb", {1, 1, 1, 1}, {0}), put("K.pb", {1, 3, 1, 1}, {1, 2, 3}), put("V.pb", {1, 3, 1, 1}, {4, 2, 7});
+    put("S.pb", {1}, {1}), put("Y.pb", {1, 1, 1, 1}, {float(expected)});
+    write_file(folder_ / "u/case.json",
+               R"({"op":"sdpa_bshd","params":{"scale":1,"alibi":true,"causal_align":")" + align + R"("},"inputs":[)"
+               R"({"name":"Q","file":"Q.pb"},{"name":"K","file":"K.pb"},{"name":"V","file":"V.pb"},)"
+               R"({"name":"alibi_slopes","file":"S.pb"}],"outputs":[{"name":"Y","file":"Y.pb"}]})");
+    return judge().code;
+  };
+  const double last = (4 * far + 2 * near + 7) / total, first = (4 + 2 * near + 7 * far) / total;
+  EXPECT_EQ(code("bottom_right", last), "") << judge().reason;
+  EXPECT_EQ(code("bottom_right", first), "error:reference");
+  EXPECT_EQ(code("top_left", first), "") << judge().reason;
+  EXPECT_EQ(code("middle", first), "unsupported:vector");
+}
+
 /// Every open vector, and the names of all that attest has no word for.
 TEST_F(Vectors, OpenOnesAgreeWithTheReference) {
   const fs::path data = shared_data(ATTEST_SOURCE_DIR);

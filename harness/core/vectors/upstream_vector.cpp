@@ -14,13 +14,14 @@ namespace {
 
 using nlohmann::json;
 
-void set_band(JsonFields& params, attest_softmax_params& p) {
+// The band, and where it is anchored; ALiBi counts its distances from there, with or without a band.
+void set_band(JsonFields& params, attest_softmax_params& p, bool alibi) {
   const bool causal = params.truth("causal", false);
   p.window_left = params.whole("window_left", -1), p.window_right = params.whole("window_right", -1);
   if (causal && p.window_right > 0)
     throw Error(fmt::format("{}: window_right: {} where causal leaves 0", params.where(), p.window_right));
   if (causal) p.window_right = 0;
-  if (p.window_left < 0 && p.window_right < 0) return params.skip("causal_align");
+  if (p.window_left < 0 && p.window_right < 0 && !alibi) return params.skip("causal_align");
   const std::string align = params.text("causal_align");
   if (align != "bottom_right" && align != "top_left") throw Unsupported{"causal_align " + in_quotes(align)};
   p.diagonal = align == "bottom_right" ? ATTEST_BOTTOM_RIGHT : ATTEST_TOP_LEFT;
@@ -37,8 +38,9 @@ void map_sdpa(UpstreamCase& from, VectorCase& vector, const std::string& usual_l
   set_scale(vector, params.real("scale"));
   p.softcap = float(params.real("softcap", 0));
   from.demand("fully_masked_row", "zero");
-  set_band(params, p);
-  if (params.truth("alibi", false)) {
+  const bool alibi = params.truth("alibi", false);
+  set_band(params, p, alibi);
+  if (alibi) {
     const FileTensor& slopes = from.needed("alibi_slopes");
     give(vector, ATTEST_ALIBI_SLOPES,
          view(slopes, dense_axes(slopes.dims.size() == 1 ? std::vector<int64_t>{1, slopes.dims[0]} : slopes.dims)), ATTEST_F32);
