@@ -48,8 +48,8 @@ enum {
   ATTEST_I32,
   ATTEST_I64,
   ATTEST_BOOL,      /* one byte, 0 or 1 */
-  ATTEST_F8E4M3,
-  ATTEST_F8E5M2,
+  ATTEST_F8E4M3,    /* declared arithmetic; tensors of it are not judged yet */
+  ATTEST_F8E5M2,    /* likewise */
   ATTEST_TF32,      /* declared arithmetic only: f32 with a mantissa of 10 bits */
   ATTEST_3XTF32     /* declared arithmetic only: three tf32 products for nearly an f32 one */
 };
@@ -78,7 +78,7 @@ enum {
                            (packed: place i of sequence b is entry cu[b] + i). A permutation of the rows */
   ATTEST_REL_BIAS,      /* [num_heads, 2 * window_height - 1, 2 * window_width - 1]: added at (dy + window_height - 1,
                            dx + window_width - 1), dy and dx: query's place in the window less the key's */
-  ATTEST_DO,            /* backward: as O, read. Q, K, V, O, LSE are read too */
+  ATTEST_DO,            /* backward, which is not judged yet: as O, read. Q, K, V, O, LSE are read too */
   ATTEST_DQ,            /* as Q, written; so are the next three */
   ATTEST_DK,            /* as K */
   ATTEST_DV,            /* as V */
@@ -175,7 +175,7 @@ typedef struct attest_linear_params {
   float reserved_;     /* 0 */
 } attest_linear_params;
 
-/* ATTEST_DEFORMABLE: V [batch, num_heads, sum of level_height * level_width, head_dim_v], O [batch, num_heads, seq_len_q,
+/* ATTEST_DEFORMABLE, not judged yet: V [batch, num_heads, sum of level_height * level_width, head_dim_v], O [batch, num_heads, seq_len_q,
  * head_dim_v]: V read bilinearly at pixel loc * size - 0.5 of each level, zero outside, times the given weights, summed. */
 enum {
   ATTEST_LOCATIONS = ATTEST_OWN, /* [batch, num_heads, seq_len_q, num_levels, num_points, 2], x then y in [0, 1] */
@@ -192,9 +192,9 @@ typedef struct attest_deformable_params {
 /* Operations, and the params struct that goes with each. */
 enum {
   ATTEST_SOFTMAX = 1,          /* attest_softmax_params */
-  ATTEST_SOFTMAX_BACKWARD = 2, /* attest_softmax_params */
+  ATTEST_SOFTMAX_BACKWARD = 2, /* attest_softmax_params; not judged yet */
   ATTEST_LINEAR = 3,           /* attest_linear_params */
-  ATTEST_DEFORMABLE = 4,       /* attest_deformable_params */
+  ATTEST_DEFORMABLE = 4,       /* attest_deformable_params; not judged yet */
   ATTEST_PRIVATE = 1000        /* and up: not ours */
 };
 typedef struct attest_problem {

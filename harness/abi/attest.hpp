@@ -94,7 +94,7 @@ struct BFloat16 {
 
 /// Stands for T where the dtype is known at run time only (ATTEST_WITH_MIXED_DTYPE): Softmax<Any> reads f32, f16, bf16 and f64.
 struct Any {};
-/// One element of a View<Any>; computes in float.
+/// One element of a View<Any>; computes in float. Of any other dtype it reads as NaN and is left as it is: bytes are no doubles.
 class AnyElement {
  public:
   ATTEST_HD AnyElement(void* data, int32_t dtype, int64_t index) : data_(data), index_(index), dtype_(dtype) {}
@@ -103,7 +103,8 @@ class AnyElement {
       case ATTEST_F32: return at<float>();
       case ATTEST_F16: return at<Half>();
       case ATTEST_BF16: return at<BFloat16>();
-      default: return static_cast<float>(at<double>());
+      case ATTEST_F64: return static_cast<float>(at<double>());
+      default: return std::numeric_limits<float>::quiet_NaN();
     }
   }
   ATTEST_HD const AnyElement& operator=(float value) const {
@@ -111,7 +112,8 @@ class AnyElement {
       case ATTEST_F32: at<float>() = value; break;
       case ATTEST_F16: at<Half>() = value; break;
       case ATTEST_BF16: at<BFloat16>() = value; break;
-      default: at<double>() = static_cast<double>(value);
+      case ATTEST_F64: at<double>() = static_cast<double>(value); break;
+      default: break;
     }
     return *this;
   }

@@ -142,6 +142,18 @@ TEST(View, AnyReadsAndWritesEveryFloatType) {
   }
 }
 
+// Whoever takes a dtype for f64 that it has no word for reads beyond the tensor.
+TEST(View, AnyReadsNoBytesAsDoubles) {
+  for (const int32_t dtype : {ATTEST_F8E4M3, ATTEST_F8E5M2, ATTEST_I32}) {
+    unsigned char bytes[16];
+    std::fill_n(bytes, 16, static_cast<unsigned char>(0x38));
+    const attest::AnyElement element(bytes, dtype, 1);
+    EXPECT_TRUE(std::isnan(static_cast<float>(element)));
+    element = 2;
+    EXPECT_EQ(std::count(bytes, bytes + 16, 0x38), 16);
+  }
+}
+
 TEST(View, HalvesComputeAndAreAssignedAsFloats) {
   attest::Half half{};
   half = 1.5f;

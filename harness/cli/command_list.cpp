@@ -21,16 +21,20 @@ struct ListArguments {
   PluginOptions plugins;
 };
 
+std::string features(const core::Implementation& implementation) {
+  const core::Operation* operation = core::find_operation(implementation.operation);
+  return fmt::format("{}", fmt::join(core::feature_names(implementation.features, operation), "+"));
+}
+
 void list_implementations(const std::vector<core::Registry::Entry>& entries) {
   for (const core::Registry::Entry& entry : entries) {
     const core::Implementation& i = *entry.implementation;
-    const core::Operation* operation = core::find_operation(i.operation);
     const core::DeviceKind* device = core::find_device_kind(i.device);
     fmt::print("{:<24} {} ({}, version {})\n", i.name, i.summary, i.plugin, i.version);
     fmt::print("{:<24} {} on {}; {}; {}\n", "",
-               operation ? std::string(operation->name()) : fmt::format("operation {}", i.operation),
+               core::operation_title(i.operation),
                device ? device->name : fmt::format("device {}", i.device), core::print_dtypes(i.dtypes),
-               i.features ? core::print_features(i.features) : "no features");
+               i.features ? features(i) : "no features");
   }
 }
 

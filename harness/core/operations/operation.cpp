@@ -38,6 +38,8 @@ void check_spec(const Problem& problem, const Role& role) {
       throw Error(fmt::format("{}: stride {} of dim {} (size {}): 0 exactly where the size is 1", role.name, spec.stride[i], i,
                               spec.dim[i]));
   }
+  if (role.dtype == ATTEST_NONE && !is_judged_float(spec.dtype))
+    throw Error(fmt::format("{}: dtype {}; must be {}", role.name, dtype_title(spec.dtype), kJudgedFloats));
   if (role.dtype != ATTEST_NONE && spec.dtype != role.dtype)
     throw Error(fmt::format("{}: dtype {} where {} is right", role.name, dtype_name(spec.dtype), dtype_name(role.dtype)));
 }
@@ -99,6 +101,17 @@ const Operation* find_operation(std::string_view name) {
 }
 
 std::vector<const Operation*> all_operations() { return table(); }
+
+std::string_view unjudged_operation(int32_t number) {
+  if (find_operation(number)) return {};
+  return number == ATTEST_SOFTMAX_BACKWARD ? "softmax_backward" : number == ATTEST_DEFORMABLE ? "deformable" : "";
+}
+
+std::string operation_title(int32_t number) {
+  if (const Operation* operation = find_operation(number)) return std::string(operation->name());
+  const std::string_view unjudged = unjudged_operation(number);
+  return unjudged.empty() ? fmt::format("operation {}", number) : fmt::format("{} (not judged yet)", unjudged);
+}
 
 void register_operation(const Operation* operation) {
   if (find_operation(operation->number()) || find_operation(operation->name()))
@@ -182,20 +195,26 @@ double min_bytes(const Problem& problem) {
   return bytes;
 }
 
-std::string print_features(uint64_t features) {
+std::vector<std::string> feature_names(uint64_t features, const Operation* operation) {
   static constexpr const char* kNames[] = {"GQA",  "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL", "SOFTCAP", "BIAS",
                                            "MASK", "LSE",        "VARLEN",  "SEQ_LENS",    "PAGES",    "ORDER",   "PATCHES",
                                            "GRID", "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI",       "SINKS"};
-  std::string text;
+  std::vector<std::string> names;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(features >> bit & 1)) continue;
-    if (!text.empty()) text += '+';
-    if (bit < int(std::size(kNames)))
-      text += kNames[bit];
+    const std::string_view own = bit >= 32 && operation ? operation->own_feature(bit - 32) : std::string_view();
+    if (!own.empty())
+      names.emplace_back(own);
+    else if (bit < int(std::size(kNames)))
+      names.emplace_back(kNames[bit]);
     else
-      text += bit >= 32 ? fmt::format("OWN({})", bit - 32) : fmt::format("BIT({})", bit);
+      names.push_back(bit >= 32 ? fmt::format("OWN({})", bit - 32) : fmt::format("BIT({})", bit));
   }
-  return text;
+  return names;
+}
+
+std::string print_features(uint64_t features) {
+  return fmt::format("{}", fmt::join(feature_names(features, nullptr), "+"));
 }
 
 }  // namespace attest::core

@@ -100,6 +100,9 @@ class Operation {
   /// The operation's own ATTEST_WITH_ bits; those that follow from specs alone (strides, mixed dtype) are added by the caller.
   virtual uint64_t features(const Problem& problem) const = 0;
 
+  /// The name of its own bit n, ATTEST_OWN_BIT(n), without the ATTEST_WITH_; empty: it has no such bit.
+  virtual std::string_view own_feature(int /*n*/) const { return {}; }
+
   /// Floating point operations of the forward (a multiply-add counts 2), masked work not counted.
   virtual double flops(const Problem& problem) const = 0;
 
@@ -134,6 +137,10 @@ class Operation {
 const Operation* find_operation(int32_t number);
 const Operation* find_operation(std::string_view name);
 std::vector<const Operation*> all_operations();
+/// The name of an operation that attest.h declares and that nothing here knows yet, "deformable"; empty for any other number.
+std::string_view unjudged_operation(int32_t number);
+/// "softmax", "deformable (not judged yet)", "operation 17".
+std::string operation_title(int32_t number);
 /// Adds an operation, which must outlive the program's use of it; a number or name that is taken is an Error.
 void register_operation(const Operation* operation);
 
@@ -163,5 +170,7 @@ void finish_problem(Problem& problem);
 double min_bytes(const Problem& problem);
 /// Names of the feature bits, e.g. "CAUSAL+LSE"; operations' own bits as "OWN(n)".
 std::string print_features(uint64_t features);
+/// The same as a list; with the operation's words for its own bits where it is given.
+std::vector<std::string> feature_names(uint64_t features, const Operation* operation);
 
 }  // namespace attest::core

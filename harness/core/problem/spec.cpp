@@ -41,7 +41,12 @@ bool has_sugar(const Operation& operation, std::string_view word) {
   return std::ranges::any_of(sugars(), [word](const Sugar& sugar) { return sugar.word == word; });
 }
 
-bool is_storage_float(DType dtype) { return is_float(dtype) && dtype_bytes(dtype) > 0; }
+// Why a word names no dtype of tensors: "'dtype=f8e4m3': f8e4m3 is not judged yet; must be f32, f16, bf16 or f64".
+std::string wrong_dtype(std::string_view text, std::optional<DType> dtype) {
+  const bool is_known = dtype && dtype_title(*dtype) != dtype_name(*dtype);
+  return fmt::format("{}: {}must be {}", in_quotes(text),
+                     is_known ? fmt::format("{} is not judged yet; ", dtype_name(*dtype)) : "", kJudgedFloats);
+}
 
 class Parser {
  public:
@@ -86,7 +91,7 @@ class Parser {
 
   void read_dtype() {
     const auto dtype = dtype_from_name(value_);
-    if (!dtype || !is_storage_float(*dtype)) throw Error(fmt::format("{}: must be f32, f16, bf16, f64, f8e4m3 or f8e5m2", in_quotes(text_)));
+    if (!dtype || !is_judged_float(*dtype)) throw Error(wrong_dtype(text_, dtype));
     problem_.dtype = *dtype;
   }
 
@@ -119,8 +124,8 @@ class Parser {
     TensorWord& word = words_[role.index];
     if (text_.size() == key_.size()) return;
     if (!parse_tensor(value_, word)) throw Error(fmt::format("{}: must be a dtype, dims, or both, e.g. {}=f32[1,1,197,197]", in_quotes(text_), role.name));
-    if (role.dtype == ATTEST_NONE && word.dtype != ATTEST_NONE && !is_storage_float(word.dtype))
-      throw Error(fmt::format("{}: must be f32, f16, bf16, f64, f8e4m3 or f8e5m2", in_quotes(text_)));
+    if (role.dtype == ATTEST_NONE && word.dtype != ATTEST_NONE && !is_judged_float(word.dtype))
+      throw Error(wrong_dtype(text_, word.dtype));
   }
 
   void read_unaligned() {
@@ -208,6 +213,9 @@ const Operation& operation_of(std::string_view name) {
   if (const Operation* operation = find_operation(name)) return *operation;
   std::vector<std::string> names;
   for (const Operation* operation : all_operations()) names.emplace_back(operation->name());
+  for (int32_t number = 1; number < ATTEST_PRIVATE; ++number)
+    if (name == unjudged_operation(number) && !name.empty())
+      throw Error(fmt::format("{} is not judged yet (there are: {})", in_quotes(name), fmt::join(names, ", ")));
   throw Error(fmt::format("unknown operation {}{} (there are: {})", in_quotes(name), did_you_mean(name, names), fmt::join(names, ", ")));
 }
 

@@ -87,7 +87,8 @@ std::vector<DType> dtypes_of(const Place& place, const json& object) {
   std::vector<DType> dtypes;
   for (const std::string& name : list_of(place, object, "dtypes", kRight)) {
     const auto dtype = dtype_from_name(name);
-    if (!dtype) place.fail(fmt::format("dtypes: unknown dtype {}; must be f32, f16, bf16, f64, f8e4m3 or f8e5m2", in_quotes(name)));
+    if (!dtype) place.fail(fmt::format("dtypes: unknown dtype {}; must be {}", in_quotes(name), kJudgedFloats));
+    if (!is_judged_float(*dtype)) place.fail(fmt::format("dtypes: {}; must be {}", dtype_title(*dtype), kJudgedFloats));
     dtypes.push_back(*dtype);
   }
   if (dtypes.empty()) place.fail("has no dtypes, e.g. \"dtypes\": [\"f32\", \"f16\"]");
@@ -205,6 +206,7 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
   for (const auto& [key, value] : document.items())
     if (std::ranges::find(kSuiteKeys, key) == kSuiteKeys.end()) file.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, kSuiteKeys)));
   Suite suite;
+  suite.file = std::string(file_name);
   suite.name = name_of(file, document), suite.summary = text_of(file, document, "summary", true);
   suite.budget_s = budget_of(file, document);
   const json defaults = document.value("defaults", json::object());

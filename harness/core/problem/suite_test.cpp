@@ -98,6 +98,7 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
       {R"("seq_len_q": 8, "operation": "softmx")", "unknown operation 'softmx', did you mean 'softmax'?"},
       {R"("seq_len_q": 8, "dtypes": ["fp16"])", "unknown dtype 'fp16'"},
       {R"("seq_len_q": 8, "dtypes": ["i32"])", "must be f32, f16"},
+      {R"("seq_len_q": 8, "dtypes": ["f8e4m3"])", "dtypes: f8e4m3 (not judged yet); must be f32, f16, bf16 or f64"},
       {R"("seq_len_q": 8, "dtypes": [])", "dtypes: must be a list of dtypes"},
       {R"("seq_len_q": 8, "dtypes": ["f32", "f32"])", "'f32' twice"},
       {R"("seq_len_q": 8, "quick": 1)", "quick: must be true or false"},

@@ -42,11 +42,13 @@ uint64_t hash_file(const fs::path& path) {
 std::string print_dtypes(uint64_t bits) {
   std::string text;
   for (DType dtype = ATTEST_F32; dtype <= ATTEST_F8E5M2; ++dtype)
-    if (bits & ATTEST_BIT(dtype)) text += (text.empty() ? "" : ",") + std::string(dtype_name(dtype));
+    if (bits & ATTEST_BIT(dtype)) text += (text.empty() ? "" : ",") + dtype_title(dtype);
   return text;
 }
 
 std::string refuses(const Implementation& implementation, const Problem& problem) {
+  if (const std::string_view unjudged = unjudged_operation(implementation.operation); !unjudged.empty())
+    return fmt::format("is an implementation of {}, which is not judged yet", unjudged);
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
   const DeviceKind* kind = find_device_kind(implementation.device);

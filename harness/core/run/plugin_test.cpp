@@ -71,6 +71,10 @@ TEST(Plugin, SaysWhatAProcessOfItsOwnCosts) {
 TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
   Implementation implementation{.operation = ATTEST_SOFTMAX, .dtypes = ATTEST_BIT(ATTEST_F32), .features = ATTEST_WITH_CAUSAL};
   EXPECT_EQ(refuses(implementation, attest::testing::scale_problem(2, 2)), "is not an implementation of scale");
+  for (const auto& [operation, name] : {std::pair(ATTEST_DEFORMABLE, "deformable"), {ATTEST_SOFTMAX_BACKWARD, "softmax_backward"}})
+    EXPECT_EQ(refuses({.operation = operation}, attest::testing::scale_problem(2, 2)),
+              std::string("is an implementation of ") + name + ", which is not judged yet");
+  EXPECT_EQ(print_dtypes(ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_F8E4M3)), "f16,f8e4m3 (not judged yet)");
   Problem problem = blank_problem(*find_operation("softmax"), ATTEST_F32);
   problem.as<attest_softmax_params>().seq_len_q = 8, problem.as<attest_softmax_params>().head_dim = 16;
   problem.as<attest_softmax_params>().window_right = 0, problem.as<attest_softmax_params>().softcap = 30;

@@ -86,6 +86,15 @@ std::optional<DType> dtype_from_name(std::string_view name) {
   return std::nullopt;
 }
 size_t dtype_bytes(DType dtype) { return format(dtype).bytes; }
+bool is_judged_float(DType dtype) {
+  return dtype == ATTEST_F32 || dtype == ATTEST_F16 || dtype == ATTEST_BF16 || dtype == ATTEST_F64;
+}
+
+std::string dtype_title(DType dtype) {
+  const bool is_stored = is_float(dtype) && dtype_bytes(dtype) > 0;
+  return std::string(dtype_name(dtype)) + (is_stored && !is_judged_float(dtype) ? " (not judged yet)" : "");
+}
+
 bool is_float(DType dtype) { return format(dtype).precision > 0; }
 double unit_roundoff(DType dtype) { return std::ldexp(1.0, -format(dtype).precision); }
 double half_subnormal(DType dtype) { return std::ldexp(1.0, format(dtype).min_exponent - format(dtype).precision); }

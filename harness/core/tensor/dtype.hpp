@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "attest.h"
@@ -19,6 +20,11 @@ std::optional<DType> dtype_from_name(std::string_view name);
 /// Bytes of one stored element; 0 for ATTEST_NONE and the dtypes that name an arithmetic only.
 size_t dtype_bytes(DType dtype);
 bool is_float(DType dtype);
+/// Whether tensors of a problem may have it: one of kJudgedFloats. The other floats name declared arithmetic, and f8 files.
+bool is_judged_float(DType dtype);
+inline constexpr std::string_view kJudgedFloats = "f32, f16, bf16 or f64";
+/// The name, and that no tensor of it is judged yet where so: "f8e4m3 (not judged yet)".
+std::string dtype_title(DType dtype);
 
 /// Unit roundoff u: half the distance from 1 to the next number (f32 2^-24, f16 2^-11, bf16 2^-8, tf32 2^-11).
 double unit_roundoff(DType dtype);

@@ -97,7 +97,7 @@ void expect_values(VectorCase& vector, std::string name, const FileTensor& expec
 }
 
 Problem& start_problem(VectorCase& vector, const Operation& operation, DType dtype) {
-  if (!is_float(dtype)) throw Unsupported{fmt::format("{} in {}", operation.name(), dtype_name(dtype))};
+  if (!is_judged_float(dtype)) throw Unsupported{fmt::format("{} in {}", operation.name(), dtype_title(dtype))};
   vector.operation = operation.name(), vector.dtype = dtype_name(dtype);
   return vector.problem.emplace(blank_problem(operation, dtype));
 }

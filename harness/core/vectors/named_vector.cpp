@@ -183,8 +183,8 @@ void map_named(const json& description, VectorCase& vector, const VectorPlace& p
   const std::vector<Named> named = name_tensors(fields.any("tensors"), *operation, layout, store, vector, where);
   check_inputs(named, *operation, where);
   for (const auto& [role, tensor] : named)
-    if (role->index <= ATTEST_V && !is_float(tensor.spec.dtype))
-      throw Unsupported{fmt::format("{} in {}", role->name, dtype_name(tensor.spec.dtype))};
+    if (role->index <= ATTEST_V && !is_judged_float(tensor.spec.dtype))
+      throw Unsupported{fmt::format("{} in {}", role->name, dtype_title(tensor.spec.dtype))};
   const auto q = std::ranges::find(named, ATTEST_Q, [](const Named& tensor) { return tensor.role->index; });
   Problem& problem = start_problem(vector, *operation, q->tensor.spec.dtype);
   const json params = fields.has("params") ? params_of(fields.any("params"), where + ": params") : json::object();

@@ -94,6 +94,8 @@ class LinearOperation final : public Operation {
     return bits;
   }
 
+  std::string_view own_feature(int n) const override { return n == 0 ? "QUERY_MASK" : std::string_view(); }
+
   // Both products, both normalisers and the division; what a mask hides is data, so it counts.
   double flops(const Problem& problem) const override {
     const auto& p = problem.as<Params>();

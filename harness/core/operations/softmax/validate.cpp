@@ -125,7 +125,7 @@ void SoftmaxOperation::check(const Problem& problem) const {
   for (const Role& role : roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
     if (role.dtype == ATTEST_NONE && present(spec))
-      require(is_float(spec.dtype) && dtype_bytes(spec.dtype) > 0, fmt::format("{}: dtype {}; must be f32, f16, bf16, f64, f8e4m3 or f8e5m2", role.name, dtype_name(spec.dtype)));
+      require(is_judged_float(spec.dtype), fmt::format("{}: dtype {}; must be {}", role.name, dtype_title(spec.dtype), kJudgedFloats));
   }
 }
 
