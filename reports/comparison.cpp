@@ -139,11 +139,27 @@ class Comparer {
     return {};
   }
 
+  /// Whether nothing but the machine can be the cause of another time. What was not recorded is not the same.
+  bool same_everything(const Records& was, const Records& is) const {
+    std::set<std::string> plugins, libraries, attests, environments;
+    for (const Records* records : {&was, &is})
+      for (const Record* record : *records)
+        plugins.insert(record->plugin_hash), libraries.insert(record->libraries_hash.value_or(""));
+    for (const Side* side : {&before_, &after_})
+      for (const Run& run : *side) {
+        attests.insert(fact(*run.file, "identity", "attest"));
+        environments.insert(fact(*run.file, "run", "variables_hash"));
+      }
+    const auto is_one = [](const std::set<std::string>& hashes) { return hashes.size() == 1 && !hashes.begin()->empty(); };
+    return is_one(plugins) && is_one(libraries) && is_one(attests) && is_one(environments);
+  }
+
   Compared compare(const Key& key) const {
     const Records was = all_records(before_, key), is = all_records(after_, key);
     Compared one{key.suite, key.case_name, key.dtype, key.impl, worst(was), worst(is)};
     one.verdict = verdict_change(one.before, one.after);
     one.same_binary = !was.front()->plugin_hash.empty() && was.front()->plugin_hash == is.front()->plugin_hash;
+    one.same_everything = same_everything(was, is);
     one.time = one.memory = one.error = invalid("not-passed");
     if (one.before != Verdict::kPass || one.after != Verdict::kPass) return one;
     one.time = one.memory = one.error = invalid("other-problem");
@@ -238,7 +254,8 @@ bool nothing_to_tell(const Changed& changed) {
 }
 
 bool worse(const Compared& one) {
-  return one.verdict == VerdictChange::kRegressed || one.time.change == Change::kWorse || one.memory.change == Change::kWorse ||
+  const bool slower = one.time.change == Change::kWorse && !one.same_everything;
+  return one.verdict == VerdictChange::kRegressed || slower || one.memory.change == Change::kWorse ||
          one.error.change == Change::kWorse;
 }
 

@@ -31,6 +31,7 @@ struct Compared {
   double before_ns = 0, after_ns = 0;  // median over launches; 0: not timed
   core::Changed time, memory, error;
   bool same_binary = false;
+  bool same_everything = false;  // binary, attest, loaded libraries, environment: a difference of time is the machine's
 };
 
 struct Comparison {
@@ -50,7 +51,7 @@ Comparison compare(const std::vector<core::Results>& before, const std::vector<c
 /// Of a quantity that nobody asks about: neither side has a time, one did not pass, or it is the peer.
 bool nothing_to_tell(const core::Changed& changed);
 
-/// Whether a case is worse in anything; whether nothing about it changed or could not be told.
+/// Whether a case is worse in anything, by more than the machine's doing; whether nothing about it changed or could not be told.
 bool worse(const Compared& one);
 bool unchanged(const Compared& one);
 

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
+#include "reports/builds.hpp"
 #include "reports/comparison_text.hpp"
 
 namespace attest::reports {
@@ -137,6 +139,59 @@ TEST(Comparison, OtherMachinesAndBuildsOnlyWhenAsked) {
   Results other = file({passed()});
   other.header.environment["cpu"]["model"] = "Xeon";
   EXPECT_EQ(compare({file({passed()})}, {other}, kWithFloor).cases.at(0).time.change, Change::kSame);
+}
+
+// One build, compared with itself: what the time does is the machine's, whatever it does.
+TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
+  const auto ran = [](double ns, const std::function<void(Results&)>& change = [](Results&) {}) {
+    Results results = file({passed("flash_cuda", ns)});
+    results.records[0].libraries_hash = "2222222222222222";
+    results.header.environment["identity"]["attest"] = "33 44", results.header.environment["run"]["variables_hash"] = "55";
+    change(results);
+    return results;
+  };
+  const Comparison same = compare({ran(1e6)}, {ran(1.3e6)}, kWithFloor);
+  EXPECT_EQ(same.cases.at(0).time.change, Change::kWorse) << "it is shown";
+  EXPECT_FALSE(worse(same)) << "and is no regression";
+  EXPECT_THAT(print_comparison(same, {}), HasSubstr("] (machine)"));
+  EXPECT_THAT(print_comparison(same, {}), HasSubstr("machine: implementation, attest, libraries and environment are the same"));
+  EXPECT_EQ(to_json(same)["cases"][0]["same_everything"], true);
+  const std::function<void(Results&)> changes[] = {
+      [](Results& r) { r.records[0].plugin_hash = "1111111111111111"; },
+      [](Results& r) { r.records[0].libraries_hash = "1111111111111111"; },
+      [](Results& r) { r.records[0].libraries_hash.reset(); },
+      [](Results& r) { r.header.environment["identity"]["attest"] = "33 45"; },
+      [](Results& r) { r.header.environment.erase("identity"); },
+      [](Results& r) { r.header.environment["run"]["variables_hash"] = "56"; },
+  };
+  for (const auto& change : changes) EXPECT_TRUE(worse(compare({ran(1e6)}, {ran(1.3e6, change)}, kWithFloor)));
+  // What is no time is never the machine's.
+  EXPECT_TRUE(worse(compare({ran(1e6)}, {ran(1e6, [](Results& r) { r.records[0].memory.pool_peak_bytes = 1 << 22; })}, kWithFloor)));
+}
+
+TEST(Builds, OneSideIsOneBuild) {
+  const auto ran = [](const std::string& path, const std::string& hash) {
+    Results results = file({passed("mine"), passed("peer")});
+    results.path = path, results.records[0].plugin_hash = hash;
+    return results;
+  };
+  const std::string was = "1111111111111111", is = "2222222222222222", third = "3333333333333333";
+  const auto said = [](const std::vector<Results>& before, const std::vector<Results>& after) -> std::string {
+    try {
+      require_one_build(before, after);
+    } catch (const core::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(said({ran("a1", was), ran("a2", was)}, {ran("b1", is), ran("b2", is)}), "");
+  EXPECT_EQ(said({ran("a1", was), ran("a2", was), ran("b1", is)}, {ran("b2", is)}),
+            "the side before has 2 builds of mine, and one side is one build: 1111111111111111 in a1 a2; 2222222222222222 in b1 "
+            "b2; compare them by: attest compare a1 a2 --after b1 b2");
+  EXPECT_THAT(said({ran("a1", was)}, {ran("b1", is), ran("b2", third)}), HasSubstr("the side after has 3 builds of mine"));
+  Results both = ran("c", was);
+  both.records.push_back(both.records[0]), both.records.back().plugin_hash = is;
+  EXPECT_THAT(said({ran("a1", was)}, {both}), HasSubstr("1111111111111111 and 2222222222222222 in c"));
 }
 
 TEST(Comparison, OneSideAlone) {

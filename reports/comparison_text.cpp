@@ -65,11 +65,17 @@ std::string times(const Compared& one) {
                                                : "";
 }
 
+bool of_the_machine(const Compared& one) {
+  return one.same_everything && (one.time.change == Change::kWorse || one.time.change == Change::kBetter);
+}
+
+std::string time_cell(const Compared& one) { return cell(kTimeWords, one.time, true) + (of_the_machine(one) ? " (machine)" : ""); }
+
 std::string line(const Compared& one, size_t width, bool colour) {
   const bool red = colour && worse(one);
   std::string text =
       fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}", one.impl, width, verdict(one), times(one),
-                  cell(kTimeWords, one.time, true), cell(kMemoryWords, one.memory, false), cell(kErrorWords, one.error, false));
+                  time_cell(one), cell(kMemoryWords, one.memory, false), cell(kErrorWords, one.error, false));
   text.erase(text.find_last_not_of(' ') + 1);
   return (red ? "\033[1;31m" : "") + text + (red ? "\033[0m" : "") + (one.same_binary ? "  (same binary)\n" : "\n");
 }
@@ -82,6 +88,8 @@ std::string meanings(const Comparison& comparison) {
   std::string text;
   for (const auto& [code, meaning] : kMeanings)
     if (codes.count(code)) text += fmt::format("{}: {}\n", code, meaning);
+  if (std::ranges::any_of(comparison.cases, of_the_machine))
+    text += "machine: implementation, attest, libraries and environment are the same on both sides: only this machine differed\n";
   return text;
 }
 
@@ -139,6 +147,7 @@ nlohmann::json to_json(const Compared& one) {
           {"before_ns", one.before_ns},
           {"after_ns", one.after_ns},
           {"same_binary", one.same_binary},
+          {"same_everything", one.same_everything},
           {"time", to_json(one.time, kTimeWords)},
           {"memory", to_json(one.memory, kMemoryWords)},
           {"error", to_json(one.error, kErrorWords)}};

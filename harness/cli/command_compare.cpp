@@ -11,6 +11,7 @@
 #include "cli/machine_error.hpp"
 #include "cli/progress.hpp"
 #include "core/tensor/error.hpp"
+#include "reports/builds.hpp"
 #include "reports/comparison_text.hpp"
 
 namespace attest::cli {
@@ -63,6 +64,7 @@ int run(CompareArguments& arguments) {
   if (arguments.floor_percent > 0) arguments.options.rule.floor = arguments.floor_percent / 100;
   const std::vector<core::Results> before = read(arguments.before), after = read(arguments.after);
   check(arguments, before, after);
+  reports::require_one_build(before, after);
   const reports::Comparison comparison = compare(before, after, arguments.options);
   if (!arguments.json_path.empty()) write_json(arguments.json_path, comparison);
   fmt::print("{}", print_comparison(comparison, {.colour = wants_colour(stdout), .changed_only = arguments.changed_only}));

@@ -80,6 +80,7 @@ void walk(Record& r, Visit&& visit) {
   visit("suite", r.suite), visit("case", r.case_name), visit("spec", r.spec), visit("inputs", r.inputs),
       visit("source", r.source);
   visit("impl", r.impl), visit("impl_version", r.impl_version), visit("plugin", r.plugin), visit("plugin_hash", r.plugin_hash);
+  visit("libraries_hash", r.libraries_hash);
   visit("operation", r.operation), visit("dtype", r.dtype), visit("features", r.features), visit("device", r.device),
       visit("threads", r.threads);
   visit("verdict", r.verdict), visit("code", r.code), visit("reason", r.reason), visit("arithmetic", r.arithmetic);
@@ -192,13 +193,18 @@ json to_json(const Header& header) {
 }
 
 Closing Closing::of(const std::vector<Record>& records, std::string finished) {
-  Closing closing{std::move(finished), records.size(), {}};
+  Closing closing{std::move(finished), records.size(), {}, {}};
   for (const Record& record : records) ++closing.verdicts[std::string(name(record.verdict))];
   return closing;
 }
 
 json to_json(const Closing& closing) {
-  return {{"type", "end"}, {"finished", closing.finished}, {"results", closing.results}, {"verdicts", closing.verdicts}};
+  json line{{"type", "end"},
+            {"finished", closing.finished},
+            {"results", closing.results},
+            {"verdicts", closing.verdicts}};
+  if (!closing.never_judged.empty()) line["never_judged"] = closing.never_judged;
+  return line;
 }
 
 Record record_from_json(const json& line) {

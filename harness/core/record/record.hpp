@@ -65,6 +65,7 @@ struct MemoryRecord {
 struct Record {
   std::string suite, case_name, spec, inputs, source;
   std::string impl, impl_version, plugin, plugin_hash;
+  std::optional<std::string> libraries_hash;  // of all that its process had loaded, where it was timed
   std::string operation, dtype, features, device;
   int32_t threads = 1;
   Verdict verdict = Verdict::kError;
@@ -96,6 +97,8 @@ struct Closing {
   std::string finished;  // UTC, ISO 8601
   size_t results = 0;
   std::map<std::string, int> verdicts;  // how many of each
+  // By implementation: features and dtypes that its table lists and that no judged record had.
+  std::map<std::string, std::vector<std::string>> never_judged;
 
   static Closing of(const std::vector<Record>& records, std::string finished);
 };

@@ -23,6 +23,7 @@ Record sample() {
   r.suite = "vit", r.case_name = "vit_b16/self", r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64",
   r.inputs = "random";
   r.impl = "flash_cpu", r.impl_version = "1", r.plugin = "flash_cpu.so", r.plugin_hash = "00ff00ff00ff00ff";
+  r.libraries_hash = "1111111111111111";
   r.operation = "softmax", r.dtype = "f16", r.device = "cpu", r.threads = 2;
   r.verdict = Verdict::kFail, r.code = "fail:nan", r.reason = "o[0,1,2,3] = nan where 1 is right", r.arithmetic = "qk=f32";
   r.max_ratio = INFINITY, r.rms_ratio = NAN;
@@ -105,6 +106,12 @@ TEST_F(Schema, AcceptsRecordsAndHeaders) {
   untimed.verdict = Verdict::kSkipped, untimed.code.clear();
   EXPECT_TRUE(accepts(to_json(untimed))) << why_;
   EXPECT_TRUE(accepts(to_json(Closing::of({sample(), sample()}, "2026-01-01T00:00:00Z")))) << why_;
+  Closing closing = Closing::of({sample()}, "2026-01-01T00:00:00Z");
+  closing.never_judged = {{"mine", {"VARLEN", "bf16"}}};
+  EXPECT_TRUE(accepts(to_json(closing))) << why_;
+  EXPECT_EQ(to_json(closing)["never_judged"]["mine"], (json{"VARLEN", "bf16"}));
+  closing.never_judged["mine"].clear();
+  EXPECT_FALSE(accepts(to_json(closing))) << "of which all was judged is left out";
   EXPECT_TRUE(accepts(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}}))) << why_;
 }
 

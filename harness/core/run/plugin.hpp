@@ -84,6 +84,8 @@ class Plugin {
   /// Notes on what is no failure but worth knowing, since the last call of this: modes changed at load, a flood of output (which
   /// is cut), children that it started before it ran, a worker that ended between two requests.
   std::vector<std::string> habits();
+  /// What its worker has loaded now (libraries.hpp); 0: it is gone.
+  uint64_t libraries_hash() { return worker_ ? worker_->libraries_hash() : 0; }
 
   QueryResult query(const Implementation& implementation, const Problem& problem);
   RunResult run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,

@@ -269,6 +269,7 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
     time(plugin, implementation, arithmetic, outputs, record);
   if (const std::optional<Failure> late = plugin.settle(problem_); late && record.verdict == Verdict::kPass)
     set_verdict(record, late->verdict, late->code, late->reason);
+  if (const uint64_t hash = record.time ? plugin.libraries_hash() : 0) record.libraries_hash = hex(hash);
   for (std::string& note : plugin.habits()) record.notes.push_back(std::move(note));
   return record;
 }

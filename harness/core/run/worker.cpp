@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/run/libraries.hpp"
 #include "core/run/places.hpp"
 #include "core/tensor/error.hpp"
 
@@ -160,6 +161,11 @@ int Worker::end() {
 }
 
 bool Worker::out_of_memory() const { return oom_kills() > ooms_before_; }
+
+uint64_t Worker::libraries_hash() {
+  if (heard_.worker == 0) hear(0);
+  return heard_.worker == 0 ? 0 : hash_libraries(heard_.worker);
+}
 
 uint64_t Worker::resident_bytes() {
   if (heard_.worker == 0) hear(0);

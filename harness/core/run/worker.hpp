@@ -42,6 +42,8 @@ class Worker {
   int end();
   /// Whether the system ended a process for lack of memory since it was started.
   bool out_of_memory() const;
+  /// Every file that it has mapped to be executed, as one hash (libraries.hpp); 0: gone.
+  uint64_t libraries_hash();
   /// Resident, shared memory included; 0: gone.
   uint64_t resident_bytes();
 
