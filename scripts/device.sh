@@ -103,11 +103,11 @@ step() {
 
 conformance() {
   step conformance 150 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
-    -o "$out/conformance.jsonl" --table "$out/conformance.md"
+    -o "$out/conformance.jsonl" --overwrite --table "$out/conformance.md"
   goldens "$out/conformance.jsonl"
   # What devices before sm_90 get of flash_cuda.
   ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 40 "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
-    -o "$out/conformance_sm80.jsonl"
+    -o "$out/conformance_sm80.jsonl" --overwrite
 }
 
 # goldens RESULTS: what the device made of them; one that the host refused is a fault of the kernels that made it, or of the device.
@@ -171,7 +171,7 @@ mutants() {
 
 benchmark() {
   step benchmark 160 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 --budget 0.2 --timeout 20 \
-    -o "$out/benchmark.jsonl" --table "$out/benchmark.md"
+    -o "$out/benchmark.jsonl" --overwrite --table "$out/benchmark.md"
 }
 
 peers() {

@@ -44,15 +44,19 @@ bugs=(
   "19|no fence after padding became 0|flash_cuda|90|timing|$padded|--relations all"
 )
 
-# The implementation of a plugin that has a name of its own beside the one that is installed.
-implementation() { "$attest" list --plugin "$1" 2>/dev/null | awk -v plugin="($(basename "$1" .so)" 'index($0, plugin) { print $1; exit }'; }
+# The implementation of a plugin, by a name that the one which is installed does not have.
+implementation() {
+  local name
+  name=$("$attest" list --plugin "$1" 2>/dev/null | awk -v plugin="($(basename "$1" .so)" 'index($0, plugin) { print $1; exit }')
+  echo "${name%@*}@$(basename "$1")"
+}
 
 # judge BUG KERNEL CAPABILITY PROBLEM [OPTION ...]: sets `verdict`, with the reason of what did not pass.
 judge() {
   local bug=$1 plugin=$folder/$2_planted.so capability=$3 problem=$4 status=0
   shift 4
   timeout --kill-after=10 120 env ATTEST_CUDA_BUG="$bug" ${capability:+ATTEST_CUDA_CAPABILITY=$capability} "$attest" repro --plugin "$plugin" \
-    --impl "$(implementation "$plugin")" --judge-only --timeout 60 "$@" "$problem" -o "$records" >/dev/null 2>&1 || status=$?
+    --impl "$(implementation "$plugin")" --judge-only --timeout 60 "$@" "$problem" -o "$records" --overwrite >/dev/null 2>&1 || status=$?
   case $status in
     0) verdict=pass ;;
     1) verdict=$(grep -o '"code":"[a-z]*:[a-z-]*"' "$records" | head -1 | cut -d'"' -f4) ;;

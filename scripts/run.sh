@@ -24,7 +24,7 @@ built=$(clock)
 
 if (($# == 0)); then
   cd "$root"
-  set -- suites/vit.json suites/bev.json suites/lidar.json --quick -o build/results.jsonl
+  set -- suites/vit.json suites/bev.json suites/lidar.json --quick -o build/results.jsonl --overwrite
 fi
 status=0
 "$build/bin/attest" run "$@" || status=$?

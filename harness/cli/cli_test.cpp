@@ -128,9 +128,63 @@ TEST_F(Cli, WritesWhatTheReadmeShows) {
 TEST_F(Cli, TakesTheTimeThatItIsGiven) {
   const std::string least = "run --impl naive --case dense/61 --dtype f32 --judge-only -o r.jsonl";
   for (const auto& [option, said] : {std::pair("", "case-limit 1 "), std::pair(" --case-limit 7", "case-limit 7 ")}) {
-    ASSERT_EQ(run(least + option).code, 0);
+    ASSERT_EQ(run(least + " --overwrite" + option).code, 0);
     EXPECT_THAT(lines("r.jsonl").at(0)["environment"]["identity"]["options"].get<std::string>(), HasSubstr(said));
   }
+}
+
+// Two plugins with one name: none is judged in the other's place, and none is left out.
+TEST_F(Cli, SaysWhoseNameIsWhose) {
+  small_suite();
+  fs::copy(kMinimal, folder_ / "first.so"), fs::copy(kMinimal, folder_ / "second.so");
+  const std::string both = "run small.json --quick --dtype f32 --judge-only --plugin ./first.so --plugin ./second.so ";
+  const Outcome outcome = run(both + "--impl naive_minimal -o both.jsonl");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("2 implementations are called naive_minimal: naive_minimal is that of first.so, "
+                                      "naive_minimal@second.so is that of second.so; --impl naive_minimal takes all of them"));
+  const std::vector<json> found = lines("both.jsonl");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0]["environment"]["shared_names"],
+            (json{{"naive_minimal", "naive_minimal of first.so"}, {"naive_minimal@second.so", "naive_minimal of second.so"}}));
+  EXPECT_EQ(found[1]["plugin"], "first.so");
+  EXPECT_EQ(found[2]["plugin"], "second.so");
+  EXPECT_THAT(found[1]["repro"], HasSubstr("--impl naive_minimal@first.so "));
+  for (const char* one : {"first", "second"}) {
+    ASSERT_EQ(run(both + "--impl naive_minimal@" + one + ".so -o " + one + ".jsonl").code, 0);
+    ASSERT_EQ(lines(std::string(one) + ".jsonl").size(), 3u);
+    EXPECT_EQ(lines(std::string(one) + ".jsonl")[1]["plugin"], std::string(one) + ".so");
+  }
+  // One that takes the name of a built-in one does not take its place.
+  fs::copy(ATTEST_BINARY_DIR "/plugins/flash_cpu.so", folder_ / "mine.so");
+  const Outcome built_in = run("run small.json --quick --dtype f32 --judge-only --plugin ./mine.so --impl flash_cpu -o mine.jsonl");
+  EXPECT_THAT(built_in.text, HasSubstr("flash_cpu is that of mine.so, flash_cpu@flash_cpu.so is that of flash_cpu.so"));
+  EXPECT_EQ(lines("mine.jsonl").size(), 4u);
+}
+
+TEST_F(Cli, KeepsResultsFromBeingReplaced) {
+  small_suite();
+  const std::string arguments = "run small.json --quick --impl flash_cpu --judge-only --relations none -o kept.jsonl";
+  ASSERT_EQ(run(arguments).code, 0);
+  const Outcome again = run(arguments + " --case a/self");
+  EXPECT_EQ(again.code, 64);
+  EXPECT_THAT(again.text, HasSubstr("-o kept.jsonl: holds 2 results; --overwrite replaces the file, --resume kept.jsonl goes on"));
+  EXPECT_EQ(lines("kept.jsonl").size(), 4u);
+  EXPECT_EQ(run("repro 'softmax seq_len_q=8 head_dim=8' --impl naive --judge-only -o kept.jsonl").code, 64);
+  EXPECT_EQ(run(arguments + " --dtype f32 --overwrite").code, 0);
+  EXPECT_EQ(lines("kept.jsonl").size(), 3u);
+}
+
+// What a table lists and no case judged is said, recorded and, where asked, no success.
+TEST_F(Cli, SaysWhatWasNeverJudged) {
+  small_suite();
+  const std::string arguments = "run small.json --dtype f32 --impl flash_cpu --judge-only --relations none";
+  const Outcome outcome = run(arguments + " -o some.jsonl");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("flash_cpu: declared, never judged: GQA, HEAD_DIM_V, WINDOW"));
+  const json never = lines("some.jsonl").back()["never_judged"]["flash_cpu"];
+  EXPECT_THAT(never, ::testing::Contains("f16"));
+  EXPECT_THAT(never, Not(::testing::Contains("CAUSAL")));
+  EXPECT_EQ(run(arguments + " --strict").code, 3);
 }
 
 TEST_F(Cli, SaysInOneLineWhatIsWrong) {
@@ -141,6 +195,8 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   write(
       "typo.json",
       R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dims": 8}]})");
+  write("nobody.json",
+        R"({"name": "n", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8, "impls": ["flash"]}]})");
   write("empty.pcd", "");
   write("no.png", "this is no image");
   write(
@@ -152,6 +208,10 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run twice.json", 64, "twice.json"},
       {"run typo.json", 64, "head_dim"},
       {"run small.json --impl 'nobody*'", 64, "matches none of"},
+      {"run nobody.json", 64, "nobody.json: case 'a': impls: flash: matches none of: flash_cpu"},
+      {"run nobody.json", 64, "did you mean 'flash_cpu'?"},
+      {"repro 'softmax dtype=f8e4m3 seq_len_q=8 head_dim=8'", 64, "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
+      {"repro 'deformable seq_len_q=8'", 64, "'deformable' is not judged yet (there are: softmax, linear"},
       {"run small.json --case 'nothing*'", 64, "matches none of: a/self, small/a/self, b/causal"},
       {"run small.json --dtype 'f16,f64'", 64, "--dtype f64: matches none of: f16, f32"},
       {"run small.json --impl flash_cpu -o /proc/nowhere/x.jsonl", 4, "/proc/nowhere/x.jsonl: cannot be written"},

@@ -21,7 +21,7 @@ namespace {
 struct ReproArguments {
   std::string spec, inputs = "random", output;
   std::vector<std::string> tokens, fills;
-  bool untimed = false, host_golden = false;
+  bool untimed = false, host_golden = false, overwrite = false;
   core::RelationChoice relations = core::RelationChoice::kAuto;
   double budget_s = 1;
   PluginOptions plugins;
@@ -46,6 +46,7 @@ void print_details(const core::Record& record) {
 }
 
 int run(ReproArguments& arguments, const std::string& command) {
+  if (!arguments.overwrite) refuse_to_replace(arguments.output);
   const core::Problem problem = core::parse_problem(arguments.spec);
   TokenStore store(arguments.tokens);
   const core::Tokens* tokens = nullptr;
@@ -64,7 +65,7 @@ int run(ReproArguments& arguments, const std::string& command) {
   core::Rates rates;
   core::CaseRunner runner(problem, core::print_problem(problem), label, tokens, options, rates);
   ResultsFile results(arguments.output);
-  if (!arguments.output.empty()) results.write(to_json(make_header(command, arguments.plugins.cpus, arguments.plugins.threads)));
+  if (!arguments.output.empty()) results.write(to_json(make_header(command, arguments.plugins)));
   std::vector<core::Record> records;
   bool bad = false, passed = false;
   for (const core::Registry::Entry& entry : arguments.plugins.select(*registry)) {
@@ -104,7 +105,8 @@ Command add_repro(CLI::App& program) {
   command->add_flag("--judge-only", arguments->untimed, "judge, do not time");
   add_relations(*command, arguments->relations);
   add_host_golden(*command, arguments->host_golden);
-  command->add_option("-o,--output", arguments->output, "results as JSON lines")->type_name("FILE");
+  command->add_option("-o,--output", arguments->output, "results as JSON lines, into a new file")->type_name("FILE");
+  command->add_flag("--overwrite", arguments->overwrite, "-o may name a file of results, which it replaces");
   arguments->plugins.add_to(*command);
   command->footer(
       "Example: attest repro --impl flash_cpu 'softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=64 window_right=0'");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "testing/shell.hpp"
@@ -61,7 +62,11 @@ class Compare : public ::testing::Test {
 };
 
 TEST_F(Compare, ExitCodesSayWhatIsWorse) {
-  change([](json& line) { scale_times(line, 3); });
+  bool is_first = true;
+  rewrite("a.jsonl", "b.jsonl", [&](json& line) {
+    line["plugin_hash"] = "1111111111111111";  // another build
+    if (std::exchange(is_first, false)) scale_times(line, 3);
+  });
   const Outcome slower = compare("--floor 5 a.jsonl b.jsonl --json c.json");
   EXPECT_EQ(slower.code, 2) << slower.text;
   EXPECT_THAT(slower.text, HasSubstr("SLOWER x3.000"));
@@ -78,6 +83,22 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
   change([](json& line) { line["verdict"] = "fail"; });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 1);
+}
+
+// What ran is the same to the last bit: a build server is not to be failed by its machine.
+TEST_F(Compare, TheSameBuildIsNeverSlower) {
+  change([](json& line) { scale_times(line, 3); });
+  const Outcome outcome = compare("--floor 5 a.jsonl b.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("SLOWER x3.000 [3.000 3.000] (machine)"));
+}
+
+TEST_F(Compare, AForgottenAfterIsNoPoolOfBuilds) {
+  rewrite("a.jsonl", "new.jsonl", [](json& line) { line["plugin_hash"] = "1111111111111111"; });
+  const Outcome outcome = compare("--floor 5 a.jsonl a.jsonl new.jsonl new.jsonl");
+  EXPECT_EQ(outcome.code, 64) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("compare them by: attest compare a.jsonl a.jsonl --after new.jsonl new.jsonl"));
+  EXPECT_EQ(compare("--floor 5 a.jsonl a.jsonl --after new.jsonl new.jsonl").code, 0);
 }
 
 // Without a floor two files say nothing of a machine's noise.

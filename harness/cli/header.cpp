@@ -1,10 +1,16 @@
 #include "cli/header.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <set>
+#include <string_view>
 
 #include "core/measure/environment.hpp"
 #include "core/measure/probe.hpp"
+#include "core/tensor/tensor.hpp"
 
 namespace attest::cli {
 
@@ -17,12 +23,42 @@ std::string utc_now() {
   return text;
 }
 
-core::Header make_header(const std::string& command, const std::string& cpus, int threads) {
+namespace {
+
+// Variables of a terminal or a job, different from one to the next, of which no kernel makes anything.
+constexpr std::string_view kOfTheSession[] = {
+    "_",    "CI_",  "COLUMNS", "DBUS_", "DISPLAY", "GITHUB_", "HISTFILE", "HOME", "HOSTNAME", "INVOCATION_ID", "JOURNAL_STREAM",
+    "LESS", "LINES", "LOGNAME", "LS_COLORS", "MAIL", "OLDPWD", "PS1", "PWD", "SHELL", "SHLVL", "SSH_", "STY", "TERM", "TMUX", "USER",
+    "WINDOWID", "XDG_"};
+
+bool is_of_the_session(std::string_view variable) {
+  const std::string_view name = variable.substr(0, variable.find('='));
+  return std::ranges::any_of(kOfTheSession, [&](std::string_view known) {
+    return known.ends_with('_') && known.size() > 1 ? name.starts_with(known) : name == known;
+  });
+}
+
+// Whatever else could change how fast a kernel is: one that is not known to be of the session counts.
+std::string hash_variables() {
+  std::set<std::string> variables;
+  for (char** at = environ; *at; ++at)
+    if (!is_of_the_session(*at)) variables.insert(*at);
+  std::string all;
+  for (const std::string& variable : variables) all += variable + '\n';
+  return core::hex(core::hash_text(all));
+}
+
+}  // namespace
+
+core::Header make_header(const std::string& command, const PluginOptions& plugins) {
   core::Header header{command, utc_now(), core::read_environment()};
-  header.environment["run"] = {{"pinned_cpus", cpus}, {"threads", std::to_string(threads)}};
+  header.environment["run"] = {{"pinned_cpus", plugins.cpus},
+                               {"threads", std::to_string(plugins.threads)},
+                               {"variables_hash", hash_variables()}};
+  if (!plugins.shared_names.empty()) header.environment["shared_names"] = plugins.shared_names;
   for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
     if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;
-  header.environment["limits"] = facts(core::probe_machine(threads));
+  header.environment["limits"] = facts(core::probe_machine(plugins.threads));
   return header;
 }
 

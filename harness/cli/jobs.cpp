@@ -34,7 +34,7 @@ std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const CaseFil
       for (const core::DType dtype : wanted.dtypes) dtypes.emplace_back(core::dtype_name(dtype));
       if (!matches(wanted.name, filter.cases) && !matches(full_name, filter.cases)) continue;
       const double budget_s = filter.budget_s > 0 ? filter.budget_s : suite.budget_s;
-      for (const core::DType dtype : dtypes_of(wanted, filter.dtypes)) jobs.push_back({&wanted, suite.name, dtype, budget_s});
+      for (const core::DType dtype : dtypes_of(wanted, filter.dtypes)) jobs.push_back({&wanted, suite.name, suite.file, dtype, budget_s});
     }
   }
   std::sort(dtypes.begin(), dtypes.end());

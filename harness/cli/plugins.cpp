@@ -46,9 +46,23 @@ std::unique_ptr<core::Registry> PluginOptions::load() {
   const std::vector<std::filesystem::path> named(plugins.begin(), plugins.end());
   auto registry = std::make_unique<core::Registry>(core::find_plugins(), named, options);
   for (const std::string& warning : registry->warnings()) fmt::print(stderr, "attest: warning: {}\n", warning);
+  warn_of_shared_names(*registry);
   if (registry->entries().empty())
     throw core::Error("no implementation found; name a library with --plugin or $ATTEST_PLUGIN_PATH");
   return registry;
+}
+
+void PluginOptions::warn_of_shared_names(const core::Registry& registry) {
+  for (const auto& [own_name, entries] : registry.sharing()) {
+    std::string who;
+    for (const core::Registry::Entry& entry : entries) {
+      const core::Implementation& i = *entry.implementation;
+      who += fmt::format("{}{} is that of {}", who.empty() ? "" : ", ", i.name, i.plugin);
+      shared_names[i.name] = fmt::format("{} of {}", own_name, i.plugin);
+    }
+    fmt::print(stderr, "attest: warning: {} implementations are called {}: {}; --impl {} takes all of them\n", entries.size(),
+               own_name, who, own_name);
+  }
 }
 
 bool PluginOptions::named(const std::filesystem::path& library) const {
@@ -63,9 +77,11 @@ std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& r
   for (const core::Registry::Entry& entry : registry.entries()) {
     names.push_back(entry.implementation->name);
     if (only_named && impl_globs.empty() && !named(entry.plugin->path())) continue;
-    if (matches(names.back(), impl_globs)) chosen.push_back(entry);
+    if (entry.called(impl_globs)) chosen.push_back(entry);
   }
-  require_matches("--impl", impl_globs, names);
+  for (const std::string& glob : impl_globs)
+    if (std::ranges::none_of(registry.entries(), [&](const auto& entry) { return entry.called({glob}); }))
+      require_matches("--impl", {glob}, names);
   return chosen;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,8 +27,11 @@ struct PluginOptions {
   std::vector<core::Registry::Entry> select(const core::Registry& registry) const;
   /// Whether `library` is one of --plugin.
   bool named(const std::filesystem::path& library) const;
+  void warn_of_shared_names(const core::Registry& registry);
   /// The CPUs that workers are pinned to, "0,1"; set by load().
   std::string cpus;
+  /// Of implementations that share a name: what each is called here, and whose it is, "naive of my.so"; set by load().
+  std::map<std::string, std::string> shared_names;
 };
 
 using core::matches;

@@ -12,8 +12,22 @@
 #include <utility>
 
 #include "cli/machine_error.hpp"
+#include "core/record/results.hpp"
+#include "core/tensor/error.hpp"
 
 namespace attest::cli {
+
+void refuse_to_replace(const std::string& path) {
+  struct stat facts {};
+  if (path.empty() || stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0) return;
+  std::string holds = "holds something that is no results";
+  try {
+    holds = fmt::format("holds {} results", core::read_results(path).records.size());
+  } catch (const core::Error&) {
+  }
+  throw core::Error(fmt::format("-o {}: {}; --overwrite replaces the file, --resume {} goes on with a run that was cut short",
+                                path, holds, path));
+}
 
 ResultsFile::ResultsFile(const std::string& path, off_t kept_bytes) : path_(path) {
   if (path.empty()) return;

@@ -23,4 +23,7 @@ class ResultsFile {
   int fd_ = -1;
 };
 
+/// Throws Error where a file of that name holds something: results are not to be lost by a name given twice. "" is none.
+void refuse_to_replace(const std::string& path);
+
 }  // namespace attest::cli

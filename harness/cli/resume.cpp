@@ -103,7 +103,7 @@ ResultsFile begin_results(const Identity& identity, const Session& session, cons
   if (earlier.begun()) earlier.require_same(identity);
   ResultsFile results(session.results_path, earlier.bytes());
   if (!earlier.begun()) {
-    core::Header header = make_header(session.command, session.plugins.cpus, session.plugins.threads);
+    core::Header header = make_header(session.command, session.plugins);
     header.environment["identity"] = identity;
     results.write(to_json(header));
   } else {

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "cli/coverage.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/header.hpp"
 #include "cli/interrupt.hpp"
@@ -17,6 +18,7 @@
 #include "cli/resume.hpp"
 #include "cli/table_file.hpp"
 #include "core/device/device.hpp"
+#include "core/problem/hint.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/table.hpp"
@@ -60,6 +62,34 @@ double implementation_seconds(const core::Record& record) {
   return ns * 1e-9;
 }
 
+// A repro line of an implementation that shares its name takes that of its plugin alone.
+void name_exactly(const core::Registry::Entry& entry, core::Record& record) {
+  const std::string begins = "attest repro --impl ";
+  record.repro.replace(begins.size(), record.impl.size(), entry.own_name + "@" + record.plugin);
+}
+
+// "flash" is near flash_cpu, though no slip of the pen makes the one of the other.
+std::string near_name(const std::string& word, const std::vector<std::string>& names) {
+  const auto begins = std::ranges::find_if(names, [&](const std::string& name) { return name.starts_with(word); });
+  return begins == names.end() ? core::did_you_mean(word, names) : fmt::format(", did you mean '{}'?", *begins);
+}
+
+// A case that is for implementations which are not loaded would drop out of the run unseen.
+void check_impls(const std::vector<Job>& jobs, const core::Registry& registry) {
+  std::vector<std::string> names;
+  for (const core::Registry::Entry& entry : registry.entries()) names.push_back(entry.implementation->name);
+  for (const Job& job : jobs) {
+    const std::vector<std::string>& wanted = job.wanted->only_impls;
+    if (std::ranges::any_of(registry.entries(), [&](const auto& entry) { return entry.called(wanted); })) continue;
+    const std::string place = fmt::format("{}: case '{}': impls:", job.suite_file, job.wanted->name);
+    try {
+      core::require_matches(place, wanted, names);
+    } catch (const core::Error& error) {
+      throw core::Error(error.what() + near_name(wanted.front(), names));
+    }
+  }
+}
+
 // The implementations of a job that have no record yet. Records that there are go to `records`, and what they say of speed to
 // `rates`, as if they had been made now.
 std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<core::Registry::Entry>& chosen,
@@ -67,7 +97,7 @@ std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<
   std::vector<core::Registry::Entry> todo;
   for (const core::Registry::Entry& entry : chosen) {
     const std::string& name = entry.implementation->name;
-    if (!matches(name, job.wanted->only_impls)) continue;
+    if (!entry.called(job.wanted->only_impls)) continue;
     const core::Record* record = earlier.take(job.suite, job.wanted->name, std::string(core::dtype_name(job.dtype)), name);
     if (!record) {
       todo.push_back(entry);
@@ -81,12 +111,12 @@ std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<
 
 }  // namespace
 
-int exit_code(const std::vector<core::Record>& records) {
+int exit_code(const std::vector<core::Record>& records, bool all_judged) {
   if (interrupted()) return kInterrupted;
   if (std::any_of(records.begin(), records.end(), [](const core::Record& r) { return core::is_bad(r.verdict); })) return kBad;
   if (std::none_of(records.begin(), records.end(), [](const core::Record& r) { return r.verdict == core::Verdict::kPass; }))
     return kNothing;
-  return kOk;
+  return all_judged ? kOk : kInconclusive;
 }
 
 TokenStore::TokenStore(const std::vector<std::string>& files) {
@@ -151,13 +181,16 @@ void JudgingOptions::add_to(CLI::App& command, Session& session) {
       ->capture_default_str()
       ->type_name("S");
   command.add_flag("--judge-only", untimed, "judge, do not time");
+  command.add_flag("--strict", session.strict,
+                   "exit with 3 where an implementation declares features or dtypes that no case judged");
   add_relations(command, session.options.relations);
   add_host_golden(command, session.host_golden);
   command
       .add_option("--min-arithmetic", least,
                   "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")
       ->type_name("LIST");
-  command.add_option("-o,--output", output, "results as JSON lines")->type_name("FILE");
+  command.add_option("-o,--output", output, "results as JSON lines, into a new file")->type_name("FILE");
+  command.add_flag("--overwrite", overwrite, "-o may name a file of results, which it replaces");
   command
       .add_option("--resume", resume,
                   "go on with a run that was cut short, into the same file; all other arguments as before. A file that is not "
@@ -172,6 +205,7 @@ void JudgingOptions::apply(Session& session) const {
   // --resume names the file to write as well; -o may name the same.
   if (!resume.empty() && !output.empty() && fs::weakly_canonical(resume) != fs::weakly_canonical(output))
     throw core::Error(fmt::format("--resume {}: -o names another file, {}", resume, output));
+  if (resume.empty() && !overwrite) refuse_to_replace(output);
   session.results_path = output.empty() ? resume : output, session.resume = !resume.empty();
   session.least = least, session.options.least = core::parse_min_arithmetic(least);
   session.options.timed = !untimed;
@@ -183,6 +217,7 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   const auto registry = session.plugins.load();
   session.options.repro_options = repro_options(session);
   const auto chosen = session.plugins.select(*registry);
+  check_impls(jobs, *registry);
   session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
   EarlierResults earlier;
   if (session.resume) earlier = EarlierResults(session.results_path);
@@ -216,6 +251,7 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
       core::Record record = runner.run(*entry.plugin, *entry.implementation);
       if (interrupted()) break;  // the record at hand was cut short
       if (own_tokens) record.notes.push_back(own_tokens->source);
+      if (session.plugins.shared_names.count(record.impl)) name_exactly(entry, record);
       results.write(to_json(record));
       progress.finish(record);
       implementations_s += implementation_seconds(record);
@@ -224,15 +260,21 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
     inputs_s += runner.inputs_s(), judging_s += runner.judging_s();
     if (interrupted()) break;
   }
-  if (!interrupted() && !earlier.complete()) results.write(to_json(core::Closing::of(records, utc_now())));
+  const NeverJudged left = never_judged(chosen, records);
+  if (!interrupted() && !earlier.complete()) {
+    core::Closing closing = core::Closing::of(records, utc_now());
+    closing.never_judged = left;
+    results.write(to_json(closing));
+  }
   fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
   print_shares(seconds_since(start), implementations_s, judging_s, inputs_s + tokens.seconds());
   if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);
+  fmt::print("{}", print_never_judged(left));
   table.write(records, session.command);
   if (interrupted())
     fmt::print(stderr, "attest: interrupted; what was measured is kept{}\n",
                session.results_path.empty() ? "" : ", and --resume goes on with it");
-  return exit_code(records);
+  return exit_code(records, left.empty() || !session.strict);
 }
 
 }  // namespace attest::cli

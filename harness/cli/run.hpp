@@ -35,7 +35,7 @@ class TokenStore {
 /// One problem of a run.
 struct Job {
   const core::Case* wanted = nullptr;
-  std::string suite;
+  std::string suite, suite_file;
   core::DType dtype = ATTEST_F32;
   double budget_s = 0;  // of timed runs; 0: the session's
 };
@@ -51,6 +51,7 @@ struct Session {
   std::vector<std::string> suite_files, token_files;
   std::string least;  // --min-arithmetic
   bool host_golden = false;
+  bool strict = false;  // exits with 3 where something that a table lists was not judged
 };
 
 /// --relations auto|all|none, the same for every command that judges.
@@ -61,7 +62,7 @@ void add_host_golden(CLI::App& command, bool& host_golden);
 /// What every command takes that judges many cases: how, and where results go.
 struct JudgingOptions {
   std::string least, output, resume;
-  bool untimed = false;
+  bool untimed = false, overwrite = false;
 
   /// Adds them, and those of `session`.
   void add_to(CLI::App& command, Session& session);
@@ -69,8 +70,8 @@ struct JudgingOptions {
   void apply(Session& session) const;
 };
 
-/// The ExitCode that records come to.
-int exit_code(const std::vector<core::Record>& records);
+/// The ExitCode that records come to. `all_judged`: so was everything that tables list, or nobody asks.
+int exit_code(const std::vector<core::Record>& records, bool all_judged);
 
 /// Runs every job on every implementation that --impl keeps, prints the table, returns an ExitCode.
 int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "cli/coverage.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/header.hpp"
 #include "cli/interrupt.hpp"
@@ -52,7 +53,10 @@ class VectorRun {
 
   /// All vectors were judged.
   void close() {
-    if (!earlier_.complete()) results_.write(to_json(core::Closing::of(records_, utc_now())));
+    if (earlier_.complete()) return;
+    core::Closing closing = core::Closing::of(records_, utc_now());
+    closing.never_judged = never_judged(chosen_, records_);
+    results_.write(to_json(closing));
   }
   const std::vector<core::Record>& records() const { return records_; }
 
@@ -208,8 +212,10 @@ int run_vectors(const std::vector<std::string>& folders, const std::vector<std::
   fmt::print("{}", reports::print_table(run.records(), wants_colour(stdout)));
   print_counts(run.records());
   if (!session.results_path.empty()) fmt::print("results: {}\n", session.results_path);
+  const NeverJudged left = never_judged(chosen, run.records());
+  fmt::print("{}", print_never_judged(left));
   table.write(run.records(), session.command);
-  return exit_code(run.records());
+  return exit_code(run.records(), left.empty() || !session.strict);
 }
 
 }  // namespace attest::cli

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/problem/glob.hpp"
 #include "core/run/places.hpp"
 #include "core/tensor/error.hpp"
 
@@ -65,7 +66,7 @@ Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::pat
     try {
       for (const Implementation& implementation : plugins_[i]->implementations()) {
         if (names.insert(implementation.name).second) {
-          entries_.push_back({plugins_[i].get(), &implementation});
+          entries_.push_back({plugins_[i].get(), &implementation, implementation.name});
           continue;
         }
         renamed_.push_back(std::make_unique<Implementation>(implementation));
@@ -73,13 +74,25 @@ Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::pat
         name += "@" + implementation.plugin;
         for (int n = 2; !names.insert(name).second; ++n)
           name = fmt::format("{}@{}#{}", implementation.name, implementation.plugin, n);
-        entries_.push_back({plugins_[i].get(), renamed_.back().get()});
+        entries_.push_back({plugins_[i].get(), renamed_.back().get(), implementation.name});
       }
     } catch (const Error& error) {
       if (is_required[i]) throw;
       warnings_.push_back(error.what());
     }
   }
+}
+
+std::map<std::string, std::vector<Registry::Entry>> Registry::sharing() const {
+  std::map<std::string, std::vector<Entry>> by_own_name;
+  for (const Entry& entry : entries_) by_own_name[entry.own_name].push_back(entry);
+  std::erase_if(by_own_name, [](const auto& name) { return name.second.size() < 2; });
+  return by_own_name;
+}
+
+bool Registry::Entry::called(const std::vector<std::string>& globs) const {
+  return matches(implementation->name, globs) || matches(own_name, globs) ||
+         matches(fmt::format("{}@{}", own_name, implementation->plugin), globs);
 }
 
 }  // namespace attest::core

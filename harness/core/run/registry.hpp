@@ -1,6 +1,7 @@
 // Which plugins there are: those of the build or the installation, and those that the user names.
 #pragma once
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,9 +24,14 @@ class Registry {
   struct Entry {
     Plugin* plugin;
     const Implementation* implementation;
+    std::string own_name;  // as its table has it
+    /// Whether a glob is for it: by its name here, by its own, or as "naive@my.so". None: for all.
+    bool called(const std::vector<std::string>& globs) const;
   };
-  /// All implementations in the order of their plugins. Two of one name get the plugin's name behind it: "naive@my.so".
+  /// All implementations in the order of their plugins. The second of one name gets the plugin's name behind it: "naive@my.so".
   const std::vector<Entry>& entries() const { return entries_; }
+  /// Entries by their own names, where several have one name.
+  std::map<std::string, std::vector<Entry>> sharing() const;
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

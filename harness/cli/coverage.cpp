@@ -1,0 +1,72 @@
+#include "cli/coverage.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/operations/operation.hpp"
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+namespace {
+
+/// Features and dtypes as bits.
+struct Declared {
+  uint64_t features = 0, dtypes = 0;
+};
+
+bool was_judged(const core::Record& record) {
+  return record.verdict != core::Verdict::kUnsupported && record.verdict != core::Verdict::kSkipped;
+}
+
+// Of the problem that a record is of; a line that no problem can be made of says nothing.
+Declared needs_of(const std::string& spec) {
+  Declared needs;
+  try {
+    const core::Problem problem = core::parse_problem(spec);
+    needs.features = problem.features;
+    for (const core::Role& role : problem.operation->roles())
+      if (const core::TensorSpec& tensor = problem.tensor[size_t(role.index)]; role.dtype == ATTEST_NONE && core::present(tensor))
+        needs.dtypes |= ATTEST_BIT(tensor.dtype);
+  } catch (const core::Error&) {
+  }
+  return needs;
+}
+
+std::vector<std::string> names_of(const Declared& declared, int32_t number) {
+  const core::Operation* operation = core::find_operation(number);
+  std::vector<std::string> names = core::feature_names(declared.features, operation);
+  for (core::DType dtype = ATTEST_F32; dtype <= ATTEST_3XTF32; ++dtype)
+    if (declared.dtypes & ATTEST_BIT(dtype)) names.push_back(core::dtype_title(dtype));
+  if (!operation) names.insert(names.begin(), core::operation_title(number));
+  return names;
+}
+
+}  // namespace
+
+NeverJudged never_judged(const std::vector<core::Registry::Entry>& chosen, const std::vector<core::Record>& records) {
+  std::map<std::string, Declared> needs, judged;  // of a spec line; of an implementation
+  for (const core::Record& record : records) {
+    if (!was_judged(record)) continue;
+    const auto [at, is_new] = needs.emplace(record.spec, Declared());
+    if (is_new) at->second = needs_of(record.spec);
+    Declared& all = judged[record.impl];
+    all.features |= at->second.features, all.dtypes |= at->second.dtypes;
+  }
+  NeverJudged left;
+  for (const core::Registry::Entry& entry : chosen) {
+    const core::Implementation& i = *entry.implementation;
+    const Declared seen = judged[i.name], rest{i.features & ~seen.features, i.dtypes & ~seen.dtypes};
+    if (rest.features || rest.dtypes) left[i.name] = names_of(rest, i.operation);
+  }
+  return left;
+}
+
+std::string print_never_judged(const NeverJudged& left) {
+  std::string text;
+  for (const auto& [impl, names] : left)
+    text += fmt::format("{}: declared, never judged: {}\n", impl, fmt::join(names, ", "));
+  return text;
+}
+
+}  // namespace attest::cli
