@@ -228,23 +228,29 @@ void attend(Bug bug, const attest::Softmax<T>& a) {
 
 template <class T>
 void attend(Bug bug, const attest::Linear<T>& a) {
-  const auto channels = static_cast<size_t>(written_channels(bug == Bug::kLinearHeadDimV, a.p.head_dim, a.p.head_dim_v));
+  const int64_t channels = written_channels(bug == Bug::kLinearHeadDimV, a.p.head_dim, a.p.head_dim_v);
   for (int64_t b = 0; b < a.p.batch; ++b)
     for (int64_t h = 0; h < a.p.num_heads; ++h) {
       const int64_t value_of = value_head(bug == Bug::kLinearGqaTiled, h, a.kv_head(h), a.p.num_kv_heads);
+      const auto at = [&](int64_t d, int64_t channel) { return static_cast<size_t>(d * a.p.head_dim_v + channel); };
+      std::vector<float> state(at(a.p.head_dim, 0)), keys(static_cast<size_t>(a.p.head_dim));
+      for (int64_t j = 0; j < a.p.seq_len_kv; ++j) {
+        if (!a.key_counts(b, j)) continue;
+        for (int64_t d = 0; d < a.p.head_dim; ++d) {
+          const float key = a.phi(static_cast<float>(a.k(b, a.kv_head(h), j, d)));
+          keys[static_cast<size_t>(d)] += key;
+          for (int64_t c = 0; c < channels; ++c) state[at(d, c)] += key * static_cast<float>(a.v(b, value_of, j, c));
+        }
+      }
       for (int64_t i = 0; i < a.p.seq_len_q; ++i) {
         std::vector<float> sum(static_cast<size_t>(a.p.head_dim_v));
         float total = 0;
-        for (int64_t j = 0; j < a.p.seq_len_kv && a.query_counts(b, i); ++j) {
-          if (!a.key_counts(b, j)) continue;
-          float weight = 0;
-          for (int64_t d = 0; d < a.p.head_dim; ++d)
-            weight += a.phi(static_cast<float>(a.q(b, h, i, d))) * a.phi(static_cast<float>(a.k(b, a.kv_head(h), j, d)));
-          for (size_t d = 0; d < channels; ++d)
-            sum[d] += weight * static_cast<float>(a.v(b, value_of, j, static_cast<int64_t>(d)));
-          total += weight;
+        for (int64_t d = 0; d < a.p.head_dim && a.query_counts(b, i); ++d) {
+          const float query = a.phi(static_cast<float>(a.q(b, h, i, d)));
+          total += query * keys[static_cast<size_t>(d)];
+          for (int64_t c = 0; c < a.p.head_dim_v; ++c) sum[static_cast<size_t>(c)] += query * state[at(d, c)];
         }
-        for (int64_t d = 0; d < a.p.head_dim_v; ++d) a.o(b, h, i, d) = sum[static_cast<size_t>(d)] / (total + a.p.eps);
+        for (int64_t c = 0; c < a.p.head_dim_v; ++c) a.o(b, h, i, c) = sum[static_cast<size_t>(c)] / (total + a.p.eps);
       }
     }
 }
