@@ -312,18 +312,26 @@ double RowExpectation::prefix(const GroupSums& sums, size_t element) const {
 
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys) {
   const double top = *std::max_element(p.begin(), p.end());
-  double small = 0, coherent = 0, random = 0;
-  for (size_t g = 0; g < p.size(); ++g) {
-    const double share = count[g] / keys, phase = p[g] < top ? M_PI * p[g] / u : 0,
-                 kept = phase > 8 ? 0 : std::exp(-phase * phase / 2);
-    if (p[g] < top) small += count[g] * p[g];
-    coherent += share * kept, random += share * share * (1 - kept * kept);
-  }
+  double small = 0;
+  for (size_t g = 0; g < p.size(); ++g) small += p[g] < top ? count[g] * p[g] : 0;
+  // Chance that two keys round alike beside a sum of that size.
+  const auto alike_beside = [&](double sum) {
+    double coherent = 0, random = 0;
+    for (size_t g = 0; g < p.size(); ++g) {
+      const double share = count[g] / keys, phase = p[g] < top ? M_PI * p[g] / (u * sum) : 0,
+                   kept = phase > 8 ? 0 : std::exp(-phase * phase / 2);
+      coherent += share * kept, random += share * share * (1 - kept * kept);
+    }
+    return coherent * coherent + random;
+  };
   // Beside one key that has half of the weight the sum does not grow: if that key comes first, every step errs by an ulp of the
   // end.
   const double step = std::max(0.25, std::min(1.0, 2 * top) / std::sqrt(3.0));
-  const double a_step = std::min(u * step, small / chain), alike = std::pow(coherent * coherent + random, keys / chain);
-  return chain * chain * a_step * a_step * alike;
+  const double a_step = std::min(u * step, small / chain), alike = std::pow(alike_beside(1), keys / chain);
+  const double steps = chain * chain * a_step * a_step * alike;
+  // The chain may be that of a block of keys, the one with that key among them.
+  const double a_key = std::min(u * top / std::sqrt(3.0), small / keys);
+  return std::max(steps, chain * chain * a_key * a_key * alike_beside(top));
 }
 
 }  // namespace attest::core::codebook
