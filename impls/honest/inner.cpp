@@ -45,6 +45,12 @@ void RoundRow(float* x, int64_t count, int32_t dtype) {
   });
 }
 
+void CutRow(float* x, int64_t count, int32_t dtype) {
+  with_cutting(dtype, [=](auto cut) {
+    for (int64_t i = 0; i < count; ++i) x[i] = cut(x[i]);
+  });
+}
+
 void ToLogits(float* x, int64_t count, float factor, const float* addend, int32_t dtype) {
   with_rounding(dtype, [=](auto round) {
     for (int64_t i = 0; i < count; ++i) x[i] = round(factor * x[i]);
@@ -151,6 +157,7 @@ float smallest_normal(int32_t dtype) {
 
 HWY_EXPORT(Multiply);
 HWY_EXPORT(RoundRow);
+HWY_EXPORT(CutRow);
 HWY_EXPORT(ToLogits);
 HWY_EXPORT(Largest);
 HWY_EXPORT(Exponentials);
@@ -162,6 +169,7 @@ void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride
   HWY_DYNAMIC_DISPATCH(Multiply)(a, a_stride, b, b_stride, depth, c, c_stride);
 }
 void round_row(float* x, int64_t count, int32_t dtype) { HWY_DYNAMIC_DISPATCH(RoundRow)(x, count, dtype); }
+void cut_row(float* x, int64_t count, int32_t dtype) { HWY_DYNAMIC_DISPATCH(CutRow)(x, count, dtype); }
 void to_logits(float* x, int64_t count, float factor, const float* addend, int32_t dtype) {
   HWY_DYNAMIC_DISPATCH(ToLogits)(x, count, factor, addend, dtype);
 }

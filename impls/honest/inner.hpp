@@ -22,6 +22,8 @@ void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride
 
 /// x is rounded to `dtype`, element by element.
 void round_row(float* x, int64_t count, int32_t dtype);
+/// The same, cut; x >= 0.
+void cut_row(float* x, int64_t count, int32_t dtype);
 /// What lies below it may be flushed to 0.
 float smallest_normal(int32_t dtype);
 /// x * factor + addend, rounded after each step; the addend (may be null) has -inf where a key is hidden, whatever x is.

@@ -14,6 +14,8 @@ struct Method {
   bool reversed = false;     // the last key comes first
   int64_t splits = 1;        // parts of the keys that are attended to apart, then merged: by their lse, if that is declared
   bool folds_scale = false;  // Q is scaled before it is rounded to the operand
+  int32_t normaliser = ATTEST_F32;  // what the normaliser is kept in between tiles, where that is less than the accumulator
+  bool cuts_normaliser = false;     // it is cut to that, and only before it divides
   bool rounds_q = true, rounds_k = true;  // of linear attention: phi of Q, phi of K are rounded to the operand
 };
 constexpr int64_t kAnyTile = -1;

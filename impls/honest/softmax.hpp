@@ -228,6 +228,7 @@ class SoftmaxKernel {
           std::fill_n(s, count, 0.0f);
         else
           exponentials(s, count, row.top, c), row.total = probabilities(s, count, 1, c, row.total);
+        if (!m_.cuts_normaliser) round_row(&row.total, 1, m_.normaliser);
       }
       if (c.accumulator != ATTEST_F32) add_rounded(s, x_.v + begin * channels, count, channels, c.accumulator, sums);
     }
@@ -253,6 +254,7 @@ class SoftmaxKernel {
   /// One part's sum joins what was merged before.
   void merge(Row& row, const float* sums, float* merged) const {
     if (row.total == 0) return;
+    if (m_.cuts_normaliser) cut_row(&row.total, 1, m_.normaliser);
     const float lse = row.top + std::log(row.total), divisor = knows_sums_first() ? 1 : row.total;
     if (row.lse == kHidden) {
       for (int64_t d = 0; d < x_.channels; ++d) merged[d] = sums[d] / divisor;

@@ -28,6 +28,19 @@ constexpr Method method(const char* name, const char* summary, Place place, int3
   return made;
 }
 
+// The normaliser alone: rounded after each tile, or cut before it divides. Who says so declares the accumulator's dtype.
+constexpr Method normaliser(const char* name, const char* summary, int32_t dtype, bool cuts, bool lies) {
+  Method made = method(name, summary, Place::kAccumulator, dtype, lies);
+  made.computes = kFloat, made.normaliser = dtype, made.cuts_normaliser = cuts;
+  return made;
+}
+constexpr Method kLiar_normaliser_f16 = normaliser("liar_normaliser_f16", "declares f32, keeps its normaliser in f16", ATTEST_F16, false, true);
+constexpr Method kTwin_normaliser_f16 = normaliser("twin_normaliser_f16", "keeps its normaliser in f16 and declares it", ATTEST_F16, false, false);
+constexpr Method kLiar_normaliser_bf16 = normaliser("liar_normaliser_bf16", "declares f32, keeps its normaliser in bf16", ATTEST_BF16, false, true);
+constexpr Method kTwin_normaliser_bf16 = normaliser("twin_normaliser_bf16", "keeps its normaliser in bf16 and declares it", ATTEST_BF16, false, false);
+constexpr Method kLiar_normaliser_cut = normaliser("liar_normaliser_cut", "declares f32, cuts its normaliser to f16", ATTEST_F16, true, true);
+constexpr Method kTwin_normaliser_cut = normaliser("twin_normaliser_cut", "cuts its normaliser to f16 and declares f16", ATTEST_F16, true, false);
+
 // The same of linear attention: phi of Q, phi of K, the state (and V), the sums over keys.
 enum class LinearPlace { kPhiQ, kPhiK, kState, kSum };
 
@@ -65,5 +78,6 @@ PAIRS(LinearPlace::kSum, linear_sum)
 }  // namespace
 
 ATTEST_PLUGIN(TABLES(Softmax, qk), TABLES(Softmax, score), TABLES(Softmax, probability), TABLES(Softmax, pv),
-              TABLES(Softmax, accumulator), TABLES(Linear, linear_phi_q), TABLES(Linear, linear_phi_k),
+              TABLES(Softmax, accumulator), TABLES_OF(Softmax, normaliser, f16), TABLES_OF(Softmax, normaliser, bf16),
+              TABLES_OF(Softmax, normaliser, cut), TABLES(Linear, linear_phi_q), TABLES(Linear, linear_phi_k),
               TABLES(Linear, linear_state), TABLES(Linear, linear_sum))

@@ -292,14 +292,17 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     if (!judgement.worst || largest > judgement.worst->ratio) judgement.worst = worst;
     judgement.max_ratio = std::max(judgement.max_ratio, largest);
     judgement.rms_ratio = std::max(judgement.rms_ratio, rms);
-    if ((largest > 1 || !(rms <= 1)) && judgement.verdict == Verdict::kPass) {
+    const bool one_sided = one_sided_ratio(tally, golden.distinct_rows()) > 1;
+    // Of errors within the gates for all elements, that they point one way says more than their size.
+    const bool fails = largest > 1 || !(of_all <= 1) || (of_rounded > 1 && !one_sided);
+    if (fails && judgement.verdict == Verdict::kPass) {
       decide(judgement, worst, tally, largest, rms);
       if (judgement.code == "fail:tolerance" && largest <= 1 && of_rounded > of_all)
         judgement.reason += fmt::format("; the gate is that of {} elements that little but their own rounding may change", tally.rounded);
       if (inputs && judgement.code == "fail:tolerance")
         question(judgement, problem, golden, arithmetic, *inputs, tally, std::max(largest, of_all));
     }
-    if (judgement.verdict == Verdict::kPass && one_sided_ratio(tally, golden.distinct_rows()) > 1)
+    if (judgement.verdict == Verdict::kPass && one_sided)
       decide_one_sided(judgement, role, tally);
   }
   for (const Role& role : problem.operation->roles()) {

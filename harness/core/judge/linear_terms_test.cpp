@@ -21,6 +21,7 @@ struct TermCase {
   const char* honest;  // the kernel that needs the term
   Arithmetic arithmetic;
   std::function<LinearCase()> inputs;
+  bool adds = false;  // the bug: every output is a little too large, in place of a normaliser a little too small
 };
 void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c.honest; }
 
@@ -83,6 +84,20 @@ std::vector<TermCase> term_cases() {
        }},
       {T::kExp, "exp", "an exp that is good to 1e-3", {.probability_rel_error = 1e-3}, [] { return dense({}); }},
       {T::kState, "state", "state kept in bf16", {.pv = ATTEST_BF16}, [] { return dense({.v_dtype = ATTEST_BF16}); }},
+      {T::kSmallState,
+       "small_state",
+       "a state of some 2^-20 kept in f16",
+       {.pv = ATTEST_F16, .output = ATTEST_F32},
+       [] {
+         return with({.keys = 7, .v_dtype = ATTEST_F16}, {{ATTEST_K, [](int64_t, int64_t, double x) { return -15 + 0.1 * x; }},
+                                                          {ATTEST_V, [](int64_t, int64_t, double x) { return 1 + 0.1 * x; }}});
+       }},
+      {T::kStalled,
+       "stalled",
+       "one bf16 sum over 4,099 keys",
+       {.accumulator = ATTEST_BF16, .output = ATTEST_F32},
+       [] { return dense({.keys = 4099}); },
+       true},
       {T::kFlushed,
        "flushed",
        "flushes a state of some 2^-14 to 0",
@@ -126,9 +141,10 @@ class LinearTerms : public ::testing::TestWithParam<TermCase> {};
 TEST_P(LinearTerms, IsNeededAndNoLargerThanNeeded) {
   const TermCase& term = GetParam();
   const LinearCase c = term.inputs();
-  testing::put_on_trial(term, c, "normaliser off", [&](double size) {
+  testing::put_on_trial(term, c, term.adds ? "o off" : "normaliser off", [&](double size) {
+    const double addition = term.adds ? size : 0, normaliser = term.adds ? 1 : 1 - size;
     emulate_linear(c.problem, c.tensors, term.arithmetic, testing::all_rows(c.tensors[ATTEST_O]),
-                   testing::store_into(c.tensors, [&](int32_t, double value) { return value / (1 - size); }));
+                   testing::store_into(c.tensors, [&](int32_t, double value) { return value / normaliser + addition; }));
   });
 }
 

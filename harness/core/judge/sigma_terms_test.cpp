@@ -10,6 +10,7 @@
 #include "core/operations/softmax/emulate.hpp"
 #include "core/operations/softmax/sigma.hpp"
 #include "core/operations/softmax/softmax_cases.hpp"
+#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
@@ -23,7 +24,8 @@ enum class Bug {
   kScale,       // softmax_scale is a little too large
   kNormaliser,  // the normaliser is a little too small: a key is left out of it
   kLse,         // that of the lse alone
-  kAddition,    // every output is that much of 2^-100 too large
+  kAddition,    // every output is that much too large
+  kTinyAddition,  // of 2^-100
 };
 
 struct TermCase {
@@ -96,7 +98,7 @@ Arithmetic rough_exp(double error) {
 
 std::vector<TermCase> term_cases() {
   constexpr auto kQk = &Arithmetic::qk, kPv = &Arithmetic::pv, kProbability = &Arithmetic::probability,
-                 kScore = &Arithmetic::score;
+                 kScore = &Arithmetic::score, kAccumulator = &Arithmetic::accumulator;
   constexpr uint32_t kFirst = ATTEST_P_NORMALISED_FIRST;
   using T = SigmaTerm;
   return {
@@ -114,7 +116,67 @@ std::vector<TermCase> term_cases() {
       {T::kSubnormal, "subnormal", "one key takes the weight, the other p are subnormal in f16",
        in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_SUMS_ROUNDED_P, 16), [] { return dominated({}, 1020, 15.5, 1); },
        Bug::kNormaliser},
-      {T::kExp, "exp", "an exp that is good to 1e-3", rough_exp(1e-3), [] { return dense({}); }},
+      {T::kExp, "exp", "an exp that is good to 1e-3", rough_exp(1e-3), [] { return dense({.keys = 13}); }},
+      {T::kRescale,
+       "rescale",
+       "the same exp rescales what was summed, values 1 in the first half, -1 in the second",
+       rough_exp(1e-3),
+       [] {
+         Case c = dense({});
+         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return 0.01 * x + (j < 510 ? 1 : -1); });
+         return c;
+       },
+       Bug::kScale,
+       {.online = true}},
+      {T::kCutSum, "cut_sum", "the normaliser sums p that are cut to bf16",
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_P_TRUNCATED | ATTEST_SUMS_ROUNDED_P), [] { return dense({.lse = true}); },
+       Bug::kLse},
+      {T::kTwoRoundings, "two_roundings", "p rounded to bf16 for the normaliser, and exp(s - lse) once more for the product",
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P | ATTEST_WEIGHS_BY_LSE | kFirst, 16),
+       [] {
+         // Nearly all weight is that of two keys whose values are 0, and not a power of two below their maximum.
+         Case c = dominated({}, 1020, 9);
+         edit(c, ATTEST_K, [](int64_t j, int64_t d, double x) { return j == 1019 ? (d == 0 ? 8.7 * std::sqrt(32.0) : 0) : x; });
+         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return j >= 1019 ? 0 : 1 + 0.1 * x; });
+         return c;
+       },
+       Bug::kNormaliser},
+      {T::kSmallSums, "small_sums", "sums of some 2^-28 kept in f16", in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 16),
+       [] {
+         Case c = dense({});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-28 * x; });
+         return c;
+       },
+       Bug::kAddition},
+      {T::kSmallValues, "small_values", "V near 2^-13 kept in f8e4m3", in(ATTEST_F32, {{kPv, ATTEST_F8E4M3}}),
+       [] {
+         Case c = dense({});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-13 * x; });
+         return c;
+       },
+       Bug::kAddition},
+      {T::kStalled, "stalled", "one bf16 sum over 16,384 keys, values 3 in the first eighth, -3/7 in the rest", in(ATTEST_F32, {{kAccumulator, ATTEST_BF16}}),
+       [] {
+         Case c = dense({.keys = 16384, .rows = 4});
+         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return 0.1 * x + (j < 2048 ? 3 : -3.0 / 7); });
+         return c;
+       },
+       Bug::kAddition},
+      {T::kBlocks,
+       "blocks",
+       "a key of half the weight, then four keys 4,160 times in one f32 sum, in the first of four",
+       in(ATTEST_F32, {}, 0, 4161),
+       [] {
+         Case c = dominated({.keys = 4 * 4161, .rows = 4, .mean_v = 1, .lse = true}, 0, 9.7);
+         std::vector<double> known(4 * 32);
+         edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+           if (j == 0) return x;
+           double& kept = known[size_t((j <= 4 ? j - 1 : int64_t(random_bits(3, uint64_t(j)) % 4)) * 32 + d)];
+           return j <= 4 ? kept = x : kept;
+         });
+         return c;
+       },
+       Bug::kLse},
       {T::kEqualScores, "equal_scores", "p of equal keys rounded to f16 after it was normalised",
        in(ATTEST_F32, {{kProbability, ATTEST_F16}}, kFirst), [] { return equal_keys({.keys = 1100, .mean_v = 1}); },
        Bug::kNormaliser},
@@ -205,7 +267,7 @@ std::vector<TermCase> term_cases() {
          edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return j == 1020 ? 0 : 1 + 0.1 * x; });
          return c;
        },
-       Bug::kAddition},
+       Bug::kTinyAddition},
       {T::kCommonAddend, "common_addend", "f16 scores, each rounded again with the same bias",
        in(ATTEST_F32, {{kScore, ATTEST_F16}}),
        [] {
@@ -247,7 +309,7 @@ void emulate_into(const Case& c, const TermCase& term, double bug_size) {
   if (term.bug == Bug::kScale) problem.as<Params>().softmax_scale *= float(1 + bug_size);
   const double normaliser = term.bug == Bug::kNormaliser ? 1 - bug_size : 1;
   const double lse_normaliser = term.bug == Bug::kNormaliser || term.bug == Bug::kLse ? 1 - bug_size : 1;
-  const double addition = term.bug == Bug::kAddition ? bug_size * 0x1p-100 : 0;
+  const double addition = term.bug == Bug::kAddition ? bug_size : term.bug == Bug::kTinyAddition ? bug_size * 0x1p-100 : 0;
   emulate_softmax(problem, c.tensors, term.arithmetic, term.style, testing::all_rows(c.tensors[ATTEST_O]),
                   testing::store_into(c.tensors, [&](int32_t role, double value) {
                     return role == ATTEST_O ? value / normaliser + addition : value + std::log(lse_normaliser);
@@ -260,7 +322,8 @@ TEST_P(SigmaTerms, IsNeededAndNoLargerThanNeeded) {
   const TermCase& term = GetParam();
   const Case c = term.inputs();
   const char* bug = term.bug == Bug::kScale      ? "softmax_scale off"
-                    : term.bug == Bug::kAddition ? "in units of 2^-100, off"
+                    : term.bug == Bug::kAddition ? "o off"
+                    : term.bug == Bug::kTinyAddition ? "o off in units of 2^-100"
                                                  : "normaliser off";
   testing::put_on_trial(term, c, bug, [&](double size) { emulate_into(c, term, size); });
 }

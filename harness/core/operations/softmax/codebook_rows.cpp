@@ -318,21 +318,27 @@ double RowExpectation::prefix(const GroupSums& sums, size_t element) const {
 
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys) {
   const double top = *std::max_element(p.begin(), p.end());
-  double small = 0, coherent = 0, random = 0, cosine = 0, sine = 0;
-  for (size_t g = 0; g < p.size(); ++g) {
-    const double share = count[g] / keys, phase = p[g] < top ? M_PI * p[g] / u : 0,
-                 kept = phase > 8 ? 0 : std::exp(-phase * phase / 2);
-    if (p[g] < top) small += count[g] * p[g];
-    coherent += share * kept, random += share * share * (1 - kept * kept);
-    if (p[g] < top) cosine += share * std::cos(phase), sine += share * std::sin(phase);
-  }
+  double small = 0;
+  for (size_t g = 0; g < p.size(); ++g) small += p[g] < top ? count[g] * p[g] : 0;
+  // Chance that two keys round alike beside a sum of that size.
+  const auto alike_beside = [&](double sum) {
+    double coherent = 0, random = 0, cosine = 0, sine = 0;
+    for (size_t g = 0; g < p.size(); ++g) {
+      const double share = count[g] / keys, phase = p[g] < top ? M_PI * p[g] / (u * sum) : 0,
+                   kept = phase > 8 ? 0 : std::exp(-phase * phase / 2);
+      coherent += share * kept, random += share * share * (1 - kept * kept);
+      if (p[g] < top) cosine += share * std::cos(phase), sine += share * std::sin(phase);
+    }
+    return std::max(coherent * coherent + random, cosine * cosine + sine * sine);
+  };
   // Beside one key that has half of the weight the sum does not grow: if that key comes first, every step errs by an ulp of the
   // end.
   const double step = std::max(0.25, std::min(1.0, 2 * top) / std::sqrt(3.0));
-  const double modulus = std::max(coherent * coherent + random, cosine * cosine + sine * sine);
-  // Either a step adds keys / chain keys that were summed before, or one key of the block that holds the largest.
-  const double together = std::min(u * step, small / chain), alone = std::min(u * step, small / keys);
-  return chain * chain * std::max(together * together * std::pow(modulus, keys / chain), alone * alone * modulus);
+  const double a_step = std::min(u * step, small / chain), alike = std::pow(alike_beside(1), keys / chain);
+  const double steps = chain * chain * a_step * a_step * alike;
+  // The chain may be that of a block of keys, the one with that key among them.
+  const double a_key = std::min(u * top / std::sqrt(3.0), small / keys);
+  return std::max(steps, chain * chain * a_key * a_key * alike_beside(top));
 }
 
 }  // namespace attest::core::codebook

@@ -115,6 +115,10 @@ class RowExpectation {
 /// a sawtooth, and that is its first harmonic). Phases of summands above an ulp are taken for random, unless those of the
 /// summands that there are agree.
 /// Without it a healthy sequential float32 sum over 65,551 keys reads 10 sigma.
+///
+/// A chain of L may also be that of a block of L keys, one each step. Beside the key of largest weight, `top`, the block's sum is of
+/// that size from there on, and L times what a key rounds by is u top / sqrt(3) each time. Without it a float32 chain of 4,161 reads
+/// 11 sigma where one key of 262,147 has half of the weight.
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys);
 
 }  // namespace attest::core::codebook

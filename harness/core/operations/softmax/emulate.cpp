@@ -153,14 +153,17 @@ class Emulator {
   double normalise(std::vector<double>& p) const {
     double normaliser = 0;
     if (a_.has(ATTEST_P_NORMALISED_FIRST)) {
-      normaliser = with_sink(chained(p));
+      normaliser = with_sink(chained(a_.has(ATTEST_WEIGHS_BY_LSE) && a_.has(ATTEST_SUMS_ROUNDED_P) ? all_kept(p) : p));
       for (double& x : p) x = narrowed(x / normaliser, a_.probability);
     }
-    std::vector<double> kept(p);
-    for (double& x : kept) x = keep(x);
+    const std::vector<double> kept = all_kept(p);
     if (!a_.has(ATTEST_P_NORMALISED_FIRST)) normaliser = with_sink(chained(a_.has(ATTEST_SUMS_ROUNDED_P) ? kept : p));
     for (size_t n = 0; n < p.size(); ++n) p[n] = rounded(kept[n], a_.pv);
     return normaliser;
+  }
+  std::vector<double> all_kept(std::vector<double> p) const {
+    for (double& x : p) x = keep(x);
+    return p;
   }
   double with_sink(double sum) const {
     const double sink = a_.has(ATTEST_SUMS_ROUNDED_P) ? keep(sink_) : sink_;

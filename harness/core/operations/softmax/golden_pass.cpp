@@ -13,6 +13,7 @@ namespace {
 using Params = attest_softmax_params;
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
+constexpr int64_t kPrefixKeys = 16;  // prefixes end before every key place that is a multiple of this: at the edges of any tile
 constexpr int64_t kTileRows = 24;  // rows whose weights are in the cache together
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -40,6 +41,7 @@ struct Sums {
 // of e v over all of them, with the error of what comes before the addition.
 struct Group {
   Buffer av, a2v2, ev, shared_ev;
+  Buffer unsure;  // sum p v where p may be lost
   double a = 0, e = 0, p = 0, score = 0, last = 0;
   double shared_e = 0, shared_p = 0, square = 0, qk = 0;
   int32_t id = -1;
@@ -296,7 +298,7 @@ struct GoldenPass::Impl {
     sums.clear();
     weight_sums.assign(size_t(count), {});
     rises.assign(size_t(count), 0.0), repeated.assign(size_t(count), 0.0), common.assign(size_t(count), 0.0), mean_dot.assign(size_t(count), 0.0), largest_v = 0;
-    if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
+    if (!contiguous) groups.assign(size_t(count), Group{Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v)), Buffer(size_t(dim_v))});
     for_blocks([&] {
       load_keys(task);
       magnitudes(k, k_magnitude, dim * ldk);
@@ -352,7 +354,7 @@ struct GoldenPass::Impl {
 
   void add_prefixes(int64_t first, int64_t rows, double* mass) {
     for (int64_t key = 0, count = 0; key < block_count; key += count) {
-      count = until_look(key);
+      count = std::min(block_count - key, kPrefixKeys - place(key) % kPrefixKeys);
       kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv, sums.partial.data() + first * ldv, ldv, round_up(rows, kernels::kRows), count, ldv);
       for (int64_t r = 0; r < rows; ++r) {
         double top = kHidden;
@@ -394,7 +396,7 @@ struct GoldenPass::Impl {
           mean_dot[size_t(first + r)] += prob[size_t(at + key)] * std::fabs(staged() ? dots[size_t(at + key)] : score);
       row_sums.px2 += of_block.px2, row_sums.small += of_block.small;
       if (grouped()) {
-        add_groups(first + r, at, model);
+        add_groups(first + r, at, model, scores[first + r]);
       } else {
         row_sums.p2 += of_block.p2, row_sums.a2 += of_block.a2, row_sums.e2 += of_block.e2, row_sums.p2t += of_block.p2t, row_sums.p2q += of_block.p2q;
       }
@@ -430,13 +432,15 @@ struct GoldenPass::Impl {
         any |= prob[at] > 0, any_unsure |= a2[at] > 0;
       }
     }
-    if (any_unsure) product(a2, v, sums.unsure), product(prob2, v2, sums.unsure2);
+    if (any_unsure) product(a2, v, sums.unsure);
+    if (any_unsure && !grouped()) product(prob2, v2, sums.unsure2);  // equal keys are lost together: close_score
     if (any) product(prob, v, sums.flushed);
   }
 
   // Equal keys lie side by side: they have one dot product, and those that get the same added have one score.
-  void add_groups(int64_t r, int64_t at, const SigmaModel& model) {
+  void add_groups(int64_t r, int64_t at, const SigmaModel& model, const RowScores& row) {
     Group& group = groups[size_t(r)];
+    const SigmaModel::Flushing flushing = model.flushing(model.kappa(row.top(), row.lse), row.keys);
     for (int64_t key = 0; key < block_count; ++key) {
       const double score = s[size_t(at + key)];
       if (score == kHidden) continue;
@@ -455,6 +459,7 @@ struct GoldenPass::Impl {
         group.av[d] += a * values[d], group.a2v2[d] += a * a * values[d] * values[d];
         group.ev[d] += e * values[d], group.shared_ev[d] += shared_e * values[d];
       }
+      for (size_t d = 0; pk >= flushing.gone && pk < flushing.kept && d < size_t(dim_v); ++d) group.unsure[d] += pk * values[d];
       const double own_rounding = model.theta / 3 * a * a;  // beside a common one where the normaliser sums them too
       add_lone(r, pk * pk * model.accumulation_variance(group.square, magnitude) + own_rounding, values);
     }
@@ -484,7 +489,8 @@ struct GoldenPass::Impl {
       sums.a2v2[n] += std::max(model.alike * model.alike * av * av, needs_a2(model) ? a2v2 : 0);
       sums.e2v[n] += ev * group.e + share * av * group.a;
       sums.e2v2[n] += ev * ev + share * av * av;
-      av = a2v2 = ev = 0;
+      sums.unsure2[n] += group.unsure[size_t(d)] * group.unsure[size_t(d)];
+      av = a2v2 = ev = group.unsure[size_t(d)] = 0;
     }
     group.a = group.e = group.p = group.score = 0;
     group.keys = 0;

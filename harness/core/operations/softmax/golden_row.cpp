@@ -68,7 +68,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
   const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
   const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
-  const double coherent = model.coherent_variance(weights.small, flat ? 1 : sums.repeated / (keys * keys), row.keys);
+  const double coherent = model.coherent_variance(weights.small, flat ? 1 : sums.repeated / (keys * keys), std::exp(row.top() - row.lse), row.keys);
   const double all_alike = model.u_p + keys * eta_kappa, normaliser = flat ? all_alike * all_alike : weights.a2;
   double mean_o2 = 0;
   for (int64_t d = 0; d < dim_v; ++d)

@@ -50,6 +50,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       absorbed(factor(SigmaTerm::kAbsorbed)),
       stalled(factor(SigmaTerm::kStalled)),
       again(factor(SigmaTerm::kRepeated)),
+      blocks(factor(SigmaTerm::kBlocks)),
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
       common(factor(SigmaTerm::kCommonAddend)),
@@ -103,9 +104,11 @@ double SigmaModel::accumulation_variance(double dot_square, double magnitude) co
   return own_order * own_order * (u_dot * u_dot * (1 + a) * (1 + a) + growth() * dot_square);
 }
 
-double SigmaModel::coherent_variance(double lost_sum, double repeated, int64_t keys) const {
+double SigmaModel::coherent_variance(double lost_sum, double repeated, double top, int64_t keys) const {
   const double length = chain(keys), step = again * u_acc * length / 4;  // a quarter of an ulp of the final sum, as the mean over its growth
-  return absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);
+  const double share = length / double(std::max<int64_t>(keys, 1));  // no more is lost than the block has besides
+  const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), (1 - top) * share);
+  return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);
 }
 
 double SigmaModel::underflow_bound(double kappa, double largest_v, int64_t keys) const {
@@ -121,10 +124,11 @@ double SigmaModel::stalled_square(double lost_sum) const {
 
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
 
-// Additions err by up to half the smallest subnormal however small the sum is, and all products that are smaller vanish.
-double SigmaModel::small_variance(const ElementSums& sums, int64_t keys) const {
-  const double sum = eta_acc * sums.kappa * double(keys);
-  return sum * sum + eta_v * eta_v * sums.p2 / 3;
+// Additions err by up to half the smallest subnormal however small the sum is, and all products that are smaller vanish, but no more
+// than there is.
+double SigmaModel::small_variance(const ElementSums& sums, double most, int64_t keys) const {
+  const double step = eta_acc * sums.kappa, all = std::min(step * double(keys), most);
+  return step * step * double(keys) / 3 + all * all + eta_v * eta_v * sums.p2 / 3;
 }
 
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
@@ -139,7 +143,7 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   const double variance = least * least + (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
                           truncated * truncated * cut * cut + lost * lost * (sums.flushed * sums.flushed + sums.unsure) +
                           sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +
-                          weights_variance(sums.lse, sums.o, most) + small_variance(sums, keys) +
+                          weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
                           resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
                           stalled_square(sums.stalled) * sums.largest_v * sums.largest_v;
   return std::sqrt(variance);

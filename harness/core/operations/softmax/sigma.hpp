@@ -42,6 +42,7 @@ enum class SigmaTerm {
   kCutSum,           // of the lse: the normaliser sums p that are cut
   kSmallSums,        // sums over keys below the smallest normal number
   kSmallValues,      // V rounded to an operand below its smallest normal number
+  kBlocks,           // the same beside a key of large weight, where each block of keys is one chain
   kStalled,          // so many p vanish in the sum they are added to that it stops growing
   kTwoRoundings,     // p that are rounded in the normaliser and, apart from it, in the product
   kCount
@@ -101,7 +102,7 @@ struct SigmaModel {
   double normaliser;        // of the lse: 1 where the normaliser sums the rounded probabilities; else 0
   double cut_sum;           // of the lse: roundoff of these where they are cut; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
-  double grown, own_order, query, reach, alike, absorbed, stalled, again, lost, underflow, common;
+  double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow, common;
   double exp_error;         // probability_rel_error
   double rescale;           // the same of an exp that a prefix of the keys shares
   bool sums_rounded;        // the normaliser sums the rounded probabilities
@@ -159,8 +160,9 @@ struct SigmaModel {
   /// Sums that do not average out: what is lost altogether (sum of p below unsummed_below), and the same addend again and again,
   /// which rounds the same way as long as the sum has the same exponent; `repeated`: the chance
   /// that two addends are alike, the sum of (share of all keys)^2 over groups of two keys and more. Where a step of the chain adds
-  /// several keys, all of them must be alike.
-  double coherent_variance(double lost, double repeated, int64_t keys) const;
+  /// several keys, all of them must be alike. But the chain may be that of a block of keys, one each step. Beside a key that has much of
+  /// the weight, `top`, such a sum is as large as its end from the first step on, and what is added rounds the same way each time.
+  double coherent_variance(double lost, double repeated, double top, int64_t keys) const;
 
   /// Sigma is linear in what a sum loses. A sum that has lost a quarter and more may have stopped growing, and the normaliser before
   /// the products: what remains to be said of an output is that it is of the size of the values, of the lse that it is a number of
@@ -192,7 +194,7 @@ struct SigmaModel {
   /// place is not worth looking for it: the largest partial sum of p v bounds it nearly.
   bool needs_prefix() const { return rescale > 0x1p-20; }
 
-  double small_variance(const ElementSums& sums, int64_t keys) const;
+  double small_variance(const ElementSums& sums, double most, int64_t keys) const;
   double element_sigma(const ElementSums& sums, int64_t keys) const;
   double lse_sigma(const LseSums& sums, int64_t keys) const;
 };
