@@ -16,6 +16,7 @@ namespace {
 constexpr int kLeastRuns = 4;
 // A run that takes longer is judged on as many fills as this share of the case's limit allows, two at least.
 constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
+constexpr double kHugeFlops = 2e8;       // of a problem whose key permutation on `huge` costs a golden of some 30 ms
 constexpr double kReusedRun_ns = 0.1e9;  // some fifty runs of plan-reuse take seconds then, whatever is asked for
 constexpr double kDeviceShare = 0.9;  // of its memory; the rest is the driver's and the implementation's own
 
@@ -260,6 +261,7 @@ bool CaseRunner::note_relation(Record& record) const {
 // Key permutation on the fill whose logits rise furthest, where the problem has it and relations are on another one.
 RelationChecks* CaseRunner::huge_relations() {
   constexpr std::string_view kHuge = "huge";
+  if (options_.relations != RelationChoice::kAll && problem_.operation->flops(problem_) > kHugeFlops) return nullptr;
   if (fills_.front() == kHuge || std::find(fills_.begin(), fills_.end(), kHuge) == fills_.end()) return nullptr;
   if (!huge_relations_)
     huge_relations_ = std::make_unique<RelationChecks>(problem_, inputs(std::string(kHuge)), "key-permutation");
