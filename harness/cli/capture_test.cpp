@@ -63,11 +63,11 @@ TEST_F(CaptureCommand, AProblemIsRunAgainBitForBit) {
         "softmax dtype=bf16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=21 head_dim=8 page_size=4 page_table seq_lens_kv"}) {
     SCOPED_TRACE(spec);
     const std::string options = " --impl naive --threads 1 --relations none ";
-    ASSERT_EQ(attest(std::string("repro '") + spec + "' --fill random --judge-only -o first.jsonl" + options).code, 0);
+    ASSERT_EQ(attest(std::string("repro '") + spec + "' --fill random --judge-only -o first.jsonl --overwrite" + options).code, 0);
     const Outcome captured = attest(std::string("capture --spec '") + spec + "' --fill random -o kept");
     ASSERT_EQ(captured.code, 0) << captured.text;
     EXPECT_THAT(captured.text, HasSubstr("1 captured; attest replay kept judges them"));
-    const Outcome replayed = attest("replay kept -o second.jsonl" + options);
+    const Outcome replayed = attest("replay kept -o second.jsonl --overwrite" + options);
     EXPECT_EQ(replayed.code, 0) << replayed.text;
     EXPECT_THAT(replayed.text, HasSubstr("reference      1 pass"));
     expect_same(fills("first.jsonl"), fills("second.jsonl"));
@@ -78,12 +78,12 @@ TEST_F(CaptureCommand, AProblemIsRunAgainBitForBit) {
 TEST_F(CaptureCommand, ACaseOfASuiteWithItsTokens) {
   const std::string options = " --threads 1 --relations none ";
   ASSERT_EQ(
-      attest("run smoke --case softmax/image_tokens --dtype f32 --fill tokens --judge-only --impl naive -o first.jsonl" + options)
+      attest("run smoke --case softmax/image_tokens --dtype f32 --fill tokens --judge-only --impl naive -o first.jsonl --overwrite" + options)
           .code,
       0);
   ASSERT_EQ(attest("capture smoke --case softmax/image_tokens --dtype f32 -o kept").code, 0);
   EXPECT_TRUE(fs::exists(folder_ / "kept/smoke/softmax/image_tokens/f32/tokens/case.json"));
-  ASSERT_EQ(attest("replay kept --impl naive -o second.jsonl" + options).code, 0);
+  ASSERT_EQ(attest("replay kept --impl naive -o second.jsonl --overwrite" + options).code, 0);
   expect_same(fills("first.jsonl"), fills("second.jsonl"));
 }
 
@@ -92,7 +92,7 @@ TEST_F(CaptureCommand, AVectorOfOthers) {
   std::ofstream(folder_ / "case.json")
       << R"({"tolerance":1e-6,"tensors":{"q":"dump.safetensors:q","k":"dump.safetensors:k","v":"dump.safetensors:v","o":"dump.safetensors:o"}})";
   const std::string options = " --impl naive --threads 1 --relations none ";
-  const Outcome direct = attest("run --vectors case.json -o first.jsonl" + options);
+  const Outcome direct = attest("run --vectors case.json -o first.jsonl --overwrite" + options);
   ASSERT_EQ(direct.code, 0) << direct.text;
   ASSERT_EQ(attest("capture --vectors case.json -o kept").code, 0);
   const Outcome replayed = attest("replay kept --resume second.jsonl" + options);
@@ -107,11 +107,11 @@ TEST_F(CaptureCommand, AVectorOfOthers) {
 // What torch or numpy saved is judged by one command.
 TEST_F(CaptureCommand, ADumpNeedsNoDescription) {
   save_dump("dump.safetensors", 2);
-  const Outcome good = attest("run --vectors dump.safetensors --impl naive --threads 1 -o r.jsonl");
+  const Outcome good = attest("run --vectors dump.safetensors --impl naive --threads 1 -o r.jsonl --overwrite");
   EXPECT_EQ(good.code, 0) << good.text;
   EXPECT_THAT(good.text, HasSubstr("given          1 pass"));
   EXPECT_THAT(good.text, HasSubstr("naive          1 pass"));
-  const Outcome causal = attest("run --vectors dump.safetensors --params causal --impl naive --threads 1 -o r.jsonl");
+  const Outcome causal = attest("run --vectors dump.safetensors --params causal --impl naive --threads 1 -o r.jsonl --overwrite");
   EXPECT_EQ(causal.code, 1);
   EXPECT_THAT(causal.text, HasSubstr("given          1 fail"));
   std::ifstream in(folder_ / "r.jsonl");

@@ -107,7 +107,7 @@ Command add_list(CLI::App& program) {
   arguments->event_options.add_to(*command);
   arguments->plugins.add_to(*command);
   command->footer(
-      "Examples: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'\n"
+      "Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'\n"
       "          attest list --events suites/masks.json --case 'mask/*' --dtype f16");
   return [arguments] { return run(*arguments); };
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/judge/guard.hpp"
+#include "core/operations/rounding.hpp"
 
 namespace attest::core {
 namespace {
@@ -30,6 +31,7 @@ struct Tally {
   double outward = 0;              // of these, the sum of error / sigma away from 0
   double rounded_squares = 0;      // of these, the sum of error^2 / sigma^2, what it may be in the mean,
   double rounded_mean = 0, rounded_variance = 0;  // and its variance
+  double rounded_exactly = 0;                     // the same sum for these very values, correctly rounded
   ExpectedRow worst_expectation;
   RowSample sample;
   double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity,
@@ -42,6 +44,7 @@ struct Tally {
     zeros += other.zeros, telling += other.telling;
     rounded += other.rounded, outward += other.outward;
     rounded_squares += other.rounded_squares, rounded_mean += other.rounded_mean, rounded_variance += other.rounded_variance;
+    rounded_exactly += other.rounded_exactly;
     least_got = std::min(least_got, other.least_got), largest_got = std::max(largest_got, other.largest_got);
     least_expected = std::min(least_expected, other.least_expected),
     largest_expected = std::max(largest_expected, other.largest_expected);
@@ -138,6 +141,9 @@ class ChunkJudge {
     ++tally_.rounded, tally_.outward += std::copysign(1, value) * ratio;
     tally_.rounded_squares += ratio * ratio;
     tally_.rounded_mean += half_ulp * half_ulp + Gates::kRms * Gates::kRms * (1 - own * own);
+    // Sums of few numbers lie on a coarse lattice, and round by more than the mean: by half an ulp every second time, say.
+    const double exact = (value - rounded(value, tensor_.spec.dtype)) / sigma;
+    tally_.rounded_exactly += exact * exact + Gates::kRms * Gates::kRms * (1 - own * own);
     tally_.rounded_variance += 0.8 * std::pow(half_ulp, 4);  // x evenly between -1 and 1: x^4 is 1/5, x^2 1/3 in the mean
   }
 
@@ -223,7 +229,7 @@ double rounded_rms_ratio(const Tally& tally, int64_t distinct_rows) {
   const double independent = independently_rounded(tally, distinct_rows), all = double(tally.rounded);
   if (independent == 0) return 0;
   return std::sqrt(tally.rounded_squares / all) /
-         Gates::rounded_rms(tally.rounded_mean / all, std::sqrt(tally.rounded_variance / all), independent);
+         Gates::rounded_rms(std::max(tally.rounded_mean, tally.rounded_exactly) / all, std::sqrt(tally.rounded_variance / all), independent);
 }
 
 void decide_one_sided(Judgement& judgement, const Role& role, const Tally& tally) {

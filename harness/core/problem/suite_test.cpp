@@ -131,7 +131,7 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
       {R"("seq_len_q": 8, "impls": "flash")", "impls: must be a list"},
       {R"("seq_len_q": 8, "fills": "huge")", "fills: must be a list"},
       {R"("seq_len_q": 8, "fills": ["hug"])", "fills: hug: matches none of: random, codebook"},
-      {R"("seq_len_q": 8, "mask": true, "fills": ["huge"])", "fills: huge: matches none of: random, all"},
+      {R"("seq_len_q": 8, "mask": true, "alibi_slopes": true, "fills": ["huge"])", "fills: huge: matches none of: random, wild, all"},
       {R"("seq_len_q": 8, "misses": ["rise/*"])", "misses: must be an object of globs"},
       {R"("seq_len_q": 8, "misses": {})", "misses: must be an object of globs"},
       {R"("seq_len_q": 8, "misses": {"distinct": ""})", "misses: distinct: must be text"},

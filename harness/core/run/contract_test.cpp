@@ -27,7 +27,7 @@ class Contract : public ::testing::TestWithParam<const char*> {};
 TEST_P(Contract, IsLoadedJudgedAndTimed) {
   const Record record = run(GetParam(), "softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0");
   EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
-  EXPECT_EQ(record.fills.size(), 5u);
+  EXPECT_EQ(record.fills.size(), 7u);
   ASSERT_TRUE(record.time);
   EXPECT_GE(record.time->samples_ns.size(), 2u);
 }

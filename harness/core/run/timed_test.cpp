@@ -37,7 +37,7 @@ TEST_P(Cheats, AreCaught) {
   for (int tries = 0; tries < 4 && record.verdict != Verdict::kFail; ++tries) {
     record = run(GetParam().name, GetParam().spec);
     ASSERT_GE(record.fills.size(), 2u) << record.reason;
-    for (const FillRecord& fill : record.fills) ASSERT_EQ(fill.judgement.verdict, Verdict::kPass) << "caught before it was timed";
+    for (const FillRecord& fill : record.fills) ASSERT_EQ(fill.judgement.verdict, Verdict::kPass) << "caught before it was timed: " << fill.fill << " " << fill.judgement.reason;
   }
   EXPECT_THAT(record.code, AnyOf("fail:stale-output", "fail:late-output")) << record.reason;
   EXPECT_EQ(record.code == "fail:late-output", std::string(GetParam().name) == "cheat_thread") << record.reason;

@@ -191,8 +191,10 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   }
   *lse = keys > 0 ? top + std::log(total) : -kInfinity;
   *lse_sigma = keys > 0 ? weigh_codes(count, h, total, top, *lse, keys) : 0;
-  if (keys == 0)
+  if (keys == 0) {  // nothing is left of the row before
+    p2_ = lost_ = stalled_ = rounding_sum_ = repeated_ = sink_error_ = 0;
     for (auto* weights : {&a2_, &e2_, &lone2_, &shared2_}) std::fill(weights->begin(), weights->end(), 0.0);
+  }
   const Groups groups{.codes = int64_t(codes_),
                       .levels = int64_t(levels_),
                       .width = sums.width(),

@@ -221,9 +221,9 @@ TEST(Codebook, AgreesWithTheFullGolden) {
           const size_t at = (chunk.shared ? 0 : r * size_t(chunk.width)) + e;
           const Expectations& mine = closed.at(chunk.role);
           ASSERT_NEAR(mine.value.at(chunk.rows[r])[e], chunk.value[at], 1e-13);
-          // Equal summands show in float32 only: repeated_variance.
+          // Summands that round alike show in float32 only: repeated_variance, which also knows those that are merely close.
           const double ratio = mine.sigma.at(chunk.rows[r])[e] / chunk.sigma[at],
-                       most = arithmetic.output == ATTEST_F32 || chunk.role == ATTEST_LSE ? 1.5 : 1.02;
+                       most = arithmetic.output == ATTEST_F32 || chunk.role == ATTEST_LSE ? 1.75 : 1.02;
           // The full golden allows for values that follow keys and places (ElementSums::reach, LseSums::square); codes are
           // random.
           const double least = arithmetic.output == ATTEST_F16 ? 0.98 : 0.3;

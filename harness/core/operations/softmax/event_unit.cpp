@@ -169,9 +169,10 @@ RowSummary Unit::summary(const RowPlace& place, const Row& row) const {
     bad |= !(logits[k] <= std::numeric_limits<float>::max());
   }
   found.top = top, found.wild = bad != 0;
+  // An infinite key whose logit is -inf has no weight, and leaves the row as it is.
   for (auto j = std::lower_bound(wild_keys_.begin(), wild_keys_.end(), row.keys.begin);
        !found.wild && j != wild_keys_.end() && *j < row.keys.end; ++j)
-    found.wild = geometry_.visible(b_, place.h, place.i, *j);
+    found.wild = geometry_.visible(b_, place.h, place.i, *j) && logit(place, *j) != kHidden;
   if (found.wild || top == kHidden) return found;
   float sum = 0, next = kHidden;
   double total = 0;
