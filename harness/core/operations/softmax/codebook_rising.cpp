@@ -19,7 +19,7 @@ constexpr double kStair = 3;             // by which a mark is above the one bef
 constexpr double kMargin = 2;            // of the other keys over all other marks
 constexpr float kShort = 0.25f;          // the other keys' share of a direction's length, so that their scores differ by little
 constexpr int64_t kOwnChannels = 2;      // before the directions
-constexpr double kMostAlike = 0.95;      // of two directions
+constexpr double kMostAlike = 0.8;       // of two directions
 constexpr int64_t kLastTile = 256;       // the largest that a row's last mark is looked for in
 enum Stream : uint64_t { kAsks = 50 };
 

@@ -34,11 +34,13 @@ class WildValues {
       write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
       write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
     }
-    if (others_seen_with(keys / 5) >= kMostHidden) write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
+    if (p_.softcap == 0 && others_seen_with(keys / 5) >= kMostHidden)
+      write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
     if (const std::optional<int64_t> b = spoilt_sequence())
       write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
     write_query(geometry_.length_q(longest_) / 4, kNan);
-    write_query(geometry_.length_q(longest_) * 3 / 4, kInfinity);
+    // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before that.
+    if (p_.softcap == 0) write_query(geometry_.length_q(longest_) * 3 / 4, kInfinity);
     write_bias(geometry_.length_q(longest_) / 3, kNan);
     write_bias(geometry_.length_q(longest_) * 2 / 3, kInfinity);
   }
