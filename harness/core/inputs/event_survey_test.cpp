@@ -67,7 +67,7 @@ const Trial kTrials[] = {
      "shift_bias=-100 rel_bias",
      {"cancels", "gap/*/18", "inf/*", "logit/*"}},
     {"softmax dtype=f32 num_heads=4 seq_len_q=1021 head_dim=64 alibi_slopes",
-     {"rise/*", "lane/*", "gap/*", "inf/*", "logit/*", "cancels", "heavy"}},
+     {"rise/*", "lane/*", "gap/*", "nan/*", "inf/*", "logit/*", "cancels", "heavy"}},
     {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 sinks",
      {"logit/*", "rise/*/always"}},
 };
