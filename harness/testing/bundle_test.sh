@@ -108,7 +108,8 @@ device --compare published.jsonl compare
 samples cudnn_cuda 2e6 <published.jsonl >results/benchmark.jsonl  # a slower day: the library's fault
 device --compare published.jsonl compare
 [[ $status == 0 ]] && grep -q 'FASTER x0.500' said || { cat said; die "what is faster ends with $status"; }
-samples naive 4e6 <published.jsonl >results/benchmark.jsonl
+samples naive 4e6 <published.jsonl | sed 's/"plugin_hash":"[0-9a-f]*"/"plugin_hash":"1111111111111111"/' \
+  >results/benchmark.jsonl  # of another build: times of one build are the machine's
 device --compare published.jsonl compare
 [[ $status == 1 ]] && grep -q 'failed: compare with cudnn_cuda' said && grep -q 'SLOWER x1.333' said || { cat said; die "what is slower ends with $status"; }
 sed '/"impl":"naive"/s/"verdict":"pass"/"verdict":"fail"/g' published.jsonl >results/benchmark.jsonl

@@ -338,7 +338,7 @@ TEST_F(GoldenOnDevice, EverySumIsChecked) {
     });
     const auto golden = softmax_golden(c.problem, c.tensors, &device);
     for (const Arithmetic& arithmetic : arithmetics) Told(*golden, arithmetic);
-    EXPECT_EQ(golden->remark().empty(), n == row_job::kA2) << "number " << n << " of a row: " << golden->remark();
+    EXPECT_EQ(golden->remark().empty(), n == row_job::kP2) << "number " << n << " of a row: " << golden->remark();
   }
 }
 
