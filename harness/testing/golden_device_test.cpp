@@ -338,7 +338,9 @@ TEST_F(GoldenOnDevice, EverySumIsChecked) {
     });
     const auto golden = softmax_golden(c.problem, c.tensors, &device);
     for (const Arithmetic& arithmetic : arithmetics) Told(*golden, arithmetic);
-    EXPECT_EQ(golden->remark().empty(), n == row_job::kP2) << "number " << n << " of a row: " << golden->remark();
+    // kP2 has no part in these arithmetics, and no weight of this row lies where it may or may not be flushed.
+    const bool is_unused = n == row_job::kP2 || n >= size_t(row_job::kSums) + size_t(row_job::kUnsure);
+    EXPECT_EQ(golden->remark().empty(), is_unused) << "number " << n << " of a row: " << golden->remark();
   }
 }
 
