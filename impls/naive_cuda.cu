@@ -10,7 +10,7 @@ constexpr int kChannels = 8;   // of O, a thread
 constexpr float kHidden = -1;  // in place of a weight
 
 /// A sum times a factor that may be 0, where an infinity stays one.
-__device__ float scaled(float sum, float factor) { return fabsf(sum) < INFINITY ? sum * factor : sum; }
+__device__ float scaled(float sum, float factor) { return fabsf(sum) < INFINITY || factor != 0 ? sum * factor : sum; }
 
 /// One row of O and LSE.
 template <class T>

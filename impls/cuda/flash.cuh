@@ -109,10 +109,10 @@ __device__ void load_rows(uint32_t to, int rows, int chunks, const Type* from, i
   }
 }
 
-/// For 16-bit operands to some 1e-7, which is little beside what they make of a score.
+/// For 16-bit operands to some 1e-7, which is little beside what they make of a score. NaN stays NaN, which fminf would drop.
 template <class T>
 __device__ float tanh_of(float x) {
-  return sizeof(T) == 4 ? tanhf(x) : 1 - __fdividef(2, 1 + cuda::exp2_fast(2 * kLog2E * fminf(x, 20)));
+  return sizeof(T) == 4 ? tanhf(x) : 1 - __fdividef(2, 1 + cuda::exp2_fast(2 * kLog2E * (x > 20 ? 20 : x)));
 }
 
 /// The largest, and the sum, over the four lanes that share a row.

@@ -19,11 +19,12 @@ struct Facts {
         lengths(with(ATTEST_WITH_VARLEN) || with(ATTEST_WITH_SEQ_LENS)),
         bottom_right(p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q != p.seq_len_kv),
         empty_rows((with(ATTEST_WITH_SEQ_LENS) && p.batch > 2) || negative_diagonal() ||
-                   (has(ATTEST_MASK) && t[ATTEST_MASK].dim[2] > 1)),
+                   of_pairs(ATTEST_MASK) || of_pairs(ATTEST_BIAS)),
         several_tiles(p.seq_len_kv > kTile && (p.patch_size == 0 || p.patch_size > kTile)) {}
 
   bool with(uint64_t feature) const { return (problem.features & feature) != 0; }
   bool has(int role) const { return t[role].dtype != ATTEST_NONE; }
+  bool of_pairs(int role) const { return has(role) && t[role].dim[2] > 1; }
   /// Some row's band lies before the first key.
   bool negative_diagonal() const {
     return band && (p.diagonal_offset < 0 || (p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q > p.seq_len_kv));
@@ -37,13 +38,12 @@ struct Facts {
     return false;
   }
 
-  /// Whether inputs with closed forms exist, and with them logits of 30,000: what is added to a logit has to belong to its key
-  /// alone.
-  bool huge_logits() const {
-    const auto of_keys = [&](int role) { return !has(role) || t[role].dim[2] == 1; };
-    return p.softcap == 0 && of_keys(ATTEST_BIAS) && of_keys(ATTEST_MASK) && !has(ATTEST_ALIBI_SLOPES) && !has(ATTEST_SINKS) &&
-           (!has(ATTEST_REL_BIAS) || p.window_height * p.window_width <= 256);
+  /// Whether inputs with closed forms exist, and with them logits of 100.
+  bool large_logits() const {
+    return p.softcap == 0 && !has(ATTEST_ALIBI_SLOPES) && (!has(ATTEST_REL_BIAS) || p.window_height * p.window_width <= 256);
   }
+  /// Likewise of 30,000: beside them a sink is nothing or all.
+  bool huge_logits() const { return large_logits() && !has(ATTEST_SINKS); }
 
   const attest_problem& problem;
   const attest_softmax_params& p;
@@ -58,7 +58,7 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
   const attest_softmax_params& p = f.p;
   const int64_t keys = p.seq_len_kv;
   switch (mutation) {
-    case Mutation::kNoMax:
+    case Mutation::kNoMax: return f.large_logits();
     case Mutation::kMaxFromMinus1e4:
     case Mutation::kScoreOverflow: return f.huge_logits();
     case Mutation::kDoubledKey:

@@ -40,7 +40,8 @@ class WildValues {
       write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
     write_query(geometry_.length_q(longest_) / 4, kNan);
     // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before that.
-    if (p_.softcap == 0) write_query(geometry_.length_q(longest_) * 3 / 4, kInfinity);
+    const int64_t place = geometry_.length_q(longest_) * 3 / 4;
+    if (p_.softcap == 0 && geometry_.keys(longest_, place).size() > kMostHidden) write_query(place, kInfinity);
     write_bias(geometry_.length_q(longest_) / 3, kNan);
     write_bias(geometry_.length_q(longest_) * 2 / 3, kInfinity);
   }
