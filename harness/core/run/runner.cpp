@@ -22,6 +22,12 @@ constexpr double kDeviceShare = 0.9;  // of its memory; the rest is the driver's
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// Of the quickest fill: another process may have slowed down any one run.
+double quickest_run_ns(const Record& record) {
+  const auto quicker = [](const FillRecord& a, const FillRecord& b) { return a.run_ns < b.run_ns; };
+  return std::min_element(record.fills.begin(), record.fills.end(), quicker)->run_ns;
+}
+
 std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
 
 }  // namespace
@@ -229,8 +235,7 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
 // One plan that runs again and again; false: the record has its verdict.
 bool CaseRunner::check_repetition(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
                                   SharedTensors& outputs, Record& record) {
-  const auto quicker = [](const FillRecord& a, const FillRecord& b) { return a.run_ns < b.run_ns; };
-  const double run_ns = std::min_element(record.fills.begin(), record.fills.end(), quicker)->run_ns;
+  const double run_ns = quickest_run_ns(record);
   const int runs = repeated_runs(run_ns, options_.relations == RelationChoice::kAll);
   const bool more = record.fills.size() > 1;
   if (!repetition_) {
@@ -258,6 +263,14 @@ bool CaseRunner::note_relation(Record& record) const {
   return false;
 }
 
+// On the first fill whose rows can be compared, or null: rows of NaN have no relation to others.
+RelationChecks* CaseRunner::first_relations() {
+  const auto tame = std::ranges::find_if(fills_, [](const std::string& fill) { return fill != "wild"; });
+  if (tame == fills_.end()) return nullptr;
+  if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(*tame));
+  return relations_.get();
+}
+
 // Key permutation on the fill whose logits rise furthest, where the problem has it and relations are on another one.
 RelationChecks* CaseRunner::huge_relations() {
   constexpr std::string_view kHuge = "huge";
@@ -268,16 +281,16 @@ RelationChecks* CaseRunner::huge_relations() {
   return huge_relations_.get();
 }
 
-// Relations between runs of the first fill, as far as they are wanted; false where one does not hold.
+// Relations between runs, as far as they are wanted; false where one does not hold.
 bool CaseRunner::check_relations(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
                                  SharedTensors& outputs, Record& record) {
   if (options_.relations == RelationChoice::kNone) return true;
   if (given_ && options_.relations != RelationChoice::kAll) return true;  // a vector says itself what is right
   bool right = check_repetition(plugin, implementation, arithmetic, outputs, record);
   if (!right && !options_.all_checks) return false;
-  if (!wants_relations(options_.relations, problem_, record.fills.front().run_ns)) return right;
-  if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(fills_.front()));
-  for (RelationChecks* checks : {relations_.get(), huge_relations()}) {
+  const double run_ns = quickest_run_ns(record);
+  if (!wants_relations(options_.relations, problem_, run_ns)) return right;
+  for (RelationChecks* checks : {first_relations(), huge_relations()}) {
     if (!checks) continue;
     for (RelationRecord& relation : checks->run(plugin, implementation, arithmetic, outputs, options_.all_checks)) {
       record.relations.push_back(std::move(relation));
@@ -285,7 +298,7 @@ bool CaseRunner::check_relations(Plugin& plugin, const Implementation& implement
       if (!right && !options_.all_checks) return false;
     }
   }
-  if (record.fills.front().run_ns > kReusedRun_ns) return right;
+  if (run_ns > kReusedRun_ns) return right;
   if (!plan_reuse_) plan_reuse_ = std::make_unique<PlanReuse>(problem_, spec_seed(spec_));
   const bool again = options_.relations == RelationChoice::kAll;
   if (const std::unique_ptr<RelationRecord> reuse = plan_reuse_->run(plugin, implementation, again)) {

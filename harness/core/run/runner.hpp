@@ -81,6 +81,7 @@ class CaseRunner {
   bool check_repetition(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
                         Record& record);
   bool note_relation(Record& record) const;
+  RelationChecks* first_relations();
   RelationChecks* huge_relations();
   bool check_relations(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
                        Record& record);

@@ -6,6 +6,7 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kTiles[] = {64, 16, 128, 32, 256}, kFirstTile = 16, kLanes = 64;
+constexpr int64_t kScatter = 37;  // odd: neighbouring lanes stand in tiles far apart
 // Little, much, and beyond what kernels clamp a difference at: 64, and where exp leaves float32 at 88.
 constexpr double kRises[] = {1, 30, 72, 104};
 // What all other keys together still weigh, and at 40 do no more.
@@ -30,7 +31,7 @@ Marks::Marks(int64_t length, int64_t most) {
   for (int64_t width = kLanes; width >= kFirstTile; width /= 2) {
     const int64_t tiles = std::max<int64_t>(length / width - 1, 1);
     for (int64_t lane = 0; lane < width && (width == kLanes || length < 2 * kLanes); ++lane)
-      add(width * (1 + lane * tiles / width) + lane, true);
+      add(width * (1 + lane * kScatter % width * tiles / width) + lane, true);
   }
   std::sort(found.begin(), found.end());
   for (const auto& [place, lane] : found) places_.push_back(place), lane_.push_back(lane);
@@ -42,7 +43,7 @@ int64_t Marks::index_of(int64_t place) const {
 }
 
 std::vector<Ask> asks_for(const Marks& marks, int64_t most) {
-  std::vector<Ask> asks{Ask{}};
+  std::vector<Ask> asks{{Ask::kStairs}, {Ask::kLowStairs}};
   auto add = [&](int64_t mark, double lead) {
     if (int64_t(asks.size()) < most) asks.push_back({mark, lead});
   };

@@ -31,7 +31,8 @@ class Marks {
 
 /// What a query of "rising" asks for.
 struct Ask {
-  static constexpr int64_t kStairs = -1;  // no mark: each one is above those before it
+  // No mark: each one is above those before it, by much or by little.
+  static constexpr int64_t kStairs = -1, kLowStairs = -2;
   int64_t mark = kStairs;
   double lead = 0;  // of the mark's score over that of every other key
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "core/tensor/random.hpp"
 
@@ -9,12 +10,15 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kShortest = 16, kLengths = 6;  // runs of 16, 32 .. 512
+constexpr int64_t kLargestTile = 256;
 
 // Patterns by number; the first three are in the header.
 enum Pattern : int64_t {
   kScattered = 2,
   kEveryOther,
   kOneOfMany,
+  kFirstOfTiles,
+  kLastOfTiles,
   kPrefix = HiddenPatterns::kFirstHiding,
   kSuffix,
   kDocuments,
@@ -112,7 +116,8 @@ std::vector<uint8_t> HiddenPatterns::hidden(int64_t pattern) const {
   std::vector<uint8_t> hidden(size_t(keys_), pattern == kBlind);
   const uint64_t seed = random_bits(seed_, uint64_t(100 + pattern));
   Dice dice(seed);
-  const int64_t many = std::clamp<int64_t>(power_below(seen_) / 4, 2, 64);
+  const int64_t many = std::clamp<int64_t>(power_below(seen_) / 4, 2, 64),
+                tiles = std::clamp<int64_t>(power_below(seen_) / 2, 2, kLargestTile);
   if (pattern == kScattered)
     for (int64_t j = 0; j < keys_; ++j) hidden[size_t(j)] = dice.below(5) == 0;
   else if (pattern == kEveryOther)
@@ -122,6 +127,9 @@ std::vector<uint8_t> HiddenPatterns::hidden(int64_t pattern) const {
       const int64_t seen = j + dice.below(many);
       hide(hidden, j, seen), hide(hidden, seen + 1, j + many);
     }
+  else if (pattern == kFirstOfTiles || pattern == kLastOfTiles)
+    for (int64_t tile = 0; tile < keys_; tile += tiles)
+      hide(hidden, tile + (pattern == kFirstOfTiles), tile + tiles - (pattern == kLastOfTiles));
   else if (pattern == kPrefix)
     hide(hidden, 0, 1 + keys_ / 8 + dice.below(keys_ / 2));
   else if (pattern == kSuffix)
@@ -197,7 +205,7 @@ class Dealer {
       const int64_t units = kind == kRuns ? (again ? 2 : 1) : kind == kRows ? (again ? 3 : 2) : 1;
       const int64_t end = std::min(begin + units * unit, deal_.rows);
       if (kind == kRows)
-        for (int64_t i = begin; i < end; ++i) pattern_[size_t(i)] = pick(i, i + 1, 0);
+        for (int64_t i = begin; i < end; ++i) pattern_[size_t(i)] = next(i);
       else if (kind == kRuns)
         runs(begin, end, unit);
       else
@@ -231,6 +239,21 @@ class Dealer {
     for (int64_t n = 0; n < kTries; ++n) {
       const int64_t pattern = first + dice_.below(HiddenPatterns::kCount - first);
       if (pattern == HiddenPatterns::kBlind || sees(begin, end, pattern)) return uint8_t(pattern);
+    }
+    return uint8_t(HiddenPatterns::kVisible);
+  }
+  // Of single rows: all patterns in turn, beginning with those that few other rows have.
+  uint8_t next(int64_t row) {
+    static constexpr int64_t kFirst[] = {HiddenPatterns::kBlind, kFirstOfTiles, kLastOfTiles};
+    static constexpr int64_t kStride = 9;
+    static_assert(std::gcd(kStride, HiddenPatterns::kCount) == 1);
+    for (int64_t n = 0; n < kTries; ++n, ++turn_) {
+      const int64_t pattern = turn_ < int64_t(std::size(kFirst))
+                                  ? kFirst[turn_]
+                                  : turn_ * kStride % HiddenPatterns::kCount;
+      if (pattern != HiddenPatterns::kBlind && !sees(row, row + 1, pattern)) continue;
+      ++turn_;
+      return uint8_t(pattern);
     }
     return uint8_t(HiddenPatterns::kVisible);
   }
@@ -277,7 +300,7 @@ class Dealer {
   const PatternDeal& deal_;
   Dice dice_;
   std::vector<uint8_t> pattern_;
-  int64_t hiding_ = 0;
+  int64_t hiding_ = 0, turn_ = 0;
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 // same keys and the closed form holds. Patterns hide what kernels go wrong at: runs of 16 to 512
 // keys, aligned to their length or not, so that the first, a middle and the last tile of a row are
 // hidden while it sees others; documents; bands of blocks; a prefix; a suffix; every other key; all
-// keys but one of 64; single keys. Lengths shrink where few keys are seen. A few keys are hidden in
-// all patterns.
+// keys but one of 64, or but the first or the last of each tile; single keys. Lengths shrink where
+// few keys are seen. A few keys are hidden in all patterns.
 //
 // About half of the rows lie in blocks that share a pattern, most of these with one odd row: first,
 // last or inside. Where the block hides much, the odd row sees all; where the block sees all, the
@@ -22,11 +22,11 @@ namespace attest::core {
 /// The patterns of one head: its keys, and the most that one row sees of them without a mask.
 class HiddenPatterns {
  public:
-  static constexpr int64_t kCount = 32;
+  static constexpr int64_t kCount = 34;
   /// Hides nothing but `never`; hides all keys.
   static constexpr int64_t kVisible = 0, kBlind = 1;
   /// Patterns from here on hide long runs of keys, and not all.
-  static constexpr int64_t kFirstHiding = 5;
+  static constexpr int64_t kFirstHiding = 7;
 
   /// `never`: keys that every pattern hides.
   HiddenPatterns(uint64_t seed, int64_t keys, int64_t seen, Interval never);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kOtherCodes = 4;       // of keys that are no marks
 constexpr int64_t kMostMarks = 96, kMostGroups = 512, kMostAsks = 250;
-constexpr double kStair = 3;             // by which a mark is above the one before it
+// By which a mark is above the one before it; by the low one a forgotten rescale shows in rows with many rises after it.
+constexpr double kStair = 3, kLowStair = 0.125;
 constexpr double kMargin = 2;            // of the other keys over all other marks
 constexpr float kShort = 0.25f;          // the other keys' share of a direction's length, so that their scores differ by little
 constexpr int64_t kOwnChannels = 2;      // before the directions
@@ -73,7 +74,7 @@ int64_t Codebook::asked(int64_t b, Interval seen, int64_t count) const {
     there.push_back(index);
     if (seen.end - place <= kLastTile && (last < 0 || place > marks.place(last))) last = index;
   }
-  if (there.empty() || count % 16 == 0) return 0;  // the stairs
+  if (there.empty() || count % 16 == 0) return count / 16 % 2;  // stairs, high or low
   const uint64_t bits = random_bits(random_bits(seed_, kAsks), uint64_t(count));
   const int64_t index = last >= 0 && bits % 2 == 0 ? last : there[size_t(bits >> 8) % there.size()];
   const std::vector<uint8_t>& codes = codes_of_mark_[size_t(index)];
@@ -109,8 +110,8 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
   const double scale = double(params_.softmax_scale), unit = std::ldexp(1, std::ilogb(sigma_));
   for (size_t code = 0; code < asks_.size(); ++code) {
     float* const query = &queries[code * head_dim];
-    if (asks_[code].mark == Ask::kStairs) {
-      query[0] = float(kStair / (scale * level_step()));
+    if (asks_[code].mark < 0) {
+      query[0] = float((asks_[code].mark == Ask::kStairs ? kStair : kLowStair) / (scale * level_step()));
       continue;
     }
     const auto mark = size_t(asks_[code].mark);

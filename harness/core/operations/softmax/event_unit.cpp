@@ -199,9 +199,10 @@ RowSummary Unit::summary(const RowPlace& place, const Row& row) const {
       (std::find_if(row.logits.rbegin(), row.logits.rend(), is_top) - row.logits.rbegin());
   const auto top_at = std::find(row.logits.begin(), row.logits.end(), top);
   found.top_at = row.keys.begin + (top_at - row.logits.begin());
-  found.second = tops == 1 ? next : *std::max_element(top_at + 1, row.logits.end());
-  if (tops > 1 && top_at != row.logits.begin())
-    found.second = std::max(found.second, *std::max_element(row.logits.begin(), top_at));
+  found.second = next;
+  if (tops > 1)
+    for (auto other = row.logits.begin(); other != row.logits.end(); ++other)
+      if (other != top_at) found.second = std::max(found.second, *other);
   return found;
 }
 

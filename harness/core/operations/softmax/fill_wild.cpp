@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/operations/softmax/geometry.hpp"
+#include "core/operations/softmax/golden_rows.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"
 
@@ -38,12 +39,11 @@ class WildValues {
       write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
     if (const std::optional<int64_t> b = spoilt_sequence())
       write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
-    write_query(geometry_.length_q(longest_) / 4, kNan);
+    const auto [nan_query, nan_bias, infinite_bias, infinite_query] = marked_places(geometry_.length_q(longest_));
+    write_query(nan_query, kNan);
     // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before that.
-    const int64_t place = geometry_.length_q(longest_) * 3 / 4;
-    if (p_.softcap == 0 && geometry_.keys(longest_, place).size() > kMostHidden) write_query(place, kInfinity);
-    write_bias(geometry_.length_q(longest_) / 3, kNan);
-    write_bias(geometry_.length_q(longest_) * 2 / 3, kInfinity);
+    if (p_.softcap == 0 && geometry_.keys(longest_, infinite_query).size() > kMostHidden) write_query(infinite_query, kInfinity);
+    write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
   }
 
  private:
@@ -93,6 +93,8 @@ class WildValues {
           longest_ * bias.spec.stride[0] + (p_.num_heads - 1) * bias.spec.stride[1] + query * bias.spec.stride[2] +
               key * bias.spec.stride[3],
           value);
+    // An infinite key weighs nothing there: with it the row would be NaN whatever its bias.
+    write_query(place, p_.softmax_scale < 0 ? 1 : -1);
   }
 
   const attest_softmax_params& p_;

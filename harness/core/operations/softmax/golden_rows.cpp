@@ -68,6 +68,8 @@ void add_task_rows(RowPlan& plan, const Geometry& geometry, int64_t b, int64_t k
 
 }  // namespace
 
+std::array<int64_t, 4> marked_places(int64_t length) { return {length / 4, length / 3, length * 2 / 3, length * 3 / 4}; }
+
 std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed) {
   if (count >= length) {
     std::vector<int64_t> all(static_cast<size_t>(length));
@@ -78,6 +80,8 @@ std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block,
   int64_t places = 0;
   const auto choose = [&](int64_t place) { places += !chosen[size_t(place)], chosen[size_t(place)] = true; };
   choose(0), choose(length - 1);
+  for (const int64_t place : marked_places(length))
+    if (places < count) choose(place);
   const std::vector<int64_t> candidates = edges(length, block);
   // Drawn at random, so that with few rows a head each head has other edges.
   for (uint64_t draw = 0; !candidates.empty() && draw < uint64_t(count) && places < count / 2; ++draw)

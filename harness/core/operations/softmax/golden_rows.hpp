@@ -1,5 +1,6 @@
 // Which rows the float64 golden judges, and how they are cut into tasks that share keys.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -45,8 +46,11 @@ RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBud
 /// Multiply-adds in QK and PV of all rows.
 double multiply_adds(const Problem& problem, const Geometry& geometry);
 
-/// `count` of the places 0 .. length - 1 in growing order, or all: first and last, half of the rest beside multiples of 16 .. 1,024
-/// and of `block` (patch or window size; 0: none), half random.
+/// Places that every sample has: a fill may make their rows unlike all others.
+std::array<int64_t, 4> marked_places(int64_t length);
+
+/// `count` of the places 0 .. length - 1 in growing order, or all: first, last and marked ones, half of the rest beside multiples of
+/// 16 .. 1,024 and of `block` (patch or window size; 0: none), half random.
 std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed);
 
 }  // namespace attest::core

@@ -39,7 +39,7 @@ void send(const Golden::Sink& sink, const Expected& expected, const std::vector<
 }  // namespace
 
 ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
-    : params_(problem.as<attest_softmax_params>()), q_(tensors[ATTEST_Q]), lse_(present(problem.tensor[ATTEST_LSE])), storage_(tensors[ATTEST_V].spec.dtype) {
+    : params_(problem.as<attest_softmax_params>()), q_(tensors[ATTEST_Q]), bias_(tensors[ATTEST_BIAS]), lse_(present(problem.tensor[ATTEST_LSE])), storage_(tensors[ATTEST_V].spec.dtype) {
   const int64_t heads = params_.num_kv_heads, dim_v = params_.head_dim_v, units = params_.batch * heads;
   low_.assign(size_t(units * dim_v), kInfinity), high_.assign(low_.size(), -kInfinity);
   const Tensor &k = tensors[ATTEST_K], &v = tensors[ATTEST_V];
@@ -70,18 +70,26 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
   unbounded_ = std::count_if(low_.begin(), low_.end(), [](double x) { return std::isnan(x); });
 }
 
-bool ValueBounds::wild_query(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const {
+bool ValueBounds::is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const {
   const Cell cell = geometry.query(b, i);
-  const TensorSpec& spec = q_.spec;
-  load_row(q_.data, spec.dtype, cell.outer * spec.stride[0] + h * spec.stride[1] + cell.row * spec.stride[2], int64_t(row.size()), spec.stride[3], row.data());
-  return !all_finite(row);
+  auto load = [&row](const Tensor& tensor, int64_t outer, int64_t head, int64_t place) {
+    const TensorSpec& spec = tensor.spec;
+    row.resize(size_t(spec.dim[3]));
+    load_row(tensor.data, spec.dtype, outer * spec.stride[0] + head * spec.stride[1] + place * spec.stride[2], spec.dim[3], spec.stride[3],
+             row.data());
+  };
+  load(q_, cell.outer, h, cell.row);
+  if (!all_finite(row)) return true;
+  if (!bias_ || bias_.spec.dim[2] == 1) return false;
+  load(bias_, b, h, geometry.token(i));
+  return std::any_of(row.begin(), row.end(), [](double x) { return std::isnan(x) || x == kInfinity; });
 }
 
 void ValueBounds::sweep_head(const Geometry& geometry, const Arithmetic& arithmetic, int64_t b, int64_t h, const Golden::Sink& sink) const {
   std::vector<int64_t> bounded, unbounded;
-  std::vector<double> query(static_cast<size_t>(params_.head_dim));
+  std::vector<double> row;
   for (int64_t i = 0; i < geometry.length_q(b); ++i)
-    if (geometry.keys(b, i).size() > 0) (wild_query(b, h, geometry, i, query) ? unbounded : bounded).push_back(geometry.output_row(b, h, i));
+    if (geometry.keys(b, i).size() > 0) (is_wild(b, h, geometry, i, row) ? unbounded : bounded).push_back(geometry.output_row(b, h, i));
 
   const SigmaModel model(arithmetic, storage_, params_.head_dim);
   const int64_t dim_v = params_.head_dim_v, unit = b * params_.num_kv_heads + h / (params_.num_heads / params_.num_kv_heads);

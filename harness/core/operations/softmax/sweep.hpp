@@ -23,10 +23,11 @@ class ValueBounds {
 
  private:
   void sweep_head(const Geometry& geometry, const Arithmetic& arithmetic, int64_t b, int64_t h, const Golden::Sink& sink) const;
-  bool wild_query(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const;
+  /// Whether Q or BIAS of a row holds what may make it NaN.
+  bool is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const;
 
   attest_softmax_params params_;
-  Tensor q_;
+  Tensor q_, bias_;
   bool lse_;  // whether it is written
   DType storage_;
   std::vector<double> low_, high_;  // [batch, num_kv_heads, head_dim_v]
