@@ -207,7 +207,7 @@ std::vector<float> Codebook::keys(int64_t kv_head) const {
     for (int64_t g = 1; g <= key_codes_; ++g) vectors[size_t(g * params_.head_dim - 1)] = float(tiny_);
   if (kind_ == Kind::kHuge)
     for (int64_t g = 0; g < key_codes_; ++g) vectors[size_t(g * params_.head_dim)] = float(common_key());
-  if (kind_ == Kind::kRising) lift_marks(vectors);
+  if (kind_ == Kind::kRising) lift_marks(vectors, seed);
   return vectors;
 }
 

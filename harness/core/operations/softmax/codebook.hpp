@@ -57,7 +57,7 @@ class Codebook {
 
   enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat, kTiny, kRising };
   /// What BIAS and REL_BIAS are multiples of.
-  static double level_unit(Kind kind) { return kind == Kind::kHuge ? 4096 : 1; }
+  static double level_unit(Kind kind) { return kind == Kind::kHuge ? 4096 : kind == Kind::kRising ? 0x1p-6 : 1; }
   /// Of a fill's name; throws Error where it is none of the codebook's.
   static Kind kind_of(std::string_view fill);
   static bool knows(std::string_view fill);
@@ -119,10 +119,12 @@ class Codebook {
   void turn(int64_t head, Cell cell, int64_t code);
   void plan_marks();
   void turn_to_marks();
-  int64_t asked(int64_t b, Interval seen, int64_t count) const;
+  int64_t asked(int64_t b, Interval seen, int64_t i, int64_t head) const;
   bool repeats() const;
   int64_t mark_code(int64_t b, int64_t j) const;
-  void lift_marks(std::vector<float>& keys) const;
+  void part_directions(std::vector<float>& keys, uint64_t seed) const;
+  void lift_marks(std::vector<float>& keys, uint64_t seed) const;
+  std::pair<double, double> reach(double lead, double nearest, double largest) const;
   std::vector<float> asking(const std::vector<float>& keys) const;
   double level_step() const;
   void lift(std::vector<float>& queries) const;
@@ -145,6 +147,7 @@ class Codebook {
   std::map<int64_t, Marks> marks_;       // likewise, of kRising
   std::vector<Ask> asks_;                // kRising: of each query code
   std::vector<std::vector<uint8_t>> codes_of_mark_;  // kRising: the query codes that ask for it
+  std::vector<uint8_t> codes_of_gaps_;   // likewise, of all marks that are asked for by a gap
   std::vector<uint8_t> turned_;          // [num_heads, cells of Q]: the code of a query, or kUnseen: any
   std::vector<int64_t> first_claim_;     // by dim 0 and dim 2 of K: b * seq_len_kv + j of the first place on that cell, or -1
 };

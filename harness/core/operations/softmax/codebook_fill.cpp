@@ -83,7 +83,7 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
   // The closed form with ALiBi weighs keys beside the best score of any: where a row does not see that one, huge scores leave it
   // 0. Beside them a sink is nothing or all.
   if (!alibi && !sinks) names.emplace_back("huge");
-  if (!alibi) names.emplace_back("rising");
+  names.emplace_back("rising");
   if (plain) names.emplace_back("cancelling");
   for (const char* name : {"edges", "flat", "tiny", "equal"}) names.emplace_back(name);
   return names;

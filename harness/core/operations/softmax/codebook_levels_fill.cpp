@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "core/operations/fill_rows.hpp"
+#include "core/operations/softmax/codebook.hpp"
 #include "core/operations/softmax/codebook_levels.hpp"
+#include "core/operations/softmax/codebook_marks.hpp"
 #include "core/operations/softmax/codebook_patterns.hpp"
 
 namespace attest::core {
@@ -61,6 +63,7 @@ class Term {
           hidden_keys(stream(head, 1), keys(b), sight_.seen, sight_.bands, variant_ + head);
       std::copy(runs.begin(), runs.end(), hidden.begin());
     }
+    if (variant_ == int64_t(Codebook::Kind::kRising) && spec_.dim[3] > 1) show_marks(b, hidden);
     return numbers(hidden, stream(head, 2));
   }
 
@@ -105,6 +108,12 @@ class Term {
     return spec_.dim[0] > 1 ? std::min(geometry_.length_kv(b), spec_.dim[3]) : spec_.dim[3];
   }
 
+  // What "rising" needs: all marks, and before the first one the keys that marks rise above.
+  void show_marks(int64_t b, std::vector<uint8_t>& hidden) const {
+    const Marks marks(keys(b), Marks::kMost);
+    for (const int64_t place : marks.places()) hidden[size_t(place)] = 0;
+    std::fill_n(hidden.begin(), std::min<int64_t>(Marks::kFirstTile, keys(b)), 0);
+  }
   static void hide_some(std::vector<uint8_t>& hidden, uint64_t seed) {
     for (size_t j = 0; j < hidden.size(); ++j) hidden[j] = random_below(seed, j, 64) == 0;
   }

@@ -5,7 +5,7 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kTiles[] = {64, 16, 128, 32, 256}, kFirstTile = 16, kLanes = 64;
+constexpr int64_t kTiles[] = {64, 16, 128, 32, 256}, kFirstTile = Marks::kFirstTile, kLanes = 64;
 constexpr int64_t kScatter = 37;  // odd: neighbouring lanes stand in tiles far apart
 // Little, much, and beyond what kernels clamp a difference at: 64, and where exp leaves float32 at 88.
 constexpr double kRises[] = {1, 30, 72, 104};
@@ -27,6 +27,7 @@ Marks::Marks(int64_t length, int64_t most) {
     add(tile + tile / 2, false);                                   // in the second one
   }
   add(length / 2, false), add(length / 3, false);
+  add(2 * kFirstTile + 5, false);  // so that each of the first tiles has one
   // One in every lane, behind the first tile and evenly over the others; short intervals have as many lanes as they can.
   for (int64_t width = kLanes; width >= kFirstTile; width /= 2) {
     const int64_t tiles = std::max<int64_t>(length / width - 1, 1);
@@ -44,8 +45,8 @@ int64_t Marks::index_of(int64_t place) const {
 
 std::vector<Ask> asks_for(const Marks& marks, int64_t most) {
   std::vector<Ask> asks{{Ask::kStairs}, {Ask::kLowStairs}};
-  auto add = [&](int64_t mark, double lead) {
-    if (int64_t(asks.size()) < most) asks.push_back({mark, lead});
+  auto add = [&](int64_t mark, double lead, bool is_gap = false) {
+    if (int64_t(asks.size()) < most) asks.push_back({mark, lead, is_gap});
   };
   const double largest = kRises[std::size(kRises) - 1];
   const int64_t first = 0, middle = marks.size() / 2, last = marks.size() - 1;
@@ -53,10 +54,10 @@ std::vector<Ask> asks_for(const Marks& marks, int64_t most) {
     for (int64_t mark = 0; mark < marks.size(); ++mark)
       if (!marks.is_lane(mark)) add(mark, rise);
   for (const double gap : kGaps)
-    for (const int64_t mark : {first, last}) add(mark, gap);
+    for (const int64_t mark : {first, last}) add(mark, gap, true);
   for (int64_t mark = 0; mark < marks.size(); ++mark)
     if (marks.is_lane(mark)) add(mark, largest);
-  for (const double gap : kGaps) add(middle, gap);
+  for (const double gap : kGaps) add(middle, gap, true);
   for (int64_t mark = 0; mark < marks.size(); ++mark)
     if (marks.is_lane(mark)) add(mark, kRises[mark % 3]);
   return asks;

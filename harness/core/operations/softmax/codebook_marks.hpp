@@ -13,12 +13,14 @@ namespace attest::core {
 
 class Marks {
  public:
-  /// Of an interval of `length` keys, at most `most`, counted in the order of their places. The first 16 keys have none but
+  static constexpr int64_t kMost = 96, kFirstTile = 16;
+  /// Of an interval of `length` keys, at most `most`, counted in the order of their places. The first kFirstTile keys have none but
   /// place 0, so that the first tile of a row holds every other code.
   Marks(int64_t length, int64_t most);
 
   int64_t size() const { return int64_t(places_.size()); }
   int64_t place(int64_t index) const { return places_[size_t(index)]; }
+  const std::vector<int64_t>& places() const { return places_; }
   /// Which mark a place is, or -1.
   int64_t index_of(int64_t place) const;
   /// Whether a mark is there for its lane alone.
@@ -35,6 +37,7 @@ struct Ask {
   static constexpr int64_t kStairs = -1, kLowStairs = -2;
   int64_t mark = kStairs;
   double lead = 0;  // of the mark's score over that of every other key
+  bool is_gap = false;  // for the weights of the others, in place of the rise
 };
 
 /// Every mark by its leads, most telling first; as many as `most`.

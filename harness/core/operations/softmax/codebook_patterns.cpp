@@ -168,10 +168,12 @@ std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool
   const int64_t power = power_below(seen), least = std::clamp<int64_t>(power / 2, 1, kShortest),
                 longest = std::clamp<int64_t>(power / (bands ? 8 : 2), least,
                                               kShortest << (kLengths - 1));
-  int64_t length = std::min(kShortest, longest);
-  for (int64_t place = 0, n = 0; place < keys;
+  // Several fills and heads begin with runs of different lengths, every other one off the grid.
+  const int64_t lengths = std::bit_width(uint64_t(std::max<int64_t>(longest / kShortest, 1)));
+  int64_t length = std::min(kShortest << (variant % lengths), longest);
+  for (int64_t place = 0, n = variant / 2; place < keys;
        ++n, length = length < longest ? 2 * length : std::min(kShortest, longest)) {
-    const int64_t gap = length + dice.below(length + 1), next = place + gap,
+    const int64_t gap = std::min(length, keys / 8) + dice.below(length / 2 + 1), next = place + gap,
                   begin = n % 2 ? off_grid(next, dice) : (next + length - 1) / length * length,
                   size = n % 4 == 3 ? length - dice.below(length / 4 + 1) : length;
     for (int64_t j = place; n % 3 != 0 && j < std::min(begin, keys); ++j)

@@ -61,7 +61,7 @@ TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
       const std::vector<Ask> asks = asks_for(Marks(1021, book.edge_codes()), book.query_codes());
       ASSERT_EQ(int64_t(asks.size()), book.query_codes());
       for (size_t code = 0; code < asks.size(); ++code) {
-        const auto [mark, lead] = asks[code];
+        const auto& [mark, lead, is_gap] = asks[code];
         if (mark < 0) continue;
         EXPECT_NEAR(lead_of(book, scores, code, mark), lead, 0.05 * lead + 0.5) << code;
       }

@@ -100,14 +100,15 @@ void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float
   values.back() = 1;
 }
 
-// Of "rising": in even channels marks have 0 where all others are positive; in odd ones their values grow from mark to mark.
+// Of "rising": in even channels marks have 0 where all others are positive and large, so that faint weights show; in odd ones the
+// values of marks grow from mark to mark, after those of the first one, which most rows see.
 void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
   constexpr int kSteps = 10;  // 2^9 times 4
   const uint8_t code = book.key_code(head, cell);
   const bool mark = code < book.edge_codes();
   for (size_t c = 0; c < values.size(); ++c) {
-    if (c % 2 == 0) values[c] = mark ? 0 : std::fabs(values[c]);
-    else if (mark) values[c] = std::ldexp(values[c], code % kSteps);
+    if (c % 2 == 0) values[c] = mark ? 0 : 2 * kHeavy * std::fabs(values[c]);
+    else if (mark) values[c] = std::ldexp(values[c], (code + kSteps - 1) % kSteps);
   }
 }
 

@@ -146,6 +146,12 @@ class Catalogue {
            no_hiding(ATTEST_BIAS, true).empty();
   }
 
+  // What an infinity may not stand for, since honest kernels differ in what they make of it.
+  static constexpr const char* kCapped =
+      "beyond the softcap -inf is a score like any other, or hides the key where kernels mark so";
+  static constexpr const char* kWeightless =
+      "keys far below the largest weigh 0 in float32, and 0 times infinity is NaN";
+
   void add_wild() {
     const bool keys_differ = shape_.key_heads > 1 || rows_differ();
     const std::string one_head =
@@ -155,10 +161,18 @@ class Catalogue {
         : element_count(spec(ATTEST_BIAS)) > spec(ATTEST_BIAS).dim[3] || rows_differ()
             ? ""
             : "all rows have one bias: they would all be NaN";
-    for (const char* kind : {"nan", "inf"}) {
-      add(fmt::format("{}/q", kind), shape_.rows > 1 ? "" : "there is one row");
-      add(fmt::format("{}/k", kind), one_head);
-      add(fmt::format("{}/v", kind), p_.head_dim_v > 1 ? "" : one_head);
+    auto either = [](const std::string& one, const std::string& other) {
+      return one.empty() ? other : one;
+    };
+    for (const bool infinite : {false, true}) {
+      const char* kind = infinite ? "inf" : "nan";
+      const std::string capped = infinite && p_.softcap > 0 ? kCapped : "",
+                        weightless = infinite && (p_.shift_bias != 0 || has(ATTEST_ALIBI_SLOPES))
+                                         ? kWeightless
+                                         : "";
+      add(fmt::format("{}/q", kind), either(capped, shape_.rows > 1 ? "" : "there is one row"));
+      add(fmt::format("{}/k", kind), either(capped, one_head));
+      add(fmt::format("{}/v", kind), either(weightless, p_.head_dim_v > 1 ? "" : one_head));
       add(fmt::format("{}/bias", kind), bias_why);
     }
     add("nan/of_others/k", rows_differ() ? "" : "all rows of a head see the same keys");

@@ -75,8 +75,13 @@ class WildValues {
     store(tensor.data, spec.dtype,
           cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2] + channel * spec.stride[3], value);
   }
+  // At that place or the next one that masks leave visible.
   void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel, double value) const {
-    write_element(role, geometry_.key(b, place), head, channel, value);
+    const int64_t row = geometry_.length_q(b) / 2, query_head = head * (p_.num_heads / p_.num_kv_heads);
+    const Interval seen = geometry_.keys(b, row);
+    int64_t j = place;
+    while (seen.contains(j) && !geometry_.visible(b, query_head, row, j)) ++j;
+    write_element(role, geometry_.key(b, seen.contains(j) ? j : place), head, channel, value);
   }
   void write_query(int64_t place, double value) const {
     if (place < geometry_.length_q(longest_))
