@@ -27,7 +27,8 @@ namespace {
 
 // Variables of a terminal or a job, different from one to the next, of which no kernel makes anything.
 constexpr std::string_view kOfTheSession[] = {
-    "_",    "CI_",  "COLUMNS", "DBUS_", "DISPLAY", "GITHUB_", "HISTFILE", "HOME", "HOSTNAME", "INVOCATION_ID", "JOURNAL_STREAM",
+    "_",    "ACTIONS_", "AGENT_", "BUILD_", "BUILDKITE_", "CI_", "CIRCLE_", "COLUMNS", "DBUS_", "DISPLAY", "GITHUB_", "HISTFILE", "HOME", "HOSTNAME", "INVOCATION_ID", "JENKINS_",
+    "JOB_", "JOURNAL_STREAM", "RUNNER_", "SYSTEMD_", "TRAVIS_", "VSCODE_",
     "LESS", "LINES", "LOGNAME", "LS_COLORS", "MAIL", "OLDPWD", "PS1", "PWD", "SHELL", "SHLVL", "SSH_", "STY", "TERM", "TMUX", "USER",
     "WINDOWID", "XDG_"};
 

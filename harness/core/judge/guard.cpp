@@ -77,7 +77,7 @@ Emulated emulated_errors(const Problem& problem, const Golden& golden, const Ari
   std::vector<int64_t> numbers;
   for (size_t n = 0; n < count; ++n) numbers.push_back(rows[n].row);
   Emulated worst;
-  for (int kernel = 0; kernel < problem.operation->kernels(problem, arithmetic) && worst.ratio() <= 1; ++kernel)
+  for (int kernel = 0; kernel < problem.operation->kernels(problem, arithmetic); ++kernel)
     if (Emulated one = kernel_errors(problem, golden, arithmetic, inputs, rows, numbers, kernel); one.ratio() > worst.ratio())
       worst = std::move(one);
   return worst;

@@ -14,8 +14,6 @@
 namespace attest::core {
 namespace {
 
-constexpr int kRunsOfEach = 3;  // right after create, with all others alive, after the first plan was destroyed
-
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 void set(RelationRecord& record, Verdict verdict, std::string code, std::string reason) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <stdexcept>
 #include <nlohmann/json.hpp>
 
 #include "core/device/device.hpp"
@@ -326,6 +327,8 @@ RunResult Plugin::run(const Implementation& implementation, const Problem& probl
 }
 
 ScriptResult Plugin::script(const Implementation& implementation, const Script& script, double expected_ns) {
+  if (script.sets.size() > kMostSets)
+    throw std::logic_error(fmt::format("a script of {} sets where {} fit into a message", script.sets.size(), kMostSets));
   ScriptResult result;
   std::vector<WireProblem> wires;
   for (const Problem* problem : script.plans) wires.emplace_back(*problem, options_.threads);
@@ -341,7 +344,7 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
   asked[word::kSteps] = json::binary(to_bytes(std::span<const ScriptStep>(script.steps)));
   asked[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(wires)));
   Waiting patience = waiting(bytes);
-  patience.all_s += 10e-9 * expected_ns;
+  patience.all_s += 10e-9 * expected_ns + options_.timeout_s * double(script.plans.size());
   result.failure = call("script", implementation, *script.plans.at(0), patience, std::move(asked), descriptors,
                         [&](const json& reply) {
                           if (reply.contains(word::kRefusal)) result.refusal = tidy(reply[word::kRefusal], 300);

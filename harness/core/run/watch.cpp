@@ -80,6 +80,7 @@ void Watch::begin(size_t table, int32_t threads) {
 
 void Watch::before_runs() {
   before_ = read_state();
+  modes_.reset();  // gives back the modes of before it was made, so before the next one is
   modes_ = std::make_unique<FloatModeGuard>();
   running_ = true;
   if (before_.children > 0 && !noted_children_) {

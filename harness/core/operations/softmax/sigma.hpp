@@ -56,7 +56,7 @@ struct ElementSums {
   double score = 0;      // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
   double p2v2 = 0;       // sum p^2 v^2
   double p2 = 0;         // sum p^2
-  double flushed = 0;    // sum of p v over the keys that are lost: SigmaModel::lost_below
+  double flushed = 0;    // sum of p v over the keys that are lost: SigmaModel::Flushing
   double unsure = 0;     // variance of the same over keys that may be, or may not: SigmaModel::Flushing
   double prefix = 0;     // largest |sum of p (v - o)| over keys that come first, times the root of how often they are rescaled
   double resummed = 0;   // LseSums::rounding where SigmaModel::resums

@@ -27,7 +27,9 @@ class ValueBounds {
   bool is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const;
 
   attest_softmax_params params_;
-  Tensor q_, bias_;
+  Tensor q_;
+  TensorSpec bias_;
+  std::vector<uint8_t> wild_bias_;  // of each of its rows
   bool lse_;  // whether it is written
   DType storage_;
   std::vector<double> low_, high_;  // [batch, num_kv_heads, head_dim_v]

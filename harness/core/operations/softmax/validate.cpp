@@ -122,11 +122,6 @@ void SoftmaxOperation::check(const Problem& problem) const {
   }
   if (has(problem, ATTEST_ORDER)) check_self(problem, "order");
   check_grid(problem);
-  for (const Role& role : roles()) {
-    const TensorSpec& spec = problem.tensor[size_t(role.index)];
-    if (role.dtype == ATTEST_NONE && present(spec))
-      require(is_judged_float(spec.dtype), fmt::format("{}: dtype {}; must be {}", role.name, dtype_title(spec.dtype), kJudgedFloats));
-  }
 }
 
 }  // namespace attest::core

@@ -82,7 +82,7 @@ std::vector<Variant> SoftmaxOperation::variants(const Problem& problem) const {
       });
     });
   constexpr uint64_t kLengths = ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS;
-  if ((problem.features & kLengths) && !present(problem.tensor[ATTEST_ORDER]) && !present(problem.tensor[ATTEST_MASK]) && !present(problem.tensor[ATTEST_BIAS]))
+  if (p.batch > 1 && (problem.features & kLengths) && !present(problem.tensor[ATTEST_ORDER]) && !present(problem.tensor[ATTEST_MASK]) && !present(problem.tensor[ATTEST_BIAS]))
     add_variant(variants, "lengths", problem, [](Problem&) {}, reverse_lengths);
   if (!(problem.features & kLengths) && p.grid_height == 0 && p.patch_size == 0)
     add_variant(
