@@ -99,6 +99,22 @@ TEST(Suites, ReadmeExampleIsRead) {
   EXPECT_EQ(parse_suite(std::string_view(readme).substr(begin, readme.find("```", begin) - begin), "README.md").cases.size(), 3u);
 }
 
+// What a case leaves out it has to say. Of the cases for two cores the small ones, each in one dtype; `attest list --events` looks
+// at all of them.
+TEST(Suites, QuickCasesMissNoEventUnsaid) {
+  constexpr double kMostFlops = 4e9, kMostBytes = 64 << 20;
+  for (const auto& file : suite_files()) {
+    EventLedger ledger;
+    for (const Case& one : read_suite(file).cases) {
+      if (!one.quick || one.inputs.from_tokens) continue;
+      const Problem problem = one.problem(one.dtypes.front(), 0);
+      if (problem.operation->flops(problem) > kMostFlops || min_bytes(problem) > kMostBytes) continue;
+      const EventSurvey survey = survey_events(problem, spec_seed(print_problem(problem)), fills_of(one, problem));
+      EXPECT_THAT(ledger.add(one, survey).unsaid, testing::IsEmpty()) << one.suite << "/" << one.name;
+    }
+  }
+}
+
 // The schema lists the words of the operations that come with attest; it must not fall behind their tables.
 TEST(Suites, SchemaKnowsEveryWord) {
   const auto schema = nlohmann::json::parse(text_of(kFolder / kSchema));

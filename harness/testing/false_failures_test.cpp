@@ -53,6 +53,17 @@ TEST(FalseFailures, NoneAmongTheFirst) {
   if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
 }
 
+// Of every arithmetic that can be declared, alone and in pairs, some on each problem.
+TEST(FalseFailures, NoneOfWhatCanBeDeclared) {
+  TrialOptions options{.seed = 3, .problems = 40, .at_the_top = 0, .each = 8};
+  options.limits.most_flops = 3e6;
+  const std::vector<FillVerdict> verdicts =
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/arithmetics.so", options, 0, 1);
+  EXPECT_GT(verdicts.size(), 500u);
+  EXPECT_EQ(count_false_failures(verdicts), 0);
+  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+}
+
 // Each of these failed an honest kernel once, for an error that sigma did not know of.
 TEST(FalseFailures, NoneWhereThereWereSome) {
   const char* const specs[] = {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/operations/softmax/codebook_kernels.hpp"
+#include "core/operations/softmax/codebook_values.hpp"
 
 namespace attest::core::codebook {
 namespace {
@@ -23,6 +24,8 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
 
 }  // namespace
 
+constexpr double kWeightless = 40;  // below the largest score: nothing of the largest value either
+
 HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype) {
   const auto queries = size_t(book.query_codes()), codes = size_t(book.key_codes()), head_dim = size_t(p.head_dim);
   const std::vector<double> q = stored(book.queries(head), q_dtype),
@@ -31,7 +34,10 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
-  for (size_t g = 0; g < groups; ++g) localised.push_back(book.localised(int64_t(g / key_levels)));
+  for (size_t g = 0; g < groups; ++g) {
+    localised.push_back(book.localised(int64_t(g / key_levels)));
+    largest_of_.push_back(largest_value_of(book, int64_t(g / key_levels)));
+  }
   huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv, largest_value_ = book.largest_value();
   large_scores_ = huge_ || book.kind() == Codebook::Kind::kRising;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
@@ -70,6 +76,13 @@ void HeadScores::declare(const SigmaModel& model) {
   const double linear = huge_ ? 0.05 : 0.25;
   const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
   unsure.assign(query_groups_, 0.0);
+  saturated.assign(query_groups_, false);
+  for (size_t h = 0; h < query_groups_; ++h) {
+    const double* scores = &score[h * groups];
+    const double top = *std::max_element(scores, scores + groups);
+    for (size_t g = 0; g < groups; ++g)
+      if (largest_of_[g] > model.largest_v && scores[g] > top - kWeightless) saturated[h] = true;
+  }
   for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance, &lone_variance})
     table->resize(score.size());
   const double rounding = model.u_s * model.u_s, bias = model.scale_bias * model.scale_bias;

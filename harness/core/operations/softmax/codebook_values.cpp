@@ -11,7 +11,8 @@
 namespace attest::core {
 namespace {
 
-constexpr float kDecoyValue = 1000, kHeavy = 4;
+constexpr float kDecoyValue = 1000, kHeavy = 4, kOthers = 64;
+constexpr double kLargestRandom = 4;  // of random_value
 constexpr int64_t kBlock = Codebook::kBlock;
 
 // Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15 below 4, which rounding to any
@@ -100,19 +101,29 @@ void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float
   values.back() = 1;
 }
 
+// Values of up to 2^9 times 4; with ALiBi of what every operand of PV holds, since no closed form leaves out what does not fit.
+int mark_exponent(const Codebook& book, int64_t code) {
+  const int steps = book.geometry().has_slopes() ? 6 : 10;
+  return int((code + steps - 1) % steps);
+}
+
 // Of "rising": in even channels marks have 0 where all others are positive and large, so that faint weights show; in odd ones the
 // values of marks grow from mark to mark, after those of the first one, which most rows see.
 void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
-  constexpr int kSteps = 10;  // 2^9 times 4
   const uint8_t code = book.key_code(head, cell);
   const bool mark = code < book.edge_codes();
   for (size_t c = 0; c < values.size(); ++c) {
-    if (c % 2 == 0) values[c] = mark ? 0 : 2 * kHeavy * std::fabs(values[c]);
-    else if (mark) values[c] = std::ldexp(values[c], (code + kSteps - 1) % kSteps);
+    if (c % 2 == 0) values[c] = mark ? 0 : kOthers * std::fabs(values[c]);
+    else if (mark) values[c] = std::ldexp(values[c], mark_exponent(book, code));
   }
 }
 
 }  // namespace
+
+double largest_value_of(const Codebook& book, int64_t key_code) {
+  if (book.kind() != Codebook::Kind::kRising) return book.largest_value();
+  return key_code < book.edge_codes() ? std::ldexp(kLargestRandom, mark_exponent(book, key_code)) : double(kOthers) * kLargestRandom;
+}
 
 float wild_value(uint64_t seed, uint64_t index) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -63,6 +63,7 @@ class Geometry {
   /// Whether anything but the interval decides or shifts a score: BIAS, MASK, REL_BIAS, shift_bias, ALIBI_SLOPES.
   bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_ || slopes_; }
   bool has_sinks() const { return bool(sinks_); }
+  bool has_slopes() const { return bool(slopes_); }
   /// The logit of query head h that has no value; -inf: none.
   double sink(int64_t h) const;
   /// Whether many keys of a row may get the same addend: BIAS that is one number a row, or shift_bias.

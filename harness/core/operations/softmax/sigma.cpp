@@ -31,6 +31,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       flush_apart(kNearlyFlushed + std::max(unit_roundoff(arithmetic.probability), unit_roundoff(arithmetic.pv)) + kUsualScore * unit_roundoff(arithmetic.score)),
       u_v(factor(SigmaTerm::kValues) * extra_roundoff(storage, arithmetic.pv)),
       eta_v(half_subnormal(arithmetic.pv) > half_subnormal(storage) ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv) : 0),
+      largest_v(largest_finite(arithmetic.pv)),
       eta_acc(factor(SigmaTerm::kSmallSums) * half_subnormal(arithmetic.accumulator)),
       u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
@@ -111,10 +112,10 @@ double SigmaModel::coherent_variance(double lost_sum, double repeated, double to
   return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);
 }
 
-double SigmaModel::underflow_bound(double kappa, double largest_v, int64_t keys) const {
+double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {
   if (keys == 0) return 0;
   // Each key's p (kappa: before it is divided), product with v, and sum; then the result itself.
-  return underflow * kSmallestNormal * (double(keys) * kappa * (1 + largest_v) + 1);
+  return underflow * kSmallestNormal * (double(keys) * kappa * (1 + largest) + 1);
 }
 
 double SigmaModel::stalled_square(double lost_sum) const {
@@ -139,7 +140,8 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   // sum over the same products as o itself, each with its own rounding.
   const double together = query * query * u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
   const double least = underflow_bound(sums.kappa, sums.largest_v, keys);
-  const double rescaled = rescale * (needs_prefix() ? sums.prefix : most);
+  // Weights that are divided by the normaliser before they weigh do not share what rescaling it has added.
+  const double apart = normalised_first ? std::fabs(sums.o) : 0, rescaled = rescale * (needs_prefix() ? std::max(sums.prefix, apart) : most);
   const double variance = least * least + (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
                           truncated * truncated * cut * cut + lost * lost * (sums.flushed * sums.flushed + sums.unsure) +
                           sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +

@@ -93,6 +93,7 @@ struct SigmaModel {
   double flush_below;       // probabilities under it become 0; 0: none do
   double flush_apart;       // how far from it, as a share, that is not known
   double u_v, eta_v;        // rounding of V to the operand of PV; 0 where none
+  double largest_v;         // that the operand of PV holds
   double eta_acc;           // of sums over keys
   double u_s, u_acc;        // scores, accumulator
   double u_qk;              // operand of QK where coarser than float32; else 0
@@ -172,7 +173,7 @@ struct SigmaModel {
   /// An exp may give 0 where float32 has no normal number (-87 is a usual limit), and so may products, partial sums and results:
   /// each key errs by up to the smallest normal number, times |v|, all to one side. Beside all else this is nothing unless the
   /// keys that take the weight have values of 0. At 2^18 keys it is 2^-108 |v|: no bug is of that size.
-  double underflow_bound(double kappa, double largest_v, int64_t keys) const;
+  double underflow_bound(double kappa, double largest, int64_t keys) const;
   /// A score that was rounded to a coarse dtype is a multiple of an ulp. Adding one number to many of these and rounding again
   /// leaves all of them with the same error, that of the addend beside the ulp; where the sum's ulp is larger, what the scores'
   /// own places in it do averages out. So the common part is at most u_s g, g = min(|score before|, |score after|), uniform. It
