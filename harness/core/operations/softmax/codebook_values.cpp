@@ -103,7 +103,7 @@ void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float
 
 // Values of up to 2^9 times 4; with ALiBi of what every operand of PV holds, since no closed form leaves out what does not fit.
 int mark_exponent(const Codebook& book, int64_t code) {
-  const int steps = book.geometry().has_slopes() ? 6 : 10;
+  const int steps = book.geometry().has_slopes() ? 7 : 10;
   return int((code + steps - 1) % steps);
 }
 
