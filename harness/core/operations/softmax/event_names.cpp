@@ -79,10 +79,12 @@ class Catalogue {
                                                  lane, kEventLanes[w]));
   }
 
-  // Weights of e^-gap that are seen in values of 4, the least that event_gaps.cpp takes for seen.
+  // Weights of e^-gap that are seen in the largest values that any fill has beside them, the least
+  // that event_gaps.cpp takes for seen.
   std::string too_few_keys(int gap) const {
     if (shape_.most_keys < 2) return "no row sees two keys";
-    const double shown = double(shape_.most_keys - 1) * std::exp(-gap) * 4,
+    constexpr double kLargest = 256;
+    const double shown = double(shape_.most_keys - 1) * std::exp(-gap) * kLargest,
                  least = events::kSeenSubnormals * half_subnormal(spec(ATTEST_O).dtype);
     return shown >= least
                ? ""
