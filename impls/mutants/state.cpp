@@ -36,6 +36,7 @@ enum class Bug {
   kLengthsKept,
   kLastCreated,
   kDiesWithAnother,
+  kSharedByProblem,
   kOneAtATime,
   kOneAtATimeKept
 };
@@ -69,6 +70,7 @@ constexpr Description describe(Bug bug) {
     case Bug::kLengthsKept: return {"state_lengths_kept", "keeps the lengths that the first run of a shape had"};
     case Bug::kLastCreated: return {"state_last_created", "all plans have the scale of the one created last"};
     case Bug::kDiesWithAnother: return {"state_dies_with_another", "destroy takes what other plans need"};
+    case Bug::kSharedByProblem: return {"state_shared_by_problem", "plans of one problem share their scratch memory"};
     case Bug::kOneAtATime: return {"state_one_at_a_time", "right, and refuses a second plan while one is alive"};
     case Bug::kOneAtATimeKept: return {"state_one_at_a_time_kept", "the same, with the scale of the first plan of a shape"};
   }
@@ -117,6 +119,7 @@ constexpr bool has_cache(Bug bug) {
 struct Process {
   std::map<std::string, std::unique_ptr<OwnProblem>> plans;
   std::map<std::string, std::vector<int32_t>> lengths;
+  std::map<std::string, int64_t> alive_of;  // plans of one problem
   float last_scale = 0;
   int64_t destroyed = 0, alive = 0;
 };
@@ -147,11 +150,11 @@ class State {
       problem_ = &own_->problem;
     }
     process().last_scale = own_->params.softmax_scale, destroyed_ = process().destroyed;
-    ++process().alive;
+    ++process().alive, ++alive_of_mine();
   }
   State(State&& other) noexcept = default;
   ~State() {
-    if (own_) ++process().destroyed, --process().alive;
+    if (own_) ++process().destroyed, --process().alive, --alive_of_mine();
   }
 
   /// No template: the dtype is the cached problem's, as all that a plan has.
@@ -183,6 +186,8 @@ class State {
     return all;
   }
 
+  int64_t& alive_of_mine() { return process().alive_of[key_of(Bug::kNone, own_->problem)]; }
+
   bool wrong(float* workspace) {
     const float found = workspace[0];
     int32_t word;
@@ -200,6 +205,7 @@ class State {
       case Bug::kSemaphoreLeft:
       case Bug::kSemaphoreKept: return semaphore(workspace);
       case Bug::kDiesWithAnother: return process().destroyed != destroyed_;
+      case Bug::kSharedByProblem: return alive_of_mine() > 1;
       default: return false;
     }
   }
@@ -262,5 +268,5 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
                   Bug::kZero, Bug::kIntegerOne, Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
                   Bug::kKeyWithoutScale, Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask, Bug::kKeyWithoutWindow,
                   Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths, Bug::kLengthsKept, Bug::kLastCreated,
-                  Bug::kDiesWithAnother, Bug::kOneAtATime, Bug::kOneAtATimeKept>(index);
+                  Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime, Bug::kOneAtATimeKept>(index);
 }

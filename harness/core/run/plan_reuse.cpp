@@ -1,6 +1,7 @@
 #include "core/run/plan_reuse.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <list>
@@ -44,6 +45,7 @@ struct PlanReuse::Part {
 
 PlanReuse::PlanReuse(const Problem& problem, uint64_t seed) : seed_(seed) {
   members_.push_back(std::make_unique<Member>(Member{"the problem itself", problem, {}}));
+  members_.push_back(std::make_unique<Member>(Member{"a second plan of the problem", problem, {}}));
   for (Variant& variant : problem.operation->variants(problem))
     members_.push_back(std::make_unique<Member>(Member{"its variant '" + variant.name + "'", variant.problem, variant.change}));
 }
@@ -61,7 +63,7 @@ void PlanReuse::make_inputs(Member& member) {
   inputs_s_ += seconds_since(start);
 }
 
-// What the implementation takes; without a variant there is nothing to mix up.
+// What the implementation takes; alone, the problem has nothing to be mixed up with.
 PlanReuse::Parts PlanReuse::parts(Plugin& plugin, const Implementation& implementation, bool again) {
   Parts parts;
   for (const std::unique_ptr<Member>& member : members_) {
@@ -106,8 +108,11 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
   }
   const ScriptResult played = plugin.script(implementation, script, 0);
   for (const double ns : played.run_ns) record.run_ns += ns;
+  std::vector<std::string_view> names;
+  for (const Part* part : order) names.push_back(part->member.name);
   if (played.failure)
-    set(record, played.failure->verdict, played.failure->code, played.failure->reason + " (in a run for plan-reuse)");
+    set(record, played.failure->verdict, played.failure->code,
+        fmt::format("{} (in a run for plan-reuse, of {})", played.failure->reason, fmt::join(names, ", ")));
   else if (played.refusal)
     set(record, Verdict::kUnsupported, "unsupported:plans",
         "create refuses a second plan while one is alive; tried one after another: " + *played.refusal);
