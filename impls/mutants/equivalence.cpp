@@ -40,10 +40,10 @@ struct Facts {
 
   /// Whether inputs with closed forms exist, and with them logits of 100.
   bool large_logits() const {
-    return p.softcap == 0 && !has(ATTEST_ALIBI_SLOPES) && (!has(ATTEST_REL_BIAS) || p.window_height * p.window_width <= 256);
+    return p.softcap == 0 && (!has(ATTEST_REL_BIAS) || p.window_height * p.window_width <= 256);
   }
-  /// Likewise of 30,000: beside them a sink is nothing or all.
-  bool huge_logits() const { return large_logits() && !has(ATTEST_SINKS); }
+  /// Likewise of 30,000: beside them a sink or a distance is nothing or all.
+  bool huge_logits() const { return large_logits() && !has(ATTEST_SINKS) && !has(ATTEST_ALIBI_SLOPES); }
 
   const attest_problem& problem;
   const attest_softmax_params& p;
