@@ -176,7 +176,7 @@ struct Partials {
 };
 
 /// A sum times a factor that may be 0, where an infinity stays one.
-__device__ inline float scaled(float sum, float factor) { return fabsf(sum) <= kLargest ? sum * factor : sum; }
+__device__ inline float scaled(float sum, float factor) { return fabsf(sum) <= kLargest || factor != 0 ? sum * factor : sum; }
 
 /// The head's sink joins the sum of a row that sees a key; what is to become of the row's sums of V.
 template <class T>
@@ -380,7 +380,10 @@ class Block {
           added = (*task_.window)(i, j);
         else
           added = a.pair_term(task_.b, head_of(row), i, j);
-        if (added != -INFINITY) added = fmaxf(added * kLog2E, -kLargest);  // a finite bias stays finite
+        if (added != -INFINITY) {
+          added *= kLog2E;
+          added = added < -kLargest ? -kLargest : added;  // a finite bias stays finite; fmaxf would drop NaN
+        }
       }
       terms_[index] = added;
     }
