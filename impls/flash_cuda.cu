@@ -89,8 +89,10 @@ __global__ void __launch_bounds__(32 * kMergeWarps)
       float sum = 0;
       for (int s = 0; s < work.splits; ++s)
         if (partials.part(at + s).total != 0)
-          sum += scaled(partials.sums(at + s)[d], cuda::exp2_fast(partials.part(at + s).top - top));
-      a.o(cell.batch, h, cell.row, d) = whole.total == 0 ? 0 : scaled(sum, keep / whole.total);
+          sum += cuda::scaled(partials.sums(at + s)[d],
+                              cuda::exp2_fast(partials.part(at + s).top - top));
+      a.o(cell.batch, h, cell.row, d) =
+          whole.total == 0 ? 0 : cuda::scaled(sum, keep / whole.total);
     }
     if (a.lse && lane == 0) a.lse(cell.batch, h, cell.row) = whole.total == 0 ? -INFINITY : whole.top * kLn2 + logf(whole.total);
   }

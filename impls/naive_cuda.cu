@@ -9,9 +9,6 @@ constexpr int kThreads = 128;  // keys at a time, one a thread
 constexpr int kChannels = 8;   // of O, a thread
 constexpr float kHidden = -1;  // in place of a weight
 
-/// A sum times a factor that may be 0, where an infinity stays one.
-__device__ float scaled(float sum, float factor) { return fabsf(sum) < INFINITY || factor != 0 ? sum * factor : sum; }
-
 /// One row of O and LSE.
 template <class T>
 __device__ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i) {
@@ -44,10 +41,11 @@ __device__ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, in
     for (int c = 0; c < kChannels; ++c) {
       const int64_t d = thread + int64_t{c} * kThreads;
       if (d >= a.p.head_dim_v) break;
-      sum[c] = scaled(sum[c], keep);
+      sum[c] = cuda::scaled(sum[c], keep);
       for (int n = 0; n < kThreads && begin + n < keys.end; ++n)
         if (weights[n] != kHidden)  // what is hidden may hold NaN
-          sum[c] += scaled(static_cast<float>(a.v(cells[n].batch, kv, cells[n].row, d)), weights[n]);
+          sum[c] += cuda::scaled(static_cast<float>(a.v(cells[n].batch, kv, cells[n].row, d)),
+                                 weights[n]);
     }
     top = peak;
     __syncthreads();  // before weights are written again
@@ -59,7 +57,8 @@ __device__ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, in
   }
   for (int c = 0; c < kChannels; ++c) {
     const int64_t d = thread + int64_t{c} * kThreads;
-    if (d < a.p.head_dim_v) a.o(at.batch, h, at.row, d) = total == 0 ? 0 : scaled(sum[c], keep / total);
+    if (d < a.p.head_dim_v)
+      a.o(at.batch, h, at.row, d) = total == 0 ? 0 : cuda::scaled(sum[c], keep / total);
   }
   if (a.lse && thread == 0) a.lse(at.batch, h, at.row) = total == 0 ? -INFINITY : top + logf(total);
 }

@@ -16,7 +16,9 @@ struct Declared {
 };
 
 bool was_judged(const core::Record& record) {
-  return record.verdict == core::Verdict::kPass || record.verdict == core::Verdict::kFail || record.verdict == core::Verdict::kSuspect;
+  using core::Verdict;
+  return record.verdict == Verdict::kPass || record.verdict == Verdict::kFail ||
+         record.verdict == Verdict::kSuspect;
 }
 
 // Of the problem that a record is of; a line that no problem can be made of says nothing.

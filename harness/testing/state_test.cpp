@@ -76,7 +76,8 @@ constexpr Planted kPlanted[] = {
     {"state_lengths_kept", kLengths, "plan-reuse", "plan-reuse"},
     {"state_last_created", kPlain, "plan-reuse", "plan-reuse"},
     {"state_dies_with_another", kPlain, "plan-reuse", "plan-reuse"},
-    {"state_shared_by_problem", kPlain, "plan-reuse", "a second plan of the problem|the problem itself"},
+    {"state_shared_by_problem", kPlain, "plan-reuse",
+     "a second plan of the problem|the problem itself"},
     {"state_one_at_a_time_kept", kPlain, "plan-reuse", "variant 'scale'|the problem itself"},
 };
 

@@ -125,4 +125,9 @@ class DeviceProblem {
   Room* room_ = nullptr;
 };
 
+/// A sum times a factor that may be 0, where an infinity stays one.
+__device__ inline float scaled(float sum, float factor) {
+  return fabsf(sum) < INFINITY || factor != 0 ? sum * factor : sum;
+}
+
 }  // namespace cuda

@@ -109,10 +109,12 @@ __device__ void load_rows(uint32_t to, int rows, int chunks, const Type* from, i
   }
 }
 
-/// For 16-bit operands to some 1e-7, which is little beside what they make of a score. NaN stays NaN, which fminf would drop.
+/// For 16-bit operands to some 1e-7, which is little beside what they make of a score.
 template <class T>
 __device__ float tanh_of(float x) {
-  return sizeof(T) == 4 ? tanhf(x) : 1 - __fdividef(2, 1 + cuda::exp2_fast(2 * kLog2E * (x > 20 ? 20 : x)));
+  if (sizeof(T) == 4) return tanhf(x);
+  const float bounded = x > 20 ? 20 : x;  // fminf would drop NaN
+  return 1 - __fdividef(2, 1 + cuda::exp2_fast(2 * kLog2E * bounded));
 }
 
 /// The largest, and the sum, over the four lanes that share a row.
@@ -174,9 +176,6 @@ struct Partials {
     return reinterpret_cast<Part*>(memory + p.batch * p.num_heads * p.seq_len_q * splits * p.head_dim_v)[at];
   }
 };
-
-/// A sum times a factor that may be 0, where an infinity stays one.
-__device__ inline float scaled(float sum, float factor) { return fabsf(sum) <= kLargest || factor != 0 ? sum * factor : sum; }
 
 /// The head's sink joins the sum of a row that sees a key; what is to become of the row's sums of V.
 template <class T>
@@ -382,7 +381,8 @@ class Block {
           added = a.pair_term(task_.b, head_of(row), i, j);
         if (added != -INFINITY) {
           added *= kLog2E;
-          added = added < -kLargest ? -kLargest : added;  // a finite bias stays finite; fmaxf would drop NaN
+          // A finite bias stays finite; fmaxf would drop NaN.
+          added = added < -kLargest ? -kLargest : added;
         }
       }
       terms_[index] = added;
@@ -587,7 +587,9 @@ class Block {
       if (d * 8 + lane_ % 4 * 2 < a.p.head_dim_v) {
         const float(&sums)[4] = sums_[m][d];
         o[d * 4 + lane_ % 4] =
-            sees ? cuda::pack(scaled(sums[2 * half], scale), scaled(sums[2 * half + 1], scale), Type()) : Pair{};
+            sees ? cuda::pack(cuda::scaled(sums[2 * half], scale),
+                              cuda::scaled(sums[2 * half + 1], scale), Type())
+                 : Pair{};
       }
     if (a.lse && lane_ % 4 == 0) a.lse(cell.batch, h, cell.row) = sees ? part.top * kLn2 + logf(part.total) : -INFINITY;
   }

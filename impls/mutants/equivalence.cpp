@@ -43,7 +43,9 @@ struct Facts {
     return p.softcap == 0 && (!has(ATTEST_REL_BIAS) || p.window_height * p.window_width <= 256);
   }
   /// Likewise of 30,000: beside them a sink or a distance is nothing or all.
-  bool huge_logits() const { return large_logits() && !has(ATTEST_SINKS) && !has(ATTEST_ALIBI_SLOPES); }
+  bool huge_logits() const {
+    return large_logits() && !has(ATTEST_SINKS) && !has(ATTEST_ALIBI_SLOPES);
+  }
 
   const attest_problem& problem;
   const attest_softmax_params& p;

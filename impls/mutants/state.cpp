@@ -70,7 +70,8 @@ constexpr Description describe(Bug bug) {
     case Bug::kLengthsKept: return {"state_lengths_kept", "keeps the lengths that the first run of a shape had"};
     case Bug::kLastCreated: return {"state_last_created", "all plans have the scale of the one created last"};
     case Bug::kDiesWithAnother: return {"state_dies_with_another", "destroy takes what other plans need"};
-    case Bug::kSharedByProblem: return {"state_shared_by_problem", "plans of one problem share their scratch memory"};
+    case Bug::kSharedByProblem:
+      return {"state_shared_by_problem", "plans of one problem share their scratch memory"};
     case Bug::kOneAtATime: return {"state_one_at_a_time", "right, and refuses a second plan while one is alive"};
     case Bug::kOneAtATimeKept: return {"state_one_at_a_time_kept", "the same, with the scale of the first plan of a shape"};
   }
@@ -268,5 +269,6 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
                   Bug::kZero, Bug::kIntegerOne, Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
                   Bug::kKeyWithoutScale, Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask, Bug::kKeyWithoutWindow,
                   Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths, Bug::kLengthsKept, Bug::kLastCreated,
-                  Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime, Bug::kOneAtATimeKept>(index);
+                  Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime,
+                  Bug::kOneAtATimeKept>(index);
 }

@@ -112,7 +112,8 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
   for (const Part* part : order) names.push_back(part->member.name);
   if (played.failure)
     set(record, played.failure->verdict, played.failure->code,
-        fmt::format("{} (in a run for plan-reuse, of {})", played.failure->reason, fmt::join(names, ", ")));
+        fmt::format("{} (in a run for plan-reuse, of {})", played.failure->reason,
+                    fmt::join(names, ", ")));
   else if (played.refusal)
     set(record, Verdict::kUnsupported, "unsupported:plans",
         "create refuses a second plan while one is alive; tried one after another: " + *played.refusal);

@@ -328,7 +328,8 @@ RunResult Plugin::run(const Implementation& implementation, const Problem& probl
 
 ScriptResult Plugin::script(const Implementation& implementation, const Script& script, double expected_ns) {
   if (script.sets.size() > kMostSets)
-    throw std::logic_error(fmt::format("a script of {} sets where {} fit into a message", script.sets.size(), kMostSets));
+    throw std::logic_error(fmt::format("a script of {} sets where {} fit into a message",
+                                       script.sets.size(), kMostSets));
   ScriptResult result;
   std::vector<WireProblem> wires;
   for (const Problem* problem : script.plans) wires.emplace_back(*problem, options_.threads);

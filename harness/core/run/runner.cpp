@@ -265,7 +265,8 @@ bool CaseRunner::note_relation(Record& record) const {
 
 // On the first fill whose rows can be compared, or null: rows of NaN have no relation to others.
 RelationChecks* CaseRunner::first_relations() {
-  const auto tame = std::ranges::find_if(fills_, [](const std::string& fill) { return fill != "wild"; });
+  const auto is_tame = [](const std::string& fill) { return fill != "wild"; };
+  const auto tame = std::ranges::find_if(fills_, is_tame);
   if (tame == fills_.end()) return nullptr;
   if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(*tame));
   return relations_.get();

@@ -57,7 +57,9 @@ class Codebook {
 
   enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat, kTiny, kRising };
   /// What BIAS and REL_BIAS are multiples of.
-  static double level_unit(Kind kind) { return kind == Kind::kHuge ? 4096 : kind == Kind::kRising ? 0x1p-6 : 1; }
+  static double level_unit(Kind kind) {
+    return kind == Kind::kHuge ? 4096 : kind == Kind::kRising ? 0x1p-6 : 1;
+  }
   /// Of a fill's name; throws Error where it is none of the codebook's.
   static Kind kind_of(std::string_view fill);
   static bool knows(std::string_view fill);

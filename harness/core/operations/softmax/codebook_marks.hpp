@@ -14,8 +14,9 @@ namespace attest::core {
 class Marks {
  public:
   static constexpr int64_t kMost = 96, kFirstTile = 16;
-  /// Of an interval of `length` keys, at most `most`, counted in the order of their places. The first kFirstTile keys have none but
-  /// place 0, so that the first tile of a row holds every other code.
+  /// Of an interval of `length` keys, at most `most`, counted in the order of their places. The
+  /// first kFirstTile keys have none but place 0, so that the first tile of a row holds every other
+  /// code.
   Marks(int64_t length, int64_t most);
 
   int64_t size() const { return int64_t(places_.size()); }

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kOtherCodes = 4;       // of keys that are no marks
 constexpr int64_t kMostGroups = 512, kMostAsks = 250;
-// By which a mark is above the one before it; by the low one a forgotten rescale shows in rows with many rises after it.
+// By which a mark is above the one before it. A rescale that is forgotten early shows by the low
+// one: the rises after it take little of the error away.
 constexpr double kStair = 3, kLowStair = 0.125;
 constexpr double kMargin = 2;            // of the other keys over all other marks
 constexpr float kShort = 0.25f;          // the other keys' share of a direction's length, so that their scores differ by little
@@ -23,12 +24,14 @@ constexpr int64_t kOwnChannels = 2;      // before the directions
 constexpr double kMostAlike = 0.8;       // of two directions
 constexpr int64_t kLastTile = 256;       // the largest that a row's last mark is looked for in
 constexpr int64_t kWholeTile = 64;       // rows that end with one ask for their last mark
-constexpr double kFarEnough = 0.98;      // of the widest two scores that a softcap leaves: what it can give of a larger lead
+// A lead that a softcap does not allow becomes this share of the widest that it does.
+constexpr double kFarEnough = 0.98;
 constexpr double kUnlike = 0.5;          // of two directions, where a head has room for that
 constexpr uint64_t kTries = 64;          // of a direction
 enum Stream : uint64_t { kAsks = 50, kDirections };
 
-// Which of `count` things the rows that end there ask for, in turn, whichever tile size one counts their ends in.
+// Which of `count` leads the rows ask for that end there. Rows that end with tiles of any size have
+// each lead in turn.
 int64_t turn_of_end(int64_t end, int64_t head, int64_t count) {
   int64_t turn = head;
   for (int64_t tile = 16; tile <= kLastTile; tile *= 2) turn += end / tile;
@@ -62,7 +65,8 @@ int64_t Codebook::mark_code(int64_t b, int64_t j) const {
   return repeats() ? marks_.at(period_).index_of(j % period_) : marks_.at(geometry_.length_kv(b)).index_of(j);
 }
 
-// Rows that see all marks ask for everything in turn; others for what they see, every second one for what came last.
+// Rows that see all marks ask for everything in turn. The others ask for a mark that they see:
+// where they end with a tile, and once in four elsewhere, for their last one.
 void Codebook::turn_to_marks() {
   turned_.assign(size_t(params_.num_heads * geometry_.batch() * q_rows_), kUnseen);
   for (int64_t b = 0; b < geometry_.batch(); ++b)
@@ -98,7 +102,9 @@ int64_t Codebook::asked(int64_t b, Interval seen, int64_t i, int64_t head) const
   const int64_t index = last >= 0 && asks_last ? last : there[size_t(bits >> 8) % there.size()];
   const std::vector<uint8_t>& codes = codes_of_mark_[size_t(index)];
   if (codes.empty()) return 0;
-  return codes[index == last ? size_t(turn_of_end(seen.end, head, int64_t(codes.size()))) : size_t(bits >> 32) % codes.size()];
+  const auto count_of_codes = int64_t(codes.size());
+  return codes[size_t(index == last ? turn_of_end(seen.end, head, count_of_codes)
+                                    : int64_t((bits >> 32) % codes.size()))];
 }
 
 // A power of two, so that its multiples are exact.
@@ -146,18 +152,21 @@ void Codebook::lift_marks(std::vector<float>& keys, uint64_t seed) const {
   }
 }
 
-// The score of a mark's own direction, and how far channel 1 has to push the other keys and, once more than them, all marks;
-// `nearest` and `largest` are the most of that score that other marks and other keys have.
+// Two numbers: the score that a mark gets from its own direction, and how far channel 1 has to push
+// the other keys down. It pushes marks further. `nearest` and `largest` are the largest shares of
+// that score that other marks and other keys get.
 std::pair<double, double> Codebook::reach(double lead, double nearest, double largest) const {
   const double cap = double(params_.softcap);
   if (cap <= 0) {
     const double score = (lead + kMargin) / (1 - std::min(nearest + largest, kMostAlike));
     return {score, (nearest * score + kMargin) / 2};
   }
-  // The mark is to score half of what the softcap bends to the lead, and all others at most as far below 0.
-  const double half = cap * std::atanh(std::min(lead / (2 * cap), kFarEnough)), alike = std::min(nearest, kMostAlike),
-               other = std::min(largest, 0.25);
-  const double pushed = std::max(half * (1 + other) / (1 - 3 * other), half * (1 + alike) / (3 * (1 - alike)));
+  // The mark scores as far above 0 as all others score below it; the softcap bends the two scores
+  // to half of the lead each.
+  const double half = cap * std::atanh(std::min(lead / (2 * cap), kFarEnough));
+  const double alike = std::min(nearest, kMostAlike), other = std::min(largest, 0.25);
+  const double pushed = std::max(half * (1 + other) / (1 - 3 * other),
+                                 half * (1 + alike) / (3 * (1 - alike)));
   return {half + 3 * pushed, pushed};
 }
 
@@ -173,7 +182,8 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
   for (size_t code = 0; code < asks_.size(); ++code) {
     float* const query = &queries[code * head_dim];
     if (asks_[code].mark < 0) {
-      query[0] = float((asks_[code].mark == Ask::kStairs ? kStair : kLowStair) / (scale * level_step()));
+      const double stair = asks_[code].mark == Ask::kStairs ? kStair : kLowStair;
+      query[0] = float(stair / (scale * level_step()));
       continue;
     }
     const auto mark = size_t(asks_[code].mark);

@@ -22,7 +22,9 @@ struct HeadScores {
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance, lone_variance;
   std::vector<bool> localised;  // [key groups]: Codebook::localised
   std::vector<double> unsure;   // [query groups], after declare(): 0, or the error of scores that is too large for a sigma
-  std::vector<bool> saturated;  // [query groups], likewise: whether values weigh that the operand of PV does not hold
+  // [query groups], after declare(): whether a key weighs whose values the operand of PV cannot
+  // hold.
+  std::vector<bool> saturated;
 
   HeadScores() = default;
   /// From the vectors as they lie in memory, in the dtypes of Q and K.
@@ -30,7 +32,9 @@ struct HeadScores {
   void declare(const SigmaModel& model);
   /// Sigma is linear in the error of scores. Where that is no longer small, what remains to be said of an output is that it is an
   /// average of the values, and of the lse that it errs by no more than the scores.
-  double o_sigma(size_t h, double sigma) const { return unsure[h] > 0 || saturated[h] ? std::hypot(sigma, any_average()) : sigma; }
+  double o_sigma(size_t h, double sigma) const {
+    return unsure[h] > 0 || saturated[h] ? std::hypot(sigma, any_average()) : sigma;
+  }
   double lse_sigma(size_t h, double sigma) const { return std::hypot(sigma, 2 * unsure[h]); }
   double largest_value() const { return largest_value_; }
 

@@ -101,14 +101,16 @@ void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float
   values.back() = 1;
 }
 
-// Values of up to 2^9 times 4; with ALiBi of what every operand of PV holds, since no closed form leaves out what does not fit.
+// Values of marks go up to 2^9 times 4. With ALiBi there is no closed form that could leave out
+// what an operand of PV cannot hold, so they stay below the 448 of e4m3.
 int mark_exponent(const Codebook& book, int64_t code) {
   const int steps = book.geometry().has_slopes() ? 7 : 10;
   return int((code + steps - 1) % steps);
 }
 
-// Of "rising": in even channels marks have 0 where all others are positive and large, so that faint weights show; in odd ones the
-// values of marks grow from mark to mark, after those of the first one, which most rows see.
+// Of "rising". In even channels marks have 0 and all other keys are positive and large, so that
+// faint weights show. In odd channels the values grow from mark to mark; the first mark, which most
+// rows see, has the largest.
 void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
   const uint8_t code = book.key_code(head, cell);
   const bool mark = code < book.edge_codes();
@@ -122,7 +124,8 @@ void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<floa
 
 double largest_value_of(const Codebook& book, int64_t key_code) {
   if (book.kind() != Codebook::Kind::kRising) return book.largest_value();
-  return key_code < book.edge_codes() ? std::ldexp(kLargestRandom, mark_exponent(book, key_code)) : double(kOthers) * kLargestRandom;
+  if (key_code >= book.edge_codes()) return double(kOthers) * kLargestRandom;
+  return std::ldexp(kLargestRandom, mark_exponent(book, key_code));
 }
 
 float wild_value(uint64_t seed, uint64_t index) {

@@ -102,6 +102,10 @@ class Catalogue {
     add("gap/cut/40", why.empty() ? too_few_keys(20) : why);
   }
 
+  static std::string first_of(const std::string& one, const std::string& other) {
+    return one.empty() ? other : one;
+  }
+
   // Why a tensor of pairs hides no single key of a row, or none in rows alone.
   std::string no_hiding(int32_t role, bool by_row) const {
     const std::string name = role == ATTEST_MASK ? "mask" : "bias";
@@ -115,9 +119,6 @@ class Catalogue {
                       same = no_hiding(role, true);
     auto keys = [&](int64_t least) {
       return shape_.most_keys >= least ? "" : fmt::format("no row sees {} keys", least);
-    };
-    auto first_of = [](const std::string& one, std::string other) {
-      return one.empty() ? other : one;
     };
     for (size_t t = 0; t < kEventTiles.size(); ++t) {
       const std::string group = fmt::format("{}/{}/", name, kEventTiles[t]);
@@ -163,18 +164,15 @@ class Catalogue {
         : element_count(spec(ATTEST_BIAS)) > spec(ATTEST_BIAS).dim[3] || rows_differ()
             ? ""
             : "all rows have one bias: they would all be NaN";
-    auto either = [](const std::string& one, const std::string& other) {
-      return one.empty() ? other : one;
-    };
     for (const bool infinite : {false, true}) {
       const char* kind = infinite ? "inf" : "nan";
       const std::string capped = infinite && p_.softcap > 0 ? kCapped : "",
                         weightless = infinite && (p_.shift_bias != 0 || has(ATTEST_ALIBI_SLOPES))
                                          ? kWeightless
                                          : "";
-      add(fmt::format("{}/q", kind), either(capped, shape_.rows > 1 ? "" : "there is one row"));
-      add(fmt::format("{}/k", kind), either(capped, one_head));
-      add(fmt::format("{}/v", kind), either(weightless, p_.head_dim_v > 1 ? "" : one_head));
+      add(fmt::format("{}/q", kind), first_of(capped, shape_.rows > 1 ? "" : "there is one row"));
+      add(fmt::format("{}/k", kind), first_of(capped, one_head));
+      add(fmt::format("{}/v", kind), first_of(weightless, p_.head_dim_v > 1 ? "" : one_head));
       add(fmt::format("{}/bias", kind), bias_why);
     }
     add("nan/of_others/k", rows_differ() ? "" : "all rows of a head see the same keys");

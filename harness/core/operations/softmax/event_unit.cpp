@@ -10,10 +10,6 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-bool is_wild(std::span<const float> row) {
-  return std::any_of(row.begin(), row.end(), [](float x) { return !std::isfinite(x); });
-}
-
 // Rows of `width` numbers as float32, 0 for -0; `at` gives the offset of each of their first
 // elements.
 template <class At>
@@ -57,6 +53,10 @@ std::vector<int32_t> classes_of(std::vector<float>& rows, int64_t width) {
 }
 
 }  // namespace
+
+bool is_wild(std::span<const float> row) {
+  return std::ranges::any_of(row, [](float x) { return !std::isfinite(x); });
+}
 
 float rough_exp(float x) {
   const float t = std::max(x, -87.0f) * 1.44269504f, whole = (t + 12582912.0f) - 12582912.0f,

@@ -9,6 +9,9 @@
 
 namespace attest::core::events {
 
+/// Whether some number of a row is NaN or infinite.
+bool is_wild(std::span<const float> row);
+
 /// A row that is looked at: query head h at place i, which sees at least one key before masks.
 struct RowPlace {
   int64_t h, i;

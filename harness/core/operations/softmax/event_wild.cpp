@@ -20,10 +20,6 @@ void note(std::span<const float> numbers, const char* tensor, Wild& wild) {
   }
 }
 
-bool is_calm(std::span<const float> numbers) {
-  return std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); });
-}
-
 // The wild places among those of an interval that the row sees.
 std::vector<int64_t> seen_of(const Unit& unit, const RowPlace& row,
                              const std::vector<int64_t>& wild, bool all) {
@@ -109,7 +105,8 @@ void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& w
     note(unit.query(row.i), "q", wild);
     for (const int64_t j : seen_of(unit, row, unit.wild_keys(), false))
       note(unit.key(j), "k", wild), wild_key_seen = true;
-    if (bias && is_calm(unit.query(row.i)) && tried++ < kBiasRows) note_bias(unit, bias, row, wild);
+    if (bias && !is_wild(unit.query(row.i)) && tried++ < kBiasRows)
+      note_bias(unit, bias, row, wild);
   }
   wild.calm_row |= calm_row;
   if (calm_row && wild_key_seen) wild.seen.insert("nan/of_others/k");

@@ -39,10 +39,12 @@ class WildValues {
       write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
     if (const std::optional<int64_t> b = spoilt_sequence())
       write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
-    const auto [nan_query, nan_bias, infinite_bias, infinite_query] = marked_places(geometry_.length_q(longest_));
+    const auto [nan_query, nan_bias, infinite_bias, infinite_query] =
+        marked_places(geometry_.length_q(longest_));
     write_query(nan_query, kNan);
     // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before that.
-    if (p_.softcap == 0 && geometry_.keys(longest_, infinite_query).size() > kMostHidden) write_query(infinite_query, kInfinity);
+    if (p_.softcap == 0 && geometry_.keys(longest_, infinite_query).size() > kMostHidden)
+      write_query(infinite_query, kInfinity);
     write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
   }
 
@@ -77,7 +79,8 @@ class WildValues {
   }
   // At that place or the next one that masks leave visible.
   void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel, double value) const {
-    const int64_t row = geometry_.length_q(b) / 2, query_head = head * (p_.num_heads / p_.num_kv_heads);
+    const int64_t row = geometry_.length_q(b) / 2;
+    const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
     const Interval seen = geometry_.keys(b, row);
     int64_t j = place;
     while (seen.contains(j) && !geometry_.visible(b, query_head, row, j)) ++j;

@@ -55,10 +55,13 @@ TEST(WildFill, NoKeyIsNanWhereAllRowsWouldBe) {
   EXPECT_TRUE(has_nan(causal, ATTEST_K, 0, 0, 45));
 }
 
-// Of a sample of rows too, which has those whose queries and biases are NaN; and no other row is bounded by what a NaN reaches.
+// A sample of rows has all rows whose queries and biases are NaN. The others are swept, and what a
+// NaN may reach has no bounds.
 TEST(WildFill, IsJudgedOnSamplesOfRows) {
   const Case c(ATTEST_F32, {"wild", 7},
-               [](Params& p) { p.num_heads = 2, p.seq_len_q = 2003, p.seq_len_kv = 4099, p.head_dim = 16; },
+               [](Params& p) {
+                 p.num_heads = 2, p.seq_len_q = 2003, p.seq_len_kv = 4099, p.head_dim = 16;
+               },
                {{ATTEST_BIAS, {1, 1, 2003, 4099}}});
   const auto golden = c.problem.operation->golden(c.problem, c.fill, c.tensors);
   ASSERT_NE(golden->method(), "float64, all rows");
@@ -66,7 +69,8 @@ TEST(WildFill, IsJudgedOnSamplesOfRows) {
   std::set<int64_t> nan_rows;
   for (const auto& [row, values] : expected.value)
     if (std::isnan(values[5])) nan_rows.insert(row - 2003);
-  for (const int64_t place : {2003 / 4, 2003 / 3, 2003 * 2 / 3, 2003 * 3 / 4}) EXPECT_TRUE(nan_rows.count(place)) << place;
+  for (const int64_t place : {2003 / 4, 2003 / 3, 2003 * 2 / 3, 2003 * 3 / 4})
+    EXPECT_TRUE(nan_rows.count(place)) << place;
   std::vector<double> exact(2 * 2003 * 16);
   const auto all = softmax_golden(c.problem, c.tensors);
   for (const auto& [row, values] : Expectations(*all, {}, ATTEST_O).value)
@@ -76,7 +80,8 @@ TEST(WildFill, IsJudgedOnSamplesOfRows) {
     for (const int64_t row : part.rows)
       for (size_t e = 0; e < 16; ++e) {
         const double value = exact[size_t(row) * 16 + e];
-        ASSERT_TRUE(std::isnan(part.low[e]) || (value >= part.low[e] && value <= part.high[e])) << row << " " << e;
+        const bool within = value >= part.low[e] && value <= part.high[e];
+        ASSERT_TRUE(std::isnan(part.low[e]) || within) << row << " " << e;
       }
   });
 }

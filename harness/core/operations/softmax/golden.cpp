@@ -28,10 +28,15 @@ struct Sigmas {
 class SoftmaxGolden final : public Golden {
  public:
   /// `device` may be null. Throws RowsRefused where there is one, and its rows differ from the host's.
-  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device, const RowBudget& budget = {})
+  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device,
+                const RowBudget& budget = {})
       : problem_(problem), tensors_(tensors), params_(problem_.as<attest_softmax_params>()), geometry_(problem_, tensors_), equal_(find_groups()),
-        device_(device && is_for(*device) ? device : nullptr), plan_(plan_rows(problem_, geometry_, device_ ? DeviceRows::budget(*device_) : budget)),
-        bounds_(problem_, tensors_, geometry_), scores_(plan_.rows.size()), o_(plan_.rows.size() * size_t(params_.head_dim_v)), lse_(plan_.rows.size()) {
+        device_(device && is_for(*device) ? device : nullptr),
+        plan_(plan_rows(problem_, geometry_, device_ ? DeviceRows::budget(*device_) : budget)),
+        bounds_(problem_, tensors_, geometry_, !plan_.all),
+        scores_(plan_.rows.size()),
+        o_(plan_.rows.size() * size_t(params_.head_dim_v)),
+        lse_(plan_.rows.size()) {
     if (device_) device_rows_ = std::make_unique<DeviceRows>(*device_, problem_, tensors_, geometry_, plan_), device_rows_->score(scores_.data());
     else run_tasks([this](GoldenPass& pass, const RowTask& task) { pass.score(task, plan_.rows.data() + task.begin, equal_keys(task), scores_.data() + task.begin); });
     for (size_t r = 0; r < lse_.size(); ++r) lse_[r] = scores_[r].lse;
@@ -218,7 +223,8 @@ std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& te
 }
 
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
-  return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr, RowBudget{.all = 5e8, .sampled = 1e9, .rows_a_head = 32});
+  const RowBudget budget{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
+  return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr, budget);
 }
 
 }  // namespace attest::core

@@ -68,7 +68,9 @@ void add_task_rows(RowPlan& plan, const Geometry& geometry, int64_t b, int64_t k
 
 }  // namespace
 
-std::array<int64_t, 4> marked_places(int64_t length) { return {length / 4, length / 3, length * 2 / 3, length * 3 / 4}; }
+std::array<int64_t, 4> marked_places(int64_t length) {
+  return {length / 4, length / 3, length * 2 / 3, length * 3 / 4};
+}
 
 std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed) {
   if (count >= length) {

@@ -49,8 +49,9 @@ double multiply_adds(const Problem& problem, const Geometry& geometry);
 /// Places that every sample has: a fill may make their rows unlike all others.
 std::array<int64_t, 4> marked_places(int64_t length);
 
-/// `count` of the places 0 .. length - 1 in growing order, or all: first, last and marked ones, half of the rest beside multiples of
-/// 16 .. 1,024 and of `block` (patch or window size; 0: none), half random.
+/// `count` of the places 0 .. length - 1 in growing order, or all of them where there are no more.
+/// The first, the last and the marked places are among them. Half of the others lie beside
+/// multiples of 16 .. 1,024 and of `block` (patch or window size; 0: none); the rest are random.
 std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed);
 
 }  // namespace attest::core

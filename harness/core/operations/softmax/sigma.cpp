@@ -140,8 +140,10 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   // sum over the same products as o itself, each with its own rounding.
   const double together = query * query * u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
   const double least = underflow_bound(sums.kappa, sums.largest_v, keys);
-  // Weights that are divided by the normaliser before they weigh do not share what rescaling it has added.
-  const double apart = normalised_first ? std::fabs(sums.o) : 0, rescaled = rescale * (needs_prefix() ? std::max(sums.prefix, apart) : most);
+  // Rescaling adds an error to the normaliser. Weights that are divided before they weigh do not
+  // have the same error, so it stays in the output.
+  const double apart = normalised_first ? std::fabs(sums.o) : 0;
+  const double rescaled = rescale * (needs_prefix() ? std::max(sums.prefix, apart) : most);
   const double variance = least * least + (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
                           truncated * truncated * cut * cut + lost * lost * (sums.flushed * sums.flushed + sums.unsure) +
                           sum * sum * chain(keys) / 3 + std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +

@@ -199,9 +199,11 @@ bool on_request(const Problem& problem, const std::string& name) {
   return std::ranges::find(kOnRequest, name) != std::end(kOnRequest) || (name == "huge" && problem.as<Params>().softcap > 0);
 }
 
-// The closed form of ALiBi weighs keys beside the best score of any code, beside which those of "rising" may be 0.
+// The closed form of ALiBi weighs all keys relative to the best score of any code. Beside that one,
+// most weights of "rising" would be 0.
 bool has_closed_form(const Problem& problem, const Fill& fill) {
-  return is_codebook(fill) && !(fill.name == "rising" && present(problem.tensor[ATTEST_ALIBI_SLOPES]));
+  const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
+  return is_codebook(fill) && !(alibi && fill.name == "rising");
 }
 
 }  // namespace

@@ -75,11 +75,13 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);
 /// The fill of standard normal Q and K scaled so that scores have standard deviation 1, and V of mean 0; keys that nobody may
 /// see (padding, unused pages) are decoys: large scores, V = 1000.
 void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
-/// The same with a few NaN and infinities that rows see, those of Q and BIAS in rows that every sample has.
+/// The same with a few NaN and infinities that rows see. Those of Q and BIAS lie in rows that every
+/// sample has (marked_places).
 void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 /// The float64 golden for any inputs. Where it would take the host long, `device` makes more of its rows; it may be null.
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device = nullptr);
-/// Likewise of fewer rows: what NaN and infinities make of a row shows in any that sees them.
+/// The same golden on fewer rows, for the fill "wild": one row that sees a NaN tells as much as
+/// many.
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors);
 
 // The closed form of codebook.hpp.

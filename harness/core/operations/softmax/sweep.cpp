@@ -47,8 +47,10 @@ std::vector<uint8_t> wild_bias_rows(const Tensor& bias) {
     std::vector<double> row(static_cast<size_t>(spec.dim[3]));
 #pragma omp for schedule(static)
     for (int64_t r = 0; r < rows; ++r) {
-      load_row(bias.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3], row.data());
-      wild[size_t(r)] = std::ranges::any_of(row, [](double x) { return std::isnan(x) || x == kInfinity; });
+      load_row(bias.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3],
+               row.data());
+      wild[size_t(r)] =
+          std::ranges::any_of(row, [](double x) { return std::isnan(x) || x == kInfinity; });
     }
   }
   return wild;
@@ -56,8 +58,14 @@ std::vector<uint8_t> wild_bias_rows(const Tensor& bias) {
 
 }  // namespace
 
-ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
-    : params_(problem.as<attest_softmax_params>()), q_(tensors[ATTEST_Q]), bias_(tensors[ATTEST_BIAS].spec), wild_bias_(wild_bias_rows(tensors[ATTEST_BIAS])), lse_(present(problem.tensor[ATTEST_LSE])), storage_(tensors[ATTEST_V].spec.dtype) {
+ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                         bool swept)
+    : params_(problem.as<attest_softmax_params>()),
+      q_(tensors[ATTEST_Q]),
+      bias_(tensors[ATTEST_BIAS].spec),
+      wild_bias_(swept ? wild_bias_rows(tensors[ATTEST_BIAS]) : std::vector<uint8_t>()),
+      lse_(present(problem.tensor[ATTEST_LSE])),
+      storage_(tensors[ATTEST_V].spec.dtype) {
   const int64_t heads = params_.num_kv_heads, dim_v = params_.head_dim_v, units = params_.batch * heads;
   low_.assign(size_t(units * dim_v), kInfinity), high_.assign(low_.size(), -kInfinity);
   const Tensor &k = tensors[ATTEST_K], &v = tensors[ATTEST_V];
@@ -88,21 +96,26 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
   unbounded_ = std::count_if(low_.begin(), low_.end(), [](double x) { return std::isnan(x); });
 }
 
-bool ValueBounds::is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const {
+bool ValueBounds::is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i,
+                          std::vector<double>& row) const {
   const Cell cell = geometry.query(b, i);
   const TensorSpec& spec = q_.spec;
   load_row(q_.data, spec.dtype, cell.outer * spec.stride[0] + h * spec.stride[1] + cell.row * spec.stride[2], int64_t(row.size()), spec.stride[3], row.data());
   if (!all_finite(row)) return true;
   if (wild_bias_.empty()) return false;
   const auto& dim = bias_.dim;
-  return wild_bias_[size_t(((dim[0] > 1 ? b : 0) * dim[1] + (dim[1] > 1 ? h : 0)) * dim[2] + geometry.token(i))] != 0;
+  const int64_t outer = dim[0] > 1 ? b : 0, head = dim[1] > 1 ? h : 0;
+  return wild_bias_[size_t((outer * dim[1] + head) * dim[2] + geometry.token(i))] != 0;
 }
 
 void ValueBounds::sweep_head(const Geometry& geometry, const Arithmetic& arithmetic, int64_t b, int64_t h, const Golden::Sink& sink) const {
   std::vector<int64_t> bounded, unbounded;
   std::vector<double> row(static_cast<size_t>(params_.head_dim));
   for (int64_t i = 0; i < geometry.length_q(b); ++i)
-    if (geometry.keys(b, i).size() > 0) (is_wild(b, h, geometry, i, row) ? unbounded : bounded).push_back(geometry.output_row(b, h, i));
+    if (geometry.keys(b, i).size() > 0) {
+      auto& rows = is_wild(b, h, geometry, i, row) ? unbounded : bounded;
+      rows.push_back(geometry.output_row(b, h, i));
+    }
 
   const SigmaModel model(arithmetic, storage_, params_.head_dim);
   const int64_t dim_v = params_.head_dim_v, unit = b * params_.num_kv_heads + h / (params_.num_heads / params_.num_kv_heads);

@@ -12,7 +12,8 @@ namespace attest::core {
 /// channels of a head whose keys have one: then nothing bounds the output.
 class ValueBounds {
  public:
-  ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry);
+  /// `swept`: whether sweep() is to be called, which needs to know the rows of BIAS.
+  ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry, bool swept);
 
   /// Sweeps of O and LSE over all places. Rows that see no key for certain are exact instead: o = 0, lse = -inf.
   void sweep(const Geometry& geometry, const Arithmetic& arithmetic, const Golden::Sink& sink) const;
@@ -24,13 +25,14 @@ class ValueBounds {
  private:
   void sweep_head(const Geometry& geometry, const Arithmetic& arithmetic, int64_t b, int64_t h, const Golden::Sink& sink) const;
   /// Whether Q or BIAS of a row holds what may make it NaN.
-  bool is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i, std::vector<double>& row) const;
+  bool is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i,
+               std::vector<double>& row) const;
 
   attest_softmax_params params_;
   Tensor q_;
   TensorSpec bias_;
   std::vector<uint8_t> wild_bias_;  // of each of its rows
-  bool lse_;  // whether it is written
+  bool lse_;                        // whether it is written
   DType storage_;
   std::vector<double> low_, high_;  // [batch, num_kv_heads, head_dim_v]
   int64_t unbounded_ = 0;

@@ -82,7 +82,9 @@ std::vector<Variant> SoftmaxOperation::variants(const Problem& problem) const {
       });
     });
   constexpr uint64_t kLengths = ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS;
-  if (p.batch > 1 && (problem.features & kLengths) && !present(problem.tensor[ATTEST_ORDER]) && !present(problem.tensor[ATTEST_MASK]) && !present(problem.tensor[ATTEST_BIAS]))
+  auto has = [&](size_t role) { return present(problem.tensor[role]); };
+  if (p.batch > 1 && (problem.features & kLengths) && !has(ATTEST_ORDER) && !has(ATTEST_MASK) &&
+      !has(ATTEST_BIAS))
     add_variant(variants, "lengths", problem, [](Problem&) {}, reverse_lengths);
   if (!(problem.features & kLengths) && p.grid_height == 0 && p.patch_size == 0)
     add_variant(
