@@ -25,6 +25,8 @@ constexpr Declaration kDeclarations[] = {
     {"qk_f16", About::kQk, ATTEST_F16},
     {"qk_tf32", About::kQk, ATTEST_TF32},
     {"qk_3xtf32", About::kQk, ATTEST_3XTF32},
+    {"qk_e4m3", About::kQk, ATTEST_F8E4M3},
+    {"qk_e5m2", About::kQk, ATTEST_F8E5M2},
     {"score_bf16", About::kScore, ATTEST_BF16},
     {"score_f16", About::kScore, ATTEST_F16},
     {"score_tf32", About::kScore, ATTEST_TF32},
@@ -37,6 +39,7 @@ constexpr Declaration kDeclarations[] = {
     {"pv_f16", About::kPv, ATTEST_F16},
     {"pv_tf32", About::kPv, ATTEST_TF32},
     {"pv_e4m3", About::kPv, ATTEST_F8E4M3},
+    {"pv_e5m2", About::kPv, ATTEST_F8E5M2},
     {"acc_bf16", About::kAccumulator, ATTEST_BF16},
     {"acc_f16", About::kAccumulator, ATTEST_F16},
     {"acc_tf32", About::kAccumulator, ATTEST_TF32},
@@ -66,7 +69,7 @@ constexpr size_t kOrderCount = sizeof(kOrders) / sizeof(*kOrders);
 /// What it says of linear attention, where phi is the operand of QK and the state that of PV. Sums over all keys do not fit into 8
 /// bits.
 constexpr bool of_linear(const Declaration& d) {
-  if (d.dtype == ATTEST_F8E4M3) return false;
+  if (d.dtype == ATTEST_F8E4M3 || d.dtype == ATTEST_F8E5M2) return false;
   return d.about == About::kQk || d.about == About::kPv || d.about == About::kAccumulator || d.about == About::kExp ||
          d.bit == ATTEST_FLUSHES_SUBNORMALS;
 }

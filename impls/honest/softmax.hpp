@@ -110,7 +110,21 @@ class SoftmaxKernel {
       for (int64_t d = 0; d < dim; ++d)
         x_.q[i * dim + d] = a_.q(at.batch, h, at.row, d) * (m_.folds_scale ? a_.p.softmax_scale : 1);
     }
-    round_row(x_.q, round_up(rows, kRows) * dim, m_.computes.qk);
+    round_operand(x_.q, round_up(rows, kRows) * dim);
+  }
+
+  /// All vectors of one head of Q or K, rounded to the operand. Those of 8 bits do not hold every
+  /// number: they have a scale for each head, here a power of two.
+  void round_operand(float* x, int64_t count) const {
+    const int32_t dtype = m_.computes.qk;
+    const float most = dtype == ATTEST_F8E4M3 ? 448.0f : dtype == ATTEST_F8E5M2 ? 57344.0f : INFINITY;
+    float largest = 0, scale = 1;
+    for (int64_t n = 0; n < count; ++n)
+      if (std::isfinite(x[n])) largest = std::max(largest, std::fabs(x[n]));
+    while (largest * scale > most) scale /= 2;
+    if (scale != 1) std::for_each(x, x + count, [scale](float& one) { one *= scale; });
+    round_row(x, count, dtype);
+    if (scale != 1) std::for_each(x, x + count, [scale](float& one) { one /= scale; });
   }
 
   void gather_keys(int64_t b, int64_t kv_head) {
@@ -127,7 +141,7 @@ class SoftmaxKernel {
         x_.v[n * x_.channels + d] = value;
       }
     }
-    round_row(x_.k, round_up(length_, kBlock) * dim, m_.computes.qk);
+    round_operand(x_.k, round_up(length_, kBlock) * dim);
     round_row(x_.v, round_up(length_, kBlock) * x_.channels, m_.computes.pv);
   }
 

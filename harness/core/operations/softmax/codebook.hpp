@@ -66,6 +66,8 @@ class Codebook {
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
   /// |v| of keys that are seen: 4, or a projection of eight of them; of marks.
   static constexpr double kLargestValue = 16, kLargestMark = 2048;
+  /// How many keys the largest interval has that a row sees.
+  int64_t period() const { return period_; }
   double largest_value() const { return kind_ == Kind::kRising ? kLargestMark : kLargestValue; }
 
   Kind kind() const { return kind_; }

@@ -42,6 +42,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   large_scores_ = huge_ || book.kind() == Codebook::Kind::kRising;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
     table->resize(size_t(book.query_groups()) * groups);
+  if (cap > 0) cap_ = cap, uncapped.resize(score.size());
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
@@ -57,6 +58,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
         for (size_t n = 0; n < key_levels; ++n) {
           const size_t at = (h * query_levels + m) * groups + g * key_levels + n;
           const double capped = cap > 0 ? cap * bent : scale * dot;
+          if (cap > 0) uncapped[at] = scale * dot;
           score[at] = capped + book.levels().term(int64_t(m), int64_t(n));
           dot2[at] = scale * dot * scale * dot * slope * slope;
           own_dot2[at] = scale * (dot - common) * scale * (dot - common) * slope * slope;
@@ -65,7 +67,8 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
           added2[at] = score[at] != capped && score[at] > -kInfinity ? score[at] * score[at] : 0;
           a[at] = std::fabs(scale) * slope * sum;
           b2[at] = scale * scale * slope * slope * std::max(squares - common * common, 0.0);
-          if (huge_) dot2[at] *= 3;  // the sum is as large as that from its first product on: it does not grow evenly
+          // The sum is as large as that from its first products on: it does not grow evenly.
+          if (large_scores_) dot2[at] *= SigmaModel::kUneven;
         }
     }
   }
@@ -87,18 +90,28 @@ void HeadScores::declare(const SigmaModel& model) {
     table->resize(score.size());
   const double rounding = model.u_s * model.u_s, bias = model.scale_bias * model.scale_bias;
   for (size_t i = 0; i < score.size(); ++i) {
-    const double magnitude = model.squares() ? b2[i] : a[i], qk = model.qk_variance(magnitude);
+    const double magnitude = model.squares() ? b2[i] : a[i];
+    const double of_operands = model.qk_variance(magnitude);
+    const double qk = model.coarse_scores() ? capped_variance(i, of_operands) : of_operands;
     shared_variance[i] = rounding / 3 * kept2[i] + model.growth() * dot2[i] + bias * own_dot2[i] + qk;
     shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
     // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own part of the variance.
     lone_variance[i] = model.accumulation_variance(dot2[i], magnitude) + (model.needs_prefix() ? model.rescale * model.rescale : 0);
-    if (!large_scores_ || score[i] == -kInfinity) continue;
+    if (!(large_scores_ || model.coarse_scores()) || score[i] == -kInfinity) continue;
     double error = std::sqrt(shared_variance[i] + added_variance[i]);
     // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
     if (huge_) error = std::max(error, model.u_acc * model.chain(keys_));
     if (error > linear) unsure[i / groups] = std::max(unsure[i / groups], error);
   }
+}
+
+double HeadScores::capped_variance(size_t at, double variance) const {
+  if (cap_ == 0) return variance;
+  const double x = uncapped[at] / cap_, bent = std::tanh(x), slope = std::max(1 - bent * bent, 1e-12);
+  const double error = std::sqrt(variance) / slope / cap_;
+  const double widest = cap_ * (std::tanh(x + error) - std::tanh(x - error)) / 2;
+  return std::max(variance, widest * widest);
 }
 
 GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head, int64_t place)

@@ -17,6 +17,7 @@ struct HeadScores {
   std::vector<double> added2;        // of what the step that adds the level's term rounds; 0 where it adds nothing
   std::vector<double> common_b2;     // the part of B^2 that all keys share, which moves nothing but the lse; b2 is without it
   std::vector<double> own_dot2;      // dot2 without what they share
+  std::vector<double> uncapped;      // scale q k, where there is a softcap
   // Of one declared arithmetic, after declare(). Keys of one code have one dot product, whatever their levels: its error is
   // shared by all of them. That of the addition is shared by the keys of one level, and `lone` is what each key has for itself.
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance, lone_variance;
@@ -41,8 +42,11 @@ struct HeadScores {
  private:
   // Two averages of values below 4 in size, or below those of marks, differ by less.
   double any_average() const { return huge_ ? 8 : 2 * largest_value_; }
+  /// The variance of a softcapped score whose slope is not the same over all of the error.
+  double capped_variance(size_t at, double variance) const;
+
   bool huge_ = false, large_scores_ = false;
-  double largest_value_ = Codebook::kLargestValue;
+  double largest_value_ = Codebook::kLargestValue, cap_ = 0;
   std::vector<double> largest_of_;  // [key groups]: |v|, at most
   int64_t keys_ = 0;
   size_t query_groups_ = 0;

@@ -12,6 +12,7 @@ namespace attest::core {
 namespace {
 
 constexpr float kDecoyValue = 1000, kHeavy = 4, kOthers = 64;
+constexpr double kLargestSum = 0x1p15;  // of a row's values of "rising": half of what f16 holds
 constexpr double kLargestRandom = 4;  // of random_value
 constexpr int64_t kBlock = Codebook::kBlock;
 
@@ -108,14 +109,23 @@ int mark_exponent(const Codebook& book, int64_t code) {
   return int((code + steps - 1) % steps);
 }
 
+// By what "rising" raises the values of keys that are no marks. A sum of all that a row sees has to
+// fit into an accumulator in f16.
+float others_factor(const Codebook& book) {
+  float factor = kOthers;
+  while (factor > 1 && double(factor) * double(book.period()) > kLargestSum) factor /= 2;
+  return factor;
+}
+
 // Of "rising". In even channels marks have 0 and all other keys are positive and large, so that
 // faint weights show. In odd channels the values grow from mark to mark; the first mark, which most
 // rows see, has the largest.
 void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
   const uint8_t code = book.key_code(head, cell);
   const bool mark = code < book.edge_codes();
+  const float others = others_factor(book);
   for (size_t c = 0; c < values.size(); ++c) {
-    if (c % 2 == 0) values[c] = mark ? 0 : kOthers * std::fabs(values[c]);
+    if (c % 2 == 0) values[c] = mark ? 0 : others * std::fabs(values[c]);
     else if (mark) values[c] = std::ldexp(values[c], mark_exponent(book, code));
   }
 }
@@ -124,7 +134,7 @@ void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<floa
 
 double largest_value_of(const Codebook& book, int64_t key_code) {
   if (book.kind() != Codebook::Kind::kRising) return book.largest_value();
-  if (key_code >= book.edge_codes()) return double(kOthers) * kLargestRandom;
+  if (key_code >= book.edge_codes()) return double(others_factor(book)) * kLargestRandom;
   return std::ldexp(kLargestRandom, mark_exponent(book, key_code));
 }
 

@@ -3,6 +3,7 @@
 // One NaN of K makes every row NaN that sees it, so it stands where others do not: in a key head or a sequence of its own, or
 // where a band hides it from some rows. NaN and infinities of V spoil single channels, those of Q and BIAS single rows.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -15,6 +16,7 @@ namespace attest::core {
 namespace {
 
 constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
+constexpr double kLeast = 0x1p-4;      // of what an infinity is multiplied by
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 
 class WildValues {
@@ -28,6 +30,7 @@ class WildValues {
   void write() const {
     const int64_t keys = geometry_.length_kv(longest_), last = p_.num_kv_heads - 1;
     if (keys == 0) return;
+    keep_from_zero();
     write_key(ATTEST_V, longest_, last, keys / 3, 0, kNan);
     if (weights_stay()) {
       write_key(ATTEST_V, longest_, last, keys / 2, 1, kInfinity);
@@ -49,6 +52,25 @@ class WildValues {
   }
 
  private:
+  // What an infinite key or query is multiplied by: an operand of 8 bits may make 0 of a number as
+  // small as 2^-11, and 0 times infinity is NaN.
+  void keep_from_zero() const {
+    const int64_t group = p_.num_heads / p_.num_kv_heads;
+    for (int64_t h = p_.num_heads - group; h < p_.num_heads; ++h)
+      for (int64_t i = 0; i < geometry_.length_q(longest_); ++i)
+        keep_from_zero(ATTEST_Q, geometry_.query(longest_, i), h);
+    for (int64_t j = 0; j < geometry_.length_kv(longest_); ++j)
+      keep_from_zero(ATTEST_K, geometry_.key(longest_, j), p_.num_kv_heads - 1);
+  }
+  void keep_from_zero(int32_t role, Cell cell, int64_t head) const {
+    const Tensor& tensor = tensors_[size_t(role)];
+    const auto& stride = tensor.spec.stride;
+    const int64_t at = cell.outer * stride[0] + head * stride[1] + cell.row * stride[2];
+    const double value = load(tensor.data, tensor.spec.dtype, at);
+    if (std::fabs(value) < kLeast)
+      store(tensor.data, tensor.spec.dtype, at, std::copysign(kLeast, value));
+  }
+
   // How many keys every row sees besides that one. Where all that a row sees scores -inf, its softmax means nothing.
   static constexpr int64_t kMostHidden = 12;  // of which masks leave some
   int64_t others_seen_with(int64_t place) const {

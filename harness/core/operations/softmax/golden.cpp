@@ -29,8 +29,8 @@ class SoftmaxGolden final : public Golden {
  public:
   /// `device` may be null. Throws RowsRefused where there is one, and its rows differ from the host's.
   SoftmaxGolden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device,
-                const RowBudget& budget = {})
-      : problem_(problem), tensors_(tensors), params_(problem_.as<attest_softmax_params>()), geometry_(problem_, tensors_), equal_(find_groups()),
+                const RowBudget& budget = {}, bool few_codes = false)
+      : few_codes_(few_codes), problem_(problem), tensors_(tensors), params_(problem_.as<attest_softmax_params>()), geometry_(problem_, tensors_), equal_(find_groups()),
         device_(device && is_for(*device) ? device : nullptr),
         plan_(plan_rows(problem_, geometry_, device_ ? DeviceRows::budget(*device_) : budget)),
         bounds_(problem_, tensors_, geometry_, !plan_.all),
@@ -127,7 +127,8 @@ class SoftmaxGolden final : public Golden {
     for (const auto& kept : kept_)
       if (kept->arithmetic == arithmetic) return kept;
     auto sigmas = std::make_shared<Sigmas>(Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
-    const SigmaModel model = SigmaModel::of(arithmetic, problem_);
+    SigmaModel model = SigmaModel::of(arithmetic, problem_);
+    if (few_codes_) model.take_few_codes();
     if (device_rows_) device_rows_->finish(scores_.data(), model, {.o = have_o_ ? nullptr : o_.data(), .sigma = sigmas->o.data(), .lse_sigma = sigmas->lse.data()});
     else run_tasks([&](GoldenPass& pass, const RowTask& task) {
       const size_t at = task.begin * size_t(params_.head_dim_v);
@@ -140,6 +141,7 @@ class SoftmaxGolden final : public Golden {
     return sigmas;
   }
 
+  const bool few_codes_;  // SigmaModel::take_few_codes
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;
@@ -220,6 +222,10 @@ class DeviceFirstGolden final : public Golden {
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device) {
   if (device) return std::make_unique<DeviceFirstGolden>(problem, tensors, *device);
   return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr);
+}
+
+std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors) {
+  return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr, RowBudget{}, true);
 }
 
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {

@@ -6,6 +6,8 @@ namespace attest::core {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
+// Where operands have 8 bits and scores are larger, sigma says nothing but that a row is an average.
+constexpr double kLargeScore = 12;
 
 // A key like another one, whose value is 0: only terms of o are left of it. Where rounded probabilities are not summed, its own is
 // not rounded.
@@ -68,11 +70,13 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
   const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
   const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
-  const double coherent = model.coherent_variance(weights.small, flat ? 1 : sums.repeated / (keys * keys), std::exp(row.top() - row.lse), row.keys);
+  const double coherent = model.coherent_variance(weights.small, flat ? 1 : std::max(model.least_repeated, sums.repeated / (keys * keys)), std::exp(row.top() - row.lse), row.keys);
   const double all_alike = model.u_p + keys * eta_kappa, normaliser = flat ? all_alike * all_alike : weights.a2;
   double mean_o2 = 0;
   for (int64_t d = 0; d < dim_v; ++d)
     if (std::isfinite(sums.pv[d])) mean_o2 += sums.pv[d] * sums.pv[d] / double(dim_v);
+  const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
+  const bool unsure = model.coarse_scores() && farthest > kLargeScore;
   for (int64_t d = 0; d < dim_v; ++d) {
     const double value = sums.pv[d];
     // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2 either way.
@@ -96,9 +100,11 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
                               .reach = sums.reach[d]};
     if (o) o[d] = value;
     sigma[d] = model.element_sigma(element, row.keys);
+    if (unsure) sigma[d] = std::hypot(sigma[d], 2 * sums.largest_v);
   }
   if (results.reach) results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
   results.lse_sigma[r] = lse_sigma(row, sums, weights, model, normaliser, coherent);
+  if (unsure) results.lse_sigma[r] = std::hypot(results.lse_sigma[r], 2 * model.u_qk * farthest);
 }
 
 }  // namespace attest::core

@@ -55,6 +55,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
       common(factor(SigmaTerm::kCommonAddend)),
+      least_repeated(0),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.probability_rel_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
@@ -81,6 +82,8 @@ SigmaModel SigmaModel::of(const Arithmetic& arithmetic, const Problem& problem) 
   if (model.u_qk > 0)
     model.scale_bias = factor(SigmaTerm::kFoldedScale) *
                        folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
+  // So low a softcap bends most scores to its two ends.
+  if (p.softcap > 0 && p.softcap <= 1) model.least_repeated = 0.5;
   return model;
 }
 
@@ -107,8 +110,8 @@ double SigmaModel::accumulation_variance(double dot_square, double magnitude) co
 
 double SigmaModel::coherent_variance(double lost_sum, double repeated, double top, int64_t keys) const {
   const double length = chain(keys), step = again * u_acc * length / 4;  // a quarter of an ulp of the final sum, as the mean over its growth
-  const double share = length / double(std::max<int64_t>(keys, 1));  // no more is lost than the block has besides
-  const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), (1 - top) * share);
+  // What is added to a large weight is lost at most; the sums of tiles are all added to it.
+  const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
   return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);
 }
 

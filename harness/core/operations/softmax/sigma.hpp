@@ -97,6 +97,9 @@ struct SigmaModel {
   double eta_acc;           // of sums over keys
   double u_s, u_acc;        // scores, accumulator
   double u_qk;              // operand of QK where coarser than float32; else 0
+  /// Whether that operand has 8 bits: errors of scores may then be too large for a sigma that is
+  /// linear in them.
+  bool coarse_scores() const { return u_qk >= 0x1p-5; }
   double u_dot;             // accumulation of QK: float32
   double u_lse;             // of the lse where it weighs: float32; else 0
   double scale_bias;        // folded_scale_bias of Q where it may be scaled before it is rounded; else 0
@@ -104,6 +107,7 @@ struct SigmaModel {
   double cut_sum;           // of the lse: roundoff of these where they are cut; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
   double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow, common;
+  double least_repeated;    // of coherent_variance: of keys that are nearly alike without being equal
   double exp_error;         // probability_rel_error
   double rescale;           // the same of an exp that a prefix of the keys shares
   bool sums_rounded;        // the normaliser sums the rounded probabilities
@@ -135,6 +139,11 @@ struct SigmaModel {
   Quadratic qk_quadratic() const;
   /// A sum that ends at s has passed partial sums of that size: where all products have one sign they grow evenly, and head_dim
   /// sequential roundings of them have the variance u^2 s^2 head_dim / 9. That matters where queries resemble their keys.
+  /// For vectors that are a large common part and one of few codes: their dot products are as large
+  /// from the first product on, and many weights are nearly alike.
+  void take_few_codes() { grown *= std::sqrt(kUneven), least_repeated = 1; }
+  /// Where they are as large from the first product on, the variance is kUneven times that.
+  static constexpr double kUneven = 3;
   double growth() const { return grown * grown * 0x1p-48 * double(head_dim) / 9; }
   /// What the square of a scaled dot product adds to the variance of its error.
   double dot_growth() const { return growth() + scale_bias * scale_bias; }

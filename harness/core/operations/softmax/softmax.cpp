@@ -233,11 +233,13 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
 std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const {
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
   if (fill.name == "wild") return wild_golden(problem, tensors);
+  if (fill.name == "rising") return rising_golden(problem, tensors);
   return softmax_golden(problem, tensors);
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device, const Problem& problem, const Fill& fill, const Tensors& tensors) const {
-  if (has_closed_form(problem, fill) || fill.name == "wild") return golden(problem, fill, tensors);
+  if (has_closed_form(problem, fill) || fill.name == "wild" || fill.name == "rising")
+    return golden(problem, fill, tensors);
   return softmax_golden(problem, tensors, &device);
 }
 
