@@ -96,6 +96,50 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
   }
 }
 
+// The same of kernels that declare the arithmetic in question.
+TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
+  struct Failed {
+    const char *implementation, *spec;
+  };
+  const Failed once[] = {
+      // 8-bit operands of QK: scores that err by more than sigma can say linearly
+      {"qk_e4m3__prob_e4m3", "softmax dtype=f32 seq_len_q=1 seq_len_kv=3428 head_dim=1 lse"},
+      {"qk_e5m2__pv_f16",
+       "softmax dtype=f16 batch=4 seq_len_q=1 seq_len_kv=84 head_dim=39 head_dim_v=48 lse "
+       "alibi_slopes"},
+      // the same, where a softcap's slope is not the same over all of the error
+      {"qk_e4m3__pv_bf16",
+       "softmax dtype=bf16 seq_len_q=124 seq_len_kv=421 head_dim=32 softcap=0.8546051 "
+       "window_right=0 lse"},
+      // the same: 0 times an infinite key
+      {"qk_e4m3__prob_f16", "softmax dtype=f32 seq_len_q=1053 seq_len_kv=48 head_dim=151 lse mask"},
+      // f16 sums of thousands of values of "rising"
+      {"acc_f16",
+       "softmax dtype=bf16 seq_len_q=1 seq_len_kv=3741 head_dim=2 head_dim_v=1 "
+       "softmax_scale=0.04100918 window_left=2 diagonal_offset=-8"},
+      // an f16 normaliser of weights that a softcap makes nearly equal
+      {"acc_f16__first",
+       "softmax dtype=f16 seq_len_q=1 seq_len_kv=450 head_dim=40 head_dim_v=72 softcap=0.5835202 "
+       "diagonal=1 bias=[1,1,1,1] mask=[1,1,1,1]"}};
+  for (const auto& [implementation, spec] : once) {
+    const TrialOptions options{
+        .problems = 1, .at_the_top = 0, .spec = spec, .implementations = implementation, .each = 3};
+    const std::vector<FillVerdict> verdicts =
+        judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/arithmetics.so", options, 0, 1);
+    EXPECT_EQ(exit_code(verdicts), 0) << implementation << " " << spec;
+    if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  }
+  // A float32 sum of 256 tiles beside one key that has nearly all weight.
+  const TrialOptions tiled{.problems = 1,
+                           .at_the_top = 0,
+                           .spec = "softmax dtype=f32 num_heads=2 seq_len_q=515 seq_len_kv=16411 "
+                                   "head_dim=32 window_right=0 diagonal=1 alibi_slopes",
+                           .implementations = "mutant_none",
+                           .fill = "rising"};
+  const char* const plugin = ATTEST_BINARY_DIR "/tests/plugins/mutants.so";
+  EXPECT_EQ(exit_code(judge_random_problems(plugin, tiled, 0, 1)), 0);
+}
+
 // One implementation alone is judged as it is after others, whose goldens it shares.
 TEST(FalseFailures, TheOrderOfImplementationsDoesNotMatter) {
   TrialOptions options{.problems = 1, .at_the_top = 0, .spec = "softmax dtype=f16 seq_len_q=61 head_dim=16 lse"};
