@@ -113,6 +113,14 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
        "window_right=0 lse"},
       // the same: 0 times an infinite key
       {"qk_e4m3__prob_f16", "softmax dtype=f32 seq_len_q=1053 seq_len_kv=48 head_dim=151 lse mask"},
+      // a normaliser that sums probabilities before they are rounded to the operand of PV
+      {"pv_bf16__sums_rounded",
+       "softmax dtype=f32 num_heads=2 seq_len_q=1150 seq_len_kv=71 head_dim=80 "
+       "softmax_scale=0.2660663 window_left=4 window_right=17 diagonal=1 q.strides=[0,101201,88,1] "
+       "k=bf16 k.order=0213 v=bf16 v.strides=[0,5965,84,1] o=f64 o.order=0213"},
+      // probabilities in 8 bits that are all of one subnormal step
+      {"prob_e4m3__first__reversed",
+       "softmax dtype=f32 seq_len_q=1 seq_len_kv=762 head_dim=1 page_size=8 o=f64 lse page_table"},
       // f16 sums of thousands of values of "rising"
       {"acc_f16",
        "softmax dtype=bf16 seq_len_q=1 seq_len_kv=3741 head_dim=2 head_dim_v=1 "

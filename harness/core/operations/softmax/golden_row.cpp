@@ -8,6 +8,7 @@ namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 // Where operands have 8 bits and scores are larger, sigma says nothing but that a row is an average.
 constexpr double kLargeScore = 12;
+constexpr double kFewSteps = 8;  // of half a subnormal step
 
 // A key like another one, whose value is 0: only terms of o are left of it. Where rounded probabilities are not summed, its own is
 // not rounded.
@@ -67,8 +68,11 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   kernels::WeightSums weights = sums.weights;
   add_sink(row, model, weights);
   const double kappa = model.kappa(row.top(), row.lse), eta_kappa = model.eta_p * kappa, keys = double(row.keys);
-  // Scores closer to one another than a probability's roundoff are one group, equal keys or not.
-  const bool flat = model.alike > 0 && row.largest - row.least <= model.u_p;
+  // Scores closer to one another than a probability's roundoff are one group, equal keys or not. So
+  // are probabilities that are all of a few subnormal steps: they round the same way.
+  const double largest_p = std::exp(row.largest - row.lse);
+  const bool flat = model.alike > 0 && (row.largest - row.least <= model.u_p ||
+                                        largest_p < kFewSteps * eta_kappa);
   const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
   const double coherent = model.coherent_variance(weights.small, flat ? 1 : std::max(model.least_repeated, sums.repeated / (keys * keys)), std::exp(row.top() - row.lse), row.keys);
   const double all_alike = model.u_p + keys * eta_kappa, normaliser = flat ? all_alike * all_alike : weights.a2;

@@ -59,7 +59,10 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.probability_rel_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
-      theta(sums_rounded && !arithmetic.has(ATTEST_P_NORMALISED_FIRST | ATTEST_WEIGHS_BY_LSE) ? 1 : 0),
+      theta(sums_rounded && !arithmetic.has(ATTEST_P_NORMALISED_FIRST | ATTEST_WEIGHS_BY_LSE) &&
+                    unit_roundoff(arithmetic.pv) <= unit_roundoff(arithmetic.probability)
+                ? 1
+                : 0),
       resums(sums_rounded && theta == 0 ? factor(SigmaTerm::kTwoRoundings) : 0),
       truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? factor(SigmaTerm::kTruncation) : 0),
       normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),

@@ -112,7 +112,8 @@ struct SigmaModel {
   double rescale;           // the same of an exp that a prefix of the keys shares
   bool sums_rounded;        // the normaliser sums the rounded probabilities
   double theta;             // 1: and divides them by that sum
-  double resums;            // 1: it does not: they are divided first, or weighed by the lse
+  double resums;            // 1: it does not: they are divided first, weighed by the lse, or rounded once
+                            // more to the operand of PV
   double truncated;         // 1: probabilities are cut
   bool normalised_first;
   int64_t sum_chain;        // 0: all keys
