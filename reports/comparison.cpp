@@ -206,6 +206,21 @@ class Comparer {
     differs("commit", [](const Results& file) { return fact(file, "build", "commit"); });
     if (!result_.cases.empty() && std::ranges::all_of(result_.cases, &Compared::same_binary))
       note("both sides ran the same binaries" + print_floor());
+    note_false_alarms();
+  }
+  /// How often times of one and the same build are called different: the A/A rate. It is counted
+  /// before such a difference is taken for the machine's.
+  void note_false_alarms() {
+    size_t compared = 0, slower = 0, faster = 0;
+    for (const Compared& one : result_.cases) {
+      if (!one.same_everything || one.time.change == Change::kInvalid) continue;
+      ++compared, slower += one.time.change == Change::kWorse;
+      faster += one.time.change == Change::kBetter;
+    }
+    if (compared > 0)
+      note(fmt::format("A/A: {} times are of the same everything on both sides; {} would be slower, "
+                       "{} faster",
+                       compared, slower, faster));
   }
   /// By how much times of one and the same build differ; empty: none were compared.
   std::string print_floor() const {

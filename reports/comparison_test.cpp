@@ -154,6 +154,12 @@ TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
   EXPECT_EQ(same.cases.at(0).time.change, Change::kWorse) << "it is shown";
   EXPECT_FALSE(worse(same)) << "and is no regression";
   EXPECT_THAT(print_comparison(same, {}), HasSubstr("] (machine)"));
+  const auto counted = [](const char* text) { return ::testing::Contains(HasSubstr(text)); };
+  EXPECT_THAT(same.notes, counted("A/A: 1 times are of the same everything on both sides; 1 would "
+                                  "be slower, 0 faster"));
+  EXPECT_THAT(compare({ran(1e6)}, {ran(1e6)}, kWithFloor).notes, counted("0 would be slower"));
+  EXPECT_THAT(compare({file({passed()})}, {file({passed()})}, kWithFloor).notes,
+              ::testing::Not(counted("A/A")));
   EXPECT_THAT(print_comparison(same, {}), HasSubstr("machine: implementation, attest, libraries and environment are the same"));
   EXPECT_EQ(to_json(same)["cases"][0]["same_everything"], true);
   const std::function<void(Results&)> changes[] = {
