@@ -118,6 +118,17 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
        "softmax dtype=f32 num_heads=2 seq_len_q=1150 seq_len_kv=71 head_dim=80 "
        "softmax_scale=0.2660663 window_left=4 window_right=17 diagonal=1 q.strides=[0,101201,88,1] "
        "k=bf16 k.order=0213 v=bf16 v.strides=[0,5965,84,1] o=f64 o.order=0213"},
+      // an exp that leans, by which many rises of the maximum rescale
+      {"qk_tf32__exp_leans__tiles",
+       "softmax dtype=f32 seq_len_q=562 seq_len_kv=1549 head_dim=16 lse seq_lens_q"},
+      // the same, which merges parts of the keys
+      {"pv_e4m3__exp_leans__splits",
+       "softmax dtype=bf16 seq_len_q=114 seq_len_kv=1078 head_dim=10 head_dim_v=24 "
+       "softmax_scale=0.1291822 diagonal=1 lse unaligned"},
+      // scores that a softcap bends to one number, which bf16 rounds to one side
+      {"score_bf16__exp_13__tall_splits",
+       "softmax dtype=f32 seq_len_q=1 seq_len_kv=6122 head_dim=5 head_dim_v=1 softcap=18.082216 "
+       "diagonal_offset=16 o=f64 lse mask=[1,1,1,1] unaligned"},
       // probabilities in 8 bits that are all of one subnormal step
       {"prob_e4m3__first__reversed",
        "softmax dtype=f32 seq_len_q=1 seq_len_kv=762 head_dim=1 page_size=8 o=f64 lse page_table"},

@@ -24,6 +24,7 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
 
 }  // namespace
 
+constexpr double kSmallError = 1e-4;  // of a score
 constexpr double kWeightless = 40;  // below the largest score: nothing of the largest value either
 
 HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype) {
@@ -240,7 +241,8 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   for (int64_t e = 0; e < head_dim_v_; ++e) {
     const auto i = size_t(e);
     o[i] = o_[i];
-    const double score = score_[i] + (repeated_ + sink_error_) * o_[i] * o_[i];
+    const double score = score_[i] + (repeated_ + sink_error_) * o_[i] * o_[i] +
+                         bent_variance(sums, s, top, i);
     o_sigma[i] = scores_.o_sigma(h, model_.element_sigma({.o = o_[i],
                                                           .rounding = rounding_[i],
                                                           .score = score,
@@ -275,6 +277,10 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
     if (model_.scale_bias > 0) sums.mean_dot += of_group * std::sqrt(scores_.dot2[h * codes_ + g]);
   }
   share_errors(count, h, sums);
+  if (model_.needs_prefix()) count_later();
+  double later = 0;
+  for (size_t g = 0; g < codes_ && model_.needs_prefix(); ++g) later += count[g] * p_[g] * later_[g];
+  sums.rises = (1 + later) * (1 + later);
   p_[codes_] /= total;
   add_sink(sums);
   repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys), double(keys) + count_[codes_]);
@@ -335,12 +341,36 @@ double RowExpectation::lost_mass(const double* count, double total) const {
   return model_.absorbed * mass;
 }
 
+// Marks have one key each; those that weigh more than a code may all come after its keys.
+void RowExpectation::count_later() {
+  later_.assign(codes_, 0.0);
+  if (!scores_.rises()) return;
+  std::vector<double> marks;
+  for (size_t g = 0; g < codes_; ++g)
+    if (scores_.localised[g] && count_[g] > 0) marks.push_back(p_[g]);
+  std::ranges::sort(marks);
+  for (size_t g = 0; g < codes_; ++g)
+    later_[g] = double(marks.end() - std::ranges::upper_bound(marks, p_[g]));
+}
+
+// Scores that a softcap bends to nearly one number are rounded to the same side.
+double RowExpectation::bent_variance(const GroupSums& sums, const double* s, double top,
+                                     size_t element) const {
+  const double error = model_.u_s * std::fabs(top);
+  if (!scores_.has_softcap() || error < kSmallError || error == kInfinity) return 0;
+  double together = 0;
+  for (size_t g = 0; g < codes_; ++g)
+    if (count_[g] > 0 && s[g] > top - 2 * error)
+      together += p_[g] * (sums.sum()[g * o_.size() + element] - count_[g] * o_[element]);
+  return error * error / 3 * together * together;
+}
+
 // Codes whose keys stand together reach a prefix all at once. The others do so in a random walk: HeadScores::declare.
 double RowExpectation::prefix(const GroupSums& sums, size_t element) const {
   double most = 0;
   for (size_t g = 0; g < codes_; ++g)
-    if (scores_.localised[g] && count_[g] > 0)
-      most += p_[g] * std::fabs(sums.sum()[g * o_.size() + element] - count_[g] * o_[element]);
+    if ((scores_.localised[g] || scores_.rises()) && count_[g] > 0)
+      most += (1 + later_[g]) * p_[g] * std::fabs(sums.sum()[g * o_.size() + element] - count_[g] * o_[element]);
   return most;
 }
 

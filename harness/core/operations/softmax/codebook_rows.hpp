@@ -38,6 +38,9 @@ struct HeadScores {
   }
   double lse_sigma(size_t h, double sigma) const { return std::hypot(sigma, 2 * unsure[h]); }
   double largest_value() const { return largest_value_; }
+  bool has_softcap() const { return cap_ > 0; }
+  /// Whether the maximum of a row rises from mark to mark.
+  bool rises() const { return large_scores_ && !huge_; }
 
  private:
   // Two averages of values below 4 in size, or below those of marks, differ by less.
@@ -98,7 +101,9 @@ class RowExpectation {
   void add_sink(LseSums& sums);
   void add_flushed(const GroupSums& sums, double total);
   double lost_mass(const double* count, double total) const;
+  void count_later();
   double prefix(const GroupSums& sums, size_t element) const;
+  double bent_variance(const GroupSums& sums, const double* s, double top, size_t element) const;
 
   const SigmaModel& model_;
   const HeadScores& scores_;
@@ -112,6 +117,7 @@ class RowExpectation {
   double rounding_sum_ = 0;    // LseSums::rounding
   double p2_ = 0;              // sum p^2 over keys
   std::vector<double> count_;  // of the keys whose score is not -inf; then of the sink
+  std::vector<double> later_;  // of each code: how often the maximum may rise after its keys
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_, unsure_, zone_;
 };
 

@@ -164,7 +164,9 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most the root of sum p B^2. An exp
   // of a low-degree polynomial may lean to one side.
   const double together = query * query * u_qk * u_qk * sums.square / 3;
-  const double biased = scale_bias * sums.mean_dot, exps = exp_error + rescale * std::sqrt(std::max(sums.rises, 1.0));  // of the keys, and of what they are rescaled by
+  const double biased = scale_bias * sums.mean_dot;
+  // An exp may lean to one side: that of the keys, what they are rescaled by, what merges parts.
+  const double exps = exp_error + rescale * (1 + std::sqrt(std::max(sums.rises, 1.0)));
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding + cut_sum * cut_sum + exps * exps + sums.score +
                    stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore + common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }
