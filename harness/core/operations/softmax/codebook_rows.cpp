@@ -357,7 +357,8 @@ void RowExpectation::count_later() {
 double RowExpectation::bent_variance(const GroupSums& sums, const double* s, double top,
                                      size_t element) const {
   const double error = model_.u_s * std::fabs(top);
-  if (!scores_.has_softcap() || error < kSmallError || error == kInfinity) return 0;
+  if (!scores_.rises() || !scores_.has_softcap()) return 0;
+  if (error < kSmallError || error == kInfinity) return 0;
   double together = 0;
   for (size_t g = 0; g < codes_; ++g)
     if (count_[g] > 0 && s[g] > top - 2 * error)
