@@ -85,8 +85,9 @@ SigmaModel SigmaModel::of(const Arithmetic& arithmetic, const Problem& problem) 
   if (model.u_qk > 0)
     model.scale_bias = factor(SigmaTerm::kFoldedScale) *
                        folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
-  // So low a softcap bends most scores to its two ends.
-  if (p.softcap > 0 && p.softcap <= 1) model.least_repeated = 0.5;
+  // So low a softcap leaves scores so close to one another that a sum in 16 bits rounds many of the
+  // weights alike.
+  if (p.softcap > 0 && p.softcap <= 1 && model.u_acc > 0x1p-14) model.least_repeated = 0.5;
   return model;
 }
 
