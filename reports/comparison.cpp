@@ -211,16 +211,16 @@ class Comparer {
   /// How often times of one and the same build are called different: the A/A rate. It is counted
   /// before such a difference is taken for the machine's.
   void note_false_alarms() {
-    size_t compared = 0, slower = 0, faster = 0;
+    size_t compared = 0, slower = 0, faster = 0, inconclusive = 0;
     for (const Compared& one : result_.cases) {
       if (!one.same_everything || one.time.change == Change::kInvalid) continue;
-      ++compared, slower += one.time.change == Change::kWorse;
-      faster += one.time.change == Change::kBetter;
+      ++compared;
+      slower += one.time.change == Change::kWorse, faster += one.time.change == Change::kBetter;
+      inconclusive += one.time.change == Change::kInconclusive;
     }
     if (compared > 0)
-      note(fmt::format("A/A: {} times are of the same everything on both sides; {} would be slower, "
-                       "{} faster",
-                       compared, slower, faster));
+      note(fmt::format("A/A: {} times of identical builds: {} slower, {} faster, {} inconclusive",
+                       compared, slower, faster, inconclusive));
   }
   /// By how much times of one and the same build differ; empty: none were compared.
   std::string print_floor() const {

@@ -27,12 +27,11 @@ namespace {
 
 // Variables of a terminal or a job, different from one to the next, of which no kernel makes anything.
 constexpr std::string_view kOfTheSession[] = {
-    "_",         "ACTIONS_", "AGENT_",        "BUILD_",   "BUILDKITE_",     "CI_",      "CIRCLE_",
-    "COLUMNS",   "DBUS_",    "DISPLAY",       "GITHUB_",  "HISTFILE",       "HOME",     "HOSTNAME",
-    "JENKINS_",  "JOB_",     "INVOCATION_ID", "LESS",     "JOURNAL_STREAM", "LINES",    "LOGNAME",
-    "LS_COLORS", "MAIL",     "OLDPWD",        "PS1",      "PWD",            "RUNNER_",  "SHELL",
-    "SHLVL",     "SSH_",     "STY",           "SYSTEMD_", "TERM",           "TMUX",     "TRAVIS_",
-    "USER",      "VSCODE_",  "WINDOWID",      "XDG_"};
+    "ACTIONS_", "AGENT_", "BUILDKITE_", "BUILD_", "CIRCLE_", "CI_", "COLUMNS", "DBUS_", "DISPLAY",
+    "GITHUB_", "HISTFILE", "HOME", "HOSTNAME", "INVOCATION_ID", "JENKINS_", "JOB_",
+    "JOURNAL_STREAM", "LESS", "LINES", "LOGNAME", "LS_COLORS", "MAIL", "OLDPWD", "PS1", "PWD",
+    "RUNNER_", "SHELL", "SHLVL", "SSH_", "STY", "SYSTEMD_", "TERM", "TMUX", "TRAVIS_", "USER",
+    "VSCODE_", "WINDOWID", "XDG_", "_"};
 
 bool is_of_the_session(std::string_view variable) {
   const std::string_view name = variable.substr(0, variable.find('='));

@@ -117,7 +117,9 @@ class SoftmaxKernel {
   /// number: they have a scale for each head, here a power of two.
   void round_operand(float* x, int64_t count) const {
     const int32_t dtype = m_.computes.qk;
-    const float most = dtype == ATTEST_F8E4M3 ? 448.0f : dtype == ATTEST_F8E5M2 ? 57344.0f : INFINITY;
+    const bool e4m3 = dtype == ATTEST_F8E4M3, e5m2 = dtype == ATTEST_F8E5M2;
+    if (!e4m3 && !e5m2) return round_row(x, count, dtype);
+    const float most = e4m3 ? 448.0f : 57344.0f;
     float largest = 0, scale = 1;
     for (int64_t n = 0; n < count; ++n)
       if (std::isfinite(x[n])) largest = std::max(largest, std::fabs(x[n]));

@@ -4,8 +4,8 @@
 // same keys and the closed form holds. Patterns hide what kernels go wrong at: runs of 16 to 512
 // keys, aligned to their length or not, so that the first, a middle and the last tile of a row are
 // hidden while it sees others; documents; bands of blocks; a prefix; a suffix; every other key;
-// single keys. Some patterns show one key of 64 alone, or the first or the last key of each tile.
-// Lengths shrink where rows see few keys. All patterns hide a few keys.
+// single keys. Some patterns show only one key of 64, or only the first or the last key of each
+// tile. Lengths shrink where rows see few keys. All patterns hide a few keys.
 //
 // About half of the rows lie in blocks that share a pattern, most of these with one odd row: first,
 // last or inside. Where the block hides much, the odd row sees all; where the block sees all, the

@@ -25,7 +25,7 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
 }  // namespace
 
 constexpr double kSmallError = 1e-4;  // of a score
-constexpr double kWeightless = 40;  // below the largest score: nothing of the largest value either
+constexpr double kWeightless = 40;    // so far below the largest score no value counts
 
 HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype) {
   const auto queries = size_t(book.query_codes()), codes = size_t(book.key_codes()), head_dim = size_t(p.head_dim);
@@ -40,7 +40,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
     largest_of_.push_back(largest_value_of(book, int64_t(g / key_levels)));
   }
   huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv, largest_value_ = book.largest_value();
-  large_scores_ = huge_ || book.kind() == Codebook::Kind::kRising;
+  rises_ = book.kind() == Codebook::Kind::kRising, large_scores_ = huge_ || rises_;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
     table->resize(size_t(book.query_groups()) * groups);
   if (cap > 0) cap_ = cap, uncapped.resize(score.size());
@@ -93,13 +93,13 @@ void HeadScores::declare(const SigmaModel& model) {
   for (size_t i = 0; i < score.size(); ++i) {
     const double magnitude = model.squares() ? b2[i] : a[i];
     const double of_operands = model.qk_variance(magnitude);
-    const double qk = model.coarse_scores() ? capped_variance(i, of_operands) : of_operands;
+    const double qk = model.coarse_scores ? capped_variance(i, of_operands) : of_operands;
     shared_variance[i] = rounding / 3 * kept2[i] + model.growth() * dot2[i] + bias * own_dot2[i] + qk;
     shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
     // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own part of the variance.
     lone_variance[i] = model.accumulation_variance(dot2[i], magnitude) + (model.needs_prefix() ? model.rescale * model.rescale : 0);
-    if (!(large_scores_ || model.coarse_scores()) || score[i] == -kInfinity) continue;
+    if (!(large_scores_ || model.coarse_scores) || score[i] == -kInfinity) continue;
     double error = std::sqrt(shared_variance[i] + added_variance[i]);
     // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
     if (huge_) error = std::max(error, model.u_acc * model.chain(keys_));
@@ -236,13 +236,14 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                       .theta = model_.theta};
   weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
   const double kappa = keys > 0 ? model_.kappa(top, *lse) : 0;
+  find_bent(s, top);
   const double as_kept = keys > 0 && !model_.normalised_first ? total : 1;  // what it is multiplied by when it is flushed
   add_flushed(sums, as_kept);
   for (int64_t e = 0; e < head_dim_v_; ++e) {
     const auto i = size_t(e);
     o[i] = o_[i];
-    const double score = score_[i] + (repeated_ + sink_error_) * o_[i] * o_[i] +
-                         bent_variance(sums, s, top, i);
+    const double score =
+        score_[i] + (repeated_ + sink_error_) * o_[i] * o_[i] + bent_variance(sums, i);
     o_sigma[i] = scores_.o_sigma(h, model_.element_sigma({.o = o_[i],
                                                           .rounding = rounding_[i],
                                                           .score = score,
@@ -277,10 +278,7 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
     if (model_.scale_bias > 0) sums.mean_dot += of_group * std::sqrt(scores_.dot2[h * codes_ + g]);
   }
   share_errors(count, h, sums);
-  if (model_.needs_prefix()) count_later();
-  double later = 0;
-  for (size_t g = 0; g < codes_ && model_.needs_prefix(); ++g) later += count[g] * p_[g] * later_[g];
-  sums.rises = (1 + later) * (1 + later);
+  if (model_.needs_prefix()) sums.rescales = 1 + count_later(count);
   p_[codes_] /= total;
   add_sink(sums);
   repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys), double(keys) + count_[codes_]);
@@ -341,37 +339,49 @@ double RowExpectation::lost_mass(const double* count, double total) const {
   return model_.absorbed * mass;
 }
 
-// Marks have one key each; those that weigh more than a code may all come after its keys.
-void RowExpectation::count_later() {
+// Marks have one key each. Those that weigh more than a code may all come after its keys. Returns
+// their mean number over the weights.
+double RowExpectation::count_later(const double* count) {
   later_.assign(codes_, 0.0);
-  if (!scores_.rises()) return;
-  std::vector<double> marks;
+  if (!scores_.rises()) return 0;
+  marks_.clear();
   for (size_t g = 0; g < codes_; ++g)
-    if (scores_.localised[g] && count_[g] > 0) marks.push_back(p_[g]);
-  std::ranges::sort(marks);
-  for (size_t g = 0; g < codes_; ++g)
-    later_[g] = double(marks.end() - std::ranges::upper_bound(marks, p_[g]));
+    if (scores_.localised[g] && count[g] > 0) marks_.push_back(p_[g]);
+  std::ranges::sort(marks_);
+  double mean = 0;
+  for (size_t g = 0; g < codes_; ++g) {
+    later_[g] = double(marks_.end() - std::ranges::upper_bound(marks_, p_[g]));
+    mean += count[g] * p_[g] * later_[g];
+  }
+  return mean;
 }
 
 // Scores that a softcap bends to nearly one number are rounded to the same side.
-double RowExpectation::bent_variance(const GroupSums& sums, const double* s, double top,
-                                     size_t element) const {
-  const double error = model_.u_s * std::fabs(top);
-  if (!scores_.rises() || !scores_.has_softcap()) return 0;
-  if (error < kSmallError || error == kInfinity) return 0;
-  double together = 0;
+void RowExpectation::find_bent(const double* s, double top) {
+  bent_.clear();
+  bent_error_ = model_.u_s * std::fabs(top);
+  if (!scores_.rises() || !scores_.has_softcap()) return;
+  if (bent_error_ < kSmallError || bent_error_ == kInfinity) return;
   for (size_t g = 0; g < codes_; ++g)
-    if (count_[g] > 0 && s[g] > top - 2 * error)
-      together += p_[g] * (sums.sum()[g * o_.size() + element] - count_[g] * o_[element]);
-  return error * error / 3 * together * together;
+    if (count_[g] > 0 && s[g] > top - 2 * bent_error_) bent_.push_back(g);
 }
 
-// Codes whose keys stand together reach a prefix all at once. The others do so in a random walk: HeadScores::declare.
+double RowExpectation::bent_variance(const GroupSums& sums, size_t element) const {
+  double together = 0;
+  for (const size_t g : bent_)
+    together += p_[g] * (sums.sum()[g * o_.size() + element] - count_[g] * o_[element]);
+  return together == 0 ? 0 : bent_error_ * bent_error_ / 3 * together * together;
+}
+
+// Codes whose keys stand together reach a prefix all at once; so does any code of "rising", whose
+// prefixes end at marks. The others do so in a random walk: HeadScores::declare.
 double RowExpectation::prefix(const GroupSums& sums, size_t element) const {
   double most = 0;
   for (size_t g = 0; g < codes_; ++g)
-    if ((scores_.localised[g] || scores_.rises()) && count_[g] > 0)
-      most += (1 + later_[g]) * p_[g] * std::fabs(sums.sum()[g * o_.size() + element] - count_[g] * o_[element]);
+    if ((scores_.localised[g] || scores_.rises()) && count_[g] > 0) {
+      const double of_code = sums.sum()[g * o_.size() + element] - count_[g] * o_[element];
+      most += (1 + later_[g]) * p_[g] * std::fabs(of_code);
+    }
   return most;
 }
 

@@ -17,14 +17,13 @@ struct HeadScores {
   std::vector<double> added2;        // of what the step that adds the level's term rounds; 0 where it adds nothing
   std::vector<double> common_b2;     // the part of B^2 that all keys share, which moves nothing but the lse; b2 is without it
   std::vector<double> own_dot2;      // dot2 without what they share
-  std::vector<double> uncapped;      // scale q k, where there is a softcap
+  std::vector<double> uncapped;  // scale q k, where there is a softcap
   // Of one declared arithmetic, after declare(). Keys of one code have one dot product, whatever their levels: its error is
   // shared by all of them. That of the addition is shared by the keys of one level, and `lone` is what each key has for itself.
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance, lone_variance;
   std::vector<bool> localised;  // [key groups]: Codebook::localised
   std::vector<double> unsure;   // [query groups], after declare(): 0, or the error of scores that is too large for a sigma
-  // [query groups], after declare(): whether a key weighs whose values the operand of PV cannot
-  // hold.
+  // [query groups], after declare(): the operand of PV cannot hold the values of a key that weighs.
   std::vector<bool> saturated;
 
   HeadScores() = default;
@@ -40,15 +39,16 @@ struct HeadScores {
   double largest_value() const { return largest_value_; }
   bool has_softcap() const { return cap_ > 0; }
   /// Whether the maximum of a row rises from mark to mark.
-  bool rises() const { return large_scores_ && !huge_; }
+  bool rises() const { return rises_; }
 
  private:
   // Two averages of values below 4 in size, or below those of marks, differ by less.
   double any_average() const { return huge_ ? 8 : 2 * largest_value_; }
-  /// The variance of a softcapped score whose slope is not the same over all of the error.
+  /// `variance` of a score, or more where the error is so large that the softcap's slope changes
+  /// within it.
   double capped_variance(size_t at, double variance) const;
 
-  bool huge_ = false, large_scores_ = false;
+  bool huge_ = false, rises_ = false, large_scores_ = false;
   double largest_value_ = Codebook::kLargestValue, cap_ = 0;
   std::vector<double> largest_of_;  // [key groups]: |v|, at most
   int64_t keys_ = 0;
@@ -101,9 +101,10 @@ class RowExpectation {
   void add_sink(LseSums& sums);
   void add_flushed(const GroupSums& sums, double total);
   double lost_mass(const double* count, double total) const;
-  void count_later();
+  double count_later(const double* count);
   double prefix(const GroupSums& sums, size_t element) const;
-  double bent_variance(const GroupSums& sums, const double* s, double top, size_t element) const;
+  void find_bent(const double* s, double top);
+  double bent_variance(const GroupSums& sums, size_t element) const;
 
   const SigmaModel& model_;
   const HeadScores& scores_;
@@ -118,6 +119,9 @@ class RowExpectation {
   double p2_ = 0;              // sum p^2 over keys
   std::vector<double> count_;  // of the keys whose score is not -inf; then of the sink
   std::vector<double> later_;  // of each code: how often the maximum may rise after its keys
+  std::vector<double> marks_;  // weights of the marks that the row sees, in growing order
+  std::vector<size_t> bent_;   // codes whose scores a softcap bends to nearly one number
+  double bent_error_ = 0;      // of that number, at most
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_, unsure_, zone_;
 };
 

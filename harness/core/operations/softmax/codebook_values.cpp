@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kDecoyValue = 1000, kHeavy = 4, kOthers = 64;
 constexpr double kLargestSum = 0x1p15;  // of a row's values of "rising": half of what f16 holds
-constexpr double kLargestRandom = 4;  // of random_value
+constexpr double kLargestRandom = 4;      // of random_value
 constexpr int64_t kBlock = Codebook::kBlock;
 
 // Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15 below 4, which rounding to any

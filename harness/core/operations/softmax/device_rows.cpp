@@ -95,7 +95,7 @@ bool same(double mine, double theirs, double apart) {
 }
 
 double farthest(const RowScores& row) {
-  const double score = std::max(std::fabs(row.least), std::fabs(row.largest));
+  const double score = row.farthest();
   return std::isfinite(score) ? score : 0;
 }
 

@@ -16,7 +16,7 @@ namespace attest::core {
 namespace {
 
 constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
-constexpr double kLeast = 0x1p-4;      // of what an infinity is multiplied by
+constexpr double kLeast = 0x1p-4;     // of what an infinity is multiplied by
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 
 class WildValues {

@@ -25,14 +25,26 @@ struct Sigmas {
   std::vector<double> o, lse;  // [rows, head_dim_v], [rows]
 };
 
+// What the golden is to know of the fill.
+struct RowsOf {
+  RowBudget budget = {};
+  bool few_codes = false;  // SigmaModel::take_few_codes
+};
+
 class SoftmaxGolden final : public Golden {
  public:
   /// `device` may be null. Throws RowsRefused where there is one, and its rows differ from the host's.
-  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device,
-                const RowBudget& budget = {}, bool few_codes = false)
-      : few_codes_(few_codes), problem_(problem), tensors_(tensors), params_(problem_.as<attest_softmax_params>()), geometry_(problem_, tensors_), equal_(find_groups()),
+  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const RowsOf& rows_of,
+                const GoldenDevice* device = nullptr)
+      : few_codes_(rows_of.few_codes),
+        problem_(problem),
+        tensors_(tensors),
+        params_(problem_.as<attest_softmax_params>()),
+        geometry_(problem_, tensors_),
+        equal_(find_groups()),
         device_(device && is_for(*device) ? device : nullptr),
-        plan_(plan_rows(problem_, geometry_, device_ ? DeviceRows::budget(*device_) : budget)),
+        plan_(plan_rows(problem_, geometry_,
+                        device_ ? DeviceRows::budget(*device_) : rows_of.budget)),
         bounds_(problem_, tensors_, geometry_, !plan_.all),
         scores_(plan_.rows.size()),
         o_(plan_.rows.size() * size_t(params_.head_dim_v)),
@@ -141,7 +153,7 @@ class SoftmaxGolden final : public Golden {
     return sigmas;
   }
 
-  const bool few_codes_;  // SigmaModel::take_few_codes
+  const bool few_codes_;
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;
@@ -165,9 +177,11 @@ class SoftmaxGolden final : public Golden {
 // A device's golden until it is refused, then the host's.
 class DeviceFirstGolden final : public Golden {
  public:
-  DeviceFirstGolden(const Problem& problem, const Tensors& tensors, const GoldenDevice& device) : problem_(problem), tensors_(tensors) {
+  DeviceFirstGolden(const Problem& problem, const Tensors& tensors, const RowsOf& rows_of,
+                    const GoldenDevice& device)
+      : problem_(problem), tensors_(tensors), rows_of_(rows_of) {
     try {
-      golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, &device);
+      golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, rows_of_, &device);
     } catch (const RowsRefused& refused) {
       refuse(device.name(), refused);
     }
@@ -194,7 +208,7 @@ class DeviceFirstGolden final : public Golden {
  private:
   void refuse(const std::string& device, const RowsRefused& why) const {
     remark_ = fmt::format("the golden is the host's; that of {} was refused: {}", device, why.what());
-    golden_ = std::make_shared<SoftmaxGolden>(problem_, tensors_, nullptr);
+    golden_ = std::make_shared<SoftmaxGolden>(problem_, tensors_, rows_of_);
   }
   std::shared_ptr<SoftmaxGolden> current() const {
     const std::lock_guard guard(lock_);
@@ -212,25 +226,32 @@ class DeviceFirstGolden final : public Golden {
 
   const Problem problem_;
   const Tensors tensors_;
+  const RowsOf rows_of_;
   mutable std::mutex lock_;
   mutable std::shared_ptr<SoftmaxGolden> golden_;
   mutable std::string remark_;
 };
 
+std::unique_ptr<Golden> make_golden(const Problem& problem, const Tensors& tensors,
+                                    const RowsOf& rows_of, const GoldenDevice* device) {
+  if (!device) return std::make_unique<SoftmaxGolden>(problem, tensors, rows_of);
+  return std::make_unique<DeviceFirstGolden>(problem, tensors, rows_of, *device);
+}
+
 }  // namespace
 
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device) {
-  if (device) return std::make_unique<DeviceFirstGolden>(problem, tensors, *device);
-  return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr);
+  return make_golden(problem, tensors, {}, device);
 }
 
-std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors) {
-  return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr, RowBudget{}, true);
+std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors,
+                                      const GoldenDevice* device) {
+  return make_golden(problem, tensors, {.few_codes = true}, device);
 }
 
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
-  const RowBudget budget{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
-  return std::make_unique<SoftmaxGolden>(problem, tensors, nullptr, budget);
+  const RowBudget few{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
+  return make_golden(problem, tensors, {.budget = few}, nullptr);
 }
 
 }  // namespace attest::core

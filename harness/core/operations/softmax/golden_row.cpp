@@ -6,7 +6,7 @@ namespace attest::core {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-// Where operands have 8 bits and scores are larger, sigma says nothing but that a row is an average.
+// Beyond such scores an operand of 8 bits leaves of sigma only that a row is an average.
 constexpr double kLargeScore = 12;
 constexpr double kFewSteps = 8;  // of half a subnormal step
 
@@ -26,7 +26,7 @@ double largest_finite_of(const double* x, int64_t count, double so_far) {
 }
 
 double lse_sigma(const RowScores& row, const RowSums& sums, const kernels::WeightSums& weights, const SigmaModel& model, double rounding, double coherent) {
-  const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
+  const double farthest = row.farthest();
   const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
   const LseSums lse{.lse = row.lse,
                     .rounding = rounding,
@@ -34,7 +34,7 @@ double lse_sigma(const RowScores& row, const RowSums& sums, const kernels::Weigh
                     .square = model.squares() ? weights.px2 : 0,
                     .mean_dot = sums.mean_dot,
                     .common = sums.common,
-                    .rises = sums.rises,
+                    .rescales = std::sqrt(std::max(sums.rises, 1.0)),
                     .coherent = coherent,
                     .stalled = weights.small};
   return model.lse_sigma(lse, row.keys);
@@ -74,13 +74,15 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   const bool flat = model.alike > 0 && (row.largest - row.least <= model.u_p ||
                                         largest_p < kFewSteps * eta_kappa);
   const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
-  const double coherent = model.coherent_variance(weights.small, flat ? 1 : std::max(model.least_repeated, sums.repeated / (keys * keys)), std::exp(row.top() - row.lse), row.keys);
+  const double repeated = std::max(model.least_repeated, sums.repeated / (keys * keys));
+  const double top = std::exp(row.top() - row.lse);  // of the sink too
+  const double coherent =
+      model.coherent_variance(weights.small, flat ? 1 : repeated, top, row.keys);
   const double all_alike = model.u_p + keys * eta_kappa, normaliser = flat ? all_alike * all_alike : weights.a2;
   double mean_o2 = 0;
   for (int64_t d = 0; d < dim_v; ++d)
     if (std::isfinite(sums.pv[d])) mean_o2 += sums.pv[d] * sums.pv[d] / double(dim_v);
-  const double farthest = std::max(std::fabs(row.least), std::fabs(row.largest));
-  const bool unsure = model.coarse_scores() && farthest > kLargeScore;
+  const bool unsure = model.coarse_scores && row.farthest() > kLargeScore;
   for (int64_t d = 0; d < dim_v; ++d) {
     const double value = sums.pv[d];
     // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2 either way.
@@ -108,7 +110,8 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   }
   if (results.reach) results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
   results.lse_sigma[r] = lse_sigma(row, sums, weights, model, normaliser, coherent);
-  if (unsure) results.lse_sigma[r] = std::hypot(results.lse_sigma[r], 2 * model.u_qk * farthest);
+  if (unsure)
+    results.lse_sigma[r] = std::hypot(results.lse_sigma[r], 2 * model.u_qk * row.farthest());
 }
 
 }  // namespace attest::core

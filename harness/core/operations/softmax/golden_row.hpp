@@ -1,6 +1,7 @@
 // What the sums over the keys of one row say of its output and its sigma, whoever made them: the host's passes or a device.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -20,6 +21,8 @@ struct RowScores {
   double sink = -std::numeric_limits<double>::infinity();  // its logit, in lse where a key is visible; -inf: none
   /// What a kernel takes off its logits before exp.
   double top() const { return std::max(largest, sink); }
+  /// The largest score in size.
+  double farthest() const { return std::max(std::fabs(least), std::fabs(largest)); }
   /// Sets lse from the sum of exp(s - largest) over its keys, at least one.
   void close(double sum, double sink_logit);
 };
@@ -33,7 +36,7 @@ struct RowSums {
   kernels::WeightSums weights{};
   double repeated = 0;              // sum of squares of the sizes of groups, see SigmaModel::coherent_variance
   double common = 0, mean_dot = 0;  // LseSums::common, LseSums::mean_dot
-  double rises = 0;                 // LseSums::rises, where SigmaModel::needs_prefix
+  double rises = 0;                 // of a running maximum, where SigmaModel::needs_prefix
   double largest_v = 0;             // a finite |v| as large as any that the row may see
 };
 

@@ -11,6 +11,7 @@ namespace {
 constexpr double kUnit = 0x1p-24, kSmallestNormal = 0x1p-126;  // float32
 // Which p are flushed is known but for those at the edge, whose own errors decide: their rounding, and that of scores, of 8 say.
 constexpr double kNearlyFlushed = 0.02, kUsualScore = 8;
+constexpr double kCoarse = 0x1p-5;     // roundoff of operands of 8 bits, at least
 constexpr double kNothing = 0x1p-100;  // p below it are nothing, whatever becomes of them
 
 double factor(SigmaTerm term) { return ScopedTermFactor<SigmaTerm>::of(term); }
@@ -36,6 +37,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
+      coarse_scores(unit_roundoff(arithmetic.qk) >= kCoarse),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
       u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
       scale_bias(0),
@@ -55,7 +57,6 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
       common(factor(SigmaTerm::kCommonAddend)),
-      least_repeated(0),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.probability_rel_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
@@ -64,6 +65,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
                 ? 1
                 : 0),
       resums(sums_rounded && theta == 0 ? factor(SigmaTerm::kTwoRoundings) : 0),
+      least_repeated(0),
       truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? factor(SigmaTerm::kTruncation) : 0),
       normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
       sum_chain(arithmetic.sum_chain),
@@ -85,8 +87,7 @@ SigmaModel SigmaModel::of(const Arithmetic& arithmetic, const Problem& problem) 
   if (model.u_qk > 0)
     model.scale_bias = factor(SigmaTerm::kFoldedScale) *
                        folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
-  // So low a softcap leaves scores so close to one another that a sum in 16 bits rounds many of the
-  // weights alike.
+  // So low a softcap makes scores nearly equal: sums in 16 bits round many of their weights alike.
   if (p.softcap > 0 && p.softcap <= 1 && model.u_acc > 0x1p-14) model.least_repeated = 0.5;
   return model;
 }
@@ -114,7 +115,7 @@ double SigmaModel::accumulation_variance(double dot_square, double magnitude) co
 
 double SigmaModel::coherent_variance(double lost_sum, double repeated, double top, int64_t keys) const {
   const double length = chain(keys), step = again * u_acc * length / 4;  // a quarter of an ulp of the final sum, as the mean over its growth
-  // What is added to a large weight is lost at most; the sums of tiles are all added to it.
+  // Beside a large weight the sum can lose all that is added to it, but no more.
   const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
   return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);
 }
@@ -167,7 +168,7 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   const double together = query * query * u_qk * u_qk * sums.square / 3;
   const double biased = scale_bias * sums.mean_dot;
   // An exp may lean to one side: that of the keys, what they are rescaled by, what merges parts.
-  const double exps = exp_error + rescale * (1 + std::sqrt(std::max(sums.rises, 1.0)));
+  const double exps = exp_error + rescale * (1 + sums.rescales);
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding + cut_sum * cut_sum + exps * exps + sums.score +
                    stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore + common_variance(sums.common) + together + sums.coherent + u_acc * u_acc * chain(keys) / 3);
 }

@@ -77,7 +77,7 @@ struct LseSums {
   double square = 0;     // sum p B^2 where SigmaModel::squares
   double mean_dot = 0;   // sum p |scaled dot product|, times the softcap's slope; where SigmaModel::scale_bias
   double common = 0;     // sum p g over keys to which something was added, see SigmaModel::common_variance
-  double rises = 1;      // how often an online softmax rescales, where it is known
+  double rescales = 1;   // errors of an online softmax's exp in it, in SigmaModel::rescale
   double coherent = 0;   // variance of errors of the normaliser's sum that do not average out: SigmaModel::coherent_variance
   double stalled = 0;    // ElementSums::stalled
 };
@@ -97,9 +97,7 @@ struct SigmaModel {
   double eta_acc;           // of sums over keys
   double u_s, u_acc;        // scores, accumulator
   double u_qk;              // operand of QK where coarser than float32; else 0
-  /// Whether that operand has 8 bits: errors of scores may then be too large for a sigma that is
-  /// linear in them.
-  bool coarse_scores() const { return u_qk >= 0x1p-5; }
+  bool coarse_scores;       // it has 8 bits: errors of scores may be too large for a linear sigma
   double u_dot;             // accumulation of QK: float32
   double u_lse;             // of the lse where it weighs: float32; else 0
   double scale_bias;        // folded_scale_bias of Q where it may be scaled before it is rounded; else 0
@@ -107,13 +105,13 @@ struct SigmaModel {
   double cut_sum;           // of the lse: roundoff of these where they are cut; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
   double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow, common;
-  double least_repeated;    // of coherent_variance: of keys that are nearly alike without being equal
   double exp_error;         // probability_rel_error
   double rescale;           // the same of an exp that a prefix of the keys shares
   bool sums_rounded;        // the normaliser sums the rounded probabilities
   double theta;             // 1: and divides them by that sum
   double resums;            // 1: it does not: they are divided first, weighed by the lse, or rounded once
                             // more to the operand of PV
+  double least_repeated;    // of coherent_variance's `repeated`, where keys are nearly alike
   double truncated;         // 1: probabilities are cut
   bool normalised_first;
   int64_t sum_chain;        // 0: all keys
@@ -140,14 +138,14 @@ struct SigmaModel {
   Quadratic qk_quadratic() const;
   /// A sum that ends at s has passed partial sums of that size: where all products have one sign they grow evenly, and head_dim
   /// sequential roundings of them have the variance u^2 s^2 head_dim / 9. That matters where queries resemble their keys.
-  /// For vectors that are a large common part and one of few codes: their dot products are as large
-  /// from the first product on, and many weights are nearly alike.
-  void take_few_codes() { grown *= std::sqrt(kUneven), least_repeated = 1; }
-  /// Where they are as large from the first product on, the variance is kUneven times that.
-  static constexpr double kUneven = 3;
   double growth() const { return grown * grown * 0x1p-48 * double(head_dim) / 9; }
   /// What the square of a scaled dot product adds to the variance of its error.
   double dot_growth() const { return growth() + scale_bias * scale_bias; }
+  /// Where a dot product is as large from its first products on, growth() is kUneven times that.
+  static constexpr double kUneven = 3;
+  /// For inputs whose vectors are a large common part and one of few codes: their dot products do
+  /// not grow evenly, and many of their weights are nearly alike.
+  void take_few_codes() { grown *= std::sqrt(kUneven), least_repeated = 1; }
   /// Variance of the error of a score: of its dot product, and of its own rounding, a uniform error of u_s |s|.
   double score_square() const { return u_s * u_s / 3 + dot_growth(); }
   double score_variance(double square, double magnitude) const { return score_square() * square + qk_variance(magnitude); }

@@ -238,8 +238,8 @@ std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const F
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device, const Problem& problem, const Fill& fill, const Tensors& tensors) const {
-  if (has_closed_form(problem, fill) || fill.name == "wild" || fill.name == "rising")
-    return golden(problem, fill, tensors);
+  if (has_closed_form(problem, fill) || fill.name == "wild") return golden(problem, fill, tensors);
+  if (fill.name == "rising") return rising_golden(problem, tensors, &device);
   return softmax_golden(problem, tensors, &device);
 }
 

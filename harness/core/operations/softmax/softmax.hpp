@@ -81,7 +81,8 @@ void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors,
 /// The float64 golden for any inputs. Where it would take the host long, `device` makes more of its rows; it may be null.
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors, const GoldenDevice* device = nullptr);
 /// The same golden for the fill "rising", whose vectors are of few codes.
-std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors);
+std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors,
+                                      const GoldenDevice* device = nullptr);
 /// The same golden on fewer rows, for the fill "wild": one row that sees a NaN tells as much as
 /// many.
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors);
