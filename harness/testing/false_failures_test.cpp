@@ -96,7 +96,7 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
   }
 }
 
-// The same of kernels that declare the arithmetic in question.
+// The same of kernels that declare the arithmetic in question, in every order of their sums.
 TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
   struct Failed {
     const char *implementation, *spec;

@@ -141,6 +141,22 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kNormaliser},
+      {T::kFewSteps,
+       "few_steps",
+       "600 p of 1 to 2 subnormal steps of f8e4m3, divided before they are rounded",
+       in(ATTEST_F32, {{kProbability, ATTEST_F8E4M3}}, kFirst),
+       [] { return dense({.keys = 600, .q_factor = 0.2, .mean_v = 1}); },
+       Bug::kAddition},
+      {T::kAverage,
+       "average",
+       "scores of 60 from operands in f8e5m2",
+       in(ATTEST_F32, {{kQk, ATTEST_F8E5M2}}),
+       [] {
+         Case c = dense({.keys = 7, .rows = 2000, .q_factor = 60});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0.01 * x; });
+         return c;
+       },
+       Bug::kAddition},
       {T::kSmallSums, "small_sums", "sums of some 2^-28 kept in f16", in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 16),
        [] {
          Case c = dense({});
@@ -315,6 +331,8 @@ void emulate_into(const Case& c, const TermCase& term, double bug_size) {
                     return role == ATTEST_O ? value / normaliser + addition : value + std::log(lse_normaliser);
                   }));
 }
+
+static_assert(SigmaModel::kGate == Gates::kLargest);
 
 class SigmaTerms : public ::testing::TestWithParam<TermCase> {};
 

@@ -255,27 +255,29 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
   // (x + y)^2 <= 2 x^2 + 2 y^2: what one code has on both sides errs alike.
   const double p2 = partial.p2 / total2, sides = double(partial.sides);
   const double rounding = 2 * (model_.u_p * model_.u_p * p2 + eta * eta * plain_count_);
+  const double score_error = scores_.largest_error[size_t(group)];  // however far its keys are
   auto sum = [&](FadedSum which, size_t e) { return partial.sums[size_t(which * width_) + e]; };
   for (size_t e = 0; e < o.size(); ++e) {
     o[e] = sum(kOutput, e) / total;
     const double p2v2 = sum(kP2V2, e) / total2, p2v = sum(kP2V, e) / total2, x = theta * o[e];
     const double relative = p2v2 - 2 * x * p2v + x * x * p2, absolute = plain_v2_[e] - 2 * x * plain_v_[e] + x * x * plain_count_;
-    sigma[e] = scores_.o_sigma(
-        size_t(group), model_.element_sigma({.o = o[e],
-                                             .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
-                                             .score = (moved(o[e], sum(kE2V2, e), sum(kE2V, e), partial.e2) +
-                                                       sides * moved(o[e], sum(kShared2, e), sum(kShared1, e), partial.shared)) /
-                                                      total2,
-                                             .p2v2 = p2v2,
-                                             .p2 = p2,
-                                             .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
-                                             .resummed = rounding,
-                                             .coherent = gone * gone,
-                                             .stalled = gone,
-                                             .kappa = kappa,
-                                             .largest_v = Codebook::kLargestValue,
-                                             .lse = lse},
-                                            keys));
+    const double lone = moved(o[e], sum(kE2V2, e), sum(kE2V, e), partial.e2);
+    const double shared = moved(o[e], sum(kShared2, e), sum(kShared1, e), partial.shared);
+    sigma[e] = model_.element_sigma(
+        {.o = o[e],
+         .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
+         .score = (lone + sides * shared) / total2,
+         .p2v2 = p2v2,
+         .p2 = p2,
+         .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
+         .resummed = rounding,
+         .coherent = gone * gone,
+         .stalled = gone,
+         .kappa = kappa,
+         .largest_v = Codebook::kLargestValue,
+         .lse = lse},
+        keys);
+    if (score_error > 0) sigma[e] = std::hypot(sigma[e], scores_.any_average(model_));
   }
   const LseSums sums{.lse = lse,
                      .rounding = rounding,
@@ -284,7 +286,8 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                      .mean_dot = partial.mean_dot / total,
                      .coherent = gone * gone,
                      .stalled = gone};
-  row(place, o.data(), sigma.data(), lse, scores_.lse_sigma(size_t(group), model_.lse_sigma(sums, keys)));
+  const double lse_sigma = std::hypot(model_.lse_sigma(sums, keys), 2 * score_error);
+  row(place, o.data(), sigma.data(), lse, lse_sigma);
 }
 
 }  // namespace attest::core::codebook

@@ -23,6 +23,7 @@ constexpr float kShort = 0.25f;          // the other keys' share of a direction
 constexpr int64_t kOwnChannels = 2;      // before the directions
 constexpr double kMostAlike = 0.8;       // of two directions
 constexpr int64_t kLastTile = 256;       // the largest that a row's last mark is looked for in
+constexpr int64_t kFewLeads = 2;         // of a mark that is there for its lane
 constexpr int64_t kWholeTile = 64;       // rows that end with one ask for their last mark
 // A lead that a softcap does not allow becomes this share of the widest that it does.
 constexpr double kFarEnough = 0.98;
@@ -31,9 +32,9 @@ constexpr uint64_t kTries = 64;          // of a direction
 enum Stream : uint64_t { kAsks = 50, kDirections };
 
 // Which of `count` leads the rows ask for that end there. Rows that end with tiles of any size have
-// each lead in turn.
+// each lead in turn, and so have those that end within a tile.
 int64_t turn_of_end(int64_t end, int64_t head, int64_t count) {
-  int64_t turn = head;
+  int64_t turn = head + (count > kFewLeads ? end % Marks::kFirstTile : 0);
   for (int64_t tile = 16; tile <= kLastTile; tile *= 2) turn += end / tile;
   return turn % count;
 }

@@ -68,6 +68,21 @@ TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
     }
 }
 
+// The sum of all that a row sees fits into an accumulator in f16, whatever is added first.
+TEST(RisingFill, ValuesShrinkWithTheNumberOfKeys) {
+  for (const int64_t keys : {61, 1021, 8191}) {
+    const Case c(ATTEST_F32, {"rising", 11},
+                 [&](Params& p) { p.seq_len_q = 16, p.seq_len_kv = keys, p.head_dim = 16; });
+    double sum = 0, most = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      const double value = c.row(ATTEST_V, 0, 0, j)[0];
+      sum += value, most = std::max(most, value);
+    }
+    EXPECT_LT(sum, 65504) << keys;
+    EXPECT_GE(most, keys > 1000 ? 4 : 64) << "faint weights show by large values; " << keys;
+  }
+}
+
 TEST(RisingFill, StairsRiseAtEveryMark) {
   const Case c(ATTEST_BF16, {"rising", 3}, [](Params& p) { p.seq_len_q = 4, p.seq_len_kv = 1021, p.head_dim = 64; });
   const Codebook book(c.problem, c.fill, c.tensors);

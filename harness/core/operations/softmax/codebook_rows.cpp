@@ -43,7 +43,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   rises_ = book.kind() == Codebook::Kind::kRising, large_scores_ = huge_ || rises_;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
     table->resize(size_t(book.query_groups()) * groups);
-  if (cap > 0) cap_ = cap, uncapped.resize(score.size());
+  if (cap > 0) cap_ = cap, uncapped.resize(score.size()), uncapped_b2.resize(score.size());
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
@@ -59,7 +59,10 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
         for (size_t n = 0; n < key_levels; ++n) {
           const size_t at = (h * query_levels + m) * groups + g * key_levels + n;
           const double capped = cap > 0 ? cap * bent : scale * dot;
-          if (cap > 0) uncapped[at] = scale * dot;
+          if (cap > 0) {
+            uncapped[at] = scale * dot;
+            uncapped_b2[at] = scale * scale * std::max(squares - common * common, 0.0);
+          }
           score[at] = capped + book.levels().term(int64_t(m), int64_t(n));
           dot2[at] = scale * dot * scale * dot * slope * slope;
           own_dot2[at] = scale * (dot - common) * scale * (dot - common) * slope * slope;
@@ -68,8 +71,6 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
           added2[at] = score[at] != capped && score[at] > -kInfinity ? score[at] * score[at] : 0;
           a[at] = std::fabs(scale) * slope * sum;
           b2[at] = scale * scale * slope * slope * std::max(squares - common * common, 0.0);
-          // The sum is as large as that from its first products on: it does not grow evenly.
-          if (large_scores_) dot2[at] *= SigmaModel::kUneven;
         }
     }
   }
@@ -79,7 +80,7 @@ void HeadScores::declare(const SigmaModel& model) {
   // Up to there exp(x) - 1 is nearly x: to 2.5 % where all scores are large, to 13 % where those of some queries are.
   const double linear = huge_ ? 0.05 : 0.25;
   const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
-  unsure.assign(query_groups_, 0.0);
+  error.assign(score.size(), 0.0), largest_error.assign(query_groups_, 0.0);
   saturated.assign(query_groups_, false);
   for (size_t h = 0; h < query_groups_; ++h) {
     const double* scores = &score[h * groups];
@@ -90,29 +91,40 @@ void HeadScores::declare(const SigmaModel& model) {
   for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance, &lone_variance})
     table->resize(score.size());
   const double rounding = model.u_s * model.u_s, bias = model.scale_bias * model.scale_bias;
+  // Where all scores are large, so are the sums of dot products from the first products on.
+  const double uneven = large_scores_ ? SigmaModel::kUneven : 1, growth = model.growth() * uneven;
+  // "rising" has all of it in RowExpectation::prefix.
+  const double rescale = model.needs_prefix() && !rises_ ? model.rescale * model.rescale : 0;
   for (size_t i = 0; i < score.size(); ++i) {
     const double magnitude = model.squares() ? b2[i] : a[i];
     const double of_operands = model.qk_variance(magnitude);
-    const double qk = model.coarse_scores ? capped_variance(i, of_operands) : of_operands;
-    shared_variance[i] = rounding / 3 * kept2[i] + model.growth() * dot2[i] + bias * own_dot2[i] + qk;
-    shared_lse_variance[i] = rounding * kept2[i] + model.growth() * dot2[i] + qk;
+    const double qk =
+        model.coarse_scores && cap_ > 0 ? capped_variance(i, of_operands, model) : of_operands;
+    shared_variance[i] = rounding / 3 * kept2[i] + growth * dot2[i] + bias * own_dot2[i] + qk;
+    shared_lse_variance[i] = rounding * kept2[i] + growth * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
     // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own part of the variance.
-    lone_variance[i] = model.accumulation_variance(dot2[i], magnitude) + (model.needs_prefix() ? model.rescale * model.rescale : 0);
+    lone_variance[i] = model.accumulation_variance(uneven * dot2[i], magnitude) + rescale;
     if (!(large_scores_ || model.coarse_scores) || score[i] == -kInfinity) continue;
-    double error = std::sqrt(shared_variance[i] + added_variance[i]);
+    double all = std::sqrt(shared_variance[i] + added_variance[i]);
     // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
-    if (huge_) error = std::max(error, model.u_acc * model.chain(keys_));
-    if (error > linear) unsure[i / groups] = std::max(unsure[i / groups], error);
+    if (huge_) all = std::max(all, model.u_acc * model.chain(keys_));
+    if (all <= linear) continue;
+    error[i] = all, largest_error[i / groups] = std::max(largest_error[i / groups], all);
   }
 }
 
-double HeadScores::capped_variance(size_t at, double variance) const {
-  if (cap_ == 0) return variance;
-  const double x = uncapped[at] / cap_, bent = std::tanh(x), slope = std::max(1 - bent * bent, 1e-12);
-  const double error = std::sqrt(variance) / slope / cap_;
-  const double widest = cap_ * (std::tanh(x + error) - std::tanh(x - error)) / 2;
-  return std::max(variance, widest * widest);
+double HeadScores::capped_variance(size_t at, double variance, const SigmaModel& model) const {
+  constexpr int kSigmas = 3;
+  const double x = uncapped[at] / cap_, bent = std::tanh(x);
+  const double apart = std::sqrt(model.qk_variance(uncapped_b2[at])) / cap_;
+  // Beyond the bend an error of three sigmas may move the score by more than three times one's.
+  for (int n = 1; n <= kSigmas; ++n) {
+    const double down = bent - std::tanh(x - n * apart), up = std::tanh(x + n * apart) - bent;
+    const double sigma = cap_ * std::max(down, up) / n;
+    variance = std::max(variance, sigma * sigma);
+  }
+  return variance;
 }
 
 GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head, int64_t place)
@@ -237,6 +249,8 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   weigh(groups, o_.data(), rounding_.data(), score_.data(), p2v2_.data());
   const double kappa = keys > 0 ? model_.kappa(top, *lse) : 0;
   find_bent(s, top);
+  find_unsure(h);
+  if (keys > 0) *lse_sigma = std::hypot(*lse_sigma, 2 * unsure_error_);
   const double as_kept = keys > 0 && !model_.normalised_first ? total : 1;  // what it is multiplied by when it is flushed
   add_flushed(sums, as_kept);
   for (int64_t e = 0; e < head_dim_v_; ++e) {
@@ -244,21 +258,23 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
     o[i] = o_[i];
     const double score =
         score_[i] + (repeated_ + sink_error_) * o_[i] * o_[i] + bent_variance(sums, i);
-    o_sigma[i] = scores_.o_sigma(h, model_.element_sigma({.o = o_[i],
-                                                          .rounding = rounding_[i],
-                                                          .score = score,
-                                                          .p2v2 = p2v2_[i],
-                                                          .p2 = p2_,
-                                                          .flushed = flushed_[i],
-                                                          .unsure = unsure_[i],
-                                                          .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
-                                                          .resummed = rounding_sum_,
-                                                          .coherent = lost_ * lost_,
-                                                          .stalled = stalled_,
-                                                          .kappa = kappa,
-                                                          .largest_v = scores_.largest_value(),
-                                                          .lse = keys > 0 ? *lse : 0},
-                                                         keys));
+    const double linear =
+        model_.element_sigma({.o = o_[i],
+                              .rounding = rounding_[i],
+                              .score = score,
+                              .p2v2 = p2v2_[i],
+                              .p2 = p2_,
+                              .flushed = flushed_[i],
+                              .unsure = unsure_[i],
+                              .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
+                              .resummed = rounding_sum_,
+                              .coherent = lost_ * lost_,
+                              .stalled = stalled_,
+                              .kappa = kappa,
+                              .largest_v = scores_.largest_value(),
+                              .lse = keys > 0 ? *lse : 0},
+                             keys);
+    o_sigma[i] = std::hypot(linear, unsure_sigma(sums, h, i));
   }
 }
 
@@ -287,7 +303,7 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   stalled_ = 0;
   for (size_t g = 0; g < codes_; ++g) stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
   sums.coherent = lost_ * lost_, sums.stalled = stalled_, rounding_sum_ = sums.rounding;
-  return scores_.lse_sigma(h, model_.lse_sigma(sums, keys));
+  return model_.lse_sigma(sums, keys);
 }
 
 // What groups err by together: e2_ where they are alone, shared2_ for those of one code.
@@ -354,6 +370,35 @@ double RowExpectation::count_later(const double* count) {
     mean += count[g] * p_[g] * later_[g];
   }
   return mean;
+}
+
+// An error of a score multiplies its weight by as much as this.
+double most_of(double error) { return std::expm1(std::min(SigmaModel::kGate * error, 700.0)); }
+
+// Codes that weigh nothing do not count, unless they may weigh something by their error.
+void RowExpectation::find_unsure(size_t h) {
+  constexpr double kNothing = 1e-3;
+  unsure_codes_.clear();
+  unsure_error_ = 0;
+  for (size_t g = 0; g < codes_; ++g) {
+    const double error = scores_.error[h * codes_ + g];
+    if (error == 0 || count_[g] * p_[g] * most_of(error) < kNothing) continue;
+    unsure_codes_.push_back(g);
+    unsure_error_ = std::max(unsure_error_, error);
+  }
+}
+
+// Sigma is linear in the error of scores. Where that is large, an output may be as far off as its
+// weights may grow; at most it is another average of the values.
+double RowExpectation::unsure_sigma(const GroupSums& sums, size_t h, size_t element) const {
+  const double any_average = scores_.any_average(model_);
+  if (scores_.saturated[h]) return any_average;
+  double most = 0;
+  for (const size_t g : unsure_codes_) {
+    const double of_code = sums.sum()[g * o_.size() + element] - count_[g] * o_[element];
+    most += p_[g] * std::fabs(of_code) * most_of(scores_.error[h * codes_ + g]) / SigmaModel::kGate;
+  }
+  return std::min(most, any_average);
 }
 
 // Scores that a softcap bends to nearly one number are rounded to the same side.

@@ -17,12 +17,14 @@ struct HeadScores {
   std::vector<double> added2;        // of what the step that adds the level's term rounds; 0 where it adds nothing
   std::vector<double> common_b2;     // the part of B^2 that all keys share, which moves nothing but the lse; b2 is without it
   std::vector<double> own_dot2;      // dot2 without what they share
-  std::vector<double> uncapped;  // scale q k, where there is a softcap
+  std::vector<double> uncapped, uncapped_b2;  // scale q k and its B^2, where there is a softcap
   // Of one declared arithmetic, after declare(). Keys of one code have one dot product, whatever their levels: its error is
   // shared by all of them. That of the addition is shared by the keys of one level, and `lone` is what each key has for itself.
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance, lone_variance;
   std::vector<bool> localised;  // [key groups]: Codebook::localised
-  std::vector<double> unsure;   // [query groups], after declare(): 0, or the error of scores that is too large for a sigma
+  // Of scores, after declare(): 0 unless too large for a sigma that is linear in it; and the
+  // largest of a query group.
+  std::vector<double> error, largest_error;
   // [query groups], after declare(): the operand of PV cannot hold the values of a key that weighs.
   std::vector<bool> saturated;
 
@@ -30,23 +32,20 @@ struct HeadScores {
   /// From the vectors as they lie in memory, in the dtypes of Q and K.
   HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype);
   void declare(const SigmaModel& model);
-  /// Sigma is linear in the error of scores. Where that is no longer small, what remains to be said of an output is that it is an
-  /// average of the values, and of the lse that it errs by no more than the scores.
-  double o_sigma(size_t h, double sigma) const {
-    return unsure[h] > 0 || saturated[h] ? std::hypot(sigma, any_average()) : sigma;
+  /// Any two averages of the values that a row sees differ by less: what sigma is for an output of
+  /// which nothing is known but that it is one.
+  double any_average(const SigmaModel& model) const {
+    return model.any_average_of(huge_ ? 4 : largest_value_);
   }
-  double lse_sigma(size_t h, double sigma) const { return std::hypot(sigma, 2 * unsure[h]); }
   double largest_value() const { return largest_value_; }
   bool has_softcap() const { return cap_ > 0; }
   /// Whether the maximum of a row rises from mark to mark.
   bool rises() const { return rises_; }
 
  private:
-  // Two averages of values below 4 in size, or below those of marks, differ by less.
-  double any_average() const { return huge_ ? 8 : 2 * largest_value_; }
   /// `variance` of a score, or more where the error is so large that the softcap's slope changes
   /// within it.
-  double capped_variance(size_t at, double variance) const;
+  double capped_variance(size_t at, double variance, const SigmaModel& model) const;
 
   bool huge_ = false, rises_ = false, large_scores_ = false;
   double largest_value_ = Codebook::kLargestValue, cap_ = 0;
@@ -103,6 +102,8 @@ class RowExpectation {
   double lost_mass(const double* count, double total) const;
   double count_later(const double* count);
   double prefix(const GroupSums& sums, size_t element) const;
+  void find_unsure(size_t h);
+  double unsure_sigma(const GroupSums& sums, size_t h, size_t element) const;
   void find_bent(const double* s, double top);
   double bent_variance(const GroupSums& sums, size_t element) const;
 
@@ -120,6 +121,8 @@ class RowExpectation {
   std::vector<double> count_;  // of the keys whose score is not -inf; then of the sink
   std::vector<double> later_;  // of each code: how often the maximum may rise after its keys
   std::vector<double> marks_;  // weights of the marks that the row sees, in growing order
+  std::vector<size_t> unsure_codes_;  // those that count and have a HeadScores::error
+  double unsure_error_ = 0;           // the largest of these
   std::vector<size_t> bent_;   // codes whose scores a softcap bends to nearly one number
   double bent_error_ = 0;      // of that number, at most
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_, unsure_, zone_;

@@ -63,6 +63,25 @@ TEST(CodebookSigma, HonestKernelsPassUnderMasksAndBiasesOfPairs) {
         }
 }
 
+// Scores from operands of 8 bits err by more than a sigma can say that is linear in them. An output
+// of zeros is found nevertheless: a row whose largest key has nearly all weight does not care.
+TEST(CodebookSigma, OperandsOf8BitsLeaveMoreThanAnAverage) {
+  for (const DType operand : {ATTEST_F8E4M3, ATTEST_F8E5M2})
+    for (const char* name : {"codebook", "codebook_peaked"}) {
+      const Case c(ATTEST_F32, {name, 11},
+                   [](Params& p) { p.seq_len_q = 61, p.seq_len_kv = 1021, p.head_dim = 32; });
+      Arithmetic arithmetic;
+      arithmetic.qk = operand;
+      const Expectations expected(*c.golden(), arithmetic, ATTEST_O);
+      int64_t told = 0, all = 0;
+      for (const auto& [row, values] : expected.value)
+        for (size_t e = 0; e < values.size(); ++e, ++all)
+          told += std::fabs(values[e]) > SigmaModel::kGate * expected.sigma.at(row)[e];
+      EXPECT_GT(double(told), 0.1 * double(all)) << name << " " << dtype_name(operand);
+      std::printf("%s %s: %.3f\n", name, dtype_name(operand).data(), double(told) / double(all));
+    }
+}
+
 void print(const char* fill, const Case& c, const char* what, const Ratios& ratios) {
   if (std::getenv("ATTEST_VERBOSE"))
     std::printf("%-16s %7ld %-5s %-16s %.2f (%.2f)\n", fill, long(c.p().seq_len_kv), dtype_name(c.problem.dtype).data(), what,

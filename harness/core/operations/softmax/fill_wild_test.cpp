@@ -55,6 +55,16 @@ TEST(WildFill, NoKeyIsNanWhereAllRowsWouldBe) {
   EXPECT_TRUE(has_nan(causal, ATTEST_K, 0, 0, 45));
 }
 
+// Keys of the last head are infinite in one channel. A query that an operand of 8 bits makes 0
+// there would give NaN, where the golden has an infinite score.
+TEST(WildFill, QueriesThatMeetInfinitiesAreNotSmall) {
+  const Case c(ATTEST_F32, {"wild", 7},
+               [](Params& p) { p.num_heads = 2, p.seq_len_q = 997, p.head_dim = 16; });
+  for (int64_t row = 0; row < c.p().seq_len_q; ++row)
+    for (const size_t role : {size_t(ATTEST_Q), size_t(ATTEST_K)})
+      EXPECT_FALSE(std::fabs(c.row(role, 0, 1, row)[0]) < 0x1p-4) << role << " " << row;
+}
+
 // A sample of rows has all rows whose queries and biases are NaN. The others are swept, and what a
 // NaN may reach has no bounds.
 TEST(WildFill, IsJudgedOnSamplesOfRows) {

@@ -6,8 +6,7 @@ namespace attest::core {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-// Beyond such scores an operand of 8 bits leaves of sigma only that a row is an average.
-constexpr double kLargeScore = 12;
+constexpr double kLinear = 0.25;  // an error of scores up to which sigma, linear in it, holds
 constexpr double kFewSteps = 8;  // of half a subnormal step
 
 // A key like another one, whose value is 0: only terms of o are left of it. Where rounded probabilities are not summed, its own is
@@ -71,9 +70,11 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   // Scores closer to one another than a probability's roundoff are one group, equal keys or not. So
   // are probabilities that are all of a few subnormal steps: they round the same way.
   const double largest_p = std::exp(row.largest - row.lse);
-  const bool flat = model.alike > 0 && (row.largest - row.least <= model.u_p ||
-                                        largest_p < kFewSteps * eta_kappa);
-  const double flat_roundoff = flat ? model.alike * (1 - model.theta) * (model.u_p + keys * eta_kappa) : 0;
+  const double together = row.largest - row.least <= model.u_p      ? model.alike
+                          : largest_p < kFewSteps * eta_kappa ? model.few_steps
+                                                              : 0;
+  const bool flat = together > 0;
+  const double flat_roundoff = together * (1 - model.theta) * (model.u_p + keys * eta_kappa);
   const double repeated = std::max(model.least_repeated, sums.repeated / (keys * keys));
   const double top = std::exp(row.top() - row.lse);  // of the sink too
   const double coherent =
@@ -82,7 +83,9 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   double mean_o2 = 0;
   for (int64_t d = 0; d < dim_v; ++d)
     if (std::isfinite(sums.pv[d])) mean_o2 += sums.pv[d] * sums.pv[d] / double(dim_v);
-  const bool unsure = model.coarse_scores && row.farthest() > kLargeScore;
+  // Of a row whose scores err by more nothing is known but that it is an average.
+  const double score_error = model.coarse_scores ? std::sqrt(model.qk_variance(weights.px2)) : 0;
+  const bool unsure = score_error > kLinear;
   for (int64_t d = 0; d < dim_v; ++d) {
     const double value = sums.pv[d];
     // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2 either way.
@@ -106,12 +109,11 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
                               .reach = sums.reach[d]};
     if (o) o[d] = value;
     sigma[d] = model.element_sigma(element, row.keys);
-    if (unsure) sigma[d] = std::hypot(sigma[d], 2 * sums.largest_v);
+    if (unsure) sigma[d] = std::hypot(sigma[d], model.any_average_of(sums.largest_v));
   }
   if (results.reach) results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
   results.lse_sigma[r] = lse_sigma(row, sums, weights, model, normaliser, coherent);
-  if (unsure)
-    results.lse_sigma[r] = std::hypot(results.lse_sigma[r], 2 * model.u_qk * row.farthest());
+  if (unsure) results.lse_sigma[r] = std::hypot(results.lse_sigma[r], 2 * score_error);
 }
 
 }  // namespace attest::core

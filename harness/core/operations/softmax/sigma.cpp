@@ -57,6 +57,8 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
       common(factor(SigmaTerm::kCommonAddend)),
+      few_steps(factor(SigmaTerm::kFewSteps)),
+      average(factor(SigmaTerm::kAverage)),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.probability_rel_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
@@ -114,7 +116,8 @@ double SigmaModel::accumulation_variance(double dot_square, double magnitude) co
 }
 
 double SigmaModel::coherent_variance(double lost_sum, double repeated, double top, int64_t keys) const {
-  const double length = chain(keys), step = again * u_acc * length / 4;  // a quarter of an ulp of the final sum, as the mean over its growth
+  // A quarter of an ulp of the final sum, as the mean over its growth; no more than is added.
+  const double length = chain(keys), step = again * std::min(u_acc * length / 4, 1 - top);
   // Beside a large weight the sum can lose all that is added to it, but no more.
   const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
   return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum + step * step * std::pow(repeated, double(keys) / length);

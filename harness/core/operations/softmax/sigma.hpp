@@ -45,6 +45,8 @@ enum class SigmaTerm {
   kBlocks,           // the same beside a key of large weight, where each block of keys is one chain
   kStalled,          // so many p vanish in the sum they are added to that it stops growing
   kTwoRoundings,     // p that are rounded in the normaliser and, apart from it, in the product
+  kFewSteps,         // p that are all of a few subnormal steps round alike
+  kAverage,          // scores err by so much that a row only has to be an average
   kCount
 };
 
@@ -104,7 +106,8 @@ struct SigmaModel {
   double normaliser;        // of the lse: 1 where the normaliser sums the rounded probabilities; else 0
   double cut_sum;           // of the lse: roundoff of these where they are cut; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
-  double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow, common;
+  double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow,
+      common, few_steps, average;
   double exp_error;         // probability_rel_error
   double rescale;           // the same of an exp that a prefix of the keys shares
   bool sums_rounded;        // the normaliser sums the rounded probabilities
@@ -202,6 +205,12 @@ struct SigmaModel {
   /// exp. In o it is that error times sum p (v - o) over them, so its largest value matters. An error of few units in the last
   /// place is not worth looking for it: the largest partial sum of p v bounds it nearly.
   bool needs_prefix() const { return rescale > 0x1p-20; }
+
+  /// What sigma is where nothing is known of an output but that it is an average of values up to
+  /// `largest` in size: two averages differ by a gate at most.
+  double any_average_of(double largest) const { return average * 2 * largest / kGate; }
+  /// Gates::kLargest: how many sigmas an honest output may be off.
+  static constexpr double kGate = 6;
 
   double small_variance(const ElementSums& sums, double most, int64_t keys) const;
   double element_sigma(const ElementSums& sums, int64_t keys) const;
