@@ -154,10 +154,10 @@ TEST_F(Cli, SaysWhoseNameIsWhose) {
     ASSERT_EQ(lines(std::string(one) + ".jsonl").size(), 3u);
     EXPECT_EQ(lines(std::string(one) + ".jsonl")[1]["plugin"], std::string(one) + ".so");
   }
-  // One that takes the name of a built-in one does not take its place.
+  // One that has the name of a built-in one takes neither its place nor its name.
   fs::copy(ATTEST_BINARY_DIR "/plugins/flash_cpu.so", folder_ / "mine.so");
   const Outcome built_in = run("run small.json --quick --dtype f32 --judge-only --plugin ./mine.so --impl flash_cpu -o mine.jsonl");
-  EXPECT_THAT(built_in.text, HasSubstr("flash_cpu is that of mine.so, flash_cpu@flash_cpu.so is that of flash_cpu.so"));
+  EXPECT_THAT(built_in.text, HasSubstr("flash_cpu@mine.so is that of mine.so, flash_cpu is that of flash_cpu.so"));
   EXPECT_EQ(lines("mine.jsonl").size(), 4u);
 }
 

@@ -9,7 +9,12 @@ namespace fs = std::filesystem;
 
 std::string recorded_path(const std::string& path) {
   const fs::path given(path), named = given.has_filename() ? given : given.parent_path();
-  return (named.is_absolute() ? named.lexically_normal().filename() : named).string();
+  if (!named.is_absolute()) return named.string();
+  std::error_code error;
+  const fs::path normal = named.lexically_normal();
+  const fs::path from_here = normal.lexically_relative(fs::current_path(error));
+  const bool below = !from_here.empty() && *from_here.begin() != "..";
+  return (below ? from_here : normal.filename()).string();
 }
 
 std::string command_line(const CLI::App& command) {

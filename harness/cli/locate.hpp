@@ -6,7 +6,8 @@
 
 namespace attest::cli {
 
-/// A path as records name it: a relative one as it was given, of an absolute one its last name.
+/// A path as records name it: a relative one as it was given, an absolute one as seen from the
+/// current folder where it is below that, else its last name.
 std::string recorded_path(const std::string& path);
 
 /// "attest run --quick ..." as it was given, with paths as records name them.

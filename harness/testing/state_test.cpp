@@ -73,6 +73,9 @@ constexpr Planted kPlanted[] = {
     {"state_key_without_kv_heads", kPlain, "plan-reuse", "plan-reuse"},
     {"state_key_without_kv_heads", kGqa, "plan-reuse", "plan-reuse"},
     {"state_key_without_lengths", kPlain, "plan-reuse", "plan-reuse"},
+    // In both orders a plan of the usual scale comes before that of the variant, which is wrong by
+    // the same bits in both.
+    {"state_scale_by_sizes", kPlain, "plan-reuse", "variant 'scale'"},
     {"state_lengths_kept", kLengths, "plan-reuse", "plan-reuse"},
     {"state_last_created", kPlain, "plan-reuse", "plan-reuse"},
     {"state_dies_with_another", kPlain, "plan-reuse", "plan-reuse"},

@@ -1,5 +1,6 @@
 // state: attention in float32, one query at a time, right in the first run of the first plan of a process. What goes wrong later
 // hangs on what an earlier run or another plan has left: counters, workspaces, addresses, caches, what plans share.
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -33,6 +34,7 @@ enum class Bug {
   kKeyWithoutDtype,
   kKeyWithoutKvHeads,
   kKeyWithoutLengths,
+  kScaleBySizes,
   kLengthsKept,
   kLastCreated,
   kDiesWithAnother,
@@ -67,6 +69,7 @@ constexpr Description describe(Bug bug) {
     case Bug::kKeyWithoutDtype: return {"state_key_without_dtype", "a cache of plans without dtypes in its keys"};
     case Bug::kKeyWithoutKvHeads: return {"state_key_without_kv_heads", "a cache of plans without num_kv_heads in its keys"};
     case Bug::kKeyWithoutLengths: return {"state_key_without_lengths", "a cache of plans without SEQ_LENS in its keys"};
+    case Bug::kScaleBySizes: return {"state_scale_by_sizes", "keeps the scale of the first plan of the same sizes"};
     case Bug::kLengthsKept: return {"state_lengths_kept", "keeps the lengths that the first run of a shape had"};
     case Bug::kLastCreated: return {"state_last_created", "all plans have the scale of the one created last"};
     case Bug::kDiesWithAnother: return {"state_dies_with_another", "destroy takes what other plans need"};
@@ -116,8 +119,14 @@ constexpr bool has_cache(Bug bug) {
   return (bug >= Bug::kKeyWithoutScale && bug <= Bug::kKeyWithoutLengths) || bug == Bug::kOneAtATimeKept;
 }
 
+/// What a cache looks a problem up by that knows its sizes alone.
+std::array<int64_t, 5> sizes_of(const attest_softmax_params& p) {
+  return {p.batch, p.num_heads, p.seq_len_q, p.seq_len_kv, p.head_dim};
+}
+
 /// What outlives a plan.
 struct Process {
+  std::map<std::array<int64_t, 5>, float> scale_of;
   std::map<std::string, std::unique_ptr<OwnProblem>> plans;
   std::map<std::string, std::vector<int32_t>> lengths;
   std::map<std::string, int64_t> alive_of;  // plans of one problem
@@ -149,6 +158,10 @@ class State {
       problem_ = &kept->problem;
     } else {
       problem_ = &own_->problem;
+    }
+    if (kBug == Bug::kScaleBySizes) {
+      attest_softmax_params& p = own_->params;
+      p.softmax_scale = process().scale_of.try_emplace(sizes_of(p), p.softmax_scale).first->second;
     }
     process().last_scale = own_->params.softmax_scale, destroyed_ = process().destroyed;
     ++process().alive, ++alive_of_mine();
@@ -268,7 +281,7 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
   return table_of<Bug::kNone, Bug::kRun2, Bug::kRun3, Bug::kFromRun10, Bug::kFromRun50, Bug::kFractions, Bug::kLarge, Bug::kOne,
                   Bug::kZero, Bug::kIntegerOne, Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
                   Bug::kKeyWithoutScale, Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask, Bug::kKeyWithoutWindow,
-                  Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths, Bug::kLengthsKept, Bug::kLastCreated,
-                  Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime,
+                  Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths, Bug::kScaleBySizes, Bug::kLengthsKept,
+                  Bug::kLastCreated, Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime,
                   Bug::kOneAtATimeKept>(index);
 }

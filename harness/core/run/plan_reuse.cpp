@@ -120,18 +120,20 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
   return !played.failure && !played.refusal;
 }
 
-// Outputs that are the same to the bit are right or wrong whatever came before. Others are judged, and where one is wrong, a
-// process in which nothing came before says whether that is what made it so.
+// Outputs that are the same to the bit are one output to judge. Where one is wrong, a process in
+// which nothing came before says whether that is what made it so.
 void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part& part, RelationRecord& record) {
   const Problem& problem = part.member.problem;
   std::vector<std::string> hashes;
+  std::vector<const SharedTensors*> different;
   for (const SharedTensors& outputs : part.outputs) {
     if (const std::string canary = outputs.broken_canary(); !canary.empty())
       return set(record, Verdict::kCrash, "crash:canary", canary + " (in a run for plan-reuse)");
-    hashes.push_back(hash_outputs(problem, outputs.tensors()));
+    const std::string hash = hash_outputs(problem, outputs.tensors());
+    if (std::ranges::find(hashes, hash) == hashes.end()) different.push_back(&outputs);
+    hashes.push_back(hash);
   }
   record.judgement.exact_elements += int64_t(hashes.size()) * element_count(main_output(problem));
-  if (std::equal(hashes.begin() + 1, hashes.end(), hashes.begin())) return;
   const auto start = Clock::now();
   const Tensors& inputs = part.member.inputs->tensors();
   if (!part.member.golden) part.member.golden = problem.operation->golden(problem, Fill{}, inputs);
@@ -139,8 +141,8 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
     return core::judge(problem, *part.member.golden, part.arithmetic, outputs.tensors(), &inputs);
   };
   Judgement worst;
-  for (const SharedTensors& outputs : part.outputs) {
-    const Judgement one = judged(outputs);
+  for (const SharedTensors* outputs : different) {
+    const Judgement one = judged(*outputs);
     if (is_bad(one.verdict) && one.code != "error:tolerance-model" && !is_bad(worst.verdict)) worst = one;
     if (!is_bad(one.verdict)) record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }

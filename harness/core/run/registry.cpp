@@ -61,26 +61,38 @@ Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::pat
       warnings_.push_back(error.what());
     }
   }
+  // The plugins that are found keep their names; those that are required come first in the list.
   std::set<std::string> names;
-  for (size_t i = 0; i < plugins_.size(); ++i) {
-    try {
-      for (const Implementation& implementation : plugins_[i]->implementations()) {
-        if (names.insert(implementation.name).second) {
-          entries_.push_back({plugins_[i].get(), &implementation, implementation.name});
-          continue;
-        }
-        renamed_.push_back(std::make_unique<Implementation>(implementation));
-        std::string& name = renamed_.back()->name;
-        name += "@" + implementation.plugin;
-        for (int n = 2; !names.insert(name).second; ++n)
-          name = fmt::format("{}@{}#{}", implementation.name, implementation.plugin, n);
-        entries_.push_back({plugins_[i].get(), renamed_.back().get(), implementation.name});
+  std::vector<std::vector<Entry>> entries(plugins_.size());
+  for (const bool required_ones : {false, true})
+    for (size_t i = 0; i < plugins_.size(); ++i) {
+      if (is_required[i] != required_ones) continue;
+      try {
+        entries[i] = name_entries(*plugins_[i], names);
+      } catch (const Error& error) {
+        if (is_required[i]) throw;
+        warnings_.push_back(error.what());
       }
-    } catch (const Error& error) {
-      if (is_required[i]) throw;
-      warnings_.push_back(error.what());
     }
+  for (const std::vector<Entry>& of_plugin : entries)
+    entries_.insert(entries_.end(), of_plugin.begin(), of_plugin.end());
+}
+
+std::vector<Registry::Entry> Registry::name_entries(Plugin& plugin, std::set<std::string>& names) {
+  std::vector<Entry> entries;
+  for (const Implementation& implementation : plugin.implementations()) {
+    if (names.insert(implementation.name).second) {
+      entries.push_back({&plugin, &implementation, implementation.name});
+      continue;
+    }
+    renamed_.push_back(std::make_unique<Implementation>(implementation));
+    std::string& name = renamed_.back()->name;
+    name += "@" + implementation.plugin;
+    for (int n = 2; !names.insert(name).second; ++n)
+      name = fmt::format("{}@{}#{}", implementation.name, implementation.plugin, n);
+    entries.push_back({&plugin, renamed_.back().get(), implementation.name});
   }
+  return entries;
 }
 
 std::map<std::string, std::vector<Registry::Entry>> Registry::sharing() const {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,13 +29,16 @@ class Registry {
     /// Whether a glob is for it: by its name here, by its own, or as "naive@my.so". None: for all.
     bool called(const std::vector<std::string>& globs) const;
   };
-  /// All implementations in the order of their plugins. The second of one name gets the plugin's name behind it: "naive@my.so".
+  /// All implementations in the order of their plugins, the required ones first. The second of one
+  /// name gets the plugin's name behind it, "naive@my.so"; one of a plugin that was found keeps its.
   const std::vector<Entry>& entries() const { return entries_; }
   /// Entries by their own names, where several have one name.
   std::map<std::string, std::vector<Entry>> sharing() const;
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  std::vector<Entry> name_entries(Plugin& plugin, std::set<std::string>& names);
+
   std::vector<std::unique_ptr<Plugin>> plugins_;
   std::vector<std::unique_ptr<Implementation>> renamed_;
   std::vector<Entry> entries_;
