@@ -217,8 +217,10 @@ enum {
   ATTEST_SUMS_ROUNDED_P = 1 << 2,     /* the normaliser sums the rounded p */
   ATTEST_FLUSHES_SUBNORMALS = 1 << 3, /* of probability_dtype and pv_operand_dtype */
   ATTEST_NONDETERMINISTIC = 1 << 4,   /* a second run may differ in its last bits (atomics, split sums) */
-  ATTEST_WEIGHS_BY_LSE = 1 << 5       /* p, or what merges parts of the keys, is exp(x - lse) with lse rounded to f32, and nothing
+  ATTEST_WEIGHS_BY_LSE = 1 << 5,      /* p, or what merges parts of the keys, is exp(x - lse) with lse rounded to f32, and nothing
                                        * divides by the sum of that: split keys merged by their lse, softmax of two passes */
+  ATTEST_WEIGHS_PAIRS = 1 << 6        /* linear attention without a state: a weight phi(q) phi(k) for each pair of a query and a
+                                       * key; sum_chain is that of the weighed values */
 };
 /* What query fills in; zeroed by the host but for struct_size. */
 typedef struct attest_support {

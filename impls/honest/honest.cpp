@@ -26,6 +26,11 @@ constexpr Method merged_by_lse(Method method) {
   method.computes.flags |= ATTEST_WEIGHS_BY_LSE, method.declares.flags |= ATTEST_WEIGHS_BY_LSE;
   return method;
 }
+constexpr Method weighing_pairs(Method method) {
+  method.weighs_pairs = true;
+  method.declares.flags |= ATTEST_WEIGHS_PAIRS;
+  return method;
+}
 constexpr Method folded(Method method) { return method.folds_scale = true, method; }
 
 // All of them take part in the count of false failures.
@@ -43,6 +48,8 @@ constexpr Method kLinearNaive = honest_method("honest_linear_naive", "one sum ov
 constexpr Method kLinearTiled = honest_method("honest_linear_tiled", "tiles of 64 keys, float32", kFloat, 64);
 constexpr Method kLinearReversed = reversed(honest_method("honest_linear_reversed", "the last key first, float32", kFloat, 0));
 constexpr Method kLinearSplit = split(honest_method("honest_linear_split", "four parts, float32", kFloat, 0), 4);
+constexpr Method kLinearPairs =
+    weighing_pairs(honest_method("honest_linear_pairs", "a weight for each pair, float32", kFloat, 0));
 constexpr Method kLinearHalf = honest_method("honest_linear_f16", "phi, V and state in f16", operands(ATTEST_F16), 64);
 constexpr Method kLinearBrain = honest_method("honest_linear_bf16", "phi, V and state in bf16", operands(ATTEST_BF16), 64);
 
@@ -52,4 +59,5 @@ ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>()
               attest::table<Softmax<kSplit>>(), attest::table<Softmax<kHalf>>(), attest::table<Softmax<kScores>>(),
               attest::table<Softmax<kBrain>>(), attest::table<Linear<kLinearNaive>>(), attest::table<Linear<kLinearTiled>>(),
               attest::table<Linear<kLinearReversed>>(), attest::table<Linear<kLinearSplit>>(),
-              attest::table<Linear<kLinearHalf>>(), attest::table<Linear<kLinearBrain>>())
+              attest::table<Linear<kLinearPairs>>(), attest::table<Linear<kLinearHalf>>(),
+              attest::table<Linear<kLinearBrain>>())

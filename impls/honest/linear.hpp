@@ -28,7 +28,7 @@ class LinearKernel {
     for (int64_t b = 0; b < a_.p.batch; ++b)
       for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) {
         gather(b, kv_head);
-        sum_state();
+        if (!m_.weighs_pairs) sum_state();
         for (int64_t h = 0; h < a_.p.num_heads; ++h)
           if (a_.kv_head(h) == kv_head) attend(b, h);
       }
@@ -126,14 +126,29 @@ class LinearKernel {
           x_.q[r * x_.dim + d] = phi(a_.q(b, h, i + r, d));
       if (m_.rounds_q) round_row(x_.q, kRows * x_.dim, m_.computes.qk);
       std::fill_n(x_.o, kRows * x_.channels, 0.0f);
-      for (int64_t e = 0; e < x_.channels; e += kChannels)
+      for (int64_t e = 0; !m_.weighs_pairs && e < x_.channels; e += kChannels)
         multiply(x_.q, x_.dim, x_.state + e, x_.channels, x_.dim, x_.o + e, x_.channels);
       for (int64_t r = 0; r < rows; ++r) {
         float normaliser = 0;
-        for (int64_t d = 0; d < x_.dim; ++d) normaliser += x_.q[r * x_.dim + d] * x_.z[d];
+        if (m_.weighs_pairs) normaliser = weigh_pairs(x_.q + r * x_.dim, x_.o + r * x_.channels);
+        for (int64_t d = 0; !m_.weighs_pairs && d < x_.dim; ++d)
+          normaliser += x_.q[r * x_.dim + d] * x_.z[d];
         for (int64_t d = 0; d < a_.p.head_dim_v; ++d) a_.o(b, h, i + r, d) = x_.o[r * x_.channels + d] / (normaliser + a_.p.eps);
       }
     }
+  }
+
+  /// One row without a state, in float32: adds up the values by their weights. Returns the sum of
+  /// the weights.
+  float weigh_pairs(const float* q, float* o) const {
+    float total = 0;
+    for (int64_t n = 0; n < x_.keys; ++n) {
+      float weight = 0;
+      for (int64_t d = 0; d < x_.dim; ++d) weight += q[d] * x_.phi[d * x_.keys + n];
+      for (int64_t e = 0; e < x_.channels; ++e) o[e] += weight * x_.v[n * x_.channels + e];
+      total += weight;
+    }
+    return total;
   }
 
   const attest::Linear<attest::Any> a_;

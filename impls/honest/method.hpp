@@ -17,6 +17,7 @@ struct Method {
   int32_t normaliser = ATTEST_F32;  // what the normaliser is kept in between tiles, where that is less than the accumulator
   bool cuts_normaliser = false;     // it is cut to that, and only before it divides
   bool rounds_q = true, rounds_k = true;  // of linear attention: phi of Q, phi of K are rounded to the operand
+  bool weighs_pairs = false;  // of linear attention: ATTEST_WEIGHS_PAIRS
 };
 constexpr int64_t kAnyTile = -1;
 

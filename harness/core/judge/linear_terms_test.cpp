@@ -133,6 +133,16 @@ std::vector<TermCase> term_cases() {
        "1,024 channels in one sum",
        {},
        [] { return dense({.keys = 2, .head_dim = 1024, .head_dim_v = 16}); }},
+      {T::kPairs,
+       "pairs",
+       "a weight for each pair, on the fill cancelling",
+       {.flags = ATTEST_WEIGHS_PAIRS},
+       [] {
+         const Shape s{.keys = 197, .head_dim = 64};
+         return LinearCase({.seq_len_q = s.rows, .seq_len_kv = s.keys, .head_dim = s.head_dim},
+                           s.dtype, {"cancelling", 1});
+       },
+       true},
   };
 }
 

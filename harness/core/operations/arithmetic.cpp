@@ -27,6 +27,7 @@ constexpr Flag kFlags[] = {
     {ATTEST_P_NORMALISED_FIRST, "normalised-first"}, {ATTEST_P_TRUNCATED, "truncated"},
     {ATTEST_SUMS_ROUNDED_P, "sums-rounded"},         {ATTEST_FLUSHES_SUBNORMALS, "flushes"},
     {ATTEST_NONDETERMINISTIC, "nondeterministic"},   {ATTEST_WEIGHS_BY_LSE, "weighs-by-lse"},
+    {ATTEST_WEIGHS_PAIRS, "weighs-pairs"},
 };
 
 }  // namespace

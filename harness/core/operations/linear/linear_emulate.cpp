@@ -26,7 +26,9 @@ class Emulator {
 
   /// o [head_dim_v] of row i of query head h in sequence b, NaN where left out.
   std::vector<double> row(int64_t b, int64_t h, int64_t i) {
-    const State& state = state_of(b, h / (p_.num_heads / p_.num_kv_heads));
+    const int64_t kv_head = h / (p_.num_heads / p_.num_kv_heads);
+    if (a_.has(ATTEST_WEIGHS_PAIRS)) return row_of_pairs(b, h, kv_head, i);
+    const State& state = state_of(b, kv_head);
     std::vector<double> o(size_t(p_.head_dim_v), std::numeric_limits<double>::quiet_NaN());
     const std::vector<double> phi = features(ATTEST_Q, b, h, i, counts(ATTEST_QUERY_MASK, b, 2, i));
     double normaliser = 0;
@@ -38,6 +40,29 @@ class Emulator {
       o[size_t(e)] = rounded(narrowed(sum / normaliser, a_.accumulator), a_.output);
     }
     return o;
+  }
+
+  // The same without a state.
+  std::vector<double> row_of_pairs(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
+    const bool counted = counts(ATTEST_QUERY_MASK, b, 2, i);
+    const std::vector<double> q = features(ATTEST_Q, b, h, i, counted);
+    const int64_t length = a_.sum_chain > 0 ? a_.sum_chain : p_.seq_len_kv;
+    State total(1, size_t(p_.head_dim_v)), part = total;
+    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+      if (j > 0 && j % length == 0) total.add(part, *this), part = State(1, part.s.size());
+      if (!counts(ATTEST_MASK, b, 3, j)) continue;
+      const std::vector<double> k = features(ATTEST_K, b, kv_head, j, true);
+      const std::vector<double> v = load(ATTEST_V, b, kv_head, j, p_.head_dim_v);
+      double weight = 0;
+      for (size_t c = 0; c < q.size(); ++c) weight = add(weight, q[c] * k[c]);
+      part.z[0] = add(part.z[0], weight);
+      for (size_t e = 0; e < v.size(); ++e)
+        part.s[e] = add(part.s[e], kept(weight) * rounded(v[e], a_.pv));
+    }
+    total.add(part, *this);
+    const double normaliser = narrowed(total.z[0] + double(p_.eps), a_.accumulator);
+    for (double& o : total.s) o = rounded(narrowed(o / normaliser, a_.accumulator), a_.output);
+    return total.s;
   }
 
  private:

@@ -133,6 +133,7 @@ class LinearGolden final : public Golden {
       multiply_add(rows.phi.data(), 1, d, rows.x.data(), m.S.data(), d, width, count);
       multiply_add(rows.wide.data(), 1, d, rows.x.data(), m.A1.data(), d, width, count);
       multiply_add(rows.wide.data(), 1, d, rows.y.data(), m.A2.data(), d, width, count);
+      multiply_add(rows.square.data(), 1, d, rows.x.data(), m.P1.data(), d, width, count);
       multiply_add(rows.square.data(), 1, d, rows.y.data(), m.P2.data(), d, width, count);
       m.note_reach();
     }

@@ -20,6 +20,7 @@ Moments::Moments(Sizes s)
     : S(size_t(s.matrix())),
       A1(S.size()),
       A2(S.size()),
+      P1(S.size()),
       P2(S.size()),
       z(size_t(s.head_dim)),
       A0(z.size()),
@@ -33,7 +34,7 @@ void Moments::add(const Moments& next) {
   auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
     std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
   };
-  sum(S, next.S), sum(A1, next.A1), sum(A2, next.A2), sum(P2, next.P2);
+  sum(S, next.S), sum(A1, next.A1), sum(A2, next.A2), sum(P1, next.P1), sum(P2, next.P2);
   sum(z, next.z), sum(A0, next.A0), sum(P0, next.P0);
 }
 
@@ -64,6 +65,9 @@ Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p
   step = square(factor(Term::kRepeated) * u_accumulator * double(chain) / 4);
   length = double(p.seq_len_kv) / double(chain);
   channels = square(factor(Term::kChannelSum) * u_accumulator) * double(p.head_dim) / 3;
+  const double weighs_pairs = arithmetic.has(ATTEST_WEIGHS_PAIRS) ? factor(Term::kPairs) : 0;
+  pairs = square(weighs_pairs * u_accumulator * double(p.head_dim) / 3);
+  one_sum = weighs_pairs * std::sqrt(keys);
   out = square(factor(Term::kOutput) * unit_roundoff(arithmetic.output)) / 3;
   eta_squared = square(factor(Term::kOutputSubnormal) * eta(arithmetic.output)) / 3;
   value = u_state > unit_roundoff(stored_v) ? square(factor(Term::kValues) * u_state) / 3 : 0;
@@ -72,18 +76,22 @@ Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p
 Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
     : X(m.S.size()), Y(X), S2(X), Sz(X), Z(m.z.size()), z2(Z), root(X) {
   const bool equal = !m.E0.empty();
+  auto reach_of = [&](size_t i) {
+    return std::max(std::fabs(m.S[i]), u.reach * std::max(m.most[i], -m.least[i]));
+  };
   auto summed = [&](double reach, double squares) { return u.keys * square(reach + std::sqrt(squares)) + u.state_small; };
   for (int64_t c = 0; c < s.head_dim; ++c) {
     const double z = m.z[size_t(c)];
     Z[size_t(c)] =
-        u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, m.P0[size_t(c)]) + (equal ? u.equal * m.E0[size_t(c)] : 0);
+        u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, m.P0[size_t(c)]) +
+        u.pairs * m.P0[size_t(c)] + (equal ? (u.equal + u.pairs) * m.E0[size_t(c)] : 0);
     z2[size_t(c)] = u.query * z * z;
     for (int64_t v = 0; v < s.width; ++v) {
       const auto i = size_t(c * s.width + v);
-      const double S = m.S[i], reach = std::max(std::fabs(S), u.reach * std::max(m.most[i], -m.least[i]));
+      const double S = m.S[i], reach = reach_of(i);
       X[i] = u.key * m.A2[i] + u.state * S * S + summed(reach, m.P2[i]) + 2 * u.channels * S * S +
-             (equal ? u.equal * m.E2[i] : 0);
-      Y[i] = u.key * m.A1[i] + (equal ? u.equal * m.E1[i] : 0);
+             u.pairs * m.P2[i] + (equal ? (u.equal + u.pairs) * m.E2[i] : 0);
+      Y[i] = u.key * m.A1[i] + u.pairs * m.P1[i] + (equal ? (u.equal + u.pairs) * m.E1[i] : 0);
       S2[i] = u.query * S * S, Sz[i] = u.query * S * z;
       root[i] = std::sqrt(m.P2[i]);
     }
@@ -94,11 +102,13 @@ Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
     return (std::sqrt(repeated > 0.01 * u.keys ? repeated : 0) + u.stall + gone) * std::fabs(sum);
   };
   lean.resize(m.S.size()), lean_z.resize(m.z.size());
-  for (size_t i = 0; i < lean.size(); ++i) lean[i] = leans(i < m.repeated.size() ? m.repeated[i] : 0, m.S[i]);
+  for (size_t i = 0; i < lean.size(); ++i) {
+    lean[i] = leans(i < m.repeated.size() ? m.repeated[i] : 0, m.S[i]) + u.one_sum * reach_of(i);
+  }
   if (std::all_of(lean.begin(), lean.end(), [](double x) { return x == 0; })) lean.clear();
   for (size_t c = 0; c < lean_z.size(); ++c) {
     const double repeated = c < m.repeated_z.size() ? m.repeated_z[c] : 0;
-    lean_z[c] = std::sqrt(repeated) * m.z[c] + leans(0, m.z[c]);
+    lean_z[c] = (std::sqrt(repeated) + u.one_sum) * m.z[c] + leans(0, m.z[c]);
   }
 }
 

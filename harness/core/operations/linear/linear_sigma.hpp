@@ -4,7 +4,7 @@
 // D = phi(q) z + eps, first order in the roundings, c over channels, j over keys:
 //   delta o = sum_c delta phi(q)_c (S_c - z_c o) / D + sum_c phi(q)_c (delta S_c - o delta z_c) / D
 //   S = sum_j phi(k)_j^T v_j, z = sum_j phi(k)_j, A1 = sum_j m_j^2 v_j, A2 = sum_j m_j^2 v_j^2, A0 = sum_j m_j^2,
-//   P2 = sum_j phi(k)_j^2 v_j^2, P0 = sum_j phi(k)_j^2
+//   P2 = sum_j phi(k)_j^2 v_j^2, P1 = sum_j phi(k)_j^2 v_j, P0 = sum_j phi(k)_j^2
 // Each variance below is quadratic in (S, z, A..) and in o, so one declared arithmetic is three matrices X, Y, Z:
 //   variance = (sum_c phi(q)_c^2 (X_c - 2 o Y_c + o^2 Z_c) + u_phi^2 / 3 sum_c m(q)_c^2 (S_c - o z_c)^2) / D^2 + (terms in o
 //   alone)
@@ -36,6 +36,7 @@ enum class Term {
   kRepeated,         // one number added again and again rounds the same way
   kStalled,          // sums so long that they stop growing
   kChannelSum,       // sums over channels
+  kPairs,            // without a state: sums over channels, one for each pair of a query and a key
   kCount
 };
 
@@ -47,7 +48,7 @@ struct Sizes {
 /// Sums over the keys of one (batch, kv head), all [head_dim, width] but z, A0, P0 and E0 [head_dim].
 struct Moments {
   explicit Moments(Sizes s);
-  std::vector<double> S, A1, A2, P2, z, A0, P0;
+  std::vector<double> S, A1, A2, P1, P2, z, A0, P0;
   std::vector<double> most, least;  // of S on the way through the keys
   std::vector<double> E0, E1, E2;   // where keys are equal, else empty: what A0, A1, A2 have besides, since equal errors add up
   // By how much the rounding of a sum leans to one side, as the square of a share of the sum: of z [head_dim], of S.
@@ -70,6 +71,11 @@ struct Variances {
   double stall;         // how far a sum of so long a chain may be off, relative to its end; 0: it grows to it
   double step, length;  // of a sum of keys that are all alike; keys / chain
   double channels, out, eta_squared, value;
+  // Where there is no state: of a weight w_j = phi(q) phi(k)_j, whose sum over channels errs by
+  // u w_j sqrt(head_dim) / 3. By Cauchy and Schwarz, w_j^2 <= head_dim sum_c phi(q)_c^2 phi(k)_jc^2.
+  double pairs;
+  // Then one sum over keys has what the state's channels have apart; 0 where there is a state.
+  double one_sum;
 
   /// What is m^2 where equal keys err alike: whoever rounds a phi below a roundoff of 1 to a multiple of it has 0, and lost phi.
   double alike_square(double phi, double wide) const { return std::min(wide, phi * phi / (u_phi * u_phi)); }

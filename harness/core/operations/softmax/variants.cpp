@@ -47,10 +47,9 @@ void reverse_lengths(const Tensors& inputs) {
     if (!paged && inputs[size_t(role)]) reverse_sequences(inputs[size_t(role)]);
 }
 
-// Sequences of half the keys, one more in each.
-void shorten(const Tensors& inputs) {
+// Sequences of half of `longest` keys, one more in each.
+void shorten(const Tensors& inputs, int64_t longest) {
   const Tensor& lengths = inputs[ATTEST_SEQ_LENS_KV];
-  const int64_t longest = inputs[ATTEST_K].spec.dim[2];
   for (int64_t b = 0; b < lengths.spec.dim[0]; ++b)
     store(lengths.data, ATTEST_I32, b * lengths.spec.stride[0], double(std::min(longest, longest / 2 + 1 + b)));
 }
@@ -90,7 +89,7 @@ std::vector<Variant> SoftmaxOperation::variants(const Problem& problem) const {
     add_variant(
         variants, "lengths", problem,
         [&](Problem& other) { other.tensor[ATTEST_SEQ_LENS_KV] = dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{p.batch}); },
-        shorten);
+        [longest = p.seq_len_kv](const Tensors& inputs) { shorten(inputs, longest); });
   return variants;
 }
 
