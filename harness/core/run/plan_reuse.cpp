@@ -21,6 +21,12 @@ void set(RelationRecord& record, Verdict verdict, std::string code, std::string 
   record.judgement.verdict = verdict, record.judgement.code = std::move(code), record.judgement.reason = std::move(reason);
 }
 
+// What belongs to another problem is far from right: an element is beyond its gate. Root mean
+// squares are the business of the problem's own fills.
+bool is_wrong(const Judgement& one) {
+  return is_bad(one.verdict) && one.code != "error:tolerance-model" && !(one.max_ratio <= 1);
+}
+
 // A process of its own, which has run nothing before.
 std::unique_ptr<Plugin> fresh(const Plugin& plugin) { return std::make_unique<Plugin>(plugin.path(), plugin.options()); }
 
@@ -120,8 +126,8 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
   return !played.failure && !played.refusal;
 }
 
-// Outputs that are the same to the bit are one output to judge. Where one is wrong, a process in
-// which nothing came before says whether that is what made it so.
+// Outputs that are the same to the bit are judged once. Where one is wrong, a process in which
+// nothing came before says whether reuse made it so.
 void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part& part, RelationRecord& record) {
   const Problem& problem = part.member.problem;
   std::vector<std::string> hashes;
@@ -143,15 +149,15 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
   Judgement worst;
   for (const SharedTensors* outputs : different) {
     const Judgement one = judged(*outputs);
-    if (is_bad(one.verdict) && one.code != "error:tolerance-model" && !is_bad(worst.verdict)) worst = one;
-    if (!is_bad(one.verdict)) record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
+    if (is_wrong(one) && !is_bad(worst.verdict)) worst = one;
+    if (!is_wrong(one)) record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }
   judging_s_ += seconds_since(start);
   if (!is_bad(worst.verdict)) return;
   SharedTensors alone(problem, ATTEST_WRITE, part.workspace_bytes);
   alone.seal_size(), alone.poison();
   const RunResult run = fresh(plugin)->run(implementation, problem, *part.member.inputs, alone);
-  const bool right_alone = !run.failure && !is_bad(judged(alone).verdict);
+  const bool right_alone = !run.failure && !is_wrong(judged(alone));
   record.judgement = worst;
   if (right_alone) record.judgement.verdict = Verdict::kFail, record.judgement.code = "fail:plan-reuse";
   record.judgement.reason = fmt::format("plan-reuse: {} of {}, {}", worst.reason, part.member.name,
