@@ -1,5 +1,5 @@
-// cudnn_cuda: cuDNN's fused attention, by the graphs of its frontend: what a user would pick instead. The library is found at run
-// time; what it cannot do is unsupported with its own words.
+// cudnn_cuda: cuDNN's fused attention, by the graphs of its frontend: what a user would pick
+// instead. The library is found at run time; what it cannot do is unsupported with its own words.
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #include <cuda_runtime_api.h>
 #include <cudnn_frontend.h>
@@ -35,11 +35,13 @@ void find_library() {
   if (fe::cudnn_dlhandle) return;
   const char* named = std::getenv("ATTEST_CUDNN");
   fe::cudnn_dlhandle = dlopen(named ? named : "libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
-  if (!fe::cudnn_dlhandle) throw std::runtime_error("cuDNN is not there (libcudnn.so.9; ATTEST_CUDNN names another)");
+  if (!fe::cudnn_dlhandle)
+    throw std::runtime_error("cuDNN is not there (libcudnn.so.9; ATTEST_CUDNN names another)");
 }
 
-/// What plans are made for: the device at hand or, so that query can be tried without one, what the JSON file that
-/// ATTEST_CUDNN_DEVICE names says of a device, as cuDNN prints it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
+/// What plans are made for: the device at hand or, so that query can be tried without one, what the
+/// JSON file that ATTEST_CUDNN_DEVICE names says of a device, as cuDNN prints it
+/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
 class Target {
  public:
   Target() {
@@ -47,8 +49,10 @@ class Target {
     if (const char* described = std::getenv("ATTEST_CUDNN_DEVICE")) {
       describe(described);
     } else {
-      capability_ = 10 * cuda::attribute(cudaDevAttrComputeCapabilityMajor) + cuda::attribute(cudaDevAttrComputeCapabilityMinor);
-      if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) throw std::runtime_error("cuDNN: cudnnCreate fails");
+      capability_ = 10 * cuda::attribute(cudaDevAttrComputeCapabilityMajor) +
+                    cuda::attribute(cudaDevAttrComputeCapabilityMinor);
+      if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS)
+        throw std::runtime_error("cuDNN: cudnnCreate fails");
     }
   }
   Target(const Target&) = delete;
@@ -74,7 +78,8 @@ class Target {
     std::smatch capability;
     if (!file || described->deserialize(json).is_bad() ||
         !std::regex_search(text, capability, std::regex("\"deviceVer\"\\s*:\\s*([0-9]{3,4})")))
-      throw std::runtime_error(std::string("ATTEST_CUDNN_DEVICE: ") + path + " describes no device");
+      throw std::runtime_error(std::string("ATTEST_CUDNN_DEVICE: ") + path +
+                               " describes no device");
     described_ = described, capability_ = std::stoi(capability[1]) / 10;
   }
   cudnnHandle_t handle_ = nullptr;
@@ -82,22 +87,32 @@ class Target {
   int capability_ = 0;
 };
 
-/// A graph of one node for one problem. Tensors are known to it by their role; what attest has no role for comes after these.
+/// A graph of one node for one problem. Tensors are known to it by their role; what attest has no
+/// role for comes after these.
 class Attention {
  public:
-  static constexpr int64_t kFullLengths = ATTEST_ROLES;  // of queries or keys, where the problem has lengths of the others alone
+  static constexpr int64_t kFullLengths =
+      ATTEST_ROLES;  // of queries or keys, where the problem has lengths of the others alone
 
-  explicit Attention(const attest_problem& problem) : problem_(problem), p_(attest::params<attest_softmax_params>(problem)) {
-    const auto type = problem.tensor[ATTEST_Q].dtype == ATTEST_F16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
-    graph_.set_sm_version(target_.capability());  // else nodes ask a CUDA runtime of the frontend's, which need not be there
-    graph_.set_io_data_type(type).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
-    auto options = fe::graph::SDPA_attributes().set_name("attention").set_attn_scale(p_.softmax_scale);
+  explicit Attention(const attest_problem& problem)
+      : problem_(problem), p_(attest::params<attest_softmax_params>(problem)) {
+    const auto type = problem.tensor[ATTEST_Q].dtype == ATTEST_F16 ? fe::DataType_t::HALF
+                                                                   : fe::DataType_t::BFLOAT16;
+    graph_.set_sm_version(target_.capability());  // else nodes ask a CUDA runtime of the
+                                                  // frontend's, which need not be there
+    graph_.set_io_data_type(type)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    auto options =
+        fe::graph::SDPA_attributes().set_name("attention").set_attn_scale(p_.softmax_scale);
     options.set_generate_stats(has(ATTEST_LSE));
     add_band(options);
     if (has(ATTEST_BIAS)) options.set_bias(tensor(ATTEST_BIAS));
-    if (has(ATTEST_SINKS)) options.set_sink_token(tensor(ATTEST_SINKS, {1, p_.num_heads, 1, 1}, fe::DataType_t::FLOAT));
+    if (has(ATTEST_SINKS))
+      options.set_sink_token(tensor(ATTEST_SINKS, {1, p_.num_heads, 1, 1}, fe::DataType_t::FLOAT));
     add_lengths(options);
-    const auto [o, stats] = graph_.sdpa(tensor(ATTEST_Q), tensor(ATTEST_K), tensor(ATTEST_V), options);
+    const auto [o, stats] =
+        graph_.sdpa(tensor(ATTEST_Q), tensor(ATTEST_K), tensor(ATTEST_V), options);
     o->set_output(true).set_uid(ATTEST_O).set_dim(dims(ATTEST_O)).set_stride(strides(ATTEST_O));
     if (has(ATTEST_LSE)) {
       const attest_tensor& lse = problem.tensor[ATTEST_LSE];
@@ -129,7 +144,8 @@ class Attention {
   bool has(int32_t role) const { return problem_.tensor[role].dtype != ATTEST_NONE; }
 
   /// cuDNN wants a stride where attest has 0, of a dim of 1.
-  static std::vector<int64_t> of_whole_dims(const std::vector<int64_t>& dims, const int64_t* stride) {
+  static std::vector<int64_t> of_whole_dims(const std::vector<int64_t>& dims,
+                                            const int64_t* stride) {
     std::vector<int64_t> strides(dims.size(), 1);
     for (size_t axis = dims.size(); axis-- > 0;) {
       const int64_t dense = axis + 1 < dims.size() ? strides[axis + 1] * dims[axis + 1] : 1;
@@ -141,12 +157,18 @@ class Attention {
     const attest_tensor& spec = problem_.tensor[role];
     return {spec.dim, spec.dim + spec.rank};
   }
-  std::vector<int64_t> strides(int32_t role) const { return of_whole_dims(dims(role), problem_.tensor[role].stride); }
+  std::vector<int64_t> strides(int32_t role) const {
+    return of_whole_dims(dims(role), problem_.tensor[role].stride);
+  }
 
-  Tensor tensor(int64_t uid, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
+  Tensor tensor(int64_t uid, const std::vector<int64_t>& dims,
+                const std::vector<int64_t>& strides) {
     uids_.push_back(uid);
-    return graph_.tensor(
-        fe::graph::Tensor_attributes().set_name(std::to_string(uid)).set_uid(uid).set_dim(dims).set_stride(strides));
+    return graph_.tensor(fe::graph::Tensor_attributes()
+                             .set_name(std::to_string(uid))
+                             .set_uid(uid)
+                             .set_dim(dims)
+                             .set_stride(strides));
   }
   Tensor tensor(int32_t role) { return tensor(role, dims(role), strides(role)); }
   Tensor tensor(int64_t uid, const std::vector<int64_t>& dense_dims, fe::DataType_t type) {
@@ -158,20 +180,29 @@ class Attention {
   /// cuDNN's left bound counts the diagonal too, its right bound does not.
   void add_band(fe::graph::SDPA_attributes& options) const {
     if (p_.window_left < 0 && p_.window_right < 0) return;
-    options.set_diagonal_alignment(p_.diagonal == ATTEST_BOTTOM_RIGHT ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
-                                                                      : fe::DiagonalAlignment_t::TOP_LEFT);
-    if (p_.window_left >= 0) options.set_diagonal_band_left_bound(static_cast<int>(p_.window_left) + 1);
-    if (p_.window_right >= 0) options.set_diagonal_band_right_bound(static_cast<int>(p_.window_right));
+    options.set_diagonal_alignment(p_.diagonal == ATTEST_BOTTOM_RIGHT
+                                       ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
+                                       : fe::DiagonalAlignment_t::TOP_LEFT);
+    if (p_.window_left >= 0)
+      options.set_diagonal_band_left_bound(static_cast<int>(p_.window_left) + 1);
+    if (p_.window_right >= 0)
+      options.set_diagonal_band_right_bound(static_cast<int>(p_.window_right));
   }
   /// cuDNN takes lengths of queries and keys, or none.
   void add_lengths(fe::graph::SDPA_attributes& options) {
     if (!has(ATTEST_SEQ_LENS_Q) && !has(ATTEST_SEQ_LENS_KV)) return;
     const std::vector<int64_t> each{p_.batch, 1, 1, 1};
-    const auto lengths = [&](int32_t role) { return tensor(has(role) ? role : kFullLengths, each, fe::DataType_t::INT32); };
-    options.set_padding_mask(true).set_seq_len_q(lengths(ATTEST_SEQ_LENS_Q)).set_seq_len_kv(lengths(ATTEST_SEQ_LENS_KV));
+    const auto lengths = [&](int32_t role) {
+      return tensor(has(role) ? role : kFullLengths, each, fe::DataType_t::INT32);
+    };
+    options.set_padding_mask(true)
+        .set_seq_len_q(lengths(ATTEST_SEQ_LENS_Q))
+        .set_seq_len_kv(lengths(ATTEST_SEQ_LENS_KV));
     if (!has(ATTEST_PAGE_TABLE)) return;
     const attest_tensor& table = problem_.tensor[ATTEST_PAGE_TABLE];
-    const auto pages = [&] { return tensor(ATTEST_PAGE_TABLE, {p_.batch, 1, table.dim[1], 1}, fe::DataType_t::INT32); };
+    const auto pages = [&] {
+      return tensor(ATTEST_PAGE_TABLE, {p_.batch, 1, table.dim[1], 1}, fe::DataType_t::INT32);
+    };
     const Tensor both = pages();
     options.set_paged_attention_k_table(both).set_paged_attention_v_table(both);
     options.set_paged_attention_max_seq_len_kv(static_cast<int>(p_.seq_len_kv));
@@ -193,36 +224,43 @@ class Cudnn {
       /*operation=*/ATTEST_SOFTMAX,
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-          ATTEST_WITH_BIAS | ATTEST_WITH_LSE | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_STRIDES |
-          ATTEST_WITH_SINKS};
+      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+          ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_LSE |
+          ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_STRIDES | ATTEST_WITH_SINKS};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     static thread_local std::string why;
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (p.diagonal_offset != 0) return "a diagonal with an offset";
-    if (p.window_left > INT32_MAX - 1 || p.window_right > INT32_MAX || p.seq_len_kv > INT32_MAX) return "2^31 keys";
-    if (problem.tensor[ATTEST_PAGE_TABLE].dtype != ATTEST_NONE && problem.tensor[ATTEST_SEQ_LENS_KV].dtype == ATTEST_NONE)
+    if (p.window_left > INT32_MAX - 1 || p.window_right > INT32_MAX || p.seq_len_kv > INT32_MAX)
+      return "2^31 keys";
+    if (problem.tensor[ATTEST_PAGE_TABLE].dtype != ATTEST_NONE &&
+        problem.tensor[ATTEST_SEQ_LENS_KV].dtype == ATTEST_NONE)
       return "pages without lengths";
     support.qk_operand_dtype = support.pv_operand_dtype = problem.tensor[ATTEST_Q].dtype;
     try {
       support.workspace_bytes = Attention(problem).workspace_bytes();
-    } catch (const std::exception& error) {  // the frontend throws where a library or a function is missing
+    } catch (const std::exception&
+                 error) {  // the frontend throws where a library or a function is missing
       why = error.what();
       return why.c_str();
     }
     return nullptr;
   }
   explicit Cudnn(const attest_problem& given) : problem(given), attention_(given) {
-    if (!attention_.runs()) throw std::runtime_error("plans for a device that ATTEST_CUDNN_DEVICE describes do not run");
+    if (!attention_.runs())
+      throw std::runtime_error("plans for a device that ATTEST_CUDNN_DEVICE describes do not run");
     const auto& p = attest::params<attest_softmax_params>(problem);
     const bool of_queries = problem.tensor[ATTEST_SEQ_LENS_Q].dtype == ATTEST_NONE;
-    const std::vector<int32_t> lengths(static_cast<size_t>(p.batch),
-                                       static_cast<int32_t>(of_queries ? p.seq_len_q : p.seq_len_kv));
+    const std::vector<int32_t> lengths(
+        static_cast<size_t>(p.batch),
+        static_cast<int32_t>(of_queries ? p.seq_len_q : p.seq_len_kv));
     const size_t bytes = lengths.size() * sizeof(int32_t);
     cuda::check(cudaMalloc(&full_lengths_, bytes), "cudaMalloc");
-    const cudaError_t copied = cudaMemcpy(full_lengths_, lengths.data(), bytes, cudaMemcpyHostToDevice);
-    // A copy from pageable memory may return before it is over, and streams of others do not wait for it.
+    const cudaError_t copied =
+        cudaMemcpy(full_lengths_, lengths.data(), bytes, cudaMemcpyHostToDevice);
+    // A copy from pageable memory may return before it is over, and streams of others do not wait
+    // for it.
     const cudaError_t done = cudaDeviceSynchronize();
     if (copied != cudaSuccess || done != cudaSuccess) cudaFree(full_lengths_);
     cuda::check(copied, "cudaMemcpy"), cuda::check(done, "cudaDeviceSynchronize");

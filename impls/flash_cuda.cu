@@ -1,21 +1,23 @@
-// flash_cuda: tiled softmax attention on tensor cores (mma.sync): f16 from sm_75 on, bf16 and f32 from sm_80 on, f32 by three
-// products of tf32 (3xTF32).
+// flash_cuda: tiled softmax attention on tensor cores (mma.sync): f16 from sm_75 on, bf16 and f32
+// from sm_80 on, f32 by three products of tf32 (3xTF32).
 //
-// A block has 4 warps and 64 or 128 rows of one head; keys and values come in tiles, two of each in shared memory, one in use and
-// one on its way. Scores never leave registers: the accumulators of Q K^T are, pair by pair, the operand of P V (Dao,
-// FlashAttention-2, 2023). What a row may see is an interval of keys, whatever the band, patch or window that it comes from, so
-// tiles outside of every row's interval are not read and tiles inside of all need no mask. Masks, biases and softcap take a
-// second version of the kernel, in which rows may also lie anywhere (pages, orders, grids); it also takes what sm_75 has not
-// enough shared memory for.
+// A block has 4 warps and 64 or 128 rows of one head; keys and values come in tiles, two of each in
+// shared memory, one in use and one on its way. Scores never leave registers: the accumulators of Q
+// K^T are, pair by pair, the operand of P V (Dao, FlashAttention-2, 2023). What a row may see is an
+// interval of keys, whatever the band, patch or window that it comes from, so tiles outside of
+// every row's interval are not read and tiles inside of all need no mask. Masks, biases and softcap
+// take a second version of the kernel, in which rows may also lie anywhere (pages, orders, grids);
+// it also takes what sm_75 has not enough shared memory for.
 //
-// Where rows are too few for the device, blocks share out the keys of a row (split.hpp), and a second kernel merges their parts;
-// up to 16 rows take a block of one warp, and query heads that share keys go into one tile.
+// Where rows are too few for the device, blocks share out the keys of a row (split.hpp), and a
+// second kernel merges their parts; up to 16 rows take a block of one warp, and query heads that
+// share keys go into one tile.
 //
-// On sm_90, problems without terms of pairs that have rows enough go to wgmma (cuda/flash_sm90.cuh); tiles with sums that are not
-// finite are done again here.
+// On sm_90, problems without terms of pairs that have rows enough go to wgmma
+// (cuda/flash_sm90.cuh); tiles with sums that are not finite are done again here.
 //
-// A hidden key has a weight of 0, and 0 times NaN is NaN: from tiles that hide something, infinities and NaN of V are taken out
-// before the product, and added where they are seen.
+// A hidden key has a weight of 0, and 0 times NaN is NaN: from tiles that hide something,
+// infinities and NaN of V are taken out before the product, and added where they are seen.
 #include <optional>
 
 #include "cuda/flash.cuh"
@@ -27,31 +29,41 @@ namespace {
 
 using namespace flash;
 
-/// Blocks of the kernel: tiles of rows x splits x (sequence, group of heads whose rows go into one tile).
+/// Blocks of the kernel: tiles of rows x splits x (sequence, group of heads whose rows go into one
+/// tile).
 struct Work {
   int64_t blocks;
   int pack, splits;
   float* partial;
-  const uint64_t* odd;  // null, or [sequences and heads, tiles of 128 rows]: only tiles where it is not 0
+  const uint64_t*
+      odd;  // null, or [sequences and heads, tiles of 128 rows]: only tiles where it is not 0
 };
 
-/// The task of a block. Apart, so that nothing of it takes registers from what the task is made for.
+/// The task of a block. Apart, so that nothing of it takes registers from what the task is made
+/// for.
 template <class T, class S>
-__device__ __noinline__ void find_task(const attest_problem& problem, const cuda::Data& data, const Work& work, int64_t block,
-                                       Task& task) {
+__device__ __noinline__ void find_task(const attest_problem& problem, const cuda::Data& data,
+                                       const Work& work, int64_t block, Task& task) {
   const attest::Softmax<T> a(problem, data.at);
-  const int64_t heads = a.p.num_heads / work.pack, pairs = a.p.batch * heads, tiles = work.blocks / (pairs * work.splits);
+  const int64_t heads = a.p.num_heads / work.pack, pairs = a.p.batch * heads,
+                tiles = work.blocks / (pairs * work.splits);
   // Last rows first: where the band is causal they have most to do.
-  const int64_t tile = tiles - 1 - block / (pairs * work.splits), rest = block % (pairs * work.splits), pair = rest % pairs;
-  task = {pair / heads, pair % heads * work.pack,       tile * S::kRows, a.rows(pair / heads) * work.pack,
-          work.pack,    static_cast<int>(rest / pairs), work.splits,     work.partial,
+  const int64_t tile = tiles - 1 - block / (pairs * work.splits),
+                rest = block % (pairs * work.splits), pair = rest % pairs;
+  task = {pair / heads,    pair % heads * work.pack,
+          tile * S::kRows, a.rows(pair / heads) * work.pack,
+          work.pack,       static_cast<int>(rest / pairs),
+          work.splits,     work.partial,
           nullptr};
-  if (work.odd && !work.odd[pair * ((tiles * S::kRows + 127) / 128) + tile * S::kRows / 128]) task.past = 0;
+  if (work.odd && !work.odd[pair * ((tiles * S::kRows + 127) / 128) + tile * S::kRows / 128])
+    task.past = 0;
 }
 
 template <class T, class S>
-__global__ void __launch_bounds__(S::kThreads, S::kWarps == 4 ? 2 : 1)  // as many registers as two blocks of 4 warps leave
-    attend(const attest_problem* problem, const __grid_constant__ cuda::Data data, const __grid_constant__ Work work) {
+__global__ void __launch_bounds__(
+    S::kThreads, S::kWarps == 4 ? 2 : 1)  // as many registers as two blocks of 4 warps leave
+    attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
+           const __grid_constant__ Work work) {
   if (!runs_here<T, S>()) return;
   __shared__ Task task;
   char* shared = cuda::dynamic_shared();
@@ -73,17 +85,22 @@ __global__ void __launch_bounds__(32 * kMergeWarps)
   const Partials partials{a.p, work.splits, work.partial};
   const int64_t rows = a.p.batch * a.p.num_heads * a.p.seq_len_q;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int64_t row = int64_t{blockIdx.x} * kMergeWarps + threadIdx.x / 32; row < rows; row += int64_t{gridDim.x} * kMergeWarps) {
-    const int64_t i = row % a.p.seq_len_q, h = row / a.p.seq_len_q % a.p.num_heads, b = row / a.p.seq_len_q / a.p.num_heads;
+  for (int64_t row = int64_t{blockIdx.x} * kMergeWarps + threadIdx.x / 32; row < rows;
+       row += int64_t{gridDim.x} * kMergeWarps) {
+    const int64_t i = row % a.p.seq_len_q, h = row / a.p.seq_len_q % a.p.num_heads,
+                  b = row / a.p.seq_len_q / a.p.num_heads;
     if (i >= a.rows(b)) continue;
     const int64_t at = partials.at(b, h, i, 0);
     Part whole{-INFINITY, 0};
     for (int s = 0; s < work.splits; ++s)
       if (partials.part(at + s).total != 0) whole.top = fmaxf(whole.top, partials.part(at + s).top);
-    const auto weight = [&](int s) { return cuda::exp2_fast(partials.part(at + s).top - whole.top); };
+    const auto weight = [&](int s) {
+      return cuda::exp2_fast(partials.part(at + s).top - whole.top);
+    };
     for (int s = 0; s < work.splits; ++s)
       if (partials.part(at + s).total != 0) whole.total += partials.part(at + s).total * weight(s);
-    const float top = whole.top, keep = cuda::planted(cuda::Bug::kSinkDropped) ? 1 : join_sink(a, h, whole);
+    const float top = whole.top,
+                keep = cuda::planted(cuda::Bug::kSinkDropped) ? 1 : join_sink(a, h, whole);
     const attest::Cell cell = a.query(b, i);
     for (int64_t d = lane; d < a.p.head_dim_v; d += 32) {
       float sum = 0;
@@ -94,13 +111,16 @@ __global__ void __launch_bounds__(32 * kMergeWarps)
       a.o(cell.batch, h, cell.row, d) =
           whole.total == 0 ? 0 : cuda::scaled(sum, keep / whole.total);
     }
-    if (a.lse && lane == 0) a.lse(cell.batch, h, cell.row) = whole.total == 0 ? -INFINITY : whole.top * kLn2 + logf(whole.total);
+    if (a.lse && lane == 0)
+      a.lse(cell.batch, h, cell.row) =
+          whole.total == 0 ? -INFINITY : whole.top * kLn2 + logf(whole.total);
   }
 }
 
 /// Features that only the general version of the kernel knows.
-constexpr uint64_t kGeneralFeatures = ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_PAGES |
-                                      ATTEST_WITH_ORDER | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI;
+constexpr uint64_t kGeneralFeatures = ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                                      ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
+                                      ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI;
 
 #ifdef ATTEST_SM90A
 using OnSm90 = flash_sm90::Attend;
@@ -118,13 +138,16 @@ class Flash {
   static constexpr attest::Info kInfo = {
       /*name=*/"flash_cuda",
       /*version=*/"1",
-      /*summary=*/"tiles on tensor cores (mma.sync; sm_75: f16, sm_80 and up: f32 too, by 3xTF32; wgmma on sm_90), O(N d) memory",
+      /*summary=*/
+      "tiles on tensor cores (mma.sync; sm_75: f16, sm_80 and up: f32 too, by 3xTF32; wgmma on "
+      "sm_90), O(N d) memory",
       /*operation=*/ATTEST_SOFTMAX,
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-          ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
-          ATTEST_WITH_SINKS | kGeneralFeatures};
+      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+          ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+          ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_SINKS |
+          kGeneralFeatures};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
@@ -134,12 +157,16 @@ class Flash {
     if (goes_on_sm90(problem))
       support.workspace_bytes = OnSm90::workspace_bytes(problem);
     else if (splits > 1)
-      support.workspace_bytes = static_cast<uint64_t>(p.batch * p.num_heads * p.seq_len_q * splits) *
-                                (static_cast<uint64_t>(p.head_dim_v) * sizeof(float) + sizeof(Part));
+      support.workspace_bytes =
+          static_cast<uint64_t>(p.batch * p.num_heads * p.seq_len_q * splits) *
+          (static_cast<uint64_t>(p.head_dim_v) * sizeof(float) + sizeof(Part));
     return nullptr;
   }
   explicit Flash(const attest_problem& given)
-      : problem(given), device_problem_(given), shared_bytes_(cuda::most_shared_bytes()), work_(plan(given)) {
+      : problem(given),
+        device_problem_(given),
+        shared_bytes_(cuda::most_shared_bytes()),
+        work_(plan(given)) {
     at_launch(problem, shared_bytes_, Prepare{});
     if (goes_on_sm90(problem)) on_sm90_.emplace(problem), work_ = repairs(problem);
   }
@@ -150,7 +177,8 @@ class Flash {
     Work work = work_;
     const auto on = static_cast<cudaStream_t>(stream);
     if (on_sm90_)
-      on_sm90_->run(device_problem_.get(), data, workspace, on), work.odd = static_cast<const uint64_t*>(workspace);
+      on_sm90_->run(device_problem_.get(), data, workspace, on),
+          work.odd = static_cast<const uint64_t*>(workspace);
     else
       work.partial = static_cast<float*>(workspace);
     at_launch(problem, shared_bytes_, Launch{*this, work, cuda::Data(data), on});
@@ -174,7 +202,8 @@ class Flash {
       };
       if (blocks(work.pack) >= blocks(1)) work.pack = 1;
       const int64_t tiles = (longest_row(p, S::kRows / work.pack + 1) + S::kKeys - 1) / S::kKeys;
-      work.splits = split::count(blocks(work.pack), tiles, int64_t{cuda::multiprocessors()} * S::kResident);
+      work.splits =
+          split::count(blocks(work.pack), tiles, int64_t{cuda::multiprocessors()} * S::kResident);
       work.blocks = blocks(work.pack) * work.splits;
     });
     return work;
@@ -192,7 +221,8 @@ class Flash {
   /// Keys that `rows` neighbouring rows see at most.
   static int64_t longest_row(const attest_softmax_params& p, int64_t rows) {
     int64_t keys = p.seq_len_kv;
-    if (p.window_left >= 0 && p.window_right >= 0) keys = std::min(keys, p.window_left + p.window_right + rows);
+    if (p.window_left >= 0 && p.window_right >= 0)
+      keys = std::min(keys, p.window_left + p.window_right + rows);
     if (p.patch_size > 0) keys = std::min(keys, 2 * p.patch_size + rows);
     if (p.grid_height > 0) keys = std::min(keys, 2 * p.window_height * p.window_width + rows);
     return keys;
@@ -202,7 +232,8 @@ class Flash {
   struct Prepare {
     template <class T, class S>
     void operator()(T, S) const {
-      cuda::check(cudaFuncSetAttribute(attend<T, S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
+      cuda::check(cudaFuncSetAttribute(attend<T, S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       S::kSharedBytes),
                   "cudaFuncSetAttribute");
     }
   };
@@ -216,17 +247,21 @@ class Flash {
       const auto& p = attest::params<attest_softmax_params>(plan.problem);
       const attest_problem* problem = plan.device_problem_.get();
       // Tiles that are done again are few or none: a block looks for its own among many.
-      const int64_t blocks = work.odd ? std::min(work.blocks, int64_t{cuda::multiprocessors()} * S::kResident) : work.blocks;
-      cuda::launch(attend<T, S>, cuda::grid(blocks), S::kThreads, S::kSharedBytes, stream, problem, data, work);
+      const int64_t blocks =
+          work.odd ? std::min(work.blocks, int64_t{cuda::multiprocessors()} * S::kResident)
+                   : work.blocks;
+      cuda::launch(attend<T, S>, cuda::grid(blocks), S::kThreads, S::kSharedBytes, stream, problem,
+                   data, work);
       const int64_t rows = p.batch * p.num_heads * p.seq_len_q;
       if (work.splits > 1)
-        cuda::launch(merge<T>, cuda::grid((rows + kMergeWarps - 1) / kMergeWarps), 32 * kMergeWarps, 0, stream, problem, data,
-                     work);
+        cuda::launch(merge<T>, cuda::grid((rows + kMergeWarps - 1) / kMergeWarps), 32 * kMergeWarps,
+                     0, stream, problem, data, work);
     }
   };
 
-  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a device whose blocks may have
-  /// `room` bytes of shared memory. General kernels of few rows take everything, and fit everywhere.
+  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a
+  /// device whose blocks may have `room` bytes of shared memory. General kernels of few rows take
+  /// everything, and fit everywhere.
   template <class Body>
   static void at_launch(const attest_problem& problem, int room, const Body& body) {
     const auto& p = attest::params<attest_softmax_params>(problem);
@@ -234,9 +269,11 @@ class Flash {
     const bool plain = !(problem.features & kGeneralFeatures);
     with_head_dim(problem, [&](auto element, auto dim) {
       using All = Sizes<decltype(element), decltype(dim)::value>;
-      if (plain && !few && fits<typename All::Plain>(room)) return body(element, typename All::Plain());
+      if (plain && !few && fits<typename All::Plain>(room))
+        return body(element, typename All::Plain());
       if constexpr (!All::kWide)  // not in f32, to be compiled in time
-        if (plain && few && fits<typename All::FewRows>(room)) return body(element, typename All::FewRows());
+        if (plain && few && fits<typename All::FewRows>(room))
+          return body(element, typename All::FewRows());
       if (!few && fits<typename All::General>(room)) return body(element, typename All::General());
       body(element, typename All::GeneralFewRows());
     });

@@ -1,5 +1,6 @@
-// flash_cpu, window_cpu and linear_cpu against float64 by definition: random problems of small odd sizes with every feature and
-// element type, on every instruction set that this machine has; and what masks and extreme numbers must not do.
+// flash_cpu, window_cpu and linear_cpu against float64 by definition: random problems of small odd
+// sizes with every feature and element type, on every instruction set that this machine has; and
+// what masks and extreme numbers must not do.
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
@@ -45,13 +46,15 @@ void add_qkvo(Trial& t, Random& r, int64_t tokens_q, int64_t tokens_kv, bool pac
     t.features |= ATTEST_WITH_LSE;
     t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {batch, p.num_heads, tokens_q});
   }
-  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) trial::randomize(t.tensor[role], r.engine, role == ATTEST_Q ? size : 1);
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V})
+    trial::randomize(t.tensor[role], r.engine, role == ATTEST_Q ? size : 1);
 }
 
 void set_heads(Trial& t, Random& r) {
   attest_softmax_params& p = t.softmax();
   p.struct_size = sizeof p;
-  p.batch = r.upto(3), p.num_kv_heads = r.upto(3), p.num_heads = p.num_kv_heads * (r.chance(30) ? r.upto(3) : 1);
+  p.batch = r.upto(3), p.num_kv_heads = r.upto(3),
+  p.num_heads = p.num_kv_heads * (r.chance(30) ? r.upto(3) : 1);
   p.head_dim = p.head_dim_v = any_head_dim(r);
   if (r.chance(25)) p.head_dim_v = any_head_dim(r);
   p.window_left = p.window_right = -1;
@@ -77,7 +80,8 @@ void set_band(Trial& t, Random& r) {
 void add_lengths(Trial& t, Random& r, int role, int64_t longest) {
   t.features |= ATTEST_WITH_SEQ_LENS;
   trial::Tensor& lens = t.tensor[role] = trial::make(ATTEST_I32, {t.softmax().batch});
-  for (int64_t b = 0; b < t.softmax().batch; ++b) lens.set(b, static_cast<double>(r.upto(longest + 1) - 1));
+  for (int64_t b = 0; b < t.softmax().batch; ++b)
+    lens.set(b, static_cast<double>(r.upto(longest + 1) - 1));
 }
 
 /// cu_seqlens of sequences of 0 to `longest` tokens; how many tokens there are.
@@ -107,8 +111,8 @@ void add_pair_tensor(Trial& t, Random& r, int role) {
   const attest_softmax_params& p = t.softmax();
   const auto or_one = [&](int64_t n) { return r.chance(50) ? n : 1; };
   const int32_t dtype = role == ATTEST_MASK ? ATTEST_BOOL : t.tensor[ATTEST_Q].spec.dtype;
-  trial::Tensor& x = t.tensor[role] =
-      trial::make(dtype, {or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q), or_one(p.seq_len_kv)});
+  trial::Tensor& x = t.tensor[role] = trial::make(
+      dtype, {or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q), or_one(p.seq_len_kv)});
   t.features |= role == ATTEST_MASK ? ATTEST_WITH_MASK : ATTEST_WITH_BIAS;
   trial::randomize(x, r.engine, 2);
   for (size_t n = 0; n < x.elements(); ++n)
@@ -129,7 +133,8 @@ Trial flash_trial(uint64_t seed) {
   int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
   const bool packed = r.chance(20);
   if (packed)
-    tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q), tokens_kv = add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
+    tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q),
+    tokens_kv = add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
   if (!packed && r.chance(25)) add_pages(t, r);
   add_qkvo(t, r, tokens_q, tokens_kv, packed, r.pick({0.0, 1.0, 1.0, 4.0}));
   if (!packed && r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_KV, p.seq_len_kv);
@@ -143,9 +148,11 @@ Trial flash_trial(uint64_t seed) {
   }
   if (r.chance(20)) {
     t.features |= ATTEST_WITH_ALIBI;
-    t.tensor[ATTEST_ALIBI_SLOPES] = trial::make(ATTEST_F32, {r.chance(50) ? p.batch : 1, p.num_heads});
+    t.tensor[ATTEST_ALIBI_SLOPES] =
+        trial::make(ATTEST_F32, {r.chance(50) ? p.batch : 1, p.num_heads});
     for (size_t n = 0; n < t.tensor[ATTEST_ALIBI_SLOPES].elements(); ++n)
-      t.tensor[ATTEST_ALIBI_SLOPES].set(static_cast<int64_t>(n), static_cast<double>(r.upto(64)) / 128);
+      t.tensor[ATTEST_ALIBI_SLOPES].set(static_cast<int64_t>(n),
+                                        static_cast<double>(r.upto(64)) / 128);
   }
   return t;
 }
@@ -153,12 +160,14 @@ Trial flash_trial(uint64_t seed) {
 void add_order(Trial& t, Random& r) {
   const attest_softmax_params& p = t.softmax();
   t.features |= ATTEST_WITH_ORDER;
-  trial::Tensor& order = t.tensor[ATTEST_ORDER] = trial::make(ATTEST_I32, {r.chance(50) ? p.batch : 1, p.seq_len_q});
+  trial::Tensor& order = t.tensor[ATTEST_ORDER] =
+      trial::make(ATTEST_I32, {r.chance(50) ? p.batch : 1, p.seq_len_q});
   for (int64_t b = 0; b < order.spec.dim[0]; ++b) {
     std::vector<int64_t> rows(static_cast<size_t>(p.seq_len_q));
     std::iota(rows.begin(), rows.end(), 0);
     std::shuffle(rows.begin(), rows.end(), r.engine);
-    for (int64_t i = 0; i < p.seq_len_q; ++i) order.set(order.at({b, i}), static_cast<double>(rows[static_cast<size_t>(i)]));
+    for (int64_t i = 0; i < p.seq_len_q; ++i)
+      order.set(order.at({b, i}), static_cast<double>(rows[static_cast<size_t>(i)]));
   }
 }
 
@@ -176,7 +185,9 @@ Trial window_trial(uint64_t seed) {
     p.window_height = r.upto(8), p.window_width = r.upto(8);
     p.grid_height = p.window_height * r.upto(3), p.grid_width = p.window_width * r.upto(3);
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
-    if (r.chance(60)) p.shift_y = r.upto(p.window_height) - 1, p.shift_x = r.upto(p.window_width) - 1, p.shift_bias = -100;
+    if (r.chance(60))
+      p.shift_y = r.upto(p.window_height) - 1, p.shift_x = r.upto(p.window_width) - 1,
+      p.shift_bias = -100;
   }
   add_qkvo(t, r, p.seq_len_q, p.seq_len_kv, false, r.pick({1.0, 1.0, 4.0}));
   if (kind != 3 && r.chance(60)) add_order(t, r);
@@ -184,7 +195,8 @@ Trial window_trial(uint64_t seed) {
   if (kind == 3 && r.chance(60)) {
     t.features |= ATTEST_WITH_REL_BIAS;
     t.tensor[ATTEST_REL_BIAS] =
-        trial::make(t.tensor[ATTEST_Q].spec.dtype, {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
+        trial::make(t.tensor[ATTEST_Q].spec.dtype,
+                    {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
     trial::randomize(t.tensor[ATTEST_REL_BIAS], r.engine, 1);
   }
   return t;
@@ -216,9 +228,11 @@ Trial linear_trial(uint64_t seed) {
   if (gap > 0) t.features |= ATTEST_WITH_STRIDES;
   t.tensor[ATTEST_Q] = trial::make(dtype, {l.batch, l.num_heads, l.seq_len_q, l.head_dim}, gap);
   t.tensor[ATTEST_K] = trial::make(dtype, {l.batch, l.num_kv_heads, l.seq_len_kv, l.head_dim}, gap);
-  t.tensor[ATTEST_V] = trial::make(dtype, {l.batch, l.num_kv_heads, l.seq_len_kv, l.head_dim_v}, gap);
+  t.tensor[ATTEST_V] =
+      trial::make(dtype, {l.batch, l.num_kv_heads, l.seq_len_kv, l.head_dim_v}, gap);
   t.tensor[ATTEST_O] = trial::make(dtype, {l.batch, l.num_heads, l.seq_len_q, l.head_dim_v}, gap);
-  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) trial::randomize(t.tensor[role], r.engine, r.pick({1.0, 5.0}));
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V})
+    trial::randomize(t.tensor[role], r.engine, r.pick({1.0, 5.0}));
   const auto mask = [&](int role, uint64_t feature, std::vector<int64_t> dims) {
     if (r.chance(60)) return;
     t.features |= feature;
@@ -256,17 +270,25 @@ void sweep(const char* name, uint64_t seeds, Trial (*make)(uint64_t), double (*j
       ++ran;
       const double ratio = judge(t);
       worst = std::max(worst, ratio);
-      EXPECT_LE(ratio, 1) << name << " on " << target << ", seed " << seed << ", features " << std::hex << t.features;
+      EXPECT_LE(ratio, 1) << name << " on " << target << ", seed " << seed << ", features "
+                          << std::hex << t.features;
     }
     EXPECT_GE(ran, last * 9 / 10) << "most problems must be supported, or nothing is tested";
-    std::printf("%s on %s: %d problems, worst error / allowed %.2f\n", name, target, static_cast<int>(ran), worst);
+    std::printf("%s on %s: %d problems, worst error / allowed %.2f\n", name, target,
+                static_cast<int>(ran), worst);
     last = seeds / 3;  // the best target in full, the others in part
   });
 }
 
-TEST(Kernels, FlashMatchesDefinition) { sweep("flash_cpu", 120, flash_trial, trial::judge_softmax); }
-TEST(Kernels, WindowMatchesDefinition) { sweep("window_cpu", 120, window_trial, trial::judge_softmax); }
-TEST(Kernels, LinearMatchesDefinition) { sweep("linear_cpu", 60, linear_trial, trial::judge_linear); }
+TEST(Kernels, FlashMatchesDefinition) {
+  sweep("flash_cpu", 120, flash_trial, trial::judge_softmax);
+}
+TEST(Kernels, WindowMatchesDefinition) {
+  sweep("window_cpu", 120, window_trial, trial::judge_softmax);
+}
+TEST(Kernels, LinearMatchesDefinition) {
+  sweep("linear_cpu", 60, linear_trial, trial::judge_linear);
+}
 
 Trial dense(int64_t heads, int64_t seq_len_q, int64_t seq_len_kv, int64_t head_dim, uint64_t seed) {
   Random r{std::mt19937_64(seed)};
@@ -274,11 +296,14 @@ Trial dense(int64_t heads, int64_t seq_len_q, int64_t seq_len_kv, int64_t head_d
   attest_softmax_params& p = t.softmax();
   p = {sizeof p, 0, 1, heads, heads, seq_len_q, seq_len_kv, head_dim, head_dim, -1, -1, 0,
        0.125f,   0, 0, 0,     0,     0,         0,          0,        0,        0,  0,  0};
-  for (const int role : {ATTEST_Q, ATTEST_O}) t.tensor[role] = trial::make(ATTEST_F32, {1, heads, seq_len_q, head_dim});
-  for (const int role : {ATTEST_K, ATTEST_V}) t.tensor[role] = trial::make(ATTEST_F32, {1, heads, seq_len_kv, head_dim});
+  for (const int role : {ATTEST_Q, ATTEST_O})
+    t.tensor[role] = trial::make(ATTEST_F32, {1, heads, seq_len_q, head_dim});
+  for (const int role : {ATTEST_K, ATTEST_V})
+    t.tensor[role] = trial::make(ATTEST_F32, {1, heads, seq_len_kv, head_dim});
   t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {1, heads, seq_len_q});
   t.features = ATTEST_WITH_LSE;
-  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) trial::randomize(t.tensor[role], r.engine, 1);
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V})
+    trial::randomize(t.tensor[role], r.engine, 1);
   return t;
 }
 
@@ -298,7 +323,8 @@ TEST(Kernels, LogitsOfThirtyThousandAndBeyond) {
   });
 }
 
-/// Poisons key 70 of 150 in K, V or both, hides it from the even queries by a mask: they must not notice, the odd ones must.
+/// Poisons key 70 of 150 in K, V or both, hides it from the even queries by a mask: they must not
+/// notice, the odd ones must.
 TEST(Kernels, HiddenNanAndInfDoNotLeakAndVisibleOnesDo) {
   on_each_target([](const char* target) {
     for (const double poison : {std::nan(""), trial::kInfinity}) {
@@ -306,12 +332,14 @@ TEST(Kernels, HiddenNanAndInfDoNotLeakAndVisibleOnesDo) {
         Trial t = dense(1, 100, 150, 24, 6);
         t.features |= ATTEST_WITH_MASK;
         t.tensor[ATTEST_MASK] = trial::make(ATTEST_BOOL, {1, 1, 100, 150});
-        for (int64_t n = 0; n < 100 * 150; ++n) t.tensor[ATTEST_MASK].set(n, n % 150 != 70 || n / 150 % 2 == 1);
+        for (int64_t n = 0; n < 100 * 150; ++n)
+          t.tensor[ATTEST_MASK].set(n, n % 150 != 70 || n / 150 % 2 == 1);
         t.tensor[role].set(70 * 24 + 3, poison);
         ASSERT_TRUE(std::isfinite(run_flash(t))) << target;
         for (int64_t i = 0; i < 100; ++i) {
           const double o = t.tensor[ATTEST_O]({0, 0, i, 3});
-          EXPECT_EQ(std::isfinite(o), i % 2 == 0 || (std::isinf(poison) && role == ATTEST_K && std::isfinite(o)))
+          EXPECT_EQ(std::isfinite(o),
+                    i % 2 == 0 || (std::isinf(poison) && role == ATTEST_K && std::isfinite(o)))
               << target << " query " << i;
         }
       }
@@ -319,7 +347,8 @@ TEST(Kernels, HiddenNanAndInfDoNotLeakAndVisibleOnesDo) {
   });
 }
 
-// Logits of 0 but for key `at`, or of -400 up to it: as floats its weight, or what was summed by then, comes to 0.
+// Logits of 0 but for key `at`, or of -400 up to it: as floats its weight, or what was summed by
+// then, comes to 0.
 TEST(Kernels, InfinitiesStayHoweverSmallTheirWeight) {
   on_each_target([](const char* target) {
     for (const int64_t at : {int64_t{3}, int64_t{140}})
@@ -333,19 +362,24 @@ TEST(Kernels, InfinitiesStayHoweverSmallTheirWeight) {
             t.tensor[ATTEST_K].set(n, n % 24 == 0 && (rising ? j <= at : j == at) ? -400 : 0);
             t.tensor[ATTEST_V].set(n, 1);
           }
-          t.tensor[ATTEST_V].set(at * 24 + 3, trial::kInfinity), t.tensor[ATTEST_V].set(at * 24 + 4, trial::kInfinity);
+          t.tensor[ATTEST_V].set(at * 24 + 3, trial::kInfinity),
+              t.tensor[ATTEST_V].set(at * 24 + 4, trial::kInfinity);
           t.tensor[ATTEST_V].set(10 * 24 + 4, -trial::kInfinity);
           if (masked) {  // from every second query
             t.features |= ATTEST_WITH_MASK;
             t.tensor[ATTEST_MASK] = trial::make(ATTEST_BOOL, {1, 1, 100, 150});
-            for (int64_t n = 0; n < 100 * 150; ++n) t.tensor[ATTEST_MASK].set(n, n % 150 != at || n / 150 % 2 == 1);
+            for (int64_t n = 0; n < 100 * 150; ++n)
+              t.tensor[ATTEST_MASK].set(n, n % 150 != at || n / 150 % 2 == 1);
           }
           run_flash(t);
           for (int64_t i = 0; i < 100; ++i) {
             const bool seen = !masked || i % 2 == 1;
-            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 3}), seen ? trial::kInfinity : 1) << target << " query " << i << " key " << at;
-            EXPECT_EQ(std::isnan(t.tensor[ATTEST_O]({0, 0, i, 4})), seen) << target << " query " << i << " key " << at;
-            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 5}), 1) << target << " query " << i << " key " << at;
+            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 3}), seen ? trial::kInfinity : 1)
+                << target << " query " << i << " key " << at;
+            EXPECT_EQ(std::isnan(t.tensor[ATTEST_O]({0, 0, i, 4})), seen)
+                << target << " query " << i << " key " << at;
+            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 5}), 1)
+                << target << " query " << i << " key " << at;
           }
         }
   });
@@ -365,7 +399,8 @@ TEST(Kernels, CausalFutureNanDoesNotLeak) {
 
 TEST(Kernels, LongSumsStayAccurate) {
   Trial t = dense(1, 20, 20000, 16, 8);
-  for (int64_t n = 0; n < 20000 * 16; ++n) t.tensor[ATTEST_V].set(n, t.tensor[ATTEST_V].get(n) * 0.01 + 1);  // mean 1: sums grow
+  for (int64_t n = 0; n < 20000 * 16; ++n)
+    t.tensor[ATTEST_V].set(n, t.tensor[ATTEST_V].get(n) * 0.01 + 1);  // mean 1: sums grow
   EXPECT_LE(run_flash(t), 0.5);
 }
 

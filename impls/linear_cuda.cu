@@ -1,30 +1,38 @@
-// linear_cuda: linear attention with phi = elu + 1 (LoFTR) on a CUDA device, O(tokens * head_dim * head_dim_v), in float32
-// whatever the storage.
+// linear_cuda: linear attention with phi = elu + 1 (LoFTR) on a CUDA device, O(tokens * head_dim *
+// head_dim_v), in float32 whatever the storage.
 //
-// The state of a key head is S = sum phi(k)^T v [head_dim, head_dim_v] and z = sum phi(k) [head_dim]. One kernel sums the state
-// of each chunk of keys, a second adds the chunks in their order, a third reads the state out for each query. No atomics: the
-// same bits in every run. All three are tiles of 32 x 32 results by 64 threads with 4 x 4 each; head sizes of this operation
+// The state of a key head is S = sum phi(k)^T v [head_dim, head_dim_v] and z = sum phi(k)
+// [head_dim]. One kernel sums the state of each chunk of keys, a second adds the chunks in their
+// order, a third reads the state out for each query. No atomics: the same bits in every run. All
+// three are tiles of 32 x 32 results by 64 threads with 4 x 4 each; head sizes of this operation
 // are small (16 and 32 in LoFTR), and what it costs is reading Q, K and V once.
 #include "cuda/device_problem.cuh"
 #include "cuda/split.hpp"
 
 namespace {
 
-constexpr int kTile = 32, kThreads = 64, kEach = 4;  // tokens and channels of a tile; threads; results of a thread on each side
+constexpr int kTile = 32, kThreads = 64,
+              kEach =
+                  4;  // tokens and channels of a tile; threads; results of a thread on each side
 constexpr int kAcross = kTile / kEach;
 static_assert(kAcross * kAcross == kThreads);
 
-/// States in the workspace: [batch, num_kv_heads, chunks] of S [head_dim, head_dim_v] and z [head_dim]. Chunk 0 becomes the sum.
+/// States in the workspace: [batch, num_kv_heads, chunks] of S [head_dim, head_dim_v] and z
+/// [head_dim]. Chunk 0 becomes the sum.
 struct States {
   float* memory;
   int64_t chunk, chunks;  // keys of a chunk, chunks of a key head
-  __host__ __device__ static int64_t size(const attest_linear_params& p) { return p.head_dim * (p.head_dim_v + 1); }
+  __host__ __device__ static int64_t size(const attest_linear_params& p) {
+    return p.head_dim * (p.head_dim_v + 1);
+  }
   __device__ float* of(const attest_linear_params& p, int64_t head, int64_t which) const {
     return memory + (head * chunks + which) * size(p);
   }
 };
 
-__host__ __device__ inline int64_t tiles(int64_t channels) { return (channels + kTile - 1) / kTile; }
+__host__ __device__ inline int64_t tiles(int64_t channels) {
+  return (channels + kTile - 1) / kTile;
+}
 
 struct Square {
   float at[kEach][kEach] = {};
@@ -46,14 +54,18 @@ struct Square {
 /// Block: a tile of S of one chunk of one key head.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sum_keys(const attest_problem* problem, const __grid_constant__ cuda::Data data, const States states, int64_t blocks) {
+    sum_keys(const attest_problem* problem, const __grid_constant__ cuda::Data data,
+             const States states, int64_t blocks) {
   alignas(16) __shared__ float keys[kTile][kTile], values[kTile][kTile];  // [token, channel]
   const attest::Linear<T> a(*problem, data.at);
-  const int thread = static_cast<int>(threadIdx.x), row = thread / kAcross * kEach, column = thread % kAcross * kEach;
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kAcross * kEach,
+            column = thread % kAcross * kEach;
   const int64_t across = tiles(a.p.head_dim_v), down = tiles(a.p.head_dim);
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    const int64_t e0 = block % across * kTile, c0 = block / across % down * kTile, chunk = block / across / down % states.chunks;
-    const int64_t head = block / across / down / states.chunks, b = head / a.p.num_kv_heads, kv = head % a.p.num_kv_heads;
+    const int64_t e0 = block % across * kTile, c0 = block / across % down * kTile,
+                  chunk = block / across / down % states.chunks;
+    const int64_t head = block / across / down / states.chunks, b = head / a.p.num_kv_heads,
+                  kv = head % a.p.num_kv_heads;
     const int64_t begin = chunk * states.chunk, past = min(begin + states.chunk, a.p.seq_len_kv);
     const int64_t end = cuda::planted(cuda::Bug::kChunkBound) ? past - kTile : past;
     Square sums;
@@ -62,8 +74,12 @@ __global__ void __launch_bounds__(kThreads)
       for (int index = thread; index < kTile * kTile; index += kThreads) {
         const int64_t token = index / kTile, channel = index % kTile, j = first + token;
         const bool counts = j < end && a.key_counts(b, j);  // what does not is never read
-        keys[token][channel] = counts && c0 + channel < a.p.head_dim ? a.phi(static_cast<float>(a.k(b, kv, j, c0 + channel))) : 0;
-        values[token][channel] = counts && e0 + channel < a.p.head_dim_v ? static_cast<float>(a.v(b, kv, j, e0 + channel)) : 0;
+        keys[token][channel] = counts && c0 + channel < a.p.head_dim
+                                   ? a.phi(static_cast<float>(a.k(b, kv, j, c0 + channel)))
+                                   : 0;
+        values[token][channel] = counts && e0 + channel < a.p.head_dim_v
+                                     ? static_cast<float>(a.v(b, kv, j, e0 + channel))
+                                     : 0;
       }
       __syncthreads();
       Square part;  // on its own, so that no long chain of additions rounds again and again
@@ -82,17 +98,20 @@ __global__ void __launch_bounds__(kThreads)
       for (int c = 0; c < kEach; ++c)
         if (c0 + row + r < a.p.head_dim && e0 + column + c < a.p.head_dim_v)
           state[(c0 + row + r) * a.p.head_dim_v + e0 + column + c] = sums.at[r][c];
-    if (e0 == 0 && thread < kTile && c0 + thread < a.p.head_dim) state[a.p.head_dim * a.p.head_dim_v + c0 + thread] = z;
+    if (e0 == 0 && thread < kTile && c0 + thread < a.p.head_dim)
+      state[a.p.head_dim * a.p.head_dim_v + c0 + thread] = z;
     __syncthreads();
   }
 }
 
 /// Adds the chunks of every state in their order; a thread an element.
-__global__ void __launch_bounds__(kThreads) add_chunks(const attest_problem* problem, const States states) {
+__global__ void __launch_bounds__(kThreads)
+    add_chunks(const attest_problem* problem, const States states) {
   const auto& p = attest::params<attest_linear_params>(*problem);
   const int64_t size = States::size(p), all = p.batch * p.num_kv_heads * size;
   const int64_t chunks = states.chunks - (cuda::planted(cuda::Bug::kChunkDropped) ? 1 : 0);
-  for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < all; index += int64_t{gridDim.x} * kThreads) {
+  for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < all;
+       index += int64_t{gridDim.x} * kThreads) {
     float* element = states.of(p, index / size, 0) + index % size;
     float sum = *element;
     for (int64_t chunk = 1; chunk < chunks; ++chunk) sum += element[chunk * size];
@@ -103,14 +122,17 @@ __global__ void __launch_bounds__(kThreads) add_chunks(const attest_problem* pro
 /// Block: a tile of O, 32 queries x 32 channels, of one head.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    read_queries(const attest_problem* problem, const __grid_constant__ cuda::Data data, const States states, int64_t blocks) {
+    read_queries(const attest_problem* problem, const __grid_constant__ cuda::Data data,
+                 const States states, int64_t blocks) {
   alignas(16) __shared__ float queries[kTile][kTile], state[kTile][kTile],
       z[kTile];  // [channel, query], [channel, channel of V]
   const attest::Linear<T> a(*problem, data.at);
-  const int thread = static_cast<int>(threadIdx.x), row = thread / kAcross * kEach, column = thread % kAcross * kEach;
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kAcross * kEach,
+            column = thread % kAcross * kEach;
   const int64_t across = tiles(a.p.head_dim_v), down = tiles(a.p.seq_len_q);
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    const int64_t e0 = block % across * kTile, i0 = block / across % down * kTile, head = block / across / down;
+    const int64_t e0 = block % across * kTile, i0 = block / across % down * kTile,
+                  head = block / across / down;
     const int64_t b = head / a.p.num_heads, h = head % a.p.num_heads;
     const float* from = states.of(a.p, b * a.p.num_kv_heads + a.kv_head(h), 0);
     Square sums;
@@ -123,7 +145,9 @@ __global__ void __launch_bounds__(kThreads)
         const bool there = c0 + high < a.p.head_dim && e0 + low < a.p.head_dim_v;
         state[high][low] = there ? from[(c0 + high) * a.p.head_dim_v + e0 + low] : 0;
       }
-      if (thread < kTile) z[thread] = c0 + thread < a.p.head_dim ? from[a.p.head_dim * a.p.head_dim_v + c0 + thread] : 0;
+      if (thread < kTile)
+        z[thread] =
+            c0 + thread < a.p.head_dim ? from[a.p.head_dim * a.p.head_dim_v + c0 + thread] : 0;
       __syncthreads();
 #pragma unroll 4
       for (int c = 0; c < kTile; ++c) {
@@ -149,21 +173,26 @@ class Linear {
       /*operation=*/ATTEST_LINEAR,
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK | ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES |
-          ATTEST_WITH_UNALIGNED};
+      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
+          ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_linear_params>(problem);
     if (p.feature_map != 0) return "a feature map other than elu + 1";
-    if (p.head_dim > kMostChannels || p.head_dim_v > kMostChannels) return "head_dim or head_dim_v above 512";
+    if (p.head_dim > kMostChannels || p.head_dim_v > kMostChannels)
+      return "head_dim or head_dim_v above 512";
     const States states = plan(p);
     support.probability_rel_error = kExpError;
     support.sum_chain = kTile + states.chunk / kTile + states.chunks;
-    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(p.batch * p.num_kv_heads * states.chunks * States::size(p));
+    support.workspace_bytes =
+        sizeof(float) *
+        static_cast<uint64_t>(p.batch * p.num_kv_heads * states.chunks * States::size(p));
     return nullptr;
   }
   explicit Linear(const attest_problem& given)
-      : problem(given), device_problem_(given), states_(plan(attest::params<attest_linear_params>(given))) {}
+      : problem(given),
+        device_problem_(given),
+        states_(plan(attest::params<attest_linear_params>(given))) {}
 
   const attest_problem& problem;
 
@@ -180,17 +209,22 @@ class Linear {
     const int64_t queries = p.batch * p.num_heads * tiles(p.seq_len_q) * tiles(p.head_dim_v);
     cuda::launch(sum_keys<T>, cuda::grid(keys), kThreads, 0, queue, there, addresses, states, keys);
     if (states.chunks > 1)
-      cuda::launch(add_chunks, cuda::grid((elements + kThreads - 1) / kThreads), kThreads, 0, queue, there, states);
-    cuda::launch(read_queries<T>, cuda::grid(queries), kThreads, 0, queue, there, addresses, states, queries);
+      cuda::launch(add_chunks, cuda::grid((elements + kThreads - 1) / kThreads), kThreads, 0, queue,
+                   there, states);
+    cuda::launch(read_queries<T>, cuda::grid(queries), kThreads, 0, queue, there, addresses, states,
+                 queries);
   }
 
  private:
-  static constexpr int64_t kMostChannels = 512, kResident = 16;  // blocks that a multiprocessor holds at a time
-  static constexpr float kExpError = 2.4e-7f;                    // two units in the last place, as CUDA's manual has it for expf
+  static constexpr int64_t kMostChannels = 512,
+                           kResident = 16;  // blocks that a multiprocessor holds at a time
+  static constexpr float kExpError =
+      2.4e-7f;  // two units in the last place, as CUDA's manual has it for expf
 
   static States plan(const attest_linear_params& p) {
     const int64_t blocks = p.batch * p.num_kv_heads * tiles(p.head_dim) * tiles(p.head_dim_v);
-    const split::Chunks chunks = split::chunks(p.seq_len_kv, kTile, blocks, cuda::multiprocessors() * kResident);
+    const split::Chunks chunks =
+        split::chunks(p.seq_len_kv, kTile, blocks, cuda::multiprocessors() * kResident);
     return {nullptr, chunks.size, chunks.count};
   }
 

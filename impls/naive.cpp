@@ -1,5 +1,6 @@
-// naive: softmax attention by definition, o = softmax(scores) v with the whole score matrix of one (sequence, head) in memory.
-// Eigen multiplies, everything in float32. What the others are measured against: every feature, no cleverness.
+// naive: softmax attention by definition, o = softmax(scores) v with the whole score matrix of one
+// (sequence, head) in memory. Eigen multiplies, everything in float32. What the others are measured
+// against: every feature, no cleverness.
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 #include <vector>
@@ -14,10 +15,12 @@ struct Naive {
       .version = "1",
       .summary = "full score matrix in float32, products by Eigen, threads over rows",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
-                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
-                  ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
+                  ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER |
+                  ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
                   ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS};
   const attest_problem& problem;
 
@@ -26,8 +29,10 @@ struct Naive {
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    const double rows_q = static_cast<double>(p.seq_len_q), rows_kv = static_cast<double>(p.seq_len_kv);
-    const double floats = rows_q * rows_kv + (rows_q + rows_kv) * static_cast<double>(p.head_dim + p.head_dim_v);
+    const double rows_q = static_cast<double>(p.seq_len_q),
+                 rows_kv = static_cast<double>(p.seq_len_kv);
+    const double floats =
+        rows_q * rows_kv + (rows_q + rows_kv) * static_cast<double>(p.head_dim + p.head_dim_v);
     if (floats > 0x1p60) return "the score matrix has more than 2^60 elements";
     support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
     support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
@@ -38,32 +43,36 @@ struct Naive {
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     const Tensors a(problem, data);
     for (int64_t b = 0; b < a.p.batch; ++b)
-      for (int64_t h = 0; h < a.p.num_heads; ++h) attend(a, b, h, static_cast<float*>(workspace), problem.threads);
+      for (int64_t h = 0; h < a.p.num_heads; ++h)
+        attend(a, b, h, static_cast<float*>(workspace), problem.threads);
   }
 
  private:
-  /// An element of V that is Inf or NaN. A product with the zeros of a hidden key would spread it, so it is left out of the
-  /// product and added where the key is seen.
+  /// An element of V that is Inf or NaN. A product with the zeros of a hidden key would spread it,
+  /// so it is left out of the product and added where the key is seen.
   struct Wild {
     int64_t key, channel;
     float value;
   };
 
   static void attend(const Tensors& a, int64_t b, int64_t h, float* memory, int threads) {
-    const int64_t rows_q = a.length_q(b), rows_kv = a.length_kv(b), head_dim = a.p.head_dim, head_dim_v = a.p.head_dim_v;
+    const int64_t rows_q = a.length_q(b), rows_kv = a.length_kv(b), head_dim = a.p.head_dim,
+                  head_dim_v = a.p.head_dim_v;
     const auto matrix = [&memory](int64_t rows, int64_t cols) {
       Matrix made(memory, rows, cols);
       memory += rows * cols;
       return made;
     };
-    Matrix q = matrix(rows_q, head_dim), o = matrix(rows_q, head_dim_v), scores = matrix(rows_q, rows_kv);
+    Matrix q = matrix(rows_q, head_dim), o = matrix(rows_q, head_dim_v),
+           scores = matrix(rows_q, rows_kv);
     Matrix k = matrix(rows_kv, head_dim), v = matrix(rows_kv, head_dim_v);
     read_queries(a, b, h, q);
     const std::vector<Wild> wild = read_keys(a, b, h, k, v);
 
     std::vector<float> total(static_cast<size_t>(rows_q)), lse(total);
     o.setZero();
-    // What a thread takes at a time follows from the sizes alone, so that any number of threads gives the same bits.
+    // What a thread takes at a time follows from the sizes alone, so that any number of threads
+    // gives the same bits.
     const int64_t rows = std::clamp<int64_t>(rows_q / 8, 32, 512);
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (int64_t first = 0; first < rows_q; first += rows) {
@@ -82,7 +91,8 @@ struct Naive {
     for (int64_t i = 0; i < a.rows(b); ++i) {
       const auto [batch, row] = a.query(b, i);
       const bool sees = i < rows_q && lse[i] != kHidden;
-      for (int64_t d = 0; d < head_dim_v; ++d) a.o(batch, h, row, d) = sees ? o(i, d) / total[i] : 0;
+      for (int64_t d = 0; d < head_dim_v; ++d)
+        a.o(batch, h, row, d) = sees ? o(i, d) / total[i] : 0;
       if (a.lse) a.lse(batch, h, row) = sees ? lse[i] : kHidden;
     }
   }
@@ -125,8 +135,10 @@ struct Naive {
     return top;
   }
 
-  /// Row i of the logits becomes weights, which sum up in `total`; the row's lse, -inf where it sees no key.
-  static float to_weights(const Tensors& a, int64_t h, int64_t i, float top, Matrix& scores, float& total) {
+  /// Row i of the logits becomes weights, which sum up in `total`; the row's lse, -inf where it
+  /// sees no key.
+  static float to_weights(const Tensors& a, int64_t h, int64_t i, float top, Matrix& scores,
+                          float& total) {
     bool sees = false;
     for (int64_t j = 0; j < scores.cols(); ++j) {
       const float logit = scores(i, j);

@@ -1,6 +1,7 @@
-// window_cpu: softmax attention inside windows, O(tokens * window): bands along the sequence, patches of tokens in a given order
-// (PTv3, with its last-patch rule), windows of a grid, shifted or not, with a relative position bias (Swin).
-// A window's rows are gathered into tiles by the kernel that flash_cpu uses (simd/attend.cpp); all is computed in float32.
+// window_cpu: softmax attention inside windows, O(tokens * window): bands along the sequence,
+// patches of tokens in a given order (PTv3, with its last-patch rule), windows of a grid, shifted
+// or not, with a relative position bias (Swin). A window's rows are gathered into tiles by the
+// kernel that flash_cpu uses (simd/attend.cpp); all is computed in float32.
 #include <algorithm>
 
 #include "attest.hpp"
@@ -17,15 +18,19 @@ struct WindowCpu {
       .version = "1",
       .summary = "bands, patches in an order, grid windows, in float32, SIMD and threads",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER |
-                  ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
+                  ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER |
+                  ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
 
   const attest_problem& problem;
 
-  /// How the work and the workspace are cut: [relative bias of all heads][places in it] [thread: order, regions, scratch] ...
+  /// How the work and the workspace are cut: [relative bias of all heads][places in it] [thread:
+  /// order, regions, scratch] ...
   struct Plan {
-    int64_t window;         // queries that see one another: a patch, a grid window; else the whole sequence
+    int64_t
+        window;  // queries that see one another: a patch, a grid window; else the whole sequence
     int64_t windows;        // of one (batch, head)
     int64_t group, groups;  // queries a task, tasks a window
     int64_t rel_size;       // floats of one head's relative bias
@@ -36,25 +41,31 @@ struct WindowCpu {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const bool grid = p.grid_height > 0;
     Plan w{};
-    w.window = grid ? p.window_height * p.window_width : p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q) : p.seq_len_q;
+    w.window = grid               ? p.window_height * p.window_width
+               : p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q)
+                                  : p.seq_len_q;
     w.windows = ceil_div(p.seq_len_q, w.window);
     const impls::Tiling tiling = impls::tiling(p.head_dim, p.head_dim_v);
-    w.group = impls::group_queries(w.window, p.batch * p.num_heads * w.windows, problem.threads, tiling);
+    w.group =
+        impls::group_queries(w.window, p.batch * p.num_heads * w.windows, problem.threads, tiling);
     w.groups = ceil_div(w.window, w.group);
-    if (problem.features & ATTEST_WITH_REL_BIAS) w.rel_size = (2 * p.window_height - 1) * (2 * p.window_width - 1);
+    if (problem.features & ATTEST_WITH_REL_BIAS)
+      w.rel_size = (2 * p.window_height - 1) * (2 * p.window_width - 1);
     w.rel_bytes = round_up(4 * w.rel_size * p.num_heads);
     w.place_bytes = grid ? round_up(4 * w.window) : 0;
     w.list_bytes = w.place_bytes;
     w.scratch_bytes = impls::scratch_bytes(p.head_dim, p.head_dim_v, w.group);
     w.thread_bytes = 2 * w.list_bytes + w.scratch_bytes;
-    w.workspace_bytes = w.rel_bytes + w.place_bytes + static_cast<size_t>(problem.threads) * w.thread_bytes;
+    w.workspace_bytes =
+        w.rel_bytes + w.place_bytes + static_cast<size_t>(problem.threads) * w.thread_bytes;
     return w;
   }
 
   /// Why this problem is not for windows.
   static const char* refusal(const attest_problem& problem) {
     const attest_softmax_params& p = impls::softmax_params(problem);
-    const bool band = p.window_left >= 0 || p.window_right >= 0, patches = p.patch_size > 0, grid = p.grid_height > 0;
+    const bool band = p.window_left >= 0 || p.window_right >= 0, patches = p.patch_size > 0,
+               grid = p.grid_height > 0;
     if (!band && !patches && !grid) return "no window, patch or grid: use flash_cpu";
     const bool ragged = problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS);
     if (grid && (band || patches)) return "a grid together with a band or patches";
@@ -64,9 +75,11 @@ struct WindowCpu {
       return "a grid whose tokens are not the queries and the keys";
     if ((patches || (problem.features & ATTEST_WITH_ORDER)) && p.seq_len_q != p.seq_len_kv)
       return "patches or an order over queries and keys of different number";
-    if ((patches || (problem.features & ATTEST_WITH_ORDER)) && ragged) return "patches or an order with sequence lengths";
+    if ((patches || (problem.features & ATTEST_WITH_ORDER)) && ragged)
+      return "patches or an order with sequence lengths";
     const attest_tensor& order = problem.tensor[ATTEST_ORDER];
-    if (order.dtype != ATTEST_NONE && order.dim[1] > 1 && order.stride[1] != 1) return "an order that is not contiguous";
+    if (order.dtype != ATTEST_NONE && order.dim[1] > 1 && order.stride[1] != 1)
+      return "an order that is not contiguous";
     return impls::why_not(problem);
   }
 
@@ -75,7 +88,8 @@ struct WindowCpu {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const Plan w = plan(problem);
     int64_t keys = p.grid_height > 0 || p.patch_size > 0 ? w.window : p.seq_len_kv;
-    if (p.window_left >= 0 && p.window_right >= 0) keys = std::min(keys, p.window_left + p.window_right + 1);
+    if (p.window_left >= 0 && p.window_right >= 0)
+      keys = std::min(keys, p.window_left + p.window_right + 1);
     impls::declare_float32(support);
     // A band starts inside a tile: one more of them.
     support.sum_chain = impls::tiling(p.head_dim, p.head_dim_v).sum_chain(keys) + 1;
@@ -92,12 +106,14 @@ struct WindowCpu {
     if (w.rel_size > 0) widen_rel_bias(data, rel_bias);
     if (p.grid_height > 0)
       for (int64_t n = 0; n < w.window; ++n)
-        places[n] = static_cast<int32_t>(n / p.window_width * (2 * p.window_width - 1) + n % p.window_width);
+        places[n] = static_cast<int32_t>(n / p.window_width * (2 * p.window_width - 1) +
+                                         n % p.window_width);
     const int64_t tasks = p.batch * p.num_heads * w.windows * w.groups;
     char* const threads = reinterpret_cast<char*>(places) + w.place_bytes;
     impls::share(tasks, problem.threads, threads, w.thread_bytes, [&](int64_t task, char* own) {
       const int64_t group = task % w.groups, window = task / w.groups % w.windows;
-      const int64_t head = task / w.groups / w.windows, b = head / p.num_heads, h = head % p.num_heads;
+      const int64_t head = task / w.groups / w.windows, b = head / p.num_heads,
+                    h = head % p.num_heads;
       const impls::Lengths n = impls::lengths(problem, data, b);
       impls::Slice slice = impls::softmax_slice(problem, data, b, h, n);
       const impls::Range part{group * w.group, std::min((group + 1) * w.group, w.window)};
@@ -110,40 +126,47 @@ struct WindowCpu {
         if (w.rel_size > 0) {
           slice.rel_bias = rel_bias + h * w.rel_size;
           slice.rel_place = places;
-          slice.rel_centre = static_cast<int32_t>((p.window_height - 1) * (2 * p.window_width - 1) + p.window_width - 1);
+          slice.rel_centre = static_cast<int32_t>((p.window_height - 1) * (2 * p.window_width - 1) +
+                                                  p.window_width - 1);
         }
-        if (p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0)) slice.region = region, slice.shift_bias = p.shift_bias;
+        if (p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0))
+          slice.region = region, slice.shift_bias = p.shift_bias;
         return impls::attend(slice, part, {0, w.window}, scratch);
       }
       if (data[ATTEST_ORDER] != nullptr)
-        slice.order = static_cast<const int32_t*>(data[ATTEST_ORDER]) + b * problem.tensor[ATTEST_ORDER].stride[0];
+        slice.order = static_cast<const int32_t*>(data[ATTEST_ORDER]) +
+                      b * problem.tensor[ATTEST_ORDER].stride[0];
       attend_places(slice, n, window * w.window, part, w.window, scratch);
     });
   }
 
   /// Bands and patches: queries first + part of one (batch, head), where a patch starts at `first`.
-  void attend_places(const impls::Slice& slice, const impls::Lengths& n, int64_t first, impls::Range part, int64_t window,
-                     void* scratch) const {
+  void attend_places(const impls::Slice& slice, const impls::Lengths& n, int64_t first,
+                     impls::Range part, int64_t window, void* scratch) const {
     impls::Range keys{0, n.kv};
     if (softmax().patch_size > 0) {
       keys = {first, std::min(first + window, n.kv)};
-      keys.begin = std::max<int64_t>(0, keys.end - window);  // a short last patch sees the last places: a whole patch, if any
+      keys.begin = std::max<int64_t>(
+          0, keys.end - window);  // a short last patch sees the last places: a whole patch, if any
     }
     const int64_t begin = first + part.begin, end = first + part.end;
     if (begin < n.q) impls::attend(slice, {begin, std::min(end, n.q)}, keys, scratch);
     if (end > n.q) impls::clear_rows(slice, {std::max(begin, n.q), std::min(end, n.rows_q)});
   }
 
-  /// The tokens of a grid window, row by row of the rolled grid, and which side of the seams each comes from.
+  /// The tokens of a grid window, row by row of the rolled grid, and which side of the seams each
+  /// comes from.
   void list_window(int64_t window, int32_t* order, int32_t* region) const {
     const attest_softmax_params& p = softmax();
     const int64_t across = p.grid_width / p.window_width;
     const int64_t top = window / across * p.window_height, left = window % across * p.window_width;
     for (int64_t y = top; y < top + p.window_height; ++y) {
       for (int64_t x = left; x < left + p.window_width; ++x) {
-        const int64_t from_y = modulo(y + p.shift_y, p.grid_height), from_x = modulo(x + p.shift_x, p.grid_width);
+        const int64_t from_y = modulo(y + p.shift_y, p.grid_height),
+                      from_x = modulo(x + p.shift_x, p.grid_width);
         *order++ = static_cast<int32_t>(from_y * p.grid_width + from_x);
-        *region++ = 2 * (from_y < modulo(p.shift_y, p.grid_height)) + (from_x < modulo(p.shift_x, p.grid_width));
+        *region++ = 2 * (from_y < modulo(p.shift_y, p.grid_height)) +
+                    (from_x < modulo(p.shift_x, p.grid_width));
       }
     }
   }
@@ -157,7 +180,8 @@ struct WindowCpu {
     for (int64_t h = 0; h < p.num_heads; ++h)
       for (int64_t y = 0; y < 2 * p.window_height - 1; ++y)
         for (int64_t x = 0; x < 2 * p.window_width - 1; ++x)
-          *target++ = impls::element(t.dtype, source, h * t.stride[0] + y * t.stride[1] + x * t.stride[2]);
+          *target++ =
+              impls::element(t.dtype, source, h * t.stride[0] + y * t.stride[1] + x * t.stride[2]);
   }
 
   const attest_softmax_params& softmax() const { return impls::softmax_params(problem); }

@@ -1,11 +1,13 @@
-// window_cuda: softmax attention inside windows on tensor cores (mma.sync): windows of a grid, shifted or not, with a relative
-// position bias (Swin), patches of tokens in an order (PTv3), sets of their own lengths (DSVT, FlatFormer), bands. f16 from sm_75
-// on, bf16 and f32 from sm_80 on, f32 by three products of tf32 (3xTF32).
+// window_cuda: softmax attention inside windows on tensor cores (mma.sync): windows of a grid,
+// shifted or not, with a relative position bias (Swin), patches of tokens in an order (PTv3), sets
+// of their own lengths (DSVT, FlatFormer), bands. f16 from sm_75 on, bf16 and f32 from sm_80 on,
+// f32 by three products of tf32 (3xTF32).
 //
-// Windows are many and small. So no tile of rows reaches into a second window, tiles of keys start where the window does, blocks
-// are of 32 rows where windows are no larger, of 64 where pairs have terms, else of 128; and a block takes several windows of one
-// head, for which it has the head's bias as a table in shared memory: what is added to a logit is one look-up, from where its
-// query and key stand in the window.
+// Windows are many and small. So no tile of rows reaches into a second window, tiles of keys start
+// where the window does, blocks are of 32 rows where windows are no larger, of 64 where pairs have
+// terms, else of 128; and a block takes several windows of one head, for which it has the head's
+// bias as a table in shared memory: what is added to a logit is one look-up, from where its query
+// and key stand in the window.
 #include "cuda/flash.cuh"
 
 namespace {
@@ -14,13 +16,16 @@ using namespace flash;
 
 /// Blocks of the kernel: (sequence, head) x groups of windows x tiles of rows of a window.
 struct Work {
-  int64_t blocks, window, windows, tiles;  // rows of a window, windows of a sequence, tiles of a window
-  int64_t each, groups;                    // windows a block, groups of them in a sequence
-  int table;                               // elements of a head's relative bias; 0: pairs inside a window have no terms
+  int64_t blocks, window, windows,
+      tiles;             // rows of a window, windows of a sequence, tiles of a window
+  int64_t each, groups;  // windows a block, groups of them in a sequence
+  int table;  // elements of a head's relative bias; 0: pairs inside a window have no terms
 };
 
 /// Bytes of shared memory that a head's table and a window's codes take.
-inline int64_t terms_bytes(const Work& work) { return work.table ? (work.table + work.window) * 4 : 0; }
+inline int64_t terms_bytes(const Work& work) {
+  return work.table ? (work.table + work.window) * 4 : 0;
+}
 
 /// The head's relative bias, dense; zeros where there is none.
 template <class T>
@@ -31,40 +36,51 @@ __device__ void load_table(const attest::Softmax<T>& a, int64_t h, const Work& w
 }
 /// Where each place of a window stands in the table, and from which side of the seams it comes.
 template <class T>
-__device__ void load_codes(const attest::Softmax<T>& a, int64_t first, const Work& work, int* codes) {
+__device__ void load_codes(const attest::Softmax<T>& a, int64_t first, const Work& work,
+                           int* codes) {
   const int64_t seam_y = a.p.grid_height - a.p.shift_y, seam_x = a.p.grid_width - a.p.shift_x;
   for (int n = static_cast<int>(threadIdx.x); n < work.window; n += static_cast<int>(blockDim.x)) {
     const auto at = a.grid.point(first + n);
     const int64_t side = 2 * (at.y >= seam_y) + (at.x >= seam_x);
-    codes[n] = static_cast<int>(side << 16 | (at.window_y * (2 * a.p.window_width - 1) + at.window_x));
+    codes[n] =
+        static_cast<int>(side << 16 | (at.window_y * (2 * a.p.window_width - 1) + at.window_x));
   }
 }
 
-/// The task of a block in one of its windows: its tile of rows there, the terms of its pairs. False: there is none, nor in later
-/// windows. Apart, so that nothing of it takes registers from what the task is made for.
+/// The task of a block in one of its windows: its tile of rows there, the terms of its pairs.
+/// False: there is none, nor in later windows. Apart, so that nothing of it takes registers from
+/// what the task is made for.
 template <class T, class S>
-__device__ __noinline__ bool enter_window(const attest_problem& problem, const cuda::Data& data, const Work& work, int64_t block,
-                                          int number, char* shared, Task& task, WindowTerms& terms) {
+__device__ __noinline__ bool enter_window(const attest_problem& problem, const cuda::Data& data,
+                                          const Work& work, int64_t block, int number, char* shared,
+                                          Task& task, WindowTerms& terms) {
   const attest::Softmax<T> a(problem, data.at);
-  const int64_t tile = block % work.tiles, group = block / work.tiles % work.groups, pair = block / work.tiles / work.groups;
-  const int64_t b = pair / a.p.num_heads, h = pair % a.p.num_heads, window = group * work.each + number;
-  const int64_t begin = window * work.window, first = begin + tile * S::kRows, past = min(begin + work.window, a.rows(b));
+  const int64_t tile = block % work.tiles, group = block / work.tiles % work.groups,
+                pair = block / work.tiles / work.groups;
+  const int64_t b = pair / a.p.num_heads, h = pair % a.p.num_heads,
+                window = group * work.each + number;
+  const int64_t begin = window * work.window, first = begin + tile * S::kRows,
+                past = min(begin + work.window, a.rows(b));
   if (window >= work.windows || first >= past) return false;
   float* table = reinterpret_cast<float*>(shared + S::kSharedBytes);
   int* codes = reinterpret_cast<int*>(table + work.table);
   if (number == 0) load_table(a, h, work, table);
-  if (work.table && !(cuda::planted(cuda::Bug::kWindowTerms) && number > 0)) load_codes(a, begin, work, codes);
+  if (work.table && !(cuda::planted(cuda::Bug::kWindowTerms) && number > 0))
+    load_codes(a, begin, work, codes);
   if (threadIdx.x == 0) {
     const int64_t across = 2 * a.p.window_width - 1;
-    terms = {table, codes, begin, static_cast<int>((a.p.window_height - 1) * across + a.p.window_width - 1), a.p.shift_bias};
+    terms = {table, codes, begin,
+             static_cast<int>((a.p.window_height - 1) * across + a.p.window_width - 1),
+             a.p.shift_bias};
     task = {b, h, first, past, 1, 0, 1, nullptr, work.table ? &terms : nullptr};
   }
   __syncthreads();
   return true;
 }
 
-/// Blocks that a multiprocessor is to have registers for. An image's window has one tile of keys, and a block waits for it: where
-/// channels are few, a third block is there to hide that, for 40 bytes a thread that go to memory. Not measured.
+/// Blocks that a multiprocessor is to have registers for. An image's window has one tile of keys,
+/// and a block waits for it: where channels are few, a third block is there to hide that, for 40
+/// bytes a thread that go to memory. Not measured.
 template <class S>
 constexpr int kBlocks = S::kWarps < 4                       ? 1
                         : S::kPerWarp == 1 && S::kDim <= 32 ? 3
@@ -72,7 +88,8 @@ constexpr int kBlocks = S::kWarps < 4                       ? 1
 
 template <class T, class S>
 __global__ void __launch_bounds__(S::kThreads, kBlocks<S>)
-    attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data, const __grid_constant__ Work work) {
+    attend_windows(const attest_problem* problem, const __grid_constant__ cuda::Data data,
+                   const __grid_constant__ Work work) {
   if (!runs_here<T, S>()) return;
   __shared__ Task task;
   __shared__ WindowTerms terms;
@@ -91,19 +108,24 @@ class Window {
       /*name=*/"window_cuda",
       /*version=*/"1",
       /*summary=*/
-      "windows of grids, patches, sets and bands on tensor cores (mma.sync; sm_75: f16, sm_80 and up: f32 too, by 3xTF32)",
+      "windows of grids, patches, sets and bands on tensor cores (mma.sync; sm_75: f16, sm_80 and "
+      "up: f32 too, by 3xTF32)",
       /*operation=*/ATTEST_SOFTMAX,
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-          ATTEST_WITH_SOFTCAP | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER |
-          ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_SINKS};
+      /*features=*/ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+          ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_LSE |
+          ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES |
+          ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES | ATTEST_WITH_SINKS};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    const bool band = p.window_left >= 0 || p.window_right >= 0, sets = (problem.features & ATTEST_WITH_VARLEN) != 0;
-    if (!band && !sets && p.patch_size == 0 && p.grid_height == 0) return "no window, patch, grid or sets: use flash_cuda";
-    if (p.window_height * p.window_width > kMostPlaces) return "grid windows of more than 1,024 tokens";
+    const bool band = p.window_left >= 0 || p.window_right >= 0,
+               sets = (problem.features & ATTEST_WITH_VARLEN) != 0;
+    if (!band && !sets && p.patch_size == 0 && p.grid_height == 0)
+      return "no window, patch, grid or sets: use flash_cuda";
+    if (p.window_height * p.window_width > kMostPlaces)
+      return "grid windows of more than 1,024 tokens";
     if (const char* reason = why_not(problem)) return reason;
     const char* reason = nullptr;
     const int room = cuda::most_shared_bytes();
@@ -116,10 +138,14 @@ class Window {
     return reason;
   }
   explicit Window(const attest_problem& given)
-      : problem(given), device_problem_(given), shared_bytes_(cuda::most_shared_bytes()), work_(plan(given)) {
+      : problem(given),
+        device_problem_(given),
+        shared_bytes_(cuda::most_shared_bytes()),
+        work_(plan(given)) {
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
-      cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+      cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>,
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        static_cast<int>(S::kSharedBytes + terms_bytes(work_))),
                   "cudaFuncSetAttribute");
     });
@@ -132,15 +158,16 @@ class Window {
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::launch(attend_windows<decltype(element), S>, cuda::grid(work_.blocks), S::kThreads,
-                   static_cast<size_t>(S::kSharedBytes + terms_bytes(work_)), static_cast<cudaStream_t>(stream),
-                   device_problem_.get(), addresses, work_);
+                   static_cast<size_t>(S::kSharedBytes + terms_bytes(work_)),
+                   static_cast<cudaStream_t>(stream), device_problem_.get(), addresses, work_);
     });
   }
 
  private:
   static constexpr int64_t kMostPlaces = 1024, kFewRows = 32;
   /// Pairs have terms, or may, or a softcap.
-  static constexpr uint64_t kWithTerms = ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_SOFTCAP;
+  static constexpr uint64_t kWithTerms =
+      ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_SOFTCAP;
 
   /// Rows that see one another and nobody else.
   static int64_t window_rows(const attest_softmax_params& p) {
@@ -154,17 +181,21 @@ class Window {
       using S = decltype(shape);
       work.window = window_rows(p), work.windows = (p.seq_len_q + work.window - 1) / work.window;
       work.tiles = (work.window + S::kRows - 1) / S::kRows;
-      const int64_t pairs = p.batch * p.num_heads * work.tiles, slots = int64_t{cuda::multiprocessors()} * S::kResident;
+      const int64_t pairs = p.batch * p.num_heads * work.tiles,
+                    slots = int64_t{cuda::multiprocessors()} * S::kResident;
       work.each = split::tasks_each(pairs * work.windows, work.windows, slots);
       work.groups = (work.windows + work.each - 1) / work.each, work.blocks = pairs * work.groups;
-      const bool pairs_have_terms = (problem.features & ATTEST_WITH_REL_BIAS) || (p.grid_height > 0 && p.shift_bias != 0);
-      work.table = pairs_have_terms ? static_cast<int>((2 * p.window_height - 1) * (2 * p.window_width - 1)) : 0;
+      const bool pairs_have_terms =
+          (problem.features & ATTEST_WITH_REL_BIAS) || (p.grid_height > 0 && p.shift_bias != 0);
+      work.table = pairs_have_terms
+                       ? static_cast<int>((2 * p.window_height - 1) * (2 * p.window_width - 1))
+                       : 0;
     });
     return work;
   }
 
-  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a device whose blocks may have
-  /// `room` bytes of shared memory.
+  /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a
+  /// device whose blocks may have `room` bytes of shared memory.
   template <class Body>
   static void at_launch(const attest_problem& problem, int room, const Body& body) {
     const int64_t rows = window_rows(attest::params<attest_softmax_params>(problem));
@@ -172,9 +203,11 @@ class Window {
       constexpr int kDim = decltype(dim)::value;
       using All = Sizes<decltype(element), kDim>;
       if constexpr (kDim <= 32)
-        if (rows <= kFewRows) return body(element, Shape<sizeof(element), kDim, 1, 32, Kind::kWindow, 2>());
+        if (rows <= kFewRows)
+          return body(element, Shape<sizeof(element), kDim, 1, 32, Kind::kWindow, 2>());
       if constexpr (sizeof(element) == 2 && kDim <= 128)
-        if (rows > All::Window::kRows && !(problem.features & kWithTerms) && fits<typename All::Plain>(room)) {
+        if (rows > All::Window::kRows && !(problem.features & kWithTerms) &&
+            fits<typename All::Plain>(room)) {
           if (problem.features & ATTEST_WITH_ORDER) return body(element, typename All::Scattered());
           return body(element, typename All::Plain());
         }

@@ -22,12 +22,15 @@ std::set<std::string> hashes_of(const Results& file, const std::string& impl) {
   return hashes;
 }
 
-[[noreturn]] void refuse(const char* side, const std::string& impl, const std::vector<BuildFiles>& builds) {
-  std::string text = fmt::format("{} has {} builds of {}, and one side is one build:", side, builds.size(), impl);
-  for (const BuildFiles& build : builds) text += fmt::format(" {} in {};", build.hashes, fmt::join(build.paths, " "));
+[[noreturn]] void refuse(const char* side, const std::string& impl,
+                         const std::vector<BuildFiles>& builds) {
+  std::string text =
+      fmt::format("{} has {} builds of {}, and one side is one build:", side, builds.size(), impl);
+  for (const BuildFiles& build : builds)
+    text += fmt::format(" {} in {};", build.hashes, fmt::join(build.paths, " "));
   if (builds.size() == 2)
-    text += fmt::format(" compare them by: attest compare {} --after {}", fmt::join(builds[0].paths, " "),
-                        fmt::join(builds[1].paths, " "));
+    text += fmt::format(" compare them by: attest compare {} --after {}",
+                        fmt::join(builds[0].paths, " "), fmt::join(builds[1].paths, " "));
   else
     text += " compare two of them, with --after between";
   throw core::Error(text);
@@ -62,8 +65,10 @@ std::vector<BuildFiles> by_build(const std::vector<Results>& files, const std::s
 void require_one_build(const std::vector<Results>& before, const std::vector<Results>& after) {
   std::vector<Results> all = before;
   all.insert(all.end(), after.begin(), after.end());
-  for (const auto& [side, files] : {std::pair("the side before", &before), std::pair("the side after", &after)})
-    if (const std::string impl = mixed_implementation(*files); !impl.empty()) refuse(side, impl, by_build(all, impl));
+  for (const auto& [side, files] :
+       {std::pair("the side before", &before), std::pair("the side after", &after)})
+    if (const std::string impl = mixed_implementation(*files); !impl.empty())
+      refuse(side, impl, by_build(all, impl));
 }
 
 }  // namespace attest::reports

@@ -18,10 +18,13 @@ using core::Results;
 using core::Verdict;
 using Records = std::vector<const Record*>;
 
-constexpr double kHostPeak_bytes = 1 << 20;  // by which high-water marks differ from launch to launch
-constexpr double kErrorShare = 1e-3;         // of a gate: smaller growth of an error is none
+constexpr double kHostPeak_bytes = 1
+                                   << 20;  // by which high-water marks differ from launch to launch
+constexpr double kErrorShare = 1e-3;       // of a gate: smaller growth of an error is none
 
-Changed invalid(const std::string& code) { return Changed{.change = Change::kInvalid, .code = code}; }
+Changed invalid(const std::string& code) {
+  return Changed{.change = Change::kInvalid, .code = code};
+}
 
 Verdict worst(const Records& records) {
   for (const Record* record : records)
@@ -32,7 +35,8 @@ Verdict worst(const Records& records) {
 }
 
 VerdictChange verdict_change(Verdict before, Verdict after) {
-  if (core::is_bad(after)) return core::is_bad(before) ? VerdictChange::kSame : VerdictChange::kRegressed;
+  if (core::is_bad(after))
+    return core::is_bad(before) ? VerdictChange::kSame : VerdictChange::kRegressed;
   if (core::is_bad(before)) return VerdictChange::kFixed;
   if (before != Verdict::kPass || after == Verdict::kPass) return VerdictChange::kSame;
   return after == Verdict::kUnsupported ? VerdictChange::kRegressed : VerdictChange::kSkipped;
@@ -51,8 +55,9 @@ Changed compare_memory(const Records& was, const Records& is, double band) {
     for (const Record* record : records) {
       const core::MemoryRecord& memory = record->memory;
       measured = measured && memory.peak_bytes.has_value();
-      all.push_back(memory.peak_bytes ? double(*memory.peak_bytes)
-                                      : double(memory.workspace_bytes + memory.pool_peak_bytes.value_or(0)));
+      all.push_back(memory.peak_bytes
+                        ? double(*memory.peak_bytes)
+                        : double(memory.workspace_bytes + memory.pool_peak_bytes.value_or(0)));
     }
     return all;
   };
@@ -71,7 +76,8 @@ std::set<std::string> common_inputs(const Record& was, const Record& is) {
   std::set<std::string> both, seen;
   for (const core::FillRecord& fill : was.fills) seen.insert(inputs_of(fill));
   for (const core::FillRecord& fill : is.fills)
-    if (seen.count(inputs_of(fill)) && fill.judgement.exact_elements > 0) both.insert(inputs_of(fill));
+    if (seen.count(inputs_of(fill)) && fill.judgement.exact_elements > 0)
+      both.insert(inputs_of(fill));
   return both;
 }
 
@@ -79,7 +85,7 @@ Changed compare_errors(const Records& was, const Records& is, double band) {
   if (was.front()->arithmetic != is.front()->arithmetic) return invalid("other-arithmetic");
   const std::set<std::string> both = common_inputs(*was.front(), *is.front());
   if (both.empty()) return invalid("other-inputs");
-  const auto errors = [&](const Records& records, double core::Judgement::*ratio) {
+  const auto errors = [&](const Records& records, double core::Judgement::* ratio) {
     std::vector<double> all;
     for (const Record* record : records) {
       all.push_back(0);
@@ -88,17 +94,22 @@ Changed compare_errors(const Records& was, const Records& is, double band) {
     }
     return all;
   };
-  const auto changed = [&](double core::Judgement::*ratio) {
+  const auto changed = [&](double core::Judgement::* ratio) {
     return core::compare_exact(errors(was, ratio), errors(is, ratio), band, kErrorShare);
   };
-  const Changed largest = changed(&core::Judgement::max_ratio), mean = changed(&core::Judgement::rms_ratio);
+  const Changed largest = changed(&core::Judgement::max_ratio),
+                mean = changed(&core::Judgement::rms_ratio);
   return mean.change == Change::kWorse && largest.change != Change::kWorse ? mean : largest;
 }
 
 class Comparer {
  public:
-  Comparer(const std::vector<Results>& before, const std::vector<Results>& after, const CompareOptions& options)
-      : options_(options), before_(by_start(before)), after_(by_start(after)), took_turns_(took_turns(before_, after_)) {}
+  Comparer(const std::vector<Results>& before, const std::vector<Results>& after,
+           const CompareOptions& options)
+      : options_(options),
+        before_(by_start(before)),
+        after_(by_start(after)),
+        took_turns_(took_turns(before_, after_)) {}
 
   Comparison compare() {
     for (const Key& key : keys(before_)) {
@@ -139,7 +150,8 @@ class Comparer {
     return {};
   }
 
-  /// Whether nothing but the machine can be the cause of another time. What was not recorded is not the same.
+  /// Whether nothing but the machine can be the cause of another time. What was not recorded is not
+  /// the same.
   bool same_everything(const Records& was, const Records& is) const {
     std::set<std::string> plugins, libraries, attests, environments;
     for (const Records* records : {&was, &is})
@@ -150,7 +162,9 @@ class Comparer {
         attests.insert(fact(*run.file, "identity", "attest"));
         environments.insert(fact(*run.file, "run", "variables_hash"));
       }
-    const auto is_one = [](const std::set<std::string>& hashes) { return hashes.size() == 1 && !hashes.begin()->empty(); };
+    const auto is_one = [](const std::set<std::string>& hashes) {
+      return hashes.size() == 1 && !hashes.begin()->empty();
+    };
     return is_one(plugins) && is_one(libraries) && is_one(attests) && is_one(environments);
   }
 
@@ -158,14 +172,18 @@ class Comparer {
     const Records was = all_records(before_, key), is = all_records(after_, key);
     Compared one{key.suite, key.case_name, key.dtype, key.impl, worst(was), worst(is)};
     one.verdict = verdict_change(one.before, one.after);
-    one.same_binary = !was.front()->plugin_hash.empty() && was.front()->plugin_hash == is.front()->plugin_hash;
+    one.same_binary =
+        !was.front()->plugin_hash.empty() && was.front()->plugin_hash == is.front()->plugin_hash;
     one.same_everything = same_everything(was, is);
     one.time = one.memory = one.error = invalid("not-passed");
     if (one.before != Verdict::kPass || one.after != Verdict::kPass) return one;
     one.time = one.memory = one.error = invalid("other-problem");
-    if (was.front()->spec != is.front()->spec || was.front()->inputs != is.front()->inputs) return one;
-    one.before_ns = middle(all_launches(before_, key)), one.after_ns = middle(all_launches(after_, key));
-    one.time = compare_times(key, one, options_.across_machines ? "" : apart(*was.front(), *is.front()));
+    if (was.front()->spec != is.front()->spec || was.front()->inputs != is.front()->inputs)
+      return one;
+    one.before_ns = middle(all_launches(before_, key)),
+    one.after_ns = middle(all_launches(after_, key));
+    one.time =
+        compare_times(key, one, options_.across_machines ? "" : apart(*was.front(), *is.front()));
     one.memory = compare_memory(was, is, options_.rule.band);
     one.error = compare_errors(was, is, options_.rule.band);
     return one;
@@ -182,7 +200,8 @@ class Comparer {
     if (took_turns_) {  // pairs that both have it
       was.clear(), is.clear();
       for (size_t i = 0; i < before_.size(); ++i) {
-        const core::Launch b = before_[i].launch(key, options_.relative_to), a = after_[i].launch(key, options_.relative_to);
+        const core::Launch b = before_[i].launch(key, options_.relative_to),
+                           a = after_[i].launch(key, options_.relative_to);
         if (b.median > 0 && a.median > 0) was.push_back(b), is.push_back(a);
       }
     }
@@ -193,13 +212,18 @@ class Comparer {
     for (const Side* side : {&before_, &after_})
       for (const Run& run : *side) {
         const std::string& path = run.file->path;
-        if (!run.file->complete) note(fmt::format("{} was cut short: its run did not come to its end", path));
+        if (!run.file->complete)
+          note(fmt::format("{} was cut short: its run did not come to its end", path));
         const size_t again = run.file->records.size() - run.records.size();
-        if (again > 0) note(fmt::format("{} has {} records of what it has already; samples are taken together", path, again));
+        if (again > 0)
+          note(fmt::format("{} has {} records of what it has already; samples are taken together",
+                           path, again));
       }
     differs("machine", [](const Results& file) { return on_devices(file, machine); });
     differs("driver", [](const Results& file) {
-      return on_devices(file, [](const Results& of, const std::string& device) { return fact(of, device, "driver"); });
+      return on_devices(file, [](const Results& of, const std::string& device) {
+        return fact(of, device, "driver");
+      });
     });
     differs("build", build);
     differs("compiler", [](const Results& file) { return fact(file, "build", "compiler"); });
@@ -226,10 +250,13 @@ class Comparer {
   std::string print_floor() const {
     std::vector<double> percents;
     for (const Compared& one : result_.cases)
-      if (one.time.ratio > 0) percents.push_back(100 * (std::max(one.time.ratio, 1 / one.time.ratio) - 1));
+      if (one.time.ratio > 0)
+        percents.push_back(100 * (std::max(one.time.ratio, 1 / one.time.ratio) - 1));
     if (percents.empty()) return {};
-    return fmt::format(": what differs is this machine's doing; times do by {:.1f} % in the median case, by up to {:.1f} %",
-                       core::summarise(percents).median, *std::ranges::max_element(percents));
+    return fmt::format(
+        ": what differs is this machine's doing; times do by {:.1f} % in the median case, by up to "
+        "{:.1f} %",
+        core::summarise(percents).median, *std::ranges::max_element(percents));
   }
   void note(std::string text) { result_.notes.push_back(std::move(text)); }
 
@@ -248,7 +275,8 @@ class Comparer {
     for (const Run& run : after_) is.insert(of(*run.file));
     was.erase(""), is.erase("");  // of a file that has no records
     if (was != is && !was.empty() && !is.empty())
-      note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "), fmt::join(is, " and ")));
+      note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "),
+                       fmt::join(is, " and ")));
   }
 
   const CompareOptions& options_;
@@ -259,7 +287,8 @@ class Comparer {
 
 }  // namespace
 
-Comparison compare(const std::vector<Results>& before, const std::vector<Results>& after, const CompareOptions& options) {
+Comparison compare(const std::vector<Results>& before, const std::vector<Results>& after,
+                   const CompareOptions& options) {
   return Comparer(before, after, options).compare();
 }
 
@@ -270,17 +299,21 @@ bool nothing_to_tell(const Changed& changed) {
 
 bool worse(const Compared& one) {
   const bool slower = one.time.change == Change::kWorse && !one.same_everything;
-  return one.verdict == VerdictChange::kRegressed || slower || one.memory.change == Change::kWorse ||
-         one.error.change == Change::kWorse;
+  return one.verdict == VerdictChange::kRegressed || slower ||
+         one.memory.change == Change::kWorse || one.error.change == Change::kWorse;
 }
 
 bool unchanged(const Compared& one) {
-  const auto same = [](const Changed& quantity) { return quantity.change == Change::kSame || nothing_to_tell(quantity); };
+  const auto same = [](const Changed& quantity) {
+    return quantity.change == Change::kSame || nothing_to_tell(quantity);
+  };
   return one.before == one.after && same(one.time) && same(one.memory) && same(one.error);
 }
 
 bool regressed(const Comparison& comparison) {
-  return std::ranges::any_of(comparison.cases, [](const Compared& one) { return one.verdict == VerdictChange::kRegressed; });
+  return std::ranges::any_of(comparison.cases, [](const Compared& one) {
+    return one.verdict == VerdictChange::kRegressed;
+  });
 }
 
 bool worse(const Comparison& comparison) {
@@ -289,11 +322,14 @@ bool worse(const Comparison& comparison) {
 
 bool inconclusive(const Comparison& comparison) {
   const auto untold = [](const Changed& quantity) {
-    return quantity.change == Change::kInconclusive || (quantity.change == Change::kInvalid && !nothing_to_tell(quantity));
+    return quantity.change == Change::kInconclusive ||
+           (quantity.change == Change::kInvalid && !nothing_to_tell(quantity));
   };
-  return !comparison.only_before.empty() || std::ranges::any_of(comparison.cases, [&](const Compared& one) {
-    return one.verdict == VerdictChange::kSkipped || untold(one.time) || untold(one.memory) || untold(one.error);
-  });
+  return !comparison.only_before.empty() ||
+         std::ranges::any_of(comparison.cases, [&](const Compared& one) {
+           return one.verdict == VerdictChange::kSkipped || untold(one.time) ||
+                  untold(one.memory) || untold(one.error);
+         });
 }
 
 }  // namespace attest::reports

@@ -24,25 +24,36 @@ using ::testing::HasSubstr;
 
 core::TimeRecord time_of(double ns, uint64_t seed = 1) {
   core::TimeRecord time;
-  for (uint64_t i = 0; i < 20; ++i) time.samples_ns.push_back(ns * (1 + 1e-3 * double(core::random_normal(seed, i))));
+  for (uint64_t i = 0; i < 20; ++i)
+    time.samples_ns.push_back(ns * (1 + 1e-3 * double(core::random_normal(seed, i))));
   return time;
 }
 
 Record passed(const std::string& impl = "flash_cuda", double ns = 1e6) {
-  Record r{.suite = "vit", .case_name = "a", .spec = "softmax seq_len_q=64", .inputs = "random", .impl = impl};
-  r.plugin_hash = "00ff00ff00ff00ff", r.dtype = "f16", r.device = "cuda", r.threads = 2, r.verdict = Verdict::kPass;
-  r.fills.push_back({.fill = "random", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"});
-  r.fills[0].judgement.max_ratio = 0.4, r.fills[0].judgement.rms_ratio = 0.3, r.fills[0].judgement.exact_elements = 10;
+  Record r{.suite = "vit",
+           .case_name = "a",
+           .spec = "softmax seq_len_q=64",
+           .inputs = "random",
+           .impl = impl};
+  r.plugin_hash = "00ff00ff00ff00ff", r.dtype = "f16", r.device = "cuda", r.threads = 2,
+  r.verdict = Verdict::kPass;
+  r.fills.push_back(
+      {.fill = "random", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"});
+  r.fills[0].judgement.max_ratio = 0.4, r.fills[0].judgement.rms_ratio = 0.3,
+  r.fills[0].judgement.exact_elements = 10;
   r.time = time_of(ns);
   r.memory.workspace_bytes = 1 << 20, r.memory.pool_peak_bytes = 0;
   return r;
 }
 
 Results file(std::vector<Record> records, const std::string& started = "2026-01-01T00:00:00Z") {
-  Results results{.path = "x.jsonl", .records = std::move(records), .begun = true, .complete = true};
+  Results results{
+      .path = "x.jsonl", .records = std::move(records), .begun = true, .complete = true};
   results.header = {"attest run",
                     started,
-                    {{"cuda", {{"name", "H200"}}}, {"cpu", {{"model", "EPYC"}}}, {"build", {{"build_type", "Release"}}}}};
+                    {{"cuda", {{"name", "H200"}}},
+                     {"cpu", {{"model", "EPYC"}}},
+                     {"build", {{"build_type", "Release"}}}}};
   return results;
 }
 
@@ -75,14 +86,20 @@ TEST(Comparison, EachQuantityIsSeenAlone) {
   EXPECT_EQ(slower.memory.change, Change::kSame);
   EXPECT_EQ(one(passed(), passed("flash_cuda", 0.95e6)).time.change, Change::kBetter);
 
-  const Compared bigger = one(passed(), with([](Record& r) { r.memory.pool_peak_bytes = 1 << 15; }));
+  const Compared bigger =
+      one(passed(), with([](Record& r) { r.memory.pool_peak_bytes = 1 << 15; }));
   EXPECT_EQ(bigger.memory.change, Change::kWorse);
   EXPECT_EQ(bigger.time.change, Change::kSame);
 
-  const Compared coarser = one(passed(), with([](Record& r) { r.fills[0].judgement.rms_ratio = 0.31; }));
+  const Compared coarser =
+      one(passed(), with([](Record& r) { r.fills[0].judgement.rms_ratio = 0.31; }));
   EXPECT_EQ(coarser.error.change, Change::kWorse);
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].judgement.max_ratio = 0.41; })).error.change, Change::kWorse);
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].judgement.max_ratio = 0.2; })).error.change, Change::kBetter);
+  EXPECT_EQ(
+      one(passed(), with([](Record& r) { r.fills[0].judgement.max_ratio = 0.41; })).error.change,
+      Change::kWorse);
+  EXPECT_EQ(
+      one(passed(), with([](Record& r) { r.fills[0].judgement.max_ratio = 0.2; })).error.change,
+      Change::kBetter);
 }
 
 TEST(Comparison, VerdictsThatChanged) {
@@ -98,30 +115,43 @@ TEST(Comparison, VerdictsThatChanged) {
   EXPECT_EQ(change(Verdict::kFail, Verdict::kPass), VerdictChange::kFixed);
   EXPECT_EQ(change(Verdict::kFail, Verdict::kCrash), VerdictChange::kSame);
   EXPECT_EQ(change(Verdict::kUnsupported, Verdict::kPass), VerdictChange::kSame);
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.verdict = Verdict::kFail; })).time.code, "not-passed");
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.verdict = Verdict::kFail; })).time.code,
+            "not-passed");
   // One bad launch of several is enough.
   const Record bad = with([](Record& r) { r.verdict = Verdict::kFail; });
-  EXPECT_TRUE(regressed(compare({file({passed()})}, {file({passed()}), file({bad}), file({passed()})}, kWithFloor)));
+  EXPECT_TRUE(regressed(
+      compare({file({passed()})}, {file({passed()}), file({bad}), file({passed()})}, kWithFloor)));
 }
 
 TEST(Comparison, WhatIsNotComparableSaysWhy) {
   const auto time = [](const Record& was, const Record& is) { return one(was, is).time.code; };
-  EXPECT_EQ(time(passed(), with([](Record& r) { r.spec = "softmax seq_len_q=65"; })), "other-problem");
+  EXPECT_EQ(time(passed(), with([](Record& r) { r.spec = "softmax seq_len_q=65"; })),
+            "other-problem");
   EXPECT_EQ(time(passed(), with([](Record& r) { r.device = "cpu"; })), "other-machine");
   EXPECT_EQ(time(passed(), with([](Record& r) { r.time.reset(); })), "timed-once");
-  EXPECT_EQ(time(with([](Record& r) { r.time.reset(); }), with([](Record& r) { r.time.reset(); })), "not-timed");
-  const auto on_cpu = [](int threads) { return with([&](Record& r) { r.device = "cpu", r.threads = threads; }); };
+  EXPECT_EQ(time(with([](Record& r) { r.time.reset(); }), with([](Record& r) { r.time.reset(); })),
+            "not-timed");
+  const auto on_cpu = [](int threads) {
+    return with([&](Record& r) { r.device = "cpu", r.threads = threads; });
+  };
   EXPECT_EQ(time(on_cpu(2), on_cpu(4)), "other-threads");
   EXPECT_EQ(time(on_cpu(2), on_cpu(2)), "floor");
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].inputs_hash = "1111111111111111"; })).error.code, "other-inputs");
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].judgement.exact_elements = 20; })).error.code, "other-inputs")
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.fills[0].inputs_hash = "1111111111111111"; }))
+                .error.code,
+            "other-inputs");
+  EXPECT_EQ(
+      one(passed(), with([](Record& r) { r.fills[0].judgement.exact_elements = 20; })).error.code,
+      "other-inputs")
       << "more rows";
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.arithmetic = "qk=f32"; })).error.code, "other-arithmetic");
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.memory.peak_bytes = 3; })).memory.code, "not-measured");
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.arithmetic = "qk=f32"; })).error.code,
+            "other-arithmetic");
+  EXPECT_EQ(one(passed(), with([](Record& r) { r.memory.peak_bytes = 3; })).memory.code,
+            "not-measured");
 }
 
 TEST(Comparison, OtherMachinesAndBuildsOnlyWhenAsked) {
-  for (const auto& [group, name, code] : {std::tuple("cuda", "name", "other-machine"), {"build", "build_type", "other-build"}}) {
+  for (const auto& [group, name, code] :
+       {std::tuple("cuda", "name", "other-machine"), {"build", "build_type", "other-build"}}) {
     Results other = file({passed("flash_cuda", 2e6)});
     other.header.environment[group][name] = "another";
     Comparison found = compare({file({passed()})}, {other}, kWithFloor);
@@ -138,15 +168,18 @@ TEST(Comparison, OtherMachinesAndBuildsOnlyWhenAsked) {
   // The host is nothing to a device's times.
   Results other = file({passed()});
   other.header.environment["cpu"]["model"] = "Xeon";
-  EXPECT_EQ(compare({file({passed()})}, {other}, kWithFloor).cases.at(0).time.change, Change::kSame);
+  EXPECT_EQ(compare({file({passed()})}, {other}, kWithFloor).cases.at(0).time.change,
+            Change::kSame);
 }
 
 // One build, compared with itself: what the time does is the machine's, whatever it does.
 TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
-  const auto ran = [](double ns, const std::function<void(Results&)>& change = [](Results&) {}) {
+  const auto ran = [](
+                       double ns, const std::function<void(Results&)>& change = [](Results&) {}) {
     Results results = file({passed("flash_cuda", ns)});
     results.records[0].libraries_hash = "2222222222222222";
-    results.header.environment["identity"]["attest"] = "33 44", results.header.environment["run"]["variables_hash"] = "55";
+    results.header.environment["identity"]["attest"] = "33 44",
+    results.header.environment["run"]["variables_hash"] = "55";
     change(results);
     return results;
   };
@@ -160,7 +193,8 @@ TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
   EXPECT_THAT(compare({ran(1e6)}, {ran(1e6)}, kWithFloor).notes, counted(": 0 slower, 0 faster"));
   EXPECT_THAT(compare({file({passed()})}, {file({passed()})}, kWithFloor).notes,
               ::testing::Not(counted("A/A")));
-  EXPECT_THAT(print_comparison(same, {}), HasSubstr("machine: implementation, attest, libraries and environment are the same"));
+  EXPECT_THAT(print_comparison(same, {}),
+              HasSubstr("machine: implementation, attest, libraries and environment are the same"));
   EXPECT_EQ(to_json(same)["cases"][0]["same_everything"], true);
   const std::function<void(Results&)> changes[] = {
       [](Results& r) { r.records[0].plugin_hash = "1111111111111111"; },
@@ -170,9 +204,12 @@ TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
       [](Results& r) { r.header.environment.erase("identity"); },
       [](Results& r) { r.header.environment["run"]["variables_hash"] = "56"; },
   };
-  for (const auto& change : changes) EXPECT_TRUE(worse(compare({ran(1e6)}, {ran(1.3e6, change)}, kWithFloor)));
+  for (const auto& change : changes)
+    EXPECT_TRUE(worse(compare({ran(1e6)}, {ran(1.3e6, change)}, kWithFloor)));
   // What is no time is never the machine's.
-  EXPECT_TRUE(worse(compare({ran(1e6)}, {ran(1e6, [](Results& r) { r.records[0].memory.pool_peak_bytes = 1 << 22; })}, kWithFloor)));
+  EXPECT_TRUE(worse(compare(
+      {ran(1e6)}, {ran(1e6, [](Results& r) { r.records[0].memory.pool_peak_bytes = 1 << 22; })},
+      kWithFloor)));
 }
 
 TEST(Builds, OneSideIsOneBuild) {
@@ -182,7 +219,8 @@ TEST(Builds, OneSideIsOneBuild) {
     return results;
   };
   const std::string was = "1111111111111111", is = "2222222222222222", third = "3333333333333333";
-  const auto said = [](const std::vector<Results>& before, const std::vector<Results>& after) -> std::string {
+  const auto said = [](const std::vector<Results>& before,
+                       const std::vector<Results>& after) -> std::string {
     try {
       require_one_build(before, after);
     } catch (const core::Error& error) {
@@ -192,17 +230,21 @@ TEST(Builds, OneSideIsOneBuild) {
   };
   EXPECT_EQ(said({ran("a1", was), ran("a2", was)}, {ran("b1", is), ran("b2", is)}), "");
   EXPECT_EQ(said({ran("a1", was), ran("a2", was), ran("b1", is)}, {ran("b2", is)}),
-            "the side before has 2 builds of mine, and one side is one build: 1111111111111111 in a1 a2; 2222222222222222 in b1 "
+            "the side before has 2 builds of mine, and one side is one build: 1111111111111111 in "
+            "a1 a2; 2222222222222222 in b1 "
             "b2; compare them by: attest compare a1 a2 --after b1 b2");
-  EXPECT_THAT(said({ran("a1", was)}, {ran("b1", is), ran("b2", third)}), HasSubstr("the side after has 3 builds of mine"));
+  EXPECT_THAT(said({ran("a1", was)}, {ran("b1", is), ran("b2", third)}),
+              HasSubstr("the side after has 3 builds of mine"));
   Results both = ran("c", was);
   both.records.push_back(both.records[0]), both.records.back().plugin_hash = is;
-  EXPECT_THAT(said({ran("a1", was)}, {both}), HasSubstr("1111111111111111 and 2222222222222222 in c"));
+  EXPECT_THAT(said({ran("a1", was)}, {both}),
+              HasSubstr("1111111111111111 and 2222222222222222 in c"));
 }
 
 TEST(Comparison, OneSideAlone) {
   const Record other = passed("window_cuda");
-  const Comparison found = compare({file({passed(), other})}, {file({passed(), passed("linear_cuda")})}, kWithFloor);
+  const Comparison found =
+      compare({file({passed(), other})}, {file({passed(), passed("linear_cuda")})}, kWithFloor);
   EXPECT_THAT(found.only_before, ElementsAre("vit/a f16 window_cuda"));
   EXPECT_THAT(found.only_after, ElementsAre("vit/a f16 linear_cuda"));
   EXPECT_EQ(found.cases.size(), 1u);
@@ -215,7 +257,8 @@ TEST(Comparison, TornFilesAndDuplicates) {
   const Comparison found = compare({torn}, {file({passed()})}, kWithFloor);
   EXPECT_EQ(found.cases.at(0).time.launches_before, 1u);
   EXPECT_THAT(found.notes,
-              ElementsAre(HasSubstr("was cut short"), HasSubstr("1 records of what it has already"), HasSubstr("same binaries")));
+              ElementsAre(HasSubstr("was cut short"), HasSubstr("1 records of what it has already"),
+                          HasSubstr("same binaries")));
   EXPECT_NEAR(found.cases.at(0).before_ns, 1.005e6, 4000);  // of all 40 samples
 }
 
@@ -232,7 +275,8 @@ TEST(Comparison, RelativeToAPeerOfTheSameLaunch) {
   EXPECT_EQ(found.cases[1].time.code, "is-peer");
   EXPECT_EQ(compare({file({passed()})}, {file({passed()})}, options).cases[0].time.code, "no-peer");
   // The same share: whatever the day was like.
-  EXPECT_FALSE(worse(compare({before}, {file({passed("flash_cuda", 1.2e6), passed("cudnn_cuda", 2.4e6)})}, options)));
+  EXPECT_FALSE(worse(compare(
+      {before}, {file({passed("flash_cuda", 1.2e6), passed("cudnn_cuda", 2.4e6)})}, options)));
 }
 
 std::string at(int minute) { return "2026-01-01T00:" + std::to_string(10 + minute) + ":00Z"; }
@@ -255,26 +299,32 @@ TEST(Comparison, LaunchesThatTookTurnsArePaired) {
     EXPECT_FALSE(compare(before, after, {}).cases.at(0).time.paired);
   }
   std::vector<Results> before, after;
-  for (int i = 0; i < 8; ++i) before.push_back(file({passed()}, at(i))), after.push_back(file({passed()}, at(i + 10)));
+  for (int i = 0; i < 8; ++i)
+    before.push_back(file({passed()}, at(i))), after.push_back(file({passed()}, at(i + 10)));
   EXPECT_FALSE(compare(before, after, {}).cases.at(0).time.paired) << "one side after the other";
 }
 
 TEST(Comparison, IsReadable) {
   Record fast = passed("flash_cuda", 1e6), slow = passed("flash_cuda", 1.1e6);
   fast.time->samples_ns.assign(20, 1e6), slow.time->samples_ns.assign(20, 1.1e6);
-  slow.plugin_hash = "1111111111111111", slow.memory.pool_peak_bytes = 1 << 20, slow.fills[0].judgement.max_ratio = 0.6;
+  slow.plugin_hash = "1111111111111111", slow.memory.pool_peak_bytes = 1 << 20,
+  slow.fills[0].judgement.max_ratio = 0.6;
   Record was = passed("window_cuda"), is = was;
   is.verdict = Verdict::kFail;
-  const Comparison found = compare({file({fast, was, passed("x")})}, {file({slow, is})}, {.rule = {.floor = 0.05}});
+  const Comparison found =
+      compare({file({fast, was, passed("x")})}, {file({slow, is})}, {.rule = {.floor = 0.05}});
   EXPECT_EQ(print_comparison(found, {}),
-            "                  verdict          time                                                              memory         "
+            "                  verdict          time                                               "
+            "               memory         "
             "          error\n"
             "vit/a f16\n"
-            "  flash_cuda      pass             1.00 ms -> 1.10 ms     SLOWER x1.100 [1.100 1.100]                BIGGER x2.000  "
+            "  flash_cuda      pass             1.00 ms -> 1.10 ms     SLOWER x1.100 [1.100 1.100] "
+            "               BIGGER x2.000  "
             "          LESS ACCURATE x1.500\n"
             "  window_cuda     pass -> fail  (same binary)\n"
             "\nonly before:\n  vit/a f16 x\n"
-            "2 compared: 1 regressed, 0 fixed, 0 skipped; 1 slower, 0 faster, 0 as fast, 0 inconclusive, 0 not comparable; "
+            "2 compared: 1 regressed, 0 fixed, 0 skipped; 1 slower, 0 faster, 0 as fast, 0 "
+            "inconclusive, 0 not comparable; "
             "1 bigger, 0 smaller; 1 less accurate, 0 more accurate\n"
             "x: after / before, with its interval\n");
   const nlohmann::json json = to_json(found);
@@ -282,38 +332,49 @@ TEST(Comparison, IsReadable) {
   EXPECT_EQ(json["cases"][0]["time"]["code"], "floor");
   EXPECT_EQ(json["cases"][1]["verdict"], "regressed");
   EXPECT_EQ(json["only_before"][0], "vit/a f16 x");
-  EXPECT_EQ(json["totals"]["verdict"], (nlohmann::json{{"same", 1}, {"regressed", 1}, {"fixed", 0}, {"skipped", 0}}));
+  EXPECT_EQ(json["totals"]["verdict"],
+            (nlohmann::json{{"same", 1}, {"regressed", 1}, {"fixed", 0}, {"skipped", 0}}));
   EXPECT_EQ(json["totals"]["time"],
-            (nlohmann::json{{"SAME", 0}, {"FASTER", 0}, {"SLOWER", 1}, {"INCONCLUSIVE", 0}, {"INVALID", 0}}))
+            (nlohmann::json{
+                {"SAME", 0}, {"FASTER", 0}, {"SLOWER", 1}, {"INCONCLUSIVE", 0}, {"INVALID", 0}}))
       << "of what did not pass nothing is told";
 }
 
 TEST(Comparison, OfOneBinaryWithItselfSaysTheFloor) {
   Record was[] = {passed("x"), passed("y"), passed("z")}, is[] = {was[0], was[1], was[2]};
   const double after_ns[] = {1e6, 1.02e6, 0.8e6};
-  for (int i = 0; i < 3; ++i) was[i].time->samples_ns.assign(20, 1e6), is[i].time->samples_ns.assign(20, after_ns[i]);
-  EXPECT_THAT(
-      compare({file({was[0], was[1], was[2]})}, {file({is[0], is[1], is[2]})}, {}).notes,
-      ElementsAre(HasSubstr("the same binaries: what differs is this machine's doing; times do by 2.0 % in the median case, "
-                            "by up to 25.0 %")));
+  for (int i = 0; i < 3; ++i)
+    was[i].time->samples_ns.assign(20, 1e6), is[i].time->samples_ns.assign(20, after_ns[i]);
+  EXPECT_THAT(compare({file({was[0], was[1], was[2]})}, {file({is[0], is[1], is[2]})}, {}).notes,
+              ElementsAre(HasSubstr("the same binaries: what differs is this machine's doing; "
+                                    "times do by 2.0 % in the median case, "
+                                    "by up to 25.0 %")));
 }
 
 TEST(Comparison, LeavesOutWhatDidNotChange) {
-  Record same = passed("same"), slower = passed("slower"), untold = passed("untold"), fixed = passed("fixed");
+  Record same = passed("same"), slower = passed("slower"), untold = passed("untold"),
+         fixed = passed("fixed");
   same.time->samples_ns.assign(20, 1e6);
-  const Record unsupported{
-      .suite = "vit", .case_name = "a", .impl = "unsupported", .dtype = "f16", .verdict = Verdict::kUnsupported};
+  const Record unsupported{.suite = "vit",
+                           .case_name = "a",
+                           .impl = "unsupported",
+                           .dtype = "f16",
+                           .verdict = Verdict::kUnsupported};
   std::vector<Record> was{same, slower, untold, fixed, unsupported}, is = was;
-  is[1].time = time_of(2e6), is[2].threads = 4, is[2].device = was[2].device = "cpu", was[3].verdict = Verdict::kFail;
+  is[1].time = time_of(2e6), is[2].threads = 4, is[2].device = was[2].device = "cpu",
+  was[3].verdict = Verdict::kFail;
   const Comparison found = compare({file(was)}, {file(is)}, kWithFloor);
-  const std::string all = print_comparison(found, {}), changed = print_comparison(found, {.changed_only = true});
-  for (const char* impl : {"  slower ", "  untold ", "  fixed "}) EXPECT_THAT(changed, HasSubstr(impl));
+  const std::string all = print_comparison(found, {}),
+                    changed = print_comparison(found, {.changed_only = true});
+  for (const char* impl : {"  slower ", "  untold ", "  fixed "})
+    EXPECT_THAT(changed, HasSubstr(impl));
   for (const char* impl : {"  same ", "  unsupported "}) {
     EXPECT_THAT(all, HasSubstr(impl));
     EXPECT_THAT(changed, ::testing::Not(HasSubstr(impl)));
   }
   EXPECT_THAT(changed, HasSubstr("2 of 5 did not change\n"));
-  EXPECT_THAT(changed, HasSubstr("1 slower, 0 faster, 1 as fast, 0 inconclusive, 1 not comparable"));
+  EXPECT_THAT(changed,
+              HasSubstr("1 slower, 0 faster, 1 as fast, 0 inconclusive, 1 not comparable"));
   EXPECT_THAT(all, ::testing::Not(HasSubstr("did not change")));
 }
 

@@ -16,9 +16,12 @@ using core::Change;
 using core::Changed;
 
 constexpr int kChanges = 5;  // core::Change
-constexpr const char* kTimeWords[kChanges] = {"SAME", "FASTER", "SLOWER", "INCONCLUSIVE", "INVALID"};
-constexpr const char* kMemoryWords[kChanges] = {"SAME", "SMALLER", "BIGGER", "INCONCLUSIVE", "INVALID"};
-constexpr const char* kErrorWords[kChanges] = {"SAME", "MORE ACCURATE", "LESS ACCURATE", "INCONCLUSIVE", "INVALID"};
+constexpr const char* kTimeWords[kChanges] = {"SAME", "FASTER", "SLOWER", "INCONCLUSIVE",
+                                              "INVALID"};
+constexpr const char* kMemoryWords[kChanges] = {"SAME", "SMALLER", "BIGGER", "INCONCLUSIVE",
+                                                "INVALID"};
+constexpr const char* kErrorWords[kChanges] = {"SAME", "MORE ACCURATE", "LESS ACCURATE",
+                                               "INCONCLUSIVE", "INVALID"};
 constexpr const char* kVerdictWords[] = {"same", "regressed", "fixed", "skipped"};
 
 struct Meaning {
@@ -27,14 +30,17 @@ struct Meaning {
 };
 constexpr Meaning kMeanings[] = {
     {"no-floor",
-     "launches that did not take turns say nothing of noise: give --floor, or eight launches in all, or eight of each in turns"},
+     "launches that did not take turns say nothing of noise: give --floor, or eight launches in "
+     "all, or eight of each in turns"},
     {"wide", "the interval reaches across the edge of what matters"},
     {"clocks", "the clock changed: in cycles it is another answer"},
     {"resolution", "the timer does not tell such times apart"},
     {"many-cases", "among so many cases one like that is to be expected: more launches would tell"},
     {"other-machine", "times of different machines are not compared, unless by --across-machines"},
-    {"other-build", "times of different kinds of build are not compared, unless by --across-machines"},
-    {"other-threads", "times of different numbers of threads are not compared, unless by --across-machines"},
+    {"other-build",
+     "times of different kinds of build are not compared, unless by --across-machines"},
+    {"other-threads",
+     "times of different numbers of threads are not compared, unless by --across-machines"},
     {"other-problem", "the case is another problem now, or has other inputs"},
     {"other-inputs", "errors on different inputs, or in other rows of them, are not compared"},
     {"other-arithmetic", "declares other arithmetic, so errors are shares of another gate"},
@@ -57,27 +63,33 @@ std::string cell(const char* const* words, const Changed& changed, bool interval
 }
 
 std::string verdict(const Compared& one) {
-  return one.before == one.after ? std::string(name(one.after)) : fmt::format("{} -> {}", name(one.before), name(one.after));
+  return one.before == one.after ? std::string(name(one.after))
+                                 : fmt::format("{} -> {}", name(one.before), name(one.after));
 }
 
 std::string times(const Compared& one) {
-  return one.before_ns > 0 && one.after_ns > 0 ? fmt::format("{} -> {}", print_time(one.before_ns), print_time(one.after_ns))
-                                               : "";
+  return one.before_ns > 0 && one.after_ns > 0
+             ? fmt::format("{} -> {}", print_time(one.before_ns), print_time(one.after_ns))
+             : "";
 }
 
 bool of_the_machine(const Compared& one) {
-  return one.same_everything && (one.time.change == Change::kWorse || one.time.change == Change::kBetter);
+  return one.same_everything &&
+         (one.time.change == Change::kWorse || one.time.change == Change::kBetter);
 }
 
-std::string time_cell(const Compared& one) { return cell(kTimeWords, one.time, true) + (of_the_machine(one) ? " (machine)" : ""); }
+std::string time_cell(const Compared& one) {
+  return cell(kTimeWords, one.time, true) + (of_the_machine(one) ? " (machine)" : "");
+}
 
 std::string line(const Compared& one, size_t width, bool colour) {
   const bool red = colour && worse(one);
-  std::string text =
-      fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}", one.impl, width, verdict(one), times(one),
-                  time_cell(one), cell(kMemoryWords, one.memory, false), cell(kErrorWords, one.error, false));
+  std::string text = fmt::format(
+      "  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}", one.impl, width, verdict(one), times(one),
+      time_cell(one), cell(kMemoryWords, one.memory, false), cell(kErrorWords, one.error, false));
   text.erase(text.find_last_not_of(' ') + 1);
-  return (red ? "\033[1;31m" : "") + text + (red ? "\033[0m" : "") + (one.same_binary ? "  (same binary)\n" : "\n");
+  return (red ? "\033[1;31m" : "") + text + (red ? "\033[0m" : "") +
+         (one.same_binary ? "  (same binary)\n" : "\n");
 }
 
 /// What the codes that occur mean.
@@ -89,7 +101,9 @@ std::string meanings(const Comparison& comparison) {
   for (const auto& [code, meaning] : kMeanings)
     if (codes.count(code)) text += fmt::format("{}: {}\n", code, meaning);
   if (std::ranges::any_of(comparison.cases, of_the_machine))
-    text += "machine: implementation, attest, libraries and environment are the same on both sides: only this machine differed\n";
+    text +=
+        "machine: implementation, attest, libraries and environment are the same on both sides: "
+        "only this machine differed\n";
   return text;
 }
 
@@ -98,7 +112,8 @@ std::string list(const char* title, const std::vector<std::string>& names) {
 }
 
 /// How many cases each word is said of; what nothing is told about counts as none.
-std::map<std::string, size_t> totals(const Comparison& comparison, const Changed Compared::*quantity, const char* const* words) {
+std::map<std::string, size_t> totals(const Comparison& comparison,
+                                     const Changed Compared::* quantity, const char* const* words) {
   std::map<std::string, size_t> counts;
   for (int change = 0; change < kChanges; ++change) counts[words[change]] = 0;
   for (const Compared& one : comparison.cases)
@@ -113,14 +128,17 @@ std::map<std::string, size_t> verdict_totals(const Comparison& comparison) {
 }
 
 std::string counts(const Comparison& comparison) {
-  const auto verdicts = verdict_totals(comparison), time = totals(comparison, &Compared::time, kTimeWords),
+  const auto verdicts = verdict_totals(comparison),
+             time = totals(comparison, &Compared::time, kTimeWords),
              memory = totals(comparison, &Compared::memory, kMemoryWords),
              error = totals(comparison, &Compared::error, kErrorWords);
   return fmt::format(
-      "{} compared: {} regressed, {} fixed, {} skipped; {} slower, {} faster, {} as fast, {} inconclusive, {} not comparable; "
+      "{} compared: {} regressed, {} fixed, {} skipped; {} slower, {} faster, {} as fast, {} "
+      "inconclusive, {} not comparable; "
       "{} bigger, {} smaller; {} less accurate, {} more accurate\n",
-      comparison.cases.size(), verdicts.at("regressed"), verdicts.at("fixed"), verdicts.at("skipped"), time.at("SLOWER"),
-      time.at("FASTER"), time.at("SAME"), time.at("INCONCLUSIVE"), time.at("INVALID"), memory.at("BIGGER"), memory.at("SMALLER"),
+      comparison.cases.size(), verdicts.at("regressed"), verdicts.at("fixed"),
+      verdicts.at("skipped"), time.at("SLOWER"), time.at("FASTER"), time.at("SAME"),
+      time.at("INCONCLUSIVE"), time.at("INVALID"), memory.at("BIGGER"), memory.at("SMALLER"),
       error.at("LESS ACCURATE"), error.at("MORE ACCURATE"));
 }
 
@@ -158,8 +176,8 @@ nlohmann::json to_json(const Compared& one) {
 std::string print_comparison(const Comparison& comparison, const PrintOptions& options) {
   size_t width = 14;
   for (const Compared& one : comparison.cases) width = std::max(width, one.impl.size());
-  std::string text =
-      fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}\n", "", width, "verdict", "time", "", "memory", "error");
+  std::string text = fmt::format("  {:<{}}  {:<16} {:<22} {:<42} {:<24} {}\n", "", width, "verdict",
+                                 "time", "", "memory", "error");
   std::string block;
   size_t left_out = 0;
   for (const Compared& one : comparison.cases) {
@@ -167,14 +185,18 @@ std::string print_comparison(const Comparison& comparison, const PrintOptions& o
       ++left_out;
       continue;
     }
-    const std::string title = fmt::format("{}{}{} {}", one.suite, one.suite.empty() ? "" : "/", one.case_name, one.dtype);
+    const std::string title =
+        fmt::format("{}{}{} {}", one.suite, one.suite.empty() ? "" : "/", one.case_name, one.dtype);
     if (title != block) text += block = title, text += "\n";
     text += line(one, width, options.colour);
   }
-  if (left_out > 0) text += fmt::format("{} of {} did not change\n", left_out, comparison.cases.size());
-  text += "\n" + list("only before", comparison.only_before) + list("only after", comparison.only_after);
+  if (left_out > 0)
+    text += fmt::format("{} of {} did not change\n", left_out, comparison.cases.size());
+  text += "\n" + list("only before", comparison.only_before) +
+          list("only after", comparison.only_after);
   for (const std::string& note : comparison.notes) text += note + "\n";
-  return text + meanings(comparison) + counts(comparison) + "x: after / before, with its interval\n";
+  return text + meanings(comparison) + counts(comparison) +
+         "x: after / before, with its interval\n";
 }
 
 nlohmann::json to_json(const Comparison& comparison) {

@@ -12,7 +12,8 @@ namespace {
 using core::Record;
 using core::Results;
 
-constexpr double kHostClock_ns = 50, kDeviceClock_ns = 1000;  // std::chrono::steady_clock; CUDA events: 0.5 us, twice
+constexpr double kHostClock_ns = 50,
+                 kDeviceClock_ns = 1000;  // std::chrono::steady_clock; CUDA events: 0.5 us, twice
 
 core::Launch clocked(const std::vector<const Record*>& records) {
   std::vector<double> samples, clocks;
@@ -21,8 +22,10 @@ core::Launch clocked(const std::vector<const Record*>& records) {
     if (record->verdict != core::Verdict::kPass || !record->time) continue;
     const core::TimeRecord& time = *record->time;
     samples.insert(samples.end(), time.samples_ns.begin(), time.samples_ns.end());
-    const auto runs = double(std::max<int64_t>({1, time.iterations_per_sample, time.device ? time.device->replayed_runs : 0}));
-    launch.resolution = std::max(launch.resolution, (time.device ? kDeviceClock_ns : kHostClock_ns) / runs);
+    const auto runs = double(std::max<int64_t>(
+        {1, time.iterations_per_sample, time.device ? time.device->replayed_runs : 0}));
+    launch.resolution =
+        std::max(launch.resolution, (time.device ? kDeviceClock_ns : kHostClock_ns) / runs);
     if (time.device) clocks.push_back(time.device->clock_mhz);
   }
   const core::Summary s = core::summarise(samples);
@@ -33,9 +36,13 @@ core::Launch clocked(const std::vector<const Record*>& records) {
 
 }  // namespace
 
-std::string Key::name() const { return fmt::format("{}{}{} {} {}", suite, suite.empty() ? "" : "/", case_name, dtype, impl); }
+std::string Key::name() const {
+  return fmt::format("{}{}{} {} {}", suite, suite.empty() ? "" : "/", case_name, dtype, impl);
+}
 
-Key key_of(const Record& record) { return {record.suite, record.case_name, record.dtype, record.impl}; }
+Key key_of(const Record& record) {
+  return {record.suite, record.case_name, record.dtype, record.impl};
+}
 
 Run::Run(const Results& results) : file(&results) {
   for (const Record& record : results.records) records[key_of(record)].push_back(&record);
@@ -67,7 +74,9 @@ bool took_turns(const Side& before, const Side& after) {
   for (const Run& run : after) starts.emplace_back(run.file->header.started, 1);
   std::ranges::sort(starts);
   for (size_t i = 0; i + 1 < starts.size(); ++i)
-    if (starts[i].first == starts[i + 1].first || (i % 2 == 0 && starts[i].second == starts[i + 1].second)) return false;
+    if (starts[i].first == starts[i + 1].first ||
+        (i % 2 == 0 && starts[i].second == starts[i + 1].second))
+      return false;
   return true;
 }
 
@@ -77,7 +86,8 @@ std::vector<const Record*> all_records(const Side& side, const Key& key) {
   return all;
 }
 
-std::vector<core::Launch> all_launches(const Side& side, const Key& key, const std::string& relative_to) {
+std::vector<core::Launch> all_launches(const Side& side, const Key& key,
+                                       const std::string& relative_to) {
   std::vector<core::Launch> all;
   for (const Run& run : side)
     if (const core::Launch one = run.launch(key, relative_to); one.median > 0) all.push_back(one);
@@ -92,7 +102,8 @@ std::string fact(const Results& file, const std::string& group, const std::strin
 }
 
 std::string machine(const Results& file, const std::string& device) {
-  const std::string mode = fact(file, "system", "power_mode"), processors = fact(file, device, "multiprocessors");
+  const std::string mode = fact(file, "system", "power_mode"),
+                    processors = fact(file, device, "multiprocessors");
   std::string text = device == "cpu" ? fact(file, device, "model") : fact(file, device, "name");
   if (!processors.empty()) text += fmt::format(" ({} multiprocessors)", processors);
   return mode.empty() ? text : fmt::format("{}, power mode {}", text, mode);
@@ -100,7 +111,8 @@ std::string machine(const Results& file, const std::string& device) {
 
 std::string build(const Results& file) {
   const std::string sanitizers = fact(file, "build", "sanitizers");
-  return fact(file, "build", "build_type") + (sanitizers.empty() ? "" : ", sanitizers " + sanitizers);
+  return fact(file, "build", "build_type") +
+         (sanitizers.empty() ? "" : ", sanitizers " + sanitizers);
 }
 
 }  // namespace attest::reports

@@ -1,4 +1,5 @@
-// The launches of one side of a comparison: what each says of one (implementation, case), and on which machine and build.
+// The launches of one side of a comparison: what each says of one (implementation, case), and on
+// which machine and build.
 #pragma once
 #include <map>
 #include <string>
@@ -28,20 +29,22 @@ struct Run {
   explicit Run(const core::Results& results);
   /// None: an empty list.
   const std::vector<const core::Record*>& find(const Key& key) const;
-  /// The time of a pass; median 0 where there is none. Of several records the samples are taken together. `relative_to`: as a
-  /// share of what that implementation took; empty: in ns.
+  /// The time of a pass; median 0 where there is none. Of several records the samples are taken
+  /// together. `relative_to`: as a share of what that implementation took; empty: in ns.
   core::Launch launch(const Key& key, const std::string& relative_to = {}) const;
 };
 using Side = std::vector<Run>;
 
 /// By when they started.
 Side by_start(const std::vector<core::Results>& files);
-/// Whether of any two neighbours in time, first and second, third and fourth ..., one is of either side.
+/// Whether of any two neighbours in time, first and second, third and fourth ..., one is of either
+/// side.
 bool took_turns(const Side& before, const Side& after);
 
 std::vector<const core::Record*> all_records(const Side& side, const Key& key);
 /// Those that there are.
-std::vector<core::Launch> all_launches(const Side& side, const Key& key, const std::string& relative_to = {});
+std::vector<core::Launch> all_launches(const Side& side, const Key& key,
+                                       const std::string& relative_to = {});
 
 /// A text of the header; empty: not recorded.
 std::string fact(const core::Results& file, const std::string& group, const std::string& name);

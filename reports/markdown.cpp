@@ -19,7 +19,8 @@ constexpr size_t kNamedCases = 3;  // of a reason; the table has them all
 /// Text of a record in a cell: one line, and no bar ends the cell.
 std::string cell(const std::string& text) {
   std::string safe;
-  for (const char c : text) safe += c == '|' ? "\\|" : c == '\n' || c == '\r' ? " " : c == '<' ? "&lt;" : std::string(1, c);
+  for (const char c : text)
+    safe += c == '|' ? "\\|" : c == '\n' || c == '\r' ? " " : c == '<' ? "&lt;" : std::string(1, c);
   return safe;
 }
 
@@ -32,7 +33,9 @@ std::vector<std::string> in_order(const std::vector<const Record*>& records, Key
   return all;
 }
 
-std::string row(const std::vector<std::string>& cells) { return fmt::format("| {} |\n", fmt::join(cells, " | ")); }
+std::string row(const std::vector<std::string>& cells) {
+  return fmt::format("| {} |\n", fmt::join(cells, " | "));
+}
 
 std::string head(const std::vector<std::string>& cells) {
   return row(cells) + row(std::vector<std::string>(cells.size(), "---"));
@@ -42,16 +45,19 @@ std::string word(const Record& r) {
   std::string text(name(r.verdict));
   if (core::is_bad(r.verdict)) text = "**" + text + "**";
   if (r.code == "unsupported:vector") text += ": " + cell(r.reason);
-  const bool judged = std::ranges::any_of(r.fills, [](const auto& fill) { return fill.judgement.exact_elements > 0; });
+  const bool judged = std::ranges::any_of(
+      r.fills, [](const auto& fill) { return fill.judgement.exact_elements > 0; });
   if (judged) text += fmt::format(" {:.2g}", r.max_ratio);
   if (r.time) text += ", " + print_time(r.time->median_ns);
   return text;
 }
 
-std::string counts(const std::vector<const Record*>& records, const std::vector<std::string>& impls) {
+std::string counts(const std::vector<const Record*>& records,
+                   const std::vector<std::string>& impls) {
   std::vector<std::string> titles{"implementation"};
   for (const std::string_view verdict : core::kVerdictNames)
-    if (std::ranges::any_of(records, [&](const Record* r) { return name(r->verdict) == verdict; })) titles.emplace_back(verdict);
+    if (std::ranges::any_of(records, [&](const Record* r) { return name(r->verdict) == verdict; }))
+      titles.emplace_back(verdict);
   std::string text = head(titles);
   for (const std::string& impl : impls) {
     std::vector<std::string> cells{cell(impl)};
@@ -64,8 +70,10 @@ std::string counts(const std::vector<const Record*>& records, const std::vector<
   return text;
 }
 
-/// One row a case and dtype, one column an implementation; a cell is empty where an implementation was not asked.
-std::string verdicts(const std::vector<const Record*>& records, const std::vector<std::string>& impls) {
+/// One row a case and dtype, one column an implementation; a cell is empty where an implementation
+/// was not asked.
+std::string verdicts(const std::vector<const Record*>& records,
+                     const std::vector<std::string>& impls) {
   std::vector<std::string> titles{"case", "dtype"};
   for (const std::string& impl : impls) titles.push_back(cell(impl));
   std::string text = head(titles);
@@ -73,7 +81,8 @@ std::string verdicts(const std::vector<const Record*>& records, const std::vecto
   for (const std::string& at : in_order(records, place)) {
     std::vector<std::string> cells{cell(at.substr(0, at.find('\n'))), at.substr(at.find('\n') + 1)};
     for (const std::string& impl : impls) {
-      const auto r = std::ranges::find_if(records, [&](const Record* one) { return one->impl == impl && place(*one) == at; });
+      const auto r = std::ranges::find_if(
+          records, [&](const Record* one) { return one->impl == impl && place(*one) == at; });
       cells.push_back(r == records.end() ? "" : word(**r));
     }
     text += row(cells);
@@ -86,19 +95,23 @@ std::string reasons(const std::vector<const Record*>& records) {
   struct Reason {
     int rank;  // bad ones first
     std::string text;
-    bool operator<(const Reason& other) const { return std::tie(rank, text) < std::tie(other.rank, other.text); }
+    bool operator<(const Reason& other) const {
+      return std::tie(rank, text) < std::tie(other.rank, other.text);
+    }
   };
   std::map<Reason, std::vector<std::string>> cases;
   for (const Record* r : records)
     if (!r->reason.empty())
-      cases[{core::is_bad(r->verdict) ? 0 : 1, fmt::format("{}: {}: {}", r->impl, name(r->verdict), r->reason)}].push_back(
-          r->suite + (r->suite.empty() ? "" : "/") + r->case_name);
+      cases[{core::is_bad(r->verdict) ? 0 : 1,
+             fmt::format("{}: {}: {}", r->impl, name(r->verdict), r->reason)}]
+          .push_back(r->suite + (r->suite.empty() ? "" : "/") + r->case_name);
   std::string text;
   for (const auto& [reason, names] : cases) {
     const size_t shown = std::min(names.size(), kNamedCases);
-    text += fmt::format("- {} ({}{})\n", cell(reason.text),
-                        cell(fmt::format("{}", fmt::join(names.begin(), names.begin() + ptrdiff_t(shown), ", "))),
-                        names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
+    text += fmt::format(
+        "- {} ({}{})\n", cell(reason.text),
+        cell(fmt::format("{}", fmt::join(names.begin(), names.begin() + ptrdiff_t(shown), ", "))),
+        names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
   }
   return text;
 }
@@ -110,14 +123,19 @@ std::string print_markdown(const std::vector<Record>& records, const std::string
   std::vector<const Record*> all;
   for (const Record& r : records) all.push_back(&r);
   auto impl_of = [](const Record& r) { return r.impl; };
-  std::string text = fmt::format("# {}\n\n{}\n\n{}", title, origin, counts(all, in_order(all, impl_of)));
+  std::string text =
+      fmt::format("# {}\n\n{}\n\n{}", title, origin, counts(all, in_order(all, impl_of)));
   for (const std::string& suite : in_order(all, [](const Record& r) { return r.suite; })) {
     std::vector<const Record*> own;
-    std::ranges::copy_if(all, std::back_inserter(own), [&](const Record* r) { return r->suite == suite; });
-    text += fmt::format("\n## {}\n\n{}", suite.empty() ? "without a suite" : cell(suite), verdicts(own, in_order(own, impl_of)));
+    std::ranges::copy_if(all, std::back_inserter(own),
+                         [&](const Record* r) { return r->suite == suite; });
+    text += fmt::format("\n## {}\n\n{}", suite.empty() ? "without a suite" : cell(suite),
+                        verdicts(own, in_order(own, impl_of)));
   }
   if (const std::string why = reasons(all); !why.empty()) text += "\n## Why\n\n" + why;
-  return text + "\nNumbers: the largest error as a share of its gate, <= 1 passes; the median time where a case was timed.\n";
+  return text +
+         "\nNumbers: the largest error as a share of its gate, <= 1 passes; the median time where "
+         "a case was timed.\n";
 }
 
 }  // namespace attest::reports

@@ -9,9 +9,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-core::Record record(const std::string& case_name, const std::string& impl, core::Verdict verdict, const std::string& reason) {
+core::Record record(const std::string& case_name, const std::string& impl, core::Verdict verdict,
+                    const std::string& reason) {
   core::Record r;
-  r.suite = "onnx", r.case_name = case_name, r.dtype = "f32", r.impl = impl, r.verdict = verdict, r.reason = reason;
+  r.suite = "onnx", r.case_name = case_name, r.dtype = "f32", r.impl = impl, r.verdict = verdict,
+  r.reason = reason;
   if (verdict == core::Verdict::kPass || verdict == core::Verdict::kFail) {
     core::FillRecord fill;
     fill.judgement.exact_elements = 10;
@@ -24,11 +26,11 @@ core::Record record(const std::string& case_name, const std::string& impl, core:
 TEST(Markdown, ARowACaseAColumnAnImplementation) {
   core::Record gelu = record("gelu", "reference", core::Verdict::kUnsupported, "Gelu");
   gelu.code = "unsupported:vector", gelu.dtype = "";
-  EXPECT_EQ(print_markdown(
-                {record("a", "reference", core::Verdict::kPass, ""), record("a", "naive", core::Verdict::kFail, "o[0] is 1|2"),
-                 gelu, record("b", "reference", core::Verdict::kPass, ""),
-                 record("b", "naive", core::Verdict::kUnsupported, "takes no MASK")},
-                "Vectors", "attest 1, on a CPU"),
+  EXPECT_EQ(print_markdown({record("a", "reference", core::Verdict::kPass, ""),
+                            record("a", "naive", core::Verdict::kFail, "o[0] is 1|2"), gelu,
+                            record("b", "reference", core::Verdict::kPass, ""),
+                            record("b", "naive", core::Verdict::kUnsupported, "takes no MASK")},
+                           "Vectors", "attest 1, on a CPU"),
             "# Vectors\n\nattest 1, on a CPU\n\n"
             "| implementation | pass | fail | unsupported |\n"
             "| --- | --- | --- | --- |\n"
@@ -44,20 +46,23 @@ TEST(Markdown, ARowACaseAColumnAnImplementation) {
             "- naive: fail: o[0] is 1\\|2 (onnx/a)\n"
             "- naive: unsupported: takes no MASK (onnx/b)\n"
             "- reference: unsupported: Gelu (onnx/gelu)\n"
-            "\nNumbers: the largest error as a share of its gate, <= 1 passes; the median time where a case was timed.\n");
+            "\nNumbers: the largest error as a share of its gate, <= 1 passes; the median time "
+            "where a case was timed.\n");
 }
 
 TEST(Markdown, ReasonsThatManyCasesShareStandOnce) {
   std::vector<core::Record> records;
   for (const char* name : {"a", "b", "c", "d", "e"})
     records.push_back(record(name, "naive", core::Verdict::kSkipped, "too long"));
-  EXPECT_THAT(print_markdown(records, "x", "y"), HasSubstr("- naive: skipped: too long (onnx/a, onnx/b, onnx/c and 2 more)\n"));
+  EXPECT_THAT(print_markdown(records, "x", "y"),
+              HasSubstr("- naive: skipped: too long (onnx/a, onnx/b, onnx/c and 2 more)\n"));
 }
 
 TEST(Markdown, SuitesAndDtypesStandApart) {
   core::Record other = record("a", "naive", core::Verdict::kPass, ""), half = other;
   other.suite = "vit", half.dtype = "f16", half.time = core::TimeRecord{.median_ns = 1.5e6};
-  const std::string text = print_markdown({record("a", "naive", core::Verdict::kPass, ""), other, half}, "x", "y");
+  const std::string text =
+      print_markdown({record("a", "naive", core::Verdict::kPass, ""), other, half}, "x", "y");
   EXPECT_THAT(text, HasSubstr("## vit\n"));
   EXPECT_THAT(text, HasSubstr("| a | f16 | pass 0.25, 1.50 ms |\n"));
 }

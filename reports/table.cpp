@@ -30,19 +30,26 @@ const char* colour_of(Verdict verdict) {
   return core::is_bad(verdict) ? "\033[1;31m" : "\033[33m";
 }
 
-std::string share(double ratio) { return ratio < 9.995 ? fmt::format("{:.2f}", ratio) : fmt::format("{:.2g}", ratio); }
+std::string share(double ratio) {
+  return ratio < 9.995 ? fmt::format("{:.2f}", ratio) : fmt::format("{:.2g}", ratio);
+}
 
 std::string line(const Record& r, size_t width, bool colour) {
   const std::string verdict = fmt::format("{:<11}", name(r.verdict));
   std::string text =
-      fmt::format("  {:<{}}  {}{}{}", r.impl, width, colour ? colour_of(r.verdict) : "", verdict, colour ? "\033[0m" : "");
+      fmt::format("  {:<{}}  {}{}{}", r.impl, width, colour ? colour_of(r.verdict) : "", verdict,
+                  colour ? "\033[0m" : "");
   const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
-  text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "", judged ? share(r.rms_ratio) : "");
+  text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "",
+                      judged ? share(r.rms_ratio) : "");
   if (r.time) {
-    const double spread = r.time->median_ns > 0 ? (r.time->q3_ns - r.time->q1_ns) / r.time->median_ns * 100 : 0;
+    const double spread =
+        r.time->median_ns > 0 ? (r.time->q3_ns - r.time->q1_ns) / r.time->median_ns * 100 : 0;
     text += fmt::format(" {:>9} {:>4.0f}% {:>9} {:>7}", print_time(r.time->median_ns), spread,
-                        r.time->cold_median_ns > 0 ? print_time(r.time->cold_median_ns) : "", digits(r.gflops()));
-    text += fmt::format(" {:>9}", r.memory.peak_bytes ? print_bytes(double(*r.memory.peak_bytes)) : "");
+                        r.time->cold_median_ns > 0 ? print_time(r.time->cold_median_ns) : "",
+                        digits(r.gflops()));
+    text +=
+        fmt::format(" {:>9}", r.memory.peak_bytes ? print_bytes(double(*r.memory.peak_bytes)) : "");
   } else if (!r.reason.empty()) {
     text += "  " + r.reason;
   }
@@ -63,8 +70,9 @@ std::string print_table(const std::vector<Record>& records, bool colour) {
   size_t width = 14;
   for (const Record& r : records)
     if (r.verdict != Verdict::kUnsupported) width = std::max(width, r.impl.size());
-  std::string text = fmt::format("  {:<{}}  {:<11} {:>6} {:>6} {:>9} {:>5} {:>9} {:>7} {:>9}\n", "", width, "verdict", "worst",
-                                 "rms", "time", "+-", "cold", "GFLOP/s", "memory");
+  std::string text =
+      fmt::format("  {:<{}}  {:<11} {:>6} {:>6} {:>9} {:>5} {:>9} {:>7} {:>9}\n", "", width,
+                  "verdict", "worst", "rms", "time", "+-", "cold", "GFLOP/s", "memory");
 
   // Blocks in the order in which their first record came.
   std::vector<std::pair<std::string, std::vector<const Record*>>> blocks;
@@ -77,7 +85,8 @@ std::string print_table(const std::vector<Record>& records, bool colour) {
       ++unsupported[fmt::format("{}: {}", r.impl, r.reason)];
       continue;
     }
-    const std::string title = fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
+    const std::string title =
+        fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
     const auto [at, fresh] = block_of.try_emplace(title, blocks.size());
     if (fresh) blocks.push_back({title, {}});
     blocks[at->second].second.push_back(&r);
@@ -87,12 +96,15 @@ std::string print_table(const std::vector<Record>& records, bool colour) {
     for (const Record* r : lines) text += line(*r, width, colour);
   }
   if (!unsupported.empty()) text += "\nunsupported, by implementation and reason:\n";
-  for (const auto& [reason, times] : unsupported) text += fmt::format("  {:>4} x {}\n", times, reason);
+  for (const auto& [reason, times] : unsupported)
+    text += fmt::format("  {:>4} x {}\n", times, reason);
   text += "\n";
   std::string sum;
-  for (const auto& [verdict, times] : count) sum += fmt::format("{}{} {}", sum.empty() ? "" : ", ", times, name(verdict));
+  for (const auto& [verdict, times] : count)
+    sum += fmt::format("{}{} {}", sum.empty() ? "" : ", ", times, name(verdict));
   return text + sum +
-         "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: peak beyond the tensors\n";
+         "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
+         "memory: peak beyond the tensors\n";
 }
 
 }  // namespace attest::reports

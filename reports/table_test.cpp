@@ -8,30 +8,35 @@ namespace {
 
 core::Record passed() {
   core::Record r;
-  r.suite = "vit", r.case_name = "vit_b16_224/self", r.dtype = "f16", r.impl = "flash_cpu", r.verdict = core::Verdict::kPass;
+  r.suite = "vit", r.case_name = "vit_b16_224/self", r.dtype = "f16", r.impl = "flash_cpu",
+  r.verdict = core::Verdict::kPass;
   r.max_ratio = 0.4, r.rms_ratio = 0.25, r.flops = 120e6;
   core::FillRecord fill;
   fill.judgement.exact_elements = 10;
   r.fills.push_back(fill);
-  r.time = core::TimeRecord{.median_ns = 1.5e6, .q1_ns = 1.4e6, .q3_ns = 1.55e6, .cold_median_ns = 2e6};
+  r.time =
+      core::TimeRecord{.median_ns = 1.5e6, .q1_ns = 1.4e6, .q3_ns = 1.55e6, .cold_median_ns = 2e6};
   r.memory.peak_bytes = 3 << 20;
   return r;
 }
 
 TEST(Table, IsReadable) {
   core::Record skipped = passed(), other = passed();
-  skipped.impl = "naive", skipped.verdict = core::Verdict::kSkipped, skipped.reason = "needs 57 GiB", skipped.time.reset(),
-  skipped.fills.clear();
-  other.impl = "linear_cpu", other.verdict = core::Verdict::kUnsupported, other.reason = "is not an implementation of softmax";
-  EXPECT_EQ(print_table({passed(), skipped, other, other}, false),
-            "                  verdict      worst    rms      time    +-      cold GFLOP/s    memory\n"
-            "vit/vit_b16_224/self f16\n"
-            "  flash_cpu       pass          0.40   0.25   1.50 ms   10%   2.00 ms    80.0  3.00 MiB\n"
-            "  naive           skipped                    needs 57 GiB\n"
-            "\nunsupported, by implementation and reason:\n"
-            "     2 x linear_cpu: is not an implementation of softmax\n"
-            "\n1 pass, 2 unsupported, 1 skipped\n"
-            "worst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: peak beyond the tensors\n");
+  skipped.impl = "naive", skipped.verdict = core::Verdict::kSkipped,
+  skipped.reason = "needs 57 GiB", skipped.time.reset(), skipped.fills.clear();
+  other.impl = "linear_cpu", other.verdict = core::Verdict::kUnsupported,
+  other.reason = "is not an implementation of softmax";
+  EXPECT_EQ(
+      print_table({passed(), skipped, other, other}, false),
+      "                  verdict      worst    rms      time    +-      cold GFLOP/s    memory\n"
+      "vit/vit_b16_224/self f16\n"
+      "  flash_cpu       pass          0.40   0.25   1.50 ms   10%   2.00 ms    80.0  3.00 MiB\n"
+      "  naive           skipped                    needs 57 GiB\n"
+      "\nunsupported, by implementation and reason:\n"
+      "     2 x linear_cpu: is not an implementation of softmax\n"
+      "\n1 pass, 2 unsupported, 1 skipped\n"
+      "worst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: "
+      "peak beyond the tensors\n");
 }
 
 TEST(Table, ColoursOnlyWhenAsked) {

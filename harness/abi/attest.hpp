@@ -1,19 +1,23 @@
-// attest.hpp: a C++17 class becomes the C table of attest.h, and the tensors of a problem become views that are easy to read.
+// attest.hpp: a C++17 class becomes the C table of attest.h, and the tensors of a problem become
+// views that are easy to read.
 //
 //   struct Mine {
-//     static constexpr attest::Info kInfo{.name = "mine", .version = "1", .summary = "...", .dtypes = ATTEST_BIT(ATTEST_F32)};
-//     const attest_problem& problem;                         // made by create, gone with destroy; may have more members
+//     static constexpr attest::Info kInfo{.name = "mine", .version = "1", .summary = "...", .dtypes
+//     = ATTEST_BIT(ATTEST_F32)}; const attest_problem& problem;                         // made by
+//     create, gone with destroy; may have more members
 //     // Optional: declares arithmetic and workspace; why not, or null.
 //     static const char* query(const attest_problem&, attest_support&);
 //     // T: float, attest::Half, attest::BFloat16 or double, whichever Q is.
 //     template <class T>
 //     void run(void* const* data, void* workspace, void* stream);
 //   };
-//   ATTEST_PLUGIN(attest::table<Mine>())                     // or several tables, separated by commas
+//   ATTEST_PLUGIN(attest::table<Mine>())                     // or several tables, separated by
+//   commas
 //
-// Exceptions end at the boundary: std::bad_alloc is ATTEST_OUT_OF_MEMORY, any other ATTEST_RUNTIME_ERROR with its what().
-// The views below read tensors in ordinary memory, the CPU's; in a kernel compiled by nvcc, from copies of problem, params and
-// tensor[] on the device, tensors in the device's. example/naive_minimal.cpp is a complete implementation.
+// Exceptions end at the boundary: std::bad_alloc is ATTEST_OUT_OF_MEMORY, any other
+// ATTEST_RUNTIME_ERROR with its what(). The views below read tensors in ordinary memory, the CPU's;
+// in a kernel compiled by nvcc, from copies of problem, params and tensor[] on the device, tensors
+// in the device's. example/naive_minimal.cpp is a complete implementation.
 #pragma once
 #include <cassert>
 #include <cmath>
@@ -51,7 +55,8 @@ ATTEST_HD inline float float_of_bits(uint32_t bits) {
   return value;
 }
 
-/// IEEE binary16 to float, exactly. No operation meets a subnormal float, so flush-to-zero modes do not matter.
+/// IEEE binary16 to float, exactly. No operation meets a subnormal float, so flush-to-zero modes do
+/// not matter.
 ATTEST_HD inline float float_from_half(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7fff;
   if (magnitude >= 0x7c00) return float_of_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
@@ -64,15 +69,19 @@ ATTEST_HD inline uint16_t half_from_float(float value) {
   const auto with_sign = [sign](uint32_t half) { return static_cast<uint16_t>(sign | half); };
   if (magnitude > 0x7f800000) return with_sign(0x7e00 | (magnitude >> 13 & 0x3ff));
   if (magnitude >= 0x477ff000) return with_sign(0x7c00);  // 65520, where rounding reaches 65536
-  if (magnitude >= 0x38800000) return with_sign((magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13);
+  if (magnitude >= 0x38800000)
+    return with_sign((magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13);
   if (magnitude < 0x33000000) return with_sign(0);  // below 2^-25, half of the smallest number
   const uint32_t shift = 126 - (magnitude >> 23), mantissa = (magnitude & 0x7fffff) | 0x800000;
-  const uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), tie = 1u << (shift - 1);
+  const uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1),
+                 tie = 1u << (shift - 1);
   return with_sign(kept + (rest > tie || (rest == tie && (kept & 1))));
 }
 
 /// bfloat16 is the upper half of a float.
-ATTEST_HD inline float float_from_bfloat16(uint16_t bfloat16) { return float_of_bits(static_cast<uint32_t>(bfloat16) << 16); }
+ATTEST_HD inline float float_from_bfloat16(uint16_t bfloat16) {
+  return float_of_bits(static_cast<uint32_t>(bfloat16) << 16);
+}
 /// Rounded to nearest even, overflow to infinity, NaN stays NaN.
 ATTEST_HD inline uint16_t bfloat16_from_float(float value) {
   const uint32_t bits = bits_of(value);
@@ -92,12 +101,15 @@ struct BFloat16 {
   ATTEST_HD BFloat16& operator=(float value) { return bits = bfloat16_from_float(value), *this; }
 };
 
-/// Stands for T where the dtype is known at run time only (ATTEST_WITH_MIXED_DTYPE): Softmax<Any> reads f32, f16, bf16 and f64.
+/// Stands for T where the dtype is known at run time only (ATTEST_WITH_MIXED_DTYPE): Softmax<Any>
+/// reads f32, f16, bf16 and f64.
 struct Any {};
-/// One element of a View<Any>; computes in float. Of any other dtype it reads as NaN and is left as it is: bytes are no doubles.
+/// One element of a View<Any>; computes in float. Of any other dtype it reads as NaN and is left as
+/// it is: bytes are no doubles.
 class AnyElement {
  public:
-  ATTEST_HD AnyElement(void* data, int32_t dtype, int64_t index) : data_(data), index_(index), dtype_(dtype) {}
+  ATTEST_HD AnyElement(void* data, int32_t dtype, int64_t index)
+      : data_(data), index_(index), dtype_(dtype) {}
   ATTEST_HD operator float() const {
     switch (dtype_) {
       case ATTEST_F32: return at<float>();
@@ -131,13 +143,15 @@ class AnyElement {
 
 // --- Tensors ---
 
-/// The tensor of one role: false where the problem has none; view(b, h, i, d) is an element, with as many indices as the role has
-/// dims in attest.h. A broadcast dim takes any index. T: the stored type (uint8_t for ATTEST_BOOL), or Any.
+/// The tensor of one role: false where the problem has none; view(b, h, i, d) is an element, with
+/// as many indices as the role has dims in attest.h. A broadcast dim takes any index. T: the stored
+/// type (uint8_t for ATTEST_BOOL), or Any.
 template <class T>
 class View {
  public:
   View() = default;
-  ATTEST_HD View(const attest_problem& problem, void* const* data, int32_t role) : spec_(&problem.tensor[role]) {
+  ATTEST_HD View(const attest_problem& problem, void* const* data, int32_t role)
+      : spec_(&problem.tensor[role]) {
     if (spec_->dtype != ATTEST_NONE) data_ = data[role];
   }
   ATTEST_HD explicit operator bool() const { return data_ != nullptr; }
@@ -156,11 +170,14 @@ class View {
     assert(data_ && sizeof...(index) == static_cast<size_t>(spec_->rank));
     const int64_t indices[] = {static_cast<int64_t>(index)...};
     int64_t elements = 0;
-    for (size_t axis = 0; axis < sizeof...(index); ++axis) elements += indices[axis] * spec_->stride[axis];
+    for (size_t axis = 0; axis < sizeof...(index); ++axis)
+      elements += indices[axis] * spec_->stride[axis];
     return elements;
   }
   ATTEST_HD int64_t dim(int axis) const { return spec_->dim[axis]; }
-  ATTEST_HD int64_t stride(int axis) const { return spec_->stride[axis]; }  // in elements; 0 exactly where the dim is 1
+  ATTEST_HD int64_t stride(int axis) const {
+    return spec_->stride[axis];
+  }  // in elements; 0 exactly where the dim is 1
 
  private:
   void* data_ = nullptr;
@@ -175,8 +192,8 @@ ATTEST_HD const Params& params(const attest_problem& problem) {
 
 // --- Softmax attention ---
 
-/// First and third index of a row of Q, O, LSE, or of K, V: q(cell.batch, h, cell.row, d). The batch is 0 where tokens are
-/// packed, and the page where K and V are paged.
+/// First and third index of a row of Q, O, LSE, or of K, V: q(cell.batch, h, cell.row, d). The
+/// batch is 0 where tokens are packed, and the page where K and V are paged.
 struct Cell {
   int64_t batch, row;
 };
@@ -185,13 +202,16 @@ struct Keys {
   int64_t begin, end;
 };
 
-/// Swin: a grid of tokens, rolled up by shift_y and left by shift_x, then cut into windows. Places count window by window, so
-/// that what a place sees is an interval of places; tokens count along the rows of the grid, as they are stored.
+/// Swin: a grid of tokens, rolled up by shift_y and left by shift_x, then cut into windows. Places
+/// count window by window, so that what a place sees is an interval of places; tokens count along
+/// the rows of the grid, as they are stored.
 class Grid {
  public:
   ATTEST_HD explicit Grid(const attest_softmax_params& params) : p_(params) {}
   ATTEST_HD explicit operator bool() const { return p_.grid_height > 0; }
-  ATTEST_HD int64_t windows() const { return p_.grid_height / p_.window_height * (p_.grid_width / p_.window_width); }
+  ATTEST_HD int64_t windows() const {
+    return p_.grid_height / p_.window_height * (p_.grid_width / p_.window_width);
+  }
   ATTEST_HD int64_t window_size() const { return p_.window_height * p_.window_width; }
 
   struct Point {
@@ -199,15 +219,19 @@ class Grid {
     int64_t window_y, window_x;  // in its window
   };
   ATTEST_HD Point point(int64_t place) const {
-    const int64_t window = place / window_size(), inside = place % window_size(), across = p_.grid_width / p_.window_width;
+    const int64_t window = place / window_size(), inside = place % window_size(),
+                  across = p_.grid_width / p_.window_width;
     const int64_t window_y = inside / p_.window_width, window_x = inside % p_.window_width;
-    return {window / across * p_.window_height + window_y, window % across * p_.window_width + window_x, window_y, window_x};
+    return {window / across * p_.window_height + window_y,
+            window % across * p_.window_width + window_x, window_y, window_x};
   }
   ATTEST_HD int64_t token(int64_t place) const {
     const Point at = point(place);
-    return (at.y + p_.shift_y) % p_.grid_height * p_.grid_width + (at.x + p_.shift_x) % p_.grid_width;
+    return (at.y + p_.shift_y) % p_.grid_height * p_.grid_width +
+           (at.x + p_.shift_x) % p_.grid_width;
   }
-  /// Whether only rolling brought two places of a window together: one of them has gone round an edge, the other has not.
+  /// Whether only rolling brought two places of a window together: one of them has gone round an
+  /// edge, the other has not.
   ATTEST_HD bool rolled_together(int64_t i, int64_t j) const {
     const Point query = point(i), key = point(j);
     const int64_t seam_y = p_.grid_height - p_.shift_y, seam_x = p_.grid_width - p_.shift_x;
@@ -216,16 +240,17 @@ class Grid {
   /// Second and third index into REL_BIAS for a query place and a key place of one window.
   ATTEST_HD std::pair<int64_t, int64_t> relative(int64_t i, int64_t j) const {
     const Point query = point(i), key = point(j);
-    return {query.window_y - key.window_y + p_.window_height - 1, query.window_x - key.window_x + p_.window_width - 1};
+    return {query.window_y - key.window_y + p_.window_height - 1,
+            query.window_x - key.window_x + p_.window_width - 1};
   }
 
  private:
   const attest_softmax_params& p_;
 };
 
-/// Where query place i and key place j of sequence b lie, and which keys it may see, whatever the problem has of packing, pages,
-/// order, lengths, bands, patches and grid windows. A place is a token's number in its sequence, in ORDER or on a Grid as these
-/// count.
+/// Where query place i and key place j of sequence b lie, and which keys it may see, whatever the
+/// problem has of packing, pages, order, lengths, bands, patches and grid windows. A place is a
+/// token's number in its sequence, in ORDER or on a Grid as these count.
 class Sequences {
  public:
   ATTEST_HD Sequences(const attest_problem& problem, void* const* data)
@@ -241,10 +266,15 @@ class Sequences {
   const attest_softmax_params& p;
   const Grid grid;
 
-  /// Query places to write: those that count and, in a dense problem with SEQ_LENS_Q, those beyond, which see no key.
+  /// Query places to write: those that count and, in a dense problem with SEQ_LENS_Q, those beyond,
+  /// which see no key.
   ATTEST_HD int64_t rows(int64_t b) const { return cu_seqlens_q_ ? length_q(b) : p.seq_len_q; }
-  ATTEST_HD int64_t length_q(int64_t b) const { return length(cu_seqlens_q_, seq_lens_q_, p.seq_len_q, b); }
-  ATTEST_HD int64_t length_kv(int64_t b) const { return length(cu_seqlens_kv_, seq_lens_kv_, p.seq_len_kv, b); }
+  ATTEST_HD int64_t length_q(int64_t b) const {
+    return length(cu_seqlens_q_, seq_lens_q_, p.seq_len_q, b);
+  }
+  ATTEST_HD int64_t length_kv(int64_t b) const {
+    return length(cu_seqlens_kv_, seq_lens_kv_, p.seq_len_kv, b);
+  }
 
   ATTEST_HD Cell query(int64_t b, int64_t i) const { return cell(cu_seqlens_q_, b, i); }
   ATTEST_HD Cell key(int64_t b, int64_t j) const {
@@ -254,9 +284,11 @@ class Sequences {
 
   /// The key place on the diagonal in the row of place i: bands and ALIBI_SLOPES count from it.
   ATTEST_HD int64_t diagonal(int64_t b, int64_t i) const {
-    return i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
+    return i + p.diagonal_offset +
+           (p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
   }
-  /// The key places that place i may see by band, patch and grid window; MASK and BIAS may hide some of them. begin <= end.
+  /// The key places that place i may see by band, patch and grid window; MASK and BIAS may hide
+  /// some of them. begin <= end.
   ATTEST_HD Keys keys(int64_t b, int64_t i) const {
     const int64_t tokens_q = length_q(b), tokens_kv = length_kv(b);
     if (i >= tokens_q) return {0, 0};
@@ -267,7 +299,9 @@ class Sequences {
     if (p.window_right >= 0) end = smaller(end, centre + p.window_right + 1);
     if (p.patch_size > 0) {
       const int64_t patch_end = (i / p.patch_size + 1) * p.patch_size;
-      begin = larger(begin, smaller(patch_end, tokens_kv) - p.patch_size);  // a short last patch is filled up from the one before
+      begin =
+          larger(begin, smaller(patch_end, tokens_kv) -
+                            p.patch_size);  // a short last patch is filled up from the one before
       end = smaller(end, patch_end);
     }
     return begin < end ? Keys{begin, end} : Keys{0, 0};
@@ -279,7 +313,8 @@ class Sequences {
   using Integers = View<const int32_t>;
   ATTEST_HD static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
   ATTEST_HD static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-  ATTEST_HD static int64_t length(const Integers& cu_seqlens, const Integers& seq_lens, int64_t longest, int64_t b) {
+  ATTEST_HD static int64_t length(const Integers& cu_seqlens, const Integers& seq_lens,
+                                  int64_t longest, int64_t b) {
     if (cu_seqlens) return cu_seqlens(b + 1) - cu_seqlens(b);
     return seq_lens ? seq_lens(b) : longest;
   }
@@ -291,7 +326,8 @@ class Sequences {
   Integers cu_seqlens_q_, cu_seqlens_kv_, seq_lens_q_, seq_lens_kv_, page_table_, order_;
 };
 
-/// All of ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD: tensors as views, `p` the parameters, and the logit of a pair.
+/// All of ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD: tensors as views, `p` the parameters, and the
+/// logit of a pair.
 template <class T>
 class Softmax : public Sequences {
  public:
@@ -320,14 +356,16 @@ class Softmax : public Sequences {
 
   ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
 
-  /// The logit of a head that has no value, to join the sum of every row that sees a key; -inf: none.
+  /// The logit of a head that has no value, to join the sum of every row that sees a key; -inf:
+  /// none.
   ATTEST_HD float sink(int64_t h) const { return sinks ? sinks(h) : kHidden; }
 
   /// Whether pair_term can be anything but 0.
   ATTEST_HD bool has_pair_terms() const {
     return mask || bias || rel_bias || alibi_slopes || (grid && p.shift_bias != 0);
   }
-  /// What is added to the score of a pair: bias, rel_bias, distance and what rolling costs; -inf where the pair is hidden.
+  /// What is added to the score of a pair: bias, rel_bias, distance and what rolling costs; -inf
+  /// where the pair is hidden.
   ATTEST_HD float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (mask && !mask(b, h, token(i), token(j))) return kHidden;
     float term = bias ? static_cast<float>(bias(b, h, token(i), token(j))) : 0.0f;
@@ -335,12 +373,13 @@ class Softmax : public Sequences {
       const auto at = grid.relative(i, j);
       term += static_cast<float>(rel_bias(h, at.first, at.second));
     }
-    if (alibi_slopes) term -= alibi_slopes(b, h) * static_cast<float>(std::abs(this->diagonal(b, i) - j));
+    if (alibi_slopes)
+      term -= alibi_slopes(b, h) * static_cast<float>(std::abs(this->diagonal(b, i) - j));
     if (grid && p.shift_bias != 0 && grid.rolled_together(i, j)) term += p.shift_bias;
     return term;
   }
-  /// The logit of query place i and key place j of sequence b, from dot = q.k; -inf where mask or bias hide the pair, whatever
-  /// dot is, NaN included.
+  /// The logit of query place i and key place j of sequence b, from dot = q.k; -inf where mask or
+  /// bias hide the pair, whatever dot is, NaN included.
   ATTEST_HD float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const float term = pair_term(b, h, i, j);
     if (term == kHidden) return kHidden;
@@ -372,15 +411,21 @@ class Linear {
   const View<const uint8_t> mask, query_mask;
 
   ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
-  ATTEST_HD static float phi(float channel) { return channel > 0 ? channel + 1 : std::exp(channel); }
-  /// Whether key j, or query i, of sequence b counts. Where not, phi is 0 and what is stored must not be touched: it may be NaN.
+  ATTEST_HD static float phi(float channel) {
+    return channel > 0 ? channel + 1 : std::exp(channel);
+  }
+  /// Whether key j, or query i, of sequence b counts. Where not, phi is 0 and what is stored must
+  /// not be touched: it may be NaN.
   ATTEST_HD bool key_counts(int64_t b, int64_t j) const { return !mask || mask(b, 0, 0, j); }
-  ATTEST_HD bool query_counts(int64_t b, int64_t i) const { return !query_mask || query_mask(b, 0, i, 0); }
+  ATTEST_HD bool query_counts(int64_t b, int64_t i) const {
+    return !query_mask || query_mask(b, 0, i, 0);
+  }
 };
 
 // --- The table ---
 
-/// What a table says of itself. `dtypes` and `features`: everything it takes, each alone and together.
+/// What a table says of itself. `dtypes` and `features`: everything it takes, each alone and
+/// together.
 struct Info {
   const char* name = "";
   const char* version = "";
@@ -391,7 +436,8 @@ struct Info {
   uint64_t features = 0;
 };
 
-/// What a constructor throws that cannot have a plan beside those that are alive: create gives ATTEST_UNSUPPORTED.
+/// What a constructor throws that cannot have a plan beside those that are alive: create gives
+/// ATTEST_UNSUPPORTED.
 struct Refusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -434,8 +480,8 @@ struct HasQuery<Impl, std::void_t<decltype(&Impl::query)>> : std::true_type {};
 template <class Impl, class = void>
 struct RunsUntyped : std::false_type {};
 template <class Impl>
-struct RunsUntyped<Impl, std::void_t<decltype(std::declval<Impl&>().run(std::declval<void* const*>(), nullptr, nullptr))>>
-    : std::true_type {};
+struct RunsUntyped<Impl, std::void_t<decltype(std::declval<Impl&>().run(
+                             std::declval<void* const*>(), nullptr, nullptr))>> : std::true_type {};
 
 /// Q's dtype, or V's where there is no Q.
 inline int32_t main_dtype(const attest_problem& problem) {
@@ -443,7 +489,8 @@ inline int32_t main_dtype(const attest_problem& problem) {
   return dtype != ATTEST_NONE ? dtype : problem.tensor[ATTEST_V].dtype;
 }
 
-/// Runs impl.run<T> if `dtype` is this one and the table lists it; other run<T> are not even compiled.
+/// Runs impl.run<T> if `dtype` is this one and the table lists it; other run<T> are not even
+/// compiled.
 template <int32_t kDtype, class T, class Impl>
 bool run_as(Impl& impl, int32_t dtype, void* const* data, void* workspace, void* stream) {
   if constexpr ((Impl::kInfo.dtypes & ATTEST_BIT(kDtype)) != 0) {
@@ -474,9 +521,12 @@ struct Table {
   static attest_status query(const attest_problem* problem, attest_support* support) {
     return guarded([&]() -> attest_status {
       if constexpr (HasQuery<Impl>::value) {
-        const char* why_not =
-            Impl::query(*problem, *support);  // static const char* query(const attest_problem&, attest_support&)
-        if (why_not) return std::snprintf(support->reason, sizeof support->reason, "%s", why_not), ATTEST_UNSUPPORTED;
+        const char* why_not = Impl::query(
+            *problem,
+            *support);  // static const char* query(const attest_problem&, attest_support&)
+        if (why_not)
+          return std::snprintf(support->reason, sizeof support->reason, "%s", why_not),
+                 ATTEST_UNSUPPORTED;
       }
       return ATTEST_OK;
     });
@@ -505,10 +555,11 @@ template <class Impl>
 const attest_impl* table() {
   using Functions = detail::Table<Impl>;
   static constexpr Info info = Impl::kInfo;
-  static const attest_impl table{sizeof(attest_impl), info.operation,       info.device,       0,
-                                 info.dtypes,         info.features,        info.name,         info.version,
-                                 info.summary,        Functions::query,     Functions::create, Functions::run,
-                                 Functions::destroy,  Functions::last_error};
+  static const attest_impl table{
+      sizeof(attest_impl), info.operation,       info.device,       0,
+      info.dtypes,         info.features,        info.name,         info.version,
+      info.summary,        Functions::query,     Functions::create, Functions::run,
+      Functions::destroy,  Functions::last_error};
   return &table;
 }
 

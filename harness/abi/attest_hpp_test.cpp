@@ -1,5 +1,6 @@
-// attest.hpp against the definition: element types exhaustively, places and keys against testing/reference.hpp on random
-// problems, and what the table makes of exceptions, reasons and dtypes.
+// attest.hpp against the definition: element types exhaustively, places and keys against
+// testing/reference.hpp on random problems, and what the table makes of exceptions, reasons and
+// dtypes.
 #include "attest.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,8 @@ namespace {
 using abi_test::Tensor, abi_test::Trial;
 
 constexpr uint64_t kSoftmaxFeatures = (uint64_t{ATTEST_WITH_SINKS} << 1) - 1;
-constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
+constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
+                             ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
 
 // --- Element types ---
 
@@ -36,7 +38,9 @@ struct Format {
 const Format kFormats[] = {{ATTEST_F16, attest::float_from_half, attest::half_from_float},
                            {ATTEST_BF16, attest::float_from_bfloat16, attest::bfloat16_from_float}};
 
-bool is_nan(const Format& format, uint16_t bits) { return std::isnan(abi_test::decode(format.dtype, bits)); }
+bool is_nan(const Format& format, uint16_t bits) {
+  return std::isnan(abi_test::decode(format.dtype, bits));
+}
 
 void expect_all_values_right(const Format& format) {
   for (uint32_t n = 0; n < 65536; ++n) {
@@ -46,7 +50,9 @@ void expect_all_values_right(const Format& format) {
       ASSERT_TRUE(std::isnan(value)) << n;
       ASSERT_TRUE(is_nan(format, format.narrow(value))) << n;
     } else {
-      ASSERT_EQ(attest::bits_of(value), attest::bits_of(static_cast<float>(abi_test::decode(format.dtype, bits)))) << n;
+      ASSERT_EQ(attest::bits_of(value),
+                attest::bits_of(static_cast<float>(abi_test::decode(format.dtype, bits))))
+          << n;
       ASSERT_EQ(format.narrow(value), bits);
     }
   }
@@ -60,11 +66,13 @@ TEST(ElementTypes, RoundToNearestEvenBetweenAllNeighbours) {
   for (const Format& format : kFormats)
     for (const uint32_t sign : {0u, 0x8000u})
       for (uint32_t n = sign; !is_nan(format, static_cast<uint16_t>(n + 1)); ++n) {
-        // The number above the largest finite one, as far as rounding goes, is the next power of two.
+        // The number above the largest finite one, as far as rounding goes, is the next power of
+        // two.
         const auto low = static_cast<uint16_t>(n), high = static_cast<uint16_t>(n + 1);
         const double from = abi_test::decode(format.dtype, low);
-        const double to = std::isinf(abi_test::decode(format.dtype, high)) ? 2 * from - abi_test::decode(format.dtype, n - 1)
-                                                                           : abi_test::decode(format.dtype, high);
+        const double to = std::isinf(abi_test::decode(format.dtype, high))
+                              ? 2 * from - abi_test::decode(format.dtype, n - 1)
+                              : abi_test::decode(format.dtype, high);
         const auto middle = static_cast<float>((from + to) / 2);
         ASSERT_EQ(format.narrow(middle), n % 2 == 0 ? low : high) << n;
         ASSERT_EQ(format.narrow(std::nextafterf(middle, 0)), low) << n;
@@ -78,7 +86,8 @@ TEST(ElementTypes, RandomFloatsRoundAsTheDefinitionSays) {
     const float value = attest::float_of_bits(static_cast<uint32_t>(random()));
     if (std::isnan(value)) continue;
     for (const Format& format : kFormats)
-      ASSERT_EQ(format.narrow(value), abi_test::encode(format.dtype, static_cast<double>(value))) << value;
+      ASSERT_EQ(format.narrow(value), abi_test::encode(format.dtype, static_cast<double>(value)))
+          << value;
   }
 }
 
@@ -86,7 +95,9 @@ TEST(ElementTypes, EveryNanStaysNan) {
   for (uint32_t payload = 1; payload < 0x800000; payload += 0xfff)
     for (const uint32_t sign : {0u, 0x80000000u})
       for (const Format& format : kFormats)
-        ASSERT_TRUE(is_nan(format, format.narrow(attest::float_of_bits(sign | 0x7f800000 | payload)))) << payload;
+        ASSERT_TRUE(
+            is_nan(format, format.narrow(attest::float_of_bits(sign | 0x7f800000 | payload))))
+            << payload;
 }
 
 TEST(ElementTypes, FlushToZeroModeChangesNoHalf) {
@@ -117,7 +128,9 @@ TEST(View, IsFalseWhereThereIsNoTensor) {
 TEST(View, FollowsStridesAndBroadcasts) {
   Trial trial;
   Tensor& bias = trial.tensor[ATTEST_BIAS] = abi_test::make_tensor(ATTEST_F32, {1, 3, 1, 5}, 4);
-  bias.each([&](const abi_test::Index& index) { bias.set(index, static_cast<double>(10 * index[1] + index[3])); });
+  bias.each([&](const abi_test::Index& index) {
+    bias.set(index, static_cast<double>(10 * index[1] + index[3]));
+  });
   const std::vector<void*> data = trial.finish();
   const attest::View<float> view(trial.problem(), data.data(), ATTEST_BIAS);
   ASSERT_TRUE(view);
@@ -210,12 +223,15 @@ TEST(Sequences, PlacesAndKeysAreThoseOfTheDefinition) {
         const abi_test::Cell expected = abi_test::query_cell(trial, b, same);
         ASSERT_EQ(at.batch, expected.batch);
         ASSERT_EQ(at.row, expected.row);
-        ASSERT_EQ(keys_by_interval(sequences, b, i), keys_by_definition(trial, b, same)) << "sequence " << b << ", place " << i;
+        ASSERT_EQ(keys_by_interval(sequences, b, i), keys_by_definition(trial, b, same))
+            << "sequence " << b << ", place " << i;
       }
     }
     const Tensor& q = trial.tensor[ATTEST_Q];
-    ASSERT_EQ(rows.size(), static_cast<size_t>(q.spec.dim[0] * q.spec.dim[2])) << "every row is written";
-    ASSERT_EQ(rows.size(), (std::set<std::pair<int64_t, int64_t>>(rows.begin(), rows.end()).size())) << "and once";
+    ASSERT_EQ(rows.size(), static_cast<size_t>(q.spec.dim[0] * q.spec.dim[2]))
+        << "every row is written";
+    ASSERT_EQ(rows.size(), (std::set<std::pair<int64_t, int64_t>>(rows.begin(), rows.end()).size()))
+        << "and once";
   }
   EXPECT_EQ(met, kSoftmaxFeatures) << "a feature that no random problem had";
 }
@@ -236,7 +252,8 @@ TEST(Sequences, ShortLastPatchSeesTheLastPlaces) {
 
 TEST(Sequences, NegativeDiagonalLeavesLeadingRowsEmpty) {
   Trial trial;
-  trial.p().seq_len_q = 6, trial.p().seq_len_kv = 4, trial.p().window_right = 0, trial.p().diagonal = ATTEST_BOTTOM_RIGHT;
+  trial.p().seq_len_q = 6, trial.p().seq_len_kv = 4, trial.p().window_right = 0,
+  trial.p().diagonal = ATTEST_BOTTOM_RIGHT;
   const std::vector<void*> data = trial.finish();
   const attest::Sequences sequences(trial.problem(), data.data());
   EXPECT_EQ(sequences.keys(0, 1).begin, sequences.keys(0, 1).end);
@@ -301,7 +318,8 @@ struct Throws {
   void run(void* const*, void* workspace, void*) {
     // Of the listed dtypes only: run<double> would not compile.
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, attest::Half>);
-    if (problem.threads == 1) throw std::runtime_error(std::is_same_v<T, float> ? "float fails" : "half fails");
+    if (problem.threads == 1)
+      throw std::runtime_error(std::is_same_v<T, float> ? "float fails" : "half fails");
     if (problem.threads == 2) throw std::bad_alloc();
     if (problem.threads == 3) throw 3;
     *static_cast<int*>(workspace) = 7;
@@ -309,7 +327,8 @@ struct Throws {
 };
 
 struct Untyped {
-  static constexpr attest::Info kInfo{.name = "untyped", .operation = ATTEST_PRIVATE, .device = ATTEST_CUDA};
+  static constexpr attest::Info kInfo{
+      .name = "untyped", .operation = ATTEST_PRIVATE, .device = ATTEST_CUDA};
   explicit Untyped(const attest_problem& problem) : threads(problem.threads) {
     if (threads == 0) throw std::invalid_argument("cannot be made");
   }
@@ -319,7 +338,8 @@ struct Untyped {
 
 attest_status run_once(const attest_impl& table, const attest_problem& problem, void* workspace) {
   void* plan = nullptr;
-  if (const attest_status status = table.create(&problem, &plan); status != ATTEST_OK) return status;
+  if (const attest_status status = table.create(&problem, &plan); status != ATTEST_OK)
+    return status;
   const attest_status status = table.run(plan, nullptr, workspace, nullptr);
   table.destroy(plan);
   return status;
@@ -373,7 +393,8 @@ TEST(Table, ExceptionsBecomeStatusAndLastError) {
   EXPECT_EQ(run_once(table, trial.problem(), &workspace), ATTEST_OK);
   EXPECT_EQ(workspace, 7);
   trial.specs[ATTEST_Q].dtype = ATTEST_F64;
-  EXPECT_EQ(run_once(table, trial.problem(), &workspace), ATTEST_RUNTIME_ERROR) << "a dtype that is not listed";
+  EXPECT_EQ(run_once(table, trial.problem(), &workspace), ATTEST_RUNTIME_ERROR)
+      << "a dtype that is not listed";
 }
 
 TEST(Table, RunMayBeNoTemplateAndCreateMayThrow) {

@@ -1,8 +1,10 @@
-// Conformance as GoogleTest tests: every (case, implementation) is one, so that filters, sharding and XML work.
+// Conformance as GoogleTest tests: every (case, implementation) is one, so that filters, sharding
+// and XML work.
 //
 //   #include <attest_gtest.hpp>
 //   int main(int argc, char** argv) {
-//     return attest::gtest::run(argc, argv, {{"./mine.so"}, {"smoke"}});  // plugins, suites, vectors ...
+//     return attest::gtest::run(argc, argv, {{"./mine.so"}, {"smoke"}});  // plugins, suites,
+//     vectors ...
 //   }
 //
 //   mine_conformance --gtest_filter='smoke/*.mine'      names: attest_conformance.hpp
@@ -21,10 +23,12 @@ namespace attest::gtest {
 
 using conformance::Options;
 
-/// One (case, implementation): passes, fails with the reason and the problem's line, or is skipped with the reason.
+/// One (case, implementation): passes, fails with the reason and the problem's line, or is skipped
+/// with the reason.
 class Conformance : public ::testing::Test {
  public:
-  Conformance(std::shared_ptr<conformance::Conformance> all, std::size_t index) : all_(std::move(all)), index_(index) {}
+  Conformance(std::shared_ptr<conformance::Conformance> all, std::size_t index)
+      : all_(std::move(all)), index_(index) {}
   void TestBody() override {
     const conformance::Outcome outcome = all_->run(index_);
     RecordProperty("verdict", outcome.verdict);
@@ -32,9 +36,11 @@ class Conformance : public ::testing::Test {
     RecordProperty("arithmetic", outcome.arithmetic);
     RecordProperty("max_ratio", std::to_string(outcome.max_ratio));
     RecordProperty("rms_ratio", std::to_string(outcome.rms_ratio));
-    if (outcome.kind == conformance::Outcome::Kind::kNotRun) GTEST_SKIP() << outcome.verdict << ": " << outcome.reason;
+    if (outcome.kind == conformance::Outcome::Kind::kNotRun)
+      GTEST_SKIP() << outcome.verdict << ": " << outcome.reason;
     if (outcome.kind == conformance::Outcome::Kind::kBad)
-      FAIL() << outcome.verdict << " (" << outcome.code << "): " << outcome.reason << "\n" << outcome.spec;
+      FAIL() << outcome.verdict << " (" << outcome.code << "): " << outcome.reason << "\n"
+             << outcome.spec;
   }
 
  private:
@@ -42,12 +48,14 @@ class Conformance : public ::testing::Test {
   std::size_t index_;
 };
 
-/// Registers the tests, before RUN_ALL_TESTS. Throws std::runtime_error as conformance::Conformance does.
+/// Registers the tests, before RUN_ALL_TESTS. Throws std::runtime_error as conformance::Conformance
+/// does.
 inline void add(Options options) {
   const auto all = std::make_shared<conformance::Conformance>(std::move(options));
   for (std::size_t i = 0; i < all->tests().size(); ++i) {
     const conformance::Test& test = all->tests()[i];
-    ::testing::RegisterTest(test.group.c_str(), test.name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+    ::testing::RegisterTest(test.group.c_str(), test.name.c_str(), nullptr, nullptr, __FILE__,
+                            __LINE__,
                             [all, i]() -> Conformance* { return new Conformance(all, i); });
   }
 }

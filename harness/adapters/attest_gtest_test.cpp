@@ -23,11 +23,14 @@ class GtestAdapter : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  Outcome run(const std::string& arguments, const std::string& environment = "EXAMPLE_SUITE=smoke") const {
-    return testing::run_shell(folder_, environment + " " ATTEST_BINARY_DIR "/tests/attest_gtest_example " + arguments);
+  Outcome run(const std::string& arguments,
+              const std::string& environment = "EXAMPLE_SUITE=smoke") const {
+    return testing::run_shell(
+        folder_, environment + " " ATTEST_BINARY_DIR "/tests/attest_gtest_example " + arguments);
   }
   /// "suite.test" of every test that ran.
-  std::multiset<std::string> ran(const std::string& arguments, const std::string& environment = "EXAMPLE_SUITE=smoke") const {
+  std::multiset<std::string> ran(const std::string& arguments,
+                                 const std::string& environment = "EXAMPLE_SUITE=smoke") const {
     std::istringstream lines(run(arguments, environment).text);
     std::multiset<std::string> names;
     for (std::string line; std::getline(lines, line);)
@@ -35,14 +38,17 @@ class GtestAdapter : public ::testing::Test {
     return names;
   }
 
-  const fs::path folder_ = fs::path(::testing::TempDir()) /
-                           (std::string("adapter_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  const fs::path folder_ =
+      fs::path(::testing::TempDir()) /
+      (std::string("adapter_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(GtestAdapter, EveryCaseAndImplementationIsOneTest) {
   const Outcome outcome = run("--gtest_list_tests");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("smoke/softmax/dense/f32.\n  mutant_none\n  mutant_dropped_key\n  naive\n"));
+  EXPECT_THAT(
+      outcome.text,
+      HasSubstr("smoke/softmax/dense/f32.\n  mutant_none\n  mutant_dropped_key\n  naive\n"));
   EXPECT_THAT(outcome.text, HasSubstr("smoke/linear/masked/bf16.\n"));
   EXPECT_EQ(run("--gtest_list_tests").text, outcome.text);
 }
@@ -62,9 +68,11 @@ TEST_F(GtestAdapter, PassesFailsAndSkipsWithTheReason) {
 
 TEST_F(GtestAdapter, ShardsShareTheTests) {
   const std::string filter = "--gtest_filter=smoke/softmax/c*/f32.naive";
-  const std::multiset<std::string> all = ran(filter),
-                                   first = ran(filter, "GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=0 EXAMPLE_SUITE=smoke");
-  std::multiset<std::string> both = ran(filter, "GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=1 EXAMPLE_SUITE=smoke");
+  const std::multiset<std::string>
+      all = ran(filter),
+      first = ran(filter, "GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=0 EXAMPLE_SUITE=smoke");
+  std::multiset<std::string> both =
+      ran(filter, "GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=1 EXAMPLE_SUITE=smoke");
   EXPECT_EQ(first.size(), 2u);
   EXPECT_EQ(both.size(), 2u);
   both.insert(first.begin(), first.end());
@@ -72,7 +80,8 @@ TEST_F(GtestAdapter, ShardsShareTheTests) {
 }
 
 TEST_F(GtestAdapter, XmlSaysHowNearTheGateItWas) {
-  run("--gtest_filter=smoke/softmax/dense/f16.naive:smoke/linear/dense/f32.mutant_none --gtest_output=xml:out.xml");
+  run("--gtest_filter=smoke/softmax/dense/f16.naive:smoke/linear/dense/f32.mutant_none "
+      "--gtest_output=xml:out.xml");
   std::stringstream text;
   text << std::ifstream(folder_ / "out.xml").rdbuf();
   EXPECT_THAT(text.str(), HasSubstr("testsuite name=\"smoke/softmax/dense/f16\""));
@@ -102,7 +111,8 @@ TEST_F(GtestAdapter, VectorsAreTestsToo) {
   EXPECT_THAT(good.text, HasSubstr("[       OK ] given/mean_of_two.naive"));
   EXPECT_THAT(good.text, HasSubstr("[  SKIPPED ] given/unknown.naive"));
   EXPECT_THAT(good.text, HasSubstr("unsupported: operation 'hyena'"));
-  EXPECT_THAT(run("--gtest_filter=*dropped_key", given).text, HasSubstr("[  FAILED  ] given/mean_of_two.mutant_dropped_key"));
+  EXPECT_THAT(run("--gtest_filter=*dropped_key", given).text,
+              HasSubstr("[  FAILED  ] given/mean_of_two.mutant_dropped_key"));
   say(4);
   EXPECT_THAT(run("", given).text, HasSubstr("[  FAILED  ] given/mean_of_two.reference"));
 }

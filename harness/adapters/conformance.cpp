@@ -35,14 +35,16 @@ struct Place {
 
 std::string plain(const std::string& text) {
   std::string name;
-  for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) || c == '/' ? c : '_';
+  for (const char c : text)
+    name += std::isalnum(static_cast<unsigned char>(c)) || c == '/' ? c : '_';
   return name;
 }
 
 /// The vectors or the case that is being judged, with what is shared by its implementations.
 class Current {
  public:
-  Current(const Place& place, const core::RunOptions& options, core::Rates& rates) : place_(place), options_(options) {
+  Current(const Place& place, const core::RunOptions& options, core::Rates& rates)
+      : place_(place), options_(options) {
     if (place.wanted)
       make_case(rates);
     else
@@ -70,8 +72,8 @@ class Current {
       tokens_.emplace(core::load_tokens(core::parse_token_source(label.inputs)));
     }
     problem_.emplace(place_.wanted->problem(place_.dtype, tokens_ ? tokens_->count : 0));
-    case_ = std::make_unique<core::CaseRunner>(*problem_, core::print_problem(*problem_), label, tokens_ ? &*tokens_ : nullptr,
-                                               options_, rates);
+    case_ = std::make_unique<core::CaseRunner>(*problem_, core::print_problem(*problem_), label,
+                                               tokens_ ? &*tokens_ : nullptr, options_, rates);
   }
 
   void read_vector(core::Rates& rates) {
@@ -80,7 +82,8 @@ class Current {
       reference_ = *none;
       return;
     }
-    vector_runner_ = std::make_unique<core::VectorRunner>(std::get<core::VectorCase>(vector_), place_.suite, options_, rates);
+    vector_runner_ = std::make_unique<core::VectorRunner>(std::get<core::VectorCase>(vector_),
+                                                          place_.suite, options_, rates);
     reference_ = vector_runner_->reference();
   }
 
@@ -131,17 +134,20 @@ struct Conformance::State {
   std::unique_ptr<Current> current;
 
   void load() {
-    run_options.threads = options.threads > 0 ? options.threads : int32_t(core::allowed_cpus().size());
-    run_options.timeout_s = options.timeout_s, run_options.timed = false, run_options.golden_device = core::find_golden_device();
+    run_options.threads =
+        options.threads > 0 ? options.threads : int32_t(core::allowed_cpus().size());
+    run_options.timeout_s = options.timeout_s, run_options.timed = false,
+    run_options.golden_device = core::find_golden_device();
     run_options.least = core::parse_min_arithmetic(options.min_arithmetic);
-    const core::WorkerOptions workers{.executable = core::find_worker(),
-                                      .cpus = core::cpu_list(core::choose_cpus(size_t(run_options.threads))),
-                                      .threads = run_options.threads,
-                                      .timeout_s = options.timeout_s};
+    const core::WorkerOptions workers{
+        .executable = core::find_worker(),
+        .cpus = core::cpu_list(core::choose_cpus(size_t(run_options.threads))),
+        .threads = run_options.threads,
+        .timeout_s = options.timeout_s};
     const std::vector<std::filesystem::path> named(options.plugins.begin(), options.plugins.end());
     const bool only_named = !named.empty() && options.impls.empty();
-    registry = std::make_unique<core::Registry>(only_named ? std::vector<std::filesystem::path>{} : core::find_plugins(), named,
-                                                workers);
+    registry = std::make_unique<core::Registry>(
+        only_named ? std::vector<std::filesystem::path>{} : core::find_plugins(), named, workers);
     std::vector<std::string> known;
     for (const core::Registry::Entry& entry : registry->entries()) {
       known.push_back(entry.implementation->name);
@@ -157,28 +163,33 @@ struct Conformance::State {
       known.push_back(name), known.push_back(suite + "/" + name);
       return core::matches(name, options.cases) || core::matches(suite + "/" + name, options.cases);
     };
-    for (const std::string& name : options.suites) suites.push_back(core::read_suite(core::find_suite(name)));
+    for (const std::string& name : options.suites)
+      suites.push_back(core::read_suite(core::find_suite(name)));
     for (const core::Suite& suite : suites)
       for (const core::Case& one : suite.cases) {
         if ((options.quick && !one.quick) || !wanted_name(suite.name, one.name)) continue;
         for (const core::DType dtype : one.dtypes) {
           dtypes.emplace_back(core::dtype_name(dtype));
-          if (core::matches(dtypes.back(), options.dtypes)) places.push_back({suite.name, &one, dtype, {}});
+          if (core::matches(dtypes.back(), options.dtypes))
+            places.push_back({suite.name, &one, dtype, {}});
         }
       }
     for (const std::string& folder : options.vectors) {
       const std::string suite = core::suite_of_vectors(folder);
       for (core::VectorPlace& place : core::find_vectors(folder))
-        if (wanted_name(suite, place.name)) places.push_back({suite, nullptr, ATTEST_F32, std::move(place)});
+        if (wanted_name(suite, place.name))
+          places.push_back({suite, nullptr, ATTEST_F32, std::move(place)});
     }
     core::require_matches("cases:", options.cases, known);
     if (!suites.empty()) core::require_matches("dtypes:", options.dtypes, dtypes);
     if (places.empty()) throw core::Error("no case is left to judge: name suites or vectors");
   }
 
-  void add_test(size_t place, const std::string& group, const std::string& name, std::optional<core::Registry::Entry> entry) {
+  void add_test(size_t place, const std::string& group, const std::string& name,
+                std::optional<core::Registry::Entry> entry) {
     std::string unique = name;
-    for (int n = 2; !names.emplace(group, unique).second; ++n) unique = fmt::format("{}_{}", name, n);
+    for (int n = 2; !names.emplace(group, unique).second; ++n)
+      unique = fmt::format("{}_{}", name, n);
     tests.push_back({group, unique}), asked.push_back({place, entry});
   }
 
@@ -186,7 +197,8 @@ struct Conformance::State {
     for (size_t i = 0; i < places.size(); ++i) {
       const Place& place = places[i];
       const std::string group =
-          plain(place.wanted ? fmt::format("{}/{}/{}", place.suite, place.wanted->name, core::dtype_name(place.dtype))
+          plain(place.wanted ? fmt::format("{}/{}/{}", place.suite, place.wanted->name,
+                                           core::dtype_name(place.dtype))
                              : fmt::format("{}/{}", place.suite, place.vector.name));
       if (!place.wanted) add_test(i, group, std::string(core::kReference), {});
       for (const core::Registry::Entry& entry : chosen)
@@ -212,12 +224,17 @@ Outcome Conformance::run(size_t test) {
   try {
     if (!state_->current || state_->current_place != asked.place) {
       state_->current.reset();
-      state_->current = std::make_unique<Current>(state_->places[asked.place], state_->run_options, state_->rates);
+      state_->current = std::make_unique<Current>(state_->places[asked.place], state_->run_options,
+                                                  state_->rates);
       state_->current_place = asked.place;
     }
     return outcome_of(state_->current->run(asked.entry ? &*asked.entry : nullptr));
   } catch (const core::Error& error) {  // inputs that cannot be made, no memory for them
-    return {.verdict = "error", .code = "error:inputs", .reason = error.what(), .spec = "", .arithmetic = ""};
+    return {.verdict = "error",
+            .code = "error:inputs",
+            .reason = error.what(),
+            .spec = "",
+            .arithmetic = ""};
   }
 }
 

@@ -1,5 +1,5 @@
-// A test program as an out-of-tree project writes it: what the tests of the adapter run. The folder of vectors is its
-// environment's.
+// A test program as an out-of-tree project writes it: what the tests of the adapter run. The folder
+// of vectors is its environment's.
 #include <cstdlib>
 
 #include "attest_gtest.hpp"

@@ -34,7 +34,9 @@ class Cli : public ::testing::Test {
   ~Cli() override { fs::remove_all(folder_); }
   static std::string fmt_name() { return "attest_cli_" + std::to_string(getpid()); }
 
-  Outcome run(const std::string& arguments) const { return testing::run_attest(folder_, arguments); }
+  Outcome run(const std::string& arguments) const {
+    return testing::run_attest(folder_, arguments);
+  }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
     return name;
@@ -42,12 +44,14 @@ class Cli : public ::testing::Test {
   std::vector<json> lines(const std::string& name) const {
     std::ifstream in(folder_ / name);
     std::vector<json> found;
-    for (std::string line; std::getline(in, line) && !in.eof();) found.push_back(json::parse(line));  // whole lines
+    for (std::string line; std::getline(in, line) && !in.eof();)
+      found.push_back(json::parse(line));  // whole lines
     return found;
   }
   std::string small_suite() const {
-    return write("small.json",
-                 R"({"name": "small", "summary": "two", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
+    return write(
+        "small.json",
+        R"({"name": "small", "summary": "two", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
       "cases": [{"name": "a/self", "seq_len_q": 61, "head_dim": 32, "quick": true}, {"name": "b/causal", "seq_len_q": 100, "head_dim": 64, "window_right": 0}]})");
   }
 
@@ -55,7 +59,8 @@ class Cli : public ::testing::Test {
 };
 
 TEST_F(Cli, RunsASuiteIntoAFile) {
-  const Outcome outcome = run("run " + small_suite() + " --impl 'flash_*' --budget 0.02 -o results.jsonl");
+  const Outcome outcome =
+      run("run " + small_suite() + " --impl 'flash_*' --budget 0.02 -o results.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("small/a/self f32"));
   EXPECT_THAT(outcome.text, HasSubstr("results: results.jsonl"));
@@ -80,11 +85,13 @@ TEST_F(Cli, FiltersByCaseDtypeAndQuick) {
 }
 
 TEST_F(Cli, RepeatsARecordHashForHash) {
-  run("run " + small_suite() + " --case 'b*' --dtype f16 --impl flash_cpu --judge-only -o first.jsonl");
+  run("run " + small_suite() +
+      " --case 'b*' --dtype f16 --impl flash_cpu --judge-only -o first.jsonl");
   const json first = lines("first.jsonl").at(1);
   const std::string repro = first["repro"];
   ASSERT_THAT(repro, ::testing::StartsWith("attest repro "));
-  const Outcome outcome = run(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
+  const Outcome outcome =
+      run(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   const json again = lines("again.jsonl").at(1);
   ASSERT_EQ(again["fills"].size(), first["fills"].size());
@@ -96,7 +103,8 @@ TEST_F(Cli, RepeatsARecordHashForHash) {
 
 TEST_F(Cli, ExitsWithOneOnAPlantedBug) {
   const Outcome outcome = run("repro --plugin " ATTEST_BINARY_DIR
-                              "/tests/plugins/mutants.so --impl mutant_zeros --judge-only 'softmax seq_len_q=61 head_dim=32'");
+                              "/tests/plugins/mutants.so --impl mutant_zeros --judge-only 'softmax "
+                              "seq_len_q=61 head_dim=32'");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.text, HasSubstr("suspect"));
 }
@@ -105,11 +113,13 @@ TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
   EXPECT_EQ(run("new my_kernel").code, 0);
   EXPECT_EQ(run("new my_kernel").code, 64);  // never over a file
   EXPECT_EQ(run("new 9lives").code, 64);
-  const std::string build = "cd " + folder_.string() +
-                            " && c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden -I" ATTEST_SOURCE_DIR
-                            "/harness/abi my_kernel.cpp -o my_kernel.so 2>&1";
+  const std::string build =
+      "cd " + folder_.string() +
+      " && c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden -I" ATTEST_SOURCE_DIR
+      "/harness/abi my_kernel.cpp -o my_kernel.so 2>&1";
   ASSERT_EQ(std::system(build.c_str()), 0);
-  const Outcome outcome = run("run " + small_suite() + " --plugin ./my_kernel.so --impl my_kernel --judge-only");
+  const Outcome outcome =
+      run("run " + small_suite() + " --plugin ./my_kernel.so --impl my_kernel --judge-only");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("4 pass"));
 }
@@ -127,9 +137,11 @@ TEST_F(Cli, WritesWhatTheReadmeShows) {
 // Without a suite a slow kernel has little time, unless it is given more.
 TEST_F(Cli, TakesTheTimeThatItIsGiven) {
   const std::string least = "run --impl naive --case dense/61 --dtype f32 --judge-only -o r.jsonl";
-  for (const auto& [option, said] : {std::pair("", "case-limit 1 "), std::pair(" --case-limit 7", "case-limit 7 ")}) {
+  for (const auto& [option, said] :
+       {std::pair("", "case-limit 1 "), std::pair(" --case-limit 7", "case-limit 7 ")}) {
     ASSERT_EQ(run(least + " --overwrite" + option).code, 0);
-    EXPECT_THAT(lines("r.jsonl").at(0)["environment"]["identity"]["options"].get<std::string>(), HasSubstr(said));
+    EXPECT_THAT(lines("r.jsonl").at(0)["environment"]["identity"]["options"].get<std::string>(),
+                HasSubstr(said));
   }
 }
 
@@ -137,15 +149,20 @@ TEST_F(Cli, TakesTheTimeThatItIsGiven) {
 TEST_F(Cli, SaysWhoseNameIsWhose) {
   small_suite();
   fs::copy(kMinimal, folder_ / "first.so"), fs::copy(kMinimal, folder_ / "second.so");
-  const std::string both = "run small.json --quick --dtype f32 --judge-only --plugin ./first.so --plugin ./second.so ";
+  const std::string both =
+      "run small.json --quick --dtype f32 --judge-only --plugin ./first.so --plugin ./second.so ";
   const Outcome outcome = run(both + "--impl naive_minimal -o both.jsonl");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("2 implementations are called naive_minimal: naive_minimal is that of first.so, "
-                                      "naive_minimal@second.so is that of second.so; --impl naive_minimal takes all of them"));
+  EXPECT_THAT(
+      outcome.text,
+      HasSubstr(
+          "2 implementations are called naive_minimal: naive_minimal is that of first.so, "
+          "naive_minimal@second.so is that of second.so; --impl naive_minimal takes all of them"));
   const std::vector<json> found = lines("both.jsonl");
   ASSERT_EQ(found.size(), 4u);
   EXPECT_EQ(found[0]["environment"]["shared_names"],
-            (json{{"naive_minimal", "naive_minimal of first.so"}, {"naive_minimal@second.so", "naive_minimal of second.so"}}));
+            (json{{"naive_minimal", "naive_minimal of first.so"},
+                  {"naive_minimal@second.so", "naive_minimal of second.so"}}));
   EXPECT_EQ(found[1]["plugin"], "first.so");
   EXPECT_EQ(found[2]["plugin"], "second.so");
   EXPECT_THAT(found[1]["repro"], HasSubstr("--impl naive_minimal@first.so "));
@@ -156,20 +173,27 @@ TEST_F(Cli, SaysWhoseNameIsWhose) {
   }
   // One that has the name of a built-in one takes neither its place nor its name.
   fs::copy(ATTEST_BINARY_DIR "/plugins/flash_cpu.so", folder_ / "mine.so");
-  const Outcome built_in = run("run small.json --quick --dtype f32 --judge-only --plugin ./mine.so --impl flash_cpu -o mine.jsonl");
-  EXPECT_THAT(built_in.text, HasSubstr("flash_cpu@mine.so is that of mine.so, flash_cpu is that of flash_cpu.so"));
+  const Outcome built_in =
+      run("run small.json --quick --dtype f32 --judge-only --plugin ./mine.so --impl flash_cpu -o "
+          "mine.jsonl");
+  EXPECT_THAT(built_in.text,
+              HasSubstr("flash_cpu@mine.so is that of mine.so, flash_cpu is that of flash_cpu.so"));
   EXPECT_EQ(lines("mine.jsonl").size(), 4u);
 }
 
 TEST_F(Cli, KeepsResultsFromBeingReplaced) {
   small_suite();
-  const std::string arguments = "run small.json --quick --impl flash_cpu --judge-only --relations none -o kept.jsonl";
+  const std::string arguments =
+      "run small.json --quick --impl flash_cpu --judge-only --relations none -o kept.jsonl";
   ASSERT_EQ(run(arguments).code, 0);
   const Outcome again = run(arguments + " --case a/self");
   EXPECT_EQ(again.code, 64);
-  EXPECT_THAT(again.text, HasSubstr("-o kept.jsonl: holds 2 results; --overwrite replaces the file, --resume kept.jsonl goes on"));
+  EXPECT_THAT(again.text, HasSubstr("-o kept.jsonl: holds 2 results; --overwrite replaces the "
+                                    "file, --resume kept.jsonl goes on"));
   EXPECT_EQ(lines("kept.jsonl").size(), 4u);
-  EXPECT_EQ(run("repro 'softmax seq_len_q=8 head_dim=8' --impl naive --judge-only -o kept.jsonl").code, 64);
+  EXPECT_EQ(
+      run("repro 'softmax seq_len_q=8 head_dim=8' --impl naive --judge-only -o kept.jsonl").code,
+      64);
   EXPECT_EQ(run(arguments + " --dtype f32 --overwrite").code, 0);
   EXPECT_EQ(lines("kept.jsonl").size(), 3u);
 }
@@ -177,10 +201,12 @@ TEST_F(Cli, KeepsResultsFromBeingReplaced) {
 // What a table lists and no case judged is said, recorded and, where asked, no success.
 TEST_F(Cli, SaysWhatWasNeverJudged) {
   small_suite();
-  const std::string arguments = "run small.json --dtype f32 --impl flash_cpu --judge-only --relations none";
+  const std::string arguments =
+      "run small.json --dtype f32 --impl flash_cpu --judge-only --relations none";
   const Outcome outcome = run(arguments + " -o some.jsonl");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.text, HasSubstr("flash_cpu: declared, never judged: GQA, HEAD_DIM_V, WINDOW"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("flash_cpu: declared, never judged: GQA, HEAD_DIM_V, WINDOW"));
   const json never = lines("some.jsonl").back()["never_judged"]["flash_cpu"];
   EXPECT_THAT(never, ::testing::Contains("f16"));
   EXPECT_THAT(never, Not(::testing::Contains("CAUSAL")));
@@ -195,8 +221,9 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   write(
       "typo.json",
       R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dims": 8}]})");
-  write("nobody.json",
-        R"({"name": "n", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8, "impls": ["flash"]}]})");
+  write(
+      "nobody.json",
+      R"({"name": "n", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8, "impls": ["flash"]}]})");
   write("empty.pcd", "");
   write("no.png", "this is no image");
   write(
@@ -210,16 +237,21 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run small.json --impl 'nobody*'", 64, "matches none of"},
       {"run nobody.json", 64, "nobody.json: case 'a': impls: flash: matches none of: flash_cpu"},
       {"run nobody.json", 64, "did you mean 'flash_cpu'?"},
-      {"repro 'softmax dtype=f8e4m3 seq_len_q=8 head_dim=8'", 64, "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
-      {"repro 'deformable seq_len_q=8'", 64, "'deformable' is not judged yet (there are: softmax, linear"},
+      {"repro 'softmax dtype=f8e4m3 seq_len_q=8 head_dim=8'", 64,
+       "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
+      {"repro 'deformable seq_len_q=8'", 64,
+       "'deformable' is not judged yet (there are: softmax, linear"},
       {"run small.json --case 'nothing*'", 64, "matches none of: a/self, small/a/self, b/causal"},
       {"run small.json --dtype 'f16,f64'", 64, "--dtype f64: matches none of: f16, f32"},
-      {"run small.json --impl flash_cpu -o /proc/nowhere/x.jsonl", 4, "/proc/nowhere/x.jsonl: cannot be written"},
+      {"run small.json --impl flash_cpu -o /proc/nowhere/x.jsonl", 4,
+       "/proc/nowhere/x.jsonl: cannot be written"},
       {"run small.json --impl flash_cpu --judge-only -o /dev/full", 4, "No space left on device"},
       {"run small.json --plugin nothing.so", 64, "nothing.so: no such plugin file"},
       {"run small.json --min-arithmetic acc=f33", 64, "--min-arithmetic"},
-      {"run small.json --impl flash_cpu --fill random,codebok", 64, "--fill codebok: matches none of: cancelling, codebook"},
-      {"repro 'softmax seq_len_q=8 head_dim=8' --impl naive --fill hug", 64, "--fill hug: matches none of: random, codebook"},
+      {"run small.json --impl flash_cpu --fill random,codebok", 64,
+       "--fill codebok: matches none of: cancelling, codebook"},
+      {"repro 'softmax seq_len_q=8 head_dim=8' --impl naive --fill hug", 64,
+       "--fill hug: matches none of: random, codebook"},
       {"run tokens.json --tokens small.json", 64, "a sweep ends in .pcd"},
       {"run small.json --tokens empty.pcd", 64, "no case takes tokens"},
       {"run small.json --bogus", 64, "--bogus"},
@@ -251,9 +283,9 @@ TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
 }
 
 TEST_F(Cli, ListsCapabilitiesWithReasons) {
-  const Outcome outcome =
-      run("list --plugin " + kMinimal +
-          " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 window_width=4'");
+  const Outcome outcome = run("list --plugin " + kMinimal +
+                              " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 "
+                              "window_height=4 window_width=4'");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, HasSubstr("flash_cpu                no: does not list GRID"));
   EXPECT_THAT(outcome.text, HasSubstr("naive_minimal            yes: qk=f32"));
@@ -271,25 +303,33 @@ TEST_F(Cli, DoctorNamesADeviceThatNobodyRunsOn) {
   const bool built = run("list").text.find(" on cuda;") != std::string::npos;
   const Outcome outcome = run("doctor");
   unsetenv("ATTEST_CUDA_DRIVER");
-  EXPECT_EQ(outcome.text.find("none  CUDA implementations") == std::string::npos, built) << outcome.text;
-  EXPECT_EQ(run("doctor").text.find("none  CUDA implementations"), std::string::npos) << "without a device nobody misses them";
+  EXPECT_EQ(outcome.text.find("none  CUDA implementations") == std::string::npos, built)
+      << outcome.text;
+  EXPECT_EQ(run("doctor").text.find("none  CUDA implementations"), std::string::npos)
+      << "without a device nobody misses them";
 }
 
 // Ctrl-C in the middle: 130, and the lines written before are whole.
 TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   std::string cases;
   for (int i = 0; i < 400; ++i)
-    cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": 512, "head_dim": 64})");
-  write("long.json",
-        R"({"name": "long", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [)" + cases + "]}");
+    cases += (i ? "," : "") +
+             (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": 512, "head_dim": 64})");
+  write(
+      "long.json",
+      R"({"name": "long", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [)" +
+          cases + "]}");
   const pid_t child = fork();
   if (child == 0) {
-    if (chdir(folder_.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) || !std::freopen("/dev/null", "w", stderr))
+    if (chdir(folder_.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) ||
+        !std::freopen("/dev/null", "w", stderr))
       _exit(99);
-    execl(kAttest.c_str(), "attest", "run", "long.json", "--impl", "flash_cpu", "-o", "cut.jsonl", nullptr);
+    execl(kAttest.c_str(), "attest", "run", "long.json", "--impl", "flash_cpu", "-o", "cut.jsonl",
+          nullptr);
     _exit(99);
   }
-  for (int i = 0; i < 1000 && lines("cut.jsonl").size() < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int i = 0; i < 1000 && lines("cut.jsonl").size() < 3; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   kill(child, SIGINT);
   int status = 0;
   waitpid(child, &status, 0);
@@ -300,20 +340,28 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   EXPECT_LT(kept.size(), 401u);
 }
 
-// The promise that a right kernel never fails, on every feature: each implementation passes each case that it supports.
+// The promise that a right kernel never fails, on every feature: each implementation passes each
+// case that it supports.
 TEST_F(Cli, EveryImplementationPassesSmokeAndDefault) {
-  const Outcome outcome = run("run smoke default --judge-only --threads 1 --case-limit 1 --plugin " + kMinimal + " -o all.jsonl");
-  EXPECT_EQ(outcome.code, 0) << outcome.text.substr(outcome.text.size() > 4000 ? outcome.text.size() - 4000 : 0);
+  const Outcome outcome =
+      run("run smoke default --judge-only --threads 1 --case-limit 1 --plugin " + kMinimal +
+          " -o all.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text.substr(
+      outcome.text.size() > 4000 ? outcome.text.size() - 4000 : 0);
   std::map<std::string, int> passes;
   for (const json& line : lines("all.jsonl"))
     if (line["type"] == "result" && line["verdict"] == "pass") ++passes[line["impl"]];
-  for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_minimal"}) EXPECT_GE(passes[impl], 6) << impl;
+  for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_minimal"})
+    EXPECT_GE(passes[impl], 6) << impl;
 }
 
-// Whatever an implementation does to its process, or says of itself, is a record; the run goes on and says so.
+// Whatever an implementation does to its process, or says of itself, is a record; the run goes on
+// and says so.
 TEST_F(Cli, OutlivesImplementationsThatDie) {
-  const Outcome outcome = run("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kHostile +
-                              " --impl 'hostile_aborts,hostile_exits,hostile_hangs,hostile_boasts,flash_cpu' -o died.jsonl");
+  const Outcome outcome =
+      run("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kHostile +
+          " --impl 'hostile_aborts,hostile_exits,hostile_hangs,hostile_boasts,flash_cpu' -o "
+          "died.jsonl");
   EXPECT_EQ(outcome.code, 1) << outcome.text;
   std::map<std::string, std::vector<std::string>> codes;
   for (const json& line : lines("died.jsonl"))
@@ -323,18 +371,21 @@ TEST_F(Cli, OutlivesImplementationsThatDie) {
                                                        {"hostile_hangs", "timeout:run"},
                                                        {"hostile_boasts", "error:declaration"},
                                                        {"flash_cpu", ""}};
-  for (const auto& [impl, code] : expected) EXPECT_EQ(codes[impl], std::vector<std::string>(2, code)) << impl;
+  for (const auto& [impl, code] : expected)
+    EXPECT_EQ(codes[impl], std::vector<std::string>(2, code)) << impl;
 }
 
 // A record of tokens, of a plugin from elsewhere: its line gives the same inputs and outputs again.
 TEST_F(Cli, RepeatsARecordOfTokensAndOfAPlugin) {
   fs::copy(kMinimal, folder_ / "mine.so");
-  write("tokens.json", R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]},
+  write("tokens.json",
+        R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]},
     "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16}]})");
   run("run tokens.json --plugin mine.so --impl naive_minimal --judge-only -o first.jsonl");
   const json first = lines("first.jsonl").at(1);
   const std::string repro = first["repro"];
-  const Outcome outcome = run(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
+  const Outcome outcome =
+      run(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
   ASSERT_EQ(outcome.code, 0) << repro << "\n" << outcome.text;
   const json again = lines("again.jsonl").at(1);
   for (size_t i = 0; i < first["fills"].size(); ++i) {

@@ -1,4 +1,5 @@
-// attest list: implementations with what they take, suites with what they hold, whether one takes a given problem.
+// attest list: implementations with what they take, suites with what they hold, whether one takes a
+// given problem.
 #include <fmt/format.h>
 
 #include <memory>
@@ -34,10 +35,9 @@ void list_implementations(const std::vector<core::Registry::Entry>& entries) {
     const core::Implementation& i = *entry.implementation;
     const core::DeviceKind* device = core::find_device_kind(i.device);
     fmt::print("{:<24} {} ({}, version {})\n", i.name, i.summary, i.plugin, i.version);
-    fmt::print("{:<24} {} on {}; {}; {}\n", "",
-               core::operation_title(i.operation),
-               device ? device->name : fmt::format("device {}", i.device), core::print_dtypes(i.dtypes),
-               i.features ? features(i) : "no features");
+    fmt::print("{:<24} {} on {}; {}; {}\n", "", core::operation_title(i.operation),
+               device ? device->name : fmt::format("device {}", i.device),
+               core::print_dtypes(i.dtypes), i.features ? features(i) : "no features");
   }
 }
 
@@ -50,7 +50,8 @@ void list_support(const std::vector<core::Registry::Entry>& entries, const core:
       if (query.failure)
         answer = fmt::format("{}: {}", name(query.failure->verdict), query.failure->reason);
       else if (query.status == ATTEST_OK)
-        answer = fmt::format("yes: {}, workspace {} bytes", print(core::declared_arithmetic(query.support, problem.dtype)),
+        answer = fmt::format("yes: {}, workspace {} bytes",
+                             print(core::declared_arithmetic(query.support, problem.dtype)),
                              query.support.workspace_bytes);
       else
         answer = "no: " + query.message;
@@ -66,8 +67,10 @@ void list_suite(const std::string& given) {
   fmt::print("{}: {}\n", suite.name, suite.summary);
   for (const core::Case& one : suite.cases) {
     std::string types;
-    for (const core::DType dtype : one.dtypes) types += (types.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
-    fmt::print("  {:<44} {:<12} {}{}\n", one.name, types, one.quick ? "quick, " : "", one.inputs.source);
+    for (const core::DType dtype : one.dtypes)
+      types += (types.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
+    fmt::print("  {:<44} {:<12} {}{}\n", one.name, types, one.quick ? "quick, " : "",
+               one.inputs.source);
   }
 }
 
@@ -75,11 +78,14 @@ int run(ListArguments& arguments) {
   if (!arguments.events && arguments.event_options.given())
     throw core::Error("list: --case, --dtype, --quick, --format and --verbose go with --events");
   if (arguments.events && arguments.suites.empty() && !arguments.spec)
-    throw core::Error("list: --events takes suites, or one problem: --for 'softmax seq_len_q=4099 head_dim=64'");
+    throw core::Error(
+        "list: --events takes suites, or one problem: --for 'softmax seq_len_q=4099 head_dim=64'");
   if (arguments.spec && !arguments.suites.empty())
-    throw core::Error(fmt::format("list: --for takes one problem, in quotes ('{} {} ...'), and no suites beside it",
-                                  *arguments.spec, arguments.suites.front()));
-  if (arguments.events) return list_events(arguments.suites, arguments.spec, arguments.event_options);
+    throw core::Error(fmt::format(
+        "list: --for takes one problem, in quotes ('{} {} ...'), and no suites beside it",
+        *arguments.spec, arguments.suites.front()));
+  if (arguments.events)
+    return list_events(arguments.suites, arguments.spec, arguments.event_options);
   if (!arguments.suites.empty()) {
     for (const std::string& suite : arguments.suites) list_suite(suite);
     return kOk;
@@ -98,16 +104,21 @@ int run(ListArguments& arguments) {
 }  // namespace
 
 Command add_list(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("list", "implementations and what they take; the cases of suites");
+  CLI::App* command =
+      program.add_subcommand("list", "implementations and what they take; the cases of suites");
   auto arguments = std::make_shared<ListArguments>();
-  command->add_option("suites", arguments->suites, "list the cases of these suites instead")->type_name("SUITE");
-  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")->type_name("SPEC");
+  command->add_option("suites", arguments->suites, "list the cases of these suites instead")
+      ->type_name("SUITE");
+  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")
+      ->type_name("SPEC");
   command->add_flag("--events", arguments->events,
-                    "what can go wrong in a kernel, and which inputs of a case show it; 1 where some is missed unsaid");
+                    "what can go wrong in a kernel, and which inputs of a case show it; 1 where "
+                    "some is missed unsaid");
   arguments->event_options.add_to(*command);
   arguments->plugins.add_to(*command);
   command->footer(
-      "Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 window_right=128'\n"
+      "Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 "
+      "window_right=128'\n"
       "          attest list --events suites/masks.json --case 'mask/*' --dtype f16");
   return [arguments] { return run(*arguments); };
 }

@@ -1,4 +1,5 @@
-// attest replay: judges what attest capture wrote, or any other vectors: attest run --vectors by another name.
+// attest replay: judges what attest capture wrote, or any other vectors: attest run --vectors by
+// another name.
 #include <memory>
 
 #include "cli/commands.hpp"
@@ -15,12 +16,17 @@ Command add_replay(CLI::App& program) {
     JudgingOptions judging;
     Session session;
   };
-  CLI::App* command = program.add_subcommand("replay", "judge captured cases, and whatever attest run --vectors takes");
+  CLI::App* command = program.add_subcommand(
+      "replay", "judge captured cases, and whatever attest run --vectors takes");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("folders", arguments->folders, "folders that attest capture wrote, or a .json, .safetensors or .npz file")
+  command
+      ->add_option("folders", arguments->folders,
+                   "folders that attest capture wrote, or a .json, .safetensors or .npz file")
       ->required()
       ->type_name("DIR");
-  command->add_option("--case", arguments->cases, "only cases of these names (globs, separated by commas)")
+  command
+      ->add_option("--case", arguments->cases,
+                   "only cases of these names (globs, separated by commas)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");

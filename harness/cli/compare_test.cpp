@@ -1,4 +1,5 @@
-// attest compare as a build server meets it: files that were made worse in one way each, and the exit codes.
+// attest compare as a build server meets it: files that were made worse in one way each, and the
+// exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,14 +27,18 @@ class Compare : public ::testing::Test {
     folder_ = fs::path(::testing::TempDir()) / ("attest_compare_" + std::to_string(getpid()));
     fs::create_directories(folder_);
     const Outcome outcome =
-        run("run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 --relations none -o ran.jsonl");
+        run("run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 "
+            "--relations none -o ran.jsonl");
     ASSERT_EQ(outcome.code, 0) << outcome.text;
     // However busy the machine is.
-    rewrite("ran.jsonl", "a.jsonl", [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
+    rewrite("ran.jsonl", "a.jsonl",
+            [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
     ASSERT_EQ(run("compare --floor 5 a.jsonl a.jsonl").code, 0);
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
-  static Outcome run(const std::string& arguments) { return testing::run_attest(folder_, arguments); }
+  static Outcome run(const std::string& arguments) {
+    return testing::run_attest(folder_, arguments);
+  }
   static Outcome compare(const std::string& arguments) { return run("compare " + arguments); }
 
   // The lines of a file as another, with its records changed.
@@ -71,13 +76,16 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_EQ(slower.code, 2) << slower.text;
   EXPECT_THAT(slower.text, HasSubstr("SLOWER x3.000"));
   EXPECT_THAT(slower.text, HasSubstr("1 slower, 0 faster"));
-  EXPECT_THAT(compare("--changed --floor 5 a.jsonl b.jsonl").text, HasSubstr("1 of 2 did not change"));
+  EXPECT_THAT(compare("--changed --floor 5 a.jsonl b.jsonl").text,
+              HasSubstr("1 of 2 did not change"));
   std::ifstream in(folder_ / "c.json");
   EXPECT_EQ(json::parse(in)["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(compare("--floor 5 b.jsonl a.jsonl").code, 0) << "faster is not worse";
   EXPECT_EQ(compare("--floor 5 a.jsonl --after b.jsonl").code, 2);
 
-  change([](json& line) { line["memory"]["workspace_bytes"] = 1 << 30, line["memory"]["peak_bytes"] = 1 << 30; });
+  change([](json& line) {
+    line["memory"]["workspace_bytes"] = 1 << 30, line["memory"]["peak_bytes"] = 1 << 30;
+  });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
   change([](json& line) { line["fills"][0]["judgement"]["max_ratio"] = 0.99; });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
@@ -97,7 +105,9 @@ TEST_F(Compare, AForgottenAfterIsNoPoolOfBuilds) {
   rewrite("a.jsonl", "new.jsonl", [](json& line) { line["plugin_hash"] = "1111111111111111"; });
   const Outcome outcome = compare("--floor 5 a.jsonl a.jsonl new.jsonl new.jsonl");
   EXPECT_EQ(outcome.code, 64) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("compare them by: attest compare a.jsonl a.jsonl --after new.jsonl new.jsonl"));
+  EXPECT_THAT(
+      outcome.text,
+      HasSubstr("compare them by: attest compare a.jsonl a.jsonl --after new.jsonl new.jsonl"));
   EXPECT_EQ(compare("--floor 5 a.jsonl a.jsonl --after new.jsonl new.jsonl").code, 0);
 }
 
@@ -123,15 +133,19 @@ TEST_F(Compare, SaysInOneLineWhatIsWrong) {
       {"a.jsonl empty.jsonl", 64, "attest: empty.jsonl: holds no results"},
       {"a.jsonl a.jsonl --floor -3", 64, "--floor"},
       {"a.jsonl a.jsonl --json /nowhere/c.json", 4, "--json /nowhere/c.json: cannot be written"},
-      {"a.jsonl a.jsonl --relative-to nobody --floor 5", 64, "--relative-to 'nobody': no file has records of it"},
-      {"a.jsonl a.jsonl --relative-to naive --floor 5", 64, "--relative-to 'naive': no file has records of another"},
-      {"a.jsonl a.jsonl --json a.jsonl", 64, "--json a.jsonl: is one of the files that are compared"},
+      {"a.jsonl a.jsonl --relative-to nobody --floor 5", 64,
+       "--relative-to 'nobody': no file has records of it"},
+      {"a.jsonl a.jsonl --relative-to naive --floor 5", 64,
+       "--relative-to 'naive': no file has records of another"},
+      {"a.jsonl a.jsonl --json a.jsonl", 64,
+       "--json a.jsonl: is one of the files that are compared"},
   };
   for (const auto& [arguments, code, said] : cases) {
     const Outcome outcome = compare(arguments);
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(said)) << arguments;
-    EXPECT_THAT(outcome.text, ::testing::Not(HasSubstr(" compared:"))) << arguments << ": said before anything is printed";
+    EXPECT_THAT(outcome.text, ::testing::Not(HasSubstr(" compared:")))
+        << arguments << ": said before anything is printed";
   }
   const Outcome outcome = compare("--floor 5 a.jsonl b.jsonl");
   EXPECT_THAT(outcome.text, HasSubstr("only after:\n  smoke/another f32 naive"));
@@ -148,7 +162,8 @@ TEST_F(Compare, NothingInCommonIsNothingMeasured) {
 TEST_F(Compare, ATornFileIsReadAsFarAsItGoes) {
   std::ifstream in(folder_ / "a.jsonl");
   std::string text((std::istreambuf_iterator<char>(in)), {});
-  std::ofstream(folder_ / "torn.jsonl") << text.substr(0, text.rfind('\n', text.size() - 2) - 10);  // in the last record
+  std::ofstream(folder_ / "torn.jsonl")
+      << text.substr(0, text.rfind('\n', text.size() - 2) - 10);  // in the last record
   const Outcome outcome = compare("--floor 5 a.jsonl torn.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("torn.jsonl was cut short"));

@@ -28,7 +28,8 @@ Declared needs_of(const std::string& spec) {
     const core::Problem problem = core::parse_problem(spec);
     needs.features = problem.features;
     for (const core::Role& role : problem.operation->roles())
-      if (const core::TensorSpec& tensor = problem.tensor[size_t(role.index)]; role.dtype == ATTEST_NONE && core::present(tensor))
+      if (const core::TensorSpec& tensor = problem.tensor[size_t(role.index)];
+          role.dtype == ATTEST_NONE && core::present(tensor))
         needs.dtypes |= ATTEST_BIT(tensor.dtype);
   } catch (const core::Error&) {
   }
@@ -46,7 +47,8 @@ std::vector<std::string> names_of(const Declared& declared, int32_t number) {
 
 }  // namespace
 
-NeverJudged never_judged(const std::vector<core::Registry::Entry>& chosen, const std::vector<core::Record>& records) {
+NeverJudged never_judged(const std::vector<core::Registry::Entry>& chosen,
+                         const std::vector<core::Record>& records) {
   std::map<std::string, Declared> needs, judged;  // of a spec line; of an implementation
   for (const core::Record& record : records) {
     if (!was_judged(record)) continue;
@@ -58,7 +60,8 @@ NeverJudged never_judged(const std::vector<core::Registry::Entry>& chosen, const
   NeverJudged left;
   for (const core::Registry::Entry& entry : chosen) {
     const core::Implementation& i = *entry.implementation;
-    const Declared seen = judged[i.name], rest{i.features & ~seen.features, i.dtypes & ~seen.dtypes};
+    const Declared seen = judged[i.name],
+                   rest{i.features & ~seen.features, i.dtypes & ~seen.dtypes};
     if (rest.features || rest.dtypes) left[i.name] = names_of(rest, i.operation);
   }
   return left;

@@ -25,13 +25,16 @@ std::string utc_now() {
 
 namespace {
 
-// Variables of a terminal or a job, different from one to the next, of which no kernel makes anything.
+// Variables of a terminal or a job, different from one to the next, of which no kernel makes
+// anything.
 constexpr std::string_view kOfTheSession[] = {
-    "ACTIONS_", "AGENT_", "BUILDKITE_", "BUILD_", "CIRCLE_", "CI_", "COLUMNS", "DBUS_", "DISPLAY",
-    "GITHUB_", "HISTFILE", "HOME", "HOSTNAME", "INVOCATION_ID", "JENKINS_", "JOB_",
-    "JOURNAL_STREAM", "LESS", "LINES", "LOGNAME", "LS_COLORS", "MAIL", "OLDPWD", "PS1", "PWD",
-    "RUNNER_", "SHELL", "SHLVL", "SSH_", "STY", "SYSTEMD_", "TERM", "TMUX", "TRAVIS_", "USER",
-    "VSCODE_", "WINDOWID", "XDG_", "_"};
+    "ACTIONS_", "AGENT_",        "BUILDKITE_", "BUILD_",  "CIRCLE_",        "CI_",
+    "COLUMNS",  "DBUS_",         "DISPLAY",    "GITHUB_", "HISTFILE",       "HOME",
+    "HOSTNAME", "INVOCATION_ID", "JENKINS_",   "JOB_",    "JOURNAL_STREAM", "LESS",
+    "LINES",    "LOGNAME",       "LS_COLORS",  "MAIL",    "OLDPWD",         "PS1",
+    "PWD",      "RUNNER_",       "SHELL",      "SHLVL",   "SSH_",           "STY",
+    "SYSTEMD_", "TERM",          "TMUX",       "TRAVIS_", "USER",           "VSCODE_",
+    "WINDOWID", "XDG_",          "_"};
 
 bool is_of_the_session(std::string_view variable) {
   const std::string_view name = variable.substr(0, variable.find('='));
@@ -40,7 +43,8 @@ bool is_of_the_session(std::string_view variable) {
   });
 }
 
-// Whatever else could change how fast a kernel is: one that is not known to be of the session counts.
+// Whatever else could change how fast a kernel is: one that is not known to be of the session
+// counts.
 std::string hash_variables() {
   std::set<std::string> variables;
   for (char** at = environ; *at; ++at)
@@ -58,7 +62,8 @@ core::Header make_header(const std::string& command, const PluginOptions& plugin
                                {"threads", std::to_string(plugins.threads)},
                                {"variables_hash", hash_variables()}};
   if (!plugins.shared_names.empty()) header.environment["shared_names"] = plugins.shared_names;
-  for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
+  for (const char* variable :
+       {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
     if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;
   header.environment["limits"] = facts(core::probe_machine(plugins.threads));
   return header;

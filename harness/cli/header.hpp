@@ -7,8 +7,8 @@
 
 namespace attest::cli {
 
-/// `command`: the arguments as given; folders of paths are left out of it. `plugins` are loaded. Probes what the CPUs to which
-/// workers are pinned can do with their threads: some 0.4 s.
+/// `command`: the arguments as given; folders of paths are left out of it. `plugins` are loaded.
+/// Probes what the CPUs to which workers are pinned can do with their threads: some 0.4 s.
 core::Header make_header(const std::string& command, const PluginOptions& plugins);
 
 /// "2026-01-31T12:00:00Z".

@@ -10,7 +10,7 @@ volatile std::sig_atomic_t caught = 0;
 }  // namespace
 
 void catch_interrupts() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = [](int) { caught = 1; };
   action.sa_flags = int(SA_RESETHAND);  // waiting calls are interrupted, and the next signal kills
   sigaction(SIGINT, &action, nullptr);

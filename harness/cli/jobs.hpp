@@ -13,7 +13,8 @@ struct CaseFilter {
   double budget_s = 0;                     // of timed runs; 0: the suite's
 };
 
-/// The problems that the filter keeps; they refer to `suites`. Throws Error: a glob that matches nothing, nothing that is left.
+/// The problems that the filter keeps; they refer to `suites`. Throws Error: a glob that matches
+/// nothing, nothing that is left.
 std::vector<Job> make_jobs(const std::vector<core::Suite>& suites, const CaseFilter& filter);
 /// Throws Error: a fill that no job has.
 void check_fills(const std::vector<Job>& jobs, const std::vector<std::string>& wanted);

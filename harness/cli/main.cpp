@@ -15,20 +15,26 @@
 
 int main(int argc, char** argv) {
   using namespace attest;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a failed write, reported like any other
+  std::signal(SIGPIPE,
+              SIG_IGN);  // a reader that went away is a failed write, reported like any other
   CLI::App program(
       "Judges and times attention implementations: plugins against a float64 golden.\n"
-      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; 2 of compare: worse; 3 with --strict: inconclusive, or not all judged;\n"
+      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; 2 of compare: worse; 3 with "
+      "--strict: inconclusive, or not all judged;\n"
       "4 output or machine failure, or nothing measured; 64 usage; 130 interrupted.",
       "attest");
   program.set_version_flag("--version", ATTEST_VERSION);
   program.require_subcommand(1);
-  const std::vector<cli::Command> commands{cli::add_run(program), cli::add_list(program), cli::add_repro(program), cli::add_compare(program),
-                                           cli::add_capture(program), cli::add_replay(program), cli::add_doctor(program), cli::add_new(program)};
+  const std::vector<cli::Command> commands{cli::add_run(program),     cli::add_list(program),
+                                           cli::add_repro(program),   cli::add_compare(program),
+                                           cli::add_capture(program), cli::add_replay(program),
+                                           cli::add_doctor(program),  cli::add_new(program)};
   std::vector<std::string> names;
-  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
   if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
-    fmt::print(stderr, "attest: no command {}, but {}; attest --help says what they do\n", core::in_quotes(argv[1]), fmt::join(names, ", "));
+    fmt::print(stderr, "attest: no command {}, but {}; attest --help says what they do\n",
+               core::in_quotes(argv[1]), fmt::join(names, ", "));
     return cli::kUsage;
   }
   try {
@@ -39,7 +45,8 @@ int main(int argc, char** argv) {
   try {
     const auto chosen = program.get_subcommands();
     for (size_t i = 0; i < commands.size(); ++i)
-      if (program.get_subcommands([](const CLI::App*) { return true; })[i] == chosen.at(0)) return commands[i]();
+      if (program.get_subcommands([](const CLI::App*) { return true; })[i] == chosen.at(0))
+        return commands[i]();
   } catch (const cli::MachineError& error) {
     fmt::print(stderr, "attest: {}\n", error.what());
     return cli::kNothing;

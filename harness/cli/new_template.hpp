@@ -1,4 +1,5 @@
-// The source that `attest new` writes: harness/abi/example/naive_minimal.cpp, embedded at build time.
+// The source that `attest new` writes: harness/abi/example/naive_minimal.cpp, embedded at build
+// time.
 #pragma once
 #include <string>
 

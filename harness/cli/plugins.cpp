@@ -13,14 +13,19 @@ namespace attest::cli {
 void PluginOptions::add_to(CLI::App& command) {
   command
       .add_option("--plugin", plugins,
-                  "a shared library with implementations, beside those of the build (repeatable; also $ATTEST_PLUGIN_PATH)")
+                  "a shared library with implementations, beside those of the build (repeatable; "
+                  "also $ATTEST_PLUGIN_PATH)")
       ->allow_extra_args(false)
       ->type_name("FILE");
-  command.add_option("--impl", impl_globs, "only implementations of these names (globs, separated by commas)")
+  command
+      .add_option("--impl", impl_globs,
+                  "only implementations of these names (globs, separated by commas)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
-  command.add_option("--threads", threads, "threads of each implementation (default: all CPUs that this process may use)")
+  command
+      .add_option("--threads", threads,
+                  "threads of each implementation (default: all CPUs that this process may use)")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
   command.add_option("--timeout", timeout_s, "seconds that one run may take")
@@ -29,7 +34,8 @@ void PluginOptions::add_to(CLI::App& command) {
       ->type_name("S");
   command
       .add_option("--memory", memory_gib,
-                  "GiB that an implementation may have resident beside its tensors (default: nine tenths of what is available)")
+                  "GiB that an implementation may have resident beside its tensors (default: nine "
+                  "tenths of what is available)")
       ->check(CLI::Range(0.01, 1e6))
       ->type_name("GIB");
 }
@@ -45,10 +51,12 @@ std::unique_ptr<core::Registry> PluginOptions::load() {
                                     .cancelled = interrupted};
   const std::vector<std::filesystem::path> named(plugins.begin(), plugins.end());
   auto registry = std::make_unique<core::Registry>(core::find_plugins(), named, options);
-  for (const std::string& warning : registry->warnings()) fmt::print(stderr, "attest: warning: {}\n", warning);
+  for (const std::string& warning : registry->warnings())
+    fmt::print(stderr, "attest: warning: {}\n", warning);
   warn_of_shared_names(*registry);
   if (registry->entries().empty())
-    throw core::Error("no implementation found; name a library with --plugin or $ATTEST_PLUGIN_PATH");
+    throw core::Error(
+        "no implementation found; name a library with --plugin or $ATTEST_PLUGIN_PATH");
   return registry;
 }
 
@@ -60,15 +68,18 @@ void PluginOptions::warn_of_shared_names(const core::Registry& registry) {
       who += fmt::format("{}{} is that of {}", who.empty() ? "" : ", ", i.name, i.plugin);
       shared_names[i.name] = fmt::format("{} of {}", own_name, i.plugin);
     }
-    fmt::print(stderr, "attest: warning: {} implementations are called {}: {}; --impl {} takes all of them\n", entries.size(),
-               own_name, who, own_name);
+    fmt::print(
+        stderr,
+        "attest: warning: {} implementations are called {}: {}; --impl {} takes all of them\n",
+        entries.size(), own_name, who, own_name);
   }
 }
 
 bool PluginOptions::named(const std::filesystem::path& library) const {
   std::error_code error;
-  return std::any_of(plugins.begin(), plugins.end(),
-                     [&](const std::string& plugin) { return std::filesystem::equivalent(plugin, library, error); });
+  return std::any_of(plugins.begin(), plugins.end(), [&](const std::string& plugin) {
+    return std::filesystem::equivalent(plugin, library, error);
+  });
 }
 
 std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& registry) const {
@@ -80,7 +91,8 @@ std::vector<core::Registry::Entry> PluginOptions::select(const core::Registry& r
     if (entry.called(impl_globs)) chosen.push_back(entry);
   }
   for (const std::string& glob : impl_globs)
-    if (std::ranges::none_of(registry.entries(), [&](const auto& entry) { return entry.called({glob}); }))
+    if (std::ranges::none_of(registry.entries(),
+                             [&](const auto& entry) { return entry.called({glob}); }))
       require_matches("--impl", {glob}, names);
   return chosen;
 }

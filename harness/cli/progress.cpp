@@ -15,7 +15,8 @@ bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
 bool wants_colour(std::FILE* stream) {
   const char* no_colour = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return is_terminal(stream) && !(no_colour && *no_colour) && term && std::string_view(term) != "dumb";
+  return is_terminal(stream) && !(no_colour && *no_colour) && term &&
+         std::string_view(term) != "dumb";
 }
 
 Progress::Progress(size_t total) : total_(total), terminal_(is_terminal(stderr)) {}
@@ -28,10 +29,13 @@ void Progress::clear() {
 void Progress::start(const std::string& what) {
   if (!terminal_) return;
   winsize size{};
-  const size_t width = ioctl(fileno(stderr), TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+  const size_t width =
+      ioctl(fileno(stderr), TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
   const double spent = std::chrono::duration<double>(core::Clock::now() - began_).count();
   // Time left, as if the rest took what the finished ones took on average.
-  const std::string left = done_ > 0 ? fmt::format(", {:.0f} s left", spent / double(done_) * double(total_ - done_)) : "";
+  const std::string left =
+      done_ > 0 ? fmt::format(", {:.0f} s left", spent / double(done_) * double(total_ - done_))
+                : "";
   std::string text = fmt::format("[{}/{}{}] {}", done_ + 1, total_, left, what);
   if (text.size() >= width) text.resize(width - 1);
   clear();
@@ -44,11 +48,12 @@ void Progress::finish(const core::Record& record) {
   const bool bad = core::is_bad(record.verdict);
   if (terminal_ && !bad) return;
   clear();
-  const std::string detail = record.time
-                                 ? fmt::format("{}, {:.3g} GFLOP/s", reports::print_time(record.time->median_ns), record.gflops())
-                                 : record.reason;
-  fmt::print(stderr, "[{}/{}] {}/{} {} {}: {}{}{}\n", done_, total_, record.suite, record.case_name, record.dtype, record.impl,
-             name(record.verdict), detail.empty() ? "" : ", ", detail);
+  const std::string detail =
+      record.time ? fmt::format("{}, {:.3g} GFLOP/s", reports::print_time(record.time->median_ns),
+                                record.gflops())
+                  : record.reason;
+  fmt::print(stderr, "[{}/{}] {}/{} {} {}: {}{}{}\n", done_, total_, record.suite, record.case_name,
+             record.dtype, record.impl, name(record.verdict), detail.empty() ? "" : ", ", detail);
 }
 
 }  // namespace attest::cli

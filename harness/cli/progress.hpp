@@ -1,4 +1,5 @@
-// What a run shows while it goes on: one rewritten line on a terminal, a line for each record otherwise.
+// What a run shows while it goes on: one rewritten line on a terminal, a line for each record
+// otherwise.
 #pragma once
 #include <cstdio>
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace attest::cli {
 
-/// Whether `stream` is a terminal, and whether colours are wanted there (NO_COLOR unset or empty, TERM not dumb).
+/// Whether `stream` is a terminal, and whether colours are wanted there (NO_COLOR unset or empty,
+/// TERM not dumb).
 bool is_terminal(std::FILE* stream);
 bool wants_colour(std::FILE* stream);
 

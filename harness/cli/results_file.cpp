@@ -18,34 +18,41 @@
 namespace attest::cli {
 
 void refuse_to_replace(const std::string& path) {
-  struct stat facts {};
-  if (path.empty() || stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0) return;
+  struct stat facts{};
+  if (path.empty() || stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
+      facts.st_size == 0)
+    return;
   std::string holds = "holds something that is no results";
   try {
     holds = fmt::format("holds {} results", core::read_results(path).records.size());
   } catch (const core::Error&) {
   }
-  throw core::Error(fmt::format("-o {}: {}; --overwrite replaces the file, --resume {} goes on with a run that was cut short",
-                                path, holds, path));
+  throw core::Error(fmt::format(
+      "-o {}: {}; --overwrite replaces the file, --resume {} goes on with a run that was cut short",
+      path, holds, path));
 }
 
 ResultsFile::ResultsFile(const std::string& path, off_t kept_bytes) : path_(path) {
   if (path.empty()) return;
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw MachineError(fmt::format("-o {}: cannot be written: {}", path, std::strerror(errno)));
-  struct stat facts {};
-  if (fstat(fd_, &facts) != 0 || !S_ISREG(facts.st_mode)) return;  // a pipe or a device has nothing to keep
+  if (fd_ < 0)
+    throw MachineError(fmt::format("-o {}: cannot be written: {}", path, std::strerror(errno)));
+  struct stat facts{};
+  if (fstat(fd_, &facts) != 0 || !S_ISREG(facts.st_mode))
+    return;  // a pipe or a device has nothing to keep
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     close(std::exchange(fd_, -1));
     throw MachineError(fmt::format("-o {}: another attest writes to it", path));
   }
   if (ftruncate(fd_, kept_bytes) != 0 || lseek(fd_, kept_bytes, SEEK_SET) < 0) {
     close(std::exchange(fd_, -1));
-    throw MachineError(fmt::format("-o {}: cannot be cut to {} bytes: {}", path, kept_bytes, std::strerror(errno)));
+    throw MachineError(fmt::format("-o {}: cannot be cut to {} bytes: {}", path, kept_bytes,
+                                   std::strerror(errno)));
   }
 }
 
-ResultsFile::ResultsFile(ResultsFile&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+ResultsFile::ResultsFile(ResultsFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 
 ResultsFile::~ResultsFile() {
   if (fd_ >= 0) close(fd_);
@@ -54,7 +61,8 @@ ResultsFile::~ResultsFile() {
 void ResultsFile::write(const nlohmann::json& line) {
   if (fd_ < 0) return;
   // Text of plugins need not be UTF-8.
-  const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string text =
+      line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const off_t start = lseek(fd_, 0, SEEK_CUR);
   for (size_t done = 0; done < text.size();) {
     const ssize_t n = ::write(fd_, text.data() + done, text.size() - done);
@@ -62,7 +70,8 @@ void ResultsFile::write(const nlohmann::json& line) {
     if (n < 0) {
       const int error = errno;
       if (start >= 0 && ftruncate(fd_, start) == 0) lseek(fd_, start, SEEK_SET);
-      throw MachineError(fmt::format("-o {}: {}; the lines before are kept", path_, std::strerror(error)));
+      throw MachineError(
+          fmt::format("-o {}: {}; the lines before are kept", path_, std::strerror(error)));
     }
     done += size_t(n);
   }

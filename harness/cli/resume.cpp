@@ -25,12 +25,15 @@ std::string hash_file(const std::filesystem::path& path) {
 std::string describe(const Session& session) {
   const core::RunOptions& o = session.options;
   return fmt::format(
-      "threads {} timeout {:g} memory {:g} budget {:g} case-limit {:g} min-arithmetic '{}' fill '{}' relations {}{}{}", o.threads,
-      o.timeout_s, session.plugins.memory_gib, o.budget_s, o.case_limit_s, session.least, fmt::join(o.fills, ","),
-      int(o.relations), o.timed ? "" : " judge-only", session.host_golden ? " host-golden" : "");
+      "threads {} timeout {:g} memory {:g} budget {:g} case-limit {:g} min-arithmetic '{}' fill "
+      "'{}' relations {}{}{}",
+      o.threads, o.timeout_s, session.plugins.memory_gib, o.budget_s, o.case_limit_s, session.least,
+      fmt::join(o.fills, ","), int(o.relations), o.timed ? "" : " judge-only",
+      session.host_golden ? " host-golden" : "");
 }
 
-std::string key(const std::string& suite, const std::string& case_name, const std::string& dtype, const std::string& impl) {
+std::string key(const std::string& suite, const std::string& case_name, const std::string& dtype,
+                const std::string& impl) {
   return suite + '\n' + case_name + '\n' + dtype + '\n' + impl;
 }
 
@@ -45,20 +48,24 @@ std::string hash_files(const std::vector<std::string>& paths) {
 Identity identify(const Session& session, const std::vector<core::Registry::Entry>& chosen) {
   std::string implementations;
   for (const core::Registry::Entry& entry : chosen)
-    implementations += fmt::format("{}{}:{}", implementations.empty() ? "" : " ", entry.implementation->name,
-                                   core::hex(entry.implementation->binary_hash));
+    implementations +=
+        fmt::format("{}{}:{}", implementations.empty() ? "" : " ", entry.implementation->name,
+                    core::hex(entry.implementation->binary_hash));
   const core::Environment environment = core::read_environment();
   const auto cpu = environment.find("cpu");
   return {{"attest", hash_file("/proc/self/exe") + " " + hash_file(core::find_worker())},
           {"options", describe(session)},
           {"implementations", implementations},
-          {"cpu", cpu != environment.end() && cpu->second.count("model") ? cpu->second.at("model") : "unknown"}};
+          {"cpu", cpu != environment.end() && cpu->second.count("model") ? cpu->second.at("model")
+                                                                         : "unknown"}};
 }
 
-Identity identify(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen) {
+Identity identify(const std::vector<Job>& jobs, const Session& session,
+                  const std::vector<core::Registry::Entry>& chosen) {
   std::string cases;
   for (const Job& job : jobs)
-    cases += fmt::format("{}/{} {} {}\n", job.suite, job.wanted->name, core::dtype_name(job.dtype), job.budget_s);
+    cases += fmt::format("{}/{} {} {}\n", job.suite, job.wanted->name, core::dtype_name(job.dtype),
+                         job.budget_s);
   Identity identity = identify(session, chosen);
   identity["suites"] = hash_files(session.suite_files);
   identity["cases"] = fmt::format("{} ({})", jobs.size(), core::hex(core::hash_text(cases)));
@@ -86,19 +93,22 @@ void EarlierResults::require_same(const Identity& identity) const {
   for (const auto& [name, here] : identity) {
     const auto there = identity_.find(name);
     if (there != identity_.end() && there->second == here) continue;
-    throw core::Error(fmt::format("--resume {}: another run: {}: '{}' there, '{}' here; give the same arguments or another file",
-                                  path_, name, there == identity_.end() ? "not recorded" : there->second, here));
+    throw core::Error(
+        fmt::format("--resume {}: another run: {}: '{}' there, '{}' here; give the same arguments "
+                    "or another file",
+                    path_, name, there == identity_.end() ? "not recorded" : there->second, here));
   }
 }
 
-const core::Record* EarlierResults::take(const std::string& suite, const std::string& case_name, const std::string& dtype,
-                                         const std::string& impl) {
+const core::Record* EarlierResults::take(const std::string& suite, const std::string& case_name,
+                                         const std::string& dtype, const std::string& impl) {
   const auto found = records_.find(key(suite, case_name, dtype, impl));
   if (found == records_.end()) return nullptr;
   return &taken_.insert(records_.extract(found))->second;
 }
 
-ResultsFile begin_results(const Identity& identity, const Session& session, const EarlierResults& earlier) {
+ResultsFile begin_results(const Identity& identity, const Session& session,
+                          const EarlierResults& earlier) {
   if (session.results_path.empty()) return ResultsFile("");
   if (earlier.begun()) earlier.require_same(identity);
   ResultsFile results(session.results_path, earlier.bytes());
@@ -107,9 +117,10 @@ ResultsFile begin_results(const Identity& identity, const Session& session, cons
     header.environment["identity"] = identity;
     results.write(to_json(header));
   } else {
-    fmt::print(stderr, "attest: {} records of {} are kept{}\n", earlier.count(), session.results_path,
-               earlier.complete() ? ", and it is complete" : "");
-    if (!earlier.complete()) results.write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier.count()}});
+    fmt::print(stderr, "attest: {} records of {} are kept{}\n", earlier.count(),
+               session.results_path, earlier.complete() ? ", and it is complete" : "");
+    if (!earlier.complete())
+      results.write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier.count()}});
   }
   return results;
 }

@@ -1,4 +1,5 @@
-// Going on with a run that was cut short: what its results file holds, and whether it is the same run.
+// Going on with a run that was cut short: what its results file holds, and whether it is the same
+// run.
 #pragma once
 #include <sys/types.h>
 
@@ -12,11 +13,12 @@
 
 namespace attest::cli {
 
-/// What has to be the same for two parts to be one run, by name: attest itself, suites, cases, options, implementations, tokens,
-/// CPU.
+/// What has to be the same for two parts to be one run, by name: attest itself, suites, cases,
+/// options, implementations, tokens, CPU.
 using Identity = std::map<std::string, std::string>;
 
-Identity identify(const std::vector<Job>& jobs, const Session& session, const std::vector<core::Registry::Entry>& chosen);
+Identity identify(const std::vector<Job>& jobs, const Session& session,
+                  const std::vector<core::Registry::Entry>& chosen);
 /// All of that but what is run: suites, cases and tokens.
 Identity identify(const Session& session, const std::vector<core::Registry::Entry>& chosen);
 
@@ -27,7 +29,8 @@ std::string hash_files(const std::vector<std::string>& paths);
 class EarlierResults {
  public:
   EarlierResults() = default;
-  /// No such file, or an empty one: nothing is there yet. Throws Error: it cannot be read, or is no results file.
+  /// No such file, or an empty one: nothing is there yet. Throws Error: it cannot be read, or is no
+  /// results file.
   explicit EarlierResults(const std::string& path);
 
   bool begun() const { return begun_; }
@@ -39,9 +42,10 @@ class EarlierResults {
 
   /// Throws Error, naming what differs between the file's run and this one.
   void require_same(const Identity& identity) const;
-  /// The record of that (case, dtype, implementation), each of several once; null where there is none.
-  const core::Record* take(const std::string& suite, const std::string& case_name, const std::string& dtype,
-                           const std::string& impl);
+  /// The record of that (case, dtype, implementation), each of several once; null where there is
+  /// none.
+  const core::Record* take(const std::string& suite, const std::string& case_name,
+                           const std::string& dtype, const std::string& impl);
 
  private:
   std::string path_;
@@ -52,9 +56,10 @@ class EarlierResults {
   std::multimap<std::string, core::Record> taken_;
 };
 
-/// The session's file with its header: a new one, or the one that is gone on with. A session without a file has no use for the
-/// identity. Throws Error where the file is of another run.
-ResultsFile begin_results(const Identity& identity, const Session& session, const EarlierResults& earlier);
+/// The session's file with its header: a new one, or the one that is gone on with. A session
+/// without a file has no use for the identity. Throws Error where the file is of another run.
+ResultsFile begin_results(const Identity& identity, const Session& session,
+                          const EarlierResults& earlier);
 /// What a record that was kept says of speed, as if it had been made now.
 void note_speed(const core::Record& record, core::Rates& rates);
 

@@ -1,4 +1,5 @@
-// Going on with a run that was cut short: nothing is lost but the case at hand, nothing is done twice, nothing lives on.
+// Going on with a run that was cut short: nothing is lost but the case at hand, nothing is done
+// twice, nothing lives on.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,11 +36,13 @@ const std::string kHostile = ATTEST_BINARY_DIR "/tests/plugins/hostile.so";
 
 class Resume : public ::testing::Test {
  protected:
-  Resume() : folder_(fs::path(::testing::TempDir()) / ("attest_resume_" + std::to_string(getpid()))) {
+  Resume()
+      : folder_(fs::path(::testing::TempDir()) / ("attest_resume_" + std::to_string(getpid()))) {
     fs::create_directories(folder_);
     std::string cases;
     for (int i = 0; i < kCases; ++i)
-      cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": )" + std::to_string(32 + i) + "}");
+      cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": )" +
+                                 std::to_string(32 + i) + "}");
     std::ofstream(folder_ / "many.json")
         << R"({"name": "many", "summary": "s", "defaults": {"operation": "softmax", "head_dim": 16, "dtypes": ["f32"]}, "cases": [)"
         << cases << "]}";
@@ -48,12 +51,16 @@ class Resume : public ::testing::Test {
 
   // Two implementations, one of which dies each time, so that workers come and go.
   std::string arguments(const std::string& more) const {
-    return " run many.json --judge-only --threads 1 --plugin " + kHostile + " --impl flash_cpu,hostile_segfault " + more;
+    return " run many.json --judge-only --threads 1 --plugin " + kHostile +
+           " --impl flash_cpu,hostile_segfault " + more;
   }
-  Outcome run(const std::string& more) const { return testing::run_attest(folder_, arguments(more)); }
+  Outcome run(const std::string& more) const {
+    return testing::run_attest(folder_, arguments(more));
+  }
   pid_t start(const std::string& more) const {
-    const std::string command =
-        "cd " + folder_.string() + " && exec " ATTEST_BINARY_DIR "/bin/attest" + arguments(more) + " >/dev/null 2>&1";
+    const std::string command = "cd " + folder_.string() +
+                                " && exec " ATTEST_BINARY_DIR "/bin/attest" + arguments(more) +
+                                " >/dev/null 2>&1";
     const pid_t child = fork();
     if (child == 0) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     return child;
@@ -68,7 +75,8 @@ class Resume : public ::testing::Test {
   std::map<std::string, int> results() const {
     std::map<std::string, int> found;
     for (const json& line : whole_lines())
-      if (line["type"] == "result") ++found[line["case"].get<std::string>() + " " + line["impl"].get<std::string>()];
+      if (line["type"] == "result")
+        ++found[line["case"].get<std::string>() + " " + line["impl"].get<std::string>()];
     return found;
   }
   void expect_whole_and_once() const {
@@ -106,18 +114,20 @@ TEST_F(Resume, GoesOnAfterEveryKill) {
     const pid_t child = start("--resume r.jsonl");
     // Some records further, and then at any moment.
     const size_t wanted = std::min<size_t>(kept + 4, 2 * kCases);
-    for (int i = 0; i < 2000 && results().size() < wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int i = 0; i < 2000 && results().size() < wanted; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     const size_t now = results().size();
     EXPECT_GE(now, wanted);
     kept = now;
-    for (int i = 0; i < 1000 && !processes_of(folder_).empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 1000 && !processes_of(folder_).empty(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_THAT(processes_of(folder_), ::testing::IsEmpty()) << "workers outlive their harness";
   }
   std::ofstream(folder_ / "r.jsonl", std::ios::app) << R"({"type": "result", "sui)";  // torn
-  EXPECT_EQ(run("--resume r.jsonl").code, 1);                                         // hostile_segfault is a crash each time
+  EXPECT_EQ(run("--resume r.jsonl").code, 1);  // hostile_segfault is a crash each time
   expect_whole_and_once();
   const Outcome again = run("--resume r.jsonl -o ./r.jsonl");
   EXPECT_EQ(again.code, 1);
@@ -155,12 +165,15 @@ TEST_F(Resume, OutlivesTheEndOfWorkers) {
 
 TEST_F(Resume, RefusesAnotherRun) {
   run("-o r.jsonl --case c1");
-  EXPECT_THAT(run("--resume r.jsonl --case c2").text, HasSubstr("--resume r.jsonl: another run: cases"));
+  EXPECT_THAT(run("--resume r.jsonl --case c2").text,
+              HasSubstr("--resume r.jsonl: another run: cases"));
   const Outcome options = run("--resume r.jsonl --case c1 --timeout 7");
   EXPECT_EQ(options.code, 64);
   EXPECT_THAT(options.text, HasSubstr("another run: options: 'threads 1 timeout 60"));
-  EXPECT_THAT(run("--resume r.jsonl --case c1 --relations none").text, HasSubstr("another run: options"));
-  EXPECT_THAT(run("--resume r.jsonl --case c1 -o other.jsonl").text, HasSubstr("-o names another file"));
+  EXPECT_THAT(run("--resume r.jsonl --case c1 --relations none").text,
+              HasSubstr("another run: options"));
+  EXPECT_THAT(run("--resume r.jsonl --case c1 -o other.jsonl").text,
+              HasSubstr("-o names another file"));
   std::ofstream(folder_ / "many.json", std::ios::app) << "\n";
   EXPECT_THAT(run("--resume r.jsonl --case c1").text, HasSubstr("another run: suites"));
   std::ofstream(folder_ / "r.jsonl") << "something else\n";
@@ -178,10 +191,13 @@ TEST_F(Resume, EveryLineHoldsToTheSchema) {
   std::ifstream file(ATTEST_SOURCE_DIR "/reports/results.schema.json");
   const json document = json::parse(file);
   valijson::Schema schema;
-  valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(document), schema);
+  valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(document),
+                                          schema);
   std::map<std::string, int> types;
   for (const json& line : whole_lines()) {
-    EXPECT_TRUE(valijson::Validator().validate(schema, valijson::adapters::NlohmannJsonAdapter(line), nullptr)) << line;
+    EXPECT_TRUE(valijson::Validator().validate(
+        schema, valijson::adapters::NlohmannJsonAdapter(line), nullptr))
+        << line;
     ++types[line["type"]];
   }
   EXPECT_EQ(types["header"], 1);

@@ -31,21 +31,26 @@ using Kind = core::TokenSource::Kind;
 // What a token file holds, by its name.
 Kind kind_of(const std::filesystem::path& file) {
   std::string extension = file.extension();
-  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
   for (const char* known : {".pcd", ".ply", ".bin"})
     if (extension == known) return Kind::kLidar;
   for (const char* known : {".png", ".jpg", ".jpeg"})
     if (extension == known) return Kind::kImage;
-  throw core::Error(fmt::format("--tokens {}: a sweep ends in .pcd, .ply or .bin, an image in .png or .jpg", file.string()));
+  throw core::Error(fmt::format(
+      "--tokens {}: a sweep ends in .pcd, .ply or .bin, an image in .png or .jpg", file.string()));
 }
 
-double seconds_since(core::Clock::time_point start) { return std::chrono::duration<double>(core::Clock::now() - start).count(); }
+double seconds_since(core::Clock::time_point start) {
+  return std::chrono::duration<double>(core::Clock::now() - start).count();
+}
 
 // What the harness itself took, beside implementations and goldens.
 void print_shares(double total_s, double implementations_s, double judging_s, double inputs_s) {
   const double own = std::max(0.0, total_s - implementations_s - judging_s - inputs_s);
   fmt::print(
-      "{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, {:.1f} s ({:.1f} %) in the "
+      "{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, "
+      "{:.1f} s ({:.1f} %) in the "
       "harness\n",
       total_s, implementations_s, judging_s, inputs_s, own, own / total_s * 100);
 }
@@ -56,7 +61,8 @@ double implementation_seconds(const core::Record& record) {
   for (const core::RelationRecord& relation : record.relations) ns += relation.run_ns;
   if (record.time) {
     ns += record.time->warmup_ns + record.time->create_ns * 2 + record.time->audits_ns.value_or(0);
-    for (const double sample : record.time->samples_ns) ns += sample * double(record.time->iterations_per_sample);
+    for (const double sample : record.time->samples_ns)
+      ns += sample * double(record.time->iterations_per_sample);
     for (const double sample : record.time->cold_samples_ns) ns += sample;
   }
   return ns * 1e-9;
@@ -70,18 +76,24 @@ void name_exactly(const core::Registry::Entry& entry, core::Record& record) {
 
 // "flash" is near flash_cpu, though no slip of the pen makes the one of the other.
 std::string near_name(const std::string& word, const std::vector<std::string>& names) {
-  const auto begins = std::ranges::find_if(names, [&](const std::string& name) { return name.starts_with(word); });
-  return begins == names.end() ? core::did_you_mean(word, names) : fmt::format(", did you mean '{}'?", *begins);
+  const auto begins =
+      std::ranges::find_if(names, [&](const std::string& name) { return name.starts_with(word); });
+  return begins == names.end() ? core::did_you_mean(word, names)
+                               : fmt::format(", did you mean '{}'?", *begins);
 }
 
 // A case that is for implementations which are not loaded would drop out of the run unseen.
 void check_impls(const std::vector<Job>& jobs, const core::Registry& registry) {
   std::vector<std::string> names;
-  for (const core::Registry::Entry& entry : registry.entries()) names.push_back(entry.implementation->name);
+  for (const core::Registry::Entry& entry : registry.entries())
+    names.push_back(entry.implementation->name);
   for (const Job& job : jobs) {
     const std::vector<std::string>& wanted = job.wanted->only_impls;
-    if (std::ranges::any_of(registry.entries(), [&](const auto& entry) { return entry.called(wanted); })) continue;
-    const std::string place = fmt::format("{}: case '{}': impls:", job.suite_file, job.wanted->name);
+    if (std::ranges::any_of(registry.entries(),
+                            [&](const auto& entry) { return entry.called(wanted); }))
+      continue;
+    const std::string place =
+        fmt::format("{}: case '{}': impls:", job.suite_file, job.wanted->name);
     try {
       core::require_matches(place, wanted, names);
     } catch (const core::Error& error) {
@@ -90,15 +102,18 @@ void check_impls(const std::vector<Job>& jobs, const core::Registry& registry) {
   }
 }
 
-// The implementations of a job that have no record yet. Records that there are go to `records`, and what they say of speed to
-// `rates`, as if they had been made now.
-std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<core::Registry::Entry>& chosen,
-                                              EarlierResults& earlier, core::Rates& rates, std::vector<core::Record>& records) {
+// The implementations of a job that have no record yet. Records that there are go to `records`, and
+// what they say of speed to `rates`, as if they had been made now.
+std::vector<core::Registry::Entry> left_to_do(const Job& job,
+                                              const std::vector<core::Registry::Entry>& chosen,
+                                              EarlierResults& earlier, core::Rates& rates,
+                                              std::vector<core::Record>& records) {
   std::vector<core::Registry::Entry> todo;
   for (const core::Registry::Entry& entry : chosen) {
     const std::string& name = entry.implementation->name;
     if (!entry.called(job.wanted->only_impls)) continue;
-    const core::Record* record = earlier.take(job.suite, job.wanted->name, std::string(core::dtype_name(job.dtype)), name);
+    const core::Record* record =
+        earlier.take(job.suite, job.wanted->name, std::string(core::dtype_name(job.dtype)), name);
     if (!record) {
       todo.push_back(entry);
       continue;
@@ -113,8 +128,11 @@ std::vector<core::Registry::Entry> left_to_do(const Job& job, const std::vector<
 
 int exit_code(const std::vector<core::Record>& records, bool all_judged) {
   if (interrupted()) return kInterrupted;
-  if (std::any_of(records.begin(), records.end(), [](const core::Record& r) { return core::is_bad(r.verdict); })) return kBad;
-  if (std::none_of(records.begin(), records.end(), [](const core::Record& r) { return r.verdict == core::Verdict::kPass; }))
+  if (std::any_of(records.begin(), records.end(),
+                  [](const core::Record& r) { return core::is_bad(r.verdict); }))
+    return kBad;
+  if (std::none_of(records.begin(), records.end(),
+                   [](const core::Record& r) { return r.verdict == core::Verdict::kPass; }))
     return kNothing;
   return all_judged ? kOk : kInconclusive;
 }
@@ -122,14 +140,16 @@ int exit_code(const std::vector<core::Record>& records, bool all_judged) {
 TokenStore::TokenStore(const std::vector<std::string>& files) {
   for (const std::string& file : files)
     if (!files_.emplace(kind_of(file), file).second)
-      throw core::Error(
-          fmt::format("--tokens {}: there is another {} already", file, kind_of(file) == Kind::kLidar ? "sweep" : "image"));
+      throw core::Error(fmt::format("--tokens {}: there is another {} already", file,
+                                    kind_of(file) == Kind::kLidar ? "sweep" : "image"));
 }
 
 bool TokenStore::wanted_by(const std::vector<std::string>& sources, std::string& unused) const {
   for (const auto& [kind, file] : files_) {
-    const bool used = std::any_of(sources.begin(), sources.end(),
-                                  [&, k = kind](const std::string& line) { return core::parse_token_source(line).kind == k; });
+    const bool used =
+        std::any_of(sources.begin(), sources.end(), [&, k = kind](const std::string& line) {
+          return core::parse_token_source(line).kind == k;
+        });
     if (!used) unused = file;
   }
   return unused.empty();
@@ -156,12 +176,15 @@ const core::Tokens& TokenStore::take(const std::string& line, core::CaseLabel& l
 
 void add_relations(CLI::App& command, core::RelationChoice& choice) {
   static const std::map<std::string, core::RelationChoice> names{
-      {"auto", core::RelationChoice::kAuto}, {"all", core::RelationChoice::kAll}, {"none", core::RelationChoice::kNone}};
+      {"auto", core::RelationChoice::kAuto},
+      {"all", core::RelationChoice::kAll},
+      {"none", core::RelationChoice::kNone}};
   // Not a transformer: it would put the numbers of the choices into the record's command line.
   command
       .add_option_function<std::string>(
           "--relations", [&choice](const std::string& word) { choice = names.at(word); },
-          "compare runs on changed inputs (permuted, split, shifted ...) with one another: auto, where a run takes less "
+          "compare runs on changed inputs (permuted, split, shifted ...) with one another: auto, "
+          "where a run takes less "
           "than 20 ms; all; none")
       ->check(CLI::IsMember(names).description(""))
       ->default_str("auto")
@@ -169,31 +192,37 @@ void add_relations(CLI::App& command, core::RelationChoice& choice) {
 }
 
 void add_host_golden(CLI::App& command, bool& host_golden) {
-  command.add_flag("--host-golden", host_golden,
-                   "make every golden on the host, where a device would make that of large cases on more rows");
+  command.add_flag(
+      "--host-golden", host_golden,
+      "make every golden on the host, where a device would make that of large cases on more rows");
 }
 
 void JudgingOptions::add_to(CLI::App& command, Session& session) {
   command
-      .add_option("--case-limit", session.options.case_limit_s,
-                  "skip what is estimated to take more seconds for its four least runs; 1 without a suite")
+      .add_option(
+          "--case-limit", session.options.case_limit_s,
+          "skip what is estimated to take more seconds for its four least runs; 1 without a suite")
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str()
       ->type_name("S");
   command.add_flag("--judge-only", untimed, "judge, do not time");
-  command.add_flag("--strict", session.strict,
-                   "exit with 3 where an implementation declares features or dtypes that no case judged");
+  command.add_flag(
+      "--strict", session.strict,
+      "exit with 3 where an implementation declares features or dtypes that no case judged");
   add_relations(command, session.options.relations);
   add_host_golden(command, session.host_golden);
   command
       .add_option("--min-arithmetic", least,
-                  "refuse implementations that declare less: words of qk pv score prob acc, e.g. acc=f32,prob=bf16")
+                  "refuse implementations that declare less: words of qk pv score prob acc, e.g. "
+                  "acc=f32,prob=bf16")
       ->type_name("LIST");
-  command.add_option("-o,--output", output, "results as JSON lines, into a new file")->type_name("FILE");
+  command.add_option("-o,--output", output, "results as JSON lines, into a new file")
+      ->type_name("FILE");
   command.add_flag("--overwrite", overwrite, "-o may name a file of results, which it replaces");
   command
       .add_option("--resume", resume,
-                  "go on with a run that was cut short, into the same file; all other arguments as before. A file that is not "
+                  "go on with a run that was cut short, into the same file; all other arguments as "
+                  "before. A file that is not "
                   "there is begun")
       ->type_name("FILE");
   add_table(command, session.table_path);
@@ -203,7 +232,8 @@ void JudgingOptions::add_to(CLI::App& command, Session& session) {
 void JudgingOptions::apply(Session& session) const {
   namespace fs = std::filesystem;
   // --resume names the file to write as well; -o may name the same.
-  if (!resume.empty() && !output.empty() && fs::weakly_canonical(resume) != fs::weakly_canonical(output))
+  if (!resume.empty() && !output.empty() &&
+      fs::weakly_canonical(resume) != fs::weakly_canonical(output))
     throw core::Error(fmt::format("--resume {}: -o names another file, {}", resume, output));
   if (resume.empty() && !overwrite) refuse_to_replace(output);
   session.results_path = output.empty() ? resume : output, session.resume = !resume.empty();
@@ -218,17 +248,20 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
   session.options.repro_options = repro_options(session);
   const auto chosen = session.plugins.select(*registry);
   check_impls(jobs, *registry);
-  session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
+  session.options.threads = session.plugins.threads,
+  session.options.timeout_s = session.plugins.timeout_s;
   EarlierResults earlier;
   if (session.resume) earlier = EarlierResults(session.results_path);
   ResultsFile results =
-      begin_results(session.results_path.empty() ? Identity() : identify(jobs, session, chosen), session, earlier);
+      begin_results(session.results_path.empty() ? Identity() : identify(jobs, session, chosen),
+                    session, earlier);
   TableFile table(session.table_path);
 
   catch_interrupts();
   std::vector<core::Record> records;
   core::Rates rates;
-  Progress progress(jobs.size() * chosen.size() - std::min(earlier.count(), jobs.size() * chosen.size()));
+  Progress progress(jobs.size() * chosen.size() -
+                    std::min(earlier.count(), jobs.size() * chosen.size()));
   double inputs_s = 0, judging_s = 0, implementations_s = 0;
   for (const Job& job : jobs) {
     const auto todo = left_to_do(job, chosen, earlier, rates, records);
@@ -239,15 +272,17 @@ int run_jobs(const std::vector<Job>& jobs, Session& session, TokenStore& tokens)
       progress.start(job.wanted->inputs.source);
       own_tokens = &tokens.take(job.wanted->inputs.source, label);
     }
-    const core::Problem problem = job.wanted->problem(job.dtype, own_tokens ? own_tokens->count : 0);
+    const core::Problem problem =
+        job.wanted->problem(job.dtype, own_tokens ? own_tokens->count : 0);
     core::RunOptions options = session.options;
     if (job.budget_s > 0) options.budget_s = job.budget_s;
     if (options.fills.empty()) options.fills = job.wanted->fills;
-    core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, options, rates);
+    core::CaseRunner runner(problem, core::print_problem(problem), label, own_tokens, options,
+                            rates);
     for (const core::Registry::Entry& entry : todo) {
       if (interrupted()) break;
-      progress.start(
-          fmt::format("{}/{} {} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype), entry.implementation->name));
+      progress.start(fmt::format("{}/{} {} {}", job.suite, job.wanted->name,
+                                 core::dtype_name(job.dtype), entry.implementation->name));
       core::Record record = runner.run(*entry.plugin, *entry.implementation);
       if (interrupted()) break;  // the record at hand was cut short
       if (own_tokens) record.notes.push_back(own_tokens->source);

@@ -12,13 +12,14 @@
 
 namespace attest::cli {
 
-/// Tokens by their source line, each loaded once. A file given by the user takes the place of the embedded sweep or picture in
-/// every source of its kind.
+/// Tokens by their source line, each loaded once. A file given by the user takes the place of the
+/// embedded sweep or picture in every source of its kind.
 class TokenStore {
  public:
   /// Throws Error: a name that is neither a sweep's nor an image's, or two of a kind.
   explicit TokenStore(const std::vector<std::string>& files);
-  /// Whether every file of the user's is of a kind that one of the source lines has; else `unused` is one that is not.
+  /// Whether every file of the user's is of a kind that one of the source lines has; else `unused`
+  /// is one that is not.
   bool wanted_by(const std::vector<std::string>& sources, std::string& unused) const;
   /// The source with the user's file in it.
   core::TokenSource source(const std::string& line) const;
@@ -45,8 +46,8 @@ struct Session {
   PluginOptions plugins;
   std::string results_path;
   std::string table_path;  // --table
-  bool resume = false;  // goes on with what `results_path` holds
-  std::string command;  // for the header
+  bool resume = false;     // goes on with what `results_path` holds
+  std::string command;     // for the header
   // What else makes it the run that it is, for whoever goes on with it.
   std::vector<std::string> suite_files, token_files;
   std::string least;  // --min-arithmetic
@@ -66,11 +67,13 @@ struct JudgingOptions {
 
   /// Adds them, and those of `session`.
   void add_to(CLI::App& command, Session& session);
-  /// Puts them into the session. Throws Error: words that make no sense, two names for one file of results.
+  /// Puts them into the session. Throws Error: words that make no sense, two names for one file of
+  /// results.
   void apply(Session& session) const;
 };
 
-/// The ExitCode that records come to. `all_judged`: so was everything that tables list, or nobody asks.
+/// The ExitCode that records come to. `all_judged`: so was everything that tables list, or nobody
+/// asks.
 int exit_code(const std::vector<core::Record>& records, bool all_judged);
 
 /// Runs every job on every implementation that --impl keeps, prints the table, returns an ExitCode.

@@ -1,4 +1,5 @@
-// The suites that come with attest: every case makes sense, says where it comes from, and agrees with the schema and the README.
+// The suites that come with attest: every case makes sense, says where it comes from, and agrees
+// with the schema and the README.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +32,8 @@ constexpr const char* kSchema = "suite.schema.json";
 std::vector<std::filesystem::path> suite_files() {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder))
-    if (entry.path().extension() == ".json" && entry.path().filename() != kSchema) files.push_back(entry.path());
+    if (entry.path().extension() == ".json" && entry.path().filename() != kSchema)
+      files.push_back(entry.path());
   return files;
 }
 
@@ -48,7 +50,8 @@ TEST(Suites, AllAreThere) {
     EXPECT_EQ(suite.name, file.stem().string());
     names.insert(suite.name);
   }
-  EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode", "masks", "stress", "smoke", "default"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode",
+                                            "masks", "stress", "smoke", "default"}));
 }
 
 TEST(Suites, EveryCaseHasALineAndReadableInputs) {
@@ -68,7 +71,8 @@ TEST(Suites, EveryCaseHasALineAndReadableInputs) {
 TEST(Suites, ModelsHaveASourceOrANote) {
   for (const char* name : {"vit", "bev", "lidar", "windows", "matching"})
     for (const Case& one : read_suite(kFolder / (std::string(name) + ".json")).cases)
-      EXPECT_FALSE(one.source.empty() && one.note.empty() && one.operation == "softmax" && !one.inputs.from_tokens)
+      EXPECT_FALSE(one.source.empty() && one.note.empty() && one.operation == "softmax" &&
+                   !one.inputs.from_tokens)
           << name << ": " << one.name;
 }
 
@@ -76,19 +80,22 @@ TEST(Suites, SmokeMeetsEveryFeature) {
   uint64_t features = 0;
   for (const Case& one : read_suite(kFolder / "smoke.json").cases)
     for (const DType dtype : one.dtypes) features |= one.problem(dtype, 100).features;
-  EXPECT_EQ(print_features(features), print_features(((ATTEST_WITH_SINKS << 1) - 1) | ATTEST_WITH_QUERY_MASK));
+  EXPECT_EQ(print_features(features),
+            print_features(((ATTEST_WITH_SINKS << 1) - 1) | ATTEST_WITH_QUERY_MASK));
 }
 
 TEST(Suites, ReadmeCountsThem) {
   const std::string readme = text_of(kFolder / "README.md");
   for (const auto& file : suite_files()) {
     const Suite suite = read_suite(file);
-    const auto quick = std::count_if(suite.cases.begin(), suite.cases.end(), [](const Case& one) { return one.quick; });
+    const auto quick = std::count_if(suite.cases.begin(), suite.cases.end(),
+                                     [](const Case& one) { return one.quick; });
     EXPECT_GT(quick, 0) << suite.name;
     const size_t row = readme.find("| `" + suite.name + "` |");
     ASSERT_NE(row, std::string::npos) << suite.name << " is missing in suites/README.md";
     EXPECT_THAT(readme.substr(row, readme.find('\n', row) - row),
-                testing::HasSubstr("| " + std::to_string(suite.cases.size()) + " (" + std::to_string(quick) + ") |"));
+                testing::HasSubstr("| " + std::to_string(suite.cases.size()) + " (" +
+                                   std::to_string(quick) + ") |"));
   }
 }
 
@@ -96,7 +103,10 @@ TEST(Suites, ReadmeCountsThem) {
 TEST(Suites, ReadmeExampleIsRead) {
   const std::string readme = text_of(kFolder / "README.md");
   const size_t begin = readme.find("```json\n") + 8;
-  EXPECT_EQ(parse_suite(std::string_view(readme).substr(begin, readme.find("```", begin) - begin), "README.md").cases.size(), 3u);
+  EXPECT_EQ(parse_suite(std::string_view(readme).substr(begin, readme.find("```", begin) - begin),
+                        "README.md")
+                .cases.size(),
+            3u);
 }
 
 // A case has to say which events it leaves out. This test looks at the small quick cases, each in
@@ -118,11 +128,14 @@ TEST(Suites, QuickCasesMissNoEventUnsaid) {
   }
 }
 
-// The schema lists the words of the operations that come with attest; it must not fall behind their tables.
+// The schema lists the words of the operations that come with attest; it must not fall behind their
+// tables.
 TEST(Suites, SchemaKnowsEveryWord) {
   const auto schema = nlohmann::json::parse(text_of(kFolder / kSchema));
-  std::set<std::string> listed, known{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills", "misses"};
-  for (const auto& [key, value] : schema.at("definitions").at("case").at("properties").items()) listed.insert(key);
+  std::set<std::string> listed, known{"name",   "operation", "dtypes", "quick", "inputs",
+                                      "source", "note",      "impls",  "fills", "misses"};
+  for (const auto& [key, value] : schema.at("definitions").at("case").at("properties").items())
+    listed.insert(key);
   for (const char* operation : {"softmax", "linear"})
     for (const std::string& word : spec_words(operation_of(operation)))
       if (word != "dtype") known.insert(word);
@@ -134,7 +147,8 @@ class SuiteSchema : public testing::Test {
  protected:
   SuiteSchema() {
     const auto document = nlohmann::json::parse(text_of(kFolder / kSchema));
-    valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(document), schema_);
+    valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(document),
+                                            schema_);
   }
   bool accepts(const nlohmann::json& suite) const {
     valijson::Validator validator;
@@ -144,7 +158,8 @@ class SuiteSchema : public testing::Test {
 };
 
 TEST_F(SuiteSchema, AcceptsAllSuites) {
-  for (const auto& file : suite_files()) EXPECT_TRUE(accepts(nlohmann::json::parse(text_of(file)))) << file.filename();
+  for (const auto& file : suite_files())
+    EXPECT_TRUE(accepts(nlohmann::json::parse(text_of(file)))) << file.filename();
 }
 
 TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
@@ -155,16 +170,19 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
     EXPECT_FALSE(accepts(bad)) << bad;
     EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
   };
-  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})", R"({"budget": 0})", R"({"name": "a b"})",
+  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})",
+                           R"({"budget": 0})", R"({"name": "a b"})",
                            R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
     auto bad = good;
     bad.update(nlohmann::json::parse(keys));
     refused(bad);
   }
-  for (const char* keys : {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})",
-                           R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})", R"({"causal": "bottom"})",
-                           R"({"q.order": "01 2"})", R"({"impls": "naive"})", R"({"fills": "huge"})", R"({"misses": ["rise/*"]})", R"({"misses": {}})",
-                           R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
+  for (const char* keys :
+       {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})",
+        R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})",
+        R"({"causal": "bottom"})", R"({"q.order": "01 2"})", R"({"impls": "naive"})",
+        R"({"fills": "huge"})", R"({"misses": ["rise/*"]})", R"({"misses": {}})",
+        R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
     auto bad = good;
     bad["cases"][0].update(nlohmann::json::parse(keys));
     refused(bad);

@@ -12,15 +12,17 @@ namespace {
 std::string origin() {
   core::Environment environment = core::read_environment();
   core::Facts &build = environment["build"], &cpu = environment["cpu"];
-  return fmt::format("attest {}, commit {}, on {} with {} threads", build["version"], build["commit"], cpu["model"],
-                     cpu["threads"]);
+  return fmt::format("attest {}, commit {}, on {} with {} threads", build["version"],
+                     build["commit"], cpu["model"], cpu["threads"]);
 }
 
 }  // namespace
 
 void add_table(CLI::App& command, std::string& path) {
   command
-      .add_option("--table", path, "verdicts as a Markdown file: one row a case, one column an implementation, then the reasons")
+      .add_option("--table", path,
+                  "verdicts as a Markdown file: one row a case, one column an implementation, then "
+                  "the reasons")
       ->type_name("FILE");
 }
 

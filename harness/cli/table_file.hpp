@@ -15,7 +15,8 @@ void add_table(CLI::App& command, std::string& path);
 
 class TableFile {
  public:
-  /// Opened before anything runs. An empty path writes nothing. Throws MachineError where it cannot be written.
+  /// Opened before anything runs. An empty path writes nothing. Throws MachineError where it cannot
+  /// be written.
   explicit TableFile(const std::string& path);
   /// `title` is the heading of the report.
   void write(const std::vector<core::Record>& records, const std::string& title);

@@ -36,8 +36,8 @@ std::string text_of(const VectorWords& words) {
 /// Judges vectors one after the other; records in the order of the table.
 class VectorRun {
  public:
-  VectorRun(Session& session, const std::vector<core::Registry::Entry>& chosen, EarlierResults earlier, const Identity& identity,
-            size_t vectors)
+  VectorRun(Session& session, const std::vector<core::Registry::Entry>& chosen,
+            EarlierResults earlier, const Identity& identity, size_t vectors)
       : session_(session),
         chosen_(chosen),
         earlier_(std::move(earlier)),
@@ -47,8 +47,10 @@ class VectorRun {
   void judge(const FoundVector& found) {
     folder_ = recorded_path(found.folder), words_ = text_of(found.place.words);
     const auto read = core::vector_or_record(found.suite, found.place);
-    if (const auto* vector = std::get_if<core::VectorCase>(&read)) return judge(*vector, found.suite);
-    add({found.suite, found.place.name, "", std::string(core::kReference)}, [&] { return std::get<core::Record>(read); });
+    if (const auto* vector = std::get_if<core::VectorCase>(&read))
+      return judge(*vector, found.suite);
+    add({found.suite, found.place.name, "", std::string(core::kReference)},
+        [&] { return std::get<core::Record>(read); });
   }
 
   /// All vectors were judged.
@@ -67,7 +69,8 @@ class VectorRun {
 
   void judge(const core::VectorCase& vector, const std::string& suite) {
     core::VectorRunner runner(vector, suite, session_.options, rates_);
-    Asked asked{suite, vector.name, vector.dtype, std::string(vector.arithmetic ? core::kGiven : core::kReference)};
+    Asked asked{suite, vector.name, vector.dtype,
+                std::string(vector.arithmetic ? core::kGiven : core::kReference)};
     add(asked, [&] { return runner.reference(); });
     // An implementation cannot be judged by inputs that make no sense.
     if (!runner.has_problem() || records_.back().code == "error:vector") return;
@@ -81,7 +84,8 @@ class VectorRun {
   /// The record that an earlier part of the run has of that, or one made now.
   template <class Make>
   void add(const Asked& asked, Make make) {
-    if (const core::Record* record = earlier_.take(asked.suite, asked.case_name, asked.dtype, asked.impl)) {
+    if (const core::Record* record =
+            earlier_.take(asked.suite, asked.case_name, asked.dtype, asked.impl)) {
       note_speed(*record, rates_);
       return records_.push_back(*record);
     }
@@ -89,8 +93,9 @@ class VectorRun {
     core::Record record = make();
     if (interrupted()) return;  // it was cut short
     const bool of_vector = record.impl == core::kReference || record.impl == core::kGiven;
-    record.repro = fmt::format("attest run --vectors {} --case '{}'{}{}{}", shell_word(folder_), record.case_name, words_,
-                               of_vector ? "" : fmt::format(" --impl {}", record.impl), session_.options.repro_options);
+    record.repro = fmt::format(
+        "attest run --vectors {} --case '{}'{}{}{}", shell_word(folder_), record.case_name, words_,
+        of_vector ? "" : fmt::format(" --impl {}", record.impl), session_.options.repro_options);
     results_.write(to_json(record));
     progress_.finish(record);
     records_.push_back(std::move(record));
@@ -106,12 +111,14 @@ class VectorRun {
   std::vector<core::Record> records_;
 };
 
-/// A vector's files, a line each: what its description says, and the tensors beside it as they are when the run begins.
+/// A vector's files, a line each: what its description says, and the tensors beside it as they are
+/// when the run begins.
 void list_files(const core::VectorPlace& place, std::set<std::string>& lines) {
   lines.insert(hash_files({place.model.string()}));
   if (place.bare) return;
   // A description in the working directory has no folder in its name.
-  for (const auto& entry : std::filesystem::directory_iterator(place.data.empty() ? std::filesystem::path(".") : place.data))
+  for (const auto& entry : std::filesystem::directory_iterator(
+           place.data.empty() ? std::filesystem::path(".") : place.data))
     for (const char* extension : {".pb", ".safetensors", ".npy", ".npz"})
       if (entry.path().extension() == extension)
         lines.insert(fmt::format("{} {} {}", entry.path().string(), entry.file_size(),
@@ -133,7 +140,8 @@ Identity identify_vectors(const std::vector<FoundVector>& vectors, const Session
   return identity;
 }
 
-/// What no implementation was asked, vector by vector; then one line of counts for the reference and every implementation.
+/// What no implementation was asked, vector by vector; then one line of counts for the reference
+/// and every implementation.
 void print_counts(const std::vector<core::Record>& records) {
   std::map<std::string, std::map<std::string_view, int>> counts;
   std::vector<std::string> order;
@@ -156,16 +164,21 @@ void print_counts(const std::vector<core::Record>& records) {
 
 void add_vector_words(CLI::App& command, VectorWords& words) {
   for (const auto& [key, help] :
-       {std::pair("params", "of a .safetensors or .npz file: 'causal softcap=30', fields of attest.h"),
+       {std::pair("params",
+                  "of a .safetensors or .npz file: 'causal softcap=30', fields of attest.h"),
         std::pair("layout", "likewise: bhsd (default) or bshd, [batch, tokens, heads, dim]"),
-        std::pair("arithmetic", "likewise: what computed its outputs, e.g. prob=bf16 (default: float32)")})
+        std::pair("arithmetic",
+                  "likewise: what computed its outputs, e.g. prob=bf16 (default: float32)")})
     command
         .add_option_function<std::string>(
-            std::string("--") + key, [&words, key = std::string(key)](const std::string& value) { words[key] = value; }, help)
+            std::string("--") + key,
+            [&words, key = std::string(key)](const std::string& value) { words[key] = value; },
+            help)
         ->type_name("WORDS");
 }
 
-std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs,
+std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders,
+                                      const std::vector<std::string>& globs,
                                       const VectorWords& words) {
   core::check_words(words);
   std::vector<FoundVector> found;
@@ -175,34 +188,38 @@ std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, c
     const std::string suite = core::suite_of_vectors(folder);
     for (core::VectorPlace& place : core::find_vectors(folder)) {
       if (!words.empty() && !place.bare)
-        throw core::Error(fmt::format("--{} is for .safetensors and .npz files alone; {} says so itself", words.begin()->first,
-                                      place.model.filename().string()));
+        throw core::Error(
+            fmt::format("--{} is for .safetensors and .npz files alone; {} says so itself",
+                        words.begin()->first, place.model.filename().string()));
       place.words = words;
       const std::string full_name = suite + "/" + place.name;
       if (const auto [at, first] = models.emplace(full_name, place.model); !first)
-        throw core::Error(fmt::format("{} and {} are both called {}: judge one after the other", at->second,
-                                      place.model.string(), full_name));
+        throw core::Error(fmt::format("{} and {} are both called {}: judge one after the other",
+                                      at->second, place.model.string(), full_name));
       names.push_back(place.name), names.push_back(full_name);
-      if (matches(place.name, globs) || matches(full_name, globs)) found.push_back({suite, folder, std::move(place)});
+      if (matches(place.name, globs) || matches(full_name, globs))
+        found.push_back({suite, folder, std::move(place)});
     }
   }
   if (found.empty()) require_matches("--case", globs, names);
   return found;
 }
 
-int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, const VectorWords& words,
-                Session& session) {
+int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs,
+                const VectorWords& words, Session& session) {
   const std::vector<FoundVector> found = find_vectors(folders, globs, words);
   const auto registry = session.plugins.load();
   const auto chosen = session.plugins.select(*registry);
   session.options.timed = false;  // vectors are small
-  session.options.threads = session.plugins.threads, session.options.timeout_s = session.plugins.timeout_s;
+  session.options.threads = session.plugins.threads,
+  session.options.timeout_s = session.plugins.timeout_s;
   session.options.repro_options = repro_options(session);
   TableFile table(session.table_path);
   catch_interrupts();
   EarlierResults earlier;
   if (session.resume) earlier = EarlierResults(session.results_path);
-  const Identity identity = session.results_path.empty() ? Identity() : identify_vectors(found, session, chosen);
+  const Identity identity =
+      session.results_path.empty() ? Identity() : identify_vectors(found, session, chosen);
   VectorRun run(session, chosen, std::move(earlier), identity, found.size());
   for (const FoundVector& vector : found) {
     if (interrupted()) break;

@@ -20,13 +20,14 @@ struct FoundVector {
   std::string suite, folder;
   core::VectorPlace place;
 };
-/// Every vector of `folders` whose name matches one of the globs, or all. Throws Error where there is none, where two have one name,
-/// where words make no sense or go with a vector that needs none.
-std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs,
+/// Every vector of `folders` whose name matches one of the globs, or all. Throws Error where there
+/// is none, where two have one name, where words make no sense or go with a vector that needs none.
+std::vector<FoundVector> find_vectors(const std::vector<std::string>& folders,
+                                      const std::vector<std::string>& globs,
                                       const VectorWords& words);
 
 /// Judges them, prints the table, returns an ExitCode.
-int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs, const VectorWords& words,
-                Session& session);
+int run_vectors(const std::vector<std::string>& folders, const std::vector<std::string>& globs,
+                const VectorWords& words, Session& session);
 
 }  // namespace attest::cli

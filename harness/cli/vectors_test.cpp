@@ -24,19 +24,29 @@ class RunVectors : public ::testing::Test {
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  Outcome run(const std::string& arguments) const { return testing::run_attest(folder_, "run --impl naive " + arguments); }
-  void write(const std::string& name, const std::string& bytes) const { core::write_file(folder_ / name, bytes); }
-  /// Two keys of equal score: the output is the mean of (1, 2) and (3, 4), or what it is said to be.
-  void write_case(const std::string& name, float said, const std::string& more = "\"tolerance\":1e-6,") const {
+  Outcome run(const std::string& arguments) const {
+    return testing::run_attest(folder_, "run --impl naive " + arguments);
+  }
+  void write(const std::string& name, const std::string& bytes) const {
+    core::write_file(folder_ / name, bytes);
+  }
+  /// Two keys of equal score: the output is the mean of (1, 2) and (3, 4), or what it is said to
+  /// be.
+  void write_case(const std::string& name, float said,
+                  const std::string& more = "\"tolerance\":1e-6,") const {
     const std::string tensors =
         R"({"q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[0,8]},"v":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[8,24]},)"
         R"("o":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[24,32]}})";
-    write(name + "/t.safetensors", core::safetensors_file(tensors, core::packed_values<float>({0, 0, 1, 2, 3, 4, 2, said})));
-    write(name + "/case.json",
-          "{" + more + R"("tensors":{"q":"t.safetensors:q","k":"t.safetensors:v","v":"t.safetensors:v","o":"t.safetensors:o"}})");
+    write(name + "/t.safetensors",
+          core::safetensors_file(tensors, core::packed_values<float>({0, 0, 1, 2, 3, 4, 2, said})));
+    write(
+        name + "/case.json",
+        "{" + more +
+            R"("tensors":{"q":"t.safetensors:q","k":"t.safetensors:v","v":"t.safetensors:v","o":"t.safetensors:o"}})");
   }
 
-  const fs::path folder_ = fs::path(::testing::TempDir()) / ("attest_vectors_" + std::to_string(getpid()));
+  const fs::path folder_ =
+      fs::path(::testing::TempDir()) / ("attest_vectors_" + std::to_string(getpid()));
 };
 
 TEST_F(RunVectors, PassesNamesAndCounts) {
@@ -60,7 +70,9 @@ TEST_F(RunVectors, PassesNamesAndCounts) {
 TEST_F(RunVectors, NobodyFailsTheOpenVectors) {
   fs::create_directories(folder_);
   const fs::path data = shared_data(ATTEST_SOURCE_DIR);
-  std::string arguments = "run --impl naive,flash_cpu,window_cpu,linear_cpu --judge-only --relations none -o results.jsonl";
+  std::string arguments =
+      "run --impl naive,flash_cpu,window_cpu,linear_cpu --judge-only --relations none -o "
+      "results.jsonl";
   for (const char* name : {"onnx", "onnx_window", "onnx_layers", "upstream"}) {
     ATTEST_SKIP_WITHOUT(data / name);
     arguments += " --vectors '" + (data / name).string() + "'";
@@ -75,18 +87,24 @@ TEST_F(RunVectors, NobodyFailsTheOpenVectors) {
     passes[line["impl"]] += line["verdict"] == "pass";
     EXPECT_TRUE(line["verdict"] == "pass" || line["verdict"] == "unsupported") << text;
   }
-  EXPECT_EQ(passes, (std::map<std::string, int>{
-                        {"reference", 114}, {"naive", 90}, {"flash_cpu", 90}, {"window_cpu", 17}, {"linear_cpu", 1}}));
+  EXPECT_EQ(passes, (std::map<std::string, int>{{"reference", 114},
+                                                {"naive", 90},
+                                                {"flash_cpu", 90},
+                                                {"window_cpu", 17},
+                                                {"linear_cpu", 1}}));
 }
 
 // A line of a record can be given to the shell again.
 TEST_F(RunVectors, CommandNamesEachFolderWithItsOption) {
   write_case("a/deep/good", 3), write_case("b c/good", 3);
-  ASSERT_EQ(run("--vectors a/deep --vectors \"$PWD/b c\" --relations none -o results.jsonl").code, 0);
+  ASSERT_EQ(run("--vectors a/deep --vectors \"$PWD/b c\" --relations none -o results.jsonl").code,
+            0);
   std::ifstream in(folder_ / "results.jsonl");
   std::string header, reference, naive;
   std::getline(in, header), std::getline(in, reference), std::getline(in, naive);
-  EXPECT_THAT(header, HasSubstr("--vectors a/deep --vectors 'b c'"));  // of an absolute path no folder of its maker
+  EXPECT_THAT(
+      header,
+      HasSubstr("--vectors a/deep --vectors 'b c'"));  // of an absolute path no folder of its maker
   EXPECT_THAT(header, HasSubstr("--relations none"));
   const std::string repro = nlohmann::json::parse(naive)["repro"];
   EXPECT_EQ(repro.substr(0, 48), "attest run --vectors a/deep --case 'good' --impl");
@@ -131,19 +149,22 @@ TEST_F(RunVectors, ADamagedOneDoesNotEndTheOthers) {
 TEST_F(RunVectors, SaysWhatMakesNoSense) {
   write_case("all/a", 3);
   fs::create_directories(folder_ / "empty");
-  for (const char* arguments : {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'"})
+  for (const char* arguments :
+       {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'"})
     EXPECT_EQ(run(arguments).code, 64) << arguments;
   EXPECT_THAT(run("--vectors empty").text, HasSubstr("has no vectors"));
   write("loose/a.npz", ""), write_case("b/all/a", 3);
   EXPECT_THAT(run("--vectors loose").text, HasSubstr("name a file in it: loose/a.npz"));
   EXPECT_THAT(run("--vectors all --vectors b/all").text,
-              HasSubstr("all/a/case.json and b/all/a/case.json are both called all/a: judge one after the other"));
+              HasSubstr("all/a/case.json and b/all/a/case.json are both called all/a: judge one "
+                        "after the other"));
   EXPECT_EQ(run("--vectors all --vectors b/all").code, 64);
   write("dump.safetensors", "whatever it holds");
   for (const auto& [words, message] :
        {std::pair("--params casual", "--params: 'casual': must be causal"),
         std::pair("--params causal=3", "--params: causal stands alone"),
-        std::pair("--params sofcap=3", "--params: softmax has no 'sofcap', did you mean 'softcap'?"),
+        std::pair("--params sofcap=3",
+                  "--params: softmax has no 'sofcap', did you mean 'softcap'?"),
         std::pair("--layout sbhd", "--layout: 'sbhd' where bhsd or bshd is right"),
         std::pair("--arithmetic prob=f17", "--arithmetic: 'prob=f17': the dtype must be")}) {
     const Outcome outcome = run(std::string("--vectors dump.safetensors ") + words);
@@ -156,27 +177,34 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
 // Options of suites are refused by name or do what they say: none is passed over in silence.
 TEST_F(RunVectors, OptionsAreHeededOrRefused) {
   write_case("all/a", 3);
-  for (const char* option : {"--fill codebook", "--dtype f16", "--quick", "--budget 1", "--tokens a.pcd"}) {
+  for (const char* option :
+       {"--fill codebook", "--dtype f16", "--quick", "--budget 1", "--tokens a.pcd"}) {
     const Outcome outcome = run(std::string("--vectors all ") + option);
     EXPECT_EQ(outcome.code, 64) << option;
-    EXPECT_THAT(outcome.text, HasSubstr(std::string(option).substr(0, std::string(option).find(' ')) + " cannot be given with"));
+    EXPECT_THAT(outcome.text,
+                HasSubstr(std::string(option).substr(0, std::string(option).find(' ')) +
+                          " cannot be given with"));
   }
   EXPECT_THAT(run("--vectors all default").text, HasSubstr("suites cannot be given with"));
   EXPECT_EQ(run("--vectors all --judge-only -o r.jsonl").code, 0);  // as they are judged anyway
   std::ifstream in(folder_ / "r.jsonl");
-  for (std::string line; std::getline(in, line);) EXPECT_FALSE(nlohmann::json::parse(line).contains("time")) << line;
+  for (std::string line; std::getline(in, line);)
+    EXPECT_FALSE(nlohmann::json::parse(line).contains("time")) << line;
 }
 
 TEST_F(RunVectors, WhatTakesLongerThanTheCaseLimitIsSkipped) {
   const std::string shape = R"({"dtype":"F32","shape":[1,1,4096,64],"data_offsets":[0,1048576]})";
-  write("big/q.safetensors", core::safetensors_file(R"({"q":)" + shape + "}", std::string(1048576, '\0')));
-  write("big/case.json", R"({"tensors":{"q":"q.safetensors","k":"q.safetensors","v":"q.safetensors"}})");
+  write("big/q.safetensors",
+        core::safetensors_file(R"({"q":)" + shape + "}", std::string(1048576, '\0')));
+  write("big/case.json",
+        R"({"tensors":{"q":"q.safetensors","k":"q.safetensors","v":"q.safetensors"}})");
   const Outcome outcome = run("--vectors big --case-limit 0.01 --threads 1");
   EXPECT_THAT(outcome.text, HasSubstr("4 runs may take 0.01 s"));
   EXPECT_THAT(outcome.text, HasSubstr("naive          1 skipped"));
 }
 
-// What was judged stays; what was lost is judged again, in its place; files that changed make another run.
+// What was judged stays; what was lost is judged again, in its place; files that changed make
+// another run.
 TEST_F(RunVectors, GoesOnWithARunThatWasCutShort) {
   for (const char* name : {"all/a", "all/b", "all/c"}) write_case(name, 3);
   write_case("all/d", 3, "\"operation\":\"hyena\",");
@@ -201,12 +229,14 @@ TEST_F(RunVectors, GoesOnWithARunThatWasCutShort) {
   EXPECT_THAT(again.text, HasSubstr("naive          3 pass"));
   const std::vector<std::string> now = lines();
   ASSERT_EQ(now.size(), 10u);  // and the line that says where it went on
-  EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 4, now.begin())) << "kept records were written again";
+  EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 4, now.begin()))
+      << "kept records were written again";
   for (size_t i = 4; i < 8; ++i) {
     const auto first = nlohmann::json::parse(whole[i]), second = nlohmann::json::parse(now[i + 1]);
     for (const char* key : {"case", "impl", "verdict"}) EXPECT_EQ(first[key], second[key]) << i;
   }
-  EXPECT_THAT(run("--vectors all --resume r.jsonl").text, HasSubstr("7 records of r.jsonl are kept, and it is complete"));
+  EXPECT_THAT(run("--vectors all --resume r.jsonl").text,
+              HasSubstr("7 records of r.jsonl are kept, and it is complete"));
   EXPECT_EQ(lines().size(), 10u);
   EXPECT_THAT(run("--vectors all --case a --resume r.jsonl").text, HasSubstr("another run: cases"));
   write_case("all/b", 4);
@@ -222,7 +252,8 @@ TEST_F(RunVectors, TableIsAReport) {
   EXPECT_THAT(outcome.text, HasSubstr("table: verdicts.md"));
   std::stringstream text;
   text << std::ifstream(folder_ / "verdicts.md").rdbuf();
-  EXPECT_THAT(text.str(), ::testing::ContainsRegex("\nattest [^ ]*, commit [^ ]+, on .* with [0-9]+ threads\n"));
+  EXPECT_THAT(text.str(), ::testing::ContainsRegex(
+                              "\nattest [^ ]*, commit [^ ]+, on .* with [0-9]+ threads\n"));
   EXPECT_THAT(text.str(), HasSubstr("| case | dtype | reference | naive |\n"));
   EXPECT_THAT(text.str(), ::testing::ContainsRegex("good . f32 . pass [^|]*. pass"));
   EXPECT_THAT(text.str(), HasSubstr("| unknown |  | unsupported: operation 'hyena' |  |\n"));

@@ -1,6 +1,7 @@
-// Prints the compute capabilities, times 10, of this machine's CUDA devices, as a CMake list without duplicates: "87", "75;90";
-// nothing where there are none. Built and run while the project is configured. It asks the driver, so that it needs no toolkit;
-// ATTEST_CUDA_DRIVER names another, as for attest.
+// Prints the compute capabilities, times 10, of this machine's CUDA devices, as a CMake list
+// without duplicates: "87", "75;90"; nothing where there are none. Built and run while the project
+// is configured. It asks the driver, so that it needs no toolkit; ATTEST_CUDA_DRIVER names another,
+// as for attest.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -27,7 +28,9 @@ int main() {
   const auto get_device = find<int(int*, int)>(driver, "cuDeviceGet");
   const auto get_attribute = find<int(int*, int, int)>(driver, "cuDeviceGetAttribute");
   int count = 0;
-  if (!init || !count_devices || !get_device || !get_attribute || init(0) != 0 || count_devices(&count) != 0) return 0;
+  if (!init || !count_devices || !get_device || !get_attribute || init(0) != 0 ||
+      count_devices(&count) != 0)
+    return 0;
   std::set<int> capabilities;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     int device = 0, major = 0, minor = 0;
@@ -36,5 +39,6 @@ int main() {
       capabilities.insert(10 * major + minor);
   }
   const char* separator = "";
-  for (const int capability : capabilities) std::printf("%s%d", separator, capability), separator = ";";
+  for (const int capability : capabilities)
+    std::printf("%s%d", separator, capability), separator = ";";
 }

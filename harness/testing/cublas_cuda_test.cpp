@@ -1,5 +1,5 @@
-// cublas_cuda on the host, over products in plain loops: right whatever the layout, in steps of some heads or rows; and what it
-// says without cuBLAS.
+// cublas_cuda on the host, over products in plain loops: right whatever the layout, in steps of
+// some heads or rows; and what it says without cuBLAS.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,8 @@
 namespace attest::core {
 namespace {
 
-Record run(const std::string& spec, RunOptions options, const char* cublas = ATTEST_BINARY_DIR "/tests/fake_cublas.so") {
+Record run(const std::string& spec, RunOptions options,
+           const char* cublas = ATTEST_BINARY_DIR "/tests/fake_cublas.so") {
   setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
   setenv("ATTEST_CUBLAS", cublas, 1);
   Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/cublas_cuda_on_host.so",
@@ -25,37 +26,47 @@ Record run(const std::string& spec, RunOptions options, const char* cublas = ATT
 class CublasCuda : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CublasCuda, IsRight) {
-  const Record record = run(std::string("softmax dtype=") + GetParam(), {.relations = RelationChoice::kNone, .all_checks = true});
+  const Record record = run(std::string("softmax dtype=") + GetParam(),
+                            {.relations = RelationChoice::kNone, .all_checks = true});
   EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
 }
 
-// A step has 4,000 bytes: of 19 queries and 17 keys two heads in 16 bits and one in float32, of 150 keys a few rows.
+// A step has 4,000 bytes: of 19 queries and 17 keys two heads in 16 bits and one in float32, of 150
+// keys a few rows.
 INSTANTIATE_TEST_SUITE_P(
     Layouts, CublasCuda,
     ::testing::Values(
         "f32 num_heads=2 seq_len_q=11 seq_len_kv=17 head_dim=16 lse",
         "f16 batch=2 num_heads=3 seq_len_q=19 seq_len_kv=17 head_dim=16 head_dim_v=24 lse",
-        "bf16 batch=2 num_heads=3 seq_len_q=11 seq_len_kv=17 head_dim=16 q.order=0213 k.order=0213 v.order=0213 o.order=0213",
+        "bf16 batch=2 num_heads=3 seq_len_q=11 seq_len_kv=17 head_dim=16 q.order=0213 k.order=0213 "
+        "v.order=0213 o.order=0213",
         "f16 num_heads=2 seq_len_q=13 seq_len_kv=150 head_dim=16 window_right=0 diagonal=1",
-        "f32 batch=2 num_heads=4 num_kv_heads=2 seq_len_q=9 seq_len_kv=17 head_dim=16 window_left=5 window_right=3",
-        "bf16 batch=2 num_heads=4 num_kv_heads=1 seq_len_q=1 seq_len_kv=70 head_dim=32 seq_lens_kv lse",
+        "f32 batch=2 num_heads=4 num_kv_heads=2 seq_len_q=9 seq_len_kv=17 head_dim=16 "
+        "window_left=5 window_right=3",
+        "bf16 batch=2 num_heads=4 num_kv_heads=1 seq_len_q=1 seq_len_kv=70 head_dim=32 seq_lens_kv "
+        "lse",
         "f16 num_heads=2 seq_len_q=19 head_dim=16 bias softcap=5",
         "f32 batch=2 seq_len_q=11 head_dim=16 mask=[2,1,11,11] sinks lse",
-        "bf16 num_heads=2 seq_len_q=19 head_dim=16 alibi_slopes", "f16 seq_len_q=1 seq_len_kv=1 head_dim=1"));
+        "bf16 num_heads=2 seq_len_q=19 head_dim=16 alibi_slopes",
+        "f16 seq_len_q=1 seq_len_kv=1 head_dim=1"));
 
 TEST(CublasCudaHidden, NanNeverLeaks) {
-  for (const char* spec : {"softmax dtype=f16 seq_len_q=19 head_dim=16 window_right=0",
-                           "softmax dtype=f32 batch=2 seq_len_q=9 head_dim=16 mask=[2,1,9,9]",
-                           "softmax dtype=bf16 batch=2 seq_len_q=5 seq_len_kv=20 head_dim=16 seq_lens_kv"}) {
+  for (const char* spec :
+       {"softmax dtype=f16 seq_len_q=19 head_dim=16 window_right=0",
+        "softmax dtype=f32 batch=2 seq_len_q=9 head_dim=16 mask=[2,1,9,9]",
+        "softmax dtype=bf16 batch=2 seq_len_q=5 seq_len_kv=20 head_dim=16 seq_lens_kv"}) {
     const Record record = run(spec, {.relations = RelationChoice::kAll});
     EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
-    const auto hidden = [](const RelationRecord& relation) { return relation.relation == "hidden-nan"; };
+    const auto hidden = [](const RelationRecord& relation) {
+      return relation.relation == "hidden-nan";
+    };
     EXPECT_TRUE(std::any_of(record.relations.begin(), record.relations.end(), hidden)) << spec;
   }
 }
 
 TEST(CublasCudaAbsent, IsUnsupportedWithItsName) {
-  const Record record = run("softmax dtype=f16 seq_len_q=8 head_dim=8", {}, "/nowhere/libcublas.so");
+  const Record record =
+      run("softmax dtype=f16 seq_len_q=8 head_dim=8", {}, "/nowhere/libcublas.so");
   EXPECT_EQ(record.verdict, Verdict::kUnsupported);
   EXPECT_THAT(record.reason, ::testing::HasSubstr("cuBLAS is not there"));
 }

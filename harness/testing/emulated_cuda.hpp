@@ -12,7 +12,9 @@ extern const core::RunOptions kAllFills;
 
 /// Makes the emulated device one of that compute capability, times 10, as long as it lives.
 struct EmulatedDevice {
-  explicit EmulatedDevice(const char* capability) { setenv("ATTEST_CUDA_CAPABILITY", capability, 1); }
+  explicit EmulatedDevice(const char* capability) {
+    setenv("ATTEST_CUDA_CAPABILITY", capability, 1);
+  }
   ~EmulatedDevice() { unsetenv("ATTEST_CUDA_CAPABILITY"); }
 };
 
@@ -23,6 +25,7 @@ struct PlantedBug {
 };
 
 /// The record of `implementation`, judged on a problem and not timed.
-core::Record run_emulated(const std::string& implementation, const std::string& spec, core::RunOptions options);
+core::Record run_emulated(const std::string& implementation, const std::string& spec,
+                          core::RunOptions options);
 
 }  // namespace attest::testing

@@ -1,7 +1,9 @@
-// Runs honest implementations on random problems through the whole harness, and counts what is failed without a reason.
+// Runs honest implementations on random problems through the whole harness, and counts what is
+// failed without a reason.
 //
 //   const auto verdicts = judge_random_problems("honest.so", {.problems = 1000}, 0, 1);
-//   print_false_failures(verdicts, stdout);     // a table in Markdown: both ratios by implementation and dtype
+//   print_false_failures(verdicts, stdout);     // a table in Markdown: both ratios by
+//   implementation and dtype
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -33,13 +35,17 @@ struct FillVerdict {
   bool tried() const { return verdict != "unsupported" && verdict != "skipped"; }
 };
 
-/// Problems with index % shards == shard, each on every implementation of the plugin that takes it and every fill that it has;
-/// some are asked for the relations between runs too.
-/// A verdict other than pass ends the fills of its implementation and problem; "unsupported" has an entry without a fill.
-std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& plugin, const TrialOptions& options, int64_t shard,
+/// Problems with index % shards == shard, each on every implementation of the plugin that takes it
+/// and every fill that it has; some are asked for the relations between runs too. A verdict other
+/// than pass ends the fills of its implementation and problem; "unsupported" has an entry without a
+/// fill.
+std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& plugin,
+                                               const TrialOptions& options, int64_t shard,
                                                int64_t shards);
 
-/// Counts and quantiles of both ratios by implementation; by what they declare, where names are "prob_f16__first__tiles": then every verdict that is neither pass nor unsupported, with its spec line.
+/// Counts and quantiles of both ratios by implementation; by what they declare, where names are
+/// "prob_f16__first__tiles": then every verdict that is neither pass nor unsupported, with its spec
+/// line.
 void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* out);
 /// How many were tried and do not pass.
 int64_t count_false_failures(const std::vector<FillVerdict>& verdicts);

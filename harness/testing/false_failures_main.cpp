@@ -1,5 +1,6 @@
 // The command behind scripts/false_failures.sh: how often an honest implementation is failed.
-//   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--seconds N] [--impl PREFIX] [--each N]
+//   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--seconds N]
+//   [--impl PREFIX] [--each N]
 //   [--fill NAME] [--spec LINE] [PLUGIN]
 // Prints a table in Markdown; exit code 1 when anything was failed, 4 when nothing was judged.
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ namespace {
 
 struct Command {
   TrialOptions options;
-  int64_t jobs = 1 + int64_t(std::thread::hardware_concurrency());  // each waits for its worker now and then
+  int64_t jobs =
+      1 + int64_t(std::thread::hardware_concurrency());  // each waits for its worker now and then
   std::string plugin = ATTEST_BINARY_DIR "/tests/plugins/honest.so";
 };
 
@@ -54,7 +56,9 @@ Command read(int count, char** words) {
     else if (word == "--fill")
       command.options.fill = words[i];
     else
-      throw Error(word + ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec, --impl, --each or --fill");
+      throw Error(word +
+                  ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec, "
+                  "--impl, --each or --fill");
   }
   return command;
 }
@@ -62,8 +66,8 @@ Command read(int count, char** words) {
 // One line a verdict, tabs between its words.
 void write(const std::vector<FillVerdict>& verdicts, std::FILE* file) {
   for (const FillVerdict& v : verdicts)
-    fmt::print(file, "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", v.implementation, v.dtype, v.fill, v.verdict, v.max_ratio, v.rms_ratio,
-               v.spec, v.reason);
+    fmt::print(file, "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", v.implementation, v.dtype, v.fill,
+               v.verdict, v.max_ratio, v.rms_ratio, v.spec, v.reason);
   std::fflush(file);
 }
 
@@ -121,7 +125,8 @@ int run(const Command& command) {
   }
   print_false_failures(all, stdout);
   fmt::print("\n{:.1f} s in {} processes, seed {}\n",
-             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), command.jobs, command.options.seed);
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+             command.jobs, command.options.seed);
   if (!whole) throw Error("a process ended early: the table is not complete");
   return exit_code(all);
 }

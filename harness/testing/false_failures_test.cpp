@@ -1,5 +1,5 @@
-// Honest kernels on random problems are never failed (a small part of scripts/false_failures.sh), a liar is; and what is random
-// about the problems.
+// Honest kernels on random problems are never failed (a small part of scripts/false_failures.sh), a
+// liar is; and what is random about the problems.
 #include "testing/false_failures.hpp"
 
 #include <gtest/gtest.h>
@@ -31,14 +31,15 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
     operations.emplace(problem.operation->name()), dtypes.emplace(dtype_name(problem.dtype));
     EXPECT_LE(problem.operation->flops(problem), 2e9) << print_problem(problem);
     const int64_t keys = problem.tensor[ATTEST_K].dim[2];
-    small += keys<20, large += keys> 2000, causal_f16 += problem.dtype == ATTEST_F16 && (problem.features & ATTEST_WITH_CAUSAL);
+    small += keys < 20, large += keys > 2000,
+        causal_f16 += problem.dtype == ATTEST_F16 && (problem.features & ATTEST_WITH_CAUSAL);
   }
   EXPECT_EQ(operations, (std::set<std::string>{"linear", "softmax"}));
   EXPECT_EQ(dtypes, (std::set<std::string>{"bf16", "f16", "f32", "f64"}));
-  EXPECT_EQ(
-      print_features(features),
-      "GQA+HEAD_DIM_V+CAUSAL+WINDOW+DIAGONAL+SOFTCAP+BIAS+MASK+LSE+VARLEN+SEQ_LENS+PAGES+ORDER+PATCHES+GRID+REL_BIAS+STRIDES+"
-      "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+OWN(0)");
+  EXPECT_EQ(print_features(features),
+            "GQA+HEAD_DIM_V+CAUSAL+WINDOW+DIAGONAL+SOFTCAP+BIAS+MASK+LSE+VARLEN+SEQ_LENS+PAGES+"
+            "ORDER+PATCHES+GRID+REL_BIAS+STRIDES+"
+            "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+OWN(0)");
   EXPECT_GT(small, 100);
   EXPECT_GT(large, 100);
   EXPECT_GT(causal_f16, 20);
@@ -47,7 +48,8 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
 TEST(FalseFailures, NoneAmongTheFirst) {
   TrialOptions options{.seed = 2, .problems = 50, .at_the_top = 0};
   options.limits.most_flops = 5e6;
-  const std::vector<FillVerdict> verdicts = judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+  const std::vector<FillVerdict> verdicts =
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
   EXPECT_GT(verdicts.size(), 500u);
   EXPECT_EQ(count_false_failures(verdicts), 0);
   if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
@@ -68,28 +70,38 @@ TEST(FalseFailures, NoneOfWhatCanBeDeclared) {
 TEST(FalseFailures, NoneWhereThereWereSome) {
   const char* const specs[] = {
       // f16 scores of keys that have one dot product and different distances
-      "softmax dtype=bf16 seq_len_q=64 seq_len_kv=2975 head_dim=40 softcap=1.2582133 lse alibi_slopes",
-      "softmax dtype=f32 seq_len_q=1 seq_len_kv=10337 head_dim=19 head_dim_v=1 v.strides=[0,0,4,0] lse seq_lens_q alibi_slopes",
-      // f16 scores that their distances bring to 0 for the key that has nearly all weight, and not for the next one
-      "softmax dtype=f32 batch=4 num_heads=3 num_kv_heads=1 seq_len_q=212 seq_len_kv=20 head_dim=24 softmax_scale=0.49455884 "
+      "softmax dtype=bf16 seq_len_q=64 seq_len_kv=2975 head_dim=40 softcap=1.2582133 lse "
+      "alibi_slopes",
+      "softmax dtype=f32 seq_len_q=1 seq_len_kv=10337 head_dim=19 head_dim_v=1 v.strides=[0,0,4,0] "
+      "lse seq_lens_q alibi_slopes",
+      // f16 scores that their distances bring to 0 for the key that has nearly all weight, and not
+      // for the next one
+      "softmax dtype=f32 batch=4 num_heads=3 num_kv_heads=1 seq_len_q=212 seq_len_kv=20 "
+      "head_dim=24 softmax_scale=0.49455884 "
       "window_right=0 alibi_slopes",
       // split keys merged by an lse that is rounded
-      "softmax dtype=f32 batch=2 num_heads=2 seq_len_q=480 head_dim=16 grid_height=8 grid_width=60 window_height=1 "
+      "softmax dtype=f32 batch=2 num_heads=2 seq_len_q=480 head_dim=16 grid_height=8 grid_width=60 "
+      "window_height=1 "
       "window_width=5 "
       "lse rel_bias",
-      "softmax dtype=f32 batch=3 seq_len_q=168 head_dim=40 grid_height=42 grid_width=4 window_height=7 window_width=2 shift_y=3 "
+      "softmax dtype=f32 batch=3 seq_len_q=168 head_dim=40 grid_height=42 grid_width=4 "
+      "window_height=7 window_width=2 shift_y=3 "
       "shift_bias=-100 rel_bias",
       // equal keys on both sides of a tile's edge
-      "softmax dtype=bf16 batch=2 num_heads=3 seq_len_q=308 head_dim=64 head_dim_v=128 grid_height=28 grid_width=11 "
+      "softmax dtype=bf16 batch=2 num_heads=3 seq_len_q=308 head_dim=64 head_dim_v=128 "
+      "grid_height=28 grid_width=11 "
       "window_height=7 window_width=1 lse rel_bias unaligned",
       // queries scaled by 0.249, then rounded to bf16 again
-      "softmax dtype=bf16 batch=3 num_heads=3 seq_len_q=180 seq_len_kv=92 head_dim=64 softmax_scale=0.24896638 k=f32 lse",
+      "softmax dtype=bf16 batch=3 num_heads=3 seq_len_q=180 seq_len_kv=92 head_dim=64 "
+      "softmax_scale=0.24896638 k=f32 lse",
       // bf16 queries, keys that have one dot product and different biases
-      "softmax dtype=f16 batch=4 num_heads=2 seq_len_q=440 head_dim=113 head_dim_v=128 grid_height=20 grid_width=22 "
+      "softmax dtype=f16 batch=4 num_heads=2 seq_len_q=440 head_dim=113 head_dim_v=128 "
+      "grid_height=20 grid_width=22 "
       "window_height=5 window_width=2 lse bias=[4,1,1,440] rel_bias unaligned"};
   for (const char* spec : specs) {
     const TrialOptions options{.problems = 1, .at_the_top = 0, .spec = spec};
-    const std::vector<FillVerdict> verdicts = judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+    const std::vector<FillVerdict> verdicts =
+        judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
     EXPECT_GT(verdicts.size(), 10u);
     EXPECT_EQ(exit_code(verdicts), 0) << spec;
     if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
@@ -151,8 +163,9 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
   // A float32 sum of 256 tiles beside one key that has nearly all weight.
   const TrialOptions tiled{.problems = 1,
                            .at_the_top = 0,
-                           .spec = "softmax dtype=f32 num_heads=2 seq_len_q=515 seq_len_kv=16411 "
-                                   "head_dim=32 window_right=0 diagonal=1 alibi_slopes",
+                           .spec =
+                               "softmax dtype=f32 num_heads=2 seq_len_q=515 seq_len_kv=16411 "
+                               "head_dim=32 window_right=0 diagonal=1 alibi_slopes",
                            .implementations = "mutant_none",
                            .fill = "rising"};
   const char* const plugin = ATTEST_BINARY_DIR "/tests/plugins/mutants.so";
@@ -161,7 +174,8 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
 
 // One implementation alone is judged as it is after others, whose goldens it shares.
 TEST(FalseFailures, TheOrderOfImplementationsDoesNotMatter) {
-  TrialOptions options{.problems = 1, .at_the_top = 0, .spec = "softmax dtype=f16 seq_len_q=61 head_dim=16 lse"};
+  TrialOptions options{
+      .problems = 1, .at_the_top = 0, .spec = "softmax dtype=f16 seq_len_q=61 head_dim=16 lse"};
   const char* plugin = ATTEST_BINARY_DIR "/tests/plugins/honest.so";
   const std::vector<FillVerdict> all = judge_random_problems(plugin, options, 0, 1);
   options.implementations = "honest_split";
@@ -170,7 +184,9 @@ TEST(FalseFailures, TheOrderOfImplementationsDoesNotMatter) {
       return v.implementation == alone.implementation && v.fill == alone.fill;
     });
     ASSERT_NE(among, all.end());
-    EXPECT_EQ(std::pair(among->max_ratio, among->rms_ratio), std::pair(alone.max_ratio, alone.rms_ratio)) << alone.fill;
+    EXPECT_EQ(std::pair(among->max_ratio, among->rms_ratio),
+              std::pair(alone.max_ratio, alone.rms_ratio))
+        << alone.fill;
   }
 }
 
@@ -187,9 +203,12 @@ TEST(FalseFailures, SkippedIsNeither) {
 
 // Whoever is failed is counted: what "none" is worth.
 TEST(FalseFailures, ALiarIsCounted) {
-  TrialOptions options{.seed = 2, .problems = 12, .at_the_top = 0, .implementations = "liar_probability_bf16"};
+  TrialOptions options{
+      .seed = 2, .problems = 12, .at_the_top = 0, .implementations = "liar_probability_bf16"};
   options.limits.most_flops = 5e6;
-  EXPECT_GT(count_false_failures(judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/liars.so", options, 0, 1)), 0);
+  EXPECT_GT(count_false_failures(
+                judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/liars.so", options, 0, 1)),
+            0);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Who declares float32 and computes in less anywhere is failed, whatever the tensors are stored in; who says so passes.
+// Who declares float32 and computes in less anywhere is failed, whatever the tensors are stored in;
+// who says so passes.
 #include <gtest/gtest.h>
 
 #include "core/problem/spec.hpp"
@@ -16,10 +17,12 @@ class Honesty : public ::testing::TestWithParam<const char*> {
     const std::string spec = words + " dtype=" + GetParam();
     const Problem problem = parse_problem(spec);
     options_.fills = std::move(fills), options_.relations = RelationChoice::kNone;
-    CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_, rates_);
+    CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
+                      rates_);
     int count = 0;
     for (const Implementation& implementation : plugin_.implementations())
-      if (implementation.operation == problem.operation->number() && implementation.name.starts_with("liar_"))
+      if (implementation.operation == problem.operation->number() &&
+          implementation.name.starts_with("liar_"))
         count += runner.run(plugin_, implementation).verdict == Verdict::kPass;
     return count;
   }
@@ -28,16 +31,18 @@ class Honesty : public ::testing::TestWithParam<const char*> {
   void expect_honesty(const std::string& words, int pairs) {
     const std::string spec = words + " dtype=" + GetParam();
     const Problem problem = parse_problem(spec);
-    CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_, rates_);
+    CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
+                      rates_);
     int liars = 0, twins = 0;
     for (const Implementation& implementation : plugin_.implementations()) {
       if (implementation.operation != problem.operation->number()) continue;
       const Record record = runner.run(plugin_, implementation);
       const bool lies = implementation.name.starts_with("liar_");
       EXPECT_EQ(record.verdict, lies ? Verdict::kFail : Verdict::kPass)
-          << implementation.name << " in " << GetParam() << ": " << record.code << " " << record.reason << "; largest "
-          << record.max_ratio << ", rms " << record.rms_ratio;
-      EXPECT_EQ(record.code, lies ? "fail:tolerance" : "") << implementation.name << ": " << record.reason;
+          << implementation.name << " in " << GetParam() << ": " << record.code << " "
+          << record.reason << "; largest " << record.max_ratio << ", rms " << record.rms_ratio;
+      EXPECT_EQ(record.code, lies ? "fail:tolerance" : "")
+          << implementation.name << ": " << record.reason;
       ++(lies ? liars : twins);
     }
     EXPECT_EQ(liars, pairs);
@@ -50,17 +55,20 @@ class Honesty : public ::testing::TestWithParam<const char*> {
                  {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60}};
 };
 
-// head_dim 72: softmax's scale is no power of two, so that scaled queries are rounded even where they are stored in the operand's
-// dtype.
-constexpr const char *kSoftmax = "softmax num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72 lse",
+// head_dim 72: softmax's scale is no power of two, so that scaled queries are rounded even where
+// they are stored in the operand's dtype.
+constexpr const char *kSoftmax =
+                         "softmax num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72 lse",
                      *kLinear = "linear num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72";
 
 TEST_P(Honesty, LiarsFailAndTheirTwinsPass) { expect_honesty(kSoftmax, 18); }
 
-// Without an lse only the output's own rounding tells, which a normaliser of half precision doubles where that is f16. One of f16
-// adds less than a hundredth to what bf16 does, and hides there.
+// Without an lse only the output's own rounding tells, which a normaliser of half precision doubles
+// where that is f16. One of f16 adds less than a hundredth to what bf16 does, and hides there.
 TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
-  const std::string storage = GetParam(), spec = "softmax num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72 dtype=" + storage;
+  const std::string storage = GetParam(),
+                    spec = "softmax num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72 dtype=" +
+                           storage;
   const Problem problem = parse_problem(spec);
   options_.relations = RelationChoice::kNone;
   CaseRunner runner(problem, spec, {"honesty", storage, "random", ""}, nullptr, options_, rates_);
@@ -71,7 +79,8 @@ TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
     if (storage == "bf16" && implementation.name != "liar_normaliser_bf16") continue;
     const Record record = runner.run(plugin_, implementation);
     EXPECT_EQ(record.verdict, lies ? Verdict::kFail : Verdict::kPass)
-        << implementation.name << ": " << record.reason << "; largest " << record.max_ratio << ", rms " << record.rms_ratio;
+        << implementation.name << ": " << record.reason << "; largest " << record.max_ratio
+        << ", rms " << record.rms_ratio;
     ++judged;
   }
   EXPECT_EQ(judged, storage == "bf16" ? 1 : 6);
@@ -79,7 +88,8 @@ TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
 
 TEST_P(Honesty, LiarsOfLinearAttentionFailAndTheirTwinsPass) { expect_honesty(kLinear, 12); }
 
-// An output that is stored in half precision hides them, but where it happens to be nearly 0. Of 16 numbers none is.
+// An output that is stored in half precision hides them, but where it happens to be nearly 0. Of 16
+// numbers none is.
 TEST_P(Honesty, CancellingValuesTellLiarsOfFewRows) {
   if (std::string(GetParam()) == "f32") GTEST_SKIP() << "float32 outputs hide nothing";
   const std::string few = "linear seq_len_q=2 seq_len_kv=197 head_dim=32 head_dim_v=8";
@@ -87,7 +97,8 @@ TEST_P(Honesty, CancellingValuesTellLiarsOfFewRows) {
   EXPECT_EQ(believed(few, {"cancelling"}), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Storage, Honesty, ::testing::Values("f32", "f16", "bf16"), [](const auto& name) { return name.param; });
+INSTANTIATE_TEST_SUITE_P(Storage, Honesty, ::testing::Values("f32", "f16", "bf16"),
+                         [](const auto& name) { return name.param; });
 
 }  // namespace
 }  // namespace attest::core

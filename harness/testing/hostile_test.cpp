@@ -1,4 +1,5 @@
-// What an implementation does to its process is a verdict with its code; the next one goes on, and nothing stays behind.
+// What an implementation does to its process is a verdict with its code; the next one goes on, and
+// nothing stays behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,13 +27,20 @@ struct Expected {
 };
 void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.name; }
 
-// One plugin, and so one worker after another, for all of them: what one leaves broken would show in the next.
+// One plugin, and so one worker after another, for all of them: what one leaves broken would show
+// in the next.
 class Hostile : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { plugin_ = std::make_unique<Plugin>(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options()); }
+  static void SetUpTestSuite() {
+    plugin_ = std::make_unique<Plugin>(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options());
+  }
   static void TearDownTestSuite() { plugin_.reset(); }
   static WorkerOptions options() {
-    return {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 2, .memory_bytes = 256 << 20};
+    return {.executable = find_worker(),
+            .cpus = "",
+            .threads = 1,
+            .timeout_s = 2,
+            .memory_bytes = 256 << 20};
   }
 
   Record run(const std::string& name, bool timed = false) {
@@ -58,30 +66,35 @@ TEST_P(Harm, HasItsCodeAndStaysWithItsCase) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, Harm,
-    ::testing::Values(Expected{"hostile_segfault", "crash:signal", "SIGSEGV in run at an address outside of every tensor"},
-                      Expected{"hostile_divides", "crash:signal", "SIGFPE in run"},
-                      Expected{"hostile_illegal", "crash:signal", "SIGILL in run"},
-                      Expected{"hostile_aborts", "crash:signal", "SIGABRT in run"},
-                      Expected{"hostile_signals", "crash:signal", "signal 35 in run"},
-                      Expected{"hostile_exits", "crash:exit", "exited with 0 in run"},
-                      Expected{"hostile_leaves", "crash:exit", "exited with 3 in run"},
-                      Expected{"hostile_stack", "crash:stack-overflow", "the stack ran out in run"},
-                      Expected{"hostile_hangs", "timeout:run", "was in run for more than 2 s"},
-                      Expected{"hostile_hangs_blocked", "timeout:run", "was in run for more than 2 s"},
-                      Expected{"hostile_hangs_in_query", "timeout:run", "was in query for more than 2 s"},
-                      Expected{"hostile_hogs", "crash:oom", "GiB resident in run"},
-                      Expected{"hostile_closes", "crash:exit", "closed its connection"},
-                      Expected{"hostile_throws", "crash:exception", "run threw: the kernel lost its way"},
-                      Expected{"hostile_thread_throws", "crash:exception", "nobody catches this"},
-                      Expected{"hostile_rounding", "fail:environment", "floating-point mode of its thread: rounding"},
-                      Expected{"hostile_flush", "fail:environment", "floating-point mode of its thread: flush-to-zero"},
-                      Expected{"hostile_mask", "fail:environment", "signal mask"},
-                      Expected{"hostile_threads", "fail:threads", "more with each run"},
-                      Expected{"hostile_descriptors", "fail:descriptors", "more with each run"},
-                      Expected{"hostile_late", "crash:late-write", "a thread used after run had returned"},
-                      Expected{"hostile_heap", "crash:signal", "SIGABRT"},
-                      Expected{"hostile_garbage", "error:protocol", "did the plugin write into its connection?"},
-                      Expected{"hostile_boasts", "error:declaration", ""}, Expected{"hostile_unknown", "error:declaration", ""}),
+    ::testing::Values(
+        Expected{"hostile_segfault", "crash:signal",
+                 "SIGSEGV in run at an address outside of every tensor"},
+        Expected{"hostile_divides", "crash:signal", "SIGFPE in run"},
+        Expected{"hostile_illegal", "crash:signal", "SIGILL in run"},
+        Expected{"hostile_aborts", "crash:signal", "SIGABRT in run"},
+        Expected{"hostile_signals", "crash:signal", "signal 35 in run"},
+        Expected{"hostile_exits", "crash:exit", "exited with 0 in run"},
+        Expected{"hostile_leaves", "crash:exit", "exited with 3 in run"},
+        Expected{"hostile_stack", "crash:stack-overflow", "the stack ran out in run"},
+        Expected{"hostile_hangs", "timeout:run", "was in run for more than 2 s"},
+        Expected{"hostile_hangs_blocked", "timeout:run", "was in run for more than 2 s"},
+        Expected{"hostile_hangs_in_query", "timeout:run", "was in query for more than 2 s"},
+        Expected{"hostile_hogs", "crash:oom", "GiB resident in run"},
+        Expected{"hostile_closes", "crash:exit", "closed its connection"},
+        Expected{"hostile_throws", "crash:exception", "run threw: the kernel lost its way"},
+        Expected{"hostile_thread_throws", "crash:exception", "nobody catches this"},
+        Expected{"hostile_rounding", "fail:environment",
+                 "floating-point mode of its thread: rounding"},
+        Expected{"hostile_flush", "fail:environment",
+                 "floating-point mode of its thread: flush-to-zero"},
+        Expected{"hostile_mask", "fail:environment", "signal mask"},
+        Expected{"hostile_threads", "fail:threads", "more with each run"},
+        Expected{"hostile_descriptors", "fail:descriptors", "more with each run"},
+        Expected{"hostile_late", "crash:late-write", "a thread used after run had returned"},
+        Expected{"hostile_heap", "crash:signal", "SIGABRT"},
+        Expected{"hostile_garbage", "error:protocol", "did the plugin write into its connection?"},
+        Expected{"hostile_boasts", "error:declaration", ""},
+        Expected{"hostile_unknown", "error:declaration", ""}),
     [](const auto& harm) { return std::string(harm.param.name).substr(8); });
 
 TEST_F(Hostile, AffinityIsNotItsToChange) {
@@ -102,7 +115,8 @@ TEST_F(Hostile, ModesSetAtLoadAndFloodsAreNoted) {
   Plugin fresh(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options());
   (void)fresh.implementations();
   EXPECT_THAT(fresh.habits(),
-              ::testing::ElementsAre(HasSubstr("changes the floating-point mode when it is loaded (flush-to-zero)")));
+              ::testing::ElementsAre(
+                  HasSubstr("changes the floating-point mode when it is loaded (flush-to-zero)")));
   const Record record = run("hostile_floods");
   EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
   EXPECT_THAT(record.notes, ::testing::Contains(HasSubstr("floods its output")));
@@ -132,7 +146,8 @@ std::vector<pid_t> read_pids(const fs::path& path) {
 }
 
 TEST_F(Hostile, NoProcessStaysBehind) {
-  const fs::path path = fs::path(::testing::TempDir()) / ("attest_hostile_" + std::to_string(getpid()));
+  const fs::path path =
+      fs::path(::testing::TempDir()) / ("attest_hostile_" + std::to_string(getpid()));
   setenv("ATTEST_HOSTILE_PIDS", path.c_str(), 1);
   plugin_ = std::make_unique<Plugin>(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options());
   EXPECT_EQ(run("hostile_forks").code, "fail:children");

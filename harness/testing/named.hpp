@@ -16,11 +16,12 @@ inline const core::Implementation& named(core::Plugin& plugin, const std::string
 }
 
 /// Its record on the problem of that line.
-inline core::Record run_named(core::Plugin& plugin, const std::string& name, const std::string& spec,
-                              const core::RunOptions& options) {
+inline core::Record run_named(core::Plugin& plugin, const std::string& name,
+                              const std::string& spec, const core::RunOptions& options) {
   const core::Problem problem = core::parse_problem(spec);
   core::Rates rates;
-  core::CaseRunner runner(problem, core::print_problem(problem), {"test", spec, "random", ""}, nullptr, options, rates);
+  core::CaseRunner runner(problem, core::print_problem(problem), {"test", spec, "random", ""},
+                          nullptr, options, rates);
   return runner.run(plugin, named(plugin, name));
 }
 

@@ -44,7 +44,8 @@ class Maker {
 
  protected:
   int64_t tokens() {
-    const double most = double(limits_.most_tokens), drawn = d_.spread(double(limits_.least_tokens), most + 1);
+    const double most = double(limits_.most_tokens),
+                 drawn = d_.spread(double(limits_.least_tokens), most + 1);
     return int64_t(std::min(drawn, most));
   }
   int64_t channels() {
@@ -64,10 +65,12 @@ class Maker {
   }
   template <class Params, class Flops>
   static double cost(const Params& p, const Flops& flops) {
-    const double rows = double(p.batch * p.num_heads * p.seq_len_q), keys = double(p.batch * p.num_kv_heads * p.seq_len_kv);
+    const double rows = double(p.batch * p.num_heads * p.seq_len_q),
+                 keys = double(p.batch * p.num_kv_heads * p.seq_len_kv);
     return std::max(flops(), kElementFlops * (rows + keys) * double(p.head_dim + p.head_dim_v));
   }
-  /// Halves what costs most until the problem costs no more than that. Keys stay as many as they are, if that helps.
+  /// Halves what costs most until the problem costs no more than that. Keys stay as many as they
+  /// are, if that helps.
   template <class Params, class Flops>
   void bound(Params& p, bool self, const Flops& flops) {
     const double most = draw_most();
@@ -85,7 +88,9 @@ class Maker {
         break;
     }
   }
-  void note(Problem& problem, int32_t role) { problem.tensor[size_t(role)].dtype = ATTEST_I32; }  // dims() sees that it is there
+  void note(Problem& problem, int32_t role) {
+    problem.tensor[size_t(role)].dtype = ATTEST_I32;
+  }  // dims() sees that it is there
 
   /// Specs of the tensors noted, dense unless strides are drawn.
   void place(Problem& problem) {
@@ -97,12 +102,16 @@ class Maker {
       std::vector<int64_t> dims = problem.operation->dims(problem, role.index);
       double elements = 1;
       for (size_t axis = 0; axis < dims.size(); ++axis)
-        if (problem.operation->may_broadcast(role.index, int(axis)) && d_.chance(40)) dims[axis] = 1;
+        if (problem.operation->may_broadcast(role.index, int(axis)) && d_.chance(40))
+          dims[axis] = 1;
       for (const int64_t dim : dims) elements *= double(dim);
       if (!role.required && elements > double(limits_.most_pairs)) continue;
-      const DType dtype = role.dtype != ATTEST_NONE ? role.dtype : mixed && d_.chance(50) ? d_.any(kDtypes) : problem.dtype;
-      made[size_t(role.index)] =
-          strided && dims.size() == 4 ? strided_spec(dtype, role.access, dims) : dense_tensor(dtype, role.access, dims);
+      const DType dtype = role.dtype != ATTEST_NONE ? role.dtype
+                          : mixed && d_.chance(50)  ? d_.any(kDtypes)
+                                                    : problem.dtype;
+      made[size_t(role.index)] = strided && dims.size() == 4
+                                     ? strided_spec(dtype, role.access, dims)
+                                     : dense_tensor(dtype, role.access, dims);
     }
     problem.tensor = made;
   }
@@ -133,10 +142,12 @@ class SoftmaxMaker : Maker {
     auto& p = problem.as<SoftmaxParams>();
     heads(p);
     p.seq_len_q = d_.chance(10) ? 1 : tokens(), p.seq_len_kv = tokens();
-    if (d_.chance(15)) p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
+    if (d_.chance(15))
+      p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
     if (d_.chance(15)) p.softcap = float(d_.spread(0.5, 50));
     const bool grid = d_.chance(12);
-    const bool self = !grid && (order_ = d_.chance(15), patches_ = d_.chance(12), order_ || patches_);
+    const bool self =
+        !grid && (order_ = d_.chance(15), patches_ = d_.chance(12), order_ || patches_);
     if (grid) set_grid(p);
     if (self) p.seq_len_kv = p.seq_len_q = std::max(p.seq_len_q, p.seq_len_kv);
     if (patches_) p.patch_size = std::min<int64_t>(int64_t(d_.spread(2, 2049)), p.seq_len_q + 3);
@@ -153,9 +164,11 @@ class SoftmaxMaker : Maker {
  private:
   void set_grid(SoftmaxParams& p) {
     p.window_height = d_.between(1, 9), p.window_width = d_.between(1, 9);
-    p.grid_height = p.window_height * d_.between(1, 12), p.grid_width = p.window_width * d_.between(1, 12);
+    p.grid_height = p.window_height * d_.between(1, 12),
+    p.grid_width = p.window_width * d_.between(1, 12);
     if (d_.chance(60))
-      p.shift_y = d_.below(p.window_height), p.shift_x = d_.below(p.window_width), p.shift_bias = d_.chance(70) ? -100 : -2;
+      p.shift_y = d_.below(p.window_height), p.shift_x = d_.below(p.window_width),
+      p.shift_bias = d_.chance(70) ? -100 : -2;
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
   }
 
@@ -169,7 +182,10 @@ class SoftmaxMaker : Maker {
   }
 
   void bound(SoftmaxParams& p, bool self, bool grid) {
-    auto flops = [&] { return visible_pairs(p) * double(p.batch * p.num_heads) * 2 * double(p.head_dim + p.head_dim_v); };
+    auto flops = [&] {
+      return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
+             double(p.head_dim + p.head_dim_v);
+    };
     if (!grid) return Maker::bound(p, self, flops);
     cut_grid(p, flops);
   }
@@ -180,8 +196,9 @@ class SoftmaxMaker : Maker {
     auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
     while (p.seq_len_q > limits_.most_tokens || cost(p, flops) > most) {
       int64_t rows = p.grid_height / p.window_height, columns = p.grid_width / p.window_width;
-      if (!halve(p.batch) && !(p.num_heads > p.num_kv_heads && (p.num_heads = p.num_kv_heads)) && !halve(rows) &&
-          !halve(columns) && !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) &&
+      if (!halve(p.batch) && !(p.num_heads > p.num_kv_heads && (p.num_heads = p.num_kv_heads)) &&
+          !halve(rows) && !halve(columns) &&
+          !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) &&
           !halve(p.head_dim_v))
         break;
       p.grid_height = rows * p.window_height, p.grid_width = columns * p.window_width;
@@ -193,7 +210,8 @@ class SoftmaxMaker : Maker {
     double keys = double(p.seq_len_kv);
     if (p.grid_height > 0) keys = double(p.window_height * p.window_width);
     if (p.patch_size > 0) keys = std::min(keys, double(p.patch_size));
-    if (p.window_left >= 0 && p.window_right >= 0) keys = std::min(keys, double(p.window_left + p.window_right + 1));
+    if (p.window_left >= 0 && p.window_right >= 0)
+      keys = std::min(keys, double(p.window_left + p.window_right + 1));
     return double(p.seq_len_q) * keys;
   }
 

@@ -1,4 +1,5 @@
-// Random problems of every operation: any feature alone and with those that it goes with, sizes spread evenly over decades.
+// Random problems of every operation: any feature alone and with those that it goes with, sizes
+// spread evenly over decades.
 #pragma once
 #include <cstdint>
 
@@ -7,10 +8,13 @@
 namespace attest::core::testing {
 
 struct ProblemLimits {
-  int64_t least_tokens = 1, most_tokens = 20'000;  // of seq_len_kv, drawn evenly over its logarithm; of seq_len_q likewise
-  // A bound is drawn evenly over the logarithm, up to a twentieth of the most in 97 of 100; a problem is cut down to it.
+  int64_t least_tokens = 1,
+          most_tokens =
+              20'000;  // of seq_len_kv, drawn evenly over its logarithm; of seq_len_q likewise
+  // A bound is drawn evenly over the logarithm, up to a twentieth of the most in 97 of 100; a
+  // problem is cut down to it.
   double least_flops = 1e5, most_flops = 2e9;
-  int64_t most_pairs = 4'000'000;                  // elements of BIAS and MASK
+  int64_t most_pairs = 4'000'000;  // elements of BIAS and MASK
 };
 
 /// Problem `index` of the stream `seed`: the same one on every machine. It is complete and valid.

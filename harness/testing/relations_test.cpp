@@ -1,5 +1,5 @@
-// Relations between runs: each has a bug that it alone finds, and right implementations hold all of them on every kind of
-// problem.
+// Relations between runs: each has a bug that it alone finds, and right implementations hold all of
+// them on every kind of problem.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,11 +18,15 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string plugin_path(const char* name) { return std::string(ATTEST_BINARY_DIR "/tests/plugins/") + name + ".so"; }
+std::string plugin_path(const char* name) {
+  return std::string(ATTEST_BINARY_DIR "/tests/plugins/") + name + ".so";
+}
 
 class Relations : public ::testing::Test {
  protected:
-  Relations() { options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll; }
+  Relations() {
+    options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll;
+  }
 
   Record run(Plugin& plugin, const std::string& name, const std::string& spec) {
     return testing::run_named(plugin, name, spec, options_);
@@ -61,7 +65,8 @@ constexpr Planted kPlanted[] = {
 
 // Every fill passes, and of the relations exactly one does not hold.
 TEST_F(Relations, EachAloneFindsABug) {
-  Plugin plugin(plugin_path("relations"), {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(plugin_path("relations"),
+                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
   for (const char* spec : {kDense, kCausal}) {
     const Record healthy = run(plugin, "relation_none", spec);
     EXPECT_EQ(healthy.verdict, Verdict::kPass) << healthy.reason;
@@ -70,7 +75,9 @@ TEST_F(Relations, EachAloneFindsABug) {
   const std::vector<std::string> fills = {"random", "codebook", "codebook_peaked", "cancelling"};
   for (const Planted& planted : kPlanted) {
     // Fills beyond the first one have other workspaces themselves.
-    options_.fills = planted.name == std::string("relation_leftover") ? std::vector<std::string>{"random"} : fills;
+    options_.fills = planted.name == std::string("relation_leftover")
+                         ? std::vector<std::string>{"random"}
+                         : fills;
     if (std::string(planted.killer).ends_with("(huge)")) options_.fills = {"random", "huge"};
     const Record record = run(plugin, planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
@@ -85,45 +92,55 @@ TEST_F(Relations, EachAloneFindsABug) {
   }
 }
 
-// What each kind of problem is asked, and that a right implementation that reads every feature holds it.
+// What each kind of problem is asked, and that a right implementation that reads every feature
+// holds it.
 TEST_F(Relations, ARightOneHoldsThemAll) {
   const struct {
     const char *spec, *has, *lacks;
   } kCases[] = {
-      {"softmax num_heads=4 num_kv_heads=2 seq_len_q=45 seq_len_kv=70 head_dim=16 head_dim_v=24 lse", "split-merge",
-       "hidden-nan"},
-      {"softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=16 window_left=9 window_right=3 lse", "hidden-values",
-       "key-permutation"},
-      {"softmax num_heads=2 seq_len_q=20 seq_len_kv=61 head_dim=16 window_right=0 diagonal=1", "key-permutation",
-       "query-permutation"},
-      {"softmax dtype=bf16 num_heads=2 seq_len_q=61 head_dim=16 mask bias=[1,1,1,61]", "hidden-nan", "none"},
+      {"softmax num_heads=4 num_kv_heads=2 seq_len_q=45 seq_len_kv=70 head_dim=16 head_dim_v=24 "
+       "lse",
+       "split-merge", "hidden-nan"},
+      {"softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=16 window_left=9 window_right=3 lse",
+       "hidden-values", "key-permutation"},
+      {"softmax num_heads=2 seq_len_q=20 seq_len_kv=61 head_dim=16 window_right=0 diagonal=1",
+       "key-permutation", "query-permutation"},
+      {"softmax dtype=bf16 num_heads=2 seq_len_q=61 head_dim=16 mask bias=[1,1,1,61]", "hidden-nan",
+       "none"},
       {"softmax batch=2 num_heads=2 seq_len_q=33 head_dim=16 bias lse", "key-permutation", "none"},
       {"softmax num_heads=2 seq_len_q=61 head_dim=16 softcap=20", "value-scale", "common-shift"},
-      {"softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse", "hidden-nan", "split-merge"},
-      {"softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 cu_seqlens_q cu_seqlens_kv", "query-permutation",
-       "batch-repetition"},
-      {"softmax batch=2 num_heads=2 seq_len_q=40 head_dim=16 page_size=8 page_table seq_lens_kv", "hidden-values",
-       "head-repetition"},
-      {"softmax num_heads=2 seq_len_q=100 head_dim=16 patch_size=32 order", "key-permutation", "split-merge"},
-      {"softmax num_heads=2 seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 window_width=4 shift_y=2 "
+      {"softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse",
+       "hidden-nan", "split-merge"},
+      {"softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 cu_seqlens_q cu_seqlens_kv",
+       "query-permutation", "batch-repetition"},
+      {"softmax batch=2 num_heads=2 seq_len_q=40 head_dim=16 page_size=8 page_table seq_lens_kv",
+       "hidden-values", "head-repetition"},
+      {"softmax num_heads=2 seq_len_q=100 head_dim=16 patch_size=32 order", "key-permutation",
+       "split-merge"},
+      {"softmax num_heads=2 seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 "
+       "window_width=4 shift_y=2 "
        "shift_x=2 "
        "shift_bias=-100 rel_bias",
        "row-sum", "key-permutation"},
-      {"softmax num_heads=2 seq_len_q=61 head_dim=16 alibi_slopes lse", "split-merge", "key-permutation"},
+      {"softmax num_heads=2 seq_len_q=61 head_dim=16 alibi_slopes lse", "split-merge",
+       "key-permutation"},
   };
-  Plugin plugin(plugin_path("naive_minimal"), {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(plugin_path("naive_minimal"),
+                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
   for (const auto& [spec, has, lacks] : kCases) {
     const Record record = run(plugin, "naive_minimal", spec);
     EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
     EXPECT_THAT(names(record, false), Contains(has)) << spec;
     EXPECT_THAT(names(record, false), Not(Contains(lacks))) << spec;
     for (const RelationRecord& relation : record.relations)
-      EXPECT_GT(relation.judgement.exact_elements, 0) << relation.relation << " compared nothing on " << spec;
+      EXPECT_GT(relation.judgement.exact_elements, 0)
+          << relation.relation << " compared nothing on " << spec;
   }
 }
 
 TEST_F(Relations, AreTriedWhereTheyAreCheapOrAskedFor) {
-  const Problem small = parse_problem(kDense), large = parse_problem("softmax num_heads=16 seq_len_q=4096 head_dim=64");
+  const Problem small = parse_problem(kDense),
+                large = parse_problem("softmax num_heads=16 seq_len_q=4096 head_dim=64");
   EXPECT_TRUE(wants_relations(RelationChoice::kAuto, small, 1e6));
   EXPECT_FALSE(wants_relations(RelationChoice::kAuto, small, 30e6));
   EXPECT_FALSE(wants_relations(RelationChoice::kAuto, large, 1e6));
@@ -134,10 +151,12 @@ TEST_F(Relations, AreTriedWhereTheyAreCheapOrAskedFor) {
 // Without all_checks the first that does not hold is the last.
 TEST_F(Relations, StopAtTheFirstThatDoesNotHold) {
   options_.all_checks = false;
-  Plugin plugin(plugin_path("relations"), {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(plugin_path("relations"),
+                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
   const Record record = run(plugin, "relation_drift", kDense);
   EXPECT_EQ(record.relations.size(), 1u);
-  EXPECT_THAT(record.reason, HasSubstr("elements differ, and it does not declare itself nondeterministic"));
+  EXPECT_THAT(record.reason,
+              HasSubstr("elements differ, and it does not declare itself nondeterministic"));
 }
 
 }  // namespace

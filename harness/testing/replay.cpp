@@ -1,4 +1,5 @@
-// The main of a fuzzer where libFuzzer is not at hand: replays its corpus, and seeded mutations of every file of it.
+// The main of a fuzzer where libFuzzer is not at hand: replays its corpus, and seeded mutations of
+// every file of it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -39,7 +40,8 @@ std::vector<Seed> read_corpus(int argc, char** argv) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i]))
       if (entry.is_regular_file()) add_file(seeds, entry.path());
   }
-  std::sort(seeds.begin(), seeds.end(), [](const Seed& a, const Seed& b) { return a.name < b.name; });
+  std::sort(seeds.begin(), seeds.end(),
+            [](const Seed& a, const Seed& b) { return a.name < b.name; });
   return seeds;
 }
 
@@ -61,20 +63,43 @@ void replace(Bytes& bytes, size_t from, size_t to, const Bytes& with) {
 
 /// A decimal number of the text becomes one at the edge of some type.
 void replace_number(Bytes& bytes, Dice& dice) {
-  constexpr const char* kNumbers[] = {"0", "1", "-1", "2", "255", "256", "65536", "2147483647", "2147483648", "4294967296", "9223372036854775807",
-                                      "18446744073709551615", "99999999999999999999", "1e308", "1e-320", "nan", "-inf", "0x10", "1.5", "."};
+  constexpr const char* kNumbers[] = {"0",
+                                      "1",
+                                      "-1",
+                                      "2",
+                                      "255",
+                                      "256",
+                                      "65536",
+                                      "2147483647",
+                                      "2147483648",
+                                      "4294967296",
+                                      "9223372036854775807",
+                                      "18446744073709551615",
+                                      "99999999999999999999",
+                                      "1e308",
+                                      "1e-320",
+                                      "nan",
+                                      "-inf",
+                                      "0x10",
+                                      "1.5",
+                                      "."};
   const auto is_digit = [](uint8_t c) { return c >= '0' && c <= '9'; };
   const size_t start = dice.below(bytes.size());
-  const size_t from = size_t(std::find_if(bytes.begin() + std::ptrdiff_t(start), bytes.end(), is_digit) - bytes.begin());
+  const size_t from = size_t(
+      std::find_if(bytes.begin() + std::ptrdiff_t(start), bytes.end(), is_digit) - bytes.begin());
   if (from == bytes.size()) return;
-  const size_t to = size_t(std::find_if_not(bytes.begin() + std::ptrdiff_t(from), bytes.end(), is_digit) - bytes.begin());
+  const size_t to =
+      size_t(std::find_if_not(bytes.begin() + std::ptrdiff_t(from), bytes.end(), is_digit) -
+             bytes.begin());
   const std::string number = kNumbers[dice.below(std::size(kNumbers))];
   replace(bytes, from, to, Bytes(number.begin(), number.end()));
 }
 
 void mutate_once(Bytes& bytes, const std::vector<Seed>& seeds, Dice& dice) {
-  const size_t at = dice.below(bytes.size()), length = dice.below(std::min<size_t>(bytes.size() - at, 64) + 1);
-  const Bytes piece(bytes.begin() + std::ptrdiff_t(at), bytes.begin() + std::ptrdiff_t(at + length));
+  const size_t at = dice.below(bytes.size()),
+               length = dice.below(std::min<size_t>(bytes.size() - at, 64) + 1);
+  const Bytes piece(bytes.begin() + std::ptrdiff_t(at),
+                    bytes.begin() + std::ptrdiff_t(at + length));
   switch (dice.below(8)) {
     case 0:
     case 1:
@@ -117,10 +142,12 @@ int main(int argc, char** argv) {
     for (uint64_t m = 0; m < mutations; ++m) {
       Dice dice(attest::core::random_bits(s, m));
       Bytes bytes = seeds[s].bytes;
-      for (size_t step = 0, steps = 1 + dice.below(4); step < steps; ++step) mutate_once(bytes, seeds, dice);
+      for (size_t step = 0, steps = 1 + dice.below(4); step < steps; ++step)
+        mutate_once(bytes, seeds, dice);
       run(bytes);
     }
   }
-  std::printf("%zu files and %llu mutations of each replayed\n", seeds.size(), static_cast<unsigned long long>(mutations));
+  std::printf("%zu files and %llu mutations of each replayed\n", seeds.size(),
+              static_cast<unsigned long long>(mutations));
   return 0;
 }

@@ -21,10 +21,16 @@ class ScaleGolden final : public Golden {
     for (int64_t row = 0; row < p.rows; ++row) {
       for (int64_t i = 0; i < p.width; ++i) {
         value[size_t(i)] = double(p.factor) * x_.at({row, i});
-        sigma[size_t(i)] =
-            std::hypot(unit_roundoff(arithmetic.output) * value[size_t(i)], half_subnormal(arithmetic.output)) / std::sqrt(3);
+        sigma[size_t(i)] = std::hypot(unit_roundoff(arithmetic.output) * value[size_t(i)],
+                                      half_subnormal(arithmetic.output)) /
+                           std::sqrt(3);
       }
-      sink({.role = kY, .leading = 1, .width = p.width, .rows = {&row, 1}, .value = value.data(), .sigma = sigma.data()});
+      sink({.role = kY,
+            .leading = 1,
+            .width = p.width,
+            .rows = {&row, 1},
+            .value = value.data(),
+            .sigma = sigma.data()});
     }
   }
   std::string method() const override { return "float64, all rows"; }
@@ -40,12 +46,14 @@ class ScaleOperation final : public Operation {
   std::string_view name() const override { return "scale"; }
   size_t params_size() const override { return sizeof(ScaleParams); }
   std::span<const Field> fields() const override {
-    static const Field fields[] = {ATTEST_FIELD(ScaleParams, factor, 3, "factor"), ATTEST_FIELD(ScaleParams, rows, 1, "rows"),
+    static const Field fields[] = {ATTEST_FIELD(ScaleParams, factor, 3, "factor"),
+                                   ATTEST_FIELD(ScaleParams, rows, 1, "rows"),
                                    ATTEST_FIELD(ScaleParams, width, 1, "elements in a row")};
     return fields;
   }
   std::span<const Role> roles() const override {
-    static const Role roles[] = {{kX, "x", ATTEST_READ, true, ATTEST_NONE}, {kY, "y", ATTEST_WRITE, true, ATTEST_NONE}};
+    static const Role roles[] = {{kX, "x", ATTEST_READ, true, ATTEST_NONE},
+                                 {kY, "y", ATTEST_WRITE, true, ATTEST_NONE}};
     return roles;
   }
   void complete(Problem&) const override {}
@@ -67,13 +75,16 @@ class ScaleOperation final : public Operation {
     const auto& p = problem.as<ScaleParams>();
     for (int64_t i = 0; i < p.rows * p.width; ++i) {
       const TensorSpec& spec = tensors[kX].spec;
-      store(tensors[kX].data, spec.dtype, row_offset(spec, 2, i), double(random_normal(fill.seed, uint64_t(i))));
+      store(tensors[kX].data, spec.dtype, row_offset(spec, 2, i),
+            double(random_normal(fill.seed, uint64_t(i))));
     }
   }
-  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&, const Tensors& tensors) const override {
+  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&,
+                                 const Tensors& tensors) const override {
     return std::make_unique<ScaleGolden>(problem, tensors[kX]);
   }
-  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int /*kernel*/, std::span<const int64_t> rows,
+  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+               int /*kernel*/, std::span<const int64_t> rows,
                const EmulationSink& sink) const override {
     const auto& p = problem.as<ScaleParams>();
     std::vector<double> values(size_t(p.width));

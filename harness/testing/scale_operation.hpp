@@ -1,5 +1,5 @@
-// A private operation, y = factor * x: proves that an operation needs nothing but its own room, and serves as the smallest
-// problem there is in tests of the judge and the runner.
+// A private operation, y = factor * x: proves that an operation needs nothing but its own room, and
+// serves as the smallest problem there is in tests of the judge and the runner.
 #pragma once
 #include "core/operations/operation.hpp"
 

@@ -1,5 +1,6 @@
-// State: what an earlier run, another plan or the workspace has left. Each bug is right in the first run of the first plan of a
-// process, so that every fill passes, and one check alone finds it, without timing.
+// State: what an earlier run, another plan or the workspace has left. Each bug is right in the
+// first run of the first plan of a process, so that every fill passes, and one check alone finds
+// it, without timing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,25 +15,30 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-constexpr const char *kTiny = "softmax seq_len_q=16 head_dim=8",  // so that 50 runs are short on a busy machine too
-                     *kPlain = "softmax num_heads=2 seq_len_q=61 head_dim=16",
-                     *kCausal = "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0 lse",
-                     *kMask = "softmax num_heads=2 seq_len_q=61 head_dim=16 mask",
-                     *kGqa = "softmax num_heads=4 num_kv_heads=2 seq_len_q=61 head_dim=16",
-                     *kHalf = "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=16",
-                     *kLengths = "softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse";
+constexpr const char
+    *kTiny = "softmax seq_len_q=16 head_dim=8",  // so that 50 runs are short on a busy machine too
+    *kPlain = "softmax num_heads=2 seq_len_q=61 head_dim=16",
+    *kCausal = "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0 lse",
+    *kMask = "softmax num_heads=2 seq_len_q=61 head_dim=16 mask",
+    *kGqa = "softmax num_heads=4 num_kv_heads=2 seq_len_q=61 head_dim=16",
+    *kHalf = "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=16",
+    *kLengths = "softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse";
 
 std::unique_ptr<Plugin> plugin(const std::string& name) {
-  return std::make_unique<Plugin>(ATTEST_BINARY_DIR "/" + name + ".so",
-                                  WorkerOptions{.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  return std::make_unique<Plugin>(
+      ATTEST_BINARY_DIR "/" + name + ".so",
+      WorkerOptions{.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
 }
 
 class State : public ::testing::Test {
  protected:
   // All relations: by default a busy machine may be too slow for them.
-  State() { options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll; }
+  State() {
+    options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll;
+  }
   // In a process of its own: what a bug keeps for the process is its own.
-  Record run(const std::string& name, const std::string& spec, const std::string& library = "tests/plugins/state") {
+  Record run(const std::string& name, const std::string& spec,
+             const std::string& library = "tests/plugins/state") {
     return testing::run_named(*plugin(library), name, spec, options_);
   }
   RunOptions options_;
@@ -46,10 +52,12 @@ std::string broken(const Record& record) {
 }
 
 struct Planted {
-  const char *name, *spec, *relations, *reason;  // plan-reuse has plans run three times, so that some bugs are seen there too
+  const char *name, *spec, *relations,
+      *reason;  // plan-reuse has plans run three times, so that some bugs are seen there too
 };
 constexpr Planted kPlanted[] = {
-    {"state_run_2", kPlain, "repetition plan-reuse", "run 2 of one plan, on inputs of fill codebook"},
+    {"state_run_2", kPlain, "repetition plan-reuse",
+     "run 2 of one plan, on inputs of fill codebook"},
     {"state_run_3", kPlain, "repetition plan-reuse", "run 3 of one plan"},
     {"state_from_run_10", kTiny, "repetition", "run 10 of one plan"},
     {"state_from_run_50", kTiny, "repetition", "run 50 of one plan"},
@@ -89,11 +97,14 @@ TEST_F(State, EachIsFoundByOneCheckAlone) {
   for (const Planted& planted : kPlanted) {
     options_.fills = {"random"};
     const bool second = std::string(planted.reason).find("run 2") == 0;
-    if (second || planted.name == std::string("state_by_address")) options_.fills = {"random", "codebook"};
+    if (second || planted.name == std::string("state_by_address"))
+      options_.fills = {"random", "codebook"};
     const Record record = run(planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
-      EXPECT_EQ(fill.judgement.verdict, Verdict::kPass) << planted.name << " is found by " << fill.fill << ": " << fill.judgement.reason;
-    EXPECT_EQ(broken(record), planted.relations) << planted.name << " on " << planted.spec << ": " << record.reason;
+      EXPECT_EQ(fill.judgement.verdict, Verdict::kPass)
+          << planted.name << " is found by " << fill.fill << ": " << fill.judgement.reason;
+    EXPECT_EQ(broken(record), planted.relations)
+        << planted.name << " on " << planted.spec << ": " << record.reason;
     EXPECT_THAT(record.reason, ContainsRegex(planted.reason)) << planted.name;
   }
 }
@@ -104,7 +115,8 @@ TEST_F(State, EachIsFoundByTheDefaults) {
   for (const Planted& planted : kPlanted) {
     Record record;
     record.verdict = Verdict::kPass;
-    for (int tries = 0; tries < 3 && !is_bad(record.verdict); ++tries) record = run(planted.name, planted.spec);
+    for (int tries = 0; tries < 3 && !is_bad(record.verdict); ++tries)
+      record = run(planted.name, planted.spec);
     EXPECT_TRUE(is_bad(record.verdict)) << planted.name;
   }
 }
@@ -134,7 +146,9 @@ TEST_F(State, BuiltInImplementationsPass) {
       {"plugins/naive", "naive", kLengths},
       {"plugins/flash_cpu", "flash_cpu", kGqa},
       {"plugins/flash_cpu", "flash_cpu", kMask},
-      {"plugins/window_cpu", "window_cpu", "softmax num_heads=2 seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 window_width=4"},
+      {"plugins/window_cpu", "window_cpu",
+       "softmax num_heads=2 seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 "
+       "window_width=4"},
       {"plugins/linear_cpu", "linear_cpu", "linear num_heads=2 seq_len_q=61 head_dim=16"},
   };
   for (const auto& [library, name, spec] : kBuiltIn) {

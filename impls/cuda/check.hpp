@@ -1,5 +1,6 @@
-// Errors of CUDA's runtime as exceptions, and figures of the device at hand; whichever runtime there is: nvcc's, that of a file
-// that has included cuda_runtime_api.h, or the one that runs kernels on the host.
+// Errors of CUDA's runtime as exceptions, and figures of the device at hand; whichever runtime
+// there is: nvcc's, that of a file that has included cuda_runtime_api.h, or the one that runs
+// kernels on the host.
 #pragma once
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>

@@ -9,14 +9,17 @@
 
 namespace cuda {
 
-/// The functions that are used, by their names in cublas_api.h; handles, streams and enumerators are those of its ABI.
+/// The functions that are used, by their names in cublas_api.h; handles, streams and enumerators
+/// are those of its ABI.
 class Cublas {
  public:
-  enum Operation { kAsIs = 0, kTransposed = 1 };                  // cublasOperation_t
-  enum Type { kF32 = 0, kF16 = 2, kBF16 = 14 };                   // cudaDataType
-  static constexpr int kCompute32F = 68, kDefaultAlgorithm = -1;  // cublasComputeType_t, cublasGemmAlgo_t
+  enum Operation { kAsIs = 0, kTransposed = 1 };  // cublasOperation_t
+  enum Type { kF32 = 0, kF16 = 2, kBF16 = 14 };   // cudaDataType
+  static constexpr int kCompute32F = 68,
+                       kDefaultAlgorithm = -1;  // cublasComputeType_t, cublasGemmAlgo_t
 
-  /// A batch of column-major matrices: `ld` elements from column to column, `step` from matrix to matrix.
+  /// A batch of column-major matrices: `ld` elements from column to column, `step` from matrix to
+  /// matrix.
   struct Matrices {
     const void* data;
     Type type;
@@ -37,12 +40,13 @@ class Cublas {
   static const std::string& missing() { return library().missing; }
 
   /// c [m, n] = a [m, k] b [k, n], `count` times, each after its Operation, summed in float32.
-  void multiply(void* stream, Operation op_a, Operation op_b, int m, int n, int k, const Matrices& a, const Matrices& b,
-                const Matrices& c, int count) const {
+  void multiply(void* stream, Operation op_a, Operation op_b, int m, int n, int k,
+                const Matrices& a, const Matrices& b, const Matrices& c, int count) const {
     const float one = 1, zero = 0;
     check(library().set_stream(handle_, stream), "cublasSetStream");
-    check(library().multiply(handle_, op_a, op_b, m, n, k, &one, a.data, a.type, a.ld, a.step, b.data, b.type, b.ld, b.step,
-                             &zero, const_cast<void*>(c.data), c.type, c.ld, c.step, count, kCompute32F, kDefaultAlgorithm),
+    check(library().multiply(handle_, op_a, op_b, m, n, k, &one, a.data, a.type, a.ld, a.step,
+                             b.data, b.type, b.ld, b.step, &zero, const_cast<void*>(c.data), c.type,
+                             c.ld, c.step, count, kCompute32F, kDefaultAlgorithm),
           "cublasGemmStridedBatchedEx");
   }
 
@@ -51,9 +55,10 @@ class Cublas {
     int (*create)(void** handle) = nullptr;
     int (*destroy)(void* handle) = nullptr;
     int (*set_stream)(void* handle, void* stream) = nullptr;
-    int (*multiply)(void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a, int a_type, int lda,
-                    long long a_step, const void* b, int b_type, int ldb, long long b_step, const void* beta, void* c, int c_type,
-                    int ldc, long long c_step, int count, int compute, int algorithm) = nullptr;
+    int (*multiply)(void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha,
+                    const void* a, int a_type, int lda, long long a_step, const void* b, int b_type,
+                    int ldb, long long b_step, const void* beta, void* c, int c_type, int ldc,
+                    long long c_step, int count, int compute, int algorithm) = nullptr;
     const char* (*status_string)(int status) = nullptr;
     std::string missing;
 
@@ -64,11 +69,13 @@ class Cublas {
         return;
       }
       find(found, "cublasCreate_v2", create), find(found, "cublasDestroy_v2", destroy);
-      find(found, "cublasSetStream_v2", set_stream), find(found, "cublasGemmStridedBatchedEx", multiply);
+      find(found, "cublasSetStream_v2", set_stream),
+          find(found, "cublasGemmStridedBatchedEx", multiply);
       find(found, "cublasGetStatusString", status_string);
     }
     static void* open() {
-      if (const char* named = std::getenv("ATTEST_CUBLAS")) return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+      if (const char* named = std::getenv("ATTEST_CUBLAS"))
+        return dlopen(named, RTLD_NOW | RTLD_LOCAL);
       for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"})
         if (void* found = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return found;
       return nullptr;
@@ -84,7 +91,8 @@ class Cublas {
     return found;
   }
   static void check(int status, const char* function) {
-    if (status != 0) throw std::runtime_error(std::string(function) + ": " + library().status_string(status));
+    if (status != 0)
+      throw std::runtime_error(std::string(function) + ": " + library().status_string(status));
   }
 
   void* handle_ = nullptr;

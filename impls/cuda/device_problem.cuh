@@ -1,5 +1,6 @@
-// What kernels read of a problem: copies of the problem, its parameters and its tensors' layouts in the device's memory, so that
-// attest.hpp's views work there; and the addresses of the tensors as a kernel's argument.
+// What kernels read of a problem: copies of the problem, its parameters and its tensors' layouts in
+// the device's memory, so that attest.hpp's views work there; and the addresses of the tensors as a
+// kernel's argument.
 #pragma once
 #include <cstdlib>
 
@@ -8,8 +9,9 @@
 
 namespace cuda {
 
-/// Bugs that tests plant in kernels (ATTEST_CUDA_BUG: a number), to see that they are caught: on the host, and on a device in
-/// plugins that are built for that alone (ATTEST_CUDA_PLANTED). Other kernels of a device have none.
+/// Bugs that tests plant in kernels (ATTEST_CUDA_BUG: a number), to see that they are caught: on
+/// the host, and on a device in plugins that are built for that alone (ATTEST_CUDA_PLANTED). Other
+/// kernels of a device have none.
 enum class Bug {
   kNone,
   kNoBarrier,         // before tiles of shared memory are written again
@@ -40,8 +42,11 @@ enum class Bug {
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;
-/// A wait that is there only sometimes makes ptxas wait at every wgmma: that bug cannot be planted, and would hide the others.
-__device__ inline bool planted(Bug bug) { return bug != Bug::kScoresNotWaited && static_cast<int>(bug) == planted_bug; }
+/// A wait that is there only sometimes makes ptxas wait at every wgmma: that bug cannot be planted,
+/// and would hide the others.
+__device__ inline bool planted(Bug bug) {
+  return bug != Bug::kScoresNotWaited && static_cast<int>(bug) == planted_bug;
+}
 inline void plant() {
   const char* wanted = std::getenv("ATTEST_CUDA_BUG");
   const int bug = wanted ? std::atoi(wanted) : 0;
@@ -57,23 +62,25 @@ inline bool planted(Bug bug) { return static_cast<int>(bug) == on_host::planted_
 
 #ifdef __CUDACC__
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes, cudaStream_t stream,
-            const Arguments&... arguments) {
+void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes,
+            cudaStream_t stream, const Arguments&... arguments) {
   kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
   check(cudaGetLastError(), "launch");
 }
 #endif
 
-/// The compute capability of the device at hand, times 10; ATTEST_CUDA_CAPABILITY lowers what kernels go by, so that those of
-/// older devices can be tried on a new one.
+/// The compute capability of the device at hand, times 10; ATTEST_CUDA_CAPABILITY lowers what
+/// kernels go by, so that those of older devices can be tried on a new one.
 inline int capability() {
   const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
-  const int has = 10 * attribute(cudaDevAttrComputeCapabilityMajor) + attribute(cudaDevAttrComputeCapabilityMinor);
+  const int has = 10 * attribute(cudaDevAttrComputeCapabilityMajor) +
+                  attribute(cudaDevAttrComputeCapabilityMinor);
   const int wants = wanted ? std::atoi(wanted) : 0;
   return wants > 0 && wants < has ? wants : has;
 }
 
-/// Bytes of shared memory that a block may have on the device at hand: 64 KiB on sm_75, 99 KiB and more from sm_80 on.
+/// Bytes of shared memory that a block may have on the device at hand: 64 KiB on sm_75, 99 KiB and
+/// more from sm_80 on.
 inline int most_shared_bytes() { return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
 
 /// Multiprocessors of the device at hand.
@@ -105,7 +112,8 @@ class DeviceProblem {
     room.problem = problem;
     room.problem.params = room_->params, room.problem.tensor = room_->tensor;
     const cudaError_t copied = cudaMemcpy(room_, &room, sizeof(Room), cudaMemcpyHostToDevice);
-    // A copy from pageable memory may return before it is over, and streams of others do not wait for it.
+    // A copy from pageable memory may return before it is over, and streams of others do not wait
+    // for it.
     const cudaError_t done = cudaDeviceSynchronize();
     if (copied != cudaSuccess || done != cudaSuccess) cudaFree(room_);
     check(copied, "cudaMemcpy"), check(done, "cudaDeviceSynchronize");

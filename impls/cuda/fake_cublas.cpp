@@ -19,21 +19,26 @@ attest::AnyElement element(const void* data, int type, long long index) {
 API int cublasCreate_v2(void** handle) { return *handle = new int, kSuccess; }
 API int cublasDestroy_v2(void* handle) { return delete static_cast<int*>(handle), kSuccess; }
 API int cublasSetStream_v2(void*, void*) { return kSuccess; }
-API const char* cublasGetStatusString(int status) { return status == kSuccess ? "success" : "an argument is invalid"; }
-API int cublasGemmStridedBatchedEx(void*, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a, int a_type,
-                                   int lda, long long a_step, const void* b, int b_type, int ldb, long long b_step,
-                                   const void* beta, void* c, int c_type, int ldc, long long c_step, int count, int compute,
-                                   int) {
+API const char* cublasGetStatusString(int status) {
+  return status == kSuccess ? "success" : "an argument is invalid";
+}
+API int cublasGemmStridedBatchedEx(void*, int op_a, int op_b, int m, int n, int k,
+                                   const void* alpha, const void* a, int a_type, int lda,
+                                   long long a_step, const void* b, int b_type, int ldb,
+                                   long long b_step, const void* beta, void* c, int c_type, int ldc,
+                                   long long c_step, int count, int compute, int) {
   // What the real one demands of leading dimensions.
-  if (lda < (op_a == kAsIs ? m : k) || ldb < (op_b == kAsIs ? k : n) || ldc < m || compute != 68) return kInvalidValue;
+  if (lda < (op_a == kAsIs ? m : k) || ldb < (op_b == kAsIs ? k : n) || ldc < m || compute != 68)
+    return kInvalidValue;
   for (int at = 0; at < count; ++at)
     for (int column = 0; column < n; ++column)
       for (int row = 0; row < m; ++row) {
         float sum = 0;
         for (int e = 0; e < k; ++e) {
-          const long long in_a = op_a == kAsIs ? row + static_cast<long long>(e) * lda : e + static_cast<long long>(row) * lda;
-          const long long in_b =
-              op_b == kAsIs ? e + static_cast<long long>(column) * ldb : column + static_cast<long long>(e) * ldb;
+          const long long in_a = op_a == kAsIs ? row + static_cast<long long>(e) * lda
+                                               : e + static_cast<long long>(row) * lda;
+          const long long in_b = op_b == kAsIs ? e + static_cast<long long>(column) * ldb
+                                               : column + static_cast<long long>(e) * ldb;
           sum += element(a, a_type, at * a_step + in_a) * element(b, b_type, at * b_step + in_b);
         }
         const long long in_c = at * c_step + row + static_cast<long long>(column) * ldc;

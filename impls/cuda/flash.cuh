@@ -1,5 +1,5 @@
-// Tiled softmax attention on tensor cores: what a block of threads does with 16 to 128 rows, for flash_cuda.cu and
-// window_cuda.cu, which have the kernels and say what they are about.
+// Tiled softmax attention on tensor cores: what a block of threads does with 16 to 128 rows, for
+// flash_cuda.cu and window_cuda.cu, which have the kernels and say what they are about.
 #pragma once
 #include "cuda/device_problem.cuh"
 #include "cuda/flash_shapes.hpp"
@@ -10,14 +10,15 @@ namespace flash {
 
 constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 constexpr float kLargest = 3.4028234663852886e38f;
-constexpr float kExp2Error = 2.4e-7f;                // 2^-22, as the PTX manual has it for ex2.approx.ftz
+constexpr float kExp2Error = 2.4e-7f;  // 2^-22, as the PTX manual has it for ex2.approx.ftz
 constexpr float kSmallest = 1.401298464324817e-45f;  // above 0; no infinity becomes NaN by it
 
-/// Byte of a chunk in a tile in shared memory. Chunks of a row are exchanged by its number, so that 8 rows of one chunk lie in 8
-/// different groups of banks.
+/// Byte of a chunk in a tile in shared memory. Chunks of a row are exchanged by its number, so that
+/// 8 rows of one chunk lie in 8 different groups of banks.
 template <class S>
 __device__ inline uint32_t place(int row, int chunk) {
-  constexpr int kRowsInLine = S::kChunks >= 8 ? 1 : 8 / S::kChunks, kMask = (S::kChunks < 8 ? S::kChunks : 8) - 1;
+  constexpr int kRowsInLine = S::kChunks >= 8 ? 1 : 8 / S::kChunks,
+                kMask = (S::kChunks < 8 ? S::kChunks : 8) - 1;
   return static_cast<uint32_t>((row * S::kChunks + (chunk ^ (row / kRowsInLine & kMask))) * 16);
 }
 
@@ -55,8 +56,8 @@ __device__ constexpr bool runs_here() {
 #endif
 }
 
-/// The two elements of a word, or the one, with 0 in place of what is not finite; what tf32 rounds to infinity gives way a
-/// little.
+/// The two elements of a word, or the one, with 0 in place of what is not finite; what tf32 rounds
+/// to infinity gives way a little.
 template <class T>
 __device__ uint32_t finite_part(uint32_t word) {
   constexpr uint32_t kInfinity = Element<T>::kInfinity;
@@ -66,34 +67,43 @@ __device__ uint32_t finite_part(uint32_t word) {
     return magnitude >= kInfinity ? 0 : magnitude > kMost ? (word & kSign) | kMost : word;
   } else {
     constexpr uint32_t kLow = kInfinity, kHigh = kLow << 16;
-    return ((word & kLow) == kLow ? 0 : word & 0xffff) | ((word & kHigh) == kHigh ? 0 : word & 0xffff0000);
+    return ((word & kLow) == kLow ? 0 : word & 0xffff) |
+           ((word & kHigh) == kHigh ? 0 : word & 0xffff0000);
   }
 }
 /// One of the elements of a word as a float, 0 where it is finite.
 template <class T>
 __device__ float odd_part(uint32_t word, int which) {
-  constexpr uint32_t kInfinity = Element<T>::kInfinity, kMagnitude = sizeof(T) == 4 ? 0x7fffffff : 0x7fff;
-  const uint32_t bits = sizeof(T) == 4 ? word : word >> which * 16 & 0xffff, magnitude = bits & kMagnitude;
-  return magnitude < kInfinity ? 0 : magnitude > kInfinity ? NAN : bits > kMagnitude ? -INFINITY : INFINITY;
+  constexpr uint32_t kInfinity = Element<T>::kInfinity,
+                     kMagnitude = sizeof(T) == 4 ? 0x7fffffff : 0x7fff;
+  const uint32_t bits = sizeof(T) == 4 ? word : word >> which * 16 & 0xffff,
+                 magnitude = bits & kMagnitude;
+  return magnitude < kInfinity   ? 0
+         : magnitude > kInfinity ? NAN
+         : bits > kMagnitude     ? -INFINITY
+                                 : INFINITY;
 }
 
 /// kCount rows of a tile, row r from address(r); rows and chunks beyond what is there are 0.
 template <class S, int kCount, class Address>
 __device__ void load_tile(uint32_t to, int rows, int chunks, const Address& address) {
-  for (int index = static_cast<int>(threadIdx.x); index < kCount * S::kChunks; index += S::kThreads) {
+  for (int index = static_cast<int>(threadIdx.x); index < kCount * S::kChunks;
+       index += S::kThreads) {
     const int row = index / S::kChunks, chunk = index % S::kChunks;
     const bool there = row < rows && chunk < chunks;
-    cuda::copy_async(to + place<S>(row, chunk), address(there ? row : 0) + (there ? chunk : 0) * S::kPerChunk, there);
+    cuda::copy_async(to + place<S>(row, chunk),
+                     address(there ? row : 0) + (there ? chunk : 0) * S::kPerChunk, there);
   }
 }
 
-/// The same of rows `stride` elements apart from `from` on. Every thread has one chunk of rows that are a multiple of 8 apart, so
-/// that their places are too, and addresses are made by adding.
+/// The same of rows `stride` elements apart from `from` on. Every thread has one chunk of rows that
+/// are a multiple of 8 apart, so that their places are too, and addresses are made by adding.
 template <class S, int kCount, class Type>
 __device__ void load_rows(uint32_t to, int rows, int chunks, const Type* from, int64_t stride) {
   constexpr int kRowsInTurn = S::kThreads / S::kChunks;
   if constexpr (kRowsInTurn > 0 && kRowsInTurn % 8 == 0) {
-    const int first = static_cast<int>(threadIdx.x) / S::kChunks, chunk = static_cast<int>(threadIdx.x) % S::kChunks;
+    const int first = static_cast<int>(threadIdx.x) / S::kChunks,
+              chunk = static_cast<int>(threadIdx.x) % S::kChunks;
     to += place<S>(first, chunk);
     from += chunk * S::kPerChunk;
     const Type* const begin = from;
@@ -101,7 +111,8 @@ __device__ void load_rows(uint32_t to, int rows, int chunks, const Type* from, i
     const int there = chunk < chunks ? rows - first : 0;
 #pragma unroll
     for (int turn = 0; turn < kCount / kRowsInTurn; ++turn, from += kRowsInTurn * stride) {
-      if (cuda::planted(cuda::Bug::kIndexOf32Bits)) from = begin + static_cast<int32_t>((first + turn * kRowsInTurn) * stride);
+      if (cuda::planted(cuda::Bug::kIndexOf32Bits))
+        from = begin + static_cast<int32_t>((first + turn * kRowsInTurn) * stride);
       cuda::copy_async(to + turn * kRowsInTurn * S::kChunks * 16, from, turn * kRowsInTurn < there);
     }
   } else {
@@ -127,15 +138,16 @@ __device__ inline float sum_of_row(float x) {
   return x + __shfl_xor_sync(0xffffffff, x, 2);
 }
 
-/// The two rows of a 16-row block that a lane has a part of: what they may see, and what they have seen so far.
+/// The two rows of a 16-row block that a lane has a part of: what they may see, and what they have
+/// seen so far.
 struct RowPair {
   int begin[2], end[2];
   float top[2], total[2];  // largest logit in base 2, sum of 2^(logit - top) over this lane's keys
 };
 
-/// What is added to the logits of pairs inside one window of a grid: a table of one head's relative bias, and for each place
-/// of the window where its row and column stand in that table; what is above 16 bits differs where rolling alone brought two
-/// together.
+/// What is added to the logits of pairs inside one window of a grid: a table of one head's relative
+/// bias, and for each place of the window where its row and column stand in that table; what is
+/// above 16 bits differs where rolling alone brought two together.
 struct WindowTerms {
   const float* table;  // shared, as the arrays below
   const int* codes;    // [places of the window]
@@ -144,26 +156,29 @@ struct WindowTerms {
   float shift_bias;
   __device__ float operator()(int64_t i, int64_t j) const {
     const int query = codes[i - first], key = codes[j - first];
-    return table[(query & 0xffff) - (key & 0xffff) + centre] + (query >> 16 != key >> 16 ? shift_bias : 0);
+    return table[(query & 0xffff) - (key & 0xffff) + centre] +
+           (query >> 16 != key >> 16 ? shift_bias : 0);
   }
 };
 
-/// What a block computes: kRows rows from `first` on of sequence b, where row r is query r / pack of head `head` + r % pack
-/// (query heads that share keys are packed into one tile where queries are few); of their keys' tiles, the part that is its
-/// split's.
+/// What a block computes: kRows rows from `first` on of sequence b, where row r is query r / pack
+/// of head `head` + r % pack (query heads that share keys are packed into one tile where queries
+/// are few); of their keys' tiles, the part that is its split's.
 struct Task {
   int64_t b, head, first, past;  // no row from `past` on
   int pack, split, splits;
-  float* partial;             // of all splits, where there is more than one
-  const WindowTerms* window;  // of Kind::kWindow, in place of attest.hpp's terms of pairs; null: pairs have none
+  float* partial;  // of all splits, where there is more than one
+  const WindowTerms*
+      window;  // of Kind::kWindow, in place of attest.hpp's terms of pairs; null: pairs have none
 };
 
-/// What a split leaves of a row: the largest logit in base 2, and the sum of 2^(logit - top). Its sums of V are not divided yet.
+/// What a split leaves of a row: the largest logit in base 2, and the sum of 2^(logit - top). Its
+/// sums of V are not divided yet.
 struct Part {
   float top, total;
 };
-/// Where a split's part of a row lies in the workspace: all sums [batch, num_heads, seq_len_q, splits, head_dim_v], then all
-/// Parts.
+/// Where a split's part of a row lies in the workspace: all sums [batch, num_heads, seq_len_q,
+/// splits, head_dim_v], then all Parts.
 struct Partials {
   const attest_softmax_params& p;
   int splits;
@@ -173,15 +188,18 @@ struct Partials {
   }
   __device__ float* sums(int64_t at) const { return memory + at * p.head_dim_v; }
   __device__ Part& part(int64_t at) const {
-    return reinterpret_cast<Part*>(memory + p.batch * p.num_heads * p.seq_len_q * splits * p.head_dim_v)[at];
+    return reinterpret_cast<Part*>(memory +
+                                   p.batch * p.num_heads * p.seq_len_q * splits * p.head_dim_v)[at];
   }
 };
 
-/// The head's sink joins the sum of a row that sees a key; what is to become of the row's sums of V.
+/// The head's sink joins the sum of a row that sees a key; what is to become of the row's sums of
+/// V.
 template <class T>
 __device__ float join_sink(const attest::Softmax<T>& a, int64_t h, Part& part) {
   if (!a.sinks || part.total == 0) return 1;
-  const float sink = a.sink(h) * kLog2E, top = fmaxf(part.top, sink), keep = cuda::exp2_fast(part.top - top);
+  const float sink = a.sink(h) * kLog2E, top = fmaxf(part.top, sink),
+              keep = cuda::exp2_fast(part.top - top);
   part.top = top, part.total = part.total * keep + cuda::exp2_fast(sink - top);
   return keep;
 }
@@ -191,7 +209,8 @@ class Block {
  public:
   using Type = typename Element<T>::Type;
 
-  __device__ Block(const attest_problem& problem, const cuda::Data& data, const Task& task, char* shared)
+  __device__ Block(const attest_problem& problem, const cuda::Data& data, const Task& task,
+                   char* shared)
       : problem_(problem),
         data_(data),
         task_(task),
@@ -205,7 +224,8 @@ class Block {
   __device__ void run() {
     find_keys();
     if (const attest::Softmax<T> a = views(); past_tile_ > first_tile_)
-      k_begin_ = address(a.k, a.key(task_.b, origin_), kv_head(a)), v_begin_ = address(a.v, a.key(task_.b, origin_), kv_head(a));
+      k_begin_ = address(a.k, a.key(task_.b, origin_), kv_head(a)),
+      v_begin_ = address(a.v, a.key(task_.b, origin_), kv_head(a));
     load_queries();
     while (true) {
       load_keys(first_tile_, 0);
@@ -214,8 +234,11 @@ class Block {
       cuda::commit_copies();
       for (int tile = first_tile_; tile < past_tile_; ++tile) step(tile, (tile - first_tile_) % 2);
       cuda::wait_copies<0>();
-      // An infinity of V that is seen with a weight that is rounded to 0 has made NaN, as would a true one: only then, all again.
-      if (careful_ || cuda::planted(cuda::Bug::kInfinitiesForgotten) || !__syncthreads_or(has_odd_sums())) break;
+      // An infinity of V that is seen with a weight that is rounded to 0 has made NaN, as would a
+      // true one: only then, all again.
+      if (careful_ || cuda::planted(cuda::Bug::kInfinitiesForgotten) ||
+          !__syncthreads_or(has_odd_sums()))
+        break;
       careful_ = true;
       forget();
     }
@@ -226,16 +249,24 @@ class Block {
   __device__ int64_t row_of(int row_block, int half) const {
     return task_.first + (warp_ * S::kPerWarp + row_block) * 16 + lane_ / 4 + half * 8;
   }
-  __device__ int64_t query_of(int64_t row) const { return task_.pack == 1 ? row : row / task_.pack; }
-  __device__ int64_t head_of(int64_t row) const { return task_.head + (task_.pack == 1 ? 0 : row % task_.pack); }
+  __device__ int64_t query_of(int64_t row) const {
+    return task_.pack == 1 ? row : row / task_.pack;
+  }
+  __device__ int64_t head_of(int64_t row) const {
+    return task_.head + (task_.pack == 1 ? 0 : row % task_.pack);
+  }
   __device__ int64_t kv_head(const attest::Softmax<T>& a) const { return a.kv_head(task_.head); }
 
-  /// Made anew where it is needed: kept over the loop, it would take registers from the accumulators.
+  /// Made anew where it is needed: kept over the loop, it would take registers from the
+  /// accumulators.
   __device__ attest::Softmax<T> views() const { return attest::Softmax<T>(problem_, data_.at); }
-  __device__ const attest_softmax_params& params() const { return attest::params<attest_softmax_params>(problem_); }
+  __device__ const attest_softmax_params& params() const {
+    return attest::params<attest_softmax_params>(problem_);
+  }
   __device__ int64_t row_stride(int role) const { return problem_.tensor[role].stride[2]; }
 
-  /// What each row sees, and from it the tiles that the block has to read and the keys that all of its rows see.
+  /// What each row sees, and from it the tiles that the block has to read and the keys that all of
+  /// its rows see.
   __device__ void find_keys() {
     __shared__ int lowest, highest, common_begin, common_end;
     const attest::Softmax<T> a = views();
@@ -246,24 +277,30 @@ class Block {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int64_t i = query_of(row_of(m, half));
-        const attest::Keys keys = row_of(m, half) < task_.past ? a.keys(task_.b, i) : attest::Keys{0, 0};
+        const attest::Keys keys =
+            row_of(m, half) < task_.past ? a.keys(task_.b, i) : attest::Keys{0, 0};
         RowPair& row = rows_[m];
         row.begin[half] = static_cast<int>(keys.begin), row.end[half] = static_cast<int>(keys.end);
         row.top[half] = -INFINITY, row.total[half] = 0;
         if (row_of(m, half) >= task_.past || lane_ % 4 != 0) continue;
         atomicMax(&common_begin, row.begin[half]), atomicMin(&common_end, row.end[half]);
-        if (keys.begin < keys.end) atomicMin(&lowest, row.begin[half]), atomicMax(&highest, row.end[half]);
+        if (keys.begin < keys.end)
+          atomicMin(&lowest, row.begin[half]), atomicMax(&highest, row.end[half]);
       }
     __syncthreads();
     origin_ = highest > 0 ? lowest : 0;
-    const split::Range tiles = split::part((highest - origin_ + S::kKeys - 1) / S::kKeys, task_.splits, task_.split);
+    const split::Range tiles =
+        split::part((highest - origin_ + S::kKeys - 1) / S::kKeys, task_.splits, task_.split);
     first_tile_ = static_cast<int>(tiles.begin), past_tile_ = static_cast<int>(tiles.end);
-    if (cuda::planted(cuda::Bug::kSplitBound) && task_.split + 1 < task_.splits && past_tile_ > first_tile_) --past_tile_;
+    if (cuda::planted(cuda::Bug::kSplitBound) && task_.split + 1 < task_.splits &&
+        past_tile_ > first_tile_)
+      --past_tile_;
     has_terms_ = S::kGeneral && (S::kWindow ? task_.window != nullptr : a.has_pair_terms());
     past_key_ = highest, common_begin_ = common_begin, common_end_ = common_end;
   }
 
-  __device__ const Type* address(const attest::View<T>& view, const attest::Cell& cell, int64_t head) const {
+  __device__ const Type* address(const attest::View<T>& view, const attest::Cell& cell,
+                                 int64_t head) const {
     return reinterpret_cast<const Type*>(&view(cell.batch, head, cell.row, 0));
   }
   __device__ void load_queries() {
@@ -272,30 +309,35 @@ class Block {
     const Type* base = address(a.q, a.query(task_.b, query_of(task_.first)), head_of(task_.first));
     load_tile<S, S::kRows>(q_, rows, static_cast<int>(a.p.head_dim / S::kPerChunk), [&](int row) {
       if (!S::kScattered && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
-      return address(a.q, a.query(task_.b, query_of(task_.first + row)), head_of(task_.first + row));
+      return address(a.q, a.query(task_.b, query_of(task_.first + row)),
+                     head_of(task_.first + row));
     });
   }
   __device__ int64_t first_key(int tile) const { return origin_ + int64_t{tile} * S::kKeys; }
-  /// The rows of K or V that a tile has; `begin` is the row of the first key where rows lie one behind the other.
+  /// The rows of K or V that a tile has; `begin` is the row of the first key where rows lie one
+  /// behind the other.
   __device__ void load_rows(uint32_t to, int role, const Type* begin, int64_t channels, int tile) {
     const int64_t first = first_key(tile), stride = row_stride(role);
     const int rows = static_cast<int>(min(int64_t{S::kKeys}, int64_t{past_key_} - first));
     if (S::kScattered) {
       const attest::Softmax<T> a = views();
       const attest::View<T>& view = role == ATTEST_K ? a.k : a.v;
-      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
-                             [&](int row) { return address(view, a.key(task_.b, first + row), kv_head(a)); });
+      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk), [&](int row) {
+        return address(view, a.key(task_.b, first + row), kv_head(a));
+      });
     } else {
       flash::load_rows<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
                                     begin + int64_t{tile} * S::kKeys * stride, stride);
     }
   }
   __device__ void load_keys(int tile, int stage) {
-    if (tile < past_tile_) load_rows(k_ + stage * S::kTileBytes, ATTEST_K, k_begin_, params().head_dim, tile);
+    if (tile < past_tile_)
+      load_rows(k_ + stage * S::kTileBytes, ATTEST_K, k_begin_, params().head_dim, tile);
   }
   __device__ void load_values(int tile, int stage) {
     if (cuda::planted(cuda::Bug::kTileOfKeys)) tile = first_tile_;
-    if (tile < past_tile_) load_rows(v_ + stage * S::kTileBytes, ATTEST_V, v_begin_, params().head_dim_v, tile);
+    if (tile < past_tile_)
+      load_rows(v_ + stage * S::kTileBytes, ATTEST_V, v_begin_, params().head_dim_v, tile);
   }
 
   __device__ void step(int tile, int stage) {
@@ -307,9 +349,10 @@ class Block {
     if (S::kGeneral && has_terms_) make_terms(tile);
     float scores[S::kPerWarp][S::kKeys / 8][4] = {};
     multiply_keys(k_ + stage * S::kTileBytes, scores);
-    if (S::kBytes == 4 && careful_ && !cuda::planted(cuda::Bug::kNotSplitAnew)) repair(k_ + stage * S::kTileBytes, scores);
-    const bool hides =
-        has_terms_ || careful_ || first_key(tile) < common_begin_ || first_key(tile + 1) > common_end_;  // in all threads
+    if (S::kBytes == 4 && careful_ && !cuda::planted(cuda::Bug::kNotSplitAnew))
+      repair(k_ + stage * S::kTileBytes, scores);
+    const bool hides = has_terms_ || careful_ || first_key(tile) < common_begin_ ||
+                       first_key(tile + 1) > common_end_;  // in all threads
     weigh(scores, scale(tile, hides, scores));
     cuda::wait_copies<1>();
     __syncthreads();
@@ -320,24 +363,28 @@ class Block {
     add_values(values, scores);
   }
 
-  __device__ void multiply_keys(uint32_t keys, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+  __device__ void multiply_keys(uint32_t keys,
+                                float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
 #pragma unroll S::kBytes == 4 ? (S::kDim > 128 ? 1 : 2) : S::kChunks / 2
     for (int c = 0; c < S::kChunks / 2; ++c) {
       cuda::Left<Type> q[S::kPerWarp];
 #pragma unroll
       for (int m = 0; m < S::kPerWarp; ++m) {
         uint32_t rows[4];
-        cuda::load_blocks(rows, q_ + place<S>((warp_ * S::kPerWarp + m) * 16 + lane_ % 16, 2 * c + lane_ / 16));
+        cuda::load_blocks(
+            rows, q_ + place<S>((warp_ * S::kPerWarp + m) * 16 + lane_ % 16, 2 * c + lane_ / 16));
         q[m].set(rows);
       }
 #pragma unroll
       for (int n = 0; n < S::kKeys / 16; ++n) {
         uint32_t k[4];
-        cuda::load_blocks(k, keys + place<S>(n * 16 + lane_ / 16 * 8 + lane_ % 8, 2 * c + lane_ / 8 % 2));
+        cuda::load_blocks(
+            k, keys + place<S>(n * 16 + lane_ / 16 * 8 + lane_ % 8, 2 * c + lane_ / 8 % 2));
         const cuda::Right<Type> first{k[0], k[1]}, second{k[2], k[3]};
 #pragma unroll
         for (int m = 0; m < S::kPerWarp; ++m)
-          cuda::multiply_add(scores[m][2 * n], q[m], first), cuda::multiply_add(scores[m][2 * n + 1], q[m], second);
+          cuda::multiply_add(scores[m][2 * n], q[m], first),
+              cuda::multiply_add(scores[m][2 * n + 1], q[m], second);
       }
     }
   }
@@ -347,14 +394,16 @@ class Block {
     return place<S>(row, channel / S::kPerChunk) + channel % S::kPerChunk * S::kBytes / 4 * 4;
   }
 
-  /// Dot products that splitting made NaN (of infinities, and of what tf32 rounds to one) once more, without it. Slow and rare.
+  /// Dot products that splitting made NaN (of infinities, and of what tf32 rounds to one) once
+  /// more, without it. Slow and rare.
   __device__ void repair(uint32_t keys, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
     constexpr int kKeysOfLane = S::kKeys / 4;
 #pragma unroll 1
     for (int which = 0; which < S::kPerWarp * 2 * kKeysOfLane; ++which) {
-      const int m = which / (2 * kKeysOfLane), half = which / kKeysOfLane % 2, n = which % kKeysOfLane / 2,
-                e = 2 * half + which % 2;
-      const int row = (warp_ * S::kPerWarp + m) * 16 + half * 8 + lane_ / 4, key = n * 8 + lane_ % 4 * 2 + which % 2;
+      const int m = which / (2 * kKeysOfLane), half = which / kKeysOfLane % 2,
+                n = which % kKeysOfLane / 2, e = 2 * half + which % 2;
+      const int row = (warp_ * S::kPerWarp + m) * 16 + half * 8 + lane_ / 4,
+                key = n * 8 + lane_ % 4 * 2 + which % 2;
       float dot = 0;
 #pragma unroll 1
       for (int channel = 0; channel < S::kDim; ++channel)
@@ -371,8 +420,10 @@ class Block {
   __device__ void make_terms(int tile) {
     const attest::Softmax<T> a = views();
 #pragma unroll 1
-    for (int index = static_cast<int>(threadIdx.x); index < S::kRows * S::kKeys; index += S::kThreads) {
-      const int64_t row = task_.first + index / S::kKeys, i = query_of(row), j = first_key(tile) + index % S::kKeys;
+    for (int index = static_cast<int>(threadIdx.x); index < S::kRows * S::kKeys;
+         index += S::kThreads) {
+      const int64_t row = task_.first + index / S::kKeys, i = query_of(row),
+                    j = first_key(tile) + index % S::kKeys;
       float added = -INFINITY;
       if (row < task_.past && i < a.length_q(task_.b) && j < past_key_) {
         if constexpr (S::kWindow)
@@ -393,9 +444,10 @@ class Block {
     return terms_[((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8) * S::kKeys + key];
   }
 
-  /// Dot products become logits in base 2, -inf where hidden, but for a positive factor, which is returned: what makes weights of
-  /// them multiplies anyway.
-  __device__ float scale(int tile, bool hides, float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+  /// Dot products become logits in base 2, -inf where hidden, but for a positive factor, which is
+  /// returned: what makes weights of them multiplies anyway.
+  __device__ float scale(int tile, bool hides,
+                         float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
     const float whole = params().softmax_scale * kLog2E, cap = params().softcap * kLog2E;
     const float factor = S::kGeneral || !(whole > 0) ? whole : 1;
 #pragma unroll
@@ -418,7 +470,8 @@ class Block {
     return S::kGeneral || factor != 1 ? 1 : whole;
   }
 
-  /// Logits times `factor` become weights; what was summed before is scaled to the new largest logit.
+  /// Logits times `factor` become weights; what was summed before is scaled to the new largest
+  /// logit.
   __device__ void weigh(float (&scores)[S::kPerWarp][S::kKeys / 8][4], float factor) {
 #pragma unroll
     for (int m = 0; m < S::kPerWarp; ++m)
@@ -426,9 +479,11 @@ class Block {
       for (int half = 0; half < 2; ++half) {
         float top = -INFINITY;
 #pragma unroll
-        for (int n = 0; n < S::kKeys / 8; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
+        for (int n = 0; n < S::kKeys / 8; ++n)
+          top = fmaxf(top, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
         top = fmaxf(rows_[m].top[half], largest_of_row(top) * factor);
-        const float from = top == -INFINITY ? 0 : top, keep = fmaxf(cuda::exp2_fast(rows_[m].top[half] - from), kSmallest);
+        const float from = top == -INFINITY ? 0 : top,
+                    keep = fmaxf(cuda::exp2_fast(rows_[m].top[half] - from), kSmallest);
         float total = rows_[m].total[half] * keep;
 #pragma unroll
         for (int n = 0; n < S::kKeys / 8; ++n)
@@ -439,15 +494,17 @@ class Block {
           }
         rows_[m].top[half] = top, rows_[m].total[half] = total;
 #pragma unroll
-        for (int d = 0; d < S::kDim / 8; ++d) sums_[m][d][2 * half] *= keep, sums_[m][d][2 * half + 1] *= keep;
+        for (int d = 0; d < S::kDim / 8; ++d)
+          sums_[m][d][2 * half] *= keep, sums_[m][d][2 * half + 1] *= keep;
       }
   }
 
   static constexpr int kStepKeys = 2 * S::kPerChunk;  // of one product of weights and values
 
-  /// Weights of kStepKeys keys as the left operand. Where that has single elements, keys 0 2 4 6 1 3 5 7 of eight stand for 0 to
-  /// 7, so that each lane has what it needs.
-  __device__ static cuda::Left<Type> pack_weights(const float (&scores)[S::kKeys / 8][4], int keys) {
+  /// Weights of kStepKeys keys as the left operand. Where that has single elements, keys 0 2 4 6 1
+  /// 3 5 7 of eight stand for 0 to 7, so that each lane has what it needs.
+  __device__ static cuda::Left<Type> pack_weights(const float (&scores)[S::kKeys / 8][4],
+                                                  int keys) {
     uint32_t packed[4];
 #pragma unroll
     for (int part = 0; part < 4; ++part) {
@@ -465,16 +522,19 @@ class Block {
   /// Values of these keys in 16 channels as two right operands. No two lanes read one bank.
   __device__ void load_right(uint32_t values, int keys, int channels, uint32_t (&right)[4]) const {
     if constexpr (S::kBytes == 4) {
-      // Chunks are exchanged within lines of 8, so what is 8 chunks or rows further on stays that; the rest is in these bits.
-      const uint32_t even = values + place<S>(lane_ % 4 * 2, lane_ / 16) + lane_ / 4 % 4 * 4, odd = (even + S::kDim * 4) ^ 16;
+      // Chunks are exchanged within lines of 8, so what is 8 chunks or rows further on stays that;
+      // the rest is in these bits.
+      const uint32_t even = values + place<S>(lane_ % 4 * 2, lane_ / 16) + lane_ / 4 % 4 * 4,
+                     odd = (even + S::kDim * 4) ^ 16;
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
         const int chunk = channels * 4 + part / 2 * 2;
-        right[part] =
-            cuda::load_shared(((part % 2 == 0 ? even : odd) ^ chunk % 8 * 16) + chunk / 8 * 128 + keys * 8 * S::kDim * 4);
+        right[part] = cuda::load_shared(((part % 2 == 0 ? even : odd) ^ chunk % 8 * 16) +
+                                        chunk / 8 * 128 + keys * 8 * S::kDim * 4);
       }
     } else {
-      cuda::load_blocks_transposed(right, values + place<S>(keys * 16 + lane_ % 16, 2 * channels + lane_ / 16));
+      cuda::load_blocks_transposed(
+          right, values + place<S>(keys * 16 + lane_ % 16, 2 * channels + lane_ / 16));
     }
   }
 
@@ -491,7 +551,8 @@ class Block {
         const cuda::Right<Type> first{v[0], v[1]}, second{v[2], v[3]};
 #pragma unroll
         for (int m = 0; m < S::kPerWarp; ++m)
-          cuda::multiply_add(sums_[m][2 * d], weights[m], first), cuda::multiply_add(sums_[m][2 * d + 1], weights[m], second);
+          cuda::multiply_add(sums_[m][2 * d], weights[m], first),
+              cuda::multiply_add(sums_[m][2 * d + 1], weights[m], second);
       }
     }
   }
@@ -515,7 +576,8 @@ class Block {
       for (int group = 0; group < S::kDim / 8; ++group) {
         const int channel = group * 8 + lane_ % 4 * 2;
         const uint32_t first = cuda::load_shared(values + word_of(n, channel)),
-                       second = S::kBytes == 4 ? cuda::load_shared(values + word_of(n, channel + 1)) : first;
+                       second = S::kBytes == 4 ? cuda::load_shared(values + word_of(n, channel + 1))
+                                               : first;
         const float odd[2] = {odd_part<T>(first, 0), odd_part<T>(second, 1)};
         if (odd[0] == 0 && odd[1] == 0) continue;
 #pragma unroll
@@ -525,7 +587,8 @@ class Block {
             if (!sees(m, half, tile, n)) continue;
 #pragma unroll
             for (int d = 0; d < S::kDim / 8; ++d)
-              sums_[m][d][2 * half] += d == group ? odd[0] : 0, sums_[m][d][2 * half + 1] += d == group ? odd[1] : 0;
+              sums_[m][d][2 * half] += d == group ? odd[0] : 0,
+                  sums_[m][d][2 * half + 1] += d == group ? odd[1] : 0;
           }
       }
     __syncthreads();
@@ -575,7 +638,8 @@ class Block {
           write_row(a, part, h, i, m, half);
       }
   }
-  __device__ void write_row(const attest::Softmax<T>& a, Part part, int64_t h, int64_t i, int m, int half) const {
+  __device__ void write_row(const attest::Softmax<T>& a, Part part, int64_t h, int64_t i, int m,
+                            int half) const {
     const float keep = join_sink(a, h, part);
     const bool sees = !(part.total == 0);  // NaN too: all of its logits may be
     const float scale = sees ? keep / part.total : 0;
@@ -586,14 +650,15 @@ class Block {
     for (int d = 0; d < S::kDim / 8; ++d)
       if (d * 8 + lane_ % 4 * 2 < a.p.head_dim_v) {
         const float(&sums)[4] = sums_[m][d];
-        o[d * 4 + lane_ % 4] =
-            sees ? cuda::pack(cuda::scaled(sums[2 * half], scale),
-                              cuda::scaled(sums[2 * half + 1], scale), Type())
-                 : Pair{};
+        o[d * 4 + lane_ % 4] = sees ? cuda::pack(cuda::scaled(sums[2 * half], scale),
+                                                 cuda::scaled(sums[2 * half + 1], scale), Type())
+                                    : Pair{};
       }
-    if (a.lse && lane_ % 4 == 0) a.lse(cell.batch, h, cell.row) = sees ? part.top * kLn2 + logf(part.total) : -INFINITY;
+    if (a.lse && lane_ % 4 == 0)
+      a.lse(cell.batch, h, cell.row) = sees ? part.top * kLn2 + logf(part.total) : -INFINITY;
   }
-  __device__ void write_part(const attest::Softmax<T>& a, Part part, int64_t h, int64_t i, int m, int half) const {
+  __device__ void write_part(const attest::Softmax<T>& a, Part part, int64_t h, int64_t i, int m,
+                             int half) const {
     if (cuda::planted(cuda::Bug::kSinkInEverySplit)) join_sink(a, h, part);
     const Partials partials{a.p, task_.splits, task_.partial};
     const int64_t at = partials.at(task_.b, h, i, task_.split);
@@ -603,13 +668,15 @@ class Block {
     for (int d = 0; d < S::kDim / 8; ++d)
 #pragma unroll
       for (int e = 0; e < 2; ++e)
-        if (d * 8 + lane_ % 4 * 2 < a.p.head_dim_v) to[d * 8 + lane_ % 4 * 2 + e] = sums_[m][d][2 * half + e];
+        if (d * 8 + lane_ % 4 * 2 < a.p.head_dim_v)
+          to[d * 8 + lane_ % 4 * 2 + e] = sums_[m][d][2 * half + e];
   }
 
   const attest_problem& problem_;
   const cuda::Data& data_;
   const Task& task_;    // in shared memory, where it takes no registers
-  float* const terms_;  // [kRows, kKeys], shared: added to the logits of this tile, in base 2; -inf where hidden
+  float* const terms_;  // [kRows, kKeys], shared: added to the logits of this tile, in base 2; -inf
+                        // where hidden
   const uint32_t q_, k_, v_;
   const int lane_, warp_;
   const Type *k_begin_ = nullptr, *v_begin_ = nullptr;
@@ -636,12 +703,14 @@ inline const char* why_not(const attest_problem& problem) {
   const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
   const int64_t chunk = dtype == ATTEST_F32 ? 4 : 8;  // elements of 16 bytes
   if (p.head_dim % chunk != 0 || p.head_dim_v % chunk != 0)
-    return chunk == 4 ? "head sizes that are no multiple of 4" : "head sizes that are no multiple of 8";
+    return chunk == 4 ? "head sizes that are no multiple of 4"
+                      : "head sizes that are no multiple of 8";
   if (p.seq_len_kv > INT32_MAX - 64) return "2^31 keys";
   const int capability = cuda::capability();
   if (capability < 75) return "a device before sm_75";
   if (capability < 80 && dtype == ATTEST_BF16) return "bfloat16 on tensor cores before sm_80";
-  if (capability < 80 && dtype == ATTEST_F32) return "float32, by tf32, on tensor cores before sm_80";
+  if (capability < 80 && dtype == ATTEST_F32)
+    return "float32, by tf32, on tensor cores before sm_80";
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
     const attest_tensor& tensor = problem.tensor[role];
     if (tensor.dim[3] > 1 && tensor.stride[3] != 1) return "channels that do not lie side by side";

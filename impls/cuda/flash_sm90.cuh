@@ -1,14 +1,16 @@
-// Tiled softmax attention for sm_90a (wgmma, TMA), f16 and bf16: what flash_cuda runs there for problems whose rows and keys lie
-// one behind the other and whose pairs have no terms of their own.
+// Tiled softmax attention for sm_90a (wgmma, TMA), f16 and bf16: what flash_cuda runs there for
+// problems whose rows and keys lie one behind the other and whose pairs have no terms of their own.
 //
-// A block stays on its multiprocessor and takes one tile of 128 rows after another (tile_order.hpp). One warp of the first
-// warpgroup finds out which keys a tile's rows see and has tiles of Q, K and V copied; the two other warpgroups have 64 rows
-// each. While the tensor cores multiply the next keys and these values, a warpgroup makes weights of its scores, and the two
+// A block stays on its multiprocessor and takes one tile of 128 rows after another
+// (tile_order.hpp). One warp of the first warpgroup finds out which keys a tile's rows see and has
+// tiles of Q, K and V copied; the two other warpgroups have 64 rows each. While the tensor cores
+// multiply the next keys and these values, a warpgroup makes weights of its scores, and the two
 // take turns in it (Shah et al., FlashAttention-3, 2024).
 //
-// A hidden key has a weight of 0, and 0 times NaN is NaN: values of keys that no row of a tile sees are made 0. Where some rows
-// see what others do not, nothing is repaired here: a warp whose sums are not all finite says so in `odd`, and its tile is done
-// again by the kernel that takes infinities and NaN out (flash.cuh).
+// A hidden key has a weight of 0, and 0 times NaN is NaN: values of keys that no row of a tile sees
+// are made 0. Where some rows see what others do not, nothing is repaired here: a warp whose sums
+// are not all finite says so in `odd`, and its tile is done again by the kernel that takes
+// infinities and NaN out (flash.cuh).
 #pragma once
 #include "cuda/flash.cuh"
 #include "cuda/sm90.cuh"
@@ -22,22 +24,30 @@ using sm90::kRowBytes;
 using sm90::kWarpgroup;
 
 constexpr int kThreads = kWarpgroup * 3;
-/// Registers a thread: at the launch, all that a multiprocessor has; then those of the warpgroup that copies, and of the others.
-constexpr int kRegisters = 65536 / kThreads / 8 * 8, kProducerRegisters = 56, kConsumerRegisters = 224;
-static_assert(kProducerRegisters + 2 * kConsumerRegisters <= 3 * kRegisters, "or the last to ask for registers waits for ever");
+/// Registers a thread: at the launch, all that a multiprocessor has; then those of the warpgroup
+/// that copies, and of the others.
+constexpr int kRegisters = 65536 / kThreads / 8 * 8, kProducerRegisters = 56,
+              kConsumerRegisters = 224;
+static_assert(kProducerRegisters + 2 * kConsumerRegisters <= 3 * kRegisters,
+              "or the last to ask for registers waits for ever");
 
-constexpr int kConsumers = 2, kRows = 64 * kConsumers;  // warpgroups with rows, of which each has 64
+constexpr int kConsumers = 2,
+              kRows = 64 * kConsumers;  // warpgroups with rows, of which each has 64
 
-/// Head sizes up to kDim, kKeys keys a tile, kStages tiles of K and as many of V in shared memory, kSlots of Q; for problems that
-/// have no more keys, one tile is enough, and registers are left for more of them.
+/// Head sizes up to kDim, kKeys keys a tile, kStages tiles of K and as many of V in shared memory,
+/// kSlots of Q; for problems that have no more keys, one tile is enough, and registers are left for
+/// more of them.
 template <int kHeadDim, int kTileKeys, int kTileStages, int kQuerySlots, bool kOne = false>
 struct Shape {
   static constexpr bool kOneTile = kOne;
-  static constexpr int kDim = kHeadDim, kKeys = kTileKeys, kStages = kTileStages, kSlots = kQuerySlots;
+  static constexpr int kDim = kHeadDim, kKeys = kTileKeys, kStages = kTileStages,
+                       kSlots = kQuerySlots;
   static constexpr int kColumns = kDim / kColumn;
   static constexpr int kQueryBytes = kRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
-  static constexpr int kTilesBytes = kSlots * kQueryBytes + 2 * kStages * kTileBytes, kBarriers = 2 * kSlots + 4 * kStages + 1;
-  static constexpr int kSharedBytes = 1024 + kTilesBytes + 8 * kBarriers;  // of the 1024 as many as tiles need to start there
+  static constexpr int kTilesBytes = kSlots * kQueryBytes + 2 * kStages * kTileBytes,
+                       kBarriers = 2 * kSlots + 4 * kStages + 1;
+  static constexpr int kSharedBytes =
+      1024 + kTilesBytes + 8 * kBarriers;  // of the 1024 as many as tiles need to start there
   static_assert(kSharedBytes <= 227 << 10, "what a block may have on sm_90");
 };
 
@@ -50,7 +60,8 @@ struct Maps {
   sm90::TensorMap q, k, v;
 };
 
-/// One tile of rows: which keys its rows see between them (tiles of keys count from `origin`), and which all of them see.
+/// One tile of rows: which keys its rows see between them (tiles of keys count from `origin`), and
+/// which all of them see.
 struct Task {
   int b, head, first, past;  // rows from first on, none from past
   int origin, tiles, past_key, common_begin, common_end;
@@ -74,22 +85,35 @@ struct Shared {
   Task* tasks;     // [kSlots]
   __device__ uint32_t barrier(int number) const { return tiles + S::kTilesBytes + 8 * number; }
   __device__ uint32_t query(int slot) const { return tiles + slot * S::kQueryBytes; }
-  __device__ uint32_t keys(int stage) const { return tiles + S::kSlots * S::kQueryBytes + stage * S::kTileBytes; }
+  __device__ uint32_t keys(int stage) const {
+    return tiles + S::kSlots * S::kQueryBytes + stage * S::kTileBytes;
+  }
   __device__ uint32_t values(int stage) const { return keys(S::kStages + stage); }
   __device__ uint32_t query_full(int slot) const { return barrier(slot); }
   __device__ uint32_t query_empty(int slot) const { return barrier(S::kSlots + slot); }
   __device__ uint32_t keys_full(int stage) const { return barrier(2 * S::kSlots + stage); }
-  __device__ uint32_t keys_empty(int stage) const { return barrier(2 * S::kSlots + S::kStages + stage); }
-  __device__ uint32_t values_full(int stage) const { return barrier(2 * S::kSlots + 2 * S::kStages + stage); }
-  __device__ uint32_t landed() const { return barrier(S::kBarriers - 1); }  // values of which not all count
-  __device__ uint32_t values_empty(int stage) const { return barrier(2 * S::kSlots + 3 * S::kStages + stage); }
+  __device__ uint32_t keys_empty(int stage) const {
+    return barrier(2 * S::kSlots + S::kStages + stage);
+  }
+  __device__ uint32_t values_full(int stage) const {
+    return barrier(2 * S::kSlots + 2 * S::kStages + stage);
+  }
+  __device__ uint32_t landed() const {
+    return barrier(S::kBarriers - 1);
+  }  // values of which not all count
+  __device__ uint32_t values_empty(int stage) const {
+    return barrier(2 * S::kSlots + 3 * S::kStages + stage);
+  }
 
   __device__ void make_barriers() const {
     for (int slot = 0; slot < S::kSlots; ++slot)
-      sm90::init_barrier(query_full(slot), 1), sm90::init_barrier(query_empty(slot), 4 * kConsumers);
+      sm90::init_barrier(query_full(slot), 1),
+          sm90::init_barrier(query_empty(slot), 4 * kConsumers);
     for (int stage = 0; stage < S::kStages; ++stage) {
-      sm90::init_barrier(keys_full(stage), 1), sm90::init_barrier(keys_empty(stage), 4 * kConsumers);
-      sm90::init_barrier(values_full(stage), 1), sm90::init_barrier(values_empty(stage), 4 * kConsumers);
+      sm90::init_barrier(keys_full(stage), 1),
+          sm90::init_barrier(keys_empty(stage), 4 * kConsumers);
+      sm90::init_barrier(values_full(stage), 1),
+          sm90::init_barrier(values_empty(stage), 4 * kConsumers);
     }
     sm90::init_barrier(landed(), 1);
     sm90::publish_barriers();
@@ -124,14 +148,21 @@ __device__ inline void transpose_quad(Words& words) {
 template <class T, class S>
 class Producer {
  public:
-  __device__ Producer(const attest_problem& problem, const cuda::Data& data, const Maps& maps, const Work& work,
-                      const Shared<S>& shared)
-      : problem_(problem), data_(data), maps_(maps), work_(work), shared_(shared), lane_(static_cast<int>(threadIdx.x) % 32) {}
+  __device__ Producer(const attest_problem& problem, const cuda::Data& data, const Maps& maps,
+                      const Work& work, const Shared<S>& shared)
+      : problem_(problem),
+        data_(data),
+        maps_(maps),
+        work_(work),
+        shared_(shared),
+        lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void run() {
     for (int round = 0;; ++round) {
-      const int index = work_.order.turn(static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), round);
-      // Of the rounds that go backwards only the last may lack some: whoever has nothing in it has nothing afterwards.
+      const int index =
+          work_.order.turn(static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), round);
+      // Of the rounds that go backwards only the last may lack some: whoever has nothing in it has
+      // nothing afterwards.
       const bool last = index >= work_.order.count();
       Task task{};
       if (last)
@@ -168,7 +199,8 @@ class Producer {
     lowest = smallest_of_warp(lowest), highest = largest_of_warp(highest);
     task.origin = highest > 0 ? lowest : 0, task.past_key = highest,
     task.tiles = (highest - task.origin + S::kKeys - 1) / S::kKeys;
-    task.common_begin = largest_of_warp(common_begin), task.common_end = smallest_of_warp(common_end);
+    task.common_begin = largest_of_warp(common_begin),
+    task.common_end = smallest_of_warp(common_end);
     return true;
   }
 
@@ -177,16 +209,18 @@ class Producer {
     const uint32_t full = shared_.query_full(slot_.place);
     if (task.last) return sm90::arrive(full);
     const attest::Cell cell = views().query(task.b, task.first);
-    load<kRows>(shared_.query(slot_.place), maps_.q, full, static_cast<int>(cell.row), task.head, static_cast<int>(cell.batch));
+    load<kRows>(shared_.query(slot_.place), maps_.q, full, static_cast<int>(cell.row), task.head,
+                static_cast<int>(cell.batch));
   }
   /// A tile of kCount rows, column by column; they arrive at `full`.
   template <int kCount>
-  __device__ static void load(uint32_t to, const sm90::TensorMap& map, uint32_t full, int row, int head, int batch) {
+  __device__ static void load(uint32_t to, const sm90::TensorMap& map, uint32_t full, int row,
+                              int head, int batch) {
     sm90::arrive_and_expect(full, kCount * S::kColumns * kRowBytes);
 #pragma unroll
     for (int column = 0; column < S::kColumns; ++column)
-      sm90::load_box(to + column * kCount * kRowBytes, map, full, cuda::planted(Bug::kSecondColumn) ? 0 : column * kColumn, row,
-                     head, batch);
+      sm90::load_box(to + column * kCount * kRowBytes, map, full,
+                     cuda::planted(Bug::kSecondColumn) ? 0 : column * kColumn, row, head, batch);
   }
 
   __device__ void copy(const Task& task) {
@@ -198,21 +232,27 @@ class Producer {
     for (int tile = 0; tile <= task.tiles; ++tile, row += S::kKeys) {
       if (tile < task.tiles) {
         sm90::wait(shared_.keys_empty(keys_.place), keys_.parity ^ 1);
-        if (lane_ == 0) load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), row, head, batch);
+        if (lane_ == 0)
+          load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), row,
+                         head, batch);
         keys_.advance();
       }
       if (tile > 0) {
         sm90::wait(shared_.values_empty(values_.place), values_.parity ^ 1);
-        load_values(task.past_key - task.origin - (tile - 1) * S::kKeys, row - S::kKeys, head, batch);
+        load_values(task.past_key - task.origin - (tile - 1) * S::kKeys, row - S::kKeys, head,
+                    batch);
         values_.advance();
       }
     }
   }
-  /// A tile of which the first `seen` rows count. What lies behind them, padding or another sequence, may be anything, and 0
-  /// times NaN is NaN: it is made 0, unless there is no more of the tensor, where a copy puts zeros.
+  /// A tile of which the first `seen` rows count. What lies behind them, padding or another
+  /// sequence, may be anything, and 0 times NaN is NaN: it is made 0, unless there is no more of
+  /// the tensor, where a copy puts zeros.
   __device__ void load_values(int seen, int row, int head, int batch) {
-    const uint32_t values = shared_.values(values_.place), full = shared_.values_full(values_.place);
-    if (seen >= S::kKeys || row + seen >= problem_.tensor[ATTEST_V].dim[2] || cuda::planted(Bug::kPaddingMultiplied)) {
+    const uint32_t values = shared_.values(values_.place),
+                   full = shared_.values_full(values_.place);
+    if (seen >= S::kKeys || row + seen >= problem_.tensor[ATTEST_V].dim[2] ||
+        cuda::planted(Bug::kPaddingMultiplied)) {
       if (lane_ == 0) load<S::kKeys>(values, maps_.v, full, row, head, batch);
       return;
     }
@@ -246,7 +286,8 @@ class Consumer {
   using Scores = sm90::Products<Type, S::kKeys>;
   using Values = sm90::Products<Type, S::kDim>;
 
-  __device__ Consumer(const attest_problem& problem, const cuda::Data& data, const Work& work, const Shared<S>& shared)
+  __device__ Consumer(const attest_problem& problem, const cuda::Data& data, const Work& work,
+                      const Shared<S>& shared)
       : problem_(problem),
         data_(data),
         work_(work),
@@ -257,14 +298,17 @@ class Consumer {
         factor_(attest::params<attest_softmax_params>(problem).softmax_scale * flash::kLog2E) {}
 
   __device__ void run() {
-    if (group_ == 1) sm90::come_by_named(kTurn, 2 * kWarpgroup);  // the first turn is group 0's; its last is never taken
+    if (group_ == 1)
+      sm90::come_by_named(kTurn,
+                          2 * kWarpgroup);  // the first turn is group 0's; its last is never taken
     while (true) {
       sm90::wait(shared_.query_full(slot_.place), slot_.parity);
       task_ = shared_.tasks[slot_.place];
       __syncwarp();  // all lanes have it before one of them gives the place back
       if (task_.last) break;
       begin();
-      float sums[S::kDim / 2] = {};  // else ptxas before 12.9 lets each product wait for the one before
+      float sums[S::kDim / 2] =
+          {};  // else ptxas before 12.9 lets each product wait for the one before
       attend(sums);
       slot_.advance();
       write(sums);
@@ -279,7 +323,8 @@ class Consumer {
     const attest::Softmax<T> a = views();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const attest::Keys keys = row(half) < task_.past ? a.keys(task_.b, row(half)) : attest::Keys{0, 0};
+      const attest::Keys keys =
+          row(half) < task_.past ? a.keys(task_.b, row(half)) : attest::Keys{0, 0};
       begin_[half] = static_cast<int>(keys.begin), end_[half] = static_cast<int>(keys.end);
       top_[half] = -INFINITY, total_[half] = 0;
     }
@@ -290,7 +335,8 @@ class Consumer {
   }
 
   __device__ void attend(float (&sums)[S::kDim / 2]) {
-    const uint32_t query = shared_.query(slot_.place) + group_ * 64 * kRowBytes, query_empty = shared_.query_empty(slot_.place);
+    const uint32_t query = shared_.query(slot_.place) + group_ * 64 * kRowBytes,
+                   query_empty = shared_.query_empty(slot_.place);
     if (task_.tiles == 0) return release(query_empty);
     float scores[S::kKeys / 2];
     uint32_t weights[S::kKeys / 16][4];
@@ -299,7 +345,8 @@ class Consumer {
     sm90::wait_products<0>();
     sm90::pin(scores);
     release_keys();
-    if (S::kOneTile || task_.tiles == 1 || cuda::planted(Bug::kQueryGivenBackEarly)) release(query_empty);
+    if (S::kOneTile || task_.tiles == 1 || cuda::planted(Bug::kQueryGivenBackEarly))
+      release(query_empty);
     weigh(0, scores, keep);
     pack(scores, weights);
 #pragma unroll 1
@@ -312,7 +359,8 @@ class Consumer {
       if (!cuda::planted(Bug::kScoresNotWaited)) sm90::wait_products<1>();
       sm90::pin(scores);
       if (!cuda::planted(Bug::kKeysGivenBackEarly)) release_keys();
-      if (tile + 1 == task_.tiles && !cuda::planted(Bug::kQueryGivenBackEarly)) release(query_empty);
+      if (tile + 1 == task_.tiles && !cuda::planted(Bug::kQueryGivenBackEarly))
+        release(query_empty);
       if (cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
       weigh(tile, scores, keep);
       sm90::settle(total_[0], query), sm90::settle(total_[1], query);
@@ -354,10 +402,14 @@ class Consumer {
     sm90::begin_products();
 #pragma unroll
     for (int keys = 0; keys < S::kKeys / 16; ++keys)
-      Values::of_registers(sums, weights[keys], sm90::summed_rows(values + keys * 16 * kRowBytes, S::kKeys * kRowBytes), true);
+      Values::of_registers(sums, weights[keys],
+                           sm90::summed_rows(values + keys * 16 * kRowBytes, S::kKeys * kRowBytes),
+                           true);
     sm90::commit_products();
   }
-  __device__ void release_values() { release(shared_.values_empty(values_.place)), values_.advance(); }
+  __device__ void release_values() {
+    release(shared_.values_empty(values_.place)), values_.advance();
+  }
 
   /// Dot products become weights 2^(logit - top); keep: what is left of weights before.
   __device__ void weigh(int tile, float (&scores)[S::kKeys / 2], float (&keep)[2]) {
@@ -381,7 +433,8 @@ class Consumer {
         }
     }
   }
-  /// Scores of keys that a row does not see become -inf. Score i is of key i / 4 * 8 + lane % 4 * 2 + i % 2, row i / 2 % 2.
+  /// Scores of keys that a row does not see become -inf. Score i is of key i / 4 * 8 + lane % 4 * 2
+  /// + i % 2, row i / 2 % 2.
   __device__ void hide(int first, float (&scores)[S::kKeys / 2]) const {
 #pragma unroll
     for (int i = 0; i < S::kKeys / 2; ++i) {
@@ -389,9 +442,11 @@ class Consumer {
       if (key < begin_[i / 2 % 2] || key >= end_[i / 2 % 2]) scores[i] = -INFINITY;
     }
   }
-  __device__ static void pack(const float (&scores)[S::kKeys / 2], uint32_t (&weights)[S::kKeys / 16][4]) {
+  __device__ static void pack(const float (&scores)[S::kKeys / 2],
+                              uint32_t (&weights)[S::kKeys / 16][4]) {
 #pragma unroll
-    for (int i = 0; i < S::kKeys / 4; ++i) weights[i / 4][i % 4] = cuda::pack(scores[2 * i], scores[2 * i + 1], Type());
+    for (int i = 0; i < S::kKeys / 4; ++i)
+      weights[i / 4][i % 4] = cuda::pack(scores[2 * i], scores[2 * i + 1], Type());
   }
 
   __device__ void write(const float (&sums)[S::kDim / 2]) {
@@ -403,14 +458,17 @@ class Consumer {
       const bool sees = part.total != 0, there = row(half) < task_.past;
       const float keep = flash::join_sink(a, task_.head, part), scale = keep / part.total;
       const attest::Cell cell = a.query(task_.b, there ? row(half) : task_.first);
-      auto* o = reinterpret_cast<Words*>(&a.o(cell.batch, task_.head, cell.row, 0));  // of 8 channels
+      auto* o =
+          reinterpret_cast<Words*>(&a.o(cell.batch, task_.head, cell.row, 0));  // of 8 channels
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; d += 4) {
         Words words;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const float first = sums[4 * (d + i) + 2 * half], second = sums[4 * (d + i) + 2 * half + 1];
-          odd |= there && sees && !(fabsf(first) <= flash::kLargest && fabsf(second) <= flash::kLargest);
+          const float first = sums[4 * (d + i) + 2 * half],
+                      second = sums[4 * (d + i) + 2 * half + 1];
+          odd |= there && sees &&
+                 !(fabsf(first) <= flash::kLargest && fabsf(second) <= flash::kLargest);
           words.at[i] = sees ? cuda::pack(first * scale, second * scale, Type()) : 0;
         }
         transpose_quad(words);
@@ -418,18 +476,21 @@ class Consumer {
         if (there && block * 8 < a.p.head_dim_v) o[block] = words;
       }
       if (a.lse && there && lane_ % 4 == 0)
-        a.lse(cell.batch, task_.head, cell.row) = sees ? part.top * flash::kLn2 + logf(part.total) : -INFINITY;
+        a.lse(cell.batch, task_.head, cell.row) =
+            sees ? part.top * flash::kLn2 + logf(part.total) : -INFINITY;
     }
     const bool any = __any_sync(0xffffffff, odd);
     if (lane_ == 0) {
-      const int64_t tile = (task_.b * a.p.num_heads + task_.head) * work_.order.tiles + task_.first / kRows;
+      const int64_t tile =
+          (task_.b * a.p.num_heads + task_.head) * work_.order.tiles + task_.first / kRows;
       work_.odd[tile * (kRows / 16) + warp_] = any && !forgets();
     }
   }
 
   /// Bugs that would be repaired.
   __device__ static bool forgets() {
-    return cuda::planted(Bug::kNotDoneAgain) || cuda::planted(Bug::kPaddingMultiplied) || cuda::planted(Bug::kNoFence);
+    return cuda::planted(Bug::kNotDoneAgain) || cuda::planted(Bug::kPaddingMultiplied) ||
+           cuda::planted(Bug::kNoFence);
   }
 
   const attest_problem& problem_;
@@ -446,8 +507,9 @@ class Consumer {
 };
 
 template <class T, class S>
-__global__ void __launch_bounds__(kThreads, 1) attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
-                                                      const __grid_constant__ Maps maps, const __grid_constant__ Work work) {
+__global__ void __launch_bounds__(kThreads, 1)
+    attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
+           const __grid_constant__ Maps maps, const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
   __shared__ Task tasks[S::kSlots];
   const Shared<S> shared{(cuda::shared_address(cuda::dynamic_shared()) + 1023) & ~1023u, tasks};
@@ -487,7 +549,8 @@ void with_shape(const attest_problem& problem, const Body& body) {
 inline tiles::Order order(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   // Half of the cache, for a head's Q and O pass through too.
-  return tiles::order(p.batch * p.num_heads, (p.seq_len_q + kRows - 1) / kRows, p.seq_len_kv * (p.head_dim + p.head_dim_v) * 2,
+  return tiles::order(p.batch * p.num_heads, (p.seq_len_q + kRows - 1) / kRows,
+                      p.seq_len_kv * (p.head_dim + p.head_dim_v) * 2,
                       cuda::attribute(cudaDevAttrL2CacheSize) / 2);
 }
 
@@ -496,10 +559,14 @@ class Attend {
  public:
   /// Of problems that flash::why_not lets pass and that need none of the general kernel's features.
   static bool takes(const attest_problem& problem) {
-    constexpr int64_t kMost = int64_t{1} << 30, kMostStride = int64_t{1} << 39;  // elements: of 32 bits, and what a map may have
+    constexpr int64_t kMost = int64_t{1} << 30,
+                      kMostStride = int64_t{1}
+                                    << 39;  // elements: of 32 bits, and what a map may have
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
-    if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 || p.seq_len_q < kRows / 2) return false;
+    if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 ||
+        p.seq_len_q < kRows / 2)
+      return false;
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
       for (int axis = 0; axis < 4; ++axis) {
         const attest_tensor& tensor = problem.tensor[role];
@@ -514,23 +581,27 @@ class Attend {
   }
 
   explicit Attend(const attest_problem& problem)
-      : problem_(problem), order_(order(problem)), blocks_(std::min(order_.count(), cuda::multiprocessors())) {
+      : problem_(problem),
+        order_(order(problem)),
+        blocks_(std::min(order_.count(), cuda::multiprocessors())) {
     with_shape(problem, [](auto element, auto shape) {
       using S = decltype(shape);
       cuda::check(
-          cudaFuncSetAttribute(attend<decltype(element), S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
+          cudaFuncSetAttribute(attend<decltype(element), S>,
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
           "cudaFuncSetAttribute");
     });
   }
-  void run(const attest_problem* on_device, void* const* data, void* workspace, cudaStream_t stream) const {
+  void run(const attest_problem* on_device, void* const* data, void* workspace,
+           cudaStream_t stream) const {
     const Work work{order_, static_cast<uint8_t*>(workspace)};
     with_shape(problem_, [&](auto element, auto shape) {
       using S = decltype(shape);
       const Maps maps{sm90::tensor_map(problem_.tensor[ATTEST_Q], data[ATTEST_Q], kRows),
                       sm90::tensor_map(problem_.tensor[ATTEST_K], data[ATTEST_K], S::kKeys),
                       sm90::tensor_map(problem_.tensor[ATTEST_V], data[ATTEST_V], S::kKeys)};
-      cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), kThreads, S::kSharedBytes, stream, on_device,
-                   cuda::Data(data), maps, work);
+      cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), kThreads,
+                   S::kSharedBytes, stream, on_device, cuda::Data(data), maps, work);
     });
   }
 

@@ -39,7 +39,8 @@ struct KernelRow {
   int spilled_bytes;
 };
 
-/// "attend<Half, flash::Shape<64, 1, 64, true, 4> >" -> "attend Half, head_dim 64, 64 keys a tile, Shape<64, 1, 64, true, 4>".
+/// "attend<Half, flash::Shape<64, 1, 64, true, 4> >" -> "attend Half, head_dim 64, 64 keys a tile,
+/// Shape<64, 1, 64, true, 4>".
 inline std::string readable(std::string name, const Shapes& shapes, int& shared_bytes) {
   std::string shape;
   const size_t begin = name.find("Shape<");
@@ -59,7 +60,8 @@ inline std::string readable(std::string name, const Shapes& shapes, int& shared_
   const ShapeFacts* facts = shapes.find(shape);
   if (!facts) throw std::runtime_error("ptxas_table: no shape " + shape);
   shared_bytes += facts->shared_bytes;
-  return name + ", head_dim " + std::to_string(facts->head_dim) + ", " + std::to_string(facts->keys) + " keys a tile, " + shape;
+  return name + ", head_dim " + std::to_string(facts->head_dim) + ", " +
+         std::to_string(facts->keys) + " keys a tile, " + shape;
 }
 
 /// Throws std::runtime_error: a line that is none.
@@ -68,8 +70,8 @@ inline std::vector<KernelRow> read_rows(std::istream& in, const Shapes& shapes) 
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
     KernelRow row{};
-    if (!(words >> row.source >> row.architecture >> row.kernel.threads >> row.kernel.registers >> row.spilled_bytes >>
-          row.kernel.shared_bytes >> std::ws) ||
+    if (!(words >> row.source >> row.architecture >> row.kernel.threads >> row.kernel.registers >>
+          row.spilled_bytes >> row.kernel.shared_bytes >> std::ws) ||
         !std::getline(words, row.name))
       throw std::runtime_error("ptxas_table: not a line of it: " + line);
     row.name = readable(row.name, shapes, row.kernel.shared_bytes);
@@ -91,7 +93,8 @@ std::vector<std::string> in_order(const std::vector<KernelRow>& rows, Of of) {
 inline std::string print_registers(const std::vector<KernelRow>& rows) {
   const auto architectures = in_order(rows, [](const KernelRow& row) { return row.architecture; });
   std::string text = "| kernel |", rule = "|---|";
-  for (const std::string& architecture : architectures) text += " " + architecture + " |", rule += "---|";
+  for (const std::string& architecture : architectures)
+    text += " " + architecture + " |", rule += "---|";
   text += "\n" + rule + "\n";
   const auto place = [](const KernelRow& row) { return row.source + ": " + row.name; };
   for (const std::string& kernel : in_order(rows, place)) {
@@ -112,8 +115,8 @@ inline std::string print_registers(const std::vector<KernelRow>& rows) {
 }
 
 /// What a multiprocessor of one architecture holds at a time.
-inline std::string print_residency(const std::vector<KernelRow>& rows, const std::string& architecture,
-                                   const Multiprocessor& on) {
+inline std::string print_residency(const std::vector<KernelRow>& rows,
+                                   const std::string& architecture, const Multiprocessor& on) {
   std::string text =
       "| kernel | threads | registers | spilled B | shared B | blocks | occupancy | limited by "
       "|\n|---|---|---|---|---|---|---|---|\n";
@@ -121,25 +124,30 @@ inline std::string print_residency(const std::vector<KernelRow>& rows, const std
     if (row.architecture != architecture) continue;
     const Residency found = resident(row.kernel, on);
     const auto cell = [](int value) { return std::to_string(value) + " | "; };
-    text += "| " + row.source + ": " + row.name + " | " + cell(row.kernel.threads) + cell(row.kernel.registers) +
-            cell(row.spilled_bytes) + cell(row.kernel.shared_bytes) + cell(found.blocks) +
-            std::to_string(static_cast<int>(100 * found.occupancy + 0.5)) + " % | " + found.limit + " |\n";
+    text += "| " + row.source + ": " + row.name + " | " + cell(row.kernel.threads) +
+            cell(row.kernel.registers) + cell(row.spilled_bytes) + cell(row.kernel.shared_bytes) +
+            cell(found.blocks) + std::to_string(static_cast<int>(100 * found.occupancy + 0.5)) +
+            " % | " + found.limit + " |\n";
   }
   return text;
 }
 
 inline std::string print_tables(const std::vector<KernelRow>& rows, const std::string& title) {
-  std::string text =
-      "# Registers, spills and shared memory of the CUDA kernels\n\n" + title +
-      "\n\nComputed by the compiler, not measured: no kernel ran for this table.\n\n## Registers a thread, by architecture\n\n" +
-      "Bold: bytes that a thread spills to local memory.\n\n" + print_registers(rows);
-  for (const auto& [architecture, name, on] :
-       {std::make_tuple("87", "Orin (sm_87)", kOrin), std::make_tuple("90a", "Hopper (sm_90a)", kHopper)})
-    if (std::any_of(rows.begin(), rows.end(), [&, a = architecture](const KernelRow& row) { return row.architecture == a; }))
+  std::string text = "# Registers, spills and shared memory of the CUDA kernels\n\n" + title +
+                     "\n\nComputed by the compiler, not measured: no kernel ran for this "
+                     "table.\n\n## Registers a thread, by architecture\n\n" +
+                     "Bold: bytes that a thread spills to local memory.\n\n" +
+                     print_registers(rows);
+  for (const auto& [architecture, name, on] : {std::make_tuple("87", "Orin (sm_87)", kOrin),
+                                               std::make_tuple("90a", "Hopper (sm_90a)", kHopper)})
+    if (std::any_of(rows.begin(), rows.end(),
+                    [&, a = architecture](const KernelRow& row) { return row.architecture == a; }))
       text += std::string("\n## What a multiprocessor holds: ") + name +
-              "\n\nShared memory of a block is static and dynamic, of `attend_windows` without the terms of a problem's windows, "
+              "\n\nShared memory of a block is static and dynamic, of `attend_windows` without the "
+              "terms of a problem's windows, "
               "which come on top.\n" +
-              "Blocks by the formula in impls/cuda/occupancy.hpp.\n\n" + print_residency(rows, architecture, on);
+              "Blocks by the formula in impls/cuda/occupancy.hpp.\n\n" +
+              print_residency(rows, architecture, on);
   return text;
 }
 

@@ -1,8 +1,10 @@
-// How many blocks of a kernel a multiprocessor holds at a time, from what the kernel needs and what the multiprocessor has.
+// How many blocks of a kernel a multiprocessor holds at a time, from what the kernel needs and what
+// the multiprocessor has.
 //
-// A multiprocessor has four parts. Registers are given to warps of a part, 256 at a time; shared memory to blocks, 128 bytes at a
-// time, beside 1 KiB that the system keeps of each. What runs out first decides: registers, shared memory, threads or blocks.
-// NVIDIA, "CUDA C++ Programming Guide": "Multiprocessor Level" under "Maximize Utilization", technical specifications by compute
+// A multiprocessor has four parts. Registers are given to warps of a part, 256 at a time; shared
+// memory to blocks, 128 bytes at a time, beside 1 KiB that the system keeps of each. What runs out
+// first decides: registers, shared memory, threads or blocks. NVIDIA, "CUDA C++ Programming Guide":
+// "Multiprocessor Level" under "Maximize Utilization", technical specifications by compute
 // capability; "CUDA C++ Best Practices Guide": "Occupancy".
 #pragma once
 
@@ -28,12 +30,16 @@ struct Residency {
 constexpr int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
 constexpr Residency resident(const Kernel& kernel, const Multiprocessor& on) {
-  constexpr int kParts = 4, kWarp = 32, kRegisterUnit = 256, kSharedUnit = 128, kReservedBytes = 1024;
-  const int threads = kernel.threads > 0 ? kernel.threads : 1024;  // what a block may have that nothing bounds
+  constexpr int kParts = 4, kWarp = 32, kRegisterUnit = 256, kSharedUnit = 128,
+                kReservedBytes = 1024;
+  const int threads =
+      kernel.threads > 0 ? kernel.threads : 1024;  // what a block may have that nothing bounds
   const int warps = (threads + kWarp - 1) / kWarp;
   const int of_a_warp = round_up(kernel.registers * kWarp, kRegisterUnit);
-  const int by_registers = kernel.registers > 0 ? on.registers / kParts / of_a_warp * kParts / warps : on.blocks;
-  const int by_shared = on.shared_bytes / round_up(kernel.shared_bytes + kReservedBytes, kSharedUnit);
+  const int by_registers =
+      kernel.registers > 0 ? on.registers / kParts / of_a_warp * kParts / warps : on.blocks;
+  const int by_shared =
+      on.shared_bytes / round_up(kernel.shared_bytes + kReservedBytes, kSharedUnit);
   const int by_threads = on.threads / kWarp / warps;
   Residency found{on.blocks, 0, "blocks"};
   if (by_threads < found.blocks) found = {by_threads, 0, "threads"};

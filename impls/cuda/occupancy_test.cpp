@@ -1,4 +1,5 @@
-// Resident blocks and occupancy against hand-computed ones, and the table of kernels against what a person should read.
+// Resident blocks and occupancy against hand-computed ones, and the table of kernels against what a
+// person should read.
 #include "cuda/occupancy.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,8 @@
 namespace cuda {
 namespace {
 
-void expect(const Kernel& kernel, const Multiprocessor& on, int blocks, double occupancy, const std::string& limit) {
+void expect(const Kernel& kernel, const Multiprocessor& on, int blocks, double occupancy,
+            const std::string& limit) {
   const Residency found = resident(kernel, on);
   EXPECT_EQ(found.blocks, blocks);
   EXPECT_DOUBLE_EQ(found.occupancy, occupancy);
@@ -56,15 +58,16 @@ TEST(KernelTable, IsReadable) {
       "flash_cuda\t87\t128\t210\t20\t128\tattend<Half, flash::Shape<64, 1, 64, true> >\n"
       "linear_cuda\t87\t64\t36\t0\t0\tadd_chunks\n");
   const std::string text = print_tables(rows, "nvcc 13");
-  EXPECT_NE(
-      text.find("| kernel | 80 | 87 |\n|---|---|---|\n"
-                "| flash_cuda: attend Half, head_dim 64, 64 keys a tile, flash::Shape<64, 1, 64, true> | 200 | 210, **20 B** |\n"
-                "| linear_cuda: add_chunks | | 36 |\n"),
-      text.npos)
-      << text;
-  EXPECT_NE(text.find("flash::Shape<64, 1, 64, true> | 128 | 210 | 20 | 49280 | 2 | 17 % | registers |\n"
-                      "| linear_cuda: add_chunks | 64 | 36 | 0 | 0 | 16 | 67 % | blocks |\n"),
+  EXPECT_NE(text.find("| kernel | 80 | 87 |\n|---|---|---|\n"
+                      "| flash_cuda: attend Half, head_dim 64, 64 keys a tile, flash::Shape<64, 1, "
+                      "64, true> | 200 | 210, **20 B** |\n"
+                      "| linear_cuda: add_chunks | | 36 |\n"),
             text.npos)
+      << text;
+  EXPECT_NE(
+      text.find("flash::Shape<64, 1, 64, true> | 128 | 210 | 20 | 49280 | 2 | 17 % | registers |\n"
+                "| linear_cuda: add_chunks | 64 | 36 | 0 | 0 | 16 | 67 % | blocks |\n"),
+      text.npos)
       << text;
   EXPECT_EQ(text.find("Hopper"), text.npos);
 }
@@ -73,7 +76,8 @@ TEST(KernelTable, ShapesAloneAndWithoutAreNamed) {
   int shared = 0;
   Shapes shapes;
   shapes["S::Shape<32, 1>"] = {32, 64, 1000};
-  EXPECT_EQ(readable("attend<S::Shape<32, 1> >", shapes, shared), "attend, head_dim 32, 64 keys a tile, S::Shape<32, 1>");
+  EXPECT_EQ(readable("attend<S::Shape<32, 1> >", shapes, shared),
+            "attend, head_dim 32, 64 keys a tile, S::Shape<32, 1>");
   EXPECT_EQ(shared, 1000);
   EXPECT_EQ(readable("merge<BFloat16>", shapes, shared), "merge BFloat16");
   EXPECT_THROW(readable("attend<S::Shape<64, 1> >", shapes, shared), std::runtime_error);

@@ -1,9 +1,11 @@
-// CUDA's words on the host: kernels run as they are written, thread by thread, so that their indices, masks, barriers and
-// fragments are tested where there is no device. Slow, and no model of a device's memory or speed.
+// CUDA's words on the host: kernels run as they are written, thread by thread, so that their
+// indices, masks, barriers and fragments are tested where there is no device. Slow, and no model of
+// a device's memory or speed.
 //
-// Threads of a block are fibers on one thread of the host. A fiber runs until a barrier, of its warp (shuffles, fragments) or of
-// its block; which warp goes on first, and how far, is a matter of chance, so that a missing __syncthreads shows. An asynchronous
-// copy is made when it is waited for, so that a missing wait shows.
+// Threads of a block are fibers on one thread of the host. A fiber runs until a barrier, of its
+// warp (shuffles, fragments) or of its block; which warp goes on first, and how far, is a matter of
+// chance, so that a missing __syncthreads shows. An asynchronous copy is made when it is waited
+// for, so that a missing wait shows.
 #pragma once
 #include <setjmp.h>
 #include <ucontext.h>
@@ -44,7 +46,9 @@ struct Index {
 class Block {
  public:
   Block(int threads, size_t shared_bytes)
-      : shared_(shared_bytes), fibers_(static_cast<size_t>(threads)), warps_(static_cast<size_t>(threads / kWarp)) {
+      : shared_(shared_bytes),
+        fibers_(static_cast<size_t>(threads)),
+        warps_(static_cast<size_t>(threads / kWarp)) {
     for (Fiber& fiber : fibers_) fiber.stack.reset(new char[kStack]);
   }
 
@@ -61,7 +65,9 @@ class Block {
       std::shuffle(order.begin(), order.end(), dice_);
       bool moved = false;
       for (const size_t warp : order) {
-        const bool runs_ahead = dice_() % 2 == 0;  // to the next barrier of the block, as far as the others are concerned
+        const bool runs_ahead =
+            dice_() % 2 ==
+            0;  // to the next barrier of the block, as far as the others are concerned
         bool moves = true;
         for (bool again = true; again && moves; again = runs_ahead) {
           moves = false;
@@ -69,8 +75,10 @@ class Block {
           moved |= moves;
         }
       }
-      while (!boxes_.empty() && (!moved || dice_() % 2 == 0)) moved = true, finish_box(dice_() % boxes_.size());
-      if (!moved && !somebody_sleeps_) std::fprintf(stderr, "deadlock: threads wait at different barriers\n"), std::abort();
+      while (!boxes_.empty() && (!moved || dice_() % 2 == 0))
+        moved = true, finish_box(dice_() % boxes_.size());
+      if (!moved && !somebody_sleeps_)
+        std::fprintf(stderr, "deadlock: threads wait at different barriers\n"), std::abort();
     }
   }
 
@@ -103,7 +111,8 @@ class Block {
   void wait_named(int number, int all) { wait(named_[number], all); }
   void come_by_named(int number, int all) { count(named_[number], all); }
 
-  // Barriers in shared memory, by address: a phase is over with its last arrival and the last byte that it expects.
+  // Barriers in shared memory, by address: a phase is over with its last arrival and the last byte
+  // that it expects.
   void make_barrier(uint32_t at, int arrivals) { transaction_barriers_[at] = {{}, arrivals, 0}; }
   void arrive_at(uint32_t at, int64_t expected_bytes) {
     TransactionBarrier& barrier = barrier_at(at);
@@ -191,7 +200,8 @@ class Block {
 
   TransactionBarrier& barrier_at(uint32_t at) {
     const auto found = transaction_barriers_.find(at);
-    if (found == transaction_barriers_.end()) std::fprintf(stderr, "no barrier was made at %u\n", at), std::abort();
+    if (found == transaction_barriers_.end())
+      std::fprintf(stderr, "no barrier was made at %u\n", at), std::abort();
     return found->second;
   }
   static void end_phase(TransactionBarrier& barrier) {
@@ -209,8 +219,10 @@ class Block {
   void start(size_t t) {
     Fiber& fiber = fibers_[t];
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = kStack, fiber.context.uc_link = nullptr;
-    fiber.index.x = static_cast<unsigned>(t), fiber.done = fiber.started = false, fiber.waits_at = nullptr;
+    fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = kStack,
+    fiber.context.uc_link = nullptr;
+    fiber.index.x = static_cast<unsigned>(t), fiber.done = fiber.started = false,
+    fiber.waits_at = nullptr;
     fiber.sleeps_until = 0;
     fiber.groups.assign(1, {}), fiber.products.assign(1, {});
     makecontext(&fiber.context, &Block::enter, 0);
@@ -223,7 +235,8 @@ class Block {
   }
   bool resume(size_t t, size_t& left) {
     Fiber& fiber = fibers_[t];
-    if (fiber.done || (fiber.waits_at && fiber.waits_at->generation == fiber.generation)) return false;
+    if (fiber.done || (fiber.waits_at && fiber.waits_at->generation == fiber.generation))
+      return false;
     if (fiber.sleeps_until > rounds_) return somebody_sleeps_ = true, false;
     fiber.waits_at = nullptr, current_ = t;
     go_to(fiber);
@@ -292,12 +305,15 @@ enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount
 };
 namespace cuda::on_host {
-/// The compute capability, times 10, of the device that is played (ATTEST_CUDA_CAPABILITY, else 80).
+/// The compute capability, times 10, of the device that is played (ATTEST_CUDA_CAPABILITY, else
+/// 80).
 inline int capability() {
   const char* wanted = std::getenv("ATTEST_CUDA_CAPABILITY");
   return wanted ? std::atoi(wanted) : 80;
 }
-inline int most_shared_bytes() { return (capability() < 80 ? 64 : capability() < 90 ? 99 : 227) << 10; }
+inline int most_shared_bytes() {
+  return (capability() < 80 ? 64 : capability() < 90 ? 99 : 227) << 10;
+}
 }  // namespace cuda::on_host
 
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
@@ -309,7 +325,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int)
     case cudaDevAttrComputeCapabilityMajor: *value = capability / 10; break;
     case cudaDevAttrComputeCapabilityMinor: *value = capability % 10; break;
     case cudaDevAttrL2CacheSize: *value = kCacheBytes; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = cuda::on_host::most_shared_bytes(); break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = cuda::on_host::most_shared_bytes();
+      break;
     default: *value = kMultiprocessors;
   }
   return cudaSuccess;
@@ -320,7 +338,9 @@ cudaError_t cudaMalloc(T** pointer, size_t bytes) {
   return *pointer = static_cast<T*>(std::malloc(bytes)), cudaSuccess;
 }
 inline cudaError_t cudaFree(void* pointer) { return std::free(pointer), cudaSuccess; }
-inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, int) { return std::memcpy(to, from, bytes), cudaSuccess; }
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, int) {
+  return std::memcpy(to, from, bytes), cudaSuccess;
+}
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
   return std::memset(to, value, bytes), cudaSuccess;
 }
@@ -379,12 +399,14 @@ inline bool& is_before_sm80() {
   static bool yes = false;
   return yes;
 }
-[[noreturn]] inline void refuse(const char* what) { std::fprintf(stderr, "%s\n", what), std::abort(); }
+[[noreturn]] inline void refuse(const char* what) {
+  std::fprintf(stderr, "%s\n", what), std::abort();
+}
 }  // namespace on_host
 
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes, cudaStream_t,
-            const Arguments&... arguments) {
+void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes,
+            cudaStream_t, const Arguments&... arguments) {
   const char* bug = std::getenv("ATTEST_CUDA_BUG");
   on_host::planted_bug() = bug ? std::atoi(bug) : 0;
   on_host::is_before_sm80() = on_host::capability() < 80;
@@ -411,7 +433,8 @@ inline void store_shared(uint32_t address, uint32_t value) {
 inline bool before_sm80() { return on_host::is_before_sm80(); }
 
 inline void copy_async(uint32_t to, const void* from, bool there) {
-  if (to % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) on_host::refuse("16 bytes that do not lie on 16 bytes");
+  if (to % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
+    on_host::refuse("16 bytes that do not lie on 16 bytes");
   const on_host::Block::Copy copy{on_host::block().shared() + to, from, there};
   before_sm80() ? copy.make() : on_host::block().copy_later(copy);
 }
@@ -424,37 +447,50 @@ void wait_copies() {
 inline void load_blocks(uint32_t (&blocks)[4], uint32_t address) {
   const uint32_t* rows = on_host::block().exchange(address);
   const int lane = on_host::block().lane();
-  for (int i = 0; i < 4; ++i) blocks[i] = load_shared(rows[8 * i + lane / 4] + static_cast<uint32_t>(lane % 4 * 4));
+  for (int i = 0; i < 4; ++i)
+    blocks[i] = load_shared(rows[8 * i + lane / 4] + static_cast<uint32_t>(lane % 4 * 4));
 }
 inline void load_blocks_transposed(uint32_t (&blocks)[4], uint32_t address) {
   const uint32_t* rows = on_host::block().exchange(address);
   const int lane = on_host::block().lane();
   const auto column = static_cast<uint32_t>(lane / 4);
-  const auto element = [&](uint32_t row) { return load_shared(row + column / 2 * 4) >> 16 * (column % 2) & 0xffff; };
-  for (int i = 0; i < 4; ++i) blocks[i] = element(rows[8 * i + lane % 4 * 2]) | element(rows[8 * i + lane % 4 * 2 + 1]) << 16;
+  const auto element = [&](uint32_t row) {
+    return load_shared(row + column / 2 * 4) >> 16 * (column % 2) & 0xffff;
+  };
+  for (int i = 0; i < 4; ++i)
+    blocks[i] = element(rows[8 * i + lane % 4 * 2]) | element(rows[8 * i + lane % 4 * 2 + 1]) << 16;
 }
 
-inline float as_float(uint32_t bits, __half) { return attest::float_from_half(static_cast<uint16_t>(bits)); }
-inline float as_float(uint32_t bits, __nv_bfloat16) { return attest::float_from_bfloat16(static_cast<uint16_t>(bits)); }
+inline float as_float(uint32_t bits, __half) {
+  return attest::float_from_half(static_cast<uint16_t>(bits));
+}
+inline float as_float(uint32_t bits, __nv_bfloat16) {
+  return attest::float_from_bfloat16(static_cast<uint16_t>(bits));
+}
 inline uint32_t pack(float first, float second, __half) {
-  return attest::half_from_float(first) | static_cast<uint32_t>(attest::half_from_float(second)) << 16;
+  return attest::half_from_float(first) | static_cast<uint32_t>(attest::half_from_float(second))
+                                              << 16;
 }
 inline uint32_t pack(float first, float second, __nv_bfloat16) {
-  return attest::bfloat16_from_float(first) | static_cast<uint32_t>(attest::bfloat16_from_float(second)) << 16;
+  return attest::bfloat16_from_float(first) |
+         static_cast<uint32_t>(attest::bfloat16_from_float(second)) << 16;
 }
 inline float2 pack(float first, float second, float) { return {first, second}; }
 
-/// Of all lanes: what a product of [16, kA x 4] and [kA x 4, 8] elements takes, as the PTX manual lays it out.
+/// Of all lanes: what a product of [16, kA x 4] and [kA x 4, 8] elements takes, as the PTX manual
+/// lays it out.
 template <int kA, int kB>
 struct Fragments {
   uint32_t a[kA], b[kB];
 };
 
-/// The sum of what a tensor core adds at once: each addend cut below a bit beyond the last of the largest, and so the sum (Fasi,
-/// Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, 2021).
+/// The sum of what a tensor core adds at once: each addend cut below a bit beyond the last of the
+/// largest, and so the sum (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor
+/// cores, 2021).
 inline float sum_cut(const double (&addends)[9]) {
   double largest = 0, plain = 0;
-  for (const double addend : addends) largest = std::max(largest, std::fabs(addend)), plain += addend;
+  for (const double addend : addends)
+    largest = std::max(largest, std::fabs(addend)), plain += addend;
   if (largest == 0 || !std::isfinite(plain)) return static_cast<float>(plain);
   const auto power_of_two = [](uint64_t exponent) {
     double power;
@@ -462,21 +498,26 @@ inline float sum_cut(const double (&addends)[9]) {
   };
   uint64_t bits;
   std::memcpy(&bits, &largest, sizeof(bits));
-  const uint64_t exponent = bits >> 52;  // biased by 1023; products of floats stay far from its ends
-  int32_t sum = 0;                       // in units of that bit, below 9 * 2^25
-  for (const double addend : addends) sum += static_cast<int32_t>(addend * power_of_two(2 * 1023 + 24 - exponent));
+  const uint64_t exponent =
+      bits >> 52;   // biased by 1023; products of floats stay far from its ends
+  int32_t sum = 0;  // in units of that bit, below 9 * 2^25
+  for (const double addend : addends)
+    sum += static_cast<int32_t>(addend * power_of_two(2 * 1023 + 24 - exponent));
   uint32_t magnitude = static_cast<uint32_t>(std::abs(sum)), beyond = 0;
   while (magnitude >> beyond >= 1 << 24) ++beyond;
   magnitude = magnitude >> beyond << beyond;
   return static_cast<float>((sum < 0 ? -1.0 : 1.0) * magnitude * power_of_two(exponent - 24));
 }
 
-/// Lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b; of 8 elements along k, 2 (l % 4) and the next.
+/// Lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b; of 8 elements along k, 2 (l %
+/// 4) and the next.
 template <int kSteps, class Type>
 void mma(float (&c)[4], const Fragments<2 * kSteps, kSteps>& own, Type type) {
   const auto* all = on_host::block().exchange(own);
   const int lane = on_host::block().lane();
-  const auto half = [&](uint32_t pair, int which) { return as_float(pair >> 16 * which & 0xffff, type); };
+  const auto half = [&](uint32_t pair, int which) {
+    return as_float(pair >> 16 * which & 0xffff, type);
+  };
   for (int e = 0; e < 4; ++e) {
     const int row = lane / 4, column = lane % 4 * 2 + e % 2;
     for (int step = 0; step < kSteps; ++step) {
@@ -494,14 +535,19 @@ void mma_k16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Ty
   if (before_sm80()) on_host::refuse("an instruction that sm_75 lacks");
   mma<2>(c, {{a[0], a[1], a[2], a[3]}, {b0, b1}}, type);
 }
-inline void mma_k8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) { mma<1>(c, {{a0, a1}, {b}}, __half()); }
+inline void mma_k8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+  mma<1>(c, {{a0, a1}, {b}}, __half());
+}
 
-/// Of 8 elements along k, lane l has l % 4 and the fourth next. The last 13 bits of an operand do not count.
+/// Of 8 elements along k, lane l has l % 4 and the fourth next. The last 13 bits of an operand do
+/// not count.
 inline void mma_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   if (before_sm80()) on_host::refuse("an instruction that sm_75 lacks");
   const auto* all = on_host::block().exchange(Fragments<4, 2>{{a[0], a[1], a[2], a[3]}, {b0, b1}});
   const int lane = on_host::block().lane();
-  const auto tf32 = [](uint32_t bits) { return static_cast<double>(__uint_as_float(bits & 0xffffe000)); };
+  const auto tf32 = [](uint32_t bits) {
+    return static_cast<double>(__uint_as_float(bits & 0xffffe000));
+  };
   double left[2][8], right[2][8];  // rows l / 4 and l / 4 + 8 of a, two columns of b
   for (int k = 0; k < 8; ++k)
     for (int which = 0; which < 2; ++which) {

@@ -1,7 +1,8 @@
-// What ptxas says of kernels, as Markdown: registers and bytes spilled by architecture; what that leaves on Orin and on Hopper.
-// Input: lines "source architecture threads registers spilled shared kernel", separated by tabs. kernel_shapes.inc, which
-// scripts/cuda_matrix.sh writes, has an ATTEST_SHAPE(...) for each shape that occurs: dynamic shared memory is the shapes' own
-// figure. usage: ptxas_table TITLE <LINES
+// What ptxas says of kernels, as Markdown: registers and bytes spilled by architecture; what that
+// leaves on Orin and on Hopper. Input: lines "source architecture threads registers spilled shared
+// kernel", separated by tabs. kernel_shapes.inc, which scripts/cuda_matrix.sh writes, has an
+// ATTEST_SHAPE(...) for each shape that occurs: dynamic shared memory is the shapes' own figure.
+// usage: ptxas_table TITLE <LINES
 #include "cuda/kernel_rows.hpp"
 
 #include "cuda/flash.cuh"

@@ -8,7 +8,8 @@ namespace cuda {
 template <int kThreads, class Combine>
 __device__ float reduce(float value, Combine combine) {
   __shared__ float warps[kThreads / 32];
-  for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(0xffffffff, value, step));
+  for (int step = 16; step > 0; step /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffff, value, step));
   __syncthreads();  // whoever still reads what the last call left
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
   __syncthreads();

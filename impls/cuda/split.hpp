@@ -1,5 +1,5 @@
-// Splits of keys among blocks, where rows alone are too few for the device (flash decoding, Dao et al. 2023): how many, and which
-// tiles each has. Plain arithmetic, the same on host and device.
+// Splits of keys among blocks, where rows alone are too few for the device (flash decoding, Dao et
+// al. 2023): how many, and which tiles each has. Plain arithmetic, the same on host and device.
 #pragma once
 #include <cstdint>
 
@@ -18,13 +18,15 @@ ATTEST_HD inline Range part(int64_t count, int64_t parts, int64_t which) {
 
 constexpr int kMost = 256;
 
-/// How many splits make `blocks` blocks of up to `tiles` tiles of keys each quickest on a device with room for `slots` blocks at
-/// a time. A block's start costs as much as kStart tiles; merging, as kMerge and a thirty-second a split.
+/// How many splits make `blocks` blocks of up to `tiles` tiles of keys each quickest on a device
+/// with room for `slots` blocks at a time. A block's start costs as much as kStart tiles; merging,
+/// as kMerge and a thirty-second a split.
 inline int count(int64_t blocks, int64_t tiles, int64_t slots) {
   constexpr int64_t kStart = 2, kMerge = 4;
   const auto cost = [&](int64_t splits) {  // in thirty-seconds of a tile
     const int64_t waves = (blocks * splits + slots - 1) / slots;
-    return 32 * waves * ((tiles + splits - 1) / splits + kStart) + (splits > 1 ? 32 * kMerge + splits : 0);
+    return 32 * waves * ((tiles + splits - 1) / splits + kStart) +
+           (splits > 1 ? 32 * kMerge + splits : 0);
   };
   int best = 1;
   if (blocks >= slots) return best;
@@ -36,8 +38,9 @@ inline int count(int64_t blocks, int64_t tiles, int64_t slots) {
 struct Chunks {
   int64_t size, count;
 };
-/// Cuts `tokens`, that `blocks` blocks would walk through, into chunks of a multiple of `step` tokens, so that there are blocks
-/// for all `slots`; chunks of less than eight steps are not worth their merging. None is empty.
+/// Cuts `tokens`, that `blocks` blocks would walk through, into chunks of a multiple of `step`
+/// tokens, so that there are blocks for all `slots`; chunks of less than eight steps are not worth
+/// their merging. None is empty.
 inline Chunks chunks(int64_t tokens, int64_t step, int64_t blocks, int64_t slots) {
   constexpr int64_t kLeastSteps = 8, kMostChunks = 128;
   const int64_t steps = (tokens + step - 1) / step;
@@ -48,8 +51,8 @@ inline Chunks chunks(int64_t tokens, int64_t step, int64_t blocks, int64_t slots
   return {size * step, (steps + size - 1) / size};
 }
 
-/// How many of `tasks` tasks of the same kind a block takes, at most `most`: what they share is made once, but every slot has
-/// four blocks at least.
+/// How many of `tasks` tasks of the same kind a block takes, at most `most`: what they share is
+/// made once, but every slot has four blocks at least.
 inline int64_t tasks_each(int64_t tasks, int64_t most, int64_t slots) {
   const int64_t each = tasks / (4 * slots);
   return each < 1 ? 1 : each > most ? most : each;

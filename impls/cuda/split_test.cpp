@@ -1,4 +1,5 @@
-// Splits and chunks: every tile in exactly one, none of them empty, and as many as the device has room for.
+// Splits and chunks: every tile in exactly one, none of them empty, and as many as the device has
+// room for.
 #include "cuda/split.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,8 @@ TEST(Split, FillsTheDeviceAndNoMore) {
       if (const int64_t waves = (blocks * splits + slots - 1) / slots; waves > 1) {
         EXPECT_GE(4 * blocks * splits, 3 * slots * waves) << "a last wave of a few blocks";
       }
-      EXPECT_GE(3 * blocks * splits, std::min<int64_t>(slots, blocks * 100)) << slots << " slots, " << blocks << " blocks";
+      EXPECT_GE(3 * blocks * splits, std::min<int64_t>(slots, blocks * 100))
+          << slots << " slots, " << blocks << " blocks";
     }
 }
 
@@ -49,8 +51,10 @@ TEST(Split, ChunksAreOfWholeStepsAndNotEmpty) {
 }
 
 TEST(Split, TasksShareABlockWhereThereAreEnough) {
-  EXPECT_EQ(split::tasks_each(/*tasks=*/64 * 3, /*most=*/64, /*slots=*/1584), 1);            // one image of Swin-T
-  EXPECT_EQ(split::tasks_each(6 * 260 * 3 * 32, 260, 1584), 6 * 260 * 3 * 32 / (4 * 1584));  // a batch of BEVFusion's cameras
+  EXPECT_EQ(split::tasks_each(/*tasks=*/64 * 3, /*most=*/64, /*slots=*/1584),
+            1);  // one image of Swin-T
+  EXPECT_EQ(split::tasks_each(6 * 260 * 3 * 32, 260, 1584),
+            6 * 260 * 3 * 32 / (4 * 1584));  // a batch of BEVFusion's cameras
   EXPECT_EQ(split::tasks_each(int64_t{1} << 33, 64, 1584), 64);
 }
 

@@ -1,4 +1,5 @@
-// Orders of tiles: every tile once, those that share the cache together, and no block with much more than another.
+// Orders of tiles: every tile once, those that share the cache together, and no block with much
+// more than another.
 #include "cuda/tile_order.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,8 @@ TEST(TileOrder, TakesEachTileOnce) {
         for (int round = 0; round < 36; ++round) {
           const int index = order.turn(block, blocks, round);
           if (index >= order.count()) {
-            for (int later = round; later < round + 4; ++later) EXPECT_GE(order.turn(block, blocks, later), order.count());
+            for (int later = round; later < round + 4; ++later)
+              EXPECT_GE(order.turn(block, blocks, later), order.count());
             break;
           }
           const tiles::Tile tile = order.at(index);
@@ -30,7 +32,8 @@ TEST(TileOrder, TakesEachTileOnce) {
     }
 }
 TEST(TileOrder, KeepsToPairsThatShareTheCache) {
-  const tiles::Order order = tiles::order(/*pairs=*/6, /*tiles=*/4, /*bytes_of_pair=*/100, /*cache_bytes=*/250);
+  const tiles::Order order =
+      tiles::order(/*pairs=*/6, /*tiles=*/4, /*bytes_of_pair=*/100, /*cache_bytes=*/250);
   EXPECT_EQ(order.pairs_at_a_time, 2);
   for (int index = 0; index < 24; ++index) EXPECT_EQ(order.at(index).pair / 2, index / 8);
   EXPECT_EQ(order.at(0).tile, 3);  // of both pairs, before any other

@@ -1,5 +1,6 @@
-// arithmetics: honest kernels of every arithmetic that can be declared, alone and in pairs, in every order of summation. None of
-// them may ever fail. They are too many to write down: declarations.hpp has the lists that they are the product of.
+// arithmetics: honest kernels of every arithmetic that can be declared, alone and in pairs, in
+// every order of summation. None of them may ever fail. They are too many to write down:
+// declarations.hpp has the lists that they are the product of.
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,8 @@ using namespace honest;
 
 constexpr auto kSoftmaxPairs = list_pairs<false>();
 constexpr auto kLinearPairs = list_pairs<true>();
-constexpr size_t kSoftmaxMethods = kSoftmaxPairs.size() * kOrderCount, kMethods = kSoftmaxMethods + kLinearPairs.size() * kOrderCount;
+constexpr size_t kSoftmaxMethods = kSoftmaxPairs.size() * kOrderCount,
+                 kMethods = kSoftmaxMethods + kLinearPairs.size() * kOrderCount;
 
 // Method `index` of the product; its name is "qk_bf16__first__tiles".
 struct Named {
@@ -54,14 +56,16 @@ const char* last_error() { return attest::detail::last_error(); }
 
 attest_status query(size_t index, const attest_problem& problem, attest_support& support) {
   const Named& of = methods()[index];
-  of.linear ? LinearKernel::query(problem, of.method, support) : SoftmaxKernel::query(problem, of.method, support);
+  of.linear ? LinearKernel::query(problem, of.method, support)
+            : SoftmaxKernel::query(problem, of.method, support);
   return ATTEST_OK;
 }
 
 attest_status run(size_t index, const attest_problem& problem, void* const* data, void* workspace) {
   return attest::detail::guarded([&]() -> attest_status {
     const Named& of = methods()[index];
-    of.linear ? LinearKernel(problem, data, workspace, of.method).run() : SoftmaxKernel(problem, data, workspace, of.method).run();
+    of.linear ? LinearKernel(problem, data, workspace, of.method).run()
+              : SoftmaxKernel(problem, data, workspace, of.method).run();
     return ATTEST_OK;
   });
 }
@@ -91,10 +95,12 @@ std::vector<attest_impl> make_tables() {
   for (size_t index = 0; index < kMethods; ++index) {
     const Named& of = methods()[index];
     attest_impl& made = tables.emplace_back();
-    made.struct_size = sizeof made, made.operation = of.linear ? ATTEST_LINEAR : ATTEST_SOFTMAX, made.device = ATTEST_CPU;
+    made.struct_size = sizeof made, made.operation = of.linear ? ATTEST_LINEAR : ATTEST_SOFTMAX,
+    made.device = ATTEST_CPU;
     made.dtypes = kDtypes, made.features = of.linear ? kLinearFeatures : kSoftmaxFeatures;
     made.name = of.name.c_str(), made.version = "1", made.summary = "does what it declares";
-    made.query = functions[index].query, made.create = create, made.run = functions[index].run, made.destroy = destroy;
+    made.query = functions[index].query, made.create = create, made.run = functions[index].run,
+    made.destroy = destroy;
     made.last_error = last_error;
   }
   return tables;

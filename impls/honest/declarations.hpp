@@ -1,4 +1,5 @@
-// Every arithmetic that a kernel can declare, alone and two at a time, as the product of a few lists; and the orders of summation.
+// Every arithmetic that a kernel can declare, alone and two at a time, as the product of a few
+// lists; and the orders of summation.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -61,19 +62,22 @@ struct Order {
   bool reversed;
   int64_t splits;
 };
-constexpr Order kOrders[] = {{"whole", 0, false, 1},       {"whole_reversed", 0, true, 1}, {"tiles", kAnyTile, false, 1},
-                             {"reversed", 64, true, 1},    {"tall", 1024, false, 1},       {"splits", 64, false, 4},
+constexpr Order kOrders[] = {{"whole", 0, false, 1},        {"whole_reversed", 0, true, 1},
+                             {"tiles", kAnyTile, false, 1}, {"reversed", 64, true, 1},
+                             {"tall", 1024, false, 1},      {"splits", 64, false, 4},
                              {"tall_splits", 512, true, 3}};
 constexpr size_t kOrderCount = sizeof(kOrders) / sizeof(*kOrders);
 
-/// What it says of linear attention, where phi is the operand of QK and the state that of PV. Sums over all keys do not fit into 8
-/// bits.
+/// What it says of linear attention, where phi is the operand of QK and the state that of PV. Sums
+/// over all keys do not fit into 8 bits.
 constexpr bool of_linear(const Declaration& d) {
   if (d.dtype == ATTEST_F8E4M3 || d.dtype == ATTEST_F8E5M2) return false;
-  return d.about == About::kQk || d.about == About::kPv || d.about == About::kAccumulator || d.about == About::kExp ||
-         d.bit == ATTEST_FLUSHES_SUBNORMALS;
+  return d.about == About::kQk || d.about == About::kPv || d.about == About::kAccumulator ||
+         d.about == About::kExp || d.bit == ATTEST_FLUSHES_SUBNORMALS;
 }
-constexpr bool go_together(const Declaration& a, const Declaration& b) { return a.about != b.about || a.bit != b.bit; }
+constexpr bool go_together(const Declaration& a, const Declaration& b) {
+  return a.about != b.about || a.bit != b.bit;
+}
 
 /// Two declarations, or one twice: that alone.
 struct Pair {
@@ -85,8 +89,10 @@ template <class Take>
 constexpr void for_pairs(bool linear, const Take& take) {
   for (size_t first = 0; first < kDeclared; ++first)
     for (size_t second = first; second < kDeclared; ++second) {
-      if (linear && !(of_linear(kDeclarations[first]) && of_linear(kDeclarations[second]))) continue;
-      if (first == second || go_together(kDeclarations[first], kDeclarations[second])) take(Pair{first, second});
+      if (linear && !(of_linear(kDeclarations[first]) && of_linear(kDeclarations[second])))
+        continue;
+      if (first == second || go_together(kDeclarations[first], kDeclarations[second]))
+        take(Pair{first, second});
     }
 }
 
@@ -116,13 +122,16 @@ constexpr void apply(const Declaration& d, Arithmetic& a) {
   }
 }
 
-/// How probabilities are rounded says nothing in float32: where they would be, they are bf16, f16 or 8 bits wide in turn.
+/// How probabilities are rounded says nothing in float32: where they would be, they are bf16, f16
+/// or 8 bits wide in turn.
 constexpr Arithmetic arithmetic_of(Pair pair, size_t turn) {
-  constexpr uint32_t kOfRounding = ATTEST_P_NORMALISED_FIRST | ATTEST_P_TRUNCATED | ATTEST_SUMS_ROUNDED_P | ATTEST_FLUSHES_SUBNORMALS;
+  constexpr uint32_t kOfRounding = ATTEST_P_NORMALISED_FIRST | ATTEST_P_TRUNCATED |
+                                   ATTEST_SUMS_ROUNDED_P | ATTEST_FLUSHES_SUBNORMALS;
   constexpr int32_t kRounded[] = {ATTEST_BF16, ATTEST_F16, ATTEST_F8E4M3};
   Arithmetic a = kFloat;
   apply(kDeclarations[pair.first], a), apply(kDeclarations[pair.second], a);
-  if ((a.flags & kOfRounding) != 0 && a.probability == ATTEST_F32 && a.pv == ATTEST_F32) a.probability = kRounded[turn % 3];
+  if ((a.flags & kOfRounding) != 0 && a.probability == ATTEST_F32 && a.pv == ATTEST_F32)
+    a.probability = kRounded[turn % 3];
   return a;
 }
 

@@ -1,4 +1,5 @@
-// honest: kernels that do exactly what they declare, each in another order or another arithmetic. None of them may ever fail.
+// honest: kernels that do exactly what they declare, each in another order or another arithmetic.
+// None of them may ever fail.
 #include "honest/tables.hpp"
 
 namespace {
@@ -35,29 +36,40 @@ constexpr Method folded(Method method) { return method.folds_scale = true, metho
 
 // All of them take part in the count of false failures.
 constexpr Method kNaive = honest_method("honest_naive", "whole rows, float32", kFloat, 0);
-constexpr Method kTiled = honest_method("honest_tiled", "tiles of 16 to 256 keys, float32", kFloat, kAnyTile);
-constexpr Method kReversed = reversed(honest_method("honest_reversed", "whole rows, the last key first, float32", kFloat, 0));
-constexpr Method kSplit =
-    merged_by_lse(split(honest_method("honest_split", "four parts merged by their lse, float32", kFloat, 64), 4));
-constexpr Method kHalf = honest_method("honest_f16_probabilities", "unfused: probabilities cast to f16", half_probabilities(), 0);
-constexpr Method kScores = honest_method("honest_f16_scores", "unfused: scores kept in f16", half_scores(), 0);
-constexpr Method kBrain =
-    folded(honest_method("honest_bf16_operands", "tiles of 64 keys, bf16 operands", operands(ATTEST_BF16), 64));
+constexpr Method kTiled =
+    honest_method("honest_tiled", "tiles of 16 to 256 keys, float32", kFloat, kAnyTile);
+constexpr Method kReversed = reversed(
+    honest_method("honest_reversed", "whole rows, the last key first, float32", kFloat, 0));
+constexpr Method kSplit = merged_by_lse(
+    split(honest_method("honest_split", "four parts merged by their lse, float32", kFloat, 64), 4));
+constexpr Method kHalf = honest_method(
+    "honest_f16_probabilities", "unfused: probabilities cast to f16", half_probabilities(), 0);
+constexpr Method kScores =
+    honest_method("honest_f16_scores", "unfused: scores kept in f16", half_scores(), 0);
+constexpr Method kBrain = folded(honest_method(
+    "honest_bf16_operands", "tiles of 64 keys, bf16 operands", operands(ATTEST_BF16), 64));
 
-constexpr Method kLinearNaive = honest_method("honest_linear_naive", "one sum over keys, float32", kFloat, 0);
-constexpr Method kLinearTiled = honest_method("honest_linear_tiled", "tiles of 64 keys, float32", kFloat, 64);
-constexpr Method kLinearReversed = reversed(honest_method("honest_linear_reversed", "the last key first, float32", kFloat, 0));
-constexpr Method kLinearSplit = split(honest_method("honest_linear_split", "four parts, float32", kFloat, 0), 4);
-constexpr Method kLinearPairs =
-    weighing_pairs(honest_method("honest_linear_pairs", "a weight for each pair, float32", kFloat, 0));
-constexpr Method kLinearHalf = honest_method("honest_linear_f16", "phi, V and state in f16", operands(ATTEST_F16), 64);
-constexpr Method kLinearBrain = honest_method("honest_linear_bf16", "phi, V and state in bf16", operands(ATTEST_BF16), 64);
+constexpr Method kLinearNaive =
+    honest_method("honest_linear_naive", "one sum over keys, float32", kFloat, 0);
+constexpr Method kLinearTiled =
+    honest_method("honest_linear_tiled", "tiles of 64 keys, float32", kFloat, 64);
+constexpr Method kLinearReversed =
+    reversed(honest_method("honest_linear_reversed", "the last key first, float32", kFloat, 0));
+constexpr Method kLinearSplit =
+    split(honest_method("honest_linear_split", "four parts, float32", kFloat, 0), 4);
+constexpr Method kLinearPairs = weighing_pairs(
+    honest_method("honest_linear_pairs", "a weight for each pair, float32", kFloat, 0));
+constexpr Method kLinearHalf =
+    honest_method("honest_linear_f16", "phi, V and state in f16", operands(ATTEST_F16), 64);
+constexpr Method kLinearBrain =
+    honest_method("honest_linear_bf16", "phi, V and state in bf16", operands(ATTEST_BF16), 64);
 
 }  // namespace
 
-ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>(), attest::table<Softmax<kReversed>>(),
-              attest::table<Softmax<kSplit>>(), attest::table<Softmax<kHalf>>(), attest::table<Softmax<kScores>>(),
-              attest::table<Softmax<kBrain>>(), attest::table<Linear<kLinearNaive>>(), attest::table<Linear<kLinearTiled>>(),
-              attest::table<Linear<kLinearReversed>>(), attest::table<Linear<kLinearSplit>>(),
-              attest::table<Linear<kLinearPairs>>(), attest::table<Linear<kLinearHalf>>(),
-              attest::table<Linear<kLinearBrain>>())
+ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>(),
+              attest::table<Softmax<kReversed>>(), attest::table<Softmax<kSplit>>(),
+              attest::table<Softmax<kHalf>>(), attest::table<Softmax<kScores>>(),
+              attest::table<Softmax<kBrain>>(), attest::table<Linear<kLinearNaive>>(),
+              attest::table<Linear<kLinearTiled>>(), attest::table<Linear<kLinearReversed>>(),
+              attest::table<Linear<kLinearSplit>>(), attest::table<Linear<kLinearPairs>>(),
+              attest::table<Linear<kLinearHalf>>(), attest::table<Linear<kLinearBrain>>())

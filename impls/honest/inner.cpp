@@ -1,5 +1,5 @@
-// The inner loops, compiled for each instruction set that Highway knows here; the first call picks the best that the machine has.
-// They are plain loops: the compiler vectorises them.
+// The inner loops, compiled for each instruction set that Highway knows here; the first call picks
+// the best that the machine has. They are plain loops: the compiler vectorises them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "honest/inner.cpp"
 #include "simd/targets.hpp"
@@ -21,13 +21,16 @@ namespace honest::HWY_NAMESPACE {
 #include "honest/rounding-inl.hpp"
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
-typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));  // 8 floats, any alignment
+typedef float Vector
+    __attribute__((vector_size(32), aligned(4), may_alias));  // 8 floats, any alignment
 constexpr int64_t kLanes = 8, kVectors = kChannels / kLanes;
 
-void Multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth, float* c, int64_t c_stride) {
+void Multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth,
+              float* c, int64_t c_stride) {
   Vector sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r)
-    for (int n = 0; n < kVectors; ++n) sum[r][n] = reinterpret_cast<const Vector*>(c + r * c_stride)[n];
+    for (int n = 0; n < kVectors; ++n)
+      sum[r][n] = reinterpret_cast<const Vector*>(c + r * c_stride)[n];
   for (int64_t k = 0; k < depth; ++k) {
     const Vector* row = reinterpret_cast<const Vector*>(b + k * b_stride);
     for (int n = 0; n < kVectors; ++n) {
@@ -54,7 +57,8 @@ void CutRow(float* x, int64_t count, int32_t dtype) {
 void ToLogits(float* x, int64_t count, float factor, const float* addend, int32_t dtype) {
   with_rounding(dtype, [=](auto round) {
     for (int64_t i = 0; i < count; ++i) x[i] = round(factor * x[i]);
-    for (int64_t i = 0; addend && i < count; ++i) x[i] = addend[i] == kHidden ? kHidden : round(x[i] + addend[i]);
+    for (int64_t i = 0; addend && i < count; ++i)
+      x[i] = addend[i] == kHidden ? kHidden : round(x[i] + addend[i]);
   });
 }
 
@@ -72,12 +76,13 @@ float Largest(const float* x, int64_t count) {
   return top;
 }
 
-// exp(x) for x <= 0 to a unit in the last place or so, 0 below -87. 2^n times a Taylor polynomial of degree 7 on +-ln(2) / 2,
-// where its remainder is 2^-28.
+// exp(x) for x <= 0 to a unit in the last place or so, 0 below -87. 2^n times a Taylor polynomial
+// of degree 7 on +-ln(2) / 2, where its remainder is 2^-28.
 inline float exp_negative(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
   const float shifted = x * 1.44269504f + kRound, n = shifted - kRound;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln(2) in two parts, the first with few bits
+  const float r =
+      (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln(2) in two parts, the first with few bits
   float y = 1.0f / 5040;
   y = y * r + 1.0f / 720;
   y = y * r + 1.0f / 120;
@@ -92,10 +97,12 @@ inline float exp_negative(float x) {
 void Exponentials(float* x, int64_t count, float top, const Arithmetic& a) {
   for (int64_t i = 0; i < count; ++i) x[i] = x[i] == kHidden ? 0 : exp_negative(x[i] - top);
   if (a.exp_error <= 0) return;
-  // An error that wanders between both bounds with the fraction of the logit, as that of a short polynomial does.
+  // An error that wanders between both bounds with the fraction of the logit, as that of a short
+  // polynomial does.
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t hash = bits_of(x[i]) * 2654435761u;
-    x[i] *= a.exp_leans ? 1 - a.exp_error : 1 + a.exp_error * (static_cast<float>(hash >> 8) * 0x1p-23f - 1);
+    x[i] *= a.exp_leans ? 1 - a.exp_error
+                        : 1 + a.exp_error * (static_cast<float>(hash >> 8) * 0x1p-23f - 1);
   }
 }
 
@@ -136,7 +143,8 @@ float Probabilities(float* p, int64_t count, float divisor, const Arithmetic& a,
   return total;
 }
 
-void AddRounded(const float* p, const float* v, int64_t keys, int64_t channels, int32_t accumulator, float* sum) {
+void AddRounded(const float* p, const float* v, int64_t keys, int64_t channels, int32_t accumulator,
+                float* sum) {
   with_rounding(accumulator, [=](auto round) {
     for (int64_t j = 0; j < keys; ++j) {
       if (p[j] == 0) continue;
@@ -152,7 +160,9 @@ HWY_AFTER_NAMESPACE();
 namespace honest {
 
 float smallest_normal(int32_t dtype) {
-  return dtype == ATTEST_F8E4M3 ? 0x1p-6f : dtype == ATTEST_F16 || dtype == ATTEST_F8E5M2 ? 0x1p-14f : 0x1p-126f;
+  return dtype == ATTEST_F8E4M3                          ? 0x1p-6f
+         : dtype == ATTEST_F16 || dtype == ATTEST_F8E5M2 ? 0x1p-14f
+                                                         : 0x1p-126f;
 }
 
 HWY_EXPORT(Multiply);
@@ -165,11 +175,16 @@ HWY_EXPORT(Sum);
 HWY_EXPORT(Probabilities);
 HWY_EXPORT(AddRounded);
 
-void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth, float* c, int64_t c_stride) {
+void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth,
+              float* c, int64_t c_stride) {
   HWY_DYNAMIC_DISPATCH(Multiply)(a, a_stride, b, b_stride, depth, c, c_stride);
 }
-void round_row(float* x, int64_t count, int32_t dtype) { HWY_DYNAMIC_DISPATCH(RoundRow)(x, count, dtype); }
-void cut_row(float* x, int64_t count, int32_t dtype) { HWY_DYNAMIC_DISPATCH(CutRow)(x, count, dtype); }
+void round_row(float* x, int64_t count, int32_t dtype) {
+  HWY_DYNAMIC_DISPATCH(RoundRow)(x, count, dtype);
+}
+void cut_row(float* x, int64_t count, int32_t dtype) {
+  HWY_DYNAMIC_DISPATCH(CutRow)(x, count, dtype);
+}
 void to_logits(float* x, int64_t count, float factor, const float* addend, int32_t dtype) {
   HWY_DYNAMIC_DISPATCH(ToLogits)(x, count, factor, addend, dtype);
 }
@@ -180,10 +195,12 @@ void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmet
 float sum(const float* p, int64_t count, int32_t accumulator, float total) {
   return HWY_DYNAMIC_DISPATCH(Sum)(p, count, accumulator, total);
 }
-float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic, float total) {
+float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic,
+                    float total) {
   return HWY_DYNAMIC_DISPATCH(Probabilities)(p, count, divisor, arithmetic, total);
 }
-void add_rounded(const float* p, const float* v, int64_t keys, int64_t channels, int32_t accumulator, float* sum) {
+void add_rounded(const float* p, const float* v, int64_t keys, int64_t channels,
+                 int32_t accumulator, float* sum) {
   HWY_DYNAMIC_DISPATCH(AddRounded)(p, v, keys, channels, accumulator, sum);
 }
 

@@ -14,11 +14,14 @@ struct Arithmetic {
   int32_t qk, score, probability, pv, accumulator;
   uint32_t flags;
   float exp_error;
-  bool exp_leans = false;  // every exp is too small by exp_error; else its error wanders between both bounds
+  bool exp_leans =
+      false;  // every exp is too small by exp_error; else its error wanders between both bounds
 };
 
-/// c[2, 32] += a[2, depth] b[depth, 32]; strides in floats. Each element is one chain of fused multiply-adds.
-void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth, float* c, int64_t c_stride);
+/// c[2, 32] += a[2, depth] b[depth, 32]; strides in floats. Each element is one chain of fused
+/// multiply-adds.
+void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth,
+              float* c, int64_t c_stride);
 
 /// x is rounded to `dtype`, element by element.
 void round_row(float* x, int64_t count, int32_t dtype);
@@ -26,20 +29,25 @@ void round_row(float* x, int64_t count, int32_t dtype);
 void cut_row(float* x, int64_t count, int32_t dtype);
 /// What lies below it may be flushed to 0.
 float smallest_normal(int32_t dtype);
-/// x * factor + addend, rounded after each step; the addend (may be null) has -inf where a key is hidden, whatever x is.
+/// x * factor + addend, rounded after each step; the addend (may be null) has -inf where a key is
+/// hidden, whatever x is.
 void to_logits(float* x, int64_t count, float factor, const float* addend, int32_t dtype);
 float largest(const float* x, int64_t count);
 
 /// Logits become exp(logit - top), 0 where -inf, with the errors of the declared exp.
 void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmetic);
-/// p becomes what a kernel multiplies with: divided by `divisor`, rounded or cut to the dtype of probabilities, flushed, rounded
-/// to the operand. Returns the sum of what the normaliser adds, starting at `total`: before the rounding, or after it if the
-/// flags say so; in the dtype of the accumulator, one after the other where that is coarser than float32.
-float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic, float total);
+/// p becomes what a kernel multiplies with: divided by `divisor`, rounded or cut to the dtype of
+/// probabilities, flushed, rounded to the operand. Returns the sum of what the normaliser adds,
+/// starting at `total`: before the rounding, or after it if the flags say so; in the dtype of the
+/// accumulator, one after the other where that is coarser than float32.
+float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic,
+                    float total);
 /// The sum alone.
 float sum(const float* p, int64_t count, int32_t accumulator, float total);
 
-/// sum[channels] += p v key by key, rounded each time. `hidden` p are 0 and their values are not touched.
-void add_rounded(const float* p, const float* v, int64_t keys, int64_t channels, int32_t accumulator, float* sum);
+/// sum[channels] += p v key by key, rounded each time. `hidden` p are 0 and their values are not
+/// touched.
+void add_rounded(const float* p, const float* v, int64_t keys, int64_t channels,
+                 int32_t accumulator, float* sum);
 
 }  // namespace honest

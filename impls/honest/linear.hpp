@@ -1,4 +1,5 @@
-// Linear attention by a method: the state, sum of phi(k)^T v, tile by tile or part by part, forwards or backwards.
+// Linear attention by a method: the state, sum of phi(k)^T v, tile by tile or part by part,
+// forwards or backwards.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -8,12 +9,14 @@
 
 namespace honest {
 
-constexpr uint64_t kLinearFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK | ATTEST_WITH_QUERY_MASK |
-                                     ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
+constexpr uint64_t kLinearFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
+                                     ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES |
+                                     ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
 
 class LinearKernel {
  public:
-  LinearKernel(const attest_problem& problem, void* const* data, void* workspace, const Method& method)
+  LinearKernel(const attest_problem& problem, void* const* data, void* workspace,
+               const Method& method)
       : a_(problem, data), m_(method), x_(a_.p, workspace) {}
 
   static void query(const attest_problem& problem, const Method& method, attest_support& support) {
@@ -37,7 +40,9 @@ class LinearKernel {
  private:
   struct Buffers {
     Buffers(const attest_linear_params& p, void* memory)
-        : dim(round_up(p.head_dim, kRows)), channels(round_up(p.head_dim_v, kChannels)), keys(p.seq_len_kv) {
+        : dim(round_up(p.head_dim, kRows)),
+          channels(round_up(p.head_dim_v, kChannels)),
+          keys(p.seq_len_kv) {
       Arena arena(memory);
       phi = arena.take(dim * keys), v = arena.take(keys * channels), z = arena.take(dim);
       state = arena.take(dim * channels), part = arena.take(kRows * channels);
@@ -63,8 +68,10 @@ class LinearKernel {
     for (int64_t n = 0; n < x_.keys; ++n) {
       const int64_t j = m_.reversed ? x_.keys - 1 - n : n;
       if (!a_.key_counts(b, j)) continue;
-      for (int64_t d = 0; d < a_.p.head_dim; ++d) x_.phi[d * x_.keys + n] = phi(a_.k(b, kv_head, j, d));
-      for (int64_t d = 0; d < a_.p.head_dim_v; ++d) x_.v[n * x_.channels + d] = a_.v(b, kv_head, j, d);
+      for (int64_t d = 0; d < a_.p.head_dim; ++d)
+        x_.phi[d * x_.keys + n] = phi(a_.k(b, kv_head, j, d));
+      for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+        x_.v[n * x_.channels + d] = a_.v(b, kv_head, j, d);
     }
     if (m_.rounds_k) round_row(x_.phi, x_.dim * x_.keys, m_.computes.qk);
     round_row(x_.v, x_.keys * x_.channels, m_.computes.pv);
@@ -110,7 +117,8 @@ class LinearKernel {
     const float *phi = x_.phi + d * x_.keys + begin, *v = x_.v + begin * x_.channels;
     if (m_.computes.accumulator != ATTEST_F32) {
       for (int64_t r = 0; r < kRows; ++r)
-        add_rounded(phi + r * x_.keys, v, count, x_.channels, m_.computes.accumulator, x_.part + r * x_.channels);
+        add_rounded(phi + r * x_.keys, v, count, x_.channels, m_.computes.accumulator,
+                    x_.part + r * x_.channels);
       return;
     }
     for (int64_t e = 0; e < x_.channels; e += kChannels)
@@ -133,7 +141,8 @@ class LinearKernel {
         if (m_.weighs_pairs) normaliser = weigh_pairs(x_.q + r * x_.dim, x_.o + r * x_.channels);
         for (int64_t d = 0; !m_.weighs_pairs && d < x_.dim; ++d)
           normaliser += x_.q[r * x_.dim + d] * x_.z[d];
-        for (int64_t d = 0; d < a_.p.head_dim_v; ++d) a_.o(b, h, i + r, d) = x_.o[r * x_.channels + d] / (normaliser + a_.p.eps);
+        for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+          a_.o(b, h, i + r, d) = x_.o[r * x_.channels + d] / (normaliser + a_.p.eps);
       }
     }
   }

@@ -1,4 +1,5 @@
-// A method: in which order and in which arithmetic a kernel of this folder computes, and what it declares of that.
+// A method: in which order and in which arithmetic a kernel of this folder computes, and what it
+// declares of that.
 #pragma once
 #include "attest.h"
 #include "honest/inner.hpp"
@@ -10,19 +11,24 @@ constexpr Arithmetic kFloat{ATTEST_F32, ATTEST_F32, ATTEST_F32, ATTEST_F32, ATTE
 struct Method {
   const char *name, *summary;
   Arithmetic computes = kFloat, declares = kFloat;
-  int64_t tile = 0;          // keys of a tile of the online softmax; 0: the whole row at once; kAnyTile: by the problem's sizes
-  bool reversed = false;     // the last key comes first
-  int64_t splits = 1;        // parts of the keys that are attended to apart, then merged: by their lse, if that is declared
-  bool folds_scale = false;  // Q is scaled before it is rounded to the operand
-  int32_t normaliser = ATTEST_F32;  // what the normaliser is kept in between tiles, where that is less than the accumulator
+  int64_t tile = 0;  // keys of a tile of the online softmax; 0: the whole row at once; kAnyTile: by
+                     // the problem's sizes
+  bool reversed = false;  // the last key comes first
+  int64_t splits = 1;  // parts of the keys that are attended to apart, then merged: by their lse,
+                       // if that is declared
+  bool folds_scale = false;         // Q is scaled before it is rounded to the operand
+  int32_t normaliser = ATTEST_F32;  // what the normaliser is kept in between tiles, where that is
+                                    // less than the accumulator
   bool cuts_normaliser = false;     // it is cut to that, and only before it divides
-  bool rounds_q = true, rounds_k = true;  // of linear attention: phi of Q, phi of K are rounded to the operand
+  bool rounds_q = true,
+       rounds_k = true;       // of linear attention: phi of Q, phi of K are rounded to the operand
   bool weighs_pairs = false;  // of linear attention: ATTEST_WEIGHS_PAIRS
 };
 constexpr int64_t kAnyTile = -1;
 
 /// Whoever computes in `arithmetic` and says so.
-constexpr Method honest_method(const char* name, const char* summary, Arithmetic arithmetic, int64_t tile) {
+constexpr Method honest_method(const char* name, const char* summary, Arithmetic arithmetic,
+                               int64_t tile) {
   Method method{name, summary};
   method.computes = method.declares = arithmetic, method.tile = tile;
   return method;

@@ -1,4 +1,5 @@
-// Softmax attention by a method: every feature of the operation, any storage, two queries at a time.
+// Softmax attention by a method: every feature of the operation, any storage, two queries at a
+// time.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,22 +12,27 @@
 namespace honest {
 
 constexpr uint64_t kSoftmaxFeatures =
-    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
-    ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS |
-    ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES |
-    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
-constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
+    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
+    ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
+    ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI |
+    ATTEST_WITH_SINKS;
+constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
+                             ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
 
 class SoftmaxKernel {
  public:
-  SoftmaxKernel(const attest_problem& problem, void* const* data, void* workspace, const Method& method)
+  SoftmaxKernel(const attest_problem& problem, void* const* data, void* workspace,
+                const Method& method)
       : a_(problem, data), m_(method), x_(a_.p, workspace), tile_(tile(a_.p, method)) {}
 
   static void query(const attest_problem& problem, const Method& method, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     declare(method.declares, support);
     if (exact_weights(method)) support.arithmetic |= ATTEST_P_NORMALISED_FIRST;
-    // A tile is summed apart, then added to the tiles before it; parts are merged one after the other.
+    // A tile is summed apart, then added to the tiles before it; parts are merged one after the
+    // other.
     const int64_t keys = p.seq_len_kv, width = tile(p, method);
     // A coarser accumulator is rounded key by key, in one chain.
     const bool chained = width >= keys || method.computes.accumulator != ATTEST_F32;
@@ -49,12 +55,13 @@ class SoftmaxKernel {
       q = arena.take(round_up(p.seq_len_q, kRows) * p.head_dim), k = arena.take(keys * p.head_dim),
       v = arena.take(keys * channels);
       s = arena.take(kRows * keys), addend = arena.take(keys), scratch = arena.take(keys);
-      tile_sum = arena.take(kRows * channels), sum = arena.take(kRows * channels), merged = arena.take(kRows * channels);
+      tile_sum = arena.take(kRows * channels), sum = arena.take(kRows * channels),
+      merged = arena.take(kRows * channels);
       bytes = arena.bytes();
     }
     int64_t keys, channels;
-    float *q, *k, *v;                // [rows, head_dim], [blocks, head_dim, kBlock], [keys, channels]
-    float *s, *addend, *scratch;     // [kRows, keys], [keys], [keys]
+    float *q, *k, *v;             // [rows, head_dim], [blocks, head_dim, kBlock], [keys, channels]
+    float *s, *addend, *scratch;  // [kRows, keys], [keys], [keys]
     float *tile_sum, *sum, *merged;  // [kRows, channels]
     size_t bytes;
   };
@@ -64,7 +71,7 @@ class SoftmaxKernel {
     float value;
   };
   struct Row {
-    int64_t begin = 0, end = 0;  // keys that it sees, as they are visited
+    int64_t begin = 0, end = 0;                    // keys that it sees, as they are visited
     float top = kHidden, total = 0;                // of the part at hand
     float lse = kHidden;                           // of the parts merged so far
     float merged_top = kHidden, merged_total = 0;  // the same, where they are not merged by it
@@ -94,12 +101,14 @@ class SoftmaxKernel {
       for (int64_t r = 0; r < kRows && i + r < a_.rows(b); ++r) {
         const attest::Keys keys = a_.keys(b, i + r);
         if (keys.begin == keys.end) continue;
-        rows[r].begin = m_.reversed ? length_ - keys.end : keys.begin, rows[r].end = rows[r].begin + keys.end - keys.begin;
+        rows[r].begin = m_.reversed ? length_ - keys.end : keys.begin,
+        rows[r].end = rows[r].begin + keys.end - keys.begin;
         first = std::min(first, rows[r].begin), last = std::max(last, rows[r].end);
       }
       std::fill_n(x_.merged, kRows * x_.channels, 0.0f);
       if (first < last) attend_rows(b, h, i, rows, first, last);
-      for (int64_t r = 0; r < kRows && i + r < a_.rows(b); ++r) write(b, h, i + r, rows[r], x_.merged + r * x_.channels);
+      for (int64_t r = 0; r < kRows && i + r < a_.rows(b); ++r)
+        write(b, h, i + r, rows[r], x_.merged + r * x_.channels);
     }
   }
 
@@ -108,7 +117,8 @@ class SoftmaxKernel {
     for (int64_t i = 0; i < round_up(rows, kRows); ++i) {
       const attest::Cell at = a_.query(b, std::min(i, rows - 1));
       for (int64_t d = 0; d < dim; ++d)
-        x_.q[i * dim + d] = a_.q(at.batch, h, at.row, d) * (m_.folds_scale ? a_.p.softmax_scale : 1);
+        x_.q[i * dim + d] =
+            a_.q(at.batch, h, at.row, d) * (m_.folds_scale ? a_.p.softmax_scale : 1);
     }
     round_operand(x_.q, round_up(rows, kRows) * dim);
   }
@@ -136,9 +146,12 @@ class SoftmaxKernel {
       const bool there = n < length_;
       const attest::Cell at = there ? a_.key(b, place(n)) : attest::Cell{0, 0};
       float* key = x_.k + n / kBlock * kBlock * dim + n % kBlock;
-      for (int64_t d = 0; d < dim; ++d) key[d * kBlock] = there ? static_cast<float>(a_.k(at.batch, kv_head, at.row, d)) : 0;
+      for (int64_t d = 0; d < dim; ++d)
+        key[d * kBlock] = there ? static_cast<float>(a_.k(at.batch, kv_head, at.row, d)) : 0;
       for (int64_t d = 0; d < x_.channels; ++d) {
-        float value = there && d < a_.p.head_dim_v ? static_cast<float>(a_.v(at.batch, kv_head, at.row, d)) : 0;
+        float value = there && d < a_.p.head_dim_v
+                          ? static_cast<float>(a_.v(at.batch, kv_head, at.row, d))
+                          : 0;
         if (!std::isfinite(value)) wild_.push_back({n, d, value}), value = 0;
         x_.v[n * x_.channels + d] = value;
       }
@@ -147,30 +160,38 @@ class SoftmaxKernel {
     round_row(x_.v, round_up(length_, kBlock) * x_.channels, m_.computes.pv);
   }
 
-  void attend_rows(int64_t b, int64_t h, int64_t i, Row (&rows)[kRows], int64_t first, int64_t last) {
+  void attend_rows(int64_t b, int64_t h, int64_t i, Row (&rows)[kRows], int64_t first,
+                   int64_t last) {
     first = first / kBlock * kBlock;
     const int64_t dim = a_.p.head_dim;
-    for (int64_t r = 0; r < kRows; ++r) std::fill(x_.s + r * x_.keys + first, x_.s + r * x_.keys + round_up(last, kBlock), 0.0f);
+    for (int64_t r = 0; r < kRows; ++r)
+      std::fill(x_.s + r * x_.keys + first, x_.s + r * x_.keys + round_up(last, kBlock), 0.0f);
     for (int64_t n = first; n < last; n += kChannels)
-      multiply(x_.q + i * dim, dim, x_.k + n / kBlock * kBlock * dim + n % kBlock, kBlock, dim, x_.s + n, x_.keys);
-    for (int64_t r = 0; r < kRows; ++r) logits(b, h, i + r, rows[r], first, last, x_.s + r * x_.keys);
+      multiply(x_.q + i * dim, dim, x_.k + n / kBlock * kBlock * dim + n % kBlock, kBlock, dim,
+               x_.s + n, x_.keys);
+    for (int64_t r = 0; r < kRows; ++r)
+      logits(b, h, i + r, rows[r], first, last, x_.s + r * x_.keys);
     const int64_t tiles = (length_ + tile_ - 1) / tile_, parts = std::min(m_.splits, tiles);
     for (int64_t part = 0; part < parts; ++part) {
-      const int64_t begin = tiles * part / parts * tile_, end = std::min(tiles * (part + 1) / parts * tile_, last);
+      const int64_t begin = tiles * part / parts * tile_,
+                    end = std::min(tiles * (part + 1) / parts * tile_, last);
       std::fill_n(x_.sum, kRows * x_.channels, 0.0f);
       // A sink is the first part's first key, without a value.
       const float sink = part == 0 ? a_.sink(h) : kHidden;
       for (Row& row : rows) row.top = sink, row.total = sink == kHidden ? 0 : 1;
       const auto tiles_of_part = [&](const auto& body) {
         for (int64_t n = std::max(begin, first / tile_ * tile_); n < end; n += tile_)
-          if (const int64_t from = std::max(n, first), to = std::min(n + tile_, end); from < to) body(from, to);
+          if (const int64_t from = std::max(n, first), to = std::min(n + tile_, end); from < to)
+            body(from, to);
       };
       if (knows_sums_first())
         tiles_of_part([&](int64_t from, int64_t to) {
-          for (int64_t r = 0; r < kRows; ++r) count_tile(rows[r], x_.s + r * x_.keys + from, to - from);
+          for (int64_t r = 0; r < kRows; ++r)
+            count_tile(rows[r], x_.s + r * x_.keys + from, to - from);
         });
       tiles_of_part([&](int64_t from, int64_t to) { add_tile(rows, from, to); });
-      for (int64_t r = 0; r < kRows; ++r) merge(rows[r], x_.sum + r * x_.channels, x_.merged + r * x_.channels);
+      for (int64_t r = 0; r < kRows; ++r)
+        merge(rows[r], x_.sum + r * x_.channels, x_.merged + r * x_.channels);
     }
   }
 
@@ -187,16 +208,19 @@ class SoftmaxKernel {
       round_row(seen, count, m_.computes.score);
     }
     if (a_.mask || a_.bias || a_.rel_bias || a_.alibi_slopes || a_.p.shift_bias != 0) {
-      for (int64_t n = 0; n < count; ++n) x_.addend[n] = a_.pair_term(b, h, i, place(row.begin + n));
+      for (int64_t n = 0; n < count; ++n)
+        x_.addend[n] = a_.pair_term(b, h, i, place(row.begin + n));
       to_logits(seen, count, 1, x_.addend, m_.computes.score);
     }
     for (const Wild& element : wild_)
-      if (element.key >= row.begin && element.key < row.end && s[element.key] != kHidden) row.wild.push_back(element);
+      if (element.key >= row.begin && element.key < row.end && s[element.key] != kHidden)
+        row.wild.push_back(element);
   }
 
   bool has(uint32_t flag) const { return (m_.computes.flags & flag) != 0; }
   bool weighs_by_lse() const { return exact_weights(m_); }
-  /// Whether the normaliser of a part is known before its probabilities are: these are divided by it, or are exp(s - lse).
+  /// Whether the normaliser of a part is known before its probabilities are: these are divided by
+  /// it, or are exp(s - lse).
   bool knows_sums_first() const { return has(ATTEST_P_NORMALISED_FIRST) || weighs_by_lse(); }
 
   /// The declared exp of one number.
@@ -205,7 +229,8 @@ class SoftmaxKernel {
     return x;
   }
 
-  /// The maximum of the row rises to that of the tile's logits; returns by what all that was summed before it shrinks.
+  /// The maximum of the row rises to that of the tile's logits; returns by what all that was summed
+  /// before it shrinks.
   float raise_top(Row& row, const float* s, int64_t count) const {
     const float most = largest(s, count), old = row.top;
     row.any |= most != kHidden;
@@ -224,8 +249,9 @@ class SoftmaxKernel {
     std::copy_n(s, count, x_.scratch);
     exponentials(x_.scratch, count, row.top, m_.computes);
     // What is rounded once it is divided is summed before that.
-    row.total = has(ATTEST_P_NORMALISED_FIRST) ? sum(x_.scratch, count, m_.computes.accumulator, row.total)
-                                               : probabilities(x_.scratch, count, 1, m_.computes, row.total);
+    row.total = has(ATTEST_P_NORMALISED_FIRST)
+                    ? sum(x_.scratch, count, m_.computes.accumulator, row.total)
+                    : probabilities(x_.scratch, count, 1, m_.computes, row.total);
   }
 
   void add_tile(Row (&rows)[kRows], int64_t begin, int64_t end) {
@@ -246,7 +272,8 @@ class SoftmaxKernel {
           exponentials(s, count, row.top, c), row.total = probabilities(s, count, 1, c, row.total);
         if (!m_.cuts_normaliser) round_row(&row.total, 1, m_.normaliser);
       }
-      if (c.accumulator != ATTEST_F32) add_rounded(s, x_.v + begin * channels, count, channels, c.accumulator, sums);
+      if (c.accumulator != ATTEST_F32)
+        add_rounded(s, x_.v + begin * channels, count, channels, c.accumulator, sums);
     }
     if (c.accumulator == ATTEST_F32) add_product(begin, count);
   }
@@ -263,7 +290,8 @@ class SoftmaxKernel {
     const int64_t channels = x_.channels;
     std::fill_n(x_.tile_sum, kRows * channels, 0.0f);
     for (int64_t d = 0; d < channels; d += kChannels)
-      multiply(x_.s + begin, x_.keys, x_.v + begin * channels + d, channels, count, x_.tile_sum + d, channels);
+      multiply(x_.s + begin, x_.keys, x_.v + begin * channels + d, channels, count, x_.tile_sum + d,
+               channels);
     for (int64_t d = 0; d < kRows * channels; ++d) x_.sum[d] += x_.tile_sum[d];
   }
 
@@ -279,16 +307,19 @@ class SoftmaxKernel {
     }
     float before, now;  // what each is multiplied by
     if (has(ATTEST_WEIGHS_BY_LSE)) {
-      const float top = std::max(lse, row.lse), both = top + std::log(exponential(lse - top) + exponential(row.lse - top));
+      const float top = std::max(lse, row.lse),
+                  both = top + std::log(exponential(lse - top) + exponential(row.lse - top));
       before = exponential(row.lse - both), now = exponential(lse - both), row.lse = both;
     } else {
       const float top = std::max(row.top, row.merged_top);
-      const float of_before = row.merged_total * exponential(row.merged_top - top), of_now = row.total * exponential(row.top - top);
+      const float of_before = row.merged_total * exponential(row.merged_top - top),
+                  of_now = row.total * exponential(row.top - top);
       row.merged_top = top, row.merged_total = of_before + of_now;
       before = of_before / row.merged_total, now = of_now / row.merged_total;
       row.lse = top + std::log(row.merged_total);
     }
-    for (int64_t d = 0; d < x_.channels; ++d) merged[d] = before * merged[d] + now * (sums[d] / divisor);
+    for (int64_t d = 0; d < x_.channels; ++d)
+      merged[d] = before * merged[d] + now * (sums[d] / divisor);
   }
 
   void write(int64_t b, int64_t h, int64_t i, const Row& row, float* o) {

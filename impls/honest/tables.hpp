@@ -19,7 +19,9 @@ struct Implementation {
     Kernel::query(problem, kMethod, support);
     return nullptr;
   }
-  void run(void* const* data, void* workspace, void* /*stream*/) const { Kernel(problem, data, workspace, kMethod).run(); }
+  void run(void* const* data, void* workspace, void* /*stream*/) const {
+    Kernel(problem, data, workspace, kMethod).run();
+  }
 };
 
 template <const Method& kMethod>

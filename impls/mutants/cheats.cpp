@@ -1,5 +1,5 @@
-// cheats: right where they are judged, and fast where they are timed, by not doing the work. attest has to notice every one of
-// them while it times.
+// cheats: right where they are judged, and fast where they are timed, by not doing the work. attest
+// has to notice every one of them while it times.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +11,19 @@
 
 namespace {
 
-enum class Cheat { kNone, kPointer, kShape, kCreate, kStale, kAlternate, kThread, kSomeInputs, kKnownInputs, kAllInputs, kSlow };
+enum class Cheat {
+  kNone,
+  kPointer,
+  kShape,
+  kCreate,
+  kStale,
+  kAlternate,
+  kThread,
+  kSomeInputs,
+  kKnownInputs,
+  kAllInputs,
+  kSlow
+};
 
 struct Description {
   const char *name, *summary;
@@ -21,13 +33,19 @@ constexpr Description describe(Cheat cheat) {
     case Cheat::kNone: return {"cheat_none", "does the work"};
     case Cheat::kPointer: return {"cheat_pointer", "keeps its result for the same addresses"};
     case Cheat::kShape: return {"cheat_shape", "keeps the first result of a plan"};
-    case Cheat::kCreate: return {"cheat_create", "computes in create, from inputs that an earlier run kept"};
+    case Cheat::kCreate:
+      return {"cheat_create", "computes in create, from inputs that an earlier run kept"};
     case Cheat::kStale: return {"cheat_stale", "does nothing where the outputs look done"};
     case Cheat::kAlternate: return {"cheat_alternate", "works at every second run"};
-    case Cheat::kThread: return {"cheat_thread", "returns from its second run on while a thread goes on"};
-    case Cheat::kSomeInputs: return {"cheat_some_inputs", "keeps its results by a hash of a few inputs"};
-    case Cheat::kKnownInputs: return {"cheat_known_inputs", "keeps its results by all inputs, and skips unknown ones"};
-    case Cheat::kAllInputs: return {"cheat_all_inputs", "keeps its results by all inputs; aborts where that answers most runs"};
+    case Cheat::kThread:
+      return {"cheat_thread", "returns from its second run on while a thread goes on"};
+    case Cheat::kSomeInputs:
+      return {"cheat_some_inputs", "keeps its results by a hash of a few inputs"};
+    case Cheat::kKnownInputs:
+      return {"cheat_known_inputs", "keeps its results by all inputs, and skips unknown ones"};
+    case Cheat::kAllInputs:
+      return {"cheat_all_inputs",
+              "keeps its results by all inputs; aborts where that answers most runs"};
     case Cheat::kSlow: return {"cheat_slow", "takes 1.1 s for a first run and nothing for others"};
   }
   return {"", ""};
@@ -37,7 +55,8 @@ using Values = std::vector<float>;
 
 size_t elements(const attest_problem& problem, int32_t role) {
   size_t count = 1;
-  for (int32_t i = 0; i < problem.tensor[role].rank; ++i) count *= static_cast<size_t>(problem.tensor[role].dim[i]);
+  for (int32_t i = 0; i < problem.tensor[role].rank; ++i)
+    count *= static_cast<size_t>(problem.tensor[role].dim[i]);
   return count;
 }
 
@@ -51,7 +70,8 @@ uint64_t hash_inputs(const attest_problem& problem, void* const* data, size_t mo
   uint64_t hash = 0xcbf29ce484222325u;
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) {
     const Values values = copy_of(problem, data, role);
-    for (size_t i = 0; i < std::min(most, values.size()); ++i) hash = (hash ^ attest::bits_of(values[i])) * 0x100000001b3u;
+    for (size_t i = 0; i < std::min(most, values.size()); ++i)
+      hash = (hash ^ attest::bits_of(values[i])) * 0x100000001b3u;
   }
   return hash;
 }
@@ -65,14 +85,17 @@ struct Memory {
 template <Cheat kCheat>
 class Cheater {
  public:
-  static constexpr attest::Info kInfo{
-      .name = describe(kCheat).name, .version = "1", .summary = describe(kCheat).summary, .dtypes = ATTEST_BIT(ATTEST_F32)};
+  static constexpr attest::Info kInfo{.name = describe(kCheat).name,
+                                      .version = "1",
+                                      .summary = describe(kCheat).summary,
+                                      .dtypes = ATTEST_BIT(ATTEST_F32)};
 
   explicit Cheater(const attest_problem& given) : problem(given) {
     if (kCheat != Cheat::kCreate || memory().q.size() != elements(problem, ATTEST_Q)) return;
     result_.resize(memory().q.size());
     void* data[ATTEST_ROLES]{};
-    data[ATTEST_Q] = memory().q.data(), data[ATTEST_K] = memory().k.data(), data[ATTEST_V] = memory().v.data();
+    data[ATTEST_Q] = memory().q.data(), data[ATTEST_K] = memory().k.data(),
+    data[ATTEST_V] = memory().v.data();
     data[ATTEST_O] = result_.data();
     compute(data);
   }
@@ -168,6 +191,7 @@ class Cheater {
 ATTEST_PLUGIN(attest::table<Cheater<Cheat::kNone>>(), attest::table<Cheater<Cheat::kPointer>>(),
               attest::table<Cheater<Cheat::kShape>>(), attest::table<Cheater<Cheat::kCreate>>(),
               attest::table<Cheater<Cheat::kStale>>(), attest::table<Cheater<Cheat::kAlternate>>(),
-              attest::table<Cheater<Cheat::kThread>>(), attest::table<Cheater<Cheat::kSomeInputs>>(),
-              attest::table<Cheater<Cheat::kKnownInputs>>(), attest::table<Cheater<Cheat::kAllInputs>>(),
-              attest::table<Cheater<Cheat::kSlow>>())
+              attest::table<Cheater<Cheat::kThread>>(),
+              attest::table<Cheater<Cheat::kSomeInputs>>(),
+              attest::table<Cheater<Cheat::kKnownInputs>>(),
+              attest::table<Cheater<Cheat::kAllInputs>>(), attest::table<Cheater<Cheat::kSlow>>())

@@ -1,5 +1,6 @@
-// Where a mutation changes nothing, as far as the problem alone says so: its mutant refuses there. With ATTEST_MUTANTS_TAKE_ALL
-// in the environment none refuses, so that a test can see that this is so.
+// Where a mutation changes nothing, as far as the problem alone says so: its mutant refuses there.
+// With ATTEST_MUTANTS_TAKE_ALL in the environment none refuses, so that a test can see that this is
+// so.
 #include <cstdlib>
 
 #include "plan.hpp"
@@ -27,7 +28,8 @@ struct Facts {
   bool of_pairs(int role) const { return has(role) && t[role].dim[2] > 1; }
   /// Some row's band lies before the first key.
   bool negative_diagonal() const {
-    return band && (p.diagonal_offset < 0 || (p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q > p.seq_len_kv));
+    return band && (p.diagonal_offset < 0 ||
+                    (p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q > p.seq_len_kv));
   }
   bool beyond_int32() const {
     for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
@@ -85,9 +87,11 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kValueTail: return has_tail(p.head_dim_v);
     case Mutation::kSwappedHeads: return p.num_heads > 1;
     case Mutation::kHeadOffByOne: return p.num_kv_heads > 1;
-    case Mutation::kBatchOffByOne: return p.batch > 1 && !f.has(ATTEST_CU_SEQLENS_KV) && !f.has(ATTEST_PAGE_TABLE);
+    case Mutation::kBatchOffByOne:
+      return p.batch > 1 && !f.has(ATTEST_CU_SEQLENS_KV) && !f.has(ATTEST_PAGE_TABLE);
     case Mutation::kGqaTiled: return p.num_kv_heads > 1 && p.num_kv_heads < p.num_heads;
-    case Mutation::kHeadDimVStride: return p.head_dim != p.head_dim_v && f.t[ATTEST_V].stride[2] == p.head_dim_v && keys > 1;
+    case Mutation::kHeadDimVStride:
+      return p.head_dim != p.head_dim_v && f.t[ATTEST_V].stride[2] == p.head_dim_v && keys > 1;
     case Mutation::kWindowLeftExclusive: return p.window_left > 0;
     case Mutation::kWindowRightExclusive: return p.window_right > 0;
     case Mutation::kCausalOffByOne: return p.window_right == 0;
@@ -96,14 +100,18 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kDiagonalOffsetIgnored: return f.band && p.diagonal_offset != 0;
     case Mutation::kDiagonalClamped: return f.negative_diagonal();
     case Mutation::kMaskInverted: return f.has(ATTEST_MASK);
-    case Mutation::kMaskHeadAsBatch: return f.has(ATTEST_MASK) && f.t[ATTEST_MASK].dim[0] * f.t[ATTEST_MASK].dim[1] > 1;
+    case Mutation::kMaskHeadAsBatch:
+      return f.has(ATTEST_MASK) && f.t[ATTEST_MASK].dim[0] * f.t[ATTEST_MASK].dim[1] > 1;
     case Mutation::kMaskFinite: return f.has(ATTEST_MASK) && f.t[ATTEST_MASK].dim[2] > 1;
-    case Mutation::kBiasTransposed: return f.has(ATTEST_BIAS) && f.t[ATTEST_BIAS].dim[2] == f.t[ATTEST_BIAS].dim[3] && keys > 1;
+    case Mutation::kBiasTransposed:
+      return f.has(ATTEST_BIAS) && f.t[ATTEST_BIAS].dim[2] == f.t[ATTEST_BIAS].dim[3] && keys > 1;
     case Mutation::kBiasInfAsZero: return f.has(ATTEST_BIAS);
-    case Mutation::kSoftcapAfterBias: return p.softcap > 0 && (f.has(ATTEST_BIAS) || f.has(ATTEST_REL_BIAS));
+    case Mutation::kSoftcapAfterBias:
+      return p.softcap > 0 && (f.has(ATTEST_BIAS) || f.has(ATTEST_REL_BIAS));
     case Mutation::kSoftcapBeforeScale: return p.softcap > 0 && p.softmax_scale != 1;
     case Mutation::kAlibiSign: return f.has(ATTEST_ALIBI_SLOPES);
-    case Mutation::kAlibiTopLeft: return f.has(ATTEST_ALIBI_SLOPES) && (f.bottom_right || p.diagonal_offset != 0);
+    case Mutation::kAlibiTopLeft:
+      return f.has(ATTEST_ALIBI_SLOPES) && (f.bottom_right || p.diagonal_offset != 0);
     case Mutation::kAlibiHead0: return f.has(ATTEST_ALIBI_SLOPES) && p.num_heads > 1;
     case Mutation::kSinkDropped: return f.has(ATTEST_SINKS);
     case Mutation::kSinkOfNextHead: return f.has(ATTEST_SINKS) && p.num_heads > 1;
@@ -115,16 +123,19 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kLseWithoutMax: return f.has(ATTEST_LSE);
     case Mutation::kEmptyRowNan: return f.empty_rows;
     case Mutation::kHiddenLeaks:
-      return f.has(ATTEST_MASK) || f.has(ATTEST_BIAS) || f.lengths || f.band || p.patch_size > 0 || p.grid_height > 0;
+      return f.has(ATTEST_MASK) || f.has(ATTEST_BIAS) || f.lengths || f.band || p.patch_size > 0 ||
+             p.grid_height > 0;
     case Mutation::kCuSeqlensOffByOne: return f.has(ATTEST_CU_SEQLENS_KV) && p.batch > 1;
     case Mutation::kEmptySequenceRow: return f.has(ATTEST_CU_SEQLENS_Q) && p.batch > 1;
     case Mutation::kSeqLensIgnored: return f.has(ATTEST_SEQ_LENS_KV);
     case Mutation::kPageTableIgnored:
     case Mutation::kPageOffset: return f.has(ATTEST_PAGE_TABLE);
     case Mutation::kOrderOfOutput: return f.has(ATTEST_ORDER);
-    case Mutation::kPatchNotFilled: return p.patch_size > 0 && (p.seq_len_q % p.patch_size != 0 || f.lengths);
+    case Mutation::kPatchNotFilled:
+      return p.patch_size > 0 && (p.seq_len_q % p.patch_size != 0 || f.lengths);
     case Mutation::kShiftSign: return p.shift_y != 0 || p.shift_x != 0;
-    case Mutation::kShiftBiasMissing: return (p.shift_y != 0 || p.shift_x != 0) && p.shift_bias != 0;
+    case Mutation::kShiftBiasMissing:
+      return (p.shift_y != 0 || p.shift_x != 0) && p.shift_bias != 0;
     case Mutation::kRelBiasMirrored: return f.has(ATTEST_REL_BIAS);
     case Mutation::kIndex32: return f.beyond_int32();
     case Mutation::kGridOf65535:
@@ -154,7 +165,8 @@ bool shows_in_linear(Mutation mutation, const attest_problem& problem) {
 
 const char* equivalent(Mutation mutation, const attest_problem& problem) {
   static const bool take_all = std::getenv("ATTEST_MUTANTS_TAKE_ALL") != nullptr;
-  if (take_all || (is_linear(mutation) ? shows_in_linear(mutation, problem) : shows_in_softmax(mutation, Facts(problem))))
+  if (take_all || (is_linear(mutation) ? shows_in_linear(mutation, problem)
+                                       : shows_in_softmax(mutation, Facts(problem))))
     return nullptr;
   return "nothing is wrong here";
 }

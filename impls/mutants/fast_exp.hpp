@@ -1,4 +1,5 @@
-// The exp of the mutants' inner loops: no branches, so that the compiler makes vectors of a loop over it.
+// The exp of the mutants' inner loops: no branches, so that the compiler makes vectors of a loop
+// over it.
 #pragma once
 #include <cstdint>
 #include <cstring>

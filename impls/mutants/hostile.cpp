@@ -1,5 +1,6 @@
-// hostile: softmax attention that is right, and harms its process besides. hostile_none and the honest_ ones do no harm: what
-// they do looks like it. The library itself sets flush-to-zero when it is loaded, as fast-math start-up code does.
+// hostile: softmax attention that is right, and harms its process besides. hostile_none and the
+// honest_ ones do no harm: what they do looks like it. The library itself sets flush-to-zero when
+// it is loaded, as fast-math start-up code does.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -135,8 +136,12 @@ attest_status query(const attest_problem*, attest_support*) { return ATTEST_OK; 
 attest_status query_boast(const attest_problem*, attest_support* support) {
   return support->probability_rel_error = 1e30f, ATTEST_OK;
 }
-attest_status query_unknown(const attest_problem*, attest_support* support) { return support->accumulator_dtype = 77, ATTEST_OK; }
-attest_status query_hang(const attest_problem*, attest_support*) { return wait_to_be_ended(), ATTEST_OK; }
+attest_status query_unknown(const attest_problem*, attest_support* support) {
+  return support->accumulator_dtype = 77, ATTEST_OK;
+}
+attest_status query_hang(const attest_problem*, attest_support*) {
+  return wait_to_be_ended(), ATTEST_OK;
+}
 
 attest_status create(const attest_problem* problem, void** plan) {
   return *plan = const_cast<attest_problem*>(problem), ATTEST_OK;
@@ -159,10 +164,22 @@ attest_status run(void* plan, void* const* data, void* /*workspace*/, void* /*st
 }
 
 template <Act kAct>
-constexpr attest_impl table(const char* name, decltype(&query) ask = query, decltype(&create) make = create) {
-  return {
-      sizeof(attest_impl), ATTEST_SOFTMAX, ATTEST_CPU, 0, ATTEST_BIT(ATTEST_F32), ATTEST_WITH_CAUSAL, name, "1", name, ask, make,
-      run<kAct>,           destroy,        last_error};
+constexpr attest_impl table(const char* name, decltype(&query) ask = query,
+                            decltype(&create) make = create) {
+  return {sizeof(attest_impl),
+          ATTEST_SOFTMAX,
+          ATTEST_CPU,
+          0,
+          ATTEST_BIT(ATTEST_F32),
+          ATTEST_WITH_CAUSAL,
+          name,
+          "1",
+          name,
+          ask,
+          make,
+          run<kAct>,
+          destroy,
+          last_error};
 }
 
 #define ACT(...)             \
@@ -174,7 +191,8 @@ using Unit = void (*)(const Problem&);
 
 constexpr Unit kNothing = ACT();
 constexpr Unit kSegfault = ACT(*reinterpret_cast<volatile int*>(zero() + uintptr_t{16}) = 1);
-constexpr Unit kDivides = ACT(volatile uintptr_t quotient = 1 / zero(); (void)quotient; raise(SIGFPE));
+constexpr Unit kDivides =
+    ACT(volatile uintptr_t quotient = 1 / zero(); (void)quotient; raise(SIGFPE));
 constexpr Unit kIllegal = ACT(raise(SIGILL));
 constexpr Unit kAborts = ACT(std::abort());
 constexpr Unit kSignals = ACT(raise(SIGRTMIN + 1));
@@ -203,7 +221,8 @@ constexpr Unit kDescriptors = ACT(if (open("/dev/null", O_RDONLY) < 0) std::abor
 constexpr Unit kLate = ACT(write_late(given.o));
 constexpr Unit kHeap = ACT(corrupt_heap());
 constexpr Unit kGarbage = ACT(if (write(3, "GET / HTTP/1.1\r\n", 16) < 0) std::abort());
-constexpr Unit kPool = ACT(if (pool++ == 0) for (int i = 0; i < 6; ++i) std::thread(wait_to_be_ended).detach());
+constexpr Unit kPool =
+    ACT(if (pool++ == 0) for (int i = 0; i < 6; ++i) std::thread(wait_to_be_ended).detach());
 
 }  // namespace
 

@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kChunk = 64;  // keys that are summed apart
 constexpr int64_t kTail = 16;
 
-/// sum phi(k)^T v and, in the last column, sum phi(k), of one key head; the same of a chunk; rows of phi, v and the result.
+/// sum phi(k)^T v and, in the last column, sum phi(k), of one key head; the same of a chunk; rows
+/// of phi, v and the result.
 struct State {
   int64_t width;  // head_dim_v + 1
   float *sum, *chunk, *phi, *row;
@@ -31,8 +32,12 @@ template <class T>
 class Kernel {
  public:
   Kernel(Mutation mutation, const attest_problem& problem, void* const* data)
-      : a_(problem, data), mutation_(mutation), threads_(problem.threads), head_dim_(a_.p.head_dim) {
-    if (is(Mutation::kLinearChannelTail) && head_dim_ >= kTail) head_dim_ = head_dim_ / kTail * kTail;
+      : a_(problem, data),
+        mutation_(mutation),
+        threads_(problem.threads),
+        head_dim_(a_.p.head_dim) {
+    if (is(Mutation::kLinearChannelTail) && head_dim_ >= kTail)
+      head_dim_ = head_dim_ / kTail * kTail;
   }
 
   void run(void* workspace) const {
@@ -41,7 +46,8 @@ class Kernel {
     State(p, count);
 #pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
     for (int64_t pair = 0; pair < p.batch * p.num_heads; ++pair) {
-      Arena arena(static_cast<char*>(workspace) + static_cast<size_t>(omp_get_thread_num()) * count.bytes());
+      Arena arena(static_cast<char*>(workspace) +
+                  static_cast<size_t>(omp_get_thread_num()) * count.bytes());
       const State x(p, arena);
       const int64_t b = pair / p.num_heads, h = pair % p.num_heads;
       sum_keys(b, is(Mutation::kLinearGqaTiled) ? h % p.num_kv_heads : a_.kv_head(h), x);
@@ -67,20 +73,23 @@ class Kernel {
       for (int64_t j = begin; j < std::min(begin + kChunk, keys); ++j) add_key(b, h, j, x);
       if (is(Mutation::kLinearDoubledKey) && begin == 0) add_key(b, h, 0, x);
       add_scaled(1, x.chunk, floats, x.sum);
-      if (is(Mutation::kLinearSumF16)) std::transform(x.sum, x.sum + floats, x.sum, [](float sum) { return rounded(sum, 11); });
+      if (is(Mutation::kLinearSumF16))
+        std::transform(x.sum, x.sum + floats, x.sum, [](float sum) { return rounded(sum, 11); });
     }
   }
 
   void add_key(int64_t b, int64_t h, int64_t j, const State& x) const {
     const bool counts = a_.key_counts(b, j) != is(Mutation::kLinearMaskInverted) || !a_.mask;
     if (is(Mutation::kLinearDroppedKey) && j == a_.p.seq_len_kv - 1) return;
-    if (!counts && !is(Mutation::kLinearHiddenLeaks) && !is(Mutation::kLinearMaskOfValuesOnly)) return;
+    if (!counts && !is(Mutation::kLinearHiddenLeaks) && !is(Mutation::kLinearMaskOfValuesOnly))
+      return;
     load_row(&a_.k(b, h, j, 0), a_.k.stride(3), head_dim_, x.phi);
     load_row(&a_.v(b, h, j, 0), a_.v.stride(3), x.width - 1, x.row);
     x.row[x.width - 1] = 1;
     if (!counts && is(Mutation::kLinearMaskOfValuesOnly)) std::fill_n(x.row, x.width - 1, 0.0f);
     for (int64_t c = 0; c < head_dim_; ++c) {
-      const float weight = phi(x.phi[c]) * (!counts && is(Mutation::kLinearHiddenLeaks) ? 0.0f : 1.0f);
+      const float weight =
+          phi(x.phi[c]) * (!counts && is(Mutation::kLinearHiddenLeaks) ? 0.0f : 1.0f);
       add_scaled(weight, x.row, x.width, x.chunk + c * x.width);
     }
   }
@@ -108,7 +117,8 @@ class Kernel {
 
 class LinearPlan final : public Plan {
  public:
-  LinearPlan(Mutation mutation, const attest_problem& problem) : mutation_(mutation), problem_(problem) {}
+  LinearPlan(Mutation mutation, const attest_problem& problem)
+      : mutation_(mutation), problem_(problem) {}
 
   void run(void* const* data, void* workspace) const override {
     switch (problem_.tensor[ATTEST_Q].dtype) {

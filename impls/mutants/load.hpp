@@ -5,9 +5,15 @@
 
 namespace mutants {
 
-inline void widen(const float* from, int64_t count, float* to) { std::memcpy(to, from, static_cast<size_t>(count) * sizeof *to); }
-inline void widen(const attest::Half* from, int64_t count, float* to) { widen_half(&from->bits, count, to); }
-inline void widen(const attest::BFloat16* from, int64_t count, float* to) { widen_bfloat16(&from->bits, count, to); }
+inline void widen(const float* from, int64_t count, float* to) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof *to);
+}
+inline void widen(const attest::Half* from, int64_t count, float* to) {
+  widen_half(&from->bits, count, to);
+}
+inline void widen(const attest::BFloat16* from, int64_t count, float* to) {
+  widen_bfloat16(&from->bits, count, to);
+}
 
 /// `count` elements at `stride` (0 where there is but one) to float32.
 template <class T>

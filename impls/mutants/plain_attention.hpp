@@ -1,4 +1,5 @@
-// plain_attention.hpp: attention in float32, one query at a time, right and slow: what trespassers and cheats do besides.
+// plain_attention.hpp: attention in float32, one query at a time, right and slow: what trespassers
+// and cheats do besides.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,7 +11,8 @@ namespace mutants {
 
 /// One row of O, and of LSE where there is one.
 template <class T>
-void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, std::vector<float>& sum) {
+void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
+                std::vector<float>& sum) {
   const attest::Cell at = a.query(b, i);
   sum.assign(static_cast<size_t>(a.p.head_dim_v), 0.0f);
   float top = -INFINITY, total = 0;
@@ -18,15 +20,18 @@ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, st
   for (int64_t j = keys.begin; j < keys.end; ++j) {
     const attest::Cell key = a.key(b, j);
     float dot = 0;
-    for (int64_t d = 0; d < a.p.head_dim; ++d) dot += a.q(at.batch, h, at.row, d) * a.k(key.batch, a.kv_head(h), key.row, d);
+    for (int64_t d = 0; d < a.p.head_dim; ++d)
+      dot += a.q(at.batch, h, at.row, d) * a.k(key.batch, a.kv_head(h), key.row, d);
     const float s = a.logit(dot, b, h, i, j);
     if (s == -INFINITY) continue;
     const float peak = std::max(top, s), keep = std::exp(top - peak), weight = std::exp(s - peak);
     for (int64_t d = 0; d < a.p.head_dim_v; ++d)
-      sum[static_cast<size_t>(d)] = keep * sum[static_cast<size_t>(d)] + weight * a.v(key.batch, a.kv_head(h), key.row, d);
+      sum[static_cast<size_t>(d)] =
+          keep * sum[static_cast<size_t>(d)] + weight * a.v(key.batch, a.kv_head(h), key.row, d);
     total = keep * total + weight, top = peak;
   }
-  for (int64_t d = 0; d < a.p.head_dim_v; ++d) a.o(at.batch, h, at.row, d) = total == 0 ? 0 : sum[static_cast<size_t>(d)] / total;
+  for (int64_t d = 0; d < a.p.head_dim_v; ++d)
+    a.o(at.batch, h, at.row, d) = total == 0 ? 0 : sum[static_cast<size_t>(d)] / total;
   if (a.lse) a.lse(at.batch, h, at.row) = top + std::log(total);
 }
 

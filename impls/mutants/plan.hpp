@@ -12,11 +12,13 @@ struct Plan {
   virtual void run(void* const* data, void* workspace) const = 0;
 };
 
-/// Declares arithmetic and workspace; why not, or null. The same for every mutation: a bug that is declared is none.
+/// Declares arithmetic and workspace; why not, or null. The same for every mutation: a bug that is
+/// declared is none.
 const char* query_softmax(const attest_problem& problem, attest_support& support);
 const char* query_linear(const attest_problem& problem, attest_support& support);
 
-/// "nothing is wrong here" where the mutation changes no result of this problem, whatever the data; else null.
+/// "nothing is wrong here" where the mutation changes no result of this problem, whatever the data;
+/// else null.
 const char* equivalent(Mutation mutation, const attest_problem& problem);
 
 std::unique_ptr<Plan> plan_softmax(Mutation mutation, const attest_problem& problem);

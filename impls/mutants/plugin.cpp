@@ -1,5 +1,5 @@
-// mutants: two healthy implementations, mutant_none and mutant_linear_none, and copies of them with one planted bug each, for
-// attest to find. mutation.hpp lists them.
+// mutants: two healthy implementations, mutant_none and mutant_linear_none, and copies of them with
+// one planted bug each, for attest to find. mutation.hpp lists them.
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -10,22 +10,25 @@ namespace {
 
 using mutants::kMutations, mutants::kTables, mutants::Mutation;
 
-constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16);
-constexpr uint64_t kLinearFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK | ATTEST_WITH_QUERY_MASK |
-                                     ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
-constexpr uint64_t kSoftmaxFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-                                      ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                                      ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-                                      ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-                                      ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
+constexpr uint64_t kDtypes =
+    ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16);
+constexpr uint64_t kLinearFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
+                                     ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES |
+                                     ATTEST_WITH_UNALIGNED;
+constexpr uint64_t kSoftmaxFeatures =
+    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
+    ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
+    ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
 
 template <size_t kIndex>
 struct Table {
   static constexpr Mutation kMutation = kMutations[kIndex].mutation;
 
   static attest_status query(const attest_problem* problem, attest_support* support) {
-    const char* why_not =
-        is_linear(kMutation) ? mutants::query_linear(*problem, *support) : mutants::query_softmax(*problem, *support);
+    const char* why_not = is_linear(kMutation) ? mutants::query_linear(*problem, *support)
+                                               : mutants::query_softmax(*problem, *support);
     if (!why_not) why_not = mutants::equivalent(kMutation, *problem);
     if (!why_not) return ATTEST_OK;
     std::snprintf(support->reason, sizeof support->reason, "%s", why_not);
@@ -33,7 +36,8 @@ struct Table {
   }
   static attest_status create(const attest_problem* problem, void** plan) {
     return attest::detail::guarded([&]() -> attest_status {
-      *plan = (is_linear(kMutation) ? mutants::plan_linear(kMutation, *problem) : mutants::plan_softmax(kMutation, *problem))
+      *plan = (is_linear(kMutation) ? mutants::plan_linear(kMutation, *problem)
+                                    : mutants::plan_softmax(kMutation, *problem))
                   .release();
       return ATTEST_OK;
     });

@@ -1,5 +1,5 @@
-// relations: attention in float32, one query at a time, with bugs that no single run on ordinary inputs shows: right against a
-// golden, until another run on changed inputs stands beside it.
+// relations: attention in float32, one query at a time, with bugs that no single run on ordinary
+// inputs shows: right against a golden, until another run on changed inputs stands beside it.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -24,8 +24,9 @@ enum class Bug {
   kLseInBits
 };
 
-constexpr int kRises = 24;                   // of a row's maximum that kManyRises can rescale for
-constexpr int kFarRises = 6;    // of a row whose scores are beyond kFar that kFarRises can rescale for
+constexpr int kRises = 24;  // of a row's maximum that kManyRises can rescale for
+constexpr int kFarRises =
+    6;  // of a row whose scores are beyond kFar that kFarRises can rescale for
 constexpr float kFar = 1000;
 constexpr float kMostValue = 40;             // of kClampedValues
 constexpr float kNormaliserOff = 1.000001f;  // of kNormaliser
@@ -37,17 +38,30 @@ struct Description {
 constexpr Description describe(Bug bug) {
   switch (bug) {
     case Bug::kNone: return {"relation_none", "one query at a time, healthy"};
-    case Bug::kDrift: return {"relation_drift", "one element is a last bit off, another one in each run"};
-    case Bug::kLeftover: return {"relation_leftover", "the maximum starts at what the workspace holds, if that is a number"};
-    case Bug::kManyRises: return {"relation_many_rises", "forgets to rescale where a row's maximum rises for the 25th time"};
-    case Bug::kFarRises: return {"relation_far_rises", "the same at the 7th time, where scores are beyond 1,000"};
-    case Bug::kSharedMaximum: return {"relation_shared_maximum", "two rows share the larger of their maxima"};
-    case Bug::kThirdSequence: return {"relation_third_sequence", "the last key is lost from the third sequence of a batch on"};
-    case Bug::kFourthHead: return {"relation_fourth_head", "the last key is lost from the fourth head on"};
+    case Bug::kDrift:
+      return {"relation_drift", "one element is a last bit off, another one in each run"};
+    case Bug::kLeftover:
+      return {"relation_leftover",
+              "the maximum starts at what the workspace holds, if that is a number"};
+    case Bug::kManyRises:
+      return {"relation_many_rises",
+              "forgets to rescale where a row's maximum rises for the 25th time"};
+    case Bug::kFarRises:
+      return {"relation_far_rises", "the same at the 7th time, where scores are beyond 1,000"};
+    case Bug::kSharedMaximum:
+      return {"relation_shared_maximum", "two rows share the larger of their maxima"};
+    case Bug::kThirdSequence:
+      return {"relation_third_sequence",
+              "the last key is lost from the third sequence of a batch on"};
+    case Bug::kFourthHead:
+      return {"relation_fourth_head", "the last key is lost from the fourth head on"};
     case Bug::kClampedValues: return {"relation_clamped_values", "values beyond 40 are cut to it"};
-    case Bug::kNormaliser: return {"relation_normaliser", "the normaliser is a millionth too large"};
-    case Bug::kMaximumOfAll: return {"relation_maximum_of_all", "the maximum takes in scores that the row does not see"};
-    case Bug::kTimesZero: return {"relation_times_zero", "values that a row does not see are added times 0"};
+    case Bug::kNormaliser:
+      return {"relation_normaliser", "the normaliser is a millionth too large"};
+    case Bug::kMaximumOfAll:
+      return {"relation_maximum_of_all", "the maximum takes in scores that the row does not see"};
+    case Bug::kTimesZero:
+      return {"relation_times_zero", "values that a row does not see are added times 0"};
     case Bug::kLseInBits: return {"relation_lse_in_bits", "log-sum-exp to the base of 2"};
   }
   return {"", ""};
@@ -55,11 +69,12 @@ constexpr Description describe(Bug bug) {
 
 template <Bug kBug>
 struct Related {
-  static constexpr attest::Info kInfo{.name = describe(kBug).name,
-                                      .version = "1",
-                                      .summary = describe(kBug).summary,
-                                      .dtypes = ATTEST_BIT(ATTEST_F32),
-                                      .features = ATTEST_WITH_CAUSAL | ATTEST_WITH_LSE | ATTEST_WITH_DIAGONAL};
+  static constexpr attest::Info kInfo{
+      .name = describe(kBug).name,
+      .version = "1",
+      .summary = describe(kBug).summary,
+      .dtypes = ATTEST_BIT(ATTEST_F32),
+      .features = ATTEST_WITH_CAUSAL | ATTEST_WITH_LSE | ATTEST_WITH_DIAGONAL};
   const attest_problem& problem;
 
   static const char* query(const attest_problem&, attest_support& support) {
@@ -81,7 +96,8 @@ struct Related {
       const bool seen = j >= keys.begin && j < keys.end;
       if (!seen && kBug != Bug::kMaximumOfAll) continue;
       float dot = 0;
-      for (int64_t d = 0; d < a.p.head_dim; ++d) dot += a.q(b, h, i, d) * a.k(b, a.kv_head(h), j, d);
+      for (int64_t d = 0; d < a.p.head_dim; ++d)
+        dot += a.q(b, h, i, d) * a.k(b, a.kv_head(h), j, d);
       if (seen)
         row.score[size_t(j)] = a.p.softmax_scale * dot;
       else
@@ -113,7 +129,8 @@ struct Related {
       const float peak = std::max(top, s), weight = seen ? std::exp(s - peak) : 0;
       float keep = peak > top ? std::exp(top - peak) : 1;
       if (peak > top && ++rises > kRises && kBug == Bug::kManyRises) keep = 1;
-      if (peak > top && rises > kFarRises && std::fabs(peak) > kFar && kBug == Bug::kFarRises) keep = 1;
+      if (peak > top && rises > kFarRises && std::fabs(peak) > kFar && kBug == Bug::kFarRises)
+        keep = 1;
       for (int64_t d = 0; d < a.p.head_dim_v; ++d) {
         float v = a.v(b, a.kv_head(h), j, d);
         if (kBug == Bug::kClampedValues) v = std::clamp(v, -kMostValue, kMostValue);
@@ -140,7 +157,8 @@ struct Related {
           score(a, b, h, i, row);
           attend(a, b, h, start(row, leftover, of_neighbour), row);
           const float total = row.total * (kBug == Bug::kNormaliser ? kNormaliserOff : 1);
-          for (int64_t d = 0; d < a.p.head_dim_v; ++d) a.o(b, h, i, d) = total == 0 ? 0 : row.sum[size_t(d)] / total;
+          for (int64_t d = 0; d < a.p.head_dim_v; ++d)
+            a.o(b, h, i, d) = total == 0 ? 0 : row.sum[size_t(d)] / total;
           const float lse = row.top + std::log(row.total);
           if (a.lse) a.lse(b, h, i) = kBug == Bug::kLseInBits ? lse * 1.44269504f : lse;
         }
@@ -160,7 +178,11 @@ struct Related {
 
 ATTEST_PLUGIN(attest::table<Related<Bug::kNone>>(), attest::table<Related<Bug::kDrift>>(),
               attest::table<Related<Bug::kLeftover>>(), attest::table<Related<Bug::kManyRises>>(),
-              attest::table<Related<Bug::kFarRises>>(), attest::table<Related<Bug::kSharedMaximum>>(), attest::table<Related<Bug::kThirdSequence>>(),
-              attest::table<Related<Bug::kFourthHead>>(), attest::table<Related<Bug::kClampedValues>>(),
-              attest::table<Related<Bug::kNormaliser>>(), attest::table<Related<Bug::kMaximumOfAll>>(),
+              attest::table<Related<Bug::kFarRises>>(),
+              attest::table<Related<Bug::kSharedMaximum>>(),
+              attest::table<Related<Bug::kThirdSequence>>(),
+              attest::table<Related<Bug::kFourthHead>>(),
+              attest::table<Related<Bug::kClampedValues>>(),
+              attest::table<Related<Bug::kNormaliser>>(),
+              attest::table<Related<Bug::kMaximumOfAll>>(),
               attest::table<Related<Bug::kTimesZero>>(), attest::table<Related<Bug::kLseInBits>>())

@@ -1,6 +1,6 @@
-// Softmax attention, tiled and with an online softmax, right or with one mutation. A mutation acts in one of four places: on a
-// copy of the problem (mutate), on where things are read and written (Kernel), on terms (PairTerms), on the arithmetic
-// (tiles.cpp).
+// Softmax attention, tiled and with an online softmax, right or with one mutation. A mutation acts
+// in one of four places: on a copy of the problem (mutate), on where things are read and written
+// (Kernel), on terms (PairTerms), on the arithmetic (tiles.cpp).
 #include <omp.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ struct Copy {
   attest_tensor tensor[ATTEST_ROLES];
   attest_problem problem;
 
-  explicit Copy(const attest_problem& from) : p(attest::params<attest_softmax_params>(from)), problem(from) {
+  explicit Copy(const attest_problem& from)
+      : p(attest::params<attest_softmax_params>(from)), problem(from) {
     std::copy_n(from.tensor, ATTEST_ROLES, tensor);
     problem.params = &p, problem.tensor = tensor;
   }
@@ -102,7 +103,8 @@ class PairTerms final : public Terms {
       : a_(a), mutation_(mutation), b_(b), h_(h), first_(first) {}
 
   static bool needed(const attest::Softmax<T>& a) {
-    return a.p.softcap > 0 || a.bias || a.mask || a.rel_bias || a.alibi_slopes || (a.grid && a.p.shift_bias != 0);
+    return a.p.softcap > 0 || a.bias || a.mask || a.rel_bias || a.alibi_slopes ||
+           (a.grid && a.p.shift_bias != 0);
   }
 
   void apply(int64_t row, int64_t first_key, int64_t keys, float* scores) const override {
@@ -118,13 +120,15 @@ class PairTerms final : public Terms {
     const float cap = a_.p.softcap, scale = a_.p.softmax_scale;
     if (!(cap > 0)) return score + term;
     if (mutation_ == Mutation::kSoftcapAfterBias) return cap * std::tanh((score + term) / cap);
-    if (mutation_ == Mutation::kSoftcapBeforeScale) return cap * std::tanh(score / scale / cap) * scale + term;
+    if (mutation_ == Mutation::kSoftcapBeforeScale)
+      return cap * std::tanh(score / scale / cap) * scale + term;
     return cap * std::tanh(score / cap) + term;
   }
 
   float term(int64_t i, int64_t j) const {
     float term = 0;
-    if (a_.mask && (a_.mask(b_, h_, a_.token(i), a_.token(j)) != 0) == (mutation_ == Mutation::kMaskInverted)) {
+    if (a_.mask && (a_.mask(b_, h_, a_.token(i), a_.token(j)) != 0) ==
+                       (mutation_ == Mutation::kMaskInverted)) {
       if (mutation_ != Mutation::kMaskFinite) return kHidden;
       term = kMaskAdds;
     }
@@ -133,7 +137,8 @@ class PairTerms final : public Terms {
       term += mutation_ == Mutation::kBiasInfAsZero && bias == kHidden ? 0 : bias;
     }
     if (a_.rel_bias) {
-      const auto at = mutation_ == Mutation::kRelBiasMirrored ? a_.grid.relative(j, i) : a_.grid.relative(i, j);
+      const auto at =
+          mutation_ == Mutation::kRelBiasMirrored ? a_.grid.relative(j, i) : a_.grid.relative(i, j);
       term += static_cast<float>(a_.rel_bias(h_, at.first, at.second));
     }
     if (a_.alibi_slopes) term -= slope() * distance(i, j);
@@ -145,7 +150,8 @@ class PairTerms final : public Terms {
     return mutation_ == Mutation::kAlibiSign ? -slope : slope;
   }
   float distance(int64_t i, int64_t j) const {
-    return static_cast<float>(std::abs((mutation_ == Mutation::kAlibiTopLeft ? i : a_.diagonal(b_, i)) - j));
+    return static_cast<float>(
+        std::abs((mutation_ == Mutation::kAlibiTopLeft ? i : a_.diagonal(b_, i)) - j));
   }
 
   const attest::Softmax<T>& a_;
@@ -156,7 +162,8 @@ class PairTerms final : public Terms {
 template <class T>
 class Kernel {
  public:
-  Kernel(Mutation mutation, const attest_problem& problem, const attest_problem& unordered, void* const* data)
+  Kernel(Mutation mutation, const attest_problem& problem, const attest_problem& unordered,
+         void* const* data)
       : a_(problem, data),
         unordered_(unordered, data),
         page_table_(problem, data, ATTEST_PAGE_TABLE),
@@ -171,13 +178,15 @@ class Kernel {
     int64_t pairs = p.batch * p.num_heads;
     if (is(Mutation::kGridOf65535)) pairs = std::min<int64_t>(pairs, 65535);
     if (is(Mutation::kRace) && threads_ > 1) {
-      for (int64_t task = 0; task < pairs * blocks; ++task) race(task / blocks, task % blocks * kBlock, workspace);
+      for (int64_t task = 0; task < pairs * blocks; ++task)
+        race(task / blocks, task % blocks * kBlock, workspace);
     } else {
 #pragma omp parallel num_threads(threads_)
       {
         const Scratch x = scratch(workspace, omp_get_thread_num());
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t task = 0; task < pairs * blocks; ++task) attend(task / blocks, task % blocks * kBlock, x);
+        for (int64_t task = 0; task < pairs * blocks; ++task)
+          attend(task / blocks, task % blocks * kBlock, x);
       }
     }
     if (is(Mutation::kEmptySequenceRow) && cu_seqlens_q_) write_empty_sequences();
@@ -199,8 +208,11 @@ class Kernel {
     int64_t b, h, read_b, read_h, first, rows, lowest_key, last_key;
   };
   Block block(int64_t pair, int64_t first) const {
-    const int64_t heads = a_.p.num_heads, read = is(Mutation::kHead16Bit) ? pair & 0xffff : pair, b = pair / heads;
-    return {b, pair % heads, read / heads, read % heads, first, std::min(kBlock, a_.rows(b) - first), 0, 0};
+    const int64_t heads = a_.p.num_heads, read = is(Mutation::kHead16Bit) ? pair & 0xffff : pair,
+                  b = pair / heads;
+    return {
+        b, pair % heads, read / heads, read % heads, first, std::min(kBlock, a_.rows(b) - first), 0,
+        0};
   }
 
   void attend(int64_t pair, int64_t first, const Scratch& x) const {
@@ -210,11 +222,13 @@ class Kernel {
     const PairTerms<T> terms(a_, mutation_, at.b, at.h, first);
     const Rows rows = rows_of(at, x, terms);
     if (!is(Mutation::kZeros))
-      for (int64_t tile = at.lowest_key / kTile; tile * kTile < at.last_key; ++tile) add(at, tile, rows, x);
+      for (int64_t tile = at.lowest_key / kTile; tile * kTile < at.last_key; ++tile)
+        add(at, tile, rows, x);
     write(at, x);
   }
 
-  // Tiles dealt out to threads, each of which adds its own to sums that it read before the others had written theirs.
+  // Tiles dealt out to threads, each of which adds its own to sums that it read before the others
+  // had written theirs.
   void race(int64_t pair, int64_t first, void* workspace) const {
     Block at = block(pair, first);
     if (at.rows <= 0) return;
@@ -272,7 +286,8 @@ class Kernel {
       const attest::Keys keys = r < at.rows ? visible(at.b, i) : attest::Keys{0, 0};
       x.begin[r] = keys.begin, x.end[r] = keys.end;
       if (keys.begin < keys.end)
-        at.lowest_key = std::min(at.lowest_key, keys.begin), at.last_key = std::max(at.last_key, keys.end);
+        at.lowest_key = std::min(at.lowest_key, keys.begin),
+        at.last_key = std::max(at.last_key, keys.end);
       x.top[r] = is(Mutation::kMaxFromMinus1e4) ? -1e4f : kHidden, x.total[r] = 0, x.flag[r] = 1;
     }
     std::fill_n(x.sum, round_up(at.rows, 2) * x.channels, 0.0f);
@@ -290,7 +305,8 @@ class Kernel {
     }
     if (is(Mutation::kRareRow) && i == kRareRow) keys.end -= (keys.end - keys.begin) / 2;
     if (is(Mutation::kKeyTail)) keys.end = std::min(keys.end, cut(a_.length_kv(b)));
-    if (is(Mutation::kPatchNotFilled) && p.patch_size > 0) keys.begin = std::max(keys.begin, i / p.patch_size * p.patch_size);
+    if (is(Mutation::kPatchNotFilled) && p.patch_size > 0)
+      keys.begin = std::max(keys.begin, i / p.patch_size * p.patch_size);
     return keys.begin < keys.end ? keys : attest::Keys{0, 0};
   }
 
@@ -305,12 +321,14 @@ class Kernel {
   void add(const Block& at, int64_t tile, const Rows& rows, const Scratch& x) const {
     const int64_t keys = a_.length_kv(at.b);
     if (is(Mutation::kDroppedTile) && tile == keys / kTile - 1) return;
-    const Tile made{tile * kTile, keys, x.kt, x.v, read_tile(at, tile * kTile, std::min(keys, (tile + 1) * kTile), x)};
+    const Tile made{tile * kTile, keys, x.kt, x.v,
+                    read_tile(at, tile * kTile, std::min(keys, (tile + 1) * kTile), x)};
     add_tile(rows, made);
     if (is(Mutation::kDoubledTile) && tile == 0 && keys > kTile) add_tile(rows, made);
   }
 
-  /// Keys begin .. end - 1 into kt, transposed, and v; zeros behind them. Whether V has an Inf or NaN.
+  /// Keys begin .. end - 1 into kt, transposed, and v; zeros behind them. Whether V has an Inf or
+  /// NaN.
   bool read_tile(const Block& at, int64_t begin, int64_t end, const Scratch& x) const {
     const int64_t head = kv_head(at.read_h), head_dim = a_.p.head_dim, head_dim_v = a_.p.head_dim_v;
     const int64_t early = is(Mutation::kTileOffByOne) && begin > 0 ? 1 : 0;
@@ -319,7 +337,8 @@ class Kernel {
       float *const row = x.row, *const v = x.v + j * x.channels;
       std::fill_n(row, head_dim, 0.0f), std::fill_n(v, x.channels, 0.0f);
       if (begin + j < end) {
-        const attest::Cell key = key_cell(at.read_b, begin + j - early), value = value_cell(at.read_b, begin + j - early);
+        const attest::Cell key = key_cell(at.read_b, begin + j - early),
+                           value = value_cell(at.read_b, begin + j - early);
         load_row(element(a_.k, key.batch, head, key.row), a_.k.stride(3), head_dim, row);
         load_row(element(a_.v, value.batch, head, value.row), a_.v.stride(3), head_dim_v, v);
       }
@@ -339,16 +358,19 @@ class Kernel {
     if (is(Mutation::kPageTableIgnored) && page_table_)
       return {(b * page_table_.dim(1) + j / page_size) % a_.k.dim(0), j % page_size};
     attest::Cell cell = a_.key(b, j);
-    if (is(Mutation::kCuSeqlensOffByOne) && cu_seqlens_kv_) cell.row = std::max<int64_t>(cell.row - 1, 0);
+    if (is(Mutation::kCuSeqlensOffByOne) && cu_seqlens_kv_)
+      cell.row = std::max<int64_t>(cell.row - 1, 0);
     return cell;
   }
 
   attest::Cell value_cell(int64_t b, int64_t j) const {
     const int64_t last = a_.length_kv(b) - 1;
     if (is(Mutation::kValueOffByOne)) j = std::min(j + 1, last);
-    if (is(Mutation::kSwappedTiles) && last >= 2 * kTile - 1 && j < 2 * kTile) j = (j + kTile) % (2 * kTile);
+    if (is(Mutation::kSwappedTiles) && last >= 2 * kTile - 1 && j < 2 * kTile)
+      j = (j + kTile) % (2 * kTile);
     attest::Cell cell = key_cell(b, j);
-    if (is(Mutation::kBatchOffByOne) && !cu_seqlens_kv_ && !page_table_) cell.batch = std::max<int64_t>(cell.batch - 1, 0);
+    if (is(Mutation::kBatchOffByOne) && !cu_seqlens_kv_ && !page_table_)
+      cell.batch = std::max<int64_t>(cell.batch - 1, 0);
     if (is(Mutation::kPageOffset) && page_table_) cell.row = (cell.row + 1) % a_.p.page_size;
     return cell;
   }
@@ -360,14 +382,17 @@ class Kernel {
   }
 
   void write(const Block& at, const Scratch& x) const {
-    const int64_t all = a_.rows(at.b), head = is(Mutation::kSwappedHeads) && at.h < 2 && a_.p.num_heads > 1 ? 1 - at.h : at.h;
+    const int64_t all = a_.rows(at.b),
+                  head = is(Mutation::kSwappedHeads) && at.h < 2 && a_.p.num_heads > 1 ? 1 - at.h
+                                                                                       : at.h;
     int64_t rows = all;
     if (is(Mutation::kQueryTail)) rows = (all - 1) / kTail * kTail;
     if (is(Mutation::kLastRow)) rows = all - 1;
     for (int64_t r = 0; r < std::min(at.rows, rows - at.first); ++r) {
       const int64_t i = at.first + r;
       if (a_.sinks && x.total[r] > 0 && !is(Mutation::kSinkDropped)) join_sink(at.h, r, x);
-      const attest::Cell cell = is(Mutation::kOrderOfOutput) ? unordered_.query(at.b, i) : a_.query(at.b, i);
+      const attest::Cell cell =
+          is(Mutation::kOrderOfOutput) ? unordered_.query(at.b, i) : a_.query(at.b, i);
       write_row(element(a_.o, cell.batch, head, cell.row), x.sum + r * x.channels, x.total[r]);
       if (a_.lse) a_.lse(cell.batch, head, cell.row) = lse(x.top[r], x.total[r]);
     }
@@ -414,7 +439,8 @@ class Kernel {
 
 class SoftmaxPlan final : public Plan {
  public:
-  SoftmaxPlan(Mutation mutation, const attest_problem& problem) : mutation_(mutation), copy_(problem), unordered_(problem) {
+  SoftmaxPlan(Mutation mutation, const attest_problem& problem)
+      : mutation_(mutation), copy_(problem), unordered_(problem) {
     mutate(mutation, copy_);
     unordered_.tensor[ATTEST_ORDER].dtype = ATTEST_NONE;
   }
@@ -446,7 +472,8 @@ const char* query_softmax(const attest_problem& problem, attest_support& support
   support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
   support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
   support.sum_chain = kTile + (p.seq_len_kv + kTile - 1) / kTile;
-  support.workspace_bytes = arena.bytes() * static_cast<size_t>(problem.threads + 1);  // one that a race is for
+  support.workspace_bytes =
+      arena.bytes() * static_cast<size_t>(problem.threads + 1);  // one that a race is for
   return nullptr;
 }
 

@@ -1,5 +1,6 @@
-// state: attention in float32, one query at a time, right in the first run of the first plan of a process. What goes wrong later
-// hangs on what an earlier run or another plan has left: counters, workspaces, addresses, caches, what plans share.
+// state: attention in float32, one query at a time, right in the first run of the first plan of a
+// process. What goes wrong later hangs on what an earlier run or another plan has left: counters,
+// workspaces, addresses, caches, what plans share.
 #include <array>
 #include <cstring>
 #include <map>
@@ -53,30 +54,54 @@ constexpr Description describe(Bug bug) {
     case Bug::kRun3: return {"state_run_3", "wrong in the third run of a plan"};
     case Bug::kFromRun10: return {"state_from_run_10", "wrong from the tenth run of a plan on"};
     case Bug::kFromRun50: return {"state_from_run_50", "wrong from the fiftieth run of a plan on"};
-    case Bug::kFractions: return {"state_fractions", "takes a number in (0, 1) in the workspace for a weight"};
-    case Bug::kLarge: return {"state_large", "takes a number beyond 1e6 in the workspace for a maximum"};
+    case Bug::kFractions:
+      return {"state_fractions", "takes a number in (0, 1) in the workspace for a weight"};
+    case Bug::kLarge:
+      return {"state_large", "takes a number beyond 1e6 in the workspace for a maximum"};
     case Bug::kOne: return {"state_one", "takes 1.0 in the workspace for a flag"};
-    case Bug::kZero: return {"state_zero", "takes 0 in the workspace for a counter that is to be filled"};
-    case Bug::kIntegerOne: return {"state_integer_one", "takes the integer 1 in the workspace for a lock"};
-    case Bug::kSemaphoreLeft: return {"state_semaphore_left", "zeroes a semaphore in a plan's first run and leaves it at 1"};
-    case Bug::kSemaphoreKept: return {"state_semaphore_kept", "zeroes a semaphore in a plan's first run alone, and leaves it at 0"};
-    case Bug::kByAddress: return {"state_by_address", "keeps its result for the addresses of the run before"};
-    case Bug::kFirstAddresses: return {"state_first_addresses", "keeps to the addresses of a plan's first run, as a graph does"};
-    case Bug::kKeyWithoutScale: return {"state_key_without_scale", "a cache of plans without softmax_scale in its keys"};
-    case Bug::kKeyWithoutStrides: return {"state_key_without_strides", "a cache of plans without strides in its keys"};
-    case Bug::kKeyWithoutMask: return {"state_key_without_mask", "a cache of plans without the mask in its keys"};
-    case Bug::kKeyWithoutWindow: return {"state_key_without_window", "a cache of plans without the window in its keys"};
-    case Bug::kKeyWithoutDtype: return {"state_key_without_dtype", "a cache of plans without dtypes in its keys"};
-    case Bug::kKeyWithoutKvHeads: return {"state_key_without_kv_heads", "a cache of plans without num_kv_heads in its keys"};
-    case Bug::kKeyWithoutLengths: return {"state_key_without_lengths", "a cache of plans without SEQ_LENS in its keys"};
-    case Bug::kScaleBySizes: return {"state_scale_by_sizes", "keeps the scale of the first plan of the same sizes"};
-    case Bug::kLengthsKept: return {"state_lengths_kept", "keeps the lengths that the first run of a shape had"};
-    case Bug::kLastCreated: return {"state_last_created", "all plans have the scale of the one created last"};
-    case Bug::kDiesWithAnother: return {"state_dies_with_another", "destroy takes what other plans need"};
+    case Bug::kZero:
+      return {"state_zero", "takes 0 in the workspace for a counter that is to be filled"};
+    case Bug::kIntegerOne:
+      return {"state_integer_one", "takes the integer 1 in the workspace for a lock"};
+    case Bug::kSemaphoreLeft:
+      return {"state_semaphore_left",
+              "zeroes a semaphore in a plan's first run and leaves it at 1"};
+    case Bug::kSemaphoreKept:
+      return {"state_semaphore_kept",
+              "zeroes a semaphore in a plan's first run alone, and leaves it at 0"};
+    case Bug::kByAddress:
+      return {"state_by_address", "keeps its result for the addresses of the run before"};
+    case Bug::kFirstAddresses:
+      return {"state_first_addresses",
+              "keeps to the addresses of a plan's first run, as a graph does"};
+    case Bug::kKeyWithoutScale:
+      return {"state_key_without_scale", "a cache of plans without softmax_scale in its keys"};
+    case Bug::kKeyWithoutStrides:
+      return {"state_key_without_strides", "a cache of plans without strides in its keys"};
+    case Bug::kKeyWithoutMask:
+      return {"state_key_without_mask", "a cache of plans without the mask in its keys"};
+    case Bug::kKeyWithoutWindow:
+      return {"state_key_without_window", "a cache of plans without the window in its keys"};
+    case Bug::kKeyWithoutDtype:
+      return {"state_key_without_dtype", "a cache of plans without dtypes in its keys"};
+    case Bug::kKeyWithoutKvHeads:
+      return {"state_key_without_kv_heads", "a cache of plans without num_kv_heads in its keys"};
+    case Bug::kKeyWithoutLengths:
+      return {"state_key_without_lengths", "a cache of plans without SEQ_LENS in its keys"};
+    case Bug::kScaleBySizes:
+      return {"state_scale_by_sizes", "keeps the scale of the first plan of the same sizes"};
+    case Bug::kLengthsKept:
+      return {"state_lengths_kept", "keeps the lengths that the first run of a shape had"};
+    case Bug::kLastCreated:
+      return {"state_last_created", "all plans have the scale of the one created last"};
+    case Bug::kDiesWithAnother:
+      return {"state_dies_with_another", "destroy takes what other plans need"};
     case Bug::kSharedByProblem:
       return {"state_shared_by_problem", "plans of one problem share their scratch memory"};
-    case Bug::kOneAtATime: return {"state_one_at_a_time", "right, and refuses a second plan while one is alive"};
-    case Bug::kOneAtATimeKept: return {"state_one_at_a_time_kept", "the same, with the scale of the first plan of a shape"};
+    case Bug::kOneAtATime:
+      return {"state_one_at_a_time", "right, and refuses a second plan while one is alive"};
+    case Bug::kOneAtATimeKept:
+      return {"state_one_at_a_time_kept", "the same, with the scale of the first plan of a shape"};
   }
   return {"", ""};
 }
@@ -88,7 +113,9 @@ struct OwnProblem {
   std::vector<attest_tensor> tensor;
 
   explicit OwnProblem(const attest_problem& from)
-      : problem(from), params(attest::params<attest_softmax_params>(from)), tensor(from.tensor, from.tensor + ATTEST_ROLES) {
+      : problem(from),
+        params(attest::params<attest_softmax_params>(from)),
+        tensor(from.tensor, from.tensor + ATTEST_ROLES) {
     problem.params = &params, problem.tensor = tensor.data();
   }
   OwnProblem(const OwnProblem&) = delete;
@@ -106,7 +133,8 @@ std::string key_of(Bug bug, const attest_problem& problem) {
   for (int32_t role = 0; role < ATTEST_ROLES; ++role) {
     attest_tensor& tensor = own.tensor[static_cast<size_t>(role)];
     if (bug == Bug::kKeyWithoutMask && role == ATTEST_MASK) continue;
-    if (bug == Bug::kKeyWithoutLengths && (role == ATTEST_SEQ_LENS_Q || role == ATTEST_SEQ_LENS_KV)) continue;
+    if (bug == Bug::kKeyWithoutLengths && (role == ATTEST_SEQ_LENS_Q || role == ATTEST_SEQ_LENS_KV))
+      continue;
     if (whole && (role == ATTEST_K || role == ATTEST_V)) continue;
     if (bug == Bug::kKeyWithoutDtype && tensor.dtype != ATTEST_NONE) tensor.dtype = ATTEST_F32;
     if (bug == Bug::kKeyWithoutStrides) std::memset(tensor.stride, 0, sizeof tensor.stride);
@@ -116,7 +144,8 @@ std::string key_of(Bug bug, const attest_problem& problem) {
 }
 
 constexpr bool has_cache(Bug bug) {
-  return (bug >= Bug::kKeyWithoutScale && bug <= Bug::kKeyWithoutLengths) || bug == Bug::kOneAtATimeKept;
+  return (bug >= Bug::kKeyWithoutScale && bug <= Bug::kKeyWithoutLengths) ||
+         bug == Bug::kOneAtATimeKept;
 }
 
 /// What a cache looks a problem up by that knows its sizes alone.
@@ -137,12 +166,13 @@ struct Process {
 template <Bug kBug>
 class State {
  public:
-  static constexpr attest::Info kInfo{
-      .name = describe(kBug).name,
-      .version = "1",
-      .summary = describe(kBug).summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_CAUSAL | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES};
+  static constexpr attest::Info kInfo{.name = describe(kBug).name,
+                                      .version = "1",
+                                      .summary = describe(kBug).summary,
+                                      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
+                                      .features = ATTEST_WITH_GQA | ATTEST_WITH_CAUSAL |
+                                                  ATTEST_WITH_MASK | ATTEST_WITH_LSE |
+                                                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES};
 
   static const char* query(const attest_problem&, attest_support& support) {
     support.workspace_bytes = 64;
@@ -185,13 +215,15 @@ class State {
     ++runs_;
     void* used[ATTEST_ROLES];
     std::memcpy(used, data, sizeof used);
-    if (kBug == Bug::kFirstAddresses) std::memcpy(runs_ == 1 ? first_ : used, runs_ == 1 ? used : first_, sizeof used);
+    if (kBug == Bug::kFirstAddresses)
+      std::memcpy(runs_ == 1 ? first_ : used, runs_ == 1 ? used : first_, sizeof used);
     if (kBug == Bug::kLengthsKept) keep_lengths(used);
     if (kBug == Bug::kLastCreated) own_->params.softmax_scale = process().last_scale;
     const attest::Softmax<T> a(*problem_, used);
     if (kBug == Bug::kByAddress && kept_for_ == data[ATTEST_O]) return put(a);
     mutants::attend(a);
-    if (wrong(static_cast<float*>(workspace))) a.o(0, 0, 0, 0) = static_cast<float>(a.o(0, 0, 0, 0)) + 1.0f;
+    if (wrong(static_cast<float*>(workspace)))
+      a.o(0, 0, 0, 0) = static_cast<float>(a.o(0, 0, 0, 0)) + 1.0f;
     if (kBug == Bug::kByAddress) keep(a, data[ATTEST_O]);
   }
 
@@ -236,7 +268,8 @@ class State {
   void keep_lengths(void** data) {
     for (const int32_t role : {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV}) {
       if (!data[role]) continue;
-      std::vector<int32_t>& kept = process().lengths[key_of(Bug::kNone, own_->problem) + std::to_string(role)];
+      std::vector<int32_t>& kept =
+          process().lengths[key_of(Bug::kNone, own_->problem) + std::to_string(role)];
       const auto* given = static_cast<const int32_t*>(data[role]);
       if (kept.empty()) kept.assign(given, given + own_->params.batch);
       data[role] = kept.data();
@@ -278,10 +311,12 @@ const attest_impl* table_of(size_t index) {
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return table_of<Bug::kNone, Bug::kRun2, Bug::kRun3, Bug::kFromRun10, Bug::kFromRun50, Bug::kFractions, Bug::kLarge, Bug::kOne,
-                  Bug::kZero, Bug::kIntegerOne, Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
-                  Bug::kKeyWithoutScale, Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask, Bug::kKeyWithoutWindow,
-                  Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths, Bug::kScaleBySizes, Bug::kLengthsKept,
-                  Bug::kLastCreated, Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime,
+  return table_of<Bug::kNone, Bug::kRun2, Bug::kRun3, Bug::kFromRun10, Bug::kFromRun50,
+                  Bug::kFractions, Bug::kLarge, Bug::kOne, Bug::kZero, Bug::kIntegerOne,
+                  Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
+                  Bug::kKeyWithoutScale, Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask,
+                  Bug::kKeyWithoutWindow, Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads,
+                  Bug::kKeyWithoutLengths, Bug::kScaleBySizes, Bug::kLengthsKept, Bug::kLastCreated,
+                  Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime,
                   Bug::kOneAtATimeKept>(index);
 }

@@ -65,11 +65,20 @@ struct Tables {
   template <size_t kIndex>
   static attest_impl made(const char* name) {
     using F = Functions<kIndex>;
-    return {sizeof(attest_impl), ATTEST_SOFTMAX, ATTEST_CPU,
-            0,                   kDtypes,        kFeatures,
-            name,                "1",            kSteps[kIndex].planted->summary,
-            F::query,            F::create,      F::run,
-            F::destroy,          last_error};
+    return {sizeof(attest_impl),
+            ATTEST_SOFTMAX,
+            ATTEST_CPU,
+            0,
+            kDtypes,
+            kFeatures,
+            name,
+            "1",
+            kSteps[kIndex].planted->summary,
+            F::query,
+            F::create,
+            F::run,
+            F::destroy,
+            last_error};
   }
 };
 

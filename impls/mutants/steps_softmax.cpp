@@ -120,11 +120,15 @@ class Kernel {
     float largest_score = kInfinity;
     if (is(Bug::kScoresTo)) largest_score = step_.planted->limit;
     if (is(Bug::kDotsTo)) largest_score = step_.planted->limit * std::fabs(a_.p.softmax_scale);
-    return {&step_,          round_up(at.rows, kRowsAtOnce),
-            a_.p.head_dim,   x.channels,
-            largest_score,   PairTerms<T>::needed(a_) ? &terms : nullptr,
+    return {&step_,
+            round_up(at.rows, kRowsAtOnce),
+            a_.p.head_dim,
+            x.channels,
+            largest_score,
+            PairTerms<T>::needed(a_) ? &terms : nullptr,
             skips ? x.skips : nullptr,
-            x.q,             x.row,
+            x.q,
+            x.row,
             x.sum};
   }
 

@@ -121,28 +121,21 @@ const std::map<std::string, Made>& inputs() {
       {"skip_by_first_row", hidden(at_row(0))},
       {"skip_by_last_row", hidden(at_row(-1))},
       {"skip_by_first_key", hidden([](int64_t, int64_t j, int64_t, int64_t) { return j == 0; })},
-      {"skip_by_ends", hidden([](int64_t, int64_t j, int64_t tile, int64_t) {
-         return j == 0 || j == tile - 1;
-       })},
-      {"skip_but_first", hidden([](int64_t, int64_t j, int64_t tile, int64_t) {
-         return j > 0 && j < tile;
-       })},
-      {"skip_but_last", hidden([](int64_t, int64_t j, int64_t tile, int64_t) {
-         return j >= 0 && j < tile - 1;
-       })},
-      {"terms_of_first_row", hidden([](int64_t i, int64_t j, int64_t, int64_t) {
-         return i == 0 && j == 3;
-       })},
+      {"skip_by_ends",
+       hidden([](int64_t, int64_t j, int64_t tile, int64_t) { return j == 0 || j == tile - 1; })},
+      {"skip_but_first",
+       hidden([](int64_t, int64_t j, int64_t tile, int64_t) { return j > 0 && j < tile; })},
+      {"skip_but_last",
+       hidden([](int64_t, int64_t j, int64_t tile, int64_t) { return j >= 0 && j < tile - 1; })},
+      {"terms_of_first_row",
+       hidden([](int64_t i, int64_t j, int64_t, int64_t) { return i == 0 && j == 3; })},
       {"empty_by_first_tile", hidden([](int64_t, int64_t j, int64_t, int64_t) { return j < 0; })},
-      {"keeps_after_hidden", hidden([](int64_t, int64_t j, int64_t tile, int64_t) {
-         return in_tile(j, tile);
-       })},
-      {"restarts_after_hidden", hidden([](int64_t, int64_t j, int64_t tile, int64_t) {
-         return in_tile(j, tile);
-       }, 0)},
-      {"run_ends", hidden([](int64_t, int64_t j, int64_t, int64_t run) {
-         return j > 0 && j <= run;
-       })},
+      {"keeps_after_hidden",
+       hidden([](int64_t, int64_t j, int64_t tile, int64_t) { return in_tile(j, tile); })},
+      {"restarts_after_hidden",
+       hidden([](int64_t, int64_t j, int64_t tile, int64_t) { return in_tile(j, tile); }, 0)},
+      {"run_ends",
+       hidden([](int64_t, int64_t j, int64_t, int64_t run) { return j > 0 && j <= run; })},
       {"hidden_weigh_one", hidden([](int64_t i, int64_t, int64_t, int64_t) { return i == 1; })},
       {"hidden_max_zero", hidden([](int64_t, int64_t j, int64_t, int64_t) { return j < 0; }, -200)},
       {"nan_score_dropped", score(kNan)},

@@ -25,8 +25,7 @@ ATTEST_INLINE void multiply(const float* a, int64_t a_stride, const float* b, in
       for (int n = 0; n < kVectors; ++n) sum[r][n] += a[r * a_stride + k] * columns[n];
   }
   for (int r = 0; r < kRowsAtOnce; ++r)
-    for (int n = 0; n < kVectors; ++n)
-      reinterpret_cast<Vector*>(c + r * c_stride)[n] += sum[r][n];
+    for (int n = 0; n < kVectors; ++n) reinterpret_cast<Vector*>(c + r * c_stride)[n] += sum[r][n];
 }
 
 /// exp(x), infinite beyond 88.

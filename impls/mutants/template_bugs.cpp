@@ -1,5 +1,6 @@
-// The kernel that `attest new` writes, slow as it is, wrong in one feature or one dtype each: what the default suite has to show
-// within its minute. A bug is planted in a copy of the problem that the kernel then reads, or in the few lines that say so.
+// The kernel that `attest new` writes, slow as it is, wrong in one feature or one dtype each: what
+// the default suite has to show within its minute. A bug is planted in a copy of the problem that
+// the kernel then reads, or in the few lines that say so.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -58,9 +59,11 @@ constexpr Description kBugs[] = {
     {Bug::kNone, "template_none", "the template with every feature, healthy"},
     {Bug::kGqaTiled, "template_gqa_tiled", "V of head h % num_kv_heads"},
     {Bug::kHeadDimV, "template_head_dim_v", "writes head_dim channels of head_dim_v"},
-    {Bug::kCausalOffByOne, "template_causal_off_by_one", "a causal row sees the key after its diagonal"},
+    {Bug::kCausalOffByOne, "template_causal_off_by_one",
+     "a causal row sees the key after its diagonal"},
     {Bug::kWindowExclusive, "template_window_exclusive", "the window's left bound is exclusive"},
-    {Bug::kDiagonalTopLeft, "template_diagonal_top_left", "the band starts top left where it should end bottom right"},
+    {Bug::kDiagonalTopLeft, "template_diagonal_top_left",
+     "the band starts top left where it should end bottom right"},
     {Bug::kDiagonalOffset, "template_diagonal_offset", "diagonal_offset is taken for 0"},
     {Bug::kSoftcap, "template_softcap", "the cap is forgotten"},
     {Bug::kBias, "template_bias", "the bias is forgotten"},
@@ -75,7 +78,8 @@ constexpr Description kBugs[] = {
     {Bug::kRelBias, "template_rel_bias", "the relative bias is forgotten"},
     {Bug::kStrides, "template_strides", "V is read as if it were dense"},
     {Bug::kMixedDtype, "template_mixed_dtype", "every tensor is taken to have the dtype of Q"},
-    {Bug::kUnaligned, "template_unaligned", "V is read from the 64 bytes that its first element lies in"},
+    {Bug::kUnaligned, "template_unaligned",
+     "V is read from the 64 bytes that its first element lies in"},
     {Bug::kAlibi, "template_alibi", "distance is forgotten"},
     {Bug::kSinks, "template_sinks", "the sink is forgotten"},
     {Bug::kF32, "template_f32", "the scale is forgotten in f32"},
@@ -88,25 +92,29 @@ constexpr Description kBugs[] = {
     {Bug::kLinearMask, "template_linear_mask", "the mask of keys is forgotten"},
     {Bug::kLinearQueryMask, "template_linear_query_mask", "the mask of queries is forgotten"},
     {Bug::kLinearStrides, "template_linear_strides", "V is read as if it were dense"},
-    {Bug::kLinearMixedDtype, "template_linear_mixed_dtype", "every tensor is taken to have the dtype of Q"},
-    {Bug::kLinearUnaligned, "template_linear_unaligned", "V is read from the 64 bytes that its first element lies in"},
+    {Bug::kLinearMixedDtype, "template_linear_mixed_dtype",
+     "every tensor is taken to have the dtype of Q"},
+    {Bug::kLinearUnaligned, "template_linear_unaligned",
+     "V is read from the 64 bytes that its first element lies in"},
     {Bug::kLinearF64, "template_linear_f64", "eps is 1 in f64"},
 };
 constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
 
-constexpr uint64_t kDtypes =
-    ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
-constexpr uint64_t kLayouts = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK | ATTEST_WITH_STRIDES |
-                              ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
-constexpr uint64_t kSoftmax = kLayouts | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
-                              ATTEST_WITH_BIAS | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS |
-                              ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
-                              ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
+constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
+                             ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
+constexpr uint64_t kLayouts = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
+                              ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
+constexpr uint64_t kSoftmax =
+    kLayouts | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
+    ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES |
+    ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
 
 /// A problem and its data as the kernel sees them, which a bug may change.
 template <class Params>
 struct Copy {
-  Copy(const attest_problem& original, void* const* given) : problem(original), params(attest::params<Params>(original)) {
+  Copy(const attest_problem& original, void* const* given)
+      : problem(original), params(attest::params<Params>(original)) {
     std::copy_n(original.tensor, ATTEST_ROLES, tensor.begin());
     std::copy_n(given, ATTEST_ROLES, data.begin());
     problem.params = &params, problem.tensor = tensor.data();
@@ -171,8 +179,10 @@ void spoil(Bug bug, Copy<attest_softmax_params>& c) {
     case Bug::kSinks: c.forget(ATTEST_SINKS); break;
     default: break;
   }
-  constexpr std::pair<Bug, int32_t> kOfDtypes[] = {
-      {Bug::kF32, ATTEST_F32}, {Bug::kF16, ATTEST_F16}, {Bug::kBF16, ATTEST_BF16}, {Bug::kF64, ATTEST_F64}};
+  constexpr std::pair<Bug, int32_t> kOfDtypes[] = {{Bug::kF32, ATTEST_F32},
+                                                   {Bug::kF16, ATTEST_F16},
+                                                   {Bug::kBF16, ATTEST_BF16},
+                                                   {Bug::kF64, ATTEST_F64}};
   for (const auto& [of, dtype] : kOfDtypes)
     if (bug == of && c.tensor[ATTEST_Q].dtype == dtype) p.softmax_scale = 1;
 }
@@ -186,7 +196,9 @@ void spoil(Bug bug, Copy<attest_linear_params>& c) {
 }
 
 /// How the two bugs that are no change of the problem show.
-int64_t value_head(bool tiled, int64_t h, int64_t right, int64_t num_kv_heads) { return tiled ? h % num_kv_heads : right; }
+int64_t value_head(bool tiled, int64_t h, int64_t right, int64_t num_kv_heads) {
+  return tiled ? h % num_kv_heads : right;
+}
 int64_t written_channels(bool cut, int64_t head_dim, int64_t head_dim_v) {
   return cut ? std::min(head_dim, head_dim_v) : head_dim_v;
 }
@@ -198,18 +210,22 @@ void attend(Bug bug, const attest::Softmax<T>& a) {
     for (int64_t h = 0; h < a.p.num_heads; ++h)
       for (int64_t i = 0; i < a.rows(b); ++i) {
         const auto [bq, row] = a.query(b, i);
-        const int64_t value_of = value_head(bug == Bug::kGqaTiled, h, a.kv_head(h), a.p.num_kv_heads);
-        const int64_t channels = written_channels(bug == Bug::kHeadDimV, a.p.head_dim, a.p.head_dim_v);
+        const int64_t value_of =
+            value_head(bug == Bug::kGqaTiled, h, a.kv_head(h), a.p.num_kv_heads);
+        const int64_t channels =
+            written_channels(bug == Bug::kHeadDimV, a.p.head_dim, a.p.head_dim_v);
         std::vector<float> sum(static_cast<size_t>(a.p.head_dim_v));
         float top = -INFINITY, total = 0;
         for (auto [j, end] = a.keys(b, i); j < end; ++j) {
           const auto [bk, key] = a.key(b, j);
           float dot = 0;
           for (int64_t d = 0; d < a.p.head_dim; ++d)
-            dot += static_cast<float>(a.q(bq, h, row, d)) * static_cast<float>(a.k(bk, a.kv_head(h), key, d));
+            dot += static_cast<float>(a.q(bq, h, row, d)) *
+                   static_cast<float>(a.k(bk, a.kv_head(h), key, d));
           const float s = a.logit(dot, b, h, i, j);
           if (s == -INFINITY) continue;
-          const float peak = std::max(top, s), keep = std::exp(top - peak), weight = std::exp(s - peak);
+          const float peak = std::max(top, s), keep = std::exp(top - peak),
+                      weight = std::exp(s - peak);
           for (int64_t d = 0; d < channels; ++d) {
             float& channel = sum[static_cast<size_t>(d)];
             channel = keep * channel + weight * static_cast<float>(a.v(bk, value_of, key, d));
@@ -221,25 +237,32 @@ void attend(Bug bug, const attest::Softmax<T>& a) {
           for (float& channel : sum) channel *= keep;
           total = keep * total + std::exp(sink - peak), top = peak;
         }
-        for (int64_t d = 0; d < a.p.head_dim_v; ++d) a.o(bq, h, row, d) = total == 0 ? 0 : sum[static_cast<size_t>(d)] / total;
-        if (a.lse) a.lse(bq, h, row) = (top + std::log(total)) * (bug == Bug::kLseBase2 ? 1.442695f : 1);
+        for (int64_t d = 0; d < a.p.head_dim_v; ++d)
+          a.o(bq, h, row, d) = total == 0 ? 0 : sum[static_cast<size_t>(d)] / total;
+        if (a.lse)
+          a.lse(bq, h, row) = (top + std::log(total)) * (bug == Bug::kLseBase2 ? 1.442695f : 1);
       }
 }
 
 template <class T>
 void attend(Bug bug, const attest::Linear<T>& a) {
-  const int64_t channels = written_channels(bug == Bug::kLinearHeadDimV, a.p.head_dim, a.p.head_dim_v);
+  const int64_t channels =
+      written_channels(bug == Bug::kLinearHeadDimV, a.p.head_dim, a.p.head_dim_v);
   for (int64_t b = 0; b < a.p.batch; ++b)
     for (int64_t h = 0; h < a.p.num_heads; ++h) {
-      const int64_t value_of = value_head(bug == Bug::kLinearGqaTiled, h, a.kv_head(h), a.p.num_kv_heads);
-      const auto at = [&](int64_t d, int64_t channel) { return static_cast<size_t>(d * a.p.head_dim_v + channel); };
+      const int64_t value_of =
+          value_head(bug == Bug::kLinearGqaTiled, h, a.kv_head(h), a.p.num_kv_heads);
+      const auto at = [&](int64_t d, int64_t channel) {
+        return static_cast<size_t>(d * a.p.head_dim_v + channel);
+      };
       std::vector<float> state(at(a.p.head_dim, 0)), keys(static_cast<size_t>(a.p.head_dim));
       for (int64_t j = 0; j < a.p.seq_len_kv; ++j) {
         if (!a.key_counts(b, j)) continue;
         for (int64_t d = 0; d < a.p.head_dim; ++d) {
           const float key = a.phi(static_cast<float>(a.k(b, a.kv_head(h), j, d)));
           keys[static_cast<size_t>(d)] += key;
-          for (int64_t c = 0; c < channels; ++c) state[at(d, c)] += key * static_cast<float>(a.v(b, value_of, j, c));
+          for (int64_t c = 0; c < channels; ++c)
+            state[at(d, c)] += key * static_cast<float>(a.v(b, value_of, j, c));
         }
       }
       for (int64_t i = 0; i < a.p.seq_len_q; ++i) {
@@ -248,9 +271,11 @@ void attend(Bug bug, const attest::Linear<T>& a) {
         for (int64_t d = 0; d < a.p.head_dim && a.query_counts(b, i); ++d) {
           const float query = a.phi(static_cast<float>(a.q(b, h, i, d)));
           total += query * keys[static_cast<size_t>(d)];
-          for (int64_t c = 0; c < a.p.head_dim_v; ++c) sum[static_cast<size_t>(c)] += query * state[at(d, c)];
+          for (int64_t c = 0; c < a.p.head_dim_v; ++c)
+            sum[static_cast<size_t>(c)] += query * state[at(d, c)];
         }
-        for (int64_t c = 0; c < a.p.head_dim_v; ++c) a.o(b, h, i, c) = sum[static_cast<size_t>(c)] / (total + a.p.eps);
+        for (int64_t c = 0; c < a.p.head_dim_v; ++c)
+          a.o(b, h, i, c) = sum[static_cast<size_t>(c)] / (total + a.p.eps);
       }
     }
 }
@@ -259,12 +284,13 @@ template <size_t kIndex>
 struct Template {
   static constexpr Bug kBug = kBugs[kIndex].bug;
   static constexpr bool kIsLinear = kBug >= Bug::kLinearNone;
-  static constexpr attest::Info kInfo{.name = kBugs[kIndex].name,
-                                      .version = "1",
-                                      .summary = kBugs[kIndex].summary,
-                                      .operation = kIsLinear ? ATTEST_LINEAR : ATTEST_SOFTMAX,
-                                      .dtypes = kDtypes,
-                                      .features = kIsLinear ? kLayouts | ATTEST_WITH_QUERY_MASK : kSoftmax};
+  static constexpr attest::Info kInfo{
+      .name = kBugs[kIndex].name,
+      .version = "1",
+      .summary = kBugs[kIndex].summary,
+      .operation = kIsLinear ? ATTEST_LINEAR : ATTEST_SOFTMAX,
+      .dtypes = kDtypes,
+      .features = kIsLinear ? kLayouts | ATTEST_WITH_QUERY_MASK : kSoftmax};
   using Params = std::conditional_t<kIsLinear, attest_linear_params, attest_softmax_params>;
   const attest_problem& problem;
 

@@ -1,5 +1,5 @@
-// The inner loops: two queries by 32 columns at a time, in the compiler's generic vectors, compiled for AVX2 too where there is
-// x86.
+// The inner loops: two queries by 32 columns at a time, in the compiler's generic vectors, compiled
+// for AVX2 too where there is x86.
 #include "tiles.hpp"
 
 #include <cmath>
@@ -12,12 +12,13 @@ namespace mutants {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kHidden = -kInfinity;
-typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));  // 8 floats, any alignment
+typedef float Vector
+    __attribute__((vector_size(32), aligned(4), may_alias));  // 8 floats, any alignment
 constexpr int64_t kLanes = 8, kVectors = kChannels / kLanes;
 
 /// c[2][32] += a[2][depth] b[depth][32], summed apart from c; strides in floats.
-ATTEST_INLINE void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t depth, float* c,
-                            int64_t c_stride) {
+ATTEST_INLINE void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
+                            int64_t depth, float* c, int64_t c_stride) {
   Vector sum[2][kVectors] = {};
   for (int64_t k = 0; k < depth; ++k) {
     const Vector* row = reinterpret_cast<const Vector*>(b + k * b_stride);
@@ -49,7 +50,8 @@ ATTEST_INLINE void to_logits(const Rows& rows, int64_t i, const Tile& tile, floa
   if (rows.mutation == Mutation::kScoreF16)
     for (int64_t j = 0; j < kTile; ++j) p[j] = rounded(p[j], 11);
   if (rows.largest_score < kInfinity)
-    for (int64_t j = 0; j < kTile; ++j) p[j] = std::fabs(p[j]) > rows.largest_score ? std::copysign(kInfinity, p[j]) : p[j];
+    for (int64_t j = 0; j < kTile; ++j)
+      p[j] = std::fabs(p[j]) > rows.largest_score ? std::copysign(kInfinity, p[j]) : p[j];
   if (rows.begin[i] > tile.begin || rows.end[i] < tile.begin + kTile)
     for (int64_t j = 0; j < kTile; ++j)
       if (tile.begin + j < rows.begin[i] || tile.begin + j >= rows.end[i]) p[j] = kHidden;
@@ -57,7 +59,8 @@ ATTEST_INLINE void to_logits(const Rows& rows, int64_t i, const Tile& tile, floa
   if (rows.mutation == Mutation::kPaddingCounted && rows.end[i] > rows.begin[i])
     for (int64_t j = tile.keys - tile.begin; j < kTile; ++j) p[j] = 0;
   const int64_t odd = rows.odd_key - tile.begin;
-  if (odd >= 0 && odd < kTile && rows.odd_key >= 0) p[odd] += rows.mutation == Mutation::kDroppedKey ? kHidden : 0.69314718f;
+  if (odd >= 0 && odd < kTile && rows.odd_key >= 0)
+    p[odd] += rows.mutation == Mutation::kDroppedKey ? kHidden : 0.69314718f;
 }
 
 ATTEST_INLINE float largest(const float* p, float least) {
@@ -69,7 +72,8 @@ ATTEST_INLINE float largest(const float* p, float least) {
   return least;
 }
 
-/// Logits of one row become probabilities; the row's top, total and sum are brought up to date, but for this tile's p v.
+/// Logits of one row become probabilities; the row's top, total and sum are brought up to date, but
+/// for this tile's p v.
 ATTEST_INLINE void to_probabilities(const Rows& rows, int64_t i, float* p) {
   const Mutation mutation = rows.mutation;
   const float old = rows.top[i], top = mutation == Mutation::kNoMax ? 0 : largest(p, old);
@@ -100,10 +104,12 @@ ATTEST_INLINE void to_probabilities(const Rows& rows, int64_t i, float* p) {
 }
 
 /// sum += p v key by key, so that an Inf or NaN of a hidden key stays where it is.
-void add_wild(const Rows& rows, int64_t i, const Tile& tile, const float* p, const float* logits_hidden) {
+void add_wild(const Rows& rows, int64_t i, const Tile& tile, const float* p,
+              const float* logits_hidden) {
   for (int64_t j = 0; j < kTile; ++j) {
     if (logits_hidden[j] != 0) continue;
-    for (int64_t d = 0; d < rows.channels; ++d) rows.sum[i * rows.channels + d] += p[j] * tile.v[j * rows.channels + d];
+    for (int64_t d = 0; d < rows.channels; ++d)
+      rows.sum[i * rows.channels + d] += p[j] * tile.v[j * rows.channels + d];
   }
 }
 
@@ -116,7 +122,8 @@ ATTEST_INLINE void weigh(const Rows& rows, int64_t i, const Tile& tile, float* p
 }
 
 ATTEST_INLINE void round_sums(const Rows& rows, int64_t i) {
-  for (int64_t d = 0; d < 2 * rows.channels; ++d) rows.sum[i * rows.channels + d] = rounded(rows.sum[i * rows.channels + d], 11);
+  for (int64_t d = 0; d < 2 * rows.channels; ++d)
+    rows.sum[i * rows.channels + d] = rounded(rows.sum[i * rows.channels + d], 11);
 }
 
 ATTEST_INLINE void add_tile_inline(const Rows& rows, const Tile& tile) {
@@ -126,7 +133,8 @@ ATTEST_INLINE void add_tile_inline(const Rows& rows, const Tile& tile) {
     if (!seen) continue;
     alignas(32) float p[2][kTile] = {}, hidden[2][kTile];
     for (int64_t j = 0; j < kTile; j += kChannels)
-      multiply(rows.q + i * rows.head_dim, rows.head_dim, tile.kt + j, kTile, rows.head_dim, &p[0][j], kTile);
+      multiply(rows.q + i * rows.head_dim, rows.head_dim, tile.kt + j, kTile, rows.head_dim,
+               &p[0][j], kTile);
     if (rows.mutation == Mutation::kAccumulatorF16) round_sums(rows, i);
     weigh(rows, i, tile, p[0], hidden[0]);
     weigh(rows, i + 1, tile, p[1], hidden[1]);
@@ -135,7 +143,8 @@ ATTEST_INLINE void add_tile_inline(const Rows& rows, const Tile& tile) {
       add_wild(rows, i + 1, tile, p[1], hidden[1]);
     } else {
       for (int64_t d = 0; d < rows.channels; d += kChannels)
-        multiply(p[0], kTile, tile.v + d, rows.channels, kTile, rows.sum + i * rows.channels + d, rows.channels);
+        multiply(p[0], kTile, tile.v + d, rows.channels, kTile, rows.sum + i * rows.channels + d,
+                 rows.channels);
     }
   }
 }
@@ -174,12 +183,18 @@ bool has_avx2() {
 #define ATTEST_AVX2
 #endif
 ATTEST_AVX2 void add_tile_avx2(const Rows& rows, const Tile& tile) { add_tile_inline(rows, tile); }
-ATTEST_AVX2 void widen_half_avx2(const uint16_t* from, int64_t count, float* to) { widen_half_inline(from, count, to); }
-ATTEST_AVX2 void add_scaled_avx2(float a, const float* b, int64_t count, float* c) { add_scaled_inline(a, b, count, c); }
+ATTEST_AVX2 void widen_half_avx2(const uint16_t* from, int64_t count, float* to) {
+  widen_half_inline(from, count, to);
+}
+ATTEST_AVX2 void add_scaled_avx2(float a, const float* b, int64_t count, float* c) {
+  add_scaled_inline(a, b, count, c);
+}
 
 }  // namespace
 
-void add_tile(const Rows& rows, const Tile& tile) { has_avx2() ? add_tile_avx2(rows, tile) : add_tile_inline(rows, tile); }
+void add_tile(const Rows& rows, const Tile& tile) {
+  has_avx2() ? add_tile_avx2(rows, tile) : add_tile_inline(rows, tile);
+}
 void widen_half(const uint16_t* from, int64_t count, float* to) {
   has_avx2() ? widen_half_avx2(from, count, to) : widen_half_inline(from, count, to);
 }

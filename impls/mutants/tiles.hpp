@@ -1,5 +1,6 @@
-// The inner loops of the mutants, which every one of them shares: a tile of keys is added to rows of an online softmax, in the
-// widest vectors that this machine has. What a mutation changes here is decided once a row and tile.
+// The inner loops of the mutants, which every one of them shares: a tile of keys is added to rows
+// of an online softmax, in the widest vectors that this machine has. What a mutation changes here
+// is decided once a row and tile.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -28,7 +29,8 @@ struct Terms {
   virtual void apply(int64_t row, int64_t first_key, int64_t keys, float* scores) const = 0;
 };
 
-/// Query rows of one (sequence, head) and what is known of them so far. Rows are padded to an even number.
+/// Query rows of one (sequence, head) and what is known of them so far. Rows are padded to an even
+/// number.
 struct Rows {
   Mutation mutation;
   int64_t rows, head_dim, channels;  // channels: head_dim_v, padded

@@ -1,8 +1,10 @@
-// The tile kernel of softmax attention (attend.hpp): online softmax over key tiles, several query blocks a tile.
+// The tile kernel of softmax attention (attend.hpp): online softmax over key tiles, several query
+// blocks a tile.
 //
-// A block is up to 3 vectors of queries. Its Q lies transposed [head_dim][queries], scaled by softmax_scale * log2(e), so that
-// scores come out as [keys][queries] with K read by broadcast, in its natural layout; so does V in the second product. The
-// sum over a tile starts from zero and is then added to the row's own: chains stay short, which is worth a digit at 32k keys.
+// A block is up to 3 vectors of queries. Its Q lies transposed [head_dim][queries], scaled by
+// softmax_scale * log2(e), so that scores come out as [keys][queries] with K read by broadcast, in
+// its natural layout; so does V in the second product. The sum over a tile starts from zero and is
+// then added to the row's own: chains stay short, which is worth a digit at 32k keys.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "simd/attend.cpp"
 #include "simd/targets.hpp"
@@ -27,22 +29,27 @@ constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 constexpr int64_t kBlock = kVectors * kLanes;  // queries of a full block
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-int64_t padded(int64_t head_dim) { return round_up(head_dim, 8); }  // for register tiles of 4 and 8, transposes of 4
+int64_t padded(int64_t head_dim) {
+  return round_up(head_dim, 8);
+}  // for register tiles of 4 and 8, transposes of 4
 
 Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
   const int64_t widest = std::max(head_dim, head_dim_v);
   // A block's Q and O beside a K and a V tile: half a megabyte, which is half of a small L2.
-  const int64_t blocks = std::clamp<int64_t>((int64_t{1} << 18) / (4 * kBlock * (padded(head_dim) + padded(head_dim_v))), 1,
-                                             std::max<int64_t>(1, 384 / kBlock));
+  const int64_t blocks = std::clamp<int64_t>(
+      (int64_t{1} << 18) / (4 * kBlock * (padded(head_dim) + padded(head_dim_v))), 1,
+      std::max<int64_t>(1, 384 / kBlock));
   return {widest <= 64 ? 128 : 64, blocks * kBlock, kLanes};
 }
 
 struct Block {
   int64_t first = 0, count = 0;  // places first .. first + count - 1
   int vectors = 0;
-  Range keys{0, 0};                      // that any of its queries sees
-  float *q = nullptr, *o = nullptr;      // [head_dim][vectors * kLanes], [padded head_dim_v][vectors * kLanes]
-  float *top = nullptr, *sum = nullptr;  // [vectors * kLanes]: running maximum (of log2) and normaliser
+  Range keys{0, 0};  // that any of its queries sees
+  float *q = nullptr,
+        *o = nullptr;  // [head_dim][vectors * kLanes], [padded head_dim_v][vectors * kLanes]
+  float *top = nullptr,
+        *sum = nullptr;  // [vectors * kLanes]: running maximum (of log2) and normaliser
   int32_t *rel = nullptr, *region = nullptr;
 };
 
@@ -106,7 +113,8 @@ void load_queries(const Slice& s, Block& b, float* rows) {
     const int64_t place = b.first + i, row = s.order != nullptr ? s.order[place] : place;
     widen_row(static_cast<const T*>(s.q) + row * s.q_stride, s.head_dim, factor, rows + i * depth);
   }
-  for (int v = 0; v < b.vectors; ++v) transpose_in(rows + v * kLanes * depth, depth, depth, b.q + v * kLanes, wide);
+  for (int v = 0; v < b.vectors; ++v)
+    transpose_in(rows + v * kLanes * depth, depth, depth, b.q + v * kLanes, wide);
 }
 
 /// The sink joins rows that see a key: their maximum, and what they are divided by.
@@ -125,7 +133,8 @@ void add_sink(const Slice& s, const Block& b) {
 template <class T>
 const T* row_at(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t place) {
   if (s.pages != nullptr)
-    return data + s.pages[place / s.page_size * s.pages_stride] * page_stride + place % s.page_size * stride;
+    return data + s.pages[place / s.page_size * s.pages_stride] * page_stride +
+           place % s.page_size * stride;
   return data + (s.order != nullptr ? s.order[place] : place) * stride;
 }
 
@@ -133,18 +142,20 @@ bool sees(const Slice& s, int64_t i, int64_t j) {
   if (s.window_left >= 0 && j < i + s.offset - s.window_left) return false;
   if (s.window_right >= 0 && j > i + s.offset + s.window_right) return false;
   if (s.mask != nullptr && s.mask[i * s.mask_stride_q + j * s.mask_stride_kv] == 0) return false;
-  return s.bias == nullptr || element(s.dtype, s.bias, i * s.bias_stride_q + j * s.bias_stride_kv) != -kInfinity;
+  return s.bias == nullptr ||
+         element(s.dtype, s.bias, i * s.bias_stride_q + j * s.bias_stride_kv) != -kInfinity;
 }
 
-/// An infinity of V that place i sees stays one however small its weight; as a float that weight may be 0, and 0 times infinity
-/// NaN.
+/// An infinity of V that place i sees stays one however small its weight; as a float that weight
+/// may be 0, and 0 times infinity NaN.
 template <class T>
 void mend_row(const Slice& s, const Block& b, int64_t i, float* row) {
   for (int64_t c = 0; c < s.head_dim_v; ++c) {
     if (row[c] == row[c]) continue;
     float odd = 0;  // the sum of what is not finite: of infinities of both signs NaN
     for (int64_t j = b.keys.begin; j < b.keys.end && odd == odd; ++j) {
-      const float value = element(s.dtype, row_at(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, j), c);
+      const float value = element(
+          s.dtype, row_at(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, j), c);
       if (!(std::fabs(value) < kInfinity) && sees(s, i, j)) odd += value;
     }
     if (odd != 0) row[c] = odd;
@@ -158,7 +169,8 @@ void store_rows(const Slice& s, const Block& b, float* rows) {
   const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
   for (int v = 0; v < b.vectors; ++v) {
     const Vector sum = hn::Load(d, b.sum + v * kLanes);
-    const Vector inverse = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+    const Vector inverse =
+        hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
     for (int64_t c = 0; c < depth; ++c) {
       float* const at = b.o + c * wide + v * kLanes;
       hn::Store(hn::Mul(hn::Load(d, at), inverse), d, at);
@@ -174,20 +186,24 @@ void store_rows(const Slice& s, const Block& b, float* rows) {
     narrow_row(values, s.head_dim_v, static_cast<T*>(s.o) + row * s.o_stride);
     if (s.lse != nullptr)
       s.lse[row * s.lse_stride] =
-          b.sum[i] == 0 ? -kInfinity : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
+          b.sum[i] == 0
+              ? -kInfinity
+              : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
   }
 }
 
-/// Rows of K or V as floats: in place where they lie so, else converted and gathered into `copy`, padded with zeros.
+/// Rows of K or V as floats: in place where they lie so, else converted and gathered into `copy`,
+/// padded with zeros.
 struct Rows {
   const float* data;
   int64_t stride;
 };
 template <class T>
-Rows tile_rows(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t first, int64_t count, int64_t depth,
-               int64_t unit, float* copy) {
+Rows tile_rows(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t first,
+               int64_t count, int64_t depth, int64_t unit, float* copy) {
   if constexpr (sizeof(T) == 4) {
-    if (s.order == nullptr && s.pages == nullptr && depth % unit == 0) return {data + first * stride, stride};
+    if (s.order == nullptr && s.pages == nullptr && depth % unit == 0)
+      return {data + first * stride, stride};
   }
   const int64_t pitch = padded(depth);
   for (int64_t place = first; place < first + count; ++place) {
@@ -205,7 +221,8 @@ bool all_finite(Rows rows, int64_t count, int64_t depth) {
   for (int64_t j = 0; j < count; ++j) {
     const float* const row = rows.data + j * rows.stride;
     int64_t c = 0;
-    for (; c + kLanes <= depth; c += kLanes) poison = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), poison);
+    for (; c + kLanes <= depth; c += kLanes)
+      poison = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), poison);
     for (; c < depth; ++c) rest += row[c] * 0.0f;
   }
   return hn::GetLane(hn::SumOfLanes(d, poison)) + rest == 0;
@@ -217,8 +234,11 @@ void gather_extra(const Slice& s, const Block& b, int64_t j, int64_t wide, float
   const int64_t distinct = same ? 1 : b.count;
   for (int64_t i = 0; i < distinct; ++i) {
     const int64_t place = b.first + i;
-    float value = s.bias != nullptr ? element(s.dtype, s.bias, place * s.bias_stride_q + j * s.bias_stride_kv) : 0;
-    if (s.mask != nullptr && s.mask[place * s.mask_stride_q + j * s.mask_stride_kv] == 0) value = -kInfinity;
+    float value = s.bias != nullptr
+                      ? element(s.dtype, s.bias, place * s.bias_stride_q + j * s.bias_stride_kv)
+                      : 0;
+    if (s.mask != nullptr && s.mask[place * s.mask_stride_q + j * s.mask_stride_kv] == 0)
+      value = -kInfinity;
     extra[i] = value;
   }
   for (int64_t i = distinct; i < wide; ++i) extra[i] = extra[0];
@@ -232,7 +252,8 @@ struct Tile {
   bool guarded = false;  // V has Inf or NaN, which a masked weight must not touch
 };
 
-/// Everything that is not q.k, on scores [keys][vectors * kLanes]: softcap, bias, mask, windows. Raises `top`.
+/// Everything that is not q.k, on scores [keys][vectors * kLanes]: softcap, bias, mask, windows.
+/// Raises `top`.
 template <int vectors>
 void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[vectors]) {
   const Floats d;
@@ -244,21 +265,27 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
   for (int64_t j = t.keys.begin; j < t.keys.end; ++j) {
     float* const row = t.scores + (j - t.keys.begin) * wide;
     // Lanes low .. high of the block see key j; the clamp keeps them small enough for a float.
-    const auto lane = [&](int64_t place) { return static_cast<float>(std::clamp<int64_t>(place - b.first, -1, wide)); };
+    const auto lane = [&](int64_t place) {
+      return static_cast<float>(std::clamp<int64_t>(place - b.first, -1, wide));
+    };
     const Vector low = hn::Set(d, s.window_right < 0 ? -1.0f : lane(j - s.window_right - s.offset));
-    const Vector high = hn::Set(d, s.window_left < 0 ? static_cast<float>(wide) : lane(j + s.window_left - s.offset));
+    const Vector high = hn::Set(
+        d, s.window_left < 0 ? static_cast<float>(wide) : lane(j + s.window_left - s.offset));
     const bool extra = s.bias != nullptr || s.mask != nullptr;
     if (extra) gather_extra(s, b, j, wide, t.extra);
     for (int v = 0; v < vectors; ++v) {
       Vector x = hn::Load(d, row + v * kLanes);
       if (s.softcap > 0) x = hn::Mul(tanh_lanes(x), cap);
       if (s.rel_bias != nullptr) {
-        const auto at = hn::Add(hn::Load(number, b.rel + v * kLanes), hn::Set(number, s.rel_centre - s.rel_place[j]));
+        const auto at = hn::Add(hn::Load(number, b.rel + v * kLanes),
+                                hn::Set(number, s.rel_centre - s.rel_place[j]));
         x = hn::MulAdd(hn::GatherIndex(d, s.rel_bias, at), log2e, x);
       }
       if (s.region != nullptr) {
-        const auto same = hn::Eq(hn::Load(number, b.region + v * kLanes), hn::Set(number, s.region[j]));
-        x = hn::Add(x, hn::IfThenZeroElse(hn::RebindMask(d, same), hn::Set(d, s.shift_bias * static_cast<float>(kLog2E))));
+        const auto same =
+            hn::Eq(hn::Load(number, b.region + v * kLanes), hn::Set(number, s.region[j]));
+        x = hn::Add(x, hn::IfThenZeroElse(hn::RebindMask(d, same),
+                                          hn::Set(d, s.shift_bias * static_cast<float>(kLog2E))));
       }
       if (extra) {
         const Vector more = hn::Load(d, t.extra + v * kLanes);
@@ -266,7 +293,8 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
       }
       const Vector place = hn::Iota(d, static_cast<float>(v * kLanes));
       if (s.alibi_slope != 0) {
-        const Vector away = hn::Abs(hn::Add(place, hn::Set(d, static_cast<float>(b.first + s.offset - j))));
+        const Vector away =
+            hn::Abs(hn::Add(place, hn::Set(d, static_cast<float>(b.first + s.offset - j))));
         x = hn::MulAdd(away, slope, x);
       }
       x = hn::IfThenElse(hn::And(hn::Ge(place, low), hn::Le(place, high)), x, nothing);
@@ -276,7 +304,8 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
   }
 }
 
-/// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from some queries.
+/// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from
+/// some queries.
 template <int vectors, bool edited>
 void attend_tile(const Slice& s, const Block& b, const Tile& t) {
   const Floats d;
@@ -301,7 +330,8 @@ void attend_tile(const Slice& s, const Block& b, const Tile& t) {
 
   Vector keep[vectors], base[vectors], sum[vectors];
   for (int v = 0; v < vectors; ++v) {
-    // A row without any key yet has the maximum -inf: any finite base gives it weights of 0 instead of NaN.
+    // A row without any key yet has the maximum -inf: any finite base gives it weights of 0 instead
+    // of NaN.
     base[v] = hn::IfThenZeroElse(hn::Eq(top[v], hn::Set(d, -kInfinity)), top[v]);
     keep[v] = exp2_lanes(hn::Sub(before[v], base[v]));
     sum[v] = hn::Zero(d);
@@ -313,7 +343,8 @@ void attend_tile(const Slice& s, const Block& b, const Tile& t) {
       const Vector x = hn::Load(d, at);
       Vector p = exp2_lanes(hn::Sub(x, base[v]));
       sum[v] = hn::Add(sum[v], p);
-      if constexpr (edited) p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
+      if constexpr (edited)
+        p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
       hn::Store(p, d, at);
     }
   }
@@ -378,20 +409,25 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
     if (b.keys.begin == b.keys.end) continue;
     keys = {std::min(keys.begin, b.keys.begin), std::max(keys.end, b.keys.end)};
   }
-  const bool always = s.softcap > 0 || s.bias != nullptr || s.mask != nullptr || s.rel_bias != nullptr || s.region != nullptr ||
-                      s.alibi_slope != 0;
+  const bool always = s.softcap > 0 || s.bias != nullptr || s.mask != nullptr ||
+                      s.rel_bias != nullptr || s.region != nullptr || s.alibi_slope != 0;
   const int64_t step = tiling(s.head_dim, s.head_dim_v).keys;
-  // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on the queries it runs with.
+  // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on
+  // the queries it runs with.
   for (int64_t at = all.begin + (keys.begin - all.begin) / step * step; at < keys.end; at += step) {
     const int64_t start = std::max(at, keys.begin), count = std::min(at + step, keys.end) - start;
-    const Rows k =
-        tile_rows(s, static_cast<const T*>(s.k), s.k_stride, s.k_page_stride, start, count, s.head_dim, 1, scratch.keys);
-    const Rows v =
-        tile_rows(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, start, count, s.head_dim_v, kRows, scratch.values);
+    const Rows k = tile_rows(s, static_cast<const T*>(s.k), s.k_stride, s.k_page_stride, start,
+                             count, s.head_dim, 1, scratch.keys);
+    const Rows v = tile_rows(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, start,
+                             count, s.head_dim_v, kRows, scratch.values);
     int finite = -1;  // not known yet
     for (int64_t n = 0; n < blocks; ++n) {
       const Block& b = scratch.blocks[n];
-      Tile t{{std::max(start, b.keys.begin), std::min(start + count, b.keys.end)}, k, v, scratch.scores, scratch.extra};
+      Tile t{{std::max(start, b.keys.begin), std::min(start + count, b.keys.end)},
+             k,
+             v,
+             scratch.scores,
+             scratch.extra};
       if (t.keys.begin >= t.keys.end) continue;
       t.k.data += (t.keys.begin - start) * k.stride;
       t.v.data += (t.keys.begin - start) * v.stride;
@@ -408,7 +444,8 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
 }
 
 void attend_slice(const Slice& s, Range queries, Range keys, void* memory) {
-  Scratch scratch = cut(static_cast<char*>(memory), s.head_dim, s.head_dim_v, queries.end - queries.begin);
+  Scratch scratch =
+      cut(static_cast<char*>(memory), s.head_dim, s.head_dim_v, queries.end - queries.begin);
   if (s.dtype == ATTEST_F32) return attend<float>(s, queries, keys, scratch);
   if (s.dtype == ATTEST_F16) return attend<F16>(s, queries, keys, scratch);
   attend<Bf16>(s, queries, keys, scratch);
@@ -424,7 +461,9 @@ namespace impls {
 HWY_EXPORT(tiling);
 HWY_EXPORT(scratch_bytes);
 
-Tiling tiling(int64_t head_dim, int64_t head_dim_v) { return HWY_DYNAMIC_DISPATCH(tiling)(head_dim, head_dim_v); }
+Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
+  return HWY_DYNAMIC_DISPATCH(tiling)(head_dim, head_dim_v);
+}
 
 size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
   return HWY_DYNAMIC_DISPATCH(scratch_bytes)(head_dim, head_dim_v, queries);

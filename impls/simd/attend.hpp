@@ -1,6 +1,9 @@
-// Softmax attention of one head over a range of queries and keys: the tile kernel behind flash_cpu and window_cpu.
-//   Slice s = ...;  attend(s, {0, 384}, {0, s.keys}, scratch);   // scratch: scratch_bytes(...) bytes on 64
-// Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs. Queries stand in the vector lanes.
+// Softmax attention of one head over a range of queries and keys: the tile kernel behind flash_cpu
+// and window_cpu.
+//   Slice s = ...;  attend(s, {0, 384}, {0, s.keys}, scratch);   // scratch: scratch_bytes(...)
+//   bytes on 64
+// Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs. Queries stand
+// in the vector lanes.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +16,9 @@ struct Range {  // [begin, end)
   int64_t begin, end;
 };
 
-/// One (batch, head). Row strides count elements; a row's elements are contiguous. i and j are places: rows, unless `order`
-/// says which row stands at a place. What is null or zero does not take part.
+/// One (batch, head). Row strides count elements; a row's elements are contiguous. i and j are
+/// places: rows, unless `order` says which row stands at a place. What is null or zero does not
+/// take part.
 struct Slice {
   int32_t dtype = 0;  // ATTEST_F32, F16 or BF16: Q, K, V, O and bias
   const void *q = nullptr, *k = nullptr, *v = nullptr;
@@ -22,27 +26,32 @@ struct Slice {
   float* lse = nullptr;
   int64_t q_stride = 0, k_stride = 0, v_stride = 0, o_stride = 0, lse_stride = 0;
   const int32_t* order = nullptr;
-  const int32_t* pages = nullptr;  // key j is row j % page_size of page pages[j / page_size * pages_stride]
-  int64_t page_size = 0, pages_stride = 0, k_page_stride = 0, v_page_stride = 0;  // page strides: elements from page to page
+  const int32_t* pages =
+      nullptr;  // key j is row j % page_size of page pages[j / page_size * pages_stride]
+  int64_t page_size = 0, pages_stride = 0, k_page_stride = 0,
+          v_page_stride = 0;  // page strides: elements from page to page
   int64_t head_dim = 0, head_dim_v = 0;
   float softmax_scale = 1, softcap = 0;
-  int64_t window_left = -1, window_right = -1, offset = 0;  // i + offset - left <= j <= i + offset + right; -1: unbounded
-  const void* bias = nullptr;                               // [queries, keys]
-  const uint8_t* mask = nullptr;                            // [queries, keys]
+  int64_t window_left = -1, window_right = -1,
+          offset = 0;             // i + offset - left <= j <= i + offset + right; -1: unbounded
+  const void* bias = nullptr;     // [queries, keys]
+  const uint8_t* mask = nullptr;  // [queries, keys]
   int64_t bias_stride_q = 0, bias_stride_kv = 0, mask_stride_q = 0, mask_stride_kv = 0;
   const float* rel_bias = nullptr;  // added: rel_bias[rel_place[i] - rel_place[j] + rel_centre]
   const int32_t* rel_place = nullptr;
   int32_t rel_centre = 0;
   const int32_t* region = nullptr;  // shift_bias is added where region[i] != region[j]
   float shift_bias = 0;
-  float sink = -std::numeric_limits<float>::infinity();  // a logit that joins the normaliser of every row that sees a key
+  float sink = -std::numeric_limits<float>::infinity();  // a logit that joins the normaliser of
+                                                         // every row that sees a key
   float alibi_slope = 0;                                 // times |i + offset - j| is taken off
 };
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
 struct Tiling {
   int64_t keys, queries, lanes;  // queries: the most one call takes; lanes: queries a vector
-  /// The longest chain of float additions in a sum over `keys` keys: within a tile, then over tiles.
+  /// The longest chain of float additions in a sum over `keys` keys: within a tile, then over
+  /// tiles.
   int64_t sum_chain(int64_t all_keys) const { return keys + (all_keys + keys - 1) / keys; }
 };
 Tiling tiling(int64_t head_dim, int64_t head_dim_v);

@@ -1,5 +1,6 @@
-// Vector pieces that the CPU kernels share, compiled once a Highway target: register tiles, exp2, storage types, transposes.
-// Include it after foreach_target.h. Source of the tile sizes: measured on Zen 4, Zen 5 and Granite Rapids.
+// Vector pieces that the CPU kernels share, compiled once a Highway target: register tiles, exp2,
+// storage types, transposes. Include it after foreach_target.h. Source of the tile sizes: measured
+// on Zen 4, Zen 5 and Granite Rapids.
 #if defined(ATTEST_IMPLS_LANES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEST_IMPLS_LANES_INL_HPP
 #undef ATTEST_IMPLS_LANES_INL_HPP
@@ -27,7 +28,8 @@ constexpr int kVectors = 3;  // vectors of a full register tile: 3 * kLanes colu
 // Rows of a register tile: 8 x 3 accumulators of 32 registers, 4 x 3 of 16.
 constexpr int kRows = (HWY_LANES(float) == 16 || HWY_ARCH_ARM_A64) ? 8 : 4;
 
-/// out[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c][...], r < kRows; columns and out are packed and aligned.
+/// out[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c][...], r < kRows; columns and out
+/// are packed and aligned.
 template <int vectors>
 HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t depth,
                          Vector (&acc)[kRows][vectors]) {
@@ -47,10 +49,12 @@ HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT colu
 }
 
 /// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < kRows.
-/// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to Inf or NaN.
+/// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to
+/// Inf or NaN.
 template <int vectors, bool guarded>
-HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride, const float* HWY_RESTRICT right, int64_t right_stride,
-                           int64_t count, Vector (&acc)[kRows][vectors]) {
+HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride,
+                           const float* HWY_RESTRICT right, int64_t right_stride, int64_t count,
+                           Vector (&acc)[kRows][vectors]) {
   const Floats d;
   [[maybe_unused]] const hn::RebindToSigned<Floats> number;
   for (int r = 0; r < kRows; ++r)
@@ -89,8 +93,9 @@ HWY_INLINE Vector at_most(Vector ceiling, Vector x) {
 #endif
 }
 
-/// 2^(n + f) for |f| <= 0.5 and shifted = n + 127 + 1.5 * 2^23, whose low bits are the biased exponent.
-/// Degree 5; largest relative error kExp2Error (storage.hpp); exactly 2^n at f = 0: what rescales a row must not drift.
+/// 2^(n + f) for |f| <= 0.5 and shifted = n + 127 + 1.5 * 2^23, whose low bits are the biased
+/// exponent. Degree 5; largest relative error kExp2Error (storage.hpp); exactly 2^n at f = 0: what
+/// rescales a row must not drift.
 HWY_INLINE Vector exp2_parts(Vector f, Vector shifted) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> bits;
@@ -101,7 +106,8 @@ HWY_INLINE Vector exp2_parts(Vector f, Vector shifted) {
   p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted))));
 }
-constexpr float kExponentShift = 12583039.0f;  // 1.5 * 2^23, where a float's last bit is 1, and the exponent's bias
+constexpr float kExponentShift =
+    12583039.0f;  // 1.5 * 2^23, where a float's last bit is 1, and the exponent's bias
 
 /// 2^x for x <= 127, 0 below -126.5, NaN of NaN, and exactly 1 at 0.
 HWY_INLINE Vector exp2_lanes(Vector x) {
@@ -112,17 +118,20 @@ HWY_INLINE Vector exp2_lanes(Vector x) {
   return exp2_parts(hn::Sub(x, hn::Sub(shifted, shift)), shifted);
 }
 
-/// e^x for x <= 0, anything finite above; 0 below -87.7, NaN of NaN. log2(e) in two parts keeps the error at that of exp2.
+/// e^x for x <= 0, anything finite above; 0 below -87.7, NaN of NaN. log2(e) in two parts keeps the
+/// error at that of exp2.
 HWY_INLINE Vector exp_lanes(Vector x) {
   const Floats d;
   const Vector shift = hn::Set(d, kExponentShift), log2e = hn::Set(d, 1.44269502f);
   x = at_most(hn::Zero(d), at_least(hn::Set(d, -88.0f), x));
   const Vector shifted = hn::MulAdd(x, log2e, shift);
   const Vector whole = hn::Sub(shifted, shift);
-  return exp2_parts(hn::MulAdd(x, hn::Set(d, 1.92596299e-8f), hn::MulSub(x, log2e, whole)), shifted);
+  return exp2_parts(hn::MulAdd(x, hn::Set(d, 1.92596299e-8f), hn::MulSub(x, log2e, whole)),
+                    shifted);
 }
 
-/// tanh x, relative error about 2e-7: an odd polynomial near 0 (Cephes tanhf), 1 - 2 / (exp(2 |x|) + 1) beyond.
+/// tanh x, relative error about 2e-7: an odd polynomial near 0 (Cephes tanhf), 1 - 2 / (exp(2 |x|)
+/// + 1) beyond.
 HWY_INLINE Vector tanh_lanes(Vector x) {
   const Floats d;
   const Vector size = hn::Abs(x), square = hn::Mul(x, x);
@@ -131,8 +140,10 @@ HWY_INLINE Vector tanh_lanes(Vector x) {
   p = hn::MulAdd(p, square, hn::Set(d, 1.33314422036e-1f));
   p = hn::MulAdd(p, square, hn::Set(d, -3.33332819422e-1f));
   const Vector near = hn::MulAdd(hn::Mul(p, square), x, x);
-  const Vector power = exp2_lanes(at_most(hn::Set(d, 60.0f), hn::Mul(size, hn::Set(d, 2.885390082f))));
-  const Vector far = hn::Sub(hn::Set(d, 1.0f), hn::Div(hn::Set(d, 2.0f), hn::Add(power, hn::Set(d, 1.0f))));
+  const Vector power =
+      exp2_lanes(at_most(hn::Set(d, 60.0f), hn::Mul(size, hn::Set(d, 2.885390082f))));
+  const Vector far =
+      hn::Sub(hn::Set(d, 1.0f), hn::Div(hn::Set(d, 2.0f), hn::Add(power, hn::Set(d, 1.0f))));
   return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.625f)), near, hn::CopySign(far, x));
 }
 
@@ -186,7 +197,8 @@ HWY_INLINE void store_lanes(Vector value, Bf16* target) {
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(word, 0x7fff)));
   const auto quiet = hn::Or(bits, hn::Set(word, 0x400000));
   const auto chosen = hn::IfThenElse(hn::RebindMask(word, hn::Ne(value, value)), quiet, rounded);
-  hn::StoreU(hn::DemoteTo(half, hn::BitCast(number, hn::ShiftRight<16>(chosen))), half, reinterpret_cast<uint16_t*>(target));
+  hn::StoreU(hn::DemoteTo(half, hn::BitCast(number, hn::ShiftRight<16>(chosen))), half,
+             reinterpret_cast<uint16_t*>(target));
 }
 
 /// target[i] = factor * source[i], i < count. The last vector overlaps the one before it.
@@ -224,13 +236,16 @@ HWY_INLINE void narrow_row(const float* source, int64_t count, T* target) {
 }
 
 #if HWY_TARGET == HWY_SCALAR
-/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has `pitch` floats a row.
-HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns, int64_t pitch) {
+/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has
+/// `pitch` floats a row.
+HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns,
+                             int64_t pitch) {
   for (int64_t c = 0; c < count; ++c)
     for (int l = 0; l < kLanes; ++l) columns[c * pitch + l] = rows[l * stride + c];
 }
 /// The way back: rows[l * stride + c] = columns[c][l].
-HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows, int64_t stride) {
+HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows,
+                              int64_t stride) {
   for (int64_t c = 0; c < count; ++c)
     for (int l = 0; l < kLanes; ++l) rows[l * stride + c] = columns[c * pitch + l];
 }
@@ -243,7 +258,8 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const float* base, int64_t stride) {
   } else {
     const hn::Half<D> half;
     constexpr int64_t lanes = hn::MaxLanes(D()) / 2;
-    return hn::Combine(d, load_blocks(half, base + lanes * stride, stride), load_blocks(half, base, stride));
+    return hn::Combine(d, load_blocks(half, base + lanes * stride, stride),
+                       load_blocks(half, base, stride));
   }
 }
 template <class D>
@@ -272,8 +288,10 @@ HWY_INLINE void transpose_blocks(Vector (&x)[4]) {
   x[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
-/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has `pitch` floats a row.
-HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns, int64_t pitch) {
+/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has
+/// `pitch` floats a row.
+HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns,
+                             int64_t pitch) {
   const Floats d;
   for (int64_t c = 0; c < count; c += 4) {
     Vector x[4];
@@ -283,7 +301,8 @@ HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, f
   }
 }
 /// The way back: rows[l * stride + c] = columns[c][l].
-HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows, int64_t stride) {
+HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows,
+                              int64_t stride) {
   const Floats d;
   for (int64_t c = 0; c < count; c += 4) {
     Vector x[4];

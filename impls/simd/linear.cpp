@@ -1,5 +1,6 @@
-// The kernels of linear attention (linear.hpp). The state is d x d_v: its columns stand in the vector lanes, in chunks of up to
-// three vectors, each chunk packed [head_dim][chunk]; phi(k) and phi(q) enter by broadcast.
+// The kernels of linear attention (linear.hpp). The state is d x d_v: its columns stand in the
+// vector lanes, in chunks of up to three vectors, each chunk packed [head_dim][chunk]; phi(k) and
+// phi(q) enter by broadcast.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "simd/linear.cpp"
 #include "simd/targets.hpp"
@@ -17,11 +18,14 @@ HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 
-constexpr int64_t kPitch = 16;  // rows of phi are padded to this: whole vectors and register tiles on every target
+constexpr int64_t kPitch =
+    16;  // rows of phi are padded to this: whole vectors and register tiles on every target
 
 int64_t pitch(int64_t head_dim) { return (head_dim + kPitch - 1) / kPitch * kPitch; }
 int64_t columns(int64_t head_dim_v) { return (head_dim_v + kLanes - 1) / kLanes * kLanes; }
-int64_t total_offset(const LinearSlice& s) { return (pitch(s.head_dim) * columns(s.head_dim_v) + 15) / 16 * 16; }
+int64_t total_offset(const LinearSlice& s) {
+  return (pitch(s.head_dim) * columns(s.head_dim_v) + 15) / 16 * 16;
+}
 
 int64_t state_floats(int64_t head_dim, int64_t head_dim_v) {
   return (pitch(head_dim) * columns(head_dim_v) + 15) / 16 * 16 + pitch(head_dim);
@@ -42,7 +46,8 @@ template <class T>
 HWY_INLINE void map_row(const T* source, int64_t head_dim, float* target) {
   const Floats d;
   int64_t c = 0;
-  for (; c + kLanes <= head_dim; c += kLanes) hn::Store(phi_lanes(load_lanes(source + c)), d, target + c);
+  for (; c + kLanes <= head_dim; c += kLanes)
+    hn::Store(phi_lanes(load_lanes(source + c)), d, target + c);
   if (c < head_dim) {
     HWY_ALIGN float rest[kLanes] = {};
     for (int64_t n = c; n < head_dim; ++n) rest[n - c] = widen(source[n]);
@@ -69,9 +74,11 @@ struct Values {  // rows of V as floats, whole vectors wide
   int64_t stride;
 };
 
-/// Up to kLinearTile keys that count, from `j` on, as phi(k) [count][pitch] and v; moves j on. V stays where it is if it can.
+/// Up to kLinearTile keys that count, from `j` on, as phi(k) [count][pitch] and v; moves j on. V
+/// stays where it is if it can.
 template <class T>
-int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, float* copy, Values& values) {
+int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, float* copy,
+                  Values& values) {
   const T* const v = static_cast<const T*>(s.v);
   const int64_t wide = columns(s.head_dim_v);
   bool in_place = false;
@@ -82,8 +89,10 @@ int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, flo
   if (!in_place) values = {copy, wide};
   int64_t count = 0;
   for (; j < end && count < kLinearTile; ++j) {
-    if (s.mask != nullptr && s.mask[j * s.mask_stride] == 0) continue;  // not even Inf or NaN of such a key may be seen
-    map_row(static_cast<const T*>(s.k) + j * s.k_stride, s.head_dim, phi + count * pitch(s.head_dim));
+    if (s.mask != nullptr && s.mask[j * s.mask_stride] == 0)
+      continue;  // not even Inf or NaN of such a key may be seen
+    map_row(static_cast<const T*>(s.k) + j * s.k_stride, s.head_dim,
+            phi + count * pitch(s.head_dim));
     if (!in_place) {
       float* const target = copy + count * wide;
       widen_row(v + j * s.v_stride, s.head_dim_v, 1.0f, target);
@@ -98,7 +107,8 @@ template <class T>
 void sum_keys(const LinearSlice& s, Range keys, float* state, float* scratch) {
   const Floats d;
   const int64_t stride = pitch(s.head_dim);
-  float *const phi = scratch, *const copy = scratch + kLinearTile * stride, *const total = state + total_offset(s);
+  float *const phi = scratch, *const copy = scratch + kLinearTile * stride,
+               *const total = state + total_offset(s);
   std::memset(state, 0, static_cast<size_t>(state_floats(s.head_dim, s.head_dim_v)) * 4);
   for (int64_t j = keys.begin; j < keys.end;) {
     Values values;
@@ -138,7 +148,8 @@ void read_queries(const LinearSlice& s, Range queries, const float* state, float
       if (s.query_mask != nullptr && s.query_mask[(begin + i) * s.query_mask_stride] == 0)
         std::memset(row, 0, static_cast<size_t>(stride) * 4);
       Vector sum = hn::Zero(d);
-      for (int64_t c = 0; c < stride; c += kLanes) sum = hn::MulAdd(hn::Load(d, row + c), hn::Load(d, total + c), sum);
+      for (int64_t c = 0; c < stride; c += kLanes)
+        sum = hn::MulAdd(hn::Load(d, row + c), hn::Load(d, total + c), sum);
       inverse[i] = 1.0f / (hn::GetLane(hn::SumOfLanes(d, sum)) + s.eps);
     }
     for_chunks(s.head_dim_v, [&](int64_t first, auto vectors) HWY_ATTR {
@@ -150,7 +161,8 @@ void read_queries(const LinearSlice& s, Range queries, const float* state, float
         dot_tile<kWide>(row, state + stride * first, s.head_dim, acc);
         for (int r = 0; r < kRows; ++r)
           for (int v = 0; v < kWide && i + r < count; ++v)
-            hn::Store(hn::Mul(acc[r][v], hn::Set(d, inverse[i + r])), d, out + (i + r) * wide_o + first + v * kLanes);
+            hn::Store(hn::Mul(acc[r][v], hn::Set(d, inverse[i + r])), d,
+                      out + (i + r) * wide_o + first + v * kLanes);
       }
     });
     for (int64_t i = 0; i < count; ++i)

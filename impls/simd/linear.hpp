@@ -1,4 +1,5 @@
-// Linear attention of one head (LoFTR, elu + 1): sum the keys into a state, then read it out for each query.
+// Linear attention of one head (LoFTR, elu + 1): sum the keys into a state, then read it out for
+// each query.
 //   sum_keys(s, {0, keys}, state, scratch);  read_queries(s, {0, queries}, state, scratch);
 // Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs.
 #pragma once
@@ -10,7 +11,8 @@
 
 namespace impls {
 
-/// One (batch, head). Row strides count elements; a row's elements are contiguous; masks are null where there are none.
+/// One (batch, head). Row strides count elements; a row's elements are contiguous; masks are null
+/// where there are none.
 struct LinearSlice {
   int32_t dtype = 0;  // ATTEST_F32, F16 or BF16
   const void *q = nullptr, *k = nullptr, *v = nullptr;
@@ -24,7 +26,8 @@ struct LinearSlice {
 
 constexpr int64_t kLinearTile = 128;  // keys whose sum starts from zero before it joins the state
 
-/// Floats of a state: sum phi(k)^T v and sum phi(k), in the kernel's own order. Sums of states are states.
+/// Floats of a state: sum phi(k)^T v and sum phi(k), in the kernel's own order. Sums of states are
+/// states.
 int64_t linear_state_floats(int64_t head_dim, int64_t head_dim_v);
 /// Scratch of one thread, a multiple of 256 bytes.
 size_t linear_scratch_bytes(int64_t head_dim, int64_t head_dim_v);

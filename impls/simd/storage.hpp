@@ -1,4 +1,5 @@
-// Element types in storage and their conversion by bits: for tails, and for targets without an instruction.
+// Element types in storage and their conversion by bits: for tails, and for targets without an
+// instruction.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ struct Bf16 {
   uint16_t bits;
 };
 
-constexpr float kExp2Error = 2e-7f;  // relative, of the polynomial in lanes-inl.hpp: 1.72e-7 at most over [-0.5, 0.5]
+constexpr float kExp2Error =
+    2e-7f;  // relative, of the polynomial in lanes-inl.hpp: 1.72e-7 at most over [-0.5, 0.5]
 
 inline uint32_t float_bits(float value) {
   uint32_t bits;
@@ -33,8 +35,10 @@ inline float widen(Bf16 value) { return bits_float(static_cast<uint32_t>(value.b
 inline float widen(F16 value) {
   const uint32_t sign = (value.bits & 0x8000u) << 16, rest = value.bits & 0x7fffu;
   if (rest >= 0x7c00u) return bits_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-  // Below 2^-14 the value is rest * 2^-24; above, moving the exponent's bias is a product with 2^112, exact.
-  const float size = rest < 0x400u ? static_cast<float>(rest) * 0x1p-24f : bits_float(rest << 13) * 0x1p112f;
+  // Below 2^-14 the value is rest * 2^-24; above, moving the exponent's bias is a product with
+  // 2^112, exact.
+  const float size =
+      rest < 0x400u ? static_cast<float>(rest) * 0x1p-24f : bits_float(rest << 13) * 0x1p112f;
   return bits_float(sign | float_bits(size));
 }
 
@@ -55,8 +59,9 @@ template <>
 inline F16 narrow<F16>(float value) {
   const uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
   if (rest > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};
-  if (rest >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // 65,520 and above round to infinity
-  if (rest < 0x38800000u) {                                                 // subnormal: adding 0.5 rounds at 2^-24
+  if (rest >= 0x477ff000u)
+    return {static_cast<uint16_t>(sign | 0x7c00u)};  // 65,520 and above round to infinity
+  if (rest < 0x38800000u) {                          // subnormal: adding 0.5 rounds at 2^-24
     const uint32_t shifted = float_bits(bits_float(rest) + 0.5f);
     return {static_cast<uint16_t>(sign | (shifted - 0x3f000000u))};
   }

@@ -12,7 +12,8 @@ namespace trial {
 const attest_impl* load(const std::string& name) {
   const char* const folder = std::getenv("ATTEST_TRIAL_PLUGINS");
   const std::string path =
-      (folder != nullptr ? std::string(folder) : std::string(ATTEST_BINARY_DIR) + "/plugins") + "/" + name + ".so";
+      (folder != nullptr ? std::string(folder) : std::string(ATTEST_BINARY_DIR) + "/plugins") +
+      "/" + name + ".so";
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), nullptr;
   return reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(library, "attest_plugin_v1"))(0);
@@ -43,12 +44,14 @@ Sequence sequence(const Trial& t, int64_t b) {
 int64_t modulo(int64_t n, int64_t size) { return (n % size + size) % size; }
 
 bool in_band_and_patch(const attest_softmax_params& p, const Sequence& s, int64_t i, int64_t j) {
-  const int64_t place = i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? s.kv - s.q : 0);
+  const int64_t place =
+      i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? s.kv - s.q : 0);
   if (p.window_left >= 0 && j < place - p.window_left) return false;
   if (p.window_right >= 0 && j > place + p.window_right) return false;
   if (p.patch_size <= 0) return true;
   const int64_t first = i / p.patch_size * p.patch_size;
-  if (first + p.patch_size > s.kv) return j >= s.kv - std::min(p.patch_size, s.kv);  // a short last patch
+  if (first + p.patch_size > s.kv)
+    return j >= s.kv - std::min(p.patch_size, s.kv);  // a short last patch
   return j >= first && j < first + p.patch_size;
 }
 
@@ -56,13 +59,19 @@ bool in_band_and_patch(const attest_softmax_params& p, const Sequence& s, int64_
 bool in_grid(const Trial& t, int64_t h, int64_t i, int64_t j, double& added) {
   const attest_softmax_params& p = t.softmax();
   if (p.grid_height <= 0) return true;
-  const int64_t yi = modulo(i / p.grid_width - p.shift_y, p.grid_height), xi = modulo(i % p.grid_width - p.shift_x, p.grid_width);
-  const int64_t yj = modulo(j / p.grid_width - p.shift_y, p.grid_height), xj = modulo(j % p.grid_width - p.shift_x, p.grid_width);
-  if (yi / p.window_height != yj / p.window_height || xi / p.window_width != xj / p.window_width) return false;
+  const int64_t yi = modulo(i / p.grid_width - p.shift_y, p.grid_height),
+                xi = modulo(i % p.grid_width - p.shift_x, p.grid_width);
+  const int64_t yj = modulo(j / p.grid_width - p.shift_y, p.grid_height),
+                xj = modulo(j % p.grid_width - p.shift_x, p.grid_width);
+  if (yi / p.window_height != yj / p.window_height || xi / p.window_width != xj / p.window_width)
+    return false;
   if (const Tensor* rel = t.find(ATTEST_REL_BIAS))
     added += (*rel)({h, yi - yj + p.window_height - 1, xi - xj + p.window_width - 1});
-  // Rolling keeps the distance of two tokens of a window, unless it brought them together across the grid's edge.
-  if (yi - yj != i / p.grid_width - j / p.grid_width || xi - xj != i % p.grid_width - j % p.grid_width) added += p.shift_bias;
+  // Rolling keeps the distance of two tokens of a window, unless it brought them together across
+  // the grid's edge.
+  if (yi - yj != i / p.grid_width - j / p.grid_width ||
+      xi - xj != i % p.grid_width - j % p.grid_width)
+    added += p.shift_bias;
   return true;
 }
 
@@ -72,7 +81,9 @@ struct Row {
   Sequence s;
   int64_t row(int64_t place) const {
     const Tensor* order = t.find(ATTEST_ORDER);
-    return order == nullptr ? place : static_cast<int64_t>((*order)({order->spec.dim[0] == 1 ? 0 : b, place}));
+    return order == nullptr
+               ? place
+               : static_cast<int64_t>((*order)({order->spec.dim[0] == 1 ? 0 : b, place}));
   }
   /// An element of K or V: through the page table, if there is one.
   double of_key(const Tensor& x, int64_t j, int64_t c) const {
@@ -96,13 +107,15 @@ struct Row {
     }
     if (const Tensor* slopes = t.find(ATTEST_ALIBI_SLOPES)) {
       const int64_t corner = p.diagonal == ATTEST_BOTTOM_RIGHT ? s.kv - s.q : 0;
-      added -= (*slopes)({b, h}) * std::abs(static_cast<double>(i + p.diagonal_offset + corner - j));
+      added -=
+          (*slopes)({b, h}) * std::abs(static_cast<double>(i + p.diagonal_offset + corner - j));
     }
     const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K);
     double dot = 0;
     size = std::abs(added);
     for (int64_t c = 0; c < p.head_dim; ++c) {
-      const double term = q({s.batch_q, h, s.first_q + row(i), c}) * of_key(k, j, c) * p.softmax_scale;
+      const double term =
+          q({s.batch_q, h, s.first_q + row(i), c}) * of_key(k, j, c) * p.softmax_scale;
       dot += term;
       size += std::abs(term);
     }
@@ -142,11 +155,13 @@ void judge_row(const Row& at, Worst& worst) {
     }
     if (poisoned) value = std::nan("");
     const double got = o({at.s.batch_q, at.h, out, c});
-    worst.meet(got, value, unit(o.spec.dtype) * std::abs(value) + tiny(o.spec.dtype) + logit_error * size_v);
+    worst.meet(got, value,
+               unit(o.spec.dtype) * std::abs(value) + tiny(o.spec.dtype) + logit_error * size_v);
   }
   if (const Tensor* lse = at.t.find(ATTEST_LSE)) {
     const double expected = poisoned ? std::nan("") : sum == 0 ? -kInfinity : top + std::log(sum);
-    worst.meet((*lse)({at.s.batch_q, at.h, out}), expected, 1.2e-7 * std::abs(expected) + logit_error);
+    worst.meet((*lse)({at.s.batch_q, at.h, out}), expected,
+               1.2e-7 * std::abs(expected) + logit_error);
   }
 }
 
@@ -169,11 +184,13 @@ double judge_linear(Trial& t) {
   for (const int role : {ATTEST_Q, ATTEST_K})
     for (double& x : t.tensor.at(role).values) x = phi(x);
   const attest_linear_params& p = t.linear();
-  const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V), &o = t.tensor.at(ATTEST_O);
+  const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V),
+               &o = t.tensor.at(ATTEST_O);
   const Tensor *mask = t.find(ATTEST_MASK), *query_mask = t.find(ATTEST_QUERY_MASK);
   Worst worst;
   for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
-    const int64_t i = n % p.seq_len_q, h = n / p.seq_len_q % p.num_heads, b = n / p.seq_len_q / p.num_heads;
+    const int64_t i = n % p.seq_len_q, h = n / p.seq_len_q % p.num_heads,
+                  b = n / p.seq_len_q / p.num_heads;
     const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
     const bool counts = query_mask == nullptr || (*query_mask)({b, 0, i, 0}) != 0;
     std::vector<double> value(static_cast<size_t>(p.head_dim_v)), size(value.size());
@@ -191,7 +208,8 @@ double judge_linear(Trial& t) {
     for (size_t c = 0; c < value.size(); ++c) {
       const double expected = value[c] / (sum + p.eps);
       worst.meet(o({b, h, i, static_cast<int64_t>(c)}), expected,
-                 unit(o.spec.dtype) * std::abs(expected) + tiny(o.spec.dtype) + 1e-6 * size[c] / (sum + p.eps));
+                 unit(o.spec.dtype) * std::abs(expected) + tiny(o.spec.dtype) +
+                     1e-6 * size[c] / (sum + p.eps));
     }
   }
   return worst.ratio;

@@ -1,5 +1,5 @@
-// For kernels_test: one problem with its tensors, run through a plugin's table by dlopen, and the same in plain float64.
-// It shares nothing with the harness or with the implementations.
+// For kernels_test: one problem with its tensors, run through a plugin's table by dlopen, and the
+// same in plain float64. It shares nothing with the harness or with the implementations.
 #pragma once
 
 #include <cmath>
@@ -18,10 +18,13 @@ namespace trial {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The table of a plugin in the build tree's plugins/ (or in $ATTEST_TRIAL_PLUGINS); null with a message if it does not load.
+/// The table of a plugin in the build tree's plugins/ (or in $ATTEST_TRIAL_PLUGINS); null with a
+/// message if it does not load.
 const attest_impl* load(const std::string& name);
 
-inline size_t size_of(int32_t dtype) { return dtype == ATTEST_F32 || dtype == ATTEST_I32 ? 4 : dtype == ATTEST_BOOL ? 1 : 2; }
+inline size_t size_of(int32_t dtype) {
+  return dtype == ATTEST_F32 || dtype == ATTEST_I32 ? 4 : dtype == ATTEST_BOOL ? 1 : 2;
+}
 
 /// A tensor of exactly as many bytes as it needs, so that a sanitizer sees what lies beyond.
 struct Tensor {
@@ -64,7 +67,8 @@ struct Tensor {
   size_t elements() const { return bytes.size() / size_of(spec.dtype); }
 };
 
-/// A tensor of those dims; `gap` more elements between rows (the last dim but one); dims of 1 get stride 0.
+/// A tensor of those dims; `gap` more elements between rows (the last dim but one); dims of 1 get
+/// stride 0.
 inline Tensor make(int32_t dtype, const std::vector<int64_t>& dims, int64_t gap = 0) {
   Tensor t;
   t.spec.dtype = dtype;
@@ -89,10 +93,16 @@ struct Trial {
   alignas(64) char params[ATTEST_ROOM] = {};
 
   attest_softmax_params& softmax() { return *reinterpret_cast<attest_softmax_params*>(params); }
-  const attest_softmax_params& softmax() const { return *reinterpret_cast<const attest_softmax_params*>(params); }
+  const attest_softmax_params& softmax() const {
+    return *reinterpret_cast<const attest_softmax_params*>(params);
+  }
   attest_linear_params& linear() { return *reinterpret_cast<attest_linear_params*>(params); }
-  const attest_linear_params& linear() const { return *reinterpret_cast<const attest_linear_params*>(params); }
-  const Tensor* find(int role) const { return tensor.count(role) != 0 ? &tensor.at(role) : nullptr; }
+  const attest_linear_params& linear() const {
+    return *reinterpret_cast<const attest_linear_params*>(params);
+  }
+  const Tensor* find(int role) const {
+    return tensor.count(role) != 0 ? &tensor.at(role) : nullptr;
+  }
 };
 
 /// Fills with normal numbers.
@@ -107,8 +117,8 @@ struct Outcome {
   attest_support support{};
 };
 
-/// query, create, run twice, destroy, on poisoned outputs and workspace; data on 64 bytes, every byte beyond them guarded if
-/// built with a sanitizer.
+/// query, create, run twice, destroy, on poisoned outputs and workspace; data on 64 bytes, every
+/// byte beyond them guarded if built with a sanitizer.
 inline Outcome execute(const attest_impl& impl, Trial& trial) {
   alignas(64) char support_room[ATTEST_ROOM] = {}, problem_room[ATTEST_ROOM] = {};
   auto& support = *reinterpret_cast<attest_support*>(support_room);
@@ -125,7 +135,8 @@ inline Outcome execute(const attest_impl& impl, Trial& trial) {
   for (auto& [role, t] : trial.tensor) {
     specs[static_cast<size_t>(role)] = t.spec;
     data[static_cast<size_t>(role)] = allocate(t.bytes.size(), 64);
-    if (role != ATTEST_O && role != ATTEST_LSE) std::memcpy(data[static_cast<size_t>(role)], t.bytes.data(), t.bytes.size());
+    if (role != ATTEST_O && role != ATTEST_LSE)
+      std::memcpy(data[static_cast<size_t>(role)], t.bytes.data(), t.bytes.size());
   }
   problem.struct_size = sizeof problem;
   problem.operation = trial.operation;
@@ -139,22 +150,26 @@ inline Outcome execute(const attest_impl& impl, Trial& trial) {
   outcome.support = support;
   outcome.reason = support.reason;
   void* plan = nullptr;
-  if (outcome.status == ATTEST_OK && (trial.features & ~impl.features) != 0) outcome.status = ATTEST_UNSUPPORTED;
+  if (outcome.status == ATTEST_OK && (trial.features & ~impl.features) != 0)
+    outcome.status = ATTEST_UNSUPPORTED;
   if (outcome.status == ATTEST_OK) outcome.status = impl.create(&problem, &plan);
   if (outcome.status == ATTEST_OK) {
     void* const workspace = allocate(support.workspace_bytes, 256);
-    for (int n = 0; n < 2 && outcome.status == ATTEST_OK; ++n) outcome.status = impl.run(plan, data.data(), workspace, nullptr);
+    for (int n = 0; n < 2 && outcome.status == ATTEST_OK; ++n)
+      outcome.status = impl.run(plan, data.data(), workspace, nullptr);
     if (outcome.status != ATTEST_OK) outcome.reason = impl.last_error();
     impl.destroy(plan);
     for (const int role : {ATTEST_O, ATTEST_LSE})
       if (trial.find(role) != nullptr)
-        std::memcpy(trial.tensor.at(role).bytes.data(), data[static_cast<size_t>(role)], trial.tensor.at(role).bytes.size());
+        std::memcpy(trial.tensor.at(role).bytes.data(), data[static_cast<size_t>(role)],
+                    trial.tensor.at(role).bytes.size());
   }
   for (void* p : owned) std::free(p);
   return outcome;
 }
 
-/// Error over what is allowed, the largest met; above 1 fails. NaN where the other is a number counts as infinite.
+/// Error over what is allowed, the largest met; above 1 fails. NaN where the other is a number
+/// counts as infinite.
 struct Worst {
   double ratio = 0;
   void meet(double got, double expected, double allowed) {
@@ -165,8 +180,11 @@ struct Worst {
   }
 };
 
-/// Rounding to storage: half a unit in the last place, with a hair on top, and half the smallest subnormal.
-inline double unit(int32_t dtype) { return dtype == ATTEST_F32 ? 1.2e-7 : dtype == ATTEST_F16 ? 0x1.01p-11 : 0x1.01p-8; }
+/// Rounding to storage: half a unit in the last place, with a hair on top, and half the smallest
+/// subnormal.
+inline double unit(int32_t dtype) {
+  return dtype == ATTEST_F32 ? 1.2e-7 : dtype == ATTEST_F16 ? 0x1.01p-11 : 0x1.01p-8;
+}
 inline double tiny(int32_t dtype) { return dtype == ATTEST_F16 ? 0x1.01p-25 : 1e-37; }
 
 /// Softmax attention by definition in float64; the worst ratio of O and LSE over all rows.

@@ -1,6 +1,6 @@
-// The plugins as they are built, through dlopen, against the definition in float64: the naive ones and the healthy mutant on
-// random problems of every feature they list, the planted bugs on problems where they show, and the fixtures of older and newer
-// headers.
+// The plugins as they are built, through dlopen, against the definition in float64: the naive ones
+// and the healthy mutant on random problems of every feature they list, the planted bugs on
+// problems where they show, and the fixtures of older and newer headers.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,9 +18,11 @@ namespace {
 using abi_test::Reference, abi_test::Tensor, abi_test::Trial;
 
 const attest_impl* find_table(const std::string& file, const std::string& name) {
-  void* library = dlopen((std::string(ATTEST_BINARY_DIR "/") + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library =
+      dlopen((std::string(ATTEST_BINARY_DIR "/") + file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return nullptr;
-  const auto entry = reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(library, "attest_plugin_v1"));
+  const auto entry =
+      reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(library, "attest_plugin_v1"));
   for (size_t n = 0; entry && entry(n); ++n)
     if (entry(n)->name == name) return entry(n);
   return nullptr;
@@ -35,7 +37,8 @@ class Workspace {
   }
   void* data() { return begin_; }
   bool guard_untouched() const {
-    return std::all_of(begin_ + bytes_, begin_ + bytes_ + kGuard, [](unsigned char byte) { return byte == 0x5b; });
+    return std::all_of(begin_ + bytes_, begin_ + bytes_ + kGuard,
+                       [](unsigned char byte) { return byte == 0x5b; });
   }
 
  private:
@@ -51,28 +54,35 @@ void run(const attest_impl& table, Trial& trial) {
   alignas(64) unsigned char room[ATTEST_ROOM]{};
   auto& support = *reinterpret_cast<attest_support*>(room);
   support.struct_size = sizeof support;
-  ASSERT_EQ(table.query(&trial.problem(), &support), ATTEST_OK) << support.reason << table.last_error();
+  ASSERT_EQ(table.query(&trial.problem(), &support), ATTEST_OK)
+      << support.reason << table.last_error();
   Workspace workspace(support.workspace_bytes);
   void* plan = nullptr;
   ASSERT_EQ(table.create(&trial.problem(), &plan), ATTEST_OK) << table.last_error();
-  for (int n = 0; n < 2; ++n) ASSERT_EQ(table.run(plan, data.data(), workspace.data(), nullptr), ATTEST_OK) << table.last_error();
+  for (int n = 0; n < 2; ++n)
+    ASSERT_EQ(table.run(plan, data.data(), workspace.data(), nullptr), ATTEST_OK)
+        << table.last_error();
   table.destroy(plan);
   EXPECT_TRUE(workspace.guard_untouched()) << "wrote past the workspace";
   for (const Tensor& tensor : trial.tensor)
-    EXPECT_TRUE(!tensor || tensor.surroundings_untouched()) << "wrote outside of a tensor's elements";
+    EXPECT_TRUE(!tensor || tensor.surroundings_untouched())
+        << "wrote outside of a tensor's elements";
 }
 
-/// |got - expected| in units of `bound`; infinite where one is NaN or infinite and the other is not the same.
+/// |got - expected| in units of `bound`; infinite where one is NaN or infinite and the other is not
+/// the same.
 double error_ratio(double got, double expected, double bound) {
   if (std::isnan(expected)) return std::isnan(got) ? 0 : INFINITY;
   if (std::isinf(expected)) return got == expected ? 0 : INFINITY;
   return std::isfinite(got) ? std::fabs(got - expected) / bound : INFINITY;
 }
 
-double unit_roundoff(int32_t dtype) { return dtype == ATTEST_F16 ? 0x1p-11 : dtype == ATTEST_BF16 ? 0x1p-8 : 0x1p-24; }
+double unit_roundoff(int32_t dtype) {
+  return dtype == ATTEST_F16 ? 0x1p-11 : dtype == ATTEST_BF16 ? 0x1p-8 : 0x1p-24;
+}
 
-/// The largest error of O and LSE over a bound for arithmetic in float32: 1 and less is right. Looks at the last rows first, and
-/// no further than to an error above `enough`.
+/// The largest error of O and LSE over a bound for arithmetic in float32: 1 and less is right.
+/// Looks at the last rows first, and no further than to an error above `enough`.
 double worst_error(const Trial& trial, double enough = INFINITY) {
   const Tensor &o = trial.tensor[ATTEST_O], &lse = trial.tensor[ATTEST_LSE];
   double worst = 0;
@@ -83,12 +93,15 @@ double worst_error(const Trial& trial, double enough = INFINITY) {
                            1e-6 * (4 + expected.largest) * expected.magnitude[size_t(d)];
       worst = std::max(worst, error_ratio(o.at({at.batch, h, at.row, d}), value, bound));
     }
-    if (lse) worst = std::max(worst, error_ratio(lse.at({at.batch, h, at.row}), expected.lse, 1e-6 * (4 + expected.largest)));
+    if (lse)
+      worst = std::max(worst, error_ratio(lse.at({at.batch, h, at.row}), expected.lse,
+                                          1e-6 * (4 + expected.largest)));
   };
   for (int64_t b = 0; b < trial.p().batch; ++b)
     for (int64_t h = 0; h < trial.p().num_heads; ++h) {
       // attend() of a place that does not count sees nothing.
-      const int64_t rows = trial.tensor[ATTEST_CU_SEQLENS_Q] ? abi_test::length_q(trial, b) : trial.p().seq_len_q;
+      const int64_t rows =
+          trial.tensor[ATTEST_CU_SEQLENS_Q] ? abi_test::length_q(trial, b) : trial.p().seq_len_q;
       for (int64_t i = rows - 1; i >= 0 && worst <= enough; --i)
         check_row(abi_test::query_cell(trial, b, i), h, abi_test::attend(trial, b, h, i));
     }
@@ -145,7 +158,8 @@ void make_problem(Trial& trial, int32_t dtype, int64_t tokens, bool causal) {
   std::normal_distribution<double> normal;
   for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
     Tensor& x = trial.tensor[role] = abi_test::make_tensor(dtype, {1, 2, tokens, 32});
-    x.each([&](const auto& index) { x.set(index, role == ATTEST_O ? std::nan("") : normal(random)); });
+    x.each(
+        [&](const auto& index) { x.set(index, role == ATTEST_O ? std::nan("") : normal(random)); });
   }
 }
 
@@ -167,15 +181,17 @@ TEST_P(MutantTest, IsWrongWhereItDoesNotRefuse) {
           continue;
         }
         ASSERT_NO_FATAL_FAILURE(run(*table, trial));
-        EXPECT_GT(worst_error(trial, 3), 3) << tokens << " tokens, causal " << causal << ", dtype " << dtype;
+        EXPECT_GT(worst_error(trial, 3), 3)
+            << tokens << " tokens, causal " << causal << ", dtype " << dtype;
         ++judged;
       }
   EXPECT_GE(judged, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mutants, MutantTest,
-                         testing::Values("mutant_dropped_tile", "mutant_sum_not_rescaled", "mutant_wrong_scale",
-                                         "mutant_swapped_heads", "mutant_causal_off_by_one", "mutant_query_tail",
+                         testing::Values("mutant_dropped_tile", "mutant_sum_not_rescaled",
+                                         "mutant_wrong_scale", "mutant_swapped_heads",
+                                         "mutant_causal_off_by_one", "mutant_query_tail",
                                          "mutant_key_tail", "mutant_zeros"),
                          [](const auto& instance) { return std::string(instance.param); });
 
@@ -195,7 +211,8 @@ TEST(NewerHeader, MeetsOnlyZerosInTheRoomsOfThisHost) {
   const attest_impl* table = find_table("tests/plugins/newer_header.so", "newer_header");
   ASSERT_NE(table, nullptr);
   EXPECT_GT(table->struct_size, sizeof(attest_impl));
-  EXPECT_EQ(table->features & ~uint64_t{ATTEST_WITH_CAUSAL}, uint64_t{1} << 21) << "a feature that this host does not know";
+  EXPECT_EQ(table->features & ~uint64_t{ATTEST_WITH_CAUSAL}, uint64_t{1} << 21)
+      << "a feature that this host does not know";
   Trial trial;
   make_problem(trial, ATTEST_F32, 40, true);
   ASSERT_NO_FATAL_FAILURE(run(*table, trial));
@@ -204,10 +221,12 @@ TEST(NewerHeader, MeetsOnlyZerosInTheRoomsOfThisHost) {
 
 TEST(BrokenPlugins, AreBrokenEachInItsWay) {
   const auto load = [](const char* name) {
-    return dlopen((std::string(ATTEST_BINARY_DIR "/tests/plugins/broken/") + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    return dlopen((std::string(ATTEST_BINARY_DIR "/tests/plugins/broken/") + name + ".so").c_str(),
+                  RTLD_NOW | RTLD_LOCAL);
   };
   const auto first = [&](const char* name) {
-    return reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(load(name), "attest_plugin_v1"))(0);
+    return reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(load(name), "attest_plugin_v1"))(
+        0);
   };
   EXPECT_EQ(load("not_a_library"), nullptr);
   ASSERT_NE(load("no_symbol"), nullptr);

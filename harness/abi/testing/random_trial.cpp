@@ -35,7 +35,8 @@ class Maker {
     if (!grid && with(ATTEST_WITH_VARLEN, 25)) {
       packed_q = self || chance(80), packed_kv = self || !packed_q || chance(80);
       if (packed_q) tokens_q = pack(ATTEST_CU_SEQLENS_Q, p.seq_len_q);
-      if (packed_kv && self) t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q], tokens_kv = tokens_q;
+      if (packed_kv && self)
+        t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q], tokens_kv = tokens_q;
       if (packed_kv && !self) tokens_kv = pack(ATTEST_CU_SEQLENS_KV, p.seq_len_kv);
     }
     if (!grid && !packed_q && !packed_kv && with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(self);
@@ -64,8 +65,10 @@ class Maker {
   }
 
   void sizes() {
-    p.batch = upto(3), p.num_kv_heads = upto(2), p.num_heads = p.num_kv_heads * (with(ATTEST_WITH_GQA, 30) ? 1 + upto(2) : 1);
-    p.seq_len_q = chance(20) ? 1 : upto(chance(20) ? 150 : 40), p.seq_len_kv = chance(10) ? 1 : upto(chance(20) ? 200 : 50);
+    p.batch = upto(3), p.num_kv_heads = upto(2),
+    p.num_heads = p.num_kv_heads * (with(ATTEST_WITH_GQA, 30) ? 1 + upto(2) : 1);
+    p.seq_len_q = chance(20) ? 1 : upto(chance(20) ? 150 : 40),
+    p.seq_len_kv = chance(10) ? 1 : upto(chance(20) ? 200 : 50);
     p.head_dim = upto(chance(20) ? 70 : 20);
     p.head_dim_v = with(ATTEST_WITH_HEAD_DIM_V, 30) ? p.head_dim + upto(9) : p.head_dim;
     p.softmax_scale = float(1 / std::sqrt(double(p.head_dim)));
@@ -75,7 +78,8 @@ class Maker {
     p.grid_height = p.window_height * upto(3), p.grid_width = p.window_width * upto(3);
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
     if (chance(70))
-      p.shift_y = upto(p.window_height) - 1, p.shift_x = upto(p.window_width) - 1, p.shift_bias = chance(80) ? -3 : 0;
+      p.shift_y = upto(p.window_height) - 1, p.shift_x = upto(p.window_width) - 1,
+      p.shift_bias = chance(80) ? -3 : 0;
   }
   void set_band() {
     if (with(ATTEST_WITH_CAUSAL, 30)) p.window_right = 0;
@@ -85,7 +89,8 @@ class Maker {
     }
     if (with(ATTEST_WITH_DIAGONAL, 25)) {
       if (chance(60)) p.diagonal = ATTEST_BOTTOM_RIGHT;
-      if (p.diagonal == ATTEST_TOP_LEFT || chance(50)) p.diagonal_offset = chance(50) ? upto(20) : -upto(20);
+      if (p.diagonal == ATTEST_TOP_LEFT || chance(50))
+        p.diagonal_offset = chance(50) ? upto(20) : -upto(20);
     }
   }
   void set_sinks() {
@@ -93,7 +98,8 @@ class Maker {
     sinks.each([&](const auto& index) { sinks.set(index, double(upto(64)) / 8 - 4); });
   }
   void set_slopes() {
-    Tensor& slopes = t.tensor[ATTEST_ALIBI_SLOPES] = make_tensor(ATTEST_F32, {chance(50) ? p.batch : 1, p.num_heads});
+    Tensor& slopes = t.tensor[ATTEST_ALIBI_SLOPES] =
+        make_tensor(ATTEST_F32, {chance(50) ? p.batch : 1, p.num_heads});
     slopes.each([&](const auto& index) { slopes.set(index, double(upto(64)) / 128); });
   }
   int64_t pack(int role, int64_t longest) {
@@ -101,15 +107,18 @@ class Maker {
     int64_t total = 0;
     cu.set({0}, 0);
     const int64_t full = upto(p.batch) - 1;  // one sequence is as long as promised
-    for (int64_t b = 0; b < p.batch; ++b) cu.set({b + 1}, double(total += b == full ? longest : upto(longest + 1) - 1));
+    for (int64_t b = 0; b < p.batch; ++b)
+      cu.set({b + 1}, double(total += b == full ? longest : upto(longest + 1) - 1));
     return total;
   }
   void set_lengths(bool self) {
-    for (const auto& [role, longest] : {std::pair{ATTEST_SEQ_LENS_Q, p.seq_len_q}, std::pair{ATTEST_SEQ_LENS_KV, p.seq_len_kv}}) {
+    for (const auto& [role, longest] :
+         {std::pair{ATTEST_SEQ_LENS_Q, p.seq_len_q}, std::pair{ATTEST_SEQ_LENS_KV, p.seq_len_kv}}) {
       if (!self && role == ATTEST_SEQ_LENS_Q && chance(50)) continue;
       Tensor& lens = t.tensor[role] = make_tensor(ATTEST_I32, {p.batch});
       for (int64_t b = 0; b < p.batch; ++b)
-        lens.set({b}, self && role == ATTEST_SEQ_LENS_KV ? t.tensor[ATTEST_SEQ_LENS_Q].at({b}) : double(upto(longest + 1) - 1));
+        lens.set({b}, self && role == ATTEST_SEQ_LENS_KV ? t.tensor[ATTEST_SEQ_LENS_Q].at({b})
+                                                         : double(upto(longest + 1) - 1));
     }
   }
   void tensors(bool packed_q, bool packed_kv, int64_t tokens_q, int64_t tokens_kv, bool paged) {
@@ -117,16 +126,19 @@ class Maker {
     main_ = dtype();
     t.tensor[ATTEST_Q] = make(main_, {batch_q, p.num_heads, tokens_q, p.head_dim});
     t.tensor[ATTEST_O] = make(dtype(), {batch_q, p.num_heads, tokens_q, p.head_dim_v});
-    if (with(ATTEST_WITH_LSE, 60)) t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens_q});
+    if (with(ATTEST_WITH_LSE, 60))
+      t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens_q});
     int64_t batch_kv = packed_kv ? 1 : p.batch;
     if (paged) batch_kv = set_pages(), tokens_kv = p.page_size;
     t.tensor[ATTEST_K] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim});
     t.tensor[ATTEST_V] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim_v});
   }
-  /// Pages of the sequences in random order, some of nobody; entries beyond a sequence's length are -1.
+  /// Pages of the sequences in random order, some of nobody; entries beyond a sequence's length are
+  /// -1.
   int64_t set_pages() {
     p.page_size = upto(9);
-    const int64_t entries = (p.seq_len_kv + p.page_size - 1) / p.page_size, pages = p.batch * entries + 2;
+    const int64_t entries = (p.seq_len_kv + p.page_size - 1) / p.page_size,
+                  pages = p.batch * entries + 2;
     std::vector<int64_t> free(size_t(pages), 0);
     std::iota(free.begin(), free.end(), 0);
     std::shuffle(free.begin(), free.end(), engine_);
@@ -140,7 +152,8 @@ class Maker {
     return pages;
   }
   void set_order(int64_t tokens, bool packed) {
-    Tensor& order = t.tensor[ATTEST_ORDER] = make_tensor(ATTEST_I32, {packed || chance(50) ? 1 : p.batch, tokens});
+    Tensor& order = t.tensor[ATTEST_ORDER] =
+        make_tensor(ATTEST_I32, {packed || chance(50) ? 1 : p.batch, tokens});
     std::vector<int64_t> rows(size_t(tokens), 0);
     std::iota(rows.begin(), rows.end(), 0);
     for (int64_t b = 0; b < order.spec.dim[0]; ++b) {
@@ -151,12 +164,14 @@ class Maker {
   void pair_tensors() {
     const auto or_one = [this](int64_t n) { return chance(60) ? n : 1; };
     const auto dims = [&] {
-      return std::vector<int64_t>{or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q), or_one(p.seq_len_kv)};
+      return std::vector<int64_t>{or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q),
+                                  or_one(p.seq_len_kv)};
     };
     if (with(ATTEST_WITH_BIAS, 20)) t.tensor[ATTEST_BIAS] = make(dtype(), dims());
     if (with(ATTEST_WITH_MASK, 20)) t.tensor[ATTEST_MASK] = make(ATTEST_BOOL, dims());
     if ((t.features & ATTEST_WITH_GRID) && with(ATTEST_WITH_REL_BIAS, 60))
-      t.tensor[ATTEST_REL_BIAS] = make(dtype(), {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
+      t.tensor[ATTEST_REL_BIAS] =
+          make(dtype(), {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
   }
 
   void fill() {
@@ -165,11 +180,15 @@ class Maker {
     for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS, ATTEST_REL_BIAS})
       if (Tensor& x = t.tensor[role])
         x.each([&](const auto& index) {
-          x.set(index, role == ATTEST_BIAS && chance(20) ? -kInfinity : normal(engine_) * (role == ATTEST_Q ? size : 1));
+          x.set(index, role == ATTEST_BIAS && chance(20)
+                           ? -kInfinity
+                           : normal(engine_) * (role == ATTEST_Q ? size : 1));
         });
-    if (Tensor& mask = t.tensor[ATTEST_MASK]) mask.each([&](const auto& index) { mask.set(index, chance(70)); });
+    if (Tensor& mask = t.tensor[ATTEST_MASK])
+      mask.each([&](const auto& index) { mask.set(index, chance(70)); });
     for (const int role : {ATTEST_O, ATTEST_LSE})
-      if (Tensor& x = t.tensor[role]) x.each([&](const auto& index) { x.set(index, std::nan("")); });
+      if (Tensor& x = t.tensor[role])
+        x.each([&](const auto& index) { x.set(index, std::nan("")); });
     spoil_hidden();
     if (chance(15)) spoil_one();
   }
@@ -184,8 +203,11 @@ class Maker {
       for (int64_t h = 0; h < p.num_heads; ++h)
         for (int64_t j = 0; j < length_kv(t, b); ++j) {
           const Cell at = key_cell(t, b, j);
-          for (int64_t i = 0; i < length_q(t, b) && !seen[place(at.batch, h / (p.num_heads / p.num_kv_heads), at.row)]; ++i)
-            if (visible(t, b, h, i, j)) seen[place(at.batch, h / (p.num_heads / p.num_kv_heads), at.row)] = true;
+          for (int64_t i = 0; i < length_q(t, b) &&
+                              !seen[place(at.batch, h / (p.num_heads / p.num_kv_heads), at.row)];
+               ++i)
+            if (visible(t, b, h, i, j))
+              seen[place(at.batch, h / (p.num_heads / p.num_kv_heads), at.row)] = true;
         }
     const double bad[] = {std::nan(""), kInfinity, -kInfinity, 1000};
     for (Tensor* x : {&k, &v})
@@ -196,7 +218,8 @@ class Maker {
   /// One element of V that some may see and others not.
   void spoil_one() {
     Tensor& v = t.tensor[ATTEST_V];
-    v.set({upto(v.spec.dim[0]) - 1, upto(v.spec.dim[1]) - 1, upto(v.spec.dim[2]) - 1, upto(v.spec.dim[3]) - 1},
+    v.set({upto(v.spec.dim[0]) - 1, upto(v.spec.dim[1]) - 1, upto(v.spec.dim[2]) - 1,
+           upto(v.spec.dim[3]) - 1},
           chance(50) ? std::nan("") : kInfinity);
   }
 

@@ -26,7 +26,9 @@ size_t size_of(int32_t dtype) {
 struct Format {
   int mantissa, least, exponents;
 };
-Format format(int32_t dtype) { return dtype == ATTEST_F16 ? Format{10, -24, 31} : Format{7, -133, 255}; }
+Format format(int32_t dtype) {
+  return dtype == ATTEST_F16 ? Format{10, -24, 31} : Format{7, -133, 255};
+}
 
 }  // namespace
 
@@ -34,14 +36,17 @@ double decode(int32_t dtype, uint64_t bits) {
   const Format f = format(dtype);
   const int exponent = int(bits >> f.mantissa) & f.exponents;
   const double mantissa = double(bits & ((1u << f.mantissa) - 1)), hidden = double(1 << f.mantissa);
-  double value = exponent == 0 ? std::ldexp(mantissa, f.least) : std::ldexp(hidden + mantissa, f.least + exponent - 1);
-  if (exponent == f.exponents) value = mantissa == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
+  double value = exponent == 0 ? std::ldexp(mantissa, f.least)
+                               : std::ldexp(hidden + mantissa, f.least + exponent - 1);
+  if (exponent == f.exponents)
+    value = mantissa == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
   return bits & 0x8000 ? -value : value;
 }
 
 uint64_t encode(int32_t dtype, double value) {
   const Format f = format(dtype);
-  const uint64_t sign = std::signbit(value) ? 0x8000 : 0, infinity = uint64_t(f.exponents) << f.mantissa;
+  const uint64_t sign = std::signbit(value) ? 0x8000 : 0, infinity = uint64_t(f.exponents)
+                                                                     << f.mantissa;
   if (std::isnan(value)) return sign | infinity | 1u << (f.mantissa - 1);
   if (std::isinf(value)) return sign | infinity;
   int exponent = 0;
@@ -57,7 +62,8 @@ uint64_t encode(int32_t dtype, double value) {
 
 size_t Tensor::offset(const Index& index) const {
   int64_t elements = 0;
-  for (size_t axis = 0; axis < index.rank; ++axis) elements += spec.dim[axis] == 1 ? 0 : index[axis] * spec.stride[axis];
+  for (size_t axis = 0; axis < index.rank; ++axis)
+    elements += spec.dim[axis] == 1 ? 0 : index[axis] * spec.stride[axis];
   return first + size_t(elements) * size_of(spec.dtype);
 }
 
@@ -164,7 +170,9 @@ int64_t length_q(const Trial& t, int64_t b) {
 int64_t length_kv(const Trial& t, int64_t b) {
   return length(t.tensor[ATTEST_CU_SEQLENS_KV], t.tensor[ATTEST_SEQ_LENS_KV], t.p().seq_len_kv, b);
 }
-Cell query_cell(const Trial& t, int64_t b, int64_t i) { return cell(t, t.tensor[ATTEST_CU_SEQLENS_Q], b, i); }
+Cell query_cell(const Trial& t, int64_t b, int64_t i) {
+  return cell(t, t.tensor[ATTEST_CU_SEQLENS_Q], b, i);
+}
 Cell key_cell(const Trial& t, int64_t b, int64_t j) {
   if (const Tensor& pages = t.tensor[ATTEST_PAGE_TABLE])
     return {int64_t(pages.at({b, j / t.p().page_size})), j % t.p().page_size};
@@ -175,7 +183,8 @@ bool in_reach(const Trial& trial, int64_t b, int64_t i, int64_t j) {
   const attest_softmax_params& p = trial.p();
   const int64_t tokens_q = length_q(trial, b), tokens_kv = length_kv(trial, b);
   if (i >= tokens_q || j >= tokens_kv) return false;
-  const int64_t diagonal = i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? tokens_kv - tokens_q : 0);
+  const int64_t diagonal =
+      i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? tokens_kv - tokens_q : 0);
   if (p.window_left >= 0 && j < diagonal - p.window_left) return false;
   if (p.window_right >= 0 && j > diagonal + p.window_right) return false;
   if (p.patch_size > 0) {
@@ -186,14 +195,17 @@ bool in_reach(const Trial& trial, int64_t b, int64_t i, int64_t j) {
   }
   if (p.grid_height > 0) {
     const Rolled query = rolled(p, i), key = rolled(p, j);
-    if (query.y / p.window_height != key.y / p.window_height || query.x / p.window_width != key.x / p.window_width) return false;
+    if (query.y / p.window_height != key.y / p.window_height ||
+        query.x / p.window_width != key.x / p.window_width)
+      return false;
   }
   return true;
 }
 
 bool visible(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Tensor &mask = trial.tensor[ATTEST_MASK], &bias = trial.tensor[ATTEST_BIAS];
-  return in_reach(trial, b, i, j) && !(mask && mask.at({b, h, i, j}) == 0) && !(bias && bias.at({b, h, i, j}) == -kInfinity);
+  return in_reach(trial, b, i, j) && !(mask && mask.at({b, h, i, j}) == 0) &&
+         !(bias && bias.at({b, h, i, j}) == -kInfinity);
 }
 
 namespace {
@@ -204,21 +216,24 @@ double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
   double dot = 0;
   for (int64_t d = 0; d < p.head_dim; ++d)
-    dot +=
-        trial.tensor[ATTEST_Q].at({query.batch, h, query.row, d}) * trial.tensor[ATTEST_K].at({key.batch, kv_head, key.row, d});
+    dot += trial.tensor[ATTEST_Q].at({query.batch, h, query.row, d}) *
+           trial.tensor[ATTEST_K].at({key.batch, kv_head, key.row, d});
   double s = double(p.softmax_scale) * dot;
   if (p.softcap > 0) s = double(p.softcap) * std::tanh(s / double(p.softcap));
   if (const Tensor& bias = trial.tensor[ATTEST_BIAS]) s += bias.at({b, h, i, j});
   if (const Tensor& slopes = trial.tensor[ATTEST_ALIBI_SLOPES]) {
-    const int64_t corner = p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(trial, b) - length_q(trial, b) : 0;
+    const int64_t corner =
+        p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(trial, b) - length_q(trial, b) : 0;
     s -= slopes.at({b, h}) * std::fabs(double(i + corner + p.diagonal_offset - j));
   }
   if (p.grid_height == 0) return s;
   const Rolled at = rolled(p, i), other = rolled(p, j);
-  const int64_t dy = at.y % p.window_height - other.y % p.window_height, dx = at.x % p.window_width - other.x % p.window_width;
+  const int64_t dy = at.y % p.window_height - other.y % p.window_height,
+                dx = at.x % p.window_width - other.x % p.window_width;
   if (const Tensor& rel_bias = trial.tensor[ATTEST_REL_BIAS])
     s += rel_bias.at({h, dy + p.window_height - 1, dx + p.window_width - 1});
-  // Rows and columns below the shift have gone round: whoever has, and whoever has not, were not neighbours.
+  // Rows and columns below the shift have gone round: whoever has, and whoever has not, were not
+  // neighbours.
   const bool y_round = i / p.grid_width < p.shift_y, other_y_round = j / p.grid_width < p.shift_y;
   const bool x_round = i % p.grid_width < p.shift_x, other_x_round = j % p.grid_width < p.shift_x;
   if (y_round != other_y_round || x_round != other_x_round) s += double(p.shift_bias);
@@ -233,20 +248,24 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
   std::vector<double> logits;
   for (int64_t j = 0; j < length_kv(trial, b); ++j)
     if (visible(trial, b, h, i, j)) keys.push_back(j), logits.push_back(logit(trial, b, h, i, j));
-  Reference result{std::vector<double>(size_t(p.head_dim_v), 0), std::vector<double>(size_t(p.head_dim_v), 0), -kInfinity, 0};
+  Reference result{std::vector<double>(size_t(p.head_dim_v), 0),
+                   std::vector<double>(size_t(p.head_dim_v), 0), -kInfinity, 0};
   if (keys.empty()) return result;
   const double top = *std::max_element(logits.begin(), logits.end());
   double total = 0;
-  for (const double s : logits) total += std::exp(s - top), result.largest = std::max(result.largest, std::fabs(s));
+  for (const double s : logits)
+    total += std::exp(s - top), result.largest = std::max(result.largest, std::fabs(s));
   if (const Tensor& sinks = trial.tensor[ATTEST_SINKS]) {
-    total += std::exp(sinks.at({h}) - top), result.largest = std::max(result.largest, std::fabs(sinks.at({h})));
+    total += std::exp(sinks.at({h}) - top),
+        result.largest = std::max(result.largest, std::fabs(sinks.at({h})));
   }
   result.lse = top + std::log(total);
   for (size_t n = 0; n < keys.size(); ++n) {
     const Cell key = key_cell(trial, b, keys[n]);
     for (int64_t d = 0; d < p.head_dim_v; ++d) {
-      const double term = std::exp(logits[n] - result.lse) *
-                          trial.tensor[ATTEST_V].at({key.batch, h / (p.num_heads / p.num_kv_heads), key.row, d});
+      const double term =
+          std::exp(logits[n] - result.lse) *
+          trial.tensor[ATTEST_V].at({key.batch, h / (p.num_heads / p.num_kv_heads), key.row, d});
       result.o[size_t(d)] += term, result.magnitude[size_t(d)] += std::fabs(term);
     }
   }

@@ -1,5 +1,6 @@
-// Softmax attention by definition, in float64, written from the meaning of attest.h pair by pair: for each query, which of all
-// keys it may see. It shares nothing with attest.hpp, which it is there to test, nor with the goldens of the harness.
+// Softmax attention by definition, in float64, written from the meaning of attest.h pair by pair:
+// for each query, which of all keys it may see. It shares nothing with attest.hpp, which it is
+// there to test, nor with the goldens of the harness.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,13 +13,16 @@
 
 namespace abi_test {
 
-/// The value of 16 stored bits, and the nearest (even) 16 bits of a value, by arithmetic on the definition of the format.
+/// The value of 16 stored bits, and the nearest (even) 16 bits of a value, by arithmetic on the
+/// definition of the format.
 double decode(int32_t dtype, uint64_t bits);
 uint64_t encode(int32_t dtype, double value);
 
 /// Up to six indices.
 struct Index {
-  Index(std::initializer_list<int64_t> list) : rank(list.size()) { std::copy(list.begin(), list.end(), at); }
+  Index(std::initializer_list<int64_t> list) : rank(list.size()) {
+    std::copy(list.begin(), list.end(), at);
+  }
   explicit Index(size_t rank_) : rank(rank_) {}
   int64_t& operator[](size_t axis) { return at[axis]; }
   int64_t operator[](size_t axis) const { return at[axis]; }
@@ -26,7 +30,8 @@ struct Index {
   size_t rank;
 };
 
-/// A tensor in its own memory, on exactly 64 bytes (or on its element only), gaps and surroundings filled with a pattern.
+/// A tensor in its own memory, on exactly 64 bytes (or on its element only), gaps and surroundings
+/// filled with a pattern.
 struct Tensor {
   attest_tensor spec{};
   std::vector<unsigned char> memory;
@@ -50,7 +55,8 @@ struct Tensor {
   }
   size_t offset(const Index& index) const;  // bytes, into memory
 };
-Tensor make_tensor(int32_t dtype, const std::vector<int64_t>& dims, int64_t gap = 0, bool aligned = true);
+Tensor make_tensor(int32_t dtype, const std::vector<int64_t>& dims, int64_t gap = 0,
+                   bool aligned = true);
 
 /// A problem as a host hands it over: every struct in its room, data by role.
 struct Trial {
@@ -58,7 +64,9 @@ struct Trial {
   Trial(const Trial&) = delete;
   attest_problem& problem() { return *reinterpret_cast<attest_problem*>(problem_room); }
   attest_softmax_params& p() { return *reinterpret_cast<attest_softmax_params*>(params_room); }
-  const attest_softmax_params& p() const { return *reinterpret_cast<const attest_softmax_params*>(params_room); }
+  const attest_softmax_params& p() const {
+    return *reinterpret_cast<const attest_softmax_params*>(params_room);
+  }
   /// Copies specs and feature bits to where a plugin reads them; the array for run.
   std::vector<void*> finish();
 
@@ -73,7 +81,8 @@ struct Cell {
   int64_t batch, row;
   bool operator==(const Cell& other) const { return batch == other.batch && row == other.row; }
 };
-/// Of sequence b: tokens in the order that bands and patches count, and where they lie. On a grid: along its rows.
+/// Of sequence b: tokens in the order that bands and patches count, and where they lie. On a grid:
+/// along its rows.
 int64_t length_q(const Trial& trial, int64_t b);
 int64_t length_kv(const Trial& trial, int64_t b);
 Cell query_cell(const Trial& trial, int64_t b, int64_t i);
@@ -89,7 +98,8 @@ struct Reference {
 };
 Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i);
 
-/// A random small problem with some of `allowed`, inputs filled in, outputs NaN; keys that nobody sees hold NaN, Inf or 1000.
+/// A random small problem with some of `allowed`, inputs filled in, outputs NaN; keys that nobody
+/// sees hold NaN, Inf or 1000.
 void randomize(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes);
 
 }  // namespace abi_test

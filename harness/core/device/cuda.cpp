@@ -26,9 +26,13 @@ CudaContext::CudaContext(int ordinal) : device_(cuda_device_of(ordinal)) {
 }
 CudaContext::~CudaContext() { cuda_driver().context_release(device_); }
 
-CudaStream::CudaStream() { cuda_check(cuda_driver().stream_create(&handle_, kNonBlocking), "cuStreamCreate"); }
+CudaStream::CudaStream() {
+  cuda_check(cuda_driver().stream_create(&handle_, kNonBlocking), "cuStreamCreate");
+}
 CudaStream::~CudaStream() { cuda_driver().stream_destroy(handle_); }
-void CudaStream::synchronize() const { cuda_check(cuda_driver().stream_synchronize(handle_), "cuStreamSynchronize"); }
+void CudaStream::synchronize() const {
+  cuda_check(cuda_driver().stream_synchronize(handle_), "cuStreamSynchronize");
+}
 
 CudaEvent::CudaEvent() { cuda_check(cuda_driver().event_create(&handle_, 0), "cuEventCreate"); }
 CudaEvent::~CudaEvent() { cuda_driver().event_destroy(handle_); }
@@ -37,7 +41,8 @@ void CudaEvent::record(const CudaStream& stream) {
 }
 double CudaEvent::nanoseconds_since(const CudaEvent& begin) const {
   float milliseconds = 0;
-  cuda_check(cuda_driver().event_elapsed_ms(&milliseconds, begin.handle_, handle_), "cuEventElapsedTime");
+  cuda_check(cuda_driver().event_elapsed_ms(&milliseconds, begin.handle_, handle_),
+             "cuEventElapsedTime");
   return double(milliseconds) * 1e6;
 }
 

@@ -1,4 +1,5 @@
-// Contexts, streams and events of a CUDA device. Whatever fails throws DeviceError with the driver's words.
+// Contexts, streams and events of a CUDA device. Whatever fails throws DeviceError with the
+// driver's words.
 #pragma once
 #include "core/device/cuda_driver.hpp"
 
@@ -8,7 +9,8 @@ namespace attest::core {
 int cuda_device_of(int ordinal);
 int cuda_attribute(int device, int which);
 
-/// The primary context of a device, current on this thread: the one that programs of CUDA's runtime use too.
+/// The primary context of a device, current on this thread: the one that programs of CUDA's runtime
+/// use too.
 class CudaContext {
  public:
   explicit CudaContext(int ordinal = 0);

@@ -32,7 +32,10 @@ double clock_mhz(std::span<const ClockStamp> first, std::span<const ClockStamp> 
 }
 
 CudaClock::CudaClock(Device& device, const CudaStream& stream, int multiprocessors)
-    : device_(device), stream_(stream), multiprocessors_(multiprocessors), stamps_(device, 2 * kRoom * sizeof(ClockStamp)) {
+    : device_(device),
+      stream_(stream),
+      multiprocessors_(multiprocessors),
+      stamps_(device, 2 * kRoom * sizeof(ClockStamp)) {
   try {
     load();
   } catch (const DeviceError& error) {
@@ -46,19 +49,21 @@ CudaClock::~CudaClock() {
 
 void CudaClock::load() {
   cuda_check(cuda_driver().module_load(&module_, kPtx), "cuModuleLoadData");
-  cuda_check(cuda_driver().module_function(&kernel_, module_, "attest_clock_stamps"), "cuModuleGetFunction");
+  cuda_check(cuda_driver().module_function(&kernel_, module_, "attest_clock_stamps"),
+             "cuModuleGetFunction");
 }
 
 // Twice as many blocks as multiprocessors, so that each gets one.
 void CudaClock::read(bool end) {
   if (!missing_.empty()) return;
   if (!end) device_.fill(stamps_.data(), 0, 2 * kRoom * sizeof(ClockStamp));
-  auto address = reinterpret_cast<CudaAddress>(stamps_.data()) + (end ? kRoom * sizeof(ClockStamp) : 0);
+  auto address =
+      reinterpret_cast<CudaAddress>(stamps_.data()) + (end ? kRoom * sizeof(ClockStamp) : 0);
   uint32_t room = kRoom;
   void* parameters[] = {&address, &room};
-  cuda_check(
-      cuda_driver().launch(kernel_, unsigned(2 * multiprocessors_), 1, 1, 1, 1, 1, 0, stream_.handle(), parameters, nullptr),
-      "cuLaunchKernel");
+  cuda_check(cuda_driver().launch(kernel_, unsigned(2 * multiprocessors_), 1, 1, 1, 1, 1, 0,
+                                  stream_.handle(), parameters, nullptr),
+             "cuLaunchKernel");
 }
 
 double CudaClock::mhz() {

@@ -1,7 +1,8 @@
-// The clock of a CUDA device's multiprocessors while something runs, by a small kernel before it and after it.
+// The clock of a CUDA device's multiprocessors while something runs, by a small kernel before it
+// and after it.
 //
-// The kernel reads two counters on each multiprocessor: the global timer, in nanoseconds, and the cycles of that one. It is PTX
-// in this library, which the driver compiles for the device at hand.
+// The kernel reads two counters on each multiprocessor: the global timer, in nanoseconds, and the
+// cycles of that one. It is PTX in this library, which the driver compiles for the device at hand.
 #pragma once
 #include <span>
 
@@ -15,8 +16,9 @@ struct ClockStamp {
   uint64_t ns = 0, cycles = 0;
 };
 
-/// MHz between two readings of all multiprocessors, by number: the median of those that were read both times. 0 where there is
-/// none, or less than 100 us between: the global timer moves in steps of a microsecond on some devices.
+/// MHz between two readings of all multiprocessors, by number: the median of those that were read
+/// both times. 0 where there is none, or less than 100 us between: the global timer moves in steps
+/// of a microsecond on some devices.
 double clock_mhz(std::span<const ClockStamp> first, std::span<const ClockStamp> second);
 
 class CudaClock {

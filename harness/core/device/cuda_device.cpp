@@ -25,13 +25,16 @@ class CudaDevice : public Device {
   }
   void release(void* data) noexcept override { cuda_driver().release(address(data)); }
   void copy_in(void* to, const void* from, size_t bytes) override {
-    cuda_check(cuda_driver().copy_in(address(to), from, bytes, stream_.handle()), "cuMemcpyHtoDAsync");
+    cuda_check(cuda_driver().copy_in(address(to), from, bytes, stream_.handle()),
+               "cuMemcpyHtoDAsync");
   }
   void copy_out(void* to, const void* from, size_t bytes) override {
-    cuda_check(cuda_driver().copy_out(to, address(from), bytes, stream_.handle()), "cuMemcpyDtoHAsync");
+    cuda_check(cuda_driver().copy_out(to, address(from), bytes, stream_.handle()),
+               "cuMemcpyDtoHAsync");
   }
   void fill(void* to, unsigned char value, size_t bytes) override {
-    cuda_check(cuda_driver().fill_bytes(address(to), value, bytes, stream_.handle()), "cuMemsetD8Async");
+    cuda_check(cuda_driver().fill_bytes(address(to), value, bytes, stream_.handle()),
+               "cuMemsetD8Async");
   }
   void synchronize() override { stream_.synchronize(); }
   void watch_pool() override { pool_.watch(); }
@@ -39,7 +42,9 @@ class CudaDevice : public Device {
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
     return std::make_unique<CudaGraph>(stream_, enqueue);
   }
-  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<CudaTimer>(*this, stream_, read_cuda_facts()); }
+  std::unique_ptr<DeviceTimer> make_timer() override {
+    return std::make_unique<CudaTimer>(*this, stream_, read_cuda_facts());
+  }
 
  private:
   CudaContext context_;
@@ -59,7 +64,8 @@ DeviceFacts read_cuda_facts() {
   cuda_check(driver.device_memory(&bytes, device), "cuDeviceTotalMem");
   cuda_check(driver.driver_version(&version), "cuDriverGetVersion");
   return {.name = name,
-          .architecture = fmt::format("sm_{}{}", cuda_attribute(device, kMajor), cuda_attribute(device, kMinor)),
+          .architecture = fmt::format("sm_{}{}", cuda_attribute(device, kMajor),
+                                      cuda_attribute(device, kMinor)),
           .driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10),
           .multiprocessors = cuda_attribute(device, kMultiprocessors),
           .memory_bytes = bytes,

@@ -10,7 +10,8 @@ namespace attest::core {
 using CudaHandle = void*;
 using CudaAddress = unsigned long long;
 
-/// The driver's functions that attest uses, by their names in cuda.h without the version; the types are those of its ABI.
+/// The driver's functions that attest uses, by their names in cuda.h without the version; the types
+/// are those of its ABI.
 struct CudaDriver {
   int (*init)(unsigned flags);
   int (*driver_version)(int* version);
@@ -52,18 +53,20 @@ struct CudaDriver {
   int (*module_load)(CudaHandle* module, const void* image);
   int (*module_unload)(CudaHandle module);
   int (*module_function)(CudaHandle* function, CudaHandle module, const char* name);
-  int (*launch)(CudaHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                unsigned block_z, unsigned shared_bytes, CudaHandle stream, void** parameters, void** extra);
+  int (*launch)(CudaHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                CudaHandle stream, void** parameters, void** extra);
   int (*error_name)(int error, const char** name);
   int (*error_string)(int error, const char** text);
 };
 
-/// "" when there is a CUDA device, else why not: "no driver (libcuda.so.1)", "the driver has no device". Looked at once.
-/// ATTEST_CUDA_DRIVER in the environment names another library.
+/// "" when there is a CUDA device, else why not: "no driver (libcuda.so.1)", "the driver has no
+/// device". Looked at once. ATTEST_CUDA_DRIVER in the environment names another library.
 const std::string& cuda_missing();
 /// The driver. Throws DeviceError with cuda_missing() where there is none.
 const CudaDriver& cuda_driver();
-/// Throws DeviceError where a function of the driver has failed: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+/// Throws DeviceError where a function of the driver has failed: "cuMemAlloc:
+/// CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 void cuda_check(int error, const char* function);
 
 }  // namespace attest::core

@@ -9,7 +9,8 @@ namespace attest::core {
 namespace {
 
 // Values of CUdevice_attribute.
-constexpr int kClock_khz = 13, kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSingleToDouble = 87;
+constexpr int kClock_khz = 13, kMultiprocessors = 16, kMajor = 75, kMinor = 76,
+              kSingleToDouble = 87;
 
 // Float32 multiply-adds a clock of a multiprocessor: 64 of Turing and of GA100, 128 of others.
 double single_width(int device) {
@@ -28,13 +29,19 @@ class CudaGoldenQueue final : public GoldenQueue {
 
   void* allocate(size_t bytes) override { return device_->allocate(bytes); }
   void release(void* data) override { device_->release(data); }
-  void copy_in(void* to, const void* from, size_t bytes) override { device_->copy_in(to, from, bytes), device_->synchronize(); }
-  void copy_out(void* to, const void* from, size_t bytes) override { device_->copy_out(to, from, bytes), device_->synchronize(); }
+  void copy_in(void* to, const void* from, size_t bytes) override {
+    device_->copy_in(to, from, bytes), device_->synchronize();
+  }
+  void copy_out(void* to, const void* from, size_t bytes) override {
+    device_->copy_out(to, from, bytes), device_->synchronize();
+  }
   void launch(const char* kernel, size_t blocks, int threads, const void* job) override {
     CudaHandle function = nullptr;
     cuda_check(cuda_driver().module_function(&function, module_, kernel), "cuModuleGetFunction");
     void* parameters[] = {const_cast<void*>(job)};
-    cuda_check(cuda_driver().launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0, device_->stream(), parameters, nullptr), "cuLaunchKernel");
+    cuda_check(cuda_driver().launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0,
+                                    device_->stream(), parameters, nullptr),
+               "cuLaunchKernel");
   }
 
  private:
@@ -44,13 +51,17 @@ class CudaGoldenQueue final : public GoldenQueue {
 
 }  // namespace
 
-CudaGoldenDevice::CudaGoldenDevice(std::span<const std::byte> module) : module_(module), name_(read_cuda_facts().name) {
+CudaGoldenDevice::CudaGoldenDevice(std::span<const std::byte> module)
+    : module_(module), name_(read_cuda_facts().name) {
   const int device = cuda_device_of(0);
   const double hertz = 1e3 * double(cuda_attribute(device, kClock_khz));
-  multiply_adds_per_s_ = cuda_attribute(device, kMultiprocessors) * single_width(device) * hertz / std::max(1, cuda_attribute(device, kSingleToDouble));
+  multiply_adds_per_s_ = cuda_attribute(device, kMultiprocessors) * single_width(device) * hertz /
+                         std::max(1, cuda_attribute(device, kSingleToDouble));
 }
 
-std::unique_ptr<GoldenQueue> CudaGoldenDevice::open() const { return std::make_unique<CudaGoldenQueue>(module_.data()); }
+std::unique_ptr<GoldenQueue> CudaGoldenDevice::open() const {
+  return std::make_unique<CudaGoldenQueue>(module_.data());
+}
 
 std::string cuda_golden_missing() {
   if (!cuda_missing().empty()) return cuda_missing();

@@ -1,4 +1,5 @@
-// Goldens on a CUDA device: the core's own kernels, from a module that was compiled where there was nvcc.
+// Goldens on a CUDA device: the core's own kernels, from a module that was compiled where there was
+// nvcc.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -7,7 +8,8 @@
 
 namespace attest::core {
 
-/// The module that is compiled into this program, in one of the driver's formats; empty: it was built without nvcc.
+/// The module that is compiled into this program, in one of the driver's formats; empty: it was
+/// built without nvcc.
 std::span<const std::byte> golden_module();
 
 /// The first CUDA device, which there must be.

@@ -3,13 +3,14 @@
 namespace attest::core {
 namespace {
 
-// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: what this thread may not do while it captures fails, rather than going unseen; other
-// threads are not bothered.
+// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: what this thread may not do while it captures fails, rather
+// than going unseen; other threads are not bothered.
 constexpr int kThreadLocal = 1;
 
 }  // namespace
 
-CudaGraph::CudaGraph(const CudaStream& stream, const std::function<void()>& enqueue) : stream_(stream) {
+CudaGraph::CudaGraph(const CudaStream& stream, const std::function<void()>& enqueue)
+    : stream_(stream) {
   const CudaDriver& driver = cuda_driver();
   cuda_check(driver.capture_begin(stream.handle(), kThreadLocal), "cuStreamBeginCapture");
   try {
@@ -33,6 +34,8 @@ CudaGraph::~CudaGraph() {
   cuda_driver().graph_destroy(graph_);
 }
 
-void CudaGraph::enqueue() { cuda_check(cuda_driver().graph_launch(ready_, stream_.handle()), "cuGraphLaunch"); }
+void CudaGraph::enqueue() {
+  cuda_check(cuda_driver().graph_launch(ready_, stream_.handle()), "cuGraphLaunch");
+}
 
 }  // namespace attest::core

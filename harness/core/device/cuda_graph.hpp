@@ -7,8 +7,9 @@ namespace attest::core {
 
 class CudaGraph : public Recording {
  public:
-  /// Captures what `enqueue` enqueues, none of which is done. Throws DeviceError where it does what cannot be captured
-  /// (allocates, waits, uses another stream that does not come back to this one), or enqueues nothing.
+  /// Captures what `enqueue` enqueues, none of which is done. Throws DeviceError where it does what
+  /// cannot be captured (allocates, waits, uses another stream that does not come back to this
+  /// one), or enqueues nothing.
   CudaGraph(const CudaStream& stream, const std::function<void()>& enqueue);
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

@@ -1,4 +1,5 @@
-// The driver's functions as cuda_driver.hpp calls them against NVIDIA's header: what is passed where, nothing is called.
+// The driver's functions as cuda_driver.hpp calls them against NVIDIA's header: what is passed
+// where, nothing is called.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -9,11 +10,13 @@
 namespace attest::core {
 namespace {
 
-/// Whether two parameters are passed alike: both addresses (handles of the driver are), or numbers of one size and kind.
+/// Whether two parameters are passed alike: both addresses (handles of the driver are), or numbers
+/// of one size and kind.
 template <class Ours, class Theirs>
-constexpr bool kAlike = (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) ||
-                        (!std::is_pointer_v<Ours> && !std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs) &&
-                         std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs>);
+constexpr bool kAlike =
+    (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) ||
+    (!std::is_pointer_v<Ours> && !std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs) &&
+     std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs>);
 
 template <class Ours, class Theirs>
 constexpr bool kCallable = false;
@@ -79,11 +82,16 @@ ATTEST_CALLS(error_name, cuGetErrorName);
 ATTEST_CALLS(error_string, cuGetErrorString);
 
 // Numbers of the header that files of this room have.
-static_assert(CU_STREAM_NON_BLOCKING == 1 && CU_MEMHOSTALLOC_DEVICEMAP == 2 && CU_STREAM_WAIT_VALUE_GEQ == 0);
-static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE == 38);
-static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75 && CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76);
-static_assert(CU_DEVICE_ATTRIBUTE_CLOCK_RATE == 13 && CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO == 87);
-static_assert(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED == 115 && CU_STREAM_CAPTURE_MODE_THREAD_LOCAL == 1);
+static_assert(CU_STREAM_NON_BLOCKING == 1 && CU_MEMHOSTALLOC_DEVICEMAP == 2 &&
+              CU_STREAM_WAIT_VALUE_GEQ == 0);
+static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 &&
+              CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE == 38);
+static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75 &&
+              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76);
+static_assert(CU_DEVICE_ATTRIBUTE_CLOCK_RATE == 13 &&
+              CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO == 87);
+static_assert(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED == 115 &&
+              CU_STREAM_CAPTURE_MODE_THREAD_LOCAL == 1);
 static_assert(CU_MEMPOOL_ATTR_USED_MEM_CURRENT == 7 && CU_MEMPOOL_ATTR_USED_MEM_HIGH == 8);
 static_assert(CUDA_ERROR_OUT_OF_MEMORY == 2 && CUDA_ERROR_NOT_SUPPORTED == 801);
 

@@ -10,7 +10,8 @@ constexpr int kUsedNow = 7, kUsedHigh = 8;  // CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
 
 CudaHandle CudaPool::current() const {
   int supported = 0;
-  if (cuda_driver().device_attribute(&supported, kPoolsSupported, device_) != 0 || supported == 0) return nullptr;
+  if (cuda_driver().device_attribute(&supported, kPoolsSupported, device_) != 0 || supported == 0)
+    return nullptr;
   CudaHandle pool = nullptr;
   cuda_check(cuda_driver().device_pool(&pool, device_), "cuDeviceGetMemPool");
   return pool;

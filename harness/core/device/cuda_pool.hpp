@@ -1,5 +1,5 @@
-// What implementations allocate in the order of a stream (cudaMallocAsync): the high mark of a CUDA device's memory pool. What
-// they allocate past it (cudaMalloc) is not seen.
+// What implementations allocate in the order of a stream (cudaMallocAsync): the high mark of a CUDA
+// device's memory pool. What they allocate past it (cudaMalloc) is not seen.
 #pragma once
 #include <optional>
 
@@ -13,7 +13,8 @@ class CudaPool {
 
   /// From now on.
   void watch();
-  /// The most that was in use since, beyond what was in use then. Null where the device has no pools, or another one now.
+  /// The most that was in use since, beyond what was in use then. Null where the device has no
+  /// pools, or another one now.
   std::optional<uint64_t> growth_bytes() const;
 
  private:

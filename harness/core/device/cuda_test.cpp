@@ -1,5 +1,5 @@
-// The CUDA device on a driver without one: what is looked up, what fails with which words, and that the gate never holds for
-// ever.
+// The CUDA device on a driver without one: what is looked up, what fails with which words, and that
+// the gate never holds for ever.
 #include "core/device/cuda_clock.hpp"
 #include "core/device/cuda_device.hpp"
 
@@ -17,7 +17,9 @@ namespace {
 
 class Cuda : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1); }
+  static void SetUpTestSuite() {
+    setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
+  }
   void SetUp() override { ASSERT_EQ(cuda_missing(), ""); }
   void TearDown() override { unsetenv("ATTEST_FAKE_CUDA"); }
 };
@@ -77,7 +79,9 @@ TEST_F(Cuda, TimesWhatIsEnqueued) {
   const std::unique_ptr<Device> device = open_cuda_device();
   const std::unique_ptr<DeviceTimer> timer = device->make_timer();
   int calls = 0;
-  const auto enqueue = [&] { ++calls, std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+  const auto enqueue = [&] {
+    ++calls, std::this_thread::sleep_for(std::chrono::microseconds(200));
+  };
   EXPECT_GT(timer->sample(enqueue, 5, false).run_ns, 0);
   const DeviceSample cold = timer->sample(enqueue, 3, true);
   EXPECT_GT(cold.run_ns, 0);
@@ -88,9 +92,11 @@ TEST_F(Cuda, TimesWhatIsEnqueued) {
 }
 
 TEST_F(Cuda, ReadsTheClockOfItsMultiprocessors) {
-  const std::vector<ClockStamp> first = {{1000, 5000}, {0, 0}, {1000, 7000}, {1000, 9000}, {1000, 1}};
+  const std::vector<ClockStamp> first = {
+      {1000, 5000}, {0, 0}, {1000, 7000}, {1000, 9000}, {1000, 1}};
   // 1.5 and 2 GHz; unread at first; set back in between; faster than any is.
-  const std::vector<ClockStamp> second = {{201000, 305000}, {201000, 1000}, {201000, 0}, {201000, 409000}, {201000, 1 << 30}};
+  const std::vector<ClockStamp> second = {
+      {201000, 305000}, {201000, 1000}, {201000, 0}, {201000, 409000}, {201000, 1 << 30}};
   EXPECT_EQ(clock_mhz(first, second), 2000);
   EXPECT_EQ(clock_mhz(std::span(first).first(1), second), 1500);
   EXPECT_EQ(clock_mhz(second, first), 0) << "backwards";
@@ -106,7 +112,8 @@ TEST_F(Cuda, SamplesHaveTheClockTheyWereTakenAt) {
   setenv("ATTEST_FAKE_CUDA", "no-ptx", 1);
   const std::unique_ptr<DeviceTimer> blind = device->make_timer();
   EXPECT_EQ(blind->sample(enqueue, 1, false).clock_mhz, 0);
-  EXPECT_EQ(blind->clock_missing(), "cuModuleLoadData: CUDA_ERROR_INVALID_PTX (a PTX JIT compilation failed)");
+  EXPECT_EQ(blind->clock_missing(),
+            "cuModuleLoadData: CUDA_ERROR_INVALID_PTX (a PTX JIT compilation failed)");
 }
 
 TEST_F(Cuda, RecordsAndReplays) {
@@ -129,12 +136,15 @@ TEST_F(Cuda, RecordsAndReplays) {
 
 TEST_F(Cuda, CountsWhatThePoolHadAtTheMost) {
   void* library = dlopen(ATTEST_BINARY_DIR "/tests/fake_cuda.so", RTLD_NOW);
-  const auto take = reinterpret_cast<int (*)(unsigned long long*, size_t, void*)>(dlsym(library, "cuMemAllocAsync"));
-  const auto give = reinterpret_cast<int (*)(unsigned long long, void*)>(dlsym(library, "cuMemFreeAsync"));
+  const auto take = reinterpret_cast<int (*)(unsigned long long*, size_t, void*)>(
+      dlsym(library, "cuMemAllocAsync"));
+  const auto give =
+      reinterpret_cast<int (*)(unsigned long long, void*)>(dlsym(library, "cuMemFreeAsync"));
   const std::unique_ptr<Device> device = open_cuda_device();
   EXPECT_FALSE(device->pool_growth_bytes()) << "nobody has watched";
   unsigned long long kept = 0, large = 0, small = 0;
-  take(&kept, 4096, device->stream()), take(&large, 1 << 20, device->stream()), give(large, device->stream());
+  take(&kept, 4096, device->stream()), take(&large, 1 << 20, device->stream()),
+      give(large, device->stream());
   device->watch_pool();
   EXPECT_EQ(device->pool_growth_bytes(), 0u);
   take(&small, 512, device->stream()), give(small, device->stream());

@@ -10,8 +10,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(2);
-constexpr unsigned kDeviceMapped = 2, kAtLeast = 0;  // CU_MEMHOSTALLOC_DEVICEMAP, CU_STREAM_WAIT_VALUE_GEQ
-constexpr int kNotSupported = 801;                   // CUDA_ERROR_NOT_SUPPORTED
+constexpr unsigned kDeviceMapped = 2,
+                   kAtLeast = 0;    // CU_MEMHOSTALLOC_DEVICEMAP, CU_STREAM_WAIT_VALUE_GEQ
+constexpr int kNotSupported = 801;  // CUDA_ERROR_NOT_SUPPORTED
 
 }  // namespace
 
@@ -49,7 +50,8 @@ void CudaGate::close() {
   if (gave_up_ || !value_) return;
   const std::lock_guard lock(mutex_);
   ++ticket_, closed_ = true;
-  cuda_check(cuda_driver().stream_wait_value(stream_.handle(), address_, ticket_, kAtLeast), "cuStreamWaitValue32");
+  cuda_check(cuda_driver().stream_wait_value(stream_.handle(), address_, ticket_, kAtLeast),
+             "cuStreamWaitValue32");
   changed_.notify_one();
 }
 
@@ -66,7 +68,8 @@ void CudaGate::watch() {
   while (!ending_) {
     changed_.wait(lock, [&] { return closed_ || ending_; });
     const uint32_t watched = ticket_;
-    const bool opened = changed_.wait_for(lock, kPatience, [&] { return !closed_ || ticket_ != watched || ending_; });
+    const bool opened = changed_.wait_for(
+        lock, kPatience, [&] { return !closed_ || ticket_ != watched || ending_; });
     if (opened) continue;
     gave_up_ = true, closed_ = false;
     let_pass();
@@ -91,7 +94,8 @@ DeviceSample CudaTimer::sample(const std::function<void()>& enqueue, int64_t tim
     if (cold || i == 0) events[cold ? size_t(2 * i) : 0].record(stream_);
     const auto start = Clock::now();
     enqueue();
-    sample.launch_ns += std::chrono::duration<double, std::nano>(Clock::now() - start).count() / double(times);
+    sample.launch_ns +=
+        std::chrono::duration<double, std::nano>(Clock::now() - start).count() / double(times);
     if (cold) events[size_t(2 * i + 1)].record(stream_);
   }
   if (!cold) events[1].record(stream_);
@@ -99,7 +103,8 @@ DeviceSample CudaTimer::sample(const std::function<void()>& enqueue, int64_t tim
   gate_.open();
   stream_.synchronize();
   sample.clock_mhz = clock_.mhz();
-  for (size_t i = 0; i < events.size(); i += 2) sample.run_ns += events[i + 1].nanoseconds_since(events[i]) / double(times);
+  for (size_t i = 0; i < events.size(); i += 2)
+    sample.run_ns += events[i + 1].nanoseconds_since(events[i]) / double(times);
   return sample;
 }
 

@@ -1,5 +1,5 @@
-// Times what is enqueued on a stream, as nvbench does it: events around the work, and the queue blocked until all of it is there,
-// so that what the host takes to enqueue does not count.
+// Times what is enqueued on a stream, as nvbench does it: events around the work, and the queue
+// blocked until all of it is there, so that what the host takes to enqueue does not count.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -12,8 +12,9 @@
 
 namespace attest::core {
 
-/// Holds back a stream until it is opened. Who waits for a stream that is held back would wait for ever, so after two seconds
-/// the gate opens by itself, and stays open. A device whose streams cannot wait for a value has no gate.
+/// Holds back a stream until it is opened. Who waits for a stream that is held back would wait for
+/// ever, so after two seconds the gate opens by itself, and stays open. A device whose streams
+/// cannot wait for a value has no gate.
 class CudaGate {
  public:
   explicit CudaGate(const CudaStream& stream);

@@ -11,7 +11,8 @@
 namespace attest::core {
 namespace {
 
-/// What makes goldens on the first CUDA device, or why nothing does. Looked for once: a device that does not answer is none.
+/// What makes goldens on the first CUDA device, or why nothing does. Looked for once: a device that
+/// does not answer is none.
 struct CudaGolden {
   std::optional<CudaGoldenDevice> device;
   std::string missing = cuda_golden_missing();
@@ -68,8 +69,8 @@ const DeviceKind kKinds[] = {
 std::span<const DeviceKind> device_kinds() { return kKinds; }
 
 const DeviceKind* find_device_kind(int32_t number) {
-  const auto* kind =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const DeviceKind& each) { return each.number == number; });
+  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&](const DeviceKind& each) { return each.number == number; });
   return kind == std::end(kKinds) ? nullptr : kind;
 }
 

@@ -1,4 +1,5 @@
-// One interface to devices that have memory and a clock of their own; what distinguishes the kinds of devices is a table.
+// One interface to devices that have memory and a clock of their own; what distinguishes the kinds
+// of devices is a table.
 //
 //   const DeviceKind* kind = find_device_kind(ATTEST_CUDA);
 //   if (kind && kind->missing().empty()) {
@@ -8,7 +9,8 @@
 //     device->synchronize();
 //   }
 //
-// Everything enqueued on a device is done in order. What fails throws DeviceError with the driver's words.
+// Everything enqueued on a device is done in order. What fails throws DeviceError with the driver's
+// words.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +30,8 @@ namespace attest::core {
 /// What a device has refused or reported.
 class DeviceError : public Error {
  public:
-  explicit DeviceError(const std::string& message, bool out_of_memory = false) : Error(message), out_of_memory_(out_of_memory) {}
+  explicit DeviceError(const std::string& message, bool out_of_memory = false)
+      : Error(message), out_of_memory_(out_of_memory) {}
   bool out_of_memory() const { return out_of_memory_; }
 
  private:
@@ -61,13 +64,16 @@ struct DeviceSample {
 /// Times what is enqueued on a device.
 class DeviceTimer {
  public:
-  /// A queue has an end, and who fills it waits for the device: so many runs make a sample at the most.
+  /// A queue has an end, and who fills it waits for the device: so many runs make a sample at the
+  /// most.
   static constexpr int64_t kMostEnqueued = 64;
 
   virtual ~DeviceTimer() = default;
-  /// One of `times` calls of `enqueue`. Cold: a walk over twice the last level of cache comes before each of them.
+  /// One of `times` calls of `enqueue`. Cold: a walk over twice the last level of cache comes
+  /// before each of them.
   virtual DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) = 0;
-  /// Whether `enqueue` waits for the device, which implementations should not: its samples hold the host's time too.
+  /// Whether `enqueue` waits for the device, which implementations should not: its samples hold the
+  /// host's time too.
   virtual bool waits() const = 0;
   /// "" or why samples have no clock_mhz.
   virtual const std::string& clock_missing() const = 0;
@@ -80,7 +86,8 @@ class Recording {
   virtual void enqueue() = 0;
 };
 
-/// A device, for one thread. Addresses of its memory are void*, as an implementation gets them; the host may not follow them.
+/// A device, for one thread. Addresses of its memory are void*, as an implementation gets them; the
+/// host may not follow them.
 class Device {
  public:
   Device() = default;
@@ -88,7 +95,8 @@ class Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  /// What `run` of an implementation enqueues to (attest.h); null: it does its work before it returns.
+  /// What `run` of an implementation enqueues to (attest.h); null: it does its work before it
+  /// returns.
   virtual void* stream() const = 0;
   /// At least 256-byte aligned.
   virtual void* allocate(size_t bytes) = 0;
@@ -97,10 +105,11 @@ class Device {
   virtual void copy_in(void* to, const void* from, size_t bytes) = 0;
   virtual void copy_out(void* to, const void* from, size_t bytes) = 0;
   virtual void fill(void* to, unsigned char value, size_t bytes) = 0;
-  /// Waits for all that was enqueued. What an implementation did wrong on the device is thrown here, or by any call after it.
+  /// Waits for all that was enqueued. What an implementation did wrong on the device is thrown
+  /// here, or by any call after it.
   virtual void synchronize() = 0;
-  /// From now on; and the most that implementations have allocated since in the order of the stream. Null: the device does not
-  /// count.
+  /// From now on; and the most that implementations have allocated since in the order of the
+  /// stream. Null: the device does not count.
   virtual void watch_pool() = 0;
   virtual std::optional<uint64_t> pool_growth_bytes() = 0;
   /// What `enqueue` enqueues, which is not done now. Throws DeviceError: why it cannot be recorded.
@@ -113,7 +122,8 @@ class Device {
 class DeviceBuffer {
  public:
   DeviceBuffer(Device& device, size_t bytes) : device_(&device), data_(device.allocate(bytes)) {}
-  DeviceBuffer(DeviceBuffer&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
   DeviceBuffer& operator=(DeviceBuffer&& other) = delete;
   ~DeviceBuffer() {
     if (data_) device_->release(data_);
@@ -127,18 +137,20 @@ class DeviceBuffer {
 
 /// A kind of device.
 struct DeviceKind {
-  int32_t number;               // of attest.h: ATTEST_CUDA
-  const char *name, *title;     // "cuda" in records, "CUDA" in sentences
-  const char* advice;           // how to get one where there is none
-  const char* unseen;           // what of its memory nobody counts: see Device::pool_growth_bytes
-  bool own_memory;              // tensors are copied there and work is enqueued; else implementations use the host's tensors
+  int32_t number;            // of attest.h: ATTEST_CUDA
+  const char *name, *title;  // "cuda" in records, "CUDA" in sentences
+  const char* advice;        // how to get one where there is none
+  const char* unseen;        // what of its memory nobody counts: see Device::pool_growth_bytes
+  bool own_memory;  // tensors are copied there and work is enqueued; else implementations use the
+                    // host's tensors
   double fastest_flops_per_ns;  // no device of the kind does more, nor a thread of the host
   std::string (*missing)();     // "" where there is one, else why not: "no driver (libcuda.so.1)"
   // Of the first one; null where `own_memory` is false. They throw DeviceError where there is none.
   DeviceFacts (*facts)();
   std::unique_ptr<Device> (*open)();
   DeviceState (*state)();  // never throws
-  // Where goldens that take the host long may be made, and "" or why not. The first is asked for where the second gives "".
+  // Where goldens that take the host long may be made, and "" or why not. The first is asked for
+  // where the second gives "".
   const GoldenDevice* (*golden)();
   std::string (*golden_missing)();
   // What reads that state, "NVML", and "" or why it is not there.

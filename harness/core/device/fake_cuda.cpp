@@ -1,10 +1,13 @@
-// A CUDA driver without a device: what cuda_driver.cpp looks up, over the host's memory. What is enqueued is done at once, so a
-// wait for a value that is not there yet is noted and not waited for; synchronising then waits for it, as a device would.
+// A CUDA driver without a device: what cuda_driver.cpp looks up, over the host's memory. What is
+// enqueued is done at once, so a wait for a value that is not there yet is noted and not waited
+// for; synchronising then waits for it, as a device would.
 //
-// ATTEST_FAKE_CUDA says how it misbehaves: "no-device"; "fault": synchronising reports an illegal address; "fault-in-run": it
-// does so from the second time on, when tensors are there and something ran; "fault-in-copy": copying back does; "no-room": it
-// has no memory left; "no-ptx": it takes no module; "throttle": every third time that clocks are compared, they are at half their
-// speed; "brief": by its events everything takes a thousandth of its time; "newer-than-nvcc": its architecture is sm_990.
+// ATTEST_FAKE_CUDA says how it misbehaves: "no-device"; "fault": synchronising reports an illegal
+// address; "fault-in-run": it does so from the second time on, when tensors are there and something
+// ran; "fault-in-copy": copying back does; "no-room": it has no memory left; "no-ptx": it takes no
+// module; "throttle": every third time that clocks are compared, they are at half their speed;
+// "brief": by its events everything takes a thousandth of its time; "newer-than-nvcc": its
+// architecture is sm_990.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -23,8 +26,8 @@
 
 namespace {
 
-constexpr int kOk = 0, kInvalid = 1, kNoMemory = 2, kInvalidPtx = 218, kIllegalAddress = 700, kNotSupported = 801, kCaptureUnsupported = 900,
-              kCaptureInvalidated = 901;
+constexpr int kOk = 0, kInvalid = 1, kNoMemory = 2, kInvalidPtx = 218, kIllegalAddress = 700,
+              kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalidated = 901;
 constexpr size_t kMemory = size_t{8} << 30;
 
 bool wants(const char* word) {
@@ -64,14 +67,16 @@ bool refuses(void* stream) {
   return one.capturing && (one.invalid = true);
 }
 
-// A module that is this text and a library's path has its kernels there, as functions of this kind, "..._on_host".
+// A module that is this text and a library's path has its kernels there, as functions of this kind,
+// "..._on_host".
 constexpr const char* kLibraryOfKernels = "library ";
 using KernelOnHost = void(unsigned blocks, unsigned threads, void** parameters);
 int clock_module;  // that and its kernel
 
 using Graph = std::vector<std::function<void()>>;
 
-// Two counters of each of the four multiprocessors, as the kernel of cuda_clock.cpp reads them: 2 GHz.
+// Two counters of each of the four multiprocessors, as the kernel of cuda_clock.cpp reads them: 2
+// GHz.
 void read_clocks(uint64_t* stamps) {
   static uint64_t last_ns = 0, cycles = 1;
   static int readings = 0;
@@ -87,11 +92,18 @@ void read_clocks(uint64_t* stamps) {
 FAKE int cuInit(unsigned) { return kOk; }
 FAKE int cuDriverGetVersion(int* version) { return *version = 12040, kOk; }
 FAKE int cuDeviceGetCount(int* count) { return *count = wants("no-device") ? 0 : 1, kOk; }
-FAKE int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? kOk : kInvalid; }
-FAKE int cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, "Fake", size_t(size)), kOk; }
-FAKE int cuDeviceGetPCIBusId(char* text, int size, int) { return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk; }
+FAKE int cuDeviceGet(int* device, int ordinal) {
+  return *device = ordinal, ordinal == 0 ? kOk : kInvalid;
+}
+FAKE int cuDeviceGetName(char* name, int size, int) {
+  return std::strncpy(name, "Fake", size_t(size)), kOk;
+}
+FAKE int cuDeviceGetPCIBusId(char* text, int size, int) {
+  return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk;
+}
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> values = {{13, 2000000}, {16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}, {87, 2}, {115, 1}};
+  static const std::map<int, int> values = {{13, 2000000}, {16, 4}, {38, 1 << 20}, {75, 9},
+                                            {76, 0},       {87, 2}, {115, 1}};
   if (attribute == 75 && wants("newer-than-nvcc")) return *value = 99, kOk;
   const auto at = values.find(attribute);
   return at == values.end() ? kInvalid : (*value = at->second, kOk);
@@ -106,10 +118,13 @@ FAKE int cuCtxSetCurrent(void*) { return kOk; }
 FAKE int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   if (capturing) return capturing->invalid = true, kCaptureUnsupported;
   if (bytes > kMemory || wants("no-room")) return kNoMemory;
-  *address = reinterpret_cast<unsigned long long>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
+  *address =
+      reinterpret_cast<unsigned long long>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
   return kOk;
 }
-FAKE int cuMemFree_v2(unsigned long long address) { return std::free(reinterpret_cast<void*>(address)), kOk; }
+FAKE int cuMemFree_v2(unsigned long long address) {
+  return std::free(reinterpret_cast<void*>(address)), kOk;
+}
 FAKE int cuMemAllocAsync(unsigned long long* address, size_t bytes, void*) {
   if (cuMemAlloc_v2(address, bytes) != kOk) return kNoMemory;
   pool[*address] = bytes, pool_used += bytes, pool_high = std::max(pool_high, pool_used);
@@ -120,13 +135,16 @@ FAKE int cuMemFreeAsync(unsigned long long address, void*) {
 }
 FAKE int cuDeviceGetMemPool(void** one, int) { return *one = &pool, kOk; }
 FAKE int cuMemPoolGetAttribute(void*, int attribute, void* value) {
-  return *static_cast<uint64_t*>(value) = attribute == 8 ? pool_high : pool_used, attribute == 7 || attribute == 8 ? kOk : kInvalid;
+  return *static_cast<uint64_t*>(value) = attribute == 8 ? pool_high : pool_used,
+         attribute == 7 || attribute == 8 ? kOk : kInvalid;
 }
 FAKE int cuMemPoolSetAttribute(void*, int attribute, void* value) {
   if (attribute != 8 || *static_cast<uint64_t*>(value) != 0) return kInvalid;
   return pool_high = 0, kOk;
 }
-FAKE int cuMemHostAlloc(void** address, size_t bytes, unsigned) { return *address = std::malloc(bytes), kOk; }
+FAKE int cuMemHostAlloc(void** address, size_t bytes, unsigned) {
+  return *address = std::malloc(bytes), kOk;
+}
 FAKE int cuMemFreeHost(void* address) { return std::free(address), kOk; }
 FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* host, unsigned) {
   return *address = reinterpret_cast<unsigned long long>(host), kOk;
@@ -135,7 +153,8 @@ FAKE int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t by
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), kOk;
 }
 FAKE int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void*) {
-  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), wants("fault-in-copy") ? kIllegalAddress : kOk;
+  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes),
+         wants("fault-in-copy") ? kIllegalAddress : kOk;
 }
 FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void* stream) {
   return enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
@@ -150,16 +169,21 @@ FAKE int cuStreamSynchronize(void* stream) {
   static std::atomic<int> times = 0;
   return wants("fault") || (wants("fault-in-run") && ++times > 1) ? kIllegalAddress : kOk;
 }
-FAKE int cuStreamWaitValue32_v2(void* stream, unsigned long long address, unsigned value, unsigned) {
+FAKE int cuStreamWaitValue32_v2(void* stream, unsigned long long address, unsigned value,
+                                unsigned) {
   if (wants("no-wait")) return kNotSupported;
   auto& one = *static_cast<Stream*>(stream);
   return one.value = reinterpret_cast<uint32_t*>(address), one.awaited = value, kOk;
 }
 FAKE int cuEventCreate(void** event, unsigned) { return *event = new Event, kOk; }
 FAKE int cuEventDestroy_v2(void* event) { return delete static_cast<Event*>(event), kOk; }
-FAKE int cuEventRecord(void* event, void*) { return static_cast<Event*>(event)->at = std::chrono::steady_clock::now(), kOk; }
+FAKE int cuEventRecord(void* event, void*) {
+  return static_cast<Event*>(event)->at = std::chrono::steady_clock::now(), kOk;
+}
 FAKE int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(static_cast<Event*>(end)->at - static_cast<Event*>(begin)->at).count();
+  *milliseconds = std::chrono::duration<float, std::milli>(static_cast<Event*>(end)->at -
+                                                           static_cast<Event*>(begin)->at)
+                      .count();
   if (wants("brief")) *milliseconds *= 1e-3f;
   return kOk;
 }
@@ -178,7 +202,9 @@ FAKE int cuStreamEndCapture(void* stream, void** graph) {
   *graph = one.invalid ? nullptr : new Graph(std::move(one.captured));
   return one.invalid ? kCaptureInvalidated : kOk;
 }
-FAKE int cuGraphGetNodes(void* graph, void**, size_t* count) { return *count = static_cast<Graph*>(graph)->size(), kOk; }
+FAKE int cuGraphGetNodes(void* graph, void**, size_t* count) {
+  return *count = static_cast<Graph*>(graph)->size(), kOk;
+}
 FAKE int cuGraphInstantiateWithFlags(void** ready, void* graph, unsigned long long) {
   return *ready = new Graph(*static_cast<Graph*>(graph)), kOk;
 }
@@ -191,21 +217,24 @@ FAKE int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph),
 FAKE int cuModuleLoadData(void** module, const void* image) {
   const std::string text = static_cast<const char*>(image);
   if (wants("no-ptx")) return kInvalidPtx;
-  if (text.find(".version") != text.npos && text.find(".entry attest_clock_stamps(") != text.npos) return *module = &clock_module, kOk;
+  if (text.find(".version") != text.npos && text.find(".entry attest_clock_stamps(") != text.npos)
+    return *module = &clock_module, kOk;
   if (text.rfind(kLibraryOfKernels, 0) != 0) return kInvalidPtx;
   *module = dlopen(text.c_str() + std::strlen(kLibraryOfKernels), RTLD_NOW | RTLD_LOCAL);
   return *module ? kOk : kInvalidPtx;
 }
-FAKE int cuModuleUnload(void* module) { return module == &clock_module || dlclose(module) == 0 ? kOk : kInvalid; }
+FAKE int cuModuleUnload(void* module) {
+  return module == &clock_module || dlclose(module) == 0 ? kOk : kInvalid;
+}
 FAKE int cuModuleGetFunction(void** function, void* module, const char* name) {
   const std::string text = name;
-  *function = module != &clock_module        ? dlsym(module, (text + "_on_host").c_str())
+  *function = module != &clock_module         ? dlsym(module, (text + "_on_host").c_str())
               : text == "attest_clock_stamps" ? &clock_module
                                               : nullptr;
   return *function ? kOk : kInvalid;
 }
-FAKE int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
-                        void* stream, void** parameters, void**) {
+FAKE int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads,
+                        unsigned, unsigned, unsigned, void* stream, void** parameters, void**) {
   if (function != &clock_module) {
     if (blocks == 0 || refuses(stream)) return kInvalid;
     return reinterpret_cast<KernelOnHost*>(function)(blocks, threads, parameters), kOk;

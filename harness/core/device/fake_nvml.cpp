@@ -1,4 +1,5 @@
-// A management library of one device, at the address of the fake driver's. Its energy counter rises by 5 J at each reading.
+// A management library of one device, at the address of the fake driver's. Its energy counter rises
+// by 5 J at each reading.
 //
 // ATTEST_FAKE_NVML says how it differs: "hot": clocks are held down; "poor": it knows clocks alone.
 #include <cstdlib>
@@ -31,7 +32,9 @@ FAKE int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
 FAKE int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
   return *mhz = type == 1 ? 1980 : 3201, type == 1 || type == 2 ? kOk : kInvalid;
 }
-FAKE int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) { return sensor == 0 ? tell(celsius, 41u) : kInvalid; }
+FAKE int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) {
+  return sensor == 0 ? tell(celsius, 41u) : kInvalid;
+}
 FAKE int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) { return tell(milliwatts, 120500u); }
 FAKE int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* millijoules) {
   static unsigned long long total = 1000;

@@ -1,4 +1,5 @@
-// The module of the golden's kernels, as nvcc has made it (ATTEST_GOLDEN_MODULE names the file), or none.
+// The module of the golden's kernels, as nvcc has made it (ATTEST_GOLDEN_MODULE names the file), or
+// none.
 #include "core/device/cuda_golden.hpp"
 
 #ifdef ATTEST_GOLDEN_MODULE

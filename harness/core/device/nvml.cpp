@@ -29,21 +29,28 @@ constexpr int kSmClock = 1, kMemoryClock = 2, kCore = 0;
 constexpr struct {
   unsigned long long bit;
   const char* name;
-} kReasons[] = {
-    {0x04, "power cap"}, {0x08, "hardware slowdown"}, {0x20, "heat"}, {0x40, "heat (hardware)"}, {0x80, "power brake"}};
+} kReasons[] = {{0x04, "power cap"},
+                {0x08, "hardware slowdown"},
+                {0x20, "heat"},
+                {0x40, "heat (hardware)"},
+                {0x80, "power brake"}};
 
 Nvml load() {
   Nvml nvml{};
   const char* given = std::getenv("ATTEST_NVML");
   void* library = dlopen(given ? given : kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (!library) return nvml.missing = fmt::format("{} does not load", given ? dlerror() : kLibrary), nvml;
+  if (!library)
+    return nvml.missing = fmt::format("{} does not load", given ? dlerror() : kLibrary), nvml;
   const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
     return function != nullptr;
   };
-  const bool found = find(nvml.init, "nvmlInit_v2") && find(nvml.by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
+  const bool found =
+      find(nvml.init, "nvmlInit_v2") && find(nvml.by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
   find(nvml.clock, "nvmlDeviceGetClockInfo"), find(nvml.temperature, "nvmlDeviceGetTemperature");
-  find(nvml.power, "nvmlDeviceGetPowerUsage"), find(nvml.energy, "nvmlDeviceGetTotalEnergyConsumption");
+  find(nvml.power, "nvmlDeviceGetPowerUsage"),
+      find(nvml.energy, "nvmlDeviceGetTotalEnergyConsumption");
   // Renamed in release 535; the old name is deprecated.
   if (!find(nvml.reasons, "nvmlDeviceGetCurrentClocksEventReasons"))
     find(nvml.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
@@ -76,12 +83,17 @@ DeviceState read_nvml_state(const std::string& bus_id) {
   void* device = nullptr;
   if (!nvml_missing().empty() || nvml().by_bus_id(bus_id.c_str(), &device) != 0) return state;
   const Nvml& n = nvml();
-  state.sm_mhz = known<unsigned>(n.clock, 1, [&](unsigned* mhz) { return n.clock(device, kSmClock, mhz); });
-  state.memory_mhz = known<unsigned>(n.clock, 1, [&](unsigned* mhz) { return n.clock(device, kMemoryClock, mhz); });
-  state.celsius = known<unsigned>(n.temperature, 1, [&](unsigned* celsius) { return n.temperature(device, kCore, celsius); });
-  state.watts = known<unsigned>(n.power, 1e-3, [&](unsigned* milliwatts) { return n.power(device, milliwatts); });
+  state.sm_mhz =
+      known<unsigned>(n.clock, 1, [&](unsigned* mhz) { return n.clock(device, kSmClock, mhz); });
+  state.memory_mhz = known<unsigned>(
+      n.clock, 1, [&](unsigned* mhz) { return n.clock(device, kMemoryClock, mhz); });
+  state.celsius = known<unsigned>(
+      n.temperature, 1, [&](unsigned* celsius) { return n.temperature(device, kCore, celsius); });
+  state.watts = known<unsigned>(n.power, 1e-3,
+                                [&](unsigned* milliwatts) { return n.power(device, milliwatts); });
   using Counter = unsigned long long;
-  state.energy_j = known<Counter>(n.energy, 1e-3, [&](Counter* millijoules) { return n.energy(device, millijoules); });
+  state.energy_j = known<Counter>(
+      n.energy, 1e-3, [&](Counter* millijoules) { return n.energy(device, millijoules); });
   Counter bits = 0;
   if (n.reasons && n.reasons(device, &bits) == 0)
     for (const auto& [bit, name] : kReasons)

@@ -13,7 +13,9 @@ constexpr const char* kBusId = "0000:17:00.0";
 
 class NvmlTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("ATTEST_NVML", ATTEST_BINARY_DIR "/tests/fake_nvml.so", 1); }
+  static void SetUpTestSuite() {
+    setenv("ATTEST_NVML", ATTEST_BINARY_DIR "/tests/fake_nvml.so", 1);
+  }
   void SetUp() override { ASSERT_EQ(nvml_missing(), ""); }
   void TearDown() override { unsetenv("ATTEST_FAKE_NVML"); }
 };

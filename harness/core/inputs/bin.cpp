@@ -9,7 +9,9 @@
 namespace attest::core {
 namespace {
 
-float value_at(std::span<const std::byte> bytes, size_t index) { return load_scalar<float>(bytes.data() + 4 * index, false); }
+float value_at(std::span<const std::byte> bytes, size_t index) {
+  return load_scalar<float>(bytes.data() + 4 * index, false);
+}
 
 /// Whether every fifth value could be the number of a laser.
 bool holds_rings(std::span<const std::byte> bytes) {
@@ -25,15 +27,20 @@ bool holds_rings(std::span<const std::byte> bytes) {
 size_t values_a_point(std::span<const std::byte> bytes, std::string_view name) {
   const bool rings = holds_rings(bytes);
   if (rings && bytes.size() % 20 == 0) return 5;
-  // A few values prove nothing; from eight points on, a cloud of four values is no longer this regular.
+  // A few values prove nothing; from eight points on, a cloud of four values is no longer this
+  // regular.
   const bool cut_short = rings && bytes.size() >= 8 * 20;
   if (bytes.size() % 16 == 0 && !cut_short) return 4;
   if (bytes.size() % 20 == 0)
-    throw Error(fmt::format("{}: {} bytes would be points of x y z intensity ring in float32, but some fifth value is no ring in 0..1023: "
-                            "truncated, or another byte order?", name, bytes.size()));
-  throw Error(fmt::format("{}: {} bytes is {}: truncated?", name, bytes.size(),
-                          cut_short ? "no multiple of 20 (x y z intensity ring in float32), which its values suggest"
-                                    : "no multiple of 16 (x y z intensity in float32) nor of 20 (and ring)"));
+    throw Error(
+        fmt::format("{}: {} bytes would be points of x y z intensity ring in float32, but some "
+                    "fifth value is no ring in 0..1023: "
+                    "truncated, or another byte order?",
+                    name, bytes.size()));
+  throw Error(fmt::format(
+      "{}: {} bytes is {}: truncated?", name, bytes.size(),
+      cut_short ? "no multiple of 20 (x y z intensity ring in float32), which its values suggest"
+                : "no multiple of 16 (x y z intensity in float32) nor of 20 (and ring)"));
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ int64_t page_size() {
 }
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// At an odd multiple of the alignment, so that one who assumes more shows it, and as near to that side as this allows.
+// At an odd multiple of the alignment, so that one who assumes more shows it, and as near to that
+// side as this allows.
 int64_t data_offset(const Slot& slot, Side side) {
   if (side == Side::kFront) return slot.alignment;
   const int64_t last = slot.map_bytes - slot.data_bytes;
@@ -55,13 +56,17 @@ Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) {
   bytes_ = size_t(kGuardBytes);
   for (const Slot& slot : slots) bytes_ += size_t(slot.map_bytes + 2 * kGuardBytes);
   void* base = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) throw Error(fmt::format("cannot reserve {} bytes of addresses: {}", bytes_, std::strerror(errno)));
+  if (base == MAP_FAILED)
+    throw Error(
+        fmt::format("cannot reserve {} bytes of addresses: {}", bytes_, std::strerror(errno)));
   base_ = static_cast<char*>(base);
   char* at = base_ + kGuardBytes;
   for (const Slot& slot : slots) {
     const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    if (mmap(at, size_t(slot.map_bytes), protection, MAP_SHARED | MAP_FIXED, fd, slot.file_offset) == MAP_FAILED)
-      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slot.map_bytes, std::strerror(errno)));
+    if (mmap(at, size_t(slot.map_bytes), protection, MAP_SHARED | MAP_FIXED, fd,
+             slot.file_offset) == MAP_FAILED)
+      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slot.map_bytes,
+                              std::strerror(errno)));
     maps_.push_back(at);
     at += slot.map_bytes + 2 * kGuardBytes;
   }
@@ -70,12 +75,14 @@ Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) {
 void Mapping::show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable) {
   for (size_t i = 0; i < now.size(); ++i) {
     if (now[i].role == kWorkspaceRole) continue;
-    if (i >= slots.size() || slots[i].role != now[i].role || slots[i].map_bytes != now[i].map_bytes ||
-        slots[i].data_offset != now[i].data_offset)
+    if (i >= slots.size() || slots[i].role != now[i].role ||
+        slots[i].map_bytes != now[i].map_bytes || slots[i].data_offset != now[i].data_offset)
       throw Error("tensors that are to lie at the same addresses lie elsewhere in their memory");
     const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    if (mmap(maps_[i], size_t(slots[i].map_bytes), protection, MAP_SHARED | MAP_FIXED, fd, slots[i].file_offset) == MAP_FAILED)
-      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slots[i].map_bytes, std::strerror(errno)));
+    if (mmap(maps_[i], size_t(slots[i].map_bytes), protection, MAP_SHARED | MAP_FIXED, fd,
+             slots[i].file_offset) == MAP_FAILED)
+      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slots[i].map_bytes,
+                              std::strerror(errno)));
   }
 }
 
@@ -89,8 +96,10 @@ Mapping::~Mapping() {
 }
 
 std::pair<void*, size_t> Mapping::withdraw() {
-  if (base_ && mmap(base_, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-    throw Error(fmt::format("cannot withdraw {} bytes of addresses: {}", bytes_, std::strerror(errno)));
+  if (base_ && mmap(base_, bytes_, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    throw Error(
+        fmt::format("cannot withdraw {} bytes of addresses: {}", bytes_, std::strerror(errno)));
   return {base_, bytes_};
 }
 
@@ -105,12 +114,14 @@ SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t wo
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
     if (present(spec) && (role.access & access))
-      add(role.index, extent_bytes(spec), unaligned ? int64_t(dtype_bytes(spec.dtype)) : kAlignment);
+      add(role.index, extent_bytes(spec),
+          unaligned ? int64_t(dtype_bytes(spec.dtype)) : kAlignment);
   }
   if (workspace_bytes > 0) add(kWorkspaceRole, int64_t(workspace_bytes), kWorkspaceAlignment);
   file_ = Descriptor(memfd_create("attest", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file_ || ftruncate(file_.get(), bytes) != 0)
-    throw Error(fmt::format("cannot create {} bytes of shared memory: {}", bytes, std::strerror(errno)));
+    throw Error(
+        fmt::format("cannot create {} bytes of shared memory: {}", bytes, std::strerror(errno)));
   mapping_ = Mapping(file_.get(), slots_, true);
   place(Side::kEnd);
 }
@@ -119,14 +130,16 @@ void SharedTensors::place(Side side) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].data_offset = data_offset(slots_[i], side);
     const auto role = size_t(slots_[i].role);
-    if (slots_[i].role != kWorkspaceRole) tensors_[role] = {problem_.tensor[role], mapping_.data(i, slots_[i])};
+    if (slots_[i].role != kWorkspaceRole)
+      tensors_[role] = {problem_.tensor[role], mapping_.data(i, slots_[i])};
   }
   for (size_t i = 0; i < slots_.size(); ++i) write_canaries(surroundings(i));
 }
 
 Surroundings SharedTensors::surroundings(size_t i) const {
   const Slot& slot = slots_[i];
-  const TensorSpec* spec = slot.role == kWorkspaceRole ? nullptr : &tensors_[size_t(slot.role)].spec;
+  const TensorSpec* spec =
+      slot.role == kWorkspaceRole ? nullptr : &tensors_[size_t(slot.role)].spec;
   return {mapping_.map(i), slot.map_bytes, slot.data_offset, slot.data_bytes, spec, canary_};
 }
 
@@ -151,7 +164,11 @@ std::string SharedTensors::broken_canary() const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const std::string broken = core::broken_canary(surroundings(i));
     if (broken.empty()) continue;
-    return fmt::format("{} {}", slots_[i].role == kWorkspaceRole ? "workspace" : find_role(*problem_.operation, slots_[i].role)->name, broken);
+    return fmt::format("{} {}",
+                       slots_[i].role == kWorkspaceRole
+                           ? "workspace"
+                           : find_role(*problem_.operation, slots_[i].role)->name,
+                       broken);
   }
   return {};
 }

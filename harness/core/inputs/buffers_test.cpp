@@ -1,4 +1,5 @@
-// Buffers: where tensors lie, what their surroundings notice, and how little memory a sparse one takes.
+// Buffers: where tensors lie, what their surroundings notice, and how little memory a sparse one
+// takes.
 #include "core/inputs/buffers.hpp"
 
 #include <gmock/gmock.h>
@@ -25,11 +26,13 @@ uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointe
 constexpr const char* kStrided = "softmax batch=2 seq_len_q=3 head_dim=8 o.strides=[198,0,66,8]";
 // Batches lie 2^31 + 12 elements apart.
 constexpr const char* kSparse =
-    "softmax batch=2 seq_len_q=5 head_dim=8 q.strides=[2147483660,0,8,1] k.strides=[2147483660,0,8,1] "
+    "softmax batch=2 seq_len_q=5 head_dim=8 q.strides=[2147483660,0,8,1] "
+    "k.strides=[2147483660,0,8,1] "
     "v.strides=[2147483660,0,8,1] o.strides=[2147483660,0,8,1]";
 
 TEST(Runs, AreThoseOfTheMemoryInItsOrder) {
-  const Problem problem = parse_problem("softmax batch=2 seq_len_q=3 head_dim=4 q.strides=[100,0,4,1] k.strides=[1,0,16,2]");
+  const Problem problem = parse_problem(
+      "softmax batch=2 seq_len_q=3 head_dim=4 q.strides=[100,0,4,1] k.strides=[1,0,16,2]");
   std::vector<std::pair<int64_t, int64_t>> runs;
   const auto note = [&runs](int64_t first, int64_t count) { runs.emplace_back(first, count); };
   for_each_run(problem.tensor[ATTEST_Q], note);
@@ -43,18 +46,21 @@ TEST(Runs, AreThoseOfTheMemoryInItsOrder) {
 }
 
 TEST(Buffers, LieAtThePromisedAlignmentAndNoMore) {
-  for (const char* spec :
-       {"softmax seq_len_q=3 head_dim=8", "softmax seq_len_q=16 head_dim=64", "softmax dtype=bf16 seq_len_q=77 head_dim=80 mask"})
+  for (const char* spec : {"softmax seq_len_q=3 head_dim=8", "softmax seq_len_q=16 head_dim=64",
+                           "softmax dtype=bf16 seq_len_q=77 head_dim=80 mask"})
     for (const Side side : {Side::kEnd, Side::kFront}) {
       const Problem problem = parse_problem(spec);
       SharedTensors outputs(problem, ATTEST_WRITE, 1000);
       PreparedInputs inputs(problem, {"random", 1}, nullptr, side);
       outputs.place(side);
       EXPECT_EQ(address(outputs.tensors()[ATTEST_O].data) % 128, 64);
-      for (const Slot& slot : outputs.slots()) EXPECT_EQ(slot.data_offset % (2 * slot.alignment), slot.alignment);
+      for (const Slot& slot : outputs.slots())
+        EXPECT_EQ(slot.data_offset % (2 * slot.alignment), slot.alignment);
       for (const Slot& slot : inputs.shared().slots()) {
         EXPECT_EQ(slot.data_offset % 128, 64);
-        const int64_t room = side == Side::kFront ? slot.data_offset : slot.map_bytes - slot.data_offset - slot.data_bytes;
+        const int64_t room = side == Side::kFront
+                                 ? slot.data_offset
+                                 : slot.map_bytes - slot.data_offset - slot.data_bytes;
         EXPECT_LT(room, 128) << spec;
       }
     }
@@ -90,11 +96,13 @@ TEST(Buffers, NoticeEveryByteWrittenAroundTheElements) {
       char* data = static_cast<char*>(o.data);
       if (slot.role == kWorkspaceRole) {
         // The workspace lies behind O in the same mapping, two guards further.
-        data += outputs.slots()[0].map_bytes - outputs.slots()[0].data_offset + 2 * kGuardBytes + slot.data_offset;
+        data += outputs.slots()[0].map_bytes - outputs.slots()[0].data_offset + 2 * kGuardBytes +
+                slot.data_offset;
       }
       for (int64_t at = -slot.data_offset; at < slot.map_bytes - slot.data_offset; ++at) {
         data[at] = char(data[at] + 1);
-        EXPECT_EQ(outputs.broken_canary().empty(), bool(inside[size_t(at + slot.data_offset)])) << at;
+        EXPECT_EQ(outputs.broken_canary().empty(), bool(inside[size_t(at + slot.data_offset)]))
+            << at;
         data[at] = char(data[at] - 1);
       }
     }
@@ -111,19 +119,22 @@ TEST(Buffers, SayWhereACanaryWasBroken) {
   };
   EXPECT_EQ(broken_by(-1), "o was written 4 bytes before its start");
   EXPECT_EQ(broken_by(1), "o was written between its elements, at byte 4");
-  EXPECT_EQ(broken_by(extent(problem.tensor[ATTEST_O])), "o was written past its end, at byte 0 behind it");
+  EXPECT_EQ(broken_by(extent(problem.tensor[ATTEST_O])),
+            "o was written past its end, at byte 0 behind it");
   EXPECT_EQ(broken_by(8), "");
 }
 
 // Whoever reads beyond an input, or between its elements, gets a NaN of every dtype.
 TEST(Buffers, HaveNaNAroundInputs) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16, ATTEST_F64}) {
-    const Problem problem = parse_problem("softmax dtype=" + std::string(dtype_name(dtype)) +
-                                          " batch=2 seq_len_q=16 head_dim=64 q.strides=[1040,0,65,1]");
+    const Problem problem =
+        parse_problem("softmax dtype=" + std::string(dtype_name(dtype)) +
+                      " batch=2 seq_len_q=16 head_dim=64 q.strides=[1040,0,65,1]");
     const PreparedInputs inputs(problem, {"random", 1}, nullptr);
     const Tensor& q = inputs.shared().tensors()[ATTEST_Q];
     for (const int64_t element : {int64_t{-1}, int64_t{64}, int64_t{129}, extent(q.spec)})
-      EXPECT_TRUE(std::isnan(load(q.data, dtype, element))) << dtype_name(dtype) << " at " << element;
+      EXPECT_TRUE(std::isnan(load(q.data, dtype, element)))
+          << dtype_name(dtype) << " at " << element;
   }
 }
 
@@ -133,8 +144,9 @@ TEST(Buffers, HoldLeftoversInTheWorkspace) {
   SharedTensors outputs(problem, ATTEST_WRITE, 1002);
   const Slot& slot = outputs.slots().back();
   ASSERT_EQ(slot.role, kWorkspaceRole);
-  const char* workspace = static_cast<const char*>(outputs.tensors()[ATTEST_O].data) + outputs.slots()[0].map_bytes -
-                          outputs.slots()[0].data_offset + 2 * kGuardBytes + slot.data_offset;
+  const char* workspace = static_cast<const char*>(outputs.tensors()[ATTEST_O].data) +
+                          outputs.slots()[0].map_bytes - outputs.slots()[0].data_offset +
+                          2 * kGuardBytes + slot.data_offset;
   const auto holds = [&](Leftover leftover, const std::function<bool(float, int32_t)>& is) {
     outputs.poison(leftover);
     EXPECT_EQ(outputs.broken_canary(), "") << name(leftover);
@@ -158,7 +170,8 @@ TEST(Buffers, ShowOtherTensorsAtTheSameAddresses) {
   const Problem problem = parse_problem("softmax seq_len_q=3 head_dim=8");
   SharedTensors first(problem, ATTEST_WRITE, 100), second(problem, ATTEST_WRITE);
   Mapping mapping(first.descriptor(), first.slots(), true);
-  static_cast<float*>(first.tensors()[ATTEST_O].data)[0] = 1, static_cast<float*>(second.tensors()[ATTEST_O].data)[0] = 2;
+  static_cast<float*>(first.tensors()[ATTEST_O].data)[0] = 1,
+  static_cast<float*>(second.tensors()[ATTEST_O].data)[0] = 2;
   auto* o = static_cast<float*>(mapping.data(0, first.slots()[0]));
   auto* workspace = static_cast<float*>(mapping.data(1, first.slots()[1]));
   workspace[0] = 3;
@@ -179,7 +192,7 @@ TEST(Buffers, OfSparseTensorsTakeLittleMemory) {
   EXPECT_EQ(outputs.broken_canary(), "");
   EXPECT_TRUE(inputs.unchanged());
   for (const int fd : {inputs.shared().descriptor(), outputs.descriptor()}) {
-    struct stat file {};
+    struct stat file{};
     ASSERT_EQ(fstat(fd, &file), 0);
     EXPECT_GT(file.st_size, int64_t{8} << 30);
     EXPECT_LT(file.st_blocks * 512, 256 << 10);

@@ -11,11 +11,13 @@ std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw Error(fmt::format("{}: no such file", path.string()));
-  if (!std::filesystem::is_regular_file(status)) throw Error(fmt::format("{}: not a file", path.string()));
+  if (!std::filesystem::is_regular_file(status))
+    throw Error(fmt::format("{}: not a file", path.string()));
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error) throw Error(fmt::format("{}: {}", path.string(), error.message()));
   if (size == 0) throw Error(fmt::format("{}: the file is empty", path.string()));
-  if (size > kLargest) throw Error(fmt::format("{}: {} bytes, at most {} are read", path.string(), size, kLargest));
+  if (size > kLargest)
+    throw Error(fmt::format("{}: {} bytes, at most {} are read", path.string(), size, kLargest));
   std::vector<std::byte> bytes(size);
   std::ifstream file(path, std::ios::binary);
   if (!file.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(size)))
@@ -56,7 +58,8 @@ std::string shown(std::string_view text) {
   return copy;
 }
 
-Lines::Lines(std::span<const std::byte> bytes) : text_(reinterpret_cast<const char*>(bytes.data()), bytes.size()) {}
+Lines::Lines(std::span<const std::byte> bytes)
+    : text_(reinterpret_cast<const char*>(bytes.data()), bytes.size()) {}
 
 std::optional<std::string_view> Lines::next() {
   if (offset_ >= text_.size()) return std::nullopt;

@@ -16,9 +16,11 @@
 
 namespace attest::core {
 
-static_assert(std::endian::native == std::endian::little, "the parsers take the machine to be little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "the parsers take the machine to be little-endian");
 
-/// The whole file; an Error where it is missing, not a regular file, unreadable, empty, or above 2 GiB.
+/// The whole file; an Error where it is missing, not a regular file, unreadable, empty, or above 2
+/// GiB.
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 
 /// The scalar types of PCD and PLY.
@@ -55,7 +57,8 @@ std::optional<T> parse_number(std::string_view text) {
 /// The next run of characters that are no blanks, cut off the front of `line`; empty at its end.
 std::string_view next_word(std::string_view& line);
 
-/// What a message may quote of a file: at most 40 characters, those that are not printable ASCII as '?'.
+/// What a message may quote of a file: at most 40 characters, those that are not printable ASCII as
+/// '?'.
 std::string shown(std::string_view text);
 
 /// Walks bytes line by line; a line ends with \n or \r\n.

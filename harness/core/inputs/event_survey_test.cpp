@@ -35,8 +35,7 @@ const Trial kTrials[] = {
     {"softmax dtype=bf16 num_heads=2 seq_len_q=16411 head_dim=64", {}},
     {"softmax dtype=f16 num_heads=2 seq_len_q=500 seq_len_kv=65536 head_dim=16", {}},
     {"softmax dtype=f32 num_heads=1 seq_len_q=500 seq_len_kv=262147 head_dim=16", {}},
-    {"softmax dtype=f16 num_heads=2 seq_len_q=1021 head_dim=64 window_right=0",
-     {"lane/64/51"}},
+    {"softmax dtype=f16 num_heads=2 seq_len_q=1021 head_dim=64 window_right=0", {"lane/64/51"}},
     {"softmax dtype=f32 num_heads=2 seq_len_q=4099 head_dim=64 window_left=256 window_right=256",
      {"rise/128/last/much", "rise/256/last/much"}},
     {"softmax dtype=f16 num_heads=4 num_kv_heads=2 seq_len_q=1021 head_dim=64", {}},
@@ -51,7 +50,8 @@ const Trial kTrials[] = {
      {"cancels", "hidden/bias/unaligned/256", "hidden/bias/unaligned/512", "weights/key"}},
     {"softmax dtype=f16 batch=4 num_heads=2 seq_len_q=1021 head_dim=64 cu_seqlens_q cu_seqlens_kv",
      {}},
-    {"softmax dtype=f16 batch=3 num_heads=4 num_kv_heads=2 seq_len_q=67 seq_len_kv=1021 head_dim=64 "
+    {"softmax dtype=f16 batch=3 num_heads=4 num_kv_heads=2 seq_len_q=67 seq_len_kv=1021 "
+     "head_dim=64 "
      "page_size=16 page_table seq_lens_kv",
      {}},
     {"softmax dtype=f16 num_heads=2 seq_len_q=4099 head_dim=16 patch_size=1024 order", {}},

@@ -1,4 +1,5 @@
-// For the tests of the parsers: files put together byte by byte, and the one line that a parser refuses them with.
+// For the tests of the parsers: files put together byte by byte, and the one line that a parser
+// refuses them with.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +12,9 @@
 
 namespace attest::core {
 
-inline std::span<const std::byte> as_file(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::span<const std::byte> as_file(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 /// The bytes of a value, reversed for a big-endian file.
 template <class T>

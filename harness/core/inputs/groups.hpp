@@ -1,5 +1,5 @@
-// How point transformers cut a sweep into equal pieces of work: PTv3 patches, pillars, windows, DSVT sets, SST buckets,
-// FlatFormer groups. Counts only.
+// How point transformers cut a sweep into equal pieces of work: PTv3 patches, pillars, windows,
+// DSVT sets, SST buckets, FlatFormer groups. Counts only.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -26,10 +26,15 @@ struct PillarGrid {
 /// The pillars that hold a point.
 inline Cells occupied_pillars(const PointCloud& cloud, const PillarGrid& grid = {}) {
   Cells pillars;
-  const auto inside = [&](double value) { return value >= -grid.half_extent_metres && value < grid.half_extent_metres; };
-  const auto cell = [&](double value) { return int32_t(std::floor((value + grid.half_extent_metres) / grid.size_metres)); };
+  const auto inside = [&](double value) {
+    return value >= -grid.half_extent_metres && value < grid.half_extent_metres;
+  };
+  const auto cell = [&](double value) {
+    return int32_t(std::floor((value + grid.half_extent_metres) / grid.size_metres));
+  };
   for (size_t i = 0; i < cloud.size(); ++i)
-    if (const double z = cloud.z[i]; inside(cloud.x[i]) && inside(cloud.y[i]) && z >= grid.z_low_metres && z < grid.z_high_metres)
+    if (const double z = cloud.z[i]; inside(cloud.x[i]) && inside(cloud.y[i]) &&
+                                     z >= grid.z_low_metres && z < grid.z_high_metres)
       pillars.emplace(cell(cloud.x[i]), cell(cloud.y[i]));
   return pillars;
 }
@@ -47,25 +52,34 @@ inline std::vector<int64_t> window_counts(const Cells& pillars, int32_t width = 
   return counts;
 }
 
-/// DSVT: each window is cut into as few sets of `size` as hold its pillars (Wang et al., CVPR 2023).
+/// DSVT: each window is cut into as few sets of `size` as hold its pillars (Wang et al., CVPR
+/// 2023).
 inline int64_t dsvt_sets(const std::vector<int64_t>& windows, int64_t size = 36) {
   int64_t sets = 0;
   for (const int64_t count : windows) sets += ceil_divide(count, size);
   return sets;
 }
 
-/// SST: windows by the smallest of 30, 60, 100, 144 tokens that holds theirs (Fan et al., CVPR 2022).
+/// SST: windows by the smallest of 30, 60, 100, 144 tokens that holds theirs (Fan et al., CVPR
+/// 2022).
 inline std::array<int64_t, 4> sst_buckets(const std::vector<int64_t>& windows) {
   constexpr int64_t kSizes[] = {30, 60, 100, 144};
   std::array<int64_t, 4> buckets{};
-  for (const int64_t count : windows) ++buckets[std::min<size_t>(std::lower_bound(std::begin(kSizes), std::end(kSizes), count) - kSizes, 3)];
+  for (const int64_t count : windows)
+    ++buckets[std::min<size_t>(
+        std::lower_bound(std::begin(kSizes), std::end(kSizes), count) - kSizes, 3)];
   return buckets;
 }
 
-/// FlatFormer: pillars sorted by window are cut into groups of `size`, whatever the windows (Liu et al., CVPR 2023).
-constexpr int64_t flatformer_groups(int64_t pillars, int64_t size = 144) { return ceil_divide(pillars, size); }
+/// FlatFormer: pillars sorted by window are cut into groups of `size`, whatever the windows (Liu et
+/// al., CVPR 2023).
+constexpr int64_t flatformer_groups(int64_t pillars, int64_t size = 144) {
+  return ceil_divide(pillars, size);
+}
 
 /// PTv3: tokens along a curve are cut into patches of `size`.
-constexpr int64_t ptv3_patches(int64_t tokens, int64_t size = 1024) { return ceil_divide(tokens, size); }
+constexpr int64_t ptv3_patches(int64_t tokens, int64_t size = 1024) {
+  return ceil_divide(tokens, size);
+}
 
 }  // namespace attest::core

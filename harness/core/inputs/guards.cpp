@@ -11,7 +11,8 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kWholeGap = 4096;
-constexpr uint64_t kWorkspacePoison = 0x7ff9;  // a NaN of every dtype, and not the poison of any output
+constexpr uint64_t kWorkspacePoison =
+    0x7ff9;  // a NaN of every dtype, and not the poison of any output
 
 // Writes the pattern `bits` of `width` bytes over [begin, begin + bytes).
 void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {
@@ -25,7 +26,8 @@ void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {
 }
 
 void fill_gap(const Surroundings& around, int64_t begin, int64_t end) {
-  if (begin < end && (begin & 1)) around.map[begin] = char(canary_byte(around.canary, begin)), ++begin;
+  if (begin < end && (begin & 1))
+    around.map[begin] = char(canary_byte(around.canary, begin)), ++begin;
   if (begin < end) fill_pattern(around.map + begin, end - begin, uint16_t(around.canary), 2);
 }
 
@@ -47,7 +49,8 @@ int64_t broken_before(const Surroundings& around, int64_t end) {
   return end - at;
 }
 
-// Calls visit(begin, end), in bytes of the map, for the gaps between elements that hold canaries, until it returns false.
+// Calls visit(begin, end), in bytes of the map, for the gaps between elements that hold canaries,
+// until it returns false.
 template <class Visit>
 void for_each_gap(const Surroundings& around, const Visit& visit) {
   if (!around.spec || fills_extent(*around.spec)) return;
@@ -71,7 +74,8 @@ void for_each_gap(const Surroundings& around, const Visit& visit) {
 void write_canaries(const Surroundings& around) {
   fill_gap(around, 0, around.data_offset);
   fill_gap(around, around.data_offset + around.data_bytes, around.map_bytes);
-  for_each_gap(around, [&](int64_t begin, int64_t end) { return fill_gap(around, begin, end), true; });
+  for_each_gap(around,
+               [&](int64_t begin, int64_t end) { return fill_gap(around, begin, end), true; });
 }
 
 std::string broken_canary(const Surroundings& around) {
@@ -83,7 +87,8 @@ std::string broken_canary(const Surroundings& around) {
   std::string found;
   for_each_gap(around, [&](int64_t begin, int64_t gap_end) {
     const int64_t at = first_broken(around, begin, gap_end);
-    if (at < gap_end) found = fmt::format("was written between its elements, at byte {}", at - around.data_offset);
+    if (at < gap_end)
+      found = fmt::format("was written between its elements, at byte {}", at - around.data_offset);
     return at == gap_end;
   });
   return found;
@@ -93,7 +98,8 @@ void poison_tensor(const Tensor& tensor) {
   const auto width = int64_t(dtype_bytes(tensor.spec.dtype));
   const uint64_t bits = poison_bits(tensor.spec.dtype);
   for_each_run(tensor.spec, [&](int64_t first, int64_t count) {
-    fill_pattern(static_cast<char*>(tensor.data) + first * width, count * width, bits, size_t(width));
+    fill_pattern(static_cast<char*>(tensor.data) + first * width, count * width, bits,
+                 size_t(width));
   });
 }
 
@@ -104,13 +110,15 @@ bool is_poison(const Tensor& tensor) {
   for_each_run(tensor.spec, [&](int64_t first, int64_t count) {
     const char* at = static_cast<const char*>(tensor.data) + first * int64_t(width);
     // The first element is poison, and each other one is as the one before it.
-    all = all && std::memcmp(at, &bits, width) == 0 && std::memcmp(at, at + width, size_t(count - 1) * width) == 0;
+    all = all && std::memcmp(at, &bits, width) == 0 &&
+          std::memcmp(at, at + width, size_t(count - 1) * width) == 0;
   });
   return all;
 }
 
 const char* name(Leftover leftover) {
-  constexpr const char* kNames[] = {"NaN", "numbers in (0, 1)", "large numbers", "1.0", "zeros", "the integer 1"};
+  constexpr const char* kNames[] = {"NaN",   "numbers in (0, 1)", "large numbers", "1.0",
+                                    "zeros", "the integer 1"};
   return kNames[int(leftover)];
 }
 
@@ -124,7 +132,8 @@ void fill_workspace(void* workspace, int64_t bytes, Leftover leftover) {
       0,
       0x0000000100000001u};
   auto* begin = static_cast<char*>(workspace);
-  const int64_t front = std::min(bytes, kPoisonedWorkspace), back = std::min(bytes - front, kPoisonedWorkspace) / 8 * 8;
+  const int64_t front = std::min(bytes, kPoisonedWorkspace),
+                back = std::min(bytes - front, kPoisonedWorkspace) / 8 * 8;
   fill_pattern(begin, front, kPatterns[int(leftover)], 8);
   fill_pattern(begin + bytes - back, back, kPatterns[int(leftover)], 8);
 }

@@ -21,13 +21,14 @@ inline constexpr int64_t kMostImagePixels = int64_t{1} << 26;
 /// Reads a png or jpg file. Error as of parse_image, or where the file is missing or unreadable.
 Image read_image(const std::filesystem::path& path);
 
-/// Decodes png or jpg by stb_image's scalar paths, the same bytes on every machine; alpha is dropped, grey is spread. Error, one
-/// line: not such an image, truncated, damaged, a side beyond kLargestImageSide, more than
-/// kMostImagePixels, or more pixels than the bytes can hold.
+/// Decodes png or jpg by stb_image's scalar paths, the same bytes on every machine; alpha is
+/// dropped, grey is spread. Error, one line: not such an image, truncated, damaged, a side beyond
+/// kLargestImageSide, more than kMostImagePixels, or more pixels than the bytes can hold.
 Image parse_image(std::span<const std::byte> bytes, std::string_view name);
 
-/// Triangle filter as wide as the scale where the image shrinks (as PIL's antialiased bilinear), plain bilinear where it grows.
-/// float64 arithmetic, rounded to nearest once a direction. width, height >= 1.
+/// Triangle filter as wide as the scale where the image shrinks (as PIL's antialiased bilinear),
+/// plain bilinear where it grows. float64 arithmetic, rounded to nearest once a direction. width,
+/// height >= 1.
 Image resize(const Image& image, int width, int height);
 
 /// A seeded picture with a horizon, a road and texture of several scales, where no file is named.

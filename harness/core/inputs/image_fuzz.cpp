@@ -7,6 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fuzz_with(data, size, [](std::span<const std::byte> bytes) {
     const Image image = parse_image(bytes, "fuzz.png");
     demand(image.rgb.size() == size_t(image.width) * image.height * 3, "pixels are missing");
-    if (image.rgb.size() < 1 << 20) demand(resize(image, 7, 5).rgb.size() == 7 * 5 * 3, "a resized image has another size");
+    if (image.rgb.size() < 1 << 20)
+      demand(resize(image, 7, 5).rgb.size() == 7 * 5 * 3, "a resized image has another size");
   });
 }

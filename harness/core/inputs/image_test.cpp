@@ -24,11 +24,14 @@ namespace {
 
 using testing::HasSubstr;
 
-void append(void* to, void* data, int size) { static_cast<std::string*>(to)->append(static_cast<char*>(data), size_t(size)); }
+void append(void* to, void* data, int size) {
+  static_cast<std::string*>(to)->append(static_cast<char*>(data), size_t(size));
+}
 
 std::string png_of(const Image& image) {
   std::string file;
-  stbi_write_png_to_func(append, &file, image.width, image.height, 3, image.rgb.data(), image.width * 3);
+  stbi_write_png_to_func(append, &file, image.width, image.height, 3, image.rgb.data(),
+                         image.width * 3);
   return file;
 }
 
@@ -55,12 +58,14 @@ TEST(ParseImage, JpgComesNear) {
   const Image back = parse_image(as_file(jpg_of(image)), "i.jpg");
   ASSERT_EQ(back.rgb.size(), image.rgb.size());
   double error = 0;
-  for (size_t i = 0; i < image.rgb.size(); ++i) error += std::abs(int(back.rgb[i]) - int(image.rgb[i]));
+  for (size_t i = 0; i < image.rgb.size(); ++i)
+    error += std::abs(int(back.rgb[i]) - int(image.rgb[i]));
   EXPECT_LT(error / double(image.rgb.size()), 5);
 }
 
 TEST(ParseImage, RefusesWhatIsNoWholeImage) {
-  const std::string png = png_of(synthetic_image(1, 64, 64)), jpg = jpg_of(synthetic_image(1, 64, 64));
+  const std::string png = png_of(synthetic_image(1, 64, 64)),
+                    jpg = jpg_of(synthetic_image(1, 64, 64));
   EXPECT_THAT(image_error(""), HasSubstr("i.png: the file is empty"));
   EXPECT_THAT(image_error("# .PCD v0.7\n"), HasSubstr("not an image: png or jpg"));
   EXPECT_THAT(image_error(png.substr(0, png.size() / 2)), HasSubstr("truncated"));
@@ -79,15 +84,19 @@ TEST(ParseImage, RefusesAnOverfullHuffmanTable) {
   ASSERT_NE(table, std::string::npos);
   jpg[table + 5 + 15] = char(250);  // codes of 16 bits; the standard tables have more than 6 others
   EXPECT_THAT(image_error(jpg), HasSubstr("Huffman table"));
-  EXPECT_THAT(image_error("\xff\xff" + jpg), HasSubstr("Huffman table")) << "fill bytes before the first marker";
+  EXPECT_THAT(image_error("\xff\xff" + jpg), HasSubstr("Huffman table"))
+      << "fill bytes before the first marker";
 }
 
-Image flat(int width, int height, uint8_t value) { return {width, height, std::vector<uint8_t>(size_t(width) * height * 3, value)}; }
+Image flat(int width, int height, uint8_t value) {
+  return {width, height, std::vector<uint8_t>(size_t(width) * height * 3, value)};
+}
 
 TEST(Resize, KeepsSizeConstantsAndMeans) {
   const Image image = synthetic_image(5, 40, 30);
   EXPECT_EQ(resize(image, 40, 30).rgb, image.rgb);
-  for (const auto& [width, height] : {std::pair{7, 50}, {80, 11}, {1, 1}}) EXPECT_EQ(resize(flat(40, 30, 201), width, height).rgb, flat(width, height, 201).rgb);
+  for (const auto& [width, height] : {std::pair{7, 50}, {80, 11}, {1, 1}})
+    EXPECT_EQ(resize(flat(40, 30, 201), width, height).rgb, flat(width, height, 201).rgb);
   // A checkerboard of single pixels shrinks to grey, not to one of its colours.
   Image board = flat(64, 64, 0);
   for (int i = 0; i < 64 * 64; ++i)

@@ -1,4 +1,5 @@
-// The inputs of one problem under one fill, in shared memory, with the golden they have. Made once, used by every implementation.
+// The inputs of one problem under one fill, in shared memory, with the golden they have. Made once,
+// used by every implementation.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,15 +20,18 @@ uint64_t spec_seed(std::string_view spec_line);
 
 class PreparedInputs {
  public:
-  /// `tokens` may be null; with fill "tokens" it must not be. Every role whose content is tokens is projected from them; ORDER is
-  /// theirs under every fill. Throws Error: too few tokens, a shape that tokens cannot have, out of memory.
-  PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens, Side side = Side::kEnd);
-  /// Copies `given`: a tensor for every input of the problem, with its dims; layout and dtype may be others. Throws Error: one that
-  /// is missing or has other dims.
+  /// `tokens` may be null; with fill "tokens" it must not be. Every role whose content is tokens is
+  /// projected from them; ORDER is theirs under every fill. Throws Error: too few tokens, a shape
+  /// that tokens cannot have, out of memory.
+  PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens,
+                 Side side = Side::kEnd);
+  /// Copies `given`: a tensor for every input of the problem, with its dims; layout and dtype may
+  /// be others. Throws Error: one that is missing or has other dims.
   PreparedInputs(const Problem& problem, const Tensors& given);
 
-  /// Those of `original` with some rows of its floating-point tensors changed, one in 64 of each and one at least: rows that
-  /// `seed` picks become other rows of the same tensor, turned by some channels. The fill's golden must not be a closed form.
+  /// Those of `original` with some rows of its floating-point tensors changed, one in 64 of each
+  /// and one at least: rows that `seed` picks become other rows of the same tensor, turned by some
+  /// channels. The fill's golden must not be a closed form.
   PreparedInputs(const PreparedInputs& original, uint64_t seed);
 
   const Fill& fill() const { return fill_; }

@@ -17,7 +17,8 @@ constexpr int64_t kPanel = 8;  // columns that a block's accumulators span
 constexpr int64_t kRows = 4;   // rows of a block
 
 /// The matrix in panels: [panel][feature][kPanel], columns past heads * dim are 0.
-std::vector<float> seeded_panels(int64_t features, int64_t columns, uint64_t seed, std::optional<uint64_t> shared_seed) {
+std::vector<float> seeded_panels(int64_t features, int64_t columns, uint64_t seed,
+                                 std::optional<uint64_t> shared_seed) {
   const int64_t panels = (columns + kPanel - 1) / kPanel;
   const float scale = float(1 / std::sqrt(double(features)));
   std::vector<float> matrix(size_t(panels * features * kPanel), 0.0f);
@@ -27,7 +28,8 @@ std::vector<float> seeded_panels(int64_t features, int64_t columns, uint64_t see
       for (int64_t c = panel * kPanel; c < std::min(columns, (panel + 1) * kPanel); ++c) {
         const uint64_t index = uint64_t(f * columns + c);
         float value = random_normal(seed, index);
-        if (shared_seed) value = 0.8f * random_normal(*shared_seed ^ 0x736861726564u, index) + 0.6f * value;
+        if (shared_seed)
+          value = 0.8f * random_normal(*shared_seed ^ 0x736861726564u, index) + 0.6f * value;
         matrix[(panel * features + f) * kPanel + c % kPanel] = value * scale;
       }
   return matrix;
@@ -42,8 +44,10 @@ Float4 load_four(const float* from) {
   return four;
 }
 
-/// acc[r][c] = sum over f of x[r][f] * w[f][c], the terms in order: any vector width gives the same sums.
-void multiply_block(const float* const (&x)[kRows], const float* w, int64_t features, float (&acc)[kRows][kPanel]) {
+/// acc[r][c] = sum over f of x[r][f] * w[f][c], the terms in order: any vector width gives the same
+/// sums.
+void multiply_block(const float* const (&x)[kRows], const float* w, int64_t features,
+                    float (&acc)[kRows][kPanel]) {
   Float4 low[kRows] = {}, high[kRows] = {};
   for (int64_t f = 0; f < features; ++f, w += kPanel) {
     const Float4 w_low = load_four(w), w_high = load_four(w + 4);
@@ -64,21 +68,27 @@ struct Shape {
   int64_t rows, heads, dim;
 };
 
-void multiply_rows(const Tokens& tokens, std::span<const int32_t> rows, int64_t first, const std::vector<float>& matrix, const Shape& shape, float* out) {
-  const int64_t columns = shape.heads * shape.dim, features = tokens.feature_dim, count = std::min(kRows, shape.rows - first);
+void multiply_rows(const Tokens& tokens, std::span<const int32_t> rows, int64_t first,
+                   const std::vector<float>& matrix, const Shape& shape, float* out) {
+  const int64_t columns = shape.heads * shape.dim, features = tokens.feature_dim,
+                count = std::min(kRows, shape.rows - first);
   const float* x[kRows];
-  for (int64_t r = 0; r < kRows; ++r) x[r] = tokens.features.data() + rows[first + std::min(r, count - 1)] * features;
+  for (int64_t r = 0; r < kRows; ++r)
+    x[r] = tokens.features.data() + rows[first + std::min(r, count - 1)] * features;
   float acc[kRows][kPanel];
   for (int64_t column = 0; column < columns; column += kPanel) {
     multiply_block(x, matrix.data() + column * features, features, acc);
     for (int64_t c = column; c < std::min(columns, column + kPanel); ++c)
-      for (int64_t r = 0; r < count; ++r) out[((c / shape.dim) * shape.rows + first + r) * shape.dim + c % shape.dim] = acc[r][c - column];
+      for (int64_t r = 0; r < count; ++r)
+        out[((c / shape.dim) * shape.rows + first + r) * shape.dim + c % shape.dim] =
+            acc[r][c - column];
   }
 }
 
 void centre_channels(std::span<float> out, const Shape& shape) {
   for (int64_t h = 0; h < shape.heads; ++h) {
-    const std::span<float> head = out.subspan(size_t(h * shape.rows * shape.dim), size_t(shape.rows * shape.dim));
+    const std::span<float> head =
+        out.subspan(size_t(h * shape.rows * shape.dim), size_t(shape.rows * shape.dim));
     const std::vector<double> sums = column_sums(head, shape.dim);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < shape.rows; ++i)
@@ -91,16 +101,25 @@ void centre_channels(std::span<float> out, const Shape& shape) {
 
 }  // namespace
 
-void project_tokens(const Tokens& tokens, std::span<const int32_t> rows, uint64_t seed, int64_t heads, int64_t dim, bool centre,
-                    std::span<float> out, std::optional<uint64_t> shared_seed) {
+void project_tokens(const Tokens& tokens, std::span<const int32_t> rows, uint64_t seed,
+                    int64_t heads, int64_t dim, bool centre, std::span<float> out,
+                    std::optional<uint64_t> shared_seed) {
   const Shape shape{int64_t(rows.size()), heads, dim};
-  if (rows.empty() || heads < 1 || dim < 1) throw Error(fmt::format("cannot project {} rows to {} heads of {}: each is at least 1", rows.size(), heads, dim));
-  if (int64_t(out.size()) != shape.rows * heads * dim) throw Error(fmt::format("room for {} values, {} heads x {} rows x {} are projected", out.size(), heads, shape.rows, dim));
+  if (rows.empty() || heads < 1 || dim < 1)
+    throw Error(fmt::format("cannot project {} rows to {} heads of {}: each is at least 1",
+                            rows.size(), heads, dim));
+  if (int64_t(out.size()) != shape.rows * heads * dim)
+    throw Error(fmt::format("room for {} values, {} heads x {} rows x {} are projected", out.size(),
+                            heads, shape.rows, dim));
   for (const int32_t row : rows)
-    if (row < 0 || row >= tokens.count) throw Error(fmt::format("{}: row {} asked for, it has {} tokens", tokens.source, row, tokens.count));
-  const std::vector<float> matrix = seeded_panels(tokens.feature_dim, heads * dim, seed, shared_seed);
+    if (row < 0 || row >= tokens.count)
+      throw Error(
+          fmt::format("{}: row {} asked for, it has {} tokens", tokens.source, row, tokens.count));
+  const std::vector<float> matrix =
+      seeded_panels(tokens.feature_dim, heads * dim, seed, shared_seed);
 #pragma omp parallel for schedule(static)
-  for (int64_t first = 0; first < shape.rows; first += kRows) multiply_rows(tokens, rows, first, matrix, shape, out.data());
+  for (int64_t first = 0; first < shape.rows; first += kRows)
+    multiply_rows(tokens, rows, first, matrix, shape, out.data());
   if (centre) centre_channels(out, shape);
 }
 

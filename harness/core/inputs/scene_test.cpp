@@ -12,11 +12,13 @@ namespace {
 
 uint64_t hash_of(const PointCloud& cloud) {
   uint64_t hash = 0;
-  for (const auto* values : {&cloud.x, &cloud.y, &cloud.z, &cloud.intensity}) hash = hash_bytes(values->data(), values->size() * sizeof(float), hash);
+  for (const auto* values : {&cloud.x, &cloud.y, &cloud.z, &cloud.intensity})
+    hash = hash_bytes(values->data(), values->size() * sizeof(float), hash);
   return hash;
 }
 
-// A change of these numbers changes the inputs of every recorded run without a file: compare across releases breaks.
+// A change of these numbers changes the inputs of every recorded run without a file: compare across
+// releases breaks.
 TEST(SyntheticSweep, HasTheSameBytesEverywhere) {
   const PointCloud cloud = synthetic_sweep();
   EXPECT_EQ(cloud.size(), 220333u);
@@ -31,14 +33,17 @@ TEST(SyntheticSweep, LooksLikeASweep) {
     ASSERT_EQ(cloud.intensity.size(), cloud.size());
     std::array<int, 4> within{};  // returns below 10, 20, 40, 80 m
     for (size_t i = 0; i < cloud.size(); ++i) {
-      const double range = std::sqrt(double(cloud.x[i]) * cloud.x[i] + double(cloud.y[i]) * cloud.y[i] + double(cloud.z[i]) * cloud.z[i]);
+      const double range =
+          std::sqrt(double(cloud.x[i]) * cloud.x[i] + double(cloud.y[i]) * cloud.y[i] +
+                    double(cloud.z[i]) * cloud.z[i]);
       ASSERT_LE(range, 201);
       ASSERT_GE(cloud.z[i], -2.2f) << "below the road";
       ASSERT_TRUE(cloud.intensity[i] >= 0 && cloud.intensity[i] <= 1);
       for (size_t k = 0; k < 4; ++k) within[k] += range < double(10 << k);
     }
     // Points a metre of range fall off by more than half at every doubling.
-    for (size_t k = 1; k + 1 < 4; ++k) EXPECT_LT(within[k + 1] - within[k], within[k] - within[k - 1]) << "seed " << seed;
+    for (size_t k = 1; k + 1 < 4; ++k)
+      EXPECT_LT(within[k + 1] - within[k], within[k] - within[k - 1]) << "seed " << seed;
     EXPECT_LT(within[3], int(cloud.size())) << "some returns are far";
   }
 }

@@ -24,14 +24,18 @@
 namespace attest::core::stb {
 namespace {
 
-const stbi_uc* data_of(std::span<const std::byte> bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
+const stbi_uc* data_of(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const stbi_uc*>(bytes.data());
+}
 
 }  // namespace
 
 std::optional<Size> read_size(std::span<const std::byte> bytes) {
   Size size{};
   int channels = 0;
-  if (!stbi_info_from_memory(data_of(bytes), int(bytes.size()), &size.width, &size.height, &channels)) return std::nullopt;
+  if (!stbi_info_from_memory(data_of(bytes), int(bytes.size()), &size.width, &size.height,
+                             &channels))
+    return std::nullopt;
   return size;
 }
 
@@ -39,7 +43,9 @@ std::vector<uint8_t> decode_rgb(std::span<const std::byte> bytes, std::string& r
   Size size{};
   int channels = 0;
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
-      stbi_load_from_memory(data_of(bytes), int(bytes.size()), &size.width, &size.height, &channels, 3), &stbi_image_free);
+      stbi_load_from_memory(data_of(bytes), int(bytes.size()), &size.width, &size.height, &channels,
+                            3),
+      &stbi_image_free);
   if (pixels) return {pixels.get(), pixels.get() + size_t(size.width) * size_t(size.height) * 3};
   const char* why = stbi_failure_reason();
   reason = why ? why : "no reason given";

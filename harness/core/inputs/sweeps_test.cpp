@@ -26,11 +26,61 @@ struct Sweep {
 };
 
 const Sweep kSweeps[] = {
-    {"nebula_hesai_64.pcd", 93591, {11651, 4505, 1737, 708, 261}, {12, 5, 2, 1, 1}, 482, 19, 25.4, 77, 26, {11, 7, 1, 0}, 4},
-    {"nebula_velodyne_vls128.pcd", 208680, {192077, 153889, 100779, 54250, 24182}, {188, 151, 99, 53, 24}, 24812, 700, 35.4, 140, 1104, {404, 143, 107, 46}, 173},
-    {"ouster_os0_32_f0.bin", 21631, {14131, 9451, 5735, 2956, 1359}, {14, 10, 6, 3, 2}, 1520, 88, 17.3, 112, 104, {76, 6, 3, 3}, 11},
-    {"ouster_os1_128_f0.bin", 107647, {103091, 77482, 44762, 20583, 8096}, {101, 76, 44, 21, 8}, 9755, 317, 30.8, 144, 478, {215, 47, 25, 30}, 68},
-    {"ouster_os1_128_map3frames.ply", 155000, {149519, 121277, 68169, 27831, 9961}, {147, 119, 67, 28, 10}, 13467, 341, 39.5, 144, 585, {214, 41, 30, 56}, 94},
+    {"nebula_hesai_64.pcd",
+     93591,
+     {11651, 4505, 1737, 708, 261},
+     {12, 5, 2, 1, 1},
+     482,
+     19,
+     25.4,
+     77,
+     26,
+     {11, 7, 1, 0},
+     4},
+    {"nebula_velodyne_vls128.pcd",
+     208680,
+     {192077, 153889, 100779, 54250, 24182},
+     {188, 151, 99, 53, 24},
+     24812,
+     700,
+     35.4,
+     140,
+     1104,
+     {404, 143, 107, 46},
+     173},
+    {"ouster_os0_32_f0.bin",
+     21631,
+     {14131, 9451, 5735, 2956, 1359},
+     {14, 10, 6, 3, 2},
+     1520,
+     88,
+     17.3,
+     112,
+     104,
+     {76, 6, 3, 3},
+     11},
+    {"ouster_os1_128_f0.bin",
+     107647,
+     {103091, 77482, 44762, 20583, 8096},
+     {101, 76, 44, 21, 8},
+     9755,
+     317,
+     30.8,
+     144,
+     478,
+     {215, 47, 25, 30},
+     68},
+    {"ouster_os1_128_map3frames.ply",
+     155000,
+     {149519, 121277, 68169, 27831, 9961},
+     {147, 119, 67, 28, 10},
+     13467,
+     341,
+     39.5,
+     144,
+     585,
+     {214, 41, 30, 56},
+     94},
 };
 
 class RealSweep : public testing::TestWithParam<Sweep> {
@@ -51,7 +101,8 @@ TEST_P(RealSweep, HasTheKnownTokenCounts) {
     const Voxels voxels = voxelise(cloud, 0.05, stage);
     EXPECT_EQ(voxels.size(), expected.voxels[stage]) << "stage " << stage;
     EXPECT_EQ(ptv3_patches(int64_t(voxels.size())), expected.patches[stage]) << "stage " << stage;
-    EXPECT_EQ(std::accumulate(voxels.point_counts.begin(), voxels.point_counts.end(), size_t{0}), expected.points);
+    EXPECT_EQ(std::accumulate(voxels.point_counts.begin(), voxels.point_counts.end(), size_t{0}),
+              expected.points);
   }
 }
 
@@ -97,7 +148,9 @@ TEST_P(RealImage, BecomesTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RealImage,
-                         testing::Values(std::tuple("comma2k19_preview.png", 1164, 874), std::tuple("opensfm_lund_01.jpg", 1024, 768), std::tuple("opensfm_lund_02.jpg", 1024, 768)));
+                         testing::Values(std::tuple("comma2k19_preview.png", 1164, 874),
+                                         std::tuple("opensfm_lund_01.jpg", 1024, 768),
+                                         std::tuple("opensfm_lund_02.jpg", 1024, 768)));
 
 }  // namespace
 }  // namespace attest::core

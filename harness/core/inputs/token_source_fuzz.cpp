@@ -5,7 +5,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace attest::core;
   return fuzz_with(data, size, [](std::span<const std::byte> bytes) {
-    const std::string text = print(parse_token_source({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    const std::string text =
+        print(parse_token_source({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     demand(print(parse_token_source(text)) == text, "print and parse are not inverse");
   });
 }

@@ -16,30 +16,34 @@ namespace {
 using testing::HasSubstr;
 
 TEST(TokenSource, ParseAndPrintAreInverse) {
-  for (const char* text : {"lidar:voxel_size=0.05,curve=z,stage=0,first=0", "lidar:voxel_size=0.1,curve=hilbert-trans,stage=3,first=32768,file=a,b=c.pcd",
-                           "lidar:voxel_size=1e-06,curve=z-trans,stage=15,first=2147483647", "image:width=224,height=112,patch=14,class_token=1",
-                           "image:width=16,height=16,patch=16,class_token=0,file=street 1.jpg"})
+  for (const char* text :
+       {"lidar:voxel_size=0.05,curve=z,stage=0,first=0",
+        "lidar:voxel_size=0.1,curve=hilbert-trans,stage=3,first=32768,file=a,b=c.pcd",
+        "lidar:voxel_size=1e-06,curve=z-trans,stage=15,first=2147483647",
+        "image:width=224,height=112,patch=14,class_token=1",
+        "image:width=16,height=16,patch=16,class_token=0,file=street 1.jpg"})
     EXPECT_EQ(print(parse_token_source(text)), text);
 }
 
 TEST(TokenSource, DefaultsAndFolders) {
   const TokenSource source = parse_token_source("lidar");
   EXPECT_EQ(print(source), "lidar:voxel_size=0.05,curve=z,stage=0,first=0");
-  const TokenSource image = parse_token_source("image:class_token=1,patch=32,file=/some/where/x.png");
+  const TokenSource image =
+      parse_token_source("image:class_token=1,patch=32,file=/some/where/x.png");
   EXPECT_EQ(image.file, "/some/where/x.png");
   EXPECT_EQ(print(image), "image:width=224,height=224,patch=32,class_token=1,file=x.png");
 }
 
 TEST(TokenSource, SaysWhichKeyIsWrong) {
-  const auto error = [](const char* text) {
-    return error_of([&] { parse_token_source(text); });
-  };
+  const auto error = [](const char* text) { return error_of([&] { parse_token_source(text); }); };
   EXPECT_THAT(error(""), HasSubstr("unknown kind ''"));
   EXPECT_THAT(error("radar:x=1"), HasSubstr("must be lidar:... or image:..."));
-  EXPECT_THAT(error("lidar:voxel=1"), HasSubstr("unknown key 'voxel': lidar takes voxel_size, curve"));
+  EXPECT_THAT(error("lidar:voxel=1"),
+              HasSubstr("unknown key 'voxel': lidar takes voxel_size, curve"));
   EXPECT_THAT(error("lidar:width=1"), HasSubstr("unknown key 'width'"));
   EXPECT_THAT(error("image:stage=1"), HasSubstr("image takes width"));
-  EXPECT_THAT(error("lidar:voxel_size=0"), HasSubstr("voxel_size: '0' must be a number from 1e-06"));
+  EXPECT_THAT(error("lidar:voxel_size=0"),
+              HasSubstr("voxel_size: '0' must be a number from 1e-06"));
   EXPECT_THAT(error("lidar:voxel_size=nan"), HasSubstr("voxel_size: 'nan'"));
   EXPECT_THAT(error("lidar:stage=16"), HasSubstr("from 0 to 15"));
   EXPECT_THAT(error("lidar:first=-1"), HasSubstr("first: '-1'"));
@@ -48,7 +52,8 @@ TEST(TokenSource, SaysWhichKeyIsWrong) {
   EXPECT_THAT(error("lidar:stage=1,stage=1"), HasSubstr("stage: given twice"));
   EXPECT_THAT(error("lidar:stage"), HasSubstr("must be key=value"));
   EXPECT_THAT(error("lidar:file="), HasSubstr("names no file"));
-  EXPECT_THAT(error("image:width=225"), HasSubstr("patch: 16 does not divide width 225; 224 would do"));
+  EXPECT_THAT(error("image:width=225"),
+              HasSubstr("patch: 16 does not divide width 225; 224 would do"));
   EXPECT_THAT(error("image:width=16384,height=16384"), HasSubstr("pixels"));
 }
 
@@ -58,7 +63,9 @@ const Tokens& street() {
   return tokens;
 }
 
-std::span<const int32_t> places(const Tokens& tokens, size_t count) { return std::span(tokens.order).first(count); }
+std::span<const int32_t> places(const Tokens& tokens, size_t count) {
+  return std::span(tokens.order).first(count);
+}
 
 TEST(LoadTokens, FirstAlongTheCurveInStorageOrder) {
   const Tokens all = load_tokens(parse_token_source("lidar"));
@@ -114,7 +121,9 @@ TEST(ProjectTokens, IsRowTimesMatrix) {
     for (int64_t i = 0; i < 3; ++i)
       for (int64_t d = 0; d < kDim; ++d) {
         double expected = 0;
-        for (int64_t f = 0; f < 5; ++f) expected += double(mixed.features[picked[i] * 5 + f]) * double(matrix[(h * 5 + f) * kDim + d]);
+        for (int64_t f = 0; f < 5; ++f)
+          expected +=
+              double(mixed.features[picked[i] * 5 + f]) * double(matrix[(h * 5 + f) * kDim + d]);
         ASSERT_NEAR(out[(h * 3 + i) * kDim + d], expected, 1e-5);
       }
 }
@@ -150,12 +159,14 @@ TEST(ProjectTokens, UnitVarianceAndCentring) {
         square += double(plain[at]) * double(plain[at]);
       }
       ASSERT_NEAR(centred_mean, 0, 1e-6);
-      ASSERT_NEAR(double(plain[size_t(h * kRows * kDim + d)]) - mean, centred[size_t(h * kRows * kDim + d)], 1e-5);
+      ASSERT_NEAR(double(plain[size_t(h * kRows * kDim + d)]) - mean,
+                  centred[size_t(h * kRows * kDim + d)], 1e-5);
     }
   EXPECT_NEAR(square / double(plain.size()), 1, 0.25);
 }
 
-/// Of q . k / sqrt(dim): the mean over queries of its deviation over keys, and its mean between a token and itself.
+/// Of q . k / sqrt(dim): the mean over queries of its deviation over keys, and its mean between a
+/// token and itself.
 struct Scores {
   double deviation, self;
 };
@@ -173,7 +184,8 @@ Scores scores_of(const Tokens& tokens, std::optional<uint64_t> shared) {
     double sum = 0, square = 0;
     for (int64_t j = 0; j < rows; ++j) {
       double score = 0;
-      for (int64_t d = 0; d < kDim; ++d) score += double(q[i * kDim + d]) * double(k[j * kDim + d]) / 8;
+      for (int64_t d = 0; d < kDim; ++d)
+        score += double(q[i * kDim + d]) * double(k[j * kDim + d]) / 8;
       sum += score;
       square += score * score;
       if (i == j) scores.self += score / double(rows);
@@ -192,7 +204,8 @@ TEST(ProjectTokens, SoftmaxIsNeitherFlatNorOneHot) {
       EXPECT_GT(scores.deviation, 0.8) << tokens->source;
       EXPECT_LT(scores.deviation, 2.5) << tokens->source;
     }
-    EXPECT_GT(shared.self, plain.self + 3) << "a shared part makes like tokens attend to each other: " << tokens->source;
+    EXPECT_GT(shared.self, plain.self + 3)
+        << "a shared part makes like tokens attend to each other: " << tokens->source;
   }
 }
 

@@ -28,7 +28,8 @@ PointCloud cloud_of(std::initializer_list<std::array<float, 4>> points) {
 }
 
 TEST(Voxelise, MergesPointsAndKeepsTheOrderOfEntry) {
-  const Voxels voxels = voxelise(cloud_of({{2.25f, 0, 0, 1}, {-0.5f, 0.5f, -3, 4}, {2.75f, 0.5f, 0, 2}}), 1.0);
+  const Voxels voxels =
+      voxelise(cloud_of({{2.25f, 0, 0, 1}, {-0.5f, 0.5f, -3, 4}, {2.75f, 0.5f, 0, 2}}), 1.0);
   EXPECT_THAT(voxels.coordinates, ElementsAre(std::array{3, 0, 3}, std::array{0, 0, 0}));
   EXPECT_THAT(voxels.point_counts, ElementsAre(2, 1));
   EXPECT_THAT(voxels.intensity, ElementsAre(1.5f, 4.0f));
@@ -37,12 +38,14 @@ TEST(Voxelise, MergesPointsAndKeepsTheOrderOfEntry) {
 }
 
 TEST(Voxelise, StagesShiftAfterTheSmallestIndexIsTaken) {
-  // Indices -1, 0, 1 less -1 are 0, 1, 2: pairs (0, 1) and (2), where pairs from index 0 on would be (-1) and (0, 1).
+  // Indices -1, 0, 1 less -1 are 0, 1, 2: pairs (0, 1) and (2), where pairs from index 0 on would
+  // be (-1) and (0, 1).
   const PointCloud cloud = cloud_of({{-0.5f, 0, 0, 0}, {0.5f, 0, 0, 0}, {1.5f, 0, 0, 0}});
   const Voxels voxels = voxelise(cloud, 1.0, 1);
   EXPECT_THAT(voxels.coordinates, ElementsAre(std::array{0, 0, 0}, std::array{1, 0, 0}));
   EXPECT_EQ(voxels.size_metres, 2);
-  EXPECT_THAT(voxels.offsets[0], ElementsAre(0.0f, -0.5f, -0.5f));  // the pair spans -1..1, its points' mean is 0
+  EXPECT_THAT(voxels.offsets[0],
+              ElementsAre(0.0f, -0.5f, -0.5f));  // the pair spans -1..1, its points' mean is 0
 }
 
 TEST(Voxelise, RefusesWhatACodeCannotHold) {
@@ -86,7 +89,8 @@ std::vector<std::array<int32_t, 3>> walk(Curve curve, std::array<int32_t, 3> cor
 
 TEST(Curves, HilbertStepsToANeighbourAlways) {
   for (const Curve curve : {Curve::kHilbert, Curve::kHilbertTrans})
-    for (const std::array<int32_t, 3> corner : {std::array{0, 0, 0}, std::array{65520, 32768, 16}}) {
+    for (const std::array<int32_t, 3> corner :
+         {std::array{0, 0, 0}, std::array{65520, 32768, 16}}) {
       const auto path = walk(curve, corner);
       for (size_t i = 1; i < path.size(); ++i) {
         int distance = 0;
@@ -96,7 +100,8 @@ TEST(Curves, HilbertStepsToANeighbourAlways) {
     }
 }
 
-/// The transform as PTv3's serialisation writes it: bits of a Gray code inverted and exchanged one by one, then made binary.
+/// The transform as PTv3's serialisation writes it: bits of a Gray code inverted and exchanged one
+/// by one, then made binary.
 uint64_t hilbert_bit_by_bit(std::array<int32_t, 3> c) {
   bool gray[3][16];
   for (int a = 0; a < 3; ++a)
@@ -121,7 +126,8 @@ uint64_t hilbert_bit_by_bit(std::array<int32_t, 3> c) {
 TEST(Curves, HilbertTurnsAsPtv3Does) {
   for (uint64_t i = 0; i < 2000; ++i) {
     const uint64_t bits = random_bits(7, i);
-    const std::array c = {int32_t(bits & 65535), int32_t(bits >> 16 & 65535), int32_t(bits >> 32 & 65535)};
+    const std::array c = {int32_t(bits & 65535), int32_t(bits >> 16 & 65535),
+                          int32_t(bits >> 32 & 65535)};
     ASSERT_EQ(curve_code(Curve::kHilbert, c), hilbert_bit_by_bit(c));
     ASSERT_EQ(curve_code(Curve::kHilbertTrans, c), hilbert_bit_by_bit({c[1], c[0], c[2]}));
   }
@@ -130,18 +136,21 @@ TEST(Curves, HilbertTurnsAsPtv3Does) {
 TEST(Curves, OrderIsAPermutationByCode) {
   PointCloud cloud;
   for (uint64_t i = 0; i < 3000; ++i)
-    for (auto* axis : {&cloud.x, &cloud.y, &cloud.z}) axis->push_back(10 * random_uniform(3, 3 * i + uint64_t(axis - &cloud.x)));
+    for (auto* axis : {&cloud.x, &cloud.y, &cloud.z})
+      axis->push_back(10 * random_uniform(3, 3 * i + uint64_t(axis - &cloud.x)));
   const Voxels voxels = voxelise(cloud, 0.5);
   for (const Curve curve : {Curve::kZ, Curve::kZTrans, Curve::kHilbert, Curve::kHilbertTrans}) {
     const std::vector<int32_t> order = curve_order(voxels, curve);
     EXPECT_EQ(std::set<int32_t>(order.begin(), order.end()).size(), voxels.size());
     for (size_t i = 1; i < order.size(); ++i)
-      ASSERT_LT(curve_code(curve, voxels.coordinates[order[i - 1]]), curve_code(curve, voxels.coordinates[order[i]]));
+      ASSERT_LT(curve_code(curve, voxels.coordinates[order[i - 1]]),
+                curve_code(curve, voxels.coordinates[order[i]]));
   }
 }
 
 TEST(Curves, NamesAreInverse) {
-  for (const Curve curve : {Curve::kZ, Curve::kZTrans, Curve::kHilbert, Curve::kHilbertTrans}) EXPECT_EQ(curve_from_name(curve_name(curve)), curve);
+  for (const Curve curve : {Curve::kZ, Curve::kZTrans, Curve::kHilbert, Curve::kHilbertTrans})
+    EXPECT_EQ(curve_from_name(curve_name(curve)), curve);
   EXPECT_EQ(curve_from_name("peano"), std::nullopt);
 }
 
@@ -154,7 +163,12 @@ TEST(Groups, BordersOfBucketsAndSets) {
 }
 
 TEST(Groups, PillarsKeepTheGridsHalfOpenBounds) {
-  const PointCloud cloud = cloud_of({{-16, 0.5f, -5, 0}, {16, 0.5f, 0, 0}, {15.5f, 0.5f, 3.9f, 0}, {15.9f, 0.1f, 0, 0}, {8, 8, 4, 0}, {8, 8, -5.1f, 0}});
+  const PointCloud cloud = cloud_of({{-16, 0.5f, -5, 0},
+                                     {16, 0.5f, 0, 0},
+                                     {15.5f, 0.5f, 3.9f, 0},
+                                     {15.9f, 0.1f, 0, 0},
+                                     {8, 8, 4, 0},
+                                     {8, 8, -5.1f, 0}});
   const Cells pillars = occupied_pillars(cloud, {.size_metres = 1, .half_extent_metres = 16});
   EXPECT_THAT(pillars, ElementsAre(std::pair(0, 16), std::pair(31, 16)));
   EXPECT_THAT(window_counts(pillars), ElementsAre(1, 1));

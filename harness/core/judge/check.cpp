@@ -24,46 +24,56 @@ struct Tally {
   int64_t worst_row = 0, worst_element = 0;
   int worst_leading = 0;
   double worst_expected = 0, worst_got = 0, worst_sigma = 0;
-  bool unwritten = false;          // poison at the worst element
-  bool out_of_range = false;       // a sweep failed and nothing exact did worse
-  int64_t zeros = 0, telling = 0;  // zero outputs where the golden is clearly not zero; all elements of that kind
-  int64_t rounded = 0;             // elements that may err by their own rounding and by little else
-  double outward = 0;              // of these, the sum of error / sigma away from 0
-  double rounded_squares = 0;      // of these, the sum of error^2 / sigma^2, what it may be in the mean,
+  bool unwritten = false;     // poison at the worst element
+  bool out_of_range = false;  // a sweep failed and nothing exact did worse
+  int64_t zeros = 0,
+          telling =
+              0;  // zero outputs where the golden is clearly not zero; all elements of that kind
+  int64_t rounded = 0;  // elements that may err by their own rounding and by little else
+  double outward = 0;   // of these, the sum of error / sigma away from 0
+  double rounded_squares =
+      0;  // of these, the sum of error^2 / sigma^2, what it may be in the mean,
   double rounded_mean = 0, rounded_variance = 0;  // and its variance
-  double rounded_exactly = 0;                     // the same sum for these very values, correctly rounded
+  double rounded_exactly = 0;  // the same sum for these very values, correctly rounded
   ExpectedRow worst_expectation;
   RowSample sample;
-  double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity, largest_expected = -kInfinity,
-         largest_sigma = 0;
+  double least_got = kInfinity, largest_got = -kInfinity, least_expected = kInfinity,
+         largest_expected = -kInfinity, largest_sigma = 0;
 
   double mean_outward() const { return outward / double(rounded); }
 
   void merge(const Tally& other) {
-    exact += other.exact, swept += other.swept, rows += other.rows, sum_squares += other.sum_squares;
+    exact += other.exact, swept += other.swept, rows += other.rows,
+        sum_squares += other.sum_squares;
     zeros += other.zeros, telling += other.telling;
     rounded += other.rounded, outward += other.outward;
-    rounded_squares += other.rounded_squares, rounded_mean += other.rounded_mean, rounded_variance += other.rounded_variance;
+    rounded_squares += other.rounded_squares, rounded_mean += other.rounded_mean,
+        rounded_variance += other.rounded_variance;
     rounded_exactly += other.rounded_exactly;
-    least_got = std::min(least_got, other.least_got), largest_got = std::max(largest_got, other.largest_got);
+    least_got = std::min(least_got, other.least_got),
+    largest_got = std::max(largest_got, other.largest_got);
     least_expected = std::min(least_expected, other.least_expected),
     largest_expected = std::max(largest_expected, other.largest_expected);
     largest_sigma = std::max(largest_sigma, other.largest_sigma);
     sample.merge(other.sample);
-    // Equal ratios (several infinities) are settled by position, so that threads do not change the report.
+    // Equal ratios (several infinities) are settled by position, so that threads do not change the
+    // report.
     const bool earlier =
-        other.worst_ratio == worst_ratio && std::pair(other.worst_row, other.worst_element) < std::pair(worst_row, worst_element);
+        other.worst_ratio == worst_ratio &&
+        std::pair(other.worst_row, other.worst_element) < std::pair(worst_row, worst_element);
     if (other.worst_ratio > worst_ratio || earlier) {
-      worst_ratio = other.worst_ratio, worst_row = other.worst_row, worst_element = other.worst_element,
-      worst_leading = other.worst_leading;
-      worst_expected = other.worst_expected, worst_got = other.worst_got, worst_sigma = other.worst_sigma;
+      worst_ratio = other.worst_ratio, worst_row = other.worst_row,
+      worst_element = other.worst_element, worst_leading = other.worst_leading;
+      worst_expected = other.worst_expected, worst_got = other.worst_got,
+      worst_sigma = other.worst_sigma;
       worst_expectation = other.worst_expectation;
       unwritten = other.unwritten, out_of_range = other.out_of_range;
     }
   }
 };
 
-// Error in sigmas where the plain quotient says nothing: non-finite values, sigma 0, overflow of the output's dtype.
+// Error in sigmas where the plain quotient says nothing: non-finite values, sigma 0, overflow of
+// the output's dtype.
 double special_ratio(double expected, double got, double sigma, DType dtype) {
   if (std::isnan(expected)) return std::isnan(got) ? 0 : kInfinity;
   if (std::isinf(expected)) return got == expected ? 0 : kInfinity;
@@ -78,13 +88,17 @@ double special_ratio(double expected, double got, double sigma, DType dtype) {
 bool is_poison(const Tensor& tensor, int64_t offset) {
   const size_t bytes = dtype_bytes(tensor.spec.dtype);
   const uint64_t poison = poison_bits(tensor.spec.dtype);
-  return std::memcmp(static_cast<const char*>(tensor.data) + offset * int64_t(bytes), &poison, bytes) == 0;
+  return std::memcmp(static_cast<const char*>(tensor.data) + offset * int64_t(bytes), &poison,
+                     bytes) == 0;
 }
 
 class ChunkJudge {
  public:
   ChunkJudge(const Tensor& tensor, const Expected& chunk)
-      : tensor_(tensor), chunk_(chunk), rounding_(unit_roundoff(tensor.spec.dtype) / std::sqrt(3)), row_(size_t(chunk.width)) {
+      : tensor_(tensor),
+        chunk_(chunk),
+        rounding_(unit_roundoff(tensor.spec.dtype) / std::sqrt(3)),
+        row_(size_t(chunk.width)) {
     tally_.worst_leading = chunk.leading;
   }
 
@@ -100,7 +114,8 @@ class ChunkJudge {
       else
         sweep_row(chunk_.rows[r], offset, stride, chunk_.low + at, chunk_.high + at);
     }
-    if (chunk_.value && worst_index_ < chunk_.rows.size()) tally_.worst_expectation = expected_row(chunk_, worst_index_);
+    if (chunk_.value && worst_index_ < chunk_.rows.size())
+      tally_.worst_expectation = expected_row(chunk_, worst_index_);
     tally_.sample.add(chunk_);
     const auto elements = int64_t(chunk_.rows.size()) * chunk_.width;
     (chunk_.value ? tally_.exact : tally_.swept) = elements;
@@ -109,7 +124,8 @@ class ChunkJudge {
   }
 
  private:
-  void exact_row(size_t index, int64_t offset, int64_t stride, const double* value, const double* sigma) {
+  void exact_row(size_t index, int64_t offset, int64_t stride, const double* value,
+                 const double* sigma) {
     const int64_t row = chunk_.rows[index];
     const bool once = !chunk_.shared || index == 0;  // rows with one expectation err alike
     for (int64_t e = 0; e < chunk_.width; ++e) {
@@ -118,15 +134,18 @@ class ChunkJudge {
       if (!(ratio <= tally_.worst_ratio)) {  // rare: a new worst, or not a number
         ratio = special_ratio(value[e], got, sigma[e], tensor_.spec.dtype);
         if (ratio > tally_.worst_ratio)
-          note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride), worst_index_ = index;
+          note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride),
+              worst_index_ = index;
       }
       tally_.sum_squares += ratio * ratio;
-      if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) ++tally_.telling, tally_.zeros += got == 0;
+      if (std::fabs(value[e]) > Gates::kLargest * sigma[e])
+        ++tally_.telling, tally_.zeros += got == 0;
       if (once && std::isfinite(value[e]) && std::isfinite(got) &&
           rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
         note_rounded(value[e], got, sigma[e]);
       if (std::isfinite(value[e])) {
-        tally_.least_got = std::min(tally_.least_got, got), tally_.largest_got = std::max(tally_.largest_got, got);
+        tally_.least_got = std::min(tally_.least_got, got),
+        tally_.largest_got = std::max(tally_.largest_got, got);
         tally_.least_expected = std::min(tally_.least_expected, value[e]),
         tally_.largest_expected = std::max(tally_.largest_expected, value[e]);
         tally_.largest_sigma = std::max(tally_.largest_sigma, sigma[e]);
@@ -137,28 +156,37 @@ class ChunkJudge {
   // An element that little but its own rounding may change.
   void note_rounded(double value, double got, double sigma) {
     const double ratio = (got - value) / sigma, own = rounding_ * value / sigma;
-    const double half_ulp = std::ldexp(rounding_, std::ilogb(value)) / sigma;  // / sqrt(3): the deviation of its rounding
+    const double half_ulp = std::ldexp(rounding_, std::ilogb(value)) /
+                            sigma;  // / sqrt(3): the deviation of its rounding
     ++tally_.rounded, tally_.outward += std::copysign(1, value) * ratio;
     tally_.rounded_squares += ratio * ratio;
     tally_.rounded_mean += half_ulp * half_ulp + Gates::kRms * Gates::kRms * (1 - own * own);
-    // Sums of few numbers lie on a coarse lattice, and round by more than the mean: by half an ulp every second time, say.
+    // Sums of few numbers lie on a coarse lattice, and round by more than the mean: by half an ulp
+    // every second time, say.
     const double exact = (value - rounded(value, tensor_.spec.dtype)) / sigma;
     tally_.rounded_exactly += exact * exact + Gates::kRms * Gates::kRms * (1 - own * own);
-    tally_.rounded_variance += 0.8 * std::pow(half_ulp, 4);  // x evenly between -1 and 1: x^4 is 1/5, x^2 1/3 in the mean
+    tally_.rounded_variance +=
+        0.8 * std::pow(half_ulp, 4);  // x evenly between -1 and 1: x^4 is 1/5, x^2 1/3 in the mean
   }
 
-  void sweep_row(int64_t row, int64_t offset, int64_t stride, const double* low, const double* high) {
+  void sweep_row(int64_t row, int64_t offset, int64_t stride, const double* low,
+                 const double* high) {
     for (int64_t e = 0; e < chunk_.width; ++e) {
       const double got = row_[size_t(e)];
-      const bool unbounded = std::isnan(low[e]) || std::isnan(high[e]);  // a NaN among the averaged values: any result but poison
-      if ((unbounded && !is_poison(tensor_, offset + e * stride)) || (got >= low[e] && got <= high[e])) continue;
+      const bool unbounded =
+          std::isnan(low[e]) ||
+          std::isnan(high[e]);  // a NaN among the averaged values: any result but poison
+      if ((unbounded && !is_poison(tensor_, offset + e * stride)) ||
+          (got >= low[e] && got <= high[e]))
+        continue;
       if (tally_.worst_ratio == kInfinity) continue;
       note_worst(kInfinity, row, e, got < low[e] ? low[e] : high[e], got, 0, offset + e * stride);
       tally_.out_of_range = true;
     }
   }
 
-  void note_worst(double ratio, int64_t row, int64_t element, double expected, double got, double sigma, int64_t offset) {
+  void note_worst(double ratio, int64_t row, int64_t element, double expected, double got,
+                  double sigma, int64_t offset) {
     tally_.worst_ratio = ratio, tally_.worst_row = row, tally_.worst_element = element;
     tally_.worst_expected = expected, tally_.worst_got = got, tally_.worst_sigma = sigma;
     tally_.unwritten = is_poison(tensor_, offset), tally_.out_of_range = false;
@@ -173,18 +201,27 @@ class ChunkJudge {
 };
 
 Mismatch describe(const Role& role, const TensorSpec& spec, const Tally& tally) {
-  Mismatch mismatch{role.name,         std::vector<int64_t>(size_t(spec.rank)), tally.worst_expected, tally.worst_got,
-                    tally.worst_sigma, tally.worst_ratio / Gates::kLargest};
+  Mismatch mismatch{role.name,
+                    std::vector<int64_t>(size_t(spec.rank)),
+                    tally.worst_expected,
+                    tally.worst_got,
+                    tally.worst_sigma,
+                    tally.worst_ratio / Gates::kLargest};
   int64_t row = tally.worst_row;
-  for (int i = tally.worst_leading; i-- > 0; row /= spec.dim[i]) mismatch.index[size_t(i)] = row % spec.dim[i];
-  if (tally.worst_leading < spec.rank) mismatch.index[size_t(tally.worst_leading)] = tally.worst_element;
+  for (int i = tally.worst_leading; i-- > 0; row /= spec.dim[i])
+    mismatch.index[size_t(i)] = row % spec.dim[i];
+  if (tally.worst_leading < spec.rank)
+    mismatch.index[size_t(tally.worst_leading)] = tally.worst_element;
   return mismatch;
 }
 
-std::string place(const Mismatch& m) { return fmt::format("{}[{}]", m.tensor, fmt::join(m.index, ",")); }
+std::string place(const Mismatch& m) {
+  return fmt::format("{}[{}]", m.tensor, fmt::join(m.index, ","));
+}
 
 // The verdict of one output, in order of what says most.
-void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, double largest, double rms) {
+void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, double largest,
+            double rms) {
   auto set = [&](Verdict verdict, const char* code, std::string reason) {
     judgement.verdict = verdict, judgement.code = code, judgement.reason = std::move(reason);
   };
@@ -194,27 +231,33 @@ void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, dou
     set(Verdict::kSuspect, "suspect:zeros",
         fmt::format("{} of {} elements that are clearly not 0 are 0", tally.zeros, tally.telling));
   } else if (tally.exact >= 8 && tally.least_got == tally.largest_got &&
-             tally.largest_expected - tally.least_expected > 2 * Gates::kLargest * tally.largest_sigma) {
+             tally.largest_expected - tally.least_expected >
+                 2 * Gates::kLargest * tally.largest_sigma) {
     set(Verdict::kSuspect, "suspect:constant",
-        fmt::format("every judged element is {:.6g} where the golden goes from {:.6g} to {:.6g}", tally.least_got,
-                    tally.least_expected, tally.largest_expected));
+        fmt::format("every judged element is {:.6g} where the golden goes from {:.6g} to {:.6g}",
+                    tally.least_got, tally.least_expected, tally.largest_expected));
   } else if (tally.out_of_range && std::isfinite(worst.got)) {
     set(Verdict::kFail, "fail:range",
-        fmt::format("{} = {:.9g} lies beyond {:.9g}, outside of what it averages", place(worst), worst.got, worst.expected));
+        fmt::format("{} = {:.9g} lies beyond {:.9g}, outside of what it averages", place(worst),
+                    worst.got, worst.expected));
   } else if (!std::isfinite(worst.got) || !std::isfinite(worst.expected)) {
-    set(Verdict::kFail, "fail:nan", fmt::format("{} = {} where {:.9g} is right", place(worst), worst.got, worst.expected));
+    set(Verdict::kFail, "fail:nan",
+        fmt::format("{} = {} where {:.9g} is right", place(worst), worst.got, worst.expected));
   } else {
     const char* which = largest > 1 ? "largest" : "root mean square";
     set(Verdict::kFail, "fail:tolerance",
-        fmt::format("{} error is {:.3g} of its gate; {} = {:.9g}, expected {:.9g} +- {:.2g}", which, largest > 1 ? largest : rms,
-                    place(worst), worst.got, worst.expected, worst.sigma));
+        fmt::format("{} error is {:.3g} of its gate; {} = {:.9g}, expected {:.9g} +- {:.2g}", which,
+                    largest > 1 ? largest : rms, place(worst), worst.got, worst.expected,
+                    worst.sigma));
   }
 }
 
-// Elements that err by little but their own rounding, and each by itself; 0 where they are too few to say anything.
+// Elements that err by little but their own rounding, and each by itself; 0 where they are too few
+// to say anything.
 double independently_rounded(const Tally& tally, int64_t distinct_rows) {
   const double independent =
-      double(tally.rounded) * std::min(1.0, double(distinct_rows) / double(std::max<int64_t>(tally.rows, 1)));
+      double(tally.rounded) *
+      std::min(1.0, double(distinct_rows) / double(std::max<int64_t>(tally.rows, 1)));
   return independent < Gates::kFewestRounded ? 0 : independent;
 }
 
@@ -226,35 +269,43 @@ double one_sided_ratio(const Tally& tally, int64_t distinct_rows) {
 
 // The same of their root mean square.
 double rounded_rms_ratio(const Tally& tally, int64_t distinct_rows) {
-  const double independent = independently_rounded(tally, distinct_rows), all = double(tally.rounded);
+  const double independent = independently_rounded(tally, distinct_rows),
+               all = double(tally.rounded);
   if (independent == 0) return 0;
   return std::sqrt(tally.rounded_squares / all) /
-         Gates::rounded_rms(std::max(tally.rounded_mean, tally.rounded_exactly) / all, std::sqrt(tally.rounded_variance / all), independent);
+         Gates::rounded_rms(std::max(tally.rounded_mean, tally.rounded_exactly) / all,
+                            std::sqrt(tally.rounded_variance / all), independent);
 }
 
 void decide_one_sided(Judgement& judgement, const Role& role, const Tally& tally) {
   judgement.verdict = Verdict::kFail, judgement.code = "fail:one-sided";
   judgement.reason = fmt::format(
-      "{} errs towards {} in the mean over {} elements that little but their own rounding may change ({:.2f} sigma): "
+      "{} errs towards {} in the mean over {} elements that little but their own rounding may "
+      "change ({:.2f} sigma): "
       "cut, not rounded",
-      role.name, tally.outward < 0 ? "0" : "infinity", tally.rounded, std::fabs(tally.mean_outward()));
+      role.name, tally.outward < 0 ? "0" : "infinity", tally.rounded,
+      std::fabs(tally.mean_outward()));
 }
 
-// A failure that the declared arithmetic itself would have is none of the implementation's. `failed`: its share of the gate.
-void question(Judgement& judgement, const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
-              const Tensors& inputs, const Tally& tally, double failed) {
+// A failure that the declared arithmetic itself would have is none of the implementation's.
+// `failed`: its share of the gate.
+void question(Judgement& judgement, const Problem& problem, const Golden& golden,
+              const Arithmetic& arithmetic, const Tensors& inputs, const Tally& tally,
+              double failed) {
   std::vector<ExpectedRow> rows{tally.worst_expectation};
   for (const auto& [hash, row] : tally.sample.rows())
     if (row.row != rows[0].row) rows.push_back(row);
   const Emulated honest = emulated_errors(problem, golden, arithmetic, inputs, rows);
   if (honest.ratio() <= 1) return;
-  const std::string excess =
-      fmt::format("the declared arithmetic, emulated, exceeds the gate itself: {:.3g} of it, root mean square {:.3g}; {}",
-                  honest.largest, honest.rms, honest.where);
+  const std::string excess = fmt::format(
+      "the declared arithmetic, emulated, exceeds the gate itself: {:.3g} of it, root mean square "
+      "{:.3g}; {}",
+      honest.largest, honest.rms, honest.where);
   if (failed > Gates::kBeyondEmulation * honest.ratio())
     judgement.reason += "; that is the implementation's, though " + excess;
   else
-    judgement.verdict = Verdict::kError, judgement.code = "error:tolerance-model", judgement.reason = excess;
+    judgement.verdict = Verdict::kError, judgement.code = "error:tolerance-model",
+    judgement.reason = excess;
 }
 
 }  // namespace
@@ -271,8 +322,8 @@ double Gates::rounded_rms(double mean, double deviation, double elements) {
 
 double Gates::one_sided(double elements) { return kOneSided + 4 / std::sqrt(elements); }
 
-Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& tensors,
-                const Tensors* inputs) {
+Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
+                const Tensors& tensors, const Tensors* inputs) {
   std::map<int32_t, Tally> tallies;
   std::mutex lock;
   golden.expect(arithmetic, [&](const Expected& chunk) {
@@ -284,7 +335,8 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
 
   Judgement judgement;
   judgement.method = golden.method();
-  if (std::string device = golden.device(); !device.empty()) judgement.golden_device = std::move(device);
+  if (std::string device = golden.device(); !device.empty())
+    judgement.golden_device = std::move(device);
   for (const auto& [role_index, tally] : tallies) {
     const Role& role = *find_role(*problem.operation, role_index);
     const double largest = std::max(tally.worst_ratio, 0.0) / Gates::kLargest;
@@ -299,27 +351,32 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     judgement.max_ratio = std::max(judgement.max_ratio, largest);
     judgement.rms_ratio = std::max(judgement.rms_ratio, rms);
     const bool one_sided = one_sided_ratio(tally, golden.distinct_rows()) > 1;
-    // Of errors within the gates for all elements, that they point one way says more than their size.
+    // Of errors within the gates for all elements, that they point one way says more than their
+    // size.
     const bool fails = largest > 1 || !(of_all <= 1) || (of_rounded > 1 && !one_sided);
     if (fails && judgement.verdict == Verdict::kPass) {
       decide(judgement, worst, tally, largest, rms);
       if (judgement.code == "fail:tolerance" && largest <= 1 && of_rounded > of_all)
-        judgement.reason += fmt::format("; the gate is that of {} elements that little but their own rounding may change", tally.rounded);
+        judgement.reason += fmt::format(
+            "; the gate is that of {} elements that little but their own rounding may change",
+            tally.rounded);
       if (inputs && judgement.code == "fail:tolerance")
         question(judgement, problem, golden, arithmetic, *inputs, tally, std::max(largest, of_all));
     }
-    if (judgement.verdict == Verdict::kPass && one_sided)
-      decide_one_sided(judgement, role, tally);
+    if (judgement.verdict == Verdict::kPass && one_sided) decide_one_sided(judgement, role, tally);
   }
   for (const Role& role : problem.operation->roles()) {
     if (!is_output(role) || !present(problem.tensor[size_t(role.index)])) continue;
-    if (const auto tally = tallies.find(role.index); tally != tallies.end() && tally->second.exact > 0) continue;
+    if (const auto tally = tallies.find(role.index);
+        tally != tallies.end() && tally->second.exact > 0)
+      continue;
     judgement.verdict = Verdict::kError, judgement.code = "error:golden",
     judgement.reason = fmt::format("the golden judged no element of {}", role.name);
   }
   if (judgement.verdict != Verdict::kPass)
     for (const auto& [role, tally] : tallies)
-      if (!golden.stands(arithmetic, tally.worst_row)) return judge(problem, golden, arithmetic, tensors, inputs);
+      if (!golden.stands(arithmetic, tally.worst_row))
+        return judge(problem, golden, arithmetic, tensors, inputs);
   return judgement;
 }
 

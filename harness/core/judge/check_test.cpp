@@ -73,7 +73,8 @@ TEST_F(Check, FailsASmallErrorEverywhere) {
   EXPECT_EQ(judgement.code, "fail:tolerance");
 }
 
-// Twice the error of rounding is within the gates for all elements; that all of it points the same way says what it is.
+// Twice the error of rounding is within the gates for all elements; that all of it points the same
+// way says what it is.
 TEST_F(Check, FailsWhatIsCutInPlaceOfRounded) {
   constexpr float kFactor = 0.7f;  // products of all mantissas
   problem_.as<testing::ScaleParams>().factor = kFactor;
@@ -90,7 +91,8 @@ TEST_F(Check, FailsWhatIsCutInPlaceOfRounded) {
   EXPECT_NE(judgement.reason.find("y errs towards 0"), std::string::npos) << judgement.reason;
 }
 
-// What half-precision normalisers do: errors twice as large as rounding makes them, either way. One of 3 sigma may be.
+// What half-precision normalisers do: errors twice as large as rounding makes them, either way. One
+// of 3 sigma may be.
 TEST_F(Check, FailsElementsThatErrByMoreThanTheirOwnRounding) {
   constexpr float kFactor = 0.7f;
   problem_.as<testing::ScaleParams>().factor = kFactor;
@@ -105,7 +107,8 @@ TEST_F(Check, FailsElementsThatErrByMoreThanTheirOwnRounding) {
   const Judgement judgement = judged();
   EXPECT_LE(judgement.max_ratio, 1);
   EXPECT_EQ(judgement.code, "fail:tolerance");
-  EXPECT_NE(judgement.reason.find("little but their own rounding"), std::string::npos) << judgement.reason;
+  EXPECT_NE(judgement.reason.find("little but their own rounding"), std::string::npos)
+      << judgement.reason;
 }
 
 // The gate closes in on what is known of roundings as there are more of them.
@@ -185,7 +188,13 @@ class SweepGolden final : public Golden {
           .shared = true,
           .value = value.data(),
           .sigma = sigma.data()});
-    sink({.role = kY, .leading = 1, .width = 12, .rows = rows, .shared = true, .low = low.data(), .high = high.data()});
+    sink({.role = kY,
+          .leading = 1,
+          .width = 12,
+          .rows = rows,
+          .shared = true,
+          .low = low.data(),
+          .high = high.data()});
   }
   std::string method() const override { return "test"; }
   static constexpr size_t Check_rows = 40;
@@ -216,7 +225,12 @@ class ThreadedGolden final : public Golden {
       threads.emplace_back([&sink, first] {
         const std::vector<double> value(12, 1.0), sigma(12, 1e-3);
         for (int64_t row = first; row < 40; row += 4)
-          sink({.role = kY, .leading = 1, .width = 12, .rows = {&row, 1}, .value = value.data(), .sigma = sigma.data()});
+          sink({.role = kY,
+                .leading = 1,
+                .width = 12,
+                .rows = {&row, 1},
+                .value = value.data(),
+                .sigma = sigma.data()});
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -240,9 +254,12 @@ class SilentGolden final : public Golden {
   std::string method() const override { return "nothing"; }
 };
 
-TEST_F(Check, NothingJudgedIsAnError) { EXPECT_EQ(judge(problem_, SilentGolden(), {}, tensors_).code, "error:golden"); }
+TEST_F(Check, NothingJudgedIsAnError) {
+  EXPECT_EQ(judge(problem_, SilentGolden(), {}, tensors_).code, "error:golden");
+}
 
-// Over few rows a mean is not much steadier than a single error, and elements of a row share what is wrong with it.
+// Over few rows a mean is not much steadier than a single error, and elements of a row share what
+// is wrong with it.
 TEST(Gates, RootMeanSquareAllowsForFewRows) {
   EXPECT_EQ(Gates::rms(1), Gates::kLargest);
   EXPECT_EQ(Gates::rms(95), Gates::kRms);
@@ -250,7 +267,8 @@ TEST(Gates, RootMeanSquareAllowsForFewRows) {
   for (int64_t rows = 1; rows < 200; ++rows) EXPECT_GE(Gates::rms(rows), Gates::rms(rows + 1));
 }
 
-// One row in which every element is 2 sigma off, as one of twenty honest rows is whose elements share one error.
+// One row in which every element is 2 sigma off, as one of twenty honest rows is whose elements
+// share one error.
 TEST_F(Check, OneRowMayBeOffAllTogether) {
   Problem one = testing::scale_problem(1, kWidth);
   std::vector<float> x(kWidth), y(kWidth);
@@ -259,7 +277,8 @@ TEST_F(Check, OneRowMayBeOffAllTogether) {
   one.operation->fill(one, {"random", 3}, tensors, false);
   const auto golden = one.operation->golden(one, {"random", 3}, tensors);
   golden->expect({}, [&](const Expected& e) {
-    for (int64_t i = 0; e.value && i < e.width; ++i) y[size_t(i)] = float(e.value[i] + 2 * e.sigma[i]);
+    for (int64_t i = 0; e.value && i < e.width; ++i)
+      y[size_t(i)] = float(e.value[i] + 2 * e.sigma[i]);
   });
   const Judgement judgement = judge(one, *golden, {}, tensors);
   EXPECT_EQ(judgement.verdict, Verdict::kPass) << judgement.reason;
@@ -287,14 +306,16 @@ class TooStrict final : public Golden {
 
 TEST_F(Check, AToleranceThatHonestArithmeticExceedsIsTheHarnessesFault) {
   const TooStrict strict(*golden_);
-  EXPECT_EQ(judge(problem_, strict, {}, tensors_).code, "fail:tolerance") << "without the inputs nothing can be emulated";
+  EXPECT_EQ(judge(problem_, strict, {}, tensors_).code, "fail:tolerance")
+      << "without the inputs nothing can be emulated";
   const Judgement judgement = judge(problem_, strict, {}, tensors_, &tensors_);
   EXPECT_EQ(judgement.verdict, Verdict::kError);
   EXPECT_EQ(judgement.code, "error:tolerance-model");
   EXPECT_NE(judgement.reason.find("of y is"), std::string::npos) << judgement.reason;
 }
 
-// Even where an emulation exceeds the gate, what is far beyond the emulation is wrong: the excess is said beside it.
+// Even where an emulation exceeds the gate, what is far beyond the emulation is wrong: the excess
+// is said beside it.
 TEST_F(Check, AFailureWellBeyondTheEmulationStaysOne) {
   const TooStrict strict(*golden_);
   const size_t at = 33 * kWidth + 2;
@@ -302,7 +323,8 @@ TEST_F(Check, AFailureWellBeyondTheEmulationStaysOne) {
   const Judgement judgement = judge(problem_, strict, {}, tensors_, &tensors_);
   EXPECT_EQ(judgement.code, "fail:tolerance");
   EXPECT_NE(judgement.reason.find("y[33,2]"), std::string::npos) << judgement.reason;
-  EXPECT_NE(judgement.reason.find("emulated, exceeds the gate itself"), std::string::npos) << judgement.reason;
+  EXPECT_NE(judgement.reason.find("emulated, exceeds the gate itself"), std::string::npos)
+      << judgement.reason;
   y_[at] = 3 * x_[at] * (1 + 1.2e-7f);  // as far as the emulation gets, and a little further
   EXPECT_EQ(judge(problem_, strict, {}, tensors_, &tensors_).code, "error:tolerance-model");
 }
@@ -313,7 +335,8 @@ TEST_F(Check, AWrongAnswerIsTheImplementations) {
   for (float& y : y_) y *= 1 + 2e-7f;
   EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).code, "fail:tolerance");
   y_.assign(y_.size(), 1);
-  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).verdict, Verdict::kSuspect) << "other verdicts stay what they are";
+  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).verdict, Verdict::kSuspect)
+      << "other verdicts stay what they are";
 }
 
 }  // namespace

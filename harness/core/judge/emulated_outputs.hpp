@@ -17,11 +17,14 @@ inline std::vector<int64_t> all_rows(const Tensor& o) {
 }
 
 /// Stores rows into dense outputs, each number as `change` makes it.
-inline EmulationSink store_into(const Tensors& tensors, std::function<double(int32_t role, double value)> change = {}) {
-  return [&tensors, change = std::move(change)](int32_t role, int64_t row, std::span<const double> values) {
+inline EmulationSink store_into(const Tensors& tensors,
+                                std::function<double(int32_t role, double value)> change = {}) {
+  return [&tensors, change = std::move(change)](int32_t role, int64_t row,
+                                                std::span<const double> values) {
     const Tensor& x = tensors[size_t(role)];
     for (size_t e = 0; e < values.size(); ++e)
-      store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e), change ? change(role, values[e]) : values[e]);
+      store(x.data, x.spec.dtype, row * int64_t(values.size()) + int64_t(e),
+            change ? change(role, values[e]) : values[e]);
   };
 }
 

@@ -1,5 +1,5 @@
-// The tolerance's own judge: before an implementation is failed, the declared arithmetic is emulated on some rows, and has to
-// pass.
+// The tolerance's own judge: before an implementation is failed, the declared arithmetic is
+// emulated on some rows, and has to pass.
 #pragma once
 #include <map>
 #include <string>
@@ -39,9 +39,10 @@ struct Emulated {
   double ratio() const { return largest > rms ? largest : rms; }
 };
 
-/// The worst of the honest kernels of the declared arithmetic, emulated on the first of these rows and as many others as are cheap.
-/// `rows` begins with the row that an implementation is to be failed for.
-Emulated emulated_errors(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic, const Tensors& inputs,
-                         const std::vector<ExpectedRow>& rows);
+/// The worst of the honest kernels of the declared arithmetic, emulated on the first of these rows
+/// and as many others as are cheap. `rows` begins with the row that an implementation is to be
+/// failed for.
+Emulated emulated_errors(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
+                         const Tensors& inputs, const std::vector<ExpectedRow>& rows);
 
 }  // namespace attest::core

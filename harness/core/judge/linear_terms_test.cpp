@@ -1,4 +1,5 @@
-// Every term of linear attention's sigma is needed and no larger than needed, as sigma_terms_test.cpp has it for softmax.
+// Every term of linear attention's sigma is needed and no larger than needed, as
+// sigma_terms_test.cpp has it for softmax.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +22,8 @@ struct TermCase {
   const char* honest;  // the kernel that needs the term
   Arithmetic arithmetic;
   std::function<LinearCase()> inputs;
-  bool adds = false;  // the bug: every output is a little too large, in place of a normaliser a little too small
+  bool adds = false;  // the bug: every output is a little too large, in place of a normaliser a
+                      // little too small
 };
 void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c.honest; }
 
@@ -31,9 +33,12 @@ struct Shape {
 };
 
 LinearCase dense(const Shape& s) {
-  return LinearCase(
-      {.seq_len_q = s.rows, .seq_len_kv = s.keys, .head_dim = s.head_dim, .head_dim_v = s.head_dim_v, .v_dtype = s.v_dtype},
-      s.dtype, {"random", 1});
+  return LinearCase({.seq_len_q = s.rows,
+                     .seq_len_kv = s.keys,
+                     .head_dim = s.head_dim,
+                     .head_dim_v = s.head_dim_v,
+                     .v_dtype = s.v_dtype},
+                    s.dtype, {"random", 1});
 }
 
 LinearCase with(Shape s, std::initializer_list<std::pair<int32_t, Edit>> edits) {
@@ -42,24 +47,32 @@ LinearCase with(Shape s, std::initializer_list<std::pair<int32_t, Edit>> edits) 
   return c;
 }
 
-// Values are the first keys' channels: where they follow from the keys, errors of features do not average out.
+// Values are the first keys' channels: where they follow from the keys, errors of features do not
+// average out.
 LinearCase following(const Shape& s) {
   LinearCase c = dense(s);
   const Tensor& k = c.tensors[ATTEST_K];
-  edit(c, ATTEST_V, [&](int64_t j, int64_t d, double) { return load(k.data, k.spec.dtype, j * s.head_dim + d); });
+  edit(c, ATTEST_V, [&](int64_t j, int64_t d, double) {
+    return load(k.data, k.spec.dtype, j * s.head_dim + d);
+  });
   return c;
 }
 
 std::vector<TermCase> term_cases() {
   using T = Term;
   return {
-      {T::kOutput, "output", "stores o in f16", {.output = ATTEST_F16}, [] { return dense({.keys = 7, .dtype = ATTEST_F16}); }},
+      {T::kOutput,
+       "output",
+       "stores o in f16",
+       {.output = ATTEST_F16},
+       [] { return dense({.keys = 7, .dtype = ATTEST_F16}); }},
       {T::kOutputSubnormal,
        "output_subnormal",
        "stores o near 2^-18 in f16",
        {.output = ATTEST_F16},
        [] {
-         return with({.keys = 7, .dtype = ATTEST_F16}, {{ATTEST_V, [](int64_t, int64_t, double x) { return x * 0x1p-18; }}});
+         return with({.keys = 7, .dtype = ATTEST_F16},
+                     {{ATTEST_V, [](int64_t, int64_t, double x) { return x * 0x1p-18; }}});
        }},
       {T::kQueryFeatures,
        "query_features",
@@ -78,19 +91,31 @@ std::vector<TermCase> term_cases() {
        "phi in f16, two keys that half of all keys are each, with values of 1 and -1",
        {.qk = ATTEST_F16},
        [] {
-         return with({}, {{ATTEST_K,
-                           [](int64_t j, int64_t d, double) { return j % 2 ? 0.1 + 0.01 * double(d) : 0.1 + 0.013 * double(d); }},
-                          {ATTEST_V, [](int64_t j, int64_t, double) { return j % 2 ? 1.0 : -1.0; }}});
+         return with({},
+                     {{ATTEST_K,
+                       [](int64_t j, int64_t d, double) {
+                         return j % 2 ? 0.1 + 0.01 * double(d) : 0.1 + 0.013 * double(d);
+                       }},
+                      {ATTEST_V, [](int64_t j, int64_t, double) { return j % 2 ? 1.0 : -1.0; }}});
        }},
-      {T::kExp, "exp", "an exp that is good to 1e-3", {.probability_rel_error = 1e-3}, [] { return dense({}); }},
-      {T::kState, "state", "state kept in bf16", {.pv = ATTEST_BF16}, [] { return dense({.v_dtype = ATTEST_BF16}); }},
+      {T::kExp,
+       "exp",
+       "an exp that is good to 1e-3",
+       {.probability_rel_error = 1e-3},
+       [] { return dense({}); }},
+      {T::kState,
+       "state",
+       "state kept in bf16",
+       {.pv = ATTEST_BF16},
+       [] { return dense({.v_dtype = ATTEST_BF16}); }},
       {T::kSmallState,
        "small_state",
        "a state of some 2^-20 kept in f16",
        {.pv = ATTEST_F16, .output = ATTEST_F32},
        [] {
-         return with({.keys = 7, .v_dtype = ATTEST_F16}, {{ATTEST_K, [](int64_t, int64_t, double x) { return -15 + 0.1 * x; }},
-                                                          {ATTEST_V, [](int64_t, int64_t, double x) { return 1 + 0.1 * x; }}});
+         return with({.keys = 7, .v_dtype = ATTEST_F16},
+                     {{ATTEST_K, [](int64_t, int64_t, double x) { return -15 + 0.1 * x; }},
+                      {ATTEST_V, [](int64_t, int64_t, double x) { return 1 + 0.1 * x; }}});
        }},
       {T::kStalled,
        "stalled",
@@ -103,30 +128,40 @@ std::vector<TermCase> term_cases() {
        "flushes a state of some 2^-14 to 0",
        {.pv = ATTEST_F16, .flags = ATTEST_FLUSHES_SUBNORMALS},
        [] {
-         return with({.keys = 4}, {{ATTEST_K, [](int64_t, int64_t, double x) { return x - 10.5; }}});
+         return with({.keys = 4},
+                     {{ATTEST_K, [](int64_t, int64_t, double x) { return x - 10.5; }}});
        }},
       {T::kValues,
        "values",
        "V as bf16, all of it 1.003",
        {.pv = ATTEST_BF16},
        [] {
-         return with({.head_dim = 256, .head_dim_v = 16}, {{ATTEST_V, [](int64_t, int64_t, double) { return 1.003; }}});
+         return with({.head_dim = 256, .head_dim_v = 16},
+                     {{ATTEST_V, [](int64_t, int64_t, double) { return 1.003; }}});
        }},
-      {T::kKeySum, "key_sum", "one f32 sum over 16,411 keys", {}, [] { return dense({.keys = 16411}); }},
+      {T::kKeySum,
+       "key_sum",
+       "one f32 sum over 16,411 keys",
+       {},
+       [] { return dense({.keys = 16411}); }},
       {T::kReach,
        "reach",
        "values that are 100 in the first half, -100 in the second",
        {},
        [] {
-         return with({.keys = 4098}, {{ATTEST_V, [](int64_t j, int64_t, double x) { return x + (j < 2049 ? 100 : -100); }}});
+         return with({.keys = 4098}, {{ATTEST_V, [](int64_t j, int64_t, double x) {
+                                         return x + (j < 2049 ? 100 : -100);
+                                       }}});
        }},
       {T::kRepeated,
        "repeated",
        "one key and one value 16,411 times in f32",
        {},
        [] {
-         return with({.keys = 16411}, {{ATTEST_K, [](int64_t, int64_t d, double) { return 0.7 + 0.01 * double(d); }},
-                                       {ATTEST_V, [](int64_t, int64_t d, double) { return 0.3 + 0.013 * double(d); }}});
+         return with(
+             {.keys = 16411},
+             {{ATTEST_K, [](int64_t, int64_t d, double) { return 0.7 + 0.01 * double(d); }},
+              {ATTEST_V, [](int64_t, int64_t d, double) { return 0.3 + 0.013 * double(d); }}});
        }},
       {T::kChannelSum,
        "channel_sum",
@@ -154,7 +189,9 @@ TEST_P(LinearTerms, IsNeededAndNoLargerThanNeeded) {
   testing::put_on_trial(term, c, term.adds ? "o off" : "normaliser off", [&](double size) {
     const double addition = term.adds ? size : 0, normaliser = term.adds ? 1 : 1 - size;
     emulate_linear(c.problem, c.tensors, term.arithmetic, testing::all_rows(c.tensors[ATTEST_O]),
-                   testing::store_into(c.tensors, [&](int32_t, double value) { return value / normaliser + addition; }));
+                   testing::store_into(c.tensors, [&](int32_t, double value) {
+                     return value / normaliser + addition;
+                   }));
   });
 }
 

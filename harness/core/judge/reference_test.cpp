@@ -20,15 +20,16 @@ struct Small {
   Tensors tensors{};
 
   Small() {
-    problem.as<attest_softmax_params>().seq_len_q = 2, problem.as<attest_softmax_params>().head_dim = 2;
+    problem.as<attest_softmax_params>().seq_len_q = 2,
+    problem.as<attest_softmax_params>().head_dim = 2;
     finish_problem(problem);
-    for (const auto& [role, data] :
-         {std::pair(ATTEST_Q, &q), std::pair(ATTEST_K, &k), std::pair(ATTEST_V, &v), std::pair(ATTEST_O, &o)})
+    for (const auto& [role, data] : {std::pair(ATTEST_Q, &q), std::pair(ATTEST_K, &k),
+                                     std::pair(ATTEST_V, &v), std::pair(ATTEST_O, &o)})
       tensors[size_t(role)] = {problem.tensor[size_t(role)], data->data()};
   }
   Judgement compare(double tolerance = 1e-6, bool partial = false) const {
-    return compare_golden(problem, *problem.operation->golden(problem, {"given", 0}, tensors), ATTEST_O, tensors[ATTEST_O],
-                          tolerance, partial);
+    return compare_golden(problem, *problem.operation->golden(problem, {"given", 0}, tensors),
+                          ATTEST_O, tensors[ATTEST_O], tolerance, partial);
   }
 };
 
@@ -63,9 +64,19 @@ struct Halves final : Golden {
   bool sweep_first = false;
 
   void expect(const Arithmetic&, const Sink& sink) const override {
-    const Expected exact{.role = ATTEST_O, .leading = 3, .width = 2, .rows = first, .value = value.data(), .sigma = sigma.data()};
-    const Expected swept{
-        .role = ATTEST_O, .leading = 3, .width = 2, .rows = both, .shared = true, .low = low.data(), .high = high.data()};
+    const Expected exact{.role = ATTEST_O,
+                         .leading = 3,
+                         .width = 2,
+                         .rows = first,
+                         .value = value.data(),
+                         .sigma = sigma.data()};
+    const Expected swept{.role = ATTEST_O,
+                         .leading = 3,
+                         .width = 2,
+                         .rows = both,
+                         .shared = true,
+                         .low = low.data(),
+                         .high = high.data()};
     sink(sweep_first ? swept : exact), sink(sweep_first ? exact : swept);
   }
   int64_t distinct_rows() const override { return 1; }
@@ -77,14 +88,17 @@ TEST(Reference, WhatWasOnlySweptIsNotCountedAsExact) {
   for (const bool sweep_first : {false, true}) {
     Halves golden;
     golden.sweep_first = sweep_first;
-    const Judgement j = compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6);
+    const Judgement j =
+        compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6);
     EXPECT_EQ(j.verdict, Verdict::kPass) << j.reason;
     EXPECT_EQ(j.exact_elements, 2) << sweep_first;
     EXPECT_EQ(j.swept_elements, 2) << sweep_first;
     golden.value[1] = 3.5;  // within the range, but not what the exact value is
-    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code, "error:reference");
+    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code,
+              "error:reference");
     golden.value[1] = 3, golden.low[1] = 2.5;  // nobody says more of the second row than that
-    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code, "error:reference");
+    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code,
+              "error:reference");
   }
 }
 
@@ -92,7 +106,9 @@ TEST(Reference, InfinitiesAndNanMustBeTheSame) {
   std::vector<double> stored{1, INFINITY, -INFINITY, NAN};
   const std::vector<int64_t> dims{4};
   const Tensor expected{dense_tensor(ATTEST_F64, ATTEST_READ, dims), stored.data()};
-  EXPECT_EQ(compare_values(std::vector<double>{1, INFINITY, -INFINITY, NAN}, expected, "y", 1e-6).verdict, Verdict::kPass);
+  EXPECT_EQ(
+      compare_values(std::vector<double>{1, INFINITY, -INFINITY, NAN}, expected, "y", 1e-6).verdict,
+      Verdict::kPass);
   for (const std::vector<double>& wrong : {std::vector<double>{NAN, INFINITY, -INFINITY, NAN},
                                            {1, -INFINITY, -INFINITY, NAN},
                                            {1, 1e300, -INFINITY, NAN},

@@ -13,10 +13,12 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool same_bits(double first, double second) {
-  return (std::isnan(first) && std::isnan(second)) || std::memcmp(&first, &second, sizeof first) == 0;
+  return (std::isnan(first) && std::isnan(second)) ||
+         std::memcmp(&first, &second, sizeof first) == 0;
 }
 
-// Distance in sums of standard deviations; `sigma` NaN: not known, so only what no error explains counts.
+// Distance in sums of standard deviations; `sigma` NaN: not known, so only what no error explains
+// counts.
 double distance(double first, double second, double sigma) {
   if (first == second || (std::isnan(first) && std::isnan(second))) return 0;
   if (!std::isfinite(first) || !std::isfinite(second)) return kInfinity;
@@ -31,7 +33,8 @@ struct Tally {
 };
 
 void add(Tally& tally, const Claim& claim, const RelationRun& base, bool bitwise) {
-  tally.rows += std::any_of(claim.sigma.begin(), claim.sigma.end(), [](double sigma) { return !std::isnan(sigma); });
+  tally.rows += std::any_of(claim.sigma.begin(), claim.sigma.end(),
+                            [](double sigma) { return !std::isnan(sigma); });
   for (size_t e = 0; e < claim.first.size(); ++e) {
     const double first = claim.first[e], second = claim.second[e], sigma = claim.sigma[e];
     const double apart = distance(first, second, sigma);
@@ -48,15 +51,16 @@ void add(Tally& tally, const Claim& claim, const RelationRun& base, bool bitwise
                       sigma,
                       apart / Gates::kLargest};
     int64_t row = claim.row;
-    for (int i = claim.leading; i-- > 0; row /= spec.dim[i]) tally.mismatch.index[size_t(i)] = row % spec.dim[i];
+    for (int i = claim.leading; i-- > 0; row /= spec.dim[i])
+      tally.mismatch.index[size_t(i)] = row % spec.dim[i];
     if (claim.leading < spec.rank) tally.mismatch.index[size_t(claim.leading)] = int64_t(e);
   }
 }
 
 }  // namespace
 
-Judgement judge_relation(const Relation& relation, const RelationRun& base, std::span<const RelationRun> runs,
-                         bool deterministic) {
+Judgement judge_relation(const Relation& relation, const RelationRun& base,
+                         std::span<const RelationRun> runs, bool deterministic) {
   const bool bitwise = relation.bitwise() && deterministic;
   Tally tally;
   relation.compare(base, runs, [&](const Claim& claim) { add(tally, claim, base, bitwise); });
@@ -66,18 +70,24 @@ Judgement judge_relation(const Relation& relation, const RelationRun& base, std:
   judgement.exact_elements = bitwise ? tally.compared : tally.known;
   judgement.max_ratio = std::max(tally.worst, 0.0) / Gates::kLargest;
   const int64_t distinct = base.sigmas ? base.sigmas->distinct_rows() : tally.rows;
-  judgement.rms_ratio =
-      tally.known > 0 ? std::sqrt(tally.sum_squares / double(tally.known)) / Gates::rms(std::min(tally.rows, distinct)) : 0;
+  judgement.rms_ratio = tally.known > 0 ? std::sqrt(tally.sum_squares / double(tally.known)) /
+                                              Gates::rms(std::min(tally.rows, distinct))
+                                        : 0;
   if (tally.worst >= 0) judgement.worst = tally.mismatch;
   const bool far = judgement.max_ratio > 1 || judgement.rms_ratio > 1;
   if (!far && !(bitwise && tally.different > 0)) return judgement;
   judgement.verdict = Verdict::kFail, judgement.code = relation.code();
   const Mismatch& m = tally.mismatch;
-  const std::string pair = fmt::format("{}[{}] is {:.9g} and {:.9g}", m.tensor, fmt::join(m.index, ","), m.expected, m.got);
-  judgement.reason = far ? fmt::format("{}: {} where both should be the same, {:.3g} of twice the gate (root mean square {:.3g})",
-                                       relation.name(), pair, judgement.max_ratio, judgement.rms_ratio)
-                         : fmt::format("{}: {}, {} of {} elements differ, and it does not declare itself nondeterministic",
-                                       relation.name(), pair, tally.different, tally.compared);
+  const std::string pair = fmt::format("{}[{}] is {:.9g} and {:.9g}", m.tensor,
+                                       fmt::join(m.index, ","), m.expected, m.got);
+  judgement.reason =
+      far ? fmt::format(
+                "{}: {} where both should be the same, {:.3g} of twice the gate (root mean square "
+                "{:.3g})",
+                relation.name(), pair, judgement.max_ratio, judgement.rms_ratio)
+          : fmt::format(
+                "{}: {}, {} of {} elements differ, and it does not declare itself nondeterministic",
+                relation.name(), pair, tally.different, tally.compared);
   return judgement;
 }
 

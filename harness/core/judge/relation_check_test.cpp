@@ -1,4 +1,5 @@
-// Claims about several runs: to the bit, within twice the gate, and neither where one run has what no error explains.
+// Claims about several runs: to the bit, within twice the gate, and neither where one run has what
+// no error explains.
 #include "core/judge/relation_check.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,8 @@ class RelationCheck : public ::testing::Test {
     for (Tensors* outputs : {&first_, &second_}) (*outputs)[kX] = {problem_.tensor[kX], x_.data()};
     problem_.operation->fill(problem_, {"random", 3}, first_, false);
     for (size_t i = 0; i < kCount; ++i) y_[i] = again_[i] = 3 * x_[i];
-    first_[kY] = {problem_.tensor[kY], y_.data()}, second_[kY] = {problem_.tensor[kY], again_.data()};
+    first_[kY] = {problem_.tensor[kY], y_.data()},
+    second_[kY] = {problem_.tensor[kY], again_.data()};
   }
 
   Judgement judged(bool deterministic) {
@@ -58,12 +60,14 @@ TEST_F(RelationCheck, AsksForTheSameBitsOfADeterministicOneAlone) {
   EXPECT_EQ(judged(false).verdict, Verdict::kPass);
 }
 
-// 6 sigma each way, sigma = u |y| / sqrt 3: twice the gate is 6.9 u |y|, and an ulp is between one and two of u |y|.
+// 6 sigma each way, sigma = u |y| / sqrt 3: twice the gate is 6.9 u |y|, and an ulp is between one
+// and two of u |y|.
 TEST_F(RelationCheck, FailsBeyondTwiceTheGate) {
   for (const double sigmas : {10.0, 13.5}) {
     again_ = y_;
     again_[20] = float(double(y_[20]) * (1 + sigmas * 0x1p-24 / std::sqrt(3)));
-    const double got = std::fabs(double(again_[20]) / double(y_[20]) - 1) * std::sqrt(3) * 0x1p24;  // as it was rounded
+    const double got = std::fabs(double(again_[20]) / double(y_[20]) - 1) * std::sqrt(3) *
+                       0x1p24;  // as it was rounded
     const Judgement judgement = judged(false);
     EXPECT_NEAR(judgement.max_ratio, got / 12, 1e-6);
     EXPECT_EQ(judgement.code, got > 12 ? "fail:repetition" : "");
@@ -72,12 +76,13 @@ TEST_F(RelationCheck, FailsBeyondTwiceTheGate) {
 
 // Ten rows are too few for the gate of many: their errors may agree.
 TEST_F(RelationCheck, TakesTheRmsGateOfItsRows) {
-  for (size_t i = 0; i < kCount; ++i) again_[i] = float(double(y_[i]) * (1 + 4 * 0x1p-24 / std::sqrt(3)));
+  for (size_t i = 0; i < kCount; ++i)
+    again_[i] = float(double(y_[i]) * (1 + 4 * 0x1p-24 / std::sqrt(3)));
   const Judgement judgement = judged(false);
   double squares = 0;
   for (size_t i = 0; i < kCount; ++i) {
-    const double sigmas =
-        (double(again_[i]) - double(y_[i])) / std::max(std::fabs(double(y_[i])), 1e-30) * std::sqrt(3) * 0x1p24 / 2;
+    const double sigmas = (double(again_[i]) - double(y_[i])) /
+                          std::max(std::fabs(double(y_[i])), 1e-30) * std::sqrt(3) * 0x1p24 / 2;
     squares += sigmas * sigmas;
   }
   EXPECT_NEAR(judgement.rms_ratio, std::sqrt(squares / double(kCount)) / Gates::rms(kRows), 1e-6);

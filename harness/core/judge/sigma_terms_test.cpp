@@ -1,5 +1,6 @@
-// Every term of sigma is needed and no larger than needed: without it an honest kernel is failed, eight times as large it lets a
-// bug pass. Honest kernels are emulations that round exactly where they declare; a bug is sized to two gates.
+// Every term of sigma is needed and no larger than needed: without it an honest kernel is failed,
+// eight times as large it lets a bug pass. Honest kernels are emulations that round exactly where
+// they declare; a bug is sized to two gates.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,10 +22,10 @@ using testing::make_case;
 using Params = attest_softmax_params;
 
 enum class Bug {
-  kScale,       // softmax_scale is a little too large
-  kNormaliser,  // the normaliser is a little too small: a key is left out of it
-  kLse,         // that of the lse alone
-  kAddition,    // every output is that much too large
+  kScale,         // softmax_scale is a little too large
+  kNormaliser,    // the normaliser is a little too small: a key is left out of it
+  kLse,           // that of the lse alone
+  kAddition,      // every output is that much too large
   kTinyAddition,  // of 2^-100
 };
 
@@ -68,24 +69,29 @@ Case dense(const Shape& s) {
   return c;
 }
 
-// Key `at` has a score above the others by `gap`, in every row; theirs have a standard deviation of spread^2.
+// Key `at` has a score above the others by `gap`, in every row; theirs have a standard deviation of
+// spread^2.
 Case dominated(Shape s, int64_t at, double gap, double spread = 0.3) {
   Case c = dense(s);
   const double length = gap * std::sqrt(double(s.head_dim));
   edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) { return d == 0 ? 1 : spread * x; });
-  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) { return d == 0 ? (j == at ? length : 0) : j == at ? 0 : spread * x; });
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+    return d == 0 ? (j == at ? length : 0) : j == at ? 0 : spread * x;
+  });
   return c;
 }
 
 Case equal_keys(Shape s) {
   Case c = dense(s);
   std::vector<double> first(size_t(s.head_dim));
-  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) { return j == 0 ? first[size_t(d)] = x : first[size_t(d)]; });
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+    return j == 0 ? first[size_t(d)] = x : first[size_t(d)];
+  });
   return c;
 }
 
-Arithmetic in(DType output, std::initializer_list<std::pair<DType Arithmetic::*, DType>> fields, uint32_t flags = 0,
-              int64_t chain = 0) {
+Arithmetic in(DType output, std::initializer_list<std::pair<DType Arithmetic::*, DType>> fields,
+              uint32_t flags = 0, int64_t chain = 0) {
   Arithmetic a{.output = output, .flags = flags, .sum_chain = chain};
   for (const auto& [field, dtype] : fields) a.*field = dtype;
   return a;
@@ -97,13 +103,14 @@ Arithmetic rough_exp(double error) {
 }
 
 std::vector<TermCase> term_cases() {
-  constexpr auto kQk = &Arithmetic::qk, kPv = &Arithmetic::pv, kProbability = &Arithmetic::probability,
-                 kScore = &Arithmetic::score, kAccumulator = &Arithmetic::accumulator;
+  constexpr auto kQk = &Arithmetic::qk, kPv = &Arithmetic::pv,
+                 kProbability = &Arithmetic::probability, kScore = &Arithmetic::score,
+                 kAccumulator = &Arithmetic::accumulator;
   constexpr uint32_t kFirst = ATTEST_P_NORMALISED_FIRST;
   using T = SigmaTerm;
   return {
-      {T::kOutput, "output", "stores o in f16", in(ATTEST_F16, {}), [] { return dense({.keys = 7, .dtype = ATTEST_F16}); },
-       Bug::kNormaliser},
+      {T::kOutput, "output", "stores o in f16", in(ATTEST_F16, {}),
+       [] { return dense({.keys = 7, .dtype = ATTEST_F16}); }, Bug::kNormaliser},
       {T::kOutputSubnormal, "output_subnormal", "stores o near 2^-18 in f16", in(ATTEST_F16, {}),
        [] {
          Case c = dense({.keys = 7, .dtype = ATTEST_F16});
@@ -111,45 +118,49 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kNormaliser},
-      {T::kProbability, "probability", "keeps p in bf16", in(ATTEST_F32, {{kProbability, ATTEST_BF16}}),
-       [] { return dense({}); }},
+      {T::kProbability, "probability", "keeps p in bf16",
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}), [] { return dense({}); }},
       {T::kSubnormal, "subnormal", "one key takes the weight, the other p are subnormal in f16",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_SUMS_ROUNDED_P, 16), [] { return dominated({}, 1020, 15.5, 1); },
-       Bug::kNormaliser},
-      {T::kExp, "exp", "an exp that is good to 1e-3", rough_exp(1e-3), [] { return dense({.keys = 13}); }},
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_SUMS_ROUNDED_P, 16),
+       [] { return dominated({}, 1020, 15.5, 1); }, Bug::kNormaliser},
+      {T::kExp, "exp", "an exp that is good to 1e-3", rough_exp(1e-3),
+       [] { return dense({.keys = 13}); }},
       {T::kRescale,
        "rescale",
        "the same exp rescales what was summed, values 1 in the first half, -1 in the second",
        rough_exp(1e-3),
        [] {
          Case c = dense({});
-         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return 0.01 * x + (j < 510 ? 1 : -1); });
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return 0.01 * x + (j < 510 ? 1 : -1); });
          return c;
        },
        Bug::kScale,
        {.online = true}},
       {T::kCutSum, "cut_sum", "the normaliser sums p that are cut to bf16",
-       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_P_TRUNCATED | ATTEST_SUMS_ROUNDED_P), [] { return dense({.lse = true}); },
-       Bug::kLse},
-      {T::kTwoRoundings, "two_roundings", "p rounded to bf16 for the normaliser, and exp(s - lse) once more for the product",
-       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P | ATTEST_WEIGHS_BY_LSE | kFirst, 16),
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_P_TRUNCATED | ATTEST_SUMS_ROUNDED_P),
+       [] { return dense({.lse = true}); }, Bug::kLse},
+      {T::kTwoRoundings, "two_roundings",
+       "p rounded to bf16 for the normaliser, and exp(s - lse) once more for the product",
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}},
+          ATTEST_SUMS_ROUNDED_P | ATTEST_WEIGHS_BY_LSE | kFirst, 16),
        [] {
-         // Nearly all weight is that of two keys whose values are 0, and not a power of two below their maximum.
+         // Nearly all weight is that of two keys whose values are 0, and not a power of two below
+         // their maximum.
          Case c = dominated({}, 1020, 9);
-         edit(c, ATTEST_K, [](int64_t j, int64_t d, double x) { return j == 1019 ? (d == 0 ? 8.7 * std::sqrt(32.0) : 0) : x; });
-         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return j >= 1019 ? 0 : 1 + 0.1 * x; });
+         edit(c, ATTEST_K, [](int64_t j, int64_t d, double x) {
+           return j == 1019 ? (d == 0 ? 8.7 * std::sqrt(32.0) : 0) : x;
+         });
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return j >= 1019 ? 0 : 1 + 0.1 * x; });
          return c;
        },
        Bug::kNormaliser},
-      {T::kFewSteps,
-       "few_steps",
+      {T::kFewSteps, "few_steps",
        "600 p of 1 to 2 subnormal steps of f8e4m3, divided before they are rounded",
        in(ATTEST_F32, {{kProbability, ATTEST_F8E4M3}}, kFirst),
-       [] { return dense({.keys = 600, .q_factor = 0.2, .mean_v = 1}); },
-       Bug::kAddition},
-      {T::kAverage,
-       "average",
-       "scores of 60 from operands in f8e5m2",
+       [] { return dense({.keys = 600, .q_factor = 0.2, .mean_v = 1}); }, Bug::kAddition},
+      {T::kAverage, "average", "scores of 60 from operands in f8e5m2",
        in(ATTEST_F32, {{kQk, ATTEST_F8E5M2}}),
        [] {
          Case c = dense({.keys = 7, .rows = 2000, .q_factor = 60});
@@ -157,29 +168,33 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kAddition},
-      {T::kSmallSums, "small_sums", "sums of some 2^-28 kept in f16", in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 16),
+      {T::kSmallSums, "small_sums", "sums of some 2^-28 kept in f16",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 16),
        [] {
          Case c = dense({});
          edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-28 * x; });
          return c;
        },
        Bug::kAddition},
-      {T::kSmallValues, "small_values", "V near 2^-13 kept in f8e4m3", in(ATTEST_F32, {{kPv, ATTEST_F8E4M3}}),
+      {T::kSmallValues, "small_values", "V near 2^-13 kept in f8e4m3",
+       in(ATTEST_F32, {{kPv, ATTEST_F8E4M3}}),
        [] {
          Case c = dense({});
          edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-13 * x; });
          return c;
        },
        Bug::kAddition},
-      {T::kStalled, "stalled", "one bf16 sum over 16,384 keys, values 3 in the first eighth, -3/7 in the rest", in(ATTEST_F32, {{kAccumulator, ATTEST_BF16}}),
+      {T::kStalled, "stalled",
+       "one bf16 sum over 16,384 keys, values 3 in the first eighth, -3/7 in the rest",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_BF16}}),
        [] {
          Case c = dense({.keys = 16384, .rows = 4});
-         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return 0.1 * x + (j < 2048 ? 3 : -3.0 / 7); });
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return 0.1 * x + (j < 2048 ? 3 : -3.0 / 7); });
          return c;
        },
        Bug::kAddition},
-      {T::kBlocks,
-       "blocks",
+      {T::kBlocks, "blocks",
        "a key of half the weight, then four keys 4,160 times in one f32 sum, in the first of four",
        in(ATTEST_F32, {}, 0, 4161),
        [] {
@@ -187,34 +202,42 @@ std::vector<TermCase> term_cases() {
          std::vector<double> known(4 * 32);
          edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
            if (j == 0) return x;
-           double& kept = known[size_t((j <= 4 ? j - 1 : int64_t(random_bits(3, uint64_t(j)) % 4)) * 32 + d)];
+           double& kept =
+               known[size_t((j <= 4 ? j - 1 : int64_t(random_bits(3, uint64_t(j)) % 4)) * 32 + d)];
            return j <= 4 ? kept = x : kept;
          });
          return c;
        },
        Bug::kLse},
       {T::kEqualScores, "equal_scores", "p of equal keys rounded to f16 after it was normalised",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, kFirst), [] { return equal_keys({.keys = 1100, .mean_v = 1}); },
-       Bug::kNormaliser},
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, kFirst),
+       [] { return equal_keys({.keys = 1100, .mean_v = 1}); }, Bug::kNormaliser},
       {T::kNormaliser, "normaliser", "the normaliser sums p rounded to bf16",
-       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P), [] { return dense({.keys = 7, .lse = true}); },
-       Bug::kLse},
-      {T::kTruncation, "truncation", "cuts p to f16", in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P),
+       [] { return dense({.keys = 7, .lse = true}); }, Bug::kLse},
+      {T::kTruncation, "truncation", "cuts p to f16",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
        [] { return dense({.mean_v = 1}); }, Bug::kNormaliser},
       {T::kFlushed, "flushed", "flushes p below 2^-14 to 0",
        in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
        [] { return dominated({.keys = 4099, .mean_v = 1}, 4098, 14); }, Bug::kNormaliser},
-      {T::kScore, "score", "keeps scores in f16", in(ATTEST_F32, {{kScore, ATTEST_F16}}), [] { return dense({.keys = 197}); }},
-      {T::kDotProduct, "dot_product", "q k sums to nearly 0 over large products", in(ATTEST_F32, {}, 0, 16),
+      {T::kScore, "score", "keeps scores in f16", in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] { return dense({.keys = 197}); }},
+      {T::kDotProduct, "dot_product", "q k sums to nearly 0 over large products",
+       in(ATTEST_F32, {}, 0, 16),
        [] {
          Case c = dense({.q_factor = 100});
          std::vector<double> half(16);
-         edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) { return d < 16 ? half[size_t(d)] = x : half[size_t(d - 16)]; });
-         edit(c, ATTEST_K,
-              [&](int64_t, int64_t d, double x) { return d < 16 ? half[size_t(d)] = x : 1e-3 * x - half[size_t(d - 16)]; });
+         edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) {
+           return d < 16 ? half[size_t(d)] = x : half[size_t(d - 16)];
+         });
+         edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) {
+           return d < 16 ? half[size_t(d)] = x : 1e-3 * x - half[size_t(d - 16)];
+         });
          return c;
        }},
-      {T::kDotGrowth, "dot_growth", "1,024 products of one sign in one sum", in(ATTEST_F32, {}, 0, 16),
+      {T::kDotGrowth, "dot_growth", "1,024 products of one sign in one sum",
+       in(ATTEST_F32, {}, 0, 16),
        [] {
          Case c = dense({.keys = 197, .head_dim = 1024});
          for (const int32_t role : {int32_t(ATTEST_Q), int32_t(ATTEST_K)})
@@ -228,11 +251,14 @@ std::vector<TermCase> term_cases() {
        [] { return equal_keys({.q_factor = 30}); },
        Bug::kNormaliser,
        {.mixed_orders = true}},
-      {T::kOperands, "operands", "Q and K as bf16", in(ATTEST_F32, {{kQk, ATTEST_BF16}}), [] { return dense({}); }},
-      {T::kQuery, "query", "Q and K as bf16 where values are the keys", in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
+      {T::kOperands, "operands", "Q and K as bf16", in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
+       [] { return dense({}); }},
+      {T::kQuery, "query", "Q and K as bf16 where values are the keys",
+       in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
        [] {
          Case c = dense({.keys = 4099});
-         std::memcpy(c.tensors[ATTEST_V].data, c.tensors[ATTEST_K].data, size_t(extent_bytes(c.tensors[ATTEST_K].spec)));
+         std::memcpy(c.tensors[ATTEST_V].data, c.tensors[ATTEST_K].data,
+                     size_t(extent_bytes(c.tensors[ATTEST_K].spec)));
          return c;
        }},
       {T::kValues, "values", "V as bf16, all of it 1.003", in(ATTEST_F32, {{kPv, ATTEST_BF16}}),
@@ -254,7 +280,8 @@ std::vector<TermCase> term_cases() {
        {},
        [] {
          Case c = dense({.keys = 4098});
-         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return x + (j < 2049 ? 100 : -100); });
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return x + (j < 2049 ? 100 : -100); });
          return c;
        }},
       {T::kAbsorbed,
@@ -270,7 +297,9 @@ std::vector<TermCase> term_cases() {
        [] {
          Case c = dense({.keys = 16411, .rows = 4, .mean_v = 1});
          edit(c, ATTEST_Q, [](int64_t, int64_t d, double) { return d == 0; });
-         edit(c, ATTEST_K, [](int64_t j, int64_t d, double) { return d == 0 && j == 0 ? 0.35 * std::sqrt(32.0) : 0; });
+         edit(c, ATTEST_K, [](int64_t j, int64_t d, double) {
+           return d == 0 && j == 0 ? 0.35 * std::sqrt(32.0) : 0;
+         });
          return c;
        },
        Bug::kNormaliser},
@@ -280,7 +309,8 @@ std::vector<TermCase> term_cases() {
        {},
        [] {
          Case c = dominated({}, 1020, 87.5, 0.1);
-         edit(c, ATTEST_V, [](int64_t j, int64_t, double x) { return j == 1020 ? 0 : 1 + 0.1 * x; });
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return j == 1020 ? 0 : 1 + 0.1 * x; });
          return c;
        },
        Bug::kTinyAddition},
@@ -288,7 +318,8 @@ std::vector<TermCase> term_cases() {
        in(ATTEST_F32, {{kScore, ATTEST_F16}}),
        [] {
          Case c = dense({.keys = 16411, .rows = 4, .lse = true, .row_bias = true});
-         const double length = 12 * std::sqrt(32.0);  // scores near 12, where f16 has an ulp of 2^-7
+         const double length =
+             12 * std::sqrt(32.0);  // scores near 12, where f16 has an ulp of 2^-7
          edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.5 * x; });
          edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) { return d == 0 ? length : 0.5 * x; });
          edit(c, ATTEST_BIAS, [](int64_t, int64_t, double) { return 0.9 * 0x1p-8; });
@@ -300,18 +331,25 @@ std::vector<TermCase> term_cases() {
        "Q times 0.0622 rounded to bf16 again, where queries are keys",
        in(ATTEST_BF16, {{kQk, ATTEST_BF16}}),
        [] {
-         Case c =
-             dense({.keys = 100, .rows = 100, .head_dim = 256, .dtype = ATTEST_BF16, .lse = true, .softmax_scale = 0.0622416f});
-         std::memcpy(c.tensors[ATTEST_Q].data, c.tensors[ATTEST_K].data, size_t(extent_bytes(c.tensors[ATTEST_Q].spec)));
+         Case c = dense({.keys = 100,
+                         .rows = 100,
+                         .head_dim = 256,
+                         .dtype = ATTEST_BF16,
+                         .lse = true,
+                         .softmax_scale = 0.0622416f});
+         std::memcpy(c.tensors[ATTEST_Q].data, c.tensors[ATTEST_K].data,
+                     size_t(extent_bytes(c.tensors[ATTEST_Q].spec)));
          return c;
        },
        Bug::kLse,
        {.scale = ScalePlace::kQueries}},
-      {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400", in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
+      {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400",
+       in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
        [] {
          Case c = dense({.mean_v = 1});
          edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : x; });
-         edit(c, ATTEST_K, [](int64_t, int64_t d, double x) { return d == 0 ? 400 * std::sqrt(32.0) : x; });
+         edit(c, ATTEST_K,
+              [](int64_t, int64_t d, double x) { return d == 0 ? 400 * std::sqrt(32.0) : x; });
          return c;
        },
        Bug::kNormaliser},
@@ -324,12 +362,16 @@ void emulate_into(const Case& c, const TermCase& term, double bug_size) {
   Problem problem = c.problem;
   if (term.bug == Bug::kScale) problem.as<Params>().softmax_scale *= float(1 + bug_size);
   const double normaliser = term.bug == Bug::kNormaliser ? 1 - bug_size : 1;
-  const double lse_normaliser = term.bug == Bug::kNormaliser || term.bug == Bug::kLse ? 1 - bug_size : 1;
-  const double addition = term.bug == Bug::kAddition ? bug_size : term.bug == Bug::kTinyAddition ? bug_size * 0x1p-100 : 0;
-  emulate_softmax(problem, c.tensors, term.arithmetic, term.style, testing::all_rows(c.tensors[ATTEST_O]),
-                  testing::store_into(c.tensors, [&](int32_t role, double value) {
-                    return role == ATTEST_O ? value / normaliser + addition : value + std::log(lse_normaliser);
-                  }));
+  const double lse_normaliser =
+      term.bug == Bug::kNormaliser || term.bug == Bug::kLse ? 1 - bug_size : 1;
+  const double addition = term.bug == Bug::kAddition       ? bug_size
+                          : term.bug == Bug::kTinyAddition ? bug_size * 0x1p-100
+                                                           : 0;
+  emulate_softmax(
+      problem, c.tensors, term.arithmetic, term.style, testing::all_rows(c.tensors[ATTEST_O]),
+      testing::store_into(c.tensors, [&](int32_t role, double value) {
+        return role == ATTEST_O ? value / normaliser + addition : value + std::log(lse_normaliser);
+      }));
 }
 
 static_assert(SigmaModel::kGate == Gates::kLargest);
@@ -339,10 +381,10 @@ class SigmaTerms : public ::testing::TestWithParam<TermCase> {};
 TEST_P(SigmaTerms, IsNeededAndNoLargerThanNeeded) {
   const TermCase& term = GetParam();
   const Case c = term.inputs();
-  const char* bug = term.bug == Bug::kScale      ? "softmax_scale off"
-                    : term.bug == Bug::kAddition ? "o off"
+  const char* bug = term.bug == Bug::kScale          ? "softmax_scale off"
+                    : term.bug == Bug::kAddition     ? "o off"
                     : term.bug == Bug::kTinyAddition ? "o off in units of 2^-100"
-                                                 : "normaliser off";
+                                                     : "normaliser off";
   testing::put_on_trial(term, c, bug, [&](double size) { emulate_into(c, term, size); });
 }
 

@@ -22,9 +22,10 @@ void edit(const Inputs& inputs, int32_t role, const Edit& change) {
     store(x.data, x.spec.dtype, n, change(n / width, n % width, load(x.data, x.spec.dtype, n)));
 }
 
-/// Expects that the term's honest kernel passes on `inputs`, but not without the term, and that a bug of two gates fails, but not
-/// with eight times the term. `emulate(size)` leaves that kernel's outputs in the tensors, with a bug of that size. Prints a row
-/// of the table in core/judge/README.md.
+/// Expects that the term's honest kernel passes on `inputs`, but not without the term, and that a
+/// bug of two gates fails, but not with eight times the term. `emulate(size)` leaves that kernel's
+/// outputs in the tensors, with a bug of that size. Prints a row of the table in
+/// core/judge/README.md.
 template <class TermCase, class Inputs>
 void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_words,
                   const std::function<void(double size)>& emulate) {
@@ -33,19 +34,22 @@ void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_wo
     emulate(size);
     const Problem& problem = inputs.problem;
     const Judgement judgement =
-        judge(problem, *problem.operation->golden(problem, {}, inputs.tensors), term.arithmetic, inputs.tensors);
+        judge(problem, *problem.operation->golden(problem, {}, inputs.tensors), term.arithmetic,
+              inputs.tensors);
     return std::max(judgement.max_ratio, judgement.rms_ratio);
   };
   const double passes = ratio(1, 0), without = ratio(0, 0);
   EXPECT_LE(passes, 1) << "an honest kernel is failed";
-  EXPECT_GT(without, 1) << "without the term an honest kernel passes as well: it is not needed here";
+  EXPECT_GT(without, 1)
+      << "without the term an honest kernel passes as well: it is not needed here";
   double size = 5e-3;
   for (int step = 0; step < 3; ++step) size *= 2 / ratio(1, size);  // of two gates
   const double bug = ratio(1, size), slack = ratio(8, size);
   EXPECT_GT(bug, 1) << "a bug passes";
-  EXPECT_LE(slack, 1) << "eight times the term does not hide the bug: something else is what fails it";
-  std::printf("| %s | %s | %.2f | %.3g | %s by %.2g: %.2f | %.2f |\n", term.name, term.honest, passes, without, bug_words, size,
-              bug, slack);
+  EXPECT_LE(slack, 1)
+      << "eight times the term does not hide the bug: something else is what fails it";
+  std::printf("| %s | %s | %.2f | %.3g | %s by %.2g: %.2f | %.2f |\n", term.name, term.honest,
+              passes, without, bug_words, size, bug, slack);
 }
 
 /// Expects that each term of its enumeration is on trial.
@@ -53,7 +57,8 @@ template <class TermCase>
 void expect_every_term(const std::vector<TermCase>& cases) {
   using Term = decltype(TermCase::term);
   for (size_t term = 0; term < size_t(Term::kCount); ++term)
-    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const TermCase& c) { return c.term == Term(term); }))
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(),
+                            [&](const TermCase& c) { return c.term == Term(term); }))
         << "no case for term " << term;
 }
 

@@ -22,14 +22,19 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-std::vector<int> choose_cpus(size_t count, const std::filesystem::path& root) { return choose_cpus(count, allowed_cpus(), root); }
+std::vector<int> choose_cpus(size_t count, const std::filesystem::path& root) {
+  return choose_cpus(count, allowed_cpus(), root);
+}
 
-std::vector<int> choose_cpus(size_t count, const std::vector<int>& allowed, const std::filesystem::path& root) {
+std::vector<int> choose_cpus(size_t count, const std::vector<int>& allowed,
+                             const std::filesystem::path& root) {
   std::vector<int> first, others;
   std::set<std::string> cores;
   for (const int cpu : allowed) {
-    const std::string siblings = read_text(root / fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
-    (cores.insert(siblings.empty() ? std::to_string(cpu) : siblings).second ? first : others).push_back(cpu);
+    const std::string siblings = read_text(
+        root / fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+    (cores.insert(siblings.empty() ? std::to_string(cpu) : siblings).second ? first : others)
+        .push_back(cpu);
   }
   first.insert(first.end(), others.begin(), others.end());
   first.resize(std::min(count, first.size()));

@@ -27,7 +27,8 @@ size_t walk_bytes(uint64_t cache_bytes, size_t cpus) {
 
 void walk(const std::byte* from, size_t bytes) {
   unsigned sum = 0;
-  for (size_t at = 0; at < bytes; at += 64) sum += unsigned(*reinterpret_cast<const volatile unsigned char*>(from + at));
+  for (size_t at = 0; at < bytes; at += 64)
+    sum += unsigned(*reinterpret_cast<const volatile unsigned char*>(from + at));
   [[maybe_unused]] const volatile unsigned kept = sum;
 }
 
@@ -38,7 +39,11 @@ uint64_t parse_size(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc()) return 0;
   const std::string unit(end, text.data() + text.size());
-  return unit == "" ? value : unit == "K" ? value << 10 : unit == "M" ? value << 20 : unit == "G" ? value << 30 : 0;
+  return unit == ""    ? value
+         : unit == "K" ? value << 10
+         : unit == "M" ? value << 20
+         : unit == "G" ? value << 30
+                       : 0;
 }
 
 std::vector<Cache> read_caches(int cpu, const std::filesystem::path& root) {
@@ -48,7 +53,8 @@ std::vector<Cache> read_caches(int cpu, const std::filesystem::path& root) {
     const auto folder = base / fmt::format("index{}", i);
     const std::string level = read_text(folder / "level");
     if (level.empty()) break;
-    caches.push_back({std::atoi(level.c_str()), read_text(folder / "type"), parse_size(read_text(folder / "size")),
+    caches.push_back({std::atoi(level.c_str()), read_text(folder / "type"),
+                      parse_size(read_text(folder / "size")),
                       parse_cpu_list(read_text(folder / "shared_cpu_list"))});
   }
   return caches;
@@ -60,28 +66,35 @@ uint64_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesys
   for (const int cpu : cpus) {
     const std::vector<Cache> caches = read_caches(cpu, root);
     const auto last =
-        std::max_element(caches.begin(), caches.end(), [](const Cache& a, const Cache& b) { return a.level < b.level; });
+        std::max_element(caches.begin(), caches.end(),
+                         [](const Cache& a, const Cache& b) { return a.level < b.level; });
     if (last == caches.end() || last->size_bytes == 0) continue;
-    if (seen.insert(last->cpus.empty() ? std::vector{cpu} : last->cpus).second) total += last->size_bytes;
+    if (seen.insert(last->cpus.empty() ? std::vector{cpu} : last->cpus).second)
+      total += last->size_bytes;
   }
   return total ? total : kUnknownCache;
 }
 
 PageBuffer::PageBuffer(size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
   base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base_ == MAP_FAILED) throw Error(fmt::format("out of memory: {} MiB for a measurement", bytes_ >> 20));
+  if (base_ == MAP_FAILED)
+    throw Error(fmt::format("out of memory: {} MiB for a measurement", bytes_ >> 20));
   madvise(base_, bytes_, MADV_HUGEPAGE);
-  std::memset(base_, 1, bytes_);  // else every page would be the kernel's one page of zeros, and stay in the cache
+  std::memset(
+      base_, 1,
+      bytes_);  // else every page would be the kernel's one page of zeros, and stay in the cache
 }
 
 PageBuffer::~PageBuffer() { munmap(base_, bytes_); }
 
 CacheFlusher::CacheFlusher(uint64_t cache_bytes)
-    : cpus_(allowed_cpus()), buffer_(walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus_), cpus_.size())) {}
+    : cpus_(allowed_cpus()),
+      buffer_(walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus_), cpus_.size())) {
+}
 
 void CacheFlusher::flush() {
-  // The caller keeps its own mask, and an idle OpenMP pool of the implementation's is left alone: threads of our own, gone when
-  // done.
+  // The caller keeps its own mask, and an idle OpenMP pool of the implementation's is left alone:
+  // threads of our own, gone when done.
   const size_t share = buffer_.size() / cpus_.size() / 64 * 64;
   std::vector<std::thread> walkers;
   for (size_t i = 0; i < cpus_.size(); ++i) {

@@ -61,21 +61,25 @@ TEST(Caches, FlushingEmptiesThem) {
 TEST(Affinity, TakesWholeCoresFirst) {
   const FakeRoot root;
   for (const int cpu : {0, 1, 2, 3, 4, 5})
-    root.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", cpu < 2   ? "0-1"
-                                                                                                      : cpu < 4 ? "2-3"
-                                                                                                                : "4-5");
+    root.write(
+        "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+        cpu < 2   ? "0-1"
+        : cpu < 4 ? "2-3"
+                  : "4-5");
   const std::vector<int> allowed{0, 1, 2, 3, 5};
   EXPECT_EQ(choose_cpus(2, allowed, root.path()), (std::vector<int>{0, 2}));
   EXPECT_EQ(choose_cpus(3, allowed, root.path()), (std::vector<int>{0, 2, 5}));
   EXPECT_EQ(choose_cpus(4, allowed, root.path()), (std::vector<int>{0, 1, 2, 5}));
   EXPECT_EQ(choose_cpus(9, allowed, root.path()), allowed);
-  EXPECT_EQ(choose_cpus(2, {4, 6}, FakeRoot().path()), (std::vector<int>{4, 6}));  // no description at all
+  EXPECT_EQ(choose_cpus(2, {4, 6}, FakeRoot().path()),
+            (std::vector<int>{4, 6}));  // no description at all
 }
 
 TEST(Affinity, Lists) {
   EXPECT_EQ(parse_cpu_list("0-2,5"), (std::vector<int>{0, 1, 2, 5}));
   EXPECT_EQ(parse_cpu_list("7"), std::vector<int>{7});
-  for (const char* list : {"", "x", "0;1", "-1", "3-1", "1-", "1,,2", "1,", "99999999", "0-99999999999999999999"})
+  for (const char* list :
+       {"", "x", "0;1", "-1", "3-1", "1-", "1,,2", "1,", "99999999", "0-99999999999999999999"})
     EXPECT_TRUE(parse_cpu_list(list).empty()) << list;
   EXPECT_EQ(cpu_list({0, 1, 5}), "0,1,5");
 }

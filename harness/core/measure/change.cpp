@@ -31,23 +31,31 @@ double spread(std::span<const Launch> launches) {
 Change side(const Changed& changed, double same_band) {
   if (changed.low > 1 + changed.band) return Change::kWorse;
   if (changed.high < 1 / (1 + changed.band)) return Change::kBetter;
-  return changed.low >= 1 / (1 + same_band) && changed.high <= 1 + same_band ? Change::kSame : Change::kInconclusive;
+  return changed.low >= 1 / (1 + same_band) && changed.high <= 1 + same_band
+             ? Change::kSame
+             : Change::kInconclusive;
 }
 
-void compare_pairs(std::span<const Launch> before, std::span<const Launch> after, const ChangeRule& rule, Changed& changed) {
+void compare_pairs(std::span<const Launch> before, std::span<const Launch> after,
+                   const ChangeRule& rule, Changed& changed) {
   std::vector<double> logs;
-  for (size_t i = 0; i < before.size(); ++i) logs.push_back(std::log(after[i].median / before[i].median));
+  for (size_t i = 0; i < before.size(); ++i)
+    logs.push_back(std::log(after[i].median / before[i].median));
   const Summary s = summarise(logs, rule.coverage);
-  changed.ratio = std::exp(s.median), changed.low = std::exp(s.median_low), changed.high = std::exp(s.median_high);
+  changed.ratio = std::exp(s.median), changed.low = std::exp(s.median_low),
+  changed.high = std::exp(s.median_high);
   changed.change = side(changed, changed.band), changed.code = "paired";
   const double beyond = std::log1p(changed.band) * (s.median < 0 ? -1 : 1);
-  const auto hits = std::ranges::count_if(logs, [&](double log) { return beyond < 0 ? log < beyond : log > beyond; });
+  const auto hits = std::ranges::count_if(
+      logs, [&](double log) { return beyond < 0 ? log < beyond : log > beyond; });
   changed.p = sign_test(logs.size(), size_t(hits));
 }
 
-void compare_weakly(std::span<const Launch> before, std::span<const Launch> after, const ChangeRule& rule, Changed& changed) {
+void compare_weakly(std::span<const Launch> before, std::span<const Launch> after,
+                    const ChangeRule& rule, Changed& changed) {
   const Launch was = hull(before), is = hull(after);
-  changed.ratio = is.median / was.median, changed.low = is.low / was.high, changed.high = is.high / was.low;
+  changed.ratio = is.median / was.median, changed.low = is.low / was.high,
+  changed.high = is.high / was.low;
   const bool own_floor = before.size() + after.size() >= kLeastLaunches;
   changed.change = Change::kInconclusive, changed.code = "no-floor";
   if (!rule.floor && !own_floor) return;
@@ -59,7 +67,8 @@ void compare_weakly(std::span<const Launch> before, std::span<const Launch> afte
 std::vector<Launch> in_cycles(std::span<const Launch> launches) {
   std::vector<Launch> cycles(launches.begin(), launches.end());
   for (Launch& one : cycles)
-    one.median *= one.clock, one.low *= one.clock, one.high *= one.clock, one.resolution *= one.clock, one.clock = 0;
+    one.median *= one.clock, one.low *= one.clock, one.high *= one.clock,
+        one.resolution *= one.clock, one.clock = 0;
   return cycles;
 }
 
@@ -71,9 +80,11 @@ Launch Launch::relative_to(const Launch& other) const {
   return {median / other.median, low / other.high, high / other.low, resolution / other.median, 0};
 }
 
-Changed compare_launches(std::span<const Launch> before, std::span<const Launch> after, bool paired, const ChangeRule& rule) {
-  Changed changed{
-      .band = std::max(rule.band, rule.floor.value_or(0)), .launches_before = before.size(), .launches_after = after.size()};
+Changed compare_launches(std::span<const Launch> before, std::span<const Launch> after, bool paired,
+                         const ChangeRule& rule) {
+  Changed changed{.band = std::max(rule.band, rule.floor.value_or(0)),
+                  .launches_before = before.size(),
+                  .launches_after = after.size()};
   if (before.empty() || after.empty()) return changed;
   changed.paired = paired && before.size() == after.size() && before.size() >= kLeastLaunches;
   (changed.paired ? compare_pairs : compare_weakly)(before, after, rule, changed);
@@ -99,7 +110,8 @@ void account_for_family(std::vector<Changed*> family, const ChangeRule& rule) {
       family[i]->change = Change::kInconclusive, family[i]->code = "many-cases";
 }
 
-Changed compare_exact(std::span<const double> before, std::span<const double> after, double band, double absolute) {
+Changed compare_exact(std::span<const double> before, std::span<const double> after, double band,
+                      double absolute) {
   Changed changed{.band = band, .launches_before = before.size(), .launches_after = after.size()};
   if (before.empty() || after.empty()) return changed;
   const auto [least_before, most_before] = std::ranges::minmax(before);
@@ -108,8 +120,10 @@ Changed compare_exact(std::span<const double> before, std::span<const double> af
   changed.ratio = ratio(summarise(after).median, summarise(before).median);
   changed.low = ratio(least_after, most_before), changed.high = ratio(most_after, least_before);
   changed.change = Change::kSame, changed.code = "exact";
-  if (changed.low > 1 + band && least_after - most_before > absolute) changed.change = Change::kWorse;
-  if (changed.high < 1 / (1 + band) && least_before - most_after > absolute) changed.change = Change::kBetter;
+  if (changed.low > 1 + band && least_after - most_before > absolute)
+    changed.change = Change::kWorse;
+  if (changed.high < 1 / (1 + band) && least_before - most_after > absolute)
+    changed.change = Change::kBetter;
   return changed;
 }
 

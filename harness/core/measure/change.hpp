@@ -1,8 +1,10 @@
-// Whether a quantity got worse from one build to another, by its values in one or more launches of the program on either side.
+// Whether a quantity got worse from one build to another, by its values in one or more launches of
+// the program on either side.
 //
-// Samples of one launch share a machine state, so their interval says nothing about another launch: it is launches that count.
-// Where launches of both sides took turns, each is paired with its neighbour and the interval is that of the median of the paired
-// ratios. Else the comparison is weak: it needs an A/A floor, by how much launches of one and the same build differ.
+// Samples of one launch share a machine state, so their interval says nothing about another launch:
+// it is launches that count. Where launches of both sides took turns, each is paired with its
+// neighbour and the interval is that of the median of the paired ratios. Else the comparison is
+// weak: it needs an A/A floor, by how much launches of one and the same build differ.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -32,9 +34,10 @@ struct ChangeRule {
 };
 
 /// What is said of one quantity. Codes, and the change that they go with:
-///   same, better, worse: "paired" (the interval of paired ratios), "floor" (weak: against an A/A floor), "exact" (compare_exact)
-///   inconclusive: "wide" (the interval reaches across the band's edge), "no-floor" (weak, and no floor is known), "clocks"
-///   (cycles say otherwise: the clock changed), "resolution" (of the timer), "many-cases" (too unlikely only for one of so many)
+///   same, better, worse: "paired" (the interval of paired ratios), "floor" (weak: against an A/A
+///   floor), "exact" (compare_exact) inconclusive: "wide" (the interval reaches across the band's
+///   edge), "no-floor" (weak, and no floor is known), "clocks" (cycles say otherwise: the clock
+///   changed), "resolution" (of the timer), "many-cases" (too unlikely only for one of so many)
 ///   invalid: "no-launches", or what the caller says
 struct Changed {
   Change change = Change::kInvalid;
@@ -46,16 +49,21 @@ struct Changed {
   double p = 1;  // paired: of so many ratios beyond the band where there is no difference
 };
 
-/// The fewest pairs whose extremes cover 99 % (2 / 2^8 = 0.8 %), and the fewest launches that make a floor of their own.
+/// The fewest pairs whose extremes cover 99 % (2 / 2^8 = 0.8 %), and the fewest launches that make
+/// a floor of their own.
 inline constexpr size_t kLeastLaunches = 8;
 
-/// `paired`: before[i] and after[i] ran one after the other. Fewer than kLeastLaunches pairs are compared as if they were not.
-Changed compare_launches(std::span<const Launch> before, std::span<const Launch> after, bool paired, const ChangeRule& rule);
+/// `paired`: before[i] and after[i] ran one after the other. Fewer than kLeastLaunches pairs are
+/// compared as if they were not.
+Changed compare_launches(std::span<const Launch> before, std::span<const Launch> after, bool paired,
+                         const ChangeRule& rule);
 
 /// Makes those inconclusive that are better or worse only when looked at alone.
 void account_for_family(std::vector<Changed*> family, const ChangeRule& rule);
 
-/// A quantity without noise but for `band` and an `absolute` amount: worse where every value after is beyond every one before.
-Changed compare_exact(std::span<const double> before, std::span<const double> after, double band, double absolute);
+/// A quantity without noise but for `band` and an `absolute` amount: worse where every value after
+/// is beyond every one before.
+Changed compare_exact(std::span<const double> before, std::span<const double> after, double band,
+                      double absolute);
 
 }  // namespace attest::core

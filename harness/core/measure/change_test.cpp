@@ -1,5 +1,6 @@
-// What is called slower, faster and the same, against simulated machines: how often wrongly, and how often what is there is
-// found. The machine: launches drift by 2 % (first-order autoregression), samples of a launch by 0.4 %, 20 samples a launch.
+// What is called slower, faster and the same, against simulated machines: how often wrongly, and
+// how often what is there is found. The machine: launches drift by 2 % (first-order
+// autoregression), samples of a launch by 0.4 %, 20 samples a launch.
 #include "core/measure/change.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ class Machine {
   Launch launch(double ns) {
     state_ = memory_ * state_ + std::sqrt(1 - memory_ * memory_) * normal();
     std::vector<double> samples;
-    for (int i = 0; i < 20; ++i) samples.push_back(ns * std::exp(kDrift * state_ + kJitter * normal()));
+    for (int i = 0; i < 20; ++i)
+      samples.push_back(ns * std::exp(kDrift * state_ + kJitter * normal()));
     const Summary s = summarise(samples);
     return {s.median, s.median_low, s.median_high};
   }
@@ -48,7 +50,8 @@ Sides in_turns(Machine& machine, size_t rounds, double change) {
   return sides;
 }
 
-std::map<Change, double> shares(double memory, size_t rounds, double change, bool paired, int trials = 400) {
+std::map<Change, double> shares(double memory, size_t rounds, double change, bool paired,
+                                int trials = 400) {
   std::map<Change, double> found;
   for (int t = 0; t < trials; ++t) {
     Machine machine(uint64_t(t) + 1, memory);
@@ -68,7 +71,8 @@ TEST(Change, PairsAreQuietAndFindThreePercent) {
   EXPECT_GE(shares(0.9, 12, 1.05, true)[Change::kWorse], 0.95);
 }
 
-// What a test that takes all samples together would say of the same machine: the reason for all of this.
+// What a test that takes all samples together would say of the same machine: the reason for all of
+// this.
 TEST(Change, SamplesOfOneLaunchWouldCryWolf) {
   int alarms = 0;
   for (int t = 0; t < 200; ++t) {
@@ -85,7 +89,8 @@ TEST(Change, SamplesOfOneLaunchWouldCryWolf) {
 TEST(Change, LaunchesThatDidNotTakeTurnsMakeTheirOwnFloor) {
   EXPECT_LE(shares(0, 8, 1, false)[Change::kWorse], 0.005);
   EXPECT_GE(shares(0, 8, 1.2, false)[Change::kWorse], 0.95);
-  EXPECT_LE(shares(0, 8, 1.05, false)[Change::kWorse], 0.2);  // hidden by the floor of 2 % drift: some 6 %
+  EXPECT_LE(shares(0, 8, 1.05, false)[Change::kWorse],
+            0.2);  // hidden by the floor of 2 % drift: some 6 %
   std::vector<Launch> before(7, Launch{100, 99, 101}), after(1, Launch{120, 119, 121});
   EXPECT_EQ(compare_launches(before, after, false, {}).change, Change::kWorse);
   before.pop_back();
@@ -97,7 +102,9 @@ TEST(Change, LaunchesThatDidNotTakeTurnsMakeTheirOwnFloor) {
 TEST(Change, AFloorFromElsewhereDecides) {
   const ChangeRule rule{.floor = 0.05};
   const Launch was{100, 99, 101};
-  const auto change = [&](const Launch& is) { return compare_launches({{was}}, {{is}}, false, rule); };
+  const auto change = [&](const Launch& is) {
+    return compare_launches({{was}}, {{is}}, false, rule);
+  };
   EXPECT_EQ(change({110, 109, 111}).change, Change::kWorse);
   EXPECT_EQ(change({110, 109, 111}).code, "floor");
   EXPECT_NEAR(change({110, 109, 111}).ratio, 1.1, 1e-12);
@@ -120,7 +127,9 @@ TEST(Change, SevenPairsAreTooFew) {
 
 TEST(Change, CyclesAndTheTimerHaveAWord) {
   const ChangeRule rule{.floor = 0.05};
-  const auto code = [&](const Launch& was, const Launch& is) { return compare_launches({{was}}, {{is}}, false, rule).code; };
+  const auto code = [&](const Launch& was, const Launch& is) {
+    return compare_launches({{was}}, {{is}}, false, rule).code;
+  };
   EXPECT_EQ(code({100, 99, 101, 0, 1980}, {120, 119, 121, 0, 1650}), "clocks");  // as many cycles
   EXPECT_EQ(code({100, 99, 101, 0, 1980}, {120, 119, 121, 0, 1980}), "floor");
   EXPECT_EQ(code({100, 99, 101, 0, 1980}, {120, 119, 121, 0, 0}), "floor");
@@ -138,10 +147,12 @@ TEST(Change, AnotherInTheSameLaunchCancelsTheMachine) {
 
 // A hundred cases without a difference, and one whose every round is slower.
 TEST(Change, ManyCasesAreLookedAtTogether) {
-  Changed one{.change = Change::kWorse, .code = "paired", .paired = true, .p = sign_test(10, 10)}, alone = one;
+  Changed one{.change = Change::kWorse, .code = "paired", .paired = true, .p = sign_test(10, 10)},
+      alone = one;
   account_for_family({&alone}, {});
   EXPECT_EQ(alone.change, Change::kWorse);
-  std::vector<Changed> others(100, Changed{.change = Change::kSame, .code = "paired", .paired = true, .p = 0.5});
+  std::vector<Changed> others(
+      100, Changed{.change = Change::kSame, .code = "paired", .paired = true, .p = 0.5});
   std::vector<Changed*> family{&one};
   for (Changed& other : others) family.push_back(&other);
   account_for_family(family, {});

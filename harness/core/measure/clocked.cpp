@@ -17,7 +17,8 @@ std::vector<double> at_full_clock(std::span<const ClockedSample> samples) {
   std::vector<double> all, kept;
   for (const ClockedSample& sample : samples) {
     all.push_back(sample.run_ns);
-    if (sample.clock_mhz == 0 || sample.clock_mhz >= kDrop * highest_mhz) kept.push_back(sample.run_ns);
+    if (sample.clock_mhz == 0 || sample.clock_mhz >= kDrop * highest_mhz)
+      kept.push_back(sample.run_ns);
   }
   return 2 * kept.size() < all.size() ? all : kept;
 }

@@ -10,8 +10,10 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(Clocked, LeavesOutWhatRanAtALowerClock) {
-  const std::vector<ClockedSample> samples = {{100, 1000}, {55, 1950}, {50, 2000}, {51, 1810}, {60, 1790}};
-  EXPECT_THAT(at_full_clock(samples), ElementsAre(55, 50, 51)) << "before the clock had risen, and after it fell";
+  const std::vector<ClockedSample> samples = {
+      {100, 1000}, {55, 1950}, {50, 2000}, {51, 1810}, {60, 1790}};
+  EXPECT_THAT(at_full_clock(samples), ElementsAre(55, 50, 51))
+      << "before the clock had risen, and after it fell";
 }
 
 TEST(Clocked, KeepsAllWhereMostRanAtALowerClock) {

@@ -17,7 +17,8 @@ struct Finding {
 
 /// The machine as the files under `root` describe it: CPU, clocks, memory, load, what others take.
 std::vector<Finding> diagnose_machine(const std::filesystem::path& root);
-/// What this process may do and load: peak memory, counters, locked memory, libraries, CUDA driver, NVML.
+/// What this process may do and load: peak memory, counters, locked memory, libraries, CUDA driver,
+/// NVML.
 std::vector<Finding> diagnose_process();
 /// Both, of this machine.
 std::vector<Finding> diagnose();

@@ -20,16 +20,22 @@ std::optional<Finding> find(const std::vector<Finding>& findings, const std::str
 
 void write_machine(const FakeRoot& root, bool good) {
   const std::string cpu = "sys/devices/system/cpu/";
-  root.write("proc/cpuinfo", good ? "model name\t: A\nflags\t: avx2\n" : "model name\t: A\nflags\t: avx2 hypervisor\n");
+  root.write("proc/cpuinfo", good ? "model name\t: A\nflags\t: avx2\n"
+                                  : "model name\t: A\nflags\t: avx2 hypervisor\n");
   root.write(cpu + "cpu0/cpufreq/scaling_governor", good ? "performance" : "powersave");
   root.write(cpu + "cpufreq/boost", good ? "0" : "1");
   root.write(cpu + "smt/active", good ? "0" : "1");
   root.write("proc/loadavg", good ? "0.02 0 0" : "3.5 0 0");
   root.write("proc/stat", good ? "cpu 1 1 1 97 0 0 0 0" : "cpu 1 1 1 94 0 0 0 3");
-  root.write("proc/meminfo", good ? "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
-                                  : "MemTotal: 8000000 kB\nMemAvailable: 7000 kB\nSwapTotal: 2000000 kB\nSwapFree: 1000000 kB\n");
-  root.write("sys/kernel/mm/transparent_hugepage/enabled", good ? "always [madvise] never" : "always madvise [never]");
-  root.write("sys/devices/system/clocksource/clocksource0/current_clocksource", good ? "tsc" : "hpet");
+  root.write(
+      "proc/meminfo",
+      good ? "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
+           : "MemTotal: 8000000 kB\nMemAvailable: 7000 kB\nSwapTotal: 2000000 kB\nSwapFree: "
+             "1000000 kB\n");
+  root.write("sys/kernel/mm/transparent_hugepage/enabled",
+             good ? "always [madvise] never" : "always madvise [never]");
+  root.write("sys/devices/system/clocksource/clocksource0/current_clocksource",
+             good ? "tsc" : "hpet");
 }
 
 TEST(Doctor, AHealthyMachineNeedsNothing) {
@@ -48,8 +54,9 @@ TEST(Doctor, EachFaultIsNamedWithAdvice) {
   const FakeRoot root;
   write_machine(root, false);
   const auto findings = diagnose_machine(root.path());
-  for (const char* what : {"virtual machine", "frequency governor", "turbo", "hardware threads (SMT)", "load", "stolen CPU time",
-                           "swap in use", "transparent huge pages", "clock source"}) {
+  for (const char* what :
+       {"virtual machine", "frequency governor", "turbo", "hardware threads (SMT)", "load",
+        "stolen CPU time", "swap in use", "transparent huge pages", "clock source"}) {
     const auto finding = find(findings, what);
     ASSERT_TRUE(finding) << what;
     EXPECT_EQ(int(finding->kind), int(Kind::kNote)) << what;

@@ -20,16 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 
 // What kernels dispatch on, x86 then Arm, as /proc/cpuinfo spells it.
-constexpr const char* kFeatures[] = {"sse4_2",   "avx2",     "fma",         "f16c",        "avx_vnni",    "avx512f",
-                                     "avx512bw", "avx512vl", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile",
-                                     "amx_bf16", "amx_fp16", "asimd",       "fphp",        "asimdhp",     "asimddp",
-                                     "asimdfhm", "sve",      "sve2",        "bf16",        "i8mm"};
+constexpr const char* kFeatures[] = {
+    "sse4_2",   "avx2",     "fma",         "f16c",        "avx_vnni",    "avx512f",
+    "avx512bw", "avx512vl", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile",
+    "amx_bf16", "amx_fp16", "asimd",       "fphp",        "asimdhp",     "asimddp",
+    "asimdfhm", "sve",      "sve2",        "bf16",        "i8mm"};
 
 void put(Facts& facts, const std::string& key, const std::string& text) {
   if (!text.empty()) facts[key] = text;
 }
 
-// The different texts of one file of every CPU, e.g. its governor: "performance", or "performance powersave" where they differ.
+// The different texts of one file of every CPU, e.g. its governor: "performance", or "performance
+// powersave" where they differ.
 std::string of_all_cpus(const fs::path& root, const char* file) {
   std::set<std::string> texts;
   for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu"))
@@ -40,7 +42,9 @@ std::string of_all_cpus(const fs::path& root, const char* file) {
 size_t count_cores(const fs::path& root) {
   std::set<std::string> cores;
   for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu"))
-    if (const std::string siblings = read_text(cpu / "topology/thread_siblings_list"); !siblings.empty()) cores.insert(siblings);
+    if (const std::string siblings = read_text(cpu / "topology/thread_siblings_list");
+        !siblings.empty())
+      cores.insert(siblings);
   return cores.size();
 }
 
@@ -49,7 +53,8 @@ std::string turbo(const fs::path& root) {
   const fs::path cpu = root / "sys/devices/system/cpu";
   if (const std::string no_turbo = read_text(cpu / "intel_pstate/no_turbo"); !no_turbo.empty())
     return no_turbo == "0" ? "on" : "off";
-  if (const std::string boost = read_text(cpu / "cpufreq/boost"); !boost.empty()) return boost == "0" ? "off" : "on";
+  if (const std::string boost = read_text(cpu / "cpufreq/boost"); !boost.empty())
+    return boost == "0" ? "off" : "on";
   return {};
 }
 
@@ -63,7 +68,8 @@ std::string power_mode(const fs::path& root) {
   const size_t at = names.find(key);
   if (at == names.npos) return std::to_string(number);
   return fmt::format("{} ({})", number,
-                     names.substr(at + key.size(), names.find_first_of(" >\n", at + key.size()) - at - key.size()));
+                     names.substr(at + key.size(),
+                                  names.find_first_of(" >\n", at + key.size()) - at - key.size()));
 }
 
 Facts facts(const DeviceFacts& device) {
@@ -89,7 +95,8 @@ Facts parse_cpuinfo(const std::string& text) {
                                     {"part", "CPU part"}})
     put(cpu, key, value_of(text, source, ':'));
   const std::string flags = value_of(text, "flags", ':');
-  const std::vector<std::string> words = words_of(flags.empty() ? value_of(text, "Features", ':') : flags);
+  const std::vector<std::string> words =
+      words_of(flags.empty() ? value_of(text, "Features", ':') : flags);
   const std::set<std::string> have(words.begin(), words.end());
   std::string features;
   for (const char* feature : kFeatures) {
@@ -110,7 +117,9 @@ Facts read_cpu(const fs::path& root) {
   if (const size_t threads = parse_cpu_list(read_text(base / "online")).size(); threads > 0)
     cpu["threads"] = std::to_string(threads);
   if (const size_t cores = count_cores(root); cores > 0) cpu["cores"] = std::to_string(cores);
-  if (const size_t nodes = parse_cpu_list(read_text(root / "sys/devices/system/node/online")).size(); nodes > 0)
+  if (const size_t nodes =
+          parse_cpu_list(read_text(root / "sys/devices/system/node/online")).size();
+      nodes > 0)
     cpu["numa_nodes"] = std::to_string(nodes);
   put(cpu, "isolated", read_text(base / "isolated"));
   for (const Cache& cache : read_caches(allowed.front(), root)) {
@@ -127,7 +136,8 @@ Facts read_cpu(const fs::path& root) {
   put(cpu, "max_khz", of_all_cpus(root, "cpufreq/scaling_max_freq"));
   put(cpu, "base_khz", of_all_cpus(root, "cpufreq/base_frequency"));
   put(cpu, "turbo", turbo(root));
-  if (const std::string active = read_text(base / "smt/active"); !active.empty()) cpu["smt"] = active == "1" ? "on" : "off";
+  if (const std::string active = read_text(base / "smt/active"); !active.empty())
+    cpu["smt"] = active == "1" ? "on" : "off";
   return cpu;
 }
 
@@ -138,9 +148,11 @@ Facts read_system(const fs::path& root) {
   system["kernel"] = names.release, system["architecture"] = names.machine;
   system["libc"] = fmt::format("glibc {}", gnu_get_libc_version());
   put(system, "os", value_of(read_text(root / "etc/os-release"), "PRETTY_NAME", '='));
-  put(system, "transparent_hugepages", chosen_of(read_text(root / "sys/kernel/mm/transparent_hugepage/enabled")));
+  put(system, "transparent_hugepages",
+      chosen_of(read_text(root / "sys/kernel/mm/transparent_hugepage/enabled")));
   put(system, "aslr", read_text(root / "proc/sys/kernel/randomize_va_space"));
-  put(system, "clock_source", read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"));
+  put(system, "clock_source",
+      read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"));
   put(system, "perf_event_paranoid", read_text(root / "proc/sys/kernel/perf_event_paranoid"));
   put(system, "board", read_text(root / "proc/device-tree/model"));
   if (const std::string tegra = read_text(root / "etc/nv_tegra_release"); !tegra.empty())

@@ -16,34 +16,44 @@ namespace {
 // Enough of a Jetson Orin NX in 15 W under JetPack 6, an x86 server's clocks left out.
 void write_orin(const FakeRoot& root) {
   root.write("proc/cpuinfo",
-             "processor\t: 0\nBogoMIPS\t: 62.50\nFeatures\t: fp asimd aes fphp asimdhp cpuid asimddp\nCPU implementer\t: "
+             "processor\t: 0\nBogoMIPS\t: 62.50\nFeatures\t: fp asimd aes fphp asimdhp cpuid "
+             "asimddp\nCPU implementer\t: "
              "0x41\nCPU architecture: 8\nCPU part\t: 0xd42\n");
-  root.write("proc/device-tree/model", std::string("NVIDIA Jetson Orin NX Engineering Reference Developer Kit\0", 58));
-  root.write("etc/nv_tegra_release", "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic\nsecond line\n");
+  root.write("proc/device-tree/model",
+             std::string("NVIDIA Jetson Orin NX Engineering Reference Developer Kit\0", 58));
+  root.write("etc/nv_tegra_release",
+             "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic\nsecond line\n");
   root.write("etc/os-release", "NAME=\"Ubuntu\"\nPRETTY_NAME=\"Ubuntu 22.04.5 LTS\"\n");
-  root.write("etc/nvpmodel.conf", "< POWER_MODEL ID=0 NAME=MAXN >\n< POWER_MODEL ID=2 NAME=15W >\nCPU_ONLINE CORE_0 1\n");
+  root.write(
+      "etc/nvpmodel.conf",
+      "< POWER_MODEL ID=0 NAME=MAXN >\n< POWER_MODEL ID=2 NAME=15W >\nCPU_ONLINE CORE_0 1\n");
   root.write("var/lib/nvpmodel/status", "pmode:0002\nfmode:quiet\n");
   for (const char* cpu : {"cpu0", "cpu1"})
-    root.write(std::string("sys/devices/system/cpu/") + cpu + "/cpufreq/scaling_governor", "schedutil\n");
+    root.write(std::string("sys/devices/system/cpu/") + cpu + "/cpufreq/scaling_governor",
+               "schedutil\n");
   root.write("sys/devices/system/cpu/online", "0-3\n");
 }
 
 TEST(Environment, ReadsCpusOfSeveralKinds) {
   const auto amd = parse_cpuinfo(
-      "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9R14\nstepping\t: 1\n"
-      "flags\t\t: fpu sse4_2 avx2 fma avx512f hypervisor\n\nprocessor\t: 1\nmodel name\t: another\n");
+      "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: "
+      "AMD EPYC 9R14\nstepping\t: 1\n"
+      "flags\t\t: fpu sse4_2 avx2 fma avx512f hypervisor\n\nprocessor\t: 1\nmodel name\t: "
+      "another\n");
   EXPECT_EQ(amd.at("vendor"), "AuthenticAMD");
   EXPECT_EQ(amd.at("model"), "AMD EPYC 9R14");
   EXPECT_EQ(amd.at("model_number"), "17");
   EXPECT_EQ(amd.at("features"), "sse4_2 avx2 fma avx512f");
   EXPECT_EQ(amd.at("virtual"), "yes");
   const auto intel = parse_cpuinfo(
-      "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 173\nmodel name\t: Intel(R) Xeon(R) 6975P-C\nflags\t\t: avx2 "
+      "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 173\nmodel name\t: Intel(R) Xeon(R) "
+      "6975P-C\nflags\t\t: avx2 "
       "avx512f avx512_fp16 amx_bf16 amx_tile amx_fp16\n");
   EXPECT_EQ(intel.at("features"), "avx2 avx512f avx512_fp16 amx_tile amx_bf16 amx_fp16");
   EXPECT_EQ(intel.at("virtual"), "no");
-  const auto orin =
-      parse_cpuinfo("processor\t: 0\nFeatures\t: fp asimd fphp asimdhp asimddp\nCPU implementer\t: 0x41\nCPU part\t: 0xd42\n");
+  const auto orin = parse_cpuinfo(
+      "processor\t: 0\nFeatures\t: fp asimd fphp asimdhp asimddp\nCPU implementer\t: 0x41\nCPU "
+      "part\t: 0xd42\n");
   EXPECT_EQ(orin.at("features"), "asimd fphp asimdhp asimddp");
   EXPECT_EQ(orin.at("part"), "0xd42");
   EXPECT_EQ(orin.count("virtual"), 0u);  // Arm's file does not say
@@ -56,8 +66,10 @@ TEST(Environment, ReadsAnOrin) {
   const Environment environment = read_environment(root.path());
   EXPECT_EQ(environment.at("cpu").at("governor"), "schedutil");
   EXPECT_EQ(environment.at("cpu").at("threads"), "4");
-  EXPECT_EQ(environment.at("system").at("board"), "NVIDIA Jetson Orin NX Engineering Reference Developer Kit");
-  EXPECT_EQ(environment.at("system").at("l4t"), "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic");
+  EXPECT_EQ(environment.at("system").at("board"),
+            "NVIDIA Jetson Orin NX Engineering Reference Developer Kit");
+  EXPECT_EQ(environment.at("system").at("l4t"),
+            "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic");
   EXPECT_EQ(environment.at("system").at("os"), "Ubuntu 22.04.5 LTS");
   EXPECT_EQ(environment.at("system").at("power_mode"), "2 (15W)");
 }
@@ -85,9 +97,11 @@ TEST(Environment, ReadsAServer) {
 TEST(Environment, AbsentFilesAreLeftOut) {
   const FakeRoot root;
   const Environment environment = read_environment(root.path());
-  for (const char* key : {"model", "governor", "turbo", "cores"}) EXPECT_EQ(environment.at("cpu").count(key), 0u) << key;
+  for (const char* key : {"model", "governor", "turbo", "cores"})
+    EXPECT_EQ(environment.at("cpu").count(key), 0u) << key;
   for (const char* group : {"cpu", "system", "memory", "state"}) {
-    for (const auto& [key, text] : environment.at(group)) EXPECT_FALSE(text.empty()) << group << "." << key;
+    for (const auto& [key, text] : environment.at(group))
+      EXPECT_FALSE(text.empty()) << group << "." << key;
   }
 }
 
@@ -103,19 +117,23 @@ TEST(Environment, TellsNoNames) {
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
   std::vector<std::string> names;  // short ones occur by chance
-  for (const char* name : {static_cast<const char*>(host), static_cast<const char*>(std::getenv("USER"))})
+  for (const char* name :
+       {static_cast<const char*>(host), static_cast<const char*>(std::getenv("USER"))})
     if (name && std::string(name).size() > 4) names.push_back(name);
   for (const auto& [group, facts] : read_environment()) {
     for (const auto& [key, text] : facts) {
-      for (const std::string& name : names) EXPECT_EQ(text.find(name), text.npos) << group << "." << key;
-      EXPECT_EQ((" " + text).find(" /"), text.npos) << group << "." << key << " holds a path: " << text;
+      for (const std::string& name : names)
+        EXPECT_EQ(text.find(name), text.npos) << group << "." << key;
+      EXPECT_EQ((" " + text).find(" /"), text.npos)
+          << group << "." << key << " holds a path: " << text;
       EXPECT_EQ(text.find("=/"), text.npos) << group << "." << key << " holds a path: " << text;
     }
   }
 }
 
 TEST(Files, Values) {
-  const std::string text = "model name\t: X \nmodel\t\t: 17\nempty :\nNAME=\"quoted text\"\n: nothing\n";
+  const std::string text =
+      "model name\t: X \nmodel\t\t: 17\nempty :\nNAME=\"quoted text\"\n: nothing\n";
   EXPECT_EQ(value_of(text, "model", ':'), "17");
   EXPECT_EQ(value_of(text, "model name", ':'), "X");
   EXPECT_EQ(value_of(text, "empty", ':'), "");

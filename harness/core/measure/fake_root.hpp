@@ -13,7 +13,8 @@ class FakeRoot {
  public:
   FakeRoot() : path_((std::filesystem::temp_directory_path() / "attest_root_XXXXXX").string()) {
     if (!mkdtemp(path_.data()))
-      throw std::filesystem::filesystem_error("mkdtemp", std::error_code(errno, std::generic_category()));
+      throw std::filesystem::filesystem_error("mkdtemp",
+                                              std::error_code(errno, std::generic_category()));
   }
   FakeRoot(const FakeRoot&) = delete;
   FakeRoot& operator=(const FakeRoot&) = delete;

@@ -15,7 +15,8 @@ std::string read_text(const fs::path& path) {
   if (fs::is_directory(path, error)) return {};
   std::ifstream in(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(in)), {});
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\0' || text.back() == ' ')) text.pop_back();
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\0' || text.back() == ' '))
+    text.pop_back();
   return text;
 }
 
@@ -32,9 +33,11 @@ std::string value_of(const std::string& text, const std::string& key, char separ
   for (std::string line; std::getline(lines, line);) {
     const size_t at = line.find(separator);
     if (at == line.npos || at == 0 || line.compare(0, key.size(), key) != 0) continue;
-    if (line.find_last_not_of(" \t", at - 1) + 1 != key.size()) continue;  // "model" is not "model name"
+    if (line.find_last_not_of(" \t", at - 1) + 1 != key.size())
+      continue;  // "model" is not "model name"
     const size_t start = line.find_first_not_of(" \t\"", at + 1);
-    return start == line.npos ? std::string() : line.substr(start, line.find_last_not_of(" \t\r\"") + 1 - start);
+    return start == line.npos ? std::string()
+                              : line.substr(start, line.find_last_not_of(" \t\r\"") + 1 - start);
   }
   return {};
 }
@@ -46,13 +49,16 @@ std::vector<std::string> words_of(const std::string& text) {
 
 std::string chosen_of(const std::string& text) {
   const size_t open = text.find('['), close = text.find(']');
-  return open == text.npos || close == text.npos || close < open ? text : text.substr(open + 1, close - open - 1);
+  return open == text.npos || close == text.npos || close < open
+             ? text
+             : text.substr(open + 1, close - open - 1);
 }
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) entries.push_back(it->path());
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    entries.push_back(it->path());
   std::sort(entries.begin(), entries.end());
   return entries;
 }

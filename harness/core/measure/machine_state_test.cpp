@@ -1,4 +1,5 @@
-// Clocks, ticks, throttling and temperatures from files of several machines; what counts as a disturbance.
+// Clocks, ticks, throttling and temperatures from files of several machines; what counts as a
+// disturbance.
 #include "core/measure/machine_state.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,8 @@ TEST(MachineState, OfAnX86Machine) {
   }
   root.write("sys/class/thermal/thermal_zone0/type", "x86_pkg_temp\n"),
       root.write("sys/class/thermal/thermal_zone0/temp", "61500\n");
-  root.write("sys/class/hwmon/hwmon1/name", "k10temp\n"), root.write("sys/class/hwmon/hwmon1/temp1_input", "55250\n");
+  root.write("sys/class/hwmon/hwmon1/name", "k10temp\n"),
+      root.write("sys/class/hwmon/hwmon1/temp1_input", "55250\n");
   const MachineState state = read_machine_state(root.path());
   EXPECT_EQ(state.load_1min, 1.25);
   EXPECT_EQ(state.cpu_pressure, 3.5);
@@ -38,7 +40,8 @@ TEST(MachineState, OfAnOrin) {
   const FakeRoot root;
   root.write("sys/class/devfreq/17000000.gpu/device/of_node/name", std::string("gpu\0", 4)),
       root.write("sys/class/devfreq/17000000.gpu/cur_freq", "306000000\n");
-  root.write("sys/class/devfreq/other/device/of_node/name", "nvdec\n"), root.write("sys/class/devfreq/other/cur_freq", "1\n");
+  root.write("sys/class/devfreq/other/device/of_node/name", "nvdec\n"),
+      root.write("sys/class/devfreq/other/cur_freq", "1\n");
   root.write("sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/oc1_event_cnt", "3\n"),
       root.write("sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/oc3_event_cnt", "4\n");
   root.write("sys/class/thermal/cooling_device5/type", "cpu-throttle-alert\n"),
@@ -67,7 +70,8 @@ TEST(MachineState, OfThisMachine) {
 }
 
 TEST(Disturbances, QuietIsQuiet) {
-  const MachineState before{.max_mhz = 3000, .steal_ticks = 10, .total_ticks = 1000, .throttle_events = 5};
+  const MachineState before{
+      .max_mhz = 3000, .steal_ticks = 10, .total_ticks = 1000, .throttle_events = 5};
   MachineState after{.max_mhz = 2800, .steal_ticks = 10, .total_ticks = 2000, .throttle_events = 5};
   EXPECT_TRUE(disturbances(before, after).empty());
   EXPECT_TRUE(disturbances(MachineState{}, MachineState{}).empty());
@@ -76,9 +80,17 @@ TEST(Disturbances, QuietIsQuiet) {
 }
 
 TEST(Disturbances, EachIsTold) {
-  const MachineState before{.max_mhz = 3000, .gpu_mhz = 900, .steal_ticks = 10, .total_ticks = 1000, .throttle_events = 5};
-  const MachineState after{
-      .max_mhz = 2000, .gpu_mhz = 300, .steal_ticks = 60, .total_ticks = 2000, .throttle_events = 8, .throttling_now = 1};
+  const MachineState before{.max_mhz = 3000,
+                            .gpu_mhz = 900,
+                            .steal_ticks = 10,
+                            .total_ticks = 1000,
+                            .throttle_events = 5};
+  const MachineState after{.max_mhz = 2000,
+                           .gpu_mhz = 300,
+                           .steal_ticks = 60,
+                           .total_ticks = 2000,
+                           .throttle_events = 8,
+                           .throttling_now = 1};
   const std::vector<std::string> notes = disturbances(before, after);
   ASSERT_EQ(notes.size(), 5u);
   EXPECT_EQ(notes[0], "the CPU was throttled 3 times");
@@ -87,7 +99,8 @@ TEST(Disturbances, EachIsTold) {
 }
 
 TEST(DeviceState, IsKeyAndText) {
-  const DeviceState state{.sm_mhz = 1980, .energy_j = 1234567.25, .held_down_by = {"power cap", "heat"}};
+  const DeviceState state{
+      .sm_mhz = 1980, .energy_j = 1234567.25, .held_down_by = {"power cap", "heat"}};
   const std::map<std::string, std::string> expected = {
       {"sm_mhz", "1980"}, {"energy_j", "1234567.25"}, {"held_down_by", "power cap, heat"}};
   EXPECT_EQ(facts(state), expected);
@@ -95,10 +108,13 @@ TEST(DeviceState, IsKeyAndText) {
 }
 
 TEST(DeviceState, WhatHoldsClocksDownIsADisturbance) {
-  const DeviceState good{.sm_mhz = 1980}, capped{.held_down_by = {"power cap"}}, hot{.held_down_by = {"power cap", "heat"}};
+  const DeviceState good{.sm_mhz = 1980}, capped{.held_down_by = {"power cap"}},
+      hot{.held_down_by = {"power cap", "heat"}};
   EXPECT_TRUE(disturbances(good, good).empty());
-  EXPECT_EQ(disturbances(capped, good), std::vector<std::string>{"the device's clocks were held down: power cap"});
-  EXPECT_EQ(disturbances(capped, hot), std::vector<std::string>{"the device's clocks were held down: power cap, heat"});
+  EXPECT_EQ(disturbances(capped, good),
+            std::vector<std::string>{"the device's clocks were held down: power cap"});
+  EXPECT_EQ(disturbances(capped, hot),
+            std::vector<std::string>{"the device's clocks were held down: power cap, heat"});
 }
 
 }  // namespace

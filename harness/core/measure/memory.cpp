@@ -32,16 +32,19 @@ struct GroupFiles {
 void tighten(const fs::path& group, const GroupFiles& files, Limit& limit) {
   const auto most = read_number(group / files.limit), used = read_number(group / files.used);
   if (!most || !used || *most >= 0x1p62) return;  // "max"; version 1 writes a number near 2^63
-  const double cache = std::strtod(value_of(read_text(group / "memory.stat"), files.reclaimable, ' ').c_str(), nullptr);
+  const double cache = std::strtod(
+      value_of(read_text(group / "memory.stat"), files.reclaimable, ' ').c_str(), nullptr);
   limit.limit_bytes = std::min(limit.limit_bytes, uint64_t(*most));
-  limit.left_bytes = std::min(limit.left_bytes, uint64_t(std::max(0.0, *most - std::max(0.0, *used - cache))));
+  limit.left_bytes =
+      std::min(limit.left_bytes, uint64_t(std::max(0.0, *most - std::max(0.0, *used - cache))));
 }
 
-// The group at `path` below `mount` and every one above it. A container may name a path that only its host has: its own group is
-// then the mount itself, which is always among them.
+// The group at `path` below `mount` and every one above it. A container may name a path that only
+// its host has: its own group is then the mount itself, which is always among them.
 void tighten_upwards(const fs::path& mount, fs::path path, const GroupFiles& files, Limit& limit) {
   if (std::find(path.begin(), path.end(), "..") != path.end()) path.clear();
-  for (path = path.relative_path(); !path.empty(); path = path.parent_path()) tighten(mount / path, files, limit);
+  for (path = path.relative_path(); !path.empty(); path = path.parent_path())
+    tighten(mount / path, files, limit);
   tighten(mount, files, limit);
 }
 
@@ -51,12 +54,15 @@ Limit group_limit(const fs::path& root) {
   for (std::string line; std::getline(lines, line);) {  // "4:memory:/path", version 2 "0::/path"
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == line.npos) continue;
-    const std::string kinds = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    const std::string kinds = line.substr(first + 1, second - first - 1),
+                      path = line.substr(second + 1);
     if (kinds.empty())
-      tighten_upwards(root / "sys/fs/cgroup", path, {"memory.max", "memory.current", "inactive_file"}, limit);
+      tighten_upwards(root / "sys/fs/cgroup", path,
+                      {"memory.max", "memory.current", "inactive_file"}, limit);
     else if (("," + kinds + ",").find(",memory,") != kinds.npos)
       tighten_upwards(root / "sys/fs/cgroup/memory", path,
-                      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}, limit);
+                      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+                      limit);
   }
   return limit;
 }
@@ -82,7 +88,8 @@ MachineMemory read_memory(const fs::path& root) {
   memory.total_bytes = std::min(kib_of(text, "MemTotal"), limit.limit_bytes);
   memory.available_bytes = std::min(kib_of(text, "MemAvailable"), limit.left_bytes);
   memory.swap_total_bytes = kib_of(text, "SwapTotal");
-  memory.swap_used_bytes = memory.swap_total_bytes - std::min(memory.swap_total_bytes, kib_of(text, "SwapFree"));
+  memory.swap_used_bytes =
+      memory.swap_total_bytes - std::min(memory.swap_total_bytes, kib_of(text, "SwapFree"));
   return memory;
 }
 

@@ -5,7 +5,8 @@
 
 namespace attest::core {
 
-/// How far resident memory rose above where it stood, at its highest: the kernel's high-water mark, reset at construction.
+/// How far resident memory rose above where it stood, at its highest: the kernel's high-water mark,
+/// reset at construction.
 ///
 ///   const PeakMemory peak;
 ///   work();
@@ -13,7 +14,8 @@ namespace attest::core {
 class PeakMemory {
  public:
   PeakMemory();
-  /// False where the kernel does not let the mark be reset (/proc/self/clear_refs, since Linux 4.0).
+  /// False where the kernel does not let the mark be reset (/proc/self/clear_refs, since
+  /// Linux 4.0).
   bool available() const { return available_; }
   uint64_t growth_bytes() const;
 
@@ -23,12 +25,14 @@ class PeakMemory {
 };
 
 struct MachineMemory {
-  uint64_t total_bytes = 0;      // of the machine, or the limit of this process's control group where that is less
+  uint64_t total_bytes =
+      0;  // of the machine, or the limit of this process's control group where that is less
   uint64_t available_bytes = 0;  // what can be had without swapping and within the control group
   uint64_t swap_total_bytes = 0, swap_used_bytes = 0;
 };
 
-/// Reads proc/meminfo and the limits of control groups (versions 1 and 2, this process's group and those above it) under `root`.
+/// Reads proc/meminfo and the limits of control groups (versions 1 and 2, this process's group and
+/// those above it) under `root`.
 MachineMemory read_memory(const std::filesystem::path& root = "/");
 
 }  // namespace attest::core

@@ -42,7 +42,8 @@ constexpr uint64_t kMiB = 1 << 20;
 
 void write_meminfo(const FakeRoot& root) {
   root.write("proc/meminfo",
-             "MemTotal:        8388608 kB\nMemFree:          100000 kB\nMemAvailable:    6291456 kB\nSwapTotal:       2048 "
+             "MemTotal:        8388608 kB\nMemFree:          100000 kB\nMemAvailable:    6291456 "
+             "kB\nSwapTotal:       2048 "
              "kB\nSwapFree:        1024 kB\n");
 }
 
@@ -61,22 +62,26 @@ TEST(Memory, TheTightestGroupHolds) {
   const FakeRoot root;
   write_meminfo(root);
   root.write("proc/self/cgroup", "0::/ci/job\n");
-  root.write("sys/fs/cgroup/ci/job/memory.max", "max\n"), root.write("sys/fs/cgroup/ci/job/memory.current", "1\n");
+  root.write("sys/fs/cgroup/ci/job/memory.max", "max\n"),
+      root.write("sys/fs/cgroup/ci/job/memory.current", "1\n");
   root.write("sys/fs/cgroup/ci/memory.max", std::to_string(1024 * kMiB)),
       root.write("sys/fs/cgroup/ci/memory.current", std::to_string(600 * kMiB));
   EXPECT_EQ(read_memory(root.path()).total_bytes, 1024 * kMiB);
   EXPECT_EQ(read_memory(root.path()).available_bytes, 424 * kMiB);
-  root.write("sys/fs/cgroup/ci/memory.stat", "anon 5\ninactive_file " + std::to_string(100 * kMiB) + "\n");
+  root.write("sys/fs/cgroup/ci/memory.stat",
+             "anon 5\ninactive_file " + std::to_string(100 * kMiB) + "\n");
   EXPECT_EQ(read_memory(root.path()).available_bytes, 524 * kMiB);
 }
 
 TEST(Memory, GroupsOfVersionOneAndOfContainers) {
   const FakeRoot root;
   write_meminfo(root);
-  root.write("proc/self/cgroup", "5:cpu,cpuacct:/\n4:memory:/docker/0123\n0::/\n");  // a path of the host's
+  root.write("proc/self/cgroup",
+             "5:cpu,cpuacct:/\n4:memory:/docker/0123\n0::/\n");  // a path of the host's
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(512 * kMiB)),
       root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(500 * kMiB));
-  root.write("sys/fs/cgroup/memory/memory.stat", "cache 9\ntotal_inactive_file " + std::to_string(200 * kMiB) + "\n");
+  root.write("sys/fs/cgroup/memory/memory.stat",
+             "cache 9\ntotal_inactive_file " + std::to_string(200 * kMiB) + "\n");
   EXPECT_EQ(read_memory(root.path()).available_bytes, 212 * kMiB);
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");  // none
   EXPECT_EQ(read_memory(root.path()).available_bytes, 6144 * kMiB);
@@ -94,7 +99,8 @@ TEST(Affinity, ThereAndBack) {
 }
 
 TEST(Affinity, RefusesNonsense) {
-  for (const char* list : {"", "x", "0;1", "-1", "99999999"}) EXPECT_FALSE(pin_process(list)) << list;
+  for (const char* list : {"", "x", "0;1", "-1", "99999999"})
+    EXPECT_FALSE(pin_process(list)) << list;
 }
 
 }  // namespace

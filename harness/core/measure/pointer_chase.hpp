@@ -10,7 +10,8 @@ namespace attest::core {
 /// A chain of dependent loads, one a cache line, in an order that no prefetcher guesses.
 inline std::vector<uint64_t> make_chain() {
   std::vector<uint64_t> chain(4096 * 8);
-  for (uint64_t i = 0; i < 4096; ++i) chain[i * 8] = (i * 1733 + 1) % 4096 * 8;  // visits every line: 1732 is a multiple of 4
+  for (uint64_t i = 0; i < 4096; ++i)
+    chain[i * 8] = (i * 1733 + 1) % 4096 * 8;  // visits every line: 1732 is a multiple of 4
   return chain;
 }
 

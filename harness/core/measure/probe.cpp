@@ -25,8 +25,8 @@ constexpr size_t kMostBuffer = size_t{256} << 20, kLeastBuffer = size_t{8} << 20
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// Has `threads` threads do `work(thread)` at the same time, kBursts times, or twice where the machine is so busy that time runs
-/// out; the shortest time from the common start to the last end.
+/// Has `threads` threads do `work(thread)` at the same time, kBursts times, or twice where the
+/// machine is so busy that time runs out; the shortest time from the common start to the last end.
 double best_burst_s(int threads, const std::function<void(int)>& work) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(500);
   double best_s = 1e9;
@@ -55,13 +55,15 @@ int64_t rounds_of_a_burst() {
     const auto start = Clock::now();
     run_multiply_adds(rounds);
     const double took_s = seconds(Clock::now() - start);
-    if (took_s > kBurst_s / 4) return std::max<int64_t>(1, int64_t(double(rounds) * kBurst_s / took_s));
+    if (took_s > kBurst_s / 4)
+      return std::max<int64_t>(1, int64_t(double(rounds) * kBurst_s / took_s));
   }
 }
 
 double fma_gflops(int threads, int64_t rounds) {
   std::vector<double> flops(size_t(threads), 0.0);
-  const double best_s = best_burst_s(threads, [&](int thread) { flops[size_t(thread)] = run_multiply_adds(rounds); });
+  const double best_s =
+      best_burst_s(threads, [&](int thread) { flops[size_t(thread)] = run_multiply_adds(rounds); });
   return flops[0] * threads / best_s * 1e-9;
 }
 

@@ -14,25 +14,30 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using V = hn::Vec<F>;
 
-// Twelve chains hide four cycles of latency on up to three units and fit the sixteen registers of AVX2. Each chain runs towards
-// its own fixed point, so that no value becomes subnormal or infinite and the compiler cannot merge two.
+// Twelve chains hide four cycles of latency on up to three units and fit the sixteen registers of
+// AVX2. Each chain runs towards its own fixed point, so that no value becomes subnormal or infinite
+// and the compiler cannot merge two.
 double MultiplyAdds(int64_t rounds) {
   const F d;
   const V half = hn::Set(d, 0.5f), step = hn::Set(d, 0.25f);
-  V a = hn::Set(d, 1.0f), b = hn::Set(d, 2.0f), c = hn::Set(d, 3.0f), e = hn::Set(d, 4.0f), f = hn::Set(d, 5.0f),
-    g = hn::Set(d, 6.0f);
-  V h = hn::Set(d, 7.0f), i = hn::Set(d, 8.0f), j = hn::Set(d, 9.0f), k = hn::Set(d, 10.0f), l = hn::Set(d, 11.0f),
-    m = hn::Set(d, 12.0f);
+  V a = hn::Set(d, 1.0f), b = hn::Set(d, 2.0f), c = hn::Set(d, 3.0f), e = hn::Set(d, 4.0f),
+    f = hn::Set(d, 5.0f), g = hn::Set(d, 6.0f);
+  V h = hn::Set(d, 7.0f), i = hn::Set(d, 8.0f), j = hn::Set(d, 9.0f), k = hn::Set(d, 10.0f),
+    l = hn::Set(d, 11.0f), m = hn::Set(d, 12.0f);
   constexpr int kRepeats = 8;
   for (int64_t round = 0; round < rounds; ++round) {
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
-      a = hn::MulAdd(a, half, step), b = hn::MulAdd(b, half, step), c = hn::MulAdd(c, half, step), e = hn::MulAdd(e, half, step);
-      f = hn::MulAdd(f, half, step), g = hn::MulAdd(g, half, step), h = hn::MulAdd(h, half, step), i = hn::MulAdd(i, half, step);
-      j = hn::MulAdd(j, half, step), k = hn::MulAdd(k, half, step), l = hn::MulAdd(l, half, step), m = hn::MulAdd(m, half, step);
+      a = hn::MulAdd(a, half, step), b = hn::MulAdd(b, half, step), c = hn::MulAdd(c, half, step),
+      e = hn::MulAdd(e, half, step);
+      f = hn::MulAdd(f, half, step), g = hn::MulAdd(g, half, step), h = hn::MulAdd(h, half, step),
+      i = hn::MulAdd(i, half, step);
+      j = hn::MulAdd(j, half, step), k = hn::MulAdd(k, half, step), l = hn::MulAdd(l, half, step),
+      m = hn::MulAdd(m, half, step);
     }
   }
-  const V sum = hn::Add(hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i))),
-                        hn::Add(hn::Add(j, k), hn::Add(l, m)));
+  const V sum =
+      hn::Add(hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i))),
+              hn::Add(hn::Add(j, k), hn::Add(l, m)));
   const volatile float kept = hn::GetLane(hn::SumOfLanes(d, sum));
   (void)kept;
   return 2.0 * 12 * kRepeats * double(hn::Lanes(d)) * double(rounds);
@@ -46,7 +51,8 @@ uint32_t Reads(const std::byte* data, size_t bytes) {
   const size_t count = bytes / sizeof(uint32_t) / step * step;
   for (size_t at = 0; at < count; at += step) {
     a = hn::Add(a, hn::Load(d, words + at)), b = hn::Add(b, hn::Load(d, words + at + step / 4));
-    c = hn::Add(c, hn::Load(d, words + at + step / 2)), e = hn::Add(e, hn::Load(d, words + at + step / 4 * 3));
+    c = hn::Add(c, hn::Load(d, words + at + step / 2)),
+    e = hn::Add(e, hn::Load(d, words + at + step / 4 * 3));
   }
   // By hand: the intrinsic behind SumOfLanes adds signed integers, whose overflow is undefined.
   HWY_ALIGN uint32_t lanes[hn::MaxLanes(d)];
@@ -67,7 +73,9 @@ HWY_EXPORT(Reads);
 HWY_EXPORT(Vectors);
 
 double run_multiply_adds(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(MultiplyAdds)(rounds); }
-uint32_t run_reads(const std::byte* data, size_t bytes) { return HWY_DYNAMIC_DISPATCH(Reads)(data, bytes); }
+uint32_t run_reads(const std::byte* data, size_t bytes) {
+  return HWY_DYNAMIC_DISPATCH(Reads)(data, bytes);
+}
 const char* vectors_in_use() { return HWY_DYNAMIC_DISPATCH(Vectors)(); }
 
 }  // namespace attest::core

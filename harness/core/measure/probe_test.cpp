@@ -30,7 +30,8 @@ TEST(Probe, MultiplyAddsTakeTimeInProportion) {
     for (int i = 0; i < 5; ++i) {
       const auto start = std::chrono::steady_clock::now();
       run_multiply_adds(rounds);
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      best = std::min(
+          best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     return best;
   };
@@ -42,7 +43,8 @@ TEST(Probe, FiguresMakeSense) {
   const int threads = int(allowed_cpus().size());
   const auto start = std::chrono::steady_clock::now();
   const Probe probe = probe_machine(threads);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 10);  // 0.4 when quiet
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+            10);  // 0.4 when quiet
   EXPECT_FALSE(probe.vectors.empty());
   EXPECT_EQ(probe.threads, threads);
   EXPECT_GT(probe.fma_gflops, 0);

@@ -14,10 +14,12 @@ struct Trim {
   double coverage = 0;
 };
 
-// P(Binomial(n, 1/2) <= k) for k = 0, 1, ... Terms as logarithms, since 2^-n alone is 0 from n = 1075 on.
+// P(Binomial(n, 1/2) <= k) for k = 0, 1, ... Terms as logarithms, since 2^-n alone is 0 from n =
+// 1075 on.
 class LowerTail {
  public:
-  explicit LowerTail(size_t n) : n_(n), log_term_(-double(n) * std::log(2.0)), sum_(std::exp(log_term_)) {}
+  explicit LowerTail(size_t n)
+      : n_(n), log_term_(-double(n) * std::log(2.0)), sum_(std::exp(log_term_)) {}
   double sum() const { return sum_; }
   void next() {
     log_term_ += std::log(double(n_ - k_) / double(k_ + 1));
@@ -29,8 +31,8 @@ class LowerTail {
   double log_term_, sum_;
 };
 
-// The largest k with 1 - 2 P(Binomial(n, 1/2) <= k) >= the wanted coverage: order statistics k + 1 and n - k (from 1) bound the
-// median. k = 0 where even the extremes do not reach it.
+// The largest k with 1 - 2 P(Binomial(n, 1/2) <= k) >= the wanted coverage: order statistics k + 1
+// and n - k (from 1) bound the median. k = 0 where even the extremes do not reach it.
 Trim trim_for_median(size_t n, double wanted_coverage) {
   LowerTail tail(n);
   Trim trim{0, 1 - 2 * tail.sum()};

@@ -24,7 +24,8 @@ TEST(Statistics, KnownQuantiles) {
 
 TEST(Statistics, KnownIntervals) {
   // n: the order statistics (from 1) of the 95 % interval, e.g. from the tables of the sign test.
-  for (const auto& [n, low] : std::vector<std::pair<size_t, double>>{{6, 1}, {8, 1}, {9, 2}, {12, 3}, {20, 6}, {100, 40}}) {
+  for (const auto& [n, low] : std::vector<std::pair<size_t, double>>{
+           {6, 1}, {8, 1}, {9, 2}, {12, 3}, {20, 6}, {100, 40}}) {
     std::vector<double> samples(n);
     for (size_t i = 0; i < n; ++i) samples[i] = double(i + 1);
     const Summary s = summarise(samples);
@@ -36,7 +37,8 @@ TEST(Statistics, KnownIntervals) {
 
 // Eight samples are the fewest whose extremes cover 99 %: 1 - 2 / 2^8.
 TEST(Statistics, WiderIntervalsTakeMoreSamples) {
-  for (const auto& [n, low] : std::vector<std::pair<size_t, double>>{{7, 1}, {8, 1}, {11, 1}, {12, 2}, {20, 4}}) {
+  for (const auto& [n, low] :
+       std::vector<std::pair<size_t, double>>{{7, 1}, {8, 1}, {11, 1}, {12, 2}, {20, 4}}) {
     std::vector<double> samples(n);
     for (size_t i = 0; i < n; ++i) samples[i] = double(i + 1);
     const Summary s = summarise(samples, 0.99);

@@ -5,9 +5,10 @@
 
 namespace attest::core {
 
-/// Enough: the median's 95 % interval is tight (which takes six samples at least), or the budget is spent; never on one sample.
-/// Looking after every sample and stopping at the first tight interval flatters it: it holds the median in 92 % of timings rather
-/// than 95 % (simulated in stop_rule_test.cpp).
+/// Enough: the median's 95 % interval is tight (which takes six samples at least), or the budget is
+/// spent; never on one sample. Looking after every sample and stopping at the first tight interval
+/// flatters it: it holds the median in 92 % of timings rather than 95 % (simulated in
+/// stop_rule_test.cpp).
 struct StopRule {
   double budget_ns = 0;
   double precision = 0.01;  // half width of the median's interval over the median

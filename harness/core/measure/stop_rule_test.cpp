@@ -37,7 +37,8 @@ TEST(StopRule, TightMeansBothEndsOfTheInterval) {
   std::vector<double> samples(12, 100.0);
   EXPECT_TRUE(rule.enough(samples, 0));
   EXPECT_FALSE(rule.enough(std::span(samples).first(5), 0));  // tight, but five cannot promise 95 %
-  // Of twelve samples the third and the tenth bound the median: 2 % apart is just tight enough, 3 % is not.
+  // Of twelve samples the third and the tenth bound the median: 2 % apart is just tight enough, 3 %
+  // is not.
   for (size_t i = 9; i < 12; ++i) samples[i] = 102;
   EXPECT_TRUE(rule.enough(samples, 0));
   for (size_t i = 9; i < 12; ++i) samples[i] = 103;

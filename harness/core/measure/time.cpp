@@ -20,9 +20,12 @@ constexpr int64_t kMostIterations = 100000;
 constexpr size_t kMostColdSamples = 30;
 constexpr double kColdShare = 0.1;  // of the budget, for cold samples with their flushes
 
-double since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
 
-// Google Benchmark takes flags from BENCHMARK_* variables: repetitions, list_tests or out would change or end the timing.
+// Google Benchmark takes flags from BENCHMARK_* variables: repetitions, list_tests or out would
+// change or end the timing.
 void reset_flags() {
   const char* arguments[] = {"attest",
                              "--benchmark_list_tests=false",
@@ -75,7 +78,8 @@ class Blocks {
   double sample() {
     Collector collector;
     benchmark::RunSpecifiedBenchmarks(&collector, nullptr, "attest");
-    if (collector.iterations != iterations_) throw Error("Google Benchmark did not run the block that it was given");
+    if (collector.iterations != iterations_)
+      throw Error("Google Benchmark did not run the block that it was given");
     return collector.seconds * 1e9 / double(iterations_);
   }
 
@@ -83,8 +87,9 @@ class Blocks {
   int64_t iterations_;
 };
 
-// Runs until a block's time has passed, once at least, a slow one once; the shortest run, or a quarter of the mean where that is
-// more: where some runs do nothing, a block must not become endless.
+// Runs until a block's time has passed, once at least, a slow one once; the shortest run, or a
+// quarter of the mean where that is more: where some runs do nothing, a block must not become
+// endless.
 double warm_up(const TimingRequest& request, double& warmup_ns) {
   const auto start = Clock::now();
   double shortest_ns = 0, total_ns = 0;
@@ -96,7 +101,8 @@ double warm_up(const TimingRequest& request, double& warmup_ns) {
     const double run_ns = since(run_start);
     total_ns += run_ns, ++runs;
     shortest_ns = shortest_ns == 0 ? run_ns : std::min(shortest_ns, run_ns);
-  } while (shortest_ns <= request.slow_ns && since(start) < std::min(kBlock_ns, 0.1 * request.budget_ns));
+  } while (shortest_ns <= request.slow_ns &&
+           since(start) < std::min(kBlock_ns, 0.1 * request.budget_ns));
   warmup_ns = since(start);
   return std::max(shortest_ns, total_ns / double(4 * runs));
 }
@@ -116,7 +122,9 @@ void sample_warm(const TimingRequest& request, const StopRule& rule, Timing& tim
 void sample_cold(const TimingRequest& request, const StopRule& rule, Timing& timing) {
   // Kept from case to case: touching its pages for the first time takes longer than many flushes.
   static std::map<uint64_t, CacheFlusher> flushers;
-  CacheFlusher& flusher = flushers.try_emplace(request.last_level_cache_bytes, request.last_level_cache_bytes).first->second;
+  CacheFlusher& flusher =
+      flushers.try_emplace(request.last_level_cache_bytes, request.last_level_cache_bytes)
+          .first->second;
   const auto start = Clock::now();  // flushing counts: it is what takes the time
   Blocks blocks(request, 1);
   while (!rule.enough(timing.cold_ns, since(start))) {
@@ -136,10 +144,12 @@ Timing measure_time(const TimingRequest& request) {
   if (!slow && run_ns < kBlock_ns) {
     // At least a dozen blocks in a small budget, so that the median's interval means something.
     const double block_ns = std::min(kBlock_ns, request.budget_ns / 12);
-    timing.iterations_per_sample = std::clamp<int64_t>(int64_t(block_ns / std::max(run_ns, 1.0)), 1, kMostIterations);
+    timing.iterations_per_sample =
+        std::clamp<int64_t>(int64_t(block_ns / std::max(run_ns, 1.0)), 1, kMostIterations);
   }
-  StopRule rule{
-      .budget_ns = (request.cold ? 1 - kColdShare : 1.0) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
+  StopRule rule{.budget_ns = (request.cold ? 1 - kColdShare : 1.0) * request.budget_ns,
+                .precision = request.precision,
+                .slow_ns = request.slow_ns};
   if (slow) rule.most_samples = rule.most_slow_samples;
   sample_warm(request, rule, timing);
   if (!request.cold || slow) return timing;

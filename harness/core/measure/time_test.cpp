@@ -33,7 +33,8 @@ TEST(Time, CountsEveryRun) {
   ASSERT_GE(timing.warm_ns.size(), 2u);
   ASSERT_GE(timing.cold_ns.size(), 2u);
   EXPECT_GT(timing.iterations_per_sample, 1);
-  const int64_t timed = int64_t(timing.warm_ns.size()) * timing.iterations_per_sample + int64_t(timing.cold_ns.size());
+  const int64_t timed = int64_t(timing.warm_ns.size()) * timing.iterations_per_sample +
+                        int64_t(timing.cold_ns.size());
   const int64_t warm_ups = calls - timed;  // each with its own `before`, like each sample
   EXPECT_GT(warm_ups, 0);
   EXPECT_EQ(samples, int64_t(timing.warm_ns.size() + timing.cold_ns.size()) + warm_ups);
@@ -44,15 +45,18 @@ TEST(Time, CountsEveryRun) {
 
 // What is done before a sample, flushing above all, must not be in its time.
 TEST(Time, OnlyTheRunIsTimed) {
-  const Timing timing =
-      measure_time({.run = [] { spin(1e5); }, .before = [] { spin(2e6); }, .budget_ns = 20e6, .last_level_cache_bytes = 1 << 20});
+  const Timing timing = measure_time({.run = [] { spin(1e5); },
+                                      .before = [] { spin(2e6); },
+                                      .budget_ns = 20e6,
+                                      .last_level_cache_bytes = 1 << 20});
   EXPECT_LT(summarise(timing.warm_ns).min, 1e6);
   EXPECT_LT(summarise(timing.cold_ns).min, 1e6);
 }
 
 TEST(Time, ASlowRunIsTimedTwiceAndNoMore) {
   int calls = 0;
-  const Timing timing = measure_time({.run = [&] { ++calls, spin(3e6); }, .expected_ns = 3e6, .budget_ns = 1e6, .slow_ns = 2e6});
+  const Timing timing = measure_time(
+      {.run = [&] { ++calls, spin(3e6); }, .expected_ns = 3e6, .budget_ns = 1e6, .slow_ns = 2e6});
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(timing.warm_ns.size(), 2u);
   EXPECT_TRUE(timing.cold_ns.empty());
@@ -61,7 +65,8 @@ TEST(Time, ASlowRunIsTimedTwiceAndNoMore) {
 
 TEST(Time, ARunThatTurnsOutSlowCostsOneMore) {
   int calls = 0;
-  const Timing timing = measure_time({.run = [&] { ++calls, spin(3e6); }, .budget_ns = 1e9, .slow_ns = 2e6});
+  const Timing timing =
+      measure_time({.run = [&] { ++calls, spin(3e6); }, .budget_ns = 1e9, .slow_ns = 2e6});
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(timing.warm_ns.size(), 2u);
   EXPECT_TRUE(timing.cold_ns.empty());
@@ -76,14 +81,17 @@ TEST(Time, StopsAtTheBudget) {
                                       .precision = 1e-6,
                                       .last_level_cache_bytes = 1 << 20});
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 2);
-  const double spent = std::accumulate(timing.warm_ns.begin(), timing.warm_ns.end(), 0.0) * double(timing.iterations_per_sample);
+  const double spent = std::accumulate(timing.warm_ns.begin(), timing.warm_ns.end(), 0.0) *
+                       double(timing.iterations_per_sample);
   EXPECT_GE(spent, 50e6);
 }
 
 TEST(Time, StopsWhenPrecise) {
   const auto start = std::chrono::steady_clock::now();
-  const Timing timing =
-      measure_time({.run = [] { spin(1e5); }, .budget_ns = 1000e9, .precision = 0.5, .last_level_cache_bytes = 1 << 20});
+  const Timing timing = measure_time({.run = [] { spin(1e5); },
+                                      .budget_ns = 1000e9,
+                                      .precision = 0.5,
+                                      .last_level_cache_bytes = 1 << 20});
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 20);
   EXPECT_GE(summarise(timing.warm_ns).coverage, 0.95);
 }
@@ -97,7 +105,10 @@ TEST(Time, ColdRunsFindTheirDataGone) {
 TEST(Time, PrintsNothing) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
-  measure_time({.run = [] { spin(1e4); }, .expected_ns = 1e4, .budget_ns = 2e6, .last_level_cache_bytes = 1 << 20});
+  measure_time({.run = [] { spin(1e4); },
+                .expected_ns = 1e4,
+                .budget_ns = 2e6,
+                .last_level_cache_bytes = 1 << 20});
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
@@ -106,7 +117,8 @@ TEST(Time, OverheadOfABlockIsSmall) {
   std::vector<double> gaps_ns;  // from the end of a run to the beginning of the next block
   auto last = std::chrono::steady_clock::now();
   auto gap = [&] {
-    gaps_ns.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - last).count());
+    gaps_ns.push_back(
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - last).count());
   };
   measure_time({.run = [&] { spin(1e6), last = std::chrono::steady_clock::now(); },
                 .before = gap,
@@ -116,14 +128,16 @@ TEST(Time, OverheadOfABlockIsSmall) {
   EXPECT_LT(summarise(gaps_ns).q1, 1e6);
 }
 
-// The user's BENCHMARK_* variables are read before main: this test program again, with variables that would change or end a
-// timing.
+// The user's BENCHMARK_* variables are read before main: this test program again, with variables
+// that would change or end a timing.
 TEST(Time, EnvironmentChangesNothing) {
-  for (const char* variable : {"BENCHMARK_LIST_TESTS=true", "BENCHMARK_REPETITIONS=7", "BENCHMARK_MIN_WARMUP_TIME=1",
-                               "BENCHMARK_FILTER=other", "BENCHMARK_OUT=/dev/full"}) {
-    const std::string command = std::string(variable) +
-                                " GTEST_FILTER='Time.CountsEveryRun:Time.ASlow*:Time.PrintsNothing' /proc/" +
-                                std::to_string(getpid()) + "/exe >/dev/null";
+  for (const char* variable :
+       {"BENCHMARK_LIST_TESTS=true", "BENCHMARK_REPETITIONS=7", "BENCHMARK_MIN_WARMUP_TIME=1",
+        "BENCHMARK_FILTER=other", "BENCHMARK_OUT=/dev/full"}) {
+    const std::string command =
+        std::string(variable) +
+        " GTEST_FILTER='Time.CountsEveryRun:Time.ASlow*:Time.PrintsNothing' /proc/" +
+        std::to_string(getpid()) + "/exe >/dev/null";
     EXPECT_EQ(std::system(command.c_str()), 0) << variable;
   }
 }

@@ -9,8 +9,8 @@ namespace {
 
 struct Word {
   const char* name;
-  DType Arithmetic::*declared;
-  DType MinArithmetic::*least;
+  DType Arithmetic::* declared;
+  DType MinArithmetic::* least;
 };
 constexpr Word kWords[] = {
     {"qk", &Arithmetic::qk, &MinArithmetic::qk},
@@ -63,10 +63,12 @@ Arithmetic declared_arithmetic(const attest_support& support, DType output) {
 std::string print(const Arithmetic& arithmetic) {
   std::string text;
   for (const Word& word : kWords)
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", word.name, dtype_name(arithmetic.*word.declared));
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", word.name,
+                        dtype_name(arithmetic.*word.declared));
   for (const Flag& flag : kFlags)
     if (arithmetic.has(flag.bit)) text += fmt::format(",{}", flag.name);
-  if (arithmetic.probability_rel_error > 0) text += fmt::format(",prob-rel-error={:g}", arithmetic.probability_rel_error);
+  if (arithmetic.probability_rel_error > 0)
+    text += fmt::format(",prob-rel-error={:g}", arithmetic.probability_rel_error);
   if (arithmetic.sum_chain > 0) text += fmt::format(",chain={}", arithmetic.sum_chain);
   return text;
 }
@@ -82,10 +84,13 @@ MinArithmetic parse_min_arithmetic(std::string_view text, std::string_view where
       if (item.substr(0, equals) == candidate.name) word = &candidate;
     if (!word)
       throw Error(fmt::format(
-          "{}: {}: a word of qk, pv, score, prob, acc, then = and a dtype, e.g. acc=f32,prob=bf16", where, in_quotes(item)));
-    const auto dtype = equals == item.npos ? std::nullopt : dtype_from_name(item.substr(equals + 1));
+          "{}: {}: a word of qk, pv, score, prob, acc, then = and a dtype, e.g. acc=f32,prob=bf16",
+          where, in_quotes(item)));
+    const auto dtype =
+        equals == item.npos ? std::nullopt : dtype_from_name(item.substr(equals + 1));
     if (!dtype || !is_float(*dtype))
-      throw Error(fmt::format("{}: {}: the dtype must be f64, f32, 3xtf32, tf32, f16 or bf16", where, in_quotes(item)));
+      throw Error(fmt::format("{}: {}: the dtype must be f64, f32, 3xtf32, tf32, f16 or bf16",
+                              where, in_quotes(item)));
     least.*word->least = *dtype;
   }
   return least;
@@ -95,12 +100,14 @@ std::string falls_short(const Arithmetic& arithmetic, const MinArithmetic& least
   for (const Word& word : kWords) {
     const DType wanted = least.*word.least, declared = arithmetic.*word.declared;
     if (wanted != ATTEST_NONE && unit_roundoff(declared) > unit_roundoff(wanted))
-      return fmt::format("declares {0}={1}, less than {0}={2}", word.name, dtype_name(declared), dtype_name(wanted));
+      return fmt::format("declares {0}={1}, less than {0}={2}", word.name, dtype_name(declared),
+                         dtype_name(wanted));
     // A coarse exp is a coarse probability. A few units in the last place are any exp's.
     const bool probability = word.declared == &Arithmetic::probability;
-    if (probability && wanted != ATTEST_NONE && arithmetic.probability_rel_error > 8 * unit_roundoff(wanted))
-      return fmt::format("declares an exp with an error of {:g}, less than prob={}", arithmetic.probability_rel_error,
-                         dtype_name(wanted));
+    if (probability && wanted != ATTEST_NONE &&
+        arithmetic.probability_rel_error > 8 * unit_roundoff(wanted))
+      return fmt::format("declares an exp with an error of {:g}, less than prob={}",
+                         arithmetic.probability_rel_error, dtype_name(wanted));
   }
   return {};
 }

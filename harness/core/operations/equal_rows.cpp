@@ -18,7 +18,8 @@ size_t EqualRows::group_end(size_t begin) const {
   return end;
 }
 
-EqualRows find_equal_rows(int64_t count, int64_t width, const std::function<bool(int64_t place, double* row)>& load) {
+EqualRows find_equal_rows(int64_t count, int64_t width,
+                          const std::function<bool(int64_t place, double* row)>& load) {
   std::vector<std::pair<uint64_t, int32_t>> hashes(size_t(count), {0, -1});
 #pragma omp parallel if (count * width > kThreadedElements)
   {
@@ -36,11 +37,13 @@ EqualRows find_equal_rows(int64_t count, int64_t width, const std::function<bool
   for (size_t begin = 0, end; begin < hashes.size(); begin = end) {
     for (end = begin + 1; end < hashes.size() && hashes[end].first == hashes[begin].first; ++end) {
     }
-    for (size_t n = begin; end - begin > 1 && n < end; ++n) found.emplace_back(hashes[begin].second, hashes[n].second);
+    for (size_t n = begin; end - begin > 1 && n < end; ++n)
+      found.emplace_back(hashes[begin].second, hashes[n].second);
   }
   std::sort(found.begin(), found.end());
   EqualRows equal;
-  for (const auto& [group, place] : found) equal.group.push_back(group), equal.place.push_back(place);
+  for (const auto& [group, place] : found)
+    equal.group.push_back(group), equal.place.push_back(place);
   return equal;
 }
 

@@ -14,8 +14,9 @@ struct EqualRows {
   size_t group_end(size_t begin) const;
 };
 
-/// By 64-bit hashes of `count` rows of `width` numbers. `load` writes row `place` and says whether it counts; several threads
-/// call it at once.
-EqualRows find_equal_rows(int64_t count, int64_t width, const std::function<bool(int64_t place, double* row)>& load);
+/// By 64-bit hashes of `count` rows of `width` numbers. `load` writes row `place` and says whether
+/// it counts; several threads call it at once.
+EqualRows find_equal_rows(int64_t count, int64_t width,
+                          const std::function<bool(int64_t place, double* row)>& load);
 
 }  // namespace attest::core

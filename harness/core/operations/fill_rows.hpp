@@ -22,12 +22,14 @@ void fill_rows(const Tensor& tensor, const Row& row) {
 #pragma omp for schedule(static)
     for (int64_t r = 0; r < rows; ++r) {
       row(r, std::span<float>(values));
-      store_row(tensor.data, spec.dtype, row_offset(spec, leading, r), width, spec.stride[leading], values.data());
+      store_row(tensor.data, spec.dtype, row_offset(spec, leading, r), width, spec.stride[leading],
+                values.data());
     }
   }
 }
 
-/// Every element from its own counter, which is its place in the dense order: strides change nothing.
+/// Every element from its own counter, which is its place in the dense order: strides change
+/// nothing.
 inline void fill_normal(const Tensor& tensor, uint64_t seed, float mean = 0, float deviation = 1) {
   fill_rows(tensor, [&](int64_t r, std::span<float> values) {
     for (size_t c = 0; c < values.size(); ++c)

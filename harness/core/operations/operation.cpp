@@ -33,17 +33,22 @@ void check_spec(const Problem& problem, const Role& role) {
   if (full.empty()) throw Error(fmt::format("{}: does not belong to this problem", role.name));
   bool fits = spec.rank == int32_t(full.size());
   for (size_t i = 0; fits && i < full.size(); ++i)
-    fits = spec.dim[i] == full[i] || (spec.dim[i] == 1 && problem.operation->may_broadcast(role.index, int(i)));
-  if (!fits) throw Error(fmt::format("{}: dims [{}] where [{}] is right", role.name, join(dims(spec)), join(full)));
+    fits = spec.dim[i] == full[i] ||
+           (spec.dim[i] == 1 && problem.operation->may_broadcast(role.index, int(i)));
+  if (!fits)
+    throw Error(
+        fmt::format("{}: dims [{}] where [{}] is right", role.name, join(dims(spec)), join(full)));
   for (int i = 0; i < spec.rank; ++i) {
     if ((spec.dim[i] == 1) != (spec.stride[i] == 0))
-      throw Error(fmt::format("{}: stride {} of dim {} (size {}): 0 exactly where the size is 1", role.name, spec.stride[i], i,
-                              spec.dim[i]));
+      throw Error(fmt::format("{}: stride {} of dim {} (size {}): 0 exactly where the size is 1",
+                              role.name, spec.stride[i], i, spec.dim[i]));
   }
   if (role.dtype == ATTEST_NONE && !is_judged_float(spec.dtype))
-    throw Error(fmt::format("{}: dtype {}; must be {}", role.name, dtype_title(spec.dtype), kJudgedFloats));
+    throw Error(
+        fmt::format("{}: dtype {}; must be {}", role.name, dtype_title(spec.dtype), kJudgedFloats));
   if (role.dtype != ATTEST_NONE && spec.dtype != role.dtype)
-    throw Error(fmt::format("{}: dtype {} where {} is right", role.name, dtype_name(spec.dtype), dtype_name(role.dtype)));
+    throw Error(fmt::format("{}: dtype {} where {} is right", role.name, dtype_name(spec.dtype),
+                            dtype_name(role.dtype)));
 }
 
 // The bits that follow from specs alone.
@@ -53,7 +58,8 @@ uint64_t layout_features(const Problem& problem) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
     if (!present(spec)) continue;
     if (!is_dense(spec)) features |= ATTEST_WITH_STRIDES;
-    if (role.dtype == ATTEST_NONE && spec.dtype != problem.dtype) features |= ATTEST_WITH_MIXED_DTYPE;
+    if (role.dtype == ATTEST_NONE && spec.dtype != problem.dtype)
+      features |= ATTEST_WITH_MIXED_DTYPE;
   }
   return features;
 }
@@ -62,11 +68,16 @@ uint64_t layout_features(const Problem& problem) {
 
 Operation::~Operation() = default;
 
-std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem&, const Tensors&) const { return {}; }
-std::vector<Variant> Operation::variants(const Problem& problem) const { return common_variants(problem); }
+std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem&, const Tensors&) const {
+  return {};
+}
+std::vector<Variant> Operation::variants(const Problem& problem) const {
+  return common_variants(problem);
+}
 
 bool Problem::operator==(const Problem& other) const {
-  return operation == other.operation && dtype == other.dtype && features == other.features && params == other.params &&
+  return operation == other.operation && dtype == other.dtype && features == other.features &&
+         params == other.params &&
          std::memcmp(tensor.data(), other.tensor.data(), sizeof(tensor)) == 0;
 }
 
@@ -85,10 +96,12 @@ std::vector<std::string> known_fills(const Problem& problem, bool tokens) {
   return names;
 }
 
-void require_fills(const std::string& what, const std::vector<std::string>& wanted, const std::vector<std::string>& known) {
+void require_fills(const std::string& what, const std::vector<std::string>& wanted,
+                   const std::vector<std::string>& known) {
   for (const std::string& name : wanted)
     if (name != kAllFills && std::find(known.begin(), known.end(), name) == known.end())
-      throw Error(fmt::format("{} {}: matches none of: {}, {}", what, name, fmt::join(known, ", "), kAllFills));
+      throw Error(fmt::format("{} {}: matches none of: {}, {}", what, name, fmt::join(known, ", "),
+                              kAllFills));
 }
 
 std::vector<bool> judged_rows(const Problem& problem, const Golden& golden) {
@@ -123,18 +136,22 @@ std::vector<const Operation*> all_operations() { return table(); }
 
 std::string_view unjudged_operation(int32_t number) {
   if (find_operation(number)) return {};
-  return number == ATTEST_SOFTMAX_BACKWARD ? "softmax_backward" : number == ATTEST_DEFORMABLE ? "deformable" : "";
+  return number == ATTEST_SOFTMAX_BACKWARD ? "softmax_backward"
+         : number == ATTEST_DEFORMABLE     ? "deformable"
+                                           : "";
 }
 
 std::string operation_title(int32_t number) {
   if (const Operation* operation = find_operation(number)) return std::string(operation->name());
   const std::string_view unjudged = unjudged_operation(number);
-  return unjudged.empty() ? fmt::format("operation {}", number) : fmt::format("{} (not judged yet)", unjudged);
+  return unjudged.empty() ? fmt::format("operation {}", number)
+                          : fmt::format("{} (not judged yet)", unjudged);
 }
 
 void register_operation(const Operation* operation) {
   if (find_operation(operation->number()) || find_operation(operation->name()))
-    throw Error(fmt::format("operation {} ({}): that number or name is taken", operation->name(), operation->number()));
+    throw Error(fmt::format("operation {} ({}): that number or name is taken", operation->name(),
+                            operation->number()));
   table().push_back(operation);
 }
 
@@ -176,7 +193,8 @@ Problem blank_problem(const Operation& operation, DType dtype) {
   problem.operation = &operation;
   problem.dtype = dtype;
   const auto size = uint32_t(operation.params_size());
-  std::memcpy(problem.params.data(), &size, sizeof(size));  // struct_size comes first in every params struct
+  std::memcpy(problem.params.data(), &size,
+              sizeof(size));  // struct_size comes first in every params struct
   for (const Field& field : operation.fields()) set_field(problem, field, field.neutral);
   return problem;
 }
@@ -184,7 +202,8 @@ Problem blank_problem(const Operation& operation, DType dtype) {
 void finish_problem(Problem& problem) {
   const Operation& operation = *problem.operation;
   operation.complete(problem);
-  // Sizes are checked before any tensor is made from them; 2^47 elements is more than any address space holds.
+  // Sizes are checked before any tensor is made from them; 2^47 elements is more than any address
+  // space holds.
   for (const Role& role : operation.roles()) {
     TensorSpec& spec = problem.tensor[size_t(role.index)];
     if (!role.required && !present(spec)) continue;
@@ -192,11 +211,16 @@ void finish_problem(Problem& problem) {
     double elements = 1;
     for (const int64_t dim : full) {
       if (dim < 1) operation.check(problem);  // names the field at fault
-      if (dim < 1) throw Error(fmt::format("{}: dims [{}] must be at least 1", role.name, join(full)));
+      if (dim < 1)
+        throw Error(fmt::format("{}: dims [{}] must be at least 1", role.name, join(full)));
       elements *= double(dim);
     }
-    if (elements > 0x1p47) throw Error(fmt::format("{}: dims [{}] are more than memory can address", role.name, join(full)));
-    if (!present(spec)) spec = dense_tensor(role.dtype != ATTEST_NONE ? role.dtype : problem.dtype, role.access, full);
+    if (elements > 0x1p47)
+      throw Error(
+          fmt::format("{}: dims [{}] are more than memory can address", role.name, join(full)));
+    if (!present(spec))
+      spec =
+          dense_tensor(role.dtype != ATTEST_NONE ? role.dtype : problem.dtype, role.access, full);
     check_spec(problem, role);
   }
   for (int32_t index = 0; index < ATTEST_ROLES; ++index) {
@@ -204,7 +228,8 @@ void finish_problem(Problem& problem) {
       throw Error(fmt::format("{} has no tensor of role {}", operation.name(), index));
   }
   operation.check(problem);
-  problem.features = operation.features(problem) | layout_features(problem) | (problem.features & ATTEST_WITH_UNALIGNED);
+  problem.features = operation.features(problem) | layout_features(problem) |
+                     (problem.features & ATTEST_WITH_UNALIGNED);
 }
 
 double min_bytes(const Problem& problem) {
@@ -215,13 +240,15 @@ double min_bytes(const Problem& problem) {
 }
 
 std::vector<std::string> feature_names(uint64_t features, const Operation* operation) {
-  static constexpr const char* kNames[] = {"GQA",  "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL", "SOFTCAP", "BIAS",
-                                           "MASK", "LSE",        "VARLEN",  "SEQ_LENS",    "PAGES",    "ORDER",   "PATCHES",
-                                           "GRID", "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI",       "SINKS"};
+  static constexpr const char* kNames[] = {
+      "GQA",  "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL",  "SOFTCAP", "BIAS",
+      "MASK", "LSE",        "VARLEN",  "SEQ_LENS",    "PAGES",     "ORDER",   "PATCHES",
+      "GRID", "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI",   "SINKS"};
   std::vector<std::string> names;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(features >> bit & 1)) continue;
-    const std::string_view own = bit >= 32 && operation ? operation->own_feature(bit - 32) : std::string_view();
+    const std::string_view own =
+        bit >= 32 && operation ? operation->own_feature(bit - 32) : std::string_view();
     if (!own.empty())
       names.emplace_back(own);
     else if (bit < int(std::size(kNames)))

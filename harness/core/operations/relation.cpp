@@ -9,7 +9,8 @@ namespace attest::core {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-constexpr double kValueFactor = 16;  // normal numbers end near 5: 80 is beyond what a kernel may think is the end
+constexpr double kValueFactor =
+    16;  // normal numbers end near 5: 80 is beyond what a kernel may think is the end
 
 // One row of an output and what is known of its errors.
 struct Row {
@@ -18,20 +19,24 @@ struct Row {
   void read(const RelationRun& run, int32_t role, int64_t row, int64_t width) {
     value.resize(size_t(width)), sigma.assign(size_t(width), kUnknown);
     read_elements(run.outputs[size_t(role)], row * width, width, value.data());
-    if (const double* known = run.sigmas ? run.sigmas->at(role, row * width) : nullptr) std::copy_n(known, width, sigma.data());
+    if (const double* known = run.sigmas ? run.sigmas->at(role, row * width) : nullptr)
+      std::copy_n(known, width, sigma.data());
   }
 };
 
-// Copies one row of the last dim, rows counted through the dims before it; both have the same dtype.
+// Copies one row of the last dim, rows counted through the dims before it; both have the same
+// dtype.
 void copy_row(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row) {
   const int last = to.spec.rank - 1;
   const auto bytes = int64_t(dtype_bytes(to.spec.dtype)), count = to.spec.dim[last];
-  const char* source = static_cast<const char*>(from.data) + row_offset(from.spec, last, from_row) * bytes;
+  const char* source =
+      static_cast<const char*>(from.data) + row_offset(from.spec, last, from_row) * bytes;
   char* target = static_cast<char*>(to.data) + row_offset(to.spec, last, to_row) * bytes;
   const bool dense = count == 1 || (from.spec.stride[last] == 1 && to.spec.stride[last] == 1);
   const int64_t pieces = dense ? 1 : count, piece = dense ? count * bytes : bytes;
   for (int64_t e = 0; e < pieces; ++e)
-    std::memcpy(target + e * to.spec.stride[last] * bytes, source + e * from.spec.stride[last] * bytes, size_t(piece));
+    std::memcpy(target + e * to.spec.stride[last] * bytes,
+                source + e * from.spec.stride[last] * bytes, size_t(piece));
 }
 
 // Calls body(role, rows, width) for each output, rows counted through all dims but the last.
@@ -39,14 +44,17 @@ template <class Body>
 void each_output(const Problem& problem, const Body& body) {
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
-    if (is_output(role) && present(spec)) body(role.index, row_count(spec, spec.rank - 1), spec.dim[spec.rank - 1]);
+    if (is_output(role) && present(spec))
+      body(role.index, row_count(spec, spec.rank - 1), spec.dim[spec.rank - 1]);
   }
 }
 
-// Claims that row `row` of the base agrees with row `other` of the run, whose sigmas are the base's where it has none.
+// Claims that row `row` of the base agrees with row `other` of the run, whose sigmas are the base's
+// where it has none.
 class Comparison {
  public:
-  Comparison(const RelationRun& base, const RelationRun& run, const Relation::Sink& sink) : base_(base), run_(run), sink_(sink) {}
+  Comparison(const RelationRun& base, const RelationRun& run, const Relation::Sink& sink)
+      : base_(base), run_(run), sink_(sink) {}
 
   void operator()(int32_t role, int64_t row, int64_t other, int64_t width, double factor = 1) {
     first_.read(base_, role, row, width), second_.read(run_, role, other, width);
@@ -83,9 +91,11 @@ class ValueScale final : public SamePlaces {
     const int last = spec.rank - 1;
     std::vector<double> row(size_t(spec.dim[last]));
     for (int64_t r = 0; r < row_count(spec, last); ++r) {
-      load_row(to[ATTEST_V].data, spec.dtype, row_offset(spec, last, r), spec.dim[last], spec.stride[last], row.data());
+      load_row(to[ATTEST_V].data, spec.dtype, row_offset(spec, last, r), spec.dim[last],
+               spec.stride[last], row.data());
       for (int64_t e = 0; e < spec.dim[last]; ++e)
-        store(to[ATTEST_V].data, spec.dtype, row_offset(spec, last, r) + e * spec.stride[last], row[size_t(e)] * kValueFactor);
+        store(to[ATTEST_V].data, spec.dtype, row_offset(spec, last, r) + e * spec.stride[last],
+              row[size_t(e)] * kValueFactor);
     }
   }
   double factor(int32_t role) const override { return role == ATTEST_O ? kValueFactor : 1; }
@@ -110,23 +120,28 @@ class Repeated final : public Relation {
       }
       for (int64_t i = 0; i < row_count(into.spec, rank); ++i)
         store(into.data, into.spec.dtype, row_offset(into.spec, rank, i),
-              load(from.data, from.spec.dtype, row_offset(from.spec, rank, folded(into.spec, from.spec, i, rank))));
+              load(from.data, from.spec.dtype,
+                   row_offset(from.spec, rank, folded(into.spec, from.spec, i, rank))));
     }
   }
 
-  void compare(const RelationRun& base, std::span<const RelationRun> runs, const Sink& sink) const override {
+  void compare(const RelationRun& base, std::span<const RelationRun> runs,
+               const Sink& sink) const override {
     Comparison compare_rows(base, runs[0], sink);
     each_output(problems_[0], [&](int32_t role, int64_t rows, int64_t width) {
-      const TensorSpec &large = problems_[0].tensor[size_t(role)], &small = base.problem.tensor[size_t(role)];
+      const TensorSpec &large = problems_[0].tensor[size_t(role)],
+                       &small = base.problem.tensor[size_t(role)];
       // Where the last dim has grown too (it is no case today), rows would not match.
       if (large.dim[large.rank - 1] != small.dim[small.rank - 1]) return;
-      for (int64_t row = 0; row < rows; ++row) compare_rows(role, folded(large, small, row, large.rank - 1), row, width);
+      for (int64_t row = 0; row < rows; ++row)
+        compare_rows(role, folded(large, small, row, large.rank - 1), row, width);
     });
   }
 
  private:
   // The row of `small` that row `row` of `large` repeats: each index modulo the smaller dim.
-  static int64_t folded(const TensorSpec& large, const TensorSpec& small, int64_t row, int leading) {
+  static int64_t folded(const TensorSpec& large, const TensorSpec& small, int64_t row,
+                        int leading) {
     int64_t result = 0, unit = 1;
     for (int i = leading; i-- > 0; row /= large.dim[i]) {
       result += row % large.dim[i] % small.dim[i] * unit;
@@ -142,8 +157,12 @@ class Repeated final : public Relation {
 
 class Rearranged final : public Relation {
  public:
-  Rearranged(std::string_view code, const Problem& problem, const Tensors& inputs, std::vector<Rearrangement> rearrangements)
-      : code_(code), problems_{problem}, inputs_(inputs), rearrangements_(std::move(rearrangements)) {}
+  Rearranged(std::string_view code, const Problem& problem, const Tensors& inputs,
+             std::vector<Rearrangement> rearrangements)
+      : code_(code),
+        problems_{problem},
+        inputs_(inputs),
+        rearrangements_(std::move(rearrangements)) {}
   std::string_view code() const override { return code_; }
   const std::vector<Problem>& problems() const override { return problems_; }
   // Sums on the way depend on the order of the keys; queries have nothing to do with one another.
@@ -166,17 +185,20 @@ class Rearranged final : public Relation {
       }
       for (int64_t i = 0; i < row_count(spec, spec.rank); ++i)
         store(into.data, spec.dtype, row_offset(spec, spec.rank, i),
-              load(from.data, from.spec.dtype, row_offset(from.spec, spec.rank, source(*moved, spec, i, spec.rank))));
+              load(from.data, from.spec.dtype,
+                   row_offset(from.spec, spec.rank, source(*moved, spec, i, spec.rank))));
     }
   }
 
   // Outputs that are named move as inputs do.
-  void compare(const RelationRun& base, std::span<const RelationRun> runs, const Sink& sink) const override {
+  void compare(const RelationRun& base, std::span<const RelationRun> runs,
+               const Sink& sink) const override {
     Comparison compare_rows(base, runs[0], sink);
     each_output(problems_[0], [&](int32_t role, int64_t rows, int64_t width) {
       const Rearrangement* moved = of(role);
       const TensorSpec& spec = problems_[0].tensor[size_t(role)];
-      if (moved && moved->axis == spec.rank - 1) {  // the moved dim is the last one: element by element
+      if (moved &&
+          moved->axis == spec.rank - 1) {  // the moved dim is the last one: element by element
         return each_element(*moved, role, base, runs[0], sink);
       }
       for (int64_t row = 0; row < rows; ++row)
@@ -192,11 +214,13 @@ class Rearranged final : public Relation {
   }
 
   // Index, counted through `leading` dims, of the element or row that moves to `index`.
-  static int64_t source(const Rearrangement& moved, const TensorSpec& spec, int64_t index, int leading) {
+  static int64_t source(const Rearrangement& moved, const TensorSpec& spec, int64_t index,
+                        int leading) {
     int64_t at[6] = {};
     for (int i = leading; i-- > 0; index /= spec.dim[i]) at[i] = index % spec.dim[i];
     const int64_t size = spec.dim[moved.axis];
-    const int64_t from = moved.source[size_t((moved.outer_axis < 0 ? 0 : at[moved.outer_axis] * size) + at[moved.axis])];
+    const int64_t from = moved.source[size_t(
+        (moved.outer_axis < 0 ? 0 : at[moved.outer_axis] * size) + at[moved.axis])];
     at[moved.axis] = from % size;
     if (moved.outer_axis >= 0) at[moved.outer_axis] = from / size;
     int64_t result = 0;
@@ -204,16 +228,19 @@ class Rearranged final : public Relation {
     return result;
   }
 
-  void each_element(const Rearrangement& moved, int32_t role, const RelationRun& base, const RelationRun& run,
-                    const Sink& sink) const {
+  void each_element(const Rearrangement& moved, int32_t role, const RelationRun& base,
+                    const RelationRun& run, const Sink& sink) const {
     const TensorSpec& spec = problems_[0].tensor[size_t(role)];
-    auto sigma_of = [role](const RelationRun& one, int64_t at) { return one.sigmas ? *one.sigmas->at(role, at) : kUnknown; };
+    auto sigma_of = [role](const RelationRun& one, int64_t at) {
+      return one.sigmas ? *one.sigmas->at(role, at) : kUnknown;
+    };
     for (int64_t i = 0; i < row_count(spec, spec.rank); ++i) {
       const int64_t from = source(moved, spec, i, spec.rank);
       double first = 0, second = 0;
       read_elements(base.outputs[size_t(role)], from, 1, &first);
       read_elements(run.outputs[size_t(role)], i, 1, &second);
-      const double sigma = sigma_of(base, from) + (run.sigmas ? sigma_of(run, i) : sigma_of(base, from));
+      const double sigma =
+          sigma_of(base, from) + (run.sigmas ? sigma_of(run, i) : sigma_of(base, from));
       sink({role, spec.rank, from, {&first, 1}, {&second, 1}, {&sigma, 1}});
     }
   }
@@ -228,7 +255,9 @@ class Rearranged final : public Relation {
 
 SigmaTable::SigmaTable(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic)
     : distinct_rows_(golden.distinct_rows()) {
-  each_output(problem, [&](int32_t role, int64_t rows, int64_t width) { sigmas_[role].assign(size_t(rows * width), kUnknown); });
+  each_output(problem, [&](int32_t role, int64_t rows, int64_t width) {
+    sigmas_[role].assign(size_t(rows * width), kUnknown);
+  });
   golden.expect(arithmetic, [&](const Expected& chunk) {
     if (!chunk.value) return;
     std::vector<double>& sigmas = sigmas_.at(chunk.role);
@@ -245,12 +274,13 @@ const double* SigmaTable::at(int32_t role, int64_t first) const {
 
 void read_elements(const Tensor& tensor, int64_t first, int64_t count, double* values) {
   const TensorSpec& spec = tensor.spec;
-  load_row(tensor.data, spec.dtype, row_offset(spec, spec.rank, first), count, count > 1 ? spec.stride[spec.rank - 1] : 1,
-           values);
+  load_row(tensor.data, spec.dtype, row_offset(spec, spec.rank, first), count,
+           count > 1 ? spec.stride[spec.rank - 1] : 1, values);
 }
 
 void copy_elements(const Tensor& from, const Tensor& to) {
-  for (int64_t row = 0; row < row_count(to.spec, to.spec.rank - 1); ++row) copy_row(from, row, to, row);
+  for (int64_t row = 0; row < row_count(to.spec, to.spec.rank - 1); ++row)
+    copy_row(from, row, to, row);
 }
 
 void SamePlaces::fill(size_t, const Tensors& to) const {
@@ -259,11 +289,13 @@ void SamePlaces::fill(size_t, const Tensors& to) const {
   change(to);
 }
 
-void SamePlaces::compare(const RelationRun& base, std::span<const RelationRun> runs, const Sink& sink) const {
+void SamePlaces::compare(const RelationRun& base, std::span<const RelationRun> runs,
+                         const Sink& sink) const {
   Comparison compare_rows(base, runs[0], sink);
   each_output(problem(), [&](int32_t role, int64_t, int64_t) {
     const TensorSpec& spec = problem().tensor[size_t(role)];
-    const int64_t rows = row_count(spec, leading(spec)), width = leading(spec) < spec.rank ? spec.dim[spec.rank - 1] : 1;
+    const int64_t rows = row_count(spec, leading(spec)),
+                  width = leading(spec) < spec.rank ? spec.dim[spec.rank - 1] : 1;
     for (int64_t row = 0; row < rows; ++row)
       if (compares(role, row)) compare_rows(role, row, row, width, factor(role));
   });
@@ -277,17 +309,21 @@ std::unique_ptr<Relation> value_scale(const Problem& problem, const Tensors& inp
   const Tensor& v = inputs[ATTEST_V];
   double largest = 0;
   for (int64_t i = 0; i < row_count(v.spec, v.spec.rank); ++i)
-    largest = std::max(largest, std::fabs(load(v.data, v.spec.dtype, row_offset(v.spec, v.spec.rank, i))));
-  const double limit = std::min(largest_finite(v.spec.dtype), largest_finite(problem.tensor[ATTEST_O].dtype));
+    largest = std::max(largest,
+                       std::fabs(load(v.data, v.spec.dtype, row_offset(v.spec, v.spec.rank, i))));
+  const double limit =
+      std::min(largest_finite(v.spec.dtype), largest_finite(problem.tensor[ATTEST_O].dtype));
   if (!(largest * kValueFactor < limit / 2)) return nullptr;
   return std::make_unique<ValueScale>(problem, inputs);
 }
 
-std::unique_ptr<Relation> repeated(std::string_view code, const Tensors& inputs, const Problem& larger) {
+std::unique_ptr<Relation> repeated(std::string_view code, const Tensors& inputs,
+                                   const Problem& larger) {
   return std::make_unique<Repeated>(code, inputs, larger);
 }
 
-std::unique_ptr<Relation> rearranged(std::string_view code, const Problem& problem, const Tensors& inputs,
+std::unique_ptr<Relation> rearranged(std::string_view code, const Problem& problem,
+                                     const Tensors& inputs,
                                      std::vector<Rearrangement> rearrangements) {
   return std::make_unique<Rearranged>(code, problem, inputs, std::move(rearrangements));
 }

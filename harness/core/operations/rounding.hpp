@@ -6,7 +6,8 @@
 
 namespace attest::core {
 
-/// x rounded to nearest even; subnormals kept, overflow to infinity. Dtypes that name an arithmetic only (tf32, 3xtf32) too.
+/// x rounded to nearest even; subnormals kept, overflow to infinity. Dtypes that name an arithmetic
+/// only (tf32, 3xtf32) too.
 inline double rounded(double x, DType dtype) {
   if (dtype == ATTEST_F32) return double(float(x));
   if (dtype == ATTEST_F64 || !std::isfinite(x)) return x;
@@ -18,12 +19,16 @@ inline double rounded(double x, DType dtype) {
 }
 
 /// What one step of a kernel gives: float32, unless float64 is declared for what comes of it.
-inline double narrowed(double x, DType declared) { return declared == ATTEST_F64 ? x : double(float(x)); }
+inline double narrowed(double x, DType declared) {
+  return declared == ATTEST_F64 ? x : double(float(x));
+}
 
 /// x >= 0 cut to the largest number of the dtype that is not above it.
 inline double cut(double x, DType dtype) {
   if (dtype == ATTEST_F64 || !std::isfinite(x)) return x;
-  const double ulp = x < smallest_normal(dtype) ? 2 * half_subnormal(dtype) : std::ldexp(2 * unit_roundoff(dtype), std::ilogb(x));
+  const double ulp = x < smallest_normal(dtype)
+                         ? 2 * half_subnormal(dtype)
+                         : std::ldexp(2 * unit_roundoff(dtype), std::ilogb(x));
   return std::floor(x / ulp) * ulp;
 }
 

@@ -1,12 +1,13 @@
-// Terms of a sigma that tests drop or enlarge, to see that each is needed and no larger than needed.
+// Terms of a sigma that tests drop or enlarge, to see that each is needed and no larger than
+// needed.
 #pragma once
 #include <array>
 #include <cstddef>
 
 namespace attest::core {
 
-/// By how much tests multiply a term while one of these lives: 0 drops it. `Term` is an enumeration that ends with kCount. For
-/// tests alone, one at a time, while no golden is used by other threads.
+/// By how much tests multiply a term while one of these lives: 0 drops it. `Term` is an enumeration
+/// that ends with kCount. For tests alone, one at a time, while no golden is used by other threads.
 template <class Term>
 class ScopedTermFactor {
  public:

@@ -8,7 +8,8 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kPadding = 16;  // elements behind each row: 32 bytes at least, so that rows stay as aligned as they were
+constexpr int64_t kPadding =
+    16;  // elements behind each row: 32 bytes at least, so that rows stay as aligned as they were
 
 bool is_main(const Role& role, const TensorSpec& spec) {
   return present(spec) && role.required && role.dtype == ATTEST_NONE && spec.rank > 1;
@@ -20,14 +21,16 @@ void pad_rows(Problem& problem) {
     TensorSpec& spec = problem.tensor[size_t(role.index)];
     if (!is_main(role, spec)) continue;
     int64_t stride = spec.dim[spec.rank - 1] + kPadding;
-    for (int i = spec.rank - 1; i-- > 0; stride *= spec.dim[i]) spec.stride[i] = spec.dim[i] == 1 ? 0 : stride;
+    for (int i = spec.rank - 1; i-- > 0; stride *= spec.dim[i])
+      spec.stride[i] = spec.dim[i] == 1 ? 0 : stride;
   }
 }
 
 void set_dtype(Problem& problem, DType dtype) {
   for (const Role& role : problem.operation->roles()) {
     TensorSpec& spec = problem.tensor[size_t(role.index)];
-    if (present(spec) && role.dtype == ATTEST_NONE && spec.dtype == problem.dtype) spec.dtype = dtype;
+    if (present(spec) && role.dtype == ATTEST_NONE && spec.dtype == problem.dtype)
+      spec.dtype = dtype;
   }
   problem.dtype = dtype;
 }
@@ -35,7 +38,8 @@ void set_dtype(Problem& problem, DType dtype) {
 }  // namespace
 
 void add_variant(std::vector<Variant>& variants, std::string name, const Problem& problem,
-                 const std::function<void(Problem&)>& change, std::function<void(const Tensors&)> change_inputs) {
+                 const std::function<void(Problem&)>& change,
+                 std::function<void(const Tensors&)> change_inputs) {
   try {
     Problem other = problem;
     change(other);
@@ -57,7 +61,8 @@ std::vector<Variant> common_variants(const Problem& problem) {
   });
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
     if (dtype != problem.dtype)
-      add_variant(variants, "dtype " + std::string(dtype_name(dtype)), problem, [&](Problem& other) { set_dtype(other, dtype); });
+      add_variant(variants, "dtype " + std::string(dtype_name(dtype)), problem,
+                  [&](Problem& other) { set_dtype(other, dtype); });
   return variants;
 }
 

@@ -26,7 +26,8 @@ Problem softmax(const std::function<void(Problem&)>& change) {
 
 std::map<std::string, Problem> variants_of(const Problem& problem) {
   std::map<std::string, Problem> found;
-  for (const Variant& variant : problem.operation->variants(problem)) found.emplace(variant.name, variant.problem);
+  for (const Variant& variant : problem.operation->variants(problem))
+    found.emplace(variant.name, variant.problem);
   return found;
 }
 
@@ -50,8 +51,10 @@ TEST(Variants, TakeAwayWhatTheProblemHas) {
   const Problem problem = softmax([](Problem& other) {
     auto& p = other.as<attest_softmax_params>();
     p.window_right = 0, p.num_kv_heads = 2;
-    other.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, std::vector<int64_t>{1, 1, 20, 20});
-    other.tensor[ATTEST_Q] = dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{3, 4, 20, 16});
+    other.tensor[ATTEST_MASK] =
+        dense_tensor(ATTEST_BOOL, ATTEST_READ, std::vector<int64_t>{1, 1, 20, 20});
+    other.tensor[ATTEST_Q] =
+        dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{3, 4, 20, 16});
     for (int axis = 0; axis < 4; ++axis) other.tensor[ATTEST_Q].stride[axis] *= 2;
   });
   const uint64_t features = problem.features;
@@ -88,7 +91,8 @@ TEST(Variants, OfLinearAttention) {
   finish_problem(problem);
   std::vector<std::string> names;
   for (const auto& [name, variant] : variants_of(problem)) names.push_back(name);
-  EXPECT_THAT(names, UnorderedElementsAre("strides", "dtype f16", "dtype bf16", "eps", "mask", "num_kv_heads"));
+  EXPECT_THAT(names, UnorderedElementsAre("strides", "dtype f16", "dtype bf16", "eps", "mask",
+                                          "num_kv_heads"));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before_last[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -30,7 +31,8 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   const std::string* nearest = nullptr;
   size_t least = near + 1;
   for (const std::string& candidate : known) {
-    const size_t distance = edit_distance(word, std::string_view(candidate).substr(0, kLongestWord));
+    const size_t distance =
+        edit_distance(word, std::string_view(candidate).substr(0, kLongestWord));
     if (distance < least && distance < candidate.size()) least = distance, nearest = &candidate;
   }
   return nearest ? ", did you mean '" + *nearest + "'?" : "";

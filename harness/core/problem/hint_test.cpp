@@ -10,10 +10,10 @@ namespace {
 
 TEST(Hint, DistanceCountsEachKindOfSlipOnce) {
   EXPECT_EQ(edit_distance("head_dim", "head_dim"), 0u);
-  EXPECT_EQ(edit_distance("head_dims", "head_dim"), 1u);   // insertion
-  EXPECT_EQ(edit_distance("head_di", "head_dim"), 1u);     // deletion
-  EXPECT_EQ(edit_distance("head-dim", "head_dim"), 1u);    // replacement
-  EXPECT_EQ(edit_distance("haed_dim", "head_dim"), 1u);    // neighbours swapped
+  EXPECT_EQ(edit_distance("head_dims", "head_dim"), 1u);  // insertion
+  EXPECT_EQ(edit_distance("head_di", "head_dim"), 1u);    // deletion
+  EXPECT_EQ(edit_distance("head-dim", "head_dim"), 1u);   // replacement
+  EXPECT_EQ(edit_distance("haed_dim", "head_dim"), 1u);   // neighbours swapped
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
 }

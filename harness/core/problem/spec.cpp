@@ -15,7 +15,8 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kLargestField = int64_t{1} << 31;  // products of two stay in int64_t
-constexpr std::string_view kDTypeWord = "dtype", kUnalignedWord = "unaligned", kOrderSuffix = ".order", kStridesSuffix = ".strides";
+constexpr std::string_view kDTypeWord = "dtype", kUnalignedWord = "unaligned",
+                           kOrderSuffix = ".order", kStridesSuffix = ".strides";
 
 // Short forms of fields, for operations that have all of them.
 struct Sugar {
@@ -23,9 +24,10 @@ struct Sugar {
   std::vector<std::pair<std::string_view, std::string_view>> fields;
 };
 const std::vector<Sugar>& sugars() {
-  static const std::vector<Sugar> all{{"causal", "", {{"window_right", "0"}}},
-                                      {"causal", "top_left", {{"window_right", "0"}}},
-                                      {"causal", "bottom_right", {{"window_right", "0"}, {"diagonal", "1"}}}};
+  static const std::vector<Sugar> all{
+      {"causal", "", {{"window_right", "0"}}},
+      {"causal", "top_left", {{"window_right", "0"}}},
+      {"causal", "bottom_right", {{"window_right", "0"}, {"diagonal", "1"}}}};
   return all;
 }
 
@@ -37,34 +39,44 @@ const Field* find_field(const Operation& operation, std::string_view name) {
 
 bool has_sugar(const Operation& operation, std::string_view word) {
   for (const Sugar& sugar : sugars())
-    if (sugar.word == word && !std::ranges::all_of(sugar.fields, [&](const auto& field) { return find_field(operation, field.first); })) return false;
+    if (sugar.word == word && !std::ranges::all_of(sugar.fields, [&](const auto& field) {
+          return find_field(operation, field.first);
+        }))
+      return false;
   return std::ranges::any_of(sugars(), [word](const Sugar& sugar) { return sugar.word == word; });
 }
 
-// Why a word names no dtype of tensors: "'dtype=f8e4m3': f8e4m3 is not judged yet; must be f32, f16, bf16 or f64".
+// Why a word names no dtype of tensors: "'dtype=f8e4m3': f8e4m3 is not judged yet; must be f32,
+// f16, bf16 or f64".
 std::string wrong_dtype(std::string_view text, std::optional<DType> dtype) {
   const bool is_known = dtype && dtype_title(*dtype) != dtype_name(*dtype);
   return fmt::format("{}: {}must be {}", in_quotes(text),
-                     is_known ? fmt::format("{} is not judged yet; ", dtype_name(*dtype)) : "", kJudgedFloats);
+                     is_known ? fmt::format("{} is not judged yet; ", dtype_name(*dtype)) : "",
+                     kJudgedFloats);
 }
 
 class Parser {
  public:
-  explicit Parser(const Operation& operation) : operation_(operation), problem_(blank_problem(operation, ATTEST_F32)) {}
+  explicit Parser(const Operation& operation)
+      : operation_(operation), problem_(blank_problem(operation, ATTEST_F32)) {}
 
   void word(std::string_view text) {
     const size_t equals = text.find('=');
     key_ = text.substr(0, equals), text_ = text;
     value_ = equals == std::string_view::npos ? "" : text.substr(equals + 1);
-    if (equals != std::string_view::npos && value_.empty()) throw Error(fmt::format("{}: a value must follow the '='", in_quotes(text)));
+    if (equals != std::string_view::npos && value_.empty())
+      throw Error(fmt::format("{}: a value must follow the '='", in_quotes(text)));
     once(key_);
     if (key_ == kDTypeWord) return read_dtype();
     if (const Field* field = find_field(operation_, key_)) return read_field(*field, value_);
     if (has_sugar(operation_, key_)) return read_sugar();
     if (const Role* role = find_role(operation_, key_)) return read_tensor(*role);
     if (key_ == kUnalignedWord) return read_unaligned();
-    if (key_.ends_with(kOrderSuffix)) return read_layout(kOrderSuffix, parse_order, "the dims' numbers, outermost first, e.g. 0213");
-    if (key_.ends_with(kStridesSuffix)) return read_layout(kStridesSuffix, parse_strides, "a list in elements, e.g. [2048,64,128,1]");
+    if (key_.ends_with(kOrderSuffix))
+      return read_layout(kOrderSuffix, parse_order,
+                         "the dims' numbers, outermost first, e.g. 0213");
+    if (key_.ends_with(kStridesSuffix))
+      return read_layout(kStridesSuffix, parse_strides, "a list in elements, e.g. [2048,64,128,1]");
     unknown();
   }
 
@@ -72,7 +84,8 @@ class Parser {
     for (const auto& [index, word] : words_) {
       const Role& role = *find_role(operation_, index);
       if (!role.required && !named_.contains(index))
-        throw Error(fmt::format("{0}: this problem has no such tensor; add the word {0}", role.name));
+        throw Error(
+            fmt::format("{0}: this problem has no such tensor; add the word {0}", role.name));
     }
     operation_.complete(problem_);
     place_tensors(problem_, words_);
@@ -86,7 +99,8 @@ class Parser {
   }
 
   [[noreturn]] void unknown() const {
-    throw Error(fmt::format("unknown word {} for {}{}", in_quotes(key_), operation_.name(), did_you_mean(key_, spec_words(operation_))));
+    throw Error(fmt::format("unknown word {} for {}{}", in_quotes(key_), operation_.name(),
+                            did_you_mean(key_, spec_words(operation_))));
   }
 
   void read_dtype() {
@@ -98,12 +112,17 @@ class Parser {
   void read_field(const Field& field, std::string_view value) {
     if (field.type == Field::Type::kF32) {
       const auto number = parse_float(value);
-      if (!number) throw Error(fmt::format("{}: {} must be a number that a float holds, e.g. 0.125", in_quotes(text_), field.name));
+      if (!number)
+        throw Error(fmt::format("{}: {} must be a number that a float holds, e.g. 0.125",
+                                in_quotes(text_), field.name));
       return set_field(problem_, field, double(*number));
     }
-    const int64_t most = field.type == Field::Type::kI32 ? std::numeric_limits<int32_t>::max() : kLargestField;
+    const int64_t most =
+        field.type == Field::Type::kI32 ? std::numeric_limits<int32_t>::max() : kLargestField;
     const auto number = parse_whole(value, -most, most);
-    if (!number) throw Error(fmt::format("{}: {} must be a whole number from {} to {}", in_quotes(text_), field.name, -most, most));
+    if (!number)
+      throw Error(fmt::format("{}: {} must be a whole number from {} to {}", in_quotes(text_),
+                              field.name, -most, most));
     set_field(problem_, field, double(*number));
   }
 
@@ -111,9 +130,11 @@ class Parser {
     std::vector<std::string> values;
     for (const Sugar& sugar : sugars()) {
       if (sugar.word != key_) continue;
-      values.push_back(std::string(key_) + (sugar.value.empty() ? "" : "=") + std::string(sugar.value));
+      values.push_back(std::string(key_) + (sugar.value.empty() ? "" : "=") +
+                       std::string(sugar.value));
       if (sugar.value != value_) continue;
-      for (const auto& [name, value] : sugar.fields) once(name), read_field(*find_field(operation_, name), value);
+      for (const auto& [name, value] : sugar.fields)
+        once(name), read_field(*find_field(operation_, name), value);
       return;
     }
     throw Error(fmt::format("{}: must be {}", in_quotes(text_), fmt::join(values, " or ")));
@@ -123,21 +144,27 @@ class Parser {
     named_.insert(role.index);
     TensorWord& word = words_[role.index];
     if (text_.size() == key_.size()) return;
-    if (!parse_tensor(value_, word)) throw Error(fmt::format("{}: must be a dtype, dims, or both, e.g. {}=f32[1,1,197,197]", in_quotes(text_), role.name));
+    if (!parse_tensor(value_, word))
+      throw Error(fmt::format("{}: must be a dtype, dims, or both, e.g. {}=f32[1,1,197,197]",
+                              in_quotes(text_), role.name));
     if (role.dtype == ATTEST_NONE && word.dtype != ATTEST_NONE && !is_judged_float(word.dtype))
       throw Error(wrong_dtype(text_, word.dtype));
   }
 
   void read_unaligned() {
-    if (text_.size() != key_.size()) throw Error(fmt::format("{}: unaligned has no value", in_quotes(text_)));
+    if (text_.size() != key_.size())
+      throw Error(fmt::format("{}: unaligned has no value", in_quotes(text_)));
     problem_.features |= ATTEST_WITH_UNALIGNED;
   }
 
-  void read_layout(std::string_view suffix, bool (*parse)(std::string_view, TensorWord&), const char* right) {
+  void read_layout(std::string_view suffix, bool (*parse)(std::string_view, TensorWord&),
+                   const char* right) {
     const Role* role = find_role(operation_, key_.substr(0, key_.size() - suffix.size()));
     if (!role) unknown();
     TensorWord& word = words_[role->index];
-    if (!word.order.empty() || !word.strides.empty()) throw Error(fmt::format("{}: {} has both order and strides; leave one out", in_quotes(text_), role->name));
+    if (!word.order.empty() || !word.strides.empty())
+      throw Error(fmt::format("{}: {} has both order and strides; leave one out", in_quotes(text_),
+                              role->name));
     if (!parse(value_, word)) throw Error(fmt::format("{}: must be {}", in_quotes(text_), right));
   }
 
@@ -167,33 +194,41 @@ std::vector<const Field*> stated_fields(const Problem& problem) {
 
 std::string print_field(const Problem& problem, const Field& field) {
   const double value = get_field(problem, field);
-  return field.type == Field::Type::kF32 ? print_float(float(value)) : fmt::format("{}", int64_t(value));
+  return field.type == Field::Type::kF32 ? print_float(float(value))
+                                         : fmt::format("{}", int64_t(value));
 }
 
 }  // namespace
 
 std::string print_problem(const Problem& problem) {
   const Operation& operation = *problem.operation;
-  std::string line = fmt::format("{} {}={}", operation.name(), kDTypeWord, dtype_name(problem.dtype));
-  for (const Field* field : stated_fields(problem)) line += fmt::format(" {}={}", field->name, print_field(problem, *field));
+  std::string line =
+      fmt::format("{} {}={}", operation.name(), kDTypeWord, dtype_name(problem.dtype));
+  for (const Field* field : stated_fields(problem))
+    line += fmt::format(" {}={}", field->name, print_field(problem, *field));
   const TensorWords words = tensor_words(problem);
   for (const Role& role : operation.roles())
-    if (const auto at = words.find(role.index); at != words.end()) line += print_tensor(role, at->second);
+    if (const auto at = words.find(role.index); at != words.end())
+      line += print_tensor(role, at->second);
   if (problem.features & ATTEST_WITH_UNALIGNED) line += fmt::format(" {}", kUnalignedWord);
   return line;
 }
 
 Problem parse_problem(std::string_view line) {
-  if (line.size() > kLongestSpec) throw Error(fmt::format("a problem of {} characters; {} at most", line.size(), kLongestSpec));
+  if (line.size() > kLongestSpec)
+    throw Error(fmt::format("a problem of {} characters; {} at most", line.size(), kLongestSpec));
   for (size_t i = 0; i < line.size(); ++i)
-    if (line[i] < ' ' || line[i] > '~') throw Error(fmt::format("character {} of the problem is not printable ASCII", i + 1));
+    if (line[i] < ' ' || line[i] > '~')
+      throw Error(fmt::format("character {} of the problem is not printable ASCII", i + 1));
   std::vector<std::string_view> words;
-  for (size_t at = line.find_first_not_of(' '); at != std::string_view::npos; at = line.find_first_not_of(' ', at)) {
+  for (size_t at = line.find_first_not_of(' '); at != std::string_view::npos;
+       at = line.find_first_not_of(' ', at)) {
     const size_t end = std::min(line.find(' ', at), line.size());
     words.push_back(line.substr(at, end - at));
     at = end;
   }
-  if (words.empty()) throw Error("an empty problem; e.g. softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64");
+  if (words.empty())
+    throw Error("an empty problem; e.g. softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64");
   Parser parser(operation_of(words[0]));
   for (size_t i = 1; i < words.size(); ++i) parser.word(words[i]);
   return parser.finish();
@@ -203,9 +238,11 @@ std::vector<std::string> spec_words(const Operation& operation) {
   std::vector<std::string> words{std::string(kDTypeWord), std::string(kUnalignedWord)};
   for (const Field& field : operation.fields()) words.emplace_back(field.name);
   for (const Sugar& sugar : sugars())
-    if (has_sugar(operation, sugar.word) && std::ranges::find(words, sugar.word) == words.end()) words.emplace_back(sugar.word);
+    if (has_sugar(operation, sugar.word) && std::ranges::find(words, sugar.word) == words.end())
+      words.emplace_back(sugar.word);
   for (const Role& role : operation.roles())
-    for (const std::string_view suffix : {std::string_view(), kOrderSuffix, kStridesSuffix}) words.push_back(std::string(role.name) + std::string(suffix));
+    for (const std::string_view suffix : {std::string_view(), kOrderSuffix, kStridesSuffix})
+      words.push_back(std::string(role.name) + std::string(suffix));
   return words;
 }
 
@@ -215,8 +252,10 @@ const Operation& operation_of(std::string_view name) {
   for (const Operation* operation : all_operations()) names.emplace_back(operation->name());
   for (int32_t number = 1; number < ATTEST_PRIVATE; ++number)
     if (name == unjudged_operation(number) && !name.empty())
-      throw Error(fmt::format("{} is not judged yet (there are: {})", in_quotes(name), fmt::join(names, ", ")));
-  throw Error(fmt::format("unknown operation {}{} (there are: {})", in_quotes(name), did_you_mean(name, names), fmt::join(names, ", ")));
+      throw Error(fmt::format("{} is not judged yet (there are: {})", in_quotes(name),
+                              fmt::join(names, ", ")));
+  throw Error(fmt::format("unknown operation {}{} (there are: {})", in_quotes(name),
+                          did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
 }  // namespace attest::core

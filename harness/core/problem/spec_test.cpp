@@ -41,24 +41,38 @@ TEST(Spec, EqualProblemsHaveEqualLines) {
   const std::pair<const char*, const char*> cases[] = {
       {"softmax head_dim=64 seq_len_q=8", "softmax dtype=f32 seq_len_q=8 head_dim=64"},
       {" softmax  seq_len_q=8   head_dim=64 ", "softmax dtype=f32 seq_len_q=8 head_dim=64"},
-      {"softmax seq_len_q=8 seq_len_kv=8 head_dim=64 num_heads=1 softmax_scale=0.125 lse=f32", "softmax dtype=f32 seq_len_q=8 head_dim=64 lse"},
-      {"softmax seq_len_q=8 head_dim=64 causal", "softmax dtype=f32 seq_len_q=8 head_dim=64 window_right=0"},
-      {"softmax seq_len_q=8 head_dim=64 causal=top_left", "softmax dtype=f32 seq_len_q=8 head_dim=64 window_right=0"},
-      {"softmax seq_len_q=8 head_dim=64 causal=bottom_right", "softmax dtype=f32 seq_len_q=8 head_dim=64 window_right=0 diagonal=1"},
-      {"softmax dtype=f16 seq_len_q=8 head_dim=64 bias=f16[1,1,8,8] k=f16", "softmax dtype=f16 seq_len_q=8 head_dim=64 bias"},
-      {"softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 mask=bool[1,1,1,8] bias=f32", "softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 bias=f32 mask=[1,1,1,8]"},
-      {"softmax num_heads=2 seq_len_q=8 head_dim=4 q.order=0213 k.strides=[0,32,4,1]", "softmax dtype=f32 num_heads=2 seq_len_q=8 head_dim=4 q.order=0213"},
-      {"softmax num_heads=2 seq_len_q=8 head_dim=4 q.strides=[0,4,8,1] v.strides=[0,40,5,1]", "softmax dtype=f32 num_heads=2 seq_len_q=8 head_dim=4 q.order=0213 v.strides=[0,40,5,1]"},
-      {"linear num_heads=8 seq_len_q=100 head_dim=32 mask eps=1e-6", "linear dtype=f32 num_heads=8 seq_len_q=100 head_dim=32 mask"},
+      {"softmax seq_len_q=8 seq_len_kv=8 head_dim=64 num_heads=1 softmax_scale=0.125 lse=f32",
+       "softmax dtype=f32 seq_len_q=8 head_dim=64 lse"},
+      {"softmax seq_len_q=8 head_dim=64 causal",
+       "softmax dtype=f32 seq_len_q=8 head_dim=64 window_right=0"},
+      {"softmax seq_len_q=8 head_dim=64 causal=top_left",
+       "softmax dtype=f32 seq_len_q=8 head_dim=64 window_right=0"},
+      {"softmax seq_len_q=8 head_dim=64 causal=bottom_right",
+       "softmax dtype=f32 seq_len_q=8 head_dim=64 window_right=0 diagonal=1"},
+      {"softmax dtype=f16 seq_len_q=8 head_dim=64 bias=f16[1,1,8,8] k=f16",
+       "softmax dtype=f16 seq_len_q=8 head_dim=64 bias"},
+      {"softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 mask=bool[1,1,1,8] bias=f32",
+       "softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 bias=f32 mask=[1,1,1,8]"},
+      {"softmax num_heads=2 seq_len_q=8 head_dim=4 q.order=0213 k.strides=[0,32,4,1]",
+       "softmax dtype=f32 num_heads=2 seq_len_q=8 head_dim=4 q.order=0213"},
+      {"softmax num_heads=2 seq_len_q=8 head_dim=4 q.strides=[0,4,8,1] v.strides=[0,40,5,1]",
+       "softmax dtype=f32 num_heads=2 seq_len_q=8 head_dim=4 q.order=0213 v.strides=[0,40,5,1]"},
+      {"linear num_heads=8 seq_len_q=100 head_dim=32 mask eps=1e-6",
+       "linear dtype=f32 num_heads=8 seq_len_q=100 head_dim=32 mask"},
   };
-  for (const auto& [given, printed] : cases) EXPECT_EQ(print_problem(parse_problem(given)), printed) << given;
+  for (const auto& [given, printed] : cases)
+    EXPECT_EQ(print_problem(parse_problem(given)), printed) << given;
 }
 
 TEST(Spec, PackedTokensAreSaidOnlyWhereUnusual) {
-  const std::string usual = "softmax dtype=f32 batch=3 num_heads=2 seq_len_q=100 head_dim=16 lse cu_seqlens_q cu_seqlens_kv";
+  const std::string usual =
+      "softmax dtype=f32 batch=3 num_heads=2 seq_len_q=100 head_dim=16 lse cu_seqlens_q "
+      "cu_seqlens_kv";
   EXPECT_EQ(print_problem(parse_problem(usual)), usual);
   EXPECT_EQ(parse_problem(usual).tensor[ATTEST_LSE].dim[2], 200);
-  const std::string other = "softmax dtype=f32 batch=3 num_heads=2 seq_len_q=100 head_dim=16 q=[1,2,250,16] k=[1,2,220,16] lse cu_seqlens_q cu_seqlens_kv";
+  const std::string other =
+      "softmax dtype=f32 batch=3 num_heads=2 seq_len_q=100 head_dim=16 q=[1,2,250,16] "
+      "k=[1,2,220,16] lse cu_seqlens_q cu_seqlens_kv";
   const Problem problem = parse_problem(other);
   EXPECT_EQ(print_problem(problem), other);
   EXPECT_EQ(problem.tensor[ATTEST_O].dim[2], 250);
@@ -82,12 +96,17 @@ TEST(Spec, FloatsHaveTheFewestDigitsThatComeBack) {
 }
 
 TEST(Spec, ValuesAreWholeWords) {
-  for (const char* text : {"", " 1", "1 ", "+1", "1e3", "0x10", "1.0", "9223372036854775808", "--1", "1_000"}) EXPECT_FALSE(parse_whole(text, INT64_MIN, INT64_MAX)) << text;
+  for (const char* text :
+       {"", " 1", "1 ", "+1", "1e3", "0x10", "1.0", "9223372036854775808", "--1", "1_000"})
+    EXPECT_FALSE(parse_whole(text, INT64_MIN, INT64_MAX)) << text;
   EXPECT_EQ(parse_whole("-9223372036854775808", INT64_MIN, INT64_MAX), INT64_MIN);
   EXPECT_FALSE(parse_whole("11", 0, 10));
-  for (const char* text : {"", "1e40", "nan", "NAN", "1f", "infinity", "1e-60", ".", "0x1p3"}) EXPECT_FALSE(parse_float(text)) << text;
+  for (const char* text : {"", "1e40", "nan", "NAN", "1f", "infinity", "1e-60", ".", "0x1p3"})
+    EXPECT_FALSE(parse_float(text)) << text;
   EXPECT_EQ(parse_float("-inf"), -INFINITY);
-  for (const char* text : {"", "[", "]", "[1,]", "[,1]", "[1 2]", "[1", "1]", "[-1]", "[1,,2]", "[1,2,3]"}) EXPECT_FALSE(parse_list(text, 2, 100)) << text;
+  for (const char* text :
+       {"", "[", "]", "[1,]", "[,1]", "[1 2]", "[1", "1]", "[-1]", "[1,,2]", "[1,2,3]"})
+    EXPECT_FALSE(parse_list(text, 2, 100)) << text;
   EXPECT_EQ(parse_list("[1,2]", 2, 100), (std::vector<int64_t>{1, 2}));
 }
 
@@ -95,7 +114,8 @@ TEST(Spec, SaysWhichWordAndWhatWouldBeRight) {
   const std::string ok = "softmax seq_len_q=8 head_dim=64 ";
   const std::pair<std::string, const char*> cases[] = {
       {"", "an empty problem"},
-      {"softmx seq_len_q=8", "unknown operation 'softmx', did you mean 'softmax'? (there are: softmax, linear"},
+      {"softmx seq_len_q=8",
+       "unknown operation 'softmx', did you mean 'softmax'? (there are: softmax, linear"},
       {ok + "head_dims=64", "unknown word 'head_dims' for softmax, did you mean 'head_dim'?"},
       {ok + "caussal", "did you mean 'causal'?"},
       {ok + "qq.order=0123", "did you mean 'q.order'?"},
@@ -114,8 +134,10 @@ TEST(Spec, SaysWhichWordAndWhatWouldBeRight) {
       {ok + "dtype=i32", "must be f32, f16"},
       {ok + "dtype=f8e5m2", "f8e5m2 is not judged yet; must be f32, f16, bf16 or f64"},
       {ok + "v=f8e4m3", "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
-      {"linear seq_len_q=8 head_dim=8 k=f8e4m3", "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
-      {"softmax_backward seq_len_q=8 head_dim=8", "'softmax_backward' is not judged yet (there are: softmax, linear"},
+      {"linear seq_len_q=8 head_dim=8 k=f8e4m3",
+       "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
+      {"softmax_backward seq_len_q=8 head_dim=8",
+       "'softmax_backward' is not judged yet (there are: softmax, linear"},
       {ok + "k=bool", "must be f32, f16"},
       {ok + "lse=f16", "lse: dtype f16 where f32 is right"},
       {ok + "mask=[1,1,1,9]", "mask: dims [1,1,1,9] where [1,1,8,8] is right"},
@@ -135,7 +157,8 @@ TEST(Spec, SaysWhichWordAndWhatWouldBeRight) {
       {ok + "seq_len_kv=0", "seq_len_kv: 0"},
       {"softmax seq_len_q=8", "head_dim: 0"},
       {"softmax seq_len_q=8 head_dim=100000", "head_dim: 100000"},
-      {"softmax seq_len_q=2147483647 head_dim=1024 batch=65536 num_heads=65536", "more than memory can address"},
+      {"softmax seq_len_q=2147483647 head_dim=1024 batch=65536 num_heads=65536",
+       "more than memory can address"},
       {ok + "page_table", "page_table: needs page_size"},
       {ok + "x\ty", "not printable ASCII"},
       {std::string(20000, 'x'), "characters; 16384 at most"},
@@ -146,7 +169,8 @@ TEST(Spec, SaysWhichWordAndWhatWouldBeRight) {
   }
 }
 
-// A random softmax problem made through the interface, without any spec line; many make no sense and are refused.
+// A random softmax problem made through the interface, without any spec line; many make no sense
+// and are refused.
 Problem random_softmax(uint64_t seed) {
   uint64_t counter = 0;
   auto below = [&](int64_t n) { return int64_t(random_below(seed, counter++, uint64_t(n))); };
@@ -154,7 +178,8 @@ Problem random_softmax(uint64_t seed) {
   const DType dtypes[] = {ATTEST_F32, ATTEST_F16, ATTEST_BF16};
   Problem problem = blank_problem(softmax_operation(), dtypes[below(3)]);
   auto& p = problem.as<attest_softmax_params>();
-  p.batch = 1 + below(3), p.num_heads = int64_t{1} << below(4), p.seq_len_q = 1 + below(300), p.head_dim = 1 + below(128);
+  p.batch = 1 + below(3), p.num_heads = int64_t{1} << below(4), p.seq_len_q = 1 + below(300),
+  p.head_dim = 1 + below(128);
   if (one_in(3)) p.num_kv_heads = int64_t{1} << below(4);
   if (one_in(3)) p.seq_len_kv = 1 + below(300);
   if (one_in(3)) p.head_dim_v = 1 + below(128);
@@ -167,22 +192,30 @@ Problem random_softmax(uint64_t seed) {
   if (one_in(5)) p.page_size = 1 + below(32);
   if (one_in(4)) {
     p.window_height = 1 + below(8), p.window_width = 1 + below(8);
-    p.grid_height = p.window_height * (1 + below(4)), p.grid_width = p.window_width * (1 + below(4));
-    p.shift_y = below(p.window_height), p.shift_x = below(p.window_width), p.shift_bias = one_in(2) ? -100 : -INFINITY;
+    p.grid_height = p.window_height * (1 + below(4)),
+    p.grid_width = p.window_width * (1 + below(4));
+    p.shift_y = below(p.window_height), p.shift_x = below(p.window_width),
+    p.shift_bias = one_in(2) ? -100 : -INFINITY;
     p.seq_len_q = p.grid_height * p.grid_width;
   }
   Problem completed = problem;
   softmax_operation().complete(completed);
   for (const Role& role : softmax_operation().roles()) {
-    if (role.required ? !one_in(4) : !one_in(6) && !(p.page_size > 0 && role.index == ATTEST_PAGE_TABLE)) continue;
+    if (role.required ? !one_in(4)
+                      : !one_in(6) && !(p.page_size > 0 && role.index == ATTEST_PAGE_TABLE))
+      continue;
     std::vector<int64_t> full = softmax_operation().dims(completed, role.index);
     if (role.index == ATTEST_BIAS || role.index == ATTEST_MASK)
       for (int64_t& dim : full) dim = one_in(2) ? 1 : dim;
-    if (role.required && one_in(4)) full[2] += below(100);  // packed tokens; refused where nothing is packed
+    if (role.required && one_in(4))
+      full[2] += below(100);  // packed tokens; refused where nothing is packed
     std::vector<int> order(full.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = int(i);
-    for (size_t i = order.size(); i-- > 1 && one_in(2);) std::swap(order[i], order[size_t(below(int64_t(i) + 1))]);
-    const DType dtype = role.dtype != ATTEST_NONE ? role.dtype : one_in(4) ? dtypes[below(3)] : problem.dtype;
+    for (size_t i = order.size(); i-- > 1 && one_in(2);)
+      std::swap(order[i], order[size_t(below(int64_t(i) + 1))]);
+    const DType dtype = role.dtype != ATTEST_NONE ? role.dtype
+                        : one_in(4)               ? dtypes[below(3)]
+                                                  : problem.dtype;
     TensorSpec spec = permuted_tensor(dtype, role.access, full, order);
     if (one_in(3))  // gaps
       for (int64_t& stride : spec.stride) stride *= 2;
@@ -205,13 +238,18 @@ TEST(Spec, EveryRandomProblemComesBackFromItsLine) {
     }
     ++made, features |= problem.features;
     const std::string line = print_problem(problem);
-    ASSERT_NO_THROW(ASSERT_TRUE(parse_problem(line) == problem) << line << "\n" << print_problem(parse_problem(line))) << line;
+    ASSERT_NO_THROW(ASSERT_TRUE(parse_problem(line) == problem)
+                    << line << "\n"
+                    << print_problem(parse_problem(line)))
+        << line;
   }
   EXPECT_GT(made, 4000);
-  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_SINKS << 1) - 1)) << "the generator misses a feature";
+  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_SINKS << 1) - 1))
+      << "the generator misses a feature";
 }
 
-// Words come from the operation's tables, so that a private operation has a spec line without anyone's help.
+// Words come from the operation's tables, so that a private operation has a spec line without
+// anyone's help.
 struct ToyParams {
   uint32_t struct_size;
   int32_t rounds;
@@ -224,24 +262,31 @@ class Toy final : public Operation {
   std::string_view name() const override { return "toy"; }
   size_t params_size() const override { return sizeof(ToyParams); }
   std::span<const Field> fields() const override {
-    static const Field fields[] = {ATTEST_FIELD(ToyParams, rounds, 0, "rounds; 0: as many as rows"), ATTEST_FIELD(ToyParams, rows, 4, "rows"), ATTEST_FIELD(ToyParams, gain, 1, "gain")};
+    static const Field fields[] = {ATTEST_FIELD(ToyParams, rounds, 0, "rounds; 0: as many as rows"),
+                                   ATTEST_FIELD(ToyParams, rows, 4, "rows"),
+                                   ATTEST_FIELD(ToyParams, gain, 1, "gain")};
     return fields;
   }
   std::span<const Role> roles() const override {
-    static const Role roles[] = {{ATTEST_OWN, "x", ATTEST_READ, true, ATTEST_NONE}, {ATTEST_OWN + 1, "causal", ATTEST_READ, false, ATTEST_I64}};
+    static const Role roles[] = {{ATTEST_OWN, "x", ATTEST_READ, true, ATTEST_NONE},
+                                 {ATTEST_OWN + 1, "causal", ATTEST_READ, false, ATTEST_I64}};
     return roles;
   }
   void complete(Problem& problem) const override {
     auto& p = problem.as<ToyParams>();
     if (p.rounds == 0) p.rounds = int32_t(p.rows);
   }
-  std::vector<int64_t> dims(const Problem& problem, int32_t) const override { return {problem.as<ToyParams>().rows}; }
+  std::vector<int64_t> dims(const Problem& problem, int32_t) const override {
+    return {problem.as<ToyParams>().rows};
+  }
   void check(const Problem&) const override {}
   uint64_t features(const Problem&) const override { return 0; }
   double flops(const Problem&) const override { return 0; }
   std::vector<std::string> fills(const Problem&) const override { return {"random"}; }
   void fill(const Problem&, const Fill&, const Tensors&, bool) const override {}
-  std::unique_ptr<Golden> golden(const Problem&, const Fill&, const Tensors&) const override { return nullptr; }
+  std::unique_ptr<Golden> golden(const Problem&, const Fill&, const Tensors&) const override {
+    return nullptr;
+  }
 };
 
 TEST(Spec, PrivateOperationsHaveLinesToo) {
@@ -249,7 +294,9 @@ TEST(Spec, PrivateOperationsHaveLinesToo) {
   register_operation(&toy);
   EXPECT_EQ(print_problem(parse_problem("toy")), "toy dtype=f32");
   EXPECT_EQ(print_problem(parse_problem("toy rows=4 rounds=4 gain=1")), "toy dtype=f32");
-  const std::string line = "toy dtype=bf16 rounds=2 rows=9 gain=0.3 x.strides=[3] causal";  // the operation's own word, no short form
+  const std::string line =
+      "toy dtype=bf16 rounds=2 rows=9 gain=0.3 x.strides=[3] causal";  // the operation's own word,
+                                                                       // no short form
   EXPECT_EQ(print_problem(parse_problem(line)), line);
   EXPECT_THAT(error_of("toy gian=2"), HasSubstr("did you mean 'gain'?"));
 }

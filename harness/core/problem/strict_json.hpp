@@ -1,4 +1,5 @@
-// JSON as people write it by hand, read strictly: no comments, no key twice, and errors that name the line.
+// JSON as people write it by hand, read strictly: no comments, no key twice, and errors that name
+// the line.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
@@ -8,8 +9,8 @@ namespace attest::core {
 inline constexpr size_t kLargestJson_bytes = size_t{4} << 20;
 inline constexpr int kDeepestJson = 16;
 
-/// Throws Error: "FILE: line 3, column 7: ..." where it is no JSON, has a key twice in one object, nests deeper than kDeepestJson
-/// or is larger than kLargestJson_bytes.
+/// Throws Error: "FILE: line 3, column 7: ..." where it is no JSON, has a key twice in one object,
+/// nests deeper than kDeepestJson or is larger than kLargestJson_bytes.
 nlohmann::json parse_strict_json(std::string_view text, std::string_view file_name);
 
 }  // namespace attest::core

@@ -26,14 +26,19 @@ constexpr size_t kMostExcuses = 64;
 constexpr double kMostBudget_s = 3600;
 constexpr std::string_view kTokensValue = "tokens", kSizeField = "seq_len";
 // Keys of a case that are no words of a spec line.
-const std::vector<std::string> kCaseKeys{"name", "operation", "dtypes", "quick", "inputs", "source", "note", "impls", "fills", "misses"};
+const std::vector<std::string> kCaseKeys{"name",   "operation", "dtypes", "quick", "inputs",
+                                         "source", "note",      "impls",  "fills", "misses"};
 const std::vector<std::string> kSuiteKeys{"name", "summary", "budget", "defaults", "cases"};
 
 /// The place in a file that is being read; every Error begins with it.
 struct Place {
   std::string text;
-  [[noreturn]] void fail(const std::string& what) const { throw Error(fmt::format("{}: {}", text, what)); }
-  [[noreturn]] void fail(std::string_view key, std::string_view right) const { fail(fmt::format("{}: must be {}", key, right)); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(fmt::format("{}: {}", text, what));
+  }
+  [[noreturn]] void fail(std::string_view key, std::string_view right) const {
+    fail(fmt::format("{}: must be {}", key, right));
+  }
 };
 
 std::string text_of(const Place& place, const json& object, const std::string& key, bool required) {
@@ -45,16 +50,21 @@ std::string text_of(const Place& place, const json& object, const std::string& k
   const std::string right = fmt::format("text of 1 to {} characters on one line", kLongestText);
   if (!at->is_string()) place.fail(key, right);
   const auto text = at->get<std::string>();
-  if (text.empty() || text.size() > kLongestText || std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; })) place.fail(key, right);
+  if (text.empty() || text.size() > kLongestText ||
+      std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
+    place.fail(key, right);
   return text;
 }
 
 // Names become words of the command line, globs and columns.
 std::string name_of(const Place& place, const json& object) {
   const std::string name = text_of(place, object, "name", true);
-  const bool clean = std::ranges::all_of(name, [](unsigned char c) { return (c < 0x80 && std::isalnum(c)) || std::strchr("_-.+/", c); });
+  const bool clean = std::ranges::all_of(name, [](unsigned char c) {
+    return (c < 0x80 && std::isalnum(c)) || std::strchr("_-.+/", c);
+  });
   if (!clean || name.size() > kLongestName)
-    place.fail(fmt::format("name {}: must be at most {} letters, digits, and _ - . + /", in_quotes(name), kLongestName));
+    place.fail(fmt::format("name {}: must be at most {} letters, digits, and _ - . + /",
+                           in_quotes(name), kLongestName));
   return name;
 }
 
@@ -67,18 +77,23 @@ bool flag_of(const Place& place, const json& object, const std::string& key) {
 double budget_of(const Place& place, const json& object) {
   const auto at = object.find("budget");
   if (at == object.end()) return 0;
-  if (!at->is_number() || !(at->get<double>() > 0 && at->get<double>() <= kMostBudget_s)) place.fail("budget", fmt::format("seconds, above 0 and up to {}", kMostBudget_s));
+  if (!at->is_number() || !(at->get<double>() > 0 && at->get<double>() <= kMostBudget_s))
+    place.fail("budget", fmt::format("seconds, above 0 and up to {}", kMostBudget_s));
   return at->get<double>();
 }
 
-std::vector<std::string> list_of(const Place& place, const json& object, const std::string& key, std::string_view right) {
+std::vector<std::string> list_of(const Place& place, const json& object, const std::string& key,
+                                 std::string_view right) {
   const auto at = object.find(key);
   if (at == object.end()) return {};
   if (!at->is_array() || at->empty() || at->size() > kMostEntries) place.fail(key, right);
   std::vector<std::string> entries;
   for (const json& entry : *at) {
-    if (!entry.is_string() || entry.get<std::string>().empty() || entry.get<std::string>().size() > kLongestText) place.fail(key, right);
-    if (std::ranges::find(entries, entry.get<std::string>()) != entries.end()) place.fail(fmt::format("{}: {} twice", key, in_quotes(entry.get<std::string>())));
+    if (!entry.is_string() || entry.get<std::string>().empty() ||
+        entry.get<std::string>().size() > kLongestText)
+      place.fail(key, right);
+    if (std::ranges::find(entries, entry.get<std::string>()) != entries.end())
+      place.fail(fmt::format("{}: {} twice", key, in_quotes(entry.get<std::string>())));
     entries.push_back(entry.get<std::string>());
   }
   return entries;
@@ -88,7 +103,9 @@ std::vector<Excuse> misses_of(const Place& place, const json& object) {
   const auto at = object.find("misses");
   if (at == object.end() || *at == false) return {};
   if (!at->is_object() || at->empty() || at->size() > kMostExcuses)
-    place.fail("misses", R"(an object of globs of events and reasons, e.g. {"rise/*/over_88": "one row"}, or false)");
+    place.fail(
+        "misses",
+        R"(an object of globs of events and reasons, e.g. {"rise/*/over_88": "one row"}, or false)");
   std::vector<Excuse> misses;
   for (const auto& [glob, why] : at->items()) {
     const Place inner{fmt::format("{}: misses", place.text)};
@@ -102,8 +119,11 @@ std::vector<DType> dtypes_of(const Place& place, const json& object) {
   std::vector<DType> dtypes;
   for (const std::string& name : list_of(place, object, "dtypes", kRight)) {
     const auto dtype = dtype_from_name(name);
-    if (!dtype) place.fail(fmt::format("dtypes: unknown dtype {}; must be {}", in_quotes(name), kJudgedFloats));
-    if (!is_judged_float(*dtype)) place.fail(fmt::format("dtypes: {}; must be {}", dtype_title(*dtype), kJudgedFloats));
+    if (!dtype)
+      place.fail(
+          fmt::format("dtypes: unknown dtype {}; must be {}", in_quotes(name), kJudgedFloats));
+    if (!is_judged_float(*dtype))
+      place.fail(fmt::format("dtypes: {}; must be {}", dtype_title(*dtype), kJudgedFloats));
     dtypes.push_back(*dtype);
   }
   if (dtypes.empty()) place.fail("has no dtypes, e.g. \"dtypes\": [\"f32\", \"f16\"]");
@@ -117,17 +137,22 @@ std::string value_of(const Place& place, const std::string& key, const json& val
   if (value.is_array()) {
     std::vector<int64_t> numbers;
     for (const json& number : value) {
-      if (!number.is_number_unsigned() || number.get<uint64_t>() > INT64_MAX || numbers.size() == kMostEntries) place.fail(key, "a list of whole numbers");
+      if (!number.is_number_unsigned() || number.get<uint64_t>() > INT64_MAX ||
+          numbers.size() == kMostEntries)
+        place.fail(key, "a list of whole numbers");
       numbers.push_back(number.get<int64_t>());
     }
     return print_list(numbers);
   }
-  if (!value.is_string() || value.get<std::string>().empty() || value.get<std::string>().find(' ') != std::string::npos)
+  if (!value.is_string() || value.get<std::string>().empty() ||
+      value.get<std::string>().find(' ') != std::string::npos)
     place.fail(key, "a number, a word, a list of numbers, true or false");
   return value.get<std::string>();
 }
 
-bool contains(const std::vector<std::string>& words, const std::string& word) { return std::ranges::find(words, word) != words.end(); }
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
 
 std::vector<Word> words_of(const Place& place, const json& object, const Operation& operation) {
   std::vector<std::string> known = spec_words(operation), elsewhere;
@@ -137,7 +162,8 @@ std::vector<Word> words_of(const Place& place, const json& object, const Operati
   std::vector<Word> words;
   for (const auto& [key, value] : object.items()) {
     if (contains(kCaseKeys, key)) continue;
-    const bool taken_back = value == false;  // a default that this case, perhaps of another operation, does not want
+    const bool taken_back =
+        value == false;  // a default that this case, perhaps of another operation, does not want
     if (!contains(known, key) && !(taken_back && contains(elsewhere, key))) {
       known.insert(known.end(), kCaseKeys.begin(), kCaseKeys.end());
       place.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, known)));
@@ -160,8 +186,12 @@ auto at(const Place& place, const Make& make) {
 void try_problems(const Place& place, const Case& one) {
   for (const Word& word : one.words) {
     if (word.value != kTokensValue) continue;
-    if (!word.key.starts_with(kSizeField)) place.fail(fmt::format("{}: \"tokens\" may stand for a {} only", word.key, kSizeField));
-    if (!one.inputs.from_tokens) place.fail(fmt::format("{}: \"tokens\" needs inputs that are tokens, e.g. \"inputs\": \"lidar:voxel_size=0.05\"", word.key));
+    if (!word.key.starts_with(kSizeField))
+      place.fail(fmt::format("{}: \"tokens\" may stand for a {} only", word.key, kSizeField));
+    if (!one.inputs.from_tokens)
+      place.fail(fmt::format(
+          "{}: \"tokens\" needs inputs that are tokens, e.g. \"inputs\": \"lidar:voxel_size=0.05\"",
+          word.key));
   }
   for (const DType dtype : one.dtypes)
     at(place, [&] {
@@ -182,13 +212,16 @@ std::vector<std::string> events_of(const Case& one) {
 }
 
 // An excuse for what no problem can have is a slip of the pen, or out of date.
-void check_misses(const Place& place, const std::vector<Excuse>& misses, const std::vector<std::string>& names) {
-  for (const Excuse& excuse : misses) at(place, [&] { require_matches("misses:", {excuse.glob}, names); });
+void check_misses(const Place& place, const std::vector<Excuse>& misses,
+                  const std::vector<std::string>& names) {
+  for (const Excuse& excuse : misses)
+    at(place, [&] { require_matches("misses:", {excuse.glob}, names); });
 }
 
 Case read_case(const Place& file, const json& object, const std::string& suite, size_t number) {
   const Place nameless{fmt::format("{}: case {}", file.text, number)};
-  if (!object.is_object()) nameless.fail("must be an object, e.g. {\"name\": \"vit_b16/self\", \"seq_len_q\": 197}");
+  if (!object.is_object())
+    nameless.fail("must be an object, e.g. {\"name\": \"vit_b16/self\", \"seq_len_q\": 197}");
   Case one;
   one.name = name_of(nameless, object), one.suite = suite;
   const Place place{fmt::format("{}: case '{}'", file.text, one.name)};
@@ -198,7 +231,8 @@ Case read_case(const Place& file, const json& object, const std::string& suite, 
   one.source = text_of(place, object, "source", false);
   one.note = text_of(place, object, "note", false);
   one.only_impls = list_of(place, object, "impls", "a list of implementations' names or globs");
-  one.fills = list_of(place, object, "fills", "a list of fills, e.g. [\"random\", \"huge\"], or [\"all\"]");
+  one.fills =
+      list_of(place, object, "fills", "a list of fills, e.g. [\"random\", \"huge\"], or [\"all\"]");
   one.misses = misses_of(place, object);
   if (object.contains("inputs")) one.inputs.source = text_of(place, object, "inputs", true);
   one.inputs.from_tokens = one.inputs.source != Inputs{}.source;
@@ -217,7 +251,8 @@ json merged(const json& defaults, const json& object) {
   return all;
 }
 
-// Excuses of the defaults are every case's, behind its own; each has to be good for one case at least.
+// Excuses of the defaults are every case's, behind its own; each has to be good for one case at
+// least.
 void share_misses(const Place& file, const json& defaults, const json& cases, Suite& suite) {
   std::vector<Excuse> shared = misses_of({fmt::format("{}: defaults", file.text)}, defaults);
   if (shared.empty()) return;
@@ -241,8 +276,10 @@ Problem Case::problem(DType dtype, int64_t token_count) const {
   std::string line = fmt::format("{} dtype={}", operation, dtype_name(dtype));
   for (const Word& word : words) {
     line += fmt::format(" {}", word.key);
-    if (word.value == kTokensValue) line += fmt::format("={}", token_count);
-    else if (!word.value.empty()) line += fmt::format("={}", word.value);
+    if (word.value == kTokensValue)
+      line += fmt::format("={}", token_count);
+    else if (!word.value.empty())
+      line += fmt::format("={}", word.value);
   }
   return parse_problem(line);
 }
@@ -252,7 +289,8 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
   const Place file{std::string(file_name)};
   if (!document.is_object()) file.fail("must be one JSON object with name, summary and cases");
   for (const auto& [key, value] : document.items())
-    if (std::ranges::find(kSuiteKeys, key) == kSuiteKeys.end()) file.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, kSuiteKeys)));
+    if (std::ranges::find(kSuiteKeys, key) == kSuiteKeys.end())
+      file.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, kSuiteKeys)));
   Suite suite;
   suite.file = std::string(file_name);
   suite.name = name_of(file, document), suite.summary = text_of(file, document, "summary", true);
@@ -261,11 +299,15 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
   if (!defaults.is_object()) file.fail("defaults", "an object with keys of a case");
   if (defaults.contains("name")) file.fail("defaults: name: must stand in each case");
   const auto cases = document.find("cases");
-  if (cases == document.end() || !cases->is_array() || cases->empty() || cases->size() > kMostCases) file.fail("cases", fmt::format("a list of 1 to {} cases", kMostCases));
+  if (cases == document.end() || !cases->is_array() || cases->empty() || cases->size() > kMostCases)
+    file.fail("cases", fmt::format("a list of 1 to {} cases", kMostCases));
   std::set<std::string> names;
   for (const json& object : *cases) {
-    suite.cases.push_back(read_case(file, merged(defaults, object), suite.name, suite.cases.size() + 1));
-    if (!names.insert(suite.cases.back().name).second) file.fail(fmt::format("case '{}': that name is taken by a case before it", suite.cases.back().name));
+    suite.cases.push_back(
+        read_case(file, merged(defaults, object), suite.name, suite.cases.size() + 1));
+    if (!names.insert(suite.cases.back().name).second)
+      file.fail(fmt::format("case '{}': that name is taken by a case before it",
+                            suite.cases.back().name));
   }
   share_misses(file, defaults, *cases, suite);
   return suite;
@@ -275,7 +317,8 @@ Suite read_suite(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::error_code ignored;
   if (!stream || std::filesystem::is_directory(file, ignored))
-    throw Error(fmt::format("{}: cannot be read: {}", file.string(), stream ? "it is a folder" : std::strerror(errno)));
+    throw Error(fmt::format("{}: cannot be read: {}", file.string(),
+                            stream ? "it is a folder" : std::strerror(errno)));
   std::string text(kLargestJson_bytes + 1, '\0');
   stream.read(text.data(), std::streamsize(text.size()));
   text.resize(size_t(stream.gcount()));

@@ -1,10 +1,13 @@
-// Suites: JSON files of named cases. suites/README.md shows the format, suites/suite.schema.json describes it to editors.
+// Suites: JSON files of named cases. suites/README.md shows the format, suites/suite.schema.json
+// describes it to editors.
 //
 //   {"name": "mine", "summary": "what it covers",
 //    "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
-//    "cases": [{"name": "vit_b16_224/self", "num_heads": 12, "seq_len_q": 197, "head_dim": 64, "quick": true}]}
+//    "cases": [{"name": "vit_b16_224/self", "num_heads": 12, "seq_len_q": 197, "head_dim": 64,
+//    "quick": true}]}
 //
-// A case is the words of a spec line as keys (spec.hpp) beside the keys of struct Case; `defaults` is merged under every case.
+// A case is the words of a spec line as keys (spec.hpp) beside the keys of struct Case; `defaults`
+// is merged under every case.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -19,10 +22,12 @@ namespace attest::core {
 /// Where a case's inputs come from.
 struct Inputs {
   bool from_tokens = false;
-  std::string source = "random";  // else a line of core/inputs/tokens.hpp: "lidar:voxel_size=0.05,curve=z,first=32768"
+  std::string source = "random";  // else a line of core/inputs/tokens.hpp:
+                                  // "lidar:voxel_size=0.05,curve=z,first=32768"
 };
 
-/// A word of a spec line. The value "tokens" of a seq_len field stands for the number of tokens that the source has.
+/// A word of a spec line. The value "tokens" of a seq_len field stands for the number of tokens
+/// that the source has.
 struct Word {
   std::string key, value;  // value "": the bare word
 };
@@ -34,17 +39,18 @@ struct Excuse {
 };
 
 struct Case {
-  std::string name;                     // model/layer, unique in its suite
+  std::string name;  // model/layer, unique in its suite
   std::string suite, operation;
-  std::vector<Word> words;              // of its spec line, without operation and dtype
-  std::vector<DType> dtypes;            // one problem each
-  bool quick = false;                   // among the few for two cores
+  std::vector<Word> words;    // of its spec line, without operation and dtype
+  std::vector<DType> dtypes;  // one problem each
+  bool quick = false;         // among the few for two cores
   Inputs inputs;
-  std::string source;                   // the model's own configuration
+  std::string source;  // the model's own configuration
   std::string note;
   std::vector<std::string> only_impls;  // globs; empty: all
   std::vector<Excuse> misses;           // events that its fills may leave out
-  std::vector<std::string> fills;       // judged on these alone, or on kAllFills; empty: those that judge by default
+  std::vector<std::string>
+      fills;  // judged on these alone, or on kAllFills; empty: those that judge by default
 
   /// Whether a size follows from the number of tokens.
   bool sized_by_tokens() const;
@@ -55,14 +61,16 @@ struct Case {
 struct Suite {
   std::string name, summary;
   std::string file;  // that it was read from
-  double budget_s = 0;  // of timed runs, for each implementation and problem; 0: as the command line has it
+  double budget_s =
+      0;  // of timed runs, for each implementation and problem; 0: as the command line has it
   std::vector<Case> cases;
 };
 
 /// Token count with which a suite is tried when it is loaded.
 inline constexpr int64_t kSampleTokens = 32768;
 
-/// Reads a suite and makes each of its problems once. Throws Error: file, case, key, what would be right.
+/// Reads a suite and makes each of its problems once. Throws Error: file, case, key, what would be
+/// right.
 Suite parse_suite(std::string_view json_text, std::string_view file_name);
 /// The same from a file. Throws Error, also where it cannot be read.
 Suite read_suite(const std::filesystem::path& file);

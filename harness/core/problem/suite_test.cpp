@@ -1,4 +1,5 @@
-// A good suite gives its problems; a bad one fails when it is read, with file, case, key and a hint.
+// A good suite gives its problems; a bad one fails when it is read, with file, case, key and a
+// hint.
 #include "core/problem/suite.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +20,8 @@ using testing::StartsWith;
 // A suite of one case with these keys beside its name.
 std::string with_case(const std::string& keys) {
   return R"({"name": "s", "summary": "for tests", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64},
-  "cases": [{"name": "m/a", )" + keys + "}]}";
+  "cases": [{"name": "m/a", )" +
+         keys + "}]}";
 }
 
 std::string error_of(const std::string& text) {
@@ -40,7 +42,8 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
     "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64, "source": "somewhere", "causal": true},
     "cases": [
       {"name": "a", "seq_len_q": 10, "quick": true},
-      {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false, "note": "a note", "impls": ["flash_*"], "fills": ["huge", "random"]}]})", "x.json");
+      {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false, "note": "a note", "impls": ["flash_*"], "fills": ["huge", "random"]}]})",
+                                  "x.json");
   EXPECT_EQ(suite.name, "mine");
   EXPECT_EQ(suite.budget_s, 0.05);
   ASSERT_EQ(suite.cases.size(), 2u);
@@ -51,43 +54,62 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
   EXPECT_EQ(a.source, "somewhere");
   EXPECT_EQ(a.inputs.source, "random");
   EXPECT_FALSE(a.inputs.from_tokens);
-  EXPECT_EQ(print_problem(a.problem(ATTEST_F16, 0)), "softmax dtype=f16 seq_len_q=10 head_dim=64 window_right=0");
+  EXPECT_EQ(print_problem(a.problem(ATTEST_F16, 0)),
+            "softmax dtype=f16 seq_len_q=10 head_dim=64 window_right=0");
   EXPECT_FALSE(b.quick);
   EXPECT_EQ(b.note, "a note");
   EXPECT_EQ(b.only_impls, (std::vector<std::string>{"flash_*"}));
   EXPECT_EQ(b.fills, (std::vector<std::string>{"huge", "random"}));
   EXPECT_TRUE(a.fills.empty());
-  EXPECT_EQ(print_problem(b.problem(ATTEST_BF16, 0)), "softmax dtype=bf16 seq_len_q=20 head_dim=32");
+  EXPECT_EQ(print_problem(b.problem(ATTEST_BF16, 0)),
+            "softmax dtype=bf16 seq_len_q=20 head_dim=32");
 }
 
 TEST(Suite, KeysAreTheWordsOfASpecLine) {
-  EXPECT_EQ(line_of(R"("seq_len_q": 8, "softcap": 0.5, "causal": "bottom_right", "lse": true)"), "softmax dtype=f32 seq_len_q=8 head_dim=64 softcap=0.5 window_right=0 diagonal=1 lse");
-  EXPECT_EQ(line_of(R"("seq_len_q": 8, "num_heads": 2, "mask": [1, 1, 1, 8], "bias": "f32[1,1,8,8]", "q.order": "0213", "unaligned": true)", ATTEST_F16),
-            "softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 q.order=0213 bias=f32[1,1,8,8] mask=[1,1,1,8] unaligned");
-  EXPECT_EQ(line_of(R"("operation": "linear", "seq_len_q": 8, "eps": 1e-3)"), "linear dtype=f32 seq_len_q=8 head_dim=64 eps=0.001");
+  EXPECT_EQ(line_of(R"("seq_len_q": 8, "softcap": 0.5, "causal": "bottom_right", "lse": true)"),
+            "softmax dtype=f32 seq_len_q=8 head_dim=64 softcap=0.5 window_right=0 diagonal=1 lse");
+  EXPECT_EQ(
+      line_of(
+          R"("seq_len_q": 8, "num_heads": 2, "mask": [1, 1, 1, 8], "bias": "f32[1,1,8,8]", "q.order": "0213", "unaligned": true)",
+          ATTEST_F16),
+      "softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 q.order=0213 bias=f32[1,1,8,8] "
+      "mask=[1,1,1,8] unaligned");
+  EXPECT_EQ(line_of(R"("operation": "linear", "seq_len_q": 8, "eps": 1e-3)"),
+            "linear dtype=f32 seq_len_q=8 head_dim=64 eps=0.001");
 }
 
 TEST(Suite, TokensStandForTheirCount) {
-  const std::string keys = R"("seq_len_q": "tokens", "order": true, "patch_size": 16, "inputs": "lidar:voxel_size=0.05")";
-  EXPECT_EQ(line_of(keys, ATTEST_F32, 1234), "softmax dtype=f32 seq_len_q=1234 head_dim=64 patch_size=16 order");
+  const std::string keys =
+      R"("seq_len_q": "tokens", "order": true, "patch_size": 16, "inputs": "lidar:voxel_size=0.05")";
+  EXPECT_EQ(line_of(keys, ATTEST_F32, 1234),
+            "softmax dtype=f32 seq_len_q=1234 head_dim=64 patch_size=16 order");
   const Case one = parse_suite(with_case(keys), "x.json").cases.at(0);
   EXPECT_TRUE(one.sized_by_tokens());
   EXPECT_TRUE(one.inputs.from_tokens);
   EXPECT_EQ(one.inputs.source, "lidar:voxel_size=0.05");
-  EXPECT_EQ(line_of(R"("seq_len_q": 10, "seq_len_kv": "tokens", "inputs": "lidar:voxel_size=0.05")", ATTEST_F32, 99), "softmax dtype=f32 seq_len_q=10 seq_len_kv=99 head_dim=64");
-  EXPECT_FALSE(parse_suite(with_case(R"("seq_len_q": 10, "inputs": "image:patch=16")"), "x.json").cases.at(0).sized_by_tokens());
+  EXPECT_EQ(line_of(R"("seq_len_q": 10, "seq_len_kv": "tokens", "inputs": "lidar:voxel_size=0.05")",
+                    ATTEST_F32, 99),
+            "softmax dtype=f32 seq_len_q=10 seq_len_kv=99 head_dim=64");
+  EXPECT_FALSE(parse_suite(with_case(R"("seq_len_q": 10, "inputs": "image:patch=16")"), "x.json")
+                   .cases.at(0)
+                   .sized_by_tokens());
 }
 
 TEST(Suite, MissesOfTheDefaultsAreEveryCases) {
   const auto parsed = [](const std::string& defaults, const std::string& cases) {
-    return parse_suite(R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"], "head_dim": 8, "misses": )" +
-                           defaults + R"(}, "cases": [)" + cases + "]}", "x.json");
+    return parse_suite(
+        R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"], "head_dim": 8, "misses": )" +
+            defaults + R"(}, "cases": [)" + cases + "]}",
+        "x.json");
   };
-  const Suite suite = parsed(R"({"rise/*": "shared"})", R"({"name": "a", "seq_len_q": 40}, {"name": "b", "seq_len_q": 40, "misses": {"distinct": "own"}},
+  const Suite suite = parsed(
+      R"({"rise/*": "shared"})",
+      R"({"name": "a", "seq_len_q": 40}, {"name": "b", "seq_len_q": 40, "misses": {"distinct": "own"}},
                                                         {"name": "c", "seq_len_q": 40, "misses": false}, {"name": "d", "seq_len_q": 4})");
   auto said = [&](size_t n) {
     std::string text;
-    for (const Excuse& excuse : suite.cases[n].misses) text += excuse.glob + (excuse.shared ? " (shared) " : " ");
+    for (const Excuse& excuse : suite.cases[n].misses)
+      text += excuse.glob + (excuse.shared ? " (shared) " : " ");
     return text;
   };
   EXPECT_EQ(said(0), "rise/* (shared) ");
@@ -104,7 +126,8 @@ TEST(Suite, MissesOfTheDefaultsAreEveryCases) {
 
 TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"("seq_len_q": 8, "head_dims": 64)", "x.json: case 'm/a': unknown key 'head_dims', did you mean 'head_dim'?"},
+      {R"("seq_len_q": 8, "head_dims": 64)",
+       "x.json: case 'm/a': unknown key 'head_dims', did you mean 'head_dim'?"},
       {R"("seq_len_q": 8, "dtype": "f16")", "unknown key 'dtype', did you mean 'dtypes'?"},
       {R"("seq_len_q": 8, "qick": true)", "did you mean 'quick'?"},
       {R"("seq_len_q": 8, "eps": 1)", "unknown key 'eps'"},
@@ -112,17 +135,20 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
       {R"("seq_len_q": 8, "head_dim": 0)", "x.json: case 'm/a': head_dim: 0"},
       {R"("seq_len_q": 8, "head_dim": 100000)", "head_dim: 100000"},
       {R"("seq_len_q": 8, "seq_len_kv": 0)", "seq_len_kv: 0"},
-      {R"("seq_len_q": 8, "num_heads": 6, "num_kv_heads": 4)", "num_kv_heads: 4; must divide num_heads = 6"},
+      {R"("seq_len_q": 8, "num_heads": 6, "num_kv_heads": 4)",
+       "num_kv_heads: 4; must divide num_heads = 6"},
       {R"("seq_len_q": 8.5)", "seq_len_q must be a whole number"},
       {R"("seq_len_q": null)", "seq_len_q: must be a number, a word"},
       {R"("seq_len_q": "8 head_dim=3")", "seq_len_q: must be a number, a word"},
       {R"("seq_len_q": 8, "mask": [1, -1])", "mask: must be a list of whole numbers"},
       {R"("seq_len_q": "tokens")", "\"tokens\" needs inputs that are tokens"},
       {R"("seq_len_q": 8, "batch": "tokens", "inputs": "lidar:")", "may stand for a seq_len only"},
-      {R"("seq_len_q": 8, "operation": "softmx")", "unknown operation 'softmx', did you mean 'softmax'?"},
+      {R"("seq_len_q": 8, "operation": "softmx")",
+       "unknown operation 'softmx', did you mean 'softmax'?"},
       {R"("seq_len_q": 8, "dtypes": ["fp16"])", "unknown dtype 'fp16'"},
       {R"("seq_len_q": 8, "dtypes": ["i32"])", "must be f32, f16"},
-      {R"("seq_len_q": 8, "dtypes": ["f8e4m3"])", "dtypes: f8e4m3 (not judged yet); must be f32, f16, bf16 or f64"},
+      {R"("seq_len_q": 8, "dtypes": ["f8e4m3"])",
+       "dtypes: f8e4m3 (not judged yet); must be f32, f16, bf16 or f64"},
       {R"("seq_len_q": 8, "dtypes": [])", "dtypes: must be a list of dtypes"},
       {R"("seq_len_q": 8, "dtypes": ["f32", "f32"])", "'f32' twice"},
       {R"("seq_len_q": 8, "quick": 1)", "quick: must be true or false"},
@@ -131,7 +157,8 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
       {R"("seq_len_q": 8, "impls": "flash")", "impls: must be a list"},
       {R"("seq_len_q": 8, "fills": "huge")", "fills: must be a list"},
       {R"("seq_len_q": 8, "fills": ["hug"])", "fills: hug: matches none of: random, codebook"},
-      {R"("seq_len_q": 8, "mask": true, "alibi_slopes": true, "fills": ["huge"])", "fills: huge: matches none of: random, wild, all"},
+      {R"("seq_len_q": 8, "mask": true, "alibi_slopes": true, "fills": ["huge"])",
+       "fills: huge: matches none of: random, wild, all"},
       {R"("seq_len_q": 8, "misses": ["rise/*"])", "misses: must be an object of globs"},
       {R"("seq_len_q": 8, "misses": {})", "misses: must be an object of globs"},
       {R"("seq_len_q": 8, "misses": {"distinct": ""})", "misses: distinct: must be text"},
@@ -157,13 +184,19 @@ TEST(Suite, FilesThatAreNoSuites) {
       {R"({"name": "s"})", "x.json: has no summary"},
       {R"({"name": "s", "summary": "x", "cases": []})", "cases: must be a list of 1 to 4096 cases"},
       {R"({"name": "s", "summary": "x", "case": []})", "unknown key 'case', did you mean 'cases'?"},
-      {R"({"name": "s", "summary": "x", "budget": 0, "cases": [{}]})", "budget: must be seconds, above 0"},
-      {R"({"name": "s", "summary": "x", "budget": "1", "cases": [{}]})", "budget: must be seconds, above 0"},
-      {R"({"name": "a b", "summary": "x", "cases": [{}]})", "name 'a b': must be at most 80 letters"},
+      {R"({"name": "s", "summary": "x", "budget": 0, "cases": [{}]})",
+       "budget: must be seconds, above 0"},
+      {R"({"name": "s", "summary": "x", "budget": "1", "cases": [{}]})",
+       "budget: must be seconds, above 0"},
+      {R"({"name": "a b", "summary": "x", "cases": [{}]})",
+       "name 'a b': must be at most 80 letters"},
       {R"({"name": "s", "summary": "x", "cases": [3]})", "x.json: case 1: must be an object"},
-      {R"({"name": "s", "summary": "x", "cases": [{"seq_len_q": 3}]})", "x.json: case 1: has no name"},
-      {R"({"name": "s", "summary": "x", "cases": [{"name": "a"}]})", "x.json: case 'a': has no operation"},
-      {R"({"name": "s", "summary": "x", "defaults": {"name": "a"}, "cases": [{}]})", "name: must stand in each case"},
+      {R"({"name": "s", "summary": "x", "cases": [{"seq_len_q": 3}]})",
+       "x.json: case 1: has no name"},
+      {R"({"name": "s", "summary": "x", "cases": [{"name": "a"}]})",
+       "x.json: case 'a': has no operation"},
+      {R"({"name": "s", "summary": "x", "defaults": {"name": "a"}, "cases": [{}]})",
+       "name: must stand in each case"},
       {R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"], "seq_len_q": 1, "head_dim": 1}, "cases": [{"name": "a"}, {"name": "a"}]})",
        "x.json: case 'a': that name is taken"},
       {std::string(100, '['), "nested deeper than"},

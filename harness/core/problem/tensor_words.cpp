@@ -14,27 +14,34 @@ namespace {
 constexpr size_t kMostDims = std::size(TensorSpec{}.dim);
 constexpr int64_t kMostElements = int64_t{1} << 47;  // more than any address space holds
 
-DType usual_dtype(const Problem& problem, const Role& role) { return role.dtype != ATTEST_NONE ? role.dtype : problem.dtype; }
+DType usual_dtype(const Problem& problem, const Role& role) {
+  return role.dtype != ATTEST_NONE ? role.dtype : problem.dtype;
+}
 
 void check_dims(const Problem& problem, const Role& role, std::span<const int64_t> dims) {
   if (dims.empty()) throw Error(fmt::format("{}: does not belong to this problem", role.name));
   double elements = 1;
   for (const int64_t dim : dims) {
     if (dim < 1) problem.operation->check(problem);  // names the field at fault
-    if (dim < 1) throw Error(fmt::format("{}: dims {} must be at least 1", role.name, print_list(dims)));
+    if (dim < 1)
+      throw Error(fmt::format("{}: dims {} must be at least 1", role.name, print_list(dims)));
     elements *= double(dim);
   }
-  if (elements > double(kMostElements)) throw Error(fmt::format("{}: dims {} are more than memory can address", role.name, print_list(dims)));
+  if (elements > double(kMostElements))
+    throw Error(
+        fmt::format("{}: dims {} are more than memory can address", role.name, print_list(dims)));
 }
 
 void place(Problem& problem, const Role& role, const TensorWord* word) {
-  const std::vector<int64_t> dims = word && word->dims ? *word->dims : problem.operation->dims(problem, role.index);
+  const std::vector<int64_t> dims =
+      word && word->dims ? *word->dims : problem.operation->dims(problem, role.index);
   check_dims(problem, role, dims);
   const DType dtype = word && word->dtype != ATTEST_NONE ? word->dtype : usual_dtype(problem, role);
   problem.tensor[size_t(role.index)] = dense_tensor(dtype, role.access, dims);
 }
 
-// Nested strides: each holds all that lies inside it. Anything else overlaps, or is no layout that anyone uses.
+// Nested strides: each holds all that lies inside it. Anything else overlaps, or is no layout that
+// anyone uses.
 bool overlaps(const TensorSpec& spec) {
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, dim
   for (int i = 0; i < spec.rank; ++i)
@@ -55,28 +62,37 @@ void lay_out(const Role& role, const TensorWord& word, TensorSpec& spec) {
     std::sort(sorted.begin(), sorted.end());
     for (size_t i = 0; i < rank || i < sorted.size(); ++i)
       if (sorted.size() != rank || sorted[i] != int(i))
-        throw Error(fmt::format("{}.order={}: must name each of the {} dims once, outermost first", role.name, fmt::join(word.order, ""), rank));
+        throw Error(fmt::format("{}.order={}: must name each of the {} dims once, outermost first",
+                                role.name, fmt::join(word.order, ""), rank));
     spec = permuted_tensor(spec.dtype, spec.access, dims(spec), word.order);
   } else if (!word.strides.empty()) {
     const std::string text = print_list(word.strides);
-    if (word.strides.size() != rank) throw Error(fmt::format("{}.strides={}: must be {} numbers, one a dim", role.name, text, rank));
+    if (word.strides.size() != rank)
+      throw Error(
+          fmt::format("{}.strides={}: must be {} numbers, one a dim", role.name, text, rank));
     std::copy(word.strides.begin(), word.strides.end(), spec.stride);
     for (size_t i = 0; i < rank; ++i)
       if ((spec.dim[i] == 1) != (spec.stride[i] == 0))
-        throw Error(fmt::format("{}.strides={}: must be 0 exactly where the dim is 1; dims are {}", role.name, text, print_list(dims(spec))));
-    if (overlaps(spec)) throw Error(fmt::format("{}.strides={}: elements of dims {} overlap or lie too far apart", role.name, text, print_list(dims(spec))));
+        throw Error(fmt::format("{}.strides={}: must be 0 exactly where the dim is 1; dims are {}",
+                                role.name, text, print_list(dims(spec))));
+    if (overlaps(spec))
+      throw Error(fmt::format("{}.strides={}: elements of dims {} overlap or lie too far apart",
+                              role.name, text, print_list(dims(spec))));
   }
 }
 
-// What .order and .strides say of a spec that is not dense. Axes of size 1 lie anywhere; they come first.
+// What .order and .strides say of a spec that is not dense. Axes of size 1 lie anywhere; they come
+// first.
 void describe_layout(const TensorSpec& spec, TensorWord& word) {
   std::vector<int> order(size_t(spec.rank));
   std::iota(order.begin(), order.end(), 0);
   auto outer = [&spec](int i) { return spec.dim[i] == 1 ? INT64_MAX : spec.stride[i]; };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return outer(a) > outer(b); });
   const TensorSpec permuted = permuted_tensor(spec.dtype, spec.access, dims(spec), order);
-  if (std::equal(permuted.stride, permuted.stride + spec.rank, spec.stride)) word.order = std::move(order);
-  else word.strides.assign(spec.stride, spec.stride + spec.rank);
+  if (std::equal(permuted.stride, permuted.stride + spec.rank, spec.stride))
+    word.order = std::move(order);
+  else
+    word.strides.assign(spec.stride, spec.stride + spec.rank);
 }
 
 }  // namespace
@@ -87,7 +103,8 @@ void place_tensors(Problem& problem, const TensorWords& words) {
     const auto at = words.find(role.index);
     return at == words.end() ? nullptr : &at->second;
   };
-  // What stands in the line comes first; then optional tensors, whose presence may decide the dims of required ones (packing).
+  // What stands in the line comes first; then optional tensors, whose presence may decide the dims
+  // of required ones (packing).
   for (const Role& role : roles) {
     const TensorWord* word = word_of(role);
     if (!word) continue;
@@ -102,10 +119,12 @@ void place_tensors(Problem& problem, const TensorWords& words) {
   for (const bool required : {false, true})
     for (const Role& role : roles) {
       const TensorWord* word = word_of(role);
-      if (role.required == required && (required || word) && !(word && word->dims)) place(problem, role, word);
+      if (role.required == required && (required || word) && !(word && word->dims))
+        place(problem, role, word);
     }
   for (const Role& role : roles)
-    if (const TensorWord* word = word_of(role)) lay_out(role, *word, problem.tensor[size_t(role.index)]);
+    if (const TensorWord* word = word_of(role))
+      lay_out(role, *word, problem.tensor[size_t(role.index)]);
 }
 
 TensorWords tensor_words(const Problem& problem) {
@@ -117,9 +136,11 @@ TensorWords tensor_words(const Problem& problem) {
     TensorWord word;
     if (spec.dtype != usual_dtype(problem, role)) word.dtype = spec.dtype;
     if (!is_dense(spec)) describe_layout(spec, word);
-    if (!role.required || word.dtype != ATTEST_NONE || !word.order.empty() || !word.strides.empty()) words[role.index] = std::move(word);
+    if (!role.required || word.dtype != ATTEST_NONE || !word.order.empty() || !word.strides.empty())
+      words[role.index] = std::move(word);
   }
-  // Dims are added where the line so far would give others, one tensor at a time: the dims of one may follow from another's.
+  // Dims are added where the line so far would give others, one tensor at a time: the dims of one
+  // may follow from another's.
   auto first_wrong = [&]() -> const Role* {
     Problem sketch = problem;
     sketch.tensor = {};
@@ -127,7 +148,9 @@ TensorWords tensor_words(const Problem& problem) {
     for (auto& [index, word] : plain) word.order.clear(), word.strides.clear();
     place_tensors(sketch, plain);
     for (const Role& role : roles)
-      if (!std::ranges::equal(dims(sketch.tensor[size_t(role.index)]), dims(problem.tensor[size_t(role.index)]))) return &role;
+      if (!std::ranges::equal(dims(sketch.tensor[size_t(role.index)]),
+                              dims(problem.tensor[size_t(role.index)])))
+        return &role;
     return nullptr;
   };
   auto spell_out = [&](const Role& role) {
@@ -157,7 +180,8 @@ bool parse_tensor(std::string_view value, TensorWord& word) {
 
 bool parse_order(std::string_view value, TensorWord& word) {
   for (const char c : value) word.order.push_back(c - '0');
-  return !value.empty() && value.size() <= kMostDims && std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '5'; });
+  return !value.empty() && value.size() <= kMostDims &&
+         std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '5'; });
 }
 
 bool parse_strides(std::string_view value, TensorWord& word) {
@@ -175,8 +199,10 @@ std::string print_tensor(const Role& role, const TensorWord& word) {
     if (word.dtype != ATTEST_NONE) text += dtype_name(word.dtype);
     if (word.dims) text += print_list(*word.dims);
   }
-  if (!word.order.empty()) text += fmt::format(" {}.order={}", role.name, fmt::join(word.order, ""));
-  if (!word.strides.empty()) text += fmt::format(" {}.strides={}", role.name, print_list(word.strides));
+  if (!word.order.empty())
+    text += fmt::format(" {}.order={}", role.name, fmt::join(word.order, ""));
+  if (!word.strides.empty())
+    text += fmt::format(" {}.strides={}", role.name, print_list(word.strides));
   return text;
 }
 

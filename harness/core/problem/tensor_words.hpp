@@ -1,5 +1,5 @@
-// What a spec line says of tensors, and the specifications that follow from it. Used by both print and parse, so that what one
-// leaves out is what the other adds.
+// What a spec line says of tensors, and the specifications that follow from it. Used by both print
+// and parse, so that what one leaves out is what the other adds.
 #pragma once
 #include <map>
 #include <optional>
@@ -13,16 +13,17 @@ namespace attest::core {
 
 /// The word of one tensor. A required tensor has one only where something is unusual.
 struct TensorWord {
-  DType dtype = ATTEST_NONE;                  // ATTEST_NONE: the role's, else the problem's
-  std::optional<std::vector<int64_t>> dims;   // absent: as Operation::dims gives them
-  std::vector<int> order;                     // outermost first; empty: dense in the order of the dims, or `strides`
-  std::vector<int64_t> strides;               // in elements; empty: dense
+  DType dtype = ATTEST_NONE;                 // ATTEST_NONE: the role's, else the problem's
+  std::optional<std::vector<int64_t>> dims;  // absent: as Operation::dims gives them
+  std::vector<int> order;  // outermost first; empty: dense in the order of the dims, or `strides`
+  std::vector<int64_t> strides;  // in elements; empty: dense
 };
 /// By role index.
 using TensorWords = std::map<int32_t, TensorWord>;
 
-/// Sets the specs of all required tensors and of those that have a word. `problem` has its parameters completed and no tensors.
-/// While dims are asked for, tensors whose dims do not stand in the line have rank 0. Throws Error.
+/// Sets the specs of all required tensors and of those that have a word. `problem` has its
+/// parameters completed and no tensors. While dims are asked for, tensors whose dims do not stand
+/// in the line have rank 0. Throws Error.
 void place_tensors(Problem& problem, const TensorWords& words);
 /// The words that place_tensors turns into the tensors of `problem`, as few as possible.
 TensorWords tensor_words(const Problem& problem);

@@ -50,6 +50,8 @@ std::optional<std::vector<int64_t>> parse_list(std::string_view text, size_t mos
   return values;
 }
 
-std::string print_list(std::span<const int64_t> values) { return fmt::format("[{}]", fmt::join(values, ",")); }
+std::string print_list(std::span<const int64_t> values) {
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
 
 }  // namespace attest::core

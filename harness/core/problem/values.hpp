@@ -9,9 +9,11 @@
 
 namespace attest::core {
 
-/// The whole number that the entire text is (an optional minus, decimal digits), if it lies in [low, high].
+/// The whole number that the entire text is (an optional minus, decimal digits), if it lies in
+/// [low, high].
 std::optional<int64_t> parse_whole(std::string_view text, int64_t low, int64_t high);
-/// The float nearest to the number that the entire text is; "inf" and "-inf"; nothing where it overflows or is not a number.
+/// The float nearest to the number that the entire text is; "inf" and "-inf"; nothing where it
+/// overflows or is not a number.
 std::optional<float> parse_float(std::string_view text);
 /// The fewest digits that parse_float turns into the same float.
 std::string print_float(float value);

@@ -23,7 +23,8 @@ double number_from_json(const json& value) {
   const auto text = value.get<std::string>();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf" || text == "-inf")
-    return text[0] == '-' ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    return text[0] == '-' ? -std::numeric_limits<double>::infinity()
+                          : std::numeric_limits<double>::infinity();
   throw Error(fmt::format("'{}' is not a number", text));
 }
 
@@ -34,19 +35,21 @@ namespace {
 // One description of each struct serves both directions.
 template <class Visit>
 void walk(Mismatch& m, Visit&& visit) {
-  visit("tensor", m.tensor), visit("index", m.index), visit("expected", m.expected), visit("got", m.got), visit("sigma", m.sigma),
-      visit("ratio", m.ratio);
+  visit("tensor", m.tensor), visit("index", m.index), visit("expected", m.expected),
+      visit("got", m.got), visit("sigma", m.sigma), visit("ratio", m.ratio);
 }
 template <class Visit>
 void walk(Judgement& j, Visit&& visit) {
-  visit("verdict", j.verdict), visit("code", j.code), visit("reason", j.reason), visit("max_ratio", j.max_ratio),
-      visit("rms_ratio", j.rms_ratio);
-  visit("worst", j.worst), visit("exact_elements", j.exact_elements), visit("swept_elements", j.swept_elements),
-      visit("method", j.method), visit("golden_device", j.golden_device);
+  visit("verdict", j.verdict), visit("code", j.code), visit("reason", j.reason),
+      visit("max_ratio", j.max_ratio), visit("rms_ratio", j.rms_ratio);
+  visit("worst", j.worst), visit("exact_elements", j.exact_elements),
+      visit("swept_elements", j.swept_elements), visit("method", j.method),
+      visit("golden_device", j.golden_device);
 }
 template <class Visit>
 void walk(FillRecord& f, Visit&& visit) {
-  visit("fill", f.fill), visit("seed", f.seed), visit("inputs_hash", f.inputs_hash), visit("outputs_hash", f.outputs_hash);
+  visit("fill", f.fill), visit("seed", f.seed), visit("inputs_hash", f.inputs_hash),
+      visit("outputs_hash", f.outputs_hash);
   visit("judgement", f.judgement), visit("run_ns", f.run_ns), visit("golden_ns", f.golden_ns);
 }
 template <class Visit>
@@ -55,37 +58,42 @@ void walk(RelationRecord& r, Visit&& visit) {
 }
 template <class Visit>
 void walk(DeviceTimeRecord& d, Visit&& visit) {
-  visit("replayed_runs", d.replayed_runs), visit("discarded_samples", d.discarded_samples), visit("launch_ns", d.launch_ns),
-      visit("clock_mhz", d.clock_mhz);
+  visit("replayed_runs", d.replayed_runs), visit("discarded_samples", d.discarded_samples),
+      visit("launch_ns", d.launch_ns), visit("clock_mhz", d.clock_mhz);
   visit("before", d.before), visit("after", d.after);
 }
 template <class Visit>
 void walk(TimeRecord& t, Visit&& visit) {
-  visit("median_ns", t.median_ns), visit("median_low_ns", t.median_low_ns), visit("median_high_ns", t.median_high_ns),
-      visit("coverage", t.coverage);
-  visit("q1_ns", t.q1_ns), visit("q3_ns", t.q3_ns), visit("min_ns", t.min_ns), visit("max_ns", t.max_ns),
-      visit("cold_median_ns", t.cold_median_ns);
-  visit("warmup_ns", t.warmup_ns), visit("create_ns", t.create_ns), visit("iterations_per_sample", t.iterations_per_sample);
+  visit("median_ns", t.median_ns), visit("median_low_ns", t.median_low_ns),
+      visit("median_high_ns", t.median_high_ns), visit("coverage", t.coverage);
+  visit("q1_ns", t.q1_ns), visit("q3_ns", t.q3_ns), visit("min_ns", t.min_ns),
+      visit("max_ns", t.max_ns), visit("cold_median_ns", t.cold_median_ns);
+  visit("warmup_ns", t.warmup_ns), visit("create_ns", t.create_ns),
+      visit("iterations_per_sample", t.iterations_per_sample);
   visit("samples_ns", t.samples_ns), visit("cold_samples_ns", t.cold_samples_ns);
-  visit("audited_runs", t.audited_runs), visit("audits_ns", t.audits_ns), visit("audit_seed", t.audit_seed);
+  visit("audited_runs", t.audited_runs), visit("audits_ns", t.audits_ns),
+      visit("audit_seed", t.audit_seed);
   visit("device", t.device);
 }
 template <class Visit>
 void walk(MemoryRecord& m, Visit&& visit) {
   visit("workspace_bytes", m.workspace_bytes), visit("peak_bytes", m.peak_bytes);
-  visit("pool_peak_bytes", m.pool_peak_bytes), visit("unseen", m.unseen), visit("tensor_bytes", m.tensor_bytes);
+  visit("pool_peak_bytes", m.pool_peak_bytes), visit("unseen", m.unseen),
+      visit("tensor_bytes", m.tensor_bytes);
 }
 template <class Visit>
 void walk(Record& r, Visit&& visit) {
-  visit("suite", r.suite), visit("case", r.case_name), visit("spec", r.spec), visit("inputs", r.inputs),
-      visit("source", r.source);
-  visit("impl", r.impl), visit("impl_version", r.impl_version), visit("plugin", r.plugin), visit("plugin_hash", r.plugin_hash);
+  visit("suite", r.suite), visit("case", r.case_name), visit("spec", r.spec),
+      visit("inputs", r.inputs), visit("source", r.source);
+  visit("impl", r.impl), visit("impl_version", r.impl_version), visit("plugin", r.plugin),
+      visit("plugin_hash", r.plugin_hash);
   visit("libraries_hash", r.libraries_hash);
-  visit("operation", r.operation), visit("dtype", r.dtype), visit("features", r.features), visit("device", r.device),
-      visit("threads", r.threads);
-  visit("verdict", r.verdict), visit("code", r.code), visit("reason", r.reason), visit("arithmetic", r.arithmetic);
-  visit("max_ratio", r.max_ratio), visit("rms_ratio", r.rms_ratio), visit("fills", r.fills), visit("relations", r.relations), visit("time", r.time),
-      visit("memory", r.memory);
+  visit("operation", r.operation), visit("dtype", r.dtype), visit("features", r.features),
+      visit("device", r.device), visit("threads", r.threads);
+  visit("verdict", r.verdict), visit("code", r.code), visit("reason", r.reason),
+      visit("arithmetic", r.arithmetic);
+  visit("max_ratio", r.max_ratio), visit("rms_ratio", r.rms_ratio), visit("fills", r.fills),
+      visit("relations", r.relations), visit("time", r.time), visit("memory", r.memory);
   visit("flops", r.flops), visit("min_bytes", r.min_bytes), visit("estimated_ns", r.estimated_ns),
       visit("estimated_bytes", r.estimated_bytes);
   visit("notes", r.notes), visit("repro", r.repro);
@@ -100,7 +108,9 @@ struct Writer {
   void operator()(const char* key, int64_t& value) { out[key] = value; }
   void operator()(const char* key, uint64_t& value) { out[key] = value; }
   void operator()(const char* key, Verdict& value) { out[key] = name(value); }
-  void operator()(const char* key, std::map<std::string, std::string>& values) { out[key] = values; }
+  void operator()(const char* key, std::map<std::string, std::string>& values) {
+    out[key] = values;
+  }
   void operator()(const char* key, std::vector<double>& values) {
     json list = json::array();
     for (const double value : values) list.push_back(number(value));
@@ -136,7 +146,8 @@ struct Writer {
 struct Reader {
   const json& in;
   const json& at(const char* key) const {
-    if (!in.is_object() || !in.contains(key)) throw Error(fmt::format("record: key '{}' is missing", key));
+    if (!in.is_object() || !in.contains(key))
+      throw Error(fmt::format("record: key '{}' is missing", key));
     return in[key];
   }
   void operator()(const char* key, double& value) { value = number_from_json(at(key)); }
@@ -154,7 +165,8 @@ struct Reader {
   }
   template <class T>
   void operator()(const char* key, std::vector<T>& values) {
-    if (key == std::string_view("relations") && !in.contains(key)) return;  // files of this schema that are older than it lack it
+    if (key == std::string_view("relations") && !in.contains(key))
+      return;  // files of this schema that are older than it lack it
     for (const json& value : at(key)) read(value, values.emplace_back());
   }
   template <class T>

@@ -1,5 +1,6 @@
-// Records: one (implementation, case) each, and the header and the closing line of a results file. A record is one JSON line; to_json and from_json
-// are inverses. reports/results.schema.json describes the lines.
+// Records: one (implementation, case) each, and the header and the closing line of a results file.
+// A record is one JSON line; to_json and from_json are inverses. reports/results.schema.json
+// describes the lines.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -17,34 +18,40 @@ inline constexpr int kSchemaVersion = 1;
 
 /// One set of inputs and what was said of the outputs.
 struct FillRecord {
-  std::string fill;                       // "tokens", "random", "codebook" ...
-  std::string seed;                       // 16 hexadecimal digits: JSON readers keep 53 bits of a number
+  std::string fill;  // "tokens", "random", "codebook" ...
+  std::string seed;  // 16 hexadecimal digits: JSON readers keep 53 bits of a number
   std::string inputs_hash, outputs_hash;  // 16 hexadecimal digits; empty: not reached
   Judgement judgement;
-  double run_ns = 0, golden_ns = 0;  // wall time of the judged run; of the golden and the comparison together
+  double run_ns = 0,
+         golden_ns = 0;  // wall time of the judged run; of the golden and the comparison together
 };
 
 /// One relation between runs (operations/relation.hpp) and whether it held.
 struct RelationRecord {
-  std::string relation;  // "key-permutation"
-  Judgement judgement{};   // unsupported: the implementation does not take a problem that it needs
-  double run_ns = 0;     // wall time of its runs
+  std::string relation;   // "key-permutation"
+  Judgement judgement{};  // unsupported: the implementation does not take a problem that it needs
+  double run_ns = 0;      // wall time of its runs
 };
 
 /// Of times by a device's own clock.
 struct DeviceTimeRecord {
-  int64_t replayed_runs = 0;      // a sample is one replay of so many recorded runs; 0: runs were launched one by one
-  int64_t discarded_samples = 0;  // warm samples left out of samples_ns since the clock was more than 10 % below the highest
-  double launch_ns = 0;           // that the host takes to launch one run: the median; no part of any sample
-  double clock_mhz = 0;           // of the multiprocessors during warm samples: the median; 0: not known
-  // Clocks, temperature, power, what holds clocks down, the energy counter; as far as they are known.
+  int64_t replayed_runs =
+      0;  // a sample is one replay of so many recorded runs; 0: runs were launched one by one
+  int64_t discarded_samples = 0;  // warm samples left out of samples_ns since the clock was more
+                                  // than 10 % below the highest
+  double launch_ns = 0;  // that the host takes to launch one run: the median; no part of any sample
+  double clock_mhz = 0;  // of the multiprocessors during warm samples: the median; 0: not known
+  // Clocks, temperature, power, what holds clocks down, the energy counter; as far as they are
+  // known.
   std::map<std::string, std::string> before, after;
 };
 
 struct TimeRecord {
-  std::vector<double> samples_ns, cold_samples_ns;  // one run each, averaged over iterations_per_sample
+  std::vector<double> samples_ns,
+      cold_samples_ns;  // one run each, averaged over iterations_per_sample
   int64_t iterations_per_sample = 1;
-  double median_ns = 0, q1_ns = 0, q3_ns = 0, min_ns = 0, max_ns = 0, median_low_ns = 0, median_high_ns = 0, coverage = 0;
+  double median_ns = 0, q1_ns = 0, q3_ns = 0, min_ns = 0, max_ns = 0, median_low_ns = 0,
+         median_high_ns = 0, coverage = 0;
   double cold_median_ns = 0;  // 0: not measured
   double warmup_ns = 0, create_ns = 0;
   std::optional<int64_t> audited_runs;    // timed runs, chosen at random, whose outputs were judged
@@ -54,9 +61,11 @@ struct TimeRecord {
 };
 
 struct MemoryRecord {
-  uint64_t workspace_bytes = 0;        // declared
-  std::optional<uint64_t> peak_bytes;  // measured growth over create and run, workspace included, tensors not
-  // Of a device: the most that create and run had from its pool, workspace and tensors not; and what that does not count.
+  uint64_t workspace_bytes = 0;  // declared
+  std::optional<uint64_t>
+      peak_bytes;  // measured growth over create and run, workspace included, tensors not
+  // Of a device: the most that create and run had from its pool, workspace and tensors not; and
+  // what that does not count.
   std::optional<uint64_t> pool_peak_bytes;
   std::optional<std::string> unseen;
   double tensor_bytes = 0;
@@ -65,7 +74,8 @@ struct MemoryRecord {
 struct Record {
   std::string suite, case_name, spec, inputs, source;
   std::string impl, impl_version, plugin, plugin_hash;
-  std::optional<std::string> libraries_hash;  // of all that its process had loaded, where it was timed
+  std::optional<std::string>
+      libraries_hash;  // of all that its process had loaded, where it was timed
   std::string operation, dtype, features, device;
   int32_t threads = 1;
   Verdict verdict = Verdict::kError;

@@ -1,4 +1,5 @@
-// Records survive the round trip through JSON, satisfy the published schema, and the schema refuses what is not a record.
+// Records survive the round trip through JSON, satisfy the published schema, and the schema refuses
+// what is not a record.
 #include "core/record/record.hpp"
 
 #include <gtest/gtest.h>
@@ -20,22 +21,38 @@ using nlohmann::json;
 
 Record sample() {
   Record r;
-  r.suite = "vit", r.case_name = "vit_b16/self", r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64",
-  r.inputs = "random";
-  r.impl = "flash_cpu", r.impl_version = "1", r.plugin = "flash_cpu.so", r.plugin_hash = "00ff00ff00ff00ff";
+  r.suite = "vit", r.case_name = "vit_b16/self",
+  r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64", r.inputs = "random";
+  r.impl = "flash_cpu", r.impl_version = "1", r.plugin = "flash_cpu.so",
+  r.plugin_hash = "00ff00ff00ff00ff";
   r.libraries_hash = "1111111111111111";
   r.operation = "softmax", r.dtype = "f16", r.device = "cpu", r.threads = 2;
-  r.verdict = Verdict::kFail, r.code = "fail:nan", r.reason = "o[0,1,2,3] = nan where 1 is right", r.arithmetic = "qk=f32";
+  r.verdict = Verdict::kFail, r.code = "fail:nan", r.reason = "o[0,1,2,3] = nan where 1 is right",
+  r.arithmetic = "qk=f32";
   r.max_ratio = INFINITY, r.rms_ratio = NAN;
-  FillRecord fill{
-      .fill = "codebook", .seed = "8000000000000000", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"};
-  fill.judgement.verdict = Verdict::kFail, fill.judgement.code = "fail:nan", fill.judgement.max_ratio = INFINITY,
-  fill.judgement.method = "closed form, all rows", fill.judgement.golden_device = "NVIDIA H200";
+  FillRecord fill{.fill = "codebook",
+                  .seed = "8000000000000000",
+                  .inputs_hash = "0123456789abcdef",
+                  .outputs_hash = "fedcba9876543210"};
+  fill.judgement.verdict = Verdict::kFail, fill.judgement.code = "fail:nan",
+  fill.judgement.max_ratio = INFINITY, fill.judgement.method = "closed form, all rows",
+  fill.judgement.golden_device = "NVIDIA H200";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
   r.fills.push_back(fill);
-  r.relations.push_back({.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});
-  r.time = TimeRecord{.samples_ns = {1.5, 2.5}, .iterations_per_sample = 3, .median_ns = 2, .audited_runs = 4, .audits_ns = 7, .audit_seed = "00ff00ff00ff00ff",
-                       .device = DeviceTimeRecord{.replayed_runs = 256, .discarded_samples = 2, .launch_ns = 2500, .clock_mhz = 1980, .before = {{"celsius", "41"}}, .after = {{"celsius", "55"}}}};
+  r.relations.push_back(
+      {.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});
+  r.time = TimeRecord{.samples_ns = {1.5, 2.5},
+                      .iterations_per_sample = 3,
+                      .median_ns = 2,
+                      .audited_runs = 4,
+                      .audits_ns = 7,
+                      .audit_seed = "00ff00ff00ff00ff",
+                      .device = DeviceTimeRecord{.replayed_runs = 256,
+                                                 .discarded_samples = 2,
+                                                 .launch_ns = 2500,
+                                                 .clock_mhz = 1980,
+                                                 .before = {{"celsius", "41"}},
+                                                 .after = {{"celsius", "55"}}}};
   r.memory.peak_bytes = 12345;
   r.notes = {"a note"};
   r.repro = "attest repro --impl flash_cpu 'softmax'";
@@ -53,7 +70,8 @@ class Schema : public ::testing::Test {
   bool accepts(const json& line) {
     valijson::Validator validator;
     valijson::ValidationResults results;
-    const bool good = validator.validate(schema_, valijson::adapters::NlohmannJsonAdapter(line), &results);
+    const bool good =
+        validator.validate(schema_, valijson::adapters::NlohmannJsonAdapter(line), &results);
     valijson::ValidationResults::Error error;
     while (!good && results.popError(error)) why_ += error.description + "\n";
     return good;
@@ -78,8 +96,10 @@ TEST_F(Schema, RecordsFromBeforeAFieldWasAddedAreRead) {
   ASSERT_EQ(line.erase("relations"), 1u);
   EXPECT_TRUE(accepts(line)) << why_;
   EXPECT_TRUE(record_from_json(line).relations.empty());
-  const json published = json::parse(std::ifstream(ATTEST_SOURCE_DIR "/reports/results.schema.json"));
-  EXPECT_EQ(published["definitions"]["header"]["properties"]["schema"]["enum"], json::array({kSchemaVersion}));
+  const json published =
+      json::parse(std::ifstream(ATTEST_SOURCE_DIR "/reports/results.schema.json"));
+  EXPECT_EQ(published["definitions"]["header"]["properties"]["schema"]["enum"],
+            json::array({kSchemaVersion}));
 }
 
 TEST(Record, NamesTheMissingKey) {
@@ -112,13 +132,15 @@ TEST_F(Schema, AcceptsRecordsAndHeaders) {
   EXPECT_EQ(to_json(closing)["never_judged"]["mine"], (json{"VARLEN", "bf16"}));
   closing.never_judged["mine"].clear();
   EXPECT_FALSE(accepts(to_json(closing))) << "of which all was judged is left out";
-  EXPECT_TRUE(accepts(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}}))) << why_;
+  EXPECT_TRUE(
+      accepts(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}})))
+      << why_;
 }
 
 TEST_F(Schema, RefusesOthers) {
-  const std::vector<std::pair<const char*, json>> wrong = {{"verdict", "good"},   {"threads", "2"},  {"plugin_hash", "xyz"},
-                                                           {"max_ratio", "huge"}, {"impl", ""},      {"fills", 3},
-                                                           {"type", "note"},      {"dtype", "float"}};
+  const std::vector<std::pair<const char*, json>> wrong = {
+      {"verdict", "good"}, {"threads", "2"}, {"plugin_hash", "xyz"}, {"max_ratio", "huge"},
+      {"impl", ""},        {"fills", 3},     {"type", "note"},       {"dtype", "float"}};
   for (const auto& [key, value] : wrong) {
     json line = to_json(sample());
     line[key] = value;

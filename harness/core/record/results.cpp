@@ -16,7 +16,8 @@ using nlohmann::json;
 Header header_from_json(const json& line) {
   if (line.at("type") != "header" || line.at("schema") != kSchemaVersion)
     throw Error(fmt::format("is no header of version {}", kSchemaVersion));
-  return {line.value("command", ""), line.value("started", ""), line.at("environment").get<decltype(Header::environment)>()};
+  return {line.value("command", ""), line.value("started", ""),
+          line.at("environment").get<decltype(Header::environment)>()};
 }
 
 void read_line(const std::string& text, Results& results) {
@@ -31,19 +32,23 @@ void read_line(const std::string& text, Results& results) {
 
 Results read_results(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path)) throw Error(fmt::format("{}: cannot be read", path));
+  if (!file || std::filesystem::is_directory(path))
+    throw Error(fmt::format("{}: cannot be read", path));
   Results results{.path = path};
   size_t number = 0;
   for (std::string line; std::getline(file, line);) {
-    if (file.eof()) {  // a torn line; but a file that is none of ours is not taken for one that has not begun
-      if (number == 0 && !line.starts_with("{\"")) throw Error(fmt::format("{}: holds no results; name another file", path));
+    if (file.eof()) {  // a torn line; but a file that is none of ours is not taken for one that has
+                       // not begun
+      if (number == 0 && !line.starts_with("{\""))
+        throw Error(fmt::format("{}: holds no results; name another file", path));
       break;
     }
     ++number;
     try {
       read_line(line, results);
     } catch (const json::exception&) {
-      throw Error(fmt::format("{}: line {} is no line of results; name another file", path, number));
+      throw Error(
+          fmt::format("{}: line {} is no line of results; name another file", path, number));
     } catch (const Error& error) {
       throw Error(fmt::format("{}: line {}: {}", path, number, error.what()));
     }

@@ -18,7 +18,8 @@ struct Results {
   size_t bytes = 0;       // where its last whole line ends
 };
 
-/// An empty file has not begun. Throws Error: it cannot be read, or is no results file; the line is named.
+/// An empty file has not begun. Throws Error: it cannot be read, or is no results file; the line is
+/// named.
 Results read_results(const std::string& path);
 
 }  // namespace attest::core

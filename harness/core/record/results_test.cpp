@@ -15,7 +15,8 @@ namespace {
 
 class ResultsRead : public ::testing::Test {
  protected:
-  ResultsRead() : path_(::testing::TempDir() + "attest_results_" + std::to_string(getpid()) + ".jsonl") {}
+  ResultsRead()
+      : path_(::testing::TempDir() + "attest_results_" + std::to_string(getpid()) + ".jsonl") {}
   ~ResultsRead() override { std::filesystem::remove(path_); }
 
   Results read(const std::string& text) const {
@@ -33,8 +34,10 @@ class ResultsRead : public ::testing::Test {
   static std::string line(const nlohmann::json& json) { return json.dump() + "\n"; }
 
   const std::string path_;
-  const std::string header_ = line(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}}));
-  const std::string record_ = line(to_json(Record{.suite = "vit", .case_name = "a", .impl = "mine"}));
+  const std::string header_ =
+      line(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}}));
+  const std::string record_ =
+      line(to_json(Record{.suite = "vit", .case_name = "a", .impl = "mine"}));
   const std::string end_ = line(to_json(Closing::of({}, "2026-01-01T00:00:01Z")));
 };
 
@@ -53,7 +56,8 @@ TEST_F(ResultsRead, ATornLineDoesNotCount) {
   EXPECT_FALSE(results.complete);
   EXPECT_EQ(results.records.size(), 1u);
   EXPECT_EQ(results.bytes, header_.size() + record_.size());
-  EXPECT_EQ(read(header_ + record_.substr(0, record_.size() - 1)).records.size(), 0u);  // whole, but for the end of the line
+  EXPECT_EQ(read(header_ + record_.substr(0, record_.size() - 1)).records.size(),
+            0u);  // whole, but for the end of the line
   EXPECT_FALSE(read("").begun);
   EXPECT_FALSE(read(header_.substr(0, 20)).begun);
 }
@@ -63,8 +67,10 @@ TEST_F(ResultsRead, WhatIsNoResultsFileIsNamed) {
   EXPECT_EQ(error("a poem"), ": holds no results; name another file");
   EXPECT_EQ(error(record_), ": line 1: is no header of version 1");
   EXPECT_EQ(error(header_ + "{}\n"), ": line 2 is no line of results; name another file");
-  EXPECT_EQ(error(header_ + record_.substr(0, 30) + "\n" + record_), ": line 2 is no line of results; name another file");
-  EXPECT_EQ(error(header_ + "{\"type\": \"result\"}\n"), ": line 2: record: key 'suite' is missing");
+  EXPECT_EQ(error(header_ + record_.substr(0, 30) + "\n" + record_),
+            ": line 2 is no line of results; name another file");
+  EXPECT_EQ(error(header_ + "{\"type\": \"result\"}\n"),
+            ": line 2: record: key 'suite' is missing");
   EXPECT_THROW(read_results(path_ + ".none"), Error);
   EXPECT_THROW(read_results(::testing::TempDir()), Error);
 }

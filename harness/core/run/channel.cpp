@@ -46,7 +46,8 @@ bool Channel::send(const nlohmann::json& message, std::span<const int> descripto
     if (sent == 0 && !descriptors.empty()) {  // descriptors travel with the first byte
       packet.msg_control = control, packet.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
       cmsghdr* rights = CMSG_FIRSTHDR(&packet);
-      rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+      rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS,
+      rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
       std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
     }
     const ssize_t n = sendmsg(socket_.get(), &packet, MSG_NOSIGNAL);
@@ -68,9 +69,12 @@ int wait_for(int socket, Clock::time_point deadline) {
 
 }  // namespace
 
-bool Channel::readable(Clock::time_point deadline) const { return wait_for(socket_.get(), deadline) > 0; }
+bool Channel::readable(Clock::time_point deadline) const {
+  return wait_for(socket_.get(), deadline) > 0;
+}
 
-Channel::Status Channel::receive_bytes(void* data, size_t size, std::vector<Descriptor>* descriptors,
+Channel::Status Channel::receive_bytes(void* data, size_t size,
+                                       std::vector<Descriptor>* descriptors,
                                        Clock::time_point deadline) {
   size_t got = 0;
   while (got < size) {
@@ -99,7 +103,8 @@ Channel::Status Channel::receive_bytes(void* data, size_t size, std::vector<Desc
   return Status::kMessage;
 }
 
-Channel::Status Channel::receive(nlohmann::json& message, std::vector<Descriptor>& descriptors, Clock::time_point deadline) {
+Channel::Status Channel::receive(nlohmann::json& message, std::vector<Descriptor>& descriptors,
+                                 Clock::time_point deadline) {
   Header header{};
   Status status = receive_bytes(&header, sizeof(header), &descriptors, deadline);
   if (status != Status::kMessage) return status;

@@ -1,4 +1,5 @@
-// Messages between the harness and a worker: CBOR maps over a Unix socket, file descriptors beside them.
+// Messages between the harness and a worker: CBOR maps over a Unix socket, file descriptors beside
+// them.
 #pragma once
 #include <chrono>
 #include <nlohmann/json_fwd.hpp>
@@ -25,17 +26,21 @@ class Channel {
 
   /// False when the other end is gone.
   bool send(const nlohmann::json& message, std::span<const int> descriptors = {});
-  /// Whether something has come, the other end's closing included, or comes until `deadline` or a signal.
+  /// Whether something has come, the other end's closing included, or comes until `deadline` or a
+  /// signal.
   bool readable(Clock::time_point deadline) const;
   /// Waits until `deadline` for a message and the descriptors that came with it.
-  Status receive(nlohmann::json& message, std::vector<Descriptor>& descriptors, Clock::time_point deadline);
+  Status receive(nlohmann::json& message, std::vector<Descriptor>& descriptors,
+                 Clock::time_point deadline);
 
  private:
-  Status receive_bytes(void* data, size_t size, std::vector<Descriptor>* descriptors, Clock::time_point deadline);
+  Status receive_bytes(void* data, size_t size, std::vector<Descriptor>* descriptors,
+                       Clock::time_point deadline);
   Descriptor socket_;
 };
 
-/// A trivially copyable value as a CBOR byte string, and back; a string of another length gives nothing.
+/// A trivially copyable value as a CBOR byte string, and back; a string of another length gives
+/// nothing.
 template <class T>
 std::vector<uint8_t> to_bytes(std::span<const T> values) {
   const auto* begin = reinterpret_cast<const uint8_t*>(values.data());

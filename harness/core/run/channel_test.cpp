@@ -45,15 +45,19 @@ TEST(Channel, TellsSilenceFromTheEnd) {
   Pair pair;
   json got;
   std::vector<Descriptor> descriptors;
-  EXPECT_EQ(pair.right.receive(got, descriptors, Clock::now() + std::chrono::milliseconds(20)), Status::kTimeout);
-  { const Channel gone = std::move(pair.left); }
+  EXPECT_EQ(pair.right.receive(got, descriptors, Clock::now() + std::chrono::milliseconds(20)),
+            Status::kTimeout);
+  {
+    const Channel gone = std::move(pair.left);
+  }
   EXPECT_EQ(pair.right.receive(got, descriptors, soon()), Status::kClosed);
   EXPECT_FALSE(pair.right.send(json::object()));
 }
 
 TEST(Channel, RefusesGarbage) {
-  for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n"), std::string("\x57\x7e\xa7\0\xff\xff\xff\xff", 8),
-                                   std::string("\x57\x7e\xa7\0\x01\0\0\0\xff", 9)}) {
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\n"), std::string("\x57\x7e\xa7\0\xff\xff\xff\xff", 8),
+        std::string("\x57\x7e\xa7\0\x01\0\0\0\xff", 9)}) {
     Pair pair;
     ASSERT_EQ(write(pair.raw, bytes.data(), bytes.size()), ssize_t(bytes.size()));
     json got;

@@ -13,13 +13,16 @@ namespace attest::core {
 namespace fs = std::filesystem;
 namespace {
 
-// The parent in a line of /proc/PID/stat: "pid (name) state parent ...", where the name may hold anything.
+// The parent in a line of /proc/PID/stat: "pid (name) state parent ...", where the name may hold
+// anything.
 pid_t parent_of(const fs::path& process) {
   std::ifstream file(process / "stat");
   std::string line;
   std::getline(file, line);
   const size_t name_end = line.rfind(')');
-  return name_end == line.npos || name_end + 4 > line.size() ? -1 : pid_t(std::atoi(line.c_str() + name_end + 4));
+  return name_end == line.npos || name_end + 4 > line.size()
+             ? -1
+             : pid_t(std::atoi(line.c_str() + name_end + 4));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The contract from the outside: a C plugin built by one cc line, plugins of an older and of a newer header, each loaded, judged
-// and timed by this host; and a feature that an old one does not know is refused by name.
+// The contract from the outside: a C plugin built by one cc line, plugins of an older and of a
+// newer header, each loaded, judged and timed by this host; and a feature that an old one does not
+// know is refused by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,14 +19,16 @@ Record run(const std::string& plugin_name, const std::string& spec) {
   RunOptions options;
   options.budget_s = 0.05;
   Rates rates;
-  CaseRunner runner(problem, print_problem(problem), {"contract", spec, "random", ""}, nullptr, options, rates);
+  CaseRunner runner(problem, print_problem(problem), {"contract", spec, "random", ""}, nullptr,
+                    options, rates);
   return runner.run(plugin, plugin.implementations().at(0));
 }
 
 class Contract : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Contract, IsLoadedJudgedAndTimed) {
-  const Record record = run(GetParam(), "softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0");
+  const Record record =
+      run(GetParam(), "softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0");
   EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
   EXPECT_EQ(record.fills.size(), 7u);
   ASSERT_TRUE(record.time);
@@ -36,19 +39,23 @@ TEST_P(Contract, IsRefusedByNameWhatItsTableDoesNotList) {
   const Record record = run(GetParam(), "softmax seq_len_q=64 head_dim=16 patch_size=16 order");
   EXPECT_EQ(record.code, "unsupported:table");
   EXPECT_EQ(record.reason, "does not list ORDER+PATCHES");
-  const Record younger = run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
+  const Record younger =
+      run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
   EXPECT_EQ(younger.code, "unsupported:table");
   EXPECT_EQ(younger.reason, "does not list ALIBI");
-  EXPECT_EQ(run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").reason, "does not list SINKS");
+  EXPECT_EQ(run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").reason,
+            "does not list SINKS");
 }
 
-INSTANTIATE_TEST_SUITE_P(Plugins, Contract, ::testing::Values("plugin_c", "older_header", "newer_header"));
+INSTANTIATE_TEST_SUITE_P(Plugins, Contract,
+                         ::testing::Values("plugin_c", "older_header", "newer_header"));
 
 TEST(ContractTemplate, TheTemplateOfANewImplementationPasses) {
-  for (const char* spec : {"softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=50 head_dim=24 head_dim_v=40 lse",
-                           "softmax batch=3 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse",
-                           "softmax grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 "
-                           "shift_bias=-100 seq_len_q=196 num_heads=3 head_dim=32 rel_bias"}) {
+  for (const char* spec :
+       {"softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=50 head_dim=24 head_dim_v=40 lse",
+        "softmax batch=3 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse",
+        "softmax grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 "
+        "shift_bias=-100 seq_len_q=196 num_heads=3 head_dim=32 rel_bias"}) {
     const Record record = run("naive_minimal", spec);
     EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
   }

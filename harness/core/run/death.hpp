@@ -21,8 +21,9 @@ std::string doing(const StatusPage& page);
 /// Whether the worker faulted where tensors were before run returned.
 bool faulted_late(const StatusPage& page);
 
-/// Says how a worker that is gone went, where it was, and what it said last. Waits a moment for its end; one that has only closed
-/// its connection is ended. `problem` names the tensors; it may be null.
+/// Says how a worker that is gone went, where it was, and what it said last. Waits a moment for its
+/// end; one that has only closed its connection is ended. `problem` names the tensors; it may be
+/// null.
 Failure explain_death(Worker& worker, const Problem* problem);
 
 }  // namespace attest::core

@@ -11,20 +11,24 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kZone = 4096;       // bytes of canary behind the data, and at least so many before
-constexpr int64_t kSparse = 8;        // a tensor with gaps of more than this many times its elements is copied run by run
+constexpr int64_t kZone = 4096;  // bytes of canary behind the data, and at least so many before
+constexpr int64_t kSparse =
+    8;  // a tensor with gaps of more than this many times its elements is copied run by run
 constexpr unsigned char kNaN = 0xff;  // in each byte: a NaN of every floating-point dtype
 
 }  // namespace
 
-DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, Device& device)
+DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources,
+                             Device& device)
     : tensor_(tensor), device_(device) {
   int64_t longest = 0;
   for (const Source& source : sources) longest = std::max(longest, kZone + source.slot.alignment);
   for (const Canary canary : {Canary::kInput, Canary::kOutput})
-    for (int64_t at = 0; at < longest; ++at) canaries_[canary == Canary::kOutput].push_back(canary_byte(canary, at));
+    for (int64_t at = 0; at < longest; ++at)
+      canaries_[canary == Canary::kOutput].push_back(canary_byte(canary, at));
   for (Source& source : sources) {
-    // An odd multiple of the promised alignment, and no more: what allocation gives is aligned better.
+    // An odd multiple of the promised alignment, and no more: what allocation gives is aligned
+    // better.
     const int64_t bytes = source.slot.data_bytes, front = kZone + source.slot.alignment;
     Copy copy{std::move(source), DeviceBuffer(device, size_t(front + bytes + kZone)), nullptr};
     copy.data = copy.buffer.data() + front;
@@ -33,8 +37,8 @@ DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> so
   }
 }
 
-// move(first byte, bytes) for what holds elements: all of it with its gaps, or each run, with the canaries beside it, where the
-// gaps are vast.
+// move(first byte, bytes) for what holds elements: all of it with its gaps, or each run, with the
+// canaries beside it, where the gaps are vast.
 template <class Move>
 void DeviceTensors::for_each_piece(const Copy& copy, const Move& move) const {
   const attest_tensor& spec = tensor_[copy.source.slot.role];
@@ -47,9 +51,12 @@ void DeviceTensors::for_each_piece(const Copy& copy, const Move& move) const {
   });
 }
 
-const unsigned char* DeviceTensors::canaries(const Copy& copy) const { return canaries_[copy.source.output].data(); }
+const unsigned char* DeviceTensors::canaries(const Copy& copy) const {
+  return canaries_[copy.source.output].data();
+}
 
-// What the host has there, NaN or what another run may have left; as much of it as the host has written.
+// What the host has there, NaN or what another run may have left; as much of it as the host has
+// written.
 void DeviceTensors::upload_workspace(const Copy& copy) {
   const int64_t bytes = copy.source.slot.data_bytes, front = std::min(bytes, kPoisonedWorkspace),
                 back = std::min(bytes - front, kPoisonedWorkspace);
@@ -64,7 +71,9 @@ void DeviceTensors::upload(const Copy& copy) {
   device_.copy_in(copy.buffer.data(), zone, size_t(copy.data - copy.buffer.data()));
   device_.copy_in(copy.data + copy.source.slot.data_bytes, zone, size_t(kZone));
   if (copy.source.slot.role == kWorkspaceRole) return upload_workspace(copy);
-  for_each_piece(copy, [&](int64_t at, int64_t bytes) { device_.copy_in(copy.data + at, copy.source.host + at, size_t(bytes)); });
+  for_each_piece(copy, [&](int64_t at, int64_t bytes) {
+    device_.copy_in(copy.data + at, copy.source.host + at, size_t(bytes));
+  });
 }
 
 void DeviceTensors::upload(bool with_workspace) {
@@ -85,8 +94,9 @@ void DeviceTensors::upload(const char* host, size_t bytes) {
 void DeviceTensors::download_outputs() {
   for (const Copy& copy : copies_)
     if (copy.source.output && copy.source.slot.role != kWorkspaceRole)
-      for_each_piece(copy,
-                     [&](int64_t at, int64_t bytes) { device_.copy_out(copy.source.host + at, copy.data + at, size_t(bytes)); });
+      for_each_piece(copy, [&](int64_t at, int64_t bytes) {
+        device_.copy_out(copy.source.host + at, copy.data + at, size_t(bytes));
+      });
   device_.synchronize();
 }
 
@@ -121,7 +131,8 @@ std::optional<DeviceTensors::Trespass> DeviceTensors::trespass() const {
   for (const Copy& copy : copies_) {
     const int32_t role = copy.source.slot.role;
     for (const bool before : {true, false})
-      if (std::string text = broken(copy, before); !text.empty()) return Trespass{role, false, std::move(text)};
+      if (std::string text = broken(copy, before); !text.empty())
+        return Trespass{role, false, std::move(text)};
     if (!copy.source.output && input_changed(copy)) return Trespass{role, true, "was changed"};
   }
   return std::nullopt;

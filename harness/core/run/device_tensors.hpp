@@ -1,7 +1,8 @@
-// The tensors of one request in the memory of a device, copies of those on the host, with canaries around each.
+// The tensors of one request in the memory of a device, copies of those on the host, with canaries
+// around each.
 //
-// Nothing on a device is out of bounds to a kernel as a guard page is on the host, so what lies within 4 KiB before and behind a
-// tensor is looked at after a run.
+// Nothing on a device is out of bounds to a kernel as a guard page is on the host, so what lies
+// within 4 KiB before and behind a tensor is looked at after a run.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,7 +15,8 @@ namespace attest::core {
 
 class DeviceTensors {
  public:
-  /// One tensor on the host: `role` and alignment from its slot, elements at `host`. A workspace may be null there: NaN.
+  /// One tensor on the host: `role` and alignment from its slot, elements at `host`. A workspace
+  /// may be null there: NaN.
   struct Source {
     Slot slot;
     char* host;
@@ -24,16 +26,16 @@ class DeviceTensors {
   DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, Device& device);
 
   const Arguments& arguments() const { return arguments_; }
-  /// Copies all tensors to the device, with the canaries between their elements, and writes those around them; where not asked
-  /// for, the workspace keeps what is in it.
+  /// Copies all tensors to the device, with the canaries between their elements, and writes those
+  /// around them; where not asked for, the workspace keeps what is in it.
   void upload(bool with_workspace = true);
   /// Copies `bytes` of a tensor again that have changed on the host.
   void upload(const char* host, size_t bytes);
   /// Copies the outputs to the host, gaps between their elements included; waits for the device.
   void download_outputs();
 
-  /// Of a tensor or the workspace, by its role, whose canaries were written, and how ("was written past its end, at byte 4
-  /// behind it"); or of an input that was ("was changed").
+  /// Of a tensor or the workspace, by its role, whose canaries were written, and how ("was written
+  /// past its end, at byte 4 behind it"); or of an input that was ("was changed").
   struct Trespass {
     int32_t role;
     bool input_written;

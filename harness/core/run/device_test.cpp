@@ -1,4 +1,5 @@
-// Implementations whose tensors lie on a device, by a driver that has none: judged, timed and audited as on the host.
+// Implementations whose tensors lie on a device, by a driver that has none: judged, timed and
+// audited as on the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,18 +26,22 @@ class OnDevice : public ::testing::Test {
   }
   void TearDown() override { unsetenv("ATTEST_FAKE_CUDA"), unsetenv("ATTEST_FAKE_NVML"); }
 
-  static Record run(const std::string& name, const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
-                    bool timed = false, RelationChoice relations = RelationChoice::kNone, std::vector<std::string> fills = {}) {
+  static Record run(const std::string& name,
+                    const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
+                    bool timed = false, RelationChoice relations = RelationChoice::kNone,
+                    std::vector<std::string> fills = {}) {
     Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/device.so",
                   {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
     RunOptions options;
-    options.budget_s = 0.1, options.timed = timed, options.relations = relations, options.fills = std::move(fills);
+    options.budget_s = 0.1, options.timed = timed, options.relations = relations,
+    options.fills = std::move(fills);
     return testing::run_named(plugin, name, spec, options);
   }
 };
 
 TEST_F(OnDevice, IsJudged) {
-  for (const char* spec : {"softmax num_heads=2 seq_len_q=61 head_dim=16 lse", "softmax seq_len_q=33 head_dim=8 window_right=0",
+  for (const char* spec : {"softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
+                           "softmax seq_len_q=33 head_dim=8 window_right=0",
                            "softmax num_heads=2 seq_len_q=61 head_dim=16 q.order=0213 o.order=0213",
                            "softmax batch=2 seq_len_q=5 head_dim=16 k.strides=[4194304,0,16,1]"}) {
     const Record record = run("device_none", spec);
@@ -67,7 +72,8 @@ TEST_F(OnDevice, BriefRunsAreReplayed) {
   EXPECT_EQ(record.time->iterations_per_sample, record.time->device->replayed_runs);
   EXPECT_GT(record.time->device->launch_ns, 0);
   EXPECT_NEAR(record.time->device->clock_mhz, 2000, 1);
-  EXPECT_LT(record.time->median_ns, 100 * record.time->cold_median_ns) << "of one run, not of all that a replay has";
+  EXPECT_LT(record.time->median_ns, 100 * record.time->cold_median_ns)
+      << "of one run, not of all that a replay has";
   EXPECT_THAT(record.notes, ::testing::Not(::testing::Contains(HasSubstr("brief"))));
 }
 
@@ -85,15 +91,17 @@ TEST_P(NotReplayed, IsTimedOneByOne) {
   ASSERT_TRUE(record.time && record.time->device);
   EXPECT_EQ(record.time->device->replayed_runs, 0);
   EXPECT_GE(record.time->samples_ns.size(), 2u);
-  EXPECT_THAT(record.notes, ::testing::Contains(AllOf(HasSubstr("runs are brief, but"), HasSubstr(GetParam().why))));
+  EXPECT_THAT(record.notes, ::testing::Contains(AllOf(HasSubstr("runs are brief, but"),
+                                                      HasSubstr(GetParam().why))));
 }
 
-INSTANTIATE_TEST_SUITE_P(OnDevice, NotReplayed,
-                         ::testing::Values(Unreplayable{"device_waits", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
-                                           Unreplayable{"device_allocates", "a run that is recorded fails"},
-                                           Unreplayable{"device_uncaptured", "a replay gives something else than a run"},
-                                           Unreplayable{"device_used_up", "a replay gave something else than a run"}),
-                         [](const auto& each) { return std::string(each.param.name).substr(7); });
+INSTANTIATE_TEST_SUITE_P(
+    OnDevice, NotReplayed,
+    ::testing::Values(Unreplayable{"device_waits", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                      Unreplayable{"device_allocates", "a run that is recorded fails"},
+                      Unreplayable{"device_uncaptured", "a replay gives something else than a run"},
+                      Unreplayable{"device_used_up", "a replay gave something else than a run"}),
+    [](const auto& each) { return std::string(each.param.name).substr(7); });
 
 TEST_F(OnDevice, LeavesOutWhatRanAtALowerClock) {
   const char* spec = "softmax num_heads=2 seq_len_q=61 head_dim=16";
@@ -103,7 +111,8 @@ TEST_F(OnDevice, LeavesOutWhatRanAtALowerClock) {
   ASSERT_TRUE(record.time && record.time->device) << record.reason;
   EXPECT_GT(record.time->device->discarded_samples, 0);
   // Every third comparison of clocks is slow; where samples are few, half of them may be.
-  const size_t kept = record.time->samples_ns.size(), discarded = size_t(record.time->device->discarded_samples);
+  const size_t kept = record.time->samples_ns.size(),
+               discarded = size_t(record.time->device->discarded_samples);
   EXPECT_GE(kept, discarded);
   EXPECT_NEAR(record.time->device->clock_mhz, 2000, kept + discarded > 4 ? 1 : 501);
 }
@@ -117,7 +126,8 @@ TEST_F(OnDevice, ItsStateIsRecordedBeforeAndAfter) {
   EXPECT_THAT(good.notes, ::testing::Not(::testing::Contains(HasSubstr("held down"))));
   setenv("ATTEST_FAKE_NVML", "hot", 1);
   const Record hot = run("device_none", "softmax seq_len_q=61 head_dim=16", true);
-  EXPECT_THAT(hot.notes, ::testing::Contains("the device's clocks were held down: power cap, heat"));
+  EXPECT_THAT(hot.notes,
+              ::testing::Contains("the device's clocks were held down: power cap, heat"));
 }
 
 TEST_F(OnDevice, WhatItTakesFromThePoolIsItsPeak) {
@@ -135,11 +145,15 @@ TEST_F(OnDevice, TheDoctorSaysWhatItIs) {
       if (finding.what == what) text += finding.found + "; " + finding.advice;
     return text;
   };
-  EXPECT_EQ(found("CUDA"), "Fake: sm_90, 4 multiprocessors, 8.0 GiB, 1 MiB of L2; the driver knows CUDA 12.4; ");
-  EXPECT_THAT(found("CUDA goldens"), ::testing::AnyOf(HasSubstr("built without nvcc; optional"), HasSubstr("at most 5.12e+11 float64")));
-  EXPECT_THAT(found("NVML"), AllOf(HasSubstr("celsius 41"), HasSubstr("sm_mhz 1980, watts 120.5; ")));
+  EXPECT_EQ(found("CUDA"),
+            "Fake: sm_90, 4 multiprocessors, 8.0 GiB, 1 MiB of L2; the driver knows CUDA 12.4; ");
+  EXPECT_THAT(found("CUDA goldens"), ::testing::AnyOf(HasSubstr("built without nvcc; optional"),
+                                                      HasSubstr("at most 5.12e+11 float64")));
+  EXPECT_THAT(found("NVML"),
+              AllOf(HasSubstr("celsius 41"), HasSubstr("sm_mhz 1980, watts 120.5; ")));
   setenv("ATTEST_FAKE_NVML", "hot", 1);
-  EXPECT_THAT(found("NVML"), AllOf(HasSubstr("held_down_by power cap, heat"), HasSubstr("cool it")));
+  EXPECT_THAT(found("NVML"),
+              AllOf(HasSubstr("held_down_by power cap, heat"), HasSubstr("cool it")));
   EXPECT_EQ(read_environment().at("cuda").at("architecture"), "sm_90");
 }
 
@@ -149,8 +163,9 @@ TEST_F(OnDevice, IsTimedWithoutAClock) {
   ASSERT_TRUE(record.time && record.time->device) << record.reason;
   EXPECT_EQ(record.time->device->clock_mhz, 0);
   EXPECT_THAT(record.notes,
-              ::testing::Contains(HasSubstr("clock is not known, so no sample is left out for it: cuModuleLoadData: "
-                                            "CUDA_ERROR_INVALID_PTX")));
+              ::testing::Contains(HasSubstr(
+                  "clock is not known, so no sample is left out for it: cuModuleLoadData: "
+                  "CUDA_ERROR_INVALID_PTX")));
 }
 
 TEST_F(OnDevice, IsSkippedWhereItsMemoryIsTooSmall) {
@@ -164,7 +179,8 @@ TEST_F(OnDevice, MayNotWriteBesideItsTensors) {
   EXPECT_THAT(behind.reason, HasSubstr("o was written past its end, at byte 4 behind it"));
   const Record before = run("device_before");
   EXPECT_EQ(before.code, "crash:canary");
-  EXPECT_THAT(before.reason, HasSubstr("workspace was written before its start, at byte 1 before it"));
+  EXPECT_THAT(before.reason,
+              HasSubstr("workspace was written before its start, at byte 1 before it"));
 }
 
 // Canaries of inputs and of outputs differ, so that one copied onto the other shows.
@@ -175,8 +191,9 @@ TEST_F(OnDevice, MayNotCopyWhatLiesBesideItsTensors) {
 }
 
 TEST_F(OnDevice, MayNotWriteBetweenItsElements) {
-  for (const char* spec : {"softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[4194304,0,16,1]",  // copied run by run
-                           "softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[96,0,16,1]"}) {
+  for (const char* spec :
+       {"softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[4194304,0,16,1]",  // copied run by run
+        "softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[96,0,16,1]"}) {
     EXPECT_EQ(run("device_none", spec).verdict, Verdict::kPass);
     const Record record = run("device_gap", spec);
     EXPECT_EQ(record.code, "crash:canary") << record.reason;
@@ -221,7 +238,8 @@ TEST_F(OnDevice, AFaultIsACrashInTheDriversWords) {
   setenv("ATTEST_FAKE_CUDA", "fault-in-run", 1);
   const Record record = run("device_none");
   EXPECT_EQ(record.code, "crash:device");
-  EXPECT_THAT(record.reason, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"));
+  EXPECT_THAT(record.reason,
+              HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"));
 }
 
 // Of work that the harness does not wait for before it copies.

@@ -18,7 +18,8 @@ namespace attest::core {
 
 using nlohmann::json;
 
-/// One request's problem, or the problems of its plans, as the plugin gets them, in rooms of the contract's sizes.
+/// One request's problem, or the problems of its plans, as the plugin gets them, in rooms of the
+/// contract's sizes.
 struct Executor::Call {
   struct Given {
     WireProblem wire;
@@ -27,7 +28,8 @@ struct Executor::Call {
     explicit Given(const WireProblem& from) : wire(from) {
       auto& problem = *reinterpret_cast<attest_problem*>(room);
       problem.struct_size = sizeof(attest_problem);
-      problem.operation = wire.operation, problem.device_id = wire.device_id, problem.threads = wire.threads;
+      problem.operation = wire.operation, problem.device_id = wire.device_id,
+      problem.threads = wire.threads;
       problem.params = wire.params, problem.tensor = wire.tensor, problem.features = wire.features;
     }
   };
@@ -35,7 +37,8 @@ struct Executor::Call {
   attest_impl table;
   const DeviceKind* kind;
 
-  Call(const json& request, const std::vector<attest_impl>& tables, StatusPage& status, Watch& watch) {
+  Call(const json& request, const std::vector<attest_impl>& tables, StatusPage& status,
+       Watch& watch) {
     const auto wires = from_bytes<WireProblem>(request.at(word::kProblem).get_binary());
     const auto index = request.at(word::kTable).get<size_t>();
     if (wires.empty() || index >= tables.size()) throw Error("malformed request");
@@ -45,7 +48,9 @@ struct Executor::Call {
   }
   const WireProblem& wire() const { return given[0]->wire; }
   bool on_device() const { return kind && kind->own_memory; }
-  const attest_problem* problem(size_t i = 0) const { return reinterpret_cast<const attest_problem*>(given[i]->room); }
+  const attest_problem* problem(size_t i = 0) const {
+    return reinterpret_cast<const attest_problem*>(given[i]->room);
+  }
   // last_error belongs to the plugin: it may be NULL or unending.
   std::string last_error() const {
     const char* text = table.last_error();
@@ -76,9 +81,11 @@ json Executor::query(Call& call) {
   status_.stage = Stage::kQuery;
   const attest_status status = call.table.query(call.problem(), &support);
   support.reason[sizeof(support.reason) - 1] = 0;
-  return {{word::kStatus, status},
-          {word::kSupport, json::binary(to_bytes(std::span<const attest_support>(&support, 1)))},
-          {word::kMessage, status == ATTEST_OK || status == ATTEST_UNSUPPORTED ? std::string() : call.last_error()}};
+  return {
+      {word::kStatus, status},
+      {word::kSupport, json::binary(to_bytes(std::span<const attest_support>(&support, 1)))},
+      {word::kMessage,
+       status == ATTEST_OK || status == ATTEST_UNSUPPORTED ? std::string() : call.last_error()}};
 }
 
 namespace {
@@ -96,7 +103,8 @@ json Executor::with_plan(Call& call, const Body& body) {
   status_.stage = Stage::kCreate;
   const auto start = Clock::now();
   if (const attest_status status = call.table.create(call.problem(), &plan); status != ATTEST_OK) {
-    if (call.on_device()) finish_on_device(call, status);  // a fault of the device outlives the call
+    if (call.on_device())
+      finish_on_device(call, status);  // a fault of the device outlives the call
     return failed("create", status, call.last_error());
   }
   const double create_ns = nanoseconds_since(start);
@@ -113,7 +121,8 @@ Device& Executor::device(const Call& call) {
   return *device;
 }
 
-// What a device says of work that was enqueued comes when it is waited for, and ends the use of the device in this process.
+// What a device says of work that was enqueued comes when it is waited for, and ends the use of the
+// device in this process.
 attest_status Executor::finish_on_device(const Call& call, attest_status status) {
   try {
     device(call).synchronize();
@@ -132,11 +141,13 @@ void note_trespass(const std::optional<DeviceTensors::Trespass>& found, json& re
 
 }  // namespace
 
-json Executor::run_on_device(Call& call, const MappedTensors& inputs, const MappedTensors& outputs) {
+json Executor::run_on_device(Call& call, const MappedTensors& inputs,
+                             const MappedTensors& outputs) {
   std::vector<DeviceTensors::Source> sources;
   for (const MappedTensors* tensors : {&inputs, &outputs})
     for (size_t i = 0; i < tensors->slots.size(); ++i)
-      sources.push_back({tensors->slots[i], static_cast<char*>(tensors->data(i)), tensors == &outputs});
+      sources.push_back(
+          {tensors->slots[i], static_cast<char*>(tensors->data(i)), tensors == &outputs});
   DeviceTensors tensors(call.wire().tensor, std::move(sources), device(call));
   tensors.upload();
   device(call).watch_pool();
@@ -144,14 +155,15 @@ json Executor::run_on_device(Call& call, const MappedTensors& inputs, const Mapp
     status_.stage = Stage::kRun;
     const auto start = Clock::now();
     const Arguments& arguments = tensors.arguments();
-    const attest_status status =
-        finish_on_device(call, call.table.run(plan, arguments.data, arguments.workspace, device(call).stream()));
+    const attest_status status = finish_on_device(
+        call, call.table.run(plan, arguments.data, arguments.workspace, device(call).stream()));
     const double run_ns = nanoseconds_since(start);
     if (status != ATTEST_OK) return failed("run", status, call.last_error());
     tensors.download_outputs();
     json reply{{word::kStatus, status}, {"run_ns", run_ns}};
     note_trespass(tensors.trespass(), reply);
-    if (const std::optional<uint64_t> bytes = device(call).pool_growth_bytes()) reply["pool_peak_bytes"] = *bytes;
+    if (const std::optional<uint64_t> bytes = device(call).pool_growth_bytes())
+      reply["pool_peak_bytes"] = *bytes;
     return reply;
   });
 }
@@ -163,8 +175,10 @@ json Executor::run(Call& call, const json& request, const std::vector<Descriptor
   if (call.on_device()) return run_on_device(call, inputs, outputs);
   Arguments arguments;
   for (const MappedTensors* tensors : {&inputs, &outputs}) {
-    tensors->touch(call.wire().tensor);  // now, so that the run's own growth is measured, not the tensors'
-    for (size_t i = 0; i < tensors->slots.size(); ++i) arguments.add(tensors->slots[i], tensors->data(i));
+    tensors->touch(
+        call.wire().tensor);  // now, so that the run's own growth is measured, not the tensors'
+    for (size_t i = 0; i < tensors->slots.size(); ++i)
+      arguments.add(tensors->slots[i], tensors->data(i));
   }
 
   const PeakMemory peak;
@@ -192,19 +206,23 @@ json Executor::time(Call& call, const json& request, const std::vector<Descripto
   const MappedTensors differing = map(word::kDiffering, 2, true);
   std::optional<MappedTensors> second_inputs, second_outputs;
   if (request.contains(word::kSecondInputs))
-    second_inputs.emplace(map(word::kSecondInputs, 3, false)), second_outputs.emplace(map(word::kSecondOutputs, 4, true));
-  TimedTensors tensors(call.wire().tensor, inputs, second_inputs ? &*second_inputs : nullptr, outputs, status_);
+    second_inputs.emplace(map(word::kSecondInputs, 3, false)),
+        second_outputs.emplace(map(word::kSecondOutputs, 4, true));
+  TimedTensors tensors(call.wire().tensor, inputs, second_inputs ? &*second_inputs : nullptr,
+                       outputs, status_);
   std::optional<TimedDevice> on_device;
   if (call.on_device()) on_device.emplace(call.wire().tensor, tensors.sources(), device(call));
-  TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr}, request.at("seed").get<uint64_t>(),
-                  request.at("expected_ns").get<double>(), on_device ? &*on_device : nullptr);
+  TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr},
+                  request.at("seed").get<uint64_t>(), request.at("expected_ns").get<double>(),
+                  on_device ? &*on_device : nullptr);
   json reply = with_plan(call, [&](void* plan) -> json {
     status_.stage = Stage::kTime;
     json measured = timed.measure(call.table, plan, request.at("budget_ns").get<double>());
     const attest_status status = measured.at(word::kStatus);
     if (on_device) device_fault_ = on_device->fault();
     if (on_device && on_device->waits()) waits_for_device_ = true;
-    if (on_device) note_trespass(on_device->trespass(), measured), device_notes_ = on_device->notes();
+    if (on_device)
+      note_trespass(on_device->trespass(), measured), device_notes_ = on_device->notes();
     return status == ATTEST_OK ? measured : failed("run", status, call.last_error());
   });
   if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();
@@ -234,13 +252,14 @@ json Executor::execute(const json& request, const std::vector<Descriptor>& descr
   const auto what = request.at(word::kDo).get<std::string>();
   json reply;
   try {
-    reply = what == "query"  ? query(call)
-            : what == "run"  ? run(call, request, descriptors)
-            : what == "time" ? time(call, request, descriptors)
+    reply = what == "query"    ? query(call)
+            : what == "run"    ? run(call, request, descriptors)
+            : what == "time"   ? time(call, request, descriptors)
             : what == "script" ? script(call, request, descriptors)
-                             : throw Error("malformed request");
+                               : throw Error("malformed request");
   } catch (const DeviceError& error) {  // while tensors went there or came back
-    reply = failed("worker", error.out_of_memory() ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR, "");
+    reply =
+        failed("worker", error.out_of_memory() ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR, "");
     if (error.out_of_memory())
       reply[word::kNoRoom] = error.what();
     else
@@ -248,11 +267,14 @@ json Executor::execute(const json& request, const std::vector<Descriptor>& descr
   }
   if (!escaped_exception().empty()) reply[word::kException] = escaped_exception();
   if (!device_fault_.empty()) reply[word::kDeviceFault] = std::exchange(device_fault_, {});
-  for (const Watch::Finding& finding : watch_.findings()) reply[word::kFindings].push_back({finding.code, finding.reason});
+  for (const Watch::Finding& finding : watch_.findings())
+    reply[word::kFindings].push_back({finding.code, finding.reason});
   reply[word::kNotes] = watch_.notes();
-  for (std::string& note : std::exchange(device_notes_, {})) reply[word::kNotes].push_back(std::move(note));
+  for (std::string& note : std::exchange(device_notes_, {}))
+    reply[word::kNotes].push_back(std::move(note));
   if (std::exchange(waits_for_device_, false))
-    reply[word::kNotes].push_back("run waits for the stream, which it should not: its times hold those of the host");
+    reply[word::kNotes].push_back(
+        "run waits for the stream, which it should not: its times hold those of the host");
   reply[word::kMoreThreads] = watch_.more_threads();
   return reply;
 }

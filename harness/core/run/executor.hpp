@@ -25,18 +25,24 @@ class Executor {
   /// Which floating-point modes the library changed when it was loaded: "flush-to-zero"; "": none.
   const std::string& modes_changed_at_load() const { return modes_changed_at_load_; }
 
-  /// One request, one reply. "query": status, support (bytes), message. "run": inputs and outputs by descriptor; status, stage,
-  /// message, create_ns, run_ns, peak_bytes. "time": the same with samples; the last outputs lie in the shared ones. "script":
-  /// several plans, by the steps of script.hpp. Every reply has what the calls did to the process besides: exception, findings, notes, more_threads.
+  /// One request, one reply. "query": status, support (bytes), message. "run": inputs and outputs
+  /// by descriptor; status, stage, message, create_ns, run_ns, peak_bytes. "time": the same with
+  /// samples; the last outputs lie in the shared ones. "script": several plans, by the steps of
+  /// script.hpp. Every reply has what the calls did to the process besides: exception, findings,
+  /// notes, more_threads.
   nlohmann::json execute(const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
 
  private:
   struct Call;
   nlohmann::json query(Call& call);
-  nlohmann::json run(Call& call, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
-  nlohmann::json run_on_device(Call& call, const MappedTensors& inputs, const MappedTensors& outputs);
-  nlohmann::json time(Call& call, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
-  nlohmann::json script(Call& call, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
+  nlohmann::json run(Call& call, const nlohmann::json& request,
+                     const std::vector<Descriptor>& descriptors);
+  nlohmann::json run_on_device(Call& call, const MappedTensors& inputs,
+                               const MappedTensors& outputs);
+  nlohmann::json time(Call& call, const nlohmann::json& request,
+                      const std::vector<Descriptor>& descriptors);
+  nlohmann::json script(Call& call, const nlohmann::json& request,
+                        const std::vector<Descriptor>& descriptors);
   template <class Body>
   nlohmann::json with_plan(Call& call, const Body& body);
 

@@ -10,7 +10,8 @@
 namespace attest::core {
 namespace {
 
-// Around the stack's lower end a fault means that it ran out: a frame may be large, and the system keeps a gap of a megabyte.
+// Around the stack's lower end a fault means that it ran out: a frame may be large, and the system
+// keeps a gap of a megabyte.
 constexpr uint64_t kBelowStack = 16 << 20;
 constexpr size_t kOwnStack_bytes = 64 << 10;
 
@@ -52,7 +53,7 @@ void note_faults(StatusPage& page) {
   static char own_stack[kOwnStack_bytes];  // so that a stack overflow is noted too
   const stack_t alternate{.ss_sp = own_stack, .ss_flags = 0, .ss_size = sizeof(own_stack)};
   sigaltstack(&alternate, nullptr);
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = note_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigaction(SIGSEGV, &action, nullptr);

@@ -35,17 +35,21 @@ inline std::string difference(const FloatMode& before, const FloatMode& after) {
   constexpr uint64_t kRounding = 0x6000, kFlush = 0x8040, kTraps = 0x1f80;  // MXCSR
   constexpr uint32_t kLegacyRounding = 0x0c00, kLegacyTraps = 0x003f;
 #else
-  constexpr uint64_t kRounding = 3u << 22, kFlush = 1u << 24 | 1u << 19 | 1u, kTraps = 0x9f00;  // FPCR
+  constexpr uint64_t kRounding = 3u << 22, kFlush = 1u << 24 | 1u << 19 | 1u,
+                     kTraps = 0x9f00;  // FPCR
   constexpr uint32_t kLegacyRounding = 0, kLegacyTraps = 0;
 #endif
   const uint64_t bits = before.bits ^ after.bits;
   const uint32_t legacy = before.legacy ^ after.legacy;
   std::string names;
-  auto add = [&](bool differs, const char* name) { names += differs ? (names.empty() ? "" : ", ") + std::string(name) : ""; };
+  auto add = [&](bool differs, const char* name) {
+    names += differs ? (names.empty() ? "" : ", ") + std::string(name) : "";
+  };
   add((bits & kRounding) || (legacy & kLegacyRounding), "rounding");
   add(bits & kFlush, "flush-to-zero");
   add((bits & kTraps) || (legacy & kLegacyTraps), "trapped exceptions");
-  add((bits & ~(kRounding | kFlush | kTraps)) || (legacy & ~(kLegacyRounding | kLegacyTraps)), "precision");
+  add((bits & ~(kRounding | kFlush | kTraps)) || (legacy & ~(kLegacyRounding | kLegacyTraps)),
+      "precision");
   return names;
 }
 

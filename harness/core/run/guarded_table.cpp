@@ -50,14 +50,16 @@ attest_status query(const attest_problem* problem, attest_support* support) {
   return stop_exceptions("query", [&] { return guarded_now.table.query(problem, support); });
 }
 attest_status create(const attest_problem* problem, void** plan) {
-  const attest_status status = stop_exceptions("create", [&] { return guarded_now.table.create(problem, plan); });
+  const attest_status status =
+      stop_exceptions("create", [&] { return guarded_now.table.create(problem, plan); });
   guarded_now.watch->before_runs();
   return status;
 }
 attest_status run(void* plan, void* const* data, void* workspace, void* stream) {
   std::atomic<uint32_t>& runs = guarded_now.page->runs;
   runs.store(runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return stop_exceptions("run", [&] { return guarded_now.table.run(plan, data, workspace, stream); });
+  return stop_exceptions("run",
+                         [&] { return guarded_now.table.run(plan, data, workspace, stream); });
 }
 void destroy(void* plan) {
   guarded_now.watch->after_runs(guarded_now.page->runs);
@@ -75,7 +77,8 @@ attest_impl guarded(const attest_impl& table, StatusPage& page, Watch& watch) {
   guarded_now = {table, &page, &watch, {}};
   page.runs = 0;
   attest_impl outside = table;
-  outside.query = query, outside.create = create, outside.run = run, outside.destroy = destroy, outside.last_error = last_error;
+  outside.query = query, outside.create = create, outside.run = run, outside.destroy = destroy,
+  outside.last_error = last_error;
   return outside;
 }
 

@@ -22,8 +22,8 @@ double median_ns(size_t times, const std::function<double()>& own_ns) {
 
 }  // namespace
 
-IsolationCost measure_isolation(const std::filesystem::path& path, size_t table, const Problem& problem,
-                                const WorkerOptions& options) {
+IsolationCost measure_isolation(const std::filesystem::path& path, size_t table,
+                                const Problem& problem, const WorkerOptions& options) {
   IsolationCost cost;
   std::unique_ptr<Plugin> plugin;
   std::vector<std::unique_ptr<Plugin>> before;  // their end is not a start's cost
@@ -35,7 +35,8 @@ IsolationCost measure_isolation(const std::filesystem::path& path, size_t table,
   const Implementation& implementation = plugin->implementations().at(table);
   cost.query_ns = median_ns(kCalls, [&] { return plugin->query(implementation, problem), 0.0; });
   const SharedTensors inputs(problem, ATTEST_READ),
-      outputs(problem, ATTEST_WRITE, plugin->query(implementation, problem).support.workspace_bytes);
+      outputs(problem, ATTEST_WRITE,
+              plugin->query(implementation, problem).support.workspace_bytes);
   cost.run_ns = median_ns(kCalls, [&] {
     const RunResult result = plugin->run(implementation, problem, inputs, outputs);
     return result.create_ns + result.run_ns;

@@ -11,8 +11,9 @@ struct IsolationCost {
   double run_ns = 0;    // one judged run of a small problem, beside the plugin's own create and run
 };
 
-/// Starts workers for the library at `path`. `problem`: one that the implementation at `table` takes.
-IsolationCost measure_isolation(const std::filesystem::path& path, size_t table, const Problem& problem,
-                                const WorkerOptions& options);
+/// Starts workers for the library at `path`. `problem`: one that the implementation at `table`
+/// takes.
+IsolationCost measure_isolation(const std::filesystem::path& path, size_t table,
+                                const Problem& problem, const WorkerOptions& options);
 
 }  // namespace attest::core

@@ -41,10 +41,12 @@ bool reap(KeeperReport& last) {
   return gone == 0 || errno != ECHILD;
 }
 
-// Kills and reaps until no child is left: those of the killed become children of this process in turn.
+// Kills and reaps until no child is left: those of the killed become children of this process in
+// turn.
 void end_all(KeeperReport& last) {
   if (!last.ended) kill(last.worker, SIGKILL);
-  for (const auto deadline = Clock::now() + kPatience; reap(last) && Clock::now() < deadline; usleep(200)) {
+  for (const auto deadline = Clock::now() + kPatience; reap(last) && Clock::now() < deadline;
+       usleep(200)) {
     if (!last.ended) continue;
     for (const pid_t child : children_of_this_process()) kill(child, SIGKILL);
   }

@@ -15,7 +15,8 @@
 namespace attest::core {
 namespace {
 
-constexpr off_t kMostHashed_bytes = 64 << 20;  // of a larger file, some GPU libraries, size and time of change have to do
+constexpr off_t kMostHashed_bytes =
+    64 << 20;  // of a larger file, some GPU libraries, size and time of change have to do
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -24,12 +25,14 @@ std::string contents(const std::string& path) {
 
 // By its bytes, read once as long as size and time of change stay.
 uint64_t hash_mapped(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   if (stat(path.c_str(), &facts) != 0) return hash_text(path);  // deleted, or no file at all
-  const std::string state = fmt::format("{} {} {}.{}", path, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+  const std::string state =
+      fmt::format("{} {} {}.{}", path, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
   static std::map<std::string, uint64_t> known;
   const auto [at, is_new] = known.emplace(state, 0);
-  if (is_new) at->second = facts.st_size > kMostHashed_bytes ? hash_text(state) : hash_text(contents(path));
+  if (is_new)
+    at->second = facts.st_size > kMostHashed_bytes ? hash_text(state) : hash_text(contents(path));
   return at->second;
 }
 

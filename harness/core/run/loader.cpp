@@ -19,8 +19,9 @@ constexpr size_t kShortestTable = offsetof(attest_impl, last_error) + sizeof(voi
 
 attest_impl read_table(const attest_impl* theirs, const std::string& name, size_t index) {
   if (theirs->struct_size < kShortestTable)
-    throw Error(fmt::format("{}: table {}: struct_size is {} where sizeof(attest_impl), at least {}, is right", name, index,
-                            theirs->struct_size, kShortestTable));
+    throw Error(fmt::format(
+        "{}: table {}: struct_size is {} where sizeof(attest_impl), at least {}, is right", name,
+        index, theirs->struct_size, kShortestTable));
   attest_impl table{};
   std::memcpy(&table, theirs, std::min<size_t>(theirs->struct_size, sizeof(table)));
   const char* missing = !table.name         ? "name"
@@ -52,17 +53,21 @@ LoadedPlugin::LoadedPlugin(const std::string& path) {
   if (!entry) {
     for (const char* other : {"attest_plugin_v2", "attest_plugin_v3"})
       if (dlsym(library, other))
-        throw Error(
-            fmt::format("{}: exports {} where this harness reads attest_plugin_v1: a newer attest is needed", name, other));
-    throw Error(fmt::format("{}: exports no attest_plugin_v1; is it a plugin, and is the symbol visible?", name));
+        throw Error(fmt::format(
+            "{}: exports {} where this harness reads attest_plugin_v1: a newer attest is needed",
+            name, other));
+    throw Error(fmt::format(
+        "{}: exports no attest_plugin_v1; is it a plugin, and is the symbol visible?", name));
   }
   for (size_t index = 0; const attest_impl* table = entry(index); ++index) {
     if (index == kMostTables)
-      throw Error(
-          fmt::format("{}: attest_plugin_v1 gives more than {} tables; it must return NULL past the last", name, kMostTables));
+      throw Error(fmt::format(
+          "{}: attest_plugin_v1 gives more than {} tables; it must return NULL past the last", name,
+          kMostTables));
     tables_.push_back(read_table(table, name, index));
   }
-  if (tables_.empty()) throw Error(fmt::format("{}: attest_plugin_v1(0) is NULL: no implementation in it", name));
+  if (tables_.empty())
+    throw Error(fmt::format("{}: attest_plugin_v1(0) is NULL: no implementation in it", name));
 }
 
 }  // namespace attest::core

@@ -1,4 +1,5 @@
-// The tensors of one request as a worker has them: mapped from the harness's file, and by role for the plugin.
+// The tensors of one request as a worker has them: mapped from the harness's file, and by role for
+// the plugin.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
@@ -14,10 +15,12 @@ struct MappedTensors {
   Mapping mapping;
 
   /// `key`: word::kInputs or kOutputs, whose value in `request` holds the slots of `file`.
-  MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file, bool writable, StatusPage& status);
+  MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file,
+                bool writable, StatusPage& status);
   /// Reads of every page that elements lie in, the workspace's apart. `tensor`: by role.
   void touch(const attest_tensor* tensor) const;
-  /// Puts the tensors of another set, of the same problem, at the same addresses; the workspace stays.
+  /// Puts the tensors of another set, of the same problem, at the same addresses; the workspace
+  /// stays.
   void show(const Descriptor& file, std::span<const Slot> others, bool writable) {
     mapping.show(file.get(), slots, others, writable);
   }

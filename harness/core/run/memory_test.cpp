@@ -1,5 +1,5 @@
-// What implementations do to memory, through the whole harness: whatever lies outside of their elements is noticed and named, and
-// sparse tensors take no more memory than their elements.
+// What implementations do to memory, through the whole harness: whatever lies outside of their
+// elements is noticed and named, and sparse tensors take no more memory than their elements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Record run(const std::string& plugin_name, const std::string& name, const std::string& spec, bool timed = false) {
+Record run(const std::string& plugin_name, const std::string& name, const std::string& spec,
+           bool timed = false) {
   Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so",
                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
   RunOptions options;
@@ -28,8 +29,10 @@ struct Trespass {
 };
 void PrintTo(const Trespass& trespass, std::ostream* out) { *out << trespass.name; }
 
-// O has rows of 64 elements with gaps of 3, Q with gaps of 1; the sizes of all tensors leave room behind them on either side.
-constexpr const char* kRoomy = "softmax batch=2 seq_len_q=16 head_dim=64 o.strides=[1072,0,67,1] q.strides=[1040,0,65,1]";
+// O has rows of 64 elements with gaps of 3, Q with gaps of 1; the sizes of all tensors leave room
+// behind them on either side.
+constexpr const char* kRoomy =
+    "softmax batch=2 seq_len_q=16 head_dim=64 o.strides=[1072,0,67,1] q.strides=[1040,0,65,1]";
 
 class Memory : public ::testing::TestWithParam<Trespass> {};
 
@@ -45,15 +48,21 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Trespass{"trespasser_none", "", ""},
         Trespass{"trespasser_before", "crash:canary", "o was written 4 bytes before its start"},
-        Trespass{"trespasser_behind", "crash:canary", "o was written past its end, at byte 0 behind it"},
-        Trespass{"trespasser_vector_behind", "crash:canary", "o was written past its end, at byte 0 behind it"},
-        Trespass{"trespasser_between", "crash:canary", "o was written between its elements, at byte 256"},
+        Trespass{"trespasser_behind", "crash:canary",
+                 "o was written past its end, at byte 0 behind it"},
+        Trespass{"trespasser_vector_behind", "crash:canary",
+                 "o was written past its end, at byte 0 behind it"},
+        Trespass{"trespasser_between", "crash:canary",
+                 "o was written between its elements, at byte 256"},
         Trespass{"trespasser_input", "crash:input-written", "at byte 148 of k"},
-        Trespass{"trespasser_read_before", "fail:nan", "nan where"}, Trespass{"trespasser_read_behind", "fail:nan", "nan where"},
+        Trespass{"trespasser_read_before", "fail:nan", "nan where"},
+        Trespass{"trespasser_read_behind", "fail:nan", "nan where"},
         Trespass{"trespasser_read_between", "fail:nan", "nan where"},
         Trespass{"trespasser_aligned_tensor", "fail:nan", "nan where"},
-        Trespass{"trespasser_aligned_workspace", "crash:canary", "workspace was written 256 bytes before its start"},
-        Trespass{"trespasser_little_workspace", "crash:canary", "workspace was written past its end, at byte 0 behind it"},
+        Trespass{"trespasser_aligned_workspace", "crash:canary",
+                 "workspace was written 256 bytes before its start"},
+        Trespass{"trespasser_little_workspace", "crash:canary",
+                 "workspace was written past its end, at byte 0 behind it"},
         Trespass{"trespasser_much_workspace", "crash:signal", "past the end of workspace"},
         Trespass{"trespasser_zeroed_workspace", "fail:nan", "nan where"},
         Trespass{"trespasser_zeroed_output", "fail:unwritten", "o[0,0,0,0]"}),
@@ -62,10 +71,11 @@ INSTANTIATE_TEST_SUITE_P(
 // Batches lie 2^31 + 12 elements apart: 8 GiB of addresses a tensor, a few KiB of elements.
 TEST(SparseMemory, IsThatOfTheElements) {
   const std::string strides = "=[2147483660,0,64,1]";
-  const Record record = run("mutants", "mutant_none",
-                            "softmax batch=2 seq_len_q=61 head_dim=64 q.strides" + strides + " k.strides" + strides +
-                                " v.strides" + strides + " o.strides" + strides,
-                            true);
+  const Record record =
+      run("mutants", "mutant_none",
+          "softmax batch=2 seq_len_q=61 head_dim=64 q.strides" + strides + " k.strides" + strides +
+              " v.strides" + strides + " o.strides" + strides,
+          true);
   EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
   EXPECT_GE(record.fills.size(), 2u);
   EXPECT_TRUE(record.time);

@@ -24,7 +24,9 @@ int look_at(dl_phdr_info* object, size_t, void* data) {
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const auto& segment = object->dlpi_phdr[i];
     const uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
-    if (segment.p_type != PT_LOAD || wanted.address < begin || wanted.address >= begin + segment.p_memsz) continue;
+    if (segment.p_type != PT_LOAD || wanted.address < begin ||
+        wanted.address >= begin + segment.p_memsz)
+      continue;
     wanted.name = object->dlpi_name ? object->dlpi_name : "";
     return 1;
   }
@@ -46,7 +48,8 @@ fs::path own_prefix() {
   const fs::path library_folder = ATTEST_LIBDIR;
   if (binary.filename().string().find(".so") == std::string::npos) return folder.parent_path();
   fs::path prefix = folder;
-  for (size_t depth = size_t(std::distance(library_folder.begin(), library_folder.end())); depth > 0; --depth)
+  for (size_t depth = size_t(std::distance(library_folder.begin(), library_folder.end()));
+       depth > 0; --depth)
     prefix = prefix.parent_path();
   return prefix;
 }
@@ -55,7 +58,8 @@ fs::path find_suite(const std::string& name) {
   if (fs::is_regular_file(name)) return name;
   std::error_code error;
   std::vector<std::string> known;
-  for (const fs::path& folder : {own_prefix() / ATTEST_DATADIR / "attest/suites", fs::path(ATTEST_SUITES_SOURCE)}) {
+  for (const fs::path& folder :
+       {own_prefix() / ATTEST_DATADIR / "attest/suites", fs::path(ATTEST_SUITES_SOURCE)}) {
     const fs::path named = folder / (name + ".json");
     if (name.find('/') == name.npos && fs::is_regular_file(named)) return named;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
@@ -64,7 +68,8 @@ fs::path find_suite(const std::string& name) {
   }
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  throw Error(fmt::format("{}: no such suite file; suites that come with attest: {}", name, fmt::join(known, " ")));
+  throw Error(fmt::format("{}: no such suite file; suites that come with attest: {}", name,
+                          fmt::join(known, " ")));
 }
 
 }  // namespace attest::core

@@ -1,15 +1,18 @@
-// Where attest's own files are: beside the program, or the shared library, that this code was linked into.
+// Where attest's own files are: beside the program, or the shared library, that this code was
+// linked into.
 #pragma once
 #include <filesystem>
 #include <string>
 
 namespace attest::core {
 
-/// The file that this code runs from: the program, or a shared library that somebody else's program has loaded.
+/// The file that this code runs from: the program, or a shared library that somebody else's program
+/// has loaded.
 std::filesystem::path own_binary();
 /// The folder that has bin, lib, libexec, share (or, of a build tree, bin and plugins) in it.
 std::filesystem::path own_prefix();
-/// A file as given, or the suite of that name in the installation or the source tree. Throws Error naming those that there are.
+/// A file as given, or the suite of that name in the installation or the source tree. Throws Error
+/// naming those that there are.
 std::filesystem::path find_suite(const std::string& name);
 
 }  // namespace attest::core

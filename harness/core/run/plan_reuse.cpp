@@ -15,10 +15,13 @@
 namespace attest::core {
 namespace {
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 void set(RelationRecord& record, Verdict verdict, std::string code, std::string reason) {
-  record.judgement.verdict = verdict, record.judgement.code = std::move(code), record.judgement.reason = std::move(reason);
+  record.judgement.verdict = verdict, record.judgement.code = std::move(code),
+  record.judgement.reason = std::move(reason);
 }
 
 // What belongs to another problem is far from right: an element is beyond its gate. Root mean
@@ -28,7 +31,9 @@ bool is_wrong(const Judgement& one) {
 }
 
 // A process of its own, which has run nothing before.
-std::unique_ptr<Plugin> fresh(const Plugin& plugin) { return std::make_unique<Plugin>(plugin.path(), plugin.options()); }
+std::unique_ptr<Plugin> fresh(const Plugin& plugin) {
+  return std::make_unique<Plugin>(plugin.path(), plugin.options());
+}
 
 }  // namespace
 
@@ -53,7 +58,8 @@ PlanReuse::PlanReuse(const Problem& problem, uint64_t seed) : seed_(seed) {
   members_.push_back(std::make_unique<Member>(Member{"the problem itself", problem, {}}));
   members_.push_back(std::make_unique<Member>(Member{"a second plan of the problem", problem, {}}));
   for (Variant& variant : problem.operation->variants(problem))
-    members_.push_back(std::make_unique<Member>(Member{"its variant '" + variant.name + "'", variant.problem, variant.change}));
+    members_.push_back(std::make_unique<Member>(
+        Member{"its variant '" + variant.name + "'", variant.problem, variant.change}));
 }
 PlanReuse::~PlanReuse() = default;
 
@@ -61,45 +67,55 @@ void PlanReuse::make_inputs(Member& member) {
   if (member.inputs) return;
   const auto start = Clock::now();
   member.inputs = std::make_unique<SharedTensors>(member.problem, ATTEST_READ);
-  const auto index = uint64_t(std::find_if(members_.begin(), members_.end(), [&](const auto& one) { return one.get() == &member; }) -
+  const auto index = uint64_t(std::find_if(members_.begin(), members_.end(),
+                                           [&](const auto& one) { return one.get() == &member; }) -
                               members_.begin());
-  member.problem.operation->fill(member.problem, Fill{"random", seed_ + index}, member.inputs->tensors(), false);
+  member.problem.operation->fill(member.problem, Fill{"random", seed_ + index},
+                                 member.inputs->tensors(), false);
   if (member.change) member.change(member.inputs->tensors());
   member.inputs->seal();
   inputs_s_ += seconds_since(start);
 }
 
 // What the implementation takes; alone, the problem has nothing to be mixed up with.
-PlanReuse::Parts PlanReuse::parts(Plugin& plugin, const Implementation& implementation, bool again) {
+PlanReuse::Parts PlanReuse::parts(Plugin& plugin, const Implementation& implementation,
+                                  bool again) {
   Parts parts;
   for (const std::unique_ptr<Member>& member : members_) {
     if (!refuses(implementation, member->problem).empty()) continue;
     const bool itself = member == members_.front();
-    const std::string key = implementation.name + " " + member->name + " " + std::string(dtype_name(members_[0]->problem.dtype));
+    const std::string key = implementation.name + " " + member->name + " " +
+                            std::string(dtype_name(members_[0]->problem.dtype));
     if (!itself && !again && plugin.has_tried(key)) continue;
     const QueryResult query = plugin.query(implementation, member->problem);
-    if (query.failure || query.status != ATTEST_OK || !wrong_declaration(query.support).empty()) continue;
+    if (query.failure || query.status != ATTEST_OK || !wrong_declaration(query.support).empty())
+      continue;
     if (!itself) plugin.note_tried(key);
     const DType dtype = main_output(member->problem).dtype;
-    parts.push_back(std::make_unique<Part>(Part{*member, declared_arithmetic(query.support, dtype), query.support.workspace_bytes}));
+    parts.push_back(std::make_unique<Part>(
+        Part{*member, declared_arithmetic(query.support, dtype), query.support.workspace_bytes}));
   }
   const bool has_itself = !parts.empty() && &parts[0]->member == members_.front().get();
   return has_itself && parts.size() > 1 ? std::move(parts) : Parts{};
 }
 
-// One process: each plan is created and run, then each runs again in the opposite order, then, plan by plan, one is destroyed and
-// the next one runs. Where plans may not be alive at once, one after another. False: the record says why.
-bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts& parts, bool forward, bool alive_at_once,
-                     RelationRecord& record) {
+// One process: each plan is created and run, then each runs again in the opposite order, then, plan
+// by plan, one is destroyed and the next one runs. Where plans may not be alive at once, one after
+// another. False: the record says why.
+bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts& parts,
+                     bool forward, bool alive_at_once, RelationRecord& record) {
   Script script;
   const int count = int(parts.size());
   std::vector<Part*> order;
   for (const auto& part : parts) order.insert(forward ? order.end() : order.begin(), part.get());
   std::vector<int32_t> inputs;
-  for (const Part* part : order) script.plans.push_back(&part->member.problem), inputs.push_back(script.add(*part->member.inputs));
+  for (const Part* part : order)
+    script.plans.push_back(&part->member.problem),
+        inputs.push_back(script.add(*part->member.inputs));
   const auto run = [&](int plan) {
     Part& part = *order[size_t(plan)];
-    SharedTensors& outputs = part.outputs.emplace_back(part.member.problem, ATTEST_WRITE, part.workspace_bytes);
+    SharedTensors& outputs =
+        part.outputs.emplace_back(part.member.problem, ATTEST_WRITE, part.workspace_bytes);
     outputs.seal_size(), outputs.poison();
     script.run(plan, 0, inputs[size_t(plan)], script.add(outputs));
   };
@@ -122,13 +138,15 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
                     fmt::join(names, ", ")));
   else if (played.refusal)
     set(record, Verdict::kUnsupported, "unsupported:plans",
-        "create refuses a second plan while one is alive; tried one after another: " + *played.refusal);
+        "create refuses a second plan while one is alive; tried one after another: " +
+            *played.refusal);
   return !played.failure && !played.refusal;
 }
 
 // Outputs that are the same to the bit are judged once. Where one is wrong, a process in which
 // nothing came before says whether reuse made it so.
-void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part& part, RelationRecord& record) {
+void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part& part,
+                      RelationRecord& record) {
   const Problem& problem = part.member.problem;
   std::vector<std::string> hashes;
   std::vector<const SharedTensors*> different;
@@ -150,7 +168,8 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
   for (const SharedTensors* outputs : different) {
     const Judgement one = judged(*outputs);
     if (is_wrong(one) && !is_bad(worst.verdict)) worst = one;
-    if (!is_wrong(one)) record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
+    if (!is_wrong(one))
+      record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }
   judging_s_ += seconds_since(start);
   if (!is_bad(worst.verdict)) return;
@@ -159,12 +178,15 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
   const RunResult run = fresh(plugin)->run(implementation, problem, *part.member.inputs, alone);
   const bool right_alone = !run.failure && !is_wrong(judged(alone));
   record.judgement = worst;
-  if (right_alone) record.judgement.verdict = Verdict::kFail, record.judgement.code = "fail:plan-reuse";
-  record.judgement.reason = fmt::format("plan-reuse: {} of {}, {}", worst.reason, part.member.name,
-                                        right_alone ? "which is right in a process of its own" : "in a process of its own too");
+  if (right_alone)
+    record.judgement.verdict = Verdict::kFail, record.judgement.code = "fail:plan-reuse";
+  record.judgement.reason = fmt::format(
+      "plan-reuse: {} of {}, {}", worst.reason, part.member.name,
+      right_alone ? "which is right in a process of its own" : "in a process of its own too");
 }
 
-std::unique_ptr<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementation& implementation, bool again) {
+std::unique_ptr<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementation& implementation,
+                                               bool again) {
   Parts mine = parts(plugin, implementation, again);
   if (mine.empty()) return nullptr;
   auto record = std::make_unique<RelationRecord>(RelationRecord{.relation = "plan-reuse"});
@@ -180,7 +202,8 @@ std::unique_ptr<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementat
   if (record->judgement.verdict == Verdict::kUnsupported) {
     const Judgement refused = record->judgement;
     for (const bool forward : {true, false})
-      if (const std::unique_ptr<Plugin> process = fresh(plugin); !play(*process, implementation, mine, forward, false, *record))
+      if (const std::unique_ptr<Plugin> process = fresh(plugin);
+          !play(*process, implementation, mine, forward, false, *record))
         return record;
     record->judgement = refused;
   }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
-#include <stdexcept>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "core/device/device.hpp"
 #include "core/measure/memory.hpp"
@@ -23,13 +23,15 @@ namespace {
 
 constexpr double kLoadTimeout_s = 60;
 constexpr double kMessageTimeout_s = 10;  // from a message's first byte to its last
-constexpr double kLinger_s = 0.03;        // for threads that go on after run returned to show themselves
-// For the worker's own work between calls, mapping and flushing caches, which is not to be blamed on the plugin.
+constexpr double kLinger_s = 0.03;  // for threads that go on after run returned to show themselves
+// For the worker's own work between calls, mapping and flushing caches, which is not to be blamed
+// on the plugin.
 constexpr auto kOwnWork = std::chrono::seconds(60);
 constexpr double kMemoryShare = 0.9;  // of what a worker has and what is available
 
 Clock::time_point in_seconds(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 uint64_t hash_file(const fs::path& path) {
@@ -48,17 +50,21 @@ std::string print_dtypes(uint64_t bits) {
 }
 
 std::string refuses(const Implementation& implementation, const Problem& problem) {
-  if (const std::string_view unjudged = unjudged_operation(implementation.operation); !unjudged.empty())
+  if (const std::string_view unjudged = unjudged_operation(implementation.operation);
+      !unjudged.empty())
     return fmt::format("is an implementation of {}, which is not judged yet", unjudged);
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
   const DeviceKind* kind = find_device_kind(implementation.device);
-  if (!kind) return fmt::format("runs on device {}, which this attest does not know", implementation.device);
-  if (const std::string missing = kind->missing(); !missing.empty()) return fmt::format("runs on {}: {}", kind->title, missing);
+  if (!kind)
+    return fmt::format("runs on device {}, which this attest does not know", implementation.device);
+  if (const std::string missing = kind->missing(); !missing.empty())
+    return fmt::format("runs on {}: {}", kind->title, missing);
   uint64_t dtypes = 0;
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
-    if (present(spec) && role.dtype == ATTEST_NONE && is_float(spec.dtype)) dtypes |= ATTEST_BIT(spec.dtype);
+    if (present(spec) && role.dtype == ATTEST_NONE && is_float(spec.dtype))
+      dtypes |= ATTEST_BIT(spec.dtype);
   }
   if (const uint64_t missing = dtypes & ~implementation.dtypes)
     return fmt::format("does not take {} (takes {})", print_dtypes(missing),
@@ -70,34 +76,42 @@ std::string refuses(const Implementation& implementation, const Problem& problem
 
 Plugin::Plugin(const fs::path& path, const WorkerOptions& options)
     : path_(fs::absolute(path)), file_name_(path.filename()), options_(options) {
-  if (!fs::is_regular_file(path)) throw Error(fmt::format("{}: no such plugin file", path.string()));
+  if (!fs::is_regular_file(path))
+    throw Error(fmt::format("{}: no such plugin file", path.string()));
   worker_ = std::make_unique<Worker>(path_, options_);
 }
 
 Plugin::~Plugin() = default;
 
 void Plugin::note(std::string text) {
-  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(std::move(text));
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end())
+    notes_.push_back(std::move(text));
 }
 
 const std::vector<Implementation>& Plugin::implementations() {
   if (implementations_.empty())
-    if (const std::optional<Failure> failure = greet()) throw Error(fmt::format("{}: {}", file_name_, failure->reason));
+    if (const std::optional<Failure> failure = greet())
+      throw Error(fmt::format("{}: {}", file_name_, failure->reason));
   return implementations_;
 }
 
-// Hears a new worker's first message, its list of tables. Throws Error where the library is at fault, in its own words.
+// Hears a new worker's first message, its list of tables. Throws Error where the library is at
+// fault, in its own words.
 std::optional<Failure> Plugin::greet() {
   json greeting;
   std::vector<Descriptor> none;
-  const Channel::Status status = worker_->channel().receive(greeting, none, in_seconds(kLoadTimeout_s));
+  const Channel::Status status =
+      worker_->channel().receive(greeting, none, in_seconds(kLoadTimeout_s));
   if (status == Channel::Status::kTimeout)
-    return Failure{Verdict::kError, "error:worker", fmt::format("did not load within {} s", kLoadTimeout_s)};
+    return Failure{Verdict::kError, "error:worker",
+                   fmt::format("did not load within {} s", kLoadTimeout_s)};
   if (status != Channel::Status::kMessage) return explain_death(*worker_, nullptr);
   if (greeting.contains(word::kError)) throw Error(greeting[word::kError].get<std::string>());
   if (implementations_.empty()) read_tables(greeting);
   if (const std::string modes = greeting.value(word::kModesAtLoad, ""); !modes.empty())
-    note(fmt::format("the library changes the floating-point mode when it is loaded ({}); it was restored", modes));
+    note(fmt::format(
+        "the library changes the floating-point mode when it is loaded ({}); it was restored",
+        modes));
   greeted_ = true;
   return std::nullopt;
 }
@@ -123,9 +137,11 @@ std::vector<std::string> Plugin::habits() {
   return std::exchange(notes_, {});
 }
 
-// What became of a worker that should wait for a request: it has ended, or has spoken unasked. A thread of the implementation
-// that was asked last did that; where it is another one's turn, or somebody else has killed the worker, that is a note.
-std::optional<Failure> Plugin::ended_idle(const Implementation& implementation, const Problem& problem) {
+// What became of a worker that should wait for a request: it has ended, or has spoken unasked. A
+// thread of the implementation that was asked last did that; where it is another one's turn, or
+// somebody else has killed the worker, that is a note.
+std::optional<Failure> Plugin::ended_idle(const Implementation& implementation,
+                                          const Problem& problem) {
   const Failure failure = explain_death(*worker_, &problem);
   const std::optional<int> how = worker_->ended(0);
   const bool killed = how && WIFSIGNALED(*how) && WTERMSIG(*how) == SIGKILL;
@@ -135,7 +151,8 @@ std::optional<Failure> Plugin::ended_idle(const Implementation& implementation, 
   return std::nullopt;
 }
 
-// A worker that waits for a request. A library that loaded at first and no longer does is an error of its own.
+// A worker that waits for a request. A library that loaded at first and no longer does is an error
+// of its own.
 std::optional<Failure> Plugin::ready(const Implementation& implementation, const Problem& problem) {
   if (worker_ && greeted_ && worker_->channel().readable(Clock::now()))
     if (std::optional<Failure> failure = ended_idle(implementation, problem)) return failure;
@@ -152,7 +169,8 @@ std::optional<Failure> Plugin::ready(const Implementation& implementation, const
     if (!failure) return std::nullopt;
     worker_.reset();
   }
-  return Failure{Verdict::kError, "error:worker", "its worker could not be started again: " + failure->reason};
+  return Failure{Verdict::kError, "error:worker",
+                 "its worker could not be started again: " + failure->reason};
 }
 
 // How long to wait for an answer.
@@ -170,22 +188,28 @@ uint64_t Plugin::memory_limit(uint64_t tensor_bytes, uint64_t resident) const {
 }
 
 // Looks at a worker that is at work: no call may take too long, and memory has its limit.
-std::optional<Failure> Plugin::look(uint64_t& most_bytes, const Waiting& waiting, Clock::time_point deadline) {
+std::optional<Failure> Plugin::look(uint64_t& most_bytes, const Waiting& waiting,
+                                    Clock::time_point deadline) {
   const StatusPage& page = worker_->status();
-  if (options_.cancelled && options_.cancelled()) return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
+  if (options_.cancelled && options_.cancelled())
+    return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
   worker_->cut_output();
   const uint64_t resident = worker_->resident_bytes();
   if (most_bytes == 0) most_bytes = memory_limit(waiting.tensor_bytes, resident);
   if (resident > most_bytes)
-    return Failure{Verdict::kCrash, "crash:oom",
-                   fmt::format("had {:.3g} GiB resident {}, more than the {:.3g} GiB that it may", double(resident) / (1u << 30),
-                               doing(page), double(most_bytes) / (1u << 30))};
+    return Failure{
+        Verdict::kCrash, "crash:oom",
+        fmt::format("had {:.3g} GiB resident {}, more than the {:.3g} GiB that it may",
+                    double(resident) / (1u << 30), doing(page), double(most_bytes) / (1u << 30))};
   const bool in_plugin = page.pulse % 2 == 1;
-  if (Clock::now() < deadline + (in_plugin ? Clock::duration::zero() : kOwnWork)) return std::nullopt;
-  return Failure{Verdict::kTimeout, "timeout:run", fmt::format("was {} for more than {:g} s", doing(page), waiting.call_s)};
+  if (Clock::now() < deadline + (in_plugin ? Clock::duration::zero() : kOwnWork))
+    return std::nullopt;
+  return Failure{Verdict::kTimeout, "timeout:run",
+                 fmt::format("was {} for more than {:g} s", doing(page), waiting.call_s)};
 }
 
-// Waits for the answer: until no call has begun for too long, or the worker takes too much memory, or its end.
+// Waits for the answer: until no call has begun for too long, or the worker takes too much memory,
+// or its end.
 std::optional<Failure> Plugin::await(json& reply, const Problem& problem, const Waiting& waiting) {
   const auto last = in_seconds(waiting.all_s);
   auto deadline = in_seconds(waiting.call_s);
@@ -208,16 +232,19 @@ std::optional<Failure> Plugin::await(json& reply, const Problem& problem, const 
                  "the worker's answer is malformed; did the plugin write into its connection?"};
 }
 
-// Sends one request and waits. What comes back is not trusted: `read` may throw on anything malformed. After a failure the worker
-// may be in any state, so that it is ended.
+// Sends one request and waits. What comes back is not trusted: `read` may throw on anything
+// malformed. After a failure the worker may be in any state, so that it is ended.
 template <class Read>
-std::optional<Failure> Plugin::call(const char* what, const Implementation& implementation, const Problem& problem,
-                                    const Waiting& waiting, json request, std::span<const int> descriptors, const Read& read) {
+std::optional<Failure> Plugin::call(const char* what, const Implementation& implementation,
+                                    const Problem& problem, const Waiting& waiting, json request,
+                                    std::span<const int> descriptors, const Read& read) {
   implementations();  // the first message is the worker's list of tables
-  if (options_.cancelled && options_.cancelled()) return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
+  if (options_.cancelled && options_.cancelled())
+    return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
   if (std::optional<Failure> failure = ready(implementation, problem)) return failure;
   const WireProblem wire(problem, options_.threads);
-  request[word::kDo] = what, request[word::kTable] = implementation.table, request[word::kSequence] = ++sequence_;
+  request[word::kDo] = what, request[word::kTable] = implementation.table,
+  request[word::kSequence] = ++sequence_;
   if (!request.contains(word::kProblem))  // a script has several
     request[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)));
   last_table_ = implementation.table;
@@ -230,13 +257,15 @@ std::optional<Failure> Plugin::call(const char* what, const Implementation& impl
   } catch (const json::exception&) {
     failure = Failure{Verdict::kError, "error:protocol", "the worker's answer is malformed"};
   }
-  if (failure && failure->code != "error:runtime" && failure->code != "error:memory") worker_.reset();
+  if (failure && failure->code != "error:runtime" && failure->code != "error:memory")
+    worker_.reset();
   return failure;
 }
 
 std::optional<Failure> Plugin::settle(const Problem& problem) {
   const bool lingering = std::exchange(lingering_, false);
-  if (!worker_ || !greeted_ || !worker_->channel().readable(in_seconds(lingering ? kLinger_s : 0))) return std::nullopt;
+  if (!worker_ || !greeted_ || !worker_->channel().readable(in_seconds(lingering ? kLinger_s : 0)))
+    return std::nullopt;
   Failure failure = explain_death(*worker_, &problem);
   if (failure.code != "crash:late-write") failure.reason += ", after run had returned";
   worker_.reset();
@@ -245,14 +274,16 @@ std::optional<Failure> Plugin::settle(const Problem& problem) {
 
 QueryResult Plugin::query(const Implementation& implementation, const Problem& problem) {
   QueryResult result;
-  result.failure = call("query", implementation, problem, waiting(0), {}, {}, [&](const json& reply) {
-    const auto support = from_bytes<attest_support>(reply.at(word::kSupport).get_binary());
-    if (!support.empty()) result.support = support[0];
-    result.status = reply.at(word::kStatus);
-    result.message = tidy(
-        result.status == ATTEST_UNSUPPORTED ? std::string(result.support.reason) : reply.at(word::kMessage).get<std::string>(),
-        300);
-  });
+  result.failure =
+      call("query", implementation, problem, waiting(0), {}, {}, [&](const json& reply) {
+        const auto support = from_bytes<attest_support>(reply.at(word::kSupport).get_binary());
+        if (!support.empty()) result.support = support[0];
+        result.status = reply.at(word::kStatus);
+        result.message =
+            tidy(result.status == ATTEST_UNSUPPORTED ? std::string(result.support.reason)
+                                                     : reply.at(word::kMessage).get<std::string>(),
+                 300);
+      });
   return result;
 }
 
@@ -268,7 +299,8 @@ Failure trespass(const json& found, const Problem& problem) {
 
 }  // namespace
 
-// The reply's own failure: a step that returned a status, an exception, or what the runs did to the process.
+// The reply's own failure: a step that returned a status, an exception, or what the runs did to the
+// process.
 std::optional<Failure> Plugin::reported_failure(const json& reply, const Problem& problem) {
   const attest_status status = reply.at(word::kStatus);
   for (const json& text : reply.value(word::kNotes, json::array())) note(tidy(text, 300));
@@ -278,7 +310,8 @@ std::optional<Failure> Plugin::reported_failure(const json& reply, const Problem
   if (const std::string fault = reply.value(word::kDeviceFault, ""); !fault.empty())
     return Failure{Verdict::kCrash, "crash:device", tidy(fault, 300)};
   if (const std::string text = reply.value(word::kNoRoom, ""); !text.empty())
-    return Failure{Verdict::kSkipped, "skipped:memory", "the device has no room for the tensors: " + tidy(text, 300)};
+    return Failure{Verdict::kSkipped, "skipped:memory",
+                   "the device has no room for the tensors: " + tidy(text, 300)};
   if (reply.contains(word::kTrespass)) return trespass(reply[word::kTrespass], problem);
   for (const json& finding : reply.value(word::kFindings, json::array()))
     return Failure{Verdict::kFail, tidy(finding.at(0), 40), tidy(finding.at(1), 300)};
@@ -288,14 +321,16 @@ std::optional<Failure> Plugin::reported_failure(const json& reply, const Problem
                         : status == ATTEST_OUT_OF_MEMORY   ? "out of memory"
                                                            : "runtime error";
   const std::string stage = reply.at("stage"), words = tidy(reply.value(word::kMessage, ""), 300);
-  return Failure{Verdict::kError, status == ATTEST_OUT_OF_MEMORY ? "error:memory" : "error:runtime",
-                 fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
+  return Failure{
+      Verdict::kError, status == ATTEST_OUT_OF_MEMORY ? "error:memory" : "error:runtime",
+      fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
 }
 
 namespace {
 
 json with_tensors(const SharedTensors& inputs, const SharedTensors& outputs) {
-  return {{word::kInputs, json::binary(to_bytes(inputs.slots()))}, {word::kOutputs, json::binary(to_bytes(outputs.slots()))}};
+  return {{word::kInputs, json::binary(to_bytes(inputs.slots()))},
+          {word::kOutputs, json::binary(to_bytes(outputs.slots()))}};
 }
 
 uint64_t mapped_bytes(const SharedTensors& inputs, const SharedTensors& outputs) {
@@ -309,24 +344,28 @@ uint64_t mapped_bytes(const SharedTensors& inputs, const SharedTensors& outputs)
 
 // A few calls, each within the time limit.
 Plugin::Waiting Plugin::waiting(uint64_t tensor_bytes) const {
-  return {.call_s = options_.timeout_s, .all_s = 5 * options_.timeout_s, .tensor_bytes = tensor_bytes};
+  return {
+      .call_s = options_.timeout_s, .all_s = 5 * options_.timeout_s, .tensor_bytes = tensor_bytes};
 }
 
-RunResult Plugin::run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
-                      const SharedTensors& outputs) {
+RunResult Plugin::run(const Implementation& implementation, const Problem& problem,
+                      const SharedTensors& inputs, const SharedTensors& outputs) {
   RunResult result;
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
-  result.failure = call("run", implementation, problem, waiting(mapped_bytes(inputs, outputs)), with_tensors(inputs, outputs),
-                        descriptors, [&](const json& reply) {
-                          result.create_ns = reply.at("create_ns"), result.run_ns = reply.at("run_ns");
+  result.failure = call("run", implementation, problem, waiting(mapped_bytes(inputs, outputs)),
+                        with_tensors(inputs, outputs), descriptors, [&](const json& reply) {
+                          result.create_ns = reply.at("create_ns"),
+                          result.run_ns = reply.at("run_ns");
                           if (reply.contains("pool_peak_bytes"))
                             result.pool_peak_bytes = reply["pool_peak_bytes"].get<uint64_t>();
-                          if (reply.contains("peak_bytes")) result.peak_bytes = reply["peak_bytes"].get<uint64_t>();
+                          if (reply.contains("peak_bytes"))
+                            result.peak_bytes = reply["peak_bytes"].get<uint64_t>();
                         });
   return result;
 }
 
-ScriptResult Plugin::script(const Implementation& implementation, const Script& script, double expected_ns) {
+ScriptResult Plugin::script(const Implementation& implementation, const Script& script,
+                            double expected_ns) {
   if (script.sets.size() > kMostSets)
     throw std::logic_error(fmt::format("a script of {} sets where {} fit into a message",
                                        script.sets.size(), kMostSets));
@@ -346,45 +385,53 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
   asked[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(wires)));
   Waiting patience = waiting(bytes);
   patience.all_s += 10e-9 * expected_ns + options_.timeout_s * double(script.plans.size());
-  result.failure = call("script", implementation, *script.plans.at(0), patience, std::move(asked), descriptors,
-                        [&](const json& reply) {
-                          if (reply.contains(word::kRefusal)) result.refusal = tidy(reply[word::kRefusal], 300);
-                          if (reply.contains("run_ns")) result.run_ns = reply["run_ns"].get<std::vector<double>>();
+  result.failure = call("script", implementation, *script.plans.at(0), patience, std::move(asked),
+                        descriptors, [&](const json& reply) {
+                          if (reply.contains(word::kRefusal))
+                            result.refusal = tidy(reply[word::kRefusal], 300);
+                          if (reply.contains("run_ns"))
+                            result.run_ns = reply["run_ns"].get<std::vector<double>>();
                         });
   return result;
 }
 
-TimeResult Plugin::time(const Implementation& implementation, const Problem& problem, const TimingTask& task) {
+TimeResult Plugin::time(const Implementation& implementation, const Problem& problem,
+                        const TimingTask& task) {
   TimeResult result;
-  std::vector<int> descriptors = {task.inputs.descriptor(), task.outputs.descriptor(), task.differing.descriptor()};
+  std::vector<int> descriptors = {task.inputs.descriptor(), task.outputs.descriptor(),
+                                  task.differing.descriptor()};
   json asked = with_tensors(task.inputs, task.outputs);
   asked[word::kDiffering] = json::binary(to_bytes(task.differing.slots()));
   if (task.second_inputs) {
-    descriptors.insert(descriptors.end(), {task.second_inputs->descriptor(), task.second_outputs->descriptor()});
+    descriptors.insert(descriptors.end(),
+                       {task.second_inputs->descriptor(), task.second_outputs->descriptor()});
     asked[word::kSecondInputs] = json::binary(to_bytes(task.second_inputs->slots()));
     asked[word::kSecondOutputs] = json::binary(to_bytes(task.second_outputs->slots()));
   }
-  asked["expected_ns"] = task.expected_ns, asked["budget_ns"] = task.budget_ns, asked["seed"] = task.seed;
+  asked["expected_ns"] = task.expected_ns, asked["budget_ns"] = task.budget_ns,
+  asked["seed"] = task.seed;
   // Outputs are mapped three times, inputs twice.
   Waiting patience = waiting(3 * mapped_bytes(task.inputs, task.outputs));
   // Many runs; and no more looks than a scheduler's tick or two in a hundred.
   patience.all_s += 10e-9 * task.budget_ns, patience.look_s = 0.05;
-  result.failure = call("time", implementation, problem, patience, std::move(asked), descriptors, [&](const json& reply) {
-    result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
-    result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
-    result.iterations_per_sample = reply.at("iterations_per_sample"), result.warmup_ns = reply.at("warmup_ns"),
-    result.create_ns = reply.at("create_ns"), result.audited_runs = reply.at("audited_runs"),
-    result.audits_ns = reply.at("audits_ns");
-    if (reply.contains("device")) {
-      const json& device = reply["device"];
-      result.device = DeviceTimeRecord{.replayed_runs = device.at("replayed_runs"),
-                                       .discarded_samples = device.at("discarded_samples"),
-                                       .launch_ns = device.at("launch_ns"),
-                                       .clock_mhz = device.at("clock_mhz")};
-    }
-    result.differs = reply.at("differs"), result.stale = reply.at("stale"), result.late = reply.at("late"),
-    result.inputs_changed = reply.at("inputs_changed");
-  });
+  result.failure = call(
+      "time", implementation, problem, patience, std::move(asked), descriptors,
+      [&](const json& reply) {
+        result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
+        result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
+        result.iterations_per_sample = reply.at("iterations_per_sample"),
+        result.warmup_ns = reply.at("warmup_ns"), result.create_ns = reply.at("create_ns"),
+        result.audited_runs = reply.at("audited_runs"), result.audits_ns = reply.at("audits_ns");
+        if (reply.contains("device")) {
+          const json& device = reply["device"];
+          result.device = DeviceTimeRecord{.replayed_runs = device.at("replayed_runs"),
+                                           .discarded_samples = device.at("discarded_samples"),
+                                           .launch_ns = device.at("launch_ns"),
+                                           .clock_mhz = device.at("clock_mhz")};
+        }
+        result.differs = reply.at("differs"), result.stale = reply.at("stale"),
+        result.late = reply.at("late"), result.inputs_changed = reply.at("inputs_changed");
+      });
   return result;
 }
 

@@ -28,8 +28,9 @@ struct Implementation {
 /// "f32,f16" for a set of ATTEST_BIT(dtype).
 std::string print_dtypes(uint64_t bits);
 
-/// "" when the table lists all that the problem needs, else what it lacks, by name. The host refuses by this alone, so that an
-/// old plugin is never asked about a feature that it does not know.
+/// "" when the table lists all that the problem needs, else what it lacks, by name. The host
+/// refuses by this alone, so that an old plugin is never asked about a feature that it does not
+/// know.
 std::string refuses(const Implementation& implementation, const Problem& problem);
 
 struct QueryResult {
@@ -42,8 +43,10 @@ struct QueryResult {
 struct RunResult {
   std::optional<Failure> failure;
   double create_ns = 0, run_ns = 0;
-  std::optional<uint64_t> pool_peak_bytes;  // of a device: growth of what was allocated in the order of the stream
-  std::optional<uint64_t> peak_bytes;  // growth of resident memory over create and run, tensors not counted
+  std::optional<uint64_t>
+      pool_peak_bytes;  // of a device: growth of what was allocated in the order of the stream
+  std::optional<uint64_t>
+      peak_bytes;  // growth of resident memory over create and run, tensors not counted
 };
 
 struct TimeResult {
@@ -52,18 +55,18 @@ struct TimeResult {
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0, create_ns = 0;
   int64_t audited_runs = 0;
-  double audits_ns = 0;         // of runs beside the samples, for the audits
+  double audits_ns = 0;                    // of runs beside the samples, for the audits
   std::optional<DeviceTimeRecord> device;  // where it was the device's clock that was read
-  bool differs = false;         // the outputs of a second run on the same inputs went into `differing`
-  bool stale = false;           // what had been put into an output was still there after a run
-  bool late = false;            // outputs changed after run had returned
+  bool differs = false;  // the outputs of a second run on the same inputs went into `differing`
+  bool stale = false;    // what had been put into an output was still there after a run
+  bool late = false;     // outputs changed after run had returned
   bool inputs_changed = false;  // by the implementation
 };
 
 /// What is timed, and audited meanwhile.
 struct TimingTask {
   const SharedTensors &inputs, &outputs;
-  const SharedTensors& differing;                // for outputs of a second run on `inputs`, should they differ
+  const SharedTensors& differing;  // for outputs of a second run on `inputs`, should they differ
   const SharedTensors* second_inputs = nullptr;  // and their outputs; or neither
   const SharedTensors* second_outputs = nullptr;
   double expected_ns = 0;  // of one run, as measured
@@ -79,28 +82,32 @@ class Plugin {
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
-  /// Waits for the worker to have loaded it. Throws Error: what is wrong with the library, in one line.
+  /// Waits for the worker to have loaded it. Throws Error: what is wrong with the library, in one
+  /// line.
   const std::vector<Implementation>& implementations();
   const std::string& file_name() const { return file_name_; }
   const std::filesystem::path& path() const { return path_; }
   const WorkerOptions& options() const { return options_; }
-  /// Notes on what is no failure but worth knowing, since the last call of this: modes changed at load, a flood of output (which
-  /// is cut), children that it started before it ran, a worker that ended between two requests.
+  /// Notes on what is no failure but worth knowing, since the last call of this: modes changed at
+  /// load, a flood of output (which is cut), children that it started before it ran, a worker that
+  /// ended between two requests.
   std::vector<std::string> habits();
   /// What its worker has loaded now (libraries.hpp); 0: it is gone.
   uint64_t libraries_hash() { return worker_ ? worker_->libraries_hash() : 0; }
 
   QueryResult query(const Implementation& implementation, const Problem& problem);
-  RunResult run(const Implementation& implementation, const Problem& problem, const SharedTensors& inputs,
-                const SharedTensors& outputs);
-  TimeResult time(const Implementation& implementation, const Problem& problem, const TimingTask& task);
+  RunResult run(const Implementation& implementation, const Problem& problem,
+                const SharedTensors& inputs, const SharedTensors& outputs);
+  TimeResult time(const Implementation& implementation, const Problem& problem,
+                  const TimingTask& task);
   /// `expected_ns`: of all its runs.
-  ScriptResult script(const Implementation& implementation, const Script& script, double expected_ns);
+  ScriptResult script(const Implementation& implementation, const Script& script,
+                      double expected_ns);
   /// What has been tried with this plugin, where once is enough for all of its cases.
   bool has_tried(const std::string& what) const { return tried_.contains(what); }
   void note_tried(const std::string& what) { tried_.insert(what); }
-  /// Whether the worker has outlived what it was last asked for: a thread that uses the tensors after run returned ends it. Waits
-  /// a little where the calls before left new threads.
+  /// Whether the worker has outlived what it was last asked for: a thread that uses the tensors
+  /// after run returned ends it. Waits a little where the calls before left new threads.
   std::optional<Failure> settle(const Problem& problem);
 
  private:
@@ -112,10 +119,14 @@ class Plugin {
   Waiting waiting(uint64_t tensor_bytes) const;
   uint64_t memory_limit(uint64_t tensor_bytes, uint64_t resident) const;
   template <class Read>
-  std::optional<Failure> call(const char* what, const Implementation& implementation, const Problem& problem,
-                              const Waiting& waiting, nlohmann::json request, std::span<const int> descriptors, const Read& read);
-  std::optional<Failure> await(nlohmann::json& reply, const Problem& problem, const Waiting& waiting);
-  std::optional<Failure> look(uint64_t& most_bytes, const Waiting& waiting, Clock::time_point deadline);
+  std::optional<Failure> call(const char* what, const Implementation& implementation,
+                              const Problem& problem, const Waiting& waiting,
+                              nlohmann::json request, std::span<const int> descriptors,
+                              const Read& read);
+  std::optional<Failure> await(nlohmann::json& reply, const Problem& problem,
+                               const Waiting& waiting);
+  std::optional<Failure> look(uint64_t& most_bytes, const Waiting& waiting,
+                              Clock::time_point deadline);
   std::optional<Failure> reported_failure(const nlohmann::json& reply, const Problem& problem);
   void note(std::string text);
 

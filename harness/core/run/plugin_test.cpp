@@ -17,7 +17,9 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::string kPlugins = ATTEST_BINARY_DIR "/tests/plugins/";
-WorkerOptions worker() { return {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 5}; }
+WorkerOptions worker() {
+  return {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 5};
+}
 
 std::string load_error(const std::string& path) {
   try {
@@ -45,9 +47,12 @@ TEST(Plugin, SaysWhatIsWrongWithALibrary) {
   const std::string text = ::testing::TempDir() + "/text.so";
   std::ofstream(text) << "not a library\n";
   EXPECT_THAT(load_error(text), HasSubstr("text.so: not a loadable library"));
-  EXPECT_THAT(load_error(kPlugins + "broken/version_two.so"),
-              HasSubstr("version_two.so: exports attest_plugin_v2 where this harness reads attest_plugin_v1"));
-  EXPECT_THAT(load_error(kPlugins + "broken/no_symbol.so"), HasSubstr("no_symbol.so: exports no attest_plugin_v1"));
+  EXPECT_THAT(
+      load_error(kPlugins + "broken/version_two.so"),
+      HasSubstr(
+          "version_two.so: exports attest_plugin_v2 where this harness reads attest_plugin_v1"));
+  EXPECT_THAT(load_error(kPlugins + "broken/no_symbol.so"),
+              HasSubstr("no_symbol.so: exports no attest_plugin_v1"));
   EXPECT_THAT(load_error(kPlugins + "broken/short_table.so"), HasSubstr("struct_size is"));
   EXPECT_THAT(load_error(kPlugins + "broken/null_run.so"), HasSubstr("run is NULL"));
   EXPECT_THAT(load_error(kPlugins + "broken/no_tables.so"), HasSubstr("no implementation in it"));
@@ -63,21 +68,29 @@ TEST(Plugin, ARegistryGoesOnWithoutABadOne) {
 }
 
 TEST(Plugin, SaysWhatAProcessOfItsOwnCosts) {
-  const IsolationCost cost = measure_isolation(kPlugins + "scale.so", 0, attest::testing::scale_problem(4, 4), worker());
+  const IsolationCost cost =
+      measure_isolation(kPlugins + "scale.so", 0, attest::testing::scale_problem(4, 4), worker());
   EXPECT_GT(cost.start_ns, cost.query_ns);
   EXPECT_GT(cost.run_ns, 0);
 }
 
 TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
-  Implementation implementation{.operation = ATTEST_SOFTMAX, .dtypes = ATTEST_BIT(ATTEST_F32), .features = ATTEST_WITH_CAUSAL};
-  EXPECT_EQ(refuses(implementation, attest::testing::scale_problem(2, 2)), "is not an implementation of scale");
-  for (const auto& [operation, name] : {std::pair(ATTEST_DEFORMABLE, "deformable"), {ATTEST_SOFTMAX_BACKWARD, "softmax_backward"}})
+  Implementation implementation{.operation = ATTEST_SOFTMAX,
+                                .dtypes = ATTEST_BIT(ATTEST_F32),
+                                .features = ATTEST_WITH_CAUSAL};
+  EXPECT_EQ(refuses(implementation, attest::testing::scale_problem(2, 2)),
+            "is not an implementation of scale");
+  for (const auto& [operation, name] :
+       {std::pair(ATTEST_DEFORMABLE, "deformable"), {ATTEST_SOFTMAX_BACKWARD, "softmax_backward"}})
     EXPECT_EQ(refuses({.operation = operation}, attest::testing::scale_problem(2, 2)),
               std::string("is an implementation of ") + name + ", which is not judged yet");
-  EXPECT_EQ(print_dtypes(ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_F8E4M3)), "f16,f8e4m3 (not judged yet)");
+  EXPECT_EQ(print_dtypes(ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_F8E4M3)),
+            "f16,f8e4m3 (not judged yet)");
   Problem problem = blank_problem(*find_operation("softmax"), ATTEST_F32);
-  problem.as<attest_softmax_params>().seq_len_q = 8, problem.as<attest_softmax_params>().head_dim = 16;
-  problem.as<attest_softmax_params>().window_right = 0, problem.as<attest_softmax_params>().softcap = 30;
+  problem.as<attest_softmax_params>().seq_len_q = 8,
+  problem.as<attest_softmax_params>().head_dim = 16;
+  problem.as<attest_softmax_params>().window_right = 0,
+  problem.as<attest_softmax_params>().softcap = 30;
   finish_problem(problem);
   EXPECT_EQ(refuses(implementation, problem), "does not list SOFTCAP");
   implementation.features |= ATTEST_WITH_SOFTCAP;

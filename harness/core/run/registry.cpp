@@ -41,11 +41,13 @@ std::vector<fs::path> find_plugins() {
     }
   }
   std::set<fs::path> seen;
-  std::erase_if(found, [&](const fs::path& path) { return !seen.insert(fs::weakly_canonical(path)).second; });
+  std::erase_if(
+      found, [&](const fs::path& path) { return !seen.insert(fs::weakly_canonical(path)).second; });
   return found;
 }
 
-Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::path>& required, const WorkerOptions& options) {
+Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::path>& required,
+                   const WorkerOptions& options) {
   std::set<fs::path> seen;
   std::vector<bool> is_required;
   auto start = [&](const fs::path& path, bool needed) {

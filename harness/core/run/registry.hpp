@@ -11,16 +11,18 @@
 
 namespace attest::core {
 
-/// The plugins beside this program: ../plugins of a build tree, ../lib/attest/plugins of an installation; then the files and
-/// folders of $ATTEST_PLUGIN_PATH (separated by colons). Sorted by name, each file once.
+/// The plugins beside this program: ../plugins of a build tree, ../lib/attest/plugins of an
+/// installation; then the files and folders of $ATTEST_PLUGIN_PATH (separated by colons). Sorted by
+/// name, each file once.
 std::vector<std::filesystem::path> find_plugins();
 
 /// Plugins with their workers, started at once and waited for together.
 class Registry {
  public:
-  /// `required`: files that the user named: what is wrong with one of them is an Error. What is wrong with others is a warning.
-  Registry(const std::vector<std::filesystem::path>& found, const std::vector<std::filesystem::path>& required,
-           const WorkerOptions& options);
+  /// `required`: files that the user named: what is wrong with one of them is an Error. What is
+  /// wrong with others is a warning.
+  Registry(const std::vector<std::filesystem::path>& found,
+           const std::vector<std::filesystem::path>& required, const WorkerOptions& options);
 
   struct Entry {
     Plugin* plugin;
@@ -30,7 +32,8 @@ class Registry {
     bool called(const std::vector<std::string>& globs) const;
   };
   /// All implementations in the order of their plugins, the required ones first. The second of one
-  /// name gets the plugin's name behind it, "naive@my.so"; one of a plugin that was found keeps its.
+  /// name gets the plugin's name behind it, "naive@my.so"; one of a plugin that was found keeps
+  /// its.
   const std::vector<Entry>& entries() const { return entries_; }
   /// Entries by their own names, where several have one name.
   std::map<std::string, std::vector<Entry>> sharing() const;

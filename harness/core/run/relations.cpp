@@ -12,9 +12,10 @@
 namespace attest::core {
 namespace {
 
-constexpr double kQuickRun_ns = 20e6;                 // some fifteen runs of it are a fraction of a second
-constexpr int64_t kQuickElements = int64_t{1} << 21;  // of all tensors: what it takes to make and compare them likewise
-constexpr double kLongestRun_ns = 20e9;               // where all are asked for
+constexpr double kQuickRun_ns = 20e6;  // some fifteen runs of it are a fraction of a second
+constexpr int64_t kQuickElements =
+    int64_t{1} << 21;  // of all tensors: what it takes to make and compare them likewise
+constexpr double kLongestRun_ns = 20e9;  // where all are asked for
 constexpr int64_t kKeptElements = int64_t{1} << 21;
 
 int64_t elements(const Problem& problem) {
@@ -36,14 +37,16 @@ class Stopwatch {
 };
 
 void set(RelationRecord& record, Verdict verdict, std::string code, std::string reason) {
-  record.judgement.verdict = verdict, record.judgement.code = std::move(code), record.judgement.reason = std::move(reason);
+  record.judgement.verdict = verdict, record.judgement.code = std::move(code),
+  record.judgement.reason = std::move(reason);
 }
 
 }  // namespace
 
 /// The inputs of one run.
 struct RelationChecks::Derived {
-  Derived(const Relation& relation, size_t run) : problem(relation.problems()[run]), inputs(problem, ATTEST_READ) {
+  Derived(const Relation& relation, size_t run)
+      : problem(relation.problems()[run]), inputs(problem, ATTEST_READ) {
     relation.fill(run, inputs.tensors());
     inputs.seal();
   }
@@ -85,36 +88,43 @@ RelationChecks::RelationChecks(const Problem& problem, PreparedInputs& base, std
 RelationChecks::~RelationChecks() = default;
 
 // Runs one of a relation's problems; false: the record says why there is nothing to compare.
-bool RelationChecks::make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas, RelationRecord& record) {
+bool RelationChecks::make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas,
+                              RelationRecord& record) {
   uint64_t workspace_bytes = made.workspace_bytes;
   if (!(problem == problem_)) {
     if (const std::string why = refuses(made.implementation, problem); !why.empty())
       return set(record, Verdict::kUnsupported, "unsupported:table", why), false;
     const QueryResult query = made.plugin.query(made.implementation, problem);
-    if (query.failure) return set(record, query.failure->verdict, query.failure->code, query.failure->reason), false;
-    if (query.status != ATTEST_OK) return set(record, Verdict::kUnsupported, "unsupported:query", query.message), false;
+    if (query.failure)
+      return set(record, query.failure->verdict, query.failure->code, query.failure->reason), false;
+    if (query.status != ATTEST_OK)
+      return set(record, Verdict::kUnsupported, "unsupported:query", query.message), false;
     workspace_bytes = query.support.workspace_bytes;
   }
   SharedTensors& outputs = made.outputs.emplace_back(problem, ATTEST_WRITE, workspace_bytes);
   outputs.seal_size();
   outputs.poison();
   const RunResult run = made.plugin.run(made.implementation, problem, derived.inputs, outputs);
-  if (run.failure) return set(record, run.failure->verdict, run.failure->code, run.failure->reason), false;
+  if (run.failure)
+    return set(record, run.failure->verdict, run.failure->code, run.failure->reason), false;
   record.run_ns += run.run_ns;
   if (const std::string canary = outputs.broken_canary(); !canary.empty())
     return set(record, Verdict::kCrash, "crash:canary", canary), false;
   const SigmaTable* sigmas = nullptr;
   if (own_sigmas) {
     const Stopwatch watch(judging_s_);
-    if (!derived.golden) derived.golden = problem.operation->golden(problem, Fill{}, derived.inputs.tensors());
+    if (!derived.golden)
+      derived.golden = problem.operation->golden(problem, Fill{}, derived.inputs.tensors());
     sigmas = &made.sigmas.emplace_back(problem, *derived.golden, made.arithmetic);
   }
   made.runs.push_back({problem, derived.inputs.tensors(), outputs.tensors(), sigmas});
   return true;
 }
 
-// Larger problems than the one that was asked for must not end in a timeout, nor in want of memory; false: they might.
-bool RelationChecks::fits(const Relation& relation, const Made& made, RelationRecord& record) const {
+// Larger problems than the one that was asked for must not end in a timeout, nor in want of memory;
+// false: they might.
+bool RelationChecks::fits(const Relation& relation, const Made& made,
+                          RelationRecord& record) const {
   double bytes = 0, longest_ns = 0;
   const double flops = problem_.operation->flops(problem_);
   for (const Problem& problem : relation.problems()) {
@@ -128,7 +138,9 @@ bool RelationChecks::fits(const Relation& relation, const Made& made, RelationRe
                fmt::format("needs {:.3g} GB, {:.3g} GB are free", bytes * 1e-9, available * 1e-9)),
            false;
   if (longest_ns > kLongestRun_ns)
-    return set(record, Verdict::kSkipped, "skipped:time", fmt::format("a run would take {:.3g} s", longest_ns * 1e-9)), false;
+    return set(record, Verdict::kSkipped, "skipped:time",
+               fmt::format("a run would take {:.3g} s", longest_ns * 1e-9)),
+           false;
   return true;
 }
 
@@ -145,30 +157,37 @@ RelationRecord RelationChecks::check(size_t index, Made& made) {
     }
     if (make_run(made, derived->problem, *derived, relation.own_sigmas(), record)) continue;
     if (is_bad(record.judgement.verdict))
-      record.judgement.reason = fmt::format("{} (in a run for {})", record.judgement.reason, record.relation);
+      record.judgement.reason =
+          fmt::format("{} (in a run for {})", record.judgement.reason, record.relation);
     return record;
   }
   const Stopwatch watch(judging_s_);
-  if (!made.base_sigmas) made.base_sigmas = std::make_unique<SigmaTable>(problem_, base_.golden(), made.arithmetic);
-  const RelationRun base{problem_, base_.shared().tensors(), made.base.tensors(), made.base_sigmas.get()};
-  record.judgement = judge_relation(relation, base, made.runs, !made.arithmetic.has(ATTEST_NONDETERMINISTIC));
+  if (!made.base_sigmas)
+    made.base_sigmas = std::make_unique<SigmaTable>(problem_, base_.golden(), made.arithmetic);
+  const RelationRun base{problem_, base_.shared().tensors(), made.base.tensors(),
+                         made.base_sigmas.get()};
+  record.judgement =
+      judge_relation(relation, base, made.runs, !made.arithmetic.has(ATTEST_NONDETERMINISTIC));
   return record;
 }
 
-std::vector<RelationRecord> RelationChecks::run(Plugin& plugin, const Implementation& implementation,
-                                                const Arithmetic& arithmetic, SharedTensors& outputs, bool all) {
+std::vector<RelationRecord> RelationChecks::run(Plugin& plugin,
+                                                const Implementation& implementation,
+                                                const Arithmetic& arithmetic,
+                                                SharedTensors& outputs, bool all) {
   Made made{plugin, implementation, arithmetic, outputs};
   for (const Slot& slot : outputs.slots())
     if (slot.role == kWorkspaceRole) made.workspace_bytes = uint64_t(slot.data_bytes);
   std::vector<RelationRecord> records;
   if (relations_.empty()) return records;
-  outputs.place(Side::kEnd);  // as in all other runs: where tensors lie may decide how a kernel cuts its loops
+  outputs.place(Side::kEnd);  // as in all other runs: where tensors lie may decide how a kernel
+                              // cuts its loops
   outputs.poison();
   const RunResult run = plugin.run(implementation, problem_, base_.shared(), outputs);
   made.run_ns = run.run_ns;
   if (run.failure) {
-    set(records.emplace_back(RelationRecord{.relation = "base"}), run.failure->verdict, run.failure->code,
-        run.failure->reason);
+    set(records.emplace_back(RelationRecord{.relation = "base"}), run.failure->verdict,
+        run.failure->code, run.failure->reason);
     return records;
   }
   for (size_t index = 0; index < relations_.size(); ++index) {

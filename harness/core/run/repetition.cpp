@@ -33,7 +33,8 @@ int64_t output_elements(const Problem& problem) {
 }
 
 void set(RelationRecord& record, Verdict verdict, std::string code, std::string reason) {
-  record.judgement.verdict = verdict, record.judgement.code = std::move(code), record.judgement.reason = std::move(reason);
+  record.judgement.verdict = verdict, record.judgement.code = std::move(code),
+  record.judgement.reason = std::move(reason);
 }
 
 void fail(RelationRecord& record, const Failure& failure) {
@@ -49,7 +50,10 @@ int repeated_runs(double run_ns, bool slow_too) {
 }
 
 Repetition::Repetition(const Problem& problem, PreparedInputs& base, PreparedInputs* other)
-    : problem_(problem), base_(base), other_(other), relation_(repetition(problem, base.shared().tensors())) {}
+    : problem_(problem),
+      base_(base),
+      other_(other),
+      relation_(repetition(problem, base.shared().tensors())) {}
 Repetition::~Repetition() = default;
 
 // Inputs, one more set of them, and the outputs of the judged runs lie in memory at once.
@@ -57,7 +61,8 @@ bool Repetition::fits(const Task& task, RelationRecord& record) const {
   const double bytes = 6 * min_bytes(problem_), available = double(read_memory().available_bytes);
   if (bytes <= available / 2) return true;
   set(record, Verdict::kSkipped, "skipped:memory",
-      fmt::format("{} runs of one plan need {:.3g} GB, {:.3g} GB are free", task.runs, bytes * 1e-9, available * 1e-9));
+      fmt::format("{} runs of one plan need {:.3g} GB, {:.3g} GB are free", task.runs, bytes * 1e-9,
+                  available * 1e-9));
   return false;
 }
 
@@ -65,8 +70,8 @@ RelationRecord Repetition::run(const Task& task) {
   RelationRecord record{.relation = "repetition"};
   if (task.runs == 0)
     return set(record, Verdict::kSkipped, "skipped:time",
-               fmt::format("a run takes {:.3g} s, and three of one plan may take {:g} s", task.run_ns * 1e-9,
-                           kSeries[2].most_ns * 1e-9)),
+               fmt::format("a run takes {:.3g} s, and three of one plan may take {:g} s",
+                           task.run_ns * 1e-9, kSeries[2].most_ns * 1e-9)),
            record;
   if (!fits(task, record)) return record;
   if (other_ && !other_inputs_) {
@@ -78,7 +83,8 @@ RelationRecord Repetition::run(const Task& task) {
     other_inputs_->seal();
     inputs_s_ += std::chrono::duration<double>(Clock::now() - start).count();
   }
-  record.judgement.method = task.arithmetic.has(ATTEST_NONDETERMINISTIC) ? "within twice the gate" : "to the bit";
+  record.judgement.method =
+      task.arithmetic.has(ATTEST_NONDETERMINISTIC) ? "within twice the gate" : "to the bit";
   play(task, record);
   return record;
 }
@@ -86,11 +92,12 @@ RelationRecord Repetition::run(const Task& task) {
 const Golden& Repetition::golden_of(bool other) { return (other ? *other_ : base_).golden(); }
 
 // Whether two runs on the same inputs agree; false: the record says why not.
-bool Repetition::agree(const Task& task, const SharedTensors& first, const SharedTensors& second, bool other,
-                       const std::string& which, RelationRecord& record) {
+bool Repetition::agree(const Task& task, const SharedTensors& first, const SharedTensors& second,
+                       bool other, const std::string& which, RelationRecord& record) {
   const auto start = Clock::now();
   record.judgement.exact_elements += output_elements(problem_);
-  if (hash_outputs(problem_, first.tensors()) == hash_outputs(problem_, second.tensors())) return true;
+  if (hash_outputs(problem_, first.tensors()) == hash_outputs(problem_, second.tensors()))
+    return true;
   const SigmaTable sigmas(problem_, golden_of(other), task.arithmetic);
   const Tensors& inputs = (other ? *other_inputs_ : base_.shared()).tensors();
   const RelationRun base{problem_, inputs, first.tensors(), &sigmas};
@@ -109,28 +116,31 @@ bool Repetition::agree(const Task& task, const SharedTensors& first, const Share
 }
 
 // The second run's inputs are another fill's: what that fill left, or by its golden.
-bool Repetition::judge_other(const Task& task, const SharedTensors& outputs, RelationRecord& record) {
+bool Repetition::judge_other(const Task& task, const SharedTensors& outputs,
+                             RelationRecord& record) {
   const auto start = Clock::now();
   record.judgement.exact_elements += output_elements(problem_);
   if (hash_outputs(problem_, outputs.tensors()) == task.other_hash) return true;
-  const Judgement judged =
-      judge(problem_, golden_of(true), task.arithmetic, outputs.tensors(), &other_inputs_->tensors());
+  const Judgement judged = judge(problem_, golden_of(true), task.arithmetic, outputs.tensors(),
+                                 &other_inputs_->tensors());
   judging_s_ += std::chrono::duration<double>(Clock::now() - start).count();
   if (judged.verdict == Verdict::kPass) return true;
   const bool wrong = judged.verdict == Verdict::kFail || judged.verdict == Verdict::kSuspect;
   record.judgement = judged;
   record.judgement.code = wrong ? "fail:repetition" : judged.code;
   record.judgement.verdict = wrong ? Verdict::kFail : judged.verdict;
-  record.judgement.reason =
-      fmt::format("repetition: {} (run 2 of one plan, on inputs of fill {})", judged.reason, other_->fill().name);
+  record.judgement.reason = fmt::format("repetition: {} (run 2 of one plan, on inputs of fill {})",
+                                        judged.reason, other_->fill().name);
   return false;
 }
 
-// Inputs take turns, and so do places: runs 1 and 2 have the same addresses, runs 3 and 4 others, and so on.
+// Inputs take turns, and so do places: runs 1 and 2 have the same addresses, runs 3 and 4 others,
+// and so on.
 Script Repetition::script_of(const Task& task, Played& played) const {
   Script script;
   script.plans = {&problem_};
-  const int32_t own = script.add(base_.shared()), others = other_inputs_ ? script.add(*other_inputs_) : own;
+  const int32_t own = script.add(base_.shared()),
+                others = other_inputs_ ? script.add(*other_inputs_) : own;
   int32_t unjudged = -1;
   const auto add_outputs = [&] {
     SharedTensors& made = played.outputs.emplace_back(problem_, ATTEST_WRITE, task.workspace_bytes);
@@ -152,32 +162,39 @@ Script Repetition::script_of(const Task& task, Played& played) const {
   return script;
 }
 
-// Run 1 against what the fill left; run 2 against what another fill left; all others against these two.
+// Run 1 against what the fill left; run 2 against what another fill left; all others against these
+// two.
 void Repetition::judge_runs(const Task& task, const Played& played, RelationRecord& record) {
   const SharedTensors* second = nullptr;
   for (const auto& [run, outputs] : played.judged) {
     if (const std::string canary = outputs->broken_canary(); !canary.empty())
-      return set(record, Verdict::kCrash, "crash:canary", fmt::format("{} (run {} of one plan)", canary, run));
+      return set(record, Verdict::kCrash, "crash:canary",
+                 fmt::format("{} (run {} of one plan)", canary, run));
     const bool other = other_inputs_ && run % 2 == 0;
     if (run == 1) {
-      if (hash_outputs(problem_, outputs->tensors()) != task.base_hash && !try_leftover(task, Leftover::kNaN, record)) return;
+      if (hash_outputs(problem_, outputs->tensors()) != task.base_hash &&
+          !try_leftover(task, Leftover::kNaN, record))
+        return;
     } else if (other && !second) {
       if (!judge_other(task, *outputs, record)) return;
       second = outputs;
-    } else if (!agree(task, other ? *second : task.outputs, *outputs, other, fmt::format("run {} of one plan", run), record)) {
+    } else if (!agree(task, other ? *second : task.outputs, *outputs, other,
+                      fmt::format("run {} of one plan", run), record)) {
       return;
     }
   }
 }
 
-// A plan of its own whose workspace holds something else leaves what run 1 left; false: the record says why not.
+// A plan of its own whose workspace holds something else leaves what run 1 left; false: the record
+// says why not.
 bool Repetition::try_leftover(const Task& task, Leftover leftover, RelationRecord& record) {
   SharedTensors outputs(problem_, ATTEST_WRITE, task.workspace_bytes);
   outputs.seal_size(), outputs.poison(leftover);
   const RunResult run = task.plugin.run(task.implementation, problem_, base_.shared(), outputs);
   if (run.failure) return fail(record, *run.failure), false;
   record.run_ns += run.run_ns;
-  const std::string which = fmt::format("first runs of two plans whose workspace holds {} and {}", name(Leftover::kLarge), name(leftover));
+  const std::string which = fmt::format("first runs of two plans whose workspace holds {} and {}",
+                                        name(Leftover::kLarge), name(leftover));
   return agree(task, task.outputs, outputs, false, which, record);
 }
 
@@ -186,7 +203,8 @@ void Repetition::play(const Task& task, RelationRecord& record) {
   task.outputs.place(Side::kEnd);
   task.outputs.poison(Leftover::kLarge);
   const Script script = script_of(task, played);
-  const ScriptResult result = task.plugin.script(task.implementation, script, task.run_ns * task.runs);
+  const ScriptResult result =
+      task.plugin.script(task.implementation, script, task.run_ns * task.runs);
   if (result.failure) return fail(record, *result.failure);
   for (const double ns : result.run_ns) record.run_ns += ns;
   judge_runs(task, played, record);

@@ -1,8 +1,10 @@
-// Repetition: one plan runs many times, on inputs that change in between, and each judged run gives what it gave before.
+// Repetition: one plan runs many times, on inputs that change in between, and each judged run gives
+// what it gave before.
 //
-// Runs 1, 3, 5 ... have the case's own inputs, runs 2, 4, 6 ... other ones at the same addresses. Runs 3 and 4, 7 and 8 ... have
-// tensors and workspace elsewhere. A place's workspace stays as its run before has left it. Judged are runs 1, 2, 3, 10 and 50, as far as there are
-// so many. Where runs are quick, plans of their own run beside it whose workspace holds something else.
+// Runs 1, 3, 5 ... have the case's own inputs, runs 2, 4, 6 ... other ones at the same addresses.
+// Runs 3 and 4, 7 and 8 ... have tensors and workspace elsewhere. A place's workspace stays as its
+// run before has left it. Judged are runs 1, 2, 3, 10 and 50, as far as there are so many. Where
+// runs are quick, plans of their own run beside it whose workspace holds something else.
 #pragma once
 #include <list>
 #include <memory>
@@ -22,7 +24,8 @@ int repeated_runs(double run_ns, bool slow_too);
 
 class Repetition {
  public:
-  /// `base`: of the first fill. `other`: inputs in between; null: there are none. All must outlive this.
+  /// `base`: of the first fill. `other`: inputs in between; null: there are none. All must outlive
+  /// this.
   Repetition(const Problem& problem, PreparedInputs& base, PreparedInputs* other);
   ~Repetition();
 
@@ -32,9 +35,9 @@ class Repetition {
     const Arithmetic& arithmetic;
     SharedTensors& outputs;  // of the problem, with the workspace that was declared; lost
     uint64_t workspace_bytes = 0;
-    double run_ns = 0;       // of one run, as measured
+    double run_ns = 0;  // of one run, as measured
     int runs = 3;
-    bool quick = false;      // runs are so short that more plans may be tried
+    bool quick = false;                 // runs are so short that more plans may be tried
     std::string base_hash, other_hash;  // of the outputs that the fills left; "": none was judged
   };
   RelationRecord run(const Task& task);
@@ -53,8 +56,8 @@ class Repetition {
   Script script_of(const Task& task, Played& played) const;
   void judge_runs(const Task& task, const Played& played, RelationRecord& record);
   bool judge_other(const Task& task, const SharedTensors& outputs, RelationRecord& record);
-  bool agree(const Task& task, const SharedTensors& first, const SharedTensors& second, bool other, const std::string& which,
-             RelationRecord& record);
+  bool agree(const Task& task, const SharedTensors& first, const SharedTensors& second, bool other,
+             const std::string& which, RelationRecord& record);
   bool fits(const Task& task, RelationRecord& record) const;
   bool try_leftover(const Task& task, Leftover leftover, RelationRecord& record);
   const Golden& golden_of(bool other);

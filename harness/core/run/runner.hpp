@@ -25,11 +25,14 @@ struct RunOptions {
   double case_limit_s = 20;  // four runs are estimated to take longer: skipped
   double timeout_s = 60;     // of one run
   MinArithmetic least;
-  std::vector<std::string> fills;  // judge on these alone, or on kAllFills; empty: those that judge by default
+  std::vector<std::string>
+      fills;  // judge on these alone, or on kAllFills; empty: those that judge by default
   RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
-  const GoldenDevice* golden_device = nullptr;  // makes goldens that would take the host long; null: none
-  bool all_checks = false;  // judging goes on after a check has failed: which checks catch what. The verdict is the first one's
+  const GoldenDevice* golden_device =
+      nullptr;                // makes goldens that would take the host long; null: none
+  bool all_checks = false;    // judging goes on after a check has failed: which checks catch what.
+                              // The verdict is the first one's
   std::string repro_options;  // of the command line, for the repro line: " --threads 2"
 };
 
@@ -40,29 +43,34 @@ struct CaseLabel {
   std::string source;  // the model's own configuration
 };
 
-/// How fast implementations were, so that the next case's time can be estimated. Shared by all cases of a run.
+/// How fast implementations were, so that the next case's time can be estimated. Shared by all
+/// cases of a run.
 class Rates {
  public:
-  /// The best flops per nanosecond seen on problems of that kind (dtype and features), else on any; 0: never. The best, since a
-  /// small or lopsided problem says little about what a large one will do.
+  /// The best flops per nanosecond seen on problems of that kind (dtype and features), else on any;
+  /// 0: never. The best, since a small or lopsided problem says little about what a large one will
+  /// do.
   double of(const std::string& implementation, const std::string& kind) const;
-  void note(const std::string& implementation, const std::string& kind, double flops, double run_ns);
+  void note(const std::string& implementation, const std::string& kind, double flops,
+            double run_ns);
 
  private:
   std::map<std::string, double> best_;
 };
 
-/// Whether a slow implementation has been judged on as many fills as the time of its case allows. A fast one never has.
+/// Whether a slow implementation has been judged on as many fills as the time of its case allows. A
+/// fast one never has.
 bool enough_fills(std::span<const FillRecord> judged, double case_limit_s);
 
 class CaseRunner {
  public:
-  /// `tokens` may be null. Nothing is made before an implementation takes the problem. Where `given` is not null, its inputs are the
-  /// only ones; it must outlive this.
-  CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens, const RunOptions& options,
-             Rates& rates, const Tensors* given = nullptr);
+  /// `tokens` may be null. Nothing is made before an implementation takes the problem. Where
+  /// `given` is not null, its inputs are the only ones; it must outlive this.
+  CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens,
+             const RunOptions& options, Rates& rates, const Tensors* given = nullptr);
 
-  /// Never throws for what the implementation does. Throws Error where the harness itself cannot go on (inputs impossible).
+  /// Never throws for what the implementation does. Throws Error where the harness itself cannot go
+  /// on (inputs impossible).
   Record run(Plugin& plugin, const Implementation& implementation);
 
   /// Names of the fills in the order in which they are judged.
@@ -72,31 +80,34 @@ class CaseRunner {
   double judging_s() const;
 
  private:
-  bool admit(Plugin& plugin, const Implementation& implementation, Record& record, Arithmetic& arithmetic);
+  bool admit(Plugin& plugin, const Implementation& implementation, Record& record,
+             Arithmetic& arithmetic);
   bool fits(const Implementation& implementation, Record& record);
-  bool judge_fills(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
-                   Record& record);
-  FillRecord judge_fill(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
+  bool judge_fills(Plugin& plugin, const Implementation& implementation,
+                   const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
+  FillRecord judge_fill(Plugin& plugin, const Implementation& implementation,
+                        const Arithmetic& arithmetic, SharedTensors& outputs,
                         const std::string& name, Record& record);
-  bool check_repetition(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
-                        Record& record);
+  bool check_repetition(Plugin& plugin, const Implementation& implementation,
+                        const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
   bool note_relation(Record& record) const;
   RelationChecks* first_relations();
   RelationChecks* huge_relations();
-  bool check_relations(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
-                       Record& record);
-  void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
-            Record& record);
+  bool check_relations(Plugin& plugin, const Implementation& implementation,
+                       const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
+  void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
+            SharedTensors& outputs, Record& record);
   Side side(const std::string& fill) const;
   struct Audited {
     PreparedInputs& inputs;
     const SharedTensors& outputs;
   };
   PreparedInputs* second_inputs(const Record& record);
-  bool judge_audited(const TimeResult& timed, const std::vector<Audited>& audited, const Arithmetic& arithmetic, Record& record);
+  bool judge_audited(const TimeResult& timed, const std::vector<Audited>& audited,
+                     const Arithmetic& arithmetic, Record& record);
   PreparedInputs& inputs(const std::string& fill);
-  Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic, const SharedTensors& outputs,
-                          double& golden_ns);
+  Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic,
+                          const SharedTensors& outputs, double& golden_ns);
 
   const Problem& problem_;
   std::string spec_;
@@ -107,7 +118,8 @@ class CaseRunner {
   Rates& rates_;
   std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
-  std::unique_ptr<PreparedInputs> altered_;  // the first fill's with some rows changed, for the audit of timed runs
+  std::unique_ptr<PreparedInputs>
+      altered_;  // the first fill's with some rows changed, for the audit of timed runs
   std::unique_ptr<Repetition> repetition_;     // of the first fill
   std::unique_ptr<RelationChecks> relations_;  // likewise
   std::unique_ptr<RelationChecks> huge_relations_;

@@ -1,4 +1,5 @@
-// The runner on a private operation: whatever an implementation does is one record with its verdict, and the next case goes on.
+// The runner on a private operation: whatever an implementation does is one record with its
+// verdict, and the next case goes on.
 #include "core/run/runner.hpp"
 
 #include <gmock/gmock.h>
@@ -33,7 +34,12 @@ class Runner : public ::testing::Test {
   Plugin plugin_;
   RunOptions options_;
   Rates rates_;
-  CaseRunner runner_{problem_, "scale rows=100 width=64", {"test", "scale/100x64", "random", ""}, nullptr, options_, rates_};
+  CaseRunner runner_{problem_,
+                     "scale rows=100 width=64",
+                     {"test", "scale/100x64", "random", ""},
+                     nullptr,
+                     options_,
+                     rates_};
 };
 
 TEST_F(Runner, JudgesAndTimesTheRightOne) {
@@ -57,7 +63,9 @@ TEST_F(Runner, FailsTheWrongOnes) {
 }
 
 TEST(EnoughFills, AreAsManyAsTheLimitOfASlowCaseAllows) {
-  const auto judged = [](double run_s, size_t count) { return std::vector<FillRecord>(count, {.run_ns = run_s * 1e9}); };
+  const auto judged = [](double run_s, size_t count) {
+    return std::vector<FillRecord>(count, {.run_ns = run_s * 1e9});
+  };
   EXPECT_FALSE(enough_fills(judged(2.4, 5), 20));
   EXPECT_TRUE(enough_fills(judged(2.6, 5), 20));
   EXPECT_FALSE(enough_fills(judged(6, 1), 20));  // two at least
@@ -67,7 +75,8 @@ TEST(EnoughFills, AreAsManyAsTheLimitOfASlowCaseAllows) {
 
 TEST_F(Runner, TimesNothingThatDoesNotPass) { EXPECT_FALSE(run("scale_wrong").time); }
 
-// 25,600 bytes are a multiple of 64 but not of the page: the element behind the last one is a canary.
+// 25,600 bytes are a multiple of 64 but not of the page: the element behind the last one is a
+// canary.
 TEST_F(Runner, SeesAWriteBeyondTheEnd) {
   const Record record = run("scale_beyond");
   EXPECT_EQ(record.code, "crash:canary");
@@ -106,7 +115,8 @@ TEST_F(Runner, PassesOnWhatTheImplementationSays) {
   EXPECT_EQ(fails.code, "error:memory");
   EXPECT_THAT(fails.reason, HasSubstr("the scale is not to be had"));
   EXPECT_EQ(run("scale_not_created").code, "error:runtime");
-  EXPECT_THAT(run("scale_talks").reason, HasSubstr("it said:  [31mhello"));  // the escape is not passed on
+  EXPECT_THAT(run("scale_talks").reason,
+              HasSubstr("it said:  [31mhello"));  // the escape is not passed on
 }
 
 TEST_F(Runner, SkipsWhatCannotFitWithTheFigures) {

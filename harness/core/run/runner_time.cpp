@@ -12,7 +12,8 @@
 namespace attest::core {
 namespace {
 
-// Of the budget of timed runs: a golden for altered inputs, which all implementations share, may take so much.
+// Of the budget of timed runs: a golden for altered inputs, which all implementations share, may
+// take so much.
 constexpr double kGoldenShare = 0.1;
 
 uint64_t unpredictable() {
@@ -21,7 +22,8 @@ uint64_t unpredictable() {
 }
 
 // Whether what `worst` found wrong in an output is, bit by bit, what `other` has there.
-bool is_from(const Problem& problem, const std::optional<Mismatch>& worst, const Tensors& own, const Tensors& other) {
+bool is_from(const Problem& problem, const std::optional<Mismatch>& worst, const Tensors& own,
+             const Tensors& other) {
   const Role* role = worst ? find_role(*problem.operation, worst->tensor) : nullptr;
   if (!role) return false;
   const Tensor &mine = own[size_t(role->index)], &theirs = other[size_t(role->index)];
@@ -34,30 +36,31 @@ bool is_from(const Problem& problem, const std::optional<Mismatch>& worst, const
 
 TimeRecord summary_of(const TimeResult& timed) {
   const Summary warm = summarise(timed.samples_ns);
-  return {.samples_ns = timed.samples_ns,
-          .cold_samples_ns = timed.cold_samples_ns,
-          .iterations_per_sample = timed.iterations_per_sample,
-          .median_ns = warm.median,
-          .q1_ns = warm.q1,
-          .q3_ns = warm.q3,
-          .min_ns = warm.min,
-          .max_ns = warm.max,
-          .median_low_ns = warm.median_low,
-          .median_high_ns = warm.median_high,
-          .coverage = warm.coverage,
-          .cold_median_ns = timed.cold_samples_ns.empty() ? 0 : summarise(timed.cold_samples_ns).median,
-          .warmup_ns = timed.warmup_ns,
-          .create_ns = timed.create_ns,
-          .audited_runs = timed.audited_runs,
-          .audits_ns = timed.audits_ns,
-          .audit_seed = {},
-          .device = timed.device};
+  return {
+      .samples_ns = timed.samples_ns,
+      .cold_samples_ns = timed.cold_samples_ns,
+      .iterations_per_sample = timed.iterations_per_sample,
+      .median_ns = warm.median,
+      .q1_ns = warm.q1,
+      .q3_ns = warm.q3,
+      .min_ns = warm.min,
+      .max_ns = warm.max,
+      .median_low_ns = warm.median_low,
+      .median_high_ns = warm.median_high,
+      .coverage = warm.coverage,
+      .cold_median_ns = timed.cold_samples_ns.empty() ? 0 : summarise(timed.cold_samples_ns).median,
+      .warmup_ns = timed.warmup_ns,
+      .create_ns = timed.create_ns,
+      .audited_runs = timed.audited_runs,
+      .audits_ns = timed.audits_ns,
+      .audit_seed = {},
+      .device = timed.device};
 }
 
 }  // namespace
 
-// Inputs that differ from the first fill's in a few rows where their golden costs little, so that whoever looks at some of the
-// inputs misses the change; else another fill that was judged.
+// Inputs that differ from the first fill's in a few rows where their golden costs little, so that
+// whoever looks at some of the inputs misses the change; else another fill that was judged.
 PreparedInputs* CaseRunner::second_inputs(const Record& record) {
   PreparedInputs& first = inputs(fills_.front());
   const bool closed_form = first.fill().name != "random" && first.fill().name != kTokensFill;
@@ -69,36 +72,44 @@ PreparedInputs* CaseRunner::second_inputs(const Record& record) {
 }
 
 // Judges the outputs of audited runs; false: the record has its verdict.
-bool CaseRunner::judge_audited(const TimeResult& timed, const std::vector<Audited>& audited, const Arithmetic& arithmetic,
-                               Record& record) {
+bool CaseRunner::judge_audited(const TimeResult& timed, const std::vector<Audited>& audited,
+                               const Arithmetic& arithmetic, Record& record) {
   if (timed.inputs_changed)
-    return set_verdict(record, Verdict::kCrash, "crash:input-written", "an input was changed (while timed)"), false;
+    return set_verdict(record, Verdict::kCrash, "crash:input-written",
+                       "an input was changed (while timed)"),
+           false;
   if (timed.late)
-    return set_verdict(record, Verdict::kFail, "fail:late-output", "outputs changed after run had returned (while timed)"), false;
+    return set_verdict(record, Verdict::kFail, "fail:late-output",
+                       "outputs changed after run had returned (while timed)"),
+           false;
   for (const Audited& one : audited) {
     const std::string hash = hash_outputs(problem_, one.outputs.tensors());
-    if (std::any_of(record.fills.begin(), record.fills.end(),
-                    [&](const FillRecord& fill) { return fill.inputs_hash == one.inputs.hash() && fill.outputs_hash == hash; }))
+    if (std::any_of(record.fills.begin(), record.fills.end(), [&](const FillRecord& fill) {
+          return fill.inputs_hash == one.inputs.hash() && fill.outputs_hash == hash;
+        }))
       continue;
     double golden_ns = 0;
     const Judgement judgement = judge_outputs(one.inputs, arithmetic, one.outputs, golden_ns);
     if (judgement.verdict == Verdict::kPass) continue;
     bool stale = timed.stale;
     for (const Audited& other : audited)
-      stale |= &one.inputs != &other.inputs && is_from(problem_, judgement.worst, one.outputs.tensors(), other.outputs.tensors());
+      stale |= &one.inputs != &other.inputs &&
+               is_from(problem_, judgement.worst, one.outputs.tensors(), other.outputs.tensors());
     if (stale)
       set_verdict(record, Verdict::kFail, "fail:stale-output",
-                  "a timed run left what was there before, or what belongs to other inputs: " + judgement.reason);
+                  "a timed run left what was there before, or what belongs to other inputs: " +
+                      judgement.reason);
     else
-      set_verdict(record, judgement.verdict, judgement.code, judgement.reason + " (in an audited timed run)");
+      set_verdict(record, judgement.verdict, judgement.code,
+                  judgement.reason + " (in an audited timed run)");
     return false;
   }
   return true;
 }
 
 // Times on the first fill; the outputs of runs chosen at random are judged like any other.
-void CaseRunner::time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic, SharedTensors& outputs,
-                      Record& record) {
+void CaseRunner::time(Plugin& plugin, const Implementation& implementation,
+                      const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
   PreparedInputs& first = inputs(fills_.front());
   PreparedInputs* second = second_inputs(record);
   outputs.poison();
@@ -117,18 +128,23 @@ void CaseRunner::time(Plugin& plugin, const Implementation& implementation, cons
                                         .expected_ns = record.fills.back().run_ns,
                                         .budget_ns = options_.budget_s * 1e9,
                                         .seed = seed});
-  for (std::string& note : disturbances(before, read_machine_state())) record.notes.push_back(std::move(note));
+  for (std::string& note : disturbances(before, read_machine_state()))
+    record.notes.push_back(std::move(note));
   const DeviceState device_after = kind.state ? kind.state() : DeviceState{};
-  for (std::string& note : disturbances(device_before, device_after)) record.notes.push_back(std::move(note));
+  for (std::string& note : disturbances(device_before, device_after))
+    record.notes.push_back(std::move(note));
   if (timed.failure)
-    return set_verdict(record, timed.failure->verdict, timed.failure->code, timed.failure->reason + " (while timed)");
+    return set_verdict(record, timed.failure->verdict, timed.failure->code,
+                       timed.failure->reason + " (while timed)");
   std::vector<Audited> audited = {{first, outputs}};
   if (timed.differs) audited.push_back({first, differing});
   if (second) audited.push_back({*second, second_outputs});
   if (!judge_audited(timed, audited, arithmetic, record)) return;
   record.time = summary_of(timed);
   record.time->audit_seed = hex(seed);
-  if (record.time->device) record.time->device->before = facts(device_before), record.time->device->after = facts(device_after);
+  if (record.time->device)
+    record.time->device->before = facts(device_before),
+    record.time->device->after = facts(device_after);
 }
 
 }  // namespace attest::core

@@ -1,4 +1,5 @@
-// What a worker does for a script: maps its tensors, follows its steps, and destroys what is still alive.
+// What a worker does for a script: maps its tensors, follows its steps, and destroys what is still
+// alive.
 #pragma once
 #include <functional>
 #include <map>
@@ -19,13 +20,14 @@ class Scripted {
     const attest_impl& table;
     std::vector<const attest_problem*> problems;  // of the plans
     StatusPage& status;
-    Device* device = nullptr;                                 // null: the host
-    std::function<attest_status(attest_status)> finish;       // waits for the device
-    std::function<void(Mapping&)> retire;                     // takes tensors out of reach
+    Device* device = nullptr;                            // null: the host
+    std::function<attest_status(attest_status)> finish;  // waits for the device
+    std::function<void(Mapping&)> retire;                // takes tensors out of reach
   };
 
   /// All must outlive this. Throws Error and json's exceptions where the request is malformed.
-  Scripted(Surroundings around, const nlohmann::json& request, const std::vector<Descriptor>& descriptors);
+  Scripted(Surroundings around, const nlohmann::json& request,
+           const std::vector<Descriptor>& descriptors);
   ~Scripted();
   Scripted(const Scripted&) = delete;
 

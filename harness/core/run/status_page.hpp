@@ -1,4 +1,5 @@
-// A page that a worker shares with the harness: what it is doing, and where it faulted. Readable after its death.
+// A page that a worker shares with the harness: what it is doing, and where it faulted. Readable
+// after its death.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -7,8 +8,9 @@
 namespace attest::core {
 
 enum class Stage : int32_t { kStart, kLoad, kIdle, kQuery, kCreate, kRun, kDestroy, kTime };
-constexpr const char* kStageNames[] = {"starting", "loading the plugin", "idle",          "in query", "in create",
-                                       "in run",   "in destroy",         "in a timed run"};
+constexpr const char* kStageNames[] = {"starting",   "loading the plugin", "idle",
+                                       "in query",   "in create",          "in run",
+                                       "in destroy", "in a timed run"};
 
 /// What the worker noted on its way down.
 enum class Fault : int32_t { kNone, kAddress, kStack, kException };
@@ -29,11 +31,12 @@ inline constexpr size_t kRetired = 16;
 struct StatusPage {
   std::atomic<Stage> stage;
   std::atomic<int32_t> slot_count;
-  std::atomic<uint64_t> pulse;  // rises when a call into the plugin begins, and when it ends: odd in the plugin
-  std::atomic<uint32_t> runs;   // of them, calls of run in this request
+  std::atomic<uint64_t>
+      pulse;  // rises when a call into the plugin begins, and when it ends: odd in the plugin
+  std::atomic<uint32_t> runs;  // of them, calls of run in this request
   std::atomic<Fault> fault;
   std::atomic<uint64_t> fault_address;  // of the last SIGSEGV or SIGBUS; 0: none
-  std::atomic<int32_t> returned;        // 1: run has returned, and what `slots` names is out of bounds
+  std::atomic<int32_t> returned;  // 1: run has returned, and what `slots` names is out of bounds
   std::atomic<uint32_t> retired_count;  // ever; the last ones are kept, in a ring
   Retired retired[kRetired];
   MappedSlot slots[70];
@@ -46,7 +49,8 @@ inline constexpr int kWorkerSocket = 3, kWorkerStatus = 4, kWorkerLeash = 5;
 /// How a worker exits that finds its connection to the harness closed.
 inline constexpr int kLostConnection = 71;
 
-/// What a keeper tells the harness: one when the worker has started, one when it and all its children are gone.
+/// What a keeper tells the harness: one when the worker has started, one when it and all its
+/// children are gone.
 struct KeeperReport {
   int32_t worker;  // process id
   int32_t ended;   // 0: started

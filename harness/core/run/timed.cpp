@@ -14,15 +14,21 @@ using nlohmann::json;
 
 namespace {
 
-// Runs shorter than this are audited often; longer than kLong_ns, no run is discarded after an audit, whose copies are small
-// beside it; longer than kSlow_ns, every run counts (TimingRequest::slow_ns).
+// Runs shorter than this are audited often; longer than kLong_ns, no run is discarded after an
+// audit, whose copies are small beside it; longer than kSlow_ns, every run counts
+// (TimingRequest::slow_ns).
 constexpr double kShort_ns = 1e6, kLong_ns = 10e6, kSlow_ns = 1e9;
 constexpr useconds_t kPause_us = 1000;  // for a thread that goes on to show itself
 
 }  // namespace
 
-TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns, TimedDevice* device)
-    : tensors_(tensors), outputs_(outputs), dice_(seed), expected_ns_(expected_ns), device_(device) {
+TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed,
+                     double expected_ns, TimedDevice* device)
+    : tensors_(tensors),
+      outputs_(outputs),
+      dice_(seed),
+      expected_ns_(expected_ns),
+      device_(device) {
   if (expected_ns <= kSlow_ns) tensors_.choose_flips(dice_);
 }
 
@@ -30,17 +36,21 @@ TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint6
 void TimedRuns::plan_audits(double budget_ns) {
   const bool brief = (expected_ns_ < kShort_ns), slow = (expected_ns_ > kSlow_ns);
   auto plan = [&](size_t count, bool second) {
-    for (; count > 0; --count) planned_.push_back({double(below(dice_, 1000)) * 1e-3 * budget_ns, second});
+    for (; count > 0; --count)
+      planned_.push_back({double(below(dice_, 1000)) * 1e-3 * budget_ns, second});
   };
   plan(brief ? 6 : slow ? 0 : 1, false);
   if (tensors_.has_second()) plan(brief ? 3 : 1, true);
-  std::sort(planned_.begin(), planned_.end(), [](const Planned& a, const Planned& b) { return a.at_ns > b.at_ns; });
+  std::sort(planned_.begin(), planned_.end(),
+            [](const Planned& a, const Planned& b) { return a.at_ns > b.at_ns; });
   start_ = Clock::now();
 }
 
 void TimedRuns::call() {
   if (!device_) {
-    if (status_ == ATTEST_OK) status_ = table_->run(plan_, tensors_.arguments().data, tensors_.arguments().workspace, nullptr);
+    if (status_ == ATTEST_OK)
+      status_ =
+          table_->run(plan_, tensors_.arguments().data, tensors_.arguments().workspace, nullptr);
     return;
   }
   device_->upload();
@@ -64,14 +74,17 @@ attest_status TimedRuns::launch() {
   return table_->run(plan_, arguments.data, arguments.workspace, device_->stream());
 }
 
-// Copies between host and device are none of the run's time, so that one input changes a sample, not a run.
+// Copies between host and device are none of the run's time, so that one input changes a sample,
+// not a run.
 DeviceTiming TimedRuns::measure_on_device(const TimingRequest& timing) {
   device_->upload();
   const auto change = [this] {
     if (const char* byte = tensors_.flip(dice_)) device_->upload_byte(byte);
   };
-  const DeviceTiming measured = device_->measure(
-      timing, {.run = [this] { return launch(); }, .change = change, .agrees = [this] { return replay_agrees(); }});
+  const DeviceTiming measured =
+      device_->measure(timing, {.run = [this] { return launch(); },
+                                .change = change,
+                                .agrees = [this] { return replay_agrees(); }});
   if (!device_->fault().empty()) status_ = ATTEST_RUNTIME_ERROR;
   return measured;
 }
@@ -99,7 +112,9 @@ void TimedRuns::maybe_audit() {
     tensors_.scramble(dice_);
     if (device_) device_->upload();
   }
-  if (planned_.empty() || std::chrono::duration<double, std::nano>(Clock::now() - start_).count() < planned_.back().at_ns) return;
+  if (planned_.empty() || std::chrono::duration<double, std::nano>(Clock::now() - start_).count() <
+                              planned_.back().at_ns)
+    return;
   const bool second = planned_.back().second;
   planned_.pop_back();
   audit(second);
@@ -114,7 +129,8 @@ void TimedRuns::audit(bool second) {
     for (size_t more = below(dice_, 4); more > 0; --more) call_beside();
   tensors_.scramble(dice_);
   call_beside();
-  if (replayed && *replayed != tensors_.hash_outputs()) device_->stop_replaying("a replay gave something else than a run");
+  if (replayed && *replayed != tensors_.hash_outputs())
+    device_->stop_replaying("a replay gave something else than a run");
   capture(second);
   if (second) tensors_.load(false);
   if (expected_ns_ < kLong_ns)
@@ -123,7 +139,8 @@ void TimedRuns::audit(bool second) {
     device_->upload();
 }
 
-// The first outputs of a set, and the first ones that differ from these, are what the harness judges.
+// The first outputs of a set, and the first ones that differ from these, are what the harness
+// judges.
 void TimedRuns::capture(bool second) {
   ++audited_;
   stale_ |= tensors_.scramble_left();
@@ -158,7 +175,8 @@ bool TimedRuns::outputs_stay() {
 
 json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) {
   table_ = &table, plan_ = plan;
-  TimingRequest timing{.run = [this] { tensors_.flip(dice_), call(); }, .before = [this] { maybe_audit(); }};
+  TimingRequest timing{.run = [this] { tensors_.flip(dice_), call(); },
+                       .before = [this] { maybe_audit(); }};
   timing.budget_ns = budget_ns, timing.expected_ns = expected_ns_, timing.slow_ns = kSlow_ns;
   plan_audits(budget_ns);
   if (device_) timing.run = [this] { enqueue(); };
@@ -170,16 +188,16 @@ json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) 
   if (device_) device_->upload();
   usleep(kPause_us);
   json reply = {{word::kStatus, status_},
-          {"samples_ns", measured.warm_ns},
-          {"cold_samples_ns", measured.cold_ns},
-          {"iterations_per_sample", measured.iterations_per_sample},
-          {"warmup_ns", measured.warmup_ns},
-          {"audited_runs", audited_},
-          {"audits_ns", audits_ns_},
-          {"differs", differs_},
-          {"stale", stale_},
-          {"late", !outputs_stay()},
-          {"inputs_changed", !tensors_.inputs_unchanged()}};
+                {"samples_ns", measured.warm_ns},
+                {"cold_samples_ns", measured.cold_ns},
+                {"iterations_per_sample", measured.iterations_per_sample},
+                {"warmup_ns", measured.warmup_ns},
+                {"audited_runs", audited_},
+                {"audits_ns", audits_ns_},
+                {"differs", differs_},
+                {"stale", stale_},
+                {"late", !outputs_stay()},
+                {"inputs_changed", !tensors_.inputs_unchanged()}};
   if (device_)
     reply["device"] = {{"replayed_runs", on_device.replayed_runs},
                        {"discarded_samples", on_device.discarded_samples},

@@ -1,8 +1,10 @@
-// The timed runs of one request, and the audit among them: runs chosen at random whose outputs the harness judges.
+// The timed runs of one request, and the audit among them: runs chosen at random whose outputs the
+// harness judges.
 //
-// Nothing tells an implementation which runs these are. Between samples, at random: the outputs are scrambled, the inputs
-// become another set at the same addresses and back, and runs are repeated; the outputs of such runs go to the harness. During
-// samples up to 64 elements of the inputs change from run to run, so that no run has inputs that were seen before.
+// Nothing tells an implementation which runs these are. Between samples, at random: the outputs are
+// scrambled, the inputs become another set at the same addresses and back, and runs are repeated;
+// the outputs of such runs go to the harness. During samples up to 64 elements of the inputs change
+// from run to run, so that no run has inputs that were seen before.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,7 +14,8 @@
 
 namespace attest::core {
 
-/// Where the harness gets outputs: of the first set, of another run on it that differs, of the second set (null: there is none).
+/// Where the harness gets outputs: of the first set, of another run on it that differs, of the
+/// second set (null: there is none).
 struct AuditedOutputs {
   const MappedTensors &first, &differing;
   const MappedTensors* second = nullptr;
@@ -20,13 +23,15 @@ struct AuditedOutputs {
 
 class TimedRuns {
  public:
-  /// All must outlive this. `expected_ns`: of one run. `device`: where the implementation's tensors are; null: the host.
+  /// All must outlive this. `expected_ns`: of one run. `device`: where the implementation's tensors
+  /// are; null: the host.
   TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns,
             TimedDevice* device = nullptr);
 
   /// Runs the plan for `budget_ns`; the reply's samples, or the status of the run that failed.
   nlohmann::json measure(const attest_impl& table, void* plan, double budget_ns);
-  /// Whether nobody has written to the outputs since the last run returned. After measure; again after destroy.
+  /// Whether nobody has written to the outputs since the last run returned. After measure; again
+  /// after destroy.
   bool outputs_stay();
 
  private:

@@ -18,7 +18,9 @@ constexpr int64_t kMostRecorded = 256;
 constexpr double kColdShare = 0.25;  // of the budget
 constexpr size_t kMostColdSamples = 100;
 
-double since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
 
 int64_t runs_in_a_block(double run_ns, int64_t most) {
   return std::clamp<int64_t>(int64_t(kBlock_ns / std::max(run_ns, 1.0)), 1, most);
@@ -26,10 +28,12 @@ int64_t runs_in_a_block(double run_ns, int64_t most) {
 
 }  // namespace
 
-TimedDevice::TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources, Device& device)
+TimedDevice::TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources,
+                         Device& device)
     : device_(device), tensors_(tensor, std::move(sources), device), timer_(device.make_timer()) {
   if (!timer_->clock_missing().empty())
-    notes_.push_back("the device's clock is not known, so no sample is left out for it: " + timer_->clock_missing());
+    notes_.push_back("the device's clock is not known, so no sample is left out for it: " +
+                     timer_->clock_missing());
 }
 
 // What has failed on the device fails for good: nothing more is asked of it, and the caller stops.
@@ -83,12 +87,14 @@ void TimedDevice::record(const DeviceRuns& runs, int64_t times) {
   if (why.empty() && !runs.agrees()) why = "a replay gives something else than a run";
   if (why.empty()) return;
   stop_replaying(why);
-  // CUDA's runtime keeps an error until somebody asks for it: this run reports what the recording left.
+  // CUDA's runtime keeps an error until somebody asks for it: this run reports what the recording
+  // left.
   runs.run();
   guarded([&] { device_.synchronize(); });
 }
 
-DeviceSample TimedDevice::sample(const TimingRequest& request, const DeviceRuns& runs, int64_t times, bool cold) {
+DeviceSample TimedDevice::sample(const TimingRequest& request, const DeviceRuns& runs,
+                                 int64_t times, bool cold) {
   DeviceSample sample;
   if (request.before) request.before();
   runs.change();
@@ -108,16 +114,20 @@ DeviceSample TimedDevice::sample(const TimingRequest& request, const DeviceRuns&
 double TimedDevice::warm_up(const TimingRequest& request, const DeviceRuns& runs) {
   const auto start = Clock::now();
   guarded([&] { request.run(), device_.synchronize(); });
-  double run_ns = std::numeric_limits<double>::max();  // the shortest: others may hold up the host while it enqueues
+  double run_ns = std::numeric_limits<double>::max();  // the shortest: others may hold up the host
+                                                       // while it enqueues
   do run_ns = std::min(run_ns, sample(request, runs, 1, false).run_ns);
-  while (fault_.empty() && run_ns < request.slow_ns && since(start) < std::min(50 * kBlock_ns, 0.1 * request.budget_ns));
+  while (fault_.empty() && run_ns < request.slow_ns &&
+         since(start) < std::min(50 * kBlock_ns, 0.1 * request.budget_ns));
   return run_ns;
 }
 
 // What was taken before a replay turned out not to be a run is no sample.
-void TimedDevice::sample_warm(const TimingRequest& request, const DeviceRuns& runs, double run_ns, DeviceTiming& timed) {
-  const StopRule rule{
-      .budget_ns = (1 - kColdShare) * request.budget_ns, .precision = request.precision, .slow_ns = request.slow_ns};
+void TimedDevice::sample_warm(const TimingRequest& request, const DeviceRuns& runs, double run_ns,
+                              DeviceTiming& timed) {
+  const StopRule rule{.budget_ns = (1 - kColdShare) * request.budget_ns,
+                      .precision = request.precision,
+                      .slow_ns = request.slow_ns};
   timed.timing.iterations_per_sample = runs_in_a_block(run_ns, DeviceTimer::kMostEnqueued);
   std::vector<ClockedSample> samples;
   bool replayed = replays();
@@ -138,12 +148,14 @@ void TimedDevice::sample_warm(const TimingRequest& request, const DeviceRuns& ru
 }
 
 // Each run after a walk over the cache, so that a recording of several is of no use.
-void TimedDevice::sample_cold(const TimingRequest& request, const DeviceRuns& runs, DeviceTiming& timed) {
+void TimedDevice::sample_cold(const TimingRequest& request, const DeviceRuns& runs,
+                              DeviceTiming& timed) {
   const StopRule rule{.budget_ns = kColdShare * request.budget_ns,
                       .precision = request.precision,
                       .most_samples = kMostColdSamples,
                       .slow_ns = request.slow_ns};
-  for (const auto start = Clock::now(); fault_.empty() && !rule.enough(timed.timing.cold_ns, since(start));)
+  for (const auto start = Clock::now();
+       fault_.empty() && !rule.enough(timed.timing.cold_ns, since(start));)
     timed.timing.cold_ns.push_back(sample(request, runs, 1, true).run_ns);
 }
 

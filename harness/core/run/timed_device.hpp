@@ -1,7 +1,8 @@
 // Timed runs on a device: the tensors' copies there, and samples by its own clock.
 //
-// Runs below some 50 us are recorded, several in a row, and replayed by one launch, so that what launching takes is not their
-// time. A replay counts as long as it gives bit for bit what runs give.
+// Runs below some 50 us are recorded, several in a row, and replayed by one launch, so that what
+// launching takes is not their time. A replay counts as long as it gives bit for bit what runs
+// give.
 #pragma once
 #include <functional>
 #include <optional>
@@ -24,27 +25,30 @@ struct DeviceRuns {
 
 struct DeviceTiming {
   Timing timing;
-  int64_t replayed_runs = 0;      // in one recording, which is a sample; 0: runs are launched one by one
+  int64_t replayed_runs =
+      0;  // in one recording, which is a sample; 0: runs are launched one by one
   int64_t discarded_samples = 0;  // warm ones whose clock had fallen
-  double launch_ns = 0;           // of the host, to enqueue one run: the median; no part of the samples
-  double clock_mhz = 0;           // median over the warm samples; 0: not known
+  double launch_ns = 0;  // of the host, to enqueue one run: the median; no part of the samples
+  double clock_mhz = 0;  // median over the warm samples; 0: not known
 };
 
 class TimedDevice {
  public:
   /// `sources`: TimedTensors::sources, the host's copies.
-  TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources, Device& device);
+  TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources,
+              Device& device);
 
   const Arguments& arguments() const { return tensors_.arguments(); }
   void* stream() const { return device_.stream(); }
-  /// Makes the device's tensors what the host's are; and the outputs on the host what the device's are.
+  /// Makes the device's tensors what the host's are; and the outputs on the host what the device's
+  /// are.
   void upload();
   void finish();
   /// One byte of the host's tensors has changed.
   void upload_byte(const char* host);
 
-  /// As measure_time: `request.run` enqueues, `request.before` comes before each sample and is followed by `runs.change`, once a
-  /// sample.
+  /// As measure_time: `request.run` enqueues, `request.before` comes before each sample and is
+  /// followed by `runs.change`, once a sample.
   DeviceTiming measure(const TimingRequest& request, const DeviceRuns& runs);
 
   /// Whether samples are replays at the moment; enqueues one; ends that, and notes why.
@@ -63,9 +67,11 @@ class TimedDevice {
 
  private:
   void record(const DeviceRuns& runs, int64_t times);
-  DeviceSample sample(const TimingRequest& request, const DeviceRuns& runs, int64_t times, bool cold);
+  DeviceSample sample(const TimingRequest& request, const DeviceRuns& runs, int64_t times,
+                      bool cold);
   double warm_up(const TimingRequest& request, const DeviceRuns& runs);
-  void sample_warm(const TimingRequest& request, const DeviceRuns& runs, double run_ns, DeviceTiming& timed);
+  void sample_warm(const TimingRequest& request, const DeviceRuns& runs, double run_ns,
+                   DeviceTiming& timed);
   void sample_cold(const TimingRequest& request, const DeviceRuns& runs, DeviceTiming& timed);
   template <class Body>
   void guarded(const Body& body);

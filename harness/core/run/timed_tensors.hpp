@@ -1,5 +1,5 @@
-// The tensors of timed runs, in memory of the worker alone: what the audit changes in them, and how it finds out what became of
-// it.
+// The tensors of timed runs, in memory of the worker alone: what the audit changes in them, and how
+// it finds out what became of it.
 #pragma once
 #include <cstdint>
 #include <random>
@@ -15,7 +15,8 @@ class PrivateBuffer {
  public:
   /// Throws Error: out of memory.
   PrivateBuffer(size_t bytes, size_t offset, bool sparse);
-  PrivateBuffer(PrivateBuffer&& other) noexcept : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) {
+  PrivateBuffer(PrivateBuffer&& other) noexcept
+      : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) {
     other.base_ = nullptr;
   }
   ~PrivateBuffer();
@@ -30,12 +31,14 @@ using Dice = std::mt19937_64;
 /// A random number below `end`, which is at least 1.
 inline size_t below(Dice& dice, size_t end) { return size_t(dice() % end); }
 
-/// Ordinary pages, huge where the system has them. The inputs are one of two sets, at the same addresses.
+/// Ordinary pages, huge where the system has them. The inputs are one of two sets, at the same
+/// addresses.
 class TimedTensors {
  public:
-  /// `second` may be null: there is one set alone. `tensor`: by role. All must outlive this. Notes the addresses on the page.
-  TimedTensors(const attest_tensor* tensor, const MappedTensors& first, const MappedTensors* second, const MappedTensors& outputs,
-               StatusPage& status);
+  /// `second` may be null: there is one set alone. `tensor`: by role. All must outlive this. Notes
+  /// the addresses on the page.
+  TimedTensors(const attest_tensor* tensor, const MappedTensors& first, const MappedTensors* second,
+               const MappedTensors& outputs, StatusPage& status);
 
   const Arguments& arguments() const { return arguments_; }
   /// The tensors one by one, for a device that has copies of them.
@@ -59,8 +62,9 @@ class TimedTensors {
   }
   void restore_flips();
 
-  /// Writes poison, or other values of the same output, at some places of the outputs: NaN shows, and a value that could be right
-  /// deceives an implementation that looks whether there is anything to do.
+  /// Writes poison, or other values of the same output, at some places of the outputs: NaN shows,
+  /// and a value that could be right deceives an implementation that looks whether there is
+  /// anything to do.
   void scramble(Dice& dice);
   /// Whether a scrambled place still is what `scramble` made of it.
   bool scramble_left() const;

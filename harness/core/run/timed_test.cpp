@@ -1,4 +1,5 @@
-// Timed runs are honest work: who does less while it is timed is caught, and who does the work passes.
+// Timed runs are honest work: who does less while it is timed is caught, and who does the work
+// passes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ Record run(const std::string& name, const std::string& spec) {
   Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
   RunOptions options;
-  options.budget_s = 0.3;                     // enough for a golden of changed inputs on a busy machine
+  options.budget_s = 0.3;  // enough for a golden of changed inputs on a busy machine
   options.relations = RelationChoice::kNone;  // these are seen by comparing runs too
   return testing::run_named(plugin, name, spec, options);
 }
@@ -31,28 +32,35 @@ void PrintTo(const Cheat& cheat, std::ostream* out) { *out << cheat.name << " on
 
 class Cheats : public ::testing::TestWithParam<Cheat> {};
 
-// What is checked is chosen at random, and a cheat that looks at a few inputs may see the change: one timing in fifty misses it.
+// What is checked is chosen at random, and a cheat that looks at a few inputs may see the change:
+// one timing in fifty misses it.
 TEST_P(Cheats, AreCaught) {
   Record record;
   for (int tries = 0; tries < 4 && record.verdict != Verdict::kFail; ++tries) {
     record = run(GetParam().name, GetParam().spec);
     ASSERT_GE(record.fills.size(), 2u) << record.reason;
-    for (const FillRecord& fill : record.fills) ASSERT_EQ(fill.judgement.verdict, Verdict::kPass) << "caught before it was timed: " << fill.fill << " " << fill.judgement.reason;
+    for (const FillRecord& fill : record.fills)
+      ASSERT_EQ(fill.judgement.verdict, Verdict::kPass)
+          << "caught before it was timed: " << fill.fill << " " << fill.judgement.reason;
   }
   EXPECT_THAT(record.code, AnyOf("fail:stale-output", "fail:late-output")) << record.reason;
-  EXPECT_EQ(record.code == "fail:late-output", std::string(GetParam().name) == "cheat_thread") << record.reason;
+  EXPECT_EQ(record.code == "fail:late-output", std::string(GetParam().name) == "cheat_thread")
+      << record.reason;
   EXPECT_FALSE(record.time) << "a number that must not be quoted";
 }
 
-INSTANTIATE_TEST_SUITE_P(Brief, Cheats,
-                         ::testing::Values(Cheat{"cheat_pointer", kBrief}, Cheat{"cheat_shape", kBrief},
-                                           Cheat{"cheat_create", kBrief}, Cheat{"cheat_stale", kBrief},
-                                           Cheat{"cheat_alternate", kBrief}, Cheat{"cheat_thread", kBrief},
-                                           Cheat{"cheat_some_inputs", kBrief}, Cheat{"cheat_known_inputs", kBrief}),
-                         [](const auto& each) { return std::string(each.param.name).substr(6); });
+INSTANTIATE_TEST_SUITE_P(
+    Brief, Cheats,
+    ::testing::Values(Cheat{"cheat_pointer", kBrief}, Cheat{"cheat_shape", kBrief},
+                      Cheat{"cheat_create", kBrief}, Cheat{"cheat_stale", kBrief},
+                      Cheat{"cheat_alternate", kBrief}, Cheat{"cheat_thread", kBrief},
+                      Cheat{"cheat_some_inputs", kBrief}, Cheat{"cheat_known_inputs", kBrief}),
+    [](const auto& each) { return std::string(each.param.name).substr(6); });
 INSTANTIATE_TEST_SUITE_P(Longer, Cheats,
-                         ::testing::Values(Cheat{"cheat_pointer", kLonger}, Cheat{"cheat_stale", kLonger},
-                                           Cheat{"cheat_alternate", kLonger}, Cheat{"cheat_slow", kBrief}),
+                         ::testing::Values(Cheat{"cheat_pointer", kLonger},
+                                           Cheat{"cheat_stale", kLonger},
+                                           Cheat{"cheat_alternate", kLonger},
+                                           Cheat{"cheat_slow", kBrief}),
                          [](const auto& each) { return std::string(each.param.name).substr(6); });
 
 TEST(TimedRuns, PassForWhoDoesTheWork) {
@@ -65,14 +73,16 @@ TEST(TimedRuns, PassForWhoDoesTheWork) {
   }
 }
 
-// The inputs change from run to run, so that keeping results by all of them gains nothing: this one gives itself away if it does.
+// The inputs change from run to run, so that keeping results by all of them gains nothing: this one
+// gives itself away if it does.
 TEST(TimedRuns, NeverHaveInputsThatWereSeenBefore) {
   const Record record = run("cheat_all_inputs", kBrief);
   EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
 }
 
 TEST(TimedRuns, AreCheckedAtOtherMomentsEachTime) {
-  EXPECT_NE(run("cheat_none", kBrief).time.value().audit_seed, run("cheat_none", kBrief).time.value().audit_seed);
+  EXPECT_NE(run("cheat_none", kBrief).time.value().audit_seed,
+            run("cheat_none", kBrief).time.value().audit_seed);
 }
 
 }  // namespace

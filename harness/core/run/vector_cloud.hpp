@@ -1,4 +1,5 @@
-// For tests of vectors: a cloud of tokens, and what each of them gathers from keys that are written down.
+// For tests of vectors: a cloud of tokens, and what each of them gathers from keys that are written
+// down.
 #pragma once
 #include <cmath>
 #include <vector>
@@ -31,7 +32,8 @@ struct Cloud {
           total += weight;
           for (int64_t d = 0; d < kChannels; ++d) sum[d] += weight * at(j, 2, h, d);
         }
-        for (int64_t d = 0; d < kChannels; ++d) out.values[size_t(i * kModel + h * kChannels + d)] = float(sum[d] / total);
+        for (int64_t d = 0; d < kChannels; ++d)
+          out.values[size_t(i * kModel + h * kChannels + d)] = float(sum[d] / total);
       }
     return out;
   }

@@ -1,4 +1,5 @@
-// For tests of vectors: a folder of files made by hand, and what the reference says of the vector in it.
+// For tests of vectors: a folder of files made by hand, and what the reference says of the vector
+// in it.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -25,7 +26,8 @@ class Vectors : public testing::Test {
   void SetUp() override {
     if (!reads_onnx()) GTEST_SKIP() << "this build reads no ONNX files";
     folder_ =
-        fs::path(testing::TempDir()) / ("vectors_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+        fs::path(testing::TempDir()) /
+        ("vectors_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -61,13 +63,16 @@ class CaseVectors : public Vectors {
  protected:
   using Files = std::map<std::string, std::string>;  // name of a tensor: its file's bytes
   /// The reference's record of a case of one output.
-  Record with(const std::string& op, const std::string& params, const Files& inputs, const Array& y) const {
+  Record with(const std::string& op, const std::string& params, const Files& inputs,
+              const Array& y) const {
     return with(op, params, inputs, Files{{"Y", y.file()}});
   }
-  Record with(const std::string& op, const std::string& params, const Files& inputs, const Files& outputs) const {
+  Record with(const std::string& op, const std::string& params, const Files& inputs,
+              const Files& outputs) const {
     const std::string of_inputs = written(inputs), of_outputs = written(outputs);
-    write_file(folder_ / "c/case.json", R"({"op":")" + op + R"(","params":{)" + params + R"(},"inputs":)" + of_inputs +
-                                            R"(,"outputs":)" + of_outputs + "}");
+    write_file(folder_ / "c/case.json", R"({"op":")" + op + R"(","params":{)" + params +
+                                            R"(},"inputs":)" + of_inputs + R"(,"outputs":)" +
+                                            of_outputs + "}");
     return judge();
   }
 
@@ -76,7 +81,8 @@ class CaseVectors : public Vectors {
     std::string list;
     for (const auto& [name, bytes] : files) {
       write_file(folder_ / "c" / (name + ".pb"), bytes);
-      list += std::string(list.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + name + R"(.pb"})";
+      list += std::string(list.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" +
+              name + R"(.pb"})";
     }
     return "[" + list + "]";
   }

@@ -1,4 +1,5 @@
-// Attention of image matchers: SuperGlue's heads among channels, LightGlue's two images at once, LoFTR's masks of padding.
+// Attention of image matchers: SuperGlue's heads among channels, LightGlue's two images at once,
+// LoFTR's masks of padding.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -28,13 +29,18 @@ TEST_F(MatchingVectors, LayoutsNameTheirDimsInOrder) {
   };
   Files inputs;
   for (int64_t part = 0; part < 3; ++part)
-    inputs[std::string(1, "QKV"[part])] = stored([&](int64_t i, int64_t h, int64_t d) { return cloud.at(i, part, h, d); }).file();
-  const Array y = stored([&](int64_t i, int64_t h, int64_t d) { return rows.values[size_t(i * kModel + h * kChannels + d)]; });
-  EXPECT_EQ(with("sdpa", R"("scale":0.5,"layout":"BDHN")", inputs, y).verdict, Verdict::kPass) << judge().reason;
+    inputs[std::string(1, "QKV"[part])] =
+        stored([&](int64_t i, int64_t h, int64_t d) { return cloud.at(i, part, h, d); }).file();
+  const Array y = stored([&](int64_t i, int64_t h, int64_t d) {
+    return rows.values[size_t(i * kModel + h * kChannels + d)];
+  });
+  EXPECT_EQ(with("sdpa", R"("scale":0.5,"layout":"BDHN")", inputs, y).verdict, Verdict::kPass)
+      << judge().reason;
   EXPECT_NE(with("sdpa", R"("scale":0.5,"layout":"BHDN")", inputs, y).verdict, Verdict::kPass);
   for (const char* word : {"BDHX", "BDH", "BDHNS"})
-    EXPECT_THAT(with("sdpa", R"("scale":0.5,"layout":")" + std::string(word) + "\"", inputs, y).reason,
-                HasSubstr("layout '" + std::string(word) + "'"));
+    EXPECT_THAT(
+        with("sdpa", R"("scale":0.5,"layout":")" + std::string(word) + "\"", inputs, y).reason,
+        HasSubstr("layout '" + std::string(word) + "'"));
 }
 
 /// LightGlue: 3 points of one image and 5 of another; the last point of the second is pruned.
@@ -57,13 +63,15 @@ struct Match {
             return &of.values[size_t((h * counts[which] + point) * kChannels)];
           };
           double dot = 0;
-          for (int64_t d = 0; d < kChannels; ++d) dot += double(row(qk[image], image, i)[d]) * row(qk[other], other, j)[d];
+          for (int64_t d = 0; d < kChannels; ++d)
+            dot += double(row(qk[image], image, i)[d]) * row(qk[other], other, j)[d];
           const double weight = std::exp(0.5 * dot);
           total += weight;
           for (int64_t d = 0; d < kChannels; ++d) sum[d] += weight * row(v[other], other, j)[d];
         }
         for (int64_t d = 0; d < kChannels; ++d)
-          out.values[size_t((h * counts[image] + i) * kChannels + d)] = total == 0 ? 0 : float(sum[d] / total);
+          out.values[size_t((h * counts[image] + i) * kChannels + d)] =
+              total == 0 ? 0 : float(sum[d] / total);
       }
     return out;
   }
@@ -75,11 +83,15 @@ TEST_F(MatchingVectors, CrossAttentionGoesBothWays) {
   for (int64_t i = 0; i < 3; ++i)
     for (int64_t j = 0; j < 5; ++j) mask += char(Match::alive(0, i) && Match::alive(1, j));
   for (const bool masked : {false, true}) {
-    Files inputs{{"qk0", match.qk[0].file()}, {"qk1", match.qk[1].file()}, {"v0", match.v[0].file()}, {"v1", match.v[1].file()}};
+    Files inputs{{"qk0", match.qk[0].file()},
+                 {"qk1", match.qk[1].file()},
+                 {"v0", match.v[0].file()},
+                 {"v1", match.v[1].file()}};
     if (masked) inputs["mask"] = tensor_file({1, 1, 3, 5}, 9, mask);
     const auto judged = [&](bool first, bool second) {
-      return with("bidirectional_cross_attention", R"("scale":0.5)", inputs,
-                  Files{{"m0", match.messages(0, first).file()}, {"m1", match.messages(1, second).file()}});
+      return with(
+          "bidirectional_cross_attention", R"("scale":0.5)", inputs,
+          Files{{"m0", match.messages(0, first).file()}, {"m1", match.messages(1, second).file()}});
     };
     EXPECT_EQ(judged(masked, masked).verdict, Verdict::kPass) << judge().reason;
     EXPECT_EQ(judged(!masked, masked).code, "error:reference");
@@ -100,11 +112,13 @@ TEST_F(MatchingVectors, LinearAttentionTakesBothMasks) {
         for (int64_t j = 0; j < 5; ++j) {
           if ((keys_masked && !alive(j)) || (queries_masked && !alive(i))) continue;
           double weight = 0;
-          for (int64_t d = 0; d < kChannels; ++d) weight += phi(cloud.at(i, 0, h, d)) * phi(cloud.at(j, 1, h, d));
+          for (int64_t d = 0; d < kChannels; ++d)
+            weight += phi(cloud.at(i, 0, h, d)) * phi(cloud.at(j, 1, h, d));
           total += weight;
           for (int64_t d = 0; d < kChannels; ++d) sum[d] += weight * cloud.at(j, 2, h, d);
         }
-        for (int64_t d = 0; d < kChannels; ++d) out.values[size_t((i * kHeads + h) * kChannels + d)] = float(sum[d] / total);
+        for (int64_t d = 0; d < kChannels; ++d)
+          out.values[size_t((i * kHeads + h) * kChannels + d)] = float(sum[d] / total);
       }
     return out;
   };
@@ -114,11 +128,13 @@ TEST_F(MatchingVectors, LinearAttentionTakesBothMasks) {
     Array stored({1, 5, kHeads, kChannels}, 0);
     for (int64_t row = 0; row < 5 * kHeads; ++row)
       for (int64_t d = 0; d < kChannels; ++d)
-        stored.values[size_t(row * kChannels + d)] = float(cloud.at(row / kHeads, part, row % kHeads, d));
+        stored.values[size_t(row * kChannels + d)] =
+            float(cloud.at(row / kHeads, part, row % kHeads, d));
     inputs[std::string(1, "QKV"[part])] = stored.file();
   }
   const std::string params = R"("eps":1e-6)";
-  EXPECT_EQ(with("linear_elu1", params, inputs, attended(true, true)).verdict, Verdict::kPass) << judge().reason;
+  EXPECT_EQ(with("linear_elu1", params, inputs, attended(true, true)).verdict, Verdict::kPass)
+      << judge().reason;
   EXPECT_EQ(with("linear_elu1", params, inputs, attended(false, true)).code, "error:reference");
   EXPECT_EQ(with("linear_elu1", params, inputs, attended(true, false)).code, "error:reference");
 }

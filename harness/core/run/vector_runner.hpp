@@ -1,4 +1,5 @@
-// Vectors: first the reference is held against what others computed, then every implementation against the reference, by sigma.
+// Vectors: first the reference is held against what others computed, then every implementation
+// against the reference, by sigma.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,18 +15,21 @@ inline constexpr std::string_view kReference = "reference";
 /// And that of outputs that were given to be judged.
 inline constexpr std::string_view kGiven = "given";
 
-/// The vector of that place; or the record of the reference that says why there is none to run: "unsupported:vector" where attest
-/// has no word for it, "error:vector" where its files are damaged.
-std::variant<VectorCase, Record> vector_or_record(const std::string& suite, const VectorPlace& place);
+/// The vector of that place; or the record of the reference that says why there is none to run:
+/// "unsupported:vector" where attest has no word for it, "error:vector" where its files are
+/// damaged.
+std::variant<VectorCase, Record> vector_or_record(const std::string& suite,
+                                                  const VectorPlace& place);
 
 class VectorRunner {
  public:
   /// `vector` (not an unsupported one) and `options` must outlive it.
-  VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options, Rates& rates);
+  VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options,
+               Rates& rates);
 
-  /// The reference on the given inputs against every output that the vector has; or those outputs by sigma, where they have an
-  /// arithmetic of their own (the record is of `kGiven` then). Never throws: inputs that make no sense are
-  /// error:vector.
+  /// The reference on the given inputs against every output that the vector has; or those outputs
+  /// by sigma, where they have an arithmetic of their own (the record is of `kGiven` then). Never
+  /// throws: inputs that make no sense are error:vector.
   Record reference() const;
   /// Whether there is a problem that implementations could take.
   bool has_problem() const { return runner_ != nullptr; }

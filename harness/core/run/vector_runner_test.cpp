@@ -1,5 +1,6 @@
-// Vectors made here, whose outputs come from a plain double loop with the rule under test spelt out, and the open ones beside the
-// project. Every rule is also tried wrong: the same inputs under another reading must not pass.
+// Vectors made here, whose outputs come from a plain double loop with the rule under test spelt
+// out, and the open ones beside the project. Every rule is also tried wrong: the same inputs under
+// another reading must not pass.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,25 +24,32 @@ using testing::StartsWith;
 
 /// One Attention node: sizes, what else it is given, and how the outputs come about.
 struct Node {
-  int64_t batch = 2, heads = 4, kv_heads = 2, q_len = 3, past = 0, kv_len = 5, dim = 8, dim_v = 6, opset = 24;
+  int64_t batch = 2, heads = 4, kv_heads = 2, q_len = 3, past = 0, kv_len = 5, dim = 8, dim_v = 6,
+          opset = 24;
   bool flat = false;  // 3-D layout
   double scale = 0, softcap = 0;
   std::vector<std::string> attributes;
   std::map<std::string, std::string> inputs;  // attn_mask, nonpad_kv_seqlen as files
   std::string output = "Y";
   /// What is added to the logit of key j (past included), -inf where it is hidden.
-  std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)> term = [](int64_t, int64_t, int64_t, int64_t) { return 0.0; };
+  std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)> term =
+      [](int64_t, int64_t, int64_t, int64_t) { return 0.0; };
 
   int64_t keys() const { return past + kv_len; }
 
   /// Without a past, so that the loops are plain; past tensors are cut off the front.
   void write_to(const fs::path& folder) const {
-    const Array q({batch, heads, q_len, dim}, 1), k({batch, kv_heads, keys(), dim}, 2), v({batch, kv_heads, keys(), dim_v}, 3);
-    std::vector<std::string> names{"Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"}, all = attributes;
+    const Array q({batch, heads, q_len, dim}, 1), k({batch, kv_heads, keys(), dim}, 2),
+        v({batch, kv_heads, keys(), dim_v}, 3);
+    std::vector<std::string> names{
+        "Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"},
+        all = attributes;
     if (past == 0) names[4] = names[5] = "";
     for (const size_t place : {size_t(3), size_t(6)})
       if (!inputs.contains(names[place])) names[place] = "";
-    if (flat) all.push_back(int_attribute("q_num_heads", heads)), all.push_back(int_attribute("kv_num_heads", kv_heads));
+    if (flat)
+      all.push_back(int_attribute("q_num_heads", heads)),
+          all.push_back(int_attribute("kv_num_heads", kv_heads));
     if (scale != 0) all.push_back(float_attribute("scale", float(scale)));
     if (softcap != 0) all.push_back(float_attribute("softcap", float(softcap)));
     write_file(folder / "model.onnx", model_file("Attention", names, {output}, all, opset));
@@ -74,7 +82,8 @@ struct Node {
       for (int64_t h = 0; h < a.dims[1]; ++h)
         for (int64_t i = 0; i < a.dims[2]; ++i)
           for (int64_t d = 0; d < a.dims[3]; ++d)
-            moved.values[size_t(((b * a.dims[2] + i) * a.dims[1] + h) * a.dims[3] + d)] = a.values[at++];
+            moved.values[size_t(((b * a.dims[2] + i) * a.dims[1] + h) * a.dims[3] + d)] =
+                a.values[at++];
     return moved.file();
   }
   Array attend(const Array& q, const Array& k, const Array& v) const {
@@ -86,7 +95,8 @@ struct Node {
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t i = 0; i < q_len; ++i) {
-          const int64_t g = std::min(h / (heads / kv_heads), kv_heads - 1);  // some cases are to make no sense
+          const int64_t g =
+              std::min(h / (heads / kv_heads), kv_heads - 1);  // some cases are to make no sense
           std::vector<double> sum(size_t(dim_v), 0.0);
           double total = 0;
           for (int64_t j = 0; j < keys(); ++j) {
@@ -95,10 +105,12 @@ struct Node {
             if (softcap > 0) s = softcap * std::tanh(s / softcap);
             const double weight = std::exp(s + term(b, h, i, j));
             total += weight;
-            for (int64_t d = 0; d < dim_v && weight > 0; ++d) sum[size_t(d)] += weight * at(v, b, g, j, d);
+            for (int64_t d = 0; d < dim_v && weight > 0; ++d)
+              sum[size_t(d)] += weight * at(v, b, g, j, d);
           }
           for (int64_t d = 0; d < dim_v; ++d)
-            y.values[size_t(((b * heads + h) * q_len + i) * dim_v + d)] = total > 0 ? float(sum[size_t(d)] / total) : 0;
+            y.values[size_t(((b * heads + h) * q_len + i) * dim_v + d)] =
+                total > 0 ? float(sum[size_t(d)] / total) : 0;
         }
     return y;
   }
@@ -121,7 +133,9 @@ class Attention : public Vectors {
     }
   }
   static Term visible(std::function<bool(int64_t, int64_t, int64_t, int64_t)> rule) {
-    return [rule](int64_t b, int64_t h, int64_t i, int64_t j) { return rule(b, h, i, j) ? 0.0 : kHidden; };
+    return [rule](int64_t b, int64_t h, int64_t i, int64_t j) {
+      return rule(b, h, i, j) ? 0.0 : kHidden;
+    };
   }
 };
 
@@ -129,7 +143,8 @@ TEST_F(Attention, LayoutsAndHeads) {
   for (const bool flat : {false, true}) {
     Node node;
     node.flat = flat, node.scale = 0.3;
-    expect_only(node, node.term, {[](int64_t, int64_t, int64_t, int64_t j) { return 0.1 * double(j); }});
+    expect_only(node, node.term,
+                {[](int64_t, int64_t, int64_t, int64_t j) { return 0.1 * double(j); }});
   }
 }
 
@@ -153,12 +168,14 @@ TEST_F(Attention, ValidLengthsAlignTheDiagonalAndMayLeaveRowsEmpty) {
   const std::vector<int64_t> valid{5, 2};  // the second sequence: query 0 sees nothing
   node.attributes = {int_attribute("is_causal", 1)};
   node.inputs["nonpad_kv_seqlen"] = tensor_file({2}, 7, packed_values(valid));
-  expect_only(node,
-              visible([valid](auto b, auto, auto i, auto j) { return j < valid[size_t(b)] && j <= i + valid[size_t(b)] - 3; }),
-              {visible([valid](auto b, auto, auto i, auto j) { return j < valid[size_t(b)] && j <= i; }),
-               visible([valid](auto b, auto, auto i, auto j) {
-                 return j < valid[size_t(b)] && j <= i + std::max<int64_t>(0, valid[size_t(b)] - 3);
-               })});
+  expect_only(
+      node, visible([valid](auto b, auto, auto i, auto j) {
+        return j < valid[size_t(b)] && j <= i + valid[size_t(b)] - 3;
+      }),
+      {visible([valid](auto b, auto, auto i, auto j) { return j < valid[size_t(b)] && j <= i; }),
+       visible([valid](auto b, auto, auto i, auto j) {
+         return j < valid[size_t(b)] && j <= i + std::max<int64_t>(0, valid[size_t(b)] - 3);
+       })});
   node.attributes = {};
   expect_only(node, visible([valid](auto b, auto, auto, auto j) { return j < valid[size_t(b)]; }),
               {visible([](auto, auto, auto, auto) { return true; })});
@@ -169,7 +186,9 @@ TEST_F(Attention, WindowsAreInclusiveAndGoWithTheDiagonal) {
   node.past = 3, node.kv_len = 6, node.opset = 25,
   node.attributes = {int_attribute("left_window_size", 2), int_attribute("right_window_size", 1)};
   const auto band = [](int64_t left, int64_t right, int64_t offset) {
-    return visible([=](auto, auto, auto i, auto j) { return j >= i + offset - left && j <= i + offset + right; });
+    return visible([=](auto, auto, auto i, auto j) {
+      return j >= i + offset - left && j <= i + offset + right;
+    });
   };
   expect_only(node, band(2, 1, 3), {band(1, 1, 3), band(2, 0, 3), band(2, 1, 0), band(2, 1, 6)});
 }
@@ -177,15 +196,19 @@ TEST_F(Attention, WindowsAreInclusiveAndGoWithTheDiagonal) {
 TEST_F(Attention, ShortMasksHideWhatTheyDoNotName) {
   Node node;
   node.inputs["attn_mask"] = tensor_file({3, 3}, 9, std::string("\1\0\1\1\1\1\0\0\1", 9));
-  const auto own = [](int64_t i, int64_t j) { return j < 3 && std::string("101111001")[size_t(i * 3 + j)] == '1'; };
+  const auto own = [](int64_t i, int64_t j) {
+    return j < 3 && std::string("101111001")[size_t(i * 3 + j)] == '1';
+  };
   expect_only(node, visible([own](auto, auto, auto i, auto j) { return own(i, j); }),
               {visible([own](auto, auto, auto i, auto j) { return j >= 3 || own(i, j); })});
-  node.inputs["attn_mask"] = tensor_file({3, 3}, 1, packed_values<float>({0, 1, 2, 0, 1, 2, 0, 1, 2}));
+  node.inputs["attn_mask"] =
+      tensor_file({3, 3}, 1, packed_values<float>({0, 1, 2, 0, 1, 2, 0, 1, 2}));
   expect_only(node, [](auto, auto, auto, auto j) { return j < 3 ? double(j) : kHidden; },
               {[](auto, auto, auto, auto j) { return j < 3 ? double(j) : 0; }});
   node.opset = 23;
   node.write_to(folder_ / "a");
-  EXPECT_THAT(judge().reason, HasSubstr("attn_mask: 3 keys where 1 or 5 are right before opset 24"));
+  EXPECT_THAT(judge().reason,
+              HasSubstr("attn_mask: 3 keys where 1 or 5 are right before opset 24"));
 }
 
 TEST_F(Attention, MasksBroadcastFromTheRight) {
@@ -193,7 +216,8 @@ TEST_F(Attention, MasksBroadcastFromTheRight) {
   std::vector<float> heads, keys;
   for (int h = 0; h < 4; ++h)
     for (int j = 0; j < 5; ++j) heads.push_back(float(h) - 0.5f * float(j));
-  node.inputs["attn_mask"] = tensor_file({4, 1, 5}, 1, packed_values(heads));  // rank 3: heads first
+  node.inputs["attn_mask"] =
+      tensor_file({4, 1, 5}, 1, packed_values(heads));  // rank 3: heads first
   expect_only(node, [](auto, auto h, auto, auto j) { return double(h) - 0.5 * double(j); },
               {[](auto b, auto, auto, auto j) { return double(b) + 0.5 * double(j); }});
   node.inputs["attn_mask"] = tensor_file({5}, 9, std::string("\1\0\1\1\0", 5));
@@ -203,9 +227,11 @@ TEST_F(Attention, MasksBroadcastFromTheRight) {
 
 TEST_F(Attention, SoftcapComesBeforeTheMask) {
   Node node;
-  node.softcap = 0.5, node.inputs["attn_mask"] = tensor_file({5}, 1, packed_values<float>({3, 0, -4, 0, -INFINITY}));
+  node.softcap = 0.5,
+  node.inputs["attn_mask"] = tensor_file({5}, 1, packed_values<float>({3, 0, -4, 0, -INFINITY}));
   const double mask[] = {3, 0, -4, 0, kHidden};
-  expect_only(node, [mask](auto, auto, auto, auto j) { return mask[j]; }, {[](auto, auto, auto, auto) { return 0.0; }});
+  expect_only(node, [mask](auto, auto, auto, auto j) { return mask[j]; },
+              {[](auto, auto, auto, auto) { return 0.0; }});
 }
 
 TEST_F(Attention, WhatIsNotKnownIsNamed) {
@@ -219,12 +245,16 @@ TEST_F(Attention, WhatIsNotKnownIsNamed) {
   };
   EXPECT_THAT(refusal([](Node& n) { n.attributes = {int_attribute("sliding", 1)}; }),
               HasSubstr("unsupported:vector Attention: attribute 'sliding'"));
-  EXPECT_THAT(refusal([](Node& n) { n.attributes = {bytes_field(1, "scale") + number_field(20, 5)}; }),
-              HasSubstr("attribute 'scale' (a subgraph)"));
-  EXPECT_THAT(refusal([](Node& n) { n.opset = 22; }), HasSubstr("unsupported:vector Attention of opset 22"));
-  EXPECT_THAT(refusal([](Node& n) { n.attributes = {int_attribute("is_causal", 7)}; }), HasSubstr("error:vector"));
+  EXPECT_THAT(
+      refusal([](Node& n) { n.attributes = {bytes_field(1, "scale") + number_field(20, 5)}; }),
+      HasSubstr("attribute 'scale' (a subgraph)"));
+  EXPECT_THAT(refusal([](Node& n) { n.opset = 22; }),
+              HasSubstr("unsupported:vector Attention of opset 22"));
+  EXPECT_THAT(refusal([](Node& n) { n.attributes = {int_attribute("is_causal", 7)}; }),
+              HasSubstr("error:vector"));
   EXPECT_THAT(refusal([](Node& n) {
-                n.inputs["attn_mask"] = tensor_file({7}, 1, packed_values<float>({0, 0, 0, 0, 0, 0, 0}));
+                n.inputs["attn_mask"] =
+                    tensor_file({7}, 1, packed_values<float>({0, 0, 0, 0, 0, 0, 0}));
               }),
               HasSubstr("attn_mask: 7 keys where at most 5 are right"));
   EXPECT_THAT(refusal([](Node& n) {
@@ -232,7 +262,8 @@ TEST_F(Attention, WhatIsNotKnownIsNamed) {
               }),
               HasSubstr("nonpad_kv_seqlen: 6 where 0 to 5 is right"));
   EXPECT_THAT(refusal([](Node& n) { n.heads = 3, n.flat = true; }), HasSubstr("error:vector"));
-  write_file(folder_ / "a/model.onnx", model_file("Attention", {"Q"}, {"Y"}, {}, 24, "com.example"));
+  write_file(folder_ / "a/model.onnx",
+             model_file("Attention", {"Q"}, {"Y"}, {}, 24, "com.example"));
   EXPECT_EQ(judge().reason, "com.example.Attention");
   write_file(folder_ / "a/model.onnx", model_file("Gelu", {"Q"}, {"Y"}, {}, 24));
   EXPECT_EQ(judge().reason, "Gelu");
@@ -248,7 +279,8 @@ TEST_F(Attention, DamagedAndMissingFilesAreNamed) {
   EXPECT_THAT(judge().reason, HasSubstr("there is no tensor 'V'"));
   Node().write_to(folder_ / "a");
   write_file(folder_ / "a/test_data_set_0/input_1.pb", tensor_file({2, 2, 5, 8}, 1, "short"));
-  EXPECT_THAT(judge().reason, testing::AllOf(HasSubstr("input_1.pb: 5 bytes of data"), StartsWith(folder_.string())));
+  EXPECT_THAT(judge().reason, testing::AllOf(HasSubstr("input_1.pb: 5 bytes of data"),
+                                             StartsWith(folder_.string())));
   Node().write_to(folder_ / "a");
   write_file(folder_ / "a/test_data_set_0/output_0.pb", Array({2, 4, 3, 7}, 0).file());
   EXPECT_THAT(judge().reason, HasSubstr("Y: dims [2,4,3,7] do not fit"));
@@ -257,12 +289,14 @@ TEST_F(Attention, DamagedAndMissingFilesAreNamed) {
 TEST_F(Vectors, OnnxSoftmaxAlongAnyAxis) {
   const std::vector<float> x{1, 2, 3, 1000, 1000, -1000};
   auto with = [&](int64_t axis, const std::vector<float>& y) {
-    write_file(folder_ / "s/model.onnx", model_file("Softmax", {"x"}, {"y"}, {int_attribute("axis", axis)}, 13));
+    write_file(folder_ / "s/model.onnx",
+               model_file("Softmax", {"x"}, {"y"}, {int_attribute("axis", axis)}, 13));
     write_file(folder_ / "s/test_data_set_0/input_0.pb", tensor_file({2, 3}, 1, packed_values(x)));
     write_file(folder_ / "s/test_data_set_0/output_0.pb", tensor_file({2, 3}, 1, packed_values(y)));
     return judge().verdict;
   };
-  const std::vector<float> rows{0.09003057f, 0.24472848f, 0.66524094f, 0.5f, 0.5f, 0}, columns{0, 0, 1, 1, 1, 0};
+  const std::vector<float> rows{0.09003057f, 0.24472848f, 0.66524094f, 0.5f, 0.5f, 0},
+      columns{0, 0, 1, 1, 1, 0};
   EXPECT_EQ(with(-1, rows), Verdict::kPass);
   EXPECT_EQ(with(1, rows), Verdict::kPass);
   EXPECT_EQ(with(0, columns), Verdict::kPass);
@@ -272,14 +306,19 @@ TEST_F(Vectors, OnnxSoftmaxAlongAnyAxis) {
 TEST_F(Vectors, RotaryTurnsPairsByPosition) {
   // One head of four channels; positions 1 and 0 of a cache of two: a quarter turn, and none.
   const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8};
-  auto with = [&](const std::vector<float>& y, const std::vector<std::string>& attributes, int64_t first_position = 1) {
-    write_file(folder_ / "r/model.onnx", model_file("RotaryEmbedding", {"X", "cos", "sin", "ids"}, {"Y"}, attributes, 23));
-    const std::string files[] = {tensor_file({1, 1, 2, 4}, 1, packed_values(x)),
-                                 tensor_file({2, 2}, 1, packed_values<float>({1, 1, 0, 0})),
-                                 tensor_file({2, 2}, 1, packed_values<float>({0, 0, 1, 1})),
-                                 tensor_file({1, 2}, 7, packed_values<int64_t>({first_position, 0}))};
-    for (int k = 0; k < 4; ++k) write_file(folder_ / ("r/test_data_set_0/input_" + std::to_string(k) + ".pb"), files[k]);
-    write_file(folder_ / "r/test_data_set_0/output_0.pb", tensor_file({1, 1, 2, 4}, 1, packed_values(y)));
+  auto with = [&](const std::vector<float>& y, const std::vector<std::string>& attributes,
+                  int64_t first_position = 1) {
+    write_file(folder_ / "r/model.onnx",
+               model_file("RotaryEmbedding", {"X", "cos", "sin", "ids"}, {"Y"}, attributes, 23));
+    const std::string files[] = {
+        tensor_file({1, 1, 2, 4}, 1, packed_values(x)),
+        tensor_file({2, 2}, 1, packed_values<float>({1, 1, 0, 0})),
+        tensor_file({2, 2}, 1, packed_values<float>({0, 0, 1, 1})),
+        tensor_file({1, 2}, 7, packed_values<int64_t>({first_position, 0}))};
+    for (int k = 0; k < 4; ++k)
+      write_file(folder_ / ("r/test_data_set_0/input_" + std::to_string(k) + ".pb"), files[k]);
+    write_file(folder_ / "r/test_data_set_0/output_0.pb",
+               tensor_file({1, 1, 2, 4}, 1, packed_values(y)));
     return judge();
   };
   const std::vector<float> halves{-3, -4, 1, 2, 5, 6, 7, 8}, neighbours{-2, 1, -4, 3, 5, 6, 7, 8};
@@ -288,7 +327,8 @@ TEST_F(Vectors, RotaryTurnsPairsByPosition) {
   EXPECT_EQ(with(neighbours, {}).code, "error:reference");
   EXPECT_EQ(with(halves, {}, 0).code, "error:reference");
   EXPECT_THAT(with(halves, {}, 2).reason, HasSubstr("position_ids: 2 lies outside"));
-  EXPECT_THAT(with(halves, {int_attribute("rotary_embedding_dim", 3)}).reason, HasSubstr("rotary_embedding_dim: 3"));
+  EXPECT_THAT(with(halves, {int_attribute("rotary_embedding_dim", 3)}).reason,
+              HasSubstr("rotary_embedding_dim: 3"));
 }
 
 TEST_F(Vectors, TensorsNamedByAJsonFile) {
@@ -300,11 +340,15 @@ TEST_F(Vectors, TensorsNamedByAJsonFile) {
       safetensors_file(
           R"({"query":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[0,16]},"key":{"dtype":"F32","shape":[1,2,2,2],"data_offsets":[16,48]}})",
           q + k));
-  write_file(folder_ / "d/v.npz", zip_file({{"v.npy", npy_file(npy_header("'<f4'", "(1, 2, 2, 2)"), v), true}}));
-  write_file(folder_ / "d/o.npy", npy_file(npy_header("'<f8'", "(1, 1, 2, 2)"), packed_values<double>({2, 3, 4, 5})));
-  const auto with = [&](const std::string& more, const std::string& query = "dump.safetensors:query") {
-    write_file(folder_ / "d/case.json", R"({"layout":"bshd",)" + more + R"("tensors":{"q":")" + query +
-                                       R"(","k":"dump.safetensors:key","v":"v.npz:v","o":"o.npy"}})");
+  write_file(folder_ / "d/v.npz",
+             zip_file({{"v.npy", npy_file(npy_header("'<f4'", "(1, 2, 2, 2)"), v), true}}));
+  write_file(folder_ / "d/o.npy",
+             npy_file(npy_header("'<f8'", "(1, 1, 2, 2)"), packed_values<double>({2, 3, 4, 5})));
+  const auto with = [&](const std::string& more,
+                        const std::string& query = "dump.safetensors:query") {
+    write_file(folder_ / "d/case.json",
+               R"({"layout":"bshd",)" + more + R"("tensors":{"q":")" + query +
+                   R"(","k":"dump.safetensors:key","v":"v.npz:v","o":"o.npy"}})");
     return judge();
   };
   // What was dumped is judged like an implementation ...
@@ -312,7 +356,8 @@ TEST_F(Vectors, TensorsNamedByAJsonFile) {
   EXPECT_EQ(with("").impl, kGiven);
   EXPECT_EQ(with(R"("params":{"window_right":0},)").code, "fail:tolerance");  // causal: key 0 alone
   // ... by the arithmetic that it has ...
-  write_file(folder_ / "d/o.npy", npy_file(npy_header("'<f4'", "(1, 1, 2, 2)"), packed_values<float>({2, 3.002f, 4, 5})));
+  write_file(folder_ / "d/o.npy", npy_file(npy_header("'<f4'", "(1, 1, 2, 2)"),
+                                           packed_values<float>({2, 3.002f, 4, 5})));
   EXPECT_EQ(with("").code, "fail:tolerance");
   EXPECT_EQ(with(R"("arithmetic":"pv=bf16,prob=bf16",)").verdict, Verdict::kPass);
   EXPECT_THAT(with(R"("arithmetic":"pv=int3",)").reason, HasSubstr("arithmetic: "));
@@ -320,8 +365,10 @@ TEST_F(Vectors, TensorsNamedByAJsonFile) {
   EXPECT_EQ(with(R"("tolerance":1e-2,)").verdict, Verdict::kPass);
   EXPECT_EQ(with(R"("tolerance":1e-6,)").code, "error:reference");
   EXPECT_THAT(with("", "dump.safetensors:quarry").reason, HasSubstr("did you mean 'query'?"));
-  EXPECT_THAT(with("", "dump.pt:q").reason, HasSubstr("must be a .safetensors, .npy, .npz or .pb file"));
-  EXPECT_THAT(with(R"("params":{"window_rihgt":0},)").reason, HasSubstr("did you mean 'window_right'?"));
+  EXPECT_THAT(with("", "dump.pt:q").reason,
+              HasSubstr("must be a .safetensors, .npy, .npz or .pb file"));
+  EXPECT_THAT(with(R"("params":{"window_rihgt":0},)").reason,
+              HasSubstr("did you mean 'window_right'?"));
   EXPECT_THAT(with(R"("layuot":"bshd",)").reason, HasSubstr("unknown key 'layuot'"));
   EXPECT_THAT(with(R"("operation":"hyena",)").code, "unsupported:vector");
 }
@@ -331,38 +378,48 @@ TEST_F(Vectors, UpstreamParametersThatAreNotKnownAreNamed) {
     std::string inputs;
     for (const char* name : {"Q", "K", "V"}) {
       const std::string file = std::string(name) + ".pb";
-      inputs += std::string(inputs.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" + file + R"("})";
+      inputs += std::string(inputs.empty() ? "" : ",") + R"({"name":")" + name + R"(","file":")" +
+                file + R"("})";
       write_file(folder_ / "u" / file, Array({1, 3, 1, 4}, uint64_t(name[0])).file());
     }
     write_file(folder_ / "u/Y.pb", Array({1, 3, 1, 4}, uint64_t('V')).file());
-    write_file(folder_ / "u/case.json", R"({"op":")" + op + R"(","params":)" + params + R"(,"inputs":[)" + inputs +
-                                       R"(],"outputs":[{"name":"Y","file":"Y.pb"}]})");
+    write_file(folder_ / "u/case.json", R"({"op":")" + op + R"(","params":)" + params +
+                                            R"(,"inputs":[)" + inputs +
+                                            R"(],"outputs":[{"name":"Y","file":"Y.pb"}]})");
     return judge();
   };
   // A window of itself alone copies V.
-  const std::string self = R"({"scale":0.3,"window_left":0,"window_right":0,"causal_align":"top_left")";
-  EXPECT_EQ(with("sdpa_bshd", self + "}").verdict, Verdict::kPass) << with("sdpa_bshd", self + "}").reason;
+  const std::string self =
+      R"({"scale":0.3,"window_left":0,"window_right":0,"causal_align":"top_left")";
+  EXPECT_EQ(with("sdpa_bshd", self + "}").verdict, Verdict::kPass)
+      << with("sdpa_bshd", self + "}").reason;
   EXPECT_EQ(with("sdpa_bshd", R"({"scale":0.3})").code, "error:reference");
-  EXPECT_EQ(with("sdpa_bshd", self + R"(,"dropout":0.1})").reason, "sdpa_bshd: parameter 'dropout'");
-  EXPECT_EQ(with("sdpa_bshd", self + R"(,"fully_masked_row":"nan"})").reason, "sdpa_bshd: fully_masked_row 'nan'");
+  EXPECT_EQ(with("sdpa_bshd", self + R"(,"dropout":0.1})").reason,
+            "sdpa_bshd: parameter 'dropout'");
+  EXPECT_EQ(with("sdpa_bshd", self + R"(,"fully_masked_row":"nan"})").reason,
+            "sdpa_bshd: fully_masked_row 'nan'");
   EXPECT_EQ(with("hyena", "{}").reason, "hyena");
-  EXPECT_THAT(with("sdpa", R"({"scale":"x"})").reason, HasSubstr("params: scale: must be a number"));
+  EXPECT_THAT(with("sdpa", R"({"scale":"x"})").reason,
+              HasSubstr("params: scale: must be a number"));
 }
 
-// One query, three keys, scores of 0, a slope of 1: V = 4, 2, 7 by exp(-distance). From the last key distances are 2, 1, 0, from
-// the first 0, 1, 2, whether or not there is a band.
+// One query, three keys, scores of 0, a slope of 1: V = 4, 2, 7 by exp(-distance). From the last
+// key distances are 2, 1, 0, from the first 0, 1, 2, whether or not there is a band.
 TEST_F(Vectors, AlibiWithoutABandCountsFromWhereItIsAligned) {
   const double near = std::exp(-1.0), far = std::exp(-2.0), total = 1 + near + far;
   const auto code = [&](const std::string& align, double expected) {
     const auto put = [&](const char* name, std::vector<int64_t> dims, std::vector<float> values) {
       write_file(folder_ / "u" / name, tensor_file(std::move(dims), 1, packed_values(values)));
     };
-    put("Q.pb", {1, 1, 1, 1}, {0}), put("K.pb", {1, 3, 1, 1}, {1, 2, 3}), put("V.pb", {1, 3, 1, 1}, {4, 2, 7});
+    put("Q.pb", {1, 1, 1, 1}, {0}), put("K.pb", {1, 3, 1, 1}, {1, 2, 3}),
+        put("V.pb", {1, 3, 1, 1}, {4, 2, 7});
     put("S.pb", {1}, {1}), put("Y.pb", {1, 1, 1, 1}, {float(expected)});
-    write_file(folder_ / "u/case.json",
-               R"({"op":"sdpa_bshd","params":{"scale":1,"alibi":true,"causal_align":")" + align + R"("},"inputs":[)"
-               R"({"name":"Q","file":"Q.pb"},{"name":"K","file":"K.pb"},{"name":"V","file":"V.pb"},)"
-               R"({"name":"alibi_slopes","file":"S.pb"}],"outputs":[{"name":"Y","file":"Y.pb"}]})");
+    write_file(
+        folder_ / "u/case.json",
+        R"({"op":"sdpa_bshd","params":{"scale":1,"alibi":true,"causal_align":")" + align +
+            R"("},"inputs":[)"
+            R"({"name":"Q","file":"Q.pb"},{"name":"K","file":"K.pb"},{"name":"V","file":"V.pb"},)"
+            R"({"name":"alibi_slopes","file":"S.pb"}],"outputs":[{"name":"Y","file":"Y.pb"}]})");
     return judge().code;
   };
   const double last = (4 * far + 2 * near + 7) / total, first = (4 + 2 * near + 7 * far) / total;
@@ -388,11 +445,12 @@ TEST_F(Vectors, OpenOnesAgreeWithTheReference) {
         ++unknown[record.reason];
     }
   EXPECT_GE(passed, 114);
-  const std::map<std::string, int> expected{{"FlexAttention: attribute 'score_mod' (a subgraph)", 2},
-                                            {"Gelu", 4},
-                                            {"LayerNormalization", 3},
-                                            {"RMSNormalization", 2},
-                                            {"SwiGLU", 3}};
+  const std::map<std::string, int> expected{
+      {"FlexAttention: attribute 'score_mod' (a subgraph)", 2},
+      {"Gelu", 4},
+      {"LayerNormalization", 3},
+      {"RMSNormalization", 2},
+      {"SwiGLU", 3}};
   EXPECT_EQ(unknown, expected);
 }
 

@@ -1,4 +1,5 @@
-// Windows of images: Swin and SAM written down pixel by pixel, without any partition, against the mapping of what they store.
+// Windows of images: Swin and SAM written down pixel by pixel, without any partition, against the
+// mapping of what they store.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -42,13 +43,16 @@ struct Image {
               const double term = rule(pair);
               if (term == kHidden) continue;
               double dot = 0;
-              for (int64_t d = 0; d < kChannels; ++d) dot += at(0, y, x, h, d) * at(1, to_y, to_x, h, d);
+              for (int64_t d = 0; d < kChannels; ++d)
+                dot += at(0, y, x, h, d) * at(1, to_y, to_x, h, d);
               const double weight = std::exp(score(pair, dot) + term);
               total += weight;
-              for (int64_t d = 0; d < kChannels; ++d) sum[size_t(d)] += weight * at(2, to_y, to_x, h, d);
+              for (int64_t d = 0; d < kChannels; ++d)
+                sum[size_t(d)] += weight * at(2, to_y, to_x, h, d);
             }
           for (int64_t d = 0; d < kChannels; ++d)
-            out.values[size_t((y * width + x) * kModel + h * kChannels + d)] = float(sum[size_t(d)] / total);
+            out.values[size_t((y * width + x) * kModel + h * kChannels + d)] =
+                float(sum[size_t(d)] / total);
         }
     return out;
   }
@@ -57,12 +61,14 @@ struct Image {
   }
   double dot_with(const Pair& at, const Array& table, int64_t row) const {
     double sum = 0;
-    for (int64_t d = 0; d < kChannels; ++d) sum += this->at(0, at.y, at.x, at.h, d) * table.values[size_t(row * kChannels + d)];
+    for (int64_t d = 0; d < kChannels; ++d)
+      sum += this->at(0, at.y, at.x, at.h, d) * table.values[size_t(row * kChannels + d)];
     return sum;
   }
 };
 
-/// Pixels of an image, windows first: what Swin calls window_partition of the image rolled by -shift.
+/// Pixels of an image, windows first: what Swin calls window_partition of the image rolled by
+/// -shift.
 Array as_windows(const Array& image, int64_t window, int64_t shift) {
   const int64_t height = image.dims[1], width = image.dims[2], channels = image.dims[3];
   Array out({height / window * (width / window), window * window, channels}, 0);
@@ -72,14 +78,16 @@ Array as_windows(const Array& image, int64_t window, int64_t shift) {
       for (int64_t y = top; y < top + window; ++y)
         for (int64_t x = left; x < left + window; ++x)
           for (int64_t c = 0; c < channels; ++c)
-            out.values[at++] = image.values[size_t(((y + shift) % height * width + (x + shift) % width) * channels + c)];
+            out.values[at++] = image.values[size_t(
+                ((y + shift) % height * width + (x + shift) % width) * channels + c)];
   return out;
 }
 
 class WindowVectors : public CaseVectors {
  protected:
   using Inputs = std::map<std::string, Array>;
-  Record with(const std::string& op, const std::string& params, const Inputs& inputs, const Array& y) const {
+  Record with(const std::string& op, const std::string& params, const Inputs& inputs,
+              const Array& y) const {
     Files files;
     for (const auto& [name, array] : inputs) files[name] = array.file();
     return CaseVectors::with(op, R"("heads":2,)" + params, files, y);
@@ -89,13 +97,16 @@ class WindowVectors : public CaseVectors {
 const std::string kBatch = R"x("qkv_layout":"(nW, N, [q|k|v][head][d])")x",
                   kImage = R"x("qkv_layout":"(1,h,w,[q|k|v][head][d])")x";
 
-/// Swin's rule for pixels of the image that was not rolled: they meet in a window of the rolled one; -100 where only rolling
-/// brought them together, which is where the shorter way between them is round an edge.
-Image::Rule swin_rule(const Image& image, const Array& table, int64_t shift, bool separates, double (*of)(double)) {
+/// Swin's rule for pixels of the image that was not rolled: they meet in a window of the rolled
+/// one; -100 where only rolling brought them together, which is where the shorter way between them
+/// is round an edge.
+Image::Rule swin_rule(const Image& image, const Array& table, int64_t shift, bool separates,
+                      double (*of)(double)) {
   return [&image, table, shift, separates, of](const Image::Pair& p) {
     const auto rolled = [&](int64_t at, int64_t size) { return (at - shift + size) % size; };
-    const int64_t y = rolled(p.y, image.height), to_y = rolled(p.to_y, image.height), x = rolled(p.x, image.width),
-                  to_x = rolled(p.to_x, image.width), w = image.window;
+    const int64_t y = rolled(p.y, image.height), to_y = rolled(p.to_y, image.height),
+                  x = rolled(p.x, image.width), to_x = rolled(p.to_x, image.width),
+                  w = image.window;
     if (y / w != to_y / w || x / w != to_x / w) return kHidden;
     const int64_t row = (y - to_y + w - 1) * (2 * w - 1) + x - to_x + w - 1;
     const bool round_an_edge = std::abs(p.y - p.to_y) >= w || std::abs(p.x - p.to_x) >= w;
@@ -109,24 +120,28 @@ TEST_F(WindowVectors, SwinAsBatchAndAsImage) {
   const Image image{6, 9, 3};
   const Array table({25, 2}, 7);
   for (const int64_t shift : {0, 1}) {
-    const std::string params = R"("scale":0.5,"window":3,"res":[6,9],"shift":)" + std::to_string(shift) + ",";
+    const std::string params =
+        R"("scale":0.5,"window":3,"res":[6,9],"shift":)" + std::to_string(shift) + ",";
     const Array right = image.attend(swin_rule(image, table, shift, true, as_it_is)),
                 wrong = image.attend(swin_rule(image, table, shift, false, as_it_is)),
                 other_shift = image.attend(swin_rule(image, table, shift + 1, true, as_it_is));
     const Inputs in_image{{"qkv", image.qkv}, {"rel_pos_bias_table", table}};
     const Inputs in_batch{{"qkv", as_windows(image.qkv, 3, shift)}, {"rel_pos_bias_table", table}};
-    EXPECT_EQ(with("swin_window", params + kImage, in_image, right).verdict, Verdict::kPass) << judge().reason;
-    EXPECT_EQ(with("swin_window", params + kBatch, in_batch, as_windows(right, 3, shift)).verdict, Verdict::kPass)
+    EXPECT_EQ(with("swin_window", params + kImage, in_image, right).verdict, Verdict::kPass)
+        << judge().reason;
+    EXPECT_EQ(with("swin_window", params + kBatch, in_batch, as_windows(right, 3, shift)).verdict,
+              Verdict::kPass)
         << judge().reason;
     EXPECT_EQ(with("swin_window", params + kImage, in_image, other_shift).code, "error:reference");
     if (shift == 0) continue;
     EXPECT_EQ(with("swin_window", params + kImage, in_image, wrong).code, "error:reference");
-    EXPECT_EQ(with("swin_window", params + kBatch, in_batch, as_windows(wrong, 3, shift)).code, "error:reference");
+    EXPECT_EQ(with("swin_window", params + kBatch, in_batch, as_windows(wrong, 3, shift)).code,
+              "error:reference");
   }
-  EXPECT_THAT(
-      with("swin_window", R"("scale":0.5,"window":4,)" + kImage, {{"qkv", image.qkv}, {"rel_pos_bias_table", table}}, image.qkv)
-          .reason,
-      HasSubstr("swin_window: 6 x 9 is no multiple of the window"));
+  EXPECT_THAT(with("swin_window", R"("scale":0.5,"window":4,)" + kImage,
+                   {{"qkv", image.qkv}, {"rel_pos_bias_table", table}}, image.qkv)
+                  .reason,
+              HasSubstr("swin_window: 6 x 9 is no multiple of the window"));
 }
 
 TEST_F(WindowVectors, SwinVersion2TakesCosines) {
@@ -135,20 +150,26 @@ TEST_F(WindowVectors, SwinVersion2TakesCosines) {
   Array logit_scale({2, 1, 1}, 0);
   logit_scale.values = {1.5f, 9};  // the second is cut at ln 100
   const auto cosines = [&](bool cut) {
-    return image.attend(
-        swin_rule(image, table, 1, true, sixteen_sigmoids), [&image, cut, &logit_scale](const Image::Pair& p, double dot) {
-          double q = 0, k = 0;
-          for (int64_t d = 0; d < Image::kChannels; ++d)
-            q += std::pow(image.at(0, p.y, p.x, p.h, d), 2), k += std::pow(image.at(1, p.to_y, p.to_x, p.h, d), 2);
-          const double factor = double(logit_scale.values[size_t(p.h)]);
-          return dot / std::sqrt(q * k) * std::exp(cut ? std::min(factor, std::log(100.0)) : factor);
-        });
+    return image.attend(swin_rule(image, table, 1, true, sixteen_sigmoids),
+                        [&image, cut, &logit_scale](const Image::Pair& p, double dot) {
+                          double q = 0, k = 0;
+                          for (int64_t d = 0; d < Image::kChannels; ++d)
+                            q += std::pow(image.at(0, p.y, p.x, p.h, d), 2),
+                                k += std::pow(image.at(1, p.to_y, p.to_x, p.h, d), 2);
+                          const double factor = double(logit_scale.values[size_t(p.h)]);
+                          return dot / std::sqrt(q * k) *
+                                 std::exp(cut ? std::min(factor, std::log(100.0)) : factor);
+                        });
   };
-  const Inputs inputs{{"qkv", image.qkv}, {"rel_pos_bias_table", table}, {"logit_scale", logit_scale}};
+  const Inputs inputs{
+      {"qkv", image.qkv}, {"rel_pos_bias_table", table}, {"logit_scale", logit_scale}};
   const std::string params = R"("window":2,"shift":1,)" + kImage;
-  EXPECT_EQ(with("swinv2_window", params, inputs, cosines(true)).verdict, Verdict::kPass) << judge().reason;
+  EXPECT_EQ(with("swinv2_window", params, inputs, cosines(true)).verdict, Verdict::kPass)
+      << judge().reason;
   EXPECT_EQ(with("swinv2_window", params, inputs, cosines(false)).code, "error:reference");
-  EXPECT_EQ(with("swinv2_window", params, inputs, image.attend(swin_rule(image, table, 1, true, sixteen_sigmoids))).code,
+  EXPECT_EQ(with("swinv2_window", params, inputs,
+                 image.attend(swin_rule(image, table, 1, true, sixteen_sigmoids)))
+                .code,
             "error:reference");
 }
 
@@ -159,15 +180,20 @@ TEST_F(WindowVectors, SamPadsWithZerosThatAttend) {
     return image.attend([&, masked, scaled](const Image::Pair& p) {
       if (p.y / 3 != p.to_y / 3 || p.x / 3 != p.to_x / 3) return kHidden;
       if (masked && (p.to_y >= image.height || p.to_x >= image.width)) return kHidden;
-      return (image.dot_with(p, rows, p.y - p.to_y + 2) + image.dot_with(p, columns, p.x - p.to_x + 2)) * (scaled ? 0.5 : 1);
+      return (image.dot_with(p, rows, p.y - p.to_y + 2) +
+              image.dot_with(p, columns, p.x - p.to_x + 2)) *
+             (scaled ? 0.5 : 1);
     });
   };
   const std::string params = R"("h":5,"w":7,"window":3,"scale":0.5,"padded":[6,9],)" + kImage;
   const Inputs inputs{{"qkv", image.qkv}, {"rel_pos_h", rows}, {"rel_pos_w", columns}};
-  EXPECT_EQ(with("sam_relpos", params, inputs, rule(false, false)).verdict, Verdict::kPass) << judge().reason;
+  EXPECT_EQ(with("sam_relpos", params, inputs, rule(false, false)).verdict, Verdict::kPass)
+      << judge().reason;
   EXPECT_EQ(with("sam_relpos", params, inputs, rule(true, false)).code, "error:reference");
   EXPECT_EQ(with("sam_relpos", params, inputs, rule(false, true)).code, "error:reference");
-  EXPECT_THAT(with("sam_relpos", R"("h":5,"w":7,"window":3,"scale":0.5,"padded":[6,12],)" + kImage, inputs, image.qkv).reason,
+  EXPECT_THAT(with("sam_relpos", R"("h":5,"w":7,"window":3,"scale":0.5,"padded":[6,12],)" + kImage,
+                   inputs, image.qkv)
+                  .reason,
               HasSubstr("padded to [6,12] where whole windows are [6,9]"));
 }
 
@@ -176,7 +202,8 @@ TEST_F(WindowVectors, SamSeesAllOfAnImage) {
   const Array rows({5, 4}, 9), columns({7, 4}, 10);
   const auto rule = [&](int64_t sign) {
     return image.attend([&, sign](const Image::Pair& p) {
-      return image.dot_with(p, rows, sign * (p.y - p.to_y) + 2) + image.dot_with(p, columns, sign * (p.x - p.to_x) + 3);
+      return image.dot_with(p, rows, sign * (p.y - p.to_y) + 2) +
+             image.dot_with(p, columns, sign * (p.x - p.to_x) + 3);
     });
   };
   const Inputs inputs{{"qkv", image.qkv}, {"rel_pos_h", rows}, {"rel_pos_w", columns}};

@@ -32,15 +32,17 @@ int64_t entries(const char* folder) {
   return count;
 }
 
-// The folder of tasks has a link for each thread besides its own two; that of descriptors says their number as its size since
-// Linux 6.2, and is counted before.
+// The folder of tasks has a link for each thread besides its own two; that of descriptors says
+// their number as its size since Linux 6.2, and is counted before.
 int64_t count_threads() {
-  struct stat facts {};
-  return stat("/proc/self/task", &facts) == 0 && facts.st_nlink > 2 ? int64_t(facts.st_nlink) - 2 : entries("/proc/self/task");
+  struct stat facts{};
+  return stat("/proc/self/task", &facts) == 0 && facts.st_nlink > 2 ? int64_t(facts.st_nlink) - 2
+                                                                    : entries("/proc/self/task");
 }
 int64_t count_descriptors() {
-  struct stat facts {};
-  return stat("/proc/self/fd", &facts) == 0 && facts.st_size > 0 ? int64_t(facts.st_size) : entries("/proc/self/fd") - 1;
+  struct stat facts{};
+  return stat("/proc/self/fd", &facts) == 0 && facts.st_size > 0 ? int64_t(facts.st_size)
+                                                                 : entries("/proc/self/fd") - 1;
 }
 
 ProcessState read_state() {
@@ -58,10 +60,13 @@ bool same_signals(const sigset_t& one, const sigset_t& other) {
   return true;
 }
 
-// Run times of OpenMP bind the calling thread in its first parallel region when the user asks them to bind.
+// Run times of OpenMP bind the calling thread in its first parallel region when the user asks them
+// to bind.
 bool user_binds_threads() {
-  constexpr const char* kVariables[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
-  return std::any_of(std::begin(kVariables), std::end(kVariables), [](const char* name) { return std::getenv(name) != nullptr; });
+  constexpr const char* kVariables[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY",
+                                        "KMP_AFFINITY"};
+  return std::any_of(std::begin(kVariables), std::end(kVariables),
+                     [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
 }  // namespace
@@ -84,7 +89,8 @@ void Watch::before_runs() {
   modes_ = std::make_unique<FloatModeGuard>();
   running_ = true;
   if (before_.children > 0 && !noted_children_) {
-    notes_.push_back(fmt::format("it has {} processes of its own before it runs", before_.children));
+    notes_.push_back(
+        fmt::format("it has {} processes of its own before it runs", before_.children));
     noted_children_ = true;
   }
 }
@@ -99,7 +105,8 @@ void Watch::after_runs(uint32_t runs) {
     pthread_sigmask(SIG_SETMASK, &before_.signals, nullptr);
   }
   if (before_.cpus != after.cpus) {
-    const std::string change = fmt::format("the CPUs of its thread from {} to {}", cpu_list(before_.cpus), cpu_list(after.cpus));
+    const std::string change = fmt::format("the CPUs of its thread from {} to {}",
+                                           cpu_list(before_.cpus), cpu_list(after.cpus));
     if (!user_binds_threads())
       find("fail:environment", "run changed " + change);
     else if (!std::exchange(noted_affinity_, true))
@@ -117,15 +124,19 @@ void Watch::compare_modes() {
 void Watch::compare_counts(const ProcessState& after, uint32_t runs) {
   more_threads_ = after.threads > before_.threads;
   auto leaks = [&](Rise& rise, int64_t had, int64_t has) {
-    return runs == 1 ? rise.goes_on(had, has) : runs >= kTimedRuns && has - had >= int64_t(runs / 2);
+    return runs == 1 ? rise.goes_on(had, has)
+                     : runs >= kTimedRuns && has - had >= int64_t(runs / 2);
   };
-  if (leaks(threads_, before_.threads, after.threads) && after.threads > allowed_threads_ + kOwnThreads)
-    find("fail:threads",
-         fmt::format("has {} threads where {} are allowed, and more with each run", after.threads, allowed_threads_));
+  if (leaks(threads_, before_.threads, after.threads) &&
+      after.threads > allowed_threads_ + kOwnThreads)
+    find("fail:threads", fmt::format("has {} threads where {} are allowed, and more with each run",
+                                     after.threads, allowed_threads_));
   if (leaks(descriptors_, before_.descriptors, after.descriptors))
-    find("fail:descriptors", fmt::format("has {} open files, and more with each run", after.descriptors));
+    find("fail:descriptors",
+         fmt::format("has {} open files, and more with each run", after.descriptors));
   if (after.children > before_.children)
-    find("fail:children", fmt::format("run left {} processes behind", after.children - before_.children));
+    find("fail:children",
+         fmt::format("run left {} processes behind", after.children - before_.children));
 }
 
 }  // namespace attest::core

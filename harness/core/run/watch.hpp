@@ -1,4 +1,5 @@
-// What runs do to their process: modes, masks, threads, open files, children, each as it was before them and after.
+// What runs do to their process: modes, masks, threads, open files, children, each as it was before
+// them and after.
 #pragma once
 #include <csignal>
 #include <cstdint>
@@ -42,7 +43,9 @@ class Watch {
     int times = 0;
     bool goes_on(int64_t before, int64_t after);
   };
-  void find(std::string code, std::string reason) { findings_.push_back({std::move(code), std::move(reason)}); }
+  void find(std::string code, std::string reason) {
+    findings_.push_back({std::move(code), std::move(reason)});
+  }
   void compare_modes();
   void compare_counts(const ProcessState& after, uint32_t runs);
 

@@ -1,6 +1,8 @@
-// What the harness and its worker say to each other: a problem without its operation, requests, replies.
+// What the harness and its worker say to each other: a problem without its operation, requests,
+// replies.
 //
-// The worker knows no operation: it gets params and specifications as bytes and hands them to the plugin as they are.
+// The worker knows no operation: it gets params and specifications as bytes and hands them to the
+// plugin as they are.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -27,19 +29,24 @@ static_assert(std::is_trivially_copyable_v<WireProblem>);
 
 /// Words of the requests ("do") and of the answers.
 namespace word {
-inline constexpr const char *kDo = "do", *kTable = "table", *kProblem = "problem", *kSupport = "support", *kStatus = "status";
-inline constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kError = "error", *kMessage = "message",
-                            *kTables = "tables", *kSequence = "sequence";
-inline constexpr const char *kException = "exception", *kFindings = "findings", *kNotes = "notes", *kMoreThreads = "more_threads",
-                            *kModesAtLoad = "modes_at_load";
-// Of a device: what went wrong on it, in its driver's words; whose surroundings were written (role, whether an input was, how).
+inline constexpr const char *kDo = "do", *kTable = "table", *kProblem = "problem",
+                            *kSupport = "support", *kStatus = "status";
+inline constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kError = "error",
+                            *kMessage = "message", *kTables = "tables", *kSequence = "sequence";
+inline constexpr const char *kException = "exception", *kFindings = "findings", *kNotes = "notes",
+                            *kMoreThreads = "more_threads", *kModesAtLoad = "modes_at_load";
+// Of a device: what went wrong on it, in its driver's words; whose surroundings were written (role,
+// whether an input was, how).
 inline constexpr const char *kDeviceFault = "device_fault", *kTrespass = "trespass";
 // The device has no room for the tensors, in its driver's words.
 inline constexpr const char* kNoRoom = "no_room";
-// Of a script: its steps, the slots of each set of tensors; a create that was refused while another plan was alive, in words.
+// Of a script: its steps, the slots of each set of tensors; a create that was refused while another
+// plan was alive, in words.
 inline constexpr const char *kSteps = "steps", *kSets = "sets", *kRefusal = "refusal";
-// Of timed runs: outputs of a second run on the same inputs that differ; a second set of inputs, and its outputs.
-inline constexpr const char *kDiffering = "differing", *kSecondInputs = "second_inputs", *kSecondOutputs = "second_outputs";
+// Of timed runs: outputs of a second run on the same inputs that differ; a second set of inputs,
+// and its outputs.
+inline constexpr const char *kDiffering = "differing", *kSecondInputs = "second_inputs",
+                            *kSecondOutputs = "second_outputs";
 }  // namespace word
 
 }  // namespace attest::core

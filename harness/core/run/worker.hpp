@@ -1,4 +1,5 @@
-// A worker process as the harness sees it: started, spoken to, watched, ended. What is said is not its business.
+// A worker process as the harness sees it: started, spoken to, watched, ended. What is said is not
+// its business.
 #pragma once
 #include <sys/types.h>
 
@@ -16,17 +17,20 @@ struct WorkerOptions {
   std::filesystem::path executable;  // attest-worker
   std::string cpus;                  // "0,1": CPUs that the worker may use; empty: all
   int32_t threads = 1;
-  double timeout_s = 60;          // of one call into the plugin
-  uint64_t memory_bytes = 0;      // resident, above which it is ended; 0: nine tenths of what it has and what is available
+  double timeout_s = 60;  // of one call into the plugin
+  uint64_t memory_bytes =
+      0;  // resident, above which it is ended; 0: nine tenths of what it has and what is available
   bool (*cancelled)() = nullptr;  // asked while waiting: true ends the call
 };
 
-/// attest-worker beside this program or in the libexec of its prefix, or $ATTEST_WORKER. Throws Error when there is none.
+/// attest-worker beside this program or in the libexec of its prefix, or $ATTEST_WORKER. Throws
+/// Error when there is none.
 std::filesystem::path find_worker();
 
 class Worker {
  public:
-  /// Starts a process for the library at `plugin`, without waiting for it. Throws Error when the system refuses.
+  /// Starts a process for the library at `plugin`, without waiting for it. Throws Error when the
+  /// system refuses.
   Worker(const std::filesystem::path& plugin, const WorkerOptions& options);
   /// Ends it and whatever it started.
   ~Worker();

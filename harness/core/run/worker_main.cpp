@@ -1,7 +1,7 @@
 // attest-worker: loads one plugin and does what the harness asks of it. It judges nothing.
 //
-// usage: attest-worker PLUGIN CPUS (started by the harness, with a socket, a status page and the keeper's leash on descriptors 3
-// to 5)
+// usage: attest-worker PLUGIN CPUS (started by the harness, with a socket, a status page and the
+// keeper's leash on descriptors 3 to 5)
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,24 +24,28 @@
 namespace attest::core {
 namespace {
 
-// Whether descriptor kWorkerSocket still is the socket that it was: a plugin may have closed it, and opened a file there.
+// Whether descriptor kWorkerSocket still is the socket that it was: a plugin may have closed it,
+// and opened a file there.
 class SocketIdentity {
  public:
   SocketIdentity() { good_ = fstat(kWorkerSocket, &facts_) == 0; }
   bool holds() const {
-    struct stat now {};
-    return good_ && fstat(kWorkerSocket, &now) == 0 && now.st_ino == facts_.st_ino && now.st_dev == facts_.st_dev;
+    struct stat now{};
+    return good_ && fstat(kWorkerSocket, &now) == 0 && now.st_ino == facts_.st_ino &&
+           now.st_dev == facts_.st_dev;
   }
 
  private:
-  struct stat facts_ {};
+  struct stat facts_{};
   bool good_ = false;
 };
 
-// Runs through the allocator once, so that a heap that a call has corrupted shows while it is this call's.
+// Runs through the allocator once, so that a heap that a call has corrupted shows while it is this
+// call's.
 void try_heap() {
   std::vector<std::unique_ptr<char[]>> pieces;
-  for (size_t bytes = 24; bytes <= 256 << 10; bytes *= 2) pieces.push_back(std::make_unique<char[]>(bytes));
+  for (size_t bytes = 24; bytes <= 256 << 10; bytes *= 2)
+    pieces.push_back(std::make_unique<char[]>(bytes));
 }
 
 nlohmann::json describe(const std::vector<attest_impl>& tables) {
@@ -57,12 +61,14 @@ nlohmann::json describe(const std::vector<attest_impl>& tables) {
   return list;
 }
 
-nlohmann::json answer(Executor& executor, const nlohmann::json& request, const std::vector<Descriptor>& descriptors) {
+nlohmann::json answer(Executor& executor, const nlohmann::json& request,
+                      const std::vector<Descriptor>& descriptors) {
   nlohmann::json reply;
   try {
     reply = executor.execute(request, descriptors);
   } catch (const std::exception& error) {  // out of memory while mapping and the like
-    reply = {{word::kStatus, ATTEST_RUNTIME_ERROR}, {"stage", "worker"}, {word::kMessage, error.what()}};
+    reply = {
+        {word::kStatus, ATTEST_RUNTIME_ERROR}, {"stage", "worker"}, {word::kMessage, error.what()}};
   }
   try_heap();
   reply[word::kSequence] = request.value(word::kSequence, uint64_t{0});
@@ -70,8 +76,10 @@ nlohmann::json answer(Executor& executor, const nlohmann::json& request, const s
 }
 
 int serve(const char* plugin_path, const char* cpus) {
-  void* page = mmap(nullptr, sizeof(StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerStatus, 0);
-  if (page == MAP_FAILED) return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
+  void* page =
+      mmap(nullptr, sizeof(StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerStatus, 0);
+  if (page == MAP_FAILED)
+    return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
   close(kWorkerStatus);
   auto& status = *static_cast<StatusPage*>(page);
   note_faults(status);
@@ -83,7 +91,8 @@ int serve(const char* plugin_path, const char* cpus) {
   std::optional<Executor> executor;
   try {
     executor.emplace(plugin_path, status);
-    channel.send({{word::kTables, describe(executor->tables())}, {word::kModesAtLoad, executor->modes_changed_at_load()}});
+    channel.send({{word::kTables, describe(executor->tables())},
+                  {word::kModesAtLoad, executor->modes_changed_at_load()}});
   } catch (const Error& error) {
     channel.send({{word::kError, error.what()}});
     return 0;
@@ -93,7 +102,9 @@ int serve(const char* plugin_path, const char* cpus) {
     nlohmann::json request;
     std::vector<Descriptor> descriptors;
     if (!connection.holds()) return kLostConnection;
-    if (channel.receive(request, descriptors, Clock::time_point::max()) != Channel::Status::kMessage) return kLostConnection;
+    if (channel.receive(request, descriptors, Clock::time_point::max()) !=
+        Channel::Status::kMessage)
+      return kLostConnection;
     const nlohmann::json reply = answer(*executor, request, descriptors);
     if (!connection.holds() || !channel.send(reply)) return kLostConnection;
   }
@@ -103,7 +114,10 @@ int serve(const char* plugin_path, const char* cpus) {
 }  // namespace attest::core
 
 int main(int argc, char** argv) {
-  if (argc != 3) return std::fprintf(stderr, "usage: attest-worker PLUGIN CPUS (started by attest, not by hand)\n"), 64;
+  if (argc != 3)
+    return std::fprintf(stderr,
+                        "usage: attest-worker PLUGIN CPUS (started by attest, not by hand)\n"),
+           64;
   if (fcntl(attest::core::kWorkerLeash, F_GETFD) < 0)
     return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
   attest::core::start_keeper();

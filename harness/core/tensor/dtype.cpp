@@ -8,7 +8,8 @@
 namespace attest::core {
 namespace {
 
-// precision: bits of the significand with the hidden one; min_exponent: of the smallest normal number.
+// precision: bits of the significand with the hidden one; min_exponent: of the smallest normal
+// number.
 struct Format {
   std::string_view name;
   size_t bytes;
@@ -50,11 +51,14 @@ double decode(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   if (exponent == 0) return sign * std::ldexp(double(mantissa), 1 - bias - mantissa_bits);
   if (exponent == (1 << exponent_bits) - 1) {
-    return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+    return mantissa ? std::numeric_limits<double>::quiet_NaN()
+                    : sign * std::numeric_limits<double>::infinity();
   }
-  return sign * std::ldexp(double(mantissa + (1u << mantissa_bits)), exponent - bias - mantissa_bits);
+  return sign *
+         std::ldexp(double(mantissa + (1u << mantissa_bits)), exponent - bias - mantissa_bits);
 }
-// e4m3 has no infinity: its top exponent counts, and only the all-ones pattern is NaN (OCP 8-bit floating point, 2023).
+// e4m3 has no infinity: its top exponent counts, and only the all-ones pattern is NaN (OCP 8-bit
+// floating point, 2023).
 double decode_e4m3(uint32_t bits) {
   if ((bits & 0x7f) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
   if ((bits & 0x78) == 0x78) return (bits & 0x80 ? -1 : 1) * std::ldexp(8.0 + (bits & 7), 5);
@@ -71,9 +75,12 @@ uint32_t encode(double value, DType dtype, int exponent_bits, int mantissa_bits)
   if (value == 0) return sign;
   const int exponent = std::max(std::isinf(value) ? 2000 : std::ilogb(value), f.min_exponent);
   // Scaled so that one unit is one ulp; nearbyint rounds to nearest even.
-  const double ulps = exponent > 1100 ? 0 : std::nearbyint(std::ldexp(value, f.precision - 1 - exponent));
-  if (exponent > 1100 || std::ldexp(ulps, exponent - f.precision + 1) > f.largest) return sign | (finite_only ? 0x7f : top);
-  const int biased = exponent - f.min_exponent;  // a carry out of ulps moves into the exponent by itself
+  const double ulps =
+      exponent > 1100 ? 0 : std::nearbyint(std::ldexp(value, f.precision - 1 - exponent));
+  if (exponent > 1100 || std::ldexp(ulps, exponent - f.precision + 1) > f.largest)
+    return sign | (finite_only ? 0x7f : top);
+  const int biased =
+      exponent - f.min_exponent;  // a carry out of ulps moves into the exponent by itself
   return sign | ((uint32_t(biased) << mantissa_bits) + uint32_t(ulps));
 }
 
@@ -92,12 +99,15 @@ bool is_judged_float(DType dtype) {
 
 std::string dtype_title(DType dtype) {
   const bool is_stored = is_float(dtype) && dtype_bytes(dtype) > 0;
-  return std::string(dtype_name(dtype)) + (is_stored && !is_judged_float(dtype) ? " (not judged yet)" : "");
+  return std::string(dtype_name(dtype)) +
+         (is_stored && !is_judged_float(dtype) ? " (not judged yet)" : "");
 }
 
 bool is_float(DType dtype) { return format(dtype).precision > 0; }
 double unit_roundoff(DType dtype) { return std::ldexp(1.0, -format(dtype).precision); }
-double half_subnormal(DType dtype) { return std::ldexp(1.0, format(dtype).min_exponent - format(dtype).precision); }
+double half_subnormal(DType dtype) {
+  return std::ldexp(1.0, format(dtype).min_exponent - format(dtype).precision);
+}
 double smallest_normal(DType dtype) { return std::ldexp(1.0, format(dtype).min_exponent); }
 double largest_finite(DType dtype) { return format(dtype).largest; }
 
@@ -146,8 +156,8 @@ void store(void* data, DType dtype, int64_t index, double value) {
 
 namespace {
 
-// Branch-free f16 -> f32: the exponent and mantissa move into place, and one product by 2^112 rebias them, subnormals included
-// (exact); infinity and NaN get the top exponent afterwards.
+// Branch-free f16 -> f32: the exponent and mantissa move into place, and one product by 2^112
+// rebias them, subnormals included (exact); infinity and NaN get the top exponent afterwards.
 inline float from_f16(uint16_t half) {
   const uint32_t magnitude = uint32_t(half & 0x7fff) << 13;
   float scaled;
@@ -160,8 +170,8 @@ inline float from_f16(uint16_t half) {
   return scaled;
 }
 
-// Round to nearest even by integers. Normal halves: add half an ulp less one, plus the parity. Subnormal ones: adding 0.5f
-// places the rounding at the last bit kept.
+// Round to nearest even by integers. Normal halves: add half an ulp less one, plus the parity.
+// Subnormal ones: adding 0.5f places the rounding at the last bit kept.
 inline uint16_t to_f16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
@@ -188,7 +198,8 @@ inline uint16_t to_bf16(float value) {
 
 }  // namespace
 
-void load_row(const void* data, DType dtype, int64_t index, int64_t count, int64_t stride, double* out) {
+void load_row(const void* data, DType dtype, int64_t index, int64_t count, int64_t stride,
+              double* out) {
   if (dtype == ATTEST_F32 && stride == 1) {
     const auto* in = static_cast<const float*>(data) + index;
     for (int64_t i = 0; i < count; ++i) out[i] = double(in[i]);
@@ -208,7 +219,8 @@ void load_row(const void* data, DType dtype, int64_t index, int64_t count, int64
   }
 }
 
-void store_row(void* data, DType dtype, int64_t index, int64_t count, int64_t stride, const float* values) {
+void store_row(void* data, DType dtype, int64_t index, int64_t count, int64_t stride,
+               const float* values) {
   if (dtype == ATTEST_F32) {
     for (int64_t i = 0; i < count; ++i) put(data, index + i * stride, values[i]);
   } else if (dtype == ATTEST_F16) {

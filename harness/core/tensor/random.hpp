@@ -1,12 +1,13 @@
-// Counter-based random numbers: the value at (seed, index) depends on nothing else, so that fills run in parallel and every
-// machine gets the same bytes. Integers and exact float operations only.
+// Counter-based random numbers: the value at (seed, index) depends on nothing else, so that fills
+// run in parallel and every machine gets the same bytes. Integers and exact float operations only.
 #pragma once
 #include <cstdint>
 
 namespace attest::core {
 
-/// 64 random bits of counter `index` in stream `seed`: two rounds of the SplitMix64 finaliser (Steele, Lea, Flood,
-/// "Fast splittable pseudorandom number generators", OOPSLA 2014) over a Weyl sequence.
+/// 64 random bits of counter `index` in stream `seed`: two rounds of the SplitMix64 finaliser
+/// (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) over a Weyl
+/// sequence.
 constexpr uint64_t random_bits(uint64_t seed, uint64_t index) {
   auto mix = [](uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,10 +18,13 @@ constexpr uint64_t random_bits(uint64_t seed, uint64_t index) {
 }
 
 /// A number in [0, 1), multiple of 2^-24.
-constexpr float random_uniform(uint64_t seed, uint64_t index) { return float(random_bits(seed, index) >> 40) * 0x1p-24f; }
+constexpr float random_uniform(uint64_t seed, uint64_t index) {
+  return float(random_bits(seed, index) >> 40) * 0x1p-24f;
+}
 
-/// A nearly normal number, mean 0, variance 1: the sum of eight bytes, centred and scaled (Irwin-Hall; |x| < 4.9).
-/// Every operation is exact but the last product, which IEEE 754 rounds the same way everywhere.
+/// A nearly normal number, mean 0, variance 1: the sum of eight bytes, centred and scaled
+/// (Irwin-Hall; |x| < 4.9). Every operation is exact but the last product, which IEEE 754 rounds
+/// the same way everywhere.
 constexpr float random_normal(uint64_t seed, uint64_t index) {
   uint64_t bits = random_bits(seed, index);
   int sum = 0;

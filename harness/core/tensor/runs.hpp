@@ -1,4 +1,5 @@
-// The memory that a tensor addresses, run by run: what a walk over a strided or sparse tensor touches, and nothing else.
+// The memory that a tensor addresses, run by run: what a walk over a strided or sparse tensor
+// touches, and nothing else.
 #pragma once
 #include <array>
 #include <cstring>
@@ -10,8 +11,9 @@ namespace attest::core {
 /// Whether the tensor addresses every element of its extent, in whatever order of its dims.
 inline bool fills_extent(const TensorSpec& spec) { return element_count(spec) == extent(spec); }
 
-/// Calls visit(first, count), in elements, for every contiguous run that the tensor addresses, in the order of memory. Strides
-/// nest (each holds all that lies inside of it), as the harness checks of every problem.
+/// Calls visit(first, count), in elements, for every contiguous run that the tensor addresses, in
+/// the order of memory. Strides nest (each holds all that lies inside of it), as the harness checks
+/// of every problem.
 template <class Visit>
 void for_each_run(const TensorSpec& spec, const Visit& visit) {
   if (!present(spec)) return;
@@ -32,7 +34,8 @@ void for_each_run(const TensorSpec& spec, const Visit& visit) {
   for (int64_t first = 0;;) {
     visit(first, count);
     size_t i = inner;
-    for (; i < rank && axes[i].at == axes[i].dim - 1; ++i) first -= axes[i].at * axes[i].stride, axes[i].at = 0;
+    for (; i < rank && axes[i].at == axes[i].dim - 1; ++i)
+      first -= axes[i].at * axes[i].stride, axes[i].at = 0;
     if (i == rank) return;
     ++axes[i].at, first += axes[i].stride;
   }
@@ -42,7 +45,8 @@ void for_each_run(const TensorSpec& spec, const Visit& visit) {
 inline void copy_elements(const TensorSpec& spec, void* to, const void* from) {
   const auto width = int64_t(dtype_bytes(spec.dtype));
   for_each_run(spec, [&](int64_t first, int64_t count) {
-    std::memcpy(static_cast<char*>(to) + first * width, static_cast<const char*>(from) + first * width, size_t(count * width));
+    std::memcpy(static_cast<char*>(to) + first * width,
+                static_cast<const char*>(from) + first * width, size_t(count * width));
   });
 }
 
@@ -51,8 +55,9 @@ inline bool same_elements(const TensorSpec& spec, const void* one, const void* o
   const auto width = int64_t(dtype_bytes(spec.dtype));
   bool same = true;
   for_each_run(spec, [&](int64_t first, int64_t count) {
-    same = same && std::memcmp(static_cast<const char*>(one) + first * width, static_cast<const char*>(other) + first * width,
-                               size_t(count * width)) == 0;
+    same = same &&
+           std::memcmp(static_cast<const char*>(one) + first * width,
+                       static_cast<const char*>(other) + first * width, size_t(count * width)) == 0;
   });
   return same;
 }

@@ -6,7 +6,8 @@
 
 namespace attest::core {
 
-TensorSpec permuted_tensor(DType dtype, int32_t access, std::span<const int64_t> dims, std::span<const int> order) {
+TensorSpec permuted_tensor(DType dtype, int32_t access, std::span<const int64_t> dims,
+                           std::span<const int> order) {
   assert(dims.size() <= 6 && dims.size() == order.size());
   TensorSpec spec{};
   spec.dtype = dtype, spec.access = access, spec.rank = int32_t(dims.size());
@@ -64,11 +65,14 @@ double Tensor::at(std::initializer_list<int64_t> index) const {
   return load(data, spec.dtype, offset);
 }
 
-uint64_t hash_bytes(const void* data, size_t size, uint64_t seed) { return XXH3_64bits_withSeed(data, size, seed); }
+uint64_t hash_bytes(const void* data, size_t size, uint64_t seed) {
+  return XXH3_64bits_withSeed(data, size, seed);
+}
 
 uint64_t hash_tensor(const Tensor& tensor) {
   const TensorSpec& spec = tensor.spec;
-  uint64_t hash = hash_bytes(spec.dim, sizeof(spec.dim[0]) * size_t(spec.rank), uint64_t(spec.dtype));
+  uint64_t hash =
+      hash_bytes(spec.dim, sizeof(spec.dim[0]) * size_t(spec.rank), uint64_t(spec.dtype));
   if (!present(spec)) return hash;
   const size_t bytes = dtype_bytes(spec.dtype);
   const auto* base = static_cast<const char*>(tensor.data);

@@ -14,20 +14,27 @@ using TensorSpec = attest_tensor;
 
 /// A specification dense in the order of `dims` (stride 0 exactly where a dim is 1). rank <= 6.
 TensorSpec dense_tensor(DType dtype, int32_t access, std::span<const int64_t> dims);
-/// Dense in memory, the dims stored in the order `order` (outermost first): {0, 2, 1, 3} stores [b, h, i, d] as [b, i, h, d].
-TensorSpec permuted_tensor(DType dtype, int32_t access, std::span<const int64_t> dims, std::span<const int> order);
+/// Dense in memory, the dims stored in the order `order` (outermost first): {0, 2, 1, 3} stores [b,
+/// h, i, d] as [b, i, h, d].
+TensorSpec permuted_tensor(DType dtype, int32_t access, std::span<const int64_t> dims,
+                           std::span<const int> order);
 
 inline bool present(const TensorSpec& spec) { return spec.dtype != ATTEST_NONE; }
-inline std::span<const int64_t> dims(const TensorSpec& spec) { return {spec.dim, size_t(spec.rank)}; }
+inline std::span<const int64_t> dims(const TensorSpec& spec) {
+  return {spec.dim, size_t(spec.rank)};
+}
 /// Elements addressed: the product of the dims.
 int64_t element_count(const TensorSpec& spec);
 /// Elements from the first to the last addressed one, both included: what a buffer has to hold.
 int64_t extent(const TensorSpec& spec);
-inline int64_t extent_bytes(const TensorSpec& spec) { return extent(spec) * int64_t(dtype_bytes(spec.dtype)); }
+inline int64_t extent_bytes(const TensorSpec& spec) {
+  return extent(spec) * int64_t(dtype_bytes(spec.dtype));
+}
 /// Whether the tensor fills its extent in the order of its dims.
 bool is_dense(const TensorSpec& spec);
 
-/// Element offset of row `row`, where the first `leading` dims are counted through, the last fastest.
+/// Element offset of row `row`, where the first `leading` dims are counted through, the last
+/// fastest.
 int64_t row_offset(const TensorSpec& spec, int leading, int64_t row);
 /// The product of the first `leading` dims.
 int64_t row_count(const TensorSpec& spec, int leading);
@@ -44,11 +51,14 @@ struct Tensor {
 /// All tensors of a problem by role; absent roles convert to false.
 using Tensors = std::array<Tensor, ATTEST_ROLES>;
 
-/// 64-bit hash (XXH3) of the elements in the order of the dims, whatever the strides; dtype and dims are hashed too.
+/// 64-bit hash (XXH3) of the elements in the order of the dims, whatever the strides; dtype and
+/// dims are hashed too.
 uint64_t hash_tensor(const Tensor& tensor);
 /// 64-bit hash of bytes.
 uint64_t hash_bytes(const void* data, size_t size, uint64_t seed = 0);
-inline uint64_t hash_text(std::string_view text, uint64_t seed = 0) { return hash_bytes(text.data(), text.size(), seed); }
+inline uint64_t hash_text(std::string_view text, uint64_t seed = 0) {
+  return hash_bytes(text.data(), text.size(), seed);
+}
 /// 16 lower-case hexadecimal digits.
 std::string hex(uint64_t hash);
 

@@ -13,7 +13,8 @@ namespace attest::core {
 namespace {
 
 TEST(DType, NamesRoundTrip) {
-  for (DType dtype = ATTEST_F32; dtype <= ATTEST_3XTF32; ++dtype) EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);
+  for (DType dtype = ATTEST_F32; dtype <= ATTEST_3XTF32; ++dtype)
+    EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);
   EXPECT_FALSE(dtype_from_name("float"));
   EXPECT_FALSE(dtype_from_name("none"));
 }
@@ -39,7 +40,8 @@ TEST(DType, EveryHalfSurvivesARoundTrip) {
       const auto narrow = float(value);
       store_row(&back_row, dtype, 0, 1, 1, &narrow);
       if (std::isnan(value)) {
-        EXPECT_TRUE(std::isnan(row) && std::isnan(load(&back, dtype, 0)) && std::isnan(load(&back_row, dtype, 0)));
+        EXPECT_TRUE(std::isnan(row) && std::isnan(load(&back, dtype, 0)) &&
+                    std::isnan(load(&back_row, dtype, 0)));
       } else {
         ASSERT_EQ(row, value) << bits;
         ASSERT_EQ(back, half);

@@ -20,7 +20,8 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char *kInputs = "inputs.safetensors", *kOutputs = "outputs.safetensors";
-// The golden of one machine against that of another: the same sums in another order, of another instruction set.
+// The golden of one machine against that of another: the same sums in another order, of another
+// instruction set.
 constexpr double kGoldenTolerance = 1e-11;
 constexpr int64_t kLargestGolden_bytes = int64_t{256} << 20;
 
@@ -40,7 +41,8 @@ struct Folder {
   void write(const fs::path& path) {
     std::error_code error;
     if (fs::exists(path / "case.json", error))
-      throw Error(fmt::format("{}: holds a case already; remove it, or name another folder", path.string()));
+      throw Error(fmt::format("{}: holds a case already; remove it, or name another folder",
+                              path.string()));
     fs::create_directories(path, error);
     if (error) throw Error(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
     write_safetensors(path / kInputs, std::move(inputs));
@@ -55,7 +57,11 @@ struct Folder {
 /// An output of the golden, NaN where it says nothing exact.
 FileTensor exact_values(const Problem& problem, const Golden& golden, const Role& role) {
   const TensorSpec& spec = problem.tensor[size_t(role.index)];
-  FileTensor file{.name = role.name, .dtype = ATTEST_F64, .type = "F64", .dims = {spec.dim, spec.dim + spec.rank}, .bytes = {}};
+  FileTensor file{.name = role.name,
+                  .dtype = ATTEST_F64,
+                  .type = "F64",
+                  .dims = {spec.dim, spec.dim + spec.rank},
+                  .bytes = {}};
   file.bytes.resize(size_t(element_count(spec)) * sizeof(double));
   auto* values = reinterpret_cast<double*>(file.bytes.data());
   std::fill_n(values, element_count(spec), std::numeric_limits<double>::quiet_NaN());
@@ -65,7 +71,8 @@ FileTensor exact_values(const Problem& problem, const Golden& golden, const Role
     const std::lock_guard guard(lock);
     for (size_t r = 0; r < chunk.rows.size(); ++r)
       for (int64_t d = 0; d < chunk.width; ++d)
-        values[chunk.rows[r] * chunk.width + d] = chunk.value[(chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d)];
+        values[chunk.rows[r] * chunk.width + d] =
+            chunk.value[(chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d)];
   });
   return file;
 }
@@ -78,11 +85,14 @@ bool has_nan(const FileTensor& file) {
 
 }  // namespace
 
-void capture_case(const Problem& problem, const PreparedInputs& inputs, const std::string& source, const fs::path& folder) {
+void capture_case(const Problem& problem, const PreparedInputs& inputs, const std::string& source,
+                  const fs::path& folder) {
   Folder out;
-  out.description = {{"problem", print_problem(problem)}, {"source", source}, {"inputs_hash", inputs.hash()}};
+  out.description = {
+      {"problem", print_problem(problem)}, {"source", source}, {"inputs_hash", inputs.hash()}};
   for (const Role& role : problem.operation->roles())
-    if (const Tensor& tensor = inputs.shared().tensors()[size_t(role.index)]) out.add_input(role.name, tensor);
+    if (const Tensor& tensor = inputs.shared().tensors()[size_t(role.index)])
+      out.add_input(role.name, tensor);
   // Not the closed form that a fill may have: what a reader of the folder can compute.
   PreparedInputs given(problem, inputs.shared().tensors());
   std::vector<FileTensor> golden;
@@ -90,7 +100,9 @@ void capture_case(const Problem& problem, const PreparedInputs& inputs, const st
   bool partial = false;
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
-    if (!is_output(role) || !present(spec) || element_count(spec) * int64_t(sizeof(double)) > kLargestGolden_bytes) continue;
+    if (!is_output(role) || !present(spec) ||
+        element_count(spec) * int64_t(sizeof(double)) > kLargestGolden_bytes)
+      continue;
     golden.push_back(exact_values(problem, given.golden(), role));
     partial |= has_nan(golden.back());
     out.add_output(role.name, view(golden.back(), dense_axes(golden.back().dims)));
@@ -105,12 +117,17 @@ std::vector<std::string> capture_vector(const VectorCase& vector, const fs::path
   std::vector<std::string> left_out;
   const Problem& problem = *vector.problem;
   const PreparedInputs prepared(problem, vector.given);
-  out.description = {{"problem", print_problem(problem)}, {"source", vector.source}, {"inputs_hash", prepared.hash()}};
+  out.description = {{"problem", print_problem(problem)},
+                     {"source", vector.source},
+                     {"inputs_hash", prepared.hash()}};
   for (const Role& role : problem.operation->roles()) {
     const auto at = size_t(role.index);
-    // Floats as they were given: float64 is more than the problem has. Lengths and places may lie there in other integers.
+    // Floats as they were given: float64 is more than the problem has. Lengths and places may lie
+    // there in other integers.
     if (vector.given[at])
-      out.add_input(role.name, is_float(problem.tensor[at].dtype) ? vector.given[at] : prepared.shared().tensors()[at]);
+      out.add_input(role.name, is_float(problem.tensor[at].dtype)
+                                   ? vector.given[at]
+                                   : prepared.shared().tensors()[at]);
     // What is given in float64 is read as exact by itself.
     if (!vector.exact[at] || vector.exact[at].data == vector.given[at].data) continue;
     const std::string name = fmt::format("exact.{}", role.name);
@@ -120,7 +137,8 @@ std::vector<std::string> capture_vector(const VectorCase& vector, const fs::path
   bool partial = false;
   for (const VectorOutput& output : vector.outputs) {
     if (output.kind != VectorOutput::Kind::kRole) {
-      left_out.push_back(fmt::format("output '{}', which is no tensor of {}", output.name, problem.operation->name()));
+      left_out.push_back(fmt::format("output '{}', which is no tensor of {}", output.name,
+                                     problem.operation->name()));
       continue;
     }
     out.add_output(find_role(*problem.operation, output.role)->name, output.expected);

@@ -1,4 +1,5 @@
-// A description with `problem`: a whole spec line, and tensors in the order of their dims, as capture.cpp writes them.
+// A description with `problem`: a whole spec line, and tensors in the order of their dims, as
+// capture.cpp writes them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,10 +28,12 @@ Problem problem_of(const std::string& line, const std::string& where) {
 /// The tensors of an object of roles, each with the dims that the problem has.
 class RoleTensors {
  public:
-  RoleTensors(const json& object, const Problem& problem, FileStore& store, VectorCase& vector, const std::string& where)
+  RoleTensors(const json& object, const Problem& problem, FileStore& store, VectorCase& vector,
+              const std::string& where)
       : fields_(object, where), problem_(problem), store_(store), vector_(vector) {
     for (const auto& [key, value] : object.items())
-      if (!find_role(*problem.operation, key) || !present(problem.tensor[size_t(find_role(*problem.operation, key)->index)]))
+      if (!find_role(*problem.operation, key) ||
+          !present(problem.tensor[size_t(find_role(*problem.operation, key)->index)]))
         throw Error(fmt::format("{}: the problem has no tensor {}", where, in_quotes(key)));
   }
 
@@ -41,7 +44,8 @@ class RoleTensors {
     const FileTensor& file = vector_.files.emplace_back(store_.get(fields_.text(role.name), where));
     const TensorSpec& spec = problem_.tensor[size_t(role.index)];
     if (!std::ranges::equal(file.dims, dims(spec)))
-      throw Error(fmt::format("{}: dims {} where the problem has {}", where, print_dims(file.dims), print_dims(dims(spec))));
+      throw Error(fmt::format("{}: dims {} where the problem has {}", where, print_dims(file.dims),
+                              print_dims(dims(spec))));
     return view(usable(file, where), dense_axes(file.dims));
   }
   const std::string& where() const { return fields_.where(); }
@@ -53,13 +57,16 @@ class RoleTensors {
   VectorCase& vector_;
 };
 
-/// Inputs are the problem's own bits; float64 may be given in place of another float, and then the reference gets it as it is.
-void give_input(VectorCase& vector, const Role& role, const Tensor& tensor, const std::string& where) {
+/// Inputs are the problem's own bits; float64 may be given in place of another float, and then the
+/// reference gets it as it is.
+void give_input(VectorCase& vector, const Role& role, const Tensor& tensor,
+                const std::string& where) {
   const auto at = size_t(role.index);
   const DType wanted = vector.problem->tensor[at].dtype, got = tensor.spec.dtype;
   const bool rounded = got == ATTEST_F64 && is_float(wanted);
   if (got != wanted && !rounded)
-    throw Error(fmt::format("{}: {}: is {} where the problem has {}", where, role.name, dtype_name(got), dtype_name(wanted)));
+    throw Error(fmt::format("{}: {}: is {} where the problem has {}", where, role.name,
+                            dtype_name(got), dtype_name(wanted)));
   vector.given[at] = tensor;
   if (got != wanted) vector.exact[at] = tensor;
 }
@@ -70,13 +77,15 @@ void check_outputs(VectorCase& vector, const std::string& where) {
   for (const Role& role : vector.problem->operation->roles())
     if (is_output(role) && present(vector.problem->tensor[size_t(role.index)]) &&
         std::ranges::find(vector.outputs, role.index, &VectorOutput::role) == vector.outputs.end())
-      throw Error(fmt::format("{}: tensors: '{}' is missing; outputs are judged together", where, role.name));
+      throw Error(fmt::format("{}: tensors: '{}' is missing; outputs are judged together", where,
+                              role.name));
 }
 
 void check_hash(const VectorCase& vector, const std::string& hash, const std::string& where) {
   const std::string now = PreparedInputs(*vector.problem, vector.given).hash();
   if (now != hash)
-    throw Error(fmt::format("{}: inputs_hash: {} where the inputs have {}: they were changed", where, in_quotes(hash), now));
+    throw Error(fmt::format("{}: inputs_hash: {} where the inputs have {}: they were changed",
+                            where, in_quotes(hash), now));
 }
 
 }  // namespace
@@ -88,7 +97,8 @@ void map_captured(const json& description, VectorCase& vector, const VectorPlace
   const Problem& problem = *vector.problem;
   vector.operation = problem.operation->name(), vector.dtype = dtype_name(problem.dtype);
   vector.source = fields.text("source", "");
-  if (fields.has("arithmetic")) vector.arithmetic = arithmetic_of(fields.text("arithmetic"), where + ": arithmetic");
+  if (fields.has("arithmetic"))
+    vector.arithmetic = arithmetic_of(fields.text("arithmetic"), where + ": arithmetic");
   if (fields.has("tolerance")) vector.tolerance = fields.real("tolerance");
   const bool partial = fields.truth("partial", false);
   FileStore store(place.data);
@@ -99,7 +109,8 @@ void map_captured(const json& description, VectorCase& vector, const VectorPlace
     if (!is_output(role))
       give_input(vector, role, tensor, tensors.where());
     else if (!is_float(tensor.spec.dtype))
-      throw Error(fmt::format("{}: {}: is {} where a float is right", tensors.where(), role.name, dtype_name(tensor.spec.dtype)));
+      throw Error(fmt::format("{}: {}: is {} where a float is right", tensors.where(), role.name,
+                              dtype_name(tensor.spec.dtype)));
     else
       vector.outputs.push_back({.name = role.name,
                                 .kind = VectorOutput::Kind::kRole,
@@ -117,9 +128,10 @@ void map_captured(const json& description, VectorCase& vector, const VectorPlace
   if (vector.arithmetic) check_outputs(vector, where);
   const std::string hash = fields.text("inputs_hash", "");
   if (const std::string key = fields.unused(); !key.empty())
-    throw Error(fmt::format("{}: unknown key {}{}", where, in_quotes(key),
-                            did_you_mean(key, std::vector<std::string>{"problem", "source", "arithmetic", "tolerance", "partial",
-                                                                       "tensors", "exact", "inputs_hash"})));
+    throw Error(fmt::format(
+        "{}: unknown key {}{}", where, in_quotes(key),
+        did_you_mean(key, std::vector<std::string>{"problem", "source", "arithmetic", "tolerance",
+                                                   "partial", "tensors", "exact", "inputs_hash"})));
   if (!hash.empty()) check_hash(vector, hash, where);
 }
 

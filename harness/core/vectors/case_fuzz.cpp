@@ -1,4 +1,5 @@
-// Fuzzer of case.json: descriptions that name the tensors of a file, by parameters or by a spec line.
+// Fuzzer of case.json: descriptions that name the tensors of a file, by parameters or by a spec
+// line.
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,8 @@ namespace {
 
 using namespace attest::core;
 
-/// A folder with t.safetensors: the tensors that descriptions may name, q k v o [1, 1, 2, 2], m [1, 1, 2, 2] bool, i [2] i32.
+/// A folder with t.safetensors: the tensors that descriptions may name, q k v o [1, 1, 2, 2], m [1,
+/// 1, 2, 2] bool, i [2] i32.
 const std::filesystem::path& folder() {
   static const std::filesystem::path made = [] {
     std::string name = (std::filesystem::temp_directory_path() / "case_fuzz_XXXXXX").string();
@@ -42,7 +44,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const nlohmann::json description = parse_strict_json(text, "case.json");
     VectorCase vector;
     try {
-      map_named(description, vector, {.kind = VectorPlace::Kind::kJson, .name = "fuzz", .model = "case.json", .data = folder()});
+      map_named(description, vector,
+                {.kind = VectorPlace::Kind::kJson,
+                 .name = "fuzz",
+                 .model = "case.json",
+                 .data = folder()});
     } catch (const Unsupported&) {
       return;
     }
@@ -50,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // What implementations would get is whole.
     const PreparedInputs inputs(*vector.problem, vector.given);
     demand(inputs.unchanged(), "inputs that change");
-    for (const VectorOutput& output : vector.outputs) demand(bool(output.expected), "an output without values");
+    for (const VectorOutput& output : vector.outputs)
+      demand(bool(output.expected), "an output without values");
   });
 }

@@ -1,4 +1,5 @@
-// A file of tensors by itself: what its tensors are follows from their names, in attest's words or in those of frameworks.
+// A file of tensors by itself: what its tensors are follows from their names, in attest's words or
+// in those of frameworks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,10 +16,12 @@ namespace {
 
 using nlohmann::json;
 
-/// torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask) and what people call its result.
+/// torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask) and what people
+/// call its result.
 std::string role_of(const FileTensor& tensor) {
-  constexpr std::pair<std::string_view, std::string_view> kAliases[] = {{"query", "q"}, {"key", "k"},    {"value", "v"},
-                                                                        {"out", "o"},   {"output", "o"}, {"logsumexp", "lse"}};
+  constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
+      {"query", "q"}, {"key", "k"},    {"value", "v"},
+      {"out", "o"},   {"output", "o"}, {"logsumexp", "lse"}};
   if (tensor.name == "attn_mask") return tensor.dtype == ATTEST_BOOL ? "mask" : "bias";
   for (const auto& [alias, role] : kAliases)
     if (tensor.name == alias) return std::string(role);
@@ -38,10 +41,12 @@ json describe_bare(const VectorPlace& place) {
     std::vector<std::string> known;
     for (const Role& one : operation.roles()) known.emplace_back(one.name);
     if (std::ranges::find(known, role) == known.end())
-      throw Error(fmt::format("{}: {} has no tensor {}{}; its tensors are {}; a .json file may name them otherwise",
-                              place.model.string(), operation.name(), in_quotes(tensor.name), did_you_mean(role, known),
-                              fmt::join(known, ", ")));
-    if (description["tensors"].contains(role)) throw Error(fmt::format("{}: {} is there twice", place.model.string(), role));
+      throw Error(fmt::format(
+          "{}: {} has no tensor {}{}; its tensors are {}; a .json file may name them otherwise",
+          place.model.string(), operation.name(), in_quotes(tensor.name), did_you_mean(role, known),
+          fmt::join(known, ", ")));
+    if (description["tensors"].contains(role))
+      throw Error(fmt::format("{}: {} is there twice", place.model.string(), role));
     description["tensors"][role] = file + ":" + tensor.name;
   }
   return description;

@@ -11,16 +11,19 @@
 
 namespace attest::core {
 
-std::filesystem::path described_file(const std::filesystem::path& folder, const std::string& file, const std::string& where) {
+std::filesystem::path described_file(const std::filesystem::path& folder, const std::string& file,
+                                     const std::string& where) {
   std::filesystem::path path = folder / file;
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) throw Error(fmt::format("{}: {}: no such file", where, in_quotes(file)));
+  if (!std::filesystem::exists(path, error))
+    throw Error(fmt::format("{}: {}: no such file", where, in_quotes(file)));
   return path;
 }
 
 const FileTensor& FileStore::get(const std::string& reference, const std::string& where) {
   const size_t colon = reference.rfind(':');
-  const std::string file = reference.substr(0, colon), name = colon == reference.npos ? "" : reference.substr(colon + 1);
+  const std::string file = reference.substr(0, colon),
+                    name = colon == reference.npos ? "" : reference.substr(colon + 1);
   const std::vector<FileTensor>& tensors = read(file, where);
   if (name.empty() && tensors.size() == 1) return tensors[0];
   std::vector<std::string> names;
@@ -28,15 +31,18 @@ const FileTensor& FileStore::get(const std::string& reference, const std::string
     if (tensor.name == name) return usable(tensor, where);
     names.push_back(tensor.name);
   }
-  throw Error(fmt::format("{}: {} has no tensor {}{}", where, in_quotes(file), in_quotes(name), did_you_mean(name, names)));
+  throw Error(fmt::format("{}: {} has no tensor {}{}", where, in_quotes(file), in_quotes(name),
+                          did_you_mean(name, names)));
 }
 
 const std::vector<FileTensor>& FileStore::read(const std::string& file, const std::string& where) {
   if (const auto at = files_.find(file); at != files_.end()) return at->second;
   const std::string extension = std::filesystem::path(file).extension().string();
-  if (extension != ".npy" && extension != ".npz" && extension != ".safetensors" && extension != ".pb")
-    throw Error(fmt::format("{}: {}: must be a .safetensors, .npy, .npz or .pb file, with :NAME for a tensor in it", where,
-                            in_quotes(file)));
+  if (extension != ".npy" && extension != ".npz" && extension != ".safetensors" &&
+      extension != ".pb")
+    throw Error(fmt::format(
+        "{}: {}: must be a .safetensors, .npy, .npz or .pb file, with :NAME for a tensor in it",
+        where, in_quotes(file)));
   const std::filesystem::path path = described_file(folder_, file, where);
   if (extension == ".pb") need_onnx();
   const std::vector<std::byte> bytes = read_bytes(path);

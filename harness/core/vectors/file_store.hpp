@@ -9,14 +9,17 @@
 
 namespace attest::core {
 
-/// The path of a file that a description names. Throws Error, which begins with `where`: there is none.
-std::filesystem::path described_file(const std::filesystem::path& folder, const std::string& file, const std::string& where);
+/// The path of a file that a description names. Throws Error, which begins with `where`: there is
+/// none.
+std::filesystem::path described_file(const std::filesystem::path& folder, const std::string& file,
+                                     const std::string& where);
 
 class FileStore {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// "dump.safetensors:query", "q.npy". Throws Error, which begins with `where`; Unsupported: a .pb in a build without ONNX.
+  /// "dump.safetensors:query", "q.npy". Throws Error, which begins with `where`; Unsupported: a .pb
+  /// in a build without ONNX.
   const FileTensor& get(const std::string& reference, const std::string& where);
   /// All tensors of a file.
   const std::vector<FileTensor>& read(const std::string& file, const std::string& where);

@@ -30,12 +30,15 @@ std::optional<int64_t> dense_bytes(std::span<const int64_t> dims, int64_t elemen
   return empty ? 0 : bytes;
 }
 
-std::string print_dims(std::span<const int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ",")); }
+std::string print_dims(std::span<const int64_t> dims) {
+  return fmt::format("[{}]", fmt::join(dims, ","));
+}
 
 const FileTensor& usable(const FileTensor& tensor, std::string_view file_name) {
   if (tensor.dtype == ATTEST_NONE)
-    throw Error(fmt::format("{}: tensor {} is {}; f32, f16, bf16, f64, i32, i64, bool and the 8-bit floats can be used",
-                            file_name, in_quotes(tensor.name), tensor.type));
+    throw Error(fmt::format(
+        "{}: tensor {} is {}; f32, f16, bf16, f64, i32, i64, bool and the 8-bit floats can be used",
+        file_name, in_quotes(tensor.name), tensor.type));
   return tensor;
 }
 

@@ -1,4 +1,5 @@
-// A tensor as a file holds it: dense, in the order of its dims, little-endian. What every reader of this room gives.
+// A tensor as a file holds it: dense, in the order of its dims, little-endian. What every reader of
+// this room gives.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,13 +25,15 @@ struct FileTensor {
   double at(int64_t index) const { return load(bytes.data(), dtype, index); }
 };
 
-/// Bytes of a dense tensor of these dims, or nothing where a dim is negative or the product is more than 2^47.
+/// Bytes of a dense tensor of these dims, or nothing where a dim is negative or the product is more
+/// than 2^47.
 std::optional<int64_t> dense_bytes(std::span<const int64_t> dims, int64_t element_bytes);
 
 /// "[1,12,197]".
 std::string print_dims(std::span<const int64_t> dims);
 
-/// Throws Error ("FILE: tensor 'x' is U8, ...") where the tensor is of a type that attest has no word for.
+/// Throws Error ("FILE: tensor 'x' is U8, ...") where the tensor is of a type that attest has no
+/// word for.
 const FileTensor& usable(const FileTensor& tensor, std::string_view file_name);
 
 }  // namespace attest::core

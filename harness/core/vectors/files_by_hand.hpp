@@ -35,10 +35,13 @@ inline std::string npy_file(std::string header, const std::string& data) {
   while ((10 + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
   const auto size = uint16_t(header.size());
-  return std::string("\x93NUMPY\x01\x00", 8) + std::string(reinterpret_cast<const char*>(&size), 2) + header + data;
+  return std::string("\x93NUMPY\x01\x00", 8) +
+         std::string(reinterpret_cast<const char*>(&size), 2) + header + data;
 }
-inline std::string npy_header(const std::string& descr, const std::string& shape, bool fortran = false) {
-  return "{'descr': " + descr + ", 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
+inline std::string npy_header(const std::string& descr, const std::string& shape,
+                              bool fortran = false) {
+  return "{'descr': " + descr + ", 'fortran_order': " + (fortran ? "True" : "False") +
+         ", 'shape': " + shape + ", }";
 }
 
 struct ZipMember {
@@ -64,16 +67,19 @@ inline std::string zip_file(const std::vector<ZipMember>& members) {
       body.resize(stream.total_out);
       deflateEnd(&stream);
     }
-    const uLong crc = crc32(0, reinterpret_cast<const Bytef*>(member.content.data()), uInt(member.content.size()));
-    const std::string common = u16(20) + u16(0) + u16(member.deflated ? 8 : 0) + u32(0) + u32(crc) + u32(body.size()) +
-                               u32(member.content.size()) + u16(member.name.size());
+    const uLong crc = crc32(0, reinterpret_cast<const Bytef*>(member.content.data()),
+                            uInt(member.content.size()));
+    const std::string common = u16(20) + u16(0) + u16(member.deflated ? 8 : 0) + u32(0) + u32(crc) +
+                               u32(body.size()) + u32(member.content.size()) +
+                               u16(member.name.size());
     const size_t offset = file.size();
     file += "PK\x03\x04" + common + u16(0) + member.name + body;
-    directory += "PK\x01\x02" + u16(20) + common + u16(0) + u16(0) + u16(0) + u16(0) + u32(0) + u32(offset) + member.name;
+    directory += "PK\x01\x02" + u16(20) + common + u16(0) + u16(0) + u16(0) + u16(0) + u32(0) +
+                 u32(offset) + member.name;
   }
   const size_t at = file.size();
-  return file + directory + "PK\x05\x06" + u16(0) + u16(0) + u16(members.size()) + u16(members.size()) + u32(directory.size()) +
-         u32(at) + u16(0);
+  return file + directory + "PK\x05\x06" + u16(0) + u16(0) + u16(members.size()) +
+         u16(members.size()) + u32(directory.size()) + u32(at) + u16(0);
 }
 
 /// protobuf's wire format: varints, and fields with a length.
@@ -82,7 +88,9 @@ inline std::string varint(uint64_t value) {
   for (; value > 127; value >>= 7) bytes += char(value | 128);
   return bytes + char(value);
 }
-inline std::string number_field(int field, uint64_t value) { return varint(uint64_t(field) << 3) + varint(value); }
+inline std::string number_field(int field, uint64_t value) {
+  return varint(uint64_t(field) << 3) + varint(value);
+}
 inline std::string bytes_field(int field, const std::string& value) {
   return varint(uint64_t(field) << 3 | 2) + varint(value.size()) + value;
 }
@@ -91,7 +99,8 @@ inline std::string float_field(int field, float value) {
 }
 
 /// TensorProto: 1 dims, 2 data_type, 8 name, 9 raw_data.
-inline std::string tensor_file(const std::vector<int64_t>& dims, int type, const std::string& raw, const std::string& name = "") {
+inline std::string tensor_file(const std::vector<int64_t>& dims, int type, const std::string& raw,
+                               const std::string& name = "") {
   std::string file;
   for (const int64_t dim : dims) file += number_field(1, uint64_t(dim));
   file += number_field(2, uint64_t(type));
@@ -107,10 +116,11 @@ inline std::string float_attribute(const std::string& name, float value) {
   return bytes_field(1, name) + float_field(2, value) + number_field(20, 1);
 }
 
-/// ModelProto of one node. NodeProto: 1 input, 2 output, 4 op_type, 5 attribute, 7 domain. GraphProto: 1 node, 11 input, 12
-/// output.
+/// ModelProto of one node. NodeProto: 1 input, 2 output, 4 op_type, 5 attribute, 7 domain.
+/// GraphProto: 1 node, 11 input, 12 output.
 inline std::string model_file(const std::string& op_type, const std::vector<std::string>& inputs,
-                              const std::vector<std::string>& outputs, const std::vector<std::string>& attributes, int64_t opset,
+                              const std::vector<std::string>& outputs,
+                              const std::vector<std::string>& attributes, int64_t opset,
                               const std::string& domain = "") {
   std::string node, graph;
   for (const std::string& input : inputs) node += bytes_field(1, input);
@@ -123,7 +133,8 @@ inline std::string model_file(const std::string& op_type, const std::vector<std:
     if (!input.empty()) graph += bytes_field(11, bytes_field(1, input));
   for (const std::string& output : outputs)
     if (!output.empty()) graph += bytes_field(12, bytes_field(1, output));
-  return number_field(1, 10) + bytes_field(7, graph) + bytes_field(8, bytes_field(1, domain) + number_field(2, uint64_t(opset)));
+  return number_field(1, 10) + bytes_field(7, graph) +
+         bytes_field(8, bytes_field(1, domain) + number_field(2, uint64_t(opset)));
 }
 
 }  // namespace attest::core

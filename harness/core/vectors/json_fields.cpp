@@ -8,7 +8,8 @@ namespace attest::core {
 
 using nlohmann::json;
 
-JsonFields::JsonFields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
+JsonFields::JsonFields(const json& object, std::string where)
+    : object_(object), where_(std::move(where)) {
   if (!object.is_object()) throw Error(where_ + ": must be an object");
 }
 
@@ -34,7 +35,8 @@ double JsonFields::real(const std::string& key, std::optional<double> otherwise)
 int64_t JsonFields::whole(const std::string& key, std::optional<int64_t> otherwise) {
   const json* value = find(key, !otherwise);
   if (!value) return *otherwise;
-  if (!value->is_number_integer() || (value->is_number_unsigned() && value->get<uint64_t>() > (uint64_t{1} << 53)))
+  if (!value->is_number_integer() ||
+      (value->is_number_unsigned() && value->get<uint64_t>() > (uint64_t{1} << 53)))
     wrong(key, "a whole number");
   return value->get<int64_t>();
 }

@@ -1,4 +1,5 @@
-// Calls of libraries, by the library's own names: FlashAttention (dense, packed, over a cache, paged), cuDNN, PyTorch.
+// Calls of libraries, by the library's own names: FlashAttention (dense, packed, over a cache,
+// paged), cuDNN, PyTorch.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -22,7 +23,9 @@ Tensor integers(const FileTensor& file, int64_t count, const char* name) {
 Axes packed_heads_first(const FileTensor& file) {
   expect_dims(file, {-1, -1, -1}, "packed tensor");
   const int64_t heads = file.dims[1], channels = file.dims[2];
-  return {.dims = {1, heads, file.dims[0], channels}, .strides = {0, channels, heads * channels, 1}, .offset = 0};
+  return {.dims = {1, heads, file.dims[0], channels},
+          .strides = {0, channels, heads * channels, 1},
+          .offset = 0};
 }
 
 void set_scale_or_usual(UpstreamCase& from, VectorCase& vector, const char* key) {
@@ -33,9 +36,11 @@ void set_scale_or_usual(UpstreamCase& from, VectorCase& vector, const char* key)
 void give_slopes(UpstreamCase& from, VectorCase& vector) {
   const FileTensor* slopes = from.input("alibi_slopes");
   if (!slopes) return;
-  vector.problem->as<attest_softmax_params>().diagonal = ATTEST_BOTTOM_RIGHT;  // distances count from it, with or without a band
+  vector.problem->as<attest_softmax_params>().diagonal =
+      ATTEST_BOTTOM_RIGHT;  // distances count from it, with or without a band
   const bool shared = slopes->dims.size() == 1;
-  give(vector, ATTEST_ALIBI_SLOPES, view(*slopes, dense_axes(shared ? std::vector<int64_t>{1, slopes->dims[0]} : slopes->dims)),
+  give(vector, ATTEST_ALIBI_SLOPES,
+       view(*slopes, dense_axes(shared ? std::vector<int64_t>{1, slopes->dims[0]} : slopes->dims)),
        ATTEST_F32);
 }
 
@@ -46,7 +51,8 @@ void expect_lse(UpstreamCase& from, VectorCase& vector, bool packed) {
   FileTensor& ours = make_file(vector, "softmax_lse", usable(*lse, "the vector").dtype, lse->dims);
   for (int64_t i = 0; i < ours.count(); ++i) {
     const double value = lse->at(i);
-    store(ours.bytes.data(), ours.dtype, i, value == std::numeric_limits<double>::infinity() ? -value : value);
+    store(ours.bytes.data(), ours.dtype, i,
+          value == std::numeric_limits<double>::infinity() ? -value : value);
   }
   std::vector<int64_t> dims = lse->dims;
   if (packed) dims.insert(dims.begin(), 1);  // [heads, all tokens]
@@ -61,7 +67,8 @@ void set_flash_parameters(UpstreamCase& from, VectorCase& vector, bool packed) {
   Bounds window;
   if (params.has("window_size")) {
     const nlohmann::json& bounds = params.any("window_size");
-    if (!bounds.is_array() || bounds.size() != 2 || !bounds[0].is_number_integer() || !bounds[1].is_number_integer())
+    if (!bounds.is_array() || bounds.size() != 2 || !bounds[0].is_number_integer() ||
+        !bounds[1].is_number_integer())
       throw Error(fmt::format("{}: window_size: must be two whole numbers", params.where()));
     window = {bounds[0].get<int64_t>(), bounds[1].get<int64_t>()};
   }
@@ -84,22 +91,23 @@ void give_pages(UpstreamCase& from, VectorCase& vector, const FileTensor& pool) 
 void map_flash_dense(UpstreamCase& from, VectorCase& vector) {
   const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BSHD")); };
   const FileTensor& out = from.needed_output("out");
-  give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("q")), seen(from.needed("k")),
-                                   seen(from.needed("v")), seen(out));
+  give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("q")),
+                                   seen(from.needed("k")), seen(from.needed("v")), seen(out));
   set_flash_parameters(from, vector, false);
 }
 
 void map_flash_varlen(UpstreamCase& from, VectorCase& vector) {
   JsonFields& params = from.params();
-  const FileTensor &q = from.needed("q"), &k = from.needed("k"), &v = from.needed("v"), &starts_q = from.needed("cu_seqlens_q"),
+  const FileTensor &q = from.needed("q"), &k = from.needed("k"), &v = from.needed("v"),
+                   &starts_q = from.needed("cu_seqlens_q"),
                    &starts_kv = from.needed("cu_seqlens_k");
   const bool paged = k.dims.size() == 4;
   const auto seen = [](const FileTensor& file) { return view(file, packed_heads_first(file)); };
   const auto keys = [&](const FileTensor& file) {
     return view(file, paged ? heads_first(file, "BSHD") : packed_heads_first(file));
   };
-  auto& p =
-      give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), keys(k), keys(v), seen(from.needed_output("out")));
+  auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), keys(k), keys(v),
+                                             seen(from.needed_output("out")));
   p.batch = starts_q.count() - 1;
   if (p.batch < 1) throw Error("cu_seqlens_q: needs an entry for every sequence and one more");
   p.seq_len_q = params.whole("max_seqlen_q"), p.seq_len_kv = params.whole("max_seqlen_k");
@@ -107,7 +115,8 @@ void map_flash_varlen(UpstreamCase& from, VectorCase& vector) {
   const Tensor starts = integers(starts_kv, p.batch + 1, "cu_seqlens_k");
   if (paged) {
     FileTensor& lengths = make_file(vector, "seq_lens_kv", ATTEST_I32, {p.batch});
-    for (int64_t b = 0; b < p.batch; ++b) store(lengths.bytes.data(), ATTEST_I32, b, starts_kv.at(b + 1) - starts_kv.at(b));
+    for (int64_t b = 0; b < p.batch; ++b)
+      store(lengths.bytes.data(), ATTEST_I32, b, starts_kv.at(b + 1) - starts_kv.at(b));
     give(vector, ATTEST_SEQ_LENS_KV, flat_view(lengths));
     give_pages(from, vector, k);
     if (p.page_size == 0) throw Error("flash_attn_varlen_func: keys in pages need a block_table");
@@ -120,8 +129,8 @@ void map_flash_varlen(UpstreamCase& from, VectorCase& vector) {
 void map_flash_cache(UpstreamCase& from, VectorCase& vector) {
   const FileTensor &q = from.needed("q"), &k = from.needed("k_cache"), &v = from.needed("v_cache");
   const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BSHD")); };
-  auto& p =
-      give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v), seen(from.needed_output("out")));
+  auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v),
+                                             seen(from.needed_output("out")));
   give_pages(from, vector, k);
   if (const FileTensor* lengths = from.input("cache_seqlens"))
     give(vector, ATTEST_SEQ_LENS_KV, integers(*lengths, p.batch, "cache_seqlens"), ATTEST_I32);
@@ -136,32 +145,40 @@ std::optional<int64_t> bound(JsonFields& params, const char* key) {
 void map_cudnn(UpstreamCase& from, VectorCase& vector) {
   JsonFields& params = from.params();
   const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BHSD")); };
-  auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("q")), seen(from.needed("k")),
-                                             seen(from.needed("v")), seen(from.needed_output("o")));
+  auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("q")),
+                                             seen(from.needed("k")), seen(from.needed("v")),
+                                             seen(from.needed_output("o")));
   set_scale(vector, params.real("attn_scale", 1));  // none is 1 there
   const std::string alignment = params.text("diagonal_alignment", "TOP_LEFT");
   if (alignment != "TOP_LEFT" && alignment != "BOTTOM_RIGHT")
     throw Unsupported{fmt::format("{}: diagonal_alignment {}", from.op(), in_quotes(alignment))};
-  const auto left = bound(params, "diagonal_band_left_bound"), right = bound(params, "diagonal_band_right_bound");
+  const auto left = bound(params, "diagonal_band_left_bound"),
+             right = bound(params, "diagonal_band_right_bound");
   if (left.value_or(1) < 1 || right.value_or(0) < 0)
-    throw Error(fmt::format("{}: diagonal_band_left_bound, _right_bound: at least 1, and 0", params.where()));
+    throw Error(fmt::format("{}: diagonal_band_left_bound, _right_bound: at least 1, and 0",
+                            params.where()));
   set_cudnn_band(p, left, right, alignment == "BOTTOM_RIGHT");
   if (const FileTensor* bias = from.input("bias")) give_mask_from_right(vector, *bias, "bias");
-  for (const auto& [name, role] : {std::pair("seq_len_q", ATTEST_SEQ_LENS_Q), std::pair("seq_len_kv", ATTEST_SEQ_LENS_KV)})
-    if (const FileTensor* lengths = from.input(name)) give(vector, role, flat_view(*lengths), ATTEST_I32);
+  for (const auto& [name, role] :
+       {std::pair("seq_len_q", ATTEST_SEQ_LENS_Q), std::pair("seq_len_kv", ATTEST_SEQ_LENS_KV)})
+    if (const FileTensor* lengths = from.input(name))
+      give(vector, role, flat_view(*lengths), ATTEST_I32);
 }
 
 void map_torch(UpstreamCase& from, VectorCase& vector) {
   JsonFields& params = from.params();
   const auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BHSD")); };
-  auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(from.needed("query")), seen(from.needed("key")),
-                                             seen(from.needed("value")), seen(from.needed_output("out")));
+  auto& p = give_qkvo<attest_softmax_params>(
+      vector, softmax_operation(), seen(from.needed("query")), seen(from.needed("key")),
+      seen(from.needed("value")), seen(from.needed_output("out")));
   if (params.truth("enable_gqa", false) == false && p.num_heads != p.num_kv_heads)
-    throw Error(fmt::format("{}: {} query and {} key heads without enable_gqa", params.where(), p.num_heads, p.num_kv_heads));
+    throw Error(fmt::format("{}: {} query and {} key heads without enable_gqa", params.where(),
+                            p.num_heads, p.num_kv_heads));
   if (params.real("dropout_p", 0) != 0) throw Unsupported{from.op() + ": dropout_p"};
   set_scale_or_usual(from, vector, "scale");
   if (params.truth("is_causal", false)) p.window_right = 0;  // top left
-  if (const FileTensor* mask = from.input("attn_mask")) give_mask_from_right(vector, *mask, "attn_mask");
+  if (const FileTensor* mask = from.input("attn_mask"))
+    give_mask_from_right(vector, *mask, "attn_mask");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Zip as far as NumPy writes it (APPNOTE.TXT 6.3.10): the central directory says where members lie; no zip64, no encryption.
+// Zip as far as NumPy writes it (APPNOTE.TXT 6.3.10): the central directory says where members lie;
+// no zip64, no encryption.
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -16,8 +17,9 @@ namespace {
 using Bytes = std::span<const std::byte>;
 constexpr uint32_t kEndMark = 0x06054b50, kEntryMark = 0x02014b50, kLocalMark = 0x04034b50;
 constexpr size_t kEndBytes = 22, kEntryBytes = 46, kLocalBytes = 30;
-constexpr uint64_t kMostRatio = 1032;                        // deflate never packs better
-constexpr uint64_t kMostUnpacked_bytes = uint64_t{2} << 30;  // of all members together, as of a file on its own
+constexpr uint64_t kMostRatio = 1032;  // deflate never packs better
+constexpr uint64_t kMostUnpacked_bytes = uint64_t{2}
+                                         << 30;  // of all members together, as of a file on its own
 
 struct Member {
   std::string name;
@@ -29,35 +31,43 @@ struct Member {
 uint16_t u16(Bytes bytes, size_t at) { return load_scalar<uint16_t>(bytes.data() + at, false); }
 uint32_t u32(Bytes bytes, size_t at) { return load_scalar<uint32_t>(bytes.data() + at, false); }
 
-/// Where the end record begins: the last place that has its mark and whose comment fills the rest of the file.
+/// Where the end record begins: the last place that has its mark and whose comment fills the rest
+/// of the file.
 size_t find_end(Bytes bytes, std::string_view file_name) {
   for (size_t back = kEndBytes; back <= std::min(bytes.size(), kEndBytes + 65535); ++back) {
     const size_t at = bytes.size() - back;
     if (u32(bytes, at) == kEndMark && u16(bytes, at + 20) == back - kEndBytes) return at;
   }
-  throw Error(fmt::format("{}: not an .npz file, or cut off: a zip ends with its directory", file_name));
+  throw Error(
+      fmt::format("{}: not an .npz file, or cut off: a zip ends with its directory", file_name));
 }
 
 std::vector<Member> read_directory(Bytes bytes, std::string_view file_name) {
   const size_t end = find_end(bytes, file_name);
-  const size_t count = u16(bytes, end + 10), size = u32(bytes, end + 12), offset = u32(bytes, end + 16);
+  const size_t count = u16(bytes, end + 10), size = u32(bytes, end + 12),
+               offset = u32(bytes, end + 16);
   if (count == 0xffff || size == 0xffffffff || offset == 0xffffffff)
     throw Error(fmt::format("{}: a zip64 archive; at most 2 GiB are read", file_name));
-  if (offset > end || size > end - offset) throw Error(fmt::format("{}: the directory lies outside of the file", file_name));
+  if (offset > end || size > end - offset)
+    throw Error(fmt::format("{}: the directory lies outside of the file", file_name));
   Bytes directory = bytes.subspan(offset, size);
   std::vector<Member> members;
   for (size_t i = 0; i < count; ++i) {
     if (directory.size() < kEntryBytes || u32(directory, 0) != kEntryMark)
       throw Error(fmt::format("{}: entry {} of the directory is damaged", file_name, i));
-    const size_t name_bytes = u16(directory, 28), all = kEntryBytes + name_bytes + u16(directory, 30) + u16(directory, 32);
-    if (all > directory.size()) throw Error(fmt::format("{}: entry {} of the directory is cut off", file_name, i));
-    members.push_back({.name = std::string(reinterpret_cast<const char*>(directory.data()) + kEntryBytes, name_bytes),
-                       .flags = u16(directory, 8),
-                       .method = u16(directory, 10),
-                       .crc = u32(directory, 16),
-                       .packed_bytes = u32(directory, 20),
-                       .unpacked_bytes = u32(directory, 24),
-                       .local_offset = u32(directory, 42)});
+    const size_t name_bytes = u16(directory, 28),
+                 all = kEntryBytes + name_bytes + u16(directory, 30) + u16(directory, 32);
+    if (all > directory.size())
+      throw Error(fmt::format("{}: entry {} of the directory is cut off", file_name, i));
+    members.push_back(
+        {.name =
+             std::string(reinterpret_cast<const char*>(directory.data()) + kEntryBytes, name_bytes),
+         .flags = u16(directory, 8),
+         .method = u16(directory, 10),
+         .crc = u32(directory, 16),
+         .packed_bytes = u32(directory, 20),
+         .unpacked_bytes = u32(directory, 24),
+         .local_offset = u32(directory, 42)});
     directory = directory.subspan(all);
   }
   return members;
@@ -67,16 +77,21 @@ std::vector<Member> read_directory(Bytes bytes, std::string_view file_name) {
 Bytes packed(Bytes bytes, const Member& member, const std::string& where) {
   if (member.flags & 1) throw Error(where + ": is encrypted");
   if (member.method != 0 && member.method != 8)
-    throw Error(fmt::format("{}: packed by method {}; stored and deflated are read", where, member.method));
+    throw Error(
+        fmt::format("{}: packed by method {}; stored and deflated are read", where, member.method));
   if (member.local_offset > bytes.size() || bytes.size() - member.local_offset < kLocalBytes ||
       u32(bytes, member.local_offset) != kLocalMark)
     throw Error(where + ": does not lie where the directory says");
-  const size_t begin =
-      member.local_offset + kLocalBytes + u16(bytes, member.local_offset + 26) + u16(bytes, member.local_offset + 28);
-  if (begin > bytes.size() || member.packed_bytes > bytes.size() - begin) throw Error(where + ": reaches beyond the file");
-  const bool possible = member.method == 0 ? member.packed_bytes == member.unpacked_bytes
-                                           : member.unpacked_bytes <= (member.packed_bytes + 1) * kMostRatio;
-  if (!possible) throw Error(fmt::format("{}: {} bytes cannot unpack to {}", where, member.packed_bytes, member.unpacked_bytes));
+  const size_t begin = member.local_offset + kLocalBytes + u16(bytes, member.local_offset + 26) +
+                       u16(bytes, member.local_offset + 28);
+  if (begin > bytes.size() || member.packed_bytes > bytes.size() - begin)
+    throw Error(where + ": reaches beyond the file");
+  const bool possible = member.method == 0
+                            ? member.packed_bytes == member.unpacked_bytes
+                            : member.unpacked_bytes <= (member.packed_bytes + 1) * kMostRatio;
+  if (!possible)
+    throw Error(fmt::format("{}: {} bytes cannot unpack to {}", where, member.packed_bytes,
+                            member.unpacked_bytes));
   return bytes.subspan(begin, member.packed_bytes);
 }
 
@@ -84,9 +99,11 @@ std::vector<std::byte> inflated(Bytes from, size_t size, const std::string& wher
   std::vector<std::byte> to(size);
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error(where + ": zlib cannot start");
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data())), stream.avail_in = uInt(from.size());
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data())),
+  stream.avail_in = uInt(from.size());
   std::byte none{};  // zlib wants room even for nothing
-  stream.next_out = reinterpret_cast<Bytef*>(size ? to.data() : &none), stream.avail_out = uInt(size);
+  stream.next_out = reinterpret_cast<Bytef*>(size ? to.data() : &none),
+  stream.avail_out = uInt(size);
   const int result = inflate(&stream, Z_FINISH);
   const bool whole = result == Z_STREAM_END && stream.total_out == size;
   inflateEnd(&stream);
@@ -111,7 +128,8 @@ std::vector<FileTensor> parse_npz(Bytes bytes, std::string_view file_name) {
     if (crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()) != member.crc)
       throw Error(where + ": its checksum is wrong");
     FileTensor tensor = parse_npy(content, where);
-    tensor.name = member.name.ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
+    tensor.name =
+        member.name.ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
     const auto same = [&](const FileTensor& other) { return other.name == tensor.name; };
     if (std::ranges::any_of(tensors, same)) throw Error(where + ": comes twice");
     tensors.push_back(std::move(tensor));

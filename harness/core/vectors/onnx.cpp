@@ -12,8 +12,8 @@
 namespace attest::core {
 namespace {
 
-// protobuf turns two bytes of a file into up to about a hundred of memory (an empty message in a list), so models are kept small;
-// the elements of a tensor are plain bytes.
+// protobuf turns two bytes of a file into up to about a hundred of memory (an empty message in a
+// list), so models are kept small; the elements of a tensor are plain bytes.
 constexpr size_t kLargestModel_bytes = size_t{16} << 20;
 constexpr size_t kLargestTensor_bytes = size_t{1} << 30;
 constexpr int kMostDims = 16;
@@ -37,9 +37,11 @@ constexpr Type kTypes[] = {
 };
 
 template <class Message>
-Message parse(std::span<const std::byte> bytes, std::string_view file_name, const char* what, size_t largest) {
+Message parse(std::span<const std::byte> bytes, std::string_view file_name, const char* what,
+              size_t largest) {
   if (bytes.size() > largest)
-    throw Error(fmt::format("{}: {} bytes; {} at most for a {}", file_name, bytes.size(), largest, what));
+    throw Error(
+        fmt::format("{}: {} bytes; {} at most for a {}", file_name, bytes.size(), largest, what));
   Message message;
   if (!message.ParseFromArray(bytes.data(), int(bytes.size())))
     throw Error(fmt::format("{}: damaged, or not a {}", file_name, what));
@@ -76,11 +78,13 @@ std::vector<std::byte> typed_data(const onnx::TensorProto& proto, const Type& ty
 FileTensor convert(const onnx::TensorProto& proto, std::string_view file_name) {
   const auto type = std::ranges::find(kTypes, proto.data_type(), &Type::number);
   if (type == std::end(kTypes))
-    throw Error(fmt::format("{}: data_type: {} is not known, or not of numbers", file_name, proto.data_type()));
+    throw Error(fmt::format("{}: data_type: {} is not known, or not of numbers", file_name,
+                            proto.data_type()));
   if (proto.data_location() == onnx::TensorProto::EXTERNAL)
     throw Error(fmt::format("{}: its data lie in another file, which is not read", file_name));
   if (proto.dims_size() > kMostDims)
-    throw Error(fmt::format("{}: dims: {} of them; {} at most", file_name, proto.dims_size(), kMostDims));
+    throw Error(
+        fmt::format("{}: dims: {} of them; {} at most", file_name, proto.dims_size(), kMostDims));
   FileTensor tensor{.name = proto.name(),
                     .dtype = type->dtype,
                     .type = type->name,
@@ -88,7 +92,8 @@ FileTensor convert(const onnx::TensorProto& proto, std::string_view file_name) {
                     .bytes = {}};
   const auto wanted = dense_bytes(tensor.dims, type->bytes);
   if (!wanted)
-    throw Error(fmt::format("{}: dims: {} is negative or more than memory can address", file_name, print_dims(tensor.dims)));
+    throw Error(fmt::format("{}: dims: {} is negative or more than memory can address", file_name,
+                            print_dims(tensor.dims)));
   if (proto.has_raw_data()) {
     const auto raw = std::as_bytes(std::span(proto.raw_data()));
     tensor.bytes.assign(raw.begin(), raw.end());
@@ -97,11 +102,12 @@ FileTensor convert(const onnx::TensorProto& proto, std::string_view file_name) {
   }
   const bool unread = type->dtype == ATTEST_NONE && !proto.has_raw_data();
   if (!unread && tensor.bytes.size() != size_t(*wanted))
-    throw Error(fmt::format("{}: {} bytes of data where dims {} of {} take {}", file_name, tensor.bytes.size(),
-                            print_dims(tensor.dims), type->name, *wanted));
+    throw Error(fmt::format("{}: {} bytes of data where dims {} of {} take {}", file_name,
+                            tensor.bytes.size(), print_dims(tensor.dims), type->name, *wanted));
   // One byte, 0 or 1: what else a file may say is still true.
   if (type->dtype == ATTEST_BOOL)
-    for (std::byte& value : tensor.bytes) value = value == std::byte{0} ? std::byte{0} : std::byte{1};
+    for (std::byte& value : tensor.bytes)
+      value = value == std::byte{0} ? std::byte{0} : std::byte{1};
   return tensor;
 }
 
@@ -127,8 +133,8 @@ OnnxNode convert(const onnx::NodeProto& proto, std::string_view file_name) {
                 .attributes = {}};
   for (const onnx::AttributeProto& attribute : proto.attribute())
     if (!node.attributes.emplace(attribute.name(), convert(attribute)).second)
-      throw Error(
-          fmt::format("{}: {}: attribute {} comes twice", file_name, in_quotes(node.op_type), in_quotes(attribute.name())));
+      throw Error(fmt::format("{}: {}: attribute {} comes twice", file_name,
+                              in_quotes(node.op_type), in_quotes(attribute.name())));
   return node;
 }
 
@@ -137,19 +143,23 @@ OnnxNode convert(const onnx::NodeProto& proto, std::string_view file_name) {
 bool reads_onnx() { return true; }
 
 FileTensor parse_onnx_tensor(std::span<const std::byte> bytes, std::string_view file_name) {
-  return convert(parse<onnx::TensorProto>(bytes, file_name, "TensorProto", kLargestTensor_bytes), file_name);
+  return convert(parse<onnx::TensorProto>(bytes, file_name, "TensorProto", kLargestTensor_bytes),
+                 file_name);
 }
 
 OnnxModel parse_onnx_model(std::span<const std::byte> bytes, std::string_view file_name) {
   const auto proto = parse<onnx::ModelProto>(bytes, file_name, "ModelProto", kLargestModel_bytes);
-  if (proto.graph().node().empty()) throw Error(fmt::format("{}: a model without nodes, or not a ModelProto", file_name));
+  if (proto.graph().node().empty())
+    throw Error(fmt::format("{}: a model without nodes, or not a ModelProto", file_name));
   OnnxModel model;
-  for (const auto& opset : proto.opset_import()) model.opset[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  for (const auto& opset : proto.opset_import())
+    model.opset[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
   for (const auto& input : proto.graph().input()) model.inputs.push_back(input.name());
   for (const auto& output : proto.graph().output()) model.outputs.push_back(output.name());
   for (const auto& node : proto.graph().node()) model.nodes.push_back(convert(node, file_name));
   for (const auto& tensor : proto.graph().initializer())
-    model.initializers.push_back(convert(tensor, fmt::format("{}: initializer {}", file_name, in_quotes(tensor.name()))));
+    model.initializers.push_back(
+        convert(tensor, fmt::format("{}: initializer {}", file_name, in_quotes(tensor.name()))));
   return model;
 }
 

@@ -1,4 +1,5 @@
-// ONNX files through the protobuf library and ONNX's own schema, as plain values: tensors (.pb) and models (.onnx).
+// ONNX files through the protobuf library and ONNX's own schema, as plain values: tensors (.pb) and
+// models (.onnx).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,14 +14,16 @@
 
 namespace attest::core {
 
-/// Whether this build can read ONNX files; where not, the two parsers throw Error with the package that is missing.
+/// Whether this build can read ONNX files; where not, the two parsers throw Error with the package
+/// that is missing.
 bool reads_onnx();
 
 /// A subgraph, a tensor or another value that attest has no use for: what kind it is.
 struct OnnxOther {
   std::string kind;
 };
-using OnnxAttribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, OnnxOther>;
+using OnnxAttribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                                   std::vector<double>, OnnxOther>;
 
 struct OnnxNode {
   std::string op_type, domain;               // domain "": ONNX's own operators
@@ -35,7 +38,8 @@ struct OnnxModel {
   std::vector<FileTensor> initializers;
 };
 
-/// Throws Error: not a TensorProto, dims that do not fit its data, data in another file. `file_name` is for the message.
+/// Throws Error: not a TensorProto, dims that do not fit its data, data in another file.
+/// `file_name` is for the message.
 FileTensor parse_onnx_tensor(std::span<const std::byte> bytes, std::string_view file_name);
 /// Throws Error: not a ModelProto, or one without a graph.
 OnnxModel parse_onnx_model(std::span<const std::byte> bytes, std::string_view file_name);

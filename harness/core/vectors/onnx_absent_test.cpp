@@ -1,4 +1,5 @@
-// What a build without libonnx-dev says of vectors: those that need it are unsupported by that name, the others are read.
+// What a build without libonnx-dev says of vectors: those that need it are unsupported by that
+// name, the others are read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,11 +20,14 @@ class WithoutOnnx : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  void write(const std::string& name, const std::string& bytes) const { write_file(folder_ / name, bytes); }
+  void write(const std::string& name, const std::string& bytes) const {
+    write_file(folder_ / name, bytes);
+  }
   std::string unsupported() const { return read_vector(find_vectors(folder_).at(0)).unsupported; }
 
   const fs::path folder_ = fs::path(::testing::TempDir()) /
-                           (std::string("without_onnx_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+                           (std::string("without_onnx_") +
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(WithoutOnnx, NodeTestsAreUnsupported) {

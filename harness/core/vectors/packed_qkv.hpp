@@ -19,10 +19,12 @@ Tensor part_of(const PackedQkv& x, int64_t part);
 /// The only output, stored like q alone.
 Tensor output_of(const PackedQkv& x, const FileTensor& y);
 
-/// [sets, heads, set_size, channels] of tokens, set after set, as `tokens` lists them (-1: none, and `none` in its place). A
-/// token is `width` numbers of the file; the channels of all heads begin at number `first`.
-FileTensor& gather_sets(VectorCase& vector, const char* name, const PackedQkv& x, const FileTensor& file, int64_t width,
-                        int64_t first, const std::vector<int64_t>& tokens, int64_t set_size, double none);
+/// [sets, heads, set_size, channels] of tokens, set after set, as `tokens` lists them (-1: none,
+/// and `none` in its place). A token is `width` numbers of the file; the channels of all heads
+/// begin at number `first`.
+FileTensor& gather_sets(VectorCase& vector, const char* name, const PackedQkv& x,
+                        const FileTensor& file, int64_t width, int64_t first,
+                        const std::vector<int64_t>& tokens, int64_t set_size, double none);
 
 /// A parameter that is pixels of one side.
 int64_t pixels(JsonFields& params, const char* key, int64_t least);

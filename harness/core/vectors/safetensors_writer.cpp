@@ -44,19 +44,23 @@ void write_elements(std::ofstream& out, const Tensor& tensor) {
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors) {
-  std::ranges::stable_sort(tensors, std::greater(),
-                           [](const NamedTensor& named) { return dtype_bytes(named.tensor.spec.dtype); });
+  std::ranges::stable_sort(tensors, std::greater(), [](const NamedTensor& named) {
+    return dtype_bytes(named.tensor.spec.dtype);
+  });
   nlohmann::json header;
   int64_t end = 0;
   for (const NamedTensor& named : tensors) {
     const TensorSpec& spec = named.tensor.spec;
     const char* type = type_of(spec.dtype);
-    if (!type) throw Error(fmt::format("{}: {}: safetensors have no {}", path.string(), named.name, dtype_name(spec.dtype)));
+    if (!type)
+      throw Error(fmt::format("{}: {}: safetensors have no {}", path.string(), named.name,
+                              dtype_name(spec.dtype)));
     const int64_t begin = end;
     end += element_count(spec) * int64_t(dtype_bytes(spec.dtype));
     header[named.name] = {{"dtype", type}, {"shape", dims(spec)}, {"data_offsets", {begin, end}}};
     if (end > kLargest_bytes)
-      throw Error(fmt::format("{}: the tensors take more than {} bytes, which would not be read", path.string(), kLargest_bytes));
+      throw Error(fmt::format("{}: the tensors take more than {} bytes, which would not be read",
+                              path.string(), kLargest_bytes));
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');

@@ -11,8 +11,8 @@ namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 // scores[j]: softmax_scale q.k of one row, softcapped unless raw.
-void score_row(const attest_softmax_params& p, const Tensor& q, const Tensor& k, int64_t b, int64_t h, int64_t i, bool capped,
-               double* scores) {
+void score_row(const attest_softmax_params& p, const Tensor& q, const Tensor& k, int64_t b,
+               int64_t h, int64_t i, bool capped, double* scores) {
   const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
   std::vector<double> query(size_t(p.head_dim)), key(size_t(p.head_dim));
   auto row = [](const Tensor& t, int64_t b_, int64_t h_, int64_t i_, std::vector<double>& to) {
@@ -32,7 +32,8 @@ void score_row(const attest_softmax_params& p, const Tensor& q, const Tensor& k,
 void normalise(double* scores, int64_t count) {
   double top = kHidden, sum = 0;
   for (int64_t j = 0; j < count; ++j) top = std::fmax(top, scores[j]);
-  for (int64_t j = 0; j < count; ++j) sum += scores[j] = top == kHidden ? 0 : std::exp(scores[j] - top);
+  for (int64_t j = 0; j < count; ++j)
+    sum += scores[j] = top == kHidden ? 0 : std::exp(scores[j] - top);
   for (int64_t j = 0; j < count; ++j) scores[j] = sum > 0 ? scores[j] / sum : 0;
 }
 

@@ -1,5 +1,6 @@
-// Attention inside of sets of tokens: patches along an order (PTv3), sets that list their tokens (DSVT, SST), groups that a map
-// fills (FlatFormer). All heads of q, k and v are in one tensor [tokens, q|k|v, head, channel]; Y is [tokens, head, channel].
+// Attention inside of sets of tokens: patches along an order (PTv3), sets that list their tokens
+// (DSVT, SST), groups that a map fills (FlatFormer). All heads of q, k and v are in one tensor
+// [tokens, q|k|v, head, channel]; Y is [tokens, head, channel].
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,11 +47,12 @@ void give_ends(VectorCase& vector, const FileTensor& offset, const PackedQkv& x)
     store(starts.bytes.data(), ATTEST_I32, int64_t(b) + 1, double(begin));
   }
   p.batch = int64_t(ends.size()), p.seq_len_q = p.seq_len_kv = std::max<int64_t>(longest, 1);
-  give(vector, ATTEST_CU_SEQLENS_Q, flat_view(starts)), give(vector, ATTEST_CU_SEQLENS_KV, flat_view(starts));
+  give(vector, ATTEST_CU_SEQLENS_Q, flat_view(starts)),
+      give(vector, ATTEST_CU_SEQLENS_KV, flat_view(starts));
 }
 
-/// Sets of `size` places each, at which `inds` puts tokens. A place is judged where it is not padding and where it is the one
-/// that its token's output comes from.
+/// Sets of `size` places each, at which `inds` puts tokens. A place is judged where it is not
+/// padding and where it is the one that its token's output comes from.
 struct Sets {
   std::vector<int64_t> inds;
   int64_t size;
@@ -66,8 +68,8 @@ std::vector<int64_t> Sets::judged(int64_t tokens) const {
   std::vector<int64_t> found(inds.size(), -1), set_of(size_t(tokens), -1);
   for (size_t token = 0; token < kept_places.size(); ++token) {
     if (inds[size_t(kept_places[token])] != int64_t(token))
-      throw Error(fmt::format("win2flat: token {} comes from place {}, where token {} stands", token, kept_places[token],
-                              inds[size_t(kept_places[token])]));
+      throw Error(fmt::format("win2flat: token {} comes from place {}, where token {} stands",
+                              token, kept_places[token], inds[size_t(kept_places[token])]));
     found[size_t(kept_places[token])] = int64_t(token);
   }
   if (!kept_places.empty()) return found;
@@ -75,8 +77,8 @@ std::vector<int64_t> Sets::judged(int64_t tokens) const {
     if (padded(place)) continue;
     int64_t& set = set_of[size_t(inds[place])];
     if (set >= 0 && set != int64_t(place) / size)
-      throw Error(
-          fmt::format("token {} stands in sets {} and {}: which output is its own?", inds[place], set, int64_t(place) / size));
+      throw Error(fmt::format("token {} stands in sets {} and {}: which output is its own?",
+                              inds[place], set, int64_t(place) / size));
     set = int64_t(place) / size, found[place] = inds[place];
   }
   return found;
@@ -88,13 +90,16 @@ void give_sets(UpstreamCase& from, VectorCase& vector, const PackedQkv& x, const
   expect_dims(y, {x.tokens, model}, "Y");
   const auto gather = [&](const char* name, const FileTensor& file, int64_t width, int64_t first,
                           const std::vector<int64_t>& tokens) {
-    const FileTensor& gathered =
-        gather_sets(vector, name, x, file, width, first, tokens, sets.size, std::numeric_limits<double>::quiet_NaN());
+    const FileTensor& gathered = gather_sets(vector, name, x, file, width, first, tokens, sets.size,
+                                             std::numeric_limits<double>::quiet_NaN());
     return view(gathered, dense_axes(gathered.dims));
   };
-  const auto part = [&](int64_t n) { return gather("qkv", *x.qkv, 3 * model, n * model, sets.inds); };
+  const auto part = [&](int64_t n) {
+    return gather("qkv", *x.qkv, 3 * model, n * model, sets.inds);
+  };
   const std::vector<int64_t> judged = sets.judged(x.tokens);
-  give_qkvo<attest_softmax_params>(vector, softmax_operation(), part(0), part(1), part(2), gather("Y", y, model, 0, judged));
+  give_qkvo<attest_softmax_params>(vector, softmax_operation(), part(0), part(1), part(2),
+                                   gather("Y", y, model, 0, judged));
   vector.outputs.back().partial = std::ranges::count(judged, -1) > 0;
   set_usual_scale(from, vector, x);
   if (!sets.padding) return;
@@ -107,15 +112,17 @@ void give_sets(UpstreamCase& from, VectorCase& vector, const PackedQkv& x, const
 
 }  // namespace
 
-// PTv3 SerializedAttention: `order` lists the tokens as their codes sort them, `offset` where each cloud ends.
+// PTv3 SerializedAttention: `order` lists the tokens as their codes sort them, `offset` where each
+// cloud ends.
 void map_serialized(UpstreamCase& from, VectorCase& vector) {
   const PackedQkv x = tokens_of(from);
   const FileTensor& y = from.output();
   expect_dims(y, {x.tokens, x.heads * x.channels}, "Y");
-  auto& p =
-      give_qkvo<attest_softmax_params>(vector, softmax_operation(), part_of(x, 0), part_of(x, 1), part_of(x, 2), output_of(x, y));
+  auto& p = give_qkvo<attest_softmax_params>(vector, softmax_operation(), part_of(x, 0),
+                                             part_of(x, 1), part_of(x, 2), output_of(x, y));
   p.patch_size = from.params().whole("patch_size");
-  if (p.patch_size < 1) throw Error(fmt::format("{}: patch_size: {}", from.params().where(), p.patch_size));
+  if (p.patch_size < 1)
+    throw Error(fmt::format("{}: patch_size: {}", from.params().where(), p.patch_size));
   set_usual_scale(from, vector, x);
   if (const FileTensor* offset = from.input("offset")) give_ends(vector, *offset, x);
   if (const FileTensor* order = from.input("order")) {
@@ -124,8 +131,8 @@ void map_serialized(UpstreamCase& from, VectorCase& vector) {
   }
 }
 
-// DSVT SetAttention, and windows that SST padded to a bucket: voxel_inds [sets, size]; key_padding_mask of the same dims is true
-// where a place is padding, as PyTorch has it.
+// DSVT SetAttention, and windows that SST padded to a bucket: voxel_inds [sets, size];
+// key_padding_mask of the same dims is true where a place is padding, as PyTorch has it.
 void map_sets(UpstreamCase& from, VectorCase& vector) {
   const PackedQkv x = tokens_of(from);
   const FileTensor& inds = from.needed("voxel_inds");
@@ -136,16 +143,19 @@ void map_sets(UpstreamCase& from, VectorCase& vector) {
   give_sets(from, vector, x, {indices_of(inds, x.tokens, "voxel_inds"), inds.dims[1], padding, {}});
 }
 
-// FlatFormer GroupAttention: flat2win says which token stands at a place, win2flat from which place a token's output comes.
+// FlatFormer GroupAttention: flat2win says which token stands at a place, win2flat from which place
+// a token's output comes.
 void map_groups(UpstreamCase& from, VectorCase& vector) {
   const PackedQkv x = tokens_of(from);
   const FileTensor &inds = from.needed("flat2win"), &kept = from.needed("win2flat");
   const int64_t size = from.params().whole("group_size");
   expect_dims(inds, {-1}, "flat2win"), expect_dims(kept, {x.tokens}, "win2flat");
   if (size < 1 || inds.count() < size || inds.count() % size != 0)
-    throw Error(
-        fmt::format("{}: group_size: {} does not divide flat2win {}", from.params().where(), size, print_dims(inds.dims)));
-  give_sets(from, vector, x, {indices_of(inds, x.tokens, "flat2win"), size, nullptr, indices_of(kept, inds.count(), "win2flat")});
+    throw Error(fmt::format("{}: group_size: {} does not divide flat2win {}", from.params().where(),
+                            size, print_dims(inds.dims)));
+  give_sets(from, vector, x,
+            {indices_of(inds, x.tokens, "flat2win"), size, nullptr,
+             indices_of(kept, inds.count(), "win2flat")});
 }
 
 }  // namespace attest::core

@@ -11,8 +11,11 @@ namespace attest::core {
 
 using nlohmann::json;
 
-UpstreamCase::UpstreamCase(const json& description, VectorCase& vector, const std::string& file_name)
-    : vector_(vector), fields_(description, file_name), params_(fields_.any("params"), file_name + ": params") {
+UpstreamCase::UpstreamCase(const json& description, VectorCase& vector,
+                           const std::string& file_name)
+    : vector_(vector),
+      fields_(description, file_name),
+      params_(fields_.any("params"), file_name + ": params") {
   op_ = fields_.text("op");
   vector.source = fmt::format("{}: {}", op_, fields_.text("computed_by", "unknown"));
   if (fields_.has("tolerance")) vector.tolerance = fields_.real("tolerance");
@@ -20,7 +23,8 @@ UpstreamCase::UpstreamCase(const json& description, VectorCase& vector, const st
   const std::filesystem::path folder = std::filesystem::path(file_name).parent_path();
   read(fields_.any("inputs"), folder, file_name + ": inputs", inputs_);
   read(fields_.any("outputs"), folder, file_name + ": outputs", outputs_);
-  if (const std::string key = fields_.unused(); !key.empty()) throw Unsupported{fmt::format("{}: key {}", op_, in_quotes(key))};
+  if (const std::string key = fields_.unused(); !key.empty())
+    throw Unsupported{fmt::format("{}: key {}", op_, in_quotes(key))};
 }
 
 const FileTensor& UpstreamCase::needed(const std::string& name) {
@@ -46,24 +50,30 @@ void UpstreamCase::demand(const std::string& key, const std::string& right) {
 void UpstreamCase::done() const {
   if (const std::string key = params_.unused(); !key.empty())
     throw Unsupported{fmt::format("{}: parameter {}", op_, in_quotes(key))};
-  if (!inputs_.empty()) throw Unsupported{fmt::format("{}: input {}", op_, in_quotes(inputs_.begin()->first))};
-  if (!outputs_.empty()) throw Unsupported{fmt::format("{}: output {}", op_, in_quotes(outputs_.begin()->first))};
+  if (!inputs_.empty())
+    throw Unsupported{fmt::format("{}: input {}", op_, in_quotes(inputs_.begin()->first))};
+  if (!outputs_.empty())
+    throw Unsupported{fmt::format("{}: output {}", op_, in_quotes(outputs_.begin()->first))};
 }
 
-void UpstreamCase::read(const json& list, const std::filesystem::path& folder, const std::string& where, Files& files) {
+void UpstreamCase::read(const json& list, const std::filesystem::path& folder,
+                        const std::string& where, Files& files) {
   if (!list.is_array()) throw Error(where + ": must be a list");
   for (const json& item : list) {
     JsonFields fields(item, where);
     const std::string name = fields.text("name"), file = fields.text("file");
-    if (file.find('/') != file.npos) throw Error(fmt::format("{}: file {}: must lie beside the case", where, in_quotes(file)));
+    if (file.find('/') != file.npos)
+      throw Error(fmt::format("{}: file {}: must lie beside the case", where, in_quotes(file)));
     const std::filesystem::path path = described_file(folder, file, where);
     need_onnx();
-    FileTensor& tensor = vector_.files.emplace_back(parse_onnx_tensor(read_bytes(path), path.string()));
+    FileTensor& tensor =
+        vector_.files.emplace_back(parse_onnx_tensor(read_bytes(path), path.string()));
     tensor.name = name;
     if (fields.has("shape") && fields.any("shape") != json(tensor.dims))
-      throw Error(
-          fmt::format("{}: dims {} where {} says {}", path.string(), print_dims(tensor.dims), where, fields.any("shape").dump()));
-    if (!files.emplace(name, &tensor).second) throw Error(fmt::format("{}: {} comes twice", where, in_quotes(name)));
+      throw Error(fmt::format("{}: dims {} where {} says {}", path.string(),
+                              print_dims(tensor.dims), where, fields.any("shape").dump()));
+    if (!files.emplace(name, &tensor).second)
+      throw Error(fmt::format("{}: {} comes twice", where, in_quotes(name)));
   }
 }
 
@@ -98,9 +108,11 @@ void give_mask_from_right(VectorCase& vector, const FileTensor& mask, const char
   const int64_t full[] = {p.batch, p.num_heads, p.seq_len_q, p.seq_len_kv};
   for (size_t i = 0; i < 4; ++i)
     if (dims[i] != 1 && dims[i] != full[i])
-      throw Error(fmt::format("{}: dims {} do not broadcast to {}", name, print_dims(mask.dims), print_dims(full)));
+      throw Error(fmt::format("{}: dims {} do not broadcast to {}", name, print_dims(mask.dims),
+                              print_dims(full)));
   const bool is_mask = mask.dtype == ATTEST_BOOL;
-  if (!is_mask && !is_float(usable(mask, "the vector").dtype)) throw Unsupported{fmt::format("{} of {}", name, mask.type)};
+  if (!is_mask && !is_float(usable(mask, "the vector").dtype))
+    throw Unsupported{fmt::format("{} of {}", name, mask.type)};
   give(vector, is_mask ? ATTEST_MASK : ATTEST_BIAS, view(mask, dense_axes(dims)));
 }
 

@@ -1,5 +1,5 @@
-// A case.json folder as its mapping reads it: one operation of an upstream project, its parameters in that project's words, its
-// tensors as .pb files.
+// A case.json folder as its mapping reads it: one operation of an upstream project, its parameters
+// in that project's words, its tensors as .pb files.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -33,7 +33,8 @@ class UpstreamCase {
  private:
   using Files = std::map<std::string, const FileTensor*>;
 
-  void read(const nlohmann::json& list, const std::filesystem::path& folder, const std::string& where, Files& files);
+  void read(const nlohmann::json& list, const std::filesystem::path& folder,
+            const std::string& where, Files& files);
   static const FileTensor* take(Files& files, const std::string& name);
 
   VectorCase& vector_;
@@ -42,17 +43,18 @@ class UpstreamCase {
   Files inputs_, outputs_;
 };
 
-/// [batch, heads, tokens, channels] of a tensor whose dims a word names, outermost first: B (or N) batch, H heads, S or L (or N)
-/// tokens, D channels: "BSHD", "NLHD", "BDHN" (SuperGlue: the head is the fast index of a channel). Throws Unsupported: no such
-/// word.
+/// [batch, heads, tokens, channels] of a tensor whose dims a word names, outermost first: B (or N)
+/// batch, H heads, S or L (or N) tokens, D channels: "BSHD", "NLHD", "BDHN" (SuperGlue: the head is
+/// the fast index of a channel). Throws Unsupported: no such word.
 Axes heads_first(const FileTensor& file, const std::string& layout);
 
 /// Sizes of Q, K, V and Y into the params of the softmax or the linear problem, which begin alike.
 template <class Params>
-Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& y) {
+Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& q, const Tensor& k,
+                  const Tensor& v, const Tensor& y) {
   auto& p = start_problem(vector, operation, q.spec.dtype).template as<Params>();
-  p.batch = q.spec.dim[0], p.num_heads = q.spec.dim[1], p.seq_len_q = q.spec.dim[2], p.head_dim = q.spec.dim[3];
+  p.batch = q.spec.dim[0], p.num_heads = q.spec.dim[1], p.seq_len_q = q.spec.dim[2],
+  p.head_dim = q.spec.dim[3];
   p.num_kv_heads = k.spec.dim[1], p.seq_len_kv = k.spec.dim[2], p.head_dim_v = v.spec.dim[3];
   give(vector, ATTEST_Q, q), give(vector, ATTEST_K, k), give(vector, ATTEST_V, v);
   expect_role(vector, ATTEST_O, "Y", y, vector.problem->dtype);

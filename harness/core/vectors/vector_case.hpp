@@ -1,4 +1,5 @@
-// A vector: a problem with the inputs that somebody gave it, and the outputs that somebody else computed.
+// A vector: a problem with the inputs that somebody gave it, and the outputs that somebody else
+// computed.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -37,16 +38,18 @@ struct VectorCase {
 
   std::string name;         // "test_attention_3d"
   std::string source;       // who computed it
-  std::string unsupported;  // the operator, attribute or parameter that attest has no word for; "": none, and all below is there
+  std::string unsupported;  // the operator, attribute or parameter that attest has no word for; "":
+                            // none, and all below is there
   std::optional<Problem> problem;  // nothing: an operation that only the reference knows
   std::string operation, dtype;    // of what was computed, for the record
   Tensors given{};                 // inputs by role
-  // What the reference gets in place of those: f64 where the problem's own dtype, or its float32 scale, rounds what was given.
+  // What the reference gets in place of those: f64 where the problem's own dtype, or its float32
+  // scale, rounds what was given.
   Tensors exact{};
   std::vector<VectorOutput> outputs;
   std::optional<double> tolerance;  // its own, of every output
-  /// The outputs are somebody's work, of this arithmetic and to be judged by sigma like an implementation's; nothing: they are
-  /// what the reference has to be.
+  /// The outputs are somebody's work, of this arithmetic and to be judged by sigma like an
+  /// implementation's; nothing: they are what the reference has to be.
   std::optional<Arithmetic> arithmetic;
   std::vector<std::string> notes;
   std::deque<FileTensor> files;
@@ -59,19 +62,23 @@ struct VectorPlace {
   std::string name;             // below the folder that was searched
   std::filesystem::path model;  // model.onnx, or the JSON file
   std::filesystem::path data;   // test_data_set_0, or the folder of the JSON file
-  // A file of tensors has no JSON beside it (model is the file): what it lacks, by the JSON file's keys: {"params", "causal"}.
+  // A file of tensors has no JSON beside it (model is the file): what it lacks, by the JSON file's
+  // keys: {"params", "causal"}.
   bool bare = false;
   std::map<std::string, std::string> words = {};
 };
 
-/// Every vector in a folder and the folders in it, by name; or the one that a JSON file describes or that a
-/// .safetensors or .npz file is. Throws Error where there is none.
+/// Every vector in a folder and the folders in it, by name; or the one that a JSON file describes
+/// or that a .safetensors or .npz file is. Throws Error where there is none.
 std::vector<VectorPlace> find_vectors(const std::filesystem::path& folder);
-/// Throws Error where VectorPlace::words make no sense whatever the file: "--params: softmax has no 'sofcap', did you mean ...".
+/// Throws Error where VectorPlace::words make no sense whatever the file: "--params: softmax has no
+/// 'sofcap', did you mean ...".
 void check_words(const std::map<std::string, std::string>& words);
-/// What all of them are called together: "vectors" for "some/vectors/", "dump" for "dump.safetensors".
+/// What all of them are called together: "vectors" for "some/vectors/", "dump" for
+/// "dump.safetensors".
 std::string suite_of_vectors(const std::filesystem::path& folder);
-/// Throws Error: files that are damaged, missing, or contradict each other. An operation that attest has no word for is no error.
+/// Throws Error: files that are damaged, missing, or contradict each other. An operation that
+/// attest has no word for is no error.
 VectorCase read_vector(const VectorPlace& place);
 
 }  // namespace attest::core

@@ -14,9 +14,13 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
   table.name = name.c_str();
   table.version = "1";
   table.summary = "takes nothing";
-  table.query = [](const attest_problem*, attest_support*) -> attest_status { return ATTEST_UNSUPPORTED; };
+  table.query = [](const attest_problem*, attest_support*) -> attest_status {
+    return ATTEST_UNSUPPORTED;
+  };
   table.create = [](const attest_problem*, void**) -> attest_status { return ATTEST_OK; };
-  table.run = [](void*, void* const*, void*, void*) -> attest_status { return ATTEST_RUNTIME_ERROR; };
+  table.run = [](void*, void* const*, void*, void*) -> attest_status {
+    return ATTEST_RUNTIME_ERROR;
+  };
   table.destroy = [](void*) {};
   table.last_error = []() -> const char* { return "not made to run"; };
   return index == 0 ? &table : nullptr;

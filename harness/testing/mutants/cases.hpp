@@ -12,7 +12,7 @@ inline constexpr int64_t kSizes[] = {61, 197, 1021, 4099, 16411, 65551, 262147};
 /// Problems of one kind that differ in size.
 struct Family {
   const char* name;
-  int64_t most_tokens;                  // larger ones are not tried: all scores of a general mask, or a fixed size
+  int64_t most_tokens;  // larger ones are not tried: all scores of a general mask, or a fixed size
   std::string (*spec)(int64_t tokens);  // without dtype
 };
 const std::vector<Family>& families();

@@ -109,7 +109,8 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_linear_dropped_chunk", "linear linear_masked", 197, "random"},
       {"mutant_linear_sum_f16", "linear linear_masked", 61, "random"},
       {"mutant_linear_gqa_tiled", "linear", 61, "random"},
-      {"mutant_linear_hidden_leaks", "linear_masked", 61, nullptr, kAll, "no fill hides Inf or NaN"},
+      {"mutant_linear_hidden_leaks", "linear_masked", 61, nullptr, kAll,
+       "no fill hides Inf or NaN"},
       {"mutant_linear_channel_tail", "linear", 61, "random"},
   };
   return all;
@@ -139,15 +140,16 @@ MutantCase smallest_case(const Expected& row) {
 
 const Expected* expected(const std::string& mutant, const MutantCase& wanted) {
   for (const Expected& row : expectations())
-    if (row.mutant == mutant && has_word(row.families, wanted.family->name) && wanted.tokens >= row.from &&
-        has_word(row.dtypes, wanted.dtype))
+    if (row.mutant == mutant && has_word(row.families, wanted.family->name) &&
+        wanted.tokens >= row.from && has_word(row.dtypes, wanted.dtype))
       return &row;
   return nullptr;
 }
 
 bool concerns(const std::string& mutant, const Family& family) {
-  return std::any_of(expectations().begin(), expectations().end(),
-                     [&](const Expected& row) { return row.mutant == mutant && has_word(row.families, family.name); });
+  return std::any_of(expectations().begin(), expectations().end(), [&](const Expected& row) {
+    return row.mutant == mutant && has_word(row.families, family.name);
+  });
 }
 
 }  // namespace attest::testing

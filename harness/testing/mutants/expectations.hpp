@@ -1,4 +1,5 @@
-// What is expected of every mutant: on which families of cases it is wrong, from which size on, and which check at least says so.
+// What is expected of every mutant: on which families of cases it is wrong, from which size on, and
+// which check at least says so.
 #pragma once
 #include <string>
 #include <vector>

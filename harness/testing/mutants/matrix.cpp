@@ -42,7 +42,8 @@ std::string print_sizes(const std::set<int64_t>& sizes, const std::set<int64_t>&
     auto last = at;
     while (std::next(last) != tried.end() && sizes.count(*std::next(last))) ++last;
     text += text.empty() ? "" : ", ";
-    text += last == at ? short_size(*at) : fmt::format("{} - {}", short_size(*at), short_size(*last));
+    text +=
+        last == at ? short_size(*at) : fmt::format("{} - {}", short_size(*at), short_size(*last));
     at = last;
   }
   return text;
@@ -58,7 +59,8 @@ struct Line {
   int64_t caught = 0, wrong = 0;              // trials
 };
 
-std::map<std::string, Line> lines_of(const std::vector<MatrixRow>& rows, const std::set<std::string>& checks) {
+std::map<std::string, Line> lines_of(const std::vector<MatrixRow>& rows,
+                                     const std::set<std::string>& checks) {
   std::map<std::string, Line> lines;
   for (const MatrixRow& row : rows) {
     if (!is_mutant(row)) continue;
@@ -76,8 +78,10 @@ std::map<std::string, Line> lines_of(const std::vector<MatrixRow>& rows, const s
   return lines;
 }
 
-std::string print_table(const std::map<std::string, Line>& lines, const std::set<std::string>& checks) {
-  std::string text = fmt::format("| mutant | caught of wrong | {} |\n|---|---|", fmt::join(checks, " | "));
+std::string print_table(const std::map<std::string, Line>& lines,
+                        const std::set<std::string>& checks) {
+  std::string text =
+      fmt::format("| mutant | caught of wrong | {} |\n|---|---|", fmt::join(checks, " | "));
   for (size_t i = 0; i < checks.size(); ++i) text += "---|";
   text += '\n';
   for (const auto& [mutant, line] : lines) {
@@ -94,7 +98,9 @@ std::string print_table(const std::map<std::string, Line>& lines, const std::set
         for (const int64_t size : missed->second)
           if (always.erase(size)) sometimes.insert(size);
       text += ' ' + print_sizes(always, line.tried);
-      if (!sometimes.empty()) text += fmt::format("{}({})", always.empty() ? "" : " ", print_sizes(sometimes, line.tried));
+      if (!sometimes.empty())
+        text +=
+            fmt::format("{}({})", always.empty() ? "" : " ", print_sizes(sometimes, line.tried));
       text += " |";
     }
     text += '\n';
@@ -103,7 +109,8 @@ std::string print_table(const std::map<std::string, Line>& lines, const std::set
 }
 
 std::string print_worth(const std::map<std::string, CheckWorth>& worth) {
-  std::string text = "| check | trials it saw | that it alone saw | of these mutants |\n|---|---|---|---|\n";
+  std::string text =
+      "| check | trials it saw | that it alone saw | of these mutants |\n|---|---|---|---|\n";
   for (const auto& [check, one] : worth) {
     std::string mutants = fmt::format("{}", fmt::join(one.mutants_alone, ", "));
     if (one.alone == 0) mutants = "none: diagnostic";
@@ -113,17 +120,22 @@ std::string print_worth(const std::map<std::string, CheckWorth>& worth) {
 }
 
 std::string print_reasons(const std::vector<MatrixRow>& rows) {
-  std::map<std::string, std::set<std::string>> said;  // what of a judgement -> mutants for which nothing else of it spoke
+  std::map<std::string, std::set<std::string>>
+      said;  // what of a judgement -> mutants for which nothing else of it spoke
   std::map<std::string, int64_t> count;
   for (const MatrixRow& row : rows) {
     if (!is_mutant(row) || row.outcome != "caught") continue;
     const std::set<std::string> different(row.by.begin(), row.by.end());
     for (const std::string& one : different) ++count[one];
-    if (different.size() == 1 && row.all_checks) said[*different.begin()].insert(short_name(row.mutant));
+    if (different.size() == 1 && row.all_checks)
+      said[*different.begin()].insert(short_name(row.mutant));
   }
-  std::string text = "| what said so | trials | mutants that nothing else of any fill speaks of |\n|---|---|---|\n";
+  std::string text =
+      "| what said so | trials | mutants that nothing else of any fill speaks of "
+      "|\n|---|---|---|\n";
   for (const auto& [by, trials] : count)
-    text += fmt::format("| {} | {} | {} |\n", by, trials, by == "o" ? "most" : fmt::format("{}", fmt::join(said[by], ", ")));
+    text += fmt::format("| {} | {} | {} |\n", by, trials,
+                        by == "o" ? "most" : fmt::format("{}", fmt::join(said[by], ", ")));
   return text;
 }
 
@@ -132,7 +144,8 @@ std::string print_equivalent(const std::map<std::string, Line>& lines) {
   for (const auto& [mutant, line] : lines) {
     if (line.equivalent.empty()) continue;
     text += fmt::format("- {}:", short_name(mutant));
-    for (const auto& [family, sizes] : line.equivalent) text += fmt::format(" {} {};", family, print_sizes(sizes, sizes));
+    for (const auto& [family, sizes] : line.equivalent)
+      text += fmt::format(" {} {};", family, print_sizes(sizes, sizes));
     text.back() = '\n';
   }
   return text;
@@ -142,8 +155,8 @@ std::string print_unseen(const std::vector<MatrixRow>& rows) {
   std::string text;
   for (const MatrixRow& row : rows)
     if (is_mutant(row) && row.outcome == "got away")
-      text += fmt::format("- {} on {}, {} tokens, {}: {:.2f} of its gates\n", short_name(row.mutant), row.family, row.tokens,
-                          row.dtype, row.worst);
+      text += fmt::format("- {} on {}, {} tokens, {}: {:.2f} of its gates\n",
+                          short_name(row.mutant), row.family, row.tokens, row.dtype, row.worst);
   return text.empty() ? "None.\n" : text;
 }
 
@@ -159,33 +172,42 @@ std::string print_tried(const std::vector<MatrixRow>& rows) {
   std::string text;
   for (const auto& [tokens, dtypes] : families) {
     std::vector<std::string> words;
-    for (const auto& [dtype, names] : dtypes) words.push_back(fmt::format("{} ({} kinds of case)", dtype, names.size()));
-    text += fmt::format("- {} tokens: {}{}\n", tokens, fmt::join(words, ", "),
-                        first_only.count(tokens) ? "; a mutant was done with at the first check that saw it" : "");
+    for (const auto& [dtype, names] : dtypes)
+      words.push_back(fmt::format("{} ({} kinds of case)", dtype, names.size()));
+    text += fmt::format(
+        "- {} tokens: {}{}\n", tokens, fmt::join(words, ", "),
+        first_only.count(tokens) ? "; a mutant was done with at the first check that saw it" : "");
   }
   return text;
 }
 
-// Implementations of the plugins of other misbehaviour that do what they should: the twins of those that do not. A flood is a
-// note, sealed files do not shrink, and a hang in a later run takes more runs than are made here (hostile_test has all three).
+// Implementations of the plugins of other misbehaviour that do what they should: the twins of those
+// that do not. A flood is a note, sealed files do not shrink, and a hang in a later run takes more
+// runs than are made here (hostile_test has all three).
 bool is_right(const std::string& name) {
-  static const std::set<std::string> twins = {"cheat_all_inputs", "naive_minimal",  "newer_header",    "older_header",
-                                              "plugin_c",         "hostile_floods", "hostile_shrinks", "hostile_hangs_later"};
-  return is_healthy(name) || name.starts_with("honest") || name.starts_with("twin_") || twins.count(name) > 0;
+  static const std::set<std::string> twins = {
+      "cheat_all_inputs", "naive_minimal",  "newer_header",    "older_header",
+      "plugin_c",         "hostile_floods", "hostile_shrinks", "hostile_hangs_later"};
+  return is_healthy(name) || name.starts_with("honest") || name.starts_with("twin_") ||
+         twins.count(name) > 0;
 }
 
 std::string print_others(const std::vector<MatrixRow>& rows) {
   std::map<std::string, std::set<std::string>> codes;
   for (const MatrixRow& row : rows)
-    if (!is_mutant(row)) codes[row.mutant].insert(row.outcome == "caught" ? row.checks.front() : row.outcome);
+    if (!is_mutant(row))
+      codes[row.mutant].insert(row.outcome == "caught" ? row.checks.front() : row.outcome);
   std::string text = "| implementation | verdicts |\n|---|---|\n";
-  for (const auto& [name, all] : codes) text += fmt::format("| {} | {} |\n", name, fmt::join(all, ", "));
+  for (const auto& [name, all] : codes)
+    text += fmt::format("| {} | {} |\n", name, fmt::join(all, ", "));
   return codes.empty() ? "None was there.\n" : text;
 }
 
 }  // namespace
 
-std::string MatrixRow::key() const { return fmt::format("{} {} {} {}", mutant, family, dtype, tokens); }
+std::string MatrixRow::key() const {
+  return fmt::format("{} {} {} {}", mutant, family, dtype, tokens);
+}
 
 MatrixRow matrix_row(const Trial& trial, bool all_checks) {
   MatrixRow row{.mutant = trial.mutant,
@@ -202,8 +224,11 @@ MatrixRow matrix_row(const Trial& trial, bool all_checks) {
 }
 
 std::string to_line(const MatrixRow& row) {
-  nlohmann::ordered_json line{
-      {"mutant", row.mutant}, {"family", row.family}, {"dtype", row.dtype}, {"tokens", row.tokens}, {"outcome", row.outcome}};
+  nlohmann::ordered_json line{{"mutant", row.mutant},
+                              {"family", row.family},
+                              {"dtype", row.dtype},
+                              {"tokens", row.tokens},
+                              {"outcome", row.outcome}};
   if (!row.checks.empty()) line["checks"] = row.checks, line["by"] = row.by;
   if (!row.all_checks) line["all_checks"] = false;
   if (row.worst != 0) line["worst"] = row.worst;
@@ -237,7 +262,8 @@ std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& 
     for (const std::string& check : row.checks) {
       CheckWorth& one = worth[check];
       ++one.caught;
-      if (saw[is_relation(check)] == 1) ++one.alone, one.mutants_alone.insert(short_name(row.mutant));
+      if (saw[is_relation(check)] == 1)
+        ++one.alone, one.mutants_alone.insert(short_name(row.mutant));
     }
   }
   return worth;
@@ -250,7 +276,8 @@ std::vector<std::string> escapes(const std::vector<MatrixRow>& rows) {
     if (!is_mutant(row)) {
       if (!is_right(row.mutant)) others[row.mutant] |= row.outcome == "caught";
     } else if (row.outcome == "got away") {
-      const Expected* known = expected(row.mutant, make_case(family(row.family), row.tokens, row.dtype));
+      const Expected* known =
+          expected(row.mutant, make_case(family(row.family), row.tokens, row.dtype));
       if (!known || known->check) found.push_back(row.key());
     }
   }
@@ -288,24 +315,31 @@ std::string print_matrix(const MatrixRows& all) {
   const std::map<std::string, Line> lines = lines_of(rows, checks);
   int64_t wrong = 0, seen = 0;
   for (const auto& [mutant, line] : lines) wrong += line.wrong, seen += line.caught;
-  std::string text = "# Planted bugs and the checks that see them\n\nWritten by `scripts/mutants.sh`. ";
+  std::string text =
+      "# Planted bugs and the checks that see them\n\nWritten by `scripts/mutants.sh`. ";
   text += fmt::format(
-      "{} of {} mutants are caught; {} of {} trials (mutant, kind of case, size, dtype) in which a mutant writes other bytes "
+      "{} of {} mutants are caught; {} of {} trials (mutant, kind of case, size, dtype) in which a "
+      "mutant writes other bytes "
       "than the healthy "
       "kernel. {:.0f} s in all.\n\n",
       caught.size(), mutants.size(), seen, wrong, all.seconds);
-  for (const auto& [build, count] : all.made_by) text += fmt::format("Made by {}: {} trials.\n\n", build, count);
+  for (const auto& [build, count] : all.made_by)
+    text += fmt::format("Made by {}: {} trials.\n\n", build, count);
   text += "Tried:\n\n" + print_tried(rows) + '\n';
   text +=
-      "## Mutant x check x size\n\nTokens at which each check sees it, in every dtype and kind of case it was tried on; in "
+      "## Mutant x check x size\n\nTokens at which each check sees it, in every dtype and kind of "
+      "case it was tried on; in "
       "brackets: in some of them.\n\n";
   text += print_table(lines, checks) +
-          "\n## What each check is worth\n\nA fill costs one run and a golden, a relation two runs: each is compared with "
+          "\n## What each check is worth\n\nA fill costs one run and a golden, a relation two "
+          "runs: each is compared with "
           "its like. A check that alone sees nothing is diagnostic.\n\n";
   text += print_worth(worth) + "\n## What of a judgement spoke\n\n" + print_reasons(rows);
   text += "\n## What got away\n\n" + print_unseen(rows);
-  text += "\n## Where a mutant is equivalent\n\nIt writes the healthy kernel's very bytes, or refuses since it would.\n\n" +
-          print_equivalent(lines);
+  text +=
+      "\n## Where a mutant is equivalent\n\nIt writes the healthy kernel's very bytes, or refuses "
+      "since it would.\n\n" +
+      print_equivalent(lines);
   return text + "\n## Other misbehaviour\n\n" + print_others(rows);
 }
 

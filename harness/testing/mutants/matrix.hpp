@@ -1,4 +1,5 @@
-// The matrix "mutant x check x size": rows that trials leave, one JSON line each, and what follows from them.
+// The matrix "mutant x check x size": rows that trials leave, one JSON line each, and what follows
+// from them.
 #pragma once
 #include <map>
 #include <set>
@@ -13,7 +14,8 @@ namespace attest::testing {
 struct MatrixRow {
   std::string mutant, family, dtype;
   int64_t tokens = 0;
-  std::string outcome;              // "caught", "equivalent", "got away"; of a plugin that is no mutant also "passes"
+  std::string
+      outcome;  // "caught", "equivalent", "got away"; of a plugin that is no mutant also "passes"
   std::vector<std::string> checks;  // that saw it: fills, or the record's code
   std::vector<std::string> by;      // beside each: what of the judgement said so
   bool all_checks = true;           // else only the first that saw it is here
@@ -35,8 +37,9 @@ struct CheckWorth {
 /// Rows of the mutants alone count, and of them those with all checks.
 std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& rows);
 
-/// What should have been caught and was not: mutants that got away where expectations() excuses none, and other implementations
-/// that pass wherever they were tried though nothing says that they are right.
+/// What should have been caught and was not: mutants that got away where expectations() excuses
+/// none, and other implementations that pass wherever they were tried though nothing says that they
+/// are right.
 std::vector<std::string> escapes(const std::vector<MatrixRow>& rows);
 
 /// What a file of rows holds.
@@ -45,7 +48,8 @@ struct MatrixRows {
   std::map<std::string, int64_t> made_by;  // which build on which machine -> how many of them
   double seconds = 0;                      // of the mutants' trials
 };
-constexpr const char *kMadeBy = "made_by", *kSeconds = "seconds";  // lines of the file that are no rows
+constexpr const char *kMadeBy = "made_by",
+                     *kSeconds = "seconds";  // lines of the file that are no rows
 /// A file that is not there has none. Throws core::Error.
 MatrixRows read_rows(const std::string& path);
 

@@ -1,4 +1,5 @@
-// What follows from the rows of a matrix: which check is worth what, and that rows survive being written.
+// What follows from the rows of a matrix: which check is worth what, and that rows survive being
+// written.
 #include "testing/mutants/matrix.hpp"
 
 #include <gmock/gmock.h>
@@ -10,8 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-MatrixRow row(const std::string& mutant, const std::string& outcome, const std::vector<std::string>& checks,
-              int64_t tokens = 61) {
+MatrixRow row(const std::string& mutant, const std::string& outcome,
+              const std::vector<std::string>& checks, int64_t tokens = 61) {
   return {.mutant = "mutant_" + mutant,
           .family = "plain",
           .dtype = "f16",
@@ -24,8 +25,9 @@ MatrixRow row(const std::string& mutant, const std::string& outcome, const std::
 TEST(Matrix, ACheckIsWorthWhatItAloneSees) {
   MatrixRow first_only = row("late", "caught", {"random"});
   first_only.all_checks = false;  // nobody knows what others would have said
-  const auto worth = worth_of_checks({row("a", "caught", {"random", "codebook"}), row("b", "caught", {"codebook"}), first_only,
-                                      row("c", "equivalent", {}), row("d", "got away", {})});
+  const auto worth =
+      worth_of_checks({row("a", "caught", {"random", "codebook"}), row("b", "caught", {"codebook"}),
+                       first_only, row("c", "equivalent", {}), row("d", "got away", {})});
   ASSERT_EQ(worth.size(), 2u);
   EXPECT_EQ(worth.at("random").caught, 1);
   EXPECT_EQ(worth.at("random").alone, 0);
@@ -37,8 +39,9 @@ TEST(Matrix, PrintsWhereEachCheckSees) {
   MatrixRow other = row("", "caught", {"crash:signal"});
   other.mutant = "hostile_abort";
   const std::string text =
-      print_matrix({{row("a", "caught", {"random", "codebook"}), row("a", "caught", {"codebook"}, 197),
-                     row("a", "caught", {"codebook"}, 4099), row("d", "got away", {}), row("e", "equivalent", {}), other},
+      print_matrix({{row("a", "caught", {"random", "codebook"}),
+                     row("a", "caught", {"codebook"}, 197), row("a", "caught", {"codebook"}, 4099),
+                     row("d", "got away", {}), row("e", "equivalent", {}), other},
                     {},
                     12});
   EXPECT_THAT(text, HasSubstr("1 of 3 mutants are caught; 3 of 4 trials"));
@@ -61,26 +64,30 @@ TEST(Matrix, HasTheMutantsOfSteps) {
 TEST(Matrix, SaysWhatWasTried) {
   MatrixRow late = row("a", "caught", {"random"}, 262147);
   late.all_checks = false;
-  const std::string text =
-      print_matrix({{row("a", "caught", {"random"}), row("b", "equivalent", {}), late}, {{"commit 1", 3}}, 1});
+  const std::string text = print_matrix(
+      {{row("a", "caught", {"random"}), row("b", "equivalent", {}), late}, {{"commit 1", 3}}, 1});
   EXPECT_THAT(text, HasSubstr("Made by commit 1: 3 trials."));
   EXPECT_THAT(text, HasSubstr("- 61 tokens: f16 (1 kinds of case)\n"));
-  EXPECT_THAT(text, HasSubstr("- 262147 tokens: f16 (1 kinds of case); a mutant was done with at the first check that saw it\n"));
+  EXPECT_THAT(text, HasSubstr("- 262147 tokens: f16 (1 kinds of case); a mutant was done with at "
+                              "the first check that saw it\n"));
 }
 
 // What the command's exit code follows from.
 TEST(Matrix, TellsWhatShouldHaveBeenCaught) {
   MatrixRow twin = row("", "passes", {}), liar = twin;
   twin.mutant = "trespasser_none", liar.mutant = "hostile_forks";
-  const std::vector<MatrixRow> rows = {row("dropped_key", "caught", {"random"}), row("dropped_key", "equivalent", {}),
+  const std::vector<MatrixRow> rows = {row("dropped_key", "caught", {"random"}),
+                                       row("dropped_key", "equivalent", {}),
                                        row("dropped_key", "got away", {}, 197), twin, liar};
-  EXPECT_EQ(escapes(rows), (std::vector<std::string>{"mutant_dropped_key plain f16 197", "hostile_forks"}));
+  EXPECT_EQ(escapes(rows),
+            (std::vector<std::string>{"mutant_dropped_key plain f16 197", "hostile_forks"}));
 }
 
 TEST(Matrix, SizesMissedInSomeDtypesAreInBrackets) {
   MatrixRow missed = row("a", "caught", {"codebook"});
   missed.dtype = "f32";
-  const std::string text = print_matrix({{row("a", "caught", {"random", "codebook"}), missed}, {}, 1});
+  const std::string text =
+      print_matrix({{row("a", "caught", {"random", "codebook"}), missed}, {}, 1});
   EXPECT_THAT(text, HasSubstr("| a | 2 of 2 | 61 | (61) |"));
 }
 
@@ -93,9 +100,11 @@ TEST(Matrix, RowsSurviveBeingWritten) {
   EXPECT_EQ(read.all_checks, false);
 }
 
-// The published rows: a check that alone sees nothing is either named here as diagnostic, or not worth a run.
+// The published rows: a check that alone sees nothing is either named here as diagnostic, or not
+// worth a run.
 TEST(Matrix, EveryPublishedCheckIsWorthItsTime) {
-  // What these alone see is planted elsewhere: codebook_fills_test (closed forms), honesty_test (cancelling), relations_test.
+  // What these alone see is planted elsewhere: codebook_fills_test (closed forms), honesty_test
+  // (cancelling), relations_test.
   const std::set<std::string> diagnostic = {"cancelling",
                                             "codebook",
                                             "codebook_peaked",
@@ -103,10 +112,12 @@ TEST(Matrix, EveryPublishedCheckIsWorthItsTime) {
                                             "relation hidden-values",
                                             "relation query-permutation",
                                             "relation value-scale"};
-  const std::vector<MatrixRow> rows = read_rows(ATTEST_SOURCE_DIR "/reports/published/mutants.jsonl").rows;
+  const std::vector<MatrixRow> rows =
+      read_rows(ATTEST_SOURCE_DIR "/reports/published/mutants.jsonl").rows;
   const auto worth = worth_of_checks(rows);
   EXPECT_GE(worth.size(), 5u);
-  for (const auto& [check, one] : worth) EXPECT_EQ(one.alone == 0, diagnostic.count(check) > 0) << check;
+  for (const auto& [check, one] : worth)
+    EXPECT_EQ(one.alone == 0, diagnostic.count(check) > 0) << check;
 }
 
 }  // namespace

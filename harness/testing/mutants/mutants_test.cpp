@@ -1,5 +1,6 @@
-// Planted bugs never pass, at any size, and the check that is expected to see each does; the healthy kernels that they are
-// planted in always pass. This is the quick set; `scripts/mutants.sh` runs all.
+// Planted bugs never pass, at any size, and the check that is expected to see each does; the
+// healthy kernels that they are planted in always pass. This is the quick set; `scripts/mutants.sh`
+// runs all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,19 +18,22 @@ namespace attest::testing {
 namespace {
 
 core::Plugin& plugin() {
-  static core::Plugin made(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
-                           {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  static core::Plugin made(
+      ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
   return made;
 }
 
 core::Plugin& steps() {
-  static core::Plugin made(ATTEST_BINARY_DIR "/tests/plugins/steps.so",
-                           {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  static core::Plugin made(
+      ATTEST_BINARY_DIR "/tests/plugins/steps.so",
+      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
   return made;
 }
 
 bool seen_by(const Trial& trial, const char* check) {
-  return std::any_of(trial.catches.begin(), trial.catches.end(), [&](const Catch& one) { return one.check == check; });
+  return std::any_of(trial.catches.begin(), trial.catches.end(),
+                     [&](const Catch& one) { return one.check == check; });
 }
 
 // Whether any mutant of mutants.so is wrong there; others are the business of steps.so alone.
@@ -47,16 +51,21 @@ void try_case(const MutantCase& wanted, bool all_checks) {
     if (!concerns(mutant.name, *wanted.family)) continue;
     const Trial trial = trials.run(mutant);
     const Expected* row = expected(mutant.name, wanted);
-    ++(trial.outcome == Trial::Outcome::kCaught ? caught : trial.outcome == Trial::Outcome::kEquivalent ? equivalent : unseen);
+    ++(trial.outcome == Trial::Outcome::kCaught       ? caught
+       : trial.outcome == Trial::Outcome::kEquivalent ? equivalent
+                                                      : unseen);
     if (row && !row->check) continue;
     EXPECT_NE(trial.outcome, Trial::Outcome::kGotAway)
         << mutant.name << " gets away: " << trial.worst << " of its gates, " << trial.reason;
     if (!row) continue;
-    EXPECT_EQ(trial.outcome, Trial::Outcome::kCaught) << mutant.name << " is as good as the healthy one";
-    EXPECT_TRUE(!all_checks || seen_by(trial, row->check)) << mutant.name << " is not seen by " << row->check;
+    EXPECT_EQ(trial.outcome, Trial::Outcome::kCaught)
+        << mutant.name << " is as good as the healthy one";
+    EXPECT_TRUE(!all_checks || seen_by(trial, row->check))
+        << mutant.name << " is not seen by " << row->check;
   }
-  std::printf("%s %s %lld: %d caught, %d equivalent, %d unseen\n", wanted.family->name, wanted.dtype.c_str(),
-              static_cast<long long>(wanted.tokens), caught, equivalent, unseen);
+  std::printf("%s %s %lld: %d caught, %d equivalent, %d unseen\n", wanted.family->name,
+              wanted.dtype.c_str(), static_cast<long long>(wanted.tokens), caught, equivalent,
+              unseen);
 }
 
 struct Size {
@@ -66,7 +75,9 @@ struct Size {
   bool all_checks = true;             // else a mutant is done with at the first that sees it
 };
 
-void PrintTo(const Size& size, std::ostream* out) { *out << size.tokens << " tokens of " << size.dtype; }
+void PrintTo(const Size& size, std::ostream* out) {
+  *out << size.tokens << " tokens of " << size.dtype;
+}
 
 class Mutants : public ::testing::TestWithParam<Size> {};
 
@@ -74,21 +85,28 @@ TEST_P(Mutants, NeverPass) {
   const Size& size = GetParam();
   for (const Family& family : families()) {
     const auto is_it = [&](const char* name) { return std::string(name) == family.name; };
-    const bool wanted = size.families.empty() || std::any_of(size.families.begin(), size.families.end(), is_it);
-    const bool slow = family.most_tokens == kSizes[0] && std::string(size.dtype) != "f16";  // a fixed, large size
+    const bool wanted =
+        size.families.empty() || std::any_of(size.families.begin(), size.families.end(), is_it);
+    const bool slow =
+        family.most_tokens == kSizes[0] && std::string(size.dtype) != "f16";  // a fixed, large size
     if (wanted && !slow && concerns_any(family) && size.tokens <= family.most_tokens)
       try_case(make_case(family, size.tokens, size.dtype), size.all_checks);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Mutants,
-                         ::testing::Values(Size{61, "f32"}, Size{61, "f16"}, Size{61, "bf16"}, Size{197, "f32"}, Size{197, "f16"},
-                                           Size{197, "bf16"}, Size{1021, "f16", {"causal", "window", "gqa"}, false},
-                                           Size{4099, "f32", {"causal"}, false}, Size{16411, "f16", {"plain"}, false},
+                         ::testing::Values(Size{61, "f32"}, Size{61, "f16"}, Size{61, "bf16"},
+                                           Size{197, "f32"}, Size{197, "f16"}, Size{197, "bf16"},
+                                           Size{1021, "f16", {"causal", "window", "gqa"}, false},
+                                           Size{4099, "f32", {"causal"}, false},
+                                           Size{16411, "f16", {"plain"}, false},
                                            Size{65551, "bf16", {"plain"}, false}),
-                         [](const auto& size) { return std::to_string(size.param.tokens) + "_" + size.param.dtype; });
+                         [](const auto& size) {
+                           return std::to_string(size.param.tokens) + "_" + size.param.dtype;
+                         });
 
-// The mutants of steps.so, each once a row of what is expected of it: on the smallest case that shows it.
+// The mutants of steps.so, each once a row of what is expected of it: on the smallest case that
+// shows it.
 TEST(Steps, AreSeenWhereTheyFirstShow) {
   constexpr int64_t kAllChecks = 1021;  // tokens up to which every check is asked
   std::map<std::string, const core::Implementation*> planted;
@@ -97,7 +115,8 @@ TEST(Steps, AreSeenWhereTheyFirstShow) {
   for (const Expected& row : expectations()) {
     if (!row.check || !planted.count(row.mutant)) continue;
     const MutantCase smallest = smallest_case(row);
-    cases.try_emplace(smallest.spec, smallest, std::vector<const Expected*>()).first->second.second.push_back(&row);
+    cases.try_emplace(smallest.spec, smallest, std::vector<const Expected*>())
+        .first->second.second.push_back(&row);
   }
   EXPECT_GE(cases.size(), 10u);
   for (const auto& [spec, one] : cases) {
@@ -108,7 +127,8 @@ TEST(Steps, AreSeenWhereTheyFirstShow) {
       const Trial trial = trials.run(*planted.at(row->mutant));
       const bool caught = trial.outcome == Trial::Outcome::kCaught;
       EXPECT_TRUE(caught) << row->mutant << ": " << trial.worst << " of its gates";
-      EXPECT_TRUE(!caught || !all_checks || seen_by(trial, row->check)) << row->mutant << " is not seen by " << row->check;
+      EXPECT_TRUE(!caught || !all_checks || seen_by(trial, row->check))
+          << row->mutant << " is not seen by " << row->check;
     }
   }
 }
@@ -126,8 +146,9 @@ TEST(Steps, HaveATwinOfTheirTileSize) {
 // A mutant that refuses a problem would have written what the healthy one writes.
 TEST(Mutants, RefuseOnlyWhereNothingIsWrong) {
   setenv("ATTEST_MUTANTS_TAKE_ALL", "1", 1);
-  core::Plugin taking_all(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
-                          {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  core::Plugin taking_all(
+      ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
   taking_all.implementations();
   unsetenv("ATTEST_MUTANTS_TAKE_ALL");
   int refused = 0;
@@ -139,20 +160,24 @@ TEST(Mutants, RefuseOnlyWhereNothingIsWrong) {
     Trials trials(taking_all, wanted, false);
     for (size_t i = 0; i < taking_all.implementations().size(); ++i) {
       const core::Implementation& mutant = taking_all.implementations()[i];
-      if (!core::refuses(mutant, problem).empty() || plugin().query(plugin().implementations()[i], problem).status == ATTEST_OK)
+      if (!core::refuses(mutant, problem).empty() ||
+          plugin().query(plugin().implementations()[i], problem).status == ATTEST_OK)
         continue;
       const Trial::Outcome outcome = trials.run(mutant).outcome;
       // Without a maximum other bits are rounded, and nothing is wrong where logits are small.
-      const bool rounds_otherwise = mutant.name == "mutant_no_max" && outcome == Trial::Outcome::kGotAway;
-      EXPECT_TRUE(rounds_otherwise || outcome == Trial::Outcome::kEquivalent) << mutant.name << " on " << wanted.spec;
+      const bool rounds_otherwise =
+          mutant.name == "mutant_no_max" && outcome == Trial::Outcome::kGotAway;
+      EXPECT_TRUE(rounds_otherwise || outcome == Trial::Outcome::kEquivalent)
+          << mutant.name << " on " << wanted.spec;
       ++refused;
     }
   }
   EXPECT_GT(refused, 200);
 }
 
-// Fills that judge by default have to be worth a run. What codebook, codebook_peaked and cancelling see alone needs rows beyond a
-// sample or subtler arithmetic: codebook_fills_test.cpp, codebook_sigma_test.cpp.
+// Fills that judge by default have to be worth a run. What codebook, codebook_peaked and cancelling
+// see alone needs rows beyond a sample or subtler arithmetic: codebook_fills_test.cpp,
+// codebook_sigma_test.cpp.
 TEST(Mutants, EachDefaultFillAloneSeesOne) {
   const struct {
     const char *fill, *mutant, *family, *dtype, *more = "";

@@ -21,8 +21,9 @@ std::set<std::string> not_seen() {
 }
 
 TEST(Mutants, DoNotPassTheSmokeSuite) {
-  core::Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
-                      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  core::Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
   core::RunOptions options;
   options.threads = 2, options.timed = false, options.case_limit_s = 1e6;
   core::Rates rates;
@@ -31,13 +32,15 @@ TEST(Mutants, DoNotPassTheSmokeSuite) {
   for (const core::Case& one : core::read_suite(ATTEST_SOURCE_DIR "/suites/smoke.json").cases) {
     if (one.inputs.from_tokens) continue;
     const core::Problem problem = one.problem(one.dtypes.front(), 0);
-    core::CaseRunner runner(problem, core::print_problem(problem), {"smoke", one.name, "random", ""}, nullptr, options, rates);
+    core::CaseRunner runner(problem, core::print_problem(problem),
+                            {"smoke", one.name, "random", ""}, nullptr, options, rates);
     for (const core::Implementation& mutant : plugin.implementations()) {
       const core::Record record = runner.run(plugin, mutant);
       const bool healthy = mutant.name.ends_with("_none");
       const bool may_pass = healthy || excused.count(mutant.name) > 0;
       EXPECT_FALSE(healthy && core::is_bad(record.verdict)) << one.name << ": " << record.reason;
-      EXPECT_TRUE(may_pass || record.verdict != core::Verdict::kPass) << mutant.name << " passes " << one.name;
+      EXPECT_TRUE(may_pass || record.verdict != core::Verdict::kPass)
+          << mutant.name << " passes " << one.name;
       failed[mutant.name] += core::is_bad(record.verdict);
     }
   }

@@ -16,14 +16,16 @@ core::RunOptions options(bool all_checks) {
   core::RunOptions made;
   made.threads = 2, made.timed = false, made.all_checks = all_checks;
   made.case_limit_s = 1e6;  // slow machines too
-  // A verdict needs one check that fails, and the fills come first; the table of all checks has relations too.
+  // A verdict needs one check that fails, and the fills come first; the table of all checks has
+  // relations too.
   made.relations = all_checks ? core::RelationChoice::kAuto : core::RelationChoice::kNone;
   return made;
 }
 
 std::string caught_by(const Judgement& judgement) {
   if (judgement.code.starts_with("fail:range")) return "sweep";
-  if (!judgement.code.starts_with("fail:tolerance") && !judgement.code.starts_with("fail:nan")) return judgement.code;
+  if (!judgement.code.starts_with("fail:tolerance") && !judgement.code.starts_with("fail:nan"))
+    return judgement.code;
   return judgement.worst ? judgement.worst->tensor : judgement.code;
 }
 
@@ -39,9 +41,10 @@ std::vector<Catch> broken_relations(const AnyRecord& record) {
 }
 
 bool same_bytes(const Record& a, const Record& b) {
-  return std::equal(a.fills.begin(), a.fills.end(), b.fills.begin(), b.fills.end(), [](const FillRecord& x, const FillRecord& y) {
-    return x.fill == y.fill && x.outputs_hash == y.outputs_hash;
-  });
+  return std::equal(a.fills.begin(), a.fills.end(), b.fills.begin(), b.fills.end(),
+                    [](const FillRecord& x, const FillRecord& y) {
+                      return x.fill == y.fill && x.outputs_hash == y.outputs_hash;
+                    });
 }
 
 }  // namespace
@@ -63,7 +66,8 @@ std::string twin_of(const std::string& mutant) {
 std::vector<Catch> catches(const Record& record) {
   std::vector<Catch> found = broken_relations(record);
   for (const FillRecord& fill : record.fills)
-    if (fill.judgement.verdict != Verdict::kPass) found.push_back({fill.fill, caught_by(fill.judgement)});
+    if (fill.judgement.verdict != Verdict::kPass)
+      found.push_back({fill.fill, caught_by(fill.judgement)});
   if (found.empty() && core::is_bad(record.verdict)) found.push_back({record.code, record.code});
   return found;
 }
@@ -73,9 +77,11 @@ Trials::Trials(core::Plugin& plugin, const MutantCase& wanted, bool all_checks)
       case_(wanted),
       problem_(core::parse_problem(wanted.spec)),
       options_(options(all_checks)),
-      runner_(problem_, core::print_problem(problem_), {"mutants", wanted.family->name, "random", ""}, nullptr, options_,
-              rates_) {
-  const auto takes = [&](const core::Implementation& one) { return core::refuses(one, problem_).empty(); };
+      runner_(problem_, core::print_problem(problem_),
+              {"mutants", wanted.family->name, "random", ""}, nullptr, options_, rates_) {
+  const auto takes = [&](const core::Implementation& one) {
+    return core::refuses(one, problem_).empty();
+  };
   const auto& all = plugin.implementations();
   const auto first = std::find_if(all.begin(), all.end(), takes);
   if (first == all.end())
@@ -89,7 +95,8 @@ const Record& Trials::healthy(const core::Implementation& twin) {
   if (known != healthy_.end()) return known->second;
   const Record made = runner_.run(plugin_, twin);
   if (made.verdict == Verdict::kPass) return healthy_[twin.name] = made;
-  throw core::Error(fmt::format("{}, which is right, does not pass {}: {}", twin.name, case_.spec, made.reason));
+  throw core::Error(
+      fmt::format("{}, which is right, does not pass {}: {}", twin.name, case_.spec, made.reason));
 }
 
 const Record& Trials::twin_record(const core::Implementation& mutant) {
@@ -110,7 +117,8 @@ Trial Trials::run(const core::Implementation& mutant) {
               .reason = record.reason};
   if (!trial.catches.empty())
     trial.outcome = Trial::Outcome::kCaught;
-  else if (record.code == "unsupported:query" || (record.verdict == Verdict::kPass && same_bytes(record, twin_record(mutant))))
+  else if (record.code == "unsupported:query" ||
+           (record.verdict == Verdict::kPass && same_bytes(record, twin_record(mutant))))
     trial.outcome = Trial::Outcome::kEquivalent;
   return trial;
 }

@@ -1,5 +1,5 @@
-// Trials of mutants: one (implementation, case) is caught, by whichever checks, or equivalent to the healthy implementation, or
-// it got away.
+// Trials of mutants: one (implementation, case) is caught, by whichever checks, or equivalent to
+// the healthy implementation, or it got away.
 #pragma once
 #include <map>
 #include <string>
@@ -28,17 +28,19 @@ struct Trial {
 
 /// Whether an implementation has no bug: mutant_none, step_none_t64.
 bool is_healthy(const std::string& implementation);
-/// The healthy implementation that has the mutant's tile size, by name; empty where the name has none.
+/// The healthy implementation that has the mutant's tile size, by name; empty where the name has
+/// none.
 std::string twin_of(const std::string& mutant);
 
 /// One case with its inputs and goldens, and what healthy implementations write.
 class Trials {
  public:
-  /// Throws Error where the healthy implementation, the first one that takes the case, does not pass.
-  /// So does run, where the mutant's own twin does not.
+  /// Throws Error where the healthy implementation, the first one that takes the case, does not
+  /// pass. So does run, where the mutant's own twin does not.
   Trials(core::Plugin& plugin, const MutantCase& wanted, bool all_checks);
 
-  /// Equivalent: the very bytes of its healthy twin under every fill, or the mutant refuses since they would be.
+  /// Equivalent: the very bytes of its healthy twin under every fill, or the mutant refuses since
+  /// they would be.
   Trial run(const core::Implementation& mutant);
 
  private:

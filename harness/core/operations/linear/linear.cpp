@@ -34,7 +34,8 @@ constexpr Role kRoles[] = {
 };
 
 void check_range(const char* field, int64_t value, int64_t most) {
-  if (value < 1 || value > most) throw Error(fmt::format("{}: {} where 1 to {} is right", field, value, most));
+  if (value < 1 || value > most)
+    throw Error(fmt::format("{}: {} where 1 to {} is right", field, value, most));
 }
 
 class LinearOperation final : public Operation {
@@ -71,7 +72,8 @@ class LinearOperation final : public Operation {
 
   void check(const Problem& problem) const override {
     const auto& p = problem.as<Params>();
-    if (p.feature_map != 0) throw Error(fmt::format("feature_map: {} where 0 (elu + 1) is right", p.feature_map));
+    if (p.feature_map != 0)
+      throw Error(fmt::format("feature_map: {} where 0 (elu + 1) is right", p.feature_map));
     check_range("batch", p.batch, int64_t{1} << 24);
     check_range("num_heads", p.num_heads, int64_t{1} << 16);
     check_range("num_kv_heads", p.num_kv_heads, p.num_heads);
@@ -80,9 +82,11 @@ class LinearOperation final : public Operation {
     check_range("head_dim", p.head_dim, kMostHeadDim);
     check_range("head_dim_v", p.head_dim_v, kMostHeadDim);
     if (p.num_heads % p.num_kv_heads != 0)
-      throw Error(fmt::format("num_kv_heads: {} where a divisor of num_heads {} is right", p.num_kv_heads, p.num_heads));
+      throw Error(fmt::format("num_kv_heads: {} where a divisor of num_heads {} is right",
+                              p.num_kv_heads, p.num_heads));
     // Without eps a query or a sequence that is masked away would be 0 / 0.
-    if (!(p.eps > 0 && p.eps <= 1)) throw Error(fmt::format("eps: {} where a number above 0 and up to 1 is right", p.eps));
+    if (!(p.eps > 0 && p.eps <= 1))
+      throw Error(fmt::format("eps: {} where a number above 0 and up to 1 is right", p.eps));
   }
 
   uint64_t features(const Problem& problem) const override {
@@ -95,7 +99,9 @@ class LinearOperation final : public Operation {
     return bits;
   }
 
-  std::string_view own_feature(int n) const override { return n == 0 ? "QUERY_MASK" : std::string_view(); }
+  std::string_view own_feature(int n) const override {
+    return n == 0 ? "QUERY_MASK" : std::string_view();
+  }
 
   // Both products, both normalisers and the division; what a mask hides is data, so it counts.
   double flops(const Problem& problem) const override {
@@ -103,21 +109,30 @@ class LinearOperation final : public Operation {
     const double state = double(p.head_dim) * double(p.head_dim_v),
                  keys = double(p.batch * p.num_kv_heads) * double(p.seq_len_kv);
     const double rows = double(p.batch * p.num_heads) * double(p.seq_len_q);
-    return keys * (2 * state + double(p.head_dim)) + rows * (2 * state + 2 * double(p.head_dim) + double(p.head_dim_v));
+    return keys * (2 * state + double(p.head_dim)) +
+           rows * (2 * state + 2 * double(p.head_dim) + double(p.head_dim_v));
   }
 
-  std::vector<std::string> fills(const Problem&) const override { return {"random", "cancelling", "faint"}; }
-  void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const override {
+  std::vector<std::string> fills(const Problem&) const override {
+    return {"random", "cancelling", "faint"};
+  }
+  void fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
+            bool only_own) const override {
     fill_linear(problem, fill, tensors, only_own);
   }
-  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&, const Tensors& tensors) const override {
+  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&,
+                                 const Tensors& tensors) const override {
     return linear_golden(problem, tensors);
   }
-  std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) const override {
+  std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,
+                                                   const Tensors& inputs) const override {
     return linear_relations(problem, inputs);
   }
-  std::vector<Variant> variants(const Problem& problem) const override { return linear_variants(problem); }
-  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, int /*kernel*/, std::span<const int64_t> rows,
+  std::vector<Variant> variants(const Problem& problem) const override {
+    return linear_variants(problem);
+  }
+  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+               int /*kernel*/, std::span<const int64_t> rows,
                const EmulationSink& sink) const override {
     emulate_linear(problem, tensors, arithmetic, rows, sink);
   }

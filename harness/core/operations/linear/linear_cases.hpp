@@ -8,7 +8,8 @@
 namespace attest::core::testing {
 
 struct LinearShape {
-  int64_t batch = 1, num_heads = 1, num_kv_heads = -1, seq_len_q = 0, seq_len_kv = -1, head_dim = 0, head_dim_v = -1;
+  int64_t batch = 1, num_heads = 1, num_kv_heads = -1, seq_len_q = 0, seq_len_kv = -1, head_dim = 0,
+          head_dim_v = -1;
   float eps = 1e-6f;
   DType v_dtype = ATTEST_NONE;  // as the others
 };
@@ -22,17 +23,19 @@ struct LinearCase {
   LinearCase(const LinearShape& s, DType dtype, const Fill& fill, bool masked = false)
       : problem(blank_problem(linear_operation(), dtype)) {
     auto& q = problem.as<attest_linear_params>();
-    q.batch = s.batch, q.num_heads = s.num_heads, q.num_kv_heads = s.num_kv_heads, q.seq_len_q = s.seq_len_q,
-    q.seq_len_kv = s.seq_len_kv;
+    q.batch = s.batch, q.num_heads = s.num_heads, q.num_kv_heads = s.num_kv_heads,
+    q.seq_len_q = s.seq_len_q, q.seq_len_kv = s.seq_len_kv;
     q.head_dim = s.head_dim, q.head_dim_v = s.head_dim_v, q.eps = s.eps;
     if (masked) {
       linear_operation().complete(problem);
       for (const int32_t role : std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_QUERY_MASK})
-        problem.tensor[size_t(role)] = dense_tensor(ATTEST_BOOL, ATTEST_READ, linear_operation().dims(problem, role));
+        problem.tensor[size_t(role)] =
+            dense_tensor(ATTEST_BOOL, ATTEST_READ, linear_operation().dims(problem, role));
     }
     if (s.v_dtype != ATTEST_NONE) {
       linear_operation().complete(problem);
-      problem.tensor[ATTEST_V] = dense_tensor(s.v_dtype, ATTEST_READ, linear_operation().dims(problem, ATTEST_V));
+      problem.tensor[ATTEST_V] =
+          dense_tensor(s.v_dtype, ATTEST_READ, linear_operation().dims(problem, ATTEST_V));
     }
     finish_problem(problem);
     for (size_t role = 0; role < ATTEST_ROLES; ++role) {

@@ -1,4 +1,5 @@
-// Honest linear attention in any declared arithmetic, on a few rows: it rounds exactly where the declaration says.
+// Honest linear attention in any declared arithmetic, on a few rows: it rounds exactly where the
+// declaration says.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +15,8 @@ namespace attest::core {
 namespace {
 
 using Params = attest_linear_params;
-constexpr double kMostWork = 5e7;  // multiply-adds of one state; beyond it some channels of V are left out
+constexpr double kMostWork =
+    5e7;  // multiply-adds of one state; beyond it some channels of V are left out
 
 class Emulator {
  public:
@@ -36,7 +38,8 @@ class Emulator {
     normaliser = narrowed(normaliser + double(p_.eps), a_.accumulator);
     for (int64_t e = 0; e < p_.head_dim_v; e += step_) {
       double sum = 0;
-      for (size_t c = 0; c < phi.size(); ++c) sum = add(sum, phi[c] * state.s[c * size_t(p_.head_dim_v) + size_t(e)]);
+      for (size_t c = 0; c < phi.size(); ++c)
+        sum = add(sum, phi[c] * state.s[c * size_t(p_.head_dim_v) + size_t(e)]);
       o[size_t(e)] = rounded(narrowed(sum / normaliser, a_.accumulator), a_.output);
     }
     return o;
@@ -75,21 +78,27 @@ class Emulator {
     }
   };
 
-  double add(double sum, double x) const { return rounded(narrowed(sum + x, a_.accumulator), a_.accumulator); }
+  double add(double sum, double x) const {
+    return rounded(narrowed(sum + x, a_.accumulator), a_.accumulator);
+  }
 
   bool counts(int32_t role, int64_t b, int axis, int64_t index) const {
     const Tensor& mask = tensors_[size_t(role)];
-    return !mask || core::load(mask.data, ATTEST_BOOL, mask.spec.stride[0] * b + mask.spec.stride[axis] * index) != 0;
+    return !mask || core::load(mask.data, ATTEST_BOOL,
+                               mask.spec.stride[0] * b + mask.spec.stride[axis] * index) != 0;
   }
-  std::vector<double> load(int32_t role, int64_t b, int64_t head, int64_t row, int64_t width) const {
+  std::vector<double> load(int32_t role, int64_t b, int64_t head, int64_t row,
+                           int64_t width) const {
     const Tensor& x = tensors_[size_t(role)];
     std::vector<double> values(static_cast<size_t>(width));
-    load_row(x.data, x.spec.dtype, b * x.spec.stride[0] + head * x.spec.stride[1] + row * x.spec.stride[2], width,
+    load_row(x.data, x.spec.dtype,
+             b * x.spec.stride[0] + head * x.spec.stride[1] + row * x.spec.stride[2], width,
              x.spec.stride[3], values.data());
     return values;
   }
   // phi of a row, 0 where masked away.
-  std::vector<double> features(int32_t role, int64_t b, int64_t head, int64_t row, bool counted) const {
+  std::vector<double> features(int32_t role, int64_t b, int64_t head, int64_t row,
+                               bool counted) const {
     if (!counted) return std::vector<double>(size_t(p_.head_dim));
     std::vector<double> phi = load(role, b, head, row, p_.head_dim);
     for (double& x : phi) x = rounded(narrowed(x > 0 ? x + 1 : exponential(x), a_.qk), a_.qk);
@@ -114,7 +123,8 @@ class Emulator {
     for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
       if (j > 0 && j % length == 0) total.add(part, *this), part = State(dim, width);
       if (!counts(ATTEST_MASK, b, 3, j)) continue;
-      const std::vector<double> phi = features(ATTEST_K, b, kv_head, j, true), v = load(ATTEST_V, b, kv_head, j, p_.head_dim_v);
+      const std::vector<double> phi = features(ATTEST_K, b, kv_head, j, true),
+                                v = load(ATTEST_V, b, kv_head, j, p_.head_dim_v);
       for (size_t c = 0; c < dim; ++c) {
         part.z[c] = add(part.z[c], phi[c]);
         for (size_t e = 0; e < width; e += size_t(step_))
@@ -136,12 +146,14 @@ class Emulator {
 
 }  // namespace
 
-void emulate_linear(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, std::span<const int64_t> rows,
-                    const EmulationSink& sink) {
+void emulate_linear(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+                    std::span<const int64_t> rows, const EmulationSink& sink) {
   const auto& p = problem.as<Params>();
   Emulator emulator(problem, tensors, arithmetic);
   for (const int64_t row : rows)
-    sink(ATTEST_O, row, emulator.row(row / p.seq_len_q / p.num_heads, row / p.seq_len_q % p.num_heads, row % p.seq_len_q));
+    sink(ATTEST_O, row,
+         emulator.row(row / p.seq_len_q / p.num_heads, row / p.seq_len_q % p.num_heads,
+                      row % p.seq_len_q));
 }
 
 }  // namespace attest::core

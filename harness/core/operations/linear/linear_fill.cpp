@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view kTokens = "tokens";
 
-// Some kSpeaking keys of all have a phi near e^-8, the others one near e^-30: their sum stays so small that eps shows in it.
+// Some kSpeaking keys of all have a phi near e^-8, the others one near e^-30: their sum stays so
+// small that eps shows in it.
 constexpr int64_t kSpeaking = 16;
 constexpr float kFaint = -8, kSilent = -30;
 void fill_faint_keys(const Tensor& tensor, uint64_t seed) {
@@ -21,7 +22,8 @@ void fill_faint_keys(const Tensor& tensor, uint64_t seed) {
   const auto one_in = uint64_t(std::max<int64_t>(spec.dim[2] / kSpeaking, 1));
   for (int64_t r = 0; r < row_count(spec, 3); ++r)
     if (random_below(seed + 1, uint64_t(r), one_in) != 0)
-      store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3], silent.data());
+      store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3],
+                silent.data());
 }
 
 // Whether key or query `place` counts: seven in eight do.
@@ -29,17 +31,20 @@ void fill_mask(const Tensor& tensor, uint64_t seed, int64_t period) {
   const int64_t places = tensor.spec.dim[2] * tensor.spec.dim[3];
   for (int64_t i = 0; i < row_count(tensor.spec, 4); ++i) {
     const int64_t first = i - i % places, place = i % places % period;
-    store(tensor.data, ATTEST_BOOL, row_offset(tensor.spec, 4, i), random_below(seed, uint64_t(first + place), 8) != 0);
+    store(tensor.data, ATTEST_BOOL, row_offset(tensor.spec, 4, i),
+          random_below(seed, uint64_t(first + place), 8) != 0);
   }
 }
 
 // --- "cancelling" ---
 //
-// Channels come in blocks of four, in which phi(q) = 1 + x + i y, i = 0..3, and S is a sum of (1, -2, 1, 0) and (0, 1, -2, 1):
-// they are orthogonal, so the true output is 0, and what is left of a kernel's are the errors of phi(q), phi(k), S and the sums.
-// It takes two keys, half a sequence apart, to make such an S: one has any x, the other one less a sum of these two, and their
-// values are v and -v. All numbers are whole multiples of a step and have 8 bits, so that they are exact in every dtype; phi has
-// more than 11 bits where the step is fine, and S is large where that of the keys is coarse.
+// Channels come in blocks of four, in which phi(q) = 1 + x + i y, i = 0..3, and S is a sum of (1,
+// -2, 1, 0) and (0, 1, -2, 1): they are orthogonal, so the true output is 0, and what is left of a
+// kernel's are the errors of phi(q), phi(k), S and the sums. It takes two keys, half a sequence
+// apart, to make such an S: one has any x, the other one less a sum of these two, and their values
+// are v and -v. All numbers are whole multiples of a step and have 8 bits, so that they are exact
+// in every dtype; phi has more than 11 bits where the step is fine, and S is large where that of
+// the keys is coarse.
 constexpr int64_t kBlock = 4;
 constexpr float kFine = 0x1p-13f, kCoarse = 0x1p-7f;
 
@@ -51,7 +56,8 @@ void fill_cancelling_queries(const Tensor& q, uint64_t seed) {
   fill_rows(q, [&](int64_t r, std::span<float> values) {
     for (size_t c = 0; c < values.size(); ++c) {
       const uint64_t block = uint64_t(r) * values.size() + c / kBlock * kBlock;
-      const int64_t x = step_between(seed, block, 64, 112), y = step_between(seed, block + 1, 1, 48);
+      const int64_t x = step_between(seed, block, 64, 112),
+                    y = step_between(seed, block + 1, 1, 48);
       values[c] = float(x + int64_t(c % kBlock) * y) * kFine;
     }
   });
@@ -66,10 +72,12 @@ void fill_cancelling_keys(const Tensor& k, uint64_t seed) {
     for (size_t c = 0; c < values.size(); ++c) {
       const size_t first = c / kBlock * kBlock;
       const uint64_t block = pair * values.size() + first;
-      const int64_t a = step_between(seed + 1, block, -16, 17), b = step_between(seed + 2, block, -16, 17);
+      const int64_t a = step_between(seed + 1, block, -16, 17),
+                    b = step_between(seed + 2, block, -16, 17);
       const int64_t away[kBlock] = {a, b - 2 * a, a - 2 * b, b};
       const bool whole = first + kBlock <= values.size();
-      const int64_t x = step_between(seed, pair * values.size() + c, 96, 160) - (second && whole ? away[c - first] : 0);
+      const int64_t x = step_between(seed, pair * values.size() + c, 96, 160) -
+                        (second && whole ? away[c - first] : 0);
       values[c] = float(x) * (first / kBlock % 2 == 0 ? kCoarse : kFine);
     }
   });
@@ -93,7 +101,8 @@ void fill_cancelling_values(const Tensor& v, uint64_t seed) {
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   if (const std::string_view known[] = {"random", kTokens, "faint", "cancelling"};
       std::find(std::begin(known), std::end(known), fill.name) == std::end(known))
-    throw Error("fill '" + fill.name + "': linear attention has random, tokens, faint and cancelling");
+    throw Error("fill '" + fill.name +
+                "': linear attention has random, tokens, faint and cancelling");
   const bool faint = fill.name == "faint", cancels = fill.name == "cancelling";
   for (const Role& role : problem.operation->roles()) {
     const Tensor& tensor = tensors[size_t(role.index)];
@@ -101,7 +110,9 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
     if (!tensor || is_output(role) || given) continue;
     const uint64_t seed = random_bits(fill.seed, uint64_t(role.index));
     if (role.dtype == ATTEST_BOOL)
-      fill_mask(tensor, seed, role.index == ATTEST_MASK && cancels ? std::max<int64_t>(tensor.spec.dim[3] / 2, 1) : INT64_MAX);
+      fill_mask(tensor, seed,
+                role.index == ATTEST_MASK && cancels ? std::max<int64_t>(tensor.spec.dim[3] / 2, 1)
+                                                     : INT64_MAX);
     else if (cancels)
       (role.index == ATTEST_Q   ? fill_cancelling_queries
        : role.index == ATTEST_K ? fill_cancelling_keys

@@ -14,16 +14,20 @@ namespace {
 
 using linear::multiply_add;
 using linear::padded;
-// Keys that are looked at for numbers that repeat; of chains shorter than 1 / kShortChains of the keys only few matter.
+// Keys that are looked at for numbers that repeat; of chains shorter than 1 / kShortChains of the
+// keys only few matter.
 constexpr int64_t kSampled = 1024, kFewSampled = 64, kShortChains = 4;
-constexpr int64_t kChunk = 64;  // rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
+constexpr int64_t kChunk =
+    64;  // rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
 
 using linear::Moments, linear::Quadratic, linear::Sizes, linear::Variances;
 
 class LinearGolden final : public Golden {
  public:
   LinearGolden(const Problem& problem, const Tensors& tensors)
-      : p_(problem.as<attest_linear_params>()), sizes_{p_.head_dim, padded(p_.head_dim_v)}, tensors_(tensors) {
+      : p_(problem.as<attest_linear_params>()),
+        sizes_{p_.head_dim, padded(p_.head_dim_v)},
+        tensors_(tensors) {
     const Tensor& k = tensors_[ATTEST_K];
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head)
@@ -38,7 +42,8 @@ class LinearGolden final : public Golden {
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     const Variances variances(arithmetic, p_, tensors_[ATTEST_V].spec.dtype);
-    const int64_t group = p_.num_heads / p_.num_kv_heads, chunks = (p_.seq_len_q + kChunk - 1) / kChunk;
+    const int64_t group = p_.num_heads / p_.num_kv_heads,
+                  chunks = (p_.seq_len_q + kChunk - 1) / kChunk;
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         Moments moments = all_moments(b, kv_head);
@@ -50,7 +55,8 @@ class LinearGolden final : public Golden {
           Rows rows(sizes_);
 #pragma omp for schedule(dynamic, 4)
           for (int64_t task = 0; task < group * chunks; ++task)
-            expect_rows(rows, b, kv_head * group + task / chunks, task % chunks * kChunk, moments, quadratic, variances, sink);
+            expect_rows(rows, b, kv_head * group + task / chunks, task % chunks * kChunk, moments,
+                        quadratic, variances, sink);
         }
       }
     }
@@ -81,15 +87,17 @@ class LinearGolden final : public Golden {
 
   static void load_one(const Tensor& from, int64_t b, int64_t head, int64_t row, double* values) {
     const TensorSpec& spec = from.spec;
-    load_row(from.data, spec.dtype, b * spec.stride[0] + head * spec.stride[1] + row * spec.stride[2], spec.dim[3],
+    load_row(from.data, spec.dtype,
+             b * spec.stride[0] + head * spec.stride[1] + row * spec.stride[2], spec.dim[3],
              spec.stride[3], values);
   }
 
   // phi and m^2 of `count` rows of Q or K; all zero where the mask says so, whatever lies there.
-  void load_mapped(const Tensor& from, int64_t b, int64_t head, int64_t first, int64_t count, const Tensor& mask, int axis,
-                   Rows& rows) const {
+  void load_mapped(const Tensor& from, int64_t b, int64_t head, int64_t first, int64_t count,
+                   const Tensor& mask, int axis, Rows& rows) const {
     const int64_t d = sizes_.head_dim;
-    for (int64_t r = 0; r < count; ++r) load_one(from, b, head, first + r, &rows.phi[size_t(r * d)]);
+    for (int64_t r = 0; r < count; ++r)
+      load_one(from, b, head, first + r, &rows.phi[size_t(r * d)]);
     linear::feature_map(rows.phi.data(), padded(count * d), rows.phi.data(), rows.wide.data());
     for (int64_t r = 0; mask && r < count; ++r) {
       if (counts(mask, b, axis, first + r)) continue;
@@ -99,14 +107,17 @@ class LinearGolden final : public Golden {
     for (size_t n = 0; n < size_t(count * d); ++n) rows.square[n] = rows.phi[n] * rows.phi[n];
   }
 
-  // Keys in segments that depend on the problem alone, summed in their order: the same numbers from any number of threads.
+  // Keys in segments that depend on the problem alone, summed in their order: the same numbers from
+  // any number of threads.
   Moments all_moments(int64_t b, int64_t kv_head) const {
     const int64_t most = std::max<int64_t>(1, (int64_t{32} << 20) / (24 * sizes_.matrix()));
-    const int64_t segments = std::clamp<int64_t>(p_.seq_len_kv / 4096, 1, std::min<int64_t>(16, most));
+    const int64_t segments =
+        std::clamp<int64_t>(p_.seq_len_kv / 4096, 1, std::min<int64_t>(16, most));
     std::vector<Moments> parts(static_cast<size_t>(segments), Moments(sizes_));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t s = 0; s < segments; ++s)
-      add_moments(b, kv_head, p_.seq_len_kv * s / segments, p_.seq_len_kv * (s + 1) / segments, parts[size_t(s)]);
+      add_moments(b, kv_head, p_.seq_len_kv * s / segments, p_.seq_len_kv * (s + 1) / segments,
+                  parts[size_t(s)]);
     for (int64_t s = 1; s < segments; ++s) parts[0].add(parts[size_t(s)]);
     return std::move(parts[0]);
   }
@@ -127,7 +138,8 @@ class LinearGolden final : public Golden {
           std::fill_n(values, p_.head_dim_v, 0.0);
         for (int64_t e = 0; e < width; ++e) squares[e] = values[e] * values[e];
         for (int64_t c = 0; c < d; ++c)
-          m.z[size_t(c)] += rows.phi[size_t(r * d + c)], m.A0[size_t(c)] += rows.wide[size_t(r * d + c)],
+          m.z[size_t(c)] += rows.phi[size_t(r * d + c)],
+              m.A0[size_t(c)] += rows.wide[size_t(r * d + c)],
               m.P0[size_t(c)] += rows.square[size_t(r * d + c)];
       }
       multiply_add(rows.phi.data(), 1, d, rows.x.data(), m.S.data(), d, width, count);
@@ -139,14 +151,16 @@ class LinearGolden final : public Golden {
     }
   }
 
-  // A group of n equal keys with values that sum to V has m^2 (V - n o)^2 in place of m^2 sum (v - o)^2.
+  // A group of n equal keys with values that sum to V has m^2 (V - n o)^2 in place of m^2 sum (v -
+  // o)^2.
   void add_equal_keys(int64_t b, int64_t kv_head, const Variances& u, Moments& m) const {
     const EqualRows& equal = equal_[size_t(b * p_.num_kv_heads + kv_head)];
     if (equal.place.empty()) return;
     const int64_t d = sizes_.head_dim, width = sizes_.width;
     m.E0.resize(m.z.size()), m.E1.resize(m.S.size()), m.E2.resize(m.S.size());
     Rows rows(sizes_);
-    std::vector<double> sums(static_cast<size_t>(width)), value(sums), sizes(static_cast<size_t>(kChunk));
+    std::vector<double> sums(static_cast<size_t>(width)), value(sums),
+        sizes(static_cast<size_t>(kChunk));
     for (size_t begin = 0, end = 0; begin < equal.place.size();) {
       int64_t count = 0;
       for (; count < kChunk && begin < equal.place.size(); begin = end, ++count) {
@@ -156,10 +170,12 @@ class LinearGolden final : public Golden {
         std::fill(sums.begin(), sums.end(), 0.0), std::fill_n(squares, width, 0.0);
         for (size_t n = begin; n < end; ++n) {
           load_one(tensors_[ATTEST_V], b, kv_head, equal.place[n], value.data());
-          for (size_t e = 0; e < value.size(); ++e) sums[e] += value[e], squares[e] -= value[e] * value[e];
+          for (size_t e = 0; e < value.size(); ++e)
+            sums[e] += value[e], squares[e] -= value[e] * value[e];
         }
         const double size = double(end - begin);
-        for (size_t e = 0; e < sums.size(); ++e) squares[e] += sums[e] * sums[e], crossed[e] = (size - 1) * sums[e];
+        for (size_t e = 0; e < sums.size(); ++e)
+          squares[e] += sums[e] * sums[e], crossed[e] = (size - 1) * sums[e];
         sizes[size_t(count)] = size;
       }
       linear::feature_map(rows.phi.data(), padded(count * d), rows.phi.data(), rows.wide.data());
@@ -178,13 +194,15 @@ class LinearGolden final : public Golden {
   }
 
   // Some keys that stand for all, a channel of theirs in each column.
-  std::vector<std::vector<double>> sample(const Tensor& from, int64_t b, int64_t kv_head, int64_t most) const {
+  std::vector<std::vector<double>> sample(const Tensor& from, int64_t b, int64_t kv_head,
+                                          int64_t most) const {
     std::vector<std::vector<double>> columns(size_t(from.spec.dim[3]));
     std::vector<double> row(columns.size());
     const int64_t keys = p_.seq_len_kv, count = std::min(keys, most);
     for (int64_t n = 0; n < count; ++n) {
       const int64_t first = keys * n / count, next = keys * (n + 1) / count;
-      const int64_t j = first + int64_t(random_bits(uint64_t(most), uint64_t(n)) % uint64_t(next - first));
+      const int64_t j =
+          first + int64_t(random_bits(uint64_t(most), uint64_t(n)) % uint64_t(next - first));
       if (!counts(tensors_[ATTEST_MASK], b, 3, j)) continue;
       load_one(from, b, kv_head, j, row.data());
       for (size_t c = 0; c < row.size(); ++c) columns[c].push_back(row[c]);
@@ -192,7 +210,8 @@ class LinearGolden final : public Golden {
     return columns;
   }
 
-  // Calls take(x, count, chance that two numbers of the column are this one) for each number that occurs more than once.
+  // Calls take(x, count, chance that two numbers of the column are this one) for each number that
+  // occurs more than once.
   template <class Take>
   static void repeats(std::vector<double>& column, const Take& take) {
     std::sort(column.begin(), column.end());
@@ -200,11 +219,14 @@ class LinearGolden final : public Golden {
     for (size_t begin = 0, end; begin < column.size(); begin = end) {
       for (end = begin + 1; end < column.size() && column[end] == column[begin]; ++end) {
       }
-      if (end - begin > 1) take(column[begin], double(end - begin), double(end - begin) * double(end - begin - 1) / pairs);
+      if (end - begin > 1)
+        take(column[begin], double(end - begin),
+             double(end - begin) * double(end - begin - 1) / pairs);
     }
   }
 
-  // Addends of z are alike where keys are in a channel; those of S where values are too, by chance or since the keys are equal.
+  // Addends of z are alike where keys are in a channel; those of S where values are too, by chance
+  // or since the keys are equal.
   void find_repeated(int64_t b, int64_t kv_head, const Variances& u, Moments& m) const {
     const int64_t most = u.length > kShortChains ? kFewSampled : kSampled;
     const EqualRows& equal = equal_[size_t(b * p_.num_kv_heads + kv_head)];
@@ -217,7 +239,8 @@ class LinearGolden final : public Golden {
                                      v = sample(tensors_[ATTEST_V], b, kv_head, most);
     std::vector<double> alike_k(k.size()), alike_v(v.size());
     m.repeated_z.resize(m.z.size()), m.repeated.resize(m.S.size());
-    for (size_t e = 0; e < v.size(); ++e) repeats(v[e], [&](double, double, double chance) { alike_v[e] += chance; });
+    for (size_t e = 0; e < v.size(); ++e)
+      repeats(v[e], [&](double, double, double chance) { alike_v[e] += chance; });
     for (size_t c = 0; c < k.size(); ++c) {
       auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
       double total = 0;
@@ -231,34 +254,43 @@ class LinearGolden final : public Golden {
     }
   }
 
-  void expect_rows(Rows& rows, int64_t b, int64_t head, int64_t first, const Moments& m, const Quadratic& quadratic,
-                   const Variances& u, const Sink& sink) const {
-    const int64_t d = sizes_.head_dim, width = sizes_.width, count = std::min(kChunk, p_.seq_len_q - first);
+  void expect_rows(Rows& rows, int64_t b, int64_t head, int64_t first, const Moments& m,
+                   const Quadratic& quadratic, const Variances& u, const Sink& sink) const {
+    const int64_t d = sizes_.head_dim, width = sizes_.width,
+                  count = std::min(kChunk, p_.seq_len_q - first);
     load_mapped(tensors_[ATTEST_Q], b, head, first, count, tensors_[ATTEST_QUERY_MASK], 2, rows);
-    for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root, &rows.lean}) std::fill(sums->begin(), sums->end(), 0.0);
+    for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root, &rows.lean})
+      std::fill(sums->begin(), sums->end(), 0.0);
     multiply_add(rows.phi.data(), d, 1, m.S.data(), rows.value.data(), count, width, d);
     multiply_add(rows.square.data(), d, 1, quadratic.X.data(), rows.x.data(), count, width, d);
     multiply_add(rows.square.data(), d, 1, quadratic.Y.data(), rows.y.data(), count, width, d);
     multiply_add(rows.wide.data(), d, 1, quadratic.S2.data(), rows.x.data(), count, width, d);
     multiply_add(rows.wide.data(), d, 1, quadratic.Sz.data(), rows.y.data(), count, width, d);
-    if (u.value > 0) multiply_add(rows.phi.data(), d, 1, quadratic.root.data(), rows.root.data(), count, width, d);
-    if (!quadratic.lean.empty()) multiply_add(rows.phi.data(), d, 1, quadratic.lean.data(), rows.lean.data(), count, width, d);
+    if (u.value > 0)
+      multiply_add(rows.phi.data(), d, 1, quadratic.root.data(), rows.root.data(), count, width, d);
+    if (!quadratic.lean.empty())
+      multiply_add(rows.phi.data(), d, 1, quadratic.lean.data(), rows.lean.data(), count, width, d);
     for (int64_t r = 0; r < count; ++r) {
       rows.row[size_t(r)] = (b * p_.num_heads + head) * p_.seq_len_q + first + r;
       double normaliser = double(p_.eps), z = 0, lean = 0;
       for (int64_t c = 0; c < d; ++c) {
         normaliser += rows.phi[size_t(r * d + c)] * m.z[size_t(c)],
             lean += rows.phi[size_t(r * d + c)] * quadratic.lean_z[size_t(c)];
-        z += rows.square[size_t(r * d + c)] * quadratic.Z[size_t(c)] + rows.wide[size_t(r * d + c)] * quadratic.z2[size_t(c)];
+        z += rows.square[size_t(r * d + c)] * quadratic.Z[size_t(c)] +
+             rows.wide[size_t(r * d + c)] * quadratic.z2[size_t(c)];
       }
-      // Results move to the front, head_dim_v apart; a row never overtakes the ones still to be read.
+      // Results move to the front, head_dim_v apart; a row never overtakes the ones still to be
+      // read.
       for (int64_t e = 0; e < p_.head_dim_v; ++e) {
         const auto from = size_t(r * width + e), to = size_t(r * p_.head_dim_v + e);
         const double o = rows.value[from] / normaliser, rounded_v = rows.root[from] / normaliser;
-        const double products = (rows.x[from] - 2 * o * rows.y[from] + o * o * z) / (normaliser * normaliser);
-        const double leaning = (rows.lean[from] * rows.lean[from] + o * o * lean * lean) / (normaliser * normaliser);
+        const double products =
+            (rows.x[from] - 2 * o * rows.y[from] + o * o * z) / (normaliser * normaliser);
+        const double leaning =
+            (rows.lean[from] * rows.lean[from] + o * o * lean * lean) / (normaliser * normaliser);
         // A cancellation that ends below 0 says 0; NaN stays.
-        const double variance = (products < 0 ? 0 : products) + leaning + (u.out + 3 * u.channels) * o * o +
+        const double variance = (products < 0 ? 0 : products) + leaning +
+                                (u.out + 3 * u.channels) * o * o +
                                 u.value * (rounded_v * rounded_v + o * o) + u.eta_squared;
         rows.value[to] = o, rows.x[to] = std::sqrt(variance);
       }

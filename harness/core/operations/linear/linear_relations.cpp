@@ -1,5 +1,5 @@
-// Relations of linear attention. Its rows do not sum to 1 (eps), and no two parts of the keys can be merged without the
-// normaliser.
+// Relations of linear attention. Its rows do not sum to 1 (eps), and no two parts of the keys can
+// be merged without the normaliser.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -13,14 +13,17 @@ namespace {
 
 using Params = attest_linear_params;
 
-// A permutation of the rows of dims 0 and 2 that is the same in every sequence, and of a mask along `axis`.
-std::vector<Rearrangement> shuffled(const Problem& problem, std::initializer_list<int32_t> roles, int32_t mask, int axis) {
+// A permutation of the rows of dims 0 and 2 that is the same in every sequence, and of a mask along
+// `axis`.
+std::vector<Rearrangement> shuffled(const Problem& problem, std::initializer_list<int32_t> roles,
+                                    int32_t mask, int axis) {
   const TensorSpec& spec = problem.tensor[size_t(*roles.begin())];
   const int64_t rows = spec.dim[2];
   std::vector<int64_t> places(static_cast<size_t>(rows)), cells;
   std::iota(places.begin(), places.end(), 0);
   for (int64_t n = rows; n > 1; --n)
-    std::swap(places[size_t(n - 1)], places[size_t(random_below(uint64_t(axis), uint64_t(n), uint64_t(n)))]);
+    std::swap(places[size_t(n - 1)],
+              places[size_t(random_below(uint64_t(axis), uint64_t(n), uint64_t(n)))]);
   for (int64_t b = 0; b < spec.dim[0]; ++b)
     for (const int64_t place : places) cells.push_back(b * rows + place);
   std::vector<Rearrangement> moved;
@@ -32,8 +35,11 @@ std::vector<Rearrangement> shuffled(const Problem& problem, std::initializer_lis
 // Masked keys and queries hold NaN and infinities, or large numbers; nothing changes.
 class HiddenByMask final : public SamePlaces {
  public:
-  HiddenByMask(const Problem& problem, const Tensors& inputs, bool wild) : SamePlaces(problem, inputs), wild_(wild) {}
-  std::string_view code() const override { return wild_ ? "fail:hidden-nan" : "fail:hidden-values"; }
+  HiddenByMask(const Problem& problem, const Tensors& inputs, bool wild)
+      : SamePlaces(problem, inputs), wild_(wild) {}
+  std::string_view code() const override {
+    return wild_ ? "fail:hidden-nan" : "fail:hidden-values";
+  }
   bool bitwise() const override { return !wild_; }
 
  protected:
@@ -49,11 +55,14 @@ class HiddenByMask final : public SamePlaces {
     const TensorSpec& spec = tensor.spec;
     for (int64_t row = 0; row < row_count(spec, 3); ++row) {
       const int64_t b = row / (spec.dim[1] * spec.dim[2]), place = row % spec.dim[2];
-      if (load(mask.data, ATTEST_BOOL, b * mask.spec.stride[0] + place * mask.spec.stride[axis]) != 0) continue;
+      if (load(mask.data, ATTEST_BOOL, b * mask.spec.stride[0] + place * mask.spec.stride[axis]) !=
+          0)
+        continue;
       for (int64_t d = 0; d < spec.dim[3]; ++d) {
-        const double wild =
-            (row + d) % 3 == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-        store(tensor.data, spec.dtype, row_offset(spec, 3, row) + d * spec.stride[3], wild_ ? wild : kLarge);
+        const double wild = (row + d) % 3 == 0 ? std::numeric_limits<double>::infinity()
+                                               : std::numeric_limits<double>::quiet_NaN();
+        store(tensor.data, spec.dtype, row_offset(spec, 3, row) + d * spec.stride[3],
+              wild_ ? wild : kLarge);
       }
     }
   }
@@ -63,21 +72,26 @@ class HiddenByMask final : public SamePlaces {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem, const Tensors& inputs) {
+std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,
+                                                        const Tensors& inputs) {
   std::vector<std::unique_ptr<Relation>> list;
   auto add = [&](std::unique_ptr<Relation> relation) {
     if (relation) list.push_back(std::move(relation));
   };
   auto more = [&](std::string_view code, const std::function<void(Params&)>& grow) {
-    add(repeated(code, inputs, resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); })));
+    add(repeated(code, inputs,
+                 resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); })));
   };
-  add(rearranged("fail:key-permutation", problem, inputs, shuffled(problem, {ATTEST_K, ATTEST_V}, ATTEST_MASK, 3)));
-  add(rearranged("fail:query-permutation", problem, inputs, shuffled(problem, {ATTEST_Q, ATTEST_O}, ATTEST_QUERY_MASK, 2)));
+  add(rearranged("fail:key-permutation", problem, inputs,
+                 shuffled(problem, {ATTEST_K, ATTEST_V}, ATTEST_MASK, 3)));
+  add(rearranged("fail:query-permutation", problem, inputs,
+                 shuffled(problem, {ATTEST_Q, ATTEST_O}, ATTEST_QUERY_MASK, 2)));
   more("fail:batch-repetition", [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; });
   more("fail:head-repetition", [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; });
   add(value_scale(problem, inputs));
   if (present(problem.tensor[ATTEST_MASK]) || present(problem.tensor[ATTEST_QUERY_MASK]))
-    for (const bool wild : {false, true}) add(std::make_unique<HiddenByMask>(problem, inputs, wild));
+    for (const bool wild : {false, true})
+      add(std::make_unique<HiddenByMask>(problem, inputs, wild));
   return list;
 }
 

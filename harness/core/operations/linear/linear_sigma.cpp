@@ -8,7 +8,8 @@ namespace {
 
 // What is flushed is known but for sums at the edge, whose own errors decide.
 constexpr double kNearlyFlushed = 1.02;
-// A sum of alike addends stops growing when each is below half its ulp, after 1 / u of them; from here on not all are added in full.
+// A sum of alike addends stops growing when each is below half its ulp, after 1 / u of them; from
+// here on not all are added in full.
 constexpr double kStalls = 0.5;
 
 double square(double x) { return x * x; }
@@ -30,7 +31,8 @@ Moments::Moments(Sizes s)
 
 void Moments::add(const Moments& next) {
   for (size_t i = 0; i < S.size(); ++i)
-    most[i] = std::max(most[i], S[i] + next.most[i]), least[i] = std::min(least[i], S[i] + next.least[i]);
+    most[i] = std::max(most[i], S[i] + next.most[i]),
+    least[i] = std::min(least[i], S[i] + next.least[i]);
   auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
     std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
   };
@@ -39,25 +41,30 @@ void Moments::add(const Moments& next) {
 }
 
 void Moments::note_reach() {
-  for (size_t i = 0; i < S.size(); ++i) most[i] = std::max(most[i], S[i]), least[i] = std::min(least[i], S[i]);
+  for (size_t i = 0; i < S.size(); ++i)
+    most[i] = std::max(most[i], S[i]), least[i] = std::min(least[i], S[i]);
 }
 
 Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p, DType stored_v) {
-  // phi is kept in the operand dtype of the first product; S and z enter the second one in that of PV.
+  // phi is kept in the operand dtype of the first product; S and z enter the second one in that of
+  // PV.
   u_phi = std::max(unit_roundoff(arithmetic.qk), arithmetic.probability_rel_error);
   const double rounding = square(unit_roundoff(arithmetic.qk)),
                exp = square(factor(Term::kExp) * arithmetic.probability_rel_error);
   query = (square(factor(Term::kQueryFeatures)) * rounding + exp) / 3;
   key = (square(factor(Term::kKeyFeatures)) * rounding + exp) / 3;
   equal = square(factor(Term::kEqualKeys)) * (rounding + exp) / 3;
-  const double u_state = unit_roundoff(arithmetic.pv), u_accumulator = unit_roundoff(arithmetic.accumulator);
+  const double u_state = unit_roundoff(arithmetic.pv),
+               u_accumulator = unit_roundoff(arithmetic.accumulator);
   const bool flushes = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS);
   auto eta = [&](DType dtype) { return flushes ? smallest_normal(dtype) : half_subnormal(dtype); };
   state = square(factor(Term::kState) * u_state) / 3;
   state_small = square(factor(Term::kSmallState) * half_subnormal(arithmetic.pv)) / 3;
-  flush_below = flushes ? kNearlyFlushed * smallest_normal(arithmetic.pv) : half_subnormal(arithmetic.pv);
+  flush_below =
+      flushes ? kNearlyFlushed * smallest_normal(arithmetic.pv) : half_subnormal(arithmetic.pv);
   lost = factor(Term::kFlushed);
-  const int64_t chain = arithmetic.sum_chain > 0 ? std::min(arithmetic.sum_chain, p.seq_len_kv) : p.seq_len_kv;
+  const int64_t chain =
+      arithmetic.sum_chain > 0 ? std::min(arithmetic.sum_chain, p.seq_len_kv) : p.seq_len_kv;
   keys = square(factor(Term::kKeySum) * u_accumulator) * double(chain) / 3;
   reach = factor(Term::kReach);
   const double shares = u_accumulator * double(chain);
@@ -79,12 +86,13 @@ Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
   auto reach_of = [&](size_t i) {
     return std::max(std::fabs(m.S[i]), u.reach * std::max(m.most[i], -m.least[i]));
   };
-  auto summed = [&](double reach, double squares) { return u.keys * square(reach + std::sqrt(squares)) + u.state_small; };
+  auto summed = [&](double reach, double squares) {
+    return u.keys * square(reach + std::sqrt(squares)) + u.state_small;
+  };
   for (int64_t c = 0; c < s.head_dim; ++c) {
     const double z = m.z[size_t(c)];
-    Z[size_t(c)] =
-        u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, m.P0[size_t(c)]) +
-        u.pairs * m.P0[size_t(c)] + (equal ? (u.equal + u.pairs) * m.E0[size_t(c)] : 0);
+    Z[size_t(c)] = u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, m.P0[size_t(c)]) +
+                   u.pairs * m.P0[size_t(c)] + (equal ? (u.equal + u.pairs) * m.E0[size_t(c)] : 0);
     z2[size_t(c)] = u.query * z * z;
     for (int64_t v = 0; v < s.width; ++v) {
       const auto i = size_t(c * s.width + v);
@@ -96,7 +104,8 @@ Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
       root[i] = std::sqrt(m.P2[i]);
     }
   }
-  // What a sum of repeated numbers leans by, next to nothing beside its other roundings; what is lost of it.
+  // What a sum of repeated numbers leans by, next to nothing beside its other roundings; what is
+  // lost of it.
   auto leans = [&](double repeated, double sum) {
     const double gone = std::fabs(sum) < u.flush_below ? u.lost : 0;
     return (std::sqrt(repeated > 0.01 * u.keys ? repeated : 0) + u.stall + gone) * std::fabs(sum);

@@ -1,4 +1,5 @@
-// One copy of these loops for each instruction set; the first call picks the best that the machine has.
+// One copy of these loops for each instruction set; the first call picks the best that the machine
+// has.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/operations/softmax/codebook_kernels.cpp"
 #include <hwy/foreach_target.h>
@@ -13,7 +14,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Doubles = hn::CappedTag<double, size_t(kLanes)>;
 using Vector = hn::Vec<Doubles>;
 
-void Add(const double* HWY_RESTRICT v, double sign, int64_t width, double* HWY_RESTRICT sum, double* HWY_RESTRICT squares) {
+void Add(const double* HWY_RESTRICT v, double sign, int64_t width, double* HWY_RESTRICT sum,
+         double* HWY_RESTRICT squares) {
   const Doubles tag;
   const Vector factor = hn::Set(tag, sign);
   for (int64_t e = 0; e < width; e += int64_t(hn::Lanes(tag))) {
@@ -23,8 +25,8 @@ void Add(const double* HWY_RESTRICT v, double sign, int64_t width, double* HWY_R
   }
 }
 
-void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT rounding, double* HWY_RESTRICT score,
-           double* HWY_RESTRICT p2v2) {
+void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT rounding,
+           double* HWY_RESTRICT score, double* HWY_RESTRICT p2v2) {
   const Doubles tag;
   const Vector theta = hn::Set(tag, groups.theta);
   for (int64_t e = 0; e < groups.width; e += int64_t(hn::Lanes(tag))) {
@@ -33,30 +35,36 @@ void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT ro
     int64_t g = 0;
     for (; g + 2 <= groups.codes; g += 2) {
       value = hn::MulAdd(hn::Set(tag, groups.p[g]), hn::LoadU(tag, sum + g * groups.width), value);
-      value_too = hn::MulAdd(hn::Set(tag, groups.p[g + 1]), hn::LoadU(tag, sum + (g + 1) * groups.width), value_too);
+      value_too = hn::MulAdd(hn::Set(tag, groups.p[g + 1]),
+                             hn::LoadU(tag, sum + (g + 1) * groups.width), value_too);
     }
-    if (g < groups.codes) value = hn::MulAdd(hn::Set(tag, groups.p[g]), hn::LoadU(tag, sum + g * groups.width), value);
+    if (g < groups.codes)
+      value = hn::MulAdd(hn::Set(tag, groups.p[g]), hn::LoadU(tag, sum + g * groups.width), value);
     value = hn::Add(value, value_too);
     const Vector damped = hn::Mul(theta, value);
     Vector from_p = hn::Zero(tag), from_s = hn::Zero(tag), of_squares = hn::Zero(tag);
     for (g = 0; g < groups.codes; ++g) {
-      if (groups.count[g] == 0) continue;  // all that follows would be 0: a small window has few of the groups
+      if (groups.count[g] == 0)
+        continue;  // all that follows would be 0: a small window has few of the groups
       const Vector count = hn::Set(tag, groups.count[g]), p = hn::Set(tag, groups.p[g]),
                    total = hn::LoadU(tag, sum + g * groups.width);
-      const Vector kept = hn::NegMulAdd(count, damped, total), away = hn::NegMulAdd(count, value, total);
+      const Vector kept = hn::NegMulAdd(count, damped, total),
+                   away = hn::NegMulAdd(count, value, total);
       const Vector v2 = hn::LoadU(tag, squares + g * groups.width);
       // sum_j (v_j - x)^2 = squares - x (2 V - n x)
       const Vector apart = hn::NegMulAdd(damped, hn::Add(total, kept), v2);
       from_p = hn::MulAdd(hn::Set(tag, groups.a2[g]), hn::Max(hn::Mul(kept, kept), apart), from_p);
       from_s = hn::MulAdd(hn::Mul(hn::Set(tag, groups.e2[g]), away), away, from_s);
-      from_s = hn::MulAdd(hn::Set(tag, groups.lone2[g]), hn::NegMulAdd(value, hn::Add(total, away), v2), from_s);
+      from_s = hn::MulAdd(hn::Set(tag, groups.lone2[g]),
+                          hn::NegMulAdd(value, hn::Add(total, away), v2), from_s);
       of_squares = hn::MulAdd(hn::Mul(p, p), v2, of_squares);
     }
     for (int64_t code = 0; groups.levels > 1 && code * groups.levels < groups.codes; ++code) {
       Vector moved = hn::Zero(tag);
       for (g = code * groups.levels; g < (code + 1) * groups.levels; ++g) {
         if (groups.count[g] == 0) continue;
-        const Vector away = hn::NegMulAdd(hn::Set(tag, groups.count[g]), value, hn::LoadU(tag, sum + g * groups.width));
+        const Vector away = hn::NegMulAdd(hn::Set(tag, groups.count[g]), value,
+                                          hn::LoadU(tag, sum + g * groups.width));
         moved = hn::MulAdd(hn::Set(tag, groups.p[g]), away, moved);
       }
       from_s = hn::MulAdd(hn::Mul(hn::Set(tag, groups.shared2[code]), moved), moved, from_s);
@@ -75,7 +83,8 @@ struct Columns {
   void add(int64_t which, Vector a, Vector b) const { put(which, hn::MulAdd(a, b, get(which))); }
 };
 
-void AddFading(const double* HWY_RESTRICT v, double w, double w2, double d, int64_t width, double* HWY_RESTRICT sums) {
+void AddFading(const double* HWY_RESTRICT v, double w, double w2, double d, int64_t width,
+               double* HWY_RESTRICT sums) {
   const Doubles tag;
   const Vector w2d = hn::Set(tag, w2 * d), w2d2 = hn::Set(tag, w2 * d * d);
   for (int64_t e = 0; e < width; e += int64_t(hn::Lanes(tag))) {
@@ -98,16 +107,18 @@ void FadeSums(double fade, double age, int64_t width, double* HWY_RESTRICT sums)
       const Vector d0 = at.get(square), d1 = at.get(square + 2), d2 = at.get(square + 4);
       at.put(square, hn::Mul(fade2, d0));
       at.put(square + 2, hn::Mul(fade2, hn::MulAdd(once, d0, d1)));
-      at.put(square + 4, hn::Mul(fade2, hn::MulAdd(once, hn::MulAdd(once, d0, hn::Add(d1, d1)), d2)));
+      at.put(square + 4,
+             hn::Mul(fade2, hn::MulAdd(once, hn::MulAdd(once, d0, hn::Add(d1, d1)), d2)));
     }
   }
 }
 
-void WeighFading(const Fading& fading, const double* HWY_RESTRICT sums, int64_t width, double* HWY_RESTRICT of_code,
-                 double* HWY_RESTRICT row) {
+void WeighFading(const Fading& fading, const double* HWY_RESTRICT sums, int64_t width,
+                 double* HWY_RESTRICT of_code, double* HWY_RESTRICT row) {
   const Doubles tag;
   const Vector x = hn::Set(tag, fading.x), x2 = hn::Mul(x, x);
-  const Vector e2 = hn::Set(tag, fading.e2), e2d = hn::Set(tag, fading.e2d), e2d2 = hn::Set(tag, fading.e2d2);
+  const Vector e2 = hn::Set(tag, fading.e2), e2d = hn::Set(tag, fading.e2d),
+               e2d2 = hn::Set(tag, fading.e2d2);
   for (int64_t e = 0; e < width; e += int64_t(hn::Lanes(tag))) {
     const Columns to{row, width, e};
     auto from = [&](int64_t which) { return hn::LoadU(tag, sums + which * width + e); };
@@ -121,7 +132,8 @@ void WeighFading(const Fading& fading, const double* HWY_RESTRICT sums, int64_t 
   }
 }
 
-void ShareFading(double e2, double p, const double* HWY_RESTRICT of_code, int64_t width, double* HWY_RESTRICT row) {
+void ShareFading(double e2, double p, const double* HWY_RESTRICT of_code, int64_t width,
+                 double* HWY_RESTRICT row) {
   const Doubles tag;
   const Vector all = hn::Set(tag, e2 * p);
   for (int64_t e = 0; e < width; e += int64_t(hn::Lanes(tag))) {
@@ -153,8 +165,11 @@ void weigh(const Groups& groups, double* o, double* rounding, double* score, dou
 void add_fading(const double* v, double w, double w2, double d, int64_t width, double* sums) {
   HWY_DYNAMIC_DISPATCH(AddFading)(v, w, w2, d, width, sums);
 }
-void fade_sums(double fade, double age, int64_t width, double* sums) { HWY_DYNAMIC_DISPATCH(FadeSums)(fade, age, width, sums); }
-void weigh_fading(const Fading& fading, const double* sums, int64_t width, double* of_code, double* row) {
+void fade_sums(double fade, double age, int64_t width, double* sums) {
+  HWY_DYNAMIC_DISPATCH(FadeSums)(fade, age, width, sums);
+}
+void weigh_fading(const Fading& fading, const double* sums, int64_t width, double* of_code,
+                  double* row) {
   HWY_DYNAMIC_DISPATCH(WeighFading)(fading, sums, width, of_code, row);
 }
 void share_fading(double e2, double p, const double* of_code, int64_t width, double* row) {

@@ -19,7 +19,9 @@ bool shifted(const attest_softmax_params& p) {
 }
 bool of_pairs(const TensorSpec& spec) { return present(spec) && spec.dim[2] > 1; }
 
-int64_t index_of(double value) { return std::find(std::begin(kValues), std::end(kValues), value) - std::begin(kValues); }
+int64_t index_of(double value) {
+  return std::find(std::begin(kValues), std::end(kValues), value) - std::begin(kValues);
+}
 
 // REL_BIAS makes levels of pairs, where it is enough to know whether the regions differ.
 int64_t count_levels(bool bias, bool rel_bias, bool regions) {
@@ -28,7 +30,8 @@ int64_t count_levels(bool bias, bool rel_bias, bool regions) {
 
 }  // namespace
 
-ScoreLevels::ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry, double unit)
+ScoreLevels::ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                         double unit)
     : geometry_(geometry),
       bias_(tensors[ATTEST_BIAS]),
       mask_(tensors[ATTEST_MASK]),
@@ -53,7 +56,8 @@ void ScoreLevels::find_patterns() {
     Patterns& of = patterns_[n];
     std::map<std::pair<int64_t, int64_t>, int32_t> found;
     for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
-      const auto [at, is_new] = found.try_emplace({mask.of(b, h, i), bias.of(b, h, i)}, int32_t(of.first_place.size()));
+      const auto [at, is_new] =
+          found.try_emplace({mask.of(b, h, i), bias.of(b, h, i)}, int32_t(of.first_place.size()));
       if (is_new) of.first_place.push_back(i);
       of.pattern.push_back(at->second);
     }
@@ -63,19 +67,24 @@ void ScoreLevels::find_patterns() {
 bool ScoreLevels::fit(const Problem& problem) {
   const auto& p = problem.as<attest_softmax_params>();
   const TensorSpec &bias = problem.tensor[ATTEST_BIAS], &mask = problem.tensor[ATTEST_MASK];
-  const bool rel_bias = present(problem.tensor[ATTEST_REL_BIAS]), alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
+  const bool rel_bias = present(problem.tensor[ATTEST_REL_BIAS]),
+             alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
   if ((of_pairs(bias) || of_pairs(mask)) && (alibi || p.grid_height > 0)) return false;
-  // One number for all keys of a row errs alike in all of their scores, which the closed form's sigma does not know.
+  // One number for all keys of a row errs alike in all of their scores, which the closed form's
+  // sigma does not know.
   if (of_pairs(bias) && bias.dim[3] == 1) return false;
   return (!rel_bias || p.window_height * p.window_width <= kMostWindow) &&
          count_levels(present(bias), rel_bias, shifted(p)) <= kMostLevels;
 }
 
-double ScoreLevels::any_value(uint64_t seed, uint64_t index) { return kValues[random_below(seed, index, kCount)]; }
+double ScoreLevels::any_value(uint64_t seed, uint64_t index) {
+  return kValues[random_below(seed, index, kCount)];
+}
 
 bool ScoreLevels::hidden(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t token = geometry_.token(j);
-  return (mask_ && mask_.at({b, h, i, token}) == 0) || (bias_ && bias_.at({b, h, i, token}) == double(kHidden));
+  return (mask_ && mask_.at({b, h, i, token}) == 0) ||
+         (bias_ && bias_.at({b, h, i, token}) == double(kHidden));
 }
 
 int64_t ScoreLevels::of_key(int64_t b, int64_t h, int64_t i, int64_t j) const {
@@ -83,7 +92,8 @@ int64_t ScoreLevels::of_key(int64_t b, int64_t h, int64_t i, int64_t j) const {
   int64_t level = bias_ ? index_of(bias_.at({b, h, i, geometry_.token(j)}) / unit_) : 0;
   if (rel_bias_) level = level * kCount + index_of(geometry_.rel_bias(h, i, j) / unit_);
   if (!shifted_) return level;
-  return rel_bias_ ? level * 2 + (geometry_.region(i) != geometry_.region(j)) : level * kRegions + geometry_.region(j);
+  return rel_bias_ ? level * 2 + (geometry_.region(i) != geometry_.region(j))
+                   : level * kRegions + geometry_.region(j);
 }
 
 double ScoreLevels::term(int64_t query_level, int64_t key_level) const {

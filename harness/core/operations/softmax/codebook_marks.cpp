@@ -7,7 +7,8 @@ namespace {
 
 constexpr int64_t kTiles[] = {64, 16, 128, 32, 256}, kFirstTile = Marks::kFirstTile, kLanes = 64;
 constexpr int64_t kScatter = 37;  // odd: neighbouring lanes stand in tiles far apart
-// Little, much, and beyond what kernels clamp a difference at: 64, and where exp leaves float32 at 88.
+// Little, much, and beyond what kernels clamp a difference at: 64, and where exp leaves float32
+// at 88.
 constexpr double kRises[] = {1, 30, 72, 104};
 // What all other keys together still weigh, and at 40 do no more.
 constexpr double kGaps[] = {8, 10, 12, 14, 16, 18, 20, 40};
@@ -17,7 +18,8 @@ constexpr double kGaps[] = {8, 10, 12, 14, 16, 18, 20, 40};
 Marks::Marks(int64_t length, int64_t most) {
   std::vector<std::pair<int64_t, bool>> found;  // place, whether it is there for its lane alone
   auto add = [&](int64_t place, bool lane) {
-    if ((place != 0 && place < kFirstTile) || place >= length || int64_t(found.size()) >= most) return;
+    if ((place != 0 && place < kFirstTile) || place >= length || int64_t(found.size()) >= most)
+      return;
     const auto same = [place](const auto& known) { return known.first == place; };
     if (std::none_of(found.begin(), found.end(), same)) found.emplace_back(place, lane);
   };
@@ -28,7 +30,8 @@ Marks::Marks(int64_t length, int64_t most) {
   }
   add(length / 2, false), add(length / 3, false);
   add(2 * kFirstTile + 5, false);  // so that each of the first tiles has one
-  // One in every lane, behind the first tile and evenly over the others; short intervals have as many lanes as they can.
+  // One in every lane, behind the first tile and evenly over the others; short intervals have as
+  // many lanes as they can.
   for (int64_t width = kLanes; width >= kFirstTile; width /= 2) {
     const int64_t tiles = std::max<int64_t>(length / width - 1, 1);
     for (int64_t lane = 0; lane < width && (width == kLanes || length < 2 * kLanes); ++lane)

@@ -1,8 +1,10 @@
-// Marks of the fill "rising": keys whose code no other key of their interval has, each the largest of the rows that ask for it.
+// Marks of the fill "rising": keys whose code no other key of their interval has, each the largest
+// of the rows that ask for it.
 //
-// An online softmax rescales what it has summed when a row's maximum rises. Which tile it rises in, by how much, and in which
-// lane the largest key stands decide which step of a kernel runs. So marks stand where tiles of 16 to 256 keys begin and end,
-// and in every lane of 64; and rows ask for a mark by one of several leads over all other keys.
+// An online softmax rescales what it has summed when a row's maximum rises. Which tile it rises in,
+// by how much, and in which lane the largest key stands decide which step of a kernel runs. So
+// marks stand where tiles of 16 to 256 keys begin and end, and in every lane of 64; and rows ask
+// for a mark by one of several leads over all other keys.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +39,7 @@ struct Ask {
   // No mark: each one is above those before it, by much or by little.
   static constexpr int64_t kStairs = -1, kLowStairs = -2;
   int64_t mark = kStairs;
-  double lead = 0;  // of the mark's score over that of every other key
+  double lead = 0;      // of the mark's score over that of every other key
   bool is_gap = false;  // for the weights of the others, in place of the rise
 };
 

@@ -1,7 +1,9 @@
-// What the fill "rising" has of its own: which mark a query asks for, and the vectors that give it its lead.
+// What the fill "rising" has of its own: which mark a query asks for, and the vectors that give it
+// its lead.
 //
-// Channel 0 counts marks, channel 1 parts them from the other keys, and in the others each has a direction of its own. A query
-// is a multiple of its mark's direction and, in channel 1, as much as pushes all other marks below the other keys.
+// Channel 0 counts marks, channel 1 parts them from the other keys, and in the others each has a
+// direction of its own. A query is a multiple of its mark's direction and, in channel 1, as much as
+// pushes all other marks below the other keys.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,22 +15,23 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kOtherCodes = 4;       // of keys that are no marks
+constexpr int64_t kOtherCodes = 4;  // of keys that are no marks
 constexpr int64_t kMostGroups = 512, kMostAsks = 250;
 // By which a mark is above the one before it. A rescale that is forgotten early shows by the low
 // one: the rises after it take little of the error away.
 constexpr double kStair = 3, kLowStair = 0.125;
-constexpr double kMargin = 2;            // of the other keys over all other marks
-constexpr float kShort = 0.25f;          // the other keys' share of a direction's length, so that their scores differ by little
-constexpr int64_t kOwnChannels = 2;      // before the directions
-constexpr double kMostAlike = 0.8;       // of two directions
-constexpr int64_t kLastTile = 256;       // the largest that a row's last mark is looked for in
-constexpr int64_t kFewLeads = 2;         // of a mark that is there for its lane
-constexpr int64_t kWholeTile = 64;       // rows that end with one ask for their last mark
+constexpr double kMargin = 2;  // of the other keys over all other marks
+constexpr float kShort =
+    0.25f;  // the other keys' share of a direction's length, so that their scores differ by little
+constexpr int64_t kOwnChannels = 2;  // before the directions
+constexpr double kMostAlike = 0.8;   // of two directions
+constexpr int64_t kLastTile = 256;   // the largest that a row's last mark is looked for in
+constexpr int64_t kFewLeads = 2;     // of a mark that is there for its lane
+constexpr int64_t kWholeTile = 64;   // rows that end with one ask for their last mark
 // A lead that a softcap does not allow becomes this share of the widest that it does.
 constexpr double kFarEnough = 0.98;
-constexpr double kUnlike = 0.5;          // of two directions, where a head has room for that
-constexpr uint64_t kTries = 64;          // of a direction
+constexpr double kUnlike = 0.5;  // of two directions, where a head has room for that
+constexpr uint64_t kTries = 64;  // of a direction
 enum Stream : uint64_t { kAsks = 50, kDirections };
 
 // Which of `count` leads the rows ask for that end there. Rows that end with tiles of any size have
@@ -41,9 +44,11 @@ int64_t turn_of_end(int64_t end, int64_t head, int64_t count) {
 
 }  // namespace
 
-// Whether an interval sees each place modulo the longest interval once: windows, patches, and bands that move.
+// Whether an interval sees each place modulo the longest interval once: windows, patches, and bands
+// that move.
 bool Codebook::repeats() const {
-  return params_.grid_height > 0 || params_.patch_size > 0 || (params_.window_left >= 0 && params_.window_right >= 0);
+  return params_.grid_height > 0 || params_.patch_size > 0 ||
+         (params_.window_left >= 0 && params_.window_right >= 0);
 }
 
 void Codebook::plan_marks() {
@@ -63,7 +68,8 @@ void Codebook::plan_marks() {
 }
 
 int64_t Codebook::mark_code(int64_t b, int64_t j) const {
-  return repeats() ? marks_.at(period_).index_of(j % period_) : marks_.at(geometry_.length_kv(b)).index_of(j);
+  return repeats() ? marks_.at(period_).index_of(j % period_)
+                   : marks_.at(geometry_.length_kv(b)).index_of(j);
 }
 
 // Rows that see all marks ask for everything in turn. The others ask for a mark that they see:
@@ -82,13 +88,16 @@ void Codebook::turn_to_marks() {
 // The query code of row i of a sequence and head, which sees that interval.
 int64_t Codebook::asked(int64_t b, Interval seen, int64_t i, int64_t head) const {
   const int64_t count = i * params_.num_heads + head;
-  if (seen.size() == period_ || (!repeats() && seen.size() == geometry_.length_kv(b))) return count % query_codes_;
+  if (seen.size() == period_ || (!repeats() && seen.size() == geometry_.length_kv(b)))
+    return count % query_codes_;
   const Marks& marks = marks_.at(repeats() ? period_ : geometry_.length_kv(b));
   int64_t last = -1;
   std::vector<int64_t> there;
   for (int64_t index = 0; index < marks.size(); ++index) {
     int64_t place = marks.place(index);
-    if (repeats()) place += (seen.begin - place + period_ - 1) / period_ * period_;  // the first one from there on
+    if (repeats())
+      place +=
+          (seen.begin - place + period_ - 1) / period_ * period_;  // the first one from there on
     if (!seen.contains(place)) continue;
     there.push_back(index);
     if (seen.end - place <= kLastTile && (last < 0 || place > marks.place(last))) last = index;
@@ -166,8 +175,8 @@ std::pair<double, double> Codebook::reach(double lead, double nearest, double la
   // to half of the lead each.
   const double half = cap * std::atanh(std::min(lead / (2 * cap), kFarEnough));
   const double alike = std::min(nearest, kMostAlike), other = std::min(largest, 0.25);
-  const double pushed = std::max(half * (1 + other) / (1 - 3 * other),
-                                 half * (1 + alike) / (3 * (1 - alike)));
+  const double pushed =
+      std::max(half * (1 + other) / (1 - 3 * other), half * (1 + alike) / (3 * (1 - alike)));
   return {half + 3 * pushed, pushed};
 }
 
@@ -189,7 +198,9 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
     }
     const auto mark = size_t(asks_[code].mark);
     const double square = along(mark, mark);
-    double nearest = 0, largest = -1;  // of the other marks, of the other keys, as shares of the mark's own score
+    double nearest = 0,
+           largest =
+               -1;  // of the other marks, of the other keys, as shares of the mark's own score
     for (size_t other = 0; other < size_t(key_codes_); ++other)
       if (double& most = other < size_t(edge_codes_) ? nearest : largest; other != mark)
         most = std::max(most, along(mark, other) / square);

@@ -1,4 +1,5 @@
-// The fill "rising": marks stand where they have to, have the leads that queries ask for, and show what no other fill does.
+// The fill "rising": marks stand where they have to, have the leads that queries ask for, and show
+// what no other fill does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,11 +14,13 @@ using namespace codebook_trials;
 
 TEST(Marks, StandBesideTheEdgesOfTiles) {
   const Marks marks(4099, 96);
-  for (const int64_t place : {int64_t{0}, int64_t{4098}, int64_t{4095}, int64_t{3839 + 256}, int64_t{24}, int64_t{48},
-                              int64_t{96}, int64_t{192}, int64_t{384}, int64_t{2049}})
+  for (const int64_t place :
+       {int64_t{0}, int64_t{4098}, int64_t{4095}, int64_t{3839 + 256}, int64_t{24}, int64_t{48},
+        int64_t{96}, int64_t{192}, int64_t{384}, int64_t{2049}})
     EXPECT_GE(marks.index_of(place), 0) << place;
   for (int64_t place = 1; place < 16; ++place) EXPECT_EQ(marks.index_of(place), -1) << place;
-  for (int64_t index = 1; index < marks.size(); ++index) EXPECT_LT(marks.place(index - 1), marks.place(index));
+  for (int64_t index = 1; index < marks.size(); ++index)
+    EXPECT_LT(marks.place(index - 1), marks.place(index));
 }
 
 TEST(Marks, StandInEveryLaneBehindTheFirstTile) {
@@ -43,7 +46,8 @@ TEST(Marks, ShortIntervalsHaveThoseThatFit) {
 }
 
 // Of query code `code`, the mark's score less the largest of all other keys.
-double lead_of(const Codebook& book, const codebook::HeadScores& scores, size_t code, int64_t mark) {
+double lead_of(const Codebook& book, const codebook::HeadScores& scores, size_t code,
+               int64_t mark) {
   const double* s = &scores.score[code * size_t(book.key_codes())];
   double others = -INFINITY;
   for (int64_t g = 0; g < book.key_codes(); ++g)
@@ -55,7 +59,9 @@ TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
     for (const int64_t head_dim : {32, 64, 128}) {
       SCOPED_TRACE(testing::Message() << dtype_name(dtype) << " " << head_dim);
-      const Case c(dtype, {"rising", 3}, [&](Params& p) { p.seq_len_q = 300, p.seq_len_kv = 1021, p.head_dim = head_dim; });
+      const Case c(dtype, {"rising", 3}, [&](Params& p) {
+        p.seq_len_q = 300, p.seq_len_kv = 1021, p.head_dim = head_dim;
+      });
       const Codebook book(c.problem, c.fill, c.tensors);
       const codebook::HeadScores scores(book, c.p(), 0, dtype, dtype);
       const std::vector<Ask> asks = asks_for(Marks(1021, book.edge_codes()), book.query_codes());
@@ -84,7 +90,8 @@ TEST(RisingFill, ValuesShrinkWithTheNumberOfKeys) {
 }
 
 TEST(RisingFill, StairsRiseAtEveryMark) {
-  const Case c(ATTEST_BF16, {"rising", 3}, [](Params& p) { p.seq_len_q = 4, p.seq_len_kv = 1021, p.head_dim = 64; });
+  const Case c(ATTEST_BF16, {"rising", 3},
+               [](Params& p) { p.seq_len_q = 4, p.seq_len_kv = 1021, p.head_dim = 64; });
   const Codebook book(c.problem, c.fill, c.tensors);
   const codebook::HeadScores scores(book, c.p(), 0, ATTEST_BF16, ATTEST_BF16);
   for (int64_t mark = 1; mark < book.edge_codes(); ++mark)
@@ -92,11 +99,13 @@ TEST(RisingFill, StairsRiseAtEveryMark) {
 }
 
 bool passes(const char* fill, int64_t tokens, const Kernel& kernel) {
-  const Case c(ATTEST_F16, {fill, 11}, [&](Params& p) { p.seq_len_q = 256, p.seq_len_kv = tokens, p.head_dim = 32; });
+  const Case c(ATTEST_F16, {fill, 11},
+               [&](Params& p) { p.seq_len_q = 256, p.seq_len_kv = tokens, p.head_dim = 32; });
   return Flash(c).judge(kernel).pass();
 }
 
-// The sum is not rescaled where the last tile, or the short one behind it, brings the largest key: no other fill has that.
+// The sum is not rescaled where the last tile, or the short one behind it, brings the largest key:
+// no other fill has that.
 TEST(RisingFill, AloneSeesARescaleForgottenAtTheEnd) {
   constexpr int64_t kTokens = 4099;
   for (const int64_t tile : {16, 64, 256})
@@ -113,7 +122,8 @@ TEST(RisingFill, AloneSeesSmallWeightsFlushed) {
   constexpr int64_t kTokens = 65'551;
   const Kernel bug{.flushed_below = 1.1e-7f};
   EXPECT_FALSE(passes("rising", kTokens, bug));
-  for (const char* fill : {"codebook", "codebook_peaked", "cancelling"}) EXPECT_TRUE(passes(fill, kTokens, bug)) << fill;
+  for (const char* fill : {"codebook", "codebook_peaked", "cancelling"})
+    EXPECT_TRUE(passes(fill, kTokens, bug)) << fill;
 }
 
 }  // namespace

@@ -27,19 +27,23 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
 constexpr double kSmallError = 1e-4;  // of a score
 constexpr double kWeightless = 40;    // so far below the largest score no value counts
 
-HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype, DType k_dtype) {
-  const auto queries = size_t(book.query_codes()), codes = size_t(book.key_codes()), head_dim = size_t(p.head_dim);
+HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head,
+                       DType q_dtype, DType k_dtype) {
+  const auto queries = size_t(book.query_codes()), codes = size_t(book.key_codes()),
+             head_dim = size_t(p.head_dim);
   const std::vector<double> q = stored(book.queries(head), q_dtype),
                             k = stored(book.keys(head / (p.num_heads / p.num_kv_heads)), k_dtype);
   const double scale = double(p.softmax_scale), cap = double(p.softcap);
-  const auto groups = size_t(book.key_groups()), query_levels = size_t(book.levels().query_levels()),
+  const auto groups = size_t(book.key_groups()),
+             query_levels = size_t(book.levels().query_levels()),
              key_levels = size_t(book.levels().key_levels());
   query_groups_ = size_t(book.query_groups());
   for (size_t g = 0; g < groups; ++g) {
     localised.push_back(book.localised(int64_t(g / key_levels)));
     largest_of_.push_back(largest_value_of(book, int64_t(g / key_levels)));
   }
-  huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv, largest_value_ = book.largest_value();
+  huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv,
+  largest_value_ = book.largest_value();
   rises_ = book.kind() == Codebook::Kind::kRising, large_scores_ = huge_ || rises_;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
     table->resize(size_t(book.query_groups()) * groups);
@@ -47,7 +51,8 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
-      // All keys have the same power of two in channel 0: a rounded operand moves their scores together.
+      // All keys have the same power of two in channel 0: a rounded operand moves their scores
+      // together.
       const double common = huge_ ? q[h * head_dim] * k[g * head_dim] : 0;
       for (size_t c = 0; c < head_dim; ++c) {
         const double product = q[h * head_dim + c] * k[g * head_dim + c];
@@ -77,7 +82,8 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
 }
 
 void HeadScores::declare(const SigmaModel& model) {
-  // Up to there exp(x) - 1 is nearly x: to 2.5 % where all scores are large, to 13 % where those of some queries are.
+  // Up to there exp(x) - 1 is nearly x: to 2.5 % where all scores are large, to 13 % where those of
+  // some queries are.
   const double linear = huge_ ? 0.05 : 0.25;
   const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
   error.assign(score.size(), 0.0), largest_error.assign(query_groups_, 0.0);
@@ -88,7 +94,8 @@ void HeadScores::declare(const SigmaModel& model) {
     for (size_t g = 0; g < groups; ++g)
       if (largest_of_[g] > model.largest_v && scores[g] > top - kWeightless) saturated[h] = true;
   }
-  for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance, &lone_variance})
+  for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance,
+                      &lone_variance})
     table->resize(score.size());
   const double rounding = model.u_s * model.u_s, bias = model.scale_bias * model.scale_bias;
   // Where all scores are large, so are the sums of dot products from the first products on.
@@ -103,7 +110,8 @@ void HeadScores::declare(const SigmaModel& model) {
     shared_variance[i] = rounding / 3 * kept2[i] + growth * dot2[i] + bias * own_dot2[i] + qk;
     shared_lse_variance[i] = rounding * kept2[i] + growth * dot2[i] + qk;
     added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
-    // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own part of the variance.
+    // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own
+    // part of the variance.
     lone_variance[i] = model.accumulation_variance(uneven * dot2[i], magnitude) + rescale;
     if (!(large_scores_ || model.coarse_scores) || score[i] == -kInfinity) continue;
     double all = std::sqrt(shared_variance[i] + added_variance[i]);
@@ -127,7 +135,8 @@ double HeadScores::capped_variance(size_t at, double variance, const SigmaModel&
   return variance;
 }
 
-GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head, int64_t place)
+GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head,
+                     int64_t kv_head, int64_t place)
     : book_(book),
       v_(v),
       b_(b),
@@ -140,7 +149,9 @@ GroupSums::GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t h
       squares_(sum_.size()),
       row_(size_t(width_)) {}
 
-int64_t GroupSums::width_of(int64_t head_dim_v) { return (head_dim_v + kLanes - 1) / kLanes * kLanes; }
+int64_t GroupSums::width_of(int64_t head_dim_v) {
+  return (head_dim_v + kLanes - 1) / kLanes * kLanes;
+}
 
 void GroupSums::move_to(Interval to) {
   if (to.begin >= at_.end) clear(to.begin);
@@ -152,8 +163,10 @@ void GroupSums::gather(int64_t i, Interval keys) {
   clear(keys.begin);
   const auto width = size_t(width_);
   if (keys.begin != kept_.begin || keys.end != kept_.end) {
-    kept_ = keys, kept_codes_.resize(size_t(keys.size())), kept_rows_.resize(kept_codes_.size() * width);
-    for (size_t n = 0; n < kept_codes_.size(); ++n) read(keys.begin + int64_t(n), kept_codes_[n], &kept_rows_[n * width]);
+    kept_ = keys, kept_codes_.resize(size_t(keys.size())),
+    kept_rows_.resize(kept_codes_.size() * width);
+    for (size_t n = 0; n < kept_codes_.size(); ++n)
+      read(keys.begin + int64_t(n), kept_codes_[n], &kept_rows_[n * width]);
   }
   for (size_t n = 0; n < kept_codes_.size(); ++n) {
     const int64_t level = book_.levels().of_key(b_, head_, i, keys.begin + int64_t(n));
@@ -177,7 +190,8 @@ void GroupSums::add(int64_t j, double sign) {
 
 void GroupSums::add(int64_t code, int64_t level, const double* row, double sign) {
   const auto group = size_t(code * book_.levels().key_levels() + level);
-  codebook::add(row, sign, width_, &sum_[group * size_t(width_)], &squares_[group * size_t(width_)]);
+  codebook::add(row, sign, width_, &sum_[group * size_t(width_)],
+                &squares_[group * size_t(width_)]);
   count_[group] += sign;
 }
 
@@ -186,12 +200,13 @@ void GroupSums::read(int64_t j, int64_t& code, double* row) const {
   const Cell cell = book_.geometry().key(b_, j);
   const TensorSpec& spec = v_.spec;
   code = book_.key_code(kv_head_, cell);
-  load_row(v_.data, spec.dtype, cell.outer * spec.stride[0] + kv_head_ * spec.stride[1] + cell.row * spec.stride[2], spec.dim[3],
-           spec.stride[3], row);
+  load_row(v_.data, spec.dtype,
+           cell.outer * spec.stride[0] + kv_head_ * spec.stride[1] + cell.row * spec.stride[2],
+           spec.dim[3], spec.stride[3], row);
 }
 
-RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t levels,
-                               int64_t head_dim_v, int64_t width, double sink)
+RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes,
+                               int64_t levels, int64_t head_dim_v, int64_t width, double sink)
     : model_(model),
       scores_(scores),
       codes_(size_t(codes)),
@@ -212,7 +227,8 @@ RowExpectation::RowExpectation(const SigmaModel& model, const HeadScores& scores
       unsure_(o_.size()),
       zone_(o_.size()) {}
 
-void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double* o_sigma, double* lse, double* lse_sigma) {
+void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double* o_sigma,
+                             double* lse, double* lse_sigma) {
   const double *s = &scores_.score[h * codes_], *count = count_.data();
   double top = -kInfinity, total = 0;
   int64_t keys = 0;
@@ -232,7 +248,8 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   *lse_sigma = keys > 0 ? weigh_codes(count, h, total, top, *lse, keys) : 0;
   if (keys == 0) {  // nothing is left of the row before
     p2_ = lost_ = stalled_ = rounding_sum_ = repeated_ = sink_error_ = 0;
-    for (auto* weights : {&a2_, &e2_, &lone2_, &shared2_}) std::fill(weights->begin(), weights->end(), 0.0);
+    for (auto* weights : {&a2_, &e2_, &lone2_, &shared2_})
+      std::fill(weights->begin(), weights->end(), 0.0);
   }
   const Groups groups{.codes = int64_t(codes_),
                       .levels = int64_t(levels_),
@@ -251,7 +268,9 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   find_bent(s, top);
   find_unsure(h);
   if (keys > 0) *lse_sigma = std::hypot(*lse_sigma, 2 * unsure_error_);
-  const double as_kept = keys > 0 && !model_.normalised_first ? total : 1;  // what it is multiplied by when it is flushed
+  const double as_kept = keys > 0 && !model_.normalised_first
+                             ? total
+                             : 1;  // what it is multiplied by when it is flushed
   add_flushed(sums, as_kept);
   for (int64_t e = 0; e < head_dim_v_; ++e) {
     const auto i = size_t(e);
@@ -279,7 +298,8 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
 }
 
 // From exp(s - top) in p_ to the weights of one key of each code; returns the sigma of the lse.
-double RowExpectation::weigh_codes(const double* count, size_t h, double total, double top, double lse, int64_t keys) {
+double RowExpectation::weigh_codes(const double* count, size_t h, double total, double top,
+                                   double lse, int64_t keys) {
   const double* lone_variance = &scores_.lone_variance[h * codes_];
   const double eta = model_.eta_p * model_.kappa(top, lse);
   LseSums sums{.lse = lse};
@@ -297,11 +317,13 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   if (model_.needs_prefix()) sums.rescales = 1 + count_later(count);
   p_[codes_] /= total;
   add_sink(sums);
-  repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys), double(keys) + count_[codes_]);
+  repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys),
+                                double(keys) + count_[codes_]);
   sums.score += repeated_;
   lost_ = lost_mass(count, model_.normalised_first ? 1 : total);
   stalled_ = 0;
-  for (size_t g = 0; g < codes_; ++g) stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
+  for (size_t g = 0; g < codes_; ++g)
+    stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
   sums.coherent = lost_ * lost_, sums.stalled = stalled_, rounding_sum_ = sums.rounding;
   return model_.lse_sigma(sums, keys);
 }
@@ -313,8 +335,11 @@ void RowExpectation::share_errors(const double* count, size_t h, LseSums& sums) 
     double of_code = 0;
     for (size_t g = code * levels_; g < (code + 1) * levels_; ++g) {
       const double of_group = count[g] * p_[g];
-      e2_[g] = p_[g] * p_[g] * (scores_.added_variance[first + g] + (levels_ == 1 ? scores_.shared_variance[first + g] : 0));
-      of_code += of_group, sums.score += of_group * of_group * scores_.added_lse_variance[first + g];
+      e2_[g] = p_[g] * p_[g] *
+               (scores_.added_variance[first + g] +
+                (levels_ == 1 ? scores_.shared_variance[first + g] : 0));
+      of_code += of_group,
+          sums.score += of_group * of_group * scores_.added_lse_variance[first + g];
     }
     shared2_[code] = scores_.shared_variance[first + code * levels_];
     sums.score += of_code * of_code * scores_.shared_lse_variance[first + code * levels_];
@@ -327,14 +352,17 @@ void RowExpectation::add_sink(LseSums& sums) {
   if (count_[codes_] == 0) return;
   const double p2 = p_[codes_] * p_[codes_], square = sink_ * sink_;
   sink_error_ = p2 * (square * model_.score_square() + model_.theta * model_.u_p * model_.u_p / 3);
-  sums.rounding += model_.u_p * model_.u_p * p2, sums.score += (model_.u_s * model_.u_s + model_.growth()) * p2 * square;
+  sums.rounding += model_.u_p * model_.u_p * p2,
+      sums.score += (model_.u_s * model_.u_s + model_.growth()) * p2 * square;
 }
 
-// A probability is flushed as it is kept: before it is divided by `total`, unless normalised first (total 1).
+// A probability is flushed as it is kept: before it is divided by `total`, unless normalised first
+// (total 1).
 void RowExpectation::add_flushed(const GroupSums& sums, double total) {
   for (auto* what : {&flushed_, &unsure_, &zone_}) std::fill(what->begin(), what->end(), 0.0);
   if (model_.flush_below <= 0) return;
-  const double lost = model_.flush_below * (1 - model_.flush_apart), kept = model_.flush_below * (1 + model_.flush_apart);
+  const double lost = model_.flush_below * (1 - model_.flush_apart),
+               kept = model_.flush_below * (1 + model_.flush_apart);
   for (size_t g = 0; g < codes_; ++g) {
     if (count_[g] == 0 || p_[g] * total >= kept) continue;
     std::vector<double>& to = p_[g] * total < lost ? flushed_ : zone_;
@@ -344,7 +372,8 @@ void RowExpectation::add_flushed(const GroupSums& sums, double total) {
       if (&to == &zone_) unsure_[e] += of_group * of_group;
     }
   }
-  for (size_t e = 0; e < flushed_.size(); ++e) flushed_[e] = std::max(std::fabs(flushed_[e]), std::fabs(flushed_[e] + zone_[e]));
+  for (size_t e = 0; e < flushed_.size(); ++e)
+    flushed_[e] = std::max(std::fabs(flushed_[e]), std::fabs(flushed_[e] + zone_[e]));
 }
 
 // What a normaliser lacks that sums rounded probabilities.
@@ -430,7 +459,8 @@ double RowExpectation::prefix(const GroupSums& sums, size_t element) const {
   return most;
 }
 
-double repeated_variance(std::span<const double> p, std::span<const double> count, double u, double chain, double keys) {
+double repeated_variance(std::span<const double> p, std::span<const double> count, double u,
+                         double chain, double keys) {
   const double top = *std::max_element(p.begin(), p.end());
   double small = 0;
   for (size_t g = 0; g < p.size(); ++g) small += p[g] < top ? count[g] * p[g] : 0;
@@ -445,10 +475,11 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
     }
     return std::max(coherent * coherent + random, cosine * cosine + sine * sine);
   };
-  // Beside one key that has half of the weight the sum does not grow: if that key comes first, every step errs by an ulp of the
-  // end.
+  // Beside one key that has half of the weight the sum does not grow: if that key comes first,
+  // every step errs by an ulp of the end.
   const double step = std::max(0.25, std::min(1.0, 2 * top) / std::sqrt(3.0));
-  const double a_step = std::min(u * step, small / chain), alike = std::pow(alike_beside(1), keys / chain);
+  const double a_step = std::min(u * step, small / chain),
+               alike = std::pow(alike_beside(1), keys / chain);
   const double steps = chain * chain * a_step * a_step * alike;
   // The chain may be that of a block of keys, the one with that key among them.
   const double a_key = std::min(u * top / std::sqrt(3.0), small / keys);

@@ -13,11 +13,12 @@ namespace {
 
 constexpr float kDecoyValue = 1000, kHeavy = 4, kOthers = 64;
 constexpr double kLargestSum = 0x1p15;  // of a row's values of "rising": half of what f16 holds
-constexpr double kLargestRandom = 4;      // of random_value
+constexpr double kLargestRandom = 4;    // of random_value
 constexpr int64_t kBlock = Codebook::kBlock;
 
-// Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15 below 4, which rounding to any
-// dtype keeps them: sums of up to 2^18 of them, and of as many squares, are exact in float64, so that running sums cannot drift.
+// Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15
+// below 4, which rounding to any dtype keeps them: sums of up to 2^18 of them, and of as many
+// squares, are exact in float64, so that running sums cannot drift.
 float random_value(uint64_t seed, uint64_t index) {
   uint64_t bits = random_bits(seed, index);
   int sum = 0;
@@ -25,7 +26,8 @@ float random_value(uint64_t seed, uint64_t index) {
   return float(sum - 131070) * 0x1p-15f;
 }
 
-// What makes eight random values orthogonal to the weights that every query code of a head gives the codes of one pattern.
+// What makes eight random values orthogonal to the weights that every query code of a head gives
+// the codes of one pattern.
 class Projection {
  public:
   Projection(const codebook::HeadScores& scores, const Codebook& book, int64_t pattern) {
@@ -70,18 +72,21 @@ class Projection {
 };
 
 // Of one key head; empty where values do not cancel.
-std::vector<Projection> projections(const Problem& problem, const Codebook& book, const Tensors& tensors, int64_t kv_head) {
+std::vector<Projection> projections(const Problem& problem, const Codebook& book,
+                                    const Tensors& tensors, int64_t kv_head) {
   std::vector<Projection> found;
   if (book.kind() != Codebook::Kind::kCancelling) return found;
   const auto& p = problem.as<attest_softmax_params>();
-  const codebook::HeadScores scores(book, p, kv_head * (p.num_heads / p.num_kv_heads), tensors[ATTEST_Q].spec.dtype,
-                                    tensors[ATTEST_K].spec.dtype);
-  for (int64_t pattern = 0; pattern < book.key_codes() / kBlock; ++pattern) found.emplace_back(scores, book, pattern);
+  const codebook::HeadScores scores(book, p, kv_head * (p.num_heads / p.num_kv_heads),
+                                    tensors[ATTEST_Q].spec.dtype, tensors[ATTEST_K].spec.dtype);
+  for (int64_t pattern = 0; pattern < book.key_codes() / kBlock; ++pattern)
+    found.emplace_back(scores, book, pattern);
   return found;
 }
 
 // The values of one key whose block cancels.
-void cancelling_row(const Projection& projection, const Codebook::BlockPlace& at, uint64_t seed, std::vector<float>& values) {
+void cancelling_row(const Projection& projection, const Codebook::BlockPlace& at, uint64_t seed,
+                    std::vector<float>& values) {
   const auto mine = size_t(at.code(at.place) % kBlock);
   const auto width = uint64_t(values.size());
   for (uint64_t c = 0; c < width; ++c) {
@@ -125,8 +130,10 @@ void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<floa
   const bool mark = code < book.edge_codes();
   const float others = others_factor(book);
   for (size_t c = 0; c < values.size(); ++c) {
-    if (c % 2 == 0) values[c] = mark ? 0 : others * std::fabs(values[c]);
-    else if (mark) values[c] = std::ldexp(values[c], mark_exponent(book, code));
+    if (c % 2 == 0)
+      values[c] = mark ? 0 : others * std::fabs(values[c]);
+    else if (mark)
+      values[c] = std::ldexp(values[c], mark_exponent(book, code));
   }
 }
 
@@ -146,15 +153,19 @@ float wild_value(uint64_t seed, uint64_t index) {
 
 void store_vector(const Tensor& tensor, int64_t head, Cell cell, const float* values) {
   const TensorSpec& spec = tensor.spec;
-  store_row(tensor.data, spec.dtype, cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2], spec.dim[3],
-            spec.stride[3], values);
+  store_row(tensor.data, spec.dtype,
+            cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2],
+            spec.dim[3], spec.stride[3], values);
 }
 
-void fill_values(const Problem& problem, const Codebook& book, const Tensors& tensors, uint64_t seed) {
+void fill_values(const Problem& problem, const Codebook& book, const Tensors& tensors,
+                 uint64_t seed) {
   const Tensor& v = tensors[ATTEST_V];
-  const int64_t heads = v.spec.dim[1], rows = v.spec.dim[2], width = v.spec.dim[3], cells = v.spec.dim[0] * rows;
+  const int64_t heads = v.spec.dim[1], rows = v.spec.dim[2], width = v.spec.dim[3],
+                cells = v.spec.dim[0] * rows;
   std::vector<std::vector<Projection>> cancelling;
-  for (int64_t head = 0; head < heads; ++head) cancelling.push_back(projections(problem, book, tensors, head));
+  for (int64_t head = 0; head < heads; ++head)
+    cancelling.push_back(projections(problem, book, tensors, head));
 #pragma omp parallel
   {
     std::vector<float> values(static_cast<size_t>(width));
@@ -164,14 +175,17 @@ void fill_values(const Problem& problem, const Codebook& book, const Tensors& te
       const int64_t head = r / rows % heads;
       const std::vector<Projection>& patterns = cancelling[size_t(head)];
       if (book.key_code(head, cell) == Codebook::kUnseen) {
-        std::fill(values.begin(), values.end(),
-                  book.kind() == Codebook::Kind::kHuge ? wild_value(seed, uint64_t(r)) : kDecoyValue);
+        std::fill(
+            values.begin(), values.end(),
+            book.kind() == Codebook::Kind::kHuge ? wild_value(seed, uint64_t(r)) : kDecoyValue);
       } else if (patterns.empty()) {
-        for (int64_t c = 0; c < width; ++c) values[size_t(c)] = random_value(seed, uint64_t(r * width + c));
+        for (int64_t c = 0; c < width; ++c)
+          values[size_t(c)] = random_value(seed, uint64_t(r * width + c));
         if (book.kind() == Codebook::Kind::kEdges) mark_edges(book, head, cell, values);
         if (book.kind() == Codebook::Kind::kRising) raise_marks(book, head, cell, values);
         if (book.kind() == Codebook::Kind::kTiny)
-          for (size_t c = 0; c < values.size(); c += 2) values[c] *= float(smallest_normal(v.spec.dtype) / 4);
+          for (size_t c = 0; c < values.size(); c += 2)
+            values[c] *= float(smallest_normal(v.spec.dtype) / 4);
       } else {
         const Codebook::BlockPlace at = book.block_place(head, cell);
         cancelling_row(patterns[size_t(at.pattern)], at, random_bits(seed, uint64_t(head)), values);

@@ -17,23 +17,27 @@ using namespace row_job;
 
 static_assert(kKeys == kReachKeys, "partial sums are looked at at the same places");
 
-constexpr double kSeconds = 1;                       // that a pass over all planned rows may take
-constexpr double kEfficiency = 0.25;                 // of what the device can do at the most
-constexpr double kWorkAPair = 4.5;                   // multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
+constexpr double kSeconds = 1;        // that a pass over all planned rows may take
+constexpr double kEfficiency = 0.25;  // of what the device can do at the most
+constexpr double kWorkAPair =
+    4.5;  // multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of O: 128 MiB each for values and sigmas
 constexpr size_t kChunkBytes = size_t{64} << 20;     // of sums that are copied back at once
-// How far the same sum in another order may be off, as a share of the largest partial sum: 500 times what rows of 20,011 keys are
-// off by. A score of s is off by roundings of |s|.
+// How far the same sum in another order may be off, as a share of the largest partial sum: 500
+// times what rows of 20,011 keys are off by. A score of s is off by roundings of |s|.
 constexpr double kSameValue = 1e-12;
-constexpr double kSameSigma =
-    1e-6;  // it is a difference of sums, and the host leaves out what is lost where that is next to nothing
+constexpr double kSameSigma = 1e-6;  // it is a difference of sums, and the host leaves out what is
+                                     // lost where that is next to nothing
 
-bool is_known(DType dtype) { return dtype == ATTEST_F32 || dtype == ATTEST_F16 || dtype == ATTEST_BF16 || dtype == ATTEST_F64; }
+bool is_known(DType dtype) {
+  return dtype == ATTEST_F32 || dtype == ATTEST_F16 || dtype == ATTEST_BF16 || dtype == ATTEST_F64;
+}
 
 /// Memory of a queue.
 class Held {
  public:
-  Held(GoldenQueue& queue, size_t bytes) : queue_(queue), data_(queue.allocate(std::max<size_t>(bytes, 1))) {}
+  Held(GoldenQueue& queue, size_t bytes)
+      : queue_(queue), data_(queue.allocate(std::max<size_t>(bytes, 1))) {}
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
   ~Held() { queue_.release(data_); }
@@ -58,11 +62,15 @@ std::unique_ptr<Held> upload(GoldenQueue& queue, std::span<const T> values) {
 /// A problem's tensors on a device.
 class Uploaded {
  public:
-  Uploaded(GoldenQueue& queue, const Problem& problem, const Tensors& tensors, const Geometry& geometry) : queue_(queue) {
+  Uploaded(GoldenQueue& queue, const Problem& problem, const Tensors& tensors,
+           const Geometry& geometry)
+      : queue_(queue) {
     const Params& p = problem.as<Params>();
-    in.q = source(tensors[ATTEST_Q]), in.k = source(tensors[ATTEST_K]), in.v = source(tensors[ATTEST_V]);
+    in.q = source(tensors[ATTEST_Q]), in.k = source(tensors[ATTEST_K]),
+    in.v = source(tensors[ATTEST_V]);
     in.bias = source(tensors[ATTEST_BIAS]), in.mask = source(tensors[ATTEST_MASK]);
-    in.head_dim = p.head_dim, in.head_dim_v = p.head_dim_v, in.scale = double(p.softmax_scale), in.softcap = double(p.softcap);
+    in.head_dim = p.head_dim, in.head_dim_v = p.head_dim_v, in.scale = double(p.softmax_scale),
+    in.softcap = double(p.softcap);
     in.staged = p.softcap > 0 || geometry.pair_terms();
     std::vector<int64_t> k_row, v_row;
     const TensorSpec &k = tensors[ATTEST_K].spec, &v = tensors[ATTEST_V].spec;
@@ -73,7 +81,8 @@ class Uploaded {
             v_row.push_back(cell.outer * v.stride[0] + cell.row * v.stride[2]);
       }
     }
-    in.k_row = keep(upload<int64_t>(queue, k_row)).as<int64_t>(), in.v_row = keep(upload<int64_t>(queue, v_row)).as<int64_t>();
+    in.k_row = keep(upload<int64_t>(queue, k_row)).as<int64_t>(),
+    in.v_row = keep(upload<int64_t>(queue, v_row)).as<int64_t>();
   }
 
   Inputs in{};
@@ -81,8 +90,10 @@ class Uploaded {
  private:
   Source source(const Tensor& tensor) {
     if (!tensor) return {};
-    const std::span bytes(static_cast<const std::byte*>(tensor.data), size_t(extent_bytes(tensor.spec)));
-    return {keep(upload<std::byte>(queue_, bytes)).data(), tensor.spec.dtype, tensor.spec.stride[3]};
+    const std::span bytes(static_cast<const std::byte*>(tensor.data),
+                          size_t(extent_bytes(tensor.spec)));
+    return {keep(upload<std::byte>(queue_, bytes)).data(), tensor.spec.dtype,
+            tensor.spec.stride[3]};
   }
   const Held& keep(std::unique_ptr<Held> held) { return *held_.emplace_back(std::move(held)); }
 
@@ -91,7 +102,8 @@ class Uploaded {
 };
 
 bool same(double mine, double theirs, double apart) {
-  return mine == theirs || (std::isnan(mine) && std::isnan(theirs)) || std::fabs(mine - theirs) <= apart;
+  return mine == theirs || (std::isnan(mine) && std::isnan(theirs)) ||
+         std::fabs(mine - theirs) <= apart;
 }
 
 double farthest(const RowScores& row) {
@@ -113,7 +125,8 @@ struct Checked {
     if (own_task) tasks.push_back({at.b, kv_head, judged.size(), judged.size(), at.keys});
     rows.push_back(row), judged.push_back(at);
     RowTask& task = tasks.back();
-    task.end = judged.size(), task.keys = {std::min(task.keys.begin, at.keys.begin), std::max(task.keys.end, at.keys.end)};
+    task.end = judged.size(),
+    task.keys = {std::min(task.keys.begin, at.keys.begin), std::max(task.keys.end, at.keys.end)};
   }
 };
 
@@ -141,24 +154,28 @@ struct DeviceRows::Impl {
   template <class Body>
   void check_tasks(const Checked& some, const Body& body) const;
   template <class Take>
-  void run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows, const Model& model,
-           const Take& take) const;
-  [[noreturn]] void refuse(const JudgedRow& row, const std::string& what, double mine, double theirs) const;
+  void run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows,
+           const Model& model, const Take& take) const;
+  [[noreturn]] void refuse(const JudgedRow& row, const std::string& what, double mine,
+                           double theirs) const;
   void compare_scores(const Checked& some, const RowScores* scores) const;
-  void compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model, const Told& told) const;
+  void compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model,
+                       const Told& told) const;
 };
 
 // Rows of one task that see about the same keys.
 void DeviceRows::Impl::cut_blocks() {
   const TensorSpec &k = tensors[ATTEST_K].spec, &v = tensors[ATTEST_V].spec;
   std::vector<int64_t> places{0};
-  for (int64_t b = 0; b < geometry.batch(); ++b) places.push_back(places.back() + geometry.length_kv(b));
+  for (int64_t b = 0; b < geometry.batch(); ++b)
+    places.push_back(places.back() + geometry.length_kv(b));
   for (const RowTask& task : plan.tasks)
     for (size_t first = task.begin; first < task.end; first += kRows) {
       const size_t end = std::min(first + kRows, task.end);
       Interval keys = plan.rows[first].keys;
       for (size_t r = first; r < end; ++r)
-        keys = {std::min(keys.begin, plan.rows[r].keys.begin), std::max(keys.end, plan.rows[r].keys.end)};
+        keys = {std::min(keys.begin, plan.rows[r].keys.begin),
+                std::max(keys.end, plan.rows[r].keys.end)};
       blocks.push_back({.first = int64_t(first),
                         .count = int64_t(end - first),
                         .begin = keys.begin,
@@ -169,18 +186,20 @@ void DeviceRows::Impl::cut_blocks() {
     }
 }
 
-// The first and the last row of each sequence and key head, as far as that goes, and others evenly between them.
+// The first and the last row of each sequence and key head, as far as that goes, and others evenly
+// between them.
 void DeviceRows::Impl::choose_checked() {
   std::vector<std::pair<size_t, size_t>> heads;  // rows of one key head
   for (const RowTask& task : plan.tasks) {
-    const bool again =
-        task.begin > 0 && plan.rows[task.begin - 1].b == task.b && kv_head(plan.rows[task.begin - 1]) == task.kv_head;
+    const bool again = task.begin > 0 && plan.rows[task.begin - 1].b == task.b &&
+                       kv_head(plan.rows[task.begin - 1]) == task.kv_head;
     if (again)
       heads.back().second = task.end;
     else
       heads.emplace_back(task.begin, task.end);
   }
-  const size_t some = std::min<size_t>(heads.size(), kChecked / 2), each = some == 0 ? 0 : kChecked / some;
+  const size_t some = std::min<size_t>(heads.size(), kChecked / 2),
+               each = some == 0 ? 0 : kChecked / some;
   constexpr size_t kTogether = 16;  // rows a task
   for (size_t n = 0; n < some; ++n) {
     const auto [begin, end] = heads[some == 1 ? 0 : n * (heads.size() - 1) / (some - 1)];
@@ -202,16 +221,19 @@ void DeviceRows::Impl::find_largest_v() {
     std::vector<double> row(size_t(p.head_dim_v));
     for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
       const Cell cell = geometry.key(b, j);
-      load_row(v.data, spec.dtype, cell.outer * spec.stride[0] + kv_head * spec.stride[1] + cell.row * spec.stride[2],
+      load_row(v.data, spec.dtype,
+               cell.outer * spec.stride[0] + kv_head * spec.stride[1] + cell.row * spec.stride[2],
                p.head_dim_v, spec.stride[3], row.data());
       for (const double x : row)
-        if (std::fabs(x) <= std::numeric_limits<double>::max()) largest_v[head] = std::max(largest_v[head], std::fabs(x));
+        if (std::fabs(x) <= std::numeric_limits<double>::max())
+          largest_v[head] = std::max(largest_v[head], std::fabs(x));
     }
   }
 }
 
 std::vector<Row> DeviceRows::Impl::rows() const {
-  const TensorSpec &q = tensors[ATTEST_Q].spec, &bias = tensors[ATTEST_BIAS].spec, &mask = tensors[ATTEST_MASK].spec;
+  const TensorSpec &q = tensors[ATTEST_Q].spec, &bias = tensors[ATTEST_BIAS].spec,
+                   &mask = tensors[ATTEST_MASK].spec;
   const Tensor& slopes = tensors[ATTEST_ALIBI_SLOPES];
   std::vector<Row> rows;
   rows.reserve(plan.rows.size());
@@ -236,10 +258,12 @@ std::vector<Row> DeviceRows::Impl::rows() const {
   return rows;
 }
 
-// Launches a kernel over all rows, as many at a time as their numbers may fill memory with, and hands these over row by row.
+// Launches a kernel over all rows, as many at a time as their numbers may fill memory with, and
+// hands these over row by row.
 template <class Take>
-void DeviceRows::Impl::run(const char* kernel, int64_t width, int64_t blocks_each, const std::vector<Row>& rows,
-                           const Model& model, const Take& take) const try {
+void DeviceRows::Impl::run(const char* kernel, int64_t width, int64_t blocks_each,
+                           const std::vector<Row>& rows, const Model& model, const Take& take) const
+    try {
   const std::unique_ptr<GoldenQueue> queue = device.open();
   const Uploaded uploaded(*queue, problem, tensors, geometry);
   const auto device_rows = upload<Row>(*queue, rows);
@@ -279,9 +303,11 @@ void DeviceRows::Impl::check_tasks(const Checked& some, const Body& body) const 
   }
 }
 
-void DeviceRows::Impl::refuse(const JudgedRow& row, const std::string& what, double mine, double theirs) const {
-  throw RowsRefused(fmt::format("{} of row {} of head {} of sequence {} is {:.17g}, {:.17g} on the host", what, row.i, row.h,
-                                row.b, theirs, mine));
+void DeviceRows::Impl::refuse(const JudgedRow& row, const std::string& what, double mine,
+                              double theirs) const {
+  throw RowsRefused(
+      fmt::format("{} of row {} of head {} of sequence {} is {:.17g}, {:.17g} on the host", what,
+                  row.i, row.h, row.b, theirs, mine));
 }
 
 void DeviceRows::Impl::compare_scores(const Checked& some, const RowScores* scores) const {
@@ -292,21 +318,25 @@ void DeviceRows::Impl::compare_scores(const Checked& some, const RowScores* scor
   for (size_t n = 0; n < some.judged.size(); ++n) {
     const RowScores &mine = host[n], &theirs = scores[some.rows[n]];
     const double apart = kSameValue * (1 + farthest(mine));
-    if (mine.keys != theirs.keys) refuse(some.judged[n], "the number of keys", double(mine.keys), double(theirs.keys));
-    if (!same(mine.lse, theirs.lse, apart)) refuse(some.judged[n], "the log-sum-exp", mine.lse, theirs.lse);
-    if (!same(mine.least, theirs.least, apart)) refuse(some.judged[n], "the least score", mine.least, theirs.least);
-    if (!same(mine.largest, theirs.largest, apart)) refuse(some.judged[n], "the largest score", mine.largest, theirs.largest);
+    if (mine.keys != theirs.keys)
+      refuse(some.judged[n], "the number of keys", double(mine.keys), double(theirs.keys));
+    if (!same(mine.lse, theirs.lse, apart))
+      refuse(some.judged[n], "the log-sum-exp", mine.lse, theirs.lse);
+    if (!same(mine.least, theirs.least, apart))
+      refuse(some.judged[n], "the least score", mine.least, theirs.least);
+    if (!same(mine.largest, theirs.largest, apart))
+      refuse(some.judged[n], "the largest score", mine.largest, theirs.largest);
   }
 }
 
 // The host's rows from the scores that the device has found, which agree.
-void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* scores, const SigmaModel& model,
-                                       const Told& told) const {
+void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* scores,
+                                       const SigmaModel& model, const Told& told) const {
   const auto width = size_t(p.head_dim_v);
   std::vector<RowScores> given;
   for (const size_t row : some.rows) given.push_back(scores[row]);
-  std::vector<double> host_o(some.judged.size() * width), sigma(host_o.size()), lse_sigma(some.judged.size()),
-      reach(some.judged.size());
+  std::vector<double> host_o(some.judged.size() * width), sigma(host_o.size()),
+      lse_sigma(some.judged.size()), reach(some.judged.size());
   check_tasks(some, [&](GoldenPass& pass, const RowTask& task) {
     const size_t at = task.begin;
     pass.finish(task, some.judged.data() + at, {}, given.data() + at, model,
@@ -334,7 +364,8 @@ std::string DeviceRows::unknown(const Problem& problem, std::span<const EqualKey
   if (p.grid_height > 0) return "windows on a grid";
   if (p.head_dim > kMostHeadDim) return fmt::format("head_dim {}", p.head_dim);
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS})
-    if (const TensorSpec& spec = problem.tensor[size_t(role)]; present(spec) && !is_known(spec.dtype))
+    if (const TensorSpec& spec = problem.tensor[size_t(role)];
+        present(spec) && !is_known(spec.dtype))
       return fmt::format("tensors of {}", dtype_name(spec.dtype));
   for (const EqualKeys& keys : equal)
     if (!keys.place.empty()) return "equal keys";
@@ -343,12 +374,19 @@ std::string DeviceRows::unknown(const Problem& problem, std::span<const EqualKey
 
 RowBudget DeviceRows::budget(const GoldenDevice& device) {
   const double work = device.multiply_adds_per_s() * kSeconds * kEfficiency / kWorkAPair;
-  return {.all = work, .sampled = work, .elements = kMostElements, .rows_a_head = std::numeric_limits<int64_t>::max()};
+  return {.all = work,
+          .sampled = work,
+          .elements = kMostElements,
+          .rows_a_head = std::numeric_limits<int64_t>::max()};
 }
 
-DeviceRows::DeviceRows(const GoldenDevice& device, const Problem& problem, const Tensors& tensors, const Geometry& geometry,
-                       const RowPlan& plan)
-    : impl_(new Impl{.device = device, .problem = problem, .tensors = tensors, .geometry = geometry, .plan = plan}) {
+DeviceRows::DeviceRows(const GoldenDevice& device, const Problem& problem, const Tensors& tensors,
+                       const Geometry& geometry, const RowPlan& plan)
+    : impl_(new Impl{.device = device,
+                     .problem = problem,
+                     .tensors = tensors,
+                     .geometry = geometry,
+                     .plan = plan}) {
   impl_->cut_blocks(), impl_->choose_checked(), impl_->find_largest_v();
 }
 DeviceRows::~DeviceRows() = default;
@@ -366,8 +404,11 @@ void DeviceRows::score(RowScores* scores) const {
   own.compare_scores(own.checked, scores);
 }
 
-void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const RowResults& results) const {
-  if (model.needs_prefix()) throw RowsRefused("the error that an exp is declared with takes a third pass, which is the host's");
+void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
+                        const RowResults& results) const {
+  if (model.needs_prefix())
+    throw RowsRefused(
+        "the error that an exp is declared with takes a third pass, which is the host's");
   const Impl& own = *impl_;
   const int64_t width = own.p.head_dim_v;
   const kernels::WeightModel common = weight_model(model, {});
@@ -391,42 +432,48 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model, const 
   }
   std::vector<double> o(own.checked.rows.size() * size_t(width));
   const bool common_addends = own.geometry.common_addends() && model.has_common_addends();
-  own.run(kSumsKernel, sums_of_row(width), channel_blocks(width), rows, terms, [&](size_t row, const double* made) {
-    const auto vector = [&](Vector which) { return made + kSums + which * width; };
-    const JudgedRow& at = own.plan.rows[row];
-    const RowSums sums{.pv = vector(kPv),
-                       .reach = vector(kReach),
-                       .p2v2 = vector(kP2v2),
-                       .a2v2 = vector(kA2v2),
-                       .e2v = vector(kE2v),
-                       .e2v2 = vector(kE2v2),
-                       .flushed = vector(kFlushed),
-                       .unsure = vector(kUnsure),
-                       .unsure2 = vector(kUnsure2),
-                       .weights = {.p2 = made[kP2],
-                                   .a2 = made[kA2],
-                                   .e2 = made[kE2],
-                                   .p2t = made[kP2t],
-                                   .p2q = made[kP2q],
-                                   .px2 = made[kPx2],
-                                   .small = made[kSmall]},
-                       .common = common_addends ? made[kCommon] : 0,
-                       .mean_dot = model.scale_bias > 0 ? made[kMeanDot] : 0,
-                       .largest_v = own.largest_v[size_t(at.b * own.p.num_kv_heads + own.kv_head(at))]};
-    finish_row(scores[row], sums, model, width, int64_t(row), results);
-    if (const auto check = std::lower_bound(own.checked.rows.begin(), own.checked.rows.end(), row);
-        check != own.checked.rows.end() && *check == row)
-      std::copy_n(sums.pv, width, o.data() + (check - own.checked.rows.begin()) * width);
-  });
+  own.run(kSumsKernel, sums_of_row(width), channel_blocks(width), rows, terms,
+          [&](size_t row, const double* made) {
+            const auto vector = [&](Vector which) { return made + kSums + which * width; };
+            const JudgedRow& at = own.plan.rows[row];
+            const RowSums sums{
+                .pv = vector(kPv),
+                .reach = vector(kReach),
+                .p2v2 = vector(kP2v2),
+                .a2v2 = vector(kA2v2),
+                .e2v = vector(kE2v),
+                .e2v2 = vector(kE2v2),
+                .flushed = vector(kFlushed),
+                .unsure = vector(kUnsure),
+                .unsure2 = vector(kUnsure2),
+                .weights = {.p2 = made[kP2],
+                            .a2 = made[kA2],
+                            .e2 = made[kE2],
+                            .p2t = made[kP2t],
+                            .p2q = made[kP2q],
+                            .px2 = made[kPx2],
+                            .small = made[kSmall]},
+                .common = common_addends ? made[kCommon] : 0,
+                .mean_dot = model.scale_bias > 0 ? made[kMeanDot] : 0,
+                .largest_v = own.largest_v[size_t(at.b * own.p.num_kv_heads + own.kv_head(at))]};
+            finish_row(scores[row], sums, model, width, int64_t(row), results);
+            if (const auto check =
+                    std::lower_bound(own.checked.rows.begin(), own.checked.rows.end(), row);
+                check != own.checked.rows.end() && *check == row)
+              std::copy_n(sums.pv, width, o.data() + (check - own.checked.rows.begin()) * width);
+          });
   std::vector<double> sigma, lse_sigma;
   for (const size_t row : own.checked.rows) {
-    sigma.insert(sigma.end(), results.sigma + row * size_t(width), results.sigma + (row + 1) * size_t(width));
+    sigma.insert(sigma.end(), results.sigma + row * size_t(width),
+                 results.sigma + (row + 1) * size_t(width));
     lse_sigma.push_back(results.lse_sigma[row]);
   }
-  own.compare_results(own.checked, scores, model, {.o = o.data(), .sigma = sigma.data(), .lse_sigma = lse_sigma.data()});
+  own.compare_results(own.checked, scores, model,
+                      {.o = o.data(), .sigma = sigma.data(), .lse_sigma = lse_sigma.data()});
 }
 
-void DeviceRows::confirm(size_t row, const RowScores* scores, const SigmaModel& model, const Told& told) const {
+void DeviceRows::confirm(size_t row, const RowScores* scores, const SigmaModel& model,
+                         const Told& told) const {
   const Impl& own = *impl_;
   Checked one;
   one.add(row, own.plan.rows[row], own.kv_head(own.plan.rows[row]), true);

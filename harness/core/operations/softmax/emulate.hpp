@@ -1,5 +1,6 @@
-// Honest softmax attention in any declared arithmetic, row by row: what a kernel may make of these inputs that rounds exactly
-// where it says it does. Plain and slow; the guard of the tolerance runs it on a few rows, tests on many.
+// Honest softmax attention in any declared arithmetic, row by row: what a kernel may make of these
+// inputs that rounds exactly where it says it does. Plain and slow; the guard of the tolerance runs
+// it on a few rows, tests on many.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,18 +18,21 @@ enum class ScalePlace {
   kCount
 };
 
-/// What a declaration leaves open. The defaults are the plainest kernel: the maximum of a row is known first, keys in their
-/// order.
+/// What a declaration leaves open. The defaults are the plainest kernel: the maximum of a row is
+/// known first, keys in their order.
 struct EmulationStyle {
-  bool reversed = false;           // the last key comes first
+  bool reversed = false;  // the last key comes first
   ScalePlace scale = ScalePlace::kScores;
-  bool mixed_orders = false;       // every eighth dot product is summed in two halves, as at the edge of a vectorised loop
+  bool mixed_orders = false;  // every eighth dot product is summed in two halves, as at the edge of
+                              // a vectorised loop
   bool cuts_towards_zero = false;  // the exp leans to one side by the error that is declared
   bool online = false;             // tiles are rescaled by that exp as the maximum rises
 };
 
-/// Calls sink(role, row, values) for O and, where there is one, LSE of each row (as row_offset counts them, leading 3).
-void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic, const EmulationStyle& style,
-                     std::span<const int64_t> rows, const EmulationSink& sink);
+/// Calls sink(role, row, values) for O and, where there is one, LSE of each row (as row_offset
+/// counts them, leading 3).
+void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+                     const EmulationStyle& style, std::span<const int64_t> rows,
+                     const EmulationSink& sink);
 
 }  // namespace attest::core

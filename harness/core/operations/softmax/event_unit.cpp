@@ -189,8 +189,7 @@ RowSummary Unit::summary(const RowPlace& place, const Row& row) const {
       next = std::max(next, logit < top - 1 ? logit : kHidden);
     }
   }
-  found.sum = total, found.next = next, found.tops = tops,
-  found.visible = count - hidden;
+  found.sum = total, found.next = next, found.tops = tops, found.visible = count - hidden;
   auto is_top = [&](float logit) { return logit >= top - 1; };
   found.first_top = row.keys.begin + (std::find_if(row.logits.begin(), row.logits.end(), is_top) -
                                       row.logits.begin());

@@ -29,8 +29,8 @@ struct Row {
 /// What most detectors need of a row's logits.
 struct RowSummary {
   float top = -std::numeric_limits<float>::infinity();
-  float second = top;  // the next largest; top where there are two
-  float next = top;    // the largest that is below top - 1
+  float second = top;                   // the next largest; top where there are two
+  float next = top;                     // the largest that is below top - 1
   int64_t top_at = 0;                   // the first place of the largest
   int64_t first_top = 0, last_top = 0;  // places of those within 1 of it
   int64_t tops = 0;                     // and their number

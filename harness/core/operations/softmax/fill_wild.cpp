@@ -1,7 +1,9 @@
-// The fill "wild": random inputs among which a few that rows see are NaN or infinite, and have to come out as such.
+// The fill "wild": random inputs among which a few that rows see are NaN or infinite, and have to
+// come out as such.
 //
-// One NaN of K makes every row NaN that sees it, so it stands where others do not: in a key head or a sequence of its own, or
-// where a band hides it from some rows. NaN and infinities of V spoil single channels, those of Q and BIAS single rows.
+// One NaN of K makes every row NaN that sees it, so it stands where others do not: in a key head or
+// a sequence of its own, or where a band hides it from some rows. NaN and infinities of V spoil
+// single channels, those of Q and BIAS single rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +19,8 @@ namespace {
 
 constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
 constexpr double kLeast = 0x1p-4;     // of what an infinity is multiplied by
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                 kInfinity = std::numeric_limits<double>::infinity();
 
 class WildValues {
  public:
@@ -45,7 +48,8 @@ class WildValues {
     const auto [nan_query, nan_bias, infinite_bias, infinite_query] =
         marked_places(geometry_.length_q(longest_));
     write_query(nan_query, kNan);
-    // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before that.
+    // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before
+    // that.
     if (p_.softcap == 0 && geometry_.keys(longest_, infinite_query).size() > kMostHidden)
       write_query(infinite_query, kInfinity);
     write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
@@ -71,21 +75,25 @@ class WildValues {
       store(tensor.data, tensor.spec.dtype, at, std::copysign(kLeast, value));
   }
 
-  // How many keys every row sees besides that one. Where all that a row sees scores -inf, its softmax means nothing.
+  // How many keys every row sees besides that one. Where all that a row sees scores -inf, its
+  // softmax means nothing.
   static constexpr int64_t kMostHidden = 12;  // of which masks leave some
   int64_t others_seen_with(int64_t place) const {
     int64_t least = geometry_.length_kv(longest_);
     for (int64_t i = 0; i < geometry_.length_q(longest_); ++i)
-      if (const Interval seen = geometry_.keys(longest_, i); seen.contains(place)) least = std::min(least, seen.size() - 1);
+      if (const Interval seen = geometry_.keys(longest_, i); seen.contains(place))
+        least = std::min(least, seen.size() - 1);
     return least;
   }
 
-  // Whether every key has a weight that float32 holds. One of 1e-44 is 0 to an honest kernel, and 0 times infinity is NaN.
+  // Whether every key has a weight that float32 holds. One of 1e-44 is 0 to an honest kernel, and 0
+  // times infinity is NaN.
   bool weights_stay() const { return p_.shift_bias == 0 && !tensors_[ATTEST_ALIBI_SLOPES]; }
 
   // Of which key head 0 may be NaN: others are left to see what is not.
   std::optional<int64_t> spoilt_sequence() const {
-    const bool band = p_.window_left >= 0 || p_.window_right >= 0 || p_.patch_size > 0 || p_.grid_height > 0;
+    const bool band =
+        p_.window_left >= 0 || p_.window_right >= 0 || p_.patch_size > 0 || p_.grid_height > 0;
     if (p_.num_kv_heads > 1 || band) return longest_;
     for (int64_t b = 0; b < geometry_.batch(); ++b)
       if (b != longest_ && geometry_.length_kv(b) > 0 && geometry_.length_q(b) > 0) return b;
@@ -97,10 +105,13 @@ class WildValues {
     const TensorSpec& spec = tensor.spec;
     if (channel >= spec.dim[3]) return;
     store(tensor.data, spec.dtype,
-          cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2] + channel * spec.stride[3], value);
+          cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2] +
+              channel * spec.stride[3],
+          value);
   }
   // At that place or the next one that masks leave visible.
-  void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel, double value) const {
+  void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
+                 double value) const {
     const int64_t row = geometry_.length_q(b) / 2;
     const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
     const Interval seen = geometry_.keys(b, row);
@@ -118,10 +129,11 @@ class WildValues {
     if (!bias || bias.spec.dim[2] == 1 || place >= geometry_.length_q(longest_)) return;
     const Interval seen = geometry_.keys(longest_, place);
     if (seen.size() == 0) return;
-    const int64_t key = geometry_.token(seen.begin + seen.size() / 2), query = geometry_.token(place);
+    const int64_t key = geometry_.token(seen.begin + seen.size() / 2),
+                  query = geometry_.token(place);
     store(bias.data, bias.spec.dtype,
-          longest_ * bias.spec.stride[0] + (p_.num_heads - 1) * bias.spec.stride[1] + query * bias.spec.stride[2] +
-              key * bias.spec.stride[3],
+          longest_ * bias.spec.stride[0] + (p_.num_heads - 1) * bias.spec.stride[1] +
+              query * bias.spec.stride[2] + key * bias.spec.stride[3],
           value);
     // An infinite key weighs nothing there: with it the row would be NaN whatever its bias.
     write_query(place, p_.softmax_scale < 0 ? 1 : -1);

@@ -21,8 +21,11 @@ Counts count_expected(const Case& c) {
   const Expectations expected(*golden, {}, ATTEST_O);
   for (const auto& [row, values] : expected.value)
     for (size_t e = 0; e < values.size(); ++e) {
-      ++(std::isnan(values[e]) ? counts.nan : std::isinf(values[e]) ? counts.infinite : counts.finite);
-      EXPECT_TRUE(!std::isfinite(values[e]) || std::isfinite(expected.sigma.at(row)[e])) << row << " " << e;
+      ++(std::isnan(values[e])   ? counts.nan
+         : std::isinf(values[e]) ? counts.infinite
+                                 : counts.finite);
+      EXPECT_TRUE(!std::isfinite(values[e]) || std::isfinite(expected.sigma.at(row)[e]))
+          << row << " " << e;
     }
   return counts;
 }
@@ -37,7 +40,9 @@ TEST(WildFill, SomeRowsAreNanSomeInfiniteAndMostFinite) {
       [](Params& p) { p.num_heads = 2, p.seq_len_q = 61, p.head_dim = 16; },
       [](Params& p) { p.seq_len_q = 61, p.head_dim = 16, p.window_right = 0; },
       [](Params& p) { p.num_heads = 2, p.seq_len_q = 61, p.head_dim = 16, p.softcap = 15; },
-      [](Params& p) { p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 40, p.seq_len_kv = 130, p.head_dim = 32; }};
+      [](Params& p) {
+        p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 40, p.seq_len_kv = 130, p.head_dim = 32;
+      }};
   for (const auto& change : changes)
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
       const Counts counts = count_expected(Case(dtype, {"wild", 7}, change, {ATTEST_LSE}));
@@ -50,7 +55,8 @@ TEST(WildFill, SomeRowsAreNanSomeInfiniteAndMostFinite) {
 // One NaN key would leave nothing to see where every row has it.
 TEST(WildFill, NoKeyIsNanWhereAllRowsWouldBe) {
   const Case alone(ATTEST_F32, {"wild", 7}, [](Params& p) { p.seq_len_q = 61, p.head_dim = 16; });
-  const Case causal(ATTEST_F32, {"wild", 7}, [](Params& p) { p.seq_len_q = 61, p.head_dim = 16, p.window_right = 0; });
+  const Case causal(ATTEST_F32, {"wild", 7},
+                    [](Params& p) { p.seq_len_q = 61, p.head_dim = 16, p.window_right = 0; });
   EXPECT_FALSE(has_nan(alone, ATTEST_K, 0, 0, 45));
   EXPECT_TRUE(has_nan(causal, ATTEST_K, 0, 0, 45));
 }
@@ -68,11 +74,10 @@ TEST(WildFill, QueriesThatMeetInfinitiesAreNotSmall) {
 // A sample of rows has all rows whose queries and biases are NaN. The others are swept, and what a
 // NaN may reach has no bounds.
 TEST(WildFill, IsJudgedOnSamplesOfRows) {
-  const Case c(ATTEST_F32, {"wild", 7},
-               [](Params& p) {
-                 p.num_heads = 2, p.seq_len_q = 2003, p.seq_len_kv = 4099, p.head_dim = 16;
-               },
-               {{ATTEST_BIAS, {1, 1, 2003, 4099}}});
+  const Case c(
+      ATTEST_F32, {"wild", 7},
+      [](Params& p) { p.num_heads = 2, p.seq_len_q = 2003, p.seq_len_kv = 4099, p.head_dim = 16; },
+      {{ATTEST_BIAS, {1, 1, 2003, 4099}}});
   const auto golden = c.problem.operation->golden(c.problem, c.fill, c.tensors);
   ASSERT_NE(golden->method(), "float64, all rows");
   const Expectations expected(*golden, {}, ATTEST_O);

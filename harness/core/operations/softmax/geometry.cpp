@@ -14,27 +14,39 @@ namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 bool is_grid(const attest_softmax_params& params) { return params.grid_height > 0; }
-bool has_band(const attest_softmax_params& params) { return params.window_left >= 0 || params.window_right >= 0; }
+bool has_band(const attest_softmax_params& params) {
+  return params.window_left >= 0 || params.window_right >= 0;
+}
 
-int64_t integer(const Tensor& tensor, int64_t index) { return int64_t(load(tensor.data, ATTEST_I32, index * tensor.spec.stride[0])); }
+int64_t integer(const Tensor& tensor, int64_t index) {
+  return int64_t(load(tensor.data, ATTEST_I32, index * tensor.spec.stride[0]));
+}
 
 struct Lengths {
   std::vector<int64_t> length, first;
 };
 
 // Of one side: `tokens` are the rows of the packed tensor.
-Lengths read_lengths(const char* side, const Tensor& cu_seqlens, const Tensor& seq_lens, int64_t batch, int64_t longest, int64_t tokens) {
-  Lengths lengths{std::vector<int64_t>(size_t(batch), longest), std::vector<int64_t>(size_t(batch), 0)};
+Lengths read_lengths(const char* side, const Tensor& cu_seqlens, const Tensor& seq_lens,
+                     int64_t batch, int64_t longest, int64_t tokens) {
+  Lengths lengths{std::vector<int64_t>(size_t(batch), longest),
+                  std::vector<int64_t>(size_t(batch), 0)};
   for (int64_t b = 0; b < batch; ++b) {
     int64_t& length = lengths.length[size_t(b)];
     if (cu_seqlens) {
       const int64_t begin = integer(cu_seqlens, b), end = integer(cu_seqlens, b + 1);
       if (begin < 0 || end < begin || end > tokens || end - begin > longest)
-        throw Error(fmt::format("cu_seqlens_{0}: sequence {1} has rows {2} .. {3}; they must grow, lie in 0 .. {4} and be at most seq_len_{0} = {5}", side, b, begin, end, tokens, longest));
+        throw Error(
+            fmt::format("cu_seqlens_{0}: sequence {1} has rows {2} .. {3}; they must grow, lie in "
+                        "0 .. {4} and be at most seq_len_{0} = {5}",
+                        side, b, begin, end, tokens, longest));
       lengths.first[size_t(b)] = begin, length = end - begin;
     } else if (seq_lens) {
       length = integer(seq_lens, b);
-      if (length < 0 || length > longest) throw Error(fmt::format("seq_lens_{0}: sequence {1} has {2}; must lie in 0 .. seq_len_{0} = {3}", side, b, length, longest));
+      if (length < 0 || length > longest)
+        throw Error(
+            fmt::format("seq_lens_{0}: sequence {1} has {2}; must lie in 0 .. seq_len_{0} = {3}",
+                        side, b, length, longest));
     }
   }
   return lengths;
@@ -42,11 +54,14 @@ Lengths read_lengths(const char* side, const Tensor& cu_seqlens, const Tensor& s
 
 }  // namespace
 
-int64_t diagonal_place(const attest_softmax_params& params, int64_t i, int64_t length_q, int64_t length_kv) {
-  return i + params.diagonal_offset + (params.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv - length_q : 0);
+int64_t diagonal_place(const attest_softmax_params& params, int64_t i, int64_t length_q,
+                       int64_t length_kv) {
+  return i + params.diagonal_offset +
+         (params.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv - length_q : 0);
 }
 
-Interval visible_keys(const attest_softmax_params& params, int64_t i, int64_t length_q, int64_t length_kv) {
+Interval visible_keys(const attest_softmax_params& params, int64_t i, int64_t length_q,
+                      int64_t length_kv) {
   if (is_grid(params)) {
     const int64_t size = params.window_height * params.window_width, begin = i / size * size;
     return {begin, begin + size};
@@ -69,18 +84,30 @@ double visible_pairs(const attest_softmax_params& params, int64_t length_q, int6
   if (is_grid(params)) return double(length_q) * double(params.window_height * params.window_width);
   if (!has_band(params) && params.patch_size <= 0) return double(length_q) * double(length_kv);
   double pairs = 0;
-  for (int64_t i = 0; i < length_q; ++i) pairs += double(visible_keys(params, i, length_q, length_kv).size());
+  for (int64_t i = 0; i < length_q; ++i)
+    pairs += double(visible_keys(params, i, length_q, length_kv).size());
   return pairs;
 }
 
 Geometry::Geometry(const Problem& problem, const Tensors& tensors)
     : params_(problem.as<attest_softmax_params>()),
-      q_(tensors[ATTEST_Q]), k_(tensors[ATTEST_K]), bias_(tensors[ATTEST_BIAS]), mask_(tensors[ATTEST_MASK]),
-      rel_bias_(tensors[ATTEST_REL_BIAS]), slopes_(tensors[ATTEST_ALIBI_SLOPES]), sinks_(tensors[ATTEST_SINKS]), order_(tensors[ATTEST_ORDER]), pages_(tensors[ATTEST_PAGE_TABLE]),
-      packed_q_(tensors[ATTEST_CU_SEQLENS_Q]), packed_kv_(tensors[ATTEST_CU_SEQLENS_KV]),
-      shifted_(is_grid(params_) && params_.shift_bias != 0 && (params_.shift_y != 0 || params_.shift_x != 0)) {
-  Lengths q = read_lengths("q", tensors[ATTEST_CU_SEQLENS_Q], tensors[ATTEST_SEQ_LENS_Q], batch(), params_.seq_len_q, q_.spec.dim[2]);
-  Lengths kv = read_lengths("kv", tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV], batch(), params_.seq_len_kv, k_.spec.dim[2]);
+      q_(tensors[ATTEST_Q]),
+      k_(tensors[ATTEST_K]),
+      bias_(tensors[ATTEST_BIAS]),
+      mask_(tensors[ATTEST_MASK]),
+      rel_bias_(tensors[ATTEST_REL_BIAS]),
+      slopes_(tensors[ATTEST_ALIBI_SLOPES]),
+      sinks_(tensors[ATTEST_SINKS]),
+      order_(tensors[ATTEST_ORDER]),
+      pages_(tensors[ATTEST_PAGE_TABLE]),
+      packed_q_(tensors[ATTEST_CU_SEQLENS_Q]),
+      packed_kv_(tensors[ATTEST_CU_SEQLENS_KV]),
+      shifted_(is_grid(params_) && params_.shift_bias != 0 &&
+               (params_.shift_y != 0 || params_.shift_x != 0)) {
+  Lengths q = read_lengths("q", tensors[ATTEST_CU_SEQLENS_Q], tensors[ATTEST_SEQ_LENS_Q], batch(),
+                           params_.seq_len_q, q_.spec.dim[2]);
+  Lengths kv = read_lengths("kv", tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV],
+                            batch(), params_.seq_len_kv, k_.spec.dim[2]);
   length_q_ = std::move(q.length), first_q_ = std::move(q.first);
   length_kv_ = std::move(kv.length), first_kv_ = std::move(kv.first);
   if (is_grid(params_)) lay_out_grid();
@@ -96,8 +123,13 @@ void Geometry::check_order() const {
     seen.assign(size_t(rows), false);
     for (int64_t place = 0; place < rows; ++place) {
       const auto row = int64_t(order_.at({o, place}));
-      if (row < 0 || row >= rows) throw Error(fmt::format("order: row {} at place {}; must lie in 0 .. {}", row, place, rows - 1));
-      if (seen[size_t(row)]) throw Error(fmt::format("order: row {} stands at two places, {} is the second; every row stands at one", row, place));
+      if (row < 0 || row >= rows)
+        throw Error(
+            fmt::format("order: row {} at place {}; must lie in 0 .. {}", row, place, rows - 1));
+      if (seen[size_t(row)])
+        throw Error(fmt::format(
+            "order: row {} stands at two places, {} is the second; every row stands at one", row,
+            place));
       seen[size_t(row)] = true;
     }
   }
@@ -107,7 +139,9 @@ void Geometry::check_pages() const {
   for (int64_t b = 0; b < batch(); ++b)
     for (int64_t j = 0; j < length_kv(b); j += params_.page_size) {
       const int64_t page = key(b, j).outer;
-      if (page < 0 || page >= k_.spec.dim[0]) throw Error(fmt::format("page_table: page {} at key {} of sequence {}; must lie in 0 .. {}", page, j, b, k_.spec.dim[0] - 1));
+      if (page < 0 || page >= k_.spec.dim[0])
+        throw Error(fmt::format("page_table: page {} at key {} of sequence {}; must lie in 0 .. {}",
+                                page, j, b, k_.spec.dim[0] - 1));
     }
 }
 
@@ -124,7 +158,8 @@ void Geometry::lay_out_grid() {
 int64_t Geometry::token(int64_t place) const {
   if (!is_grid(params_)) return place;
   const GridPoint& point = grid_point(place);
-  return (point.y + params_.shift_y) % params_.grid_height * params_.grid_width + (point.x + params_.shift_x) % params_.grid_width;
+  return (point.y + params_.shift_y) % params_.grid_height * params_.grid_width +
+         (point.x + params_.shift_x) % params_.grid_width;
 }
 
 Cell Geometry::query(int64_t b, int64_t i) const {
@@ -155,7 +190,8 @@ std::vector<int64_t> Geometry::idle_rows() const {
   for (int64_t o = 0; o < outers; ++o)
     for (int64_t h = 0; h < params_.num_heads; ++h)
       for (int64_t row = 0; row < rows; ++row)
-        if (!stood[size_t(o * rows + row)]) idle.push_back((o * params_.num_heads + h) * rows + row);
+        if (!stood[size_t(o * rows + row)])
+          idle.push_back((o * params_.num_heads + h) * rows + row);
   return idle;
 }
 
@@ -174,17 +210,22 @@ double Geometry::sink(int64_t h) const { return sinks_ ? sinks_.at({h}) : kHidde
 
 double Geometry::rel_bias(int64_t h, int64_t i, int64_t j) const {
   const GridPoint query = grid_point(i), key = grid_point(j);
-  return rel_bias_.at({h, query.window_y - key.window_y + params_.window_height - 1, query.window_x - key.window_x + params_.window_width - 1});
+  return rel_bias_.at({h, query.window_y - key.window_y + params_.window_height - 1,
+                       query.window_x - key.window_x + params_.window_width - 1});
 }
 
 // Rolling puts rows y < shift_y behind the last ones, and columns alike.
 int64_t Geometry::region(int64_t place) const {
   const GridPoint& point = grid_point(place);
-  return (point.y >= params_.grid_height - params_.shift_y ? 2 : 0) + (point.x >= params_.grid_width - params_.shift_x ? 1 : 0);
+  return (point.y >= params_.grid_height - params_.shift_y ? 2 : 0) +
+         (point.x >= params_.grid_width - params_.shift_x ? 1 : 0);
 }
 
-void Geometry::add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const {
-  auto add = [&](int64_t k, double term) { scores[k] = term == kHidden ? kHidden : scores[k] + term; };
+void Geometry::add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys,
+                              double* scores) const {
+  auto add = [&](int64_t k, double term) {
+    scores[k] = term == kHidden ? kHidden : scores[k] + term;
+  };
   if (is_grid(params_)) {
     for (int64_t k = 0; k < keys.size(); ++k) add(k, pair_term(b, h, i, keys.begin + k));
     return;
@@ -192,14 +233,17 @@ void Geometry::add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys, do
   if (slopes_) {
     const double slope = slopes_.at({b, h});
     const int64_t p = diagonal(b, i);
-    for (int64_t k = 0; k < keys.size(); ++k) scores[k] -= slope * std::fabs(double(p - keys.begin - k));
+    for (int64_t k = 0; k < keys.size(); ++k)
+      scores[k] -= slope * std::fabs(double(p - keys.begin - k));
   }
   if (!bias_ && !mask_) return;
   constexpr int64_t kChunk = 256;
   double terms[kChunk];
   auto row = [&](const Tensor& tensor, int64_t first, int64_t count) {
     const TensorSpec& spec = tensor.spec;
-    load_row(tensor.data, spec.dtype, b * spec.stride[0] + h * spec.stride[1] + i * spec.stride[2] + first * spec.stride[3], count, spec.stride[3], terms);
+    load_row(tensor.data, spec.dtype,
+             b * spec.stride[0] + h * spec.stride[1] + i * spec.stride[2] + first * spec.stride[3],
+             count, spec.stride[3], terms);
   };
   for (int64_t done = 0; done < keys.size(); done += kChunk) {
     const int64_t count = std::min(kChunk, keys.size() - done);

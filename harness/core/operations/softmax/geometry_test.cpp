@@ -1,4 +1,5 @@
-// The geometry against pairs counted one by one from the text of the contract, and its refusals of broken tables.
+// The geometry against pairs counted one by one from the text of the contract, and its refusals of
+// broken tables.
 #include "core/operations/softmax/geometry.hpp"
 
 #include <gmock/gmock.h>
@@ -28,10 +29,12 @@ TEST(Geometry, SeesWhatTheContractSays) {
         for (int64_t i = 0; i < geometry.length_q(b); ++i) {
           Cells seen;
           for (int64_t j = 0; j < geometry.length_kv(b); ++j)
-            if (geometry.visible(b, h, i, j)) seen.insert({geometry.key(b, j).outer, geometry.key(b, j).row});
+            if (geometry.visible(b, h, i, j))
+              seen.insert({geometry.key(b, j).outer, geometry.key(b, j).row});
           const auto row = expected.find(geometry.output_row(b, h, i));
           ASSERT_NE(row, expected.end()) << c.name;
-          ASSERT_EQ(seen, Cells(row->second.cells.begin(), row->second.cells.end())) << c.name << " sequence " << b << " head " << h << " place " << i;
+          ASSERT_EQ(seen, Cells(row->second.cells.begin(), row->second.cells.end()))
+              << c.name << " sequence " << b << " head " << h << " place " << i;
           expected.erase(row);
         }
     // What is left stands nowhere.
@@ -47,10 +50,12 @@ TEST(Geometry, IntervalsNeverMoveBack) {
     for (int64_t b = 0; b < geometry.batch(); ++b)
       for (int64_t i = 0; i < geometry.length_q(b); ++i) {
         const Interval keys = geometry.keys(b, i);
-        ASSERT_TRUE(0 <= keys.begin && keys.begin <= keys.end && keys.end <= geometry.length_kv(b)) << c.name;
+        ASSERT_TRUE(0 <= keys.begin && keys.begin <= keys.end && keys.end <= geometry.length_kv(b))
+            << c.name;
         if (i == 0) continue;
         const Interval before = geometry.keys(b, i - 1);
-        ASSERT_TRUE(before.begin <= keys.begin && before.end <= keys.end) << c.name << " place " << i;
+        ASSERT_TRUE(before.begin <= keys.begin && before.end <= keys.end)
+            << c.name << " place " << i;
       }
   }
 }
@@ -64,7 +69,9 @@ TEST(Geometry, TermsAreAddedToVisibleScoresAndHideTheOthers) {
         std::vector<double> scores(size_t(keys.size()), std::nan(""));
         geometry.add_pair_terms(b, 1 % c.params().num_heads, i, keys, scores.data());
         for (int64_t j = keys.begin; j < keys.end; ++j) {
-          const bool hidden = scores[size_t(j - keys.begin)] == -std::numeric_limits<double>::infinity();  // a hidden NaN does not leak
+          const bool hidden =
+              scores[size_t(j - keys.begin)] ==
+              -std::numeric_limits<double>::infinity();  // a hidden NaN does not leak
           ASSERT_EQ(hidden, !geometry.visible(b, 1 % c.params().num_heads, i, j)) << c.name;
         }
       }
@@ -73,7 +80,8 @@ TEST(Geometry, TermsAreAddedToVisibleScoresAndHideTheOthers) {
 
 TEST(Geometry, FlopsCountVisiblePairs) {
   for (const Case& c : testing::all_cases()) {
-    const double expected = Brute(c).pairs() * 2 * double(c.params().head_dim + c.params().head_dim_v);
+    const double expected =
+        Brute(c).pairs() * 2 * double(c.params().head_dim + c.params().head_dim_v);
     EXPECT_EQ(softmax_operation().flops(c.problem), expected) << c.name;
   }
 }
@@ -90,18 +98,30 @@ std::string complaint(Case c, int32_t role, int64_t index, double value) {
 }
 
 TEST(Geometry, BrokenTablesAreErrors) {
-  const auto packed = [] { return make_case("packed", [](Params& p) { p.batch = 3; }, {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV}); };
-  EXPECT_THAT(complaint(packed(), ATTEST_CU_SEQLENS_Q, 3, 1000), ::testing::HasSubstr("cu_seqlens_q: sequence 2"));
-  EXPECT_THAT(complaint(packed(), ATTEST_CU_SEQLENS_KV, 0, -1), ::testing::HasSubstr("cu_seqlens_kv: sequence 0"));
-  EXPECT_THAT(complaint(packed(), ATTEST_CU_SEQLENS_KV, 1, 70), ::testing::HasSubstr("cu_seqlens_kv: sequence"));
+  const auto packed = [] {
+    return make_case("packed", [](Params& p) { p.batch = 3; },
+                     {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV});
+  };
+  EXPECT_THAT(complaint(packed(), ATTEST_CU_SEQLENS_Q, 3, 1000),
+              ::testing::HasSubstr("cu_seqlens_q: sequence 2"));
+  EXPECT_THAT(complaint(packed(), ATTEST_CU_SEQLENS_KV, 0, -1),
+              ::testing::HasSubstr("cu_seqlens_kv: sequence 0"));
+  EXPECT_THAT(complaint(packed(), ATTEST_CU_SEQLENS_KV, 1, 70),
+              ::testing::HasSubstr("cu_seqlens_kv: sequence"));
   const auto padded = [] { return make_case("padded", [](Params&) {}, {ATTEST_SEQ_LENS_KV}); };
-  EXPECT_THAT(complaint(padded(), ATTEST_SEQ_LENS_KV, 0, 38), ::testing::HasSubstr("seq_lens_kv: sequence 0 has 38"));
+  EXPECT_THAT(complaint(padded(), ATTEST_SEQ_LENS_KV, 0, 38),
+              ::testing::HasSubstr("seq_lens_kv: sequence 0 has 38"));
   const auto ordered = [] { return make_case("ordered", [](Params&) {}, {ATTEST_ORDER}); };
-  EXPECT_THAT(complaint(ordered(), ATTEST_ORDER, 4, 37), ::testing::HasSubstr("order: row 37 at place 4"));
+  EXPECT_THAT(complaint(ordered(), ATTEST_ORDER, 4, 37),
+              ::testing::HasSubstr("order: row 37 at place 4"));
   Case twice = ordered();
-  EXPECT_THAT(complaint(twice, ATTEST_ORDER, 4, twice.tensors[ATTEST_ORDER].at({0, 9})), ::testing::HasSubstr("stands at two places"));
-  const auto paged = [] { return make_case("paged", [](Params& p) { p.page_size = 8; }, {ATTEST_PAGE_TABLE}); };
-  EXPECT_THAT(complaint(paged(), ATTEST_PAGE_TABLE, 2, 5), ::testing::HasSubstr("page_table: page 5 at key 16"));
+  EXPECT_THAT(complaint(twice, ATTEST_ORDER, 4, twice.tensors[ATTEST_ORDER].at({0, 9})),
+              ::testing::HasSubstr("stands at two places"));
+  const auto paged = [] {
+    return make_case("paged", [](Params& p) { p.page_size = 8; }, {ATTEST_PAGE_TABLE});
+  };
+  EXPECT_THAT(complaint(paged(), ATTEST_PAGE_TABLE, 2, 5),
+              ::testing::HasSubstr("page_table: page 5 at key 16"));
   EXPECT_EQ(complaint(paged(), ATTEST_PAGE_TABLE, 2, 1), "") << "pages may be shared";
 }
 

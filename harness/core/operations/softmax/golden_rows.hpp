@@ -16,7 +16,8 @@ struct JudgedRow {
   Interval keys;
 };
 
-/// Rows begin .. end - 1 of RowPlan::rows: one sequence, one key head, and the keys that any of them sees.
+/// Rows begin .. end - 1 of RowPlan::rows: one sequence, one key head, and the keys that any of
+/// them sees.
 struct RowTask {
   int64_t b, kv_head;
   size_t begin, end;
@@ -26,13 +27,14 @@ struct RowTask {
 struct RowPlan {
   std::vector<JudgedRow> rows;
   std::vector<RowTask> tasks;
-  bool all = false;          // every row
-  int64_t rows_a_head = 0;   // where sampled: at most so many of each sequence and head
+  bool all = false;         // every row
+  int64_t rows_a_head = 0;  // where sampled: at most so many of each sequence and head
 };
 
 constexpr int64_t kTaskRows = 66;  // most rows a task; a multiple of kernels::kRows
 
-/// What judging rows may cost: multiply-adds in QK and PV, and elements of O, whose values and sigmas are kept.
+/// What judging rows may cost: multiply-adds in QK and PV, and elements of O, whose values and
+/// sigmas are kept.
 struct RowBudget {
   double all = 3e9;         // every row is judged up to here
   double sampled = 1.6e10;  // else so many: 120,000 tokens, 4 heads of 256 rows, head_dim 64
@@ -40,8 +42,9 @@ struct RowBudget {
   int64_t rows_a_head = 256;
 };
 
-/// All rows where that is cheap, else a stratified sample of up to `rows_a_head` rows a sequence and head:
-/// first, last, around tile edges near both ends and in between, and random ones. Depends on the problem and lengths alone.
+/// All rows where that is cheap, else a stratified sample of up to `rows_a_head` rows a sequence
+/// and head: first, last, around tile edges near both ends and in between, and random ones. Depends
+/// on the problem and lengths alone.
 RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBudget& budget = {});
 /// Multiply-adds in QK and PV of all rows.
 double multiply_adds(const Problem& problem, const Geometry& geometry);

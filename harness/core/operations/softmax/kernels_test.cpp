@@ -16,7 +16,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Kernels, ExpIsWithinTwoUlp) {
   std::vector<double> x;
-  for (uint64_t i = 0; i < 200000; ++i) x.push_back(double(random_uniform(1, i)) * (i % 3 == 0 ? 1e-3 : 1453.0) - (i % 3 == 0 ? 5e-4 : 744.0));
+  for (uint64_t i = 0; i < 200000; ++i)
+    x.push_back(double(random_uniform(1, i)) * (i % 3 == 0 ? 1e-3 : 1453.0) -
+                (i % 3 == 0 ? 5e-4 : 744.0));
   x.insert(x.end(), {0.0, -0.0, 1e-300, -708.4, -745.1, 709.7});
   std::vector<double> y(x.size());
   kernels::exp(x.data(), y.data(), int64_t(x.size()));
@@ -24,7 +26,8 @@ TEST(Kernels, ExpIsWithinTwoUlp) {
   for (size_t i = 0; i < x.size(); ++i) {
     const long double exact = std::exp(static_cast<long double>(x[i]));
     if (exact > static_cast<long double>(std::numeric_limits<double>::max())) continue;
-    const double ulp = std::max(std::nextafter(double(exact), kInfinity) - double(exact), std::numeric_limits<double>::denorm_min());
+    const double ulp = std::max(std::nextafter(double(exact), kInfinity) - double(exact),
+                                std::numeric_limits<double>::denorm_min());
     worst = std::max(worst, double(std::fabs(static_cast<long double>(y[i]) - exact)) / ulp);
   }
   EXPECT_LE(worst, 2.0);
@@ -67,7 +70,8 @@ TEST(Kernels, MultiplyAddsToWhatIsThere) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < columns; ++j) {
       double sum = 3;
-      for (int64_t k = 0; k < inner; ++k) sum += a[size_t(r * inner + k)] * b[size_t(k * columns + j)];
+      for (int64_t k = 0; k < inner; ++k)
+        sum += a[size_t(r * inner + k)] * b[size_t(k * columns + j)];
       ASSERT_NEAR(c[size_t(r * columns + j)], sum, 1e-12);
     }
 }
@@ -80,7 +84,8 @@ TEST(Kernels, RangesAndSumsPassOverHiddenScores) {
     for (size_t k = 0; k < s.size(); ++k) {
       s[k] = random_below(uint64_t(count), k, 3) == 0 ? -kInfinity : double(random_normal(3, k));
       if (s[k] == -kInfinity) continue;
-      least = std::min(least, s[k]), largest = std::max(largest, s[k]), sum += std::exp(s[k] - 0.5), ++visible;
+      least = std::min(least, s[k]), largest = std::max(largest, s[k]), sum += std::exp(s[k] - 0.5),
+      ++visible;
     }
     const kernels::Range range = kernels::range(s.data(), count);
     EXPECT_EQ(range.least, least);
@@ -95,8 +100,18 @@ TEST(Kernels, RangesAndSumsPassOverHiddenScores) {
 }
 
 TEST(Kernels, WeightsOfHiddenKeysAreZero) {
-  const kernels::WeightModel model{.lse = 1.5, .u_p = 0.1, .eta_kappa = 0.01, .score2 = 0.2, .q0 = 0.3, .q1 = 0.4, .q2 = 0.5, .a_share = 0.25, .small = 0.1, .squares = true};
-  const double s[] = {0.5, -kInfinity, -1, 1, 0, 0.25, -2, 0.125, 0.75}, m[] = {4, std::nan(""), 9, 1, 0, 0.25, 2, 3, 5};
+  const kernels::WeightModel model{.lse = 1.5,
+                                   .u_p = 0.1,
+                                   .eta_kappa = 0.01,
+                                   .score2 = 0.2,
+                                   .q0 = 0.3,
+                                   .q1 = 0.4,
+                                   .q2 = 0.5,
+                                   .a_share = 0.25,
+                                   .small = 0.1,
+                                   .squares = true};
+  const double s[] = {0.5, -kInfinity, -1, 1, 0, 0.25, -2, 0.125, 0.75},
+               m[] = {4, std::nan(""), 9, 1, 0, 0.25, 2, 3, 5};
   double p[9], p2[9], a2[9], e2[9];
   kernels::WeightSums sums;
   kernels::weights(s, nullptr, m, model, 9, p, p2, a2, e2, sums);
@@ -104,7 +119,8 @@ TEST(Kernels, WeightsOfHiddenKeysAreZero) {
   for (int k = 0; k < 9; ++k) {
     const bool hidden = s[k] == -kInfinity;
     const double pk = hidden ? 0 : std::exp(s[k] - 1.5), x = std::sqrt(m[k]), a = 0.1 * pk + 0.01;
-    const double e = hidden ? 0 : pk * pk * (0.2 * s[k] * s[k] + 0.3 + 0.4 * x + 0.5 * x * x) + 0.25 * a * a;
+    const double e =
+        hidden ? 0 : pk * pk * (0.2 * s[k] * s[k] + 0.3 + 0.4 * x + 0.5 * x * x) + 0.25 * a * a;
     EXPECT_NEAR(p[k], pk, 1e-15);
     EXPECT_NEAR(p2[k], pk * pk, 1e-15);
     EXPECT_NEAR(a2[k], hidden ? 0 : a * a, 1e-15);

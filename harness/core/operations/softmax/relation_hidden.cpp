@@ -9,15 +9,19 @@
 namespace attest::core {
 namespace {
 
-constexpr double kGrowth = 64;      // of hidden keys: a maximum that takes them in leaves nothing of the others
+constexpr double kGrowth =
+    64;  // of hidden keys: a maximum that takes them in leaves nothing of the others
 constexpr double kMostPairs = 4e6;  // that masks and biases are asked about
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Marks of cells of K and V, or of Q, by dims 0 and 2.
 class Cells {
  public:
-  explicit Cells(const TensorSpec& spec) : rows_(spec.dim[2]), marks_(size_t(spec.dim[0] * spec.dim[2]), false) {}
-  std::vector<bool>::reference operator[](Cell cell) { return marks_[size_t(cell.outer * rows_ + cell.row)]; }
+  explicit Cells(const TensorSpec& spec)
+      : rows_(spec.dim[2]), marks_(size_t(spec.dim[0] * spec.dim[2]), false) {}
+  std::vector<bool>::reference operator[](Cell cell) {
+    return marks_[size_t(cell.outer * rows_ + cell.row)];
+  }
   bool at(Cell cell) const { return marks_[size_t(cell.outer * rows_ + cell.row)]; }
   void flip() { marks_.flip(); }
   bool any() const { return std::find(marks_.begin(), marks_.end(), true) != marks_.end(); }
@@ -43,10 +47,13 @@ class Hidden final : public SamePlaces {
     for (int64_t b = 0; b < p_.batch; ++b) find_rows(b);
   }
 
-  std::string_view code() const override { return wild_ ? "fail:hidden-nan" : "fail:hidden-values"; }
+  std::string_view code() const override {
+    return wild_ ? "fail:hidden-nan" : "fail:hidden-values";
+  }
   bool bitwise() const override { return !wild_; }  // around a NaN a kernel may take another way
   bool says_something() const {
-    return (keys_.any() || queries_.any()) && std::find(sees_change_.begin(), sees_change_.end(), false) != sees_change_.end();
+    return (keys_.any() || queries_.any()) &&
+           std::find(sees_change_.begin(), sees_change_.end(), false) != sees_change_.end();
   }
 
  protected:
@@ -65,7 +72,10 @@ class Hidden final : public SamePlaces {
       for (int64_t d = 0; d < spec.dim[3]; ++d) {
         const int64_t at = row_offset(spec, 3, row) + d * spec.stride[3];
         const double large = std::clamp(load(tensor.data, spec.dtype, at) * kGrowth, -most, most);
-        store(tensor.data, spec.dtype, at, !wild_ ? large : (row + d) % 3 == 0 ? kInfinity : std::nan(""));
+        store(tensor.data, spec.dtype, at,
+              !wild_               ? large
+              : (row + d) % 3 == 0 ? kInfinity
+                                   : std::nan(""));
       }
     }
   }
@@ -82,7 +92,8 @@ class Hidden final : public SamePlaces {
   // Keys that the rows up to the middle one do not see, but later ones do.
   void mark_behind(int64_t b) {
     if (geometry_.length_q(b) == 0) return;
-    for (int64_t j = geometry_.keys(b, (geometry_.length_q(b) - 1) / 2).end; j < geometry_.length_kv(b); ++j)
+    for (int64_t j = geometry_.keys(b, (geometry_.length_q(b) - 1) / 2).end;
+         j < geometry_.length_kv(b); ++j)
       keys_[geometry_.key(b, j)] = true;
   }
 
@@ -91,7 +102,8 @@ class Hidden final : public SamePlaces {
     if (!geometry_.may_hide()) return;
     double pairs = 0;
     for (int64_t b = 0; b < p_.batch; ++b)
-      pairs += visible_pairs(p_, geometry_.length_q(b), geometry_.length_kv(b)) * double(p_.num_heads);
+      pairs +=
+          visible_pairs(p_, geometry_.length_q(b), geometry_.length_kv(b)) * double(p_.num_heads);
     if (pairs > kMostPairs) return;
     Cells seen(problem().tensor[ATTEST_K]);
     for (int64_t b = 0; b < p_.batch; ++b)
@@ -103,7 +115,9 @@ class Hidden final : public SamePlaces {
           }
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t j = 0; j < geometry_.length_kv(b); ++j)
-        if (const Cell cell = geometry_.key(b, j); !seen.at(cell) || j == geometry_.length_kv(b) / 2) keys_[cell] = true;
+        if (const Cell cell = geometry_.key(b, j);
+            !seen.at(cell) || j == geometry_.length_kv(b) / 2)
+          keys_[cell] = true;
   }
 
   void find_rows(int64_t b) {
@@ -116,7 +130,8 @@ class Hidden final : public SamePlaces {
                  last = std::lower_bound(first, changed.end(), keys.end);
       if (first == last) continue;
       for (int64_t h = 0; h < p_.num_heads; ++h)
-        if (!geometry_.may_hide() || std::any_of(first, last, [&](int64_t j) { return geometry_.visible(b, h, i, j); }))
+        if (!geometry_.may_hide() ||
+            std::any_of(first, last, [&](int64_t j) { return geometry_.visible(b, h, i, j); }))
           sees_change_[size_t(geometry_.output_row(b, h, i))] = true;
     }
   }

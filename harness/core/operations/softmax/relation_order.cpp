@@ -18,7 +18,8 @@ bool places_matter(const Problem& problem) {
           problem.as<attest_softmax_params>().shift_bias != 0);
 }
 
-// Whether BIAS or MASK differ along `axis`: then all sequences share them, and one permutation serves all.
+// Whether BIAS or MASK differ along `axis`: then all sequences share them, and one permutation
+// serves all.
 bool terms_along(const Tensors& inputs, int axis) {
   for (const int32_t role : {ATTEST_BIAS, ATTEST_MASK})
     if (inputs[size_t(role)] && inputs[size_t(role)].spec.dim[axis] > 1) return true;
@@ -36,15 +37,16 @@ Places identity(int64_t count) {
 
 // Rows of the storage, dims 0 and 2 of a tensor, from places of each sequence.
 template <class CellOf>
-Rearrangement cells(int32_t role, const TensorSpec& spec, const std::vector<Places>& places, const std::vector<int64_t>& lengths,
-                    const CellOf& cell_of) {
+Rearrangement cells(int32_t role, const TensorSpec& spec, const std::vector<Places>& places,
+                    const std::vector<int64_t>& lengths, const CellOf& cell_of) {
   Rearrangement moved{role, 0, 2, identity(spec.dim[0] * spec.dim[2])};
   auto at = [&](size_t b, int64_t place) {
     const Cell cell = cell_of(int64_t(b), place);
     return cell.outer * spec.dim[2] + cell.row;
   };
   for (size_t b = 0; b < places.size(); ++b)
-    for (int64_t j = 0; j < lengths[b]; ++j) moved.source[size_t(at(b, j))] = at(b, places[b][size_t(j)]);
+    for (int64_t j = 0; j < lengths[b]; ++j)
+      moved.source[size_t(at(b, j))] = at(b, places[b][size_t(j)]);
   return moved;
 }
 
@@ -57,13 +59,16 @@ void add_boundaries(const Geometry& geometry, int64_t b, std::set<int64_t>& boun
   }
 }
 
-// The places of each segment between boundaries by growing score with a query, of sequence b, that sees it.
-void order_keys(const Geometry& geometry, const Tensors& inputs, int64_t b, const std::set<int64_t>& boundaries, Places& places) {
+// The places of each segment between boundaries by growing score with a query, of sequence b, that
+// sees it.
+void order_keys(const Geometry& geometry, const Tensors& inputs, int64_t b,
+                const std::set<int64_t>& boundaries, Places& places) {
   const Tensor &q = inputs[ATTEST_Q], &k = inputs[ATTEST_K];
   const int64_t width = q.spec.dim[3];
   std::vector<double> query(static_cast<size_t>(width)), key(query), score(places.size());
   auto load_cell = [&](const Tensor& from, Cell cell, std::vector<double>& row) {
-    load_row(from.data, from.spec.dtype, cell.outer * from.spec.stride[0] + cell.row * from.spec.stride[2], width,
+    load_row(from.data, from.spec.dtype,
+             cell.outer * from.spec.stride[0] + cell.row * from.spec.stride[2], width,
              from.spec.stride[3], row.data());
   };
   int64_t begin = 0, i = 0;
@@ -94,13 +99,16 @@ bool shares_cells(const Geometry& geometry) {
 }
 
 bool moves(const std::vector<Rearrangement>& rearrangements) {
-  return std::any_of(rearrangements.begin(), rearrangements.end(),
-                     [](const Rearrangement& one) { return one.source != identity(int64_t(one.source.size())); });
+  return std::any_of(rearrangements.begin(), rearrangements.end(), [](const Rearrangement& one) {
+    return one.source != identity(int64_t(one.source.size()));
+  });
 }
 
-void add_terms(const Tensors& inputs, int axis, const Places& places, std::vector<Rearrangement>& moved) {
+void add_terms(const Tensors& inputs, int axis, const Places& places,
+               std::vector<Rearrangement>& moved) {
   for (const int32_t role : {ATTEST_BIAS, ATTEST_MASK})
-    if (inputs[size_t(role)] && inputs[size_t(role)].spec.dim[axis] > 1) moved.push_back({role, -1, axis, places});
+    if (inputs[size_t(role)] && inputs[size_t(role)].spec.dim[axis] > 1)
+      moved.push_back({role, -1, axis, places});
 }
 
 // Shuffles each stretch of places between boundaries.
@@ -109,8 +117,9 @@ void shuffle(const std::set<int64_t>& boundaries, Places& places) {
   int64_t begin = 0;
   for (const int64_t end : boundaries) {
     for (int64_t n = end - begin; n > 1; --n)
-      std::swap(places[size_t(begin + n - 1)],
-                places[size_t(begin) + size_t(random_below(kSeed, uint64_t(begin + n), uint64_t(n)))]);
+      std::swap(
+          places[size_t(begin + n - 1)],
+          places[size_t(begin) + size_t(random_below(kSeed, uint64_t(begin + n), uint64_t(n)))]);
     begin = end;
   }
 }
@@ -131,12 +140,13 @@ std::unique_ptr<Relation> key_permutation(const Problem& problem, const Tensors&
   }
   const auto longest = std::max_element(lengths.begin(), lengths.end()) - lengths.begin();
   for (int64_t b = 0; b < p.batch; ++b)
-    if (!common || b == longest) order_keys(geometry, inputs, b, boundaries[common ? 0 : size_t(b)], places[size_t(b)]);
+    if (!common || b == longest)
+      order_keys(geometry, inputs, b, boundaries[common ? 0 : size_t(b)], places[size_t(b)]);
   if (common) std::fill(places.begin(), places.end(), Places(places[size_t(longest)]));
   std::vector<Rearrangement> moved;
   for (const int32_t role : {ATTEST_K, ATTEST_V})
-    moved.push_back(
-        cells(role, problem.tensor[size_t(role)], places, lengths, [&](int64_t b, int64_t j) { return geometry.key(b, j); }));
+    moved.push_back(cells(role, problem.tensor[size_t(role)], places, lengths,
+                          [&](int64_t b, int64_t j) { return geometry.key(b, j); }));
   if (!moves(moved)) return nullptr;
   add_terms(inputs, 3, places[0], moved);
   return rearranged("fail:key-permutation", problem, inputs, std::move(moved));
@@ -159,12 +169,13 @@ std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensor
       if (keys.begin != before.begin || keys.end != before.end) own.insert(i);
     }
   }
-  for (int64_t b = 0; b < p.batch; ++b) shuffle(boundaries[common ? 0 : size_t(b)], places[size_t(b)]);
+  for (int64_t b = 0; b < p.batch; ++b)
+    shuffle(boundaries[common ? 0 : size_t(b)], places[size_t(b)]);
   std::vector<Rearrangement> moved;
   for (const int32_t role : {ATTEST_Q, ATTEST_O, ATTEST_LSE})
     if (present(problem.tensor[size_t(role)]))
-      moved.push_back(
-          cells(role, problem.tensor[size_t(role)], places, lengths, [&](int64_t b, int64_t i) { return geometry.query(b, i); }));
+      moved.push_back(cells(role, problem.tensor[size_t(role)], places, lengths,
+                            [&](int64_t b, int64_t i) { return geometry.query(b, i); }));
   if (!moves(moved)) return nullptr;
   add_terms(inputs, 2, places[0], moved);
   return rearranged("fail:query-permutation", problem, inputs, std::move(moved));

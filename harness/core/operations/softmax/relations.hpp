@@ -1,4 +1,5 @@
-// Relations of softmax attention beyond those that operations share; each is null where the problem has nothing to apply it to.
+// Relations of softmax attention beyond those that operations share; each is null where the problem
+// has nothing to apply it to.
 #pragma once
 #include <memory>
 
@@ -6,15 +7,17 @@
 
 namespace attest::core {
 
-/// Keys that the same queries see, in the order of their scores with one of them, so that its maximum rises at every key. BIAS
-/// and MASK go along.
+/// Keys that the same queries see, in the order of their scores with one of them, so that its
+/// maximum rises at every key. BIAS and MASK go along.
 std::unique_ptr<Relation> key_permutation(const Problem& problem, const Tensors& inputs);
 /// Queries that see the same keys, shuffled.
 std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensors& inputs);
-/// K and V that a row does not see (behind the diagonal, outside of windows, beyond lengths, under masks, in unread pages) and
-/// queries beyond the lengths, `wild`: NaN and infinities in their place; else 64 times as large.
+/// K and V that a row does not see (behind the diagonal, outside of windows, beyond lengths, under
+/// masks, in unread pages) and queries beyond the lengths, `wild`: NaN and infinities in their
+/// place; else 64 times as large.
 std::unique_ptr<Relation> hidden(const Problem& problem, const Tensors& inputs, bool wild);
-/// One channel of Q and K adds the same to every logit of a row, 128 up in one row and down in the next.
+/// One channel of Q and K adds the same to every logit of a row, 128 up in one row and down in the
+/// next.
 std::unique_ptr<Relation> common_shift(const Problem& problem, const Tensors& inputs);
 /// The last channel of V is 1: so is that of O.
 std::unique_ptr<Relation> row_sum(const Problem& problem, const Tensors& inputs);

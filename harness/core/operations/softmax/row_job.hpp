@@ -1,14 +1,15 @@
-// What the kernels of row_kernels.cuh are given: the rows of a softmax golden, their keys, where the tensors lie, what a score is made
-// of. Plain data that the host fills in and a device reads; C++17, since nvcc 11 knows no more.
+// What the kernels of row_kernels.cuh are given: the rows of a softmax golden, their keys, where
+// the tensors lie, what a score is made of. Plain data that the host fills in and a device reads;
+// C++17, since nvcc 11 knows no more.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 namespace attest::core::row_job {
 
-constexpr int kThreads = 128, kRows = 8;   // a block's
-constexpr int kKeys = 64;                  // a step's; partial sums are looked at after each (kReachKeys)
-constexpr int kChannels = 64;              // of V, a block's
+constexpr int kThreads = 128, kRows = 8;  // a block's
+constexpr int kKeys = 64;      // a step's; partial sums are looked at after each (kReachKeys)
+constexpr int kChannels = 64;  // of V, a block's
 constexpr int kMostHeadDim = 256;
 
 /// A tensor of the device, as far as a row of it goes.
@@ -29,7 +30,8 @@ struct Row {
   double lse, eta_kappa, small, lost, kept;
 };
 
-/// Rows first .. first + count - 1 of Job::rows, of one sequence and key head, and the keys that any of them sees.
+/// Rows first .. first + count - 1 of Job::rows, of one sequence and key head, and the keys that
+/// any of them sees.
 struct Block {
   int64_t first, count;
   int64_t begin, end;  // key places
@@ -46,7 +48,8 @@ struct Inputs {
   int32_t staged;         // whether scores are made in more steps than one
 };
 
-/// Of the second pass: what is alike for all rows of WeightModel, and SigmaModel::staged_square as two factors.
+/// Of the second pass: what is alike for all rows of WeightModel, and SigmaModel::staged_square as
+/// two factors.
 struct Model {
   double u_p, score2, q0, q1, q2, a_share, of_dot, of_kept;
   int32_t squares;       // SigmaModel::squares
@@ -72,7 +75,9 @@ inline constexpr const char* kScoresKernel = "attest_softmax_row_scores";
 inline constexpr const char* kSumsKernel = "attest_softmax_row_sums";
 
 /// Blocks of threads that a Block takes in the second pass, and numbers that a row has then.
-constexpr int64_t channel_blocks(int64_t head_dim_v) { return (head_dim_v + kChannels - 1) / kChannels; }
+constexpr int64_t channel_blocks(int64_t head_dim_v) {
+  return (head_dim_v + kChannels - 1) / kChannels;
+}
 constexpr int64_t sums_of_row(int64_t head_dim_v) { return kSums + kVectors * head_dim_v; }
 
 }  // namespace attest::core::row_job

@@ -67,15 +67,20 @@ bool is_codebook(const Fill& fill) { return Codebook::knows(fill.name); }
 bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
 
 // Packed tokens: as the first given spec says, its dim 2.
-int64_t packed_tokens(const Problem& problem, std::initializer_list<int32_t> roles, int64_t seq_len) {
+int64_t packed_tokens(const Problem& problem, std::initializer_list<int32_t> roles,
+                      int64_t seq_len) {
   for (const int32_t role : roles) {
     const TensorSpec& spec = problem.tensor[size_t(role)];
     if (present(spec) && spec.rank >= 3) return spec.dim[2];
   }
   return seq_len + (problem.as<Params>().batch - 1) * seq_len / 2;
 }
-int64_t tokens_q(const Problem& problem) { return packed_tokens(problem, {ATTEST_Q, ATTEST_O, ATTEST_LSE}, problem.as<Params>().seq_len_q); }
-int64_t tokens_kv(const Problem& problem) { return packed_tokens(problem, {ATTEST_K, ATTEST_V}, problem.as<Params>().seq_len_kv); }
+int64_t tokens_q(const Problem& problem) {
+  return packed_tokens(problem, {ATTEST_Q, ATTEST_O, ATTEST_LSE}, problem.as<Params>().seq_len_q);
+}
+int64_t tokens_kv(const Problem& problem) {
+  return packed_tokens(problem, {ATTEST_K, ATTEST_V}, problem.as<Params>().seq_len_kv);
+}
 
 std::vector<int64_t> query_dims(const Problem& problem) {
   const Params& p = problem.as<Params>();
@@ -117,7 +122,8 @@ void SoftmaxOperation::complete(Problem& problem) const {
   if (p.num_kv_heads == -1) p.num_kv_heads = p.num_heads;
   if (p.seq_len_kv == -1) p.seq_len_kv = p.seq_len_q;
   if (p.head_dim_v == -1) p.head_dim_v = p.head_dim;
-  if (p.softmax_scale == 0 && p.head_dim > 0) p.softmax_scale = float(1 / std::sqrt(double(p.head_dim)));
+  if (p.softmax_scale == 0 && p.head_dim > 0)
+    p.softmax_scale = float(1 / std::sqrt(double(p.head_dim)));
 }
 
 std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role) const {
@@ -135,13 +141,16 @@ std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role
     case ATTEST_SEQ_LENS_Q:
     case ATTEST_SEQ_LENS_KV: return {p.batch};
     case ATTEST_PAGE_TABLE:
-      if (p.page_size <= 0) throw Error("page_table: needs page_size, the keys of a page, e.g. page_size=16");
+      if (p.page_size <= 0)
+        throw Error("page_table: needs page_size, the keys of a page, e.g. page_size=16");
       return {p.batch, page_entries(p)};
     case ATTEST_ORDER:
       if (has(problem, ATTEST_CU_SEQLENS_Q)) return {1, tokens_q(problem)};
       return {p.batch, p.seq_len_q};
     case ATTEST_REL_BIAS:
-      if (p.window_height <= 0 || p.window_width <= 0) throw Error("rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
+      if (p.window_height <= 0 || p.window_width <= 0)
+        throw Error(
+            "rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
       return {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1};
     case ATTEST_ALIBI_SLOPES: return {p.batch, p.num_heads};
     case ATTEST_SINKS: return {p.num_heads};
@@ -150,7 +159,8 @@ std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role
 }
 
 bool SoftmaxOperation::may_broadcast(int32_t role, int axis) const {
-  return role == ATTEST_BIAS || role == ATTEST_MASK || ((role == ATTEST_ORDER || role == ATTEST_ALIBI_SLOPES) && axis == 0);
+  return role == ATTEST_BIAS || role == ATTEST_MASK ||
+         ((role == ATTEST_ORDER || role == ATTEST_ALIBI_SLOPES) && axis == 0);
 }
 
 uint64_t SoftmaxOperation::features(const Problem& problem) const {
@@ -180,13 +190,15 @@ uint64_t SoftmaxOperation::features(const Problem& problem) const {
 
 double SoftmaxOperation::flops(const Problem& problem) const {
   const Params& p = problem.as<Params>();
-  const std::vector<int64_t> length_q = sequence_lengths(problem, false), length_kv = sequence_lengths(problem, true);
+  const std::vector<int64_t> length_q = sequence_lengths(problem, false),
+                             length_kv = sequence_lengths(problem, true);
   double pairs = 0;
   for (size_t b = 0; b < length_q.size(); ++b) {
     // Most batches repeat one pair of lengths, which is counted once.
     if (b > 0 && length_q[b] == length_q[0] && length_kv[b] == length_kv[0]) continue;
     double same = 1;
-    for (size_t other = 1; b == 0 && other < length_q.size(); ++other) same += length_q[other] == length_q[0] && length_kv[other] == length_kv[0];
+    for (size_t other = 1; b == 0 && other < length_q.size(); ++other)
+      same += length_q[other] == length_q[0] && length_kv[other] == length_kv[0];
     pairs += same * visible_pairs(p, length_q[b], length_kv[b]);
   }
   return pairs * double(p.num_heads) * 2 * double(p.head_dim + p.head_dim_v);
@@ -194,9 +206,11 @@ double SoftmaxOperation::flops(const Problem& problem) const {
 
 namespace {
 
-// A softcap keeps huge logits small: all of them are the cap, and what shows with them has nothing to show.
+// A softcap keeps huge logits small: all of them are the cap, and what shows with them has nothing
+// to show.
 bool on_request(const Problem& problem, const std::string& name) {
-  return std::ranges::find(kOnRequest, name) != std::end(kOnRequest) || (name == "huge" && problem.as<Params>().softcap > 0);
+  return std::ranges::find(kOnRequest, name) != std::end(kOnRequest) ||
+         (name == "huge" && problem.as<Params>().softcap > 0);
 }
 
 // The closed form of ALiBi weighs all keys relative to the best score of any code. Beside that one,
@@ -222,22 +236,28 @@ std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) co
   return names;
 }
 
-void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) const {
+void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
+                            bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
   if (fill.name == "wild") return fill_wild(problem, fill, tensors, only_own);
   if (fill.name != "random" && fill.name != "tokens")
-    throw Error("fill '" + fill.name + "': softmax has random, tokens, wild, codebook, codebook_peaked, huge, rising, cancelling, edges, equal, flat and tiny");
+    throw Error("fill '" + fill.name +
+                "': softmax has random, tokens, wild, codebook, codebook_peaked, huge, rising, "
+                "cancelling, edges, equal, flat and tiny");
   fill_random(problem, fill, tensors, only_own);
 }
 
-std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill, const Tensors& tensors) const {
+std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill,
+                                                 const Tensors& tensors) const {
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
   if (fill.name == "wild") return wild_golden(problem, tensors);
   if (fill.name == "rising") return rising_golden(problem, tensors);
   return softmax_golden(problem, tensors);
 }
 
-std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device, const Problem& problem, const Fill& fill, const Tensors& tensors) const {
+std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device,
+                                                      const Problem& problem, const Fill& fill,
+                                                      const Tensors& tensors) const {
   if (has_closed_form(problem, fill) || fill.name == "wild") return golden(problem, fill, tensors);
   if (fill.name == "rising") return rising_golden(problem, tensors, &device);
   return softmax_golden(problem, tensors, &device);

@@ -21,14 +21,16 @@ void require(bool condition, const std::string& message) {
 }
 
 void between(const char* field, int64_t value, int64_t least, int64_t most) {
-  require(value >= least && value <= most, fmt::format("{}: {}; must lie in {} .. {}", field, value, least, most));
+  require(value >= least && value <= most,
+          fmt::format("{}: {}; must lie in {} .. {}", field, value, least, most));
 }
 
 void check_sizes(const Params& p) {
   between("batch", p.batch, 1, kMostTokens - 1);
   between("num_heads", p.num_heads, 1, 65536);
   between("num_kv_heads", p.num_kv_heads, 1, p.num_heads);
-  require(p.num_heads % p.num_kv_heads == 0, fmt::format("num_kv_heads: {}; must divide num_heads = {}", p.num_kv_heads, p.num_heads));
+  require(p.num_heads % p.num_kv_heads == 0,
+          fmt::format("num_kv_heads: {}; must divide num_heads = {}", p.num_kv_heads, p.num_heads));
   between("seq_len_q", p.seq_len_q, 1, kMostTokens - 1);
   between("seq_len_kv", p.seq_len_kv, 1, kMostTokens - 1);
   between("head_dim", p.head_dim, 1, kMostHeadDim);
@@ -36,8 +38,10 @@ void check_sizes(const Params& p) {
 }
 
 void check_scores(const Params& p) {
-  require(std::isfinite(p.softmax_scale) && p.softmax_scale != 0, fmt::format("softmax_scale: {}; must be finite and not 0", p.softmax_scale));
-  require(std::isfinite(p.softcap) && p.softcap >= 0, fmt::format("softcap: {}; must be finite, 0 (none) or more", p.softcap));
+  require(std::isfinite(p.softmax_scale) && p.softmax_scale != 0,
+          fmt::format("softmax_scale: {}; must be finite and not 0", p.softmax_scale));
+  require(std::isfinite(p.softcap) && p.softcap >= 0,
+          fmt::format("softcap: {}; must be finite, 0 (none) or more", p.softcap));
   between("window_left", p.window_left, -1, kMostTokens);
   between("window_right", p.window_right, -1, kMostTokens);
   between("diagonal", p.diagonal, ATTEST_TOP_LEFT, ATTEST_BOTTOM_RIGHT);
@@ -51,60 +55,103 @@ void check_lengths(const Problem& problem) {
     int32_t cu_seqlens, seq_lens, tensor;
     int64_t seq_len;
   };
-  for (const Side& side : {Side{"q", ATTEST_CU_SEQLENS_Q, ATTEST_SEQ_LENS_Q, ATTEST_Q, p.seq_len_q}, Side{"kv", ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_KV, ATTEST_K, p.seq_len_kv}}) {
+  for (const Side& side :
+       {Side{"q", ATTEST_CU_SEQLENS_Q, ATTEST_SEQ_LENS_Q, ATTEST_Q, p.seq_len_q},
+        Side{"kv", ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_KV, ATTEST_K, p.seq_len_kv}}) {
     if (!has(problem, side.cu_seqlens)) continue;
-    require(!has(problem, side.seq_lens), fmt::format("seq_lens_{0}: packed tokens have their lengths in cu_seqlens_{0}; leave one of them out", side.name));
-    const int64_t tokens = problem.operation->dims(problem, side.tensor)[2], most = p.batch * side.seq_len;
+    require(!has(problem, side.seq_lens),
+            fmt::format("seq_lens_{0}: packed tokens have their lengths in cu_seqlens_{0}; leave "
+                        "one of them out",
+                        side.name));
+    const int64_t tokens = problem.operation->dims(problem, side.tensor)[2],
+                  most = p.batch * side.seq_len;
     require(tokens >= side.seq_len && tokens <= most,
-            fmt::format("cu_seqlens_{0}: {1} packed tokens; must lie in {2} .. {3}: the longest sequence has seq_len_{0} = {2}, and there are {4}", side.name, tokens, side.seq_len, most, p.batch));
+            fmt::format("cu_seqlens_{0}: {1} packed tokens; must lie in {2} .. {3}: the longest "
+                        "sequence has seq_len_{0} = {2}, and there are {4}",
+                        side.name, tokens, side.seq_len, most, p.batch));
   }
 }
 
 void check_pages(const Problem& problem) {
   const Params& p = problem.as<Params>();
   between("page_size", p.page_size, 0, kMostTokens);
-  require((p.page_size > 0) == has(problem, ATTEST_PAGE_TABLE), fmt::format("page_size: {}; page_size > 0 and the tensor page_table go together", p.page_size));
+  require((p.page_size > 0) == has(problem, ATTEST_PAGE_TABLE),
+          fmt::format("page_size: {}; page_size > 0 and the tensor page_table go together",
+                      p.page_size));
   if (p.page_size == 0) return;
-  require(!has(problem, ATTEST_CU_SEQLENS_KV), "page_table: pages are not packed; lengths of a paged cache go into seq_lens_kv, not cu_seqlens_kv");
-  require(!has(problem, ATTEST_ORDER), "order: a paged cache has none; leave order or page_table out");
+  require(!has(problem, ATTEST_CU_SEQLENS_KV),
+          "page_table: pages are not packed; lengths of a paged cache go into seq_lens_kv, not "
+          "cu_seqlens_kv");
+  require(!has(problem, ATTEST_ORDER),
+          "order: a paged cache has none; leave order or page_table out");
 }
 
 // What ORDER and patches ask for: queries and keys are the same tokens.
 void check_self(const Problem& problem, const char* what) {
   const Params& p = problem.as<Params>();
-  require(p.seq_len_q == p.seq_len_kv, fmt::format("{}: queries and keys must be the same tokens; seq_len_kv {} where seq_len_q = {} is right", what, p.seq_len_kv, p.seq_len_q));
-  require(has(problem, ATTEST_CU_SEQLENS_Q) == has(problem, ATTEST_CU_SEQLENS_KV), fmt::format("{}: queries and keys must be the same tokens; give both cu_seqlens_q and cu_seqlens_kv, or neither", what));
+  require(p.seq_len_q == p.seq_len_kv, fmt::format("{}: queries and keys must be the same tokens; "
+                                                   "seq_len_kv {} where seq_len_q = {} is right",
+                                                   what, p.seq_len_kv, p.seq_len_q));
+  require(has(problem, ATTEST_CU_SEQLENS_Q) == has(problem, ATTEST_CU_SEQLENS_KV),
+          fmt::format("{}: queries and keys must be the same tokens; give both cu_seqlens_q and "
+                      "cu_seqlens_kv, or neither",
+                      what));
   if (!has(problem, ATTEST_CU_SEQLENS_Q)) return;
-  const int64_t q = problem.operation->dims(problem, ATTEST_Q)[2], kv = problem.operation->dims(problem, ATTEST_K)[2];
-  require(q == kv, fmt::format("{}: queries and keys must be the same tokens; {} are packed in q, {} in k", what, q, kv));
+  const int64_t q = problem.operation->dims(problem, ATTEST_Q)[2],
+                kv = problem.operation->dims(problem, ATTEST_K)[2];
+  require(q == kv,
+          fmt::format("{}: queries and keys must be the same tokens; {} are packed in q, {} in k",
+                      what, q, kv));
 }
 
 void check_grid(const Problem& problem) {
   const Params& p = problem.as<Params>();
   const bool grid = p.grid_height != 0 || p.grid_width != 0;
   if (!grid) {
-    require(p.window_height == 0 && p.window_width == 0, "window_height: grid windows need grid_height and grid_width; a band is window_left and window_right");
-    require(p.shift_y == 0 && p.shift_x == 0 && p.shift_bias == 0, "shift_y: only a grid is shifted; shift_y, shift_x and shift_bias need grid_height and grid_width");
-    require(!has(problem, ATTEST_REL_BIAS), "rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
+    require(p.window_height == 0 && p.window_width == 0,
+            "window_height: grid windows need grid_height and grid_width; a band is window_left "
+            "and window_right");
+    require(p.shift_y == 0 && p.shift_x == 0 && p.shift_bias == 0,
+            "shift_y: only a grid is shifted; shift_y, shift_x and shift_bias need grid_height and "
+            "grid_width");
+    require(!has(problem, ATTEST_REL_BIAS),
+            "rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
     return;
   }
   between("grid_height", p.grid_height, 1, kMostTokens);
   between("grid_width", p.grid_width, 1, kMostTokens);
   between("window_height", p.window_height, 1, p.grid_height);
   between("window_width", p.window_width, 1, p.grid_width);
-  require(p.grid_height % p.window_height == 0, fmt::format("grid_height: {}; must be a multiple of window_height = {}", p.grid_height, p.window_height));
-  require(p.grid_width % p.window_width == 0, fmt::format("grid_width: {}; must be a multiple of window_width = {}", p.grid_width, p.window_width));
+  require(p.grid_height % p.window_height == 0,
+          fmt::format("grid_height: {}; must be a multiple of window_height = {}", p.grid_height,
+                      p.window_height));
+  require(p.grid_width % p.window_width == 0,
+          fmt::format("grid_width: {}; must be a multiple of window_width = {}", p.grid_width,
+                      p.window_width));
   between("shift_y", p.shift_y, 0, p.window_height - 1);
   between("shift_x", p.shift_x, 0, p.window_width - 1);
-  require(!std::isnan(p.shift_bias) && p.shift_bias <= 1e30f, fmt::format("shift_bias: {}; must be a number (Swin: -100)", p.shift_bias));
+  require(!std::isnan(p.shift_bias) && p.shift_bias <= 1e30f,
+          fmt::format("shift_bias: {}; must be a number (Swin: -100)", p.shift_bias));
   const int64_t tokens = p.grid_height * p.grid_width;
-  require(p.seq_len_q == tokens, fmt::format("seq_len_q: {}; must be grid_height * grid_width = {}", p.seq_len_q, tokens));
-  require(p.seq_len_kv == tokens, fmt::format("seq_len_kv: {}; must be grid_height * grid_width = {}", p.seq_len_kv, tokens));
-  require(p.window_left == -1 && p.window_right == -1 && p.diagonal == 0 && p.diagonal_offset == 0, "window_left: a grid has no band; window_left, window_right, diagonal belong to sequences");
-  require(p.patch_size == 0, "patch_size: a grid is cut into windows, not patches; leave patch_size or grid_height out");
-  require(!has(problem, ATTEST_ALIBI_SLOPES), "alibi_slopes: distances count along a sequence; a grid has rel_bias");
-  for (const int32_t role : {ATTEST_ORDER, ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE})
-    require(!has(problem, role), fmt::format("{0}: a grid is dense and in the order of its rows; leave {0} or grid_height out", find_role(*problem.operation, role)->name));
+  require(p.seq_len_q == tokens,
+          fmt::format("seq_len_q: {}; must be grid_height * grid_width = {}", p.seq_len_q, tokens));
+  require(
+      p.seq_len_kv == tokens,
+      fmt::format("seq_len_kv: {}; must be grid_height * grid_width = {}", p.seq_len_kv, tokens));
+  require(
+      p.window_left == -1 && p.window_right == -1 && p.diagonal == 0 && p.diagonal_offset == 0,
+      "window_left: a grid has no band; window_left, window_right, diagonal belong to sequences");
+  require(
+      p.patch_size == 0,
+      "patch_size: a grid is cut into windows, not patches; leave patch_size or grid_height out");
+  require(!has(problem, ATTEST_ALIBI_SLOPES),
+          "alibi_slopes: distances count along a sequence; a grid has rel_bias");
+  for (const int32_t role : {ATTEST_ORDER, ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV,
+                             ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE})
+    require(!has(problem, role),
+            fmt::format(
+                "{0}: a grid is dense and in the order of its rows; leave {0} or grid_height out",
+                find_role(*problem.operation, role)->name));
 }
 
 }  // namespace
@@ -118,7 +165,9 @@ void SoftmaxOperation::check(const Problem& problem) const {
   between("patch_size", p.patch_size, 0, kMostTokens);
   if (p.patch_size > 0) {
     check_self(problem, "patch_size");
-    require(has(problem, ATTEST_SEQ_LENS_Q) == has(problem, ATTEST_SEQ_LENS_KV), "patch_size: queries and keys must be the same tokens; give both seq_lens_q and seq_lens_kv, or neither");
+    require(has(problem, ATTEST_SEQ_LENS_Q) == has(problem, ATTEST_SEQ_LENS_KV),
+            "patch_size: queries and keys must be the same tokens; give both seq_lens_q and "
+            "seq_lens_kv, or neither");
   }
   if (has(problem, ATTEST_ORDER)) check_self(problem, "order");
   check_grid(problem);

@@ -31,12 +31,15 @@ void reverse_sequences(const Tensor& tensor) {
 void reverse_sums(const Tensor& cu_seqlens) {
   const TensorSpec& spec = cu_seqlens.spec;
   std::vector<double> sums;
-  for (int64_t b = 0; b < spec.dim[0]; ++b) sums.push_back(load(cu_seqlens.data, spec.dtype, b * spec.stride[0]));
+  for (int64_t b = 0; b < spec.dim[0]; ++b)
+    sums.push_back(load(cu_seqlens.data, spec.dtype, b * spec.stride[0]));
   for (size_t b = 0; b < sums.size(); ++b)
-    store(cu_seqlens.data, spec.dtype, int64_t(b) * spec.stride[0], sums.back() - sums[sums.size() - 1 - b]);
+    store(cu_seqlens.data, spec.dtype, int64_t(b) * spec.stride[0],
+          sums.back() - sums[sums.size() - 1 - b]);
 }
 
-// Sequences in the opposite order, with what hangs on their lengths: pages, and dense rows beyond a length, which hold decoys.
+// Sequences in the opposite order, with what hangs on their lengths: pages, and dense rows beyond a
+// length, which hold decoys.
 void reverse_lengths(const Tensors& inputs) {
   for (const int32_t role : {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV})
     if (inputs[size_t(role)]) reverse_sums(inputs[size_t(role)]);
@@ -51,13 +54,16 @@ void reverse_lengths(const Tensors& inputs) {
 void shorten(const Tensors& inputs, int64_t longest) {
   const Tensor& lengths = inputs[ATTEST_SEQ_LENS_KV];
   for (int64_t b = 0; b < lengths.spec.dim[0]; ++b)
-    store(lengths.data, ATTEST_I32, b * lengths.spec.stride[0], double(std::min(longest, longest / 2 + 1 + b)));
+    store(lengths.data, ATTEST_I32, b * lengths.spec.stride[0],
+          double(std::min(longest, longest / 2 + 1 + b)));
 }
 
 void toggle_mask(Problem& problem) {
   TensorSpec& mask = problem.tensor[ATTEST_MASK];
   const auto& p = problem.as<Params>();
-  mask = present(mask) ? TensorSpec{} : dense_tensor(ATTEST_BOOL, ATTEST_READ, std::vector<int64_t>{1, 1, p.seq_len_q, p.seq_len_kv});
+  mask = present(mask) ? TensorSpec{}
+                       : dense_tensor(ATTEST_BOOL, ATTEST_READ,
+                                      std::vector<int64_t>{1, 1, p.seq_len_q, p.seq_len_kv});
 }
 
 }  // namespace
@@ -65,7 +71,8 @@ void toggle_mask(Problem& problem) {
 std::vector<Variant> SoftmaxOperation::variants(const Problem& problem) const {
   std::vector<Variant> variants;
   const auto& p = problem.as<Params>();
-  add_variant(variants, "scale", problem, [](Problem& other) { other.as<Params>().softmax_scale *= 0.5f; });
+  add_variant(variants, "scale", problem,
+              [](Problem& other) { other.as<Params>().softmax_scale *= 0.5f; });
   for (Variant& common : common_variants(problem)) variants.push_back(std::move(common));
   add_variant(variants, "mask", problem, toggle_mask);
   if (p.grid_height == 0 && p.patch_size == 0)
@@ -88,7 +95,10 @@ std::vector<Variant> SoftmaxOperation::variants(const Problem& problem) const {
   if (!(problem.features & kLengths) && p.grid_height == 0 && p.patch_size == 0)
     add_variant(
         variants, "lengths", problem,
-        [&](Problem& other) { other.tensor[ATTEST_SEQ_LENS_KV] = dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{p.batch}); },
+        [&](Problem& other) {
+          other.tensor[ATTEST_SEQ_LENS_KV] =
+              dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{p.batch});
+        },
         [longest = p.seq_len_kv](const Tensors& inputs) { shorten(inputs, longest); });
   return variants;
 }
