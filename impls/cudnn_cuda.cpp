@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "attest.hpp"
-#include "cuda/check.hpp"
+#include "cuda/check.cuh"
 
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // the frontend takes every function from here

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/measure/statistics.hpp"
+#include "core/statistics/statistics.hpp"
 #include "reports/launches.hpp"
 
 namespace attest::reports {

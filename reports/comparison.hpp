@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/measure/change.hpp"
 #include "core/record/results.hpp"
+#include "core/statistics/change.hpp"
 
 namespace attest::reports {
 

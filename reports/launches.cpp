@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/measure/statistics.hpp"
+#include "core/statistics/statistics.hpp"
 
 namespace attest::reports {
 namespace {

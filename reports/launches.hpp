@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/measure/change.hpp"
 #include "core/record/results.hpp"
+#include "core/statistics/change.hpp"
 
 namespace attest::reports {
 

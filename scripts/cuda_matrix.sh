@@ -64,7 +64,7 @@ compile() {  # SOURCE ARCHITECTURE
 export -f compile
 export folder nvcc root head_dim
 printf '%s\n' "${architectures[@]}" | while read -r architecture; do
-  for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/row_kernels.cu; do printf '%s\0%s\0' "$source" "$architecture"; done
+  for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/golden/row_kernels.cu; do printf '%s\0%s\0' "$source" "$architecture"; done
 done | xargs -0 -n 2 -P "$(nproc)" bash -c 'compile "$0" "$1"' || exit 4
 
 # Messages of ptxas on which the speed of kernels for sm_90a hangs.
@@ -78,7 +78,7 @@ awk -F'\t' -v most=$most_spilled '
   END { exit bad }' "$folder/all" || status=1
 if [[ -n $table ]]; then
   grep -oE '[A-Za-z0-9_:]*Shape<[^<>]*>' "$folder/all" | sort -u | sed 's/.*/ATTEST_SHAPE(&)/' >"$folder/kernel_shapes.inc" || true
-  "${CXX:-c++}" -std=c++17 -O1 -w -I "$folder" -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -o "$folder/ptxas_table" "$root/impls/cuda/ptxas_table.cpp" || exit 4
+  "${CXX:-c++}" -std=c++17 -O1 -w -I "$folder" -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -o "$folder/ptxas_table" "$root/harness/testing/cuda/ptxas_table.cpp" || exit 4
   title="$("$nvcc" --version | grep -o 'release [^,]*' | sed 's/release/nvcc/'), commit $(git -C "$root" rev-parse --short HEAD)$(if ((head_dim)); then echo ", kernels of head_dim $head_dim alone"; fi)"
   "$folder/ptxas_table" "$title" <"$folder/all" >"$table" || exit 4
   echo "table: $table"

@@ -12,7 +12,7 @@ limit=120
 
 # Who must see it: judge; race: the judge or racecheck, since what runs too early is not always wrong; timing: whoever does, or nobody:
 # no tool follows wgmma and TMA. Number, name, kernel, capability to go by (times 10; empty: the device's), who, problem and options.
-# Not here: 10 and 24, infinities whose weight is 0, since no fill has them (impls/cuda/extremes_test.cpp has); 12, which a device's compiler
+# Not here: 10 and 24, infinities whose weight is 0, since no fill has them (harness/testing/cuda/extremes_test.cpp has); 12, which a device's compiler
 # undoes; 20 to 23, of sm_75's and f32's products, which the kernels planted here, of 16-bit elements on sm_80 and up, do not have.
 tiles='softmax dtype=f16 batch=50 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=64 lse'  # too many heads to split
 few_tiles='softmax dtype=f16 num_heads=2 seq_len_q=120 seq_len_kv=300 head_dim=64 softcap=30'

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/vectors/files_by_hand.hpp"
+#include "core/cases/testing/files_by_hand.hpp"
 #include "testing/shell.hpp"
 
 namespace attest {

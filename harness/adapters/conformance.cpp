@@ -11,13 +11,13 @@
 #include "attest_conformance.hpp"
 #include "core/device/device.hpp"
 #include "core/inputs/tokens.hpp"
+#include "core/isolation/installation.hpp"
 #include "core/measure/affinity.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
-#include "core/run/places.hpp"
 #include "core/run/registry.hpp"
-#include "core/run/vector_runner.hpp"
+#include "core/run/vectors/vector_runner.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::conformance {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands.hpp"
+#include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/machine_error.hpp"
 #include "core/tensor/error.hpp"

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
+#include "core/isolation/channel.hpp"
 #include "core/record/record.hpp"
-#include "core/run/channel.hpp"
 
 namespace attest::cli {
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/header.hpp"
+#include "core/isolation/worker_process.hpp"
 #include "core/measure/environment.hpp"
 #include "core/record/results.hpp"
-#include "core/run/worker.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {

@@ -20,7 +20,7 @@
 #include "cli/resume.hpp"
 #include "cli/table_file.hpp"
 #include "core/problem/hint.hpp"
-#include "core/run/vector_runner.hpp"
+#include "core/run/vectors/vector_runner.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/table.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/run.hpp"
-#include "core/vectors/vector_case.hpp"
+#include "core/cases/vector_case.hpp"
 
 namespace attest::cli {
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/vectors/files_by_hand.hpp"
+#include "core/cases/testing/files_by_hand.hpp"
 #include "testing/shared_data.hpp"
 #include "testing/shell.hpp"
 

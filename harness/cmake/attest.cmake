@@ -25,8 +25,9 @@ endif()
 add_custom_target(attest_tests)
 add_custom_target(attest_test_plugins)
 
-# attest_test_labels(<out> [label ...]): the folder and the given labels in one word, e.g. core.problem.threads, since ctest -L takes
-# a regular expression and gtest_discover_tests loses lists; empty where ATTEST_TEST_LABELS leaves the test out of this build.
+# attest_test_labels(<out> [label ...]): the folder and the given labels in one word, e.g.
+# core.problem.threads, since ctest -L takes a regular expression and gtest_discover_tests loses
+# lists; empty where ATTEST_TEST_LABELS leaves the test out of this build.
 function(attest_test_labels out)
   file(RELATIVE_PATH place ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   string(REGEX REPLACE "^harness/" "" place "${place}")
@@ -43,9 +44,10 @@ function(attest_test_labels out)
   set(${out} "${labels}" PARENT_SCOPE)
 endfunction()
 
-# attest_room(<name> SOURCES a.cpp ... [LINK target ...] [TESTS a_test.cpp ... [TEST_LINK target ...] [DEPENDS target ...] [LABELS label ...]])
-# A room of harness/core: the static library attest_<name>, and one test program, <name>_test, as attest_test makes it.
-# LINK names the rooms above it and the libraries it uses; nothing else is visible to it at link time.
+# attest_room(<name> SOURCES a.cpp ... [LINK target ...] [TESTS a_test.cpp ... [TEST_LINK target
+# ...] [DEPENDS target ...] [LABELS label ...]]) A room of harness/core: the static library
+# attest_<name>, and one test program, <name>_test, as attest_test makes it. LINK names the rooms
+# above it and the libraries it uses; nothing else is visible to it at link time.
 function(attest_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS" ${ARGN})
   add_library(attest_${name} STATIC ${ROOM_SOURCES})
@@ -63,11 +65,14 @@ if(ATTEST_SANITIZE)
   set(ATTEST_TEST_TIMEOUT 1800)
 endif()
 
-# attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...] [LABELS label ...] [ALONE])
-# A GoogleTest program, each test its own ctest entry. DEPENDS: what it runs or loads. LABELS beside those of its folder: `threads`
-# puts it under the thread sanitizer too. ALONE: its tests measure time, so nothing runs beside them.
+# attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...]
+#             [LABELS label ...] [LONG Suite.Test ...] [ALONE])
+# A GoogleTest program, each test its own ctest entry. DEPENDS: what it runs or loads. LABELS beside
+# those of its folder: `threads` puts it under the thread sanitizer too. LONG: globs of its tests
+# that are run by `scripts/test.sh --all` alone (label `long`). ALONE: its tests measure time, so
+# nothing runs beside them.
 function(attest_test name)
-  cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG" ${ARGN})
   attest_test_labels(labels ${TEST_LABELS})
   if(NOT ATTEST_TESTS OR NOT labels)
     return()
@@ -81,13 +86,22 @@ function(attest_test name)
   if(TEST_DEPENDS)
     add_dependencies(${name} ${TEST_DEPENDS})
   endif()
+  list(JOIN TEST_LONG ":" long)
+  set(short "")
+  if(TEST_LONG)
+    set(short "-${long}")
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
+      TEST_FILTER "${long}" TEST_LIST ${name}_long_tests
+      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE})
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
+    TEST_FILTER "${short}"
     PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
 endfunction()
 
-# attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY]): one implementation as a shared library that exports
-# attest_plugin_v1 and nothing else, in the build tree's plugins/ and installed to lib/attest/plugins. A TEST_ONLY plugin goes
-# to tests/plugins and is not installed.
+# attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY]): one implementation as a
+# shared library that exports attest_plugin_v1 and nothing else, in the build tree's plugins/ and
+# installed to lib/attest/plugins. A TEST_ONLY plugin goes to tests/plugins and is not installed.
 function(attest_plugin name)
   cmake_parse_arguments(PLUGIN "TEST_ONLY" "" "SOURCES;LINK" ${ARGN})
   attest_plugin_module(${name} SOURCES ${PLUGIN_SOURCES} LINK ${PLUGIN_LINK} attest_flags)
@@ -101,8 +115,9 @@ function(attest_plugin name)
   endif()
 endfunction()
 
-# attest_fuzzer(<name> SOURCE a_fuzz.cpp CORPUS dir [LINK target ...]): a parser under LLVMFuzzerTestOneInput. With clang and
-# -DATTEST_FUZZ=ON it is a libFuzzer program; in every build its corpus, and a few thousand seeded mutations of it, is replayed by ctest.
+# attest_fuzzer(<name> SOURCE a_fuzz.cpp CORPUS dir [LINK target ...]): a parser under
+# LLVMFuzzerTestOneInput. With clang and -DATTEST_FUZZ=ON it is a libFuzzer program; in every
+# build its corpus, and a few thousand seeded mutations of it, is replayed by ctest.
 function(attest_fuzzer name)
   cmake_parse_arguments(FUZZ "" "SOURCE;CORPUS" "LINK" ${ARGN})
   attest_test_labels(labels fuzz)
@@ -121,10 +136,16 @@ function(attest_fuzzer name)
   endif()
 endfunction()
 
-# attest_script_test(<name> COMMAND ...): a check of the sources or of an installation; once, not again under each sanitizer.
+# attest_script_test(<name> [LONG] COMMAND ...): a check of the sources or of an installation; once,
+# not again under each sanitizer. LONG: as of attest_test.
 function(attest_script_test name)
+  cmake_parse_arguments(TEST "LONG" "" "COMMAND" ${ARGN})
+  set(labels project)
+  if(TEST_LONG)
+    set(labels project.long)
+  endif()
   if(ATTEST_TESTS AND NOT ATTEST_TEST_LABELS)
-    add_test(NAME ${name} ${ARGN})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS project)
+    add_test(NAME ${name} COMMAND ${TEST_COMMAND})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels})
   endif()
 endfunction()

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "attest.hpp"
-#include "cuda/check.hpp"
+#include "cuda/check.cuh"
 
 namespace cuda {
 

@@ -6,9 +6,7 @@
 #include "cuda/mma.cuh"
 #include "cuda/sm90_layout.hpp"
 
-#ifndef __CUDACC__
-#include "cuda/on_host_sm90.hpp"
-#else
+#ifdef __CUDACC__
 #include <cuda.h>
 #include <cudaTypedefs.h>
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/inputs/image.hpp"
+#include "core/inputs/formats/image.hpp"
 #include "core/inputs/voxels.hpp"
 
 namespace attest::core {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "core/inputs/buffers.hpp"
 #include "core/inputs/tokens.hpp"
+#include "core/isolation/buffers.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "core/inputs/points.hpp"
+#include "core/inputs/formats/points.hpp"
 
 namespace attest::core {
 

@@ -3,9 +3,9 @@
 
 #include <numeric>
 
-#include "core/inputs/groups.hpp"
-#include "core/inputs/image.hpp"
-#include "core/inputs/points.hpp"
+#include "core/inputs/formats/image.hpp"
+#include "core/inputs/formats/points.hpp"
+#include "core/inputs/testing/groups.hpp"
 #include "core/inputs/tokens.hpp"
 #include "core/inputs/voxels.hpp"
 #include "testing/shared_data.hpp"

@@ -1,5 +1,5 @@
 // Fuzzer of the token sources: what is parsed prints to a text that parses to the same.
-#include "core/inputs/fuzz.hpp"
+#include "core/inputs/testing/fuzz.hpp"
 #include "core/inputs/tokens.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

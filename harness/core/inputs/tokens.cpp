@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/inputs/bytes.hpp"
 #include "core/inputs/features.hpp"
-#include "core/inputs/image.hpp"
+#include "core/inputs/formats/bytes.hpp"
+#include "core/inputs/formats/image.hpp"
 #include "core/inputs/scene.hpp"
 #include "core/tensor/tensor.hpp"
 

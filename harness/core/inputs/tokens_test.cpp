@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/inputs/file_bytes.hpp"
+#include "core/inputs/testing/file_bytes.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace attest::core {

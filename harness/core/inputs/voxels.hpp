@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/inputs/points.hpp"
+#include "core/inputs/formats/points.hpp"
 
 namespace attest::core {
 

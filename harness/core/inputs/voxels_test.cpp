@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "core/inputs/file_bytes.hpp"
-#include "core/inputs/groups.hpp"
+#include "core/inputs/testing/file_bytes.hpp"
+#include "core/inputs/testing/groups.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {

@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "core/judge/check.hpp"
-#include "core/judge/emulated_outputs.hpp"
-#include "core/operations/linear/linear_cases.hpp"
-#include "core/operations/softmax/sigma.hpp"
-#include "core/operations/softmax/softmax_cases.hpp"
+#include "core/judge/testing/emulated_outputs.hpp"
+#include "core/operations/linear/testing/linear_cases.hpp"
+#include "core/operations/softmax/sigma/sigma.hpp"
+#include "core/operations/softmax/testing/softmax_cases.hpp"
 
 namespace attest::core {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <functional>
 
-#include "core/judge/emulated_outputs.hpp"
-#include "core/judge/term_trial.hpp"
-#include "core/operations/linear/linear_cases.hpp"
+#include "core/judge/testing/emulated_outputs.hpp"
+#include "core/judge/testing/term_trial.hpp"
 #include "core/operations/linear/linear_sigma.hpp"
+#include "core/operations/linear/testing/linear_cases.hpp"
 
 namespace attest::core {
 namespace {

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <functional>
 
-#include "core/judge/emulated_outputs.hpp"
-#include "core/judge/term_trial.hpp"
-#include "core/operations/softmax/emulate.hpp"
-#include "core/operations/softmax/sigma.hpp"
-#include "core/operations/softmax/softmax_cases.hpp"
+#include "core/judge/testing/emulated_outputs.hpp"
+#include "core/judge/testing/term_trial.hpp"
+#include "core/operations/softmax/sigma/emulate.hpp"
+#include "core/operations/softmax/sigma/sigma.hpp"
+#include "core/operations/softmax/testing/softmax_cases.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/measure/fake_root.hpp"
 #include "core/measure/pointer_chase.hpp"
-#include "core/measure/statistics.hpp"
+#include "core/measure/testing/fake_root.hpp"
+#include "core/statistics/statistics.hpp"
 
 namespace attest::core {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/measure/statistics.hpp"
+#include "core/statistics/statistics.hpp"
 
 namespace attest::core {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "core/measure/fake_root.hpp"
+#include "core/measure/testing/fake_root.hpp"
 
 namespace attest::core {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "core/measure/fake_root.hpp"
 #include "core/measure/files.hpp"
+#include "core/measure/testing/fake_root.hpp"
 
 namespace attest::core {
 namespace {

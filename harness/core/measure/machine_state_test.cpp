@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/measure/fake_root.hpp"
+#include "core/measure/testing/fake_root.hpp"
 
 namespace attest::core {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/measure/affinity.hpp"
-#include "core/measure/fake_root.hpp"
+#include "core/measure/testing/fake_root.hpp"
 
 namespace attest::core {
 namespace {

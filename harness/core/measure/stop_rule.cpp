@@ -1,6 +1,6 @@
 #include "core/measure/stop_rule.hpp"
 
-#include "core/measure/statistics.hpp"
+#include "core/statistics/statistics.hpp"
 
 namespace attest::core {
 

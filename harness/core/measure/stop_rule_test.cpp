@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "core/measure/statistics.hpp"
+#include "core/statistics/statistics.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {

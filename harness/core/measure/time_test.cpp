@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/measure/pointer_chase.hpp"
-#include "core/measure/statistics.hpp"
+#include "core/statistics/statistics.hpp"
 
 namespace attest::core {
 namespace {

@@ -10,8 +10,8 @@
 #include <stdexcept>
 
 #include "core/device/device.hpp"
+#include "core/isolation/messages.hpp"
 #include "core/measure/memory.hpp"
-#include "core/run/wire.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "core/isolation/death.hpp"
+#include "core/isolation/script.hpp"
+#include "core/isolation/worker_process.hpp"
 #include "core/record/record.hpp"
-#include "core/run/death.hpp"
-#include "core/run/script.hpp"
-#include "core/run/worker.hpp"
 
 namespace attest::core {
 

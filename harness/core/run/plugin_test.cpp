@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "core/run/isolation.hpp"
+#include "core/run/isolation_cost.hpp"
 #include "core/run/registry.hpp"
 #include "core/tensor/error.hpp"
 #include "testing/scale_operation.hpp"

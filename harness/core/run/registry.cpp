@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "core/isolation/installation.hpp"
 #include "core/problem/glob.hpp"
-#include "core/run/places.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "core/measure/machine_state.hpp"
-#include "core/measure/statistics.hpp"
 #include "core/run/runner.hpp"
 #include "core/run/runner_parts.hpp"
+#include "core/statistics/statistics.hpp"
 
 namespace attest::core {
 namespace {

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
-#include "core/operations/linear/linear_cases.hpp"
 #include "core/operations/linear/linear_sigma.hpp"
+#include "core/operations/linear/testing/linear_cases.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/operations/relation.hpp"
-#include "core/operations/softmax/codebook.hpp"
-#include "core/operations/softmax/geometry.hpp"
+#include "core/operations/softmax/closed_form/codebook.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 

@@ -1,0 +1,145 @@
+// attest compare: two builds by their results: what passes no more, what got slower, bigger or less
+// accurate.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/machine_error.hpp"
+#include "cli/progress.hpp"
+#include "core/tensor/error.hpp"
+#include "reports/builds.hpp"
+#include "reports/comparison_text.hpp"
+
+namespace attest::cli {
+namespace {
+
+struct CompareArguments {
+  std::vector<std::string> before, after;
+  std::string json_path;
+  double floor_percent = 0;
+  bool strict = false, changed_only = false;
+  reports::CompareOptions options;
+};
+
+std::vector<core::Results> read(const std::vector<std::string>& paths) {
+  std::vector<core::Results> all;
+  for (const std::string& path : paths) {
+    all.push_back(core::read_results(path));
+    if (!all.back().begun) throw core::Error(fmt::format("{}: holds no results", path));
+  }
+  return all;
+}
+
+/// Throws Error: what is compared has no record of an implementation of that name, or the JSON
+/// would be written over it.
+void check(const CompareArguments& arguments, const std::vector<core::Results>& before,
+           const std::vector<core::Results>& after) {
+  const std::string& peer = arguments.options.relative_to;
+  bool known = peer.empty(), others = peer.empty();
+  for (const std::vector<core::Results>* side : {&before, &after})
+    for (const core::Results& results : *side) {
+      for (const core::Record& record : results.records)
+        (record.impl == peer ? known : others) = true;
+      std::error_code ignored;
+      if (std::filesystem::equivalent(results.path, arguments.json_path, ignored))
+        throw core::Error(
+            fmt::format("--json {}: is one of the files that are compared", arguments.json_path));
+    }
+  if (!known)
+    throw core::Error(
+        fmt::format("--relative-to {}: no file has records of it", core::in_quotes(peer)));
+  if (!others)
+    throw core::Error(
+        fmt::format("--relative-to {}: no file has records of another", core::in_quotes(peer)));
+}
+
+void write_json(const std::string& path, const reports::Comparison& comparison) {
+  std::ofstream out(path, std::ios::trunc);
+  out << to_json(comparison).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n"
+      << std::flush;
+  if (!out) throw MachineError(fmt::format("--json {}: cannot be written", path));
+}
+
+int run(CompareArguments& arguments) {
+  if (arguments.after.empty()) {
+    if (arguments.before.size() < 2)
+      throw core::Error("compare: one file alone has nothing to be compared with");
+    arguments.after = {arguments.before.back()};
+    arguments.before.pop_back();
+  }
+  if (arguments.floor_percent > 0) arguments.options.rule.floor = arguments.floor_percent / 100;
+  const std::vector<core::Results> before = read(arguments.before), after = read(arguments.after);
+  check(arguments, before, after);
+  reports::require_one_build(before, after);
+  const reports::Comparison comparison = compare(before, after, arguments.options);
+  if (!arguments.json_path.empty()) write_json(arguments.json_path, comparison);
+  fmt::print("{}", print_comparison(comparison, {.colour = wants_colour(stdout),
+                                                 .changed_only = arguments.changed_only}));
+  if (comparison.cases.empty()) {
+    fmt::print(stderr, "attest: both sides have no (implementation, case) in common\n");
+    return kNothing;
+  }
+  if (regressed(comparison)) return kBad;
+  if (worse(comparison)) return kWorse;
+  return arguments.strict && inconclusive(comparison) ? kInconclusive : kOk;
+}
+
+}  // namespace
+
+Command add_compare(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("compare", "what passes no more, got slower, bigger or less accurate");
+  auto arguments = std::make_shared<CompareArguments>();
+  command
+      ->add_option(
+          "before", arguments->before,
+          "results of the build that was; without --after, the last file is of the build that is")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--after", arguments->after,
+                   "results of the build that is; each file is a launch")
+      ->type_name("FILE");
+  command
+      ->add_option("--floor", arguments->floor_percent,
+                   "percent by which launches of one build differ on this machine (A/A): what is "
+                   "beyond it, and beyond 1 %, is slower")
+      ->check(CLI::Range(0.01, 1000.0))
+      ->type_name("PERCENT");
+  command
+      ->add_option("--relative-to", arguments->options.relative_to,
+                   "compare times as shares of what this implementation took in the same launch, "
+                   "e.g. a library's: "
+                   "what carries from one day to another")
+      ->type_name("IMPL");
+  command->add_flag("--across-machines", arguments->options.across_machines,
+                    "compare times of different machines, builds, numbers of threads too");
+  command->add_flag("--changed", arguments->changed_only,
+                    "only lines of cases in which something changed or could not be told");
+  command->add_flag("--strict", arguments->strict,
+                    "exit with 3 where something could not be told or is missing after");
+  command->add_option("--json", arguments->json_path, "the comparison as JSON")->type_name("FILE");
+  command->footer(
+      "Samples of one launch share a machine state. To see a few percent, let launches take turns, "
+      "eight of each or more:\n"
+      "  for i in 1 3 5 7; do j=$((i + 1))\n"
+      "    old/attest run vit -o old$i.jsonl; new/attest run vit -o new$i.jsonl; new/attest run "
+      "vit -o new$j.jsonl; old/attest "
+      "run vit -o old$j.jsonl; done\n"
+      "  attest compare old?.jsonl --after new?.jsonl\n"
+      "Two files alone: attest compare --floor 5 last.jsonl this.jsonl; attest compare "
+      "--relative-to naive --floor 5 last.jsonl "
+      "this.jsonl\n"
+      "Exit codes: 0 nothing is worse; 1 something passed and does no more; 2 slower, bigger or "
+      "less accurate; 3 with --strict: "
+      "not all\n"
+      "could be told; 4 nothing in common; 64 usage, or no file of results.");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,84 @@
+// attest doctor: what this machine has, what it lacks, how to get it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/plugins.hpp"
+#include "core/device/device.hpp"
+#include "core/measure/doctor.hpp"
+#include "core/problem/spec.hpp"
+#include "core/run/isolation_cost.hpp"
+#include "core/tensor/error.hpp"
+#include "reports/table.hpp"
+
+namespace attest::cli {
+namespace {
+
+// On the first implementation that takes a small problem.
+void print_isolation(const core::Registry& registry, const core::WorkerOptions& options) {
+  const core::Problem problem = core::parse_problem("softmax seq_len_q=16 head_dim=16");
+  for (const core::Registry::Entry& entry : registry.entries()) {
+    if (!core::refuses(*entry.implementation, problem).empty()) continue;
+    const core::IsolationCost cost = core::measure_isolation(
+        entry.plugin->path(), entry.implementation->table, problem, options);
+    fmt::print("ok    {:<24} a worker starts in {}; {} a query, {} a judged run ({})\n",
+               "isolation", reports::print_time(cost.start_ns), reports::print_time(cost.query_ns),
+               reports::print_time(cost.run_ns), entry.implementation->name);
+    return;
+  }
+}
+
+// Devices that are there and that no implementation runs on.
+void print_idle_devices(const core::Registry& registry) {
+  for (const core::DeviceKind& kind : core::device_kinds()) {
+    if (!kind.own_memory || !kind.missing().empty()) continue;
+    const auto runs_there = [&](const core::Registry::Entry& entry) {
+      return entry.implementation->device == kind.number;
+    };
+    if (std::ranges::any_of(registry.entries(), runs_there)) continue;
+    fmt::print(
+        "none  {:<24} this attest was built without\n{:<30} -> where its compiler is: "
+        "scripts/device.sh, or cmake "
+        "-DATTEST_{}=on\n",
+        fmt::format("{} implementations", kind.title), "", kind.title);
+  }
+}
+
+int run() {
+  using Kind = core::Finding::Kind;
+  bool usable = true;
+  for (const core::Finding& finding : core::diagnose()) {
+    const char* mark = finding.kind == Kind::kOk     ? "ok  "
+                       : finding.kind == Kind::kNote ? "note"
+                                                     : "none";
+    fmt::print("{}  {:<24} {}\n", mark, finding.what, finding.found);
+    if (!finding.advice.empty()) fmt::print("{:<30} -> {}\n", "", finding.advice);
+  }
+  try {
+    PluginOptions options;
+    const auto registry = options.load();
+    fmt::print("ok    {:<24} {} implementations; attest list names them\n", "plugins",
+               registry->entries().size());
+    print_idle_devices(*registry);
+    print_isolation(
+        *registry,
+        {.executable = core::find_worker(), .cpus = options.cpus, .threads = options.threads});
+  } catch (const core::Error& error) {
+    fmt::print("none  {:<24} {}\n", "plugins", error.what());
+    usable = false;
+  }
+  return usable ? kOk : kNothing;
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("doctor", "what this machine has, what it lacks, how to get it");
+  command->footer("Example: attest doctor");
+  return [] { return run(); };
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,206 @@
+#include "cli/commands/list_events.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "cli/exit_code.hpp"
+#include "cli/locate.hpp"
+#include "core/inputs/event_ledger.hpp"
+#include "core/inputs/prepared.hpp"
+#include "core/isolation/installation.hpp"
+#include "core/problem/spec.hpp"
+
+namespace attest::cli {
+namespace {
+
+using core::EventSurvey;
+using core::NumericEvent;
+
+struct Group {
+  std::string name;
+  int64_t possible = 0, seen = 0;
+  std::vector<int64_t> of_fill;
+};
+
+// In the order of the events; groups that the problem cannot have at all are left out.
+std::vector<Group> groups_of(const EventSurvey& survey) {
+  std::vector<Group> groups;
+  for (const NumericEvent& event : survey.events) {
+    if (!event.why_not.empty()) continue;
+    const std::string name = core::event_group(event.name);
+    auto group = std::ranges::find(groups, name, &Group::name);
+    if (group == groups.end())
+      group = groups.insert(group,
+                            {.name = name, .of_fill = std::vector<int64_t>(survey.fills.size())});
+    ++group->possible;
+    bool seen = false;
+    for (size_t f = 0; f < survey.fills.size(); ++f) {
+      const bool here = survey.fills[f].events.contains(event.name);
+      group->of_fill[f] += here, seen |= here;
+    }
+    group->seen += seen;
+  }
+  return groups;
+}
+
+std::vector<std::string> header(const EventSurvey& survey) {
+  std::vector<std::string> cells{"events", "can occur"};
+  for (const EventSurvey::OfFill& of : survey.fills) cells.push_back(of.fill);
+  cells.emplace_back("any fill");
+  return cells;
+}
+
+std::vector<std::string> cells_of(const Group& group) {
+  std::vector<std::string> cells{group.name, fmt::format("{}", group.possible)};
+  for (const int64_t count : group.of_fill)
+    cells.push_back(count > 0 ? fmt::format("{}", count) : "-");
+  cells.push_back(fmt::format("{}", group.seen));
+  return cells;
+}
+
+void print_groups(const EventSurvey& survey, bool markdown) {
+  std::vector<std::vector<std::string>> lines{header(survey)};
+  for (const Group& group : groups_of(survey)) lines.push_back(cells_of(group));
+  std::vector<size_t> width(lines.front().size());
+  for (const auto& line : lines)
+    for (size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
+  for (size_t l = 0; l < lines.size(); ++l) {
+    std::string text;
+    for (size_t c = 0; c < width.size(); ++c)
+      text += markdown ? fmt::format("| {} ", lines[l][c])
+              : c == 0 ? fmt::format("  {:<{}}", lines[l][c], width[c])
+                       : fmt::format("  {:>{}}", lines[l][c], width[c]);
+    fmt::print("{}{}\n", text, markdown ? "|" : "");
+    if (markdown && l == 0) {
+      for (size_t c = 0; c < width.size(); ++c) fmt::print("{}", c == 0 ? "|---" : "|--:");
+      fmt::print("|\n");
+    }
+  }
+}
+
+// Names in succession that differ in their last number, by one each time, as first .. last.
+std::string listed(const std::vector<std::string>& names) {
+  auto parts = [](const std::string& name) {
+    const size_t at = name.rfind('/') + 1;
+    const bool number =
+        at < name.size() && name.find_first_not_of("0123456789", at) == std::string::npos;
+    return std::pair(name.substr(0, at), number ? std::stoi(name.substr(at)) : -1);
+  };
+  std::vector<std::string> words;
+  for (size_t begin = 0, end; begin < names.size(); begin = end) {
+    const auto [stem, first] = parts(names[begin]);
+    for (end = begin + 1; first >= 0 && end < names.size() &&
+                          parts(names[end]) == std::pair(stem, first + int(end - begin));)
+      ++end;
+    words.push_back(end > begin + 2
+                        ? fmt::format("{} .. {}", names[begin], first + int(end - begin) - 1)
+                        : names[begin]);
+    if (end <= begin + 2) end = begin + 1;
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// One line for each reason, or group, with the names that belong to it.
+void print_names(std::string_view what,
+                 const std::map<std::string, std::vector<std::string>>& names, bool markdown) {
+  for (const auto& [key, list] : names)
+    fmt::print("{}{} {}: {}\n", markdown ? "\n" : "  ", what, key, listed(list));
+}
+
+void print_missed(const core::EventLedger::Missed& missed, bool markdown) {
+  std::map<std::string, std::vector<std::string>> by_group, by_reason;
+  for (const std::string& name : missed.unsaid) by_group[core::event_group(name)].push_back(name);
+  for (const auto& [name, why] : missed.excused)
+    by_reason[fmt::format("({})", why)].push_back(name);
+  print_names("missed", by_group, markdown);
+  print_names("missed, and said so", by_reason, markdown);
+}
+
+void print_survey(const std::string& title, const EventSurvey& survey,
+                  const core::EventLedger::Missed& missed, const EventOptions& options) {
+  std::map<std::string, std::vector<std::string>> impossible;
+  size_t possible = 0;
+  for (const NumericEvent& event : survey.events) {
+    possible += event.why_not.empty();
+    if (!event.why_not.empty())
+      impossible[fmt::format("({})", event.why_not)].push_back(event.name);
+  }
+  fmt::print("{}{}: {} of {} events; {} cannot occur\n{}", options.markdown ? "## " : "", title,
+             possible - survey.missed().size(), possible, survey.events.size() - possible,
+             options.markdown ? "\n" : "");
+  if (!survey.fills.empty()) print_groups(survey, options.markdown);
+  print_missed(missed, options.markdown);
+  if (options.verbose) print_names("cannot occur", impossible, options.markdown);
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+uint64_t seed_of(const core::Problem& problem) {
+  return core::spec_seed(core::print_problem(problem));
+}
+
+}  // namespace
+
+void EventOptions::add_to(CLI::App& command) {
+  command
+      .add_option("--case", cases,
+                  "with --events: only cases of these names (globs, separated by commas)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+  command.add_option("--dtype", dtypes, "with --events: only these dtypes: f32,f16,bf16 (globs)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+  command.add_flag("--quick", quick, "with --events: only the cases that a suite marks as quick");
+  command
+      .add_option_function<std::string>(
+          "--format", [this](const std::string& format) { markdown = format == "markdown"; },
+          "with --events: text or markdown")
+      ->check(CLI::IsMember({"text", "markdown"}))
+      ->type_name("FORMAT");
+  command.add_flag("--verbose", verbose,
+                   "with --events: those that cannot occur too, with the reason");
+}
+
+int list_events(const std::vector<std::string>& suites, const std::optional<std::string>& spec,
+                const EventOptions& options) {
+  core::EventLedger ledger;
+  if (spec) {
+    const core::Problem problem = core::parse_problem(*spec);
+    const EventSurvey survey =
+        core::survey_events(problem, seed_of(problem), core::default_fills(problem, false));
+    const auto missed = ledger.add({}, survey);
+    print_survey(core::print_problem(problem), survey, missed, options);
+    return missed.unsaid.empty() ? kOk : kBad;
+  }
+  std::vector<core::Suite> read;
+  for (const std::string& suite : suites) read.push_back(core::read_suite(core::find_suite(suite)));
+  TokenStore tokens({});
+  bool well = true;
+  for (const Job& job : make_jobs(read, options)) {
+    core::CaseLabel label;
+    const core::Tokens* own =
+        job.wanted->inputs.from_tokens ? &tokens.take(job.wanted->inputs.source, label) : nullptr;
+    const core::Problem problem = job.wanted->problem(job.dtype, own ? own->count : 0);
+    const EventSurvey survey =
+        core::survey_events(problem, seed_of(problem), core::fills_of(*job.wanted, problem), own);
+    const auto missed = ledger.add(*job.wanted, survey);
+    print_survey(fmt::format("{}/{} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype)),
+                 survey, missed, options);
+    well &= missed.unsaid.empty();
+  }
+  // What a case says is out of date only where all of its problems were looked at.
+  if (!options.dtypes.empty()) return well ? kOk : kBad;
+  for (const std::string& glob : ledger.stale(options.cases.empty() && !options.quick)) {
+    fmt::print("{} is not missed any more: take it out of misses\n", glob);
+    well = false;
+  }
+  return well ? kOk : kBad;
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,30 @@
+// safetensors: eight bytes that give the length of a JSON header, the header, the tensors' bytes
+// one after the other.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/cases/formats/file_tensor.hpp"
+#include "core/tensor/tensor.hpp"
+
+namespace attest::core {
+
+/// All tensors in the order of their bytes. Throws Error where the file is not whole: a header
+/// longer than the file, an unknown dtype, offsets that overlap, leave a hole or do not fit the
+/// shape.
+std::vector<FileTensor> parse_safetensors(std::span<const std::byte> bytes,
+                                          std::string_view file_name);
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;  // any strides; stored in the order of its dims, bit for bit
+};
+/// Throws Error: a dtype that the format has no word for, a file that would be larger than is read,
+/// or that cannot be written.
+void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors);
+
+}  // namespace attest::core

@@ -1,9 +1,0 @@
-// Fuzzer of the bin parser.
-#include "core/inputs/fuzz.hpp"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace attest::core;
-  return fuzz_with(data, size, [](std::span<const std::byte> bytes) {
-    use_points(parse_bin(bytes, "fuzz.bin"));
-  });
-}

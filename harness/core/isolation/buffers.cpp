@@ -1,0 +1,176 @@
+#include "core/isolation/buffers.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/tensor/error.hpp"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1
+#endif
+
+namespace attest::core {
+namespace {
+
+// What attest.h promises: of tensors, and of the workspace.
+constexpr int64_t kAlignment = 64, kWorkspaceAlignment = 256;
+
+int64_t page_size() {
+  static const int64_t size = sysconf(_SC_PAGESIZE);
+  return size;
+}
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// At an odd multiple of the alignment, so that one who assumes more shows it, and as near to that
+// side as this allows.
+int64_t data_offset(const Slot& slot, Side side) {
+  if (side == Side::kFront) return slot.alignment;
+  const int64_t last = slot.map_bytes - slot.data_bytes;
+  return last - (last - slot.alignment) % (2 * slot.alignment);
+}
+
+Slot make_slot(int32_t role, int64_t bytes, int64_t file_offset, int64_t alignment) {
+  Slot slot{.role = role, .file_offset = file_offset, .data_bytes = bytes, .alignment = alignment};
+  slot.map_bytes = round_up(bytes + 2 * alignment, page_size());
+  return slot;
+}
+
+}  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) {
+  bytes_ = size_t(kGuardBytes);
+  for (const Slot& slot : slots) bytes_ += size_t(slot.map_bytes + 2 * kGuardBytes);
+  void* base = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    throw Error(
+        fmt::format("cannot reserve {} bytes of addresses: {}", bytes_, std::strerror(errno)));
+  base_ = static_cast<char*>(base);
+  char* at = base_ + kGuardBytes;
+  for (const Slot& slot : slots) {
+    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+    if (mmap(at, size_t(slot.map_bytes), protection, MAP_SHARED | MAP_FIXED, fd,
+             slot.file_offset) == MAP_FAILED)
+      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slot.map_bytes,
+                              std::strerror(errno)));
+    maps_.push_back(at);
+    at += slot.map_bytes + 2 * kGuardBytes;
+  }
+}
+
+void Mapping::show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable) {
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i].role == kWorkspaceRole) continue;
+    if (i >= slots.size() || slots[i].role != now[i].role ||
+        slots[i].map_bytes != now[i].map_bytes || slots[i].data_offset != now[i].data_offset)
+      throw Error("tensors that are to lie at the same addresses lie elsewhere in their memory");
+    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+    if (mmap(maps_[i], size_t(slots[i].map_bytes), protection, MAP_SHARED | MAP_FIXED, fd,
+             slots[i].file_offset) == MAP_FAILED)
+      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slots[i].map_bytes,
+                              std::strerror(errno)));
+  }
+}
+
+Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(base_, other.base_), std::swap(bytes_, other.bytes_), std::swap(maps_, other.maps_);
+  return *this;
+}
+Mapping::~Mapping() {
+  if (base_) munmap(base_, bytes_);
+}
+
+std::pair<void*, size_t> Mapping::withdraw() {
+  if (base_ && mmap(base_, bytes_, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    throw Error(
+        fmt::format("cannot withdraw {} bytes of addresses: {}", bytes_, std::strerror(errno)));
+  return {base_, bytes_};
+}
+
+SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes)
+    : problem_(problem), canary_(access == ATTEST_READ ? Canary::kInput : Canary::kOutput) {
+  int64_t bytes = 0;
+  const bool unaligned = (problem.features & ATTEST_WITH_UNALIGNED) != 0;
+  auto add = [&](int32_t role, int64_t data_bytes, int64_t alignment) {
+    slots_.push_back(make_slot(role, data_bytes, bytes, alignment));
+    bytes += slots_.back().map_bytes;
+  };
+  for (const Role& role : problem.operation->roles()) {
+    const TensorSpec& spec = problem.tensor[size_t(role.index)];
+    if (present(spec) && (role.access & access))
+      add(role.index, extent_bytes(spec),
+          unaligned ? int64_t(dtype_bytes(spec.dtype)) : kAlignment);
+  }
+  if (workspace_bytes > 0) add(kWorkspaceRole, int64_t(workspace_bytes), kWorkspaceAlignment);
+  file_ = Descriptor(memfd_create("attest", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file_ || ftruncate(file_.get(), bytes) != 0)
+    throw Error(
+        fmt::format("cannot create {} bytes of shared memory: {}", bytes, std::strerror(errno)));
+  mapping_ = Mapping(file_.get(), slots_, true);
+  place(Side::kEnd);
+}
+
+void SharedTensors::place(Side side) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].data_offset = data_offset(slots_[i], side);
+    const auto role = size_t(slots_[i].role);
+    if (slots_[i].role != kWorkspaceRole)
+      tensors_[role] = {problem_.tensor[role], mapping_.data(i, slots_[i])};
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) write_canaries(surroundings(i));
+}
+
+Surroundings SharedTensors::surroundings(size_t i) const {
+  const Slot& slot = slots_[i];
+  const TensorSpec* spec =
+      slot.role == kWorkspaceRole ? nullptr : &tensors_[size_t(slot.role)].spec;
+  return {mapping_.map(i), slot.map_bytes, slot.data_offset, slot.data_bytes, spec, canary_};
+}
+
+void SharedTensors::seal_size() { fcntl(file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW); }
+
+void SharedTensors::seal() {
+  // Older kernels refuse the flag; the worker's read-only mapping then protects the inputs alone.
+  fcntl(file_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+}
+
+void SharedTensors::poison(Leftover leftover) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    write_canaries(surroundings(i));
+    if (slots_[i].role == kWorkspaceRole)
+      fill_workspace(mapping_.data(i, slots_[i]), slots_[i].data_bytes, leftover);
+    else
+      poison_tensor(tensors_[size_t(slots_[i].role)]);
+  }
+}
+
+std::string SharedTensors::broken_canary() const {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const std::string broken = core::broken_canary(surroundings(i));
+    if (broken.empty()) continue;
+    return fmt::format("{} {}",
+                       slots_[i].role == kWorkspaceRole
+                           ? "workspace"
+                           : find_role(*problem_.operation, slots_[i].role)->name,
+                       broken);
+  }
+  return {};
+}
+
+}  // namespace attest::core

@@ -1,0 +1,117 @@
+// Tensors in memory that two processes share: guard pages, canaries, poison.
+//
+// The parent creates a SharedTensors and hands its descriptor and slots to the worker, which maps
+// each slot with map_slots. Inputs are sealed, so that nobody but the parent can ever map them
+// writable.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/isolation/guards.hpp"
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// The pseudo role of the workspace in a list of slots.
+inline constexpr int32_t kWorkspaceRole = -1;
+
+/// Inaccessible memory on both sides of every mapped tensor.
+inline constexpr int64_t kGuardBytes = int64_t{1} << 20;
+
+/// Where one tensor lies in the shared file, in bytes. The data start at an odd multiple of the
+/// promised alignment: 64 for tensors, their element in an unaligned problem, 256 for the
+/// workspace.
+struct Slot {
+  int32_t role = 0;
+  int64_t file_offset = 0;  // a multiple of the page size
+  int64_t map_bytes = 0;    // likewise
+  int64_t data_offset = 0;  // of the first element, in the slot
+  int64_t data_bytes = 0;
+  int64_t alignment = 0;
+};
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// Memory mapped in this process: slots apart from each other, inaccessible memory on both sides of
+/// each.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// Maps every slot of `fd` readable, and writable if asked. Throws Error when the system refuses.
+  Mapping(int fd, std::span<const Slot> slots, bool writable);
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  /// Puts the tensors of another file, of the same problem, at the same addresses; the workspace
+  /// stays. `now`: the slots that this was made with. Throws Error where the slots differ.
+  void show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable);
+
+  /// Takes the memory away and keeps the addresses: whoever uses them from now on faults. Where
+  /// they begin, and how many bytes.
+  std::pair<void*, size_t> withdraw();
+
+  /// First byte of slot `i`, and its first element.
+  char* map(size_t i) const { return maps_[i]; }
+  void* data(size_t i, const Slot& slot) const { return maps_[i] + slot.data_offset; }
+
+ private:
+  char* base_ = nullptr;
+  size_t bytes_ = 0;
+  std::vector<char*> maps_;
+};
+
+/// All tensors of a problem with one kind of access, created by the parent.
+class SharedTensors {
+ public:
+  /// `access`: ATTEST_READ: the inputs; ATTEST_WRITE: the outputs and `workspace_bytes` of
+  /// workspace.
+  SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes = 0);
+
+  int descriptor() const { return file_.get(); }
+  std::span<const Slot> slots() const { return slots_; }
+  /// By role; roles of the other kind of access are absent.
+  const Tensors& tensors() const { return tensors_; }
+  /// Moves all tensors to that side of their memory (they start at the end) and writes the canaries
+  /// anew; elements are lost.
+  void place(Side side);
+  /// No writable mapping can be made from now on (this one stays), and the size stays.
+  void seal();
+  /// The size stays: whoever could shrink the file would take pages from under this mapping.
+  void seal_size();
+  /// Fills every output with NaN (its dtype's poison), the workspace with `leftover` and the gaps
+  /// with canaries.
+  void poison(Leftover leftover = Leftover::kNaN);
+  /// Whose surroundings were written, and where ("o was written past its end, at byte 4 behind
+  /// it"), or "".
+  std::string broken_canary() const;
+
+ private:
+  Surroundings surroundings(size_t i) const;
+
+  const Problem& problem_;
+  Canary canary_;
+  Descriptor file_;
+  std::vector<Slot> slots_;
+  Mapping mapping_;
+  Tensors tensors_{};
+};
+
+}  // namespace attest::core

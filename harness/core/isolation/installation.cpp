@@ -1,0 +1,75 @@
+#include "core/isolation/installation.hpp"
+
+#include <fmt/format.h>
+#include <link.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Wanted {
+  uintptr_t address;
+  std::string name;
+};
+
+// The object whose segments hold the address; the program itself has no name there.
+int look_at(dl_phdr_info* object, size_t, void* data) {
+  auto& wanted = *static_cast<Wanted*>(data);
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const auto& segment = object->dlpi_phdr[i];
+    const uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type != PT_LOAD || wanted.address < begin ||
+        wanted.address >= begin + segment.p_memsz)
+      continue;
+    wanted.name = object->dlpi_name ? object->dlpi_name : "";
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+fs::path own_binary() {
+  Wanted wanted{reinterpret_cast<uintptr_t>(&own_binary), ""};
+  dl_iterate_phdr(look_at, &wanted);
+  std::error_code error;
+  return fs::weakly_canonical(wanted.name.empty() ? "/proc/self/exe" : wanted.name, error);
+}
+
+fs::path own_prefix() {
+  const fs::path binary = own_binary(), folder = binary.parent_path();
+  // Programs lie in one folder of the prefix, libraries in lib or deeper: lib/x86_64-linux-gnu.
+  const fs::path library_folder = ATTEST_LIBDIR;
+  if (binary.filename().string().find(".so") == std::string::npos) return folder.parent_path();
+  fs::path prefix = folder;
+  for (size_t depth = size_t(std::distance(library_folder.begin(), library_folder.end()));
+       depth > 0; --depth)
+    prefix = prefix.parent_path();
+  return prefix;
+}
+
+fs::path find_suite(const std::string& name) {
+  if (fs::is_regular_file(name)) return name;
+  std::error_code error;
+  std::vector<std::string> known;
+  for (const fs::path& folder :
+       {own_prefix() / ATTEST_DATADIR / "attest/suites", fs::path(ATTEST_SUITES_SOURCE)}) {
+    const fs::path named = folder / (name + ".json");
+    if (name.find('/') == name.npos && fs::is_regular_file(named)) return named;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+      if (entry.path().extension() == ".json" && entry.path().stem().extension() != ".schema")
+        known.push_back(entry.path().stem());
+  }
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  throw Error(fmt::format("{}: no such suite file; suites that come with attest: {}", name,
+                          fmt::join(known, " ")));
+}
+
+}  // namespace attest::core

@@ -1,0 +1,58 @@
+#include "core/isolation/libraries.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "core/tensor/tensor.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr off_t kMostHashed_bytes =
+    64 << 20;  // of a larger file, some GPU libraries, size and time of change have to do
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// By its bytes, read once as long as size and time of change stay.
+uint64_t hash_mapped(const std::string& path) {
+  struct stat facts{};
+  if (stat(path.c_str(), &facts) != 0) return hash_text(path);  // deleted, or no file at all
+  const std::string state =
+      fmt::format("{} {} {}.{}", path, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+  static std::map<std::string, uint64_t> known;
+  const auto [at, is_new] = known.emplace(state, 0);
+  if (is_new)
+    at->second = facts.st_size > kMostHashed_bytes ? hash_text(state) : hash_text(contents(path));
+  return at->second;
+}
+
+}  // namespace
+
+uint64_t hash_libraries(pid_t process) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", process));
+  std::set<std::string> paths;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string range, rights, offset, device, inode, path;
+    words >> range >> rights >> offset >> device >> inode;
+    std::getline(words >> std::ws, path);
+    if (rights.find('x') != std::string::npos && path.starts_with('/')) paths.insert(path);
+  }
+  std::multiset<uint64_t> hashes;
+  for (const std::string& path : paths) hashes.insert(hash_mapped(path));
+  uint64_t all = 0;
+  for (const uint64_t hash : hashes) all = hash_bytes(&hash, sizeof(hash), all);
+  return all;
+}
+
+}  // namespace attest::core

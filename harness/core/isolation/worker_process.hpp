@@ -1,0 +1,74 @@
+// A worker process as the harness sees it: started, spoken to, watched, ended. What is said is not
+// its business.
+#pragma once
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/isolation/buffers.hpp"
+#include "core/isolation/channel.hpp"
+#include "core/isolation/status_page.hpp"
+
+namespace attest::core {
+
+struct WorkerOptions {
+  std::filesystem::path executable;  // attest-worker
+  std::string cpus;                  // "0,1": CPUs that the worker may use; empty: all
+  int32_t threads = 1;
+  double timeout_s = 60;  // of one call into the plugin
+  uint64_t memory_bytes =
+      0;  // resident, above which it is ended; 0: nine tenths of what it has and what is available
+  bool (*cancelled)() = nullptr;  // asked while waiting: true ends the call
+};
+
+/// attest-worker beside this program or in the libexec of its prefix, or $ATTEST_WORKER. Throws
+/// Error when there is none.
+std::filesystem::path find_worker();
+
+class Worker {
+ public:
+  /// Starts a process for the library at `plugin`, without waiting for it. Throws Error when the
+  /// system refuses.
+  Worker(const std::filesystem::path& plugin, const WorkerOptions& options);
+  /// Ends it and whatever it started.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  Channel& channel() { return channel_; }
+  const StatusPage& status() const { return *status_; }
+
+  /// How it ended, as waitpid says, if it does so within `patience_s`.
+  std::optional<int> ended(double patience_s);
+  /// Ends it now, with all that it started; how many processes it had started and not waited for.
+  int end();
+  /// Whether the system ended a process for lack of memory since it was started.
+  bool out_of_memory() const;
+  /// Every file that it has mapped to be executed, as one hash (libraries.hpp); 0: gone.
+  uint64_t libraries_hash();
+  /// Resident, shared memory included; 0: gone.
+  uint64_t resident_bytes();
+
+  /// The last words of its output, on one line.
+  std::string said() const;
+  /// Bytes of output beyond a megabyte, which were cut, so far.
+  uint64_t cut_output();
+
+ private:
+  bool hear(double patience_s);
+
+  Descriptor status_file_, output_;
+  StatusPage* status_ = nullptr;
+  Descriptor leash_;
+  Channel channel_;
+  pid_t keeper_ = -1;
+  KeeperReport heard_{};
+  uint64_t cut_bytes_ = 0, ooms_before_ = 0;
+};
+
+/// Text of a plugin, fit for a terminal and a record: printable, one line, not endless.
+std::string tidy(std::string text, size_t most);
+
+}  // namespace attest::core

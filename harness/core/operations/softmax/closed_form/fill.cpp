@@ -1,0 +1,125 @@
+// Inputs of the codebook fill.
+#include "core/operations/softmax/closed_form/alibi.hpp"
+#include "core/operations/softmax/closed_form/values.hpp"
+#include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr float kDecoyFactor = 1.5f;
+constexpr double kPeakedSink =
+    20;  // what a sink weighs about half of a peaked row with, beside as many flat keys
+enum Stream : uint64_t {
+  kValues = 100,
+  kDecoys,
+  kLevels,
+  kSlopes,
+  kSinks
+};  // of the fill's seed; Codebook has its own
+
+int64_t cells(const Tensor& tensor) { return tensor.spec.dim[0] * tensor.spec.dim[2]; }
+
+// The best key code for every query code.
+std::vector<uint8_t> best_codes(const std::vector<float>& queries, const std::vector<float>& keys,
+                                size_t codes, bool negative) {
+  const size_t head_dim = keys.size() / codes;
+  std::vector<uint8_t> best(queries.size() / head_dim);
+  for (size_t h = 0; h < best.size(); ++h) {
+    double top = 0;
+    for (size_t g = 0; g < codes; ++g) {
+      double dot = 0;
+      for (size_t c = 0; c < head_dim; ++c)
+        dot += double(queries[h * head_dim + c]) * double(keys[g * head_dim + c]);
+      if (negative) dot = -dot;
+      if (g == 0 || dot > top) top = dot, best[h] = uint8_t(g);
+    }
+  }
+  return best;
+}
+
+void fill_queries(const Codebook& book, const Tensor& q) {
+  const int64_t rows = q.spec.dim[2], head_dim = q.spec.dim[3];
+  for (int64_t head = 0; head < q.spec.dim[1]; ++head) {
+    const std::vector<float> vectors = book.queries(head);
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < cells(q); ++r) {
+      const Cell cell{r / rows, r % rows};
+      store_vector(q, head, cell, &vectors[size_t(book.query_code(head, cell) * head_dim)]);
+    }
+  }
+}
+
+// Keys that nobody sees get the best score of some query code, and more.
+void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_params& p,
+               uint64_t seed) {
+  const int64_t rows = k.spec.dim[2], head_dim = k.spec.dim[3];
+  for (int64_t head = 0; head < k.spec.dim[1]; ++head) {
+    const std::vector<float> vectors = book.keys(head);
+    const std::vector<uint8_t> best =
+        best_codes(book.queries(head * (p.num_heads / p.num_kv_heads)), vectors,
+                   size_t(book.key_codes()), p.softmax_scale < 0);
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < cells(k); ++r) {
+      const Cell cell{r / rows, r % rows};
+      const uint8_t code = book.key_code(head, cell);
+      if (code != Codebook::kUnseen) {
+        store_vector(k, head, cell, &vectors[size_t(code * head_dim)]);
+        continue;
+      }
+      if (book.kind() == Codebook::Kind::kHuge) {
+        const std::vector<float> wild(size_t(head_dim),
+                                      wild_value(seed, uint64_t(head * cells(k) + r)));
+        store_vector(k, head, cell, wild.data());
+        continue;
+      }
+      const uint8_t decoy =
+          best[size_t(random_below(seed, uint64_t(head * cells(k) + r), best.size()))];
+      std::vector<float> vector(vectors.begin() + decoy * head_dim,
+                                vectors.begin() + (decoy + 1) * head_dim);
+      for (float& x : vector) x *= kDecoyFactor;
+      store_vector(k, head, cell, vector.data());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> codebook_fills(const Problem& problem) {
+  const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]),
+             sinks = present(problem.tensor[ATTEST_SINKS]);
+  if (alibi && sinks) return {};  // not in the closed form of ALiBi
+  if (!ScoreLevels::fit(problem) || (alibi && !codebook::AlibiRows::fit(problem))) return {};
+  const auto& p = problem.as<attest_softmax_params>();
+  bool plain = p.shift_bias == 0 && !alibi;
+  for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
+    plain &= !present(problem.tensor[role]);
+  std::vector<std::string> names{"codebook", "codebook_peaked"};
+  // The closed form with ALiBi weighs keys beside the best score of any: where a row does not see
+  // that one, huge scores leave it 0. Beside them a sink is nothing or all.
+  if (!alibi && !sinks) names.emplace_back("huge");
+  names.emplace_back("rising");
+  if (plain) names.emplace_back("cancelling");
+  for (const char* name : {"edges", "flat", "tiny", "equal"}) names.emplace_back(name);
+  return names;
+}
+
+void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors,
+                   bool only_own) {
+  fill_tables(problem, fill.seed, tensors, only_own);
+  const Codebook::Kind kind = Codebook::kind_of(fill.name);
+  ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors, Codebook::level_unit(kind),
+                    int64_t(kind));
+  if (tensors[ATTEST_ALIBI_SLOPES])
+    fill_slopes(problem, random_bits(fill.seed, kSlopes), tensors[ATTEST_ALIBI_SLOPES]);
+  const double lift = Codebook::kind_of(fill.name) == Codebook::Kind::kPeaked ? kPeakedSink : 0;
+  if (tensors[ATTEST_SINKS])
+    fill_sinks(problem, random_bits(fill.seed, kSinks), tensors[ATTEST_SINKS], lift);
+  const Codebook book(problem, fill, tensors);
+  fill_queries(book, tensors[ATTEST_Q]);
+  fill_keys(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(),
+            random_bits(fill.seed, kDecoys));
+  fill_values(problem, book, tensors, random_bits(fill.seed, kValues));
+}
+
+}  // namespace attest::core

@@ -1,0 +1,215 @@
+// What the fill "rising" has of its own: which mark a query asks for, and the vectors that give it
+// its lead.
+//
+// Channel 0 counts marks, channel 1 parts them from the other keys, and in the others each has a
+// direction of its own. A query is a multiple of its mark's direction and, in channel 1, as much as
+// pushes all other marks below the other keys.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "core/operations/softmax/closed_form/codebook.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr int64_t kOtherCodes = 4;  // of keys that are no marks
+constexpr int64_t kMostGroups = 512, kMostAsks = 250;
+// By which a mark is above the one before it. A rescale that is forgotten early shows by the low
+// one: the rises after it take little of the error away.
+constexpr double kStair = 3, kLowStair = 0.125;
+constexpr double kMargin = 2;  // of the other keys over all other marks
+constexpr float kShort =
+    0.25f;  // the other keys' share of a direction's length, so that their scores differ by little
+constexpr int64_t kOwnChannels = 2;  // before the directions
+constexpr double kMostAlike = 0.8;   // of two directions
+constexpr int64_t kLastTile = 256;   // the largest that a row's last mark is looked for in
+constexpr int64_t kFewLeads = 2;     // of a mark that is there for its lane
+constexpr int64_t kWholeTile = 64;   // rows that end with one ask for their last mark
+// A lead that a softcap does not allow becomes this share of the widest that it does.
+constexpr double kFarEnough = 0.98;
+constexpr double kUnlike = 0.5;  // of two directions, where a head has room for that
+constexpr uint64_t kTries = 64;  // of a direction
+enum Stream : uint64_t { kAsks = 50, kDirections };
+
+// Which of `count` leads the rows ask for that end there. Rows that end with tiles of any size have
+// each lead in turn, and so have those that end within a tile.
+int64_t turn_of_end(int64_t end, int64_t head, int64_t count) {
+  int64_t turn = head + (count > kFewLeads ? end % Marks::kFirstTile : 0);
+  for (int64_t tile = 16; tile <= kLastTile; tile *= 2) turn += end / tile;
+  return turn % count;
+}
+
+}  // namespace
+
+// Whether an interval sees each place modulo the longest interval once: windows, patches, and bands
+// that move.
+bool Codebook::repeats() const {
+  return params_.grid_height > 0 || params_.patch_size > 0 ||
+         (params_.window_left >= 0 && params_.window_right >= 0);
+}
+
+void Codebook::plan_marks() {
+  const int64_t most = std::min(Marks::kMost, kMostGroups / levels_.key_levels() - kOtherCodes);
+  const Marks marks(period_, most);
+  edge_codes_ = marks.size(), key_codes_ = edge_codes_ + kOtherCodes;
+  asks_ = asks_for(marks, kMostAsks), query_codes_ = int64_t(asks_.size());
+  codes_of_mark_.resize(size_t(marks.size()));
+  for (size_t code = 0; code < asks_.size(); ++code) {
+    if (asks_[code].mark >= 0) codes_of_mark_[size_t(asks_[code].mark)].push_back(uint8_t(code));
+    if (asks_[code].is_gap) codes_of_gaps_.push_back(uint8_t(code));
+  }
+  if (!repeats())
+    for (int64_t b = 0; b < geometry_.batch(); ++b)
+      marks_.try_emplace(geometry_.length_kv(b), geometry_.length_kv(b), edge_codes_);
+  marks_.try_emplace(period_, marks);
+}
+
+int64_t Codebook::mark_code(int64_t b, int64_t j) const {
+  return repeats() ? marks_.at(period_).index_of(j % period_)
+                   : marks_.at(geometry_.length_kv(b)).index_of(j);
+}
+
+// Rows that see all marks ask for everything in turn. The others ask for a mark that they see:
+// where they end with a tile, and once in four elsewhere, for their last one.
+void Codebook::turn_to_marks() {
+  turned_.assign(size_t(params_.num_heads * geometry_.batch() * q_rows_), kUnseen);
+  for (int64_t b = 0; b < geometry_.batch(); ++b)
+    for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
+      const Interval seen = geometry_.keys(b, i);
+      if (seen.size() == 0) continue;
+      for (int64_t head = 0; head < params_.num_heads; ++head)
+        turn(head, geometry_.query(b, i), asked(b, seen, i, head));
+    }
+}
+
+// The query code of row i of a sequence and head, which sees that interval.
+int64_t Codebook::asked(int64_t b, Interval seen, int64_t i, int64_t head) const {
+  const int64_t count = i * params_.num_heads + head;
+  if (seen.size() == period_ || (!repeats() && seen.size() == geometry_.length_kv(b)))
+    return count % query_codes_;
+  const Marks& marks = marks_.at(repeats() ? period_ : geometry_.length_kv(b));
+  int64_t last = -1;
+  std::vector<int64_t> there;
+  for (int64_t index = 0; index < marks.size(); ++index) {
+    int64_t place = marks.place(index);
+    if (repeats())
+      place +=
+          (seen.begin - place + period_ - 1) / period_ * period_;  // the first one from there on
+    if (!seen.contains(place)) continue;
+    there.push_back(index);
+    if (seen.end - place <= kLastTile && (last < 0 || place > marks.place(last))) last = index;
+  }
+  if (there.empty() || count % 16 == 0) return count / 16 % 2;  // stairs, high or low
+  const uint64_t bits = random_bits(random_bits(seed_, kAsks), uint64_t(count));
+  const bool ends_tile = seen.end % kWholeTile == 0, asks_last = ends_tile || bits % 4 == 0;
+  if (!asks_last && bits % 4 == 1 && !codes_of_gaps_.empty()) {
+    const uint8_t gap = codes_of_gaps_[size_t(bits >> 32) % codes_of_gaps_.size()];
+    if (std::ranges::find(there, asks_[gap].mark) != there.end()) return gap;
+  }
+  const int64_t index = last >= 0 && asks_last ? last : there[size_t(bits >> 8) % there.size()];
+  const std::vector<uint8_t>& codes = codes_of_mark_[size_t(index)];
+  if (codes.empty()) return 0;
+  const auto count_of_codes = int64_t(codes.size());
+  return codes[size_t(index == last ? turn_of_end(seen.end, head, count_of_codes)
+                                    : int64_t((bits >> 32) % codes.size()))];
+}
+
+// A power of two, so that its multiples are exact.
+double Codebook::level_step() const { return std::ldexp(1, std::ilogb(sigma_) - 4); }
+
+// Marks get directions that are little alike: a query that asks for one would else have to be long.
+void Codebook::part_directions(std::vector<float>& keys, uint64_t seed) const {
+  const auto head_dim = size_t(params_.head_dim);
+  auto along = [&](const float* one, const float* other) {
+    return std::inner_product(one + kOwnChannels, one + head_dim, other + kOwnChannels, 0.0);
+  };
+  std::vector<float> best(head_dim), tried(head_dim);
+  for (size_t g = 0; g < size_t(edge_codes_); ++g) {
+    float* const key = &keys[g * head_dim];
+    double least = 2;
+    std::copy_n(key, head_dim, tried.begin());
+    for (uint64_t n = 0; n < kTries && least > kUnlike; ++n) {
+      double alike = 0;
+      const double square = along(tried.data(), tried.data());
+      for (size_t other = 0; other < g; ++other) {
+        const float* const known = &keys[other * head_dim];
+        alike = std::max(alike, along(tried.data(), known) / std::min(square, along(known, known)));
+      }
+      if (alike < least) least = alike, best = tried;
+      const uint64_t stream = random_bits(random_bits(seed, g), n);
+      for (size_t c = 0; c < head_dim; ++c) tried[c] = sigma_ * random_normal(stream, c);
+    }
+    std::copy(best.begin(), best.end(), key);
+  }
+}
+
+void Codebook::lift_marks(std::vector<float>& keys, uint64_t seed) const {
+  const auto head_dim = size_t(params_.head_dim);
+  if (head_dim <= kOwnChannels) return;
+  part_directions(keys, random_bits(seed, kDirections));
+  // With a softcap both sides of 0 are used, since it bends what is far from it.
+  const float parted = params_.softcap > 0 ? -3 : -2, others = params_.softcap > 0 ? -1 : 0;
+  const auto unit = float(std::ldexp(1, std::ilogb(sigma_)));
+  for (size_t g = 0; g < size_t(key_codes_); ++g) {
+    const bool mark = g < size_t(edge_codes_);
+    float* const key = &keys[g * head_dim];
+    key[0] = mark ? float(level_step() * double(g + 1)) : 0;
+    key[1] = unit * (mark ? parted : others);
+    for (size_t c = kOwnChannels; c < head_dim && !mark; ++c) key[c] *= kShort;
+  }
+}
+
+// Two numbers: the score that a mark gets from its own direction, and how far channel 1 has to push
+// the other keys down. It pushes marks further. `nearest` and `largest` are the largest shares of
+// that score that other marks and other keys get.
+std::pair<double, double> Codebook::reach(double lead, double nearest, double largest) const {
+  const double cap = double(params_.softcap);
+  if (cap <= 0) {
+    const double score = (lead + kMargin) / (1 - std::min(nearest + largest, kMostAlike));
+    return {score, (nearest * score + kMargin) / 2};
+  }
+  // The mark scores as far above 0 as all others score below it; the softcap bends the two scores
+  // to half of the lead each.
+  const double half = cap * std::atanh(std::min(lead / (2 * cap), kFarEnough));
+  const double alike = std::min(nearest, kMostAlike), other = std::min(largest, 0.25);
+  const double pushed =
+      std::max(half * (1 + other) / (1 - 3 * other), half * (1 + alike) / (3 * (1 - alike)));
+  return {half + 3 * pushed, pushed};
+}
+
+std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
+  const auto head_dim = size_t(params_.head_dim);
+  std::vector<float> queries(size_t(query_codes_) * head_dim);
+  if (head_dim <= kOwnChannels) return queries;
+  auto along = [&](size_t one, size_t other) {
+    return std::inner_product(&keys[one * head_dim + kOwnChannels], &keys[(one + 1) * head_dim],
+                              &keys[other * head_dim + kOwnChannels], 0.0);
+  };
+  const double scale = double(params_.softmax_scale), unit = std::ldexp(1, std::ilogb(sigma_));
+  for (size_t code = 0; code < asks_.size(); ++code) {
+    float* const query = &queries[code * head_dim];
+    if (asks_[code].mark < 0) {
+      const double stair = asks_[code].mark == Ask::kStairs ? kStair : kLowStair;
+      query[0] = float(stair / (scale * level_step()));
+      continue;
+    }
+    const auto mark = size_t(asks_[code].mark);
+    const double square = along(mark, mark);
+    double nearest = 0,
+           largest =
+               -1;  // of the other marks, of the other keys, as shares of the mark's own score
+    for (size_t other = 0; other < size_t(key_codes_); ++other)
+      if (double& most = other < size_t(edge_codes_) ? nearest : largest; other != mark)
+        most = std::max(most, along(mark, other) / square);
+    const auto [score, pushed] = reach(asks_[code].lead, nearest, largest);
+    for (size_t c = kOwnChannels; c < head_dim; ++c)
+      query[c] = float(score / (scale * square) * double(keys[mark * head_dim + c]));
+    query[1] = float(pushed / (scale * unit));
+  }
+  return queries;
+}
+
+}  // namespace attest::core

@@ -1,0 +1,130 @@
+// The fill "rising": marks stand where they have to, have the leads that queries ask for, and show
+// what no other fill does.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/operations/softmax/testing/codebook_trials.hpp"
+
+namespace attest::core {
+namespace {
+
+using namespace codebook_trials;
+
+TEST(Marks, StandBesideTheEdgesOfTiles) {
+  const Marks marks(4099, 96);
+  for (const int64_t place :
+       {int64_t{0}, int64_t{4098}, int64_t{4095}, int64_t{3839 + 256}, int64_t{24}, int64_t{48},
+        int64_t{96}, int64_t{192}, int64_t{384}, int64_t{2049}})
+    EXPECT_GE(marks.index_of(place), 0) << place;
+  for (int64_t place = 1; place < 16; ++place) EXPECT_EQ(marks.index_of(place), -1) << place;
+  for (int64_t index = 1; index < marks.size(); ++index)
+    EXPECT_LT(marks.place(index - 1), marks.place(index));
+}
+
+TEST(Marks, StandInEveryLaneBehindTheFirstTile) {
+  for (const int64_t length : {131, 197, 1021, 4099, 262'147}) {
+    const Marks marks(length, 96);
+    std::set<int64_t> lanes;
+    for (int64_t index = 0; index < marks.size(); ++index)
+      if (marks.place(index) >= 64) lanes.insert(marks.place(index) % 64);
+    EXPECT_EQ(lanes.size(), 64u) << length;
+  }
+}
+
+TEST(Marks, ShortIntervalsHaveThoseThatFit) {
+  for (int64_t length = 1; length < 80; ++length)
+    for (const int64_t most : {4, 30, 96}) {
+      const Marks marks(length, most);
+      ASSERT_LE(marks.size(), most);
+      for (int64_t index = 0; index < marks.size(); ++index) {
+        ASSERT_LT(marks.place(index), length);
+        ASSERT_EQ(marks.index_of(marks.place(index)), index);
+      }
+    }
+}
+
+// Of query code `code`, the mark's score less the largest of all other keys.
+double lead_of(const Codebook& book, const codebook::HeadScores& scores, size_t code,
+               int64_t mark) {
+  const double* s = &scores.score[code * size_t(book.key_codes())];
+  double others = -INFINITY;
+  for (int64_t g = 0; g < book.key_codes(); ++g)
+    if (g != mark) others = std::max(others, s[g]);
+  return s[mark] - others;
+}
+
+TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
+  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
+    for (const int64_t head_dim : {32, 64, 128}) {
+      SCOPED_TRACE(testing::Message() << dtype_name(dtype) << " " << head_dim);
+      const Case c(dtype, {"rising", 3}, [&](Params& p) {
+        p.seq_len_q = 300, p.seq_len_kv = 1021, p.head_dim = head_dim;
+      });
+      const Codebook book(c.problem, c.fill, c.tensors);
+      const codebook::HeadScores scores(book, c.p(), 0, dtype, dtype);
+      const std::vector<Ask> asks = asks_for(Marks(1021, book.edge_codes()), book.query_codes());
+      ASSERT_EQ(int64_t(asks.size()), book.query_codes());
+      for (size_t code = 0; code < asks.size(); ++code) {
+        const auto& [mark, lead, is_gap] = asks[code];
+        if (mark < 0) continue;
+        EXPECT_NEAR(lead_of(book, scores, code, mark), lead, 0.05 * lead + 0.5) << code;
+      }
+    }
+}
+
+// The sum of all that a row sees fits into an accumulator in f16, whatever is added first.
+TEST(RisingFill, ValuesShrinkWithTheNumberOfKeys) {
+  for (const int64_t keys : {61, 1021, 8191}) {
+    const Case c(ATTEST_F32, {"rising", 11},
+                 [&](Params& p) { p.seq_len_q = 16, p.seq_len_kv = keys, p.head_dim = 16; });
+    double sum = 0, most = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      const double value = c.row(ATTEST_V, 0, 0, j)[0];
+      sum += value, most = std::max(most, value);
+    }
+    EXPECT_LT(sum, 65504) << keys;
+    EXPECT_GE(most, keys > 1000 ? 4 : 64) << "faint weights show by large values; " << keys;
+  }
+}
+
+TEST(RisingFill, StairsRiseAtEveryMark) {
+  const Case c(ATTEST_BF16, {"rising", 3},
+               [](Params& p) { p.seq_len_q = 4, p.seq_len_kv = 1021, p.head_dim = 64; });
+  const Codebook book(c.problem, c.fill, c.tensors);
+  const codebook::HeadScores scores(book, c.p(), 0, ATTEST_BF16, ATTEST_BF16);
+  for (int64_t mark = 1; mark < book.edge_codes(); ++mark)
+    EXPECT_NEAR(scores.score[size_t(mark)] - scores.score[size_t(mark - 1)], 3, 0.1) << mark;
+}
+
+bool passes(const char* fill, int64_t tokens, const Kernel& kernel) {
+  const Case c(ATTEST_F16, {fill, 11},
+               [&](Params& p) { p.seq_len_q = 256, p.seq_len_kv = tokens, p.head_dim = 32; });
+  return Flash(c).judge(kernel).pass();
+}
+
+// The sum is not rescaled where the last tile, or the short one behind it, brings the largest key:
+// no other fill has that.
+TEST(RisingFill, AloneSeesARescaleForgottenAtTheEnd) {
+  constexpr int64_t kTokens = 4099;
+  for (const int64_t tile : {16, 64, 256})
+    for (const int64_t unscaled : {kTokens / tile - 1, kTokens / tile}) {
+      const Kernel bug{.tile = tile, .unscaled = unscaled};
+      EXPECT_FALSE(passes("rising", kTokens, bug)) << tile << " " << unscaled;
+      for (const char* fill : {"codebook", "codebook_peaked", "huge", "cancelling"})
+        EXPECT_TRUE(passes(fill, kTokens, bug)) << fill << " " << tile << " " << unscaled;
+    }
+}
+
+// What lies 16 below the largest key still weighs a thirtieth of it, all together.
+TEST(RisingFill, AloneSeesSmallWeightsFlushed) {
+  constexpr int64_t kTokens = 65'551;
+  const Kernel bug{.flushed_below = 1.1e-7f};
+  EXPECT_FALSE(passes("rising", kTokens, bug));
+  for (const char* fill : {"codebook", "codebook_peaked", "cancelling"})
+    EXPECT_TRUE(passes(fill, kTokens, bug)) << fill;
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,397 @@
+// Events of inputs that are written here, key by key: each has the events that it should, and those
+// alone.
+#include "core/operations/softmax/events/events.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+
+namespace attest::core {
+namespace {
+
+using core::testing::Case;
+using core::testing::make_case;
+using ::testing::Contains;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+using Names = std::set<std::string>;
+using P = attest_softmax_params;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                 kInf = std::numeric_limits<double>::infinity();
+
+void put(const Tensor& tensor, std::initializer_list<int64_t> index, double value) {
+  int64_t at = 0;
+  size_t axis = 0;
+  for (const int64_t i : index) at += i * tensor.spec.stride[axis++];
+  store(tensor.data, tensor.spec.dtype, at, value);
+}
+
+// One head of which the score of query i and key j is `query(i)` times `key(j)`: 1 and 0 unless a
+// test says otherwise. Values are 1.
+class Hand {
+ public:
+  explicit Hand(int64_t keys, int64_t queries = 1, const std::function<void(P&)>& set = {},
+                const std::vector<int32_t>& with = {}, DType dtype = ATTEST_F32)
+      : case_(make_case(
+            "by hand",
+            [&](P& p) {
+              p.num_heads = 1, p.seq_len_q = queries, p.seq_len_kv = keys, p.head_dim = 2,
+              p.head_dim_v = 2, p.softmax_scale = 1;
+              if (set) set(p);
+            },
+            with, dtype)) {
+    query([](int64_t) { return 1.0; });
+    key([](int64_t) { return 0.0; });
+    value([](int64_t, int64_t) { return 1.0; });
+    if (case_.tensors[ATTEST_MASK]) hide([](int64_t, int64_t) { return false; });
+  }
+
+  Hand& query(const std::function<double(int64_t)>& of) {
+    const P& p = case_.params();
+    for (int64_t h = 0; h < p.num_heads; ++h)
+      for (int64_t i = 0; i < p.seq_len_q; ++i)
+        put(case_.tensors[ATTEST_Q], {0, h, i, 0}, of(i)),
+            put(case_.tensors[ATTEST_Q], {0, h, i, 1}, 0);
+    return *this;
+  }
+  Hand& key(const std::function<double(int64_t)>& of) {
+    const P& p = case_.params();
+    for (int64_t h = 0; h < p.num_kv_heads; ++h)
+      for (int64_t j = 0; j < p.seq_len_kv; ++j)
+        put(case_.tensors[ATTEST_K], {0, h, j, 0}, of(j)),
+            put(case_.tensors[ATTEST_K], {0, h, j, 1}, 0);
+    return *this;
+  }
+  Hand& value(const std::function<double(int64_t, int64_t)>& of) {
+    const P& p = case_.params();
+    for (int64_t h = 0; h < p.num_kv_heads; ++h)
+      for (int64_t j = 0; j < p.seq_len_kv; ++j)
+        for (int64_t c = 0; c < p.head_dim_v; ++c)
+          put(case_.tensors[ATTEST_V], {0, h, j, c}, of(j, c));
+    return *this;
+  }
+  Hand& hide(const std::function<bool(int64_t, int64_t)>& hidden) {
+    const P& p = case_.params();
+    for (int64_t i = 0; i < p.seq_len_q; ++i)
+      for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+        if (case_.tensors[ATTEST_MASK])
+          put(case_.tensors[ATTEST_MASK], {0, 0, i, j}, hidden(i, j) ? 0 : 1);
+        if (case_.tensors[ATTEST_BIAS])
+          put(case_.tensors[ATTEST_BIAS], {0, 0, i, j}, hidden(i, j) ? -kInf : 0);
+      }
+    return *this;
+  }
+  const Tensor& tensor(int32_t role) const { return case_.tensors[size_t(role)]; }
+
+  /// Without `judged`, all rows are.
+  Names count(std::vector<bool> judged = {}) const {
+    if (judged.empty()) judged.assign(size_t(row_count(case_.problem.tensor[ATTEST_O], 3)), true);
+    return softmax_operation().count_events(case_.problem, case_.tensors, judged);
+  }
+  /// Those that begin with a word.
+  Names count(const std::string& word) const {
+    Names some;
+    for (const std::string& name : count())
+      if (name.starts_with(word)) some.insert(name);
+    return some;
+  }
+
+ private:
+  Case case_;
+};
+
+// A score that stands out at one place.
+std::function<double(int64_t)> peak(int64_t at, double height) {
+  return [=](int64_t j) { return j == at ? height : 0.0; };
+}
+
+TEST(Events, AMaximumThatRisesIsNamedByTileAndSize) {
+  // 83 keys: tiles of 16 end with a short one of 3, tiles of 32 with one of 19, tiles of 64 with
+  // one of 19.
+  EXPECT_THAT(Hand(83).key(peak(20, 1)).count("rise/"),
+              UnorderedElementsAre("rise/16/second/little", "rise/32/never", "rise/64/never"));
+  EXPECT_THAT(Hand(83).key(peak(40, 30)).count("rise/"),
+              UnorderedElementsAre("rise/16/middle/much", "rise/32/second/much", "rise/64/never"));
+  EXPECT_THAT(Hand(83).key(peak(81, 70)).count("rise/"),
+              UnorderedElementsAre("rise/16/tail/over_64", "rise/32/tail/over_64",
+                                   "rise/64/second/over_64", "rise/64/tail/over_64"));
+  EXPECT_THAT(Hand(64).key(peak(63, 100)).count("rise/"),
+              UnorderedElementsAre("rise/16/last/over_88", "rise/32/last/over_88",
+                                   "rise/32/second/over_88"));
+  EXPECT_THAT(Hand(83).key(peak(3, 100)).count("rise/"),
+              UnorderedElementsAre("rise/16/never", "rise/32/never", "rise/64/never"));
+  EXPECT_THAT(Hand(512).key(peak(300, 5)).count("rise/"),
+              UnorderedElementsAre());  // a size that has no name
+  EXPECT_THAT(Hand(15).key(peak(14, 30)).count("rise/"), IsEmpty());
+}
+
+TEST(Events, AMaximumThatRisesTwiceIsNamedByItsFirstRise) {
+  const auto twice = [](int64_t j) { return j == 50 ? 1.0 : j == 70 ? 30.0 : 0.0; };
+  EXPECT_THAT(Hand(83).key(twice).count("rise/16"), UnorderedElementsAre("rise/16/middle/little"));
+  // A tremble of a hundredth is no rise.
+  EXPECT_THAT(Hand(83)
+                  .key([](int64_t j) { return j == 50   ? 0.01
+                                              : j == 70 ? 30.0
+                                                        : 0.0; })
+                  .count("rise/16"),
+              UnorderedElementsAre("rise/16/middle/much"));
+}
+
+TEST(Events, AMaximumThatAlwaysRises) {
+  EXPECT_THAT(Hand(83).key([](int64_t j) { return double(j / 16); }).count("rise/16"),
+              UnorderedElementsAre("rise/16/always", "rise/16/second/little"));
+  EXPECT_THAT(
+      Hand(83).key([](int64_t j) { return j < 16   ? 0.0
+                                          : j < 48 ? 1.0
+                                                   : 2.0; }).count("rise/16"),
+      UnorderedElementsAre("rise/16/second/little"));
+  EXPECT_THAT(Hand(16 * 100)
+                  .key([](int64_t j) { return double(std::min<int64_t>(j / 16, 24)); })
+                  .count("rise/16"),
+              Contains("rise/16/always"));
+  EXPECT_THAT(Hand(16 * 100)
+                  .key([](int64_t j) { return double(std::min<int64_t>(j / 16, 23)); })
+                  .count("rise/16"),
+              Not(Contains("rise/16/always")));
+}
+
+TEST(Events, TilesCountFromWhereTheyDo) {
+  // A band sees places 40 to 60: in tiles of 16 the first ends at 48.
+  const auto band = [](P& p) { p.window_left = 10, p.window_right = 10; };
+  std::vector<bool> judged(100);
+  judged[50] = true;
+  EXPECT_THAT(Hand(100, 100, band).key(peak(49, 30)).count(judged),
+              IsSupersetOf(Names{"rise/16/second/much", "rise/16/tail/much"}));
+  EXPECT_THAT(Hand(100, 100, band).key(peak(47, 30)).count(judged), Contains("rise/16/never"));
+  // Patches of 20 begin anew: place 56 lies in the second tile of the patch from 40.
+  const auto patch = [](P& p) { p.patch_size = 20; };
+  EXPECT_THAT(Hand(100, 100, patch).key(peak(56, 30)).count(judged), Contains("rise/16/tail/much"));
+  EXPECT_THAT(Hand(100, 100, patch).key(peak(55, 30)).count(judged), Contains("rise/16/never"));
+}
+
+TEST(Events, OnlyJudgedRowsCount) {
+  std::vector<bool> judged(2);
+  const Hand hand =
+      std::move(Hand(40, 2).query([](int64_t i) { return double(i); }).key(peak(20, 30)));
+  judged[0] = true;
+  EXPECT_THAT(hand.count(judged), Not(Contains("rise/16/second/much")));
+  judged[1] = true;
+  EXPECT_THAT(hand.count(judged), Contains("rise/16/second/much"));
+}
+
+TEST(Events, ALargestScoreThatStandsAloneInALane) {
+  EXPECT_THAT(Hand(150).key(peak(83, 100)).count("lane/"),
+              UnorderedElementsAre("lane/16/3", "lane/32/19", "lane/64/19"));
+  EXPECT_THAT(Hand(150).key(peak(40, 100)).count("lane/"),
+              UnorderedElementsAre("lane/16/8", "lane/32/8"));
+  EXPECT_THAT(Hand(150).key(peak(83, 80)).count("lane/"), IsEmpty());
+  EXPECT_THAT(
+      Hand(150).key([](int64_t j) { return j == 83 || j == 20 ? 100.0 : 0.0; }).count("lane/"),
+      IsEmpty());
+}
+
+TEST(Events, SmallWeightsThatShow) {
+  // The top has no value in channel 1: what is there comes from the others.
+  auto gap = [](double g, int64_t at, double top_value) {
+    return std::move(Hand(1000).key(peak(at, g)).value([=](int64_t j, int64_t c) {
+      return j == at && c == 1 ? top_value : 1.0;
+    }));
+  };
+  EXPECT_THAT(gap(10, 0, 0).count("gap/"), UnorderedElementsAre("gap/after_top/10"));
+  EXPECT_THAT(gap(14, 999, 0).count("gap/"), UnorderedElementsAre("gap/before_top/14"));
+  EXPECT_THAT(gap(20, 500, 0).count("gap/"),
+              UnorderedElementsAre("gap/after_top/20", "gap/before_top/20"));
+  EXPECT_THAT(gap(20, 500, 1).count("gap/"),
+              IsEmpty());  // beside the top's own value they are nothing
+  EXPECT_THAT(gap(40, 500, 0).count("gap/"), UnorderedElementsAre("gap/cut/40"));
+  EXPECT_THAT(gap(40, 500, 1).count("gap/"), IsEmpty());
+  EXPECT_THAT(gap(6, 500, 0).count("gap/"), IsEmpty());
+  EXPECT_THAT(Hand(1000)
+                  .key([](int64_t j) { return j % 50 == 0 ? 10.0 : 0.0; })
+                  .value([](int64_t j, int64_t) { return j % 50 == 0 ? 0.0 : 1.0; })
+                  .count("gap/"),
+              IsEmpty())
+      << "20 keys are no few";
+}
+
+TEST(Events, WhatMasksHideOfARow) {
+  for (const auto& [role, name] :
+       {std::pair(ATTEST_MASK, "mask"), std::pair(ATTEST_BIAS, "bias")}) {
+    auto hidden = [&](int64_t begin, int64_t end) {
+      return std::move(
+          Hand(100, 1, {}, {role}).hide([=](int64_t, int64_t j) { return j >= begin && j < end; }));
+    };
+    const std::string group = fmt::format("hidden/{}/", name);
+    EXPECT_THAT(hidden(0, 16).count("hidden/"), UnorderedElementsAre(group + "16/first"));
+    EXPECT_THAT(hidden(32, 64).count("hidden/"),
+                UnorderedElementsAre(group + "16/middle", group + "32/middle"));
+    EXPECT_THAT(hidden(96, 100).count("hidden/"),
+                UnorderedElementsAre(group + "16/last", group + "32/last"));
+    EXPECT_THAT(hidden(33, 50).count("hidden/"), UnorderedElementsAre(group + "unaligned/16"));
+    EXPECT_THAT(hidden(33, 35).count("hidden/"), UnorderedElementsAre(group + "scattered"));
+    EXPECT_THAT(hidden(0, 100).count("hidden/"), IsEmpty()) << "a row that sees nothing";
+    EXPECT_THAT(hidden(0, 0).count("hidden/"), IsEmpty());
+  }
+}
+
+TEST(Events, BlocksThatMasksHide) {
+  for (const auto& [role, name] :
+       {std::pair(ATTEST_MASK, "mask"), std::pair(ATTEST_BIAS, "bias")}) {
+    auto hidden = [&](const std::function<bool(int64_t)>& rows) {
+      return std::move(Hand(64, 64, {}, {role}).hide([=](int64_t i, int64_t j) {
+        return j >= 16 && j < 32 && rows(i);
+      }));
+    };
+    const std::string group = fmt::format("block/{}/16/", name);
+    EXPECT_THAT(hidden([](int64_t) { return true; }).count("block/"),
+                UnorderedElementsAre(group + "all"));
+    EXPECT_THAT(hidden([](int64_t i) { return i == 0; }).count("block/"),
+                UnorderedElementsAre(group + "first_row"));
+    EXPECT_THAT(hidden([](int64_t i) { return i == 63; }).count("block/"),
+                UnorderedElementsAre(group + "last_row"));
+    EXPECT_THAT(hidden([](int64_t i) { return i != 30; }).count("block/"),
+                UnorderedElementsAre(group + "all_but_one"));
+    EXPECT_THAT(hidden([](int64_t i) { return i == 30; }).count("block/"), IsEmpty());
+  }
+}
+
+bool is_wild_name(const std::string& name) {
+  return name.starts_with("nan") || name.starts_with("inf") || name.starts_with("hidden_nan");
+}
+
+Names wild(const Hand& hand) {
+  Names some;
+  for (const std::string& name : hand.count())
+    if (is_wild_name(name)) some.insert(name);
+  return some;
+}
+
+TEST(Events, NanAndInfinitiesThatRowsSee) {
+  for (const auto& [number, kind] :
+       {std::pair(kNan, std::string("nan/")), std::pair(kInf, std::string("inf/"))}) {
+    Hand two_heads(20, 3, [](P& p) { p.num_heads = p.num_kv_heads = 2; });
+    EXPECT_THAT(wild(two_heads), IsEmpty());
+    put(two_heads.tensor(ATTEST_K), {0, 1, 7, 0}, number);
+    EXPECT_THAT(wild(two_heads), UnorderedElementsAre(kind + "k"));
+
+    Hand one_head(20, 3);
+    put(one_head.tensor(ATTEST_K), {0, 0, 7, 0}, number);
+    EXPECT_THAT(wild(one_head), IsEmpty()) << "all is NaN";
+
+    Hand causal(20, 20, [](P& p) { p.window_right = 0; });
+    put(causal.tensor(ATTEST_K), {0, 0, 7, 0}, number);
+    EXPECT_THAT(wild(causal), UnorderedElementsAre(kind + "k", "nan/of_others/k"));
+
+    Hand query(20, 3);
+    put(query.tensor(ATTEST_Q), {0, 0, 1, 1}, number);
+    EXPECT_THAT(wild(query), UnorderedElementsAre(kind + "q"));
+
+    Hand value(20, 3);
+    put(value.tensor(ATTEST_V), {0, 0, 7, 1}, number);
+    EXPECT_THAT(wild(value), UnorderedElementsAre(kind + "v"));
+    value.key(peak(3, 100));
+    EXPECT_THAT(wild(value), IsEmpty()) << "it has no weight";
+
+    Hand bias(20, 3, {}, {ATTEST_BIAS});
+    bias.hide([](int64_t, int64_t) { return false; });
+    put(bias.tensor(ATTEST_BIAS), {0, 0, 1, 7}, number);
+    EXPECT_THAT(wild(bias), UnorderedElementsAre(kind + "bias"));
+  }
+}
+
+TEST(Events, NanThatNobodySees) {
+  // Top left, 20 queries see 20 of 30 keys.
+  Hand unseen(30, 20, [](P& p) { p.window_right = 0; });
+  EXPECT_THAT(wild(unseen), IsEmpty());
+  put(unseen.tensor(ATTEST_K), {0, 0, 25, 0}, kNan);
+  EXPECT_THAT(wild(unseen), UnorderedElementsAre("hidden_nan/k"));
+  put(unseen.tensor(ATTEST_V), {0, 0, 26, 0}, kInf);
+  EXPECT_THAT(wild(unseen), UnorderedElementsAre("hidden_nan/k", "hidden_nan/v"));
+
+  Hand masked(30, 4, {}, {ATTEST_MASK});
+  put(masked.tensor(ATTEST_V), {0, 0, 9, 0}, kNan);
+  masked.hide([](int64_t i, int64_t j) { return j == 9 && i != 2; });
+  EXPECT_THAT(wild(masked), UnorderedElementsAre("nan/v"));
+  masked.hide([](int64_t, int64_t j) { return j == 9; });
+  EXPECT_THAT(wild(masked), UnorderedElementsAre("hidden_nan/v"));
+}
+
+TEST(Events, SumsAndSizesOfLogits) {
+  EXPECT_THAT(Hand(65504).count("equal"), UnorderedElementsAre("equal/65504"));
+  EXPECT_THAT(Hand(65503).count("equal"), IsEmpty());
+  EXPECT_THAT(Hand(65600).key(peak(9, 1)).count("equal"), IsEmpty());
+  EXPECT_THAT(Hand(20).key(peak(9, 30000)).count("logit"), UnorderedElementsAre("logit/+30000"));
+  EXPECT_THAT(Hand(20).key(peak(9, -30000)).count("logit"), IsEmpty());
+  EXPECT_THAT(Hand(20).key([](int64_t) { return -30000.0; }).count("logit"),
+              UnorderedElementsAre("logit/-30000"));
+}
+
+TEST(Events, WeightsThatAllCount) {
+  auto graded = [](double step) {
+    return std::move(Hand(96).key([=](int64_t j) { return step * double(j % 12); }));
+  };
+  EXPECT_THAT(graded(0.3).count("weights/graded"), Not(IsEmpty()));
+  EXPECT_THAT(graded(0.6).count("weights/graded"), IsEmpty()) << "7 of them are within e^-4";
+  EXPECT_THAT(Hand(96).count("weights/graded"), IsEmpty());
+  EXPECT_THAT(
+      Hand(96).key([](int64_t j) { return 1000 + 0.3 * double(j % 12); }).count("weights/graded"),
+      IsEmpty());
+  EXPECT_THAT(graded(0.3)
+                  .value([](int64_t j, int64_t) { return j / 12 % 2 == 0 ? 1.0 : -1.0; })
+                  .count("weights/graded"),
+              IsEmpty());
+  Hand rows = std::move(Hand(96, 2).key([](int64_t j) { return 0.3 * double(j % 12); }));
+  EXPECT_THAT(rows.count(), Contains("weights/graded"));
+  EXPECT_THAT(rows.count(std::vector<bool>{true, false}), Not(Contains("weights/graded")))
+      << "not all rows are judged";
+}
+
+TEST(Events, KeysThatWeighInSomeRow) {
+  // Query i likes the keys near a place of its own.
+  Hand liked(64, 64, [](P& p) { p.head_dim = 2; });
+  for (int64_t n = 0; n < 64; ++n)
+    for (const int32_t role : {ATTEST_Q, ATTEST_K}) {
+      const double turn = double(n) / 10, length = role == ATTEST_Q ? 40 : 20;
+      put(liked.tensor(role), {0, 0, n, 0}, length * std::cos(turn)),
+          put(liked.tensor(role), {0, 0, n, 1}, length * std::sin(turn));
+    }
+  EXPECT_THAT(liked.count("weights/key"), Not(IsEmpty()));
+  for (int64_t n = 32; n < 64; ++n)  // half of the queries like a key that is liked already
+    put(liked.tensor(ATTEST_Q), {0, 0, n, 0}, 40), put(liked.tensor(ATTEST_Q), {0, 0, n, 1}, 0);
+  EXPECT_THAT(liked.count("weights/key"), IsEmpty());
+  EXPECT_THAT(Hand(64, 8).count("weights/key"), IsEmpty());
+}
+
+TEST(Events, ValuesThatCancelOrWeigh) {
+  EXPECT_THAT(
+      Hand(20).value([](int64_t j, int64_t) { return j % 2 == 0 ? 3.0 : -3.0; }).count("cancels"),
+      Not(IsEmpty()));
+  EXPECT_THAT(Hand(20)
+                  .value([](int64_t j, int64_t c) { return j % 2 == 0 || c == 1 ? 3.0 : -3.0; })
+                  .count("cancels"),
+              IsEmpty());
+  EXPECT_THAT(
+      Hand(6).value([](int64_t j, int64_t) { return j % 2 == 0 ? 3.0 : -3.0; }).count("cancels"),
+      IsEmpty())
+      << "too few keys";
+  EXPECT_THAT(Hand(20)
+                  .key(peak(5, 10))
+                  .value([](int64_t j, int64_t) { return j == 5 ? 200.0 : 1.0; })
+                  .count("heavy"),
+              Not(IsEmpty()));
+  EXPECT_THAT(
+      Hand(20).value([](int64_t j, int64_t) { return j == 5 ? 200.0 : 1.0; }).count("heavy"),
+      IsEmpty());
+  EXPECT_THAT(Hand(20).key([](int64_t j) { return double(j); }).count("distinct"), Not(IsEmpty()));
+  EXPECT_THAT(Hand(20).key([](int64_t j) { return double(j % 19); }).count("distinct"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,214 @@
+// The list of softmax attention's events, and why a problem cannot have some of them.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/operations/softmax/events/events.hpp"
+#include "core/operations/softmax/events/shape.hpp"
+#include "core/operations/softmax/softmax.hpp"
+
+namespace attest::core {
+namespace {
+
+using Params = attest_softmax_params;
+
+class Catalogue {
+ public:
+  explicit Catalogue(const Problem& problem)
+      : problem_(problem), p_(problem.as<Params>()), shape_(problem) {}
+
+  std::vector<NumericEvent> list() {
+    add_rises();
+    add_lanes();
+    add_gaps();
+    for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS}) add_hidden(role);
+    add_wild();
+    add_weights();
+    return std::move(events_);
+  }
+
+ private:
+  bool has(int32_t role) const { return present(problem_.tensor[size_t(role)]); }
+  const TensorSpec& spec(int32_t role) const { return problem_.tensor[size_t(role)]; }
+  void add(std::string name, std::string why_not) {
+    events_.push_back({std::move(name), std::move(why_not)});
+  }
+
+  // Scores of a softcap c lie within -c .. c; what is added to them later does not.
+  std::string beyond_softcap(double difference) const {
+    const bool bounded = p_.softcap > 0 && !has(ATTEST_BIAS) && !has(ATTEST_REL_BIAS) &&
+                         !has(ATTEST_ALIBI_SLOPES) && p_.shift_bias == 0;
+    if (!bounded || 2 * double(p_.softcap) > difference) return "";
+    return fmt::format("softcap {} leaves no two scores {} apart", p_.softcap, difference);
+  }
+
+  void add_rises() {
+    static constexpr std::pair<const char*, double> kSizes[] = {
+        {"little", 0.5}, {"much", 8}, {"over_64", 64}, {"over_88", events::kBeyondExp}};
+    for (size_t t = 0; t < kEventTiles.size(); ++t) {
+      const EventShape::OfTile& of = shape_.tile[t];
+      const std::string group = fmt::format("rise/{}/", kEventTiles[t]);
+      auto at_least = [&](int64_t tiles) {
+        return of.most_tiles >= tiles
+                   ? ""
+                   : fmt::format("no row sees {} tiles of {}", tiles, kEventTiles[t]);
+      };
+      const std::pair<const char*, std::string> positions[] = {
+          {"second", at_least(2)},
+          {"middle", at_least(4)},
+          {"last",
+           of.last ? ""
+                   : fmt::format("no row of two tiles ends at a multiple of {}", kEventTiles[t])},
+          {"tail",
+           of.tail ? ""
+                   : fmt::format("no row of two tiles ends off a multiple of {}", kEventTiles[t])}};
+      for (const auto& [position, why] : positions)
+        for (const auto& [size, rise] : kSizes)
+          add(group + position + "/" + size, why.empty() ? beyond_softcap(rise) : why);
+      add(group + "never", at_least(2));
+      add(group + "always", at_least(3));
+    }
+  }
+
+  void add_lanes() {
+    for (size_t w = 0; w < kEventLanes.size(); ++w)
+      for (int64_t lane = 0; lane < kEventLanes[w]; ++lane)
+        add(fmt::format("lane/{}/{}", kEventLanes[w], lane),
+            lane < shape_.lanes[w] ? beyond_softcap(events::kBeyondExp)
+                                   : fmt::format("no row has a key in lane {} behind its first {}",
+                                                 lane, kEventLanes[w]));
+  }
+
+  // Weights of e^-gap that are seen in the largest values that any fill has beside them, the least
+  // that event_gaps.cpp takes for seen.
+  std::string too_few_keys(int gap) const {
+    if (shape_.most_keys < 2) return "no row sees two keys";
+    constexpr double kLargest = 256;
+    const double shown = double(shape_.most_keys - 1) * std::exp(-gap) * kLargest,
+                 least = events::kSeenSubnormals * half_subnormal(spec(ATTEST_O).dtype);
+    return shown >= least
+               ? ""
+               : fmt::format("{} keys of weight e^-{} are lost beside what {} holds",
+                             shape_.most_keys - 1, gap, dtype_name(spec(ATTEST_O).dtype));
+  }
+
+  void add_gaps() {
+    for (const int gap : events::kGaps)
+      for (const char* side : {"after_top", "before_top"}) {
+        const std::string why = beyond_softcap(gap);
+        add(fmt::format("gap/{}/{}", side, gap), why.empty() ? too_few_keys(gap) : why);
+      }
+    const std::string why = beyond_softcap(25);
+    add("gap/cut/40", why.empty() ? too_few_keys(20) : why);
+  }
+
+  static std::string first_of(const std::string& one, const std::string& other) {
+    return one.empty() ? other : one;
+  }
+
+  // Why a tensor of pairs hides no single key of a row, or none in rows alone.
+  std::string no_hiding(int32_t role, bool by_row) const {
+    const std::string name = role == ATTEST_MASK ? "mask" : "bias";
+    if (!has(role)) return "there is no " + name;
+    if (spec(role).dim[3] == 1) return name + " is one value a row";
+    return by_row && spec(role).dim[2] == 1 ? name + " is the same for all rows" : "";
+  }
+
+  void add_hidden(int32_t role) {
+    const std::string name = role == ATTEST_MASK ? "mask" : "bias", none = no_hiding(role, false),
+                      same = no_hiding(role, true);
+    auto keys = [&](int64_t least) {
+      return shape_.most_keys >= least ? "" : fmt::format("no row sees {} keys", least);
+    };
+    for (size_t t = 0; t < kEventTiles.size(); ++t) {
+      const std::string group = fmt::format("{}/{}/", name, kEventTiles[t]);
+      auto tiles = [&](int64_t least) {
+        return shape_.tile[t].most_tiles >= least
+                   ? ""
+                   : fmt::format("no row sees {} tiles of {}", least, kEventTiles[t]);
+      };
+      add("hidden/" + group + "first", first_of(none, tiles(2)));
+      add("hidden/" + group + "middle", first_of(none, tiles(3)));
+      add("hidden/" + group + "last", first_of(none, tiles(2)));
+      const std::string block = shape_.tile[t].block
+                                    ? ""
+                                    : fmt::format("no {} rows have {} keys and more in common",
+                                                  kQueryTile, kEventTiles[t]);
+      add("block/" + group + "all", first_of(none, block));
+      for (const char* which : {"first_row", "last_row", "all_but_one"})
+        add("block/" + group + which, first_of(same, block));
+    }
+    for (const int64_t run : events::kRuns)
+      add(fmt::format("hidden/{}/unaligned/{}", name, run), first_of(none, keys(run + 2)));
+    add("hidden/" + name + "/scattered", first_of(none, keys(3)));
+  }
+
+  // Whether hiding or intervals part the rows of one head.
+  bool rows_differ() const {
+    return shape_.varies || no_hiding(ATTEST_MASK, true).empty() ||
+           no_hiding(ATTEST_BIAS, true).empty();
+  }
+
+  // What an infinity may not stand for, since honest kernels differ in what they make of it.
+  static constexpr const char* kCapped =
+      "beyond the softcap -inf is a score like any other, or hides the key where kernels mark so";
+  static constexpr const char* kWeightless =
+      "keys far below the largest weigh 0 in float32, and 0 times infinity is NaN";
+
+  void add_wild() {
+    const bool keys_differ = shape_.key_heads > 1 || rows_differ();
+    const std::string one_head =
+        keys_differ ? "" : "one head, and all its rows see the same keys: they would all be NaN";
+    const std::string bias_why =
+        !has(ATTEST_BIAS) ? "there is no bias"
+        : element_count(spec(ATTEST_BIAS)) > spec(ATTEST_BIAS).dim[3] || rows_differ()
+            ? ""
+            : "all rows have one bias: they would all be NaN";
+    for (const bool infinite : {false, true}) {
+      const char* kind = infinite ? "inf" : "nan";
+      const std::string capped = infinite && p_.softcap > 0 ? kCapped : "",
+                        weightless = infinite && (p_.shift_bias != 0 || has(ATTEST_ALIBI_SLOPES))
+                                         ? kWeightless
+                                         : "";
+      add(fmt::format("{}/q", kind), first_of(capped, shape_.rows > 1 ? "" : "there is one row"));
+      add(fmt::format("{}/k", kind), first_of(capped, one_head));
+      add(fmt::format("{}/v", kind), first_of(weightless, p_.head_dim_v > 1 ? "" : one_head));
+      add(fmt::format("{}/bias", kind), bias_why);
+    }
+    add("nan/of_others/k", rows_differ() ? "" : "all rows of a head see the same keys");
+    const bool hides =
+        no_hiding(ATTEST_MASK, false).empty() || no_hiding(ATTEST_BIAS, false).empty();
+    for (const char* tensor : {"k", "v"})
+      add(fmt::format("hidden_nan/{}", tensor),
+          shape_.unread || hides ? "" : "some row sees each key");
+  }
+
+  void add_weights() {
+    auto keys = [&](int64_t least) {
+      return shape_.most_keys >= least ? "" : fmt::format("no row sees {} keys", least);
+    };
+    add("equal/65504", keys(int64_t(events::kManyEqual)));
+    const bool bounded = p_.softcap > 0 && p_.softcap <= events::kHugeLogit && !has(ATTEST_BIAS);
+    const std::string capped = bounded ? fmt::format("softcap {}", p_.softcap) : "";
+    add("logit/+30000", capped);
+    add("logit/-30000", capped);
+    add("weights/graded", keys(events::kGradedKeys));
+    add("weights/key", keys(2));
+    add("cancels", keys(events::kCancellingKeys));
+    add("distinct", keys(2));
+    add("heavy", keys(1));
+  }
+
+  const Problem& problem_;
+  const Params& p_;
+  const EventShape shape_;
+  std::vector<NumericEvent> events_;
+};
+
+}  // namespace
+
+std::vector<NumericEvent> SoftmaxOperation::events(const Problem& problem) const {
+  return Catalogue(problem).list();
+}
+
+}  // namespace attest::core

@@ -1,0 +1,112 @@
+// Which events a problem cannot have: a promise, held against inputs that would have them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/operations/softmax/events/events.hpp"
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+
+namespace attest::core {
+namespace {
+
+using P = attest_softmax_params;
+using core::testing::Case;
+
+std::string why_not(const Case& c, const std::string& name) {
+  for (const NumericEvent& event : softmax_operation().events(c.problem))
+    if (event.name == name) return event.why_not;
+  return "no such event";
+}
+Case of(const std::function<void(P&)>& set, const std::vector<int32_t>& with = {}) {
+  return core::testing::make_case("", set, with);
+}
+
+TEST(EventNames, AreDistinct) {
+  std::set<std::string> names;
+  for (const NumericEvent& event : softmax_operation().events(of([](P&) {}).problem))
+    EXPECT_TRUE(names.insert(event.name).second) << event.name;
+  EXPECT_GT(names.size(), 250u);
+}
+
+// No inputs of small problems of every feature have an event that is said to be impossible, and all
+// that are counted have a name.
+TEST(EventNames, NothingImpossibleHappens) {
+  for (Case& c : core::testing::all_cases()) {
+    std::set<std::string> possible;
+    for (const NumericEvent& event : softmax_operation().events(c.problem))
+      if (event.why_not.empty()) possible.insert(event.name);
+    const std::vector<bool> all(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), true);
+    for (const std::string& fill : known_fills(c.problem, false)) {
+      softmax_operation().fill(c.problem, {fill, 1}, c.tensors, false);
+      for (const std::string& name : softmax_operation().count_events(c.problem, c.tensors, all))
+        EXPECT_TRUE(possible.contains(name))
+            << c.name << ", " << fill << ": " << name << ": " << why_not(c, name);
+    }
+  }
+}
+
+TEST(EventNames, TilesThatRowsDoNotHave) {
+  const Case c = of([](P& p) { p.seq_len_q = 5, p.seq_len_kv = 50; });
+  EXPECT_EQ(why_not(c, "rise/16/second/little"), "");
+  EXPECT_EQ(why_not(c, "rise/16/middle/little"), "");
+  EXPECT_EQ(why_not(c, "rise/32/middle/little"), "no row sees 4 tiles of 32");
+  EXPECT_EQ(why_not(c, "rise/64/never"), "no row sees 2 tiles of 64");
+  EXPECT_EQ(why_not(c, "rise/16/last/much"), "no row of two tiles ends at a multiple of 16");
+  EXPECT_EQ(why_not(c, "rise/16/tail/much"), "");
+  EXPECT_EQ(why_not(c, "lane/16/15"), "");
+  EXPECT_EQ(why_not(c, "lane/32/17"), "");
+  EXPECT_EQ(why_not(c, "lane/32/18"), "no row has a key in lane 18 behind its first 32");
+  const Case causal = of([](P& p) { p.seq_len_q = 50, p.window_right = 0; });
+  EXPECT_EQ(why_not(causal, "rise/16/last/much"), "");
+  EXPECT_EQ(why_not(causal, "rise/16/tail/much"), "");
+  const Case whole = of([](P& p) { p.seq_len_q = 64; });
+  EXPECT_EQ(why_not(whole, "rise/16/tail/much"), "no row of two tiles ends off a multiple of 16");
+  EXPECT_EQ(why_not(whole, "rise/16/last/much"), "");
+}
+
+TEST(EventNames, WhatASoftcapBounds) {
+  const Case c = of([](P& p) { p.seq_len_q = 300, p.softcap = 20; });
+  EXPECT_EQ(why_not(c, "rise/16/second/much"), "");
+  EXPECT_EQ(why_not(c, "rise/16/second/over_64"), "softcap 20 leaves no two scores 64 apart");
+  EXPECT_EQ(why_not(c, "gap/after_top/20"), "");
+  EXPECT_EQ(why_not(c, "lane/16/3"), "softcap 20 leaves no two scores 88 apart");
+  EXPECT_EQ(why_not(c, "logit/+30000"), "softcap 20");
+  EXPECT_EQ(why_not(of([](P& p) { p.seq_len_q = 300, p.softcap = 20; }, {ATTEST_BIAS}),
+                    "rise/16/second/over_64"),
+            "");
+}
+
+TEST(EventNames, WhatMasksCanHide) {
+  EXPECT_EQ(why_not(of([](P&) {}), "hidden/mask/16/first"), "there is no mask");
+  const Case pairs = of([](P& p) { p.seq_len_q = 200; }, {ATTEST_MASK});
+  EXPECT_EQ(why_not(pairs, "hidden/mask/16/first"), "");
+  EXPECT_EQ(why_not(pairs, "block/mask/64/first_row"), "");
+  EXPECT_EQ(why_not(pairs, "hidden/mask/unaligned/256"), "no row sees 258 keys");
+  EXPECT_EQ(why_not(pairs, "hidden/bias/16/first"), "there is no bias");
+  const Case keys = core::testing::broadcast(pairs, ATTEST_MASK, {2});
+  EXPECT_EQ(why_not(keys, "block/mask/64/all"), "");
+  EXPECT_EQ(why_not(keys, "block/mask/64/first_row"), "mask is the same for all rows");
+  const Case rows = core::testing::broadcast(pairs, ATTEST_MASK, {3});
+  EXPECT_EQ(why_not(rows, "hidden/mask/16/first"), "mask is one value a row");
+  EXPECT_EQ(why_not(of([](P&) {}, {ATTEST_MASK}), "block/mask/16/all"),
+            "no 64 rows have 16 keys and more in common");
+}
+
+TEST(EventNames, WhoCanSeeNan) {
+  const Case one = of([](P& p) { p.num_heads = 1; });
+  EXPECT_NE(why_not(one, "nan/k"), "");
+  EXPECT_EQ(why_not(one, "nan/v"), "");
+  EXPECT_EQ(why_not(one, "nan/q"), "");
+  EXPECT_EQ(why_not(one, "hidden_nan/k"), "some row sees each key");
+  EXPECT_EQ(why_not(of([](P&) {}), "nan/k"), "");
+  EXPECT_EQ(why_not(of([](P&) {}), "nan/of_others/k"), "all rows of a head see the same keys");
+  const Case causal = of([](P& p) { p.num_heads = 1, p.window_right = 0, p.seq_len_kv = 60; });
+  EXPECT_EQ(why_not(causal, "nan/k"), "");
+  EXPECT_EQ(why_not(causal, "nan/of_others/k"), "");
+  EXPECT_EQ(why_not(causal, "hidden_nan/k"), "");
+  EXPECT_EQ(why_not(of([](P&) {}, {ATTEST_SEQ_LENS_KV}), "hidden_nan/v"), "");
+}
+
+}  // namespace
+}  // namespace attest::core

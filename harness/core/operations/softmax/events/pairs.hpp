@@ -1,0 +1,57 @@
+// What MASK and BIAS hide, each by itself, place by place.
+#pragma once
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/operations/softmax/events/shape.hpp"
+
+namespace attest::core::events {
+
+struct PairRow {
+  int64_t b, h, i;
+  Interval keys;
+  int64_t origin;  // tiles count from here
+};
+
+class PairTensors {
+ public:
+  enum class Which { kMask, kBias };
+  static const char* name(Which which) { return which == Which::kMask ? "mask" : "bias"; }
+
+  PairTensors(const Tensors& tensors, const Geometry& geometry)
+      : mask_(tensors[ATTEST_MASK]), bias_(tensors[ATTEST_BIAS]), geometry_(geometry) {
+    if (mask_) present_.push_back(Which::kMask);
+    if (bias_) present_.push_back(Which::kBias);
+  }
+  const std::vector<Which>& present() const { return present_; }
+  /// Whether what they hide depends on dim `axis`: 0 the sequence, 1 the head, 2 the row.
+  bool depends_on(int axis) const {
+    return mask_.spec.stride[axis] != 0 || bias_.spec.stride[axis] != 0;
+  }
+  bool hides(Which which, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const Tensor& tensor = which == Which::kMask ? mask_ : bias_;
+    const TensorSpec& spec = tensor.spec;
+    const int64_t at = b * spec.stride[0] + h * spec.stride[1] +
+                       geometry_.token(i) * spec.stride[2] + geometry_.token(j) * spec.stride[3];
+    const double value = load(tensor.data, spec.dtype, at);
+    return which == Which::kMask ? value == 0 : value == -std::numeric_limits<double>::infinity();
+  }
+  bool sees(const PairRow& row, int64_t j) const {
+    for (const Which which : present_)
+      if (hides(which, row.b, row.h, row.i, j)) return false;
+    return true;
+  }
+  bool sees_any(const PairRow& row) const {
+    for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
+      if (sees(row, j)) return true;
+    return false;
+  }
+
+ private:
+  Tensor mask_, bias_;
+  const Geometry& geometry_;
+  std::vector<Which> present_;
+};
+
+}  // namespace attest::core::events

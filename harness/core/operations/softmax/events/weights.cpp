@@ -1,0 +1,127 @@
+// What the weights of rows come to: their sum, how many count, what they make of the values.
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "core/operations/softmax/events/events.hpp"
+
+namespace attest::core::events {
+namespace {
+
+// Rows of a head whose weights or values are looked at one by one: enough to find what a fill does
+// in all of its rows.
+constexpr size_t kClosely = 32;
+constexpr double kHeavyWeight = 0.25, kHeavyValue = 100, kCancelled = 1.0 / 3;
+constexpr float kGradedBelow = 4;  // of logits under the largest
+constexpr double kGradedShare = 0.002;
+constexpr int64_t kGradedWeights = 8;
+constexpr float kPlainLogit =
+    256;  // beyond it the rounding of logits hides what else is wrong with their weights
+
+// Every how manieth of so many rows.
+size_t stride_of(size_t rows, size_t wanted) {
+  return std::max<size_t>(1, (rows + wanted - 1) / wanted);
+}
+
+bool has_heavy_value(const Unit& unit, int64_t j) {
+  const float* value = unit.value(j);
+  return std::any_of(value, value + unit.params().head_dim_v,
+                     [](float x) { return std::isfinite(x) && std::fabs(x) >= kHeavyValue; });
+}
+
+bool is_heavy(const Unit& unit, const Row& row, const RowSummary& summary) {
+  const auto least = float(double(summary.top) + std::log(kHeavyWeight * summary.sum));
+  for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
+    if (row.logits[size_t(j - row.keys.begin)] > least && has_heavy_value(unit, j)) return true;
+  return false;
+}
+
+// Of independent values the output would be about the root of the sum of squares.
+bool cancels(const Unit& unit, const Row& row, const RowSummary& summary) {
+  const auto width = size_t(unit.params().head_dim_v);
+  std::vector<double> sum(width);
+  double squares = 0, output = 0;  // over all channels
+  for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
+    const double weight =
+        std::exp(double(row.logits[size_t(j - row.keys.begin)]) - double(summary.top));
+    if (weight == 0) continue;
+    const float* value = unit.value(j);
+    for (size_t c = 0; c < width; ++c) {
+      const double term = weight * double(value[c]);
+      sum[c] += term, squares += term * term;
+    }
+  }
+  for (const double s : sum) output += s * s;
+  return output < kCancelled * kCancelled * squares;
+}
+
+bool is_distinct(const Unit& unit, const Row& row) {
+  std::unordered_set<int32_t> seen;
+  for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
+    if (row.logits[size_t(j - row.keys.begin)] != -std::numeric_limits<float>::infinity() &&
+        !seen.insert(unit.key_class(j)).second)
+      return false;
+  return seen.size() >= 2;
+}
+
+bool is_graded(const Row& row, const RowSummary& summary) {
+  std::vector<float> near;
+  for (const float logit : row.logits)
+    if (logit >= summary.top - kGradedBelow) near.push_back(logit);
+  std::sort(near.begin(), near.end());
+  int64_t weights = 0;
+  for (size_t begin = 0, end = 0; begin < near.size(); begin = end) {
+    while (end < near.size() && near[end] == near[begin]) ++end;
+    const double share =
+        double(end - begin) * std::exp(double(near[begin]) - double(summary.top)) / summary.sum;
+    weights += share >= kGradedShare;
+  }
+  return weights >= kGradedWeights;
+}
+
+bool usable(const RowSummary& summary) { return !summary.wild && summary.visible > 0; }
+
+}  // namespace
+
+void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
+  Unit::Buffer buffer;
+  const size_t stride = stride_of(rows.places.size(), kClosely);
+  size_t tried_heavy = 0;
+  int64_t last_heavy = -1;
+  const bool may_be_distinct = !found.contains("distinct");
+  for (size_t r = 0; r < rows.places.size(); ++r) {
+    const RowSummary& summary = rows.summaries[r];
+    if (!usable(summary)) continue;
+    if (summary.sum >= kManyEqual) found.insert("equal/65504");
+    if (double(summary.top) > kHugeLogit) found.insert("logit/+30000");
+    if (double(summary.top) < -kHugeLogit) found.insert("logit/-30000");
+    // Its values are looked at only where some key has the weight, and no row before it had the
+    // same one.
+    if (!found.contains("heavy") && summary.sum * kHeavyWeight < 1 &&
+        summary.top_at != last_heavy && tried_heavy < kClosely) {
+      ++tried_heavy, last_heavy = summary.top_at;
+      if (is_heavy(unit, unit.row(rows.places[r], buffer), summary)) found.insert("heavy");
+    }
+    if (r % stride != 0) continue;
+    const Row row = unit.row(rows.places[r], buffer);
+    if (!found.contains("cancels") && summary.visible >= kCancellingKeys &&
+        cancels(unit, row, summary))
+      found.insert("cancels");
+    if (may_be_distinct && !found.contains("distinct") && is_distinct(unit, row))
+      found.insert("distinct");
+  }
+}
+
+void count_graded(const Unit& unit, const RowSet& rows, Share& sum) {
+  Unit::Buffer buffer;
+  const size_t stride = stride_of(rows.places.size(), kClosely);
+  for (size_t r = 0; r < rows.places.size(); r += stride) {
+    if (rows.summaries[r].visible < kGradedKeys && !rows.summaries[r].wild) continue;
+    ++sum.all;
+    if (!usable(rows.summaries[r]) || std::fabs(rows.summaries[r].top) > kPlainLogit) continue;
+    const Row row = unit.row(rows.places[r], buffer);
+    sum.some += is_graded(row, rows.summaries[r]) && !cancels(unit, row, rows.summaries[r]);
+  }
+}
+
+}  // namespace attest::core::events

@@ -1,0 +1,134 @@
+// The random fill: repeatable, with scores of standard deviation 1, all kinds of lengths, and
+// decoys where nobody may look.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "core/operations/softmax/problem/geometry.hpp"
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::Case;
+using testing::make_case;
+using Params = attest_softmax_params;
+
+std::vector<uint64_t> hashes(const Case& c) {
+  std::vector<uint64_t> found;
+  for (const Role& role : softmax_operation().roles())
+    if (c.tensors[size_t(role.index)] && !is_output(role))
+      found.push_back(hash_tensor(c.tensors[size_t(role.index)]));
+  return found;
+}
+
+TEST(SoftmaxFill, SameSeedSameBytesOnAnyNumberOfThreads) {
+  const int threads = omp_get_max_threads();
+  for (Case& c : testing::all_cases()) {
+    c.fill(7);
+    const std::vector<uint64_t> first = hashes(c);
+    omp_set_num_threads(3);
+    c.allocate();
+    c.fill(7);
+    EXPECT_EQ(hashes(c), first) << c.name;
+    omp_set_num_threads(threads);
+    c.fill(8);
+    EXPECT_NE(hashes(c), first) << c.name;
+  }
+}
+
+TEST(SoftmaxFill, ScoresHaveStandardDeviationOne) {
+  for (const float scale : {0.0f, 1.0f, 0.01f, -3.0f}) {
+    const Case c = make_case("", [scale](Params& p) {
+      p.num_heads = 1, p.seq_len_q = 200, p.head_dim = 64, p.softmax_scale = scale;
+    });
+    double squares = 0, sum_v = 0;
+    for (int64_t i = 0; i < 200; ++i) {
+      for (int64_t j = 0; j < 200; ++j) {
+        double s = 0;
+        for (int64_t d = 0; d < 64; ++d)
+          s += c.tensors[ATTEST_Q].at({0, 0, i, d}) * c.tensors[ATTEST_K].at({0, 0, j, d});
+        squares += std::pow(s * double(c.params().softmax_scale), 2);
+      }
+      for (int64_t d = 0; d < 64; ++d) sum_v += c.tensors[ATTEST_V].at({0, 0, i, d});
+    }
+    EXPECT_NEAR(std::sqrt(squares / 40000), 1, 0.1) << scale;
+    EXPECT_NEAR(sum_v / 12800, 0, 0.05);
+  }
+}
+
+TEST(SoftmaxFill, LengthsAddUpAndOneIsEmpty) {
+  for (const int64_t batch : {1, 2, 3, 8, 50}) {
+    const Case c = make_case("", [batch](Params& p) { p.batch = batch, p.seq_len_kv = 90; },
+                             {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV});
+    for (const bool kv : {false, true}) {
+      const std::vector<int64_t> lengths = sequence_lengths(c.problem, kv);
+      EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), int64_t(0)),
+                c.problem.tensor[kv ? ATTEST_K : ATTEST_Q].dim[2]);
+      EXPECT_EQ(*std::max_element(lengths.begin(), lengths.end()), kv ? 90 : 37);
+      EXPECT_EQ(*std::min_element(lengths.begin(), lengths.end()) == 0, batch > 2);
+    }
+  }
+  const Case padded =
+      make_case("", [](Params& p) { p.batch = 5; }, {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV});
+  const std::vector<int64_t> q = sequence_lengths(padded.problem, false),
+                             kv = sequence_lengths(padded.problem, true);
+  EXPECT_EQ(q[0], 37);
+  EXPECT_EQ(kv[1], 0);
+  EXPECT_NE(q, kv);
+}
+
+TEST(SoftmaxFill, OrdersArePermutationsOfEachSequence) {
+  const Case c = make_case("", [](Params& p) { p.batch = 4; },
+                           {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER});
+  const Geometry geometry(c.problem, c.tensors);
+  bool moved = false;
+  for (int64_t b = 0, first = 0; b < 4; first += geometry.length_q(b++)) {
+    std::set<int64_t> rows;
+    for (int64_t i = 0; i < geometry.length_q(b); ++i)
+      rows.insert(geometry.query(b, i).row), moved |= geometry.query(b, i).row != first + i;
+    EXPECT_EQ(int64_t(rows.size()), geometry.length_q(b));
+    if (rows.empty()) continue;
+    EXPECT_EQ(std::pair(*rows.begin(), *rows.rbegin()),
+              std::pair(first, first + geometry.length_q(b) - 1));
+  }
+  EXPECT_TRUE(moved);
+}
+
+TEST(SoftmaxFill, UnreadKeysAreDecoysAndUnreadPagesAreNotNamed) {
+  const Case c = make_case("", [](Params& p) { p.batch = 3, p.page_size = 8; },
+                           {ATTEST_PAGE_TABLE, ATTEST_SEQ_LENS_KV});
+  const Geometry geometry(c.problem, c.tensors);
+  std::set<std::pair<int64_t, int64_t>> read;
+  for (int64_t b = 0; b < 3; ++b) {
+    for (int64_t j = 0; j < geometry.length_kv(b); ++j)
+      read.insert({geometry.key(b, j).outer, geometry.key(b, j).row});
+    for (int64_t entry = (geometry.length_kv(b) + 7) / 8; entry < 5; ++entry)
+      EXPECT_EQ(c.tensors[ATTEST_PAGE_TABLE].at({b, entry}), -1);
+  }
+  EXPECT_GT(read.size(), 30u);
+  int decoys = 0;
+  for (int64_t page = 0; page < c.problem.tensor[ATTEST_K].dim[0]; ++page)
+    for (int64_t row = 0; row < 8; ++row) {
+      const bool decoy = c.tensors[ATTEST_V].at({page, 1, row, 3}) == 1000;
+      EXPECT_EQ(decoy, !read.contains({page, row}));
+      decoys += decoy;
+    }
+  EXPECT_GT(decoys, 0);
+}
+
+TEST(SoftmaxFill, TokensStayAsTheyAre) {
+  Case c = make_case("", [](Params& p) { p.batch = 2; },
+                     {ATTEST_ORDER, ATTEST_BIAS, ATTEST_SEQ_LENS_KV});
+  const std::vector<uint64_t> first = hashes(c);
+  softmax_operation().fill(c.problem, {"tokens", 99}, c.tensors, true);
+  const std::vector<uint64_t> second = hashes(c);  // q k v bias seq_lens_kv order
+  for (const size_t same : {0, 1, 2, 4, 5}) EXPECT_EQ(first[same], second[same]) << same;
+  EXPECT_NE(first[3], second[3]);
+}
+
+}  // namespace
+}  // namespace attest::core

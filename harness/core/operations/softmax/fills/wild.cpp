@@ -1,0 +1,155 @@
+// The fill "wild": random inputs among which a few that rows see are NaN or infinite, and have to
+// come out as such.
+//
+// One NaN of K makes every row NaN that sees it, so it stands where others do not: in a key head or
+// a sequence of its own, or where a band hides it from some rows. NaN and infinities of V spoil
+// single channels, those of Q and BIAS single rows.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
+#include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
+constexpr double kLeast = 0x1p-4;     // of what an infinity is multiplied by
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                 kInfinity = std::numeric_limits<double>::infinity();
+
+class WildValues {
+ public:
+  WildValues(const Problem& problem, const Tensors& tensors)
+      : p_(problem.as<attest_softmax_params>()), tensors_(tensors), geometry_(problem, tensors) {
+    for (int64_t b = 1; b < geometry_.batch(); ++b)
+      if (geometry_.length_kv(b) > geometry_.length_kv(longest_)) longest_ = b;
+  }
+
+  void write() const {
+    const int64_t keys = geometry_.length_kv(longest_), last = p_.num_kv_heads - 1;
+    if (keys == 0) return;
+    keep_from_zero();
+    write_key(ATTEST_V, longest_, last, keys / 3, 0, kNan);
+    if (weights_stay()) {
+      write_key(ATTEST_V, longest_, last, keys / 2, 1, kInfinity);
+      write_key(ATTEST_V, longest_, last, keys / 2, 2, -kInfinity);
+      write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
+      write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
+    }
+    if (p_.softcap == 0 && others_seen_with(keys / 5) >= kMostHidden)
+      write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
+    if (const std::optional<int64_t> b = spoilt_sequence())
+      write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
+    const auto [nan_query, nan_bias, infinite_bias, infinite_query] =
+        marked_places(geometry_.length_q(longest_));
+    write_query(nan_query, kNan);
+    // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before
+    // that.
+    if (p_.softcap == 0 && geometry_.keys(longest_, infinite_query).size() > kMostHidden)
+      write_query(infinite_query, kInfinity);
+    write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
+  }
+
+ private:
+  // What an infinite key or query is multiplied by: an operand of 8 bits may make 0 of a number as
+  // small as 2^-11, and 0 times infinity is NaN.
+  void keep_from_zero() const {
+    const int64_t group = p_.num_heads / p_.num_kv_heads;
+    for (int64_t h = p_.num_heads - group; h < p_.num_heads; ++h)
+      for (int64_t i = 0; i < geometry_.length_q(longest_); ++i)
+        keep_from_zero(ATTEST_Q, geometry_.query(longest_, i), h);
+    for (int64_t j = 0; j < geometry_.length_kv(longest_); ++j)
+      keep_from_zero(ATTEST_K, geometry_.key(longest_, j), p_.num_kv_heads - 1);
+  }
+  void keep_from_zero(int32_t role, Cell cell, int64_t head) const {
+    const Tensor& tensor = tensors_[size_t(role)];
+    const auto& stride = tensor.spec.stride;
+    const int64_t at = cell.outer * stride[0] + head * stride[1] + cell.row * stride[2];
+    const double value = load(tensor.data, tensor.spec.dtype, at);
+    if (std::fabs(value) < kLeast)
+      store(tensor.data, tensor.spec.dtype, at, std::copysign(kLeast, value));
+  }
+
+  // How many keys every row sees besides that one. Where all that a row sees scores -inf, its
+  // softmax means nothing.
+  static constexpr int64_t kMostHidden = 12;  // of which masks leave some
+  int64_t others_seen_with(int64_t place) const {
+    int64_t least = geometry_.length_kv(longest_);
+    for (int64_t i = 0; i < geometry_.length_q(longest_); ++i)
+      if (const Interval seen = geometry_.keys(longest_, i); seen.contains(place))
+        least = std::min(least, seen.size() - 1);
+    return least;
+  }
+
+  // Whether every key has a weight that float32 holds. One of 1e-44 is 0 to an honest kernel, and 0
+  // times infinity is NaN.
+  bool weights_stay() const { return p_.shift_bias == 0 && !tensors_[ATTEST_ALIBI_SLOPES]; }
+
+  // Of which key head 0 may be NaN: others are left to see what is not.
+  std::optional<int64_t> spoilt_sequence() const {
+    const bool band =
+        p_.window_left >= 0 || p_.window_right >= 0 || p_.patch_size > 0 || p_.grid_height > 0;
+    if (p_.num_kv_heads > 1 || band) return longest_;
+    for (int64_t b = 0; b < geometry_.batch(); ++b)
+      if (b != longest_ && geometry_.length_kv(b) > 0 && geometry_.length_q(b) > 0) return b;
+    return std::nullopt;
+  }
+
+  void write_element(int32_t role, Cell cell, int64_t head, int64_t channel, double value) const {
+    const Tensor& tensor = tensors_[size_t(role)];
+    const TensorSpec& spec = tensor.spec;
+    if (channel >= spec.dim[3]) return;
+    store(tensor.data, spec.dtype,
+          cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2] +
+              channel * spec.stride[3],
+          value);
+  }
+  // At that place or the next one that masks leave visible.
+  void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
+                 double value) const {
+    const int64_t row = geometry_.length_q(b) / 2;
+    const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
+    const Interval seen = geometry_.keys(b, row);
+    int64_t j = place;
+    while (seen.contains(j) && !geometry_.visible(b, query_head, row, j)) ++j;
+    write_element(role, geometry_.key(b, seen.contains(j) ? j : place), head, channel, value);
+  }
+  void write_query(int64_t place, double value) const {
+    if (place < geometry_.length_q(longest_))
+      write_element(ATTEST_Q, geometry_.query(longest_, place), p_.num_heads - 1, 0, value);
+  }
+  // Of pairs alone: in a bias of keys it would be every row's.
+  void write_bias(int64_t place, double value) const {
+    const Tensor& bias = tensors_[ATTEST_BIAS];
+    if (!bias || bias.spec.dim[2] == 1 || place >= geometry_.length_q(longest_)) return;
+    const Interval seen = geometry_.keys(longest_, place);
+    if (seen.size() == 0) return;
+    const int64_t key = geometry_.token(seen.begin + seen.size() / 2),
+                  query = geometry_.token(place);
+    store(bias.data, bias.spec.dtype,
+          longest_ * bias.spec.stride[0] + (p_.num_heads - 1) * bias.spec.stride[1] +
+              query * bias.spec.stride[2] + key * bias.spec.stride[3],
+          value);
+    // An infinite key weighs nothing there: with it the row would be NaN whatever its bias.
+    write_query(place, p_.softmax_scale < 0 ? 1 : -1);
+  }
+
+  const attest_softmax_params& p_;
+  const Tensors& tensors_;
+  const Geometry geometry_;
+  int64_t longest_ = 0;
+};
+
+}  // namespace
+
+void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
+  fill_random(problem, {fill.name, random_bits(fill.seed, kWildStream)}, tensors, only_own);
+  WildValues(problem, tensors).write();
+}
+
+}  // namespace attest::core

@@ -1,0 +1,105 @@
+// The fill "wild": what is NaN or infinite is seen by rows, and by no more of them than has to be.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/operations/softmax/testing/codebook_trials.hpp"
+
+namespace attest::core {
+namespace {
+
+using namespace codebook_trials;
+
+struct Counts {
+  int64_t finite = 0, nan = 0, infinite = 0;
+};
+
+Counts count_expected(const Case& c) {
+  Counts counts;
+  const auto golden = softmax_golden(c.problem, c.tensors);
+  const Expectations expected(*golden, {}, ATTEST_O);
+  for (const auto& [row, values] : expected.value)
+    for (size_t e = 0; e < values.size(); ++e) {
+      ++(std::isnan(values[e])   ? counts.nan
+         : std::isinf(values[e]) ? counts.infinite
+                                 : counts.finite);
+      EXPECT_TRUE(!std::isfinite(values[e]) || std::isfinite(expected.sigma.at(row)[e]))
+          << row << " " << e;
+    }
+  return counts;
+}
+
+bool has_nan(const Case& c, size_t role, int64_t outer, int64_t head, int64_t row) {
+  const std::vector<double> values = c.row(role, outer, head, row);
+  return std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+}
+
+TEST(WildFill, SomeRowsAreNanSomeInfiniteAndMostFinite) {
+  const std::function<void(Params&)> changes[] = {
+      [](Params& p) { p.num_heads = 2, p.seq_len_q = 61, p.head_dim = 16; },
+      [](Params& p) { p.seq_len_q = 61, p.head_dim = 16, p.window_right = 0; },
+      [](Params& p) { p.num_heads = 2, p.seq_len_q = 61, p.head_dim = 16, p.softcap = 15; },
+      [](Params& p) {
+        p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 40, p.seq_len_kv = 130, p.head_dim = 32;
+      }};
+  for (const auto& change : changes)
+    for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
+      const Counts counts = count_expected(Case(dtype, {"wild", 7}, change, {ATTEST_LSE}));
+      EXPECT_GT(counts.nan, 0);
+      EXPECT_GT(counts.infinite, 0);
+      EXPECT_GT(counts.finite, counts.infinite);
+    }
+}
+
+// One NaN key would leave nothing to see where every row has it.
+TEST(WildFill, NoKeyIsNanWhereAllRowsWouldBe) {
+  const Case alone(ATTEST_F32, {"wild", 7}, [](Params& p) { p.seq_len_q = 61, p.head_dim = 16; });
+  const Case causal(ATTEST_F32, {"wild", 7},
+                    [](Params& p) { p.seq_len_q = 61, p.head_dim = 16, p.window_right = 0; });
+  EXPECT_FALSE(has_nan(alone, ATTEST_K, 0, 0, 45));
+  EXPECT_TRUE(has_nan(causal, ATTEST_K, 0, 0, 45));
+}
+
+// Keys of the last head are infinite in one channel. A query that an operand of 8 bits makes 0
+// there would give NaN, where the golden has an infinite score.
+TEST(WildFill, QueriesThatMeetInfinitiesAreNotSmall) {
+  const Case c(ATTEST_F32, {"wild", 7},
+               [](Params& p) { p.num_heads = 2, p.seq_len_q = 997, p.head_dim = 16; });
+  for (int64_t row = 0; row < c.p().seq_len_q; ++row)
+    for (const size_t role : {size_t(ATTEST_Q), size_t(ATTEST_K)})
+      EXPECT_FALSE(std::fabs(c.row(role, 0, 1, row)[0]) < 0x1p-4) << role << " " << row;
+}
+
+// A sample of rows has all rows whose queries and biases are NaN. The others are swept, and what a
+// NaN may reach has no bounds.
+TEST(WildFill, IsJudgedOnSamplesOfRows) {
+  const Case c(
+      ATTEST_F32, {"wild", 7},
+      [](Params& p) { p.num_heads = 2, p.seq_len_q = 2003, p.seq_len_kv = 4099, p.head_dim = 16; },
+      {{ATTEST_BIAS, {1, 1, 2003, 4099}}});
+  const auto golden = c.problem.operation->golden(c.problem, c.fill, c.tensors);
+  ASSERT_NE(golden->method(), "float64, all rows");
+  const Expectations expected(*golden, {}, ATTEST_O);
+  std::set<int64_t> nan_rows;
+  for (const auto& [row, values] : expected.value)
+    if (std::isnan(values[5])) nan_rows.insert(row - 2003);
+  for (const int64_t place : {2003 / 4, 2003 / 3, 2003 * 2 / 3, 2003 * 3 / 4})
+    EXPECT_TRUE(nan_rows.count(place)) << place;
+  std::vector<double> exact(2 * 2003 * 16);
+  const auto all = softmax_golden(c.problem, c.tensors);
+  for (const auto& [row, values] : Expectations(*all, {}, ATTEST_O).value)
+    std::copy(values.begin(), values.end(), exact.begin() + row * 16);
+  golden->expect({}, [&](const Expected& part) {
+    if (part.role != ATTEST_O || !part.low) return;
+    for (const int64_t row : part.rows)
+      for (size_t e = 0; e < 16; ++e) {
+        const double value = exact[size_t(row) * 16 + e];
+        const bool within = value >= part.low[e] && value <= part.high[e];
+        ASSERT_TRUE(std::isnan(part.low[e]) || within) << row << " " << e;
+      }
+  });
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,311 @@
+// The float64 golden of softmax attention: exact values and sigmas of all or of sampled rows, and a
+// sweep over all of them.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <unordered_set>
+
+#include "core/operations/softmax/golden/device_rows.hpp"
+#include "core/operations/softmax/golden/golden_pass.hpp"
+#include "core/operations/softmax/golden/sweep.hpp"
+#include "core/operations/softmax/softmax.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr int64_t kPassBytes = int64_t(24) << 20;  // of all threads together
+constexpr size_t kKeptSigmas = size_t(2) << 20;    // doubles kept for arithmetics asked for before
+constexpr size_t kChunkRows = 4096;
+constexpr int64_t kThreadedElements = 65536;  // threads cost more than they save on less
+
+struct Sigmas {
+  Arithmetic arithmetic;
+  std::vector<double> o, lse;  // [rows, head_dim_v], [rows]
+};
+
+// What the golden is to know of the fill.
+struct RowsOf {
+  RowBudget budget = {};
+  bool few_codes = false;  // SigmaModel::take_few_codes
+};
+
+class SoftmaxGolden final : public Golden {
+ public:
+  /// `device` may be null. Throws RowsRefused where there is one, and its rows differ from the
+  /// host's.
+  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const RowsOf& rows_of,
+                const GoldenDevice* device = nullptr)
+      : few_codes_(rows_of.few_codes),
+        problem_(problem),
+        tensors_(tensors),
+        params_(problem_.as<attest_softmax_params>()),
+        geometry_(problem_, tensors_),
+        equal_(find_groups()),
+        device_(device && is_for(*device) ? device : nullptr),
+        plan_(plan_rows(problem_, geometry_,
+                        device_ ? DeviceRows::budget(*device_) : rows_of.budget)),
+        bounds_(problem_, tensors_, geometry_, !plan_.all),
+        scores_(plan_.rows.size()),
+        o_(plan_.rows.size() * size_t(params_.head_dim_v)),
+        lse_(plan_.rows.size()) {
+    if (device_)
+      device_rows_ = std::make_unique<DeviceRows>(*device_, problem_, tensors_, geometry_, plan_),
+      device_rows_->score(scores_.data());
+    else
+      run_tasks([this](GoldenPass& pass, const RowTask& task) {
+        pass.score(task, plan_.rows.data() + task.begin, equal_keys(task),
+                   scores_.data() + task.begin);
+      });
+    for (size_t r = 0; r < lse_.size(); ++r) lse_[r] = scores_[r].lse;
+    distinct_ = count_distinct_queries();
+    rows_.reserve(plan_.rows.size());
+    for (const JudgedRow& row : plan_.rows) rows_.push_back(row.output_row);
+  }
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
+    const auto dim_v = size_t(params_.head_dim_v);
+    for (size_t begin = 0; begin < rows_.size(); begin += kChunkRows) {
+      const auto rows = std::span(rows_).subspan(begin, std::min(kChunkRows, rows_.size() - begin));
+      sink({.role = ATTEST_O,
+            .leading = 3,
+            .width = params_.head_dim_v,
+            .rows = rows,
+            .value = o_.data() + begin * dim_v,
+            .sigma = sigmas->o.data() + begin * dim_v});
+      if (present(problem_.tensor[ATTEST_LSE]))
+        sink({.role = ATTEST_LSE,
+              .leading = 3,
+              .width = 1,
+              .rows = rows,
+              .value = lse_.data() + begin,
+              .sigma = sigmas->lse.data() + begin});
+    }
+    if (plan_.all)
+      bounds_.sweep_empty(geometry_, arithmetic, sink);
+    else
+      bounds_.sweep(geometry_, arithmetic, sink);
+  }
+
+  int64_t distinct_rows() const override { return distinct_; }
+  std::string device() const override { return device_ ? device_->name() : ""; }
+  /// Makes the sigmas that `expect` will need; throws as the constructor does.
+  void prepare(const Arithmetic& arithmetic) const { sigmas_of(arithmetic); }
+  /// Throws likewise where the host does not say what the device has said of an output row.
+  void confirm(const Arithmetic& arithmetic, int64_t output_row) const {
+    const auto at = std::find(rows_.begin(), rows_.end(), output_row);
+    if (!device_rows_ || at == rows_.end()) return;
+    const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
+    const auto row = size_t(at - rows_.begin()), width = size_t(params_.head_dim_v);
+    device_rows_->confirm(row, scores_.data(), SigmaModel::of(arithmetic, problem_),
+                          {.o = o_.data() + row * width,
+                           .sigma = sigmas->o.data() + row * width,
+                           .lse_sigma = sigmas->lse.data() + row});
+  }
+
+  std::string method() const override {
+    if (plan_.all) return "float64, all rows";
+    const std::string unswept =
+        bounds_.unbounded() > 0
+            ? fmt::format(", {} channels with NaN or Inf not swept", bounds_.unbounded())
+            : "";
+    return fmt::format("float64, {} of {} rows a head{}", plan_.rows_a_head, params_.seq_len_q,
+                       unswept);
+  }
+
+ private:
+  const EqualKeys& equal_keys(const RowTask& task) const {
+    return equal_[size_t(task.b * params_.num_kv_heads + task.kv_head)];
+  }
+
+  std::vector<EqualKeys> find_groups() const {
+    std::vector<EqualKeys> equal(size_t(params_.batch * params_.num_kv_heads));
+    if (ScopedTermFactor<SigmaTerm>::of(SigmaTerm::kEqualScores) == 0) return equal;
+#pragma omp parallel for schedule(                                                      \
+        dynamic, 1) if (int64_t(equal.size()) * params_.seq_len_kv * params_.head_dim > \
+                            kThreadedElements)
+    for (size_t unit = 0; unit < equal.size(); ++unit)
+      equal[unit] =
+          find_equal_keys(tensors_[ATTEST_K], geometry_, int64_t(unit) / params_.num_kv_heads,
+                          int64_t(unit) % params_.num_kv_heads);
+    return equal;
+  }
+
+  // Where the host would sample few rows, and the device can do more.
+  bool is_for(const GoldenDevice& device) const {
+    return multiply_adds(problem_, geometry_) > device.worthwhile_multiply_adds() &&
+           DeviceRows::budget(device).sampled > RowBudget{}.sampled &&
+           DeviceRows::unknown(problem_, equal_).empty();
+  }
+
+  int64_t count_distinct_queries() const {
+    const Tensor& q = tensors_[ATTEST_Q];
+    const TensorSpec& spec = q.spec;
+    std::vector<double> row(size_t(params_.head_dim));
+    std::unordered_set<uint64_t> seen;
+    for (const JudgedRow& judged : plan_.rows) {
+      const Cell cell = geometry_.query(judged.b, judged.i);
+      load_row(q.data, spec.dtype,
+               cell.outer * spec.stride[0] + judged.h * spec.stride[1] + cell.row * spec.stride[2],
+               params_.head_dim, spec.stride[3], row.data());
+      seen.insert(hash_bytes(row.data(), row.size() * sizeof(double), uint64_t(judged.h)));
+    }
+    return int64_t(seen.size());
+  }
+
+  // As many threads as their buffers fit into the budget, and no more than there is work for.
+  template <class Body>
+  void run_tasks(const Body& body) const {
+    const int64_t fitting = std::max<int64_t>(1, kPassBytes / GoldenPass::bytes(params_));
+    double multiply_adds = 0;
+    for (const RowTask& task : plan_.tasks)
+      multiply_adds += double(task.end - task.begin) * double(task.keys.size()) *
+                       double(params_.head_dim + params_.head_dim_v);
+    const auto worthwhile = int64_t(std::min(multiply_adds / 1e6, 1e6)) + 1;
+    const int threads = int(std::min<int64_t>(
+        {fitting, omp_get_max_threads(), int64_t(plan_.tasks.size()) + 1, worthwhile}));
+#pragma omp parallel num_threads(threads)
+    {
+      GoldenPass pass(problem_, tensors_, geometry_);
+#pragma omp for schedule(dynamic, 1)
+      for (size_t t = 0; t < plan_.tasks.size(); ++t) body(pass, plan_.tasks[t]);
+    }
+  }
+
+  std::shared_ptr<const Sigmas> sigmas_of(const Arithmetic& arithmetic) const {
+    const std::lock_guard guard(lock_);
+    for (const auto& kept : kept_)
+      if (kept->arithmetic == arithmetic) return kept;
+    auto sigmas = std::make_shared<Sigmas>(
+        Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
+    SigmaModel model = SigmaModel::of(arithmetic, problem_);
+    if (few_codes_) model.take_few_codes();
+    if (device_rows_)
+      device_rows_->finish(scores_.data(), model,
+                           {.o = have_o_ ? nullptr : o_.data(),
+                            .sigma = sigmas->o.data(),
+                            .lse_sigma = sigmas->lse.data()});
+    else
+      run_tasks([&](GoldenPass& pass, const RowTask& task) {
+        const size_t at = task.begin * size_t(params_.head_dim_v);
+        pass.finish(task, plan_.rows.data() + task.begin, equal_keys(task),
+                    scores_.data() + task.begin, model,
+                    {.o = have_o_ ? nullptr : o_.data() + at,
+                     .sigma = sigmas->o.data() + at,
+                     .lse_sigma = sigmas->lse.data() + task.begin});
+      });
+    have_o_ = true;
+    kept_.push_back(sigmas);
+    while (kept_.size() > 1 && kept_.size() * o_.size() > kKeptSigmas) kept_.pop_front();
+    return sigmas;
+  }
+
+  const bool few_codes_;
+  const Problem problem_;
+  const Tensors tensors_;
+  const attest_softmax_params& params_;
+  const Geometry geometry_;
+  const std::vector<EqualKeys> equal_;  // [batch, num_kv_heads]
+  const GoldenDevice* const device_;    // null: the host makes all rows
+  const RowPlan plan_;
+  const ValueBounds bounds_;
+  int64_t distinct_ = 0;
+  std::unique_ptr<DeviceRows> device_rows_;
+  std::vector<RowScores> scores_;
+  // Outputs do not depend on the arithmetic: the first second pass writes them, for good.
+  mutable std::vector<double> o_;  // [rows, head_dim_v]
+  mutable bool have_o_ = false;
+  std::vector<double> lse_;
+  std::vector<int64_t> rows_;  // output rows
+  mutable std::mutex lock_;
+  mutable std::list<std::shared_ptr<const Sigmas>> kept_;
+};
+
+// A device's golden until it is refused, then the host's.
+class DeviceFirstGolden final : public Golden {
+ public:
+  DeviceFirstGolden(const Problem& problem, const Tensors& tensors, const RowsOf& rows_of,
+                    const GoldenDevice& device)
+      : problem_(problem), tensors_(tensors), rows_of_(rows_of) {
+    try {
+      golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, rows_of_, &device);
+    } catch (const RowsRefused& refused) {
+      refuse(device.name(), refused);
+    }
+  }
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    prepared(arithmetic)->expect(arithmetic, sink);
+  }
+  bool stands(const Arithmetic& arithmetic, int64_t row) const override {
+    const std::lock_guard guard(lock_);
+    try {
+      golden_->confirm(arithmetic, row);
+      return true;
+    } catch (const RowsRefused& refused) {
+      return refuse(golden_->device(), refused), false;
+    }
+  }
+  int64_t distinct_rows() const override { return current()->distinct_rows(); }
+  std::string method() const override { return current()->method(); }
+  std::string device() const override { return current()->device(); }
+  std::string remark() const override {
+    const std::lock_guard guard(lock_);
+    return remark_;
+  }
+
+ private:
+  void refuse(const std::string& device, const RowsRefused& why) const {
+    remark_ =
+        fmt::format("the golden is the host's; that of {} was refused: {}", device, why.what());
+    golden_ = std::make_shared<SoftmaxGolden>(problem_, tensors_, rows_of_);
+  }
+  std::shared_ptr<SoftmaxGolden> current() const {
+    const std::lock_guard guard(lock_);
+    return golden_;
+  }
+  std::shared_ptr<SoftmaxGolden> prepared(const Arithmetic& arithmetic) const {
+    const std::lock_guard guard(lock_);
+    try {
+      golden_->prepare(arithmetic);
+    } catch (const RowsRefused& refused) {
+      refuse(golden_->device(), refused);
+    }
+    return golden_;
+  }
+
+  const Problem problem_;
+  const Tensors tensors_;
+  const RowsOf rows_of_;
+  mutable std::mutex lock_;
+  mutable std::shared_ptr<SoftmaxGolden> golden_;
+  mutable std::string remark_;
+};
+
+std::unique_ptr<Golden> make_golden(const Problem& problem, const Tensors& tensors,
+                                    const RowsOf& rows_of, const GoldenDevice* device) {
+  if (!device) return std::make_unique<SoftmaxGolden>(problem, tensors, rows_of);
+  return std::make_unique<DeviceFirstGolden>(problem, tensors, rows_of, *device);
+}
+
+}  // namespace
+
+std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
+                                       const GoldenDevice* device) {
+  return make_golden(problem, tensors, {}, device);
+}
+
+std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors,
+                                      const GoldenDevice* device) {
+  return make_golden(problem, tensors, {.few_codes = true}, device);
+}
+
+std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
+  const RowBudget few{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
+  return make_golden(problem, tensors, {.budget = few}, nullptr);
+}
+
+}  // namespace attest::core

@@ -1,0 +1,43 @@
+// Which relations a softmax problem has, in the order in which they are tried.
+#include "core/operations/softmax/relations/relations.hpp"
+
+#include "core/operations/softmax/softmax.hpp"
+
+namespace attest::core {
+namespace {
+
+using Params = attest_softmax_params;
+
+// More sequences or heads with the same data; packed and paged tokens have no batch to repeat.
+std::unique_ptr<Relation> more(std::string_view code, const Problem& problem, const Tensors& inputs,
+                               const std::function<void(Params&)>& grow) {
+  if (problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_PAGES)) return nullptr;
+  return repeated(code, inputs,
+                  resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); }));
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem& problem,
+                                                                   const Tensors& inputs) const {
+  std::vector<std::unique_ptr<Relation>> list;
+  auto add = [&](std::unique_ptr<Relation> relation) {
+    if (relation) list.push_back(std::move(relation));
+  };
+  add(key_permutation(problem, inputs));
+  add(query_permutation(problem, inputs));
+  add(more("fail:batch-repetition", problem, inputs,
+           [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; }));
+  add(more("fail:head-repetition", problem, inputs,
+           [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; }));
+  // A sink stays where it is, has no value, and would be in both parts.
+  const bool sinks = (problem.features & ATTEST_WITH_SINKS) != 0;
+  if (!sinks) add(common_shift(problem, inputs)), add(row_sum(problem, inputs));
+  add(value_scale(problem, inputs));
+  add(hidden(problem, inputs, false));
+  add(hidden(problem, inputs, true));
+  if (!sinks) add(split_merge(problem, inputs));
+  return list;
+}
+
+}  // namespace attest::core

@@ -1,2 +1,0 @@
-// The kernels of the softmax golden, for a module that the driver loads.
-#include "core/operations/softmax/row_kernels.cuh"

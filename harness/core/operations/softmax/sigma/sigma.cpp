@@ -1,0 +1,204 @@
+#include "core/operations/softmax/sigma/sigma.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/operations/softmax/sigma/folded_scale.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr double kUnit = 0x1p-24, kSmallestNormal = 0x1p-126;  // float32
+// Which p are flushed is known but for those at the edge, whose own errors decide: their rounding,
+// and that of scores, of 8 say.
+constexpr double kNearlyFlushed = 0.02, kUsualScore = 8;
+constexpr double kCoarse = 0x1p-5;     // roundoff of operands of 8 bits, at least
+constexpr double kNothing = 0x1p-100;  // p below it are nothing, whatever becomes of them
+
+double factor(SigmaTerm term) { return ScopedTermFactor<SigmaTerm>::of(term); }
+
+// Roundoff of an operand that comes in `from` and is rounded to `to`; 0 where that changes nothing.
+double extra_roundoff(DType from, DType to) {
+  return unit_roundoff(to) > unit_roundoff(from) ? unit_roundoff(to) : 0;
+}
+
+}  // namespace
+
+SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
+    : u_out(factor(SigmaTerm::kOutput) * unit_roundoff(arithmetic.output)),
+      eta_out(factor(SigmaTerm::kOutputSubnormal) * half_subnormal(arithmetic.output)),
+      u_p(factor(SigmaTerm::kProbability) *
+              (unit_roundoff(arithmetic.probability) +
+               extra_roundoff(arithmetic.probability, arithmetic.pv)) +
+          factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
+      eta_p(half_subnormal(arithmetic.probability)),
+      flush_below(0),
+      flush_apart(kNearlyFlushed +
+                  std::max(unit_roundoff(arithmetic.probability), unit_roundoff(arithmetic.pv)) +
+                  kUsualScore * unit_roundoff(arithmetic.score)),
+      u_v(factor(SigmaTerm::kValues) * extra_roundoff(storage, arithmetic.pv)),
+      eta_v(half_subnormal(arithmetic.pv) > half_subnormal(storage)
+                ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv)
+                : 0),
+      largest_v(largest_finite(arithmetic.pv)),
+      eta_acc(factor(SigmaTerm::kSmallSums) * half_subnormal(arithmetic.accumulator)),
+      u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
+      u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
+      u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
+      coarse_scores(unit_roundoff(arithmetic.qk) >= kCoarse),
+      u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
+      u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
+      scale_bias(0),
+      normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? factor(SigmaTerm::kNormaliser) : 0),
+      cut_sum(arithmetic.has(ATTEST_SUMS_ROUNDED_P) && arithmetic.has(ATTEST_P_TRUNCATED)
+                  ? factor(SigmaTerm::kCutSum) * unit_roundoff(arithmetic.probability)
+                  : 0),
+      grown(factor(SigmaTerm::kDotGrowth)),
+      own_order(factor(SigmaTerm::kOwnOrder)),
+      query(factor(SigmaTerm::kQuery)),
+      reach(factor(SigmaTerm::kReach)),
+      alike(factor(SigmaTerm::kEqualScores)),
+      absorbed(factor(SigmaTerm::kAbsorbed)),
+      stalled(factor(SigmaTerm::kStalled)),
+      again(factor(SigmaTerm::kRepeated)),
+      blocks(factor(SigmaTerm::kBlocks)),
+      lost(factor(SigmaTerm::kFlushed)),
+      underflow(factor(SigmaTerm::kUnderflow)),
+      common(factor(SigmaTerm::kCommonAddend)),
+      few_steps(factor(SigmaTerm::kFewSteps)),
+      average(factor(SigmaTerm::kAverage)),
+      exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
+      rescale(factor(SigmaTerm::kRescale) * arithmetic.probability_rel_error),
+      sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
+      theta(sums_rounded && !arithmetic.has(ATTEST_P_NORMALISED_FIRST | ATTEST_WEIGHS_BY_LSE) &&
+                    unit_roundoff(arithmetic.pv) <= unit_roundoff(arithmetic.probability)
+                ? 1
+                : 0),
+      resums(sums_rounded && theta == 0 ? factor(SigmaTerm::kTwoRoundings) : 0),
+      least_repeated(0),
+      truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? factor(SigmaTerm::kTruncation) : 0),
+      normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
+      sum_chain(arithmetic.sum_chain),
+      head_dim(dim) {
+  // The coarser of the two dtypes that P passes through decides which small ones survive.
+  if (half_subnormal(arithmetic.pv) > eta_p) eta_p = half_subnormal(arithmetic.pv);
+  // What is below half the smallest number is 0 by rounding, and what is below all of it by
+  // cutting.
+  const bool flushes = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS);
+  if (flushes && eta_v > 0)
+    eta_v = factor(SigmaTerm::kSmallValues) * smallest_normal(arithmetic.pv);
+  flush_below =
+      flushes ? std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv))
+              : std::max(eta_p, (arithmetic.has(ATTEST_P_TRUNCATED) ? 2 : 1) *
+                                    half_subnormal(arithmetic.probability));
+  if (flush_below < kNothing) flush_below = 0;
+  eta_p *= factor(SigmaTerm::kSubnormal);
+}
+
+SigmaModel SigmaModel::of(const Arithmetic& arithmetic, const Problem& problem) {
+  const auto& p = problem.as<attest_softmax_params>();
+  SigmaModel model(arithmetic, problem.tensor[ATTEST_V].dtype, p.head_dim);
+  if (model.u_qk > 0)
+    model.scale_bias =
+        factor(SigmaTerm::kFoldedScale) *
+        folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
+  // So low a softcap makes scores nearly equal: sums in 16 bits round many of their weights alike.
+  if (p.softcap > 0 && p.softcap <= 1 && model.u_acc > 0x1p-14) model.least_repeated = 0.5;
+  return model;
+}
+
+double SigmaModel::kappa(double max, double lse) const {
+  return normalised_first ? 1 : std::exp(max - lse);
+}
+
+SigmaModel::Quadratic SigmaModel::qk_quadratic() const {
+  // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
+  const double dim = squares() ? double(head_dim) : 1;
+  const double unit = u_dot * u_dot;
+  return {unit, 2 * unit * std::sqrt(dim), unit * dim + u_qk * u_qk * 2 / 3};
+}
+
+double SigmaModel::qk_variance(double magnitude) const {
+  const double x = squares() ? std::sqrt(magnitude) : magnitude;
+  const Quadratic q = qk_quadratic();
+  return q.q0 + x * (q.q1 + x * q.q2);
+}
+
+double SigmaModel::accumulation_variance(double dot_square, double magnitude) const {
+  // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
+  const double a = squares() ? std::sqrt(double(head_dim) * magnitude) : magnitude;
+  return own_order * own_order * (u_dot * u_dot * (1 + a) * (1 + a) + growth() * dot_square);
+}
+
+double SigmaModel::coherent_variance(double lost_sum, double repeated, double top,
+                                     int64_t keys) const {
+  // A quarter of an ulp of the final sum, as the mean over its growth; no more than is added.
+  const double length = chain(keys), step = again * std::min(u_acc * length / 4, 1 - top);
+  // Beside a large weight the sum can lose all that is added to it, but no more.
+  const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
+  return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum +
+         step * step * std::pow(repeated, double(keys) / length);
+}
+
+double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {
+  if (keys == 0) return 0;
+  // Each key's p (kappa: before it is divided), product with v, and sum; then the result itself.
+  return underflow * kSmallestNormal * (double(keys) * kappa * (1 + largest) + 1);
+}
+
+double SigmaModel::stalled_square(double lost_sum) const {
+  constexpr double kStalls = 0.25;
+  return lost_sum > kStalls ? stalled : 0;
+}
+
+bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
+
+// Additions err by up to half the smallest subnormal however small the sum is, and all products
+// that are smaller vanish, but no more than there is.
+double SigmaModel::small_variance(const ElementSums& sums, double most, int64_t keys) const {
+  const double step = eta_acc * sums.kappa, all = std::min(step * double(keys), most);
+  return step * step * double(keys) / 3 + all * all + eta_v * eta_v * sums.p2 / 3;
+}
+
+double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
+  const double p_v = std::sqrt(std::max(sums.p2v2, 0.0)),
+               most = std::max(std::fabs(sums.o), reach * sums.reach) + p_v, sum = u_acc * most;
+  const double output = u_out * sums.o, value = u_v * u_v * (sums.o * sums.o + sums.p2v2),
+               cut = u_p * sums.o;
+  // The rounding of a query moves all scores together. What that does to values that follow from
+  // the keys is, to first order, a sum over the same products as o itself, each with its own
+  // rounding.
+  const double together = query * query * u_qk * u_qk * (sums.o * sums.o + sums.mean_o2) / 3;
+  const double least = underflow_bound(sums.kappa, sums.largest_v, keys);
+  // Rescaling adds an error to the normaliser. Weights that are divided before they weigh do not
+  // have the same error, so it stays in the output.
+  const double apart = normalised_first ? std::fabs(sums.o) : 0;
+  const double rescaled = rescale * (needs_prefix() ? std::max(sums.prefix, apart) : most);
+  const double variance =
+      least * least +
+      (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
+      truncated * truncated * cut * cut +
+      lost * lost * (sums.flushed * sums.flushed + sums.unsure) + sum * sum * chain(keys) / 3 +
+      std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +
+      weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
+      resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
+      stalled_square(sums.stalled) * sums.largest_v * sums.largest_v;
+  return std::sqrt(variance);
+}
+
+double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
+  const double output = 0x1p-24 * sums.lse;
+  // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most
+  // the root of sum p B^2. An exp of a low-degree polynomial may lean to one side.
+  const double together = query * query * u_qk * u_qk * sums.square / 3;
+  const double biased = scale_bias * sums.mean_dot;
+  // An exp may lean to one side: that of the keys, what they are rescaled by, what merges parts.
+  const double exps = exp_error + rescale * (1 + sums.rescales);
+  return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding +
+                   cut_sum * cut_sum + exps * exps + sums.score +
+                   stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore +
+                   common_variance(sums.common) + together + sums.coherent +
+                   u_acc * u_acc * chain(keys) / 3);
+}
+
+}  // namespace attest::core

@@ -1,0 +1,81 @@
+// Deformable attention: planes are read exactly between pixels, and a lone pixel is a tent of its
+// own size that ends in zeros.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/run/testing/vector_folder.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::HasSubstr;
+
+class DeformableVectors : public Vectors {
+ protected:
+  /// One channel, levels of 2 x 3 and 4 x 4 pixels.
+  Record with(const std::vector<float>& value, const std::vector<float>& locations,
+              const std::vector<float>& weights, const std::vector<float>& y,
+              const std::string& more = "") {
+    const int64_t queries = int64_t(y.size()), points = int64_t(weights.size()) / (2 * queries);
+    write_file(folder_ / "d/v.pb", tensor_file({1, 22, 1, 1}, 1, packed_values(value)));
+    write_file(folder_ / "d/l.pb",
+               tensor_file({1, queries, 1, 2, points, 2}, 1, packed_values(locations)));
+    write_file(folder_ / "d/w.pb",
+               tensor_file({1, queries, 1, 2, points}, 1, packed_values(weights)));
+    write_file(folder_ / "d/y.pb", tensor_file({1, queries, 1}, 1, packed_values(y)));
+    write_file(
+        folder_ / "d/case.json",
+        R"({"op":"ms_deform_attn","params":{"shapes_hw":[[2,3],[4,4]],"heads":1,"points":)" +
+            std::to_string(points) + more + R"(},"inputs":[{"name":"value","file":"v.pb"},)" +
+            R"({"name":"sampling_locations","file":"l.pb"},{"name":"attention_weights","file":"w.pb"}],)" +
+            R"("outputs":[{"name":"Y","file":"y.pb"}]})");
+    return judge();
+  }
+};
+
+TEST_F(DeformableVectors, APlaneIsReadExactly) {
+  // Pixel (r, c) of level 0 holds 10 r + c: at (x, y) that is 10 (2 y - 1/2) + 3 x - 1/2. Level 1
+  // holds 100 and has no weight but once.
+  std::vector<float> value(22, 100);
+  for (int r = 0; r < 2; ++r)
+    for (int c = 0; c < 3; ++c) value[size_t(r * 3 + c)] = float(10 * r + c);
+  const std::vector<float> locations{0.5f, 0.5f, 0.4f, 0.6f, 0.3f, 0.4f, 0.5f, 0.5f},
+      weights{1, 0, 0.5f, 0.25f};
+  const auto plane = [](double x, double y) { return 10 * (2 * y - 0.5) + 3 * x - 0.5; };
+  const std::vector<float> right{float(plane(0.5, 0.5)), float(0.5 * plane(0.3, 0.4) + 25)};
+  EXPECT_EQ(with(value, locations, weights, right).verdict, Verdict::kPass)
+      << with(value, locations, weights, right).reason;
+  // x and y exchanged; corners on pixel centres.
+  EXPECT_EQ(
+      with(value, locations, weights, {float(plane(0.5, 0.5)), float(0.5 * plane(0.4, 0.3) + 25)})
+          .code,
+      "error:reference");
+  EXPECT_EQ(with(value, locations, weights, {6, float(0.5 * (4 + 0.6) + 25)}).code,
+            "error:reference");
+  EXPECT_EQ(with(value, locations, weights, right, R"(,"align_corners":true)").reason,
+            "ms_deform_attn: align_corners");
+  EXPECT_EQ(with(value, locations, weights, right, R"(,"padding":"border")").reason,
+            "ms_deform_attn: padding 'border'");
+  EXPECT_THAT(with(value, locations, weights, right, R"(,"levels":2)").reason,
+              HasSubstr("parameter 'levels'"));
+}
+
+TEST_F(DeformableVectors, OutsideThereAreZeros) {
+  std::vector<float> value(22, 0);
+  value[6] = 8;  // level 1, pixel (0, 0): its centre is at 1/8
+  const std::vector<float> weights{0, 1, 0, 1, 0, 1, 0, 1};
+  std::vector<float> locations, right;
+  for (const double x : {0.125, 0.0, -0.125, 0.2}) {
+    locations.insert(locations.end(), {0.5f, 0.5f, float(x), 0.125f});
+    right.push_back(float(8 * std::max(0.0, 1 - std::fabs(double(float(x)) - 0.125) * 4)));
+  }
+  EXPECT_EQ(with(value, locations, weights, right).verdict, Verdict::kPass)
+      << with(value, locations, weights, right).reason;
+  right[1] = 8;  // the edge repeated
+  EXPECT_EQ(with(value, locations, weights, right).code, "error:reference");
+}
+
+}  // namespace
+}  // namespace attest::core

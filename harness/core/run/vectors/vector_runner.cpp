@@ -1,0 +1,170 @@
+#include "core/run/vectors/vector_runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/cases/onnx/scores.hpp"
+#include "core/judge/reference.hpp"
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+void set_verdict(Record& record, const std::string& code, const std::string& reason) {
+  record.verdict = find_event(code)->verdict, record.code = code, record.reason = reason;
+}
+
+Judgement judge_output(const VectorOutput& output, const Problem* problem, PreparedInputs* prepared,
+                       double tolerance) {
+  switch (output.kind) {
+    case VectorOutput::Kind::kRole:
+      return compare_golden(*problem, prepared->golden(), output.role, output.expected, tolerance,
+                            output.partial);
+    case VectorOutput::Kind::kScores:
+      return compare_values(
+          softmax_scores(*problem, prepared->shared().tensors(), output.score_mode),
+          output.expected, output.name, tolerance);
+    case VectorOutput::Kind::kValues: break;
+  }
+  return compare_values(output.values, output.expected, output.name, tolerance);
+}
+
+/// The problem and the inputs that the reference gets: nothing is rounded that was given in f64.
+struct Unrounded {
+  std::optional<Problem> problem;
+  Tensors given{};
+  std::unique_ptr<PreparedInputs> inputs;
+
+  explicit Unrounded(const VectorCase& vector) : problem(vector.problem), given(vector.given) {
+    if (!problem) return;
+    for (size_t role = 0; role < given.size(); ++role) {
+      if (!vector.exact[role]) continue;
+      given[role] = vector.exact[role];
+      problem->tensor[role] =
+          dense_tensor(given[role].spec.dtype, ATTEST_READ, dims(given[role].spec));
+    }
+    finish_problem(*problem);
+    inputs = std::make_unique<PreparedInputs>(*problem, given);
+  }
+};
+
+Record reference_record(const std::string& suite, const std::string& name) {
+  Record record;
+  record.suite = suite, record.case_name = name, record.inputs = kGivenFill,
+  record.impl = kReference;
+  record.spec = "none", record.device = "cpu", record.verdict = Verdict::kPass;
+  return record;
+}
+
+}  // namespace
+
+std::variant<VectorCase, Record> vector_or_record(const std::string& suite,
+                                                  const VectorPlace& place) {
+  Record none = reference_record(suite, place.name);
+  try {
+    VectorCase vector = read_vector(place);
+    if (vector.unsupported.empty()) return vector;
+    none.source = vector.source;
+    set_verdict(none, "unsupported:vector", vector.unsupported);
+  } catch (const Error& error) {
+    set_verdict(none, "error:vector", error.what());
+  }
+  return none;
+}
+
+VectorRunner::VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options,
+                           Rates& rates)
+    : vector_(vector), suite_(std::move(suite)), spec_(vector.operation), options_(options) {
+  if (!vector.problem) return;
+  spec_ = print_problem(*vector.problem);
+  const CaseLabel label{suite_, vector.name, std::string(kGivenFill), vector.source};
+  runner_ = std::make_unique<CaseRunner>(*vector.problem, spec_, label, nullptr, options, rates,
+                                         &vector.given);
+}
+
+// All outputs together, as those of an implementation.
+void VectorRunner::judge_given(Record& record) const {
+  const Problem& problem = *vector_.problem;
+  PreparedInputs prepared(problem, vector_.given);
+  Tensors outputs{};
+  Arithmetic arithmetic = *vector_.arithmetic;
+  for (const VectorOutput& output : vector_.outputs) outputs[size_t(output.role)] = output.expected;
+  arithmetic.output = outputs[ATTEST_O].spec.dtype;
+  FillRecord fill{.fill = std::string(kGivenFill),
+                  .seed = "",
+                  .inputs_hash = prepared.hash(),
+                  .outputs_hash = "",
+                  .judgement = {}};
+  fill.judgement = judge(problem, prepared.golden(options_.golden_device), arithmetic, outputs,
+                         &prepared.shared().tensors());
+  record.impl = kGiven, record.arithmetic = print(arithmetic);
+  record.max_ratio = fill.judgement.max_ratio, record.rms_ratio = fill.judgement.rms_ratio;
+  if (fill.judgement.verdict != Verdict::kPass)
+    set_verdict(record, fill.judgement.code, fill.judgement.reason);
+  record.fills.push_back(std::move(fill));
+}
+
+void VectorRunner::judge_outputs(Record& record) const {
+  const Unrounded unrounded(vector_);
+  PreparedInputs* prepared = unrounded.inputs.get();
+  for (const VectorOutput& output : vector_.outputs) {
+    const double tolerance =
+        vector_.tolerance.value_or(reference_tolerance(output.expected.spec.dtype));
+    FillRecord fill{.fill = output.name,
+                    .seed = "",
+                    .inputs_hash = prepared ? prepared->hash() : "",
+                    .outputs_hash = "",
+                    .judgement = {}};
+    const auto start = Clock::now();
+    fill.judgement = judge_output(output, unrounded.problem ? &*unrounded.problem : nullptr,
+                                  prepared, tolerance);
+    fill.golden_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+    record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
+    record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
+    if (record.verdict == Verdict::kPass && fill.judgement.verdict != Verdict::kPass)
+      set_verdict(record, fill.judgement.code, fill.judgement.reason);
+    record.fills.push_back(std::move(fill));
+  }
+  // Without a role among its outputs the golden is made all the same: what it refuses must not
+  // reach an implementation.
+  if (prepared) prepared->golden();
+}
+
+Record VectorRunner::reference() const {
+  Record record = reference_record(suite_, vector_.name);
+  record.source = vector_.source, record.spec = spec_, record.operation = vector_.operation,
+  record.dtype = vector_.dtype;
+  record.notes = vector_.notes, record.threads = options_.threads;
+  if (vector_.problem) {
+    record.features = print_features(vector_.problem->features);
+    record.flops = vector_.problem->operation->flops(*vector_.problem),
+    record.min_bytes = min_bytes(*vector_.problem);
+  }
+  try {
+    if (vector_.arithmetic)
+      judge_given(record);
+    else
+      judge_outputs(record);
+  } catch (const Error& error) {
+    set_verdict(record, "error:vector", error.what());
+  }
+  return record;
+}
+
+Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) {
+  try {
+    return runner_->run(plugin, implementation);
+  } catch (const Error& error) {  // the inputs as an implementation gets them cannot be made: no
+                                  // memory for them
+    Record none = reference_record(suite_, vector_.name);
+    none.impl = implementation.name, none.operation = vector_.operation, none.dtype = vector_.dtype,
+    none.spec = spec_;
+    set_verdict(none, "error:vector", error.what());
+    return none;
+  }
+}
+
+}  // namespace attest::core

@@ -1,0 +1,12 @@
+// What a worker notes on the status page on its way down: the address of a fault, a stack that ran
+// out, an exception in a thread.
+#pragma once
+#include "core/isolation/status_page.hpp"
+
+namespace attest::core {
+
+/// Handlers for SIGSEGV, SIGBUS and std::terminate, that note and let the process die of it. Once,
+/// on the main thread, before a plugin is loaded: it may put its own in their place.
+void note_faults(StatusPage& page);
+
+}  // namespace attest::core

@@ -1,0 +1,20 @@
+// A plugin's functions behind guards: each call is counted on the status page, and no exception
+// passes.
+#pragma once
+#include <string>
+
+#include "attest.h"
+#include "core/isolation/status_page.hpp"
+#include "core/worker/watch.hpp"
+
+namespace attest::core {
+
+/// The table to call in place of `table`, until the next is asked for: there is one plan at a time.
+/// What `create` left and what the runs did to it goes to `watch`; all three must outlive the
+/// calls.
+attest_impl guarded(const attest_impl& table, StatusPage& page, Watch& watch);
+
+/// What left a call of the guarded table as an exception: "run threw: bad size"; "": nothing did.
+const std::string& escaped_exception();
+
+}  // namespace attest::core

@@ -1,0 +1,44 @@
+#include "core/worker/mapped.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "core/isolation/channel.hpp"
+#include "core/tensor/runs.hpp"
+
+namespace attest::core {
+
+namespace {
+
+void touch_elements(const attest_tensor& spec, const char* data) {
+  const auto width = int64_t(dtype_bytes(spec.dtype));
+  for_each_run(spec, [&](int64_t first, int64_t count) {
+    const char *begin = data + first * width, *last = begin + count * width - 1;
+    for (const char* at = begin; at < last; at += 4096)
+      (void)*static_cast<const volatile char*>(at);
+    (void)*static_cast<const volatile char*>(last);
+  });
+}
+
+}  // namespace
+
+MappedTensors::MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file,
+                             bool writable, StatusPage& status)
+    : slots(from_bytes<Slot>(request.at(key).get_binary())), mapping(file.get(), slots, writable) {
+  int32_t next = status.slot_count;
+  for (size_t i = 0; i < slots.size() && next < int32_t(std::size(status.slots)); ++i) {
+    const auto map = reinterpret_cast<uint64_t>(mapping.map(i)),
+               begin = map + uint64_t(slots[i].data_offset);
+    status.slots[next++] = {slots[i].role, 0,
+                            map,           map + uint64_t(slots[i].map_bytes),
+                            begin,         begin + uint64_t(slots[i].data_bytes)};
+  }
+  status.slot_count = next;
+}
+
+void MappedTensors::touch(const attest_tensor* tensor) const {
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (slots[i].role != kWorkspaceRole)
+      touch_elements(tensor[slots[i].role], static_cast<const char*>(data(i)));
+}
+
+}  // namespace attest::core

@@ -1,0 +1,43 @@
+// The tensors of one request as a worker has them: mapped from the harness's file, and by role for
+// the plugin.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "core/isolation/buffers.hpp"
+#include "core/isolation/status_page.hpp"
+
+namespace attest::core {
+
+/// Shared tensors of one direction, mapped, with their addresses noted on the status page.
+struct MappedTensors {
+  std::vector<Slot> slots;
+  Mapping mapping;
+
+  /// `key`: word::kInputs or kOutputs, whose value in `request` holds the slots of `file`.
+  MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file,
+                bool writable, StatusPage& status);
+  /// Reads of every page that elements lie in, the workspace's apart. `tensor`: by role.
+  void touch(const attest_tensor* tensor) const;
+  /// Puts the tensors of another set, of the same problem, at the same addresses; the workspace
+  /// stays.
+  void show(const Descriptor& file, std::span<const Slot> others, bool writable) {
+    mapping.show(file.get(), slots, others, writable);
+  }
+  void* data(size_t i) const { return mapping.data(i, slots[i]); }
+};
+
+/// What a plugin's run gets.
+struct Arguments {
+  void* data[ATTEST_ROLES]{};
+  void* workspace = nullptr;
+
+  void add(const Slot& slot, void* at) {
+    if (slot.role == kWorkspaceRole)
+      workspace = at;
+    else
+      data[slot.role] = at;
+  }
+};
+
+}  // namespace attest::core

@@ -1,0 +1,110 @@
+// The tensors of timed runs, in memory of the worker alone: what the audit changes in them, and how
+// it finds out what became of it.
+#pragma once
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "core/worker/device_tensors.hpp"
+#include "core/worker/mapped.hpp"
+
+namespace attest::core {
+
+/// Memory of this process alone, in huge pages where there are any, `offset` bytes off a page.
+class PrivateBuffer {
+ public:
+  /// Throws Error: out of memory.
+  PrivateBuffer(size_t bytes, size_t offset, bool sparse);
+  PrivateBuffer(PrivateBuffer&& other) noexcept
+      : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) {
+    other.base_ = nullptr;
+  }
+  ~PrivateBuffer();
+  char* data() const { return static_cast<char*>(base_) + offset_; }
+
+ private:
+  void* base_;
+  size_t bytes_, offset_;
+};
+
+using Dice = std::mt19937_64;
+/// A random number below `end`, which is at least 1.
+inline size_t below(Dice& dice, size_t end) { return size_t(dice() % end); }
+
+/// Ordinary pages, huge where the system has them. The inputs are one of two sets, at the same
+/// addresses.
+class TimedTensors {
+ public:
+  /// `second` may be null: there is one set alone. `tensor`: by role. All must outlive this. Notes
+  /// the addresses on the page.
+  TimedTensors(const attest_tensor* tensor, const MappedTensors& first, const MappedTensors* second,
+               const MappedTensors& outputs, StatusPage& status);
+
+  const Arguments& arguments() const { return arguments_; }
+  /// The tensors one by one, for a device that has copies of them.
+  std::vector<DeviceTensors::Source> sources() const;
+  bool has_second() const { return second_ != nullptr; }
+
+  /// Makes the inputs those of the second set, or of the first.
+  void load(bool second);
+  /// Whether the inputs are those of the first set, as they were loaded.
+  bool inputs_unchanged() const;
+
+  /// Chooses up to 64 elements of the inputs for `flip`.
+  void choose_flips(Dice& dice);
+  /// Changes one of the chosen elements, within its binade; `restore_flips` undoes all.
+  /// Where, or null where there are none.
+  const char* flip(Dice& dice) {
+    if (flips_.empty()) return nullptr;
+    Flip& one = flips_[below(dice, flips_.size())];
+    *one.byte ^= one.mask, one.flipped = !one.flipped;
+    return one.byte;
+  }
+  void restore_flips();
+
+  /// Writes poison, or other values of the same output, at some places of the outputs: NaN shows,
+  /// and a value that could be right deceives an implementation that looks whether there is
+  /// anything to do.
+  void scramble(Dice& dice);
+  /// Whether a scrambled place still is what `scramble` made of it.
+  bool scramble_left() const;
+
+  /// Of the outputs and what another process has mapped for them.
+  void copy_outputs(const MappedTensors& to) const;
+  bool same_outputs(const MappedTensors& as) const;
+  /// Of the elements of all outputs.
+  uint64_t hash_outputs() const;
+  /// Poison into every element of the outputs, and whether it still is there.
+  void poison_outputs();
+  bool all_poison() const;
+
+ private:
+  struct Piece {  // where the two sets differ
+    char* to;
+    const char *first, *second;
+    size_t bytes;
+  };
+  struct Flip {
+    char* byte;
+    char mask;
+    bool flipped = false;
+  };
+  struct Span {
+    const char* at;
+    std::vector<char> scrambled;
+  };
+  void find_pieces();
+  double load_element(size_t i, int64_t element) const;
+  void scramble_span(Dice& dice, const attest_tensor& spec, char* data);
+  char* output(size_t i) const { return buffers_[first_.slots.size() + i].data(); }
+
+  const attest_tensor* tensor_;
+  const MappedTensors &first_, *second_, &outputs_;
+  std::vector<PrivateBuffer> buffers_;  // of the inputs, then of the outputs
+  Arguments arguments_;
+  std::vector<Piece> pieces_;
+  std::vector<Flip> flips_;
+  std::vector<Span> spans_;
+};
+
+}  // namespace attest::core

@@ -1,0 +1,125 @@
+// attest-worker: loads one plugin and does what the harness asks of it. It judges nothing.
+//
+// usage: attest-worker PLUGIN CPUS (started by the harness, with a socket, a status page and the
+// keeper's leash on descriptors 3 to 5)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/isolation/channel.hpp"
+#include "core/isolation/messages.hpp"
+#include "core/isolation/status_page.hpp"
+#include "core/isolation/supervisor.hpp"
+#include "core/measure/affinity.hpp"
+#include "core/tensor/error.hpp"
+#include "core/worker/executor.hpp"
+#include "core/worker/faults.hpp"
+#include "core/worker/loader.hpp"
+
+namespace attest::core {
+namespace {
+
+// Whether descriptor kWorkerSocket still is the socket that it was: a plugin may have closed it,
+// and opened a file there.
+class SocketIdentity {
+ public:
+  SocketIdentity() { good_ = fstat(kWorkerSocket, &facts_) == 0; }
+  bool holds() const {
+    struct stat now{};
+    return good_ && fstat(kWorkerSocket, &now) == 0 && now.st_ino == facts_.st_ino &&
+           now.st_dev == facts_.st_dev;
+  }
+
+ private:
+  struct stat facts_{};
+  bool good_ = false;
+};
+
+// Runs through the allocator once, so that a heap that a call has corrupted shows while it is this
+// call's.
+void try_heap() {
+  std::vector<std::unique_ptr<char[]>> pieces;
+  for (size_t bytes = 24; bytes <= 256 << 10; bytes *= 2)
+    pieces.push_back(std::make_unique<char[]>(bytes));
+}
+
+nlohmann::json describe(const std::vector<attest_impl>& tables) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const attest_impl& table : tables)
+    list.push_back({{"name", table.name},
+                    {"version", table.version},
+                    {"summary", table.summary},
+                    {"operation", table.operation},
+                    {"device", table.device},
+                    {"dtypes", table.dtypes},
+                    {"features", table.features}});
+  return list;
+}
+
+nlohmann::json answer(Executor& executor, const nlohmann::json& request,
+                      const std::vector<Descriptor>& descriptors) {
+  nlohmann::json reply;
+  try {
+    reply = executor.execute(request, descriptors);
+  } catch (const std::exception& error) {  // out of memory while mapping and the like
+    reply = {
+        {word::kStatus, ATTEST_RUNTIME_ERROR}, {"stage", "worker"}, {word::kMessage, error.what()}};
+  }
+  try_heap();
+  reply[word::kSequence] = request.value(word::kSequence, uint64_t{0});
+  return reply;
+}
+
+int serve(const char* plugin_path, const char* cpus) {
+  void* page =
+      mmap(nullptr, sizeof(StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerStatus, 0);
+  if (page == MAP_FAILED)
+    return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
+  close(kWorkerStatus);
+  auto& status = *static_cast<StatusPage*>(page);
+  note_faults(status);
+  pin_process(cpus);
+
+  const SocketIdentity connection;
+  Channel channel{Descriptor(kWorkerSocket)};
+  status.stage = Stage::kLoad;
+  std::optional<Executor> executor;
+  try {
+    executor.emplace(plugin_path, status);
+    channel.send({{word::kTables, describe(executor->tables())},
+                  {word::kModesAtLoad, executor->modes_changed_at_load()}});
+  } catch (const Error& error) {
+    channel.send({{word::kError, error.what()}});
+    return 0;
+  }
+  for (;;) {
+    status.stage = Stage::kIdle;
+    nlohmann::json request;
+    std::vector<Descriptor> descriptors;
+    if (!connection.holds()) return kLostConnection;
+    if (channel.receive(request, descriptors, Clock::time_point::max()) !=
+        Channel::Status::kMessage)
+      return kLostConnection;
+    const nlohmann::json reply = answer(*executor, request, descriptors);
+    if (!connection.holds() || !channel.send(reply)) return kLostConnection;
+  }
+}
+
+}  // namespace
+}  // namespace attest::core
+
+int main(int argc, char** argv) {
+  if (argc != 3)
+    return std::fprintf(stderr,
+                        "usage: attest-worker PLUGIN CPUS (started by attest, not by hand)\n"),
+           64;
+  if (fcntl(attest::core::kWorkerLeash, F_GETFD) < 0)
+    return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
+  attest::core::start_keeper();
+  return attest::core::serve(argv[1], argv[2]);
+}

@@ -1,0 +1,210 @@
+// The CUDA kernels, run on the host thread by thread: right on every feature that they list, at
+// sizes that are no multiple of a tile.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <ostream>
+
+#include "testing/cuda/emulated_cuda.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::kAllFills;
+using testing::run_emulated;
+
+enum class Takes { kAll, kFloat32, kNothing };  // what flash_cuda takes it in
+struct Case {
+  const char *name, *spec;  // spec without its dtype
+  Takes flash = Takes::kAll;
+};
+void PrintTo(const Case& each, std::ostream* out) { *out << each.spec; }
+
+class CudaKernels : public ::testing::TestWithParam<Case> {};
+
+std::string with_dtype(const char* dtype) {
+  const std::string spec = CudaKernels::GetParam().spec;
+  return "softmax dtype=" + std::string(dtype) + spec;
+}
+
+TEST_P(CudaKernels, NaiveIsRight) {
+  for (const char* dtype : {"f32", "f16"}) {
+    const Record record = run_emulated("naive_cuda", with_dtype(dtype), kAllFills);
+    EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+  }
+}
+
+TEST_P(CudaKernels, FlashIsRight) {
+  for (const std::string dtype : {"f32", "f16", "bf16"}) {
+    const bool takes =
+        GetParam().flash == Takes::kAll || (GetParam().flash == Takes::kFloat32 && dtype == "f32");
+    const Record record = run_emulated("flash_cuda", with_dtype(dtype.c_str()), kAllFills);
+    EXPECT_EQ(record.verdict, takes ? Verdict::kPass : Verdict::kUnsupported)
+        << record.spec << ": " << record.reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Features, CudaKernels,
+    ::testing::Values(
+        Case{"plain", " num_heads=2 seq_len_q=61 seq_len_kv=133 head_dim=64 lse"},
+        Case{"exact_tiles", " seq_len_q=128 seq_len_kv=128 head_dim=64 lse"},
+        Case{"head_dim_32", " seq_len_q=70 head_dim=32 lse"},
+        Case{"head_dim_40", " seq_len_q=70 head_dim=40 head_dim_v=24"},
+        Case{"head_dim_128", " seq_len_q=70 seq_len_kv=97 head_dim=128 lse"},
+        Case{"head_dim_256", " seq_len_q=35 seq_len_kv=67 head_dim=256 head_dim_v=200"},
+        Case{"head_dim_18", " seq_len_q=35 head_dim=18", Takes::kNothing},
+        Case{"head_dim_20", " seq_len_q=35 head_dim=20 head_dim_v=28", Takes::kFloat32},
+        Case{"causal", " seq_len_q=150 head_dim=64 window_right=0 lse"},
+        Case{"bottom_right", " seq_len_q=70 seq_len_kv=150 head_dim=32 window_right=0 diagonal=1"},
+        Case{"empty_rows",
+             " seq_len_q=150 seq_len_kv=70 head_dim=32 window_right=0 diagonal=1 lse"},
+        Case{"window", " seq_len_q=200 head_dim=32 window_left=20 window_right=9"},
+        Case{"gqa", " batch=2 num_heads=4 num_kv_heads=2 seq_len_q=40 seq_len_kv=70 head_dim=32"},
+        Case{"strides",
+             " batch=2 num_heads=2 seq_len_q=40 head_dim=32 q.order=0213 k.order=0213 v.order=0213 "
+             "o.order=0213"},
+        Case{"softcap", " seq_len_q=61 head_dim=32 softcap=5"},
+        Case{"bias", " num_heads=2 seq_len_q=61 head_dim=32 bias"},
+        Case{"mask", " batch=2 seq_len_q=61 head_dim=32 mask=[2,1,61,61] lse"},
+        Case{"alibi", " num_heads=2 seq_len_q=61 head_dim=32 alibi_slopes window_right=0"},
+        Case{"varlen",
+             " batch=3 seq_len_q=50 head_dim=32 cu_seqlens_q cu_seqlens_kv window_right=0 lse"},
+        Case{"seq_lens",
+             " batch=3 seq_len_q=50 seq_len_kv=90 head_dim=32 seq_lens_q seq_lens_kv lse"},
+        Case{"pages",
+             " batch=2 seq_len_q=5 seq_len_kv=100 head_dim=32 page_size=16 page_table seq_lens_kv"},
+        Case{"sinks",
+             " batch=2 num_heads=2 seq_len_q=40 seq_len_kv=70 head_dim=32 sinks window_right=0 "
+             "diagonal=1 lse"},
+        Case{"decode",
+             " batch=2 num_heads=4 num_kv_heads=2 seq_len_q=1 seq_len_kv=700 head_dim=64 lse"},
+        Case{"decode_sinks",
+             " num_heads=2 seq_len_q=3 seq_len_kv=500 head_dim=32 sinks window_right=0 diagonal=1 "
+             "lse"},
+        Case{"decode_pages",
+             " batch=2 num_heads=4 num_kv_heads=1 seq_len_q=3 seq_len_kv=300 head_dim=32 "
+             "page_size=16 page_table seq_lens_kv lse"},
+        Case{"packed_heads",
+             " num_heads=8 num_kv_heads=1 seq_len_q=21 seq_len_kv=333 head_dim=128 head_dim_v=64 "
+             "lse"},
+        Case{"split_rows",
+             " seq_len_q=150 seq_len_kv=1100 head_dim=32 window_right=0 diagonal=1 lse"},
+        Case{"patches", " seq_len_q=150 head_dim=32 patch_size=48 order"},
+        Case{"grid",
+             " num_heads=2 seq_len_q=144 head_dim=32 grid_height=12 grid_width=12 window_height=4 "
+             "window_width=4 "
+             "shift_y=2 shift_x=2 shift_bias=-100 rel_bias"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+// Windows of real sizes: Swin's 7 x 7 and 4 x 4, PTv3's patches with a short last one, sets, bands.
+TEST(CudaWindow, IsRight) {
+  for (const char* dtype : {"f32", "f16", "bf16"})
+    for (const char* spec :
+         {" num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 "
+          "window_width=7 shift_y=3 "
+          "shift_x=3 "
+          "shift_bias=-100 rel_bias lse",
+          " batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 "
+          "window_height=4 window_width=4 shift_y=2 "
+          "shift_bias=-100",
+          " num_heads=2 seq_len_q=144 head_dim=64 grid_height=12 grid_width=12 window_height=12 "
+          "window_width=12 rel_bias "
+          "softcap=5",
+          " num_heads=2 seq_len_q=300 head_dim=16 patch_size=128 order",
+          " seq_len_q=70 head_dim=40 patch_size=26 sinks lse",
+          " batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
+          " batch=3 num_heads=2 seq_len_q=90 head_dim=24 cu_seqlens_q cu_seqlens_kv",
+          " seq_len_q=200 head_dim=64 patch_size=90 order",
+          " seq_len_q=64 head_dim=256 grid_height=8 grid_width=8 window_height=4 window_width=8 "
+          "shift_y=2 shift_bias=-100 "
+          "rel_bias",
+          " num_heads=4 num_kv_heads=2 seq_len_q=200 head_dim=128 window_left=20 window_right=9"}) {
+      const Record record =
+          run_emulated("window_cuda", "softmax dtype=" + std::string(dtype) + spec,
+                       {.relations = RelationChoice::kAuto});
+      EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    }
+  EXPECT_EQ(run_emulated("window_cuda", "softmax dtype=f16 seq_len_q=40 head_dim=32", {}).verdict,
+            Verdict::kUnsupported);
+}
+
+// Linear attention: chunks of keys, tails of tiles, masks, heads that share keys.
+TEST(CudaLinear, IsRight) {
+  for (const char* dtype : {"f32", "f16", "bf16"})
+    for (const char* spec :
+         {" num_heads=2 seq_len_q=61 seq_len_kv=1100 head_dim=32",
+          " batch=3 num_heads=2 seq_len_q=25 head_dim=16",
+          " num_heads=4 num_kv_heads=2 seq_len_q=40 seq_len_kv=300 head_dim=40 head_dim_v=72",
+          " batch=2 seq_len_q=50 seq_len_kv=530 head_dim=32 mask query_mask",
+          " batch=2 num_heads=2 seq_len_q=40 head_dim=20 q.order=0213 k.order=0213 v.order=0213 "
+          "o.order=0213"}) {
+      const Record record = run_emulated("linear_cuda", "linear dtype=" + std::string(dtype) + spec,
+                                         {.relations = RelationChoice::kAll});
+      EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    }
+}
+
+// Bugs in the kernels themselves (cuda::Bug in impls/cuda/device_problem.cuh), by their numbers:
+// each is caught, by a problem that passes without it (above, but for smaller sizes).
+struct Planted {
+  const char *name, *implementation, *spec;
+  int bug;
+};
+void PrintTo(const Planted& each, std::ostream* out) { *out << each.spec; }
+class CudaBugs : public ::testing::TestWithParam<Planted> {};
+
+TEST_P(CudaBugs, IsCaught) {
+  const Planted& planted = GetParam();
+  const RunOptions options{.relations = RelationChoice::kNone};
+  EXPECT_EQ(run_emulated(planted.implementation, planted.spec, options).verdict, Verdict::kPass);
+  const testing::PlantedBug bug(planted.bug);
+  const Record record = run_emulated(planted.implementation, planted.spec, options);
+  EXPECT_EQ(record.verdict, Verdict::kFail) << record.spec << ": " << record.reason;
+}
+
+constexpr const char* kTiles =
+    "softmax dtype=f16 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=32 lse";  // too many heads
+                                                                                   // to split
+constexpr const char* kFloats = "softmax dtype=f32 seq_len_q=20 seq_len_kv=70 head_dim=32";
+constexpr const char* kSplits =
+    "softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=32 sinks lse";
+constexpr const char* kWindows =
+    "softmax dtype=f16 batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 "
+    "window_height=4 window_width=4 "
+    "shift_y=2 shift_bias=-100";
+constexpr const char* kLinear =
+    "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
+
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaBugs,
+                         ::testing::Values(Planted{"no_barrier", "flash_cuda", kTiles, 1},
+                                           Planted{"no_wait", "flash_cuda", kTiles, 2},
+                                           Planted{"tile_of_keys", "flash_cuda", kTiles, 3},
+                                           Planted{"split_bound", "flash_cuda", kSplits, 5},
+                                           Planted{"sink_in_every_split", "flash_cuda", kSplits, 6},
+                                           Planted{"sink_dropped", "flash_cuda", kSplits, 7},
+                                           Planted{"linear_no_barrier", "linear_cuda", kLinear, 1},
+                                           Planted{"chunk_bound", "linear_cuda", kLinear, 8},
+                                           Planted{"chunk_dropped", "linear_cuda", kLinear, 9},
+                                           Planted{"window_terms", "window_cuda", kWindows, 11},
+                                           Planted{"small_of_left", "flash_cuda", kFloats, 21},
+                                           Planted{"small_of_right", "flash_cuda", kFloats, 22}),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+// What is hidden is not touched: 0 times NaN would be NaN.
+TEST(CudaKernelsHidden, NanNeverLeaks) {
+  for (const char* spec :
+       {"softmax dtype=f16 seq_len_q=150 head_dim=32 window_right=0",
+        "softmax dtype=f16 batch=2 seq_len_q=61 head_dim=32 mask=[2,1,61,61]",
+        "softmax dtype=bf16 batch=2 seq_len_q=50 seq_len_kv=90 head_dim=32 seq_lens_kv"})
+    for (const char* name : {"naive_cuda", "flash_cuda"}) {
+      const Record record = run_emulated(name, spec, {.relations = RelationChoice::kAll});
+      EXPECT_EQ(record.verdict, Verdict::kPass) << name << " on " << spec << ": " << record.reason;
+      bool asked = false;
+      for (const auto& relation : record.relations) asked |= relation.relation == "hidden-nan";
+      EXPECT_TRUE(asked) << spec;
+    }
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,4 @@
+// naive_cuda on the host, for tests where there is no device.
+#include "testing/cuda/on_host.hpp"
+
+#include "naive_cuda.cu"

@@ -1,0 +1,215 @@
+// Honest kernels on random problems are never failed (a small part of scripts/false_failures.sh), a
+// liar is; and what is random about the problems.
+#include "testing/honesty/false_failures.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/problem/spec.hpp"
+
+namespace attest::core::testing {
+namespace {
+
+TEST(RandomProblem, IsTheOneThatItsLineSays) {
+  for (uint64_t index = 0; index < 400; ++index) {
+    const Problem problem = random_problem(7, index);
+    const std::string line = print_problem(problem);
+    EXPECT_TRUE(parse_problem(line) == problem) << line;
+    EXPECT_EQ(print_problem(random_problem(7, index)), line);
+  }
+}
+
+TEST(RandomProblem, HasEveryFeatureAndSize) {
+  uint64_t features = 0;
+  int small = 0, large = 0, causal_f16 = 0;
+  std::set<std::string> operations, dtypes;
+  for (uint64_t index = 0; index < 1000; ++index) {
+    const Problem problem = random_problem(1, index);
+    features |= problem.features;
+    operations.emplace(problem.operation->name()), dtypes.emplace(dtype_name(problem.dtype));
+    EXPECT_LE(problem.operation->flops(problem), 2e9) << print_problem(problem);
+    const int64_t keys = problem.tensor[ATTEST_K].dim[2];
+    small += keys < 20, large += keys > 2000,
+        causal_f16 += problem.dtype == ATTEST_F16 && (problem.features & ATTEST_WITH_CAUSAL);
+  }
+  EXPECT_EQ(operations, (std::set<std::string>{"linear", "softmax"}));
+  EXPECT_EQ(dtypes, (std::set<std::string>{"bf16", "f16", "f32", "f64"}));
+  EXPECT_EQ(print_features(features),
+            "GQA+HEAD_DIM_V+CAUSAL+WINDOW+DIAGONAL+SOFTCAP+BIAS+MASK+LSE+VARLEN+SEQ_LENS+PAGES+"
+            "ORDER+PATCHES+GRID+REL_BIAS+STRIDES+"
+            "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+OWN(0)");
+  EXPECT_GT(small, 100);
+  EXPECT_GT(large, 100);
+  EXPECT_GT(causal_f16, 20);
+}
+
+TEST(FalseFailures, NoneAmongTheFirst) {
+  TrialOptions options{.seed = 2, .problems = 50, .at_the_top = 0};
+  options.limits.most_flops = 5e6;
+  const std::vector<FillVerdict> verdicts =
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+  EXPECT_GT(verdicts.size(), 500u);
+  EXPECT_EQ(count_false_failures(verdicts), 0);
+  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+}
+
+// Of every arithmetic that can be declared, alone and in pairs, some on each problem.
+TEST(FalseFailures, NoneOfWhatCanBeDeclared) {
+  TrialOptions options{.seed = 3, .problems = 40, .at_the_top = 0, .each = 8};
+  options.limits.most_flops = 3e6;
+  const std::vector<FillVerdict> verdicts =
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/arithmetics.so", options, 0, 1);
+  EXPECT_GT(verdicts.size(), 500u);
+  EXPECT_EQ(count_false_failures(verdicts), 0);
+  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+}
+
+// Each of these failed an honest kernel once, for an error that sigma did not know of.
+TEST(FalseFailures, NoneWhereThereWereSome) {
+  const char* const specs[] = {
+      // f16 scores of keys that have one dot product and different distances
+      "softmax dtype=bf16 seq_len_q=64 seq_len_kv=2975 head_dim=40 softcap=1.2582133 lse "
+      "alibi_slopes",
+      "softmax dtype=f32 seq_len_q=1 seq_len_kv=10337 head_dim=19 head_dim_v=1 v.strides=[0,0,4,0] "
+      "lse seq_lens_q alibi_slopes",
+      // f16 scores that their distances bring to 0 for the key that has nearly all weight, and not
+      // for the next one
+      "softmax dtype=f32 batch=4 num_heads=3 num_kv_heads=1 seq_len_q=212 seq_len_kv=20 "
+      "head_dim=24 softmax_scale=0.49455884 "
+      "window_right=0 alibi_slopes",
+      // split keys merged by an lse that is rounded
+      "softmax dtype=f32 batch=2 num_heads=2 seq_len_q=480 head_dim=16 grid_height=8 grid_width=60 "
+      "window_height=1 "
+      "window_width=5 "
+      "lse rel_bias",
+      "softmax dtype=f32 batch=3 seq_len_q=168 head_dim=40 grid_height=42 grid_width=4 "
+      "window_height=7 window_width=2 shift_y=3 "
+      "shift_bias=-100 rel_bias",
+      // equal keys on both sides of a tile's edge
+      "softmax dtype=bf16 batch=2 num_heads=3 seq_len_q=308 head_dim=64 head_dim_v=128 "
+      "grid_height=28 grid_width=11 "
+      "window_height=7 window_width=1 lse rel_bias unaligned",
+      // queries scaled by 0.249, then rounded to bf16 again
+      "softmax dtype=bf16 batch=3 num_heads=3 seq_len_q=180 seq_len_kv=92 head_dim=64 "
+      "softmax_scale=0.24896638 k=f32 lse",
+      // bf16 queries, keys that have one dot product and different biases
+      "softmax dtype=f16 batch=4 num_heads=2 seq_len_q=440 head_dim=113 head_dim_v=128 "
+      "grid_height=20 grid_width=22 "
+      "window_height=5 window_width=2 lse bias=[4,1,1,440] rel_bias unaligned"};
+  for (const char* spec : specs) {
+    const TrialOptions options{.problems = 1, .at_the_top = 0, .spec = spec};
+    const std::vector<FillVerdict> verdicts =
+        judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+    EXPECT_GT(verdicts.size(), 10u);
+    EXPECT_EQ(exit_code(verdicts), 0) << spec;
+    if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  }
+}
+
+// The same of kernels that declare the arithmetic in question, in every order of their sums.
+TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
+  struct Failed {
+    const char *implementation, *spec;
+  };
+  const Failed once[] = {
+      // 8-bit operands of QK: scores that err by more than sigma can say linearly
+      {"qk_e4m3__prob_e4m3", "softmax dtype=f32 seq_len_q=1 seq_len_kv=3428 head_dim=1 lse"},
+      {"qk_e5m2__pv_f16",
+       "softmax dtype=f16 batch=4 seq_len_q=1 seq_len_kv=84 head_dim=39 head_dim_v=48 lse "
+       "alibi_slopes"},
+      // the same, where a softcap's slope is not the same over all of the error
+      {"qk_e4m3__pv_bf16",
+       "softmax dtype=bf16 seq_len_q=124 seq_len_kv=421 head_dim=32 softcap=0.8546051 "
+       "window_right=0 lse"},
+      // the same: 0 times an infinite key
+      {"qk_e4m3__prob_f16", "softmax dtype=f32 seq_len_q=1053 seq_len_kv=48 head_dim=151 lse mask"},
+      // a normaliser that sums probabilities before they are rounded to the operand of PV
+      {"pv_bf16__sums_rounded",
+       "softmax dtype=f32 num_heads=2 seq_len_q=1150 seq_len_kv=71 head_dim=80 "
+       "softmax_scale=0.2660663 window_left=4 window_right=17 diagonal=1 q.strides=[0,101201,88,1] "
+       "k=bf16 k.order=0213 v=bf16 v.strides=[0,5965,84,1] o=f64 o.order=0213"},
+      // an exp that leans, by which many rises of the maximum rescale
+      {"qk_tf32__exp_leans__tiles",
+       "softmax dtype=f32 seq_len_q=562 seq_len_kv=1549 head_dim=16 lse seq_lens_q"},
+      // the same, which merges parts of the keys
+      {"pv_e4m3__exp_leans__splits",
+       "softmax dtype=bf16 seq_len_q=114 seq_len_kv=1078 head_dim=10 head_dim_v=24 "
+       "softmax_scale=0.1291822 diagonal=1 lse unaligned"},
+      // scores that a softcap bends to one number, which bf16 rounds to one side
+      {"score_bf16__exp_13__tall_splits",
+       "softmax dtype=f32 seq_len_q=1 seq_len_kv=6122 head_dim=5 head_dim_v=1 softcap=18.082216 "
+       "diagonal_offset=16 o=f64 lse mask=[1,1,1,1] unaligned"},
+      // probabilities in 8 bits that are all of one subnormal step
+      {"prob_e4m3__first__reversed",
+       "softmax dtype=f32 seq_len_q=1 seq_len_kv=762 head_dim=1 page_size=8 o=f64 lse page_table"},
+      // f16 sums of thousands of values of "rising"
+      {"acc_f16",
+       "softmax dtype=bf16 seq_len_q=1 seq_len_kv=3741 head_dim=2 head_dim_v=1 "
+       "softmax_scale=0.04100918 window_left=2 diagonal_offset=-8"},
+      // an f16 normaliser of weights that a softcap makes nearly equal
+      {"acc_f16__first",
+       "softmax dtype=f16 seq_len_q=1 seq_len_kv=450 head_dim=40 head_dim_v=72 softcap=0.5835202 "
+       "diagonal=1 bias=[1,1,1,1] mask=[1,1,1,1]"}};
+  for (const auto& [implementation, spec] : once) {
+    const TrialOptions options{
+        .problems = 1, .at_the_top = 0, .spec = spec, .implementations = implementation, .each = 3};
+    const std::vector<FillVerdict> verdicts =
+        judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/arithmetics.so", options, 0, 1);
+    EXPECT_EQ(exit_code(verdicts), 0) << implementation << " " << spec;
+    if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  }
+  // A float32 sum of 256 tiles beside one key that has nearly all weight.
+  const TrialOptions tiled{.problems = 1,
+                           .at_the_top = 0,
+                           .spec =
+                               "softmax dtype=f32 num_heads=2 seq_len_q=515 seq_len_kv=16411 "
+                               "head_dim=32 window_right=0 diagonal=1 alibi_slopes",
+                           .implementations = "mutant_none",
+                           .fill = "rising"};
+  const char* const plugin = ATTEST_BINARY_DIR "/tests/plugins/mutants.so";
+  EXPECT_EQ(exit_code(judge_random_problems(plugin, tiled, 0, 1)), 0);
+}
+
+// One implementation alone is judged as it is after others, whose goldens it shares.
+TEST(FalseFailures, TheOrderOfImplementationsDoesNotMatter) {
+  TrialOptions options{
+      .problems = 1, .at_the_top = 0, .spec = "softmax dtype=f16 seq_len_q=61 head_dim=16 lse"};
+  const char* plugin = ATTEST_BINARY_DIR "/tests/plugins/honest.so";
+  const std::vector<FillVerdict> all = judge_random_problems(plugin, options, 0, 1);
+  options.implementations = "honest_split";
+  for (const FillVerdict& alone : judge_random_problems(plugin, options, 0, 1)) {
+    const auto among = std::find_if(all.begin(), all.end(), [&](const FillVerdict& v) {
+      return v.implementation == alone.implementation && v.fill == alone.fill;
+    });
+    ASSERT_NE(among, all.end());
+    EXPECT_EQ(std::pair(among->max_ratio, among->rms_ratio),
+              std::pair(alone.max_ratio, alone.rms_ratio))
+        << alone.fill;
+  }
+}
+
+// What was not tried is neither a pass nor a failure, and a run of that alone says nothing.
+TEST(FalseFailures, SkippedIsNeither) {
+  const FillVerdict pass{.verdict = "pass"}, fail{.verdict = "fail"}, skipped{.verdict = "skipped"},
+      unsupported{.verdict = "unsupported"};
+  EXPECT_EQ(exit_code({pass, skipped, unsupported}), 0);
+  EXPECT_EQ(exit_code({pass, skipped, fail}), 1);
+  EXPECT_EQ(exit_code({skipped, unsupported}), 4);
+  EXPECT_EQ(exit_code({}), 4);
+  EXPECT_EQ(count_false_failures({skipped, fail, pass}), 1);
+}
+
+// Whoever is failed is counted: what "none" is worth.
+TEST(FalseFailures, ALiarIsCounted) {
+  TrialOptions options{
+      .seed = 2, .problems = 12, .at_the_top = 0, .implementations = "liar_probability_bf16"};
+  options.limits.most_flops = 5e6;
+  EXPECT_GT(count_false_failures(
+                judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/liars.so", options, 0, 1)),
+            0);
+}
+
+}  // namespace
+}  // namespace attest::core::testing

@@ -1,0 +1,274 @@
+#include "testing/honesty/random_problem.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "core/operations/linear/linear.hpp"
+#include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core::testing {
+namespace {
+
+using SoftmaxParams = attest_softmax_params;
+using LinearParams = attest_linear_params;
+
+constexpr DType kDtypes[] = {ATTEST_F32, ATTEST_F32,  ATTEST_F32,  ATTEST_F16,  ATTEST_F16,
+                             ATTEST_F16, ATTEST_BF16, ATTEST_BF16, ATTEST_BF16, ATTEST_F64};
+
+// Making, reading and judging an element cost about as much as so many operations.
+constexpr double kElementFlops = 100;
+
+class Draw {
+ public:
+  Draw(uint64_t seed, uint64_t index) : seed_(random_bits(seed, index)) {}
+  int64_t below(int64_t n) { return int64_t(random_below(seed_, next_++, uint64_t(n))); }
+  int64_t between(int64_t least, int64_t most) { return least + below(most - least + 1); }
+  bool chance(int percent) { return below(100) < percent; }
+  double uniform() { return double(random_uniform(seed_, next_++)); }
+  double spread(double least, double most) { return least * std::pow(most / least, uniform()); }
+  template <class Range>
+  auto any(const Range& range) {
+    return std::data(range)[below(int64_t(std::size(range)))];
+  }
+
+ private:
+  uint64_t seed_, next_ = 0;
+};
+
+class Maker {
+ public:
+  Maker(Draw& draw, const ProblemLimits& limits) : d_(draw), limits_(limits) {}
+
+ protected:
+  int64_t tokens() {
+    const double most = double(limits_.most_tokens),
+                 drawn = d_.spread(double(limits_.least_tokens), most + 1);
+    return int64_t(std::min(drawn, most));
+  }
+  int64_t channels() {
+    static constexpr int64_t kUsual[] = {8, 16, 24, 32, 40, 48, 64, 64, 64, 72, 80, 96, 128};
+    return d_.chance(70) ? d_.any(kUsual) : d_.between(1, 160);
+  }
+  template <class Params>
+  void heads(Params& p) {
+    p.batch = d_.between(1, 4), p.num_kv_heads = d_.between(1, 3);
+    p.num_heads = p.num_kv_heads * (d_.chance(30) ? d_.between(2, 3) : 1);
+    p.head_dim = channels(), p.head_dim_v = d_.chance(25) ? channels() : p.head_dim;
+  }
+  /// What a problem may cost: in most cases a twentieth of the limit or less.
+  double draw_most() {
+    const double usual = std::max(limits_.least_flops, limits_.most_flops / 20);
+    return d_.spread(limits_.least_flops, d_.chance(97) ? usual : limits_.most_flops);
+  }
+  template <class Params, class Flops>
+  static double cost(const Params& p, const Flops& flops) {
+    const double rows = double(p.batch * p.num_heads * p.seq_len_q),
+                 keys = double(p.batch * p.num_kv_heads * p.seq_len_kv);
+    return std::max(flops(), kElementFlops * (rows + keys) * double(p.head_dim + p.head_dim_v));
+  }
+  /// Halves what costs most until the problem costs no more than that. Keys stay as many as they
+  /// are, if that helps.
+  template <class Params, class Flops>
+  void bound(Params& p, bool self, const Flops& flops) {
+    const double most = draw_most();
+    auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
+    while (cost(p, flops) > most) {
+      if (p.num_heads > p.num_kv_heads)
+        p.num_heads = p.num_kv_heads;
+      else if (halve(p.batch))
+        continue;
+      else if (p.num_kv_heads > 1)
+        p.num_heads = p.num_kv_heads = 1;
+      else if (self ? halve(p.seq_len_q) && (p.seq_len_kv = p.seq_len_q) : halve(p.seq_len_q))
+        continue;
+      else if (!halve(p.head_dim_v) && !halve(p.head_dim) && !halve(p.seq_len_kv))
+        break;
+    }
+  }
+  void note(Problem& problem, int32_t role) {
+    problem.tensor[size_t(role)].dtype = ATTEST_I32;
+  }  // dims() sees that it is there
+
+  /// Specs of the tensors noted, dense unless strides are drawn.
+  void place(Problem& problem) {
+    const bool mixed = d_.chance(15), strided = d_.chance(20);
+    if (d_.chance(15)) problem.features |= ATTEST_WITH_UNALIGNED;
+    std::array<TensorSpec, ATTEST_ROLES> made{};
+    for (const Role& role : problem.operation->roles()) {
+      if (!role.required && !present(problem.tensor[size_t(role.index)])) continue;
+      std::vector<int64_t> dims = problem.operation->dims(problem, role.index);
+      double elements = 1;
+      for (size_t axis = 0; axis < dims.size(); ++axis)
+        if (problem.operation->may_broadcast(role.index, int(axis)) && d_.chance(40))
+          dims[axis] = 1;
+      for (const int64_t dim : dims) elements *= double(dim);
+      if (!role.required && elements > double(limits_.most_pairs)) continue;
+      const DType dtype = role.dtype != ATTEST_NONE ? role.dtype
+                          : mixed && d_.chance(50)  ? d_.any(kDtypes)
+                                                    : problem.dtype;
+      made[size_t(role.index)] = strided && dims.size() == 4
+                                     ? strided_spec(dtype, role.access, dims)
+                                     : dense_tensor(dtype, role.access, dims);
+    }
+    problem.tensor = made;
+  }
+
+  /// Heads between channels, or rows and heads further apart than they are long.
+  TensorSpec strided_spec(DType dtype, int32_t access, const std::vector<int64_t>& dims) {
+    static constexpr int kTokensFirst[] = {0, 2, 1, 3};
+    if (d_.chance(50)) return permuted_tensor(dtype, access, dims, kTokensFirst);
+    TensorSpec spec = dense_tensor(dtype, access, dims);
+    int64_t pitch = 1;
+    for (int axis = spec.rank - 1; axis >= 0; --axis) {
+      if (dims[size_t(axis)] > 1) spec.stride[axis] = pitch;
+      pitch = pitch * dims[size_t(axis)] + (axis == 3 ? d_.below(9) : axis == 2 ? d_.below(3) : 0);
+    }
+    return spec;
+  }
+
+  Draw& d_;
+  const ProblemLimits& limits_;
+};
+
+class SoftmaxMaker : Maker {
+ public:
+  using Maker::Maker;
+
+  Problem make() {
+    Problem problem = blank_problem(softmax_operation(), d_.any(kDtypes));
+    auto& p = problem.as<SoftmaxParams>();
+    heads(p);
+    p.seq_len_q = d_.chance(10) ? 1 : tokens(), p.seq_len_kv = tokens();
+    if (d_.chance(15))
+      p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
+    if (d_.chance(15)) p.softcap = float(d_.spread(0.5, 50));
+    const bool grid = d_.chance(12);
+    const bool self =
+        !grid && (order_ = d_.chance(15), patches_ = d_.chance(12), order_ || patches_);
+    if (grid) set_grid(p);
+    if (self) p.seq_len_kv = p.seq_len_q = std::max(p.seq_len_q, p.seq_len_kv);
+    if (patches_) p.patch_size = std::min<int64_t>(int64_t(d_.spread(2, 2049)), p.seq_len_q + 3);
+    if (!grid) set_band(p);
+    bound(p, self, grid);
+    if (!grid) set_sequences(problem, self);
+    set_terms(problem, grid);
+    softmax_operation().complete(problem);
+    place(problem);
+    finish_problem(problem);
+    return problem;
+  }
+
+ private:
+  void set_grid(SoftmaxParams& p) {
+    p.window_height = d_.between(1, 9), p.window_width = d_.between(1, 9);
+    p.grid_height = p.window_height * d_.between(1, 12),
+    p.grid_width = p.window_width * d_.between(1, 12);
+    if (d_.chance(60))
+      p.shift_y = d_.below(p.window_height), p.shift_x = d_.below(p.window_width),
+      p.shift_bias = d_.chance(70) ? -100 : -2;
+    p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+  }
+
+  void set_band(SoftmaxParams& p) {
+    if (d_.chance(25)) p.window_right = 0;
+    if (d_.chance(20)) p.window_left = int64_t(d_.spread(1, double(p.seq_len_kv) + 1)) - 1;
+    if (p.window_left >= 0 && p.window_right < 0 && d_.chance(60))
+      p.window_right = int64_t(d_.spread(1, double(p.seq_len_kv) + 1));
+    if (d_.chance(25)) p.diagonal = ATTEST_BOTTOM_RIGHT;
+    if (d_.chance(15)) p.diagonal_offset = d_.between(-20, 20);
+  }
+
+  void bound(SoftmaxParams& p, bool self, bool grid) {
+    auto flops = [&] {
+      return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
+             double(p.head_dim + p.head_dim_v);
+    };
+    if (!grid) return Maker::bound(p, self, flops);
+    cut_grid(p, flops);
+  }
+  /// Whole rows of windows go, then heads and batch.
+  template <class Flops>
+  void cut_grid(SoftmaxParams& p, const Flops& flops) {
+    const double most = draw_most();
+    auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
+    while (p.seq_len_q > limits_.most_tokens || cost(p, flops) > most) {
+      int64_t rows = p.grid_height / p.window_height, columns = p.grid_width / p.window_width;
+      if (!halve(p.batch) && !(p.num_heads > p.num_kv_heads && (p.num_heads = p.num_kv_heads)) &&
+          !halve(rows) && !halve(columns) &&
+          !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) &&
+          !halve(p.head_dim_v))
+        break;
+      p.grid_height = rows * p.window_height, p.grid_width = columns * p.window_width;
+      p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+    }
+  }
+  /// A little more than there are: bands and patches are as wide as they may be.
+  static double visible_pairs(const SoftmaxParams& p) {
+    double keys = double(p.seq_len_kv);
+    if (p.grid_height > 0) keys = double(p.window_height * p.window_width);
+    if (p.patch_size > 0) keys = std::min(keys, double(p.patch_size));
+    if (p.window_left >= 0 && p.window_right >= 0)
+      keys = std::min(keys, double(p.window_left + p.window_right + 1));
+    return double(p.seq_len_q) * keys;
+  }
+
+  void set_sequences(Problem& problem, bool self) {
+    auto& p = problem.as<SoftmaxParams>();
+    if (order_) note(problem, ATTEST_ORDER);
+    if (d_.chance(20)) {
+      const int side = self ? 2 : int(d_.below(3));
+      if (side != 1) note(problem, ATTEST_CU_SEQLENS_Q);
+      if (side != 0) note(problem, ATTEST_CU_SEQLENS_KV);
+    } else if (d_.chance(20)) {
+      if (self || d_.chance(60)) note(problem, ATTEST_SEQ_LENS_Q);
+      if (self || d_.chance(80)) note(problem, ATTEST_SEQ_LENS_KV);
+    }
+    if (!self && !present(problem.tensor[ATTEST_CU_SEQLENS_KV]) && d_.chance(20)) {
+      p.page_size = d_.chance(70) ? int64_t{1} << d_.between(3, 8) : d_.between(1, 100);
+      note(problem, ATTEST_PAGE_TABLE);
+    }
+  }
+
+  void set_terms(Problem& problem, bool grid) {
+    if (d_.chance(15)) note(problem, ATTEST_BIAS);
+    if (d_.chance(15)) note(problem, ATTEST_MASK);
+    if (grid && d_.chance(60)) note(problem, ATTEST_REL_BIAS);
+    if (!grid && d_.chance(12)) note(problem, ATTEST_ALIBI_SLOPES);
+    if (d_.chance(70)) note(problem, ATTEST_LSE);
+    if (d_.chance(12)) note(problem, ATTEST_SINKS);
+  }
+
+  bool order_ = false, patches_ = false;
+};
+
+class LinearMaker : Maker {
+ public:
+  using Maker::Maker;
+
+  Problem make() {
+    Problem problem = blank_problem(linear_operation(), d_.any(kDtypes));
+    auto& p = problem.as<LinearParams>();
+    heads(p);
+    p.seq_len_q = tokens(), p.seq_len_kv = tokens();
+    if (d_.chance(30)) p.eps = float(d_.spread(1e-8, 1e-2));
+    bound(p, false, [&] { return linear_operation().flops(problem); });
+    for (const int32_t role : {int32_t(ATTEST_MASK), int32_t(ATTEST_QUERY_MASK)})
+      if (d_.chance(25)) note(problem, role);
+    linear_operation().complete(problem);
+    place(problem);
+    finish_problem(problem);
+    return problem;
+  }
+};
+
+}  // namespace
+
+Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limits) {
+  Draw draw(seed, index);
+  return draw.chance(85) ? SoftmaxMaker(draw, limits).make() : LinearMaker(draw, limits).make();
+}
+
+}  // namespace attest::core::testing

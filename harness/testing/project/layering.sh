@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Dependencies point one way. In harness/core a room includes only rooms at or above its own place; the core names no implementation,
+# suite or report; adapters read the core; implementations include only the contract; reports read the core down to record.
+# usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
+set -euo pipefail
+cd "$1"
+rooms=(tensor operations problem device judge isolation inputs cases statistics measure record worker run)
+violations=$(mktemp)
+trap 'rm -f "$violations"' EXIT
+
+sources() { find "$@" -regex '.*\.\(h\|hpp\|cpp\|c\|cu\|cuh\)' -print0 2>/dev/null; }
+report() { awk -v why="$1" '{print $0 "   <- " why}' >>"$violations"; }
+
+# includes WHAT FOLDER...: quoted includes there, as file:line:#include "..."
+includes() { sources "$@" | xargs -0 -r grep -nH '^ *# *include *"' || true; }
+
+# Rooms that a folder may include, as a regular expression for grep -v.
+allowed=""
+for room in "${rooms[@]}"; do
+  allowed+="${allowed:+|}$room"
+  if [[ -d harness/core/$room ]]; then
+    includes "harness/core/$room" | grep '"core/' | grep -vE "\"core/($allowed)/" | report "$room may include only core/($allowed)" || true
+  fi
+  if [[ $room == record && -d reports ]]; then
+    includes reports | grep '"core/' | grep -vE "\"core/($allowed)/" | report "reports read records" || true
+  fi
+done
+
+includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' | report "the core knows nothing below it" || true
+includes harness/adapters | grep -E '"(cli|impls|suites|reports)/|"\.\./' | report "adapters read the core" || true
+if [[ -d impls ]]; then
+  includes impls | grep -E '"(core|cli|adapters|reports)/|"[^"]*harness/|"\.\./\.\.' | report "an implementation includes only the contract" || true
+fi
+
+# Names: implementations by the stem of their file, suites by theirs; tests may name them as examples. "lidar" is a kind of inputs too.
+names=$(find impls suites -maxdepth 1 \( -name '*.cpp' -o -name '*.c' -o -name '*.cu' -o -name '*.json' \) -not -name '*_test.cpp' \
+  -not -name '*.schema.json' -printf '%f\n' 2>/dev/null | sed 's/\..*//; /^lidar$/d' | sort -u | paste -sd'|')
+if [[ -n $names && -d harness/core ]]; then
+  sources harness/core -not -name '*_test.cpp' | xargs -0 -r grep -nHE "\"($names)(\.(so|json))?\"|(impls|suites|reports)/[a-z]" |
+    grep -vE '^[^:]*:[0-9]+: *//' | report "the core names no implementation, suite or report" || true
+fi
+
+if [[ -s $violations ]]; then
+  cat "$violations"
+  exit 1
+fi
