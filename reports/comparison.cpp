@@ -134,7 +134,7 @@ class Comparer {
     std::set<Key> seen;
     for (const Run& run : side)
       for (const Record& record : run.file->records)
-        if (seen.insert(key_of(record)).second) all.push_back(key_of(record));
+        if (seen.insert(core::question_of(record)).second) all.push_back(core::question_of(record));
     return all;
   }
 

@@ -36,16 +36,8 @@ core::Launch clocked(const std::vector<const Record*>& records) {
 
 }  // namespace
 
-std::string Key::name() const {
-  return fmt::format("{}{}{} {} {}", suite, suite.empty() ? "" : "/", case_name, dtype, impl);
-}
-
-Key key_of(const Record& record) {
-  return {record.suite, record.case_name, record.dtype, record.impl};
-}
-
 Run::Run(const Results& results) : file(&results) {
-  for (const Record& record : results.records) records[key_of(record)].push_back(&record);
+  for (const Record& record : results.records) records[question_of(record)].push_back(&record);
 }
 
 const std::vector<const Record*>& Run::find(const Key& key) const {
@@ -57,7 +49,9 @@ const std::vector<const Record*>& Run::find(const Key& key) const {
 core::Launch Run::launch(const Key& key, const std::string& relative_to) const {
   const core::Launch own = clocked(find(key));
   if (relative_to.empty() || own.median <= 0) return own;
-  const core::Launch other = clocked(find({key.suite, key.case_name, key.dtype, relative_to}));
+  Key peer = key;
+  peer.impl = relative_to;
+  const core::Launch other = clocked(find(peer));
   return other.median > 0 ? own.relative_to(other) : core::Launch();
 }
 

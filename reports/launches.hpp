@@ -3,23 +3,15 @@
 #pragma once
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "core/record/case_key.hpp"
 #include "core/record/results.hpp"
 #include "core/statistics/change.hpp"
 
 namespace attest::reports {
 
-struct Key {
-  std::string suite, case_name, dtype, impl;
-
-  auto tie() const { return std::tie(suite, case_name, dtype, impl); }
-  bool operator<(const Key& other) const { return tie() < other.tie(); }
-  std::string name() const;  // "vit/a f16 flash_cuda"
-};
-
-Key key_of(const core::Record& record);
+using Key = core::CaseKey;
 
 /// One launch: its records by what they are of. The file outlives it.
 struct Run {

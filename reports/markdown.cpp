@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "reports/launches.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {
@@ -90,6 +91,12 @@ std::string verdicts(const std::vector<const Record*>& records,
   return text;
 }
 
+std::string origin(const core::Results& results) {
+  return fmt::format("attest {}, commit {}, on {} with {} threads",
+                     fact(results, "build", "version"), fact(results, "build", "commit"),
+                     fact(results, "cpu", "model"), fact(results, "cpu", "threads"));
+}
+
 /// Every reason, worst verdict first, and where it holds.
 std::string reasons(const std::vector<const Record*>& records) {
   struct Reason {
@@ -118,13 +125,12 @@ std::string reasons(const std::vector<const Record*>& records) {
 
 }  // namespace
 
-std::string print_markdown(const std::vector<Record>& records, const std::string& title,
-                           const std::string& origin) {
+std::string print_markdown(const core::Results& results) {
   std::vector<const Record*> all;
-  for (const Record& r : records) all.push_back(&r);
+  for (const Record& r : results.records) all.push_back(&r);
   auto impl_of = [](const Record& r) { return r.impl; };
-  std::string text =
-      fmt::format("# {}\n\n{}\n\n{}", title, origin, counts(all, in_order(all, impl_of)));
+  std::string text = fmt::format("# {}\n\n{}\n\n{}", results.header.command, origin(results),
+                                 counts(all, in_order(all, impl_of)));
   for (const std::string& suite : in_order(all, [](const Record& r) { return r.suite; })) {
     std::vector<const Record*> own;
     std::ranges::copy_if(all, std::back_inserter(own),

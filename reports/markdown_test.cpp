@@ -23,38 +23,47 @@ core::Record record(const std::string& case_name, const std::string& impl, core:
   return r;
 }
 
+core::Results results(std::vector<core::Record> records) {
+  core::Results made;
+  made.header.command = "attest run onnx";
+  made.header.environment = {{"build", {{"version", "1.2"}, {"commit", "abc"}}},
+                             {"cpu", {{"model", "a CPU"}, {"threads", "4"}}}};
+  made.records = std::move(records);
+  return made;
+}
+
 TEST(Markdown, ARowACaseAColumnAnImplementation) {
   core::Record gelu = record("gelu", "reference", core::Verdict::kUnsupported, "Gelu");
   gelu.code = "unsupported:vector", gelu.dtype = "";
-  EXPECT_EQ(print_markdown({record("a", "reference", core::Verdict::kPass, ""),
-                            record("a", "naive", core::Verdict::kFail, "o[0] is 1|2"), gelu,
-                            record("b", "reference", core::Verdict::kPass, ""),
-                            record("b", "naive", core::Verdict::kUnsupported, "takes no MASK")},
-                           "Vectors", "attest 1, on a CPU"),
-            "# Vectors\n\nattest 1, on a CPU\n\n"
-            "| implementation | pass | fail | unsupported |\n"
-            "| --- | --- | --- | --- |\n"
-            "| reference | 2 | 0 | 1 |\n"
-            "| naive | 0 | 1 | 1 |\n"
-            "\n## onnx\n\n"
-            "| case | dtype | reference | naive |\n"
-            "| --- | --- | --- | --- |\n"
-            "| a | f32 | pass 0.25 | **fail** 7 |\n"
-            "| gelu |  | unsupported: Gelu |  |\n"
-            "| b | f32 | pass 0.25 | unsupported |\n"
-            "\n## Why\n\n"
-            "- naive: fail: o[0] is 1\\|2 (onnx/a)\n"
-            "- naive: unsupported: takes no MASK (onnx/b)\n"
-            "- reference: unsupported: Gelu (onnx/gelu)\n"
-            "\nNumbers: the largest error as a share of its gate, <= 1 passes; the median time "
-            "where a case was timed.\n");
+  EXPECT_EQ(
+      print_markdown(results({record("a", "reference", core::Verdict::kPass, ""),
+                              record("a", "naive", core::Verdict::kFail, "o[0] is 1|2"), gelu,
+                              record("b", "reference", core::Verdict::kPass, ""),
+                              record("b", "naive", core::Verdict::kUnsupported, "takes no MASK")})),
+      "# attest run onnx\n\nattest 1.2, commit abc, on a CPU with 4 threads\n\n"
+      "| implementation | pass | fail | unsupported |\n"
+      "| --- | --- | --- | --- |\n"
+      "| reference | 2 | 0 | 1 |\n"
+      "| naive | 0 | 1 | 1 |\n"
+      "\n## onnx\n\n"
+      "| case | dtype | reference | naive |\n"
+      "| --- | --- | --- | --- |\n"
+      "| a | f32 | pass 0.25 | **fail** 7 |\n"
+      "| gelu |  | unsupported: Gelu |  |\n"
+      "| b | f32 | pass 0.25 | unsupported |\n"
+      "\n## Why\n\n"
+      "- naive: fail: o[0] is 1\\|2 (onnx/a)\n"
+      "- naive: unsupported: takes no MASK (onnx/b)\n"
+      "- reference: unsupported: Gelu (onnx/gelu)\n"
+      "\nNumbers: the largest error as a share of its gate, <= 1 passes; the median time "
+      "where a case was timed.\n");
 }
 
 TEST(Markdown, ReasonsThatManyCasesShareStandOnce) {
   std::vector<core::Record> records;
   for (const char* name : {"a", "b", "c", "d", "e"})
     records.push_back(record(name, "naive", core::Verdict::kSkipped, "too long"));
-  EXPECT_THAT(print_markdown(records, "x", "y"),
+  EXPECT_THAT(print_markdown(results(records)),
               HasSubstr("- naive: skipped: too long (onnx/a, onnx/b, onnx/c and 2 more)\n"));
 }
 
@@ -62,7 +71,7 @@ TEST(Markdown, SuitesAndDtypesStandApart) {
   core::Record other = record("a", "naive", core::Verdict::kPass, ""), half = other;
   other.suite = "vit", half.dtype = "f16", half.time = core::TimeRecord{.median_ns = 1.5e6};
   const std::string text =
-      print_markdown({record("a", "naive", core::Verdict::kPass, ""), other, half}, "x", "y");
+      print_markdown(results({record("a", "naive", core::Verdict::kPass, ""), other, half}));
   EXPECT_THAT(text, HasSubstr("## vit\n"));
   EXPECT_THAT(text, HasSubstr("| a | f16 | pass 0.25, 1.50 ms |\n"));
 }

@@ -2,10 +2,12 @@
 # Installs what the build needs and this machine lacks, with one apt-get call; does nothing when nothing is missing.
 #   scripts/setup.sh          what a build needs
 #   scripts/setup.sh --tests  and what its tests need
+#   scripts/setup.sh --all    and what looks at the form of the sources
 # Exit codes: 0 all there; 4 something is missing and could not be installed (the message says what to do).
 set -euo pipefail
 
-# need: build and tests cannot do without (tests: with --tests only); option and extra (with --tests) are installed where apt knows them
+# need: build and tests cannot do without (tests: with --tests only); option, extra (with --tests) and
+# all (with --all) are installed where apt knows them
 # package              probe: a command, or a header below an include folder   need    why
 packages() { sed 's/#.*//' <<'TABLE'
 g++                    g++                                                     build   compiles everything: C++20 as g++ 11 has it
@@ -28,6 +30,8 @@ libonnx-dev            onnx/onnx_pb.h                                          o
 libgtest-dev           gtest/gtest.h                                           tests   GoogleTest
 libgmock-dev           gmock/gmock.h                                           tests   its matchers
 libvalijson-dev        valijson/validator.hpp                                  extra   holds results against their JSON Schema (not in Ubuntu 22.04)
+ccache                 ccache                                                  option  compiles again only what has changed
+clang-format-19        clang-format-19                                         all     holds the form of the sources
 TABLE
 }
 
@@ -51,11 +55,11 @@ found() {  # found PROBE
 }
 
 missing=() reasons=() extra=()
-find_missing() {  # find_missing TESTS(0|1)
+find_missing() {  # find_missing TESTS(0|1) ALL(0|1)
   local package probe need why
   while read -r package probe need why; do
-    if [[ -z $package || (($need == tests || $need == extra) && $1 == 0) ]] || found "$probe"; then continue; fi
-    if [[ $need == extra || $need == option ]]; then extra+=("$package"); else missing+=("$package"); fi
+    if [[ -z $package || (($need == tests || $need == extra) && $1 == 0) || ($need == all && $2 == 0) ]] || found "$probe"; then continue; fi
+    if [[ $need == extra || $need == option || $need == all ]]; then extra+=("$package"); else missing+=("$package"); fi
     reasons+=("$(printf '  %-20s %s' "$package" "$why")")
   done < <(packages)
 }
@@ -70,9 +74,10 @@ install_all() { apt_get install -y --no-install-recommends "${missing[@]}" >"$lo
 stop() { printf '%s\n' "setup: $1" "${@:2}" >&2; exit 4; }
 
 main() {
-  local tests=0 package
-  if [[ ${1:-} == --tests ]]; then tests=1; fi
-  find_missing "$tests"
+  local tests=0 all=0 package
+  if [[ ${1:-} == --tests || ${1:-} == --all ]]; then tests=1; fi
+  if [[ ${1:-} == --all ]]; then all=1; fi
+  find_missing "$tests" "$all"
   if ((${#missing[@]} + ${#extra[@]} == 0)); then return 0; fi
 
   if ! command -v apt-get >/dev/null; then

@@ -12,7 +12,7 @@ new_machine() {
   rm -rf "${machine:?}"/*
   mkdir -p "$machine/bin" "$machine/include"
   for tool in bash sed cat mktemp rm tail env true; do ln -s "$(type -P $tool)" "$machine/bin/$tool"; done
-  for tool in g++ cmake ninja pkg-config git; do stand_in $tool :; done
+  for tool in g++ cmake ninja pkg-config git ccache clang-format-19; do stand_in $tool :; done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core hwy/highway.h lzf.h stb/stb_image.h \
     xxhash.h zlib.h google/protobuf/message.h onnx/onnx_pb.h gtest/gtest.h gmock/gmock.h valijson/validator.hpp; do
     mkdir -p "$(dirname "$machine/include/$header")"
@@ -49,6 +49,9 @@ expect "only what the distribution does not have is missing" 0 "" '^$' --tests
 lose include/gtest/gtest.h
 expect "test packages are not for the build" 0 "" '^$'
 expect "one test package" 0 "apt-get install" 'recommends libgtest-dev$' --tests
+lose bin/clang-format-19
+expect "what looks at sources is for all tests alone" 0 "apt-get install" 'recommends libgtest-dev$' --tests
+expect "and is there with --all" 0 "apt-get install" 'recommends libgtest-dev clang-format-19$' --all
 
 new_machine 0; lose bin/g++ bin/ninja include/lzf.h include/valijson
 expect "root, some missing: one call with only these" 0 "apt-get install" 'recommends g\+\+ ninja-build liblzf-dev libvalijson-dev$' --tests

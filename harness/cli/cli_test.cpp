@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "testing/shell.hpp"
@@ -40,6 +41,11 @@ class Cli : public ::testing::Test {
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
     return name;
+  }
+  std::string text(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(folder_ / name).rdbuf();
+    return text.str();
   }
   std::vector<json> lines(const std::string& name) const {
     std::ifstream in(folder_ / name);
@@ -99,6 +105,36 @@ TEST_F(Cli, RepeatsARecordHashForHash) {
     EXPECT_EQ(again["fills"][i]["inputs_hash"], first["fills"][i]["inputs_hash"]);
     EXPECT_EQ(again["fills"][i]["outputs_hash"], first["fills"][i]["outputs_hash"]);
   }
+}
+
+// From the file, what the run itself has shown.
+TEST_F(Cli, ReportsAResultsFileInEveryFormat) {
+  const Outcome ran =
+      run("run " + small_suite() + " --impl flash_cpu --judge-only -o r.jsonl --table verdicts.md");
+  const std::string results = text("r.jsonl");
+  const Outcome table = run("report r.jsonl");
+  EXPECT_EQ(table.code, 0);
+  EXPECT_THAT(ran.text, HasSubstr(table.text));
+  EXPECT_THAT(table.text, HasSubstr("a/self"));
+  EXPECT_EQ(run("report r.jsonl --format markdown -o again.md").code, 0);
+  EXPECT_EQ(text("again.md"), text("verdicts.md"));
+  EXPECT_EQ(run("report r.jsonl --format pdf").code, 64);
+  EXPECT_EQ(run("report missing.jsonl").code, 64);
+  EXPECT_EQ(run("report r.jsonl -o r.jsonl").code, 64);
+  EXPECT_EQ(text("r.jsonl"), results);
+}
+
+// Each option that changes what is judged or how, and the line of that run's own record.
+TEST_F(Cli, ARecordOfReproHasTheLineThatItIsOf) {
+  fs::copy(kMinimal, folder_ / "mine.so");
+  const std::string line =
+      "repro --impl naive_minimal --plugin mine.so --threads 1 --host-golden --relations none "
+      "--fill random,codebook 'softmax dtype=f32 seq_len_q=61 head_dim=32'";
+  run(line + " --judge-only -o first.jsonl");
+  const json first = lines("first.jsonl").at(1);
+  EXPECT_EQ(first["repro"], "attest " + line);
+  EXPECT_EQ(first["fills"].size(), 2u);
+  EXPECT_EQ(first["threads"], 1);
 }
 
 TEST_F(Cli, ExitsWithOneOnAPlantedBug) {

@@ -56,16 +56,18 @@ std::string hash_variables() {
 
 }  // namespace
 
-core::Header make_header(const std::string& command, const PluginOptions& plugins) {
+core::Header make_header(const std::string& command, const core::Implementations& implementations,
+                         int32_t threads) {
   core::Header header{command, utc_now(), core::read_environment()};
-  header.environment["run"] = {{"pinned_cpus", plugins.cpus},
-                               {"threads", std::to_string(plugins.threads)},
+  header.environment["run"] = {{"pinned_cpus", implementations.cpus()},
+                               {"threads", std::to_string(threads)},
                                {"variables_hash", hash_variables()}};
-  if (!plugins.shared_names.empty()) header.environment["shared_names"] = plugins.shared_names;
+  if (!implementations.shared_names().empty())
+    header.environment["shared_names"] = implementations.shared_names();
   for (const char* variable :
        {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
     if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;
-  header.environment["limits"] = facts(core::probe_machine(plugins.threads));
+  header.environment["limits"] = facts(core::probe_machine(threads));
   return header;
 }
 

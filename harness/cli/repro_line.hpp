@@ -1,15 +1,18 @@
-// The line that repeats a record: what every command puts into it.
+// The line that repeats a record.
 #pragma once
 #include <string>
 
+#include "core/record/record.hpp"
+#include "core/session/plan.hpp"
+
 namespace attest::cli {
 
-struct Session;
+struct JudgingOptions;
 
-/// A word for a shell, in quotes where it needs them.
-std::string shell_word(const std::string& word);
-/// The session's own options as words of a command line: " --plugin mine.so --threads 2". No folder
-/// of this machine is in it.
-std::string repro_options(const Session& session);
+/// "attest repro --impl flash_cpu --threads 2 'softmax ...'", or "attest run --vectors ..." for a
+/// vector. No folder of this machine is in it. `impl` is the name that chooses the implementation;
+/// empty: the record is that of a reference.
+std::string repro_line(const JudgingOptions& options, const core::Job& job, const std::string& impl,
+                       const core::Record& record);
 
 }  // namespace attest::cli

@@ -4,9 +4,8 @@
 
 #include <fstream>
 #include <string>
-#include <vector>
 
-#include "core/record/record.hpp"
+#include "core/record/results.hpp"
 
 namespace attest::cli {
 
@@ -18,8 +17,7 @@ class TableFile {
   /// Opened before anything runs. An empty path writes nothing. Throws MachineError where it cannot
   /// be written.
   explicit TableFile(const std::string& path);
-  /// `title` is the heading of the report.
-  void write(const std::vector<core::Record>& records, const std::string& title);
+  void write(const core::Results& results);
 
  private:
   std::string path_;

@@ -165,6 +165,8 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
         std::pair("--params causal=3", "--params: causal stands alone"),
         std::pair("--params sofcap=3",
                   "--params: softmax has no 'sofcap', did you mean 'softcap'?"),
+        std::pair("--operation linear --params softcap=3", "--params: linear has no 'softcap'"),
+        std::pair("--operation liner", "did you mean 'linear'?"),
         std::pair("--layout sbhd", "--layout: 'sbhd' where bhsd or bshd is right"),
         std::pair("--arithmetic prob=f17", "--arithmetic: 'prob=f17': the dtype must be")}) {
     const Outcome outcome = run(std::string("--vectors dump.safetensors ") + words);

@@ -87,16 +87,17 @@ function(attest_test name)
     add_dependencies(${name} ${TEST_DEPENDS})
   endif()
   list(JOIN TEST_LONG ":" long)
-  set(short "")
   if(TEST_LONG)
-    set(short "-${long}")
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "${long}" TEST_LIST ${name}_long_tests
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE})
+    set(short "-${long}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
-    TEST_FILTER "${short}"
-    PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
+  if(NOT "*" IN_LIST TEST_LONG)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
+      TEST_FILTER "${short}"
+      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
+  endif()
 endfunction()
 
 # attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY]): one implementation as a

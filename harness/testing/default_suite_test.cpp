@@ -31,10 +31,11 @@ struct Outcomes {
 /// Judges every implementation of a plugin on the default suite, each until it has failed;
 /// `healthy` go through all that is tiny.
 Outcomes run_default_suite(const std::string& library) {
-  Plugin plugin(kPlugins + library,
-                {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+  Plugin plugin(
+      kPlugins + library,
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
   core::RunOptions options;
-  options.threads = 2, options.timed = false, options.case_limit_s = kCaseLimit_s;
+  options.limits.threads = 2, options.timed = false, options.limits.case_limit_s = kCaseLimit_s;
   core::Rates rates;
   Outcomes found;
   const core::Suite suite = core::read_suite(ATTEST_SOURCE_DIR "/suites/default.json");

@@ -38,13 +38,12 @@ class Hostile : public ::testing::Test {
   static WorkerOptions options() {
     return {.executable = find_worker(),
             .cpus = "",
-            .threads = 1,
-            .timeout_s = 2,
-            .memory_bytes = 256 << 20};
+            .limits = {.threads = 1, .timeout_s = 2, .memory_bytes = 256 << 20}};
   }
 
   Record run(const std::string& name, bool timed = false) {
-    return testing::run_named(*plugin_, name, kSpec, {.budget_s = 0.05, .timed = timed});
+    return testing::run_named(*plugin_, name, kSpec,
+                              {.limits = {.budget_s = 0.05}, .timed = timed});
   }
 
   static std::unique_ptr<Plugin> plugin_;
@@ -125,12 +124,12 @@ TEST_F(Hostile, ModesSetAtLoadAndFloodsAreNoted) {
 // Its 41st run: long after the judged ones, far within what all timed runs together may take.
 TEST_F(Hostile, ATimedRunHasALimitOfItsOwn) {
   WorkerOptions roomy = options();  // cold runs go through twice the cache
-  roomy.memory_bytes = 0;
+  roomy.limits.memory_bytes = 0;
   // A worker of its own: the implementation counts the runs of all tests before.
   plugin_ = std::make_unique<Plugin>(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", roomy);
   const auto start = Clock::now();
   // No relations: repetition runs a plan 50 times before anything is timed.
-  const RunOptions often{.budget_s = 0.5, .relations = RelationChoice::kNone};
+  const RunOptions often{.limits = {.budget_s = 0.5}, .relations = RelationChoice::kNone};
   const Record record = testing::run_named(*plugin_, "hostile_hangs_later", kSpec, often);
   EXPECT_EQ(record.code, "timeout:run");
   EXPECT_THAT(record.reason, HasSubstr("was in timed run "));

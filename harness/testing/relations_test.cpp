@@ -65,8 +65,9 @@ constexpr Planted kPlanted[] = {
 
 // Every fill passes, and of the relations exactly one does not hold.
 TEST_F(Relations, EachAloneFindsABug) {
-  Plugin plugin(plugin_path("relations"),
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(
+      plugin_path("relations"),
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   for (const char* spec : {kDense, kCausal}) {
     const Record healthy = run(plugin, "relation_none", spec);
     EXPECT_EQ(healthy.verdict, Verdict::kPass) << healthy.reason;
@@ -125,8 +126,9 @@ TEST_F(Relations, ARightOneHoldsThemAll) {
       {"softmax num_heads=2 seq_len_q=61 head_dim=16 alibi_slopes lse", "split-merge",
        "key-permutation"},
   };
-  Plugin plugin(plugin_path("naive_minimal"),
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(
+      plugin_path("naive_minimal"),
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   for (const auto& [spec, has, lacks] : kCases) {
     const Record record = run(plugin, "naive_minimal", spec);
     EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
@@ -151,8 +153,9 @@ TEST_F(Relations, AreTriedWhereTheyAreCheapOrAskedFor) {
 // Without all_checks the first that does not hold is the last.
 TEST_F(Relations, StopAtTheFirstThatDoesNotHold) {
   options_.all_checks = false;
-  Plugin plugin(plugin_path("relations"),
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(
+      plugin_path("relations"),
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   const Record record = run(plugin, "relation_drift", kDense);
   EXPECT_EQ(record.relations.size(), 1u);
   EXPECT_THAT(record.reason,

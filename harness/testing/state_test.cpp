@@ -27,7 +27,8 @@ constexpr const char
 std::unique_ptr<Plugin> plugin(const std::string& name) {
   return std::make_unique<Plugin>(
       ATTEST_BINARY_DIR "/" + name + ".so",
-      WorkerOptions{.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+      WorkerOptions{
+          .executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
 }
 
 class State : public ::testing::Test {

@@ -5,12 +5,11 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/jobs.hpp"
-#include "cli/run.hpp"
-#include "cli/vectors.hpp"
+#include "cli/vector_words.hpp"
 #include "core/cases/captured/capture.hpp"
-#include "core/isolation/installation.hpp"
 #include "core/problem/spec.hpp"
+#include "core/run/runner.hpp"
+#include "core/session/plan.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {
@@ -18,10 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct CaptureArguments : CaseFilter {
-  std::vector<std::string> suites, tokens, fills, vectors;
-  std::string spec, inputs = "random", output;
-  VectorWords words;
+struct CaptureArguments {
+  std::vector<std::string> suites, tokens, vectors;
+  core::CaseFilter filter;
+  core::SpecJob job;
+  std::string output;
+  core::VectorWords words;
 };
 
 /// One problem, under the fills that were asked for or else under the first that judges it (of
@@ -49,43 +50,45 @@ int capture_fills(const core::Problem& problem, const core::CaseLabel& label,
 }
 
 int capture_spec(const CaptureArguments& arguments) {
-  const core::Problem problem = core::parse_problem(arguments.spec);
-  TokenStore store(arguments.tokens);
+  const std::vector<std::string>& fills = arguments.filter.fills;
+  core::plan_spec(arguments.job, fills, "spec");  // refuses what makes no sense
+  core::TokenStore store(arguments.tokens);
   core::CaseLabel label{"", "spec", "random", ""};
   const core::Tokens* tokens = nullptr;
-  if (arguments.inputs != "random") tokens = &store.take(arguments.inputs, label);
-  core::require_fills("--fill", arguments.fills, core::known_fills(problem, tokens != nullptr));
-  return capture_fills(problem, label, tokens, arguments.fills, {}, arguments.output);
+  if (arguments.job.inputs != "random") {
+    tokens = &store.take(arguments.job.inputs);
+    label.inputs = print(store.source(arguments.job.inputs));
+  }
+  return capture_fills(core::parse_problem(arguments.job.spec), label, tokens, fills, {},
+                       arguments.output);
 }
 
 int capture_suites(const CaptureArguments& arguments) {
-  std::vector<core::Suite> suites;
-  for (const std::string& suite : arguments.suites)
-    suites.push_back(core::read_suite(core::find_suite(suite)));
-  const std::vector<Job> jobs = make_jobs(suites, arguments);
-  if (!arguments.fills.empty()) check_fills(jobs, arguments.fills);
-  check_token_files(arguments.tokens);
-  TokenStore store(arguments.tokens);
+  const core::Plan plan = core::plan_suites(arguments.suites, arguments.filter, arguments.tokens);
+  core::TokenStore store(arguments.tokens);
   int count = 0;
-  for (const Job& job : jobs) {
-    check_inputs(job, store);
-    core::CaseLabel label{job.suite, job.wanted->name, "random", job.wanted->source};
+  for (const core::Job& job : plan.jobs) {
+    const core::SuiteJob& source = std::get<core::SuiteJob>(job.source);
+    const core::Inputs& inputs = source.wanted->inputs;
+    core::CaseLabel label{job.suite, job.case_name, "random", source.wanted->source};
     const core::Tokens* tokens = nullptr;
-    if (job.wanted->inputs.from_tokens) tokens = &store.take(job.wanted->inputs.source, label);
-    count += capture_fills(
-        job.wanted->problem(job.dtype, tokens ? tokens->count : 0), label, tokens, arguments.fills,
-        job.wanted->fills,
-        fs::path(arguments.output) / job.suite / job.wanted->name / core::dtype_name(job.dtype));
+    if (inputs.from_tokens) {
+      tokens = &store.take(inputs.source);
+      label.inputs = print(store.source(inputs.source));
+    }
+    count += capture_fills(source.wanted->problem(source.dtype, tokens ? tokens->count : 0), label,
+                           tokens, arguments.filter.fills, source.wanted->fills,
+                           fs::path(arguments.output) / job.suite / job.case_name / job.dtype);
   }
   return count;
 }
 
 int capture_vectors(const CaptureArguments& arguments) {
+  const core::Plan plan = core::plan_vectors(arguments.vectors, arguments.filter, arguments.words);
   int count = 0;
-  for (const FoundVector& found :
-       find_vectors(arguments.vectors, arguments.cases, arguments.words)) {
-    const core::VectorCase vector = core::read_vector(found.place);
-    const std::string name = found.suite + "/" + vector.name;
+  for (const core::Job& job : plan.jobs) {
+    const core::VectorCase vector = core::read_vector(std::get<core::VectorJob>(job.source).place);
+    const std::string name = job.suite + "/" + vector.name;
     if (!vector.problem) {
       fmt::print(stderr, "attest: {}: not captured: {}\n", name,
                  vector.unsupported.empty()
@@ -93,7 +96,7 @@ int capture_vectors(const CaptureArguments& arguments) {
                      : vector.unsupported);
       continue;
     }
-    const fs::path folder = fs::path(arguments.output) / found.suite / vector.name;
+    const fs::path folder = fs::path(arguments.output) / job.suite / vector.name;
     for (const std::string& what : core::capture_vector(vector, folder))
       fmt::print(stderr, "attest: {}: left out: {}\n", name, what);
     fmt::print("{}\n", folder.string());
@@ -107,10 +110,10 @@ int run(const CaptureArguments& arguments) {
     throw core::Error(
         fmt::format("--{} goes with --vectors FILE.safetensors", arguments.words.begin()->first));
   if (int(!arguments.suites.empty()) + int(!arguments.vectors.empty()) +
-          int(!arguments.spec.empty()) !=
+          int(!arguments.job.spec.empty()) !=
       1)
     throw core::Error("capture: name suites, or --vectors, or --spec: one of them");
-  const int count = !arguments.spec.empty()      ? capture_spec(arguments)
+  const int count = !arguments.job.spec.empty()  ? capture_spec(arguments)
                     : !arguments.vectors.empty() ? capture_vectors(arguments)
                                                  : capture_suites(arguments);
   if (count == 0) throw core::Error("capture: nothing was captured");
@@ -128,9 +131,9 @@ Command add_capture(CLI::App& program) {
       ->add_option("suites", arguments->suites,
                    "suite files, or names of suites that come with attest")
       ->type_name("SUITE");
-  command->add_option("--spec", arguments->spec, "one problem, as attest repro takes it")
+  command->add_option("--spec", arguments->job.spec, "one problem, as attest repro takes it")
       ->type_name("SPEC");
-  command->add_option("--inputs", arguments->inputs, "with --spec: random, or a token source")
+  command->add_option("--inputs", arguments->job.inputs, "with --spec: random, or a token source")
       ->capture_default_str()
       ->type_name("SOURCE");
   command
@@ -139,11 +142,12 @@ Command add_capture(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("DIR");
   add_vector_words(*command, arguments->words);
-  command->add_flag("--quick", arguments->quick, "only the cases that a suite marks as quick");
+  command->add_flag("--quick", arguments->filter.quick,
+                    "only the cases that a suite marks as quick");
   for (const auto& [name, globs, help] :
-       {std::tuple("--case", &arguments->cases, "only cases of these names (globs)"),
-        std::tuple("--dtype", &arguments->dtypes, "only these dtypes (globs)"),
-        std::tuple("--fill", &arguments->fills, "these inputs (default: the first)")})
+       {std::tuple("--case", &arguments->filter.cases, "only cases of these names (globs)"),
+        std::tuple("--dtype", &arguments->filter.dtypes, "only these dtypes (globs)"),
+        std::tuple("--fill", &arguments->filter.fills, "these inputs (default: the first)")})
     command->add_option(name, *globs, help)
         ->delimiter(',')
         ->allow_extra_args(false)

@@ -6,7 +6,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
-#include "core/device/device.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/measure/doctor.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/isolation_cost.hpp"
@@ -58,13 +58,14 @@ int run() {
   }
   try {
     PluginOptions options;
-    const auto registry = options.load();
+    const core::Implementations implementations = options.load();
+    const core::Registry& registry = implementations.registry();
     fmt::print("ok    {:<24} {} implementations; attest list names them\n", "plugins",
-               registry->entries().size());
-    print_idle_devices(*registry);
-    print_isolation(
-        *registry,
-        {.executable = core::find_worker(), .cpus = options.cpus, .threads = options.threads});
+               registry.entries().size());
+    print_idle_devices(registry);
+    print_isolation(registry, {.executable = core::find_worker(),
+                               .cpus = implementations.cpus(),
+                               .limits = options.limits});
   } catch (const core::Error& error) {
     fmt::print("none  {:<24} {}\n", "plugins", error.what());
     usable = false;

@@ -7,9 +7,8 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/list_events.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/locate.hpp"
 #include "cli/plugins.hpp"
-#include "core/device/device.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
@@ -92,12 +91,11 @@ int run(ListArguments& arguments) {
   }
   std::optional<core::Problem> problem;
   if (arguments.spec) problem = core::parse_problem(*arguments.spec);
-  const auto registry = arguments.plugins.load();
-  const auto entries = arguments.plugins.select(*registry);
+  const core::Implementations implementations = arguments.plugins.load();
   if (problem)
-    list_support(entries, *problem);
+    list_support(implementations.chosen(), *problem);
   else
-    list_implementations(entries);
+    list_implementations(implementations.chosen());
   return kOk;
 }
 

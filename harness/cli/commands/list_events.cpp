@@ -8,10 +8,8 @@
 #include <map>
 
 #include "cli/exit_code.hpp"
-#include "cli/locate.hpp"
 #include "core/inputs/event_ledger.hpp"
 #include "core/inputs/prepared.hpp"
-#include "core/isolation/installation.hpp"
 #include "core/problem/spec.hpp"
 
 namespace attest::cli {
@@ -147,16 +145,19 @@ uint64_t seed_of(const core::Problem& problem) {
 
 void EventOptions::add_to(CLI::App& command) {
   command
-      .add_option("--case", cases,
+      .add_option("--case", filter.cases,
                   "with --events: only cases of these names (globs, separated by commas)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
-  command.add_option("--dtype", dtypes, "with --events: only these dtypes: f32,f16,bf16 (globs)")
+  command
+      .add_option("--dtype", filter.dtypes,
+                  "with --events: only these dtypes: f32,f16,bf16 (globs)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
-  command.add_flag("--quick", quick, "with --events: only the cases that a suite marks as quick");
+  command.add_flag("--quick", filter.quick,
+                   "with --events: only the cases that a suite marks as quick");
   command
       .add_option_function<std::string>(
           "--format", [this](const std::string& format) { markdown = format == "markdown"; },
@@ -178,25 +179,26 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     print_survey(core::print_problem(problem), survey, missed, options);
     return missed.unsaid.empty() ? kOk : kBad;
   }
-  std::vector<core::Suite> read;
-  for (const std::string& suite : suites) read.push_back(core::read_suite(core::find_suite(suite)));
-  TokenStore tokens({});
+  core::TokenStore tokens({});
   bool well = true;
-  for (const Job& job : make_jobs(read, options)) {
-    core::CaseLabel label;
+  const core::Plan plan = core::plan_suites(suites, options.filter);
+  for (const core::Job& job : plan.jobs) {
+    const core::SuiteJob& source = std::get<core::SuiteJob>(job.source);
+    const core::Case& wanted = *source.wanted;
     const core::Tokens* own =
-        job.wanted->inputs.from_tokens ? &tokens.take(job.wanted->inputs.source, label) : nullptr;
-    const core::Problem problem = job.wanted->problem(job.dtype, own ? own->count : 0);
+        wanted.inputs.from_tokens ? &tokens.take(wanted.inputs.source) : nullptr;
+    const core::Problem problem = wanted.problem(source.dtype, own ? own->count : 0);
     const EventSurvey survey =
-        core::survey_events(problem, seed_of(problem), core::fills_of(*job.wanted, problem), own);
-    const auto missed = ledger.add(*job.wanted, survey);
-    print_survey(fmt::format("{}/{} {}", job.suite, job.wanted->name, core::dtype_name(job.dtype)),
-                 survey, missed, options);
+        core::survey_events(problem, seed_of(problem), core::fills_of(wanted, problem), own);
+    const auto missed = ledger.add(wanted, survey);
+    print_survey(fmt::format("{}/{} {}", job.suite, job.case_name, job.dtype), survey, missed,
+                 options);
     well &= missed.unsaid.empty();
   }
   // What a case says is out of date only where all of its problems were looked at.
-  if (!options.dtypes.empty()) return well ? kOk : kBad;
-  for (const std::string& glob : ledger.stale(options.cases.empty() && !options.quick)) {
+  if (!options.filter.dtypes.empty()) return well ? kOk : kBad;
+  for (const std::string& glob :
+       ledger.stale(options.filter.cases.empty() && !options.filter.quick)) {
     fmt::print("{} is not missed any more: take it out of misses\n", glob);
     well = false;
   }

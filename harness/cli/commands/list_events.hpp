@@ -7,14 +7,17 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/jobs.hpp"
+#include "core/session/plan.hpp"
 
 namespace attest::cli {
 
-struct EventOptions : CaseFilter {
+struct EventOptions {
+  core::CaseFilter filter;
   bool markdown = false, verbose = false;
   void add_to(CLI::App& command);
-  bool given() const { return markdown || verbose || quick || !cases.empty() || !dtypes.empty(); }
+  bool given() const {
+    return markdown || verbose || filter.quick || !filter.cases.empty() || !filter.dtypes.empty();
+  }
 };
 
 /// Of the cases of suites, or of one problem. Prints; kBad where an event is missed that the case

@@ -2,19 +2,18 @@
 // another name.
 #include <memory>
 
+#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
-#include "cli/locate.hpp"
-#include "cli/run.hpp"
-#include "cli/vectors.hpp"
+#include "cli/judging.hpp"
+#include "cli/vector_words.hpp"
 
 namespace attest::cli {
 
 Command add_replay(CLI::App& program) {
   struct Arguments {
     std::vector<std::string> folders, cases;
-    VectorWords words;
+    core::VectorWords words;
     JudgingOptions judging;
-    Session session;
   };
   CLI::App* command = program.add_subcommand(
       "replay", "judge captured cases, and whatever attest run --vectors takes");
@@ -31,12 +30,12 @@ Command add_replay(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("GLOB");
   add_vector_words(*command, arguments->words);
-  arguments->judging.add_to(*command, arguments->session);
+  arguments->judging.add_many_to(*command);
   return [arguments, command] {
-    Session& session = arguments->session;
-    session.command = command_line(*command);
-    arguments->judging.apply(session);
-    return run_vectors(arguments->folders, arguments->cases, arguments->words, session);
+    arguments->judging.command = command_line(*command);
+    return judge_plan(
+        core::plan_vectors(arguments->folders, {.cases = arguments->cases}, arguments->words),
+        arguments->judging, {}, print_counts);
   };
 }
 

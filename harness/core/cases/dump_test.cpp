@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/cases/read_vectors.hpp"
 #include "core/cases/testing/files_by_hand.hpp"
-#include "core/cases/vector_case.hpp"
 #include "core/inputs/testing/file_bytes.hpp"
 
 namespace attest::core {
@@ -70,6 +70,18 @@ TEST_F(Dump, WordsSayTheRest) {
   EXPECT_EQ(p.diagonal, 1);
   EXPECT_EQ(p.softcap, 30);
   EXPECT_EQ(vector.arithmetic->probability, ATTEST_BF16);
+}
+
+// Linear attention has parameters that softmax attention lacks, and the other way round.
+TEST_F(Dump, ParametersAreThoseOfTheOperationThatIsNamed) {
+  save({"q", "k", "v", "o"});
+  const std::map<std::string, std::string> linear{{"operation", "linear"}, {"params", "eps=0.5"}};
+  EXPECT_NO_THROW(check_words(linear));
+  EXPECT_EQ(read(linear).problem->as<attest_linear_params>().eps, 0.5f);
+  EXPECT_THAT(error_of([] { check_words({{"params", "eps=0.5"}}); }),
+              HasSubstr("--params: softmax has no 'eps'"));
+  EXPECT_THAT(error_of([] { check_words({{"operation", "linear"}, {"params", "softcap=3"}}); }),
+              HasSubstr("--params: linear has no 'softcap'"));
 }
 
 TEST_F(Dump, WhatIsNotKnownIsNamed) {

@@ -10,6 +10,7 @@
 #include "core/cases/json_fields.hpp"
 #include "core/inputs/formats/bytes.hpp"
 #include "core/problem/hint.hpp"
+#include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -160,9 +161,11 @@ void set_params(Problem& problem, const json& params, const std::vector<Named>& 
 }  // namespace
 
 void check_words(const std::map<std::string, std::string>& words) {
+  const auto named = words.find("operation");
+  const Operation& operation = operation_of(named == words.end() ? "softmax" : named->second);
   for (const auto& [key, value] : words) {
     const std::string where = "--" + key;
-    if (key == "params") check_params(params_of(value, where), *find_operation("softmax"), where);
+    if (key == "params") check_params(params_of(value, where), operation, where);
     if (key == "layout") check_layout(value, where);
     if (key == "arithmetic") arithmetic_of(value, where);
   }

@@ -2,6 +2,7 @@
 // the gate never holds for ever.
 #include "core/device/cuda_clock.hpp"
 #include "core/device/cuda_device.hpp"
+#include "core/device/device_kinds.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

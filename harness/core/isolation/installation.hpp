@@ -3,6 +3,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace attest::core {
 
@@ -14,5 +15,10 @@ std::filesystem::path own_prefix();
 /// A file as given, or the suite of that name in the installation or the source tree. Throws Error
 /// naming those that there are.
 std::filesystem::path find_suite(const std::string& name);
+
+/// The plugins beside this program: ../plugins of a build tree, ../lib/attest/plugins of an
+/// installation; then the files and folders of $ATTEST_PLUGIN_PATH (separated by colons). Sorted by
+/// name, each file once.
+std::vector<std::filesystem::path> find_plugins();
 
 }  // namespace attest::core

@@ -9,6 +9,7 @@
 
 #include "core/isolation/buffers.hpp"
 #include "core/isolation/channel.hpp"
+#include "core/isolation/limits.hpp"
 #include "core/isolation/status_page.hpp"
 
 namespace attest::core {
@@ -16,10 +17,7 @@ namespace attest::core {
 struct WorkerOptions {
   std::filesystem::path executable;  // attest-worker
   std::string cpus;                  // "0,1": CPUs that the worker may use; empty: all
-  int32_t threads = 1;
-  double timeout_s = 60;  // of one call into the plugin
-  uint64_t memory_bytes =
-      0;  // resident, above which it is ended; 0: nine tenths of what it has and what is available
+  Limits limits;
   bool (*cancelled)() = nullptr;  // asked while waiting: true ends the call
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/judge/gates.hpp"
 #include "core/judge/guard.hpp"
 #include "core/operations/rounding.hpp"
 
@@ -309,18 +310,6 @@ void question(Judgement& judgement, const Problem& problem, const Golden& golden
 }
 
 }  // namespace
-
-double Gates::rms(int64_t rows) {
-  constexpr double kSurprise = 18;  // -log of the chance
-  const double x = kSurprise / double(std::max<int64_t>(rows, 1));
-  return std::clamp(std::sqrt(1 + 2 * std::sqrt(x) + 2 * x), kRms, kLargest);
-}
-
-double Gates::rounded_rms(double mean, double deviation, double elements) {
-  return std::sqrt(mean + kQuantile * deviation / std::sqrt(elements));
-}
-
-double Gates::one_sided(double elements) { return kOneSided + 4 / std::sqrt(elements); }
 
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
                 const Tensors& tensors, const Tensors* inputs) {

@@ -1,5 +1,6 @@
 // The judge on the smallest operation: what passes, what fails and by which name, at which element.
 #include "core/judge/check.hpp"
+#include "core/judge/gates.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/judge/check.hpp"
+#include "core/judge/gates.hpp"
 
 namespace attest::core {
 namespace {

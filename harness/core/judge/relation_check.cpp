@@ -1,4 +1,5 @@
 #include "core/judge/relation_check.hpp"
+#include "core/judge/gates.hpp"
 
 #include <fmt/format.h>
 

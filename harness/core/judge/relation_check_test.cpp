@@ -1,6 +1,7 @@
 // Claims about several runs: to the bit, within twice the gate, and neither where one run has what
 // no error explains.
 #include "core/judge/relation_check.hpp"
+#include "core/judge/gates.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/judge/gates.hpp"
 #include "core/judge/testing/emulated_outputs.hpp"
 #include "core/judge/testing/term_trial.hpp"
 #include "core/operations/softmax/sigma/emulate.hpp"

@@ -94,6 +94,8 @@ constexpr Event kEvents[] = {
     {Verdict::kError, "error:golden", "the golden judged no element: a fault of the harness"},
     {Verdict::kError, "error:reference",
      "the reference itself is not what a vector has: the one or the other is wrong"},
+    {Verdict::kError, "error:inputs",
+     "the inputs of the case cannot be made: no memory for them, or a file that cannot be read"},
     {Verdict::kError, "error:vector", "a vector's files are damaged or contradict each other"},
     {Verdict::kCrash, "crash:signal",
      "a signal ended the worker: SIGSEGV, SIGFPE, SIGILL, SIGABRT ..."},

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/device/device.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/measure/build_info.hpp"
 #include "core/measure/environment.hpp"
 #include "core/measure/files.hpp"

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "core/device/device.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/measure/affinity.hpp"
 #include "core/measure/build_info.hpp"
 #include "core/measure/caches.hpp"

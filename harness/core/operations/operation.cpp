@@ -8,8 +8,6 @@
 #include <limits>
 #include <mutex>
 
-#include "core/operations/relation.hpp"
-#include "core/operations/variant.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -65,15 +63,6 @@ uint64_t layout_features(const Problem& problem) {
 }
 
 }  // namespace
-
-Operation::~Operation() = default;
-
-std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem&, const Tensors&) const {
-  return {};
-}
-std::vector<Variant> Operation::variants(const Problem& problem) const {
-  return common_variants(problem);
-}
 
 bool Problem::operator==(const Problem& other) const {
   return operation == other.operation && dtype == other.dtype && features == other.features &&

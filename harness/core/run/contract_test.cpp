@@ -13,11 +13,12 @@ namespace {
 using ::testing::HasSubstr;
 
 Record run(const std::string& plugin_name, const std::string& spec) {
-  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so",
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 20});
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 20}});
   const Problem problem = parse_problem(spec);
   RunOptions options;
-  options.budget_s = 0.05;
+  options.limits.budget_s = 0.05;
   Rates rates;
   CaseRunner runner(problem, print_problem(problem), {"contract", spec, "random", ""}, nullptr,
                     options, rates);

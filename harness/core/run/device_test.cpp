@@ -30,10 +30,11 @@ class OnDevice : public ::testing::Test {
                     const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
                     bool timed = false, RelationChoice relations = RelationChoice::kNone,
                     std::vector<std::string> fills = {}) {
-    Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/device.so",
-                  {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+    Plugin plugin(
+        ATTEST_BINARY_DIR "/tests/plugins/device.so",
+        {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
     RunOptions options;
-    options.budget_s = 0.1, options.timed = timed, options.relations = relations,
+    options.limits.budget_s = 0.1, options.timed = timed, options.relations = relations,
     options.fills = std::move(fills);
     return testing::run_named(plugin, name, spec, options);
   }

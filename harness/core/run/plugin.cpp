@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "core/device/device.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/isolation/messages.hpp"
 #include "core/measure/memory.hpp"
 #include "core/tensor/error.hpp"
@@ -183,7 +183,7 @@ struct Plugin::Waiting {
 
 // The most that the worker may have resident.
 uint64_t Plugin::memory_limit(uint64_t tensor_bytes, uint64_t resident) const {
-  if (options_.memory_bytes > 0) return options_.memory_bytes + tensor_bytes;
+  if (options_.limits.memory_bytes > 0) return options_.limits.memory_bytes + tensor_bytes;
   return uint64_t(kMemoryShare * double(read_memory().available_bytes + resident)) + tensor_bytes;
 }
 
@@ -242,7 +242,7 @@ std::optional<Failure> Plugin::call(const char* what, const Implementation& impl
   if (options_.cancelled && options_.cancelled())
     return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
   if (std::optional<Failure> failure = ready(implementation, problem)) return failure;
-  const WireProblem wire(problem, options_.threads);
+  const WireProblem wire(problem, options_.limits.threads);
   request[word::kDo] = what, request[word::kTable] = implementation.table,
   request[word::kSequence] = ++sequence_;
   if (!request.contains(word::kProblem))  // a script has several
@@ -344,8 +344,9 @@ uint64_t mapped_bytes(const SharedTensors& inputs, const SharedTensors& outputs)
 
 // A few calls, each within the time limit.
 Plugin::Waiting Plugin::waiting(uint64_t tensor_bytes) const {
-  return {
-      .call_s = options_.timeout_s, .all_s = 5 * options_.timeout_s, .tensor_bytes = tensor_bytes};
+  return {.call_s = options_.limits.timeout_s,
+          .all_s = 5 * options_.limits.timeout_s,
+          .tensor_bytes = tensor_bytes};
 }
 
 RunResult Plugin::run(const Implementation& implementation, const Problem& problem,
@@ -371,7 +372,7 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
                                        script.sets.size(), kMostSets));
   ScriptResult result;
   std::vector<WireProblem> wires;
-  for (const Problem* problem : script.plans) wires.emplace_back(*problem, options_.threads);
+  for (const Problem* problem : script.plans) wires.emplace_back(*problem, options_.limits.threads);
   std::vector<int> descriptors;
   json sets = json::array();
   uint64_t bytes = 0;
@@ -384,7 +385,7 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
   asked[word::kSteps] = json::binary(to_bytes(std::span<const ScriptStep>(script.steps)));
   asked[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(wires)));
   Waiting patience = waiting(bytes);
-  patience.all_s += 10e-9 * expected_ns + options_.timeout_s * double(script.plans.size());
+  patience.all_s += 10e-9 * expected_ns + options_.limits.timeout_s * double(script.plans.size());
   result.failure = call("script", implementation, *script.plans.at(0), patience, std::move(asked),
                         descriptors, [&](const json& reply) {
                           if (reply.contains(word::kRefusal))

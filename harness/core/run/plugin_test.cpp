@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 const std::string kPlugins = ATTEST_BINARY_DIR "/tests/plugins/";
 WorkerOptions worker() {
-  return {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 5};
+  return {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 5}};
 }
 
 std::string load_error(const std::string& path) {

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
-#include <sstream>
 
 #include "core/isolation/installation.hpp"
 #include "core/problem/glob.hpp"
@@ -13,39 +11,6 @@
 
 namespace attest::core {
 namespace fs = std::filesystem;
-namespace {
-
-void add_folder(const fs::path& folder, std::vector<fs::path>& found) {
-  std::error_code error;
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
-    if (entry.path().extension() == ".so") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  found.insert(found.end(), files.begin(), files.end());
-}
-
-}  // namespace
-
-std::vector<fs::path> find_plugins() {
-  std::vector<fs::path> found;
-  add_folder(own_prefix() / "plugins", found);
-  add_folder(own_prefix() / ATTEST_LIBDIR "/attest/plugins", found);
-  if (const char* given = std::getenv("ATTEST_PLUGIN_PATH")) {
-    std::istringstream parts(given);
-    for (std::string part; std::getline(parts, part, ':');) {
-      if (part.empty()) continue;
-      if (fs::is_directory(part))
-        add_folder(part, found);
-      else
-        found.push_back(part);
-    }
-  }
-  std::set<fs::path> seen;
-  std::erase_if(
-      found, [&](const fs::path& path) { return !seen.insert(fs::weakly_canonical(path)).second; });
-  return found;
-}
-
 Registry::Registry(const std::vector<fs::path>& found, const std::vector<fs::path>& required,
                    const WorkerOptions& options) {
   std::set<fs::path> seen;

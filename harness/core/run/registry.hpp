@@ -11,11 +11,6 @@
 
 namespace attest::core {
 
-/// The plugins beside this program: ../plugins of a build tree, ../lib/attest/plugins of an
-/// installation; then the files and folders of $ATTEST_PLUGIN_PATH (separated by colons). Sorted by
-/// name, each file once.
-std::vector<std::filesystem::path> find_plugins();
-
 /// Plugins with their workers, started at once and waited for together.
 class Registry {
  public:

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/device/device.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/measure/memory.hpp"
 #include "core/run/runner_parts.hpp"
 #include "core/tensor/error.hpp"
@@ -152,8 +152,8 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
   const double rate = rates_.of(implementation.name, record.dtype + record.features);
   const DeviceKind& kind =
       *find_device_kind(implementation.device);  // a table of another one was refused
-  const double fastest =
-      kind.fastest_flops_per_ns * (kind.own_memory ? 1 : options_.threads);  // more is not tried
+  const double fastest = kind.fastest_flops_per_ns *
+                         (kind.own_memory ? 1 : options_.limits.threads);  // more is not tried
   record.estimated_ns = record.flops / (rate > 0 ? rate : fastest);
   const double memory = 0.8 * double(read_memory().available_bytes);
   if (record.estimated_bytes > memory) {
@@ -175,14 +175,14 @@ bool CaseRunner::fits(const Implementation& implementation, Record& record) {
              false;
   }
   const double run_s = record.estimated_ns * 1e-9;
-  if (run_s > options_.timeout_s || run_s * kLeastRuns > options_.case_limit_s) {
+  if (run_s > options_.limits.timeout_s || run_s * kLeastRuns > options_.limits.case_limit_s) {
     const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)
                                        : fmt::format("even at {:.3g} GFLOP/s", fastest);
     set_verdict(
         record, Verdict::kSkipped, "skipped:time",
         fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s",
-                    record.flops * 1e-9, run_s, speed, kLeastRuns, options_.case_limit_s,
-                    options_.timeout_s));
+                    record.flops * 1e-9, run_s, speed, kLeastRuns, options_.limits.case_limit_s,
+                    options_.limits.timeout_s));
     return false;
   }
   return true;
@@ -244,7 +244,7 @@ bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementatio
   record.verdict = Verdict::kPass;
   for (const std::string& name : fills_) {
     if (options_.timed && options_.fills.empty() &&
-        enough_fills(record.fills, options_.case_limit_s)) {
+        enough_fills(record.fills, options_.limits.case_limit_s)) {
       record.notes.push_back(fmt::format(
           "a run takes {:.3g} s: judged on {} of {} fills, not on {} (--fill all has time)",
           record.fills.back().run_ns * 1e-9, record.fills.size(), fills_.size(),
@@ -375,16 +375,8 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.operation = problem_.operation->name(), record.dtype = dtype_name(problem_.dtype),
   record.features = print_features(problem_.features);
   const DeviceKind* kind = find_device_kind(implementation.device);
-  record.device = kind ? kind->name : "unknown", record.threads = options_.threads;
+  record.device = kind ? kind->name : "unknown", record.threads = options_.limits.threads;
   record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
-  record.repro = fmt::format(
-      "attest repro --impl {}{}{} '{}'", implementation.name,
-      label_.inputs.empty() || label_.inputs == "random"
-          ? ""
-          : fmt::format(" --inputs '{}'", label_.inputs),
-      options_.repro_options +
-          (options_.fills.empty() ? "" : fmt::format(" --fill {}", fmt::join(fills_, ","))),
-      spec_);
 
   if (fills_.empty()) {
     set_verdict(record, Verdict::kSkipped, "skipped:fill",

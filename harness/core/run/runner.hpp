@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/inputs/prepared.hpp"
+#include "core/isolation/limits.hpp"
 #include "core/record/record.hpp"
 #include "core/run/plan_reuse.hpp"
 #include "core/run/plugin.hpp"
@@ -20,20 +21,16 @@
 namespace attest::core {
 
 struct RunOptions {
-  int32_t threads = 1;
-  double budget_s = 0.25;    // of timed runs, for each implementation and case
-  double case_limit_s = 20;  // four runs are estimated to take longer: skipped
-  double timeout_s = 60;     // of one run
+  Limits limits;
   MinArithmetic least;
   std::vector<std::string>
       fills;  // judge on these alone, or on kAllFills; empty: those that judge by default
   RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
   const GoldenDevice* golden_device =
-      nullptr;                // makes goldens that would take the host long; null: none
-  bool all_checks = false;    // judging goes on after a check has failed: which checks catch what.
-                              // The verdict is the first one's
-  std::string repro_options;  // of the command line, for the repro line: " --threads 2"
+      nullptr;              // makes goldens that would take the host long; null: none
+  bool all_checks = false;  // judging goes on after a check has failed: which checks catch what.
+                            // The verdict is the first one's
 };
 
 /// What a case is called and where it comes from.

@@ -20,10 +20,11 @@ using ::testing::HasSubstr;
 class Runner : public ::testing::Test {
  protected:
   Runner()
-      : plugin_(ATTEST_BINARY_DIR "/tests/plugins/scale.so",
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 1}) {
-    options_.timeout_s = 1;
-    options_.budget_s = 0.05;
+      : plugin_(
+            ATTEST_BINARY_DIR "/tests/plugins/scale.so",
+            {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 1}}) {
+    options_.limits.timeout_s = 1;
+    options_.limits.budget_s = 0.05;
   }
 
   Record run(const std::string& name) {
@@ -52,7 +53,7 @@ TEST_F(Runner, JudgesAndTimesTheRightOne) {
   EXPECT_GE(record.time->samples_ns.size(), 2u);
   EXPECT_LE(record.time->min_ns, record.time->median_ns);
   EXPECT_GT(record.gflops(), 0);
-  EXPECT_EQ(record.repro, "attest repro --impl scale_right 'scale rows=100 width=64'");
+  EXPECT_EQ(record.spec, "scale rows=100 width=64");
   EXPECT_EQ(record.operation, "scale");
 }
 

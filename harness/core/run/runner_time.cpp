@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "core/device/device_kinds.hpp"
 #include "core/measure/machine_state.hpp"
 #include "core/run/runner.hpp"
 #include "core/run/runner_parts.hpp"
@@ -64,7 +65,7 @@ TimeRecord summary_of(const TimeResult& timed) {
 PreparedInputs* CaseRunner::second_inputs(const Record& record) {
   PreparedInputs& first = inputs(fills_.front());
   const bool closed_form = first.fill().name != "random" && first.fill().name != kTokensFill;
-  if (!closed_form && first.golden_s() < kGoldenShare * options_.budget_s) {
+  if (!closed_form && first.golden_s() < kGoldenShare * options_.limits.budget_s) {
     if (!altered_) altered_ = std::make_unique<PreparedInputs>(first, unpredictable());
     return altered_.get();
   }
@@ -126,7 +127,7 @@ void CaseRunner::time(Plugin& plugin, const Implementation& implementation,
                                         .second_inputs = second ? &second->shared() : nullptr,
                                         .second_outputs = second ? &second_outputs : nullptr,
                                         .expected_ns = record.fills.back().run_ns,
-                                        .budget_ns = options_.budget_s * 1e9,
+                                        .budget_ns = options_.limits.budget_s * 1e9,
                                         .seed = seed});
   for (std::string& note : disturbances(before, read_machine_state()))
     record.notes.push_back(std::move(note));

@@ -17,10 +17,11 @@ constexpr const char* kBrief = "softmax num_heads=2 seq_len_q=61 head_dim=16";  
 constexpr const char* kLonger = "softmax seq_len_q=515 head_dim=32";            // some 10 ms
 
 Record run(const std::string& name, const std::string& spec) {
-  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   RunOptions options;
-  options.budget_s = 0.3;  // enough for a golden of changed inputs on a busy machine
+  options.limits.budget_s = 0.3;  // enough for a golden of changed inputs on a busy machine
   options.relations = RelationChoice::kNone;  // these are seen by comparing runs too
   return testing::run_named(plugin, name, spec, options);
 }

@@ -1,4 +1,5 @@
 #include "core/worker/executor.hpp"
+#include "core/device/device_kinds.hpp"
 
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -17,8 +17,9 @@ Record run(const std::string& spec, RunOptions options,
            const char* cublas = ATTEST_BINARY_DIR "/tests/fake_cublas.so") {
   setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
   setenv("ATTEST_CUBLAS", cublas, 1);
-  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/cublas_cuda_on_host.so",
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 300});
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/cublas_cuda_on_host.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 300}});
   options.timed = false;
   return testing::run_named(plugin, "cublas_cuda", spec, options);
 }

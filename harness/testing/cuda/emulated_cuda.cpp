@@ -11,7 +11,7 @@ core::Record run_emulated(const std::string& implementation, const std::string& 
   setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
   core::Plugin plugin(
       ATTEST_BINARY_DIR "/tests/plugins/" + implementation + "_on_host.so",
-      {.executable = core::find_worker(), .cpus = "", .threads = 1, .timeout_s = 300});
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 300}});
   options.timed = false;
   return run_named(plugin, implementation, spec, options);
 }

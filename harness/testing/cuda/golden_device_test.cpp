@@ -453,8 +453,9 @@ TEST_F(GoldenOnDevice, JudgesMoreRows) {
 TEST_F(GoldenOnDevice, IsInTheRecord) {
   const OnHost device;
   const Twin twin([](Job& job) { job.in.v.stride = 0; });
-  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so",
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   const auto run = [&](const GoldenDevice* golden) {
     RunOptions options{.relations = RelationChoice::kNone, .timed = false, .golden_device = golden};
     return attest::testing::run_named(plugin, "naive_minimal",
@@ -475,8 +476,9 @@ TEST_F(GoldenOnDevice, IsInTheRecord) {
 
 // A row that nobody has checked is made on the host before anything is failed by it.
 TEST_F(GoldenOnDevice, FailsNobodyByARowThatTheHostMakesOtherwise) {
-  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so",
-                {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60});
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   const RunOptions plain{.fills = {"random"}, .relations = RelationChoice::kNone, .timed = false};
   const auto run = [&](const RunOptions& options, const std::string& spec) {
     return attest::testing::run_named(plugin, "naive_minimal", spec, options);

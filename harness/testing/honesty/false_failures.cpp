@@ -83,10 +83,11 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
                                                int64_t shards) {
   if (shards > 1) omp_set_num_threads(1);
   RunOptions run;
-  run.timed = false, run.case_limit_s = 1e6;  // slow machines too
+  run.timed = false, run.limits.case_limit_s = 1e6;  // slow machines too
   if (!options.fill.empty()) run.fills = {options.fill};
   Rates rates;
-  Plugin plugin(path, {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 120});
+  Plugin plugin(
+      path, {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 120}});
   std::vector<FillVerdict> verdicts;
   const auto start = std::chrono::steady_clock::now();
   for (int64_t index = shard; index < options.problems + options.at_the_top; index += shards) {

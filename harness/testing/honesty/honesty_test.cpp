@@ -10,7 +10,7 @@ namespace {
 
 class Honesty : public ::testing::TestWithParam<const char*> {
  protected:
-  Honesty() { options_.timed = false, options_.case_limit_s = 1e6; }
+  Honesty() { options_.timed = false, options_.limits.case_limit_s = 1e6; }
 
   // How many liars pass on these fills alone.
   int believed(const std::string& words, std::vector<std::string> fills) {
@@ -51,8 +51,9 @@ class Honesty : public ::testing::TestWithParam<const char*> {
 
   RunOptions options_;
   Rates rates_;
-  Plugin plugin_{ATTEST_BINARY_DIR "/tests/plugins/liars.so",
-                 {.executable = find_worker(), .cpus = "", .threads = 1, .timeout_s = 60}};
+  Plugin plugin_{
+      ATTEST_BINARY_DIR "/tests/plugins/liars.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}}};
 };
 
 // head_dim 72: softmax's scale is no power of two, so that scaled queries are rounded even where

@@ -44,9 +44,7 @@ std::string this_build() {
 core::WorkerOptions worker(double timeout_s, uint64_t memory_bytes = 0) {
   return {.executable = core::find_worker(),
           .cpus = "",
-          .threads = 2,
-          .timeout_s = timeout_s,
-          .memory_bytes = memory_bytes};
+          .limits = {.threads = 2, .timeout_s = timeout_s, .memory_bytes = memory_bytes}};
 }
 
 class Collector {
@@ -151,7 +149,8 @@ void try_other(const std::string& path, Collector& collector) {
   core::Plugin plugin(path, worker(5, 256 << 20));
   core::Rates rates;
   core::RunOptions options;
-  options.threads = 2, options.budget_s = 0.02, options.timeout_s = 5, options.all_checks = true;
+  options.limits.threads = 2, options.limits.budget_s = 0.02, options.limits.timeout_s = 5,
+  options.all_checks = true;
   for (const char* spec : kOtherSpecs) {
     const core::Problem problem = core::parse_problem(spec);
     core::CaseRunner runner(problem, core::print_problem(problem),

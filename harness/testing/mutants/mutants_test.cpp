@@ -20,14 +20,14 @@ namespace {
 core::Plugin& plugin() {
   static core::Plugin made(
       ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
-      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
   return made;
 }
 
 core::Plugin& steps() {
   static core::Plugin made(
       ATTEST_BINARY_DIR "/tests/plugins/steps.so",
-      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
   return made;
 }
 
@@ -148,7 +148,7 @@ TEST(Mutants, RefuseOnlyWhereNothingIsWrong) {
   setenv("ATTEST_MUTANTS_TAKE_ALL", "1", 1);
   core::Plugin taking_all(
       ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
-      {.executable = core::find_worker(), .cpus = "", .threads = 2, .timeout_s = 120});
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
   taking_all.implementations();
   unsetenv("ATTEST_MUTANTS_TAKE_ALL");
   int refused = 0;

@@ -14,8 +14,8 @@ using core::FillRecord, core::Judgement, core::Record, core::Verdict;
 
 core::RunOptions options(bool all_checks) {
   core::RunOptions made;
-  made.threads = 2, made.timed = false, made.all_checks = all_checks;
-  made.case_limit_s = 1e6;  // slow machines too
+  made.limits.threads = 2, made.timed = false, made.all_checks = all_checks;
+  made.limits.case_limit_s = 1e6;  // slow machines too
   // A verdict needs one check that fails, and the fills come first; the table of all checks has
   // relations too.
   made.relations = all_checks ? core::RelationChoice::kAuto : core::RelationChoice::kNone;

@@ -4,7 +4,7 @@
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
-rooms=(tensor operations problem device judge isolation inputs cases statistics measure record worker run)
+rooms=(tensor operations problem device judge isolation inputs cases statistics measure record worker run session)
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
 
@@ -21,12 +21,13 @@ for room in "${rooms[@]}"; do
   if [[ -d harness/core/$room ]]; then
     includes "harness/core/$room" | grep '"core/' | grep -vE "\"core/($allowed)/" | report "$room may include only core/($allowed)" || true
   fi
-  if [[ $room == record && -d reports ]]; then
-    includes reports | grep '"core/' | grep -vE "\"core/($allowed)/" | report "reports read records" || true
-  fi
 done
 
 includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' | report "the core knows nothing below it" || true
+if [[ -d reports ]]; then
+  includes reports | grep '"core/' | grep -vE '"core/(tensor|statistics|record)/' |
+    report "reports know records and statistics, no machine" || true
+fi
 includes harness/adapters | grep -E '"(cli|impls|suites|reports)/|"\.\./' | report "adapters read the core" || true
 if [[ -d impls ]]; then
   includes impls | grep -E '"(core|cli|adapters|reports)/|"[^"]*harness/|"\.\./\.\.' | report "an implementation includes only the contract" || true
@@ -39,6 +40,22 @@ if [[ -n $names && -d harness/core ]]; then
   sources harness/core -not -name '*_test.cpp' | xargs -0 -r grep -nHE "\"($names)(\.(so|json))?\"|(impls|suites|reports)/[a-z]" |
     grep -vE '^[^:]*:[0-9]+: *//' | report "the core names no implementation, suite or report" || true
 fi
+
+# A component is x.hpp with x.cpp (or .cuh with .cu): no circle of them.
+components() {
+  local file include root
+  sources harness/core harness/cli harness/adapters reports impls \
+    -not -name '*_test.cpp' -not -name '*_fuzz.cpp' | while IFS= read -r -d '' file; do
+    grep -oE '^ *# *include *"[^"]+"' "$file" | sed -E 's/.*"(.*)"/\1/' | while IFS= read -r include; do
+      for root in harness/ impls/ ''; do
+        [[ -e $root$include && ${file%.*} != "$root${include%.*}" ]] || continue
+        echo "${file%.*} $root${include%.*}"
+        break
+      done
+    done
+  done || true
+}
+components | sort -u | tsort 2>&1 >/dev/null | sed 's/^tsort: //; s/^-: input contains a loop:$/circle of components:/' >>"$violations" || true
 
 if [[ -s $violations ]]; then
   cat "$violations"

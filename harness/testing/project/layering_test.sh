@@ -44,4 +44,13 @@ expect harness/adapters/a.cpp:1 harness/adapters/a.cpp '#include "cli/run.hpp"'
 expect impls/flash_cpu.cpp:1 impls/flash_cpu.cpp '#include "core/tensor/a.hpp"'
 expect impls/mutants/drop.cpp:1 impls/mutants/drop.cpp '#include "core/judge/b.hpp"'
 expect reports/table.cpp:1 reports/table.cpp '#include "core/run/runner.hpp"'
+expect reports/table.cpp:1 reports/table.cpp '#include "core/measure/environment.hpp"'
+# Two components that include each other.
+reset
+write harness/core/judge/b.hpp '#include "core/judge/c.hpp"'
+write harness/core/judge/c.hpp '#pragma once'
+write harness/core/judge/c.cpp '#include "core/judge/b.hpp"'
+if "$layering" "$tree" >"$tree/out" || ! grep -q '^harness/core/judge/c$' "$tree/out"; then
+  echo "a circle is not reported:"; cat "$tree/out"; failures=1
+fi
 exit $failures

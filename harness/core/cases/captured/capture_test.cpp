@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/cases/testing/files_by_hand.hpp"
+#include "core/cases/read_vectors.hpp"
 #include "core/inputs/testing/file_bytes.hpp"
 #include "core/problem/spec.hpp"
 

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "core/cases/formats/onnx.hpp"
+#include "core/cases/read_vectors.hpp"
 #include "core/cases/testing/files_by_hand.hpp"
-#include "core/cases/vector_case.hpp"
 
 namespace attest::core {
 namespace {

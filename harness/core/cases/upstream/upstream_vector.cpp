@@ -85,10 +85,10 @@ void map_linear(UpstreamCase& from, VectorCase& vector) {
 // Q and K are turned here, in f64: the reference gets them so, implementations rounded to what they
 // were stored in.
 void map_rotated(UpstreamCase& from, VectorCase& vector) {
-  constexpr std::string_view kKnown =
-      "interleaved pairs: (x0,x1)->(x0 c - x1 s, x1 c + x0 s), angle_i = Wr[i].xy, ";
   JsonFields& params = from.params();
-  if (const std::string rotary = params.text("rotary"); !rotary.starts_with(kKnown))
+  // Its first word says which channels are turned together; the rest explains it to people.
+  const std::string rotary = params.text("rotary");
+  if (rotary.substr(0, rotary.find(' ')) != "interleaved")
     throw Unsupported{"rope_then_sdpa: rotary " + in_quotes(rotary)};
   const FileTensor &q = from.needed("Q"), &k = from.needed("K"), &v = from.needed("V"),
                    &points = from.needed("keypoints"), &frequencies = from.needed("Wr");
@@ -101,32 +101,32 @@ void map_rotated(UpstreamCase& from, VectorCase& vector) {
   set_scale(vector, params.real("scale"));
 }
 
+struct Mapping {
+  std::string_view op;
+  void (*map)(UpstreamCase& from, VectorCase& vector);
+};
+constexpr Mapping kMappings[] = {
+    {"sdpa", [](UpstreamCase& from, VectorCase& vector) { map_sdpa(from, vector, "BHSD"); }},
+    {"sdpa_bshd", [](UpstreamCase& from, VectorCase& vector) { map_sdpa(from, vector, "BSHD"); }},
+    {"rope_then_sdpa", map_rotated},
+    {"linear_elu1", map_linear},
+    {"swin_window", map_swin},
+    {"swinv2_window", map_swin},
+    {"sam_relpos", map_sam},
+    {"serialized_attention", map_serialized},
+    {"set_attention", map_sets},
+    {"group_attention", map_groups},
+    {"bidirectional_cross_attention", map_cross},
+    {"ms_deform_attn", map_deformable},
+};
+
 }  // namespace
 
 void map_upstream(const json& description, VectorCase& vector, const std::string& file_name) {
   UpstreamCase from(description, vector, file_name);
-  if (from.op() == "sdpa")
-    map_sdpa(from, vector, "BHSD");
-  else if (from.op() == "sdpa_bshd")
-    map_sdpa(from, vector, "BSHD");
-  else if (from.op() == "rope_then_sdpa")
-    map_rotated(from, vector);
-  else if (from.op() == "linear_elu1")
-    map_linear(from, vector);
-  else if (from.op() == "swin_window" || from.op() == "swinv2_window")
-    map_swin(from, vector);
-  else if (from.op() == "sam_relpos")
-    map_sam(from, vector);
-  else if (from.op() == "serialized_attention")
-    map_serialized(from, vector);
-  else if (from.op() == "set_attention")
-    map_sets(from, vector);
-  else if (from.op() == "group_attention")
-    map_groups(from, vector);
-  else if (from.op() == "bidirectional_cross_attention")
-    map_cross(from, vector);
-  else if (from.op() == "ms_deform_attn")
-    map_deformable(from, vector);
+  const auto mapping = std::ranges::find(kMappings, from.op(), &Mapping::op);
+  if (mapping != std::end(kMappings))
+    mapping->map(from, vector);
   else if (!map_library(from, vector))
     throw Unsupported{from.op()};
   from.done();

@@ -137,7 +137,7 @@ Record VectorRunner::reference() const {
   Record record = reference_record(suite_, vector_.name);
   record.source = vector_.source, record.spec = spec_, record.operation = vector_.operation,
   record.dtype = vector_.dtype;
-  record.notes = vector_.notes, record.threads = options_.threads;
+  record.notes = vector_.notes, record.threads = options_.limits.threads;
   if (vector_.problem) {
     record.features = print_features(vector_.problem->features);
     record.flops = vector_.problem->operation->flops(*vector_.problem),

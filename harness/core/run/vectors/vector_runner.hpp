@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "core/cases/vector_case.hpp"
+#include "core/cases/read_vectors.hpp"
 #include "core/run/runner.hpp"
 
 namespace attest::core {

@@ -1,7 +1,7 @@
 // One copy of these loops for each instruction set; the first call picks the best that the machine
 // has.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/operations/softmax/codebook_kernels.cpp"
+#define HWY_TARGET_INCLUDE "core/operations/softmax/closed_form/kernels.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file again for each target.
 #include <hwy/highway.h>

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/operations/softmax/closed_form/kernels.hpp"
-#include "core/operations/softmax/closed_form/values.hpp"
+#include "core/operations/softmax/closed_form/value_sizes.hpp"
 
 namespace attest::core::codebook {
 namespace {

@@ -6,14 +6,13 @@
 #include <limits>
 
 #include "core/operations/softmax/closed_form/rows.hpp"
+#include "core/operations/softmax/closed_form/value_sizes.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
-constexpr float kDecoyValue = 1000, kHeavy = 4, kOthers = 64;
-constexpr double kLargestSum = 0x1p15;  // of a row's values of "rising": half of what f16 holds
-constexpr double kLargestRandom = 4;    // of random_value
+constexpr float kDecoyValue = 1000, kHeavy = 4;
 constexpr int64_t kBlock = Codebook::kBlock;
 
 // Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15
@@ -107,21 +106,6 @@ void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float
   values.back() = 1;
 }
 
-// Values of marks go up to 2^9 times 4. With ALiBi there is no closed form that could leave out
-// what an operand of PV cannot hold, so they stay below the 448 of e4m3.
-int mark_exponent(const Codebook& book, int64_t code) {
-  const int steps = book.geometry().has_slopes() ? 7 : 10;
-  return int((code + steps - 1) % steps);
-}
-
-// By what "rising" raises the values of keys that are no marks. A sum of all that a row sees has to
-// fit into an accumulator in f16.
-float others_factor(const Codebook& book) {
-  float factor = kOthers;
-  while (factor > 1 && double(factor) * double(book.period()) > kLargestSum) factor /= 2;
-  return factor;
-}
-
 // Of "rising". In even channels marks have 0 and all other keys are positive and large, so that
 // faint weights show. In odd channels the values grow from mark to mark; the first mark, which most
 // rows see, has the largest.
@@ -138,12 +122,6 @@ void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<floa
 }
 
 }  // namespace
-
-double largest_value_of(const Codebook& book, int64_t key_code) {
-  if (book.kind() != Codebook::Kind::kRising) return book.largest_value();
-  if (key_code >= book.edge_codes()) return double(others_factor(book)) * kLargestRandom;
-  return std::ldexp(kLargestRandom, mark_exponent(book, key_code));
-}
 
 float wild_value(uint64_t seed, uint64_t index) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -10,9 +10,6 @@ void store_vector(const Tensor& tensor, int64_t head, Cell cell, const float* va
 /// NaN, Inf or -Inf: what "huge" has where nobody looks.
 float wild_value(uint64_t seed, uint64_t index);
 
-/// What values of keys of that code are at most in size.
-double largest_value_of(const Codebook& book, int64_t key_code);
-
 /// Writes V: nearly normal multiples of 2^-15 in random order, or such that they cancel; those of
 /// "edges" as codebook.hpp says; 1000 where nobody sees the key, or wild_value.
 void fill_values(const Problem& problem, const Codebook& book, const Tensors& tensors,

@@ -4,7 +4,7 @@
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/operations/softmax/kernels.cpp"
+#define HWY_TARGET_INCLUDE "core/operations/softmax/golden/kernels.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

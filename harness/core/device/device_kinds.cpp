@@ -1,4 +1,4 @@
-#include "core/device/device.hpp"
+#include "core/device/device_kinds.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "cli/coverage.hpp"
+#include "core/session/coverage.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 
-namespace attest::cli {
+namespace attest::core {
 namespace {
 
 /// Features and dtypes as bits.
@@ -15,8 +15,7 @@ struct Declared {
   uint64_t features = 0, dtypes = 0;
 };
 
-bool was_judged(const core::Record& record) {
-  using core::Verdict;
+bool was_judged(const Record& record) {
   return record.verdict == Verdict::kPass || record.verdict == Verdict::kFail ||
          record.verdict == Verdict::kSuspect;
 }
@@ -25,32 +24,32 @@ bool was_judged(const core::Record& record) {
 Declared needs_of(const std::string& spec) {
   Declared needs;
   try {
-    const core::Problem problem = core::parse_problem(spec);
+    const Problem problem = parse_problem(spec);
     needs.features = problem.features;
-    for (const core::Role& role : problem.operation->roles())
-      if (const core::TensorSpec& tensor = problem.tensor[size_t(role.index)];
-          role.dtype == ATTEST_NONE && core::present(tensor))
+    for (const Role& role : problem.operation->roles())
+      if (const TensorSpec& tensor = problem.tensor[size_t(role.index)];
+          role.dtype == ATTEST_NONE && present(tensor))
         needs.dtypes |= ATTEST_BIT(tensor.dtype);
-  } catch (const core::Error&) {
+  } catch (const Error&) {
   }
   return needs;
 }
 
 std::vector<std::string> names_of(const Declared& declared, int32_t number) {
-  const core::Operation* operation = core::find_operation(number);
-  std::vector<std::string> names = core::feature_names(declared.features, operation);
-  for (core::DType dtype = ATTEST_F32; dtype <= ATTEST_3XTF32; ++dtype)
-    if (declared.dtypes & ATTEST_BIT(dtype)) names.push_back(core::dtype_title(dtype));
-  if (!operation) names.insert(names.begin(), core::operation_title(number));
+  const Operation* operation = find_operation(number);
+  std::vector<std::string> names = feature_names(declared.features, operation);
+  for (DType dtype = ATTEST_F32; dtype <= ATTEST_3XTF32; ++dtype)
+    if (declared.dtypes & ATTEST_BIT(dtype)) names.push_back(dtype_title(dtype));
+  if (!operation) names.insert(names.begin(), operation_title(number));
   return names;
 }
 
 }  // namespace
 
-NeverJudged never_judged(const std::vector<core::Registry::Entry>& chosen,
-                         const std::vector<core::Record>& records) {
+NeverJudged never_judged(const std::vector<Registry::Entry>& chosen,
+                         const std::vector<Record>& records) {
   std::map<std::string, Declared> needs, judged;  // of a spec line; of an implementation
-  for (const core::Record& record : records) {
+  for (const Record& record : records) {
     if (!was_judged(record)) continue;
     const auto [at, is_new] = needs.emplace(record.spec, Declared());
     if (is_new) at->second = needs_of(record.spec);
@@ -58,8 +57,8 @@ NeverJudged never_judged(const std::vector<core::Registry::Entry>& chosen,
     all.features |= at->second.features, all.dtypes |= at->second.dtypes;
   }
   NeverJudged left;
-  for (const core::Registry::Entry& entry : chosen) {
-    const core::Implementation& i = *entry.implementation;
+  for (const Registry::Entry& entry : chosen) {
+    const Implementation& i = *entry.implementation;
     const Declared seen = judged[i.name],
                    rest{i.features & ~seen.features, i.dtypes & ~seen.dtypes};
     if (rest.features || rest.dtypes) left[i.name] = names_of(rest, i.operation);
@@ -74,4 +73,4 @@ std::string print_never_judged(const NeverJudged& left) {
   return text;
 }
 
-}  // namespace attest::cli
+}  // namespace attest::core

@@ -1,5 +1,5 @@
 // Finding vectors in folders, and reading one: files first, then the mapping of its operation.
-#include "core/cases/vector_case.hpp"
+#include "core/cases/read_vectors.hpp"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,13 @@
-// The command line as it was given, for records.
+// Command lines as records and headers have them.
 #pragma once
 #include <CLI/CLI.hpp>
 
 #include <string>
 
 namespace attest::cli {
+
+/// A word for a shell, in quotes where it needs them.
+std::string shell_word(const std::string& word);
 
 /// A path as records name it: a relative one as it was given, an absolute one as seen from the
 /// current folder where it is below that, else its last name.

@@ -1,11 +1,16 @@
-#include "cli/locate.hpp"
+#include "cli/command_line.hpp"
 
 #include <filesystem>
 
-#include "cli/repro_line.hpp"
-
 namespace attest::cli {
 namespace fs = std::filesystem;
+
+std::string shell_word(const std::string& word) {
+  if (!word.empty() && word.find_first_of(" '\"\\*?[]$&;<>|()#~`!") == word.npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
 
 std::string recorded_path(const std::string& path) {
   const fs::path given(path), named = given.has_filename() ? given : given.parent_path();

@@ -1,0 +1,110 @@
+#include "cli/judging.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "cli/exit_code.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/recorder.hpp"
+#include "cli/table_file.hpp"
+#include "core/device/device_kinds.hpp"
+#include "core/tensor/error.hpp"
+#include "reports/table.hpp"
+
+namespace attest::cli {
+namespace {
+
+// `all_judged`: so was everything that tables list, or nobody asks.
+int exit_code(const std::vector<core::Record>& records, bool all_judged) {
+  using core::Record;
+  if (interrupted()) return kInterrupted;
+  if (std::ranges::any_of(records, [](const Record& r) { return is_bad(r.verdict); })) return kBad;
+  if (std::ranges::none_of(records,
+                           [](const Record& r) { return r.verdict == core::Verdict::kPass; }))
+    return kNothing;
+  return all_judged ? kOk : kInconclusive;
+}
+
+// What the harness itself took, beside implementations and goldens.
+void print_shares(const core::Shares& shares) {
+  const double own =
+      std::max(0.0, shares.total_s - shares.implementations_s - shares.judging_s - shares.inputs_s);
+  fmt::print(
+      "{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, "
+      "{:.1f} s ({:.1f} %) in the harness\n",
+      shares.total_s, shares.implementations_s, shares.judging_s, shares.inputs_s, own,
+      own / shares.total_s * 100);
+}
+
+void check_paths(const JudgingOptions& options) {
+  namespace fs = std::filesystem;
+  // --resume names the file to write as well; -o may name the same.
+  if (!options.resume.empty() && !options.output.empty() &&
+      fs::weakly_canonical(options.resume) != fs::weakly_canonical(options.output))
+    throw core::Error(
+        fmt::format("--resume {}: -o names another file, {}", options.resume, options.output));
+  if (options.resume.empty() && !options.overwrite) refuse_to_replace(options.output);
+}
+
+core::RunOptions run_options(const JudgingOptions& options) {
+  return {.limits = options.plugins.limits,
+          .least = core::parse_min_arithmetic(options.least),
+          .relations = options.relations,
+          .timed = !options.untimed,
+          .golden_device = options.host_golden ? nullptr : core::find_golden_device()};
+}
+
+}  // namespace
+
+int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& before,
+               const PrintRecords& after) {
+  check_paths(options);
+  const core::Implementations implementations = options.plugins.load();
+  core::Session session(std::move(plan), implementations, run_options(options), options.token_files,
+                        interrupted);
+  Recorder recorder(options, implementations, session);
+  TableFile table(options.table);
+
+  catch_interrupts();
+  session.run(recorder);
+  if (!interrupted()) recorder.close(session);
+
+  const std::vector<core::Record>& records = session.records();
+  if (before) before(records);
+  fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
+  if (after) after(records);
+  if (options.shows_shares) print_shares(session.shares());
+  const core::NeverJudged left = session.never_judged();
+  if (options.shows_coverage) {
+    if (!options.results_path().empty()) fmt::print("results: {}\n", options.results_path());
+    fmt::print("{}", core::print_never_judged(left));
+  }
+  table.write(recorder.results(session));
+  if (interrupted())
+    fmt::print(stderr, "attest: interrupted; what was measured is kept{}\n",
+               options.results_path().empty() ? "" : ", and --resume goes on with it");
+  return exit_code(records, left.empty() || !options.strict);
+}
+
+void print_counts(const std::vector<core::Record>& records) {
+  std::map<std::string, std::map<std::string_view, int>> counts;
+  std::vector<std::string> order;
+  for (const core::Record& record : records) {
+    if (record.code == "unsupported:vector")
+      fmt::print("{}/{}: unsupported: {}\n", record.suite, record.case_name, record.reason);
+    if (!counts.contains(record.impl)) order.push_back(record.impl);
+    ++counts[record.impl][name(record.verdict)];
+  }
+  for (const std::string& impl : order) {
+    std::string line;
+    for (const std::string_view verdict : core::kVerdictNames)
+      if (const auto at = counts[impl].find(verdict); at != counts[impl].end())
+        line += fmt::format("{}{} {}", line.empty() ? "" : ", ", at->second, verdict);
+    fmt::print("{:<14} {}\n", impl, line);
+  }
+}
+
+}  // namespace attest::cli

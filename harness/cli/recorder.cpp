@@ -1,0 +1,72 @@
+#include "cli/recorder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/header.hpp"
+#include "cli/repro_line.hpp"
+
+namespace attest::cli {
+
+Recorder::Recorder(const JudgingOptions& options, const core::Implementations& implementations,
+                   const core::Session& session)
+    : options_(options), implementations_(implementations) {
+  if (!options.resume.empty()) earlier_ = core::EarlierResults(options.resume);
+  begin(session);
+  const size_t most = session.most_records();
+  if (options.shows_progress) progress_.emplace(most - std::min(earlier_.count(), most));
+}
+
+void Recorder::begin(const core::Session& session) {
+  const std::string path = options_.results_path();
+  if (path.empty() && options_.table.empty()) return;
+  header_ = make_header(options_.command, implementations_, options_.plugins.limits.threads);
+  if (path.empty()) return;
+  core::Identity identity = session.identity();
+  identity["min-arithmetic"] = options_.least;
+  header_.environment["identity"] = identity;
+  if (earlier_.begun()) earlier_.require_same(identity);
+  results_.emplace(path, off_t(earlier_.bytes()));
+  if (!earlier_.begun()) return results_->write(to_json(header_));
+  fmt::print(stderr, "attest: {} records of {} are kept{}\n", earlier_.count(), path,
+             earlier_.complete() ? ", and it is complete" : "");
+  if (!earlier_.complete())
+    results_->write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier_.count()}});
+}
+
+core::Results Recorder::results(const core::Session& session) const {
+  core::Results results;
+  results.path = options_.results_path();
+  results.header = header_;
+  results.records = session.records();
+  return results;
+}
+
+void Recorder::starting(const std::string& what) {
+  if (progress_) progress_->start(what);
+}
+
+const core::Record* Recorder::earlier(const core::CaseKey& key) { return earlier_.take(key); }
+
+void Recorder::finished(const core::Job& job, const core::Registry::Entry* entry,
+                        core::Record& record) {
+  std::string impl = entry ? entry->implementation->name : "";
+  // An implementation that shares its name is chosen by that of its plugin too.
+  if (entry && implementations_.shared_names().contains(impl))
+    impl = entry->own_name + "@" + record.plugin;
+  record.repro = repro_line(options_, job, impl, record);
+  if (results_) results_->write(to_json(record));
+  if (progress_) progress_->finish(record);
+}
+
+void Recorder::close(const core::Session& session) {
+  progress_.reset();
+  if (!results_ || earlier_.complete()) return;
+  core::Closing closing = core::Closing::of(session.records(), utc_now());
+  closing.never_judged = session.never_judged();
+  results_->write(to_json(closing));
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,12 @@
+// The options that describe a file of tensors which has no description beside it.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include "core/session/plan.hpp"
+
+namespace attest::cli {
+
+/// Adds --operation, --params, --layout and --arithmetic to a command.
+void add_vector_words(CLI::App& command, core::VectorWords& words);
+
+}  // namespace attest::cli

@@ -1,0 +1,201 @@
+#include "core/session/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "core/isolation/installation.hpp"
+#include "core/problem/glob.hpp"
+#include "core/problem/spec.hpp"
+#include "core/tensor/error.hpp"
+#include "core/tensor/tensor.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr int64_t kSomeTokens = 65536;  // which fills a problem has does not depend on how many
+
+std::string hash_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return hex(hash_text(std::string(std::istreambuf_iterator<char>(file), {})));
+}
+
+// What a session judges, in one word: how many cases, and the hash of their names.
+std::string print_cases(size_t count, const std::string& lines) {
+  return fmt::format("{} ({})", count, hex(hash_text(lines)));
+}
+
+void add_case(const Suite& suite, const Case& wanted, const CaseFilter& filter, Plan& plan) {
+  const double budget_s = filter.budget_s > 0 ? filter.budget_s : suite.budget_s;
+  for (const DType dtype : wanted.dtypes) {
+    const std::string name(dtype_name(dtype));
+    if (matches(name, filter.dtypes))
+      plan.jobs.push_back({suite.name, wanted.name, name,
+                           filter.fills.empty() ? wanted.fills : filter.fills, budget_s,
+                           SuiteJob{&wanted, suite.file, dtype}});
+  }
+}
+
+void add_cases(const Suite& suite, const CaseFilter& filter, Plan& plan) {
+  for (const Case& wanted : suite.cases) {
+    if (filter.quick && !wanted.quick) continue;
+    const std::string full_name = suite.name + "/" + wanted.name;  // as the table prints it
+    plan.names.push_back(wanted.name);
+    plan.names.push_back(full_name);
+    for (const DType dtype : wanted.dtypes) plan.dtypes.emplace_back(dtype_name(dtype));
+    if (matches(wanted.name, filter.cases) || matches(full_name, filter.cases))
+      add_case(suite, wanted, filter, plan);
+  }
+}
+
+void require_jobs(const Plan& plan, const CaseFilter& filter) {
+  require_matches("--dtype", filter.dtypes, plan.dtypes);
+  require_matches("--case", filter.cases, plan.names);
+  if (plan.jobs.empty())
+    throw Error("--quick, --case and --dtype together leave no case; attest list SUITE names them");
+}
+
+// A fill that no case has is a slip of the pen: judged without it, a run would say too much.
+void check_fills(const std::vector<Job>& jobs, const std::vector<std::string>& wanted) {
+  std::set<std::string> known;
+  for (const Job& job : jobs) {
+    const auto& [one, file, dtype] = std::get<SuiteJob>(job.source);
+    for (std::string& fill : known_fills(one->problem(dtype, kSomeTokens), one->inputs.from_tokens))
+      known.insert(std::move(fill));
+  }
+  require_fills("--fill", wanted, {known.begin(), known.end()});
+}
+
+// A source that makes no sense is found before anything runs.
+void check_inputs(const std::vector<Job>& jobs, const std::vector<std::string>& token_files) {
+  const TokenStore store(token_files);
+  std::vector<std::string> lines;
+  for (const Job& job : jobs) {
+    const Inputs& inputs = std::get<SuiteJob>(job.source).wanted->inputs;
+    if (!inputs.from_tokens) continue;
+    lines.push_back(inputs.source);
+    try {
+      store.source(inputs.source);
+    } catch (const Error& error) {
+      throw Error(
+          fmt::format("suite '{}': case '{}': inputs: {}", job.suite, job.case_name, error.what()));
+    }
+  }
+  if (const std::string unused = store.unused_file(lines); !unused.empty())
+    throw Error(fmt::format("--tokens {}: no case takes tokens of that kind", unused));
+}
+
+/// A vector's files, a line each: what its description says, and the tensors beside it as they are
+/// when the run begins.
+void list_files(const VectorPlace& place, std::set<std::string>& lines) {
+  lines.insert(hash_files({place.model.string()}));
+  if (place.bare) return;
+  // A description in the working directory has no folder in its name.
+  const std::filesystem::path folder = place.data.empty() ? "." : place.data;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    for (const char* extension : {".pb", ".safetensors", ".npy", ".npz"})
+      if (entry.path().extension() == extension)
+        lines.insert(fmt::format("{} {} {}", entry.path().string(), entry.file_size(),
+                                 entry.last_write_time().time_since_epoch().count()));
+}
+
+Identity identify_vectors(const std::vector<Job>& jobs) {
+  std::set<std::string> files;
+  std::string cases, all;
+  for (const Job& job : jobs) {
+    const VectorPlace& place = std::get<VectorJob>(job.source).place;
+    list_files(place, files);
+    cases += fmt::format("{}/{}", job.suite, job.case_name);
+    for (const auto& [key, value] : place.words) cases += fmt::format(" --{} {}", key, value);
+    cases += "\n";
+  }
+  for (const std::string& line : files) all += line + "\n";
+  return {{"cases", print_cases(jobs.size(), cases)}, {"vectors", hex(hash_text(all))}};
+}
+
+}  // namespace
+
+std::vector<std::string> Job::only_impls() const {
+  const auto* of_suite = std::get_if<SuiteJob>(&source);
+  return of_suite ? of_suite->wanted->only_impls : std::vector<std::string>();
+}
+
+void Plan::append(Plan&& other) {
+  for (Suite& suite : other.suites) suites.push_back(std::move(suite));
+  for (Job& job : other.jobs) jobs.push_back(std::move(job));
+  identity.merge(other.identity);
+  names.insert(names.end(), other.names.begin(), other.names.end());
+  dtypes.insert(dtypes.end(), other.dtypes.begin(), other.dtypes.end());
+}
+
+Plan plan_suites(const std::vector<std::string>& suites, const CaseFilter& filter,
+                 const std::vector<std::string>& token_files) {
+  Plan plan;
+  std::vector<std::string> files;
+  for (const std::string& suite : suites) {
+    files.push_back(find_suite(suite));
+    add_cases(plan.suites.emplace_back(read_suite(files.back())), filter, plan);
+  }
+  std::ranges::sort(plan.dtypes);
+  plan.dtypes.erase(std::unique(plan.dtypes.begin(), plan.dtypes.end()), plan.dtypes.end());
+  if (!filter.lenient) require_jobs(plan, filter);
+  if (!filter.fills.empty()) check_fills(plan.jobs, filter.fills);
+  check_inputs(plan.jobs, token_files);
+  std::string cases;
+  for (const Job& job : plan.jobs)
+    cases += fmt::format("{}/{} {} {}\n", job.suite, job.case_name, job.dtype, job.budget_s);
+  plan.identity = {{"suites", hash_files(files)},
+                   {"cases", print_cases(plan.jobs.size(), cases)},
+                   {"fills", fmt::format("{}", fmt::join(filter.fills, ","))},
+                   {"tokens", hash_files(token_files)}};
+  return plan;
+}
+
+Plan plan_spec(const SpecJob& job, const std::vector<std::string>& fills,
+               const std::string& case_name) {
+  const Problem problem = parse_problem(job.spec);
+  require_fills("--fill", fills, known_fills(problem, job.inputs != "random"));
+  Plan plan;
+  plan.jobs.push_back({"", case_name, std::string(dtype_name(problem.dtype)), fills, 0, job});
+  return plan;
+}
+
+Plan plan_vectors(const std::vector<std::string>& folders, const CaseFilter& filter,
+                  const VectorWords& words) {
+  check_words(words);
+  Plan plan;
+  std::map<std::string, std::string> models;
+  for (const std::string& folder : folders) {
+    const std::string suite = suite_of_vectors(folder);
+    for (VectorPlace place : find_vectors(folder)) {
+      if (!words.empty() && !place.bare)
+        throw Error(fmt::format("--{} is for .safetensors and .npz files alone; {} says so itself",
+                                words.begin()->first, place.model.filename().string()));
+      place.words = words;
+      const std::string full_name = suite + "/" + place.name;
+      if (const auto [at, first] = models.emplace(full_name, place.model); !first)
+        throw Error(fmt::format("{} and {} are both called {}: judge one after the other",
+                                at->second, place.model.string(), full_name));
+      plan.names.push_back(place.name);
+      plan.names.push_back(full_name);
+      if (matches(place.name, filter.cases) || matches(full_name, filter.cases))
+        plan.jobs.push_back({suite, place.name, "", {}, 0, VectorJob{folder, place}});
+    }
+  }
+  if (plan.jobs.empty() && !filter.lenient) require_matches("--case", filter.cases, plan.names);
+  plan.identity = identify_vectors(plan.jobs);
+  return plan;
+}
+
+std::string hash_files(const std::vector<std::string>& paths) {
+  std::string all;
+  for (const std::string& path : paths) all += (all.empty() ? "" : " ") + hash_file(path);
+  return all.empty() ? "none" : all;
+}
+
+}  // namespace attest::core

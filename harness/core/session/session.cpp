@@ -1,0 +1,245 @@
+#include "core/session/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/isolation/installation.hpp"
+#include "core/measure/environment.hpp"
+#include "core/problem/glob.hpp"
+#include "core/problem/hint.hpp"
+#include "core/run/vectors/vector_runner.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double implementation_seconds(const Record& record) {
+  double ns = 0;
+  for (const FillRecord& fill : record.fills) ns += fill.run_ns;
+  for (const RelationRecord& relation : record.relations) ns += relation.run_ns;
+  if (record.time) {
+    const TimeRecord& time = *record.time;
+    ns += time.warmup_ns + time.create_ns * 2 + time.audits_ns.value_or(0);
+    for (const double sample : time.samples_ns) ns += sample * double(time.iterations_per_sample);
+    for (const double sample : time.cold_samples_ns) ns += sample;
+  }
+  return ns * 1e-9;
+}
+
+// What a record that was kept says of speed, as if it had been made now.
+void note_speed(const Record& record, Rates& rates) {
+  for (const FillRecord& fill : record.fills)
+    if (fill.judgement.verdict == Verdict::kPass)
+      rates.note(record.impl, record.dtype + record.features, record.flops, fill.run_ns);
+}
+
+// "flash" is near flash_cpu, though no slip of the pen makes the one of the other.
+std::string near_name(const std::string& word, const std::vector<std::string>& names) {
+  const auto begins =
+      std::ranges::find_if(names, [&](const std::string& name) { return name.starts_with(word); });
+  return begins == names.end() ? did_you_mean(word, names)
+                               : fmt::format(", did you mean '{}'?", *begins);
+}
+
+std::string describe(const Job& job, const std::string& dtype, const std::string& impl) {
+  return fmt::format("{}{}{}{}{} {}", job.suite, job.suite.empty() ? "" : "/", job.case_name,
+                     dtype.empty() ? "" : " ", dtype, impl);
+}
+
+// Inputs that cannot be made, or no memory for them.
+Record without_inputs(const Job& job, const Registry::Entry* entry, const std::string& why) {
+  Record record;
+  record.suite = job.suite;
+  record.case_name = job.case_name;
+  record.spec = "none";
+  record.device = "cpu";
+  record.impl = entry ? entry->implementation->name : std::string(kReference);
+  record.verdict = Verdict::kError;
+  record.code = "error:inputs";
+  record.reason = why;
+  return record;
+}
+
+}  // namespace
+
+Session::Session(Plan plan, const Implementations& implementations, const RunOptions& options,
+                 const std::vector<std::string>& token_files, bool (*cancelled)())
+    : plan_(std::move(plan)),
+      implementations_(implementations),
+      options_(options),
+      tokens_(token_files),
+      cancelled_(cancelled ? cancelled : [] { return false; }) {
+  check_impls();
+}
+
+// A case that is for implementations which are not loaded would drop out of the run unseen.
+void Session::check_impls() const {
+  const std::vector<Registry::Entry>& entries = implementations_.registry().entries();
+  std::vector<std::string> names;
+  for (const Registry::Entry& entry : entries) names.push_back(entry.implementation->name);
+  for (const Job& job : plan_.jobs) {
+    const auto* source = std::get_if<SuiteJob>(&job.source);
+    if (!source) continue;
+    const std::vector<std::string>& wanted = source->wanted->only_impls;
+    if (std::ranges::any_of(entries, [&](const auto& entry) { return entry.called(wanted); }))
+      continue;
+    const std::string where =
+        fmt::format("{}: case '{}': impls:", source->file, source->wanted->name);
+    try {
+      require_matches(where, wanted, names);
+    } catch (const Error& error) {
+      throw Error(error.what() + near_name(wanted.front(), names));
+    }
+  }
+}
+
+size_t Session::most_records() const {
+  const size_t chosen = implementations_.chosen().size();
+  size_t count = 0;
+  for (const Job& job : plan_.jobs) count += chosen + job.is_vector();
+  return count;
+}
+
+Identity Session::identity() const {
+  const Limits& limits = options_.limits;
+  Identity identity = plan_.identity;
+  identity["options"] =
+      fmt::format("threads {} timeout {:g} memory {} budget {:g} case-limit {:g} relations {}{}{}",
+                  limits.threads, limits.timeout_s, limits.memory_bytes, limits.budget_s,
+                  limits.case_limit_s, int(options_.relations), options_.timed ? "" : " judge-only",
+                  options_.golden_device ? "" : " host-golden");
+  identity["attest"] = hash_files({"/proc/self/exe"}) + " " + hash_files({find_worker().string()});
+  std::string& all = identity["implementations"];
+  for (const Registry::Entry& entry : implementations_.chosen())
+    all += fmt::format("{}{}:{}", all.empty() ? "" : " ", entry.implementation->name,
+                       hex(entry.implementation->binary_hash));
+  const Facts cpu = read_environment()["cpu"];
+  const auto model = cpu.find("model");
+  identity["cpu"] = model == cpu.end() ? "unknown" : model->second;
+  return identity;
+}
+
+bool Session::add_earlier(const CaseKey& key, Sink& sink) {
+  const Record* record = sink.earlier(key);
+  if (!record) return false;
+  note_speed(*record, rates_);
+  records_.push_back(*record);
+  return true;
+}
+
+void Session::add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink) {
+  if (cancelled_()) return;  // the record at hand was cut short
+  sink.finished(job, entry, record);
+  shares_.implementations_s += implementation_seconds(record);
+  records_.push_back(std::move(record));
+}
+
+// Those that have no record yet; records that there are count as if they had been made now.
+std::vector<Registry::Entry> Session::left_to_do(const Job& job, const std::string& dtype,
+                                                 Sink& sink) {
+  const std::vector<std::string> wanted = job.only_impls();
+  std::vector<Registry::Entry> left;
+  for (const Registry::Entry& entry : implementations_.chosen()) {
+    const Implementation& i = *entry.implementation;
+    if (!entry.called(wanted)) continue;
+    if (!add_earlier({.suite = job.suite,
+                      .case_name = job.case_name,
+                      .dtype = dtype,
+                      .impl = i.name,
+                      .plugin_hash = hex(i.binary_hash),
+                      .threads = options_.limits.threads},
+                     sink))
+      left.push_back(entry);
+  }
+  return left;
+}
+
+void Session::run_entries(const Job& job, const std::string& dtype,
+                          const std::vector<Registry::Entry>& entries, OpenJob& open, Sink& sink) {
+  for (const Registry::Entry& entry : entries) {
+    if (cancelled_()) return;
+    sink.starting(describe(job, dtype, entry.implementation->name));
+    try {
+      add(job, &entry, open.run(entry), sink);
+    } catch (const Error& error) {
+      add(job, &entry, without_inputs(job, &entry, error.what()), sink);
+    }
+  }
+}
+
+void Session::run_case(const Job& job, Sink& sink) {
+  const std::vector<Registry::Entry> entries = left_to_do(job, job.dtype, sink);
+  if (entries.empty()) return;
+  if (const auto* source = std::get_if<SuiteJob>(&job.source))
+    if (source->wanted->inputs.from_tokens) sink.starting(source->wanted->inputs.source);
+  const std::unique_ptr<OpenJob> open = open_job(job, tokens_, options_, rates_);
+  run_entries(job, job.dtype, entries, *open, sink);
+  note_shares(*open);
+}
+
+void Session::run_vector(const Job& job, Sink& sink) {
+  const std::unique_ptr<OpenJob> open = open_job(job, tokens_, options_, rates_);
+  const CaseKey key = open->reference_key().value();
+  if (!add_earlier(key, sink)) {
+    sink.starting(describe(job, "", key.impl));
+    add(job, nullptr, open->reference(), sink);
+  }
+  // An implementation cannot be judged by inputs that make no sense.
+  if (!cancelled_() && open->has_problem() && records_.back().code != "error:vector")
+    run_entries(job, key.dtype, left_to_do(job, key.dtype, sink), *open, sink);
+  note_shares(*open);
+}
+
+void Session::note_shares(const OpenJob& open) {
+  shares_.inputs_s += open.inputs_s();
+  shares_.judging_s += open.judging_s();
+}
+
+void Session::run(Sink& sink) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const Job& job : plan_.jobs) {
+    if (cancelled_()) break;
+    if (job.is_vector())
+      run_vector(job, sink);
+    else
+      run_case(job, sink);
+  }
+  shares_.inputs_s += tokens_.seconds();
+  shares_.total_s += seconds_since(start);
+}
+
+NeverJudged Session::never_judged() const {
+  return core::never_judged(implementations_.chosen(), records_);
+}
+
+Record Session::run_one(size_t index, const Registry::Entry* entry) {
+  const Job& job = plan_.jobs.at(index);
+  try {
+    if (!open_ || open_index_ != index) {
+      open_.reset();
+      open_reference_.reset();
+      open_ = open_job(job, tokens_, options_, rates_);
+      open_index_ = index;
+    }
+    if (job.is_vector() && !open_reference_) open_reference_ = open_->reference();
+    if (!entry) return open_reference_.value();
+    if (open_->has_problem() && !(open_reference_ && open_reference_->code == "error:vector"))
+      return open_->run(*entry);
+    Record none = open_reference_.value();
+    none.impl = entry->implementation->name;
+    none.verdict = Verdict::kUnsupported;
+    none.code = "unsupported:vector";
+    if (none.reason.empty()) none.reason = "only the reference knows this operation";
+    return none;
+  } catch (const Error& error) {
+    return without_inputs(job, entry, error.what());
+  }
+}
+
+}  // namespace attest::core

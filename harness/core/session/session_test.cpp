@@ -1,0 +1,177 @@
+// A session runs a plan: suites, spec lines and vectors alike, with what an earlier part of the run
+// has, and with inputs that cannot be made.
+#include "core/session/session.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/session/earlier_results.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kSuite = R"({"name": "small", "summary": "s",
+    "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 16},
+    "cases": [{"name": "a", "seq_len_q": 8, "quick": true}, {"name": "b", "seq_len_q": 9},
+              {"name": "c", "seq_len_q": 10, "fills": ["codebook"], "impls": ["naive"]}]})";
+
+std::string label(const Job& job) { return job.suite + "/" + job.case_name + " " + job.dtype; }
+std::vector<std::string> names(const Plan& plan) {
+  std::vector<std::string> all;
+  for (const Job& job : plan.jobs) all.push_back(label(job));
+  return all;
+}
+
+/// Notes what a session says, and has some records already.
+class Notes : public Sink {
+ public:
+  void starting(const std::string& what) override { started.push_back(what); }
+  const Record* earlier(const CaseKey& key) override {
+    return had && key_of(*had) == key ? had : nullptr;
+  }
+  void finished(const Job& job, const Registry::Entry* entry, Record& record) override {
+    finished_jobs.push_back(label(job) + " " + (entry ? entry->implementation->name : record.impl));
+    record.repro = "by the sink";
+  }
+
+  const Record* had = nullptr;
+  std::vector<std::string> started, finished_jobs;
+};
+
+class Sessions : public ::testing::Test {
+ protected:
+  Sessions() {
+    std::filesystem::create_directories(folder_);
+    suite_ = folder_ / "small.json";
+    std::ofstream(suite_) << kSuite;
+  }
+  ~Sessions() override { std::filesystem::remove_all(folder_); }
+
+  Plan plan(const CaseFilter& filter = {}) const { return plan_suites({suite_}, filter); }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("attest_session_" + std::to_string(getpid()));
+  std::filesystem::path suite_;
+  const RunOptions options_{.limits = {.threads = 1}, .timed = false};
+};
+
+class RunSessions : public Sessions {
+ protected:
+  const Implementations implementations_{{.globs = {"naive"}}, options_.limits};
+};
+
+TEST_F(Sessions, APlanHasWhatItsFilterKeeps) {
+  EXPECT_THAT(names(plan({.dtypes = {"f32"}, .quick = true})), ElementsAre("small/a f32"));
+  EXPECT_THAT(names(plan({.cases = {"b", "small/c"}})),
+              ElementsAre("small/b f32", "small/b f16", "small/c f32", "small/c f16"));
+}
+
+TEST_F(Sessions, AJobHasItsCasesFillsUnlessOthersAreNamed) {
+  EXPECT_THAT(plan({.cases = {"c"}}).jobs[0].fills, ElementsAre("codebook"));
+  EXPECT_THAT(plan({.cases = {"c"}, .fills = {"random"}}).jobs[0].fills, ElementsAre("random"));
+}
+
+TEST_F(Sessions, APlanOfNothingIsAnErrorUnlessItIsToBePartOfAnother) {
+  EXPECT_THROW(plan({.cases = {"z"}}), Error);
+  EXPECT_THROW(plan({.fills = {"hug"}}), Error);
+  Plan none = plan({.cases = {"z"}, .lenient = true});
+  EXPECT_TRUE(none.jobs.empty());
+  none.append(plan_spec({"softmax seq_len_q=8 head_dim=16"}, {}, "one"));
+  EXPECT_THAT(names(none), ElementsAre("/one f32"));
+  EXPECT_THAT(none.names, testing::Contains("small/a"));
+}
+
+TEST_F(Sessions, TwoPlansAreTheSameRunWhereFilesAndCasesAre) {
+  EXPECT_EQ(plan().identity, plan().identity);
+  EXPECT_NE(plan().identity, plan({.cases = {"a"}}).identity);
+  EXPECT_NE(plan().identity, plan({.budget_s = 3}).identity);
+  const Identity before = plan().identity;
+  std::ofstream(suite_, std::ios::app) << "\n";
+  EXPECT_NE(plan().identity, before);
+}
+
+TEST_F(RunSessions, EveryJobOfThePlanIsRunInOrder) {
+  Session session(plan({.dtypes = {"f32"}}), implementations_, options_);
+  EXPECT_EQ(session.most_records(), 3u);
+  Notes notes;
+  session.run(notes);
+  EXPECT_THAT(notes.started,
+              ElementsAre("small/a f32 naive", "small/b f32 naive", "small/c f32 naive"));
+  EXPECT_EQ(notes.finished_jobs, notes.started);
+  for (const Record& record : session.records()) {
+    EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+    EXPECT_EQ(record.repro, "by the sink");
+  }
+  EXPECT_EQ(session.records()[2].fills.size(), 1u);
+  EXPECT_GT(session.shares().implementations_s, 0);
+  EXPECT_TRUE(session.never_judged().contains("naive"));
+}
+
+TEST_F(RunSessions, WhatTheSinkHadEarlierIsNotDoneAgain) {
+  Session first(plan({.cases = {"a"}, .dtypes = {"f16"}}), implementations_, options_);
+  Notes notes;
+  first.run(notes);
+  notes = Notes();
+  notes.had = &first.records().at(0);
+  Session second(plan({.cases = {"a"}}), implementations_, options_);
+  second.run(notes);
+  EXPECT_THAT(notes.finished_jobs, ElementsAre("small/a f32 naive"));
+  EXPECT_EQ(second.records().size(), 2u);
+}
+
+TEST_F(RunSessions, ACaseForOthersThanAreLoadedIsAnError) {
+  const Implementations others({.plugins = {ATTEST_BINARY_DIR "/tests/plugins/mutants.so"},
+                                .globs = {"mutant_zeros"},
+                                .with_found = false},
+                               options_.limits);
+  try {
+    Session session(plan(), others, options_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("case 'c': impls:"));
+  }
+}
+
+// Four tokens for a problem of 61.
+TEST_F(RunSessions, InputsThatCannotBeMadeAreARecordAndTheRunGoesOn) {
+  Plan plan = plan_spec({"softmax seq_len_q=61 head_dim=16", "image:width=32,height=32,patch=16"},
+                        {}, "too_few");
+  plan.append(plan_spec({"softmax seq_len_q=8 head_dim=16"}, {}, "good"));
+  Session session(std::move(plan), implementations_, options_);
+  Notes notes;
+  session.run(notes);
+  ASSERT_EQ(session.records().size(), 2u);
+  EXPECT_EQ(session.records()[0].code, "error:inputs") << session.records()[0].reason;
+  EXPECT_TRUE(find_event(session.records()[0].code));
+  EXPECT_EQ(session.records()[1].verdict, Verdict::kPass);
+  EXPECT_EQ(session.run_one(0, &implementations_.chosen()[0]).code, "error:inputs");
+}
+
+TEST_F(RunSessions, OneRecordByItselfIsThatOfARun) {
+  Session session(plan({.cases = {"b"}}), implementations_, options_);
+  Notes notes;
+  session.run(notes);
+  for (const size_t job : {0u, 1u, 0u}) {
+    const Record alone = session.run_one(job, &implementations_.chosen()[0]);
+    EXPECT_EQ(alone.fills[0].outputs_hash, session.records()[job].fills[0].outputs_hash);
+    EXPECT_EQ(alone.dtype, session.records()[job].dtype);
+  }
+}
+
+TEST_F(RunSessions, OptionsAreWhatMakesItAnotherRun) {
+  const Session one(plan(), implementations_, options_);
+  RunOptions longer = options_;
+  longer.limits.timeout_s = 7;
+  EXPECT_NE(one.identity(), Session(plan(), implementations_, longer).identity());
+  EXPECT_EQ(one.identity(), Session(plan(), implementations_, options_).identity());
+}
+
+}  // namespace
+}  // namespace attest::core

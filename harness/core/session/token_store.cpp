@@ -1,0 +1,71 @@
+#include "core/session/token_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using Kind = TokenSource::Kind;
+
+// What a token file holds, by its name.
+Kind kind_of(const std::filesystem::path& file) {
+  std::string extension = file.extension();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
+  for (const char* known : {".pcd", ".ply", ".bin"})
+    if (extension == known) return Kind::kLidar;
+  for (const char* known : {".png", ".jpg", ".jpeg"})
+    if (extension == known) return Kind::kImage;
+  throw Error(fmt::format(
+      "--tokens {}: a sweep ends in .pcd, .ply or .bin, an image in .png or .jpg", file.string()));
+}
+
+}  // namespace
+
+TokenStore::TokenStore(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    if (!std::filesystem::is_regular_file(file))
+      throw Error(fmt::format(
+          "--tokens {}: no such file; name a .pcd, .ply or .bin sweep, or a .png or .jpg image",
+          file));
+    if (!files_.emplace(kind_of(file), file).second)
+      throw Error(fmt::format("--tokens {}: there is another {} already", file,
+                              kind_of(file) == Kind::kLidar ? "sweep" : "image"));
+  }
+}
+
+std::string TokenStore::unused_file(const std::vector<std::string>& lines) const {
+  for (const auto& [kind, file] : files_)
+    if (std::ranges::none_of(lines, [kind = kind](const std::string& line) {
+          return parse_token_source(line).kind == kind;
+        }))
+      return file;
+  return "";
+}
+
+TokenSource TokenStore::source(const std::string& line) const {
+  TokenSource source = parse_token_source(line);
+  if (const auto file = files_.find(source.kind); file != files_.end()) source.file = file->second;
+  return source;
+}
+
+const Tokens& TokenStore::take(const std::string& line) {
+  const TokenSource source = this->source(line);
+  const std::string key = print(source) + source.file.string();
+  auto at = loaded_.find(key);
+  if (at == loaded_.end()) {
+    const auto start = std::chrono::steady_clock::now();
+    at = loaded_.emplace(key, load_tokens(source)).first;
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return at->second;
+}
+
+}  // namespace attest::core
