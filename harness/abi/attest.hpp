@@ -1,23 +1,23 @@
-// attest.hpp: a C++17 class becomes the C table of attest.h, and the tensors of a problem become
-// views that are easy to read.
+// attest.hpp: makes the C table of attest.h from a C++17 class, and views that are easy to read
+// from the tensors of a problem.
 //
 //   struct Mine {
-//     static constexpr attest::Info kInfo{.name = "mine", .version = "1", .summary = "...", .dtypes
-//     = ATTEST_BIT(ATTEST_F32)}; const attest_problem& problem;                         // made by
-//     create, gone with destroy; may have more members
-//     // Optional: declares arithmetic and workspace; why not, or null.
+//     static constexpr attest::Info kInfo{
+//         .name = "mine", .version = "1", .summary = "...", .dtypes = ATTEST_BIT(ATTEST_F32)};
+//     // The first member. create makes a Mine, destroy deletes it. More members may follow.
+//     const attest_problem& problem;
+//     // Optional: declares arithmetic and workspace. Returns why it refuses the problem, or null.
 //     static const char* query(const attest_problem&, attest_support&);
 //     // T: float, attest::Half, attest::BFloat16 or double, whichever Q is.
 //     template <class T>
 //     void run(void* const* data, void* workspace, void* stream);
 //   };
-//   ATTEST_PLUGIN(attest::table<Mine>())                     // or several tables, separated by
-//   commas
+//   ATTEST_PLUGIN(attest::table<Mine>())  // or several tables, separated by commas
 //
-// Exceptions end at the boundary: std::bad_alloc is ATTEST_OUT_OF_MEMORY, any other
-// ATTEST_RUNTIME_ERROR with its what(). The views below read tensors in ordinary memory, the CPU's;
-// in a kernel compiled by nvcc, from copies of problem, params and tensor[] on the device, tensors
-// in the device's. example/naive_minimal.cpp is a complete implementation.
+// No exception crosses the boundary: std::bad_alloc becomes ATTEST_OUT_OF_MEMORY, any other
+// exception ATTEST_RUNTIME_ERROR with its what(). The views below read the CPU's memory. In a
+// kernel compiled by nvcc, views made from copies of problem, params and tensor[] on the device
+// read the device's memory. example/naive_minimal.cpp is a complete implementation.
 #pragma once
 #include <cassert>
 #include <cmath>
@@ -55,15 +55,15 @@ ATTEST_HD inline float float_of_bits(uint32_t bits) {
   return value;
 }
 
-/// IEEE binary16 to float, exactly. No operation meets a subnormal float, so flush-to-zero modes do
-/// not matter.
+/// IEEE binary16 to float, exactly. No operation in it meets a subnormal float, so flush-to-zero
+/// modes do not matter.
 ATTEST_HD inline float float_from_half(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7fff;
   if (magnitude >= 0x7c00) return float_of_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
   if (magnitude >= 0x0400) return float_of_bits(sign | ((magnitude << 13) + (112u << 23)));
   return float_of_bits(sign | bits_of(static_cast<float>(magnitude) * 0x1p-24f));
 }
-/// Rounded to nearest even, subnormals kept, overflow to infinity, NaN stays NaN.
+/// Rounds to nearest even, keeps subnormals and NaN, overflows to infinity.
 ATTEST_HD inline uint16_t half_from_float(float value) {
   const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
   const auto with_sign = [sign](uint32_t half) { return static_cast<uint16_t>(sign | half); };
@@ -82,14 +82,14 @@ ATTEST_HD inline uint16_t half_from_float(float value) {
 ATTEST_HD inline float float_from_bfloat16(uint16_t bfloat16) {
   return float_of_bits(static_cast<uint32_t>(bfloat16) << 16);
 }
-/// Rounded to nearest even, overflow to infinity, NaN stays NaN.
+/// Rounds to nearest even, keeps NaN, overflows to infinity.
 ATTEST_HD inline uint16_t bfloat16_from_float(float value) {
   const uint32_t bits = bits_of(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/// One stored element: reads as a float, is assigned a float.
+/// One stored element. It reads as a float and takes a float.
 struct Half {
   uint16_t bits;
   ATTEST_HD operator float() const { return float_from_half(bits); }
@@ -101,11 +101,11 @@ struct BFloat16 {
   ATTEST_HD BFloat16& operator=(float value) { return bits = bfloat16_from_float(value), *this; }
 };
 
-/// Stands for T where the dtype is known at run time only (ATTEST_WITH_MIXED_DTYPE): Softmax<Any>
+/// Stands for T where the dtype is known only at run time (ATTEST_WITH_MIXED_DTYPE). Softmax<Any>
 /// reads f32, f16, bf16 and f64.
 struct Any {};
-/// One element of a View<Any>; computes in float. Of any other dtype it reads as NaN and is left as
-/// it is: bytes are no doubles.
+/// One element of a View<Any>, which computes in float. An element of any other dtype reads as NaN
+/// and is never written.
 class AnyElement {
  public:
   ATTEST_HD AnyElement(void* data, int32_t dtype, int64_t index)
@@ -143,9 +143,9 @@ class AnyElement {
 
 // --- Tensors ---
 
-/// The tensor of one role: false where the problem has none; view(b, h, i, d) is an element, with
-/// as many indices as the role has dims in attest.h. A broadcast dim takes any index. T: the stored
-/// type (uint8_t for ATTEST_BOOL), or Any.
+/// The tensor of one role; false if the problem has none. view(b, h, i, d) is an element: it takes
+/// as many indices as the role has dims in attest.h. A broadcast dim takes any index. T is the
+/// stored type (uint8_t for ATTEST_BOOL), or Any.
 template <class T>
 class View {
  public:
@@ -175,9 +175,8 @@ class View {
     return elements;
   }
   ATTEST_HD int64_t dim(int axis) const { return spec_->dim[axis]; }
-  ATTEST_HD int64_t stride(int axis) const {
-    return spec_->stride[axis];
-  }  // in elements; 0 exactly where the dim is 1
+  /// In elements; 0 exactly where the dim is 1.
+  ATTEST_HD int64_t stride(int axis) const { return spec_->stride[axis]; }
 
  private:
   void* data_ = nullptr;
@@ -192,19 +191,20 @@ ATTEST_HD const Params& params(const attest_problem& problem) {
 
 // --- Softmax attention ---
 
-/// First and third index of a row of Q, O, LSE, or of K, V: q(cell.batch, h, cell.row, d). The
-/// batch is 0 where tokens are packed, and the page where K and V are paged.
+/// The first and third index of a row of Q, O and LSE, or of K and V, as in
+/// q(cell.batch, h, cell.row, d). batch is 0 where tokens are packed, the page where K, V are
+/// paged.
 struct Cell {
   int64_t batch, row;
 };
-/// Places begin .. end - 1.
+/// The positions begin .. end - 1.
 struct Keys {
   int64_t begin, end;
 };
 
-/// Swin: a grid of tokens, rolled up by shift_y and left by shift_x, then cut into windows. Places
-/// count window by window, so that what a place sees is an interval of places; tokens count along
-/// the rows of the grid, as they are stored.
+/// Swin: a grid of tokens that is rolled up by shift_y and left by shift_x, then cut into windows.
+/// Positions count window by window, so that a position sees an interval of positions. Tokens count
+/// along the rows of the grid, as they are stored.
 class Grid {
  public:
   ATTEST_HD explicit Grid(const attest_softmax_params& params) : p_(params) {}
@@ -218,26 +218,26 @@ class Grid {
     int64_t y, x;                // in the rolled grid
     int64_t window_y, window_x;  // in its window
   };
-  ATTEST_HD Point point(int64_t place) const {
-    const int64_t window = place / window_size(), inside = place % window_size(),
+  ATTEST_HD Point point(int64_t position) const {
+    const int64_t window = position / window_size(), inside = position % window_size(),
                   across = p_.grid_width / p_.window_width;
     const int64_t window_y = inside / p_.window_width, window_x = inside % p_.window_width;
     return {window / across * p_.window_height + window_y,
             window % across * p_.window_width + window_x, window_y, window_x};
   }
-  ATTEST_HD int64_t token(int64_t place) const {
-    const Point at = point(place);
+  ATTEST_HD int64_t token(int64_t position) const {
+    const Point at = point(position);
     return (at.y + p_.shift_y) % p_.grid_height * p_.grid_width +
            (at.x + p_.shift_x) % p_.grid_width;
   }
-  /// Whether only rolling brought two places of a window together: one of them has gone round an
-  /// edge, the other has not.
+  /// Whether only rolling brought two positions of a window together: one of them has gone round
+  /// an edge, the other has not.
   ATTEST_HD bool rolled_together(int64_t i, int64_t j) const {
     const Point query = point(i), key = point(j);
     const int64_t seam_y = p_.grid_height - p_.shift_y, seam_x = p_.grid_width - p_.shift_x;
     return (query.y < seam_y) != (key.y < seam_y) || (query.x < seam_x) != (key.x < seam_x);
   }
-  /// Second and third index into REL_BIAS for a query place and a key place of one window.
+  /// The second and third index into REL_BIAS for the positions of a query and a key of one window.
   ATTEST_HD std::pair<int64_t, int64_t> relative(int64_t i, int64_t j) const {
     const Point query = point(i), key = point(j);
     return {query.window_y - key.window_y + p_.window_height - 1,
@@ -248,9 +248,9 @@ class Grid {
   const attest_softmax_params& p_;
 };
 
-/// Where query place i and key place j of sequence b lie, and which keys it may see, whatever the
-/// problem has of packing, pages, order, lengths, bands, patches and grid windows. A place is a
-/// token's number in its sequence, in ORDER or on a Grid as these count.
+/// Where query position i and key position j of sequence b lie, and which keys a query may see. It
+/// covers packing, pages, order, lengths, bands, patches and grid windows. A position is a token's
+/// number in its sequence, as ORDER or Grid counts where there is one.
 class Sequences {
  public:
   ATTEST_HD Sequences(const attest_problem& problem, void* const* data)
@@ -266,8 +266,8 @@ class Sequences {
   const attest_softmax_params& p;
   const Grid grid;
 
-  /// Query places to write: those that count and, in a dense problem with SEQ_LENS_Q, those beyond,
-  /// which see no key.
+  /// How many query positions to write: those that count and, in a dense problem with SEQ_LENS_Q,
+  /// those beyond them, which see no key.
   ATTEST_HD int64_t rows(int64_t b) const { return cu_seqlens_q_ ? length_q(b) : p.seq_len_q; }
   ATTEST_HD int64_t length_q(int64_t b) const {
     return length(cu_seqlens_q_, seq_lens_q_, p.seq_len_q, b);
@@ -282,12 +282,12 @@ class Sequences {
     return cell(cu_seqlens_kv_, b, j);
   }
 
-  /// The key place on the diagonal in the row of place i: bands and ALIBI_SLOPES count from it.
+  /// The key position on the diagonal in row i. Bands and ALIBI_SLOPES count from it.
   ATTEST_HD int64_t diagonal(int64_t b, int64_t i) const {
     return i + p.diagonal_offset +
            (p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
   }
-  /// The key places that place i may see by band, patch and grid window; MASK and BIAS may hide
+  /// The key positions that band, patch and grid window let position i see. MASK and BIAS may hide
   /// some of them. begin <= end.
   ATTEST_HD Keys keys(int64_t b, int64_t i) const {
     const int64_t tokens_q = length_q(b), tokens_kv = length_kv(b);
@@ -299,15 +299,14 @@ class Sequences {
     if (p.window_right >= 0) end = smaller(end, centre + p.window_right + 1);
     if (p.patch_size > 0) {
       const int64_t patch_end = (i / p.patch_size + 1) * p.patch_size;
-      begin =
-          larger(begin, smaller(patch_end, tokens_kv) -
-                            p.patch_size);  // a short last patch is filled up from the one before
+      // A short last patch is filled up from the one before it.
+      begin = larger(begin, smaller(patch_end, tokens_kv) - p.patch_size);
       end = smaller(end, patch_end);
     }
     return begin < end ? Keys{begin, end} : Keys{0, 0};
   }
-  /// How BIAS and MASK count a place: on a grid by its token.
-  ATTEST_HD int64_t token(int64_t place) const { return grid ? grid.token(place) : place; }
+  /// How BIAS and MASK count a position: on a grid by its token.
+  ATTEST_HD int64_t token(int64_t position) const { return grid ? grid.token(position) : position; }
 
  private:
   using Integers = View<const int32_t>;
@@ -318,16 +317,17 @@ class Sequences {
     if (cu_seqlens) return cu_seqlens(b + 1) - cu_seqlens(b);
     return seq_lens ? seq_lens(b) : longest;
   }
-  ATTEST_HD Cell cell(const Integers& cu_seqlens, int64_t b, int64_t place) const {
-    const int64_t at = (cu_seqlens ? cu_seqlens(b) : 0) + token(place), batch = cu_seqlens ? 0 : b;
+  ATTEST_HD Cell cell(const Integers& cu_seqlens, int64_t b, int64_t position) const {
+    const int64_t batch = cu_seqlens ? 0 : b;
+    const int64_t at = (cu_seqlens ? cu_seqlens(b) : 0) + token(position);
     return {batch, order_ ? order_(batch, at) : at};
   }
 
   Integers cu_seqlens_q_, cu_seqlens_kv_, seq_lens_q_, seq_lens_kv_, page_table_, order_;
 };
 
-/// All of ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD: tensors as views, `p` the parameters, and the
-/// logit of a pair.
+/// All of ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD: the tensors as views, the parameters as `p`,
+/// and the logit of a pair.
 template <class T>
 class Softmax : public Sequences {
  public:
@@ -356,16 +356,16 @@ class Softmax : public Sequences {
 
   ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
 
-  /// The logit of a head that has no value, to join the sum of every row that sees a key; -inf:
-  /// none.
+  /// The logit without a value that joins the sum of every row of head h that sees a key; -inf if
+  /// there is none.
   ATTEST_HD float sink(int64_t h) const { return sinks ? sinks(h) : kHidden; }
 
   /// Whether pair_term can be anything but 0.
   ATTEST_HD bool has_pair_terms() const {
     return mask || bias || rel_bias || alibi_slopes || (grid && p.shift_bias != 0);
   }
-  /// What is added to the score of a pair: bias, rel_bias, distance and what rolling costs; -inf
-  /// where the pair is hidden.
+  /// What is added to the score of a pair: bias, rel_bias, the ALiBi term and shift_bias; -inf if
+  /// the pair is hidden.
   ATTEST_HD float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (mask && !mask(b, h, token(i), token(j))) return kHidden;
     float term = bias ? static_cast<float>(bias(b, h, token(i), token(j))) : 0.0f;
@@ -378,8 +378,8 @@ class Softmax : public Sequences {
     if (grid && p.shift_bias != 0 && grid.rolled_together(i, j)) term += p.shift_bias;
     return term;
   }
-  /// The logit of query place i and key place j of sequence b, from dot = q.k; -inf where mask or
-  /// bias hide the pair, whatever dot is, NaN included.
+  /// The logit of query position i and key position j of sequence b, from dot = q.k. It is -inf if
+  /// mask or bias hides the pair, whatever dot is, NaN included.
   ATTEST_HD float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const float term = pair_term(b, h, i, j);
     if (term == kHidden) return kHidden;
@@ -393,7 +393,7 @@ class Softmax : public Sequences {
 
 // --- Linear attention ---
 
-/// All of ATTEST_LINEAR: tensors as views, `p` the parameters, and phi.
+/// All of ATTEST_LINEAR: the tensors as views, the parameters as `p`, and phi.
 template <class T>
 class Linear {
  public:
@@ -414,8 +414,8 @@ class Linear {
   ATTEST_HD static float phi(float channel) {
     return channel > 0 ? channel + 1 : std::exp(channel);
   }
-  /// Whether key j, or query i, of sequence b counts. Where not, phi is 0 and what is stored must
-  /// not be touched: it may be NaN.
+  /// Whether key j, or query i, of sequence b counts. If not, its phi is 0, and what is stored
+  /// there must not be read: it may be NaN.
   ATTEST_HD bool key_counts(int64_t b, int64_t j) const { return !mask || mask(b, 0, 0, j); }
   ATTEST_HD bool query_counts(int64_t b, int64_t i) const {
     return !query_mask || query_mask(b, 0, i, 0);
@@ -424,8 +424,8 @@ class Linear {
 
 // --- The table ---
 
-/// What a table says of itself. `dtypes` and `features`: everything it takes, each alone and
-/// together.
+/// What a table says of its implementation. `dtypes` and `features` hold everything that it takes,
+/// each alone and all together.
 struct Info {
   const char* name = "";
   const char* version = "";
@@ -436,7 +436,7 @@ struct Info {
   uint64_t features = 0;
 };
 
-/// What a constructor throws that cannot have a plan beside those that are alive: create gives
+/// Thrown by a constructor whose plan cannot exist beside those that are alive. create then returns
 /// ATTEST_UNSUPPORTED.
 struct Refusal : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -455,7 +455,7 @@ inline attest_status fail(attest_status status, const char* message) {
   return status;
 }
 
-/// Calls `body`, which returns a status; what it throws becomes one.
+/// Calls `body`, which returns a status. What it throws becomes a status too.
 template <class Body>
 attest_status guarded(const Body& body) noexcept {
   try {
@@ -476,21 +476,21 @@ struct HasQuery : std::false_type {};
 template <class Impl>
 struct HasQuery<Impl, std::void_t<decltype(&Impl::query)>> : std::true_type {};
 
-/// Whether run is no template: it finds out about dtypes by itself.
+/// Whether run is not a template. It then looks at dtypes by itself.
 template <class Impl, class = void>
 struct RunsUntyped : std::false_type {};
 template <class Impl>
 struct RunsUntyped<Impl, std::void_t<decltype(std::declval<Impl&>().run(
                              std::declval<void* const*>(), nullptr, nullptr))>> : std::true_type {};
 
-/// Q's dtype, or V's where there is no Q.
+/// Q's dtype, or V's if there is no Q.
 inline int32_t main_dtype(const attest_problem& problem) {
   const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
   return dtype != ATTEST_NONE ? dtype : problem.tensor[ATTEST_V].dtype;
 }
 
-/// Runs impl.run<T> if `dtype` is this one and the table lists it; other run<T> are not even
-/// compiled.
+/// Runs impl.run<T> if `dtype` is kDtype and the table lists it. Where the table does not, run<T>
+/// is not even compiled.
 template <int32_t kDtype, class T, class Impl>
 bool run_as(Impl& impl, int32_t dtype, void* const* data, void* workspace, void* stream) {
   if constexpr ((Impl::kInfo.dtypes & ATTEST_BIT(kDtype)) != 0) {
@@ -511,7 +511,7 @@ void run(Impl& impl, int32_t dtype, void* const* data, void* workspace, void* st
   }
 }
 
-/// The functions of the table. A plan is an Impl and the dtype that run is dispatched on.
+/// The functions of the table. A plan is an Impl with the dtype that chooses its run<T>.
 template <class Impl>
 struct Table {
   struct Plan {
@@ -521,9 +521,8 @@ struct Table {
   static attest_status query(const attest_problem* problem, attest_support* support) {
     return guarded([&]() -> attest_status {
       if constexpr (HasQuery<Impl>::value) {
-        const char* why_not = Impl::query(
-            *problem,
-            *support);  // static const char* query(const attest_problem&, attest_support&)
+        // static const char* query(const attest_problem&, attest_support&)
+        const char* why_not = Impl::query(*problem, *support);
         if (why_not)
           return std::snprintf(support->reason, sizeof support->reason, "%s", why_not),
                  ATTEST_UNSUPPORTED;
@@ -550,7 +549,7 @@ struct Table {
 
 }  // namespace detail
 
-/// The table of an implementation; each time the same one.
+/// The table of an implementation; the same one at each call.
 template <class Impl>
 const attest_impl* table() {
   using Functions = detail::Table<Impl>;

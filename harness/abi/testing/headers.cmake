@@ -1,27 +1,28 @@
-# Two more headers, made of attest.h: the contract as an older harness could have had it, and as a newer one could. A line that is not
-# found any more stops the configuration: then this file is to follow attest.h.
+# Makes two more headers from attest.h: the contract as an older harness could have had it, and as a
+# newer one could. If a line of attest.h is no longer found, the configuration stops: change this
+# file to match.
 function(attest_edit_header variable pattern replacement)
   string(REGEX REPLACE "${pattern}" "${replacement}" edited "${${variable}}")
   if(edited STREQUAL ${variable})
-    message(FATAL_ERROR "harness/abi/testing/headers.cmake: nothing in attest.h is like ${pattern}")
+    message(FATAL_ERROR "harness/abi/testing/headers.cmake: nothing in attest.h matches ${pattern}")
   endif()
   set(${variable} "${edited}" PARENT_SCOPE)
 endfunction()
 
-# Brackets and semicolons are CMake's own: kept out of its way while it edits.
+# CMake treats brackets and semicolons specially, so other characters stand for them while it edits.
 file(READ ${CMAKE_CURRENT_LIST_DIR}/../attest.h text)
 string(REPLACE ";" "@S@" text "${text}")
 string(REPLACE "[" "@L@" text "${text}")
 string(REPLACE "]" "@R@" text "${text}")
 
-# Before orders, patches and grids, when a problem did not know its threads.
+# Older: without orders, patches and grids; a problem does not know its threads.
 set(older "${text}")
 attest_edit_header(older "  ATTEST_ORDER,.*\n  (ATTEST_OWN = 32)" "  \\1")
 attest_edit_header(older "  ATTEST_WITH_ORDER = .* ATTEST_WITH_SINKS[^\n]*\n" "")
 attest_edit_header(older "  int64_t patch_size@S@.*\n(} attest_softmax_params@S@)" "\\1")
 attest_edit_header(older "  int32_t device_id@S@.*\n(} attest_problem@S@)" "\\1")
 
-# With scales of keys: a feature, a role, a parameter; a longer support and a longer table.
+# Newer: with scales of keys (a feature, a role, a parameter), a longer support, a longer table.
 set(newer "${text}")
 attest_edit_header(newer "ATTEST_MINOR = 2" "ATTEST_MINOR = 3")
 attest_edit_header(newer "(  ATTEST_OWN = 32)" "  ATTEST_KEY_SCALES,\n\\1")
@@ -37,4 +38,5 @@ foreach(version older newer)
   string(REPLACE "@R@" "]" ${version} "${${version}}")
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/attest_${version}.h CONTENT "${${version}}")
 endforeach()
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/../attest.h)
+set_property(DIRECTORY APPEND PROPERTY
+  CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/../attest.h)
