@@ -1,37 +1,46 @@
-# The three things this project is made of: rooms of the core, plugins, fuzzers. One call each.
+# The things that this project is made of: folders of the core, plugins, tests, fuzzers. One call
+# each.
 include(${CMAKE_CURRENT_LIST_DIR}/plugin.cmake)
 set(ATTEST_PLUGIN_MAP ${PROJECT_SOURCE_DIR}/harness/abi/plugin.map)
 
-# Flags that every target of ours is built with.
+# Flags that every target of this project is built with.
 add_library(attest_flags INTERFACE)
-target_compile_options(attest_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -fno-math-errno
+target_compile_options(attest_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
+  -fno-math-errno
   $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>
   # g++ 12 warns of overlapping copies inside std::string concatenation (GCC bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(ATTEST_SANITIZE)
-  add_compile_options(-fsanitize=${ATTEST_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(
+    -fsanitize=${ATTEST_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ATTEST_SANITIZE})
-  # g++ sees uninitialised values in the standard library once a sanitizer has rewritten it (<regex>, std::function).
-  target_compile_options(attest_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  # Once a sanitizer has rewritten the standard library, g++ sees uninitialised values in it
+  # (<regex>, std::function).
+  target_compile_options(attest_flags INTERFACE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 if(ATTEST_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
-    message(FATAL_ERROR "ATTEST_FUZZ needs clang: -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
+    message(FATAL_ERROR
+      "ATTEST_FUZZ needs clang: -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# Builds every test of this configuration, and only them; every plugin that only tests load.
+# attest_tests builds every test of this configuration, and nothing else. attest_test_plugins builds
+# every plugin that only tests load.
 add_custom_target(attest_tests)
 add_custom_target(attest_test_plugins)
 
-# attest_test_labels(<out> [label ...]): the folder and the given labels in one word, e.g.
-# core.problem.threads, since ctest -L takes a regular expression and gtest_discover_tests loses
-# lists; empty where ATTEST_TEST_LABELS leaves the test out of this build.
+# attest_test_labels(<out> [label ...])
+# Joins the folder and the given labels to one word, e.g. core.problem.threads: ctest -L takes a
+# regular expression, and gtest_discover_tests loses lists. The word is empty if ATTEST_TEST_LABELS
+# leaves the test out of this build.
 function(attest_test_labels out)
-  file(RELATIVE_PATH place ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-  string(REGEX REPLACE "^harness/" "" place "${place}")
-  string(REPLACE "/" ";" labels "${place}")
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "^harness/" "" folder "${folder}")
+  string(REPLACE "/" ";" labels "${folder}")
   list(APPEND labels ${ARGN})
   set(wanted ${labels})
   if(ATTEST_TEST_LABELS)
@@ -44,22 +53,26 @@ function(attest_test_labels out)
   set(${out} "${labels}" PARENT_SCOPE)
 endfunction()
 
-# attest_room(<name> SOURCES a.cpp ... [LINK target ...] [TESTS a_test.cpp ... [TEST_LINK target
-# ...] [DEPENDS target ...] [LABELS label ...]]) A room of harness/core: the static library
-# attest_<name>, and one test program, <name>_test, as attest_test makes it. LINK names the rooms
-# above it and the libraries it uses; nothing else is visible to it at link time.
-function(attest_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS" ${ARGN})
-  add_library(attest_${name} STATIC ${ROOM_SOURCES})
+# attest_core_folder(<name> SOURCES a.cpp ... [LINK target ...]
+#                    [TESTS a_test.cpp ... [TEST_LINK target ...] [DEPENDS target ...]
+#                    [LABELS label ...]])
+# One folder of harness/core: the static library attest_<name>, and one test program, <name>_test,
+# as attest_test makes it. LINK names the folders above it and the libraries that it uses; nothing
+# else is visible to it at link time.
+function(attest_core_folder name)
+  cmake_parse_arguments(FOLDER "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS" ${ARGN})
+  add_library(attest_${name} STATIC ${FOLDER_SOURCES})
   add_library(attest::${name} ALIAS attest_${name})
   target_include_directories(attest_${name} PUBLIC ${PROJECT_SOURCE_DIR}/harness)
-  target_link_libraries(attest_${name} PUBLIC attest_abi ${ROOM_LINK} PRIVATE $<BUILD_INTERFACE:attest_flags>)
-  if(ROOM_TESTS)
-    attest_test(${name}_test SOURCES ${ROOM_TESTS} LINK attest_${name} ${ROOM_TEST_LINK} DEPENDS ${ROOM_DEPENDS} LABELS ${ROOM_LABELS})
+  target_link_libraries(attest_${name} PUBLIC attest_abi ${FOLDER_LINK}
+    PRIVATE $<BUILD_INTERFACE:attest_flags>)
+  if(FOLDER_TESTS)
+    attest_test(${name}_test SOURCES ${FOLDER_TESTS} LINK attest_${name} ${FOLDER_TEST_LINK}
+      DEPENDS ${FOLDER_DEPENDS} LABELS ${FOLDER_LABELS})
   endif()
 endfunction()
 
-# Seconds that a test may take; sanitizers are several times slower, and machines differ.
+# Seconds that a test may take. Sanitizers are several times slower, and machines differ.
 set(ATTEST_TEST_TIMEOUT 600)
 if(ATTEST_SANITIZE)
   set(ATTEST_TEST_TIMEOUT 1800)
@@ -67,10 +80,11 @@ endif()
 
 # attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...]
 #             [LABELS label ...] [LONG Suite.Test ...] [ALONE])
-# A GoogleTest program, each test its own ctest entry. DEPENDS: what it runs or loads. LABELS beside
-# those of its folder: `threads` puts it under the thread sanitizer too. LONG: globs of its tests
-# that are run by `scripts/test.sh --all` alone (label `long`). ALONE: its tests measure time, so
-# nothing runs beside them.
+# A GoogleTest program, in which each test is a ctest entry of its own.
+#   DEPENDS: what it runs or loads.
+#   LABELS: labels beside those of its folder; `threads` puts it under the thread sanitizer too.
+#   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`).
+#   ALONE: its tests measure time, so nothing runs beside them.
 function(attest_test name)
   cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG" ${ARGN})
   attest_test_labels(labels ${TEST_LABELS})
@@ -80,7 +94,8 @@ function(attest_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/harness)
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest_main GTest::gmock attest_flags)
-  target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATTEST_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_compile_definitions(${name} PRIVATE
+    ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATTEST_BINARY_DIR="${PROJECT_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_dependencies(attest_tests ${name})
   if(TEST_DEPENDS)
@@ -100,15 +115,17 @@ function(attest_test name)
   endif()
 endfunction()
 
-# attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY]): one implementation as a
-# shared library that exports attest_plugin_v1 and nothing else, in the build tree's plugins/ and
-# installed to lib/attest/plugins. A TEST_ONLY plugin goes to tests/plugins and is not installed.
+# attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY])
+# One implementation as a shared library that exports attest_plugin_v1 and nothing else. It lies in
+# the build tree's plugins/ and is installed to lib/attest/plugins. A TEST_ONLY plugin lies in
+# tests/plugins and is not installed.
 function(attest_plugin name)
   cmake_parse_arguments(PLUGIN "TEST_ONLY" "" "SOURCES;LINK" ${ARGN})
   attest_plugin_module(${name} SOURCES ${PLUGIN_SOURCES} LINK ${PLUGIN_LINK} attest_flags)
   set_target_properties(${name} PROPERTIES CXX_STANDARD 17)
   if(PLUGIN_TEST_ONLY)
-    set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
+    set_target_properties(${name} PROPERTIES
+      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
     add_dependencies(attest_test_plugins ${name})
   else()
     set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
@@ -116,29 +133,33 @@ function(attest_plugin name)
   endif()
 endfunction()
 
-# attest_fuzzer(<name> SOURCE a_fuzz.cpp CORPUS dir [LINK target ...]): a parser under
-# LLVMFuzzerTestOneInput. With clang and -DATTEST_FUZZ=ON it is a libFuzzer program; in every
-# build its corpus, and a few thousand seeded mutations of it, is replayed by ctest.
+# attest_fuzzer(<name> SOURCE a_fuzz.cpp CORPUS dir [LINK target ...])
+# A parser under LLVMFuzzerTestOneInput. With clang and -DATTEST_FUZZ=ON it is a libFuzzer program.
+# In any other build ctest replays its corpus, and a few thousand seeded mutations of it.
 function(attest_fuzzer name)
   cmake_parse_arguments(FUZZ "" "SOURCE;CORPUS" "LINK" ${ARGN})
   attest_test_labels(labels fuzz)
   if(NOT ATTEST_TESTS OR NOT labels)
     return()
   endif()
-  add_executable(${name} ${FUZZ_SOURCE} $<$<NOT:$<BOOL:${ATTEST_FUZZ}>>:${PROJECT_SOURCE_DIR}/harness/testing/replay.cpp>)
+  add_executable(${name} ${FUZZ_SOURCE}
+    $<$<NOT:$<BOOL:${ATTEST_FUZZ}>>:${PROJECT_SOURCE_DIR}/harness/testing/replay.cpp>)
   target_link_libraries(${name} PRIVATE ${FUZZ_LINK} attest_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_dependencies(attest_tests ${name})
   if(ATTEST_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   else()
-    add_test(NAME ${ATTEST_TEST_PREFIX}${name} COMMAND ${name} ${CMAKE_CURRENT_SOURCE_DIR}/${FUZZ_CORPUS})
-    set_tests_properties(${ATTEST_TEST_PREFIX}${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels})
+    add_test(NAME ${ATTEST_TEST_PREFIX}${name}
+      COMMAND ${name} ${CMAKE_CURRENT_SOURCE_DIR}/${FUZZ_CORPUS})
+    set_tests_properties(${ATTEST_TEST_PREFIX}${name} PROPERTIES
+      TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels})
   endif()
 endfunction()
 
-# attest_script_test(<name> [LONG] COMMAND ...): a check of the sources or of an installation; once,
-# not again under each sanitizer. LONG: as of attest_test.
+# attest_script_test(<name> [LONG] COMMAND ...)
+# A check of the sources or of an installation. It runs once, not again under each sanitizer. LONG:
+# as in attest_test.
 function(attest_script_test name)
   cmake_parse_arguments(TEST "LONG" "" "COMMAND" ${ARGN})
   set(labels project)

@@ -1,4 +1,5 @@
-# What the build needs (a missing part stops it: scripts/setup.sh installs them) and what it can do without, one line each.
+# What the build needs, and what it can do without, one line each. A missing part that it needs
+# stops the configuration; scripts/setup.sh installs them all.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(fmt REQUIRED)
@@ -20,6 +21,7 @@ if(ATTEST_TESTS)
   # Not in Ubuntu 22.04.
   find_path(VALIJSON_INCLUDE_DIR valijson/validator.hpp)
   if(NOT VALIJSON_INCLUDE_DIR)
-    message(STATUS "valijson: not found, so the tests that hold records and suites against their JSON Schema are left out")
+    message(STATUS "valijson: not found, so the tests that hold records and suites against their "
+      "JSON Schema are left out")
   endif()
 endif()

@@ -1,25 +1,30 @@
-# What is installed besides programs and plugins, which install themselves: the contract as a CMake package, suites, schemas.
-# The component `abi` is all that an out-of-tree plugin needs; it can be installed before anything is built.
+# Installs the contract as a CMake package, suites and schemas. Programs and plugins are installed
+# where they are defined. The component `abi` is all that an out-of-tree plugin needs; it can be
+# installed before anything is built.
 include(CMakePackageConfigHelpers)
 
-# Programs of a bundle (scripts/bundle.sh) find the libraries that were packed with them, and so do the plugins that they load: by
-# DT_RPATH, since DT_RUNPATH does not reach the libraries of libraries.
+# The programs of a bundle (scripts/bundle.sh), and the plugins that they load, find the libraries
+# packed with them by DT_RPATH, since DT_RUNPATH does not reach the libraries of libraries.
 foreach(program attest attest_worker)
+  set(bundled ${CMAKE_INSTALL_LIBDIR}/attest/bundled)
   set_target_properties(${program} PROPERTIES
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/attest/bundled;$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}/attest/bundled")
+    INSTALL_RPATH "$ORIGIN/../${bundled};$ORIGIN/../../${bundled}")
   target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
 endforeach()
 
 set(ATTEST_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/attest)
 
-install(FILES harness/abi/attest.h harness/abi/attest.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT abi)
+install(FILES harness/abi/attest.h harness/abi/attest.hpp
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT abi)
 set_target_properties(attest_abi PROPERTIES EXPORT_NAME abi)
 install(TARGETS attest_abi EXPORT attestTargets COMPONENT abi)
 install(EXPORT attestTargets NAMESPACE attest:: DESTINATION ${ATTEST_PACKAGE_DIR} COMPONENT abi)
-configure_package_config_file(harness/cmake/attestConfig.cmake.in ${PROJECT_BINARY_DIR}/attestConfig.cmake
-  INSTALL_DESTINATION ${ATTEST_PACKAGE_DIR})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/attestConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-install(FILES ${PROJECT_BINARY_DIR}/attestConfig.cmake ${PROJECT_BINARY_DIR}/attestConfigVersion.cmake
+configure_package_config_file(harness/cmake/attestConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/attestConfig.cmake INSTALL_DESTINATION ${ATTEST_PACKAGE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/attestConfigVersion.cmake
+  COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+install(FILES
+  ${PROJECT_BINARY_DIR}/attestConfig.cmake ${PROJECT_BINARY_DIR}/attestConfigVersion.cmake
   harness/cmake/plugin.cmake harness/abi/plugin.map DESTINATION ${ATTEST_PACKAGE_DIR} COMPONENT abi)
 
 install(DIRECTORY suites/ DESTINATION ${CMAKE_INSTALL_DATADIR}/attest/suites

@@ -1,6 +1,8 @@
-# Compiler, cache and linker: what is too old is refused in one line, what speeds a rebuild is used where it is found.
+# Compiler, cache and linker: refuses a compiler that is too old, and uses what speeds up a rebuild
+# where it is found.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 11)
-  message(FATAL_ERROR "g++ ${CMAKE_CXX_COMPILER_VERSION} is too old: attest needs C++20 as g++ 11 has it")
+  message(FATAL_ERROR
+    "g++ ${CMAKE_CXX_COMPILER_VERSION} is too old: attest needs C++20 as g++ 11 has it")
 endif()
 
 find_program(CCACHE_PROGRAM ccache)
@@ -14,15 +16,18 @@ endforeach()
 if(ATTEST_LINKER)
   add_link_options(-fuse-ld=${ATTEST_LINKER})
 endif()
-# Tests of a sanitizer build stand beside the plain ones in one ctest run: their names say which is which.
+# Tests of a sanitizer build run beside the plain ones in one ctest run. A prefix of their names
+# tells them apart.
 if(ATTEST_SANITIZE)
   string(REGEX REPLACE "[^a-z].*" "." ATTEST_TEST_PREFIX "${ATTEST_SANITIZE}.")
 endif()
-# g++ 12's thread sanitizer cannot place its shadow where the kernel randomises more than 28 bits of an address: run without.
+# g++ 12's thread sanitizer finds no address range for its shadow memory if the kernel randomises
+# more than 28 bits of an address, so its programs run without randomisation.
 if(ATTEST_SANITIZE MATCHES thread)
   find_program(SETARCH_PROGRAM setarch)
   mark_as_advanced(SETARCH_PROGRAM)
-  execute_process(COMMAND ${SETARCH_PROGRAM} ${CMAKE_HOST_SYSTEM_PROCESSOR} -R true RESULT_VARIABLE cannot OUTPUT_QUIET ERROR_QUIET)
+  execute_process(COMMAND ${SETARCH_PROGRAM} ${CMAKE_HOST_SYSTEM_PROCESSOR} -R true
+    RESULT_VARIABLE cannot OUTPUT_QUIET ERROR_QUIET)
   if(SETARCH_PROGRAM AND NOT cannot)
     set(CMAKE_CROSSCOMPILING_EMULATOR ${SETARCH_PROGRAM} ${CMAKE_HOST_SYSTEM_PROCESSOR} -R)
   endif()
