@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "core/operations/equal_rows.hpp"
-#include "core/operations/linear/kernels.hpp"
+#include "core/operations/linear/feature_map.hpp"
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/linear/linear_sigma.hpp"
+#include "core/operations/product.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
-using linear::multiply_add;
 using linear::padded;
 // Keys that are looked at for numbers that repeat; of chains shorter than 1 / kShortChains of the
 // keys only few matter.
@@ -26,7 +26,7 @@ class LinearGolden final : public Golden {
  public:
   LinearGolden(const Problem& problem, const Tensors& tensors)
       : p_(problem.as<attest_linear_params>()),
-        sizes_{p_.head_dim, padded(p_.head_dim_v)},
+        sizes_{p_.head_dim, padded_columns(p_.head_dim_v)},
         tensors_(tensors) {
     const Tensor& k = tensors_[ATTEST_K];
     for (int64_t b = 0; b < p_.batch; ++b)
@@ -142,13 +142,31 @@ class LinearGolden final : public Golden {
               m.A0[size_t(c)] += rows.wide[size_t(r * d + c)],
               m.P0[size_t(c)] += rows.square[size_t(r * d + c)];
       }
-      multiply_add(rows.phi.data(), 1, d, rows.x.data(), m.S.data(), d, width, count);
-      multiply_add(rows.wide.data(), 1, d, rows.x.data(), m.A1.data(), d, width, count);
-      multiply_add(rows.wide.data(), 1, d, rows.y.data(), m.A2.data(), d, width, count);
-      multiply_add(rows.square.data(), 1, d, rows.x.data(), m.P1.data(), d, width, count);
-      multiply_add(rows.square.data(), 1, d, rows.y.data(), m.P2.data(), d, width, count);
+      add_keys(rows.phi, rows.x, m.S, count);
+      add_keys(rows.wide, rows.x, m.A1, count);
+      add_keys(rows.wide, rows.y, m.A2, count);
+      add_keys(rows.square, rows.x, m.P1, count);
+      add_keys(rows.square, rows.y, m.P2, count);
       m.note_reach();
     }
+  }
+
+  // sums += features^T values, over keys: features [keys, head_dim], values [keys, width], sums
+  // [head_dim, width].
+  void add_keys(const std::vector<double>& features, const std::vector<double>& values,
+                std::vector<double>& sums, int64_t keys) const {
+    const int64_t d = sizes_.head_dim, width = sizes_.width;
+    add_terms({features.data(), 1, d}, {values.data(), width}, {sums.data(), width},
+              {.rows = d, .inner = keys, .columns = width});
+  }
+
+  // sums += features state, over channels: features [rows, head_dim], state [head_dim, width], sums
+  // [rows, width].
+  void add_channels(const std::vector<double>& features, const std::vector<double>& state,
+                    std::vector<double>& sums, int64_t rows) const {
+    const int64_t d = sizes_.head_dim, width = sizes_.width;
+    add_terms({features.data(), d}, {state.data(), width}, {sums.data(), width},
+              {.rows = rows, .inner = d, .columns = width});
   }
 
   // A group of n equal keys with values that sum to V has m^2 (V - n o)^2 in place of m^2 sum (v -
@@ -188,8 +206,8 @@ class LinearGolden final : public Golden {
           m.E0[size_t(c)] += wide * (size * size - size);
         }
       }
-      multiply_add(rows.wide.data(), 1, d, rows.y.data(), m.E1.data(), d, width, count);
-      multiply_add(rows.wide.data(), 1, d, rows.x.data(), m.E2.data(), d, width, count);
+      add_keys(rows.wide, rows.y, m.E1, count);
+      add_keys(rows.wide, rows.x, m.E2, count);
     }
   }
 
@@ -261,15 +279,13 @@ class LinearGolden final : public Golden {
     load_mapped(tensors_[ATTEST_Q], b, head, first, count, tensors_[ATTEST_QUERY_MASK], 2, rows);
     for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root, &rows.lean})
       std::fill(sums->begin(), sums->end(), 0.0);
-    multiply_add(rows.phi.data(), d, 1, m.S.data(), rows.value.data(), count, width, d);
-    multiply_add(rows.square.data(), d, 1, quadratic.X.data(), rows.x.data(), count, width, d);
-    multiply_add(rows.square.data(), d, 1, quadratic.Y.data(), rows.y.data(), count, width, d);
-    multiply_add(rows.wide.data(), d, 1, quadratic.S2.data(), rows.x.data(), count, width, d);
-    multiply_add(rows.wide.data(), d, 1, quadratic.Sz.data(), rows.y.data(), count, width, d);
-    if (u.value > 0)
-      multiply_add(rows.phi.data(), d, 1, quadratic.root.data(), rows.root.data(), count, width, d);
-    if (!quadratic.lean.empty())
-      multiply_add(rows.phi.data(), d, 1, quadratic.lean.data(), rows.lean.data(), count, width, d);
+    add_channels(rows.phi, m.S, rows.value, count);
+    add_channels(rows.square, quadratic.X, rows.x, count);
+    add_channels(rows.square, quadratic.Y, rows.y, count);
+    add_channels(rows.wide, quadratic.S2, rows.x, count);
+    add_channels(rows.wide, quadratic.Sz, rows.y, count);
+    if (u.value > 0) add_channels(rows.phi, quadratic.root, rows.root, count);
+    if (!quadratic.lean.empty()) add_channels(rows.phi, quadratic.lean, rows.lean, count);
     for (int64_t r = 0; r < count; ++r) {
       rows.row[size_t(r)] = (b * p_.num_heads + head) * p_.seq_len_q + first + r;
       double normaliser = double(p_.eps), z = 0, lean = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/operations/product.hpp"
 #include "core/operations/softmax/golden/kernels.hpp"
 
 namespace attest::core {
@@ -17,15 +18,17 @@ constexpr int64_t kPrefixKeys =
     16;  // prefixes end before every key place that is a multiple of this: at the edges of any tile
 constexpr int64_t kTileRows = 24;  // rows whose weights are in the cache together
 
+constexpr int64_t kColumns = 2 * kProductColumns;  // of a tile of a product
+
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 // Keys a block: K, V and their magnitudes for them fit into half a megabyte.
 int64_t block_keys(const Params& p) {
-  return std::clamp<int64_t>(
-      16384 / std::max(p.head_dim, p.head_dim_v) / kernels::kColumns * kernels::kColumns, 32, 256);
+  return std::clamp<int64_t>(16384 / std::max(p.head_dim, p.head_dim_v) / kColumns * kColumns, 32,
+                             256);
 }
 // Rows of K transposed: a power of two apart they would share cache sets.
 int64_t key_stride(const Params& p) { return block_keys(p) + 8; }
-int64_t value_stride(const Params& p) { return round_up(p.head_dim_v, kernels::kColumns); }
+int64_t value_stride(const Params& p) { return round_up(p.head_dim_v, kColumns); }
 
 bool finite(double x) {
   return (std::bit_cast<uint64_t>(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
@@ -201,7 +204,7 @@ struct GoldenPass::Impl {
 
   // Keys are transposed eight at a time, so that a cache line of the result is written at once.
   void load_keys(const RowTask& task) {
-    const int64_t padded = round_up(block_count, kernels::kColumns);
+    const int64_t padded = round_up(block_count, kColumns);
     for (int64_t first = 0; first < padded; first += 8) {
       for (int64_t n = 0; n < 8; ++n) {
         double* row = key_row.data() + n * dim;
@@ -274,15 +277,14 @@ struct GoldenPass::Impl {
   // too, where a model is given.
   void tile_scores(const JudgedRow* rows, int64_t first, int64_t count, const SigmaModel* model) {
     const bool with_magnitudes = model != nullptr;
-    const int64_t padded = round_up(count, kernels::kRows),
-                  columns = round_up(block_count, kernels::kColumns);
+    const int64_t padded = round_up(count, kProductRows), columns = round_up(block_count, kColumns);
     std::fill_n(s.data(), padded * ldk, 0.0);
-    kernels::multiply(q.data() + first * dim, dim, k.data(), ldk, s.data(), ldk, padded, dim,
-                      columns);
+    add_product({q.data() + first * dim, dim}, {k.data(), ldk}, {s.data(), ldk},
+                {.rows = padded, .inner = dim, .columns = columns});
     if (with_magnitudes) {
       std::fill_n(m.data(), padded * ldk, 0.0);
-      kernels::multiply(q_magnitude.data() + first * dim, dim, k_magnitude.data(), ldk, m.data(),
-                        ldk, padded, dim, columns);
+      add_product({q_magnitude.data() + first * dim, dim}, {k_magnitude.data(), ldk},
+                  {m.data(), ldk}, {.rows = padded, .inner = dim, .columns = columns});
     }
     for (int64_t r = 0; r < count; ++r) {
       double *scores = s.data() + r * ldk, *squares_of = t.data() + r * ldk;
@@ -414,9 +416,9 @@ struct GoldenPass::Impl {
   void add_prefixes(int64_t first, int64_t rows, double* mass) {
     for (int64_t key = 0, count = 0; key < block_count; key += count) {
       count = std::min(block_count - key, kPrefixKeys - place(key) % kPrefixKeys);
-      kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv,
-                        sums.partial.data() + first * ldv, ldv, round_up(rows, kernels::kRows),
-                        count, ldv);
+      add_product({prob.data() + key, ldk}, {v.data() + key * ldv, ldv},
+                  {sums.partial.data() + first * ldv, ldv},
+                  {.rows = round_up(rows, kProductRows), .inner = count, .columns = ldv});
       for (int64_t r = 0; r < rows; ++r) {
         double top = kHidden;
         for (int64_t n = key; n < key + count; ++n)
@@ -440,8 +442,9 @@ struct GoldenPass::Impl {
   void add_values(int64_t first, int64_t rows) {
     for (int64_t key = 0, count = 0; key < block_count; key += count) {
       count = until_look(key);
-      kernels::multiply(prob.data() + key, ldk, v.data() + key * ldv, ldv,
-                        sums.pv.data() + first * ldv, ldv, rows, count, ldv);
+      add_product({prob.data() + key, ldk}, {v.data() + key * ldv, ldv},
+                  {sums.pv.data() + first * ldv, ldv},
+                  {.rows = rows, .inner = count, .columns = ldv});
       const bool within = contiguous && (place(key) + count) % kReachKeys != 0 &&
                           block_begin + key + count < range.size();
       for (auto n = size_t(first * ldv); !within && n < size_t((first + rows) * ldv); ++n)
@@ -475,10 +478,10 @@ struct GoldenPass::Impl {
             row_sums.p2t += of_block.p2t, row_sums.p2q += of_block.p2q;
       }
     }
-    const int64_t padded = round_up(count, kernels::kRows);
+    const int64_t padded = round_up(count, kProductRows);
     auto product = [&](const Buffer& weights, const Buffer& values, Buffer& out) {
-      kernels::multiply(weights.data(), ldk, values.data(), ldv, out.data() + first * ldv, ldv,
-                        padded, block_count, ldv);
+      add_product({weights.data(), ldk}, {values.data(), ldv}, {out.data() + first * ldv, ldv},
+                  {.rows = padded, .inner = block_count, .columns = ldv});
     };
     add_values(first, padded);
     product(prob2, v2, sums.p2v2);

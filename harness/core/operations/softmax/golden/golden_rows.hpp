@@ -31,7 +31,7 @@ struct RowPlan {
   int64_t rows_a_head = 0;  // where sampled: at most so many of each sequence and head
 };
 
-constexpr int64_t kTaskRows = 66;  // most rows a task; a multiple of kernels::kRows
+constexpr int64_t kTaskRows = 66;  // most rows a task; a multiple of kProductRows
 
 /// What judging rows may cost: multiply-adds in QK and PV, and elements of O, whose values and
 /// sigmas are kept.

@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attest::core::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using D = hn::CappedTag<double, 8>;  // kColumns is two of the widest
+using D = hn::CappedTag<double, 8>;
 using V = hn::Vec<D>;
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
@@ -46,47 +46,6 @@ HWY_INLINE V Exp(D d, V x) {
   const V rest = hn::Add(hn::Sub(n, hn::Sub(half, magic)), magic);
   const V result = hn::Mul(hn::Mul(e, PowerOfTwo(d, half)), PowerOfTwo(d, rest));
   return hn::IfThenElse(hn::Eq(x, x), result, x);
-}
-
-// One tile of kRows x 2 vectors of c, kept in registers over `inner`.
-HWY_INLINE void Tile(D d, const double* HWY_RESTRICT a, int64_t lda, const double* HWY_RESTRICT b,
-                     int64_t ldb, double* HWY_RESTRICT c, int64_t ldc, int64_t inner) {
-  const auto lanes = int64_t(hn::Lanes(d));
-  V c00 = hn::Zero(d), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00,
-    c40 = c00, c41 = c00, c50 = c00, c51 = c00;
-  for (int64_t k = 0; k < inner; ++k) {
-    const V b0 = hn::LoadU(d, b + k * ldb), b1 = hn::LoadU(d, b + k * ldb + lanes);
-    auto step = [&](const double* x, V& left, V& right) HWY_ATTR {
-      const V factor = hn::Set(d, *x);
-      left = hn::MulAdd(factor, b0, left);
-      right = hn::MulAdd(factor, b1, right);
-    };
-    step(a + k, c00, c01);
-    step(a + lda + k, c10, c11);
-    step(a + 2 * lda + k, c20, c21);
-    step(a + 3 * lda + k, c30, c31);
-    step(a + 4 * lda + k, c40, c41);
-    step(a + 5 * lda + k, c50, c51);
-  }
-  auto add = [&](double* out, V left, V right) HWY_ATTR {
-    hn::StoreU(hn::Add(hn::LoadU(d, out), left), d, out);
-    hn::StoreU(hn::Add(hn::LoadU(d, out + lanes), right), d, out + lanes);
-  };
-  add(c, c00, c01);
-  add(c + ldc, c10, c11);
-  add(c + 2 * ldc, c20, c21);
-  add(c + 3 * ldc, c30, c31);
-  add(c + 4 * ldc, c40, c41);
-  add(c + 5 * ldc, c50, c51);
-}
-
-void Multiply(const double* a, int64_t lda, const double* b, int64_t ldb, double* c, int64_t ldc,
-              int64_t rows, int64_t inner, int64_t columns) {
-  const D d;
-  const auto width = 2 * int64_t(hn::Lanes(d));
-  for (int64_t column = 0; column < columns; column += width)
-    for (int64_t row = 0; row < rows; row += kRows)
-      Tile(d, a + row * lda, lda, b + column, ldb, c + row * ldc + column, ldc, inner);
 }
 
 // Calls body(k, load, store) for whole vectors, then once for the rest through a buffer filled with
@@ -205,17 +164,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attest::core::kernels {
 
-HWY_EXPORT(Multiply);
 HWY_EXPORT(ExpRow);
 HWY_EXPORT(Softcap);
 HWY_EXPORT(RangeRow);
 HWY_EXPORT(SumExp);
 HWY_EXPORT(WeightsRow);
 
-void multiply(const double* a, int64_t lda, const double* b, int64_t ldb, double* c, int64_t ldc,
-              int64_t rows, int64_t inner, int64_t columns) {
-  HWY_DYNAMIC_DISPATCH(Multiply)(a, lda, b, ldb, c, ldc, rows, inner, columns);
-}
 void exp(const double* x, double* y, int64_t count) { HWY_DYNAMIC_DISPATCH(ExpRow)(x, y, count); }
 void softcap(double* s, double* slope, double cap, int64_t count) {
   HWY_DYNAMIC_DISPATCH(Softcap)(s, slope, cap, count);

@@ -4,14 +4,6 @@
 
 namespace attest::core::kernels {
 
-constexpr int64_t kRows = 6;  // `multiply` takes multiples of these
-constexpr int64_t kColumns = 16;
-
-/// c[rows, columns] += a[rows, inner] b[inner, columns], all row-major with the given leading
-/// dimensions.
-void multiply(const double* a, int64_t lda, const double* b, int64_t ldb, double* c, int64_t ldc,
-              int64_t rows, int64_t inner, int64_t columns);
-
 /// y = exp(x), at most 2 ulp off; 0 below -745.2, inf above 709.8, NaN for NaN. In place is
 /// allowed.
 void exp(const double* x, double* y, int64_t count);

@@ -61,21 +61,6 @@ TEST(Kernels, SoftcapAndItsSlope) {
   }
 }
 
-TEST(Kernels, MultiplyAddsToWhatIsThere) {
-  const int64_t rows = 12, inner = 37, columns = 48;
-  std::vector<double> a(rows * inner), b(inner * columns), c(rows * columns, 3.0);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = double(random_normal(1, i));
-  for (size_t i = 0; i < b.size(); ++i) b[i] = double(random_normal(2, i));
-  kernels::multiply(a.data(), inner, b.data(), columns, c.data(), columns, rows, inner, columns);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t j = 0; j < columns; ++j) {
-      double sum = 3;
-      for (int64_t k = 0; k < inner; ++k)
-        sum += a[size_t(r * inner + k)] * b[size_t(k * columns + j)];
-      ASSERT_NEAR(c[size_t(r * columns + j)], sum, 1e-12);
-    }
-}
-
 TEST(Kernels, RangesAndSumsPassOverHiddenScores) {
   for (int64_t count = 1; count < 40; ++count) {
     std::vector<double> s(static_cast<size_t>(count));
