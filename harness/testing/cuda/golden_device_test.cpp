@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "core/device/cuda_golden.hpp"
+#include "core/operations/softmax/golden/device_row_job.hpp"
 #include "core/operations/softmax/golden/device_rows.hpp"
-#include "core/operations/softmax/golden/row_job.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"

@@ -5,7 +5,7 @@
 
 #include "core/operations/softmax/events/events.hpp"
 #include "core/operations/softmax/events/pairs.hpp"
-#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 
 namespace attest::core::events {
 namespace {

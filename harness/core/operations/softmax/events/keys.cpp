@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/operations/softmax/events/events.hpp"
-#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 
 namespace attest::core::events {
 namespace {

@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "core/operations/softmax/events/unit.hpp"
-#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core::events {

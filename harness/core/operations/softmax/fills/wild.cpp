@@ -9,7 +9,7 @@
 #include <limits>
 #include <optional>
 
-#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"

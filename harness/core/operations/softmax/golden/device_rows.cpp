@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/operations/softmax/golden/row_job.hpp"
+#include "core/operations/softmax/golden/device_row_job.hpp"
 
 namespace attest::core {
 namespace {
@@ -297,7 +297,7 @@ template <class Body>
 void DeviceRows::Impl::check_tasks(const Checked& some, const Body& body) const {
 #pragma omp parallel if (some.tasks.size() > 1)
   {
-    GoldenPass pass(problem, tensors, geometry);
+    KeyPasses pass(problem, tensors, geometry);
 #pragma omp for schedule(dynamic, 1)
     for (size_t t = 0; t < some.tasks.size(); ++t) body(pass, some.tasks[t]);
   }
@@ -312,7 +312,7 @@ void DeviceRows::Impl::refuse(const JudgedRow& row, const std::string& what, dou
 
 void DeviceRows::Impl::compare_scores(const Checked& some, const RowScores* scores) const {
   std::vector<RowScores> host(some.judged.size());
-  check_tasks(some, [&](GoldenPass& pass, const RowTask& task) {
+  check_tasks(some, [&](KeyPasses& pass, const RowTask& task) {
     pass.score(task, some.judged.data() + task.begin, {}, host.data() + task.begin);
   });
   for (size_t n = 0; n < some.judged.size(); ++n) {
@@ -337,7 +337,7 @@ void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* sco
   for (const size_t row : some.rows) given.push_back(scores[row]);
   std::vector<double> host_o(some.judged.size() * width), sigma(host_o.size()),
       lse_sigma(some.judged.size()), reach(some.judged.size());
-  check_tasks(some, [&](GoldenPass& pass, const RowTask& task) {
+  check_tasks(some, [&](KeyPasses& pass, const RowTask& task) {
     const size_t at = task.begin;
     pass.finish(task, some.judged.data() + at, {}, given.data() + at, model,
                 {.o = host_o.data() + at * width,

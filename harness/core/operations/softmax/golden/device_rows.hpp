@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/operations/golden_device.hpp"
-#include "core/operations/softmax/golden/golden_pass.hpp"
+#include "core/operations/softmax/golden/passes/key_passes.hpp"
 #include "core/operations/softmax/problem/equal_keys.hpp"
 #include "core/tensor/error.hpp"
 
@@ -35,7 +35,7 @@ class DeviceRows {
              const Geometry& geometry, const RowPlan& plan);
   ~DeviceRows();
 
-  /// As GoldenPass does, of all rows of the plan. Throw RowsRefused where the rows that are checked
+  /// As KeyPasses does, of all rows of the plan. Throw RowsRefused where the rows that are checked
   /// differ from the host's, and where the device fails, in its words.
   void score(RowScores* scores) const;
   void finish(const RowScores* scores, const SigmaModel& model, const RowResults& results) const;

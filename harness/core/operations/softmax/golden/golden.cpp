@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "core/operations/softmax/golden/device_rows.hpp"
-#include "core/operations/softmax/golden/golden_pass.hpp"
+#include "core/operations/softmax/golden/passes/key_passes.hpp"
 #include "core/operations/softmax/golden/sweep.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
@@ -55,7 +55,7 @@ class SoftmaxGolden final : public Golden {
       device_rows_ = std::make_unique<DeviceRows>(*device_, problem_, tensors_, geometry_, plan_),
       device_rows_->score(scores_.data());
     else
-      run_tasks([this](GoldenPass& pass, const RowTask& task) {
+      run_tasks([this](KeyPasses& pass, const RowTask& task) {
         pass.score(task, plan_.rows.data() + task.begin, equal_keys(task),
                    scores_.data() + task.begin);
       });
@@ -159,7 +159,7 @@ class SoftmaxGolden final : public Golden {
   // As many threads as their buffers fit into the budget, and no more than there is work for.
   template <class Body>
   void run_tasks(const Body& body) const {
-    const int64_t fitting = std::max<int64_t>(1, kPassBytes / GoldenPass::bytes(params_));
+    const int64_t fitting = std::max<int64_t>(1, kPassBytes / KeyPasses::bytes(params_));
     double multiply_adds = 0;
     for (const RowTask& task : plan_.tasks)
       multiply_adds += double(task.end - task.begin) * double(task.keys.size()) *
@@ -169,7 +169,7 @@ class SoftmaxGolden final : public Golden {
         {fitting, omp_get_max_threads(), int64_t(plan_.tasks.size()) + 1, worthwhile}));
 #pragma omp parallel num_threads(threads)
     {
-      GoldenPass pass(problem_, tensors_, geometry_);
+      KeyPasses pass(problem_, tensors_, geometry_);
 #pragma omp for schedule(dynamic, 1)
       for (size_t t = 0; t < plan_.tasks.size(); ++t) body(pass, plan_.tasks[t]);
     }
@@ -189,7 +189,7 @@ class SoftmaxGolden final : public Golden {
                             .sigma = sigmas->o.data(),
                             .lse_sigma = sigmas->lse.data()});
     else
-      run_tasks([&](GoldenPass& pass, const RowTask& task) {
+      run_tasks([&](KeyPasses& pass, const RowTask& task) {
         const size_t at = task.begin * size_t(params_.head_dim_v);
         pass.finish(task, plan_.rows.data() + task.begin, equal_keys(task),
                     scores_.data() + task.begin, model,

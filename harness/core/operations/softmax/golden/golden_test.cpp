@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
 #include "core/tensor/random.hpp"
 

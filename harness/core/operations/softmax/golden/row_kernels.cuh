@@ -1,5 +1,5 @@
 // The two passes of the softmax golden as kernels, in float64: the normaliser of each row, then the
-// sums that its output and its sigma follow from. The same numbers as golden_pass.cpp makes on the
+// sums that its output and its sigma follow from. The same numbers as key_passes.cpp makes on the
 // host, but for their last bits, and the same in every run: each sum has one order.
 //
 // A block has up to 8 rows of one key head and walks through their keys 64 at a time. Its 128
@@ -9,14 +9,14 @@
 #include <cmath>
 
 #include "attest.hpp"
-#include "core/operations/softmax/golden/row_job.hpp"
+#include "core/operations/softmax/golden/device_row_job.hpp"
 
 namespace attest::core::row_job {
 
 constexpr int kDepth = 32;  // channels of K a step
 constexpr int kWarps = kThreads / 32, kHalf = kRows / 2, kOwnRows = kRows / kWarps;
 
-/// What a key weighs: p, a^2, e^2 of golden_pass.cpp; p once more where it is lost, and where it
+/// What a key weighs: p, a^2, e^2 of key_passes.cpp; p once more where it is lost, and where it
 /// may be.
 struct Weights {
   double p, a2, e2, lost, unsure;

@@ -1,4 +1,4 @@
-#include "core/operations/softmax/golden/golden_pass.hpp"
+#include "core/operations/softmax/golden/passes/key_passes.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/operations/product.hpp"
-#include "core/operations/softmax/golden/kernels.hpp"
+#include "core/operations/softmax/golden/score_kernels.hpp"
 
 namespace attest::core {
 namespace {
@@ -73,7 +73,7 @@ struct Group {
 
 }  // namespace
 
-struct GoldenPass::Impl {
+struct KeyPasses::Impl {
   Impl(const Problem& problem, const Tensors& tensors, const Geometry& places)
       : p(problem.as<Params>()),
         q_tensor(tensors[ATTEST_Q]),
@@ -627,21 +627,21 @@ struct GoldenPass::Impl {
   }
 };
 
-GoldenPass::GoldenPass(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
+KeyPasses::KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
     : impl_(std::make_unique<Impl>(problem, tensors, geometry)) {}
-GoldenPass::~GoldenPass() = default;
+KeyPasses::~KeyPasses() = default;
 
-void GoldenPass::score(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal,
-                       RowScores* scores) {
+void KeyPasses::score(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal,
+                      RowScores* scores) {
   impl_->score(task, rows, equal, scores);
 }
-void GoldenPass::finish(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal,
-                        const RowScores* scores, const SigmaModel& model,
-                        const RowResults& results) {
+void KeyPasses::finish(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal,
+                       const RowScores* scores, const SigmaModel& model,
+                       const RowResults& results) {
   impl_->finish(task, rows, equal, scores, model, results);
 }
 
-int64_t GoldenPass::bytes(const Params& p) {
+int64_t KeyPasses::bytes(const Params& p) {
   const int64_t doubles = (2 * kTaskRows + 8 + 2 * key_stride(p)) * p.head_dim +
                           (2 * block_keys(p) + 11 * kTaskRows) * value_stride(p) +
                           (10 * kTileRows + 2) * key_stride(p);

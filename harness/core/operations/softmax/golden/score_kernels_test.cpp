@@ -1,5 +1,5 @@
 // The vector loops against long double, on every target of this machine.
-#include "core/operations/softmax/golden/kernels.hpp"
+#include "core/operations/softmax/golden/score_kernels.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 
 #include <algorithm>
 

@@ -6,18 +6,18 @@
 #include <span>
 #include <vector>
 
-#include "core/operations/softmax/golden/golden_row.hpp"
-#include "core/operations/softmax/golden/golden_rows.hpp"
+#include "core/operations/softmax/golden/row_expectation.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/problem/equal_keys.hpp"
 
 namespace attest::core {
 
 /// Runs tasks, one after the other; one object a thread. Memory is that of a block of keys and a
 /// task's sums.
-class GoldenPass {
+class KeyPasses {
  public:
-  GoldenPass(const Problem& problem, const Tensors& tensors, const Geometry& geometry);
-  ~GoldenPass();
+  KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry);
+  ~KeyPasses();
   void score(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal, RowScores* scores);
   /// Row n of the task is row n of the results.
   void finish(const RowTask& task, const JudgedRow* rows, const EqualKeys& equal,

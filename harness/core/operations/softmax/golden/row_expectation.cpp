@@ -1,4 +1,4 @@
-#include "core/operations/softmax/golden/golden_row.hpp"
+#include "core/operations/softmax/golden/row_expectation.hpp"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
-#include "core/operations/softmax/golden/kernels.hpp"
+#include "core/operations/softmax/golden/score_kernels.hpp"
 
 #include <cmath>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/operations/softmax/golden/kernels.cpp"
+#define HWY_TARGET_INCLUDE "core/operations/softmax/golden/score_kernels.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

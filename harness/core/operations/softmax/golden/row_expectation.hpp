@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/operations/softmax/golden/kernels.hpp"
+#include "core/operations/softmax/golden/score_kernels.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
 
 namespace attest::core {
@@ -30,7 +30,7 @@ struct RowScores {
   void close(double sum, double sink_logit);
 };
 
-/// Of the second pass. Keys that are equal come in as groups (golden_pass.cpp).
+/// Of the second pass. Keys that are equal come in as groups (key_passes.cpp).
 struct RowSums {
   // [head_dim_v]: sum p v and the largest |partial sum|, sums of p^2 v^2, a^2 v^2, e^2 v, e^2 v^2,
   // of p v over keys that are lost, of p v and of p^2 v^2 over those that may be
