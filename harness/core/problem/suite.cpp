@@ -103,9 +103,9 @@ std::vector<Excuse> misses_of(const Place& place, const json& object) {
   const auto at = object.find("misses");
   if (at == object.end() || *at == false) return {};
   if (!at->is_object() || at->empty() || at->size() > kMostExcuses)
-    place.fail(
-        "misses",
-        R"(an object of globs of events and reasons, e.g. {"rise/*/over_88": "one row"}, or false)");
+    place.fail("misses",
+               "an object of globs of events and reasons, "
+               R"(e.g. {"rise/*/over_88": "one row"}, or false)");
   std::vector<Excuse> misses;
   for (const auto& [glob, why] : at->items()) {
     const Place inner{fmt::format("{}: misses", place.text)};

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/cases/testing/files_by_hand.hpp"
 #include "core/cases/read_vectors.hpp"
+#include "core/cases/testing/files_by_hand.hpp"
 #include "core/inputs/testing/file_bytes.hpp"
 #include "core/problem/spec.hpp"
 
