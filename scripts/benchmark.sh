@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# How fast the harness itself is: goldens, closed-form judging, isolation, list, the quick suites. Prints figures; asserts nothing.
-#   scripts/benchmark.sh [BUILD]      BUILD: a build tree that holds bin/attest (default: build/release)
+# Measures how fast the harness itself is: goldens, closed-form judging, isolation, list, the quick
+# suites. Prints figures; asserts nothing.
+#   scripts/benchmark.sh [BUILD]      BUILD: a build tree with bin/attest (default: build/release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 attest=${1:-build/release}/bin/attest
-[ -x "$attest" ] || { echo "benchmark.sh: $attest is not there; scripts/run.sh builds it" >&2; exit 64; }
+[ -x "$attest" ] ||
+  { echo "benchmark.sh: $attest is not there; scripts/run.sh builds it" >&2; exit 64; }
 
-seconds() { local start; start=$(date +%s.%N); "$@" >/dev/null 2>&1 || true; echo "$(date +%s.%N) $start" | awk '{printf "%.2f s", $1 - $2}'; }
-# judging FILL SPEC: the part of one judged run that is the golden and the comparison.
-judging() { "$attest" repro --impl flash_cpu --judge-only --timeout 600 --fill "$1" "$2" 2>&1 | grep -o "$1: .*judging [^;]*\|worst.*fail.*\|skipped.*" || echo "did not run"; }
+# seconds COMMAND...: the time that it takes.
+seconds() {
+  local start
+  start=$(date +%s.%N)
+  "$@" >/dev/null 2>&1 || true
+  echo "$(date +%s.%N) $start" | awk '{printf "%.2f s", $1 - $2}'
+}
+# judging FILL SPEC: the time that golden and comparison take in one judged run.
+judging() {
+  "$attest" repro --impl flash_cpu --judge-only --timeout 600 --fill "$1" "$2" 2>&1 |
+    grep -o "$1: .*judging [^;]*\|worst.*fail.*\|skipped.*" || echo "did not run"
+}
 
 grep -m1 'model name' /proc/cpuinfo || true
 echo "threads: $(nproc)"
@@ -19,4 +30,6 @@ echo "  $(judging codebook 'softmax dtype=f16 seq_len_q=262144 head_dim=64')"
 echo "isolation (goals: 30 ms a worker start, 1 ms a case):"
 "$attest" doctor | grep isolation || echo "  did not run"
 echo "attest list (goal 0.2 s): $(seconds "$attest" list)"
-for suite in vit bev lidar; do echo "attest run $suite --quick: $(seconds "$attest" run $suite --quick)"; done
+for suite in vit bev lidar; do
+  echo "attest run $suite --quick: $(seconds "$attest" run $suite --quick)"
+done

@@ -1,25 +1,34 @@
 #!/usr/bin/env bash
-# Packs what a machine with a GPU needs into one folder that runs wherever it is copied: programs, plugins, suites, scripts, and the
-# libraries that they link, but for glibc's. CUDA's runtime is inside the plugins; the driver is the machine's.
-#   scripts/bundle.sh                        for sm_90a, into build/bundle
-#   scripts/bundle.sh --arch 87 -o FOLDER    for another architecture, as nvcc names it
-#   scripts/bundle.sh --from BUILD -o FOLDER of a build tree that there is
-#   scripts/bundle.sh --no-sanitizer         without compute-sanitizer, which takes 40 MiB
+# Packs what a machine with a GPU needs into one folder that runs wherever it is copied: programs,
+# plugins, suites, scripts, and the libraries that they link, except glibc's. CUDA's runtime is
+# inside the plugins; the driver is the machine's own.
+#   scripts/bundle.sh                          for sm_90a, into build/bundle
+#   scripts/bundle.sh --arch 87 -o FOLDER      for another architecture, as nvcc names it
+#   scripts/bundle.sh --from BUILD -o FOLDER   from a build tree that is there already
+#   scripts/bundle.sh --no-sanitizer           without compute-sanitizer, which takes 40 MiB
 # On that machine: FOLDER/scripts/device.sh
-# Exit codes: 0; 1: the bundle is larger than 60 MiB or needs a glibc newer than 2.39; 4: set-up or build fails; 64: wrong arguments.
+# Exit codes: 0; 1 if the bundle is larger than 60 MiB or needs a glibc newer than 2.39; 4 if set-up
+# or build fails; 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-architecture=90a build= folder=$root/build/bundle with_sanitizer=yes packages=$root/build/cuda-packages
+architecture=90a build= folder=$root/build/bundle with_sanitizer=yes
+packages=$root/build/cuda-packages
 most_mib=60 newest_glibc=2.39
 while (($#)); do
-  case $1 in --arch | --from | -o) [[ -n ${2:-} ]] || { echo "bundle.sh: $1 needs a value" >&2; exit 64; } ;; esac
+  case $1 in
+    --arch | --from | -o)
+      [[ -n ${2:-} ]] || { echo "bundle.sh: $1 needs a value" >&2; exit 64; } ;;
+  esac
   case $1 in
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --arch) architecture=$2; shift ;;
     --from) build=$2; shift ;;
     -o) folder=$2; shift ;;
     --no-sanitizer) with_sanitizer=no ;;
-    *) echo "bundle.sh: $1: unknown; --arch ARCHITECTURE, --from BUILD, -o FOLDER, --no-sanitizer" >&2; exit 64 ;;
+    *)
+      echo "bundle.sh: $1: unknown; known: --arch ARCHITECTURE, --from BUILD, -o FOLDER," \
+        "--no-sanitizer" >&2
+      exit 64 ;;
   esac
   shift
 done
@@ -32,46 +41,58 @@ fi
 command -v objdump >/dev/null || { echo "bundle.sh: objdump is missing: binutils" >&2; exit 4; }
 if [[ -z $build ]]; then
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-  [[ -x $nvcc ]] || { echo "bundle.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 4; }
+  [[ -x $nvcc ]] ||
+    { echo "bundle.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 4; }
   if ! "$nvcc" --list-gpu-code | grep -qx "sm_${architecture%[af]}"; then
-    echo "bundle.sh: --arch $architecture: this nvcc knows $("$nvcc" --list-gpu-code | tr -d 'sm_' | xargs), and 90a" >&2
+    known=$("$nvcc" --list-gpu-code | tr -d 'sm_' | xargs)
+    echo "bundle.sh: --arch $architecture: this nvcc knows $known, and 90a" >&2
     exit 64
   fi
   build=$root/build/bundle-$architecture
   bash "$root/scripts/setup.sh" || exit 4
-  bash "$root/scripts/cuda_packages.sh" || echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF -DATTEST_CUDA=on -DATTEST_CUDA_MUTANTS=ON \
+  bash "$root/scripts/cuda_packages.sh" ||
+    echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF \
+    -DATTEST_CUDA=on -DATTEST_CUDA_MUTANTS=ON \
     -DATTEST_CUDA_ARCHITECTURES="$architecture-real" || exit 4
   cmake --build "$build" --parallel "$(nproc)" || exit 4
 fi
-[[ -e $build/cmake_install.cmake ]] || { echo "bundle.sh: --from $build: no build tree is there" >&2; exit 64; }
+[[ -e $build/cmake_install.cmake ]] ||
+  { echo "bundle.sh: --from $build: no build tree is there" >&2; exit 64; }
 
 rm -rf "$folder"
 mkdir -p "$folder" && touch "$marker"
-cmake --install "$build" --strip --prefix "$folder" >/dev/null || { echo "bundle.sh: $build is not built to the end: cmake --build $build" >&2; exit 4; }
+cmake --install "$build" --strip --prefix "$folder" >/dev/null ||
+  { echo "bundle.sh: $build is not completely built: cmake --build $build" >&2; exit 4; }
 mkdir -p "$folder/scripts"
-cp "$root"/scripts/device.sh "$root"/scripts/device_mutants.sh "$root"/scripts/device_peers.py "$folder/scripts"
+cp "$root"/scripts/{device.sh,device_mutants.sh,device_peers.py} "$folder/scripts"
 for records in "$root"/reports/published/device_*.jsonl; do
   if [[ -e $records ]]; then install -D -m 644 "$records" -t "$folder/reports/published"; fi
 done
 
-# Programs look for their libraries here first (harness/cmake/install.cmake).
-mapfile -t binaries < <(find "$folder" -type f \( -name '*.so' -o -path '*/bin/*' -o -path '*/libexec/*' \))
+# Programs look here for their libraries first (harness/cmake/install.cmake).
+mapfile -t binaries < <(find "$folder" -type f \
+  \( -name '*.so' -o -path '*/bin/*' -o -path '*/libexec/*' \))
 libraries=$folder/lib/attest/bundled
 mkdir -p "$libraries"
 ldd "${binaries[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | xargs cp -L -t "$libraries"
 
-if [[ $with_sanitizer == yes && -d $packages/sanitizer ]]; then cp -r "$packages/sanitizer" "$folder/sanitizer"; fi
+if [[ $with_sanitizer == yes && -d $packages/sanitizer ]]; then
+  cp -r "$packages/sanitizer" "$folder/sanitizer"
+fi
 
-# What a user of the library would need, not who runs it.
+# Only those who build against the library would need these.
 rm -rf "$folder/include" "$folder/lib/cmake" "$folder"/lib/*.a
 
-newest=$({ find "$folder" -type f -exec objdump -T {} + 2>/dev/null || true; } | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+newest=$({ find "$folder" -type f -exec objdump -T {} + 2>/dev/null || true; } |
+  grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
 mib=$(du -sm "$folder" | cut -f1)
-echo "$folder: $mib MiB, needs ${newest/GLIBC_/glibc } or newer; on a machine with a GPU: $(basename "$folder")/scripts/device.sh"
+echo "$folder: $mib MiB, needs ${newest/GLIBC_/glibc } or newer;" \
+  "on a machine with a GPU: $(basename "$folder")/scripts/device.sh"
 if ((mib > most_mib)); then echo "bundle.sh: more than $most_mib MiB" >&2; exit 1; fi
-if [[ $(printf '%s\n' "${newest#GLIBC_}" $newest_glibc | sort -V | tail -1) != "$newest_glibc" ]]; then
+needed=$(printf '%s\n' "${newest#GLIBC_}" $newest_glibc | sort -V | tail -1)
+if [[ $needed != "$newest_glibc" ]]; then
   echo "bundle.sh: needs a glibc newer than $newest_glibc" >&2
   exit 1
 fi

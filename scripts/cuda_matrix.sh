@@ -1,51 +1,85 @@
 #!/usr/bin/env bash
-# Compiles every CUDA kernel for many architectures, without a device, and prints what ptxas says of each: threads that a block may have,
-# registers, bytes spilled, bytes of static shared memory.
-#   scripts/cuda_matrix.sh                       75 80 86 87 89 90a 100 120 121, those that this nvcc knows
-#   scripts/cuda_matrix.sh --head-dim 64 80 87   these architectures, and of kernels in several shapes that head size alone
-#   scripts/cuda_matrix.sh --table FILE ...      writes it as Markdown too, with the blocks that Orin and Hopper hold at a time:
+# Compiles every CUDA kernel for many architectures, without a device, and prints what ptxas reports
+# of each kernel: threads that a block may have, registers, bytes spilled, bytes of static shared
+# memory.
+#   scripts/cuda_matrix.sh                       75 80 86 87 89 90a 100 120 121, as far as this nvcc
+#                                                knows them
+#   scripts/cuda_matrix.sh --head-dim 64 80 87   these architectures, and only this head size of the
+#                                                kernels that have several
+#   scripts/cuda_matrix.sh --table FILE ...      also writes a table in Markdown, with the blocks
+#                                                that Orin and Hopper hold at a time:
 #                                                reports/published/ptxas.md was made so
-# Exit codes: 0; 1: a kernel spills more than 256 bytes, or its wgmma instructions wait for one another; 4: nvcc fails; 64: nvcc is missing,
-# or an argument is wrong.
+# Exit codes: 0; 1 if a kernel spills more than 256 bytes, or its wgmma instructions are serialized;
+# 4 if nvcc fails; 64 if nvcc is missing, or an argument is wrong.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 head_dim=0 table= most_spilled=256
 while (($#)); do
-  case $1 in --head-dim | --table) [[ -n ${2:-} ]] || { echo "cuda_matrix.sh: $1 needs a value" >&2; exit 64; } ;; esac
+  case $1 in
+    --head-dim | --table)
+      [[ -n ${2:-} ]] || { echo "cuda_matrix.sh: $1 needs a value" >&2; exit 64; } ;;
+  esac
   case $1 in
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --head-dim) head_dim=$2; shift 2 ;;
     --table) table=$2; shift 2 ;;
-    --*) echo "cuda_matrix.sh: $1: unknown; --head-dim SIZE, --table FILE, ARCHITECTURE ..." >&2; exit 64 ;;
+    --*)
+      echo "cuda_matrix.sh: $1: unknown; --head-dim SIZE, --table FILE, ARCHITECTURE ..." >&2
+      exit 64 ;;
     *) break ;;
   esac
 done
-[[ " 0 16 32 64 128 256 " == *" $head_dim "* ]] || { echo "cuda_matrix.sh: --head-dim $head_dim: kernels have 16, 32, 64, 128 and 256" >&2; exit 64; }
+if [[ " 0 16 32 64 128 256 " != *" $head_dim "* ]]; then
+  echo "cuda_matrix.sh: --head-dim $head_dim: kernels have 16, 32, 64, 128 and 256" >&2
+  exit 64
+fi
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-[[ -x $nvcc ]] || { echo "cuda_matrix.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 64; }
+if [[ ! -x $nvcc ]]; then
+  echo "cuda_matrix.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2
+  exit 64
+fi
 known=" $("$nvcc" --help | grep -o 'sm_[0-9a-z]*' | sort -uV | tr '\n' ' ') "
 architectures=("$@")
 if (($# == 0)); then
   for architecture in 75 80 86 87 89 90a 100 120 121; do
-    if [[ $known == *" sm_$architecture "* ]]; then architectures+=("$architecture"); else echo "nvcc does not know sm_$architecture: left out"; fi
+    if [[ $known == *" sm_$architecture "* ]]; then
+      architectures+=("$architecture")
+    else
+      echo "nvcc does not know sm_$architecture: left out"
+    fi
   done
 fi
 for architecture in "${architectures[@]}"; do
-  [[ $architecture != -* ]] || { echo "cuda_matrix.sh: $architecture: options come before architectures" >&2; exit 64; }
-  [[ $known == *" sm_$architecture "* ]] || { echo "cuda_matrix.sh: $architecture: this nvcc knows $(xargs <<<"${known//sm_/}")" >&2; exit 64; }
+  if [[ $architecture == -* ]]; then
+    echo "cuda_matrix.sh: $architecture: options come before architectures" >&2
+    exit 64
+  elif [[ $known != *" sm_$architecture "* ]]; then
+    echo "cuda_matrix.sh: $architecture: this nvcc knows $(xargs <<<"${known//sm_/}")" >&2
+    exit 64
+  fi
 done
 [[ -z $table ]] || touch "$table" || exit 64
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Of PTX: how many threads a kernel may have. Of what ptxas says: a line a kernel, with its mangled name. What functions spill that it calls
-# is told after its registers, and counts as its own.
+# Reads from PTX how many threads a kernel may have. Makes one line for each kernel, with its
+# mangled name, from the report of ptxas. Bytes that called functions spill are reported after the
+# registers of a kernel, and count as the kernel's own.
 cat >"$folder/rows.awk" <<'AWK'
 /\.entry / { entry = $0; sub(/.*\.entry /, "", entry); sub(/\(.*/, "", entry) }
 /\.maxntid/ { threads[entry] = $2 + 0 }
-function tell() { if (kernel != "") printf "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", source, sm, threads[kernel], registers, spilled, shared, kernel }
-/Compiling entry function/ { tell(); split($0, quoted, "'"); kernel = quoted[2]; spilled = registers = shared = 0 }
-/bytes spill stores/ { bytes = $0; sub(/ bytes spill stores.*/, "", bytes); sub(/.*, /, "", bytes); spilled += bytes }
+function tell() {
+  if (kernel != "") {
+    printf "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", source, sm, threads[kernel], registers, spilled, shared,
+      kernel
+  }
+}
+/Compiling entry function/ {
+  tell(); split($0, quoted, "'"); kernel = quoted[2]; spilled = registers = shared = 0
+}
+/bytes spill stores/ {
+  bytes = $0; sub(/ bytes spill stores.*/, "", bytes); sub(/.*, /, "", bytes); spilled += bytes
+}
 /Used [0-9]+ registers/ {
   registers = $0; sub(/.*Used /, "", registers); sub(/ registers.*/, "", registers)
   shared = 0; if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART, RLENGTH) + 0
@@ -53,33 +87,63 @@ function tell() { if (kernel != "") printf "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", sourc
 END { tell() }
 AWK
 status=0
-compile() {  # SOURCE ARCHITECTURE
+compile() {  # compile SOURCE ARCHITECTURE
   local log=$folder/$(basename "$1").$2
   mkdir "$log.kept"
-  "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -DATTEST_ONLY_HEAD_DIM="$head_dim" \
-    $([[ $2 != 90a ]] || echo -DATTEST_SM90A) -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage -c "$1" -o "$log.o" --keep --keep-dir "$log.kept" 2>"$log" || { cat "$log" >&2; return 4; }
-  awk -f "$folder/rows.awk" -v source="$(basename "$1" .cu)" -v sm="$2" "$log".kept/*.ptx "$log" | c++filt >"$log.rows"
+  "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC \
+    -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" \
+    -DATTEST_ONLY_HEAD_DIM="$head_dim" $([[ $2 != 90a ]] || echo -DATTEST_SM90A) \
+    -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage \
+    -c "$1" -o "$log.o" --keep --keep-dir "$log.kept" 2>"$log" || { cat "$log" >&2; return 4; }
+  awk -f "$folder/rows.awk" -v source="$(basename "$1" .cu)" -v sm="$2" "$log".kept/*.ptx "$log" |
+    c++filt >"$log.rows"
   rm -r "$log.kept" "$log.o"
 }
 export -f compile
 export folder nvcc root head_dim
 printf '%s\n' "${architectures[@]}" | while read -r architecture; do
-  for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/golden/row_kernels.cu; do printf '%s\0%s\0' "$source" "$architecture"; done
+  for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/golden/row_kernels.cu; do
+    printf '%s\0%s\0' "$source" "$architecture"
+  done
 done | xargs -0 -n 2 -P "$(nproc)" bash -c 'compile "$0" "$1"' || exit 4
 
-# Messages of ptxas on which the speed of kernels for sm_90a hangs.
-if grep -hE 'C75(08|10|14)|serialized|setmaxnreg' "$folder"/*.cu.* 2>/dev/null | sort -u | sed 's/^/cuda_matrix.sh: /' | grep . >&2; then status=1; fi
+# With one of these messages of ptxas, kernels for sm_90a are slow.
+if grep -hE 'C75(08|10|14)|serialized|setmaxnreg' "$folder"/*.cu.* 2>/dev/null | sort -u |
+  sed 's/^/cuda_matrix.sh: /' | grep . >&2; then
+  status=1
+fi
 
-rows() { find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E 's/\(anonymous namespace\)::|attest::(core::)?//g; s/\(flash::Kind\)0/flash::Kind::kPlain/g; s/\(flash::Kind\)1/flash::Kind::kScattered/g; s/\(flash::Kind\)2/flash::Kind::kGeneral/g; s/\(flash::Kind\)3/flash::Kind::kWindow/g; s/\tvoid /\t/; s/\([^()]*\)$//'; }
+# All lines, with the names of kernels as the sources write them.
+rows() {
+  find "$folder" -name '*.rows' | sort -V | xargs cat | sed -E '
+    s/\(anonymous namespace\)::|attest::(core::)?//g
+    s/\(flash::Kind\)0/flash::Kind::kPlain/g
+    s/\(flash::Kind\)1/flash::Kind::kScattered/g
+    s/\(flash::Kind\)2/flash::Kind::kGeneral/g
+    s/\(flash::Kind\)3/flash::Kind::kWindow/g
+    s/\tvoid /\t/
+    s/\([^()]*\)$//'
+}
 rows >"$folder/all"
 awk -F'\t' -v most=$most_spilled '
-  BEGIN { printf "%-11s %-5s %7s %9s %8s %8s  %s\n", "source", "sm", "threads", "registers", "spilled", "shared", "kernel" }
-  { printf "%-11s %-5s %7d %9d %8d %8d  %s\n", $1, $2, $3, $4, $5, $6, $7; if ($5 > most) bad = 1 }
+  BEGIN {
+    printf "%-11s %-5s %7s %9s %8s %8s  %s\n", "source", "sm", "threads", "registers", "spilled",
+      "shared", "kernel"
+  }
+  {
+    printf "%-11s %-5s %7d %9d %8d %8d  %s\n", $1, $2, $3, $4, $5, $6, $7
+    if ($5 > most) bad = 1
+  }
   END { exit bad }' "$folder/all" || status=1
 if [[ -n $table ]]; then
-  grep -oE '[A-Za-z0-9_:]*Shape<[^<>]*>' "$folder/all" | sort -u | sed 's/.*/ATTEST_SHAPE(&)/' >"$folder/kernel_shapes.inc" || true
-  "${CXX:-c++}" -std=c++17 -O1 -w -I "$folder" -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" -o "$folder/ptxas_table" "$root/harness/testing/cuda/ptxas_table.cpp" || exit 4
-  title="$("$nvcc" --version | grep -o 'release [^,]*' | sed 's/release/nvcc/'), commit $(git -C "$root" rev-parse --short HEAD)$(if ((head_dim)); then echo ", kernels of head_dim $head_dim alone"; fi)"
+  grep -oE '[A-Za-z0-9_:]*Shape<[^<>]*>' "$folder/all" | sort -u |
+    sed 's/.*/ATTEST_SHAPE(&)/' >"$folder/kernel_shapes.inc" || true
+  "${CXX:-c++}" -std=c++17 -O1 -w \
+    -I "$folder" -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" \
+    -o "$folder/ptxas_table" "$root/harness/testing/cuda/ptxas_table.cpp" || exit 4
+  title=$("$nvcc" --version | grep -o 'release [^,]*' | sed 's/release/nvcc/')
+  title+=", commit $(git -C "$root" rev-parse --short HEAD)"
+  if ((head_dim)); then title+=", kernels of head_dim $head_dim alone"; fi
   "$folder/ptxas_table" "$title" <"$folder/all" >"$table" || exit 4
   echo "table: $table"
 fi

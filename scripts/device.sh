@@ -1,25 +1,37 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations, benchmark, PyTorch as a peer,
-# compute-sanitizer, bugs planted in kernels, what limits the kernels (ncu), comparison with what was published of this device.
+# Runs everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations,
+# benchmark, PyTorch as a peer, compute-sanitizer, bugs planted in kernels, what limits the kernels
+# (ncu), and a comparison with what was published of this device.
 # In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
-#   scripts/device.sh                        all, into device-results/
-#   scripts/device.sh -o FOLDER STEP ...     some of: conformance benchmark peers sanitizer mutants profile compare
-#   scripts/device.sh --compare FILE ...     compares with these records, not with reports/published/device_*.jsonl of the same device
+#   scripts/device.sh                        every step, into device-results/
+#   scripts/device.sh -o FOLDER STEP ...     some of the steps: conformance benchmark peers
+#                                            sanitizer mutants profile compare
+#   scripts/device.sh --compare FILE ...     compares with these records, not with those in
+#                                            reports/published/device_*.jsonl of the same device
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
 # To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
-# Exit codes: 0; 1: something failed, and what is named; 4: no GPU, or the build fails; 64: wrong arguments.
+# Exit codes: 0; 1 if something failed, and it is named; 4 if there is no GPU, or the build fails;
+# 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 all_steps=(conformance benchmark peers sanitizer mutants profile compare)
 out=device-results steps=() published=()
 while (($#)); do
-  case $1 in -o | --compare) [[ -n ${2:-} ]] || { echo "device.sh: $1 needs a value" >&2; exit 64; } ;; esac
+  case $1 in
+    -o | --compare)
+      [[ -n ${2:-} ]] || { echo "device.sh: $1 needs a value" >&2; exit 64; } ;;
+  esac
   case $1 in
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     -o) out=$2; shift ;;
-    --compare) published+=("$2"); [[ -e $2 ]] || { echo "device.sh: --compare $2: is not there" >&2; exit 64; }; shift ;;
+    --compare)
+      published+=("$2")
+      [[ -e $2 ]] || { echo "device.sh: --compare $2: is not there" >&2; exit 64; }
+      shift ;;
     conformance | benchmark | peers | profile | sanitizer | mutants | compare) steps+=("$1") ;;
-    *) echo "device.sh: $1: unknown; -o FOLDER, --compare FILE and some of: ${all_steps[*]}" >&2; exit 64 ;;
+    *)
+      echo "device.sh: $1: unknown; -o FOLDER, --compare FILE and some of: ${all_steps[*]}" >&2
+      exit 64 ;;
   esac
   shift
 done
@@ -32,25 +44,33 @@ fi
 
 attest=$root/bin/attest planted=$root/lib/attest/mutants
 if [[ ! -x $attest ]]; then
-  # Before all that setting up and building takes; the fake driver of tests is no device either.
-  [[ "${steps[*]}" == compare || -n ${ATTEST_CUDA_DRIVER:-} || -e /dev/nvidiactl || -e /dev/nvhost-ctrl || -e /dev/dxg ]] ||
-    { echo "device.sh: no GPU: neither /dev/nvidiactl nor /dev/nvhost-ctrl (Jetson) nor /dev/dxg (WSL) is there" >&2; exit 4; }
+  # Stops before set-up and build, which take long. The fake driver of the tests counts as a GPU.
+  if [[ "${steps[*]}" != compare && -z ${ATTEST_CUDA_DRIVER:-} &&
+    ! -e /dev/nvidiactl && ! -e /dev/nvhost-ctrl && ! -e /dev/dxg ]]; then
+    echo "device.sh: no GPU: neither /dev/nvidiactl nor /dev/nvhost-ctrl (Jetson) nor" \
+      "/dev/dxg (WSL) is there" >&2
+    exit 4
+  fi
   attest=$root/build/release/bin/attest planted=$root/build/release/mutants
   bash "$root/scripts/setup.sh" || exit 4
-  bash "$root/scripts/cuda_packages.sh" || echo "device.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
-  [[ -e $root/build/release/build.ninja ]] || (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
+  bash "$root/scripts/cuda_packages.sh" ||
+    echo "device.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
+  [[ -e $root/build/release/build.ninja ]] ||
+    (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
   cmake -S "$root" -B "$root/build/release" -DATTEST_CUDA_MUTANTS=ON >/dev/null || exit 4
   cmake --build "$root/build/release" --parallel "$(nproc)" || exit 4
 fi
 mkdir -p "$out"
 "$attest" doctor >"$out/doctor.txt" || true
 if [[ "${steps[*]}" != compare ]] && ! grep -q '^ok *CUDA ' "$out/doctor.txt"; then
-  echo "device.sh: no GPU: $(grep -m 1 '^none *CUDA ' "$out/doctor.txt" | sed 's/^none *CUDA *//')" >&2
+  why=$(grep -m 1 '^none *CUDA ' "$out/doctor.txt" | sed 's/^none *CUDA *//')
+  echo "device.sh: no GPU: $why" >&2
   exit 4
 fi
 
-# What PyTorch brings may be all that a machine has of cuDNN, cuBLAS and the compiler that cuDNN asks: where the loader finds none, those of
-# Python's packages are taken, and what they look for themselves is found in their folders.
+# PyTorch's packages may have the only cuDNN, cuBLAS and compiler for cuDNN of a machine. Where the
+# loader finds none, those of Python's packages are taken, and LD_LIBRARY_PATH names their folders
+# for what they load themselves.
 libraries=$(python3 - 2>/dev/null <<'PYTHON' || true
 import ctypes, glob, importlib.util, os
 
@@ -61,32 +81,39 @@ def loads(name):
         return False
 
 found = importlib.util.find_spec("nvidia")
-folders = sorted(f for place in (found.submodule_search_locations if found else []) for f in glob.glob(f"{place}/*/lib"))
+packages = found.submodule_search_locations if found else []
+folders = sorted(folder for package in packages for folder in glob.glob(f"{package}/*/lib"))
+wanted = {
+    "ATTEST_CUDNN": ["libcudnn.so.9"],
+    "ATTEST_CUBLAS": ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"],
+    "CUDNN_FRONTEND_CUDART_LIB_NAME": ["libcudart.so.13", "libcudart.so.12"],
+}
 missing = False
-for variable, names in (("ATTEST_CUDNN", ["libcudnn.so.9"]), ("ATTEST_CUBLAS", ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"]),
-                        ("CUDNN_FRONTEND_CUDART_LIB_NAME", ["libcudart.so.13", "libcudart.so.12"])):
+for variable, names in wanted.items():
     if not os.environ.get(variable) and not any(map(loads, names)):
-        files = [f"{folder}/{name}" for name in names for folder in folders if os.path.exists(f"{folder}/{name}")]
+        files = [f"{folder}/{name}" for name in names for folder in folders
+                 if os.path.exists(f"{folder}/{name}")]
         missing = missing or bool(files)
         print("\n".join(f"{variable}={file}" for file in files[:1]))
 if missing:
-    print("LD_LIBRARY_PATH=" + ":".join([path for path in [os.environ.get("LD_LIBRARY_PATH")] if path] + folders))
+    path = os.environ.get("LD_LIBRARY_PATH")
+    print("LD_LIBRARY_PATH=" + ":".join(([path] if path else []) + folders))
 PYTHON
 )
 while IFS='=' read -r variable file; do
   if [[ -n $variable ]]; then export "$variable=$file"; echo "$variable=$file"; fi
 done <<<"$libraries"
 
-# What the steps may take together, in seconds, of which the last is for the comparison.
+# All steps together may take `deadline` seconds, of which `last` are kept for the comparison.
 deadline=590 last=30 SECONDS=0
-# left UP_TO: as many seconds as are left, and no more than that.
+# left MOST: the seconds that are left, at least 1 and at most MOST.
 left() {
   local rest=$((deadline - last - SECONDS))
   echo $((rest < 1 ? 1 : rest < $1 ? rest : $1))
 }
 
 failed=()
-# step NAME SECONDS COMMAND...: runs it, and goes on whatever comes of it.
+# step NAME SECONDS COMMAND...: runs the command, and goes on whatever its exit code is.
 step() {
   local name=$1 limit status=0 started=$SECONDS
   limit=$(left "$2")
@@ -102,39 +129,50 @@ step() {
 }
 
 conformance() {
-  step conformance 150 "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only --impl '*_cuda' --timeout 30 \
+  step conformance 150 \
+    "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only \
+    --impl '*_cuda' --timeout 30 \
     -o "$out/conformance.jsonl" --overwrite --table "$out/conformance.md"
   goldens "$out/conformance.jsonl"
-  # What devices before sm_90 get of flash_cuda.
-  ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 40 "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
+  # The kernels of flash_cuda for devices before sm_90.
+  ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 40 \
+    "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
     -o "$out/conformance_sm80.jsonl" --overwrite
 }
 
-# goldens RESULTS: what the device made of them; one that the host refused is a fault of the kernels that made it, or of the device.
+# goldens RESULTS: how many goldens the device computed. One that the host refused is a fault of the
+# golden's kernels, or of the device.
 goldens() {
-  local refused
+  local refused made
   [[ -s $1 ]] || return 0
   refused=$(grep -o 'the golden is the host.s; that of [^"]*' "$1" | sort -u | head -3 || true)
-  echo "goldens: $(grep -o '"golden_device":' "$1" | wc -l) made on the device${refused:+, some refused}"
+  made=$(grep -o '"golden_device":' "$1" | wc -l)
+  echo "goldens: $made made on the device${refused:+, some refused}"
   if [[ -n $refused ]]; then failed+=("a golden on the device: $refused"); fi
 }
 
-# Kernels under each of compute-sanitizer's tools, on problems of at most 512 tokens: first one for each implementation.
+# Problems of at most 512 tokens, on which kernels run under each of compute-sanitizer's tools. The
+# first ones cover every implementation.
+swin='window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias'
+masks='mask=[1,1,61,61] bias=f32[1,1,61,61]'
+pages='page_size=16 page_table seq_lens_kv'
+long_keys='seq_len_q=130 seq_len_kv=300'
 problems=(
   'softmax dtype=f16 num_heads=2 seq_len_q=197 head_dim=64 lse'
-  # On sm_90 with tiles enough for the kernels that are its own:
-  'softmax dtype=f16 batch=2 num_heads=40 seq_len_q=130 seq_len_kv=300 head_dim=64 seq_lens_kv window_right=0 lse'
-  'softmax dtype=f16 num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias'
+  # It has enough tiles for the kernels of sm_90:
+  "softmax dtype=f16 batch=2 num_heads=40 $long_keys head_dim=64 seq_lens_kv window_right=0 lse"
+  "softmax dtype=f16 num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 $swin"
   'linear dtype=f16 num_heads=2 seq_len_q=400 head_dim=64'
-  'softmax dtype=bf16 num_heads=80 seq_len_q=130 seq_len_kv=300 head_dim=128'
-  'softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 mask=[1,1,61,61] bias=f32[1,1,61,61] softcap=20'
-  'softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 page_size=16 page_table seq_lens_kv'
+  "softmax dtype=bf16 num_heads=80 $long_keys head_dim=128"
+  "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 $masks softcap=20"
+  "softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 $pages"
   'softmax dtype=f16 batch=3 num_heads=2 seq_len_q=96 head_dim=64 cu_seqlens_q cu_seqlens_kv'
-  'softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=130 seq_len_kv=300 head_dim=128 window_right=0 diagonal=1')
+  "softmax dtype=bf16 num_heads=4 num_kv_heads=2 $long_keys head_dim=128 window_right=0 diagonal=1")
 find_checker() {
   local candidate
   checker=
-  for candidate in "$root"/{,build/cuda-packages/}sanitizer/compute-sanitizer "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer; do
+  for candidate in "$root"/{,build/cuda-packages/}sanitizer/compute-sanitizer \
+    "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer; do
     if [[ -x $candidate ]]; then checker=$candidate; break; fi
   done
 }
@@ -143,7 +181,8 @@ sanitizer() {
   limit=$(left 90)
   find_checker
   if [[ -z $checker ]]; then
-    echo "sanitizer: skipped: compute-sanitizer is neither in the bundle, nor in PATH, nor in /usr/local/cuda/bin"
+    echo "sanitizer: skipped: compute-sanitizer is neither in the bundle, nor in PATH, nor in" \
+      "/usr/local/cuda/bin"
     return
   fi
   : >"$out/sanitizer.txt"
@@ -152,9 +191,12 @@ sanitizer() {
       if ((SECONDS - started >= limit)); then missed=$((missed + 1)); continue; fi
       runs=$((runs + 1))
       echo "== $tool: $problem" >>"$out/sanitizer.txt"
-      timeout --kill-after=10 "$(left 60)" "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
-        "$attest" repro --impl naive_cuda,flash_cuda,linear_cuda,window_cuda --judge-only --relations none --fill random --timeout 50 "$problem" \
-        >>"$out/sanitizer.txt" 2>&1 </dev/null || failed+=("$tool of '$problem'")  # exit 4 too: somebody takes each
+      # Exit code 4 is a failure too: some implementation takes each problem.
+      timeout --kill-after=10 "$(left 60)" \
+        "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
+        "$attest" repro --impl naive_cuda,flash_cuda,linear_cuda,window_cuda \
+        --judge-only --relations none --fill random --timeout 50 "$problem" \
+        >>"$out/sanitizer.txt" 2>&1 </dev/null || failed+=("$tool of '$problem'")
     done
   done
   echo "sanitizer: $((SECONDS - started)) s, $runs runs, $missed left out after $limit s"
@@ -163,14 +205,19 @@ sanitizer() {
 # Bugs that the judge or racecheck must see on this device.
 mutants() {
   local checker
-  if [[ ! -d $planted ]]; then echo "mutants: skipped: this build has no kernels to plant bugs in (-DATTEST_CUDA_MUTANTS=ON)"; return; fi
+  if [[ ! -d $planted ]]; then
+    echo "mutants: skipped: this build has no kernels with planted bugs (-DATTEST_CUDA_MUTANTS=ON)"
+    return
+  fi
   find_checker
-  step mutants 80 bash "$root/scripts/device_mutants.sh" "$attest" "$planted" $checker >"$out/mutants.txt" 2>&1
+  step mutants 80 bash "$root/scripts/device_mutants.sh" "$attest" "$planted" $checker \
+    >"$out/mutants.txt" 2>&1
   cat "$out/mutants.txt"
 }
 
 benchmark() {
-  step benchmark 160 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 --budget 0.2 --timeout 20 \
+  step benchmark 160 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 \
+    --budget 0.2 --timeout 20 \
     -o "$out/benchmark.jsonl" --overwrite --table "$out/benchmark.md"
 }
 
@@ -182,28 +229,35 @@ peers() {
   step peers 40 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
 }
 
-# What limits each kernel, by the hardware's counters, on problems of which a run is short.
+# What limits each kernel, by the hardware's counters, on problems whose runs are short.
 profile() {
   local profiler impl problem limit started=$SECONDS runs=0 missed=0
   limit=$(left 70)
   profiler=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null || true)
-  if [[ -z $profiler ]]; then echo "profile: skipped: ncu (Nsight Compute) is neither in PATH nor in /usr/local/cuda/bin"; return; fi
+  if [[ -z $profiler ]]; then
+    echo "profile: skipped: ncu (Nsight Compute) is neither in PATH nor in /usr/local/cuda/bin"
+    return
+  fi
   : >"$out/profile.txt"
   while read -r impl problem; do
     if ((SECONDS - started >= limit)); then missed=$((missed + 1)); continue; fi
     runs=$((runs + 1))
     echo "== $impl: $problem" >>"$out/profile.txt"
     timeout --kill-after=10 "$(left 30)" "$profiler" --clock-control none --target-processes all \
-      --kernel-name 'regex:attend|sum_keys|read_queries|sdpa|flash' --launch-count 2 --section SpeedOfLight --section Occupancy \
-      --section WarpStateStats --section ComputeWorkloadAnalysis \
-      "$attest" repro --impl "$impl" --judge-only --relations none --fill random "$problem" >>"$out/profile.txt" 2>&1 </dev/null ||
-      echo "profile: exit $? for $impl on '$problem': $(grep '==ERROR==' "$out/profile.txt" | tail -1)"
-  done <<'PROBLEMS'
+      --kernel-name 'regex:attend|sum_keys|read_queries|sdpa|flash' --launch-count 2 \
+      --section SpeedOfLight --section Occupancy --section WarpStateStats \
+      --section ComputeWorkloadAnalysis \
+      "$attest" repro --impl "$impl" --judge-only --relations none --fill random "$problem" \
+      >>"$out/profile.txt" 2>&1 </dev/null ||
+      echo "profile: exit $? for $impl on '$problem':" \
+        "$(grep '==ERROR==' "$out/profile.txt" | tail -1)"
+  done <<PROBLEMS
 flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=128
 cudnn_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=128
 flash_cuda softmax dtype=f16 batch=32 num_heads=12 seq_len_q=197 head_dim=64
 cudnn_cuda softmax dtype=f16 batch=32 num_heads=12 seq_len_q=197 head_dim=64
-window_cuda softmax dtype=f16 batch=64 num_heads=4 seq_len_q=3136 head_dim=32 grid_height=56 grid_width=56 window_height=7 window_width=7 shift_y=3 shift_x=3 rel_bias
+window_cuda softmax dtype=f16 batch=64 num_heads=4 seq_len_q=3136 head_dim=32 \
+grid_height=56 grid_width=56 $swin
 window_cuda softmax dtype=f16 num_heads=4 seq_len_q=131072 head_dim=16 patch_size=1024
 flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=64
 flash_cuda softmax dtype=bf16 batch=8 num_heads=16 seq_len_q=1 seq_len_kv=40000 head_dim=128
@@ -213,23 +267,34 @@ PROBLEMS
   echo "profile: $((SECONDS - started)) s, $runs runs, $missed left out after $limit s"
 }
 
-# With the records that were published of this device: verdicts, memory and errors as they are, times as shares of what a library took
-# in the same run, since clocks and temperatures are those of the day. Such shares are taken to repeat within 5 %.
+# Compares with the records that were published of this device: verdicts, memory and errors as they
+# are, times as shares of what a library took in the same run, since clocks and temperatures differ
+# from day to day. Such shares are assumed to repeat within 5 %.
 peer=cudnn_cuda share_floor=5
 compare() {
   local now=$out/benchmark.jsonl name file
-  if [[ ! -e $now ]]; then echo "compare: skipped: $now is not there; the step benchmark writes it"; return; fi
+  if [[ ! -e $now ]]; then
+    echo "compare: skipped: $now is not there; the step benchmark writes it"
+    return
+  fi
   if ((${#published[@]} == 0)); then
     name=$(head -1 "$now" | grep -o '"cuda":{[^}]*}' | grep -o '"name":"[^"]*"' || true)
     for file in "$root"/reports/published/device_*.jsonl; do
-      if [[ -n $name && -e $file ]] && head -1 "$file" | grep -qF "$name"; then published+=("$file"); fi
+      if [[ -n $name && -e $file ]] && head -1 "$file" | grep -qF "$name"; then
+        published+=("$file")
+      fi
     done
   fi
-  if ((${#published[@]} == 0)); then echo "compare: skipped: nothing was published of this device${name:+: $name}"; return; fi
-  step compare 20 "$attest" compare "${published[@]}" --after "$now" --json "$out/compare.json" >"$out/compare.txt"
+  if ((${#published[@]} == 0)); then
+    echo "compare: skipped: nothing was published of this device${name:+: $name}"
+    return
+  fi
+  step compare 20 "$attest" compare "${published[@]}" --after "$now" --json "$out/compare.json" \
+    >"$out/compare.txt"
   cat "$out/compare.txt"
   if grep -q "\"impl\":\"$peer\"" "$now" && grep -q "\"impl\":\"$peer\"" "${published[@]}"; then
-    step "compare with $peer" 20 "$attest" compare "${published[@]}" --after "$now" --relative-to $peer --floor $share_floor \
+    step "compare with $peer" 20 \
+      "$attest" compare "${published[@]}" --after "$now" --relative-to $peer --floor $share_floor \
       --json "$out/compare_$peer.json" >"$out/compare_$peer.txt"
     cat "$out/compare_$peer.txt"
   else

@@ -1,28 +1,49 @@
 #!/usr/bin/env bash
-# Plants bugs in CUDA kernels on a device and says which check catches each. First every problem without a bug, which must pass.
-#   scripts/device_mutants.sh ATTEST FOLDER [CHECKER]       FOLDER: of plugins KERNEL_planted.so; CHECKER: compute-sanitizer
-#   scripts/device_mutants.sh --only 3,5 ATTEST FOLDER ...  these bugs alone, by their numbers in impls/cuda/device_problem.cuh
-# Exit codes: 0; 1: a bug got away, or a kernel without one fails, and what is named; 64: wrong arguments.
+# Plants bugs in CUDA kernels on a device and says which check catches each. First it tries every
+# problem without a bug, which must pass.
+#   scripts/device_mutants.sh [--only NUMBERS] ATTEST FOLDER [CHECKER]
+#     --only 3,5  only these bugs, by their numbers in impls/cuda/device_problem.cuh
+#     FOLDER      has the plugins KERNEL_planted.so
+#     CHECKER     compute-sanitizer
+# Exit codes: 0; 1 if a bug got away, or a kernel without a bug fails, and it is named; 64 for wrong
+# arguments.
 set -euo pipefail
 only=
 if [[ ${1:-} == --only ]]; then only=,${2:?},; shift 2; fi
-if (($# < 2 || $# > 3)) || [[ ! -x $1 || ! -d $2 ]]; then sed -n '3,5p' "$0" >&2; exit 64; fi
+if (($# < 2 || $# > 3)) || [[ ! -x $1 || ! -d $2 ]]; then
+  sed -n '4,9p' "$0" >&2
+  exit 64
+fi
 attest=$1 folder=$2 checker=${3:-}
 limit=120
 
-# Who must see it: judge; race: the judge or racecheck, since what runs too early is not always wrong; timing: whoever does, or nobody:
-# no tool follows wgmma and TMA. Number, name, kernel, capability to go by (times 10; empty: the device's), who, problem and options.
-# Not here: 10 and 24, infinities whose weight is 0, since no fill has them (harness/testing/cuda/extremes_test.cpp has); 12, which a device's compiler
-# undoes; 20 to 23, of sm_75's and f32's products, which the kernels planted here, of 16-bit elements on sm_80 and up, do not have.
-tiles='softmax dtype=f16 batch=50 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=64 lse'  # too many heads to split
+# The problems. `tiles` has too many heads for kernels to split the keys. `apart` has a row beyond
+# 2^31 elements. Those from `hopper` on have tiles of rows for at least half of the multiprocessors;
+# with fewer, other kernels take the problem.
+tiles='softmax dtype=f16 batch=50 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=64 lse'
 few_tiles='softmax dtype=f16 num_heads=2 seq_len_q=120 seq_len_kv=300 head_dim=64 softcap=30'
 splits='softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=64 sinks lse'
-apart='softmax dtype=f16 seq_len_q=40 seq_len_kv=20 head_dim=64 k.strides=0,0,134217728,1'  # a row beyond 2^31 elements
+apart='softmax dtype=f16 seq_len_q=40 seq_len_kv=20 head_dim=64 k.strides=0,0,134217728,1'
 linear='linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32'
-windows='softmax dtype=f16 batch=64 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 window_height=4 window_width=4 shift_y=2 shift_bias=-100'
-# Tiles of rows for half of the multiprocessors, or other kernels take the problem.
+windows='softmax dtype=f16 batch=64 num_heads=8 seq_len_q=192 head_dim=16'
+windows+=' grid_height=12 grid_width=16 window_height=4 window_width=4 shift_y=2 shift_bias=-100'
 hopper='softmax dtype=f16 num_heads=80 seq_len_q=70 seq_len_kv=700 head_dim=64'
+two_columns='softmax dtype=f16 num_heads=80 seq_len_q=70 seq_len_kv=700 head_dim=128'
+many_heads='softmax dtype=f16 num_heads=300 seq_len_q=256 seq_len_kv=256 head_dim=128'
+banded='softmax dtype=f16 num_heads=80 seq_len_q=150 seq_len_kv=700 head_dim=64 window_right=300'
 padded='softmax dtype=bf16 batch=2 num_heads=80 seq_len_q=80 seq_len_kv=300 head_dim=64 seq_lens_kv'
+
+# number|name|kernel|capability|who|problem|more
+#   capability: the compute capability to go by, times 10; empty: the device's own.
+#   who must see the bug: `judge`; `race`: the judge or racecheck, since a read that comes too early
+#     is not always wrong; `timing`: nobody must, since no tool follows wgmma and TMA.
+#   more: for `race` the problem for racecheck; else options of attest.
+# Not here are the bugs
+#   10 and 24: infinities whose weight is 0, which no fill has (but
+#     harness/testing/cuda/extremes_test.cpp);
+#   12: a device's compiler undoes it;
+#   20 to 23: in the products of sm_75 and of f32. The kernels planted here, for 16-bit elements on
+#     sm_80 and up, have no such products.
 bugs=(
   "1|no barrier|flash_cuda|80|race|$tiles|$few_tiles"
   "2|no wait for copies|flash_cuda|80|race|$tiles|$few_tiles"
@@ -37,26 +58,30 @@ bugs=(
   "11|terms of another window|window_cuda||judge|$windows|"
   "13|keys given back early|flash_cuda|90|timing|$hopper|"
   "14|values given back early|flash_cuda|90|timing|$hopper|"
-  "15|query given back early|flash_cuda|90|timing|softmax dtype=f16 num_heads=300 seq_len_q=256 seq_len_kv=256 head_dim=128|"
-  "16|second column is the first|flash_cuda|90|judge|softmax dtype=f16 num_heads=80 seq_len_q=70 seq_len_kv=700 head_dim=128|"
-  "17|not done again|flash_cuda|90|judge|softmax dtype=f16 num_heads=80 seq_len_q=150 seq_len_kv=700 head_dim=64 window_right=300|--relations all"
+  "15|query given back early|flash_cuda|90|timing|$many_heads|"
+  "16|second column is the first|flash_cuda|90|judge|$two_columns|"
+  "17|not done again|flash_cuda|90|judge|$banded|--relations all"
   "18|padding multiplied|flash_cuda|90|judge|$padded|--relations all"
   "19|no fence after padding became 0|flash_cuda|90|timing|$padded|--relations all"
 )
 
-# The implementation of a plugin, by a name that the one which is installed does not have.
+# implementation PLUGIN: a name of its implementation that the installed one does not have.
 implementation() {
   local name
-  name=$("$attest" list --plugin "$1" 2>/dev/null | awk -v plugin="($(basename "$1" .so)" 'index($0, plugin) { print $1; exit }')
+  name=$("$attest" list --plugin "$1" 2>/dev/null |
+    awk -v plugin="($(basename "$1" .so)" 'index($0, plugin) { print $1; exit }')
   echo "${name%@*}@$(basename "$1")"
 }
 
-# judge BUG KERNEL CAPABILITY PROBLEM [OPTION ...]: sets `verdict`, with the reason of what did not pass.
+# judge BUG KERNEL CAPABILITY PROBLEM [OPTION ...]: sets `verdict` to "pass", "skipped", the code of
+# what did not pass, or "exit N".
 judge() {
   local bug=$1 plugin=$folder/$2_planted.so capability=$3 problem=$4 status=0
   shift 4
-  timeout --kill-after=10 120 env ATTEST_CUDA_BUG="$bug" ${capability:+ATTEST_CUDA_CAPABILITY=$capability} "$attest" repro --plugin "$plugin" \
-    --impl "$(implementation "$plugin")" --judge-only --timeout 60 "$@" "$problem" -o "$records" --overwrite >/dev/null 2>&1 || status=$?
+  timeout --kill-after=10 120 \
+    env ATTEST_CUDA_BUG="$bug" ${capability:+ATTEST_CUDA_CAPABILITY=$capability} \
+    "$attest" repro --plugin "$plugin" --impl "$(implementation "$plugin")" \
+    --judge-only --timeout 60 "$@" "$problem" -o "$records" --overwrite >/dev/null 2>&1 || status=$?
   case $status in
     0) verdict=pass ;;
     1) verdict=$(grep -o '"code":"[a-z]*:[a-z-]*"' "$records" | head -1 | cut -d'"' -f4) ;;
@@ -65,13 +90,15 @@ judge() {
   esac
 }
 
-# Under racecheck: whether it finds something. What hides a race from the judge does not hide it from there.
+# races BUG KERNEL CAPABILITY PROBLEM: whether racecheck finds something. It sees races that happen
+# to do no harm, which the judge cannot see.
 races() {
   [[ -n $checker && -n $4 ]] || return 1
   local plugin=$folder/$2_planted.so status=0
-  timeout --kill-after=10 100 env ATTEST_CUDA_BUG="$1" ${3:+ATTEST_CUDA_CAPABILITY=$3} "$checker" --tool racecheck --target-processes all \
-    --error-exitcode 9 "$attest" repro --plugin "$plugin" --impl "$(implementation "$plugin")" --judge-only --relations none --fill random \
-    --timeout 90 "$4" >/dev/null 2>&1 || status=$?
+  timeout --kill-after=10 100 env ATTEST_CUDA_BUG="$1" ${3:+ATTEST_CUDA_CAPABILITY=$3} \
+    "$checker" --tool racecheck --target-processes all --error-exitcode 9 \
+    "$attest" repro --plugin "$plugin" --impl "$(implementation "$plugin")" --judge-only \
+    --relations none --fill random --timeout 90 "$4" >/dev/null 2>&1 || status=$?
   ((status == 9))
 }
 
@@ -82,10 +109,20 @@ declare -A healthy=()
 for line in "${bugs[@]}"; do
   IFS='|' read -r bug name kernel capability who problem more <<<"$line"
   [[ -z $only || $only == *",$bug,"* ]] || continue
-  [[ -e $folder/${kernel}_planted.so ]] || { echo "$name ($kernel): not tried: no ${kernel}_planted.so"; continue; }
-  if ((SECONDS - started >= limit)); then echo "$name ($kernel): not tried: $limit s are over"; continue; fi
+  if [[ ! -e $folder/${kernel}_planted.so ]]; then
+    echo "$name ($kernel): not tried: no ${kernel}_planted.so"
+    continue
+  fi
+  if ((SECONDS - started >= limit)); then
+    echo "$name ($kernel): not tried: $limit s are over"
+    continue
+  fi
   race_problem= options=(--relations none)
-  if [[ $who == race ]]; then race_problem=$more; elif [[ -n $more ]]; then read -ra options <<<"$more"; fi
+  if [[ $who == race ]]; then
+    race_problem=$more
+  elif [[ -n $more ]]; then
+    read -ra options <<<"$more"
+  fi
   key="$kernel $capability $problem"
   if [[ -z ${healthy[$key]:-} ]]; then
     judge 0 "$kernel" "$capability" "$problem" "${options[@]}"
@@ -93,7 +130,9 @@ for line in "${bugs[@]}"; do
     case $verdict in
       pass) ;;
       skipped) echo "$kernel: not tried: skipped or unsupported: $problem" ;;
-      *) echo "$kernel: $verdict without a bug: $problem"; failed+=("$kernel without a bug: $verdict") ;;
+      *)
+        echo "$kernel: $verdict without a bug: $problem"
+        failed+=("$kernel without a bug: $verdict") ;;
     esac
   fi
   [[ ${healthy[$key]} == pass ]] || continue

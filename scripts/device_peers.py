@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Times PyTorch's scaled_dot_product_attention on a GPU: what a user would pick instead, back end by back end.
+"""Times PyTorch's scaled_dot_product_attention on a GPU, which a user would pick instead of a
+kernel of this project. Each back end is timed by itself.
 
-usage: device_peers.py FILE      JSON lines: shape, dtype, back end, nanoseconds (median, lower and upper quartile), TFLOP/s
+usage: device_peers.py FILE
 
-The shapes are those of the suites vit and bev; inputs are random normal. Work is timed by events around calls that are enqueued
-together, after a warm-up; the second-level cache is not flushed, as with attest's warm samples.
+FILE becomes JSON lines: shape, dtype, back end, nanoseconds (median, lower and upper quartile) and
+TFLOP/s. The shapes are those of the suites vit and bev; inputs are random normal. After a warm-up,
+events around calls that are enqueued together take the time. The second-level cache is not flushed,
+as with attest's warm samples.
 """
 import json
 import statistics
@@ -28,8 +31,15 @@ SHAPES = {
     "lidar 131072 tokens": (1, 2, 131072, 131072, 64, False),
     "decode 1 x 40000": (8, 16, 1, 40000, 128, False),
 }
-BACKENDS = {name: getattr(SDPBackend, number) for name, number in
-            (("cudnn", "CUDNN_ATTENTION"), ("flash", "FLASH_ATTENTION"), ("efficient", "EFFICIENT_ATTENTION")) if hasattr(SDPBackend, number)}
+BACKENDS = {
+    name: getattr(SDPBackend, member)
+    for name, member in (
+        ("cudnn", "CUDNN_ATTENTION"),
+        ("flash", "FLASH_ATTENTION"),
+        ("efficient", "EFFICIENT_ATTENTION"),
+    )
+    if hasattr(SDPBackend, member)
+}
 SAMPLES, BUDGET_MS = 15, 300.0
 
 
@@ -54,8 +64,13 @@ def time_backend(backend, q, k, v, causal):
 
 
 def main(path):
-    facts = {"type": "peers", "torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
-             "device": torch.cuda.get_device_name()}
+    facts = {
+        "type": "peers",
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "device": torch.cuda.get_device_name(),
+    }
     with open(path, "w", encoding="utf-8") as out:
         print(json.dumps(facts), file=out, flush=True)
         for name, (batch, heads, queries, keys, dim, causal) in SHAPES.items():
@@ -63,18 +78,22 @@ def main(path):
             for dtype in (torch.float16, torch.bfloat16):
                 torch.manual_seed(1)
                 q = torch.randn(batch, heads, queries, dim, device="cuda", dtype=dtype)
-                k, v = (torch.randn(batch, heads, keys, dim, device="cuda", dtype=dtype) for _ in range(2))
+                k, v = (torch.randn(batch, heads, keys, dim, device="cuda", dtype=dtype)
+                        for _ in range(2))
                 for backend, number in BACKENDS.items():
-                    line = {"type": "peer", "case": name, "dtype": str(dtype).removeprefix("torch."), "backend": backend}
+                    line = {"type": "peer", "case": name, "backend": backend,
+                            "dtype": str(dtype).removeprefix("torch.")}
                     try:
                         samples = time_backend(number, q, k, v, causal)
                     except RuntimeError as error:  # the back end's own words
                         line["unsupported"] = str(error).splitlines()[0]
                     else:
                         low, median, high = statistics.quantiles(samples, n=4)
-                        line.update(median_ns=median, lower_ns=low, upper_ns=high, tflops=flops / median / 1e3)
+                        line.update(median_ns=median, lower_ns=low, upper_ns=high,
+                                    tflops=flops / median / 1e3)
                     print(json.dumps(line), file=out, flush=True)
-                    print(line["case"], line["dtype"], backend, line.get("unsupported") or f"{line['tflops']:.0f} TFLOP/s", flush=True)
+                    result = line.get("unsupported") or f"{line['tflops']:.0f} TFLOP/s"
+                    print(line["case"], line["dtype"], backend, result, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Tries every planted bug and prints the table "mutant x check x size".
-#   scripts/mutants.sh              the quick set: 61 and 197 tokens; of steps.so each mutant once, on the
-#                                   smallest case that shows it; a few minutes
-#   scripts/mutants.sh --full       up to 262,147 tokens, from 65,551 on few kinds of case alone; an hour.
-#                                   Writes reports/published/mutants.md and .jsonl
-#   scripts/mutants.sh --resume     the full set, going on where one was stopped
+#   scripts/mutants.sh              the quick set: 61 and 197 tokens; each mutant of steps.so once,
+#                                   on the smallest case that shows it; a few minutes
+#   scripts/mutants.sh --full       up to 262,147 tokens, with few kinds of case from 65,551 on; an
+#                                   hour. Writes reports/published/mutants.md and .jsonl
+#   scripts/mutants.sh --resume     continues a full set that was stopped
 # Exit code 1: something that should have been caught was not.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,10 +21,11 @@ case ${1:-} in
 esac
 
 [[ -e $build/build.ninja ]] || (cd "$root" && cmake --preset test) || exit 4
-cmake --build "$build" --parallel "$(nproc)" --target mutants_matrix attest_worker attest_test_plugins || exit 4
+cmake --build "$build" --parallel "$(nproc)" \
+  --target mutants_matrix attest_worker attest_test_plugins || exit 4
 
-# Whatever misbehaves in other ways is found by its tables. The thousands of honest kernels of
-# arithmetics.so are the business of false_failures.sh.
+# All other test plugins misbehave in other ways and are tried too, but for arithmetics.so:
+# false_failures.sh tries its thousands of honest kernels.
 others=()
 for plugin in "$build"/tests/plugins/*.so; do
   case ${plugin##*/} in
@@ -35,8 +36,9 @@ done
 plugins=$build/tests/plugins
 collect() { "$build/tests/mutants_matrix" collect "$rows" "$@"; }
 if [[ $full ]]; then
-  collect --plugin "$plugins/mutants.so" --plugin "$plugins/steps.so" --sizes "$sizes" "${others[@]}"
-  collect --plugin "$plugins/mutants.so" --plugin "$plugins/steps.so" --sizes 65551,262147 --families plain,causal
+  both=(--plugin "$plugins/mutants.so" --plugin "$plugins/steps.so")
+  collect "${both[@]}" --sizes "$sizes" "${others[@]}"
+  collect "${both[@]}" --sizes 65551,262147 --families plain,causal
   collect --plugin "$plugins/steps.so" --sizes 65551,262147 --families cross_head
   collect --plugin "$plugins/steps.so" --sizes 65551 --dtypes f16,bf16 --families cross
 else

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Sets up, builds, and runs the main job: judges and times every implementation on the quick selection of the suites.
-#   scripts/run.sh                              vit, bev and lidar, results in build/results.jsonl
-#   scripts/run.sh suites/lidar.json --quick    whatever `attest run` takes
-# Exit codes are those of attest (README.md); 4 also where set-up or build fails.
+# Sets up, builds, and runs the main job: judges and times every implementation on the quick
+# selection of the suites.
+#   scripts/run.sh                              vit, bev and lidar; results in build/results.jsonl
+#   scripts/run.sh suites/lidar.json --quick    any arguments of `attest run`
+# The exit codes are those of attest (README.md). It is also 4 if set-up or build fails.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build/release
@@ -15,7 +16,7 @@ started=$(clock)
 bash "$root/scripts/setup.sh" || exit 4
 set_up=$(clock)
 
-# A build folder that a developer has configured is built as it is.
+# A build folder that a developer has configured keeps its configuration.
 if [[ ! -e $build/build.ninja ]]; then
   (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
 fi
@@ -24,11 +25,12 @@ built=$(clock)
 
 if (($# == 0)); then
   cd "$root"
-  set -- suites/vit.json suites/bev.json suites/lidar.json --quick -o build/results.jsonl --overwrite
+  set -- suites/{vit,bev,lidar}.json --quick -o build/results.jsonl --overwrite
 fi
 status=0
 "$build/bin/attest" run "$@" || status=$?
 finished=$(clock)
 
-echo "set-up $(seconds "$started" "$set_up") s, build $(seconds "$set_up" "$built") s, job $(seconds "$built" "$finished") s"
+echo "set-up $(seconds "$started" "$set_up") s, build $(seconds "$set_up" "$built") s," \
+  "job $(seconds "$built" "$finished") s"
 exit "$status"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Sets up, builds, and runs tests through one ctest.
-#   scripts/test.sh                 the plain build and every test that shows something by itself
-#   scripts/test.sh --all           the long tests too, and the sanitizers' builds: what CI runs
-#   scripts/test.sh [--all] -R Plan whatever ctest takes
-# Which tests are long: LONG of attest_test and attest_script_test. Which tests a sanitizer's build
-# has: ATTEST_TEST_LABELS in CMakePresets.json, LABELS of attest_test.
+#   scripts/test.sh                  the plain build, and every test that is not long
+#   scripts/test.sh --all            the long tests too, and the builds with sanitizers, as CI does
+#   scripts/test.sh [--all] -R Plan  any arguments of ctest
+# LONG of attest_test and attest_script_test says which tests are long. ATTEST_TEST_LABELS in
+# CMakePresets.json and LABELS of attest_test say which tests a build with a sanitizer has.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -21,7 +21,7 @@ fi
 started=$SECONDS
 bash scripts/setup.sh "$setup" || exit 4
 if [[ -e /usr/local/cuda/include/cudnn.h ]]; then
-  # What cudnn_cuda asks of cuDNN is tested without a device.
+  # The questions that cudnn_cuda asks cuDNN are tested without a device.
   bash scripts/cuda_packages.sh || echo "test.sh: goes on without cudnn_cuda" >&2
 fi
 mkdir -p build
@@ -33,7 +33,7 @@ for configuration in "${configurations[@]}"; do
 done
 built=$SECONDS
 
-# One ctest over all build folders, so that its closing lines speak for every test.
+# One ctest runs over all build folders, so that its last lines cover every test.
 {
   echo "# Written by scripts/test.sh."
   for configuration in "${configurations[@]}"; do echo "subdirs($configuration)"; done

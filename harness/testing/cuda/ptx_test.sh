@@ -1,9 +1,10 @@
 #!/bin/bash
-# usage: ptx_test.sh SOURCE_TREE    The PTX that core has inside is what ptxas takes, for every architecture of interest that it knows.
+# Tests that ptxas takes the PTX inside the core, for every architecture of interest that it knows.
+# usage: ptx_test.sh SOURCE_DIR
 set -eu
 ptx=$1/harness/core/device/clock_stamps.ptx.inc
 ptxas=$(command -v ptxas || echo /usr/local/cuda/bin/ptxas)
-[ -x "$ptxas" ] || { echo "no ptxas: not looked at"; exit 64; }
+[ -x "$ptxas" ] || { echo "NOT TESTED: no ptxas"; exit 64; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sed '1d;$d' "$ptx" > "$work/good.ptx"  # without the marks of a raw string
@@ -18,5 +19,8 @@ for architecture in 50 70 75 80 86 87 89 90a 100 120 121; do
   tried=$((tried + 1))
 done
 [ $tried -gt 0 ] || { echo "ptxas knows none of the architectures"; exit 1; }
-if "$ptxas" -arch sm_80 -o "$work/out" "$work/bad.ptx" > /dev/null 2>&1; then echo "ptxas takes what is wrong"; exit 1; fi
+if "$ptxas" -arch sm_80 -o "$work/out" "$work/bad.ptx" > /dev/null 2>&1; then
+  echo "ptxas takes PTX that is wrong"
+  exit 1
+fi
 echo "assembled for $tried architectures"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Every header compiles alone: the contract as C11 and as C++17, those of plugins as C++17, all others as C++20. What is included
-# once for each instruction set (*-inl.hpp) is no header of its own.
-# usage: headers_alone.sh CC CXX SOURCE_DIR [INCLUDE_DIR...]      prints what does not compile; exit code 1 if anything does not
+# Checks that every header compiles alone: the contract as C11 and as C++17, those of plugins as
+# C++17, all others as C++20. A file that is included once for each instruction set (*-inl.hpp) is
+# not a header of its own.
+# usage: headers_alone.sh CC CXX SOURCE_DIR [INCLUDE_DIR...]
+# Prints what does not compile. Exit code 1 if anything does not.
 set -uo pipefail
 cc=$1 cxx=$2 source=$3
 shift 3
@@ -9,10 +11,13 @@ includes=()
 for folder; do includes+=(-I"$folder"); done
 warnings=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 
-alone() {  # alone HEADER COMPILER...; the header is not the main file, where #pragma once would be a warning
+# alone HEADER COMPILER...: compiles an empty file that includes the header. As the main file, a
+# header would give a warning about its #pragma once.
+alone() {
   local header=$1
   shift
-  "$@" "${warnings[@]}" -I"$source/harness" -I"$source/harness/abi" -I"$source" "${includes[@]}" -fopenmp -fsyntax-only -include "$header" /dev/null ||
+  "$@" "${warnings[@]}" -I"$source/harness" -I"$source/harness/abi" -I"$source" "${includes[@]}" \
+    -fopenmp -fsyntax-only -include "$header" /dev/null ||
     { echo "does not compile alone: ${header#"$source"/} ($*)"; return 1; }
 }
 
@@ -26,7 +31,8 @@ if [[ -e $source/harness/abi/attest.hpp ]]; then
 fi
 while IFS= read -r header; do
   alone "$header" "$cxx" -x c++ -std=c++20 || status=1
-done < <(find "$source/harness" "$source/reports" -name '*.hpp' -not -path "$source/harness/abi/*" | sort)
+done < <(find "$source/harness" "$source/reports" -name '*.hpp' \
+  -not -path "$source/harness/abi/*" | sort)
 while IFS= read -r header; do
   alone "$header" "$cxx" -x c++ -std=c++17 -I"$source/impls" || status=1
 done < <(find "$source/impls" -name '*.hpp' -not -name '*-inl.hpp' | sort)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants headers that lean on what others include, and expects headers_alone.sh to name each.
+# Plants headers that rely on the includes of others, and expects headers_alone.sh to name each.
 # usage: headers_alone_test.sh headers_alone.sh CC CXX
 set -euo pipefail
 tree=$(mktemp -d)
@@ -12,13 +12,16 @@ expect() {  # expect STATUS WHAT [PATTERN]
   local status=0
   "${command[@]}" "$tree" >"$tree/out" 2>&1 || status=$?
   if [[ $status != "$1" ]] || ! grep -q "${3:-}" <(cat "$tree/out"; echo); then
-    echo "headers_alone.sh on $2: exit code $status, expected $1 and '${3:-}'"; cat "$tree/out"; exit 1
+    echo "headers_alone.sh on $2: exit code $status, expected $1 and '${3:-}'"
+    cat "$tree/out"
+    exit 1
   fi
 }
 command=("$@")
 reset() {
   printf '%s\n' "$good" >"$tree/harness/abi/attest.h"
-  printf '#pragma once\n#include <vector>\nstd::vector<int> f();\n' >"$tree/harness/core/tensor/a.hpp"
+  printf '#pragma once\n#include <vector>\nstd::vector<int> f();\n' \
+    >"$tree/harness/core/tensor/a.hpp"
 }
 
 reset
@@ -26,7 +29,8 @@ expect 0 "good headers"
 printf '#pragma once\nstd::vector<int> f();\n' >"$tree/harness/core/tensor/a.hpp"
 expect 1 "a header without its include" 'alone: harness/core/tensor/a.hpp'
 reset
-printf '#include <stdint.h>\nstruct attest_x { int32_t a; int64_t b; };\n' >"$tree/harness/abi/attest.h"
+printf '#include <stdint.h>\nstruct attest_x { int32_t a; int64_t b; };\n' \
+  >"$tree/harness/abi/attest.h"
 expect 1 "a hole in the contract" 'alone: harness/abi/attest.h'
 printf 'struct attest_x { long a; auto b() { return a; } };\n' >"$tree/harness/abi/attest.h"
 expect 1 "a contract that is not C" 'alone: harness/abi/attest.h .*std=c11'

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the whole build into an empty place, moves it, and uses it there: the program finds its worker, its plugins and its suites
-# beside itself, whoever calls it from wherever; so does a program of another project that judges its own implementation.
-# usage: installed_test.sh BUILD_DIR CMAKE CXX      exit code 77 (skipped) where the program has not been built
+# Installs the whole build into an empty folder, moves it, and uses it there. The program finds its
+# worker, its plugins and its suites beside itself, wherever it is called from. So does a program of
+# another project that judges its own implementation.
+# usage: installed_test.sh BUILD_DIR CMAKE CXX      exit code 77 (skipped): the program is not built
 set -euo pipefail
 build=$1 cmake=$2 cxx=$3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -9,17 +10,17 @@ if [[ ! -x $build/bin/attest ]]; then
   echo "bin/attest has not been built"
   exit 77
 fi
-place=$(mktemp -d)
-trap 'rm -rf "$place"' EXIT
-"$cmake" --install "$build" --prefix "$place/first" >/dev/null
-mv "$place/first" "$place/prefix"
-mkdir "$place/elsewhere"
-cd "$place/elsewhere"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$cmake" --install "$build" --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/prefix"
+mkdir "$work/elsewhere"
+cd "$work/elsewhere"
 
-attest() { env -i HOME="$place/elsewhere" "$place/prefix/bin/attest" "$@"; }
+attest() { env -i HOME="$work/elsewhere" "$work/prefix/bin/attest" "$@"; }
 
 attest list >list
-for plugin in "$place"/prefix/lib*/attest/plugins/*.so "$place"/prefix/lib/*/attest/plugins/*.so; do
+for plugin in "$work"/prefix/lib*/attest/plugins/*.so "$work"/prefix/lib/*/attest/plugins/*.so; do
   [[ -e $plugin ]] || continue
   name=$(basename "$plugin" .so)
   if ! grep -qE "(^|[^a-z_])$name" list; then
@@ -31,18 +32,23 @@ done
 
 attest run smoke --impl 'naive*' --dtype f32 --budget 0.1 -o results.jsonl
 grep -q '"pass"' results.jsonl
-if grep -F -e "$build" -e "$place" results.jsonl; then
+if grep -F -e "$build" -e "$work" results.jsonl; then
   echo "the lines above name a folder of this machine"
   exit 1
 fi
 
-# A project that knows nothing but the prefix: its own plugin, as `attest new` writes it, is judged by its own GoogleTest program.
+# A project that knows nothing but the prefix. Its own plugin, as `attest new` writes it, is judged
+# by its own GoogleTest program.
 cp -r "$here/consumer_gtest" project
 (cd project && attest new mine >/dev/null)
-"$cmake" -G Ninja -S project -B project/build -DCMAKE_PREFIX_PATH="$place/prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >log 2>&1 && "$cmake" --build project/build >log 2>&1 || { cat log; exit 1; }
-env -i HOME="$PWD" project/build/mine_conformance --gtest_filter='smoke/softmax/dense/*' --gtest_output=xml:judged.xml >log || { cat log; exit 1; }
+"$cmake" -G Ninja -S project -B project/build -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >log 2>&1 &&
+  "$cmake" --build project/build >log 2>&1 || { cat log; exit 1; }
+env -i HOME="$PWD" project/build/mine_conformance --gtest_filter='smoke/softmax/dense/*' \
+  --gtest_output=xml:judged.xml >log || { cat log; exit 1; }
 grep -q '\[       OK \] smoke/softmax/dense/bf16.mine' log || { cat log; exit 1; }
 grep -q 'testcase name="mine"' judged.xml
-[[ $(grep -c 'smoke/softmax/dense/f32.mine' < <(cd project/build && "${cmake%cmake}ctest" -N)) == 1 ]] ||
+discovered=$(cd project/build && "${cmake%cmake}ctest" -N)
+[[ $(grep -c 'smoke/softmax/dense/f32.mine' <<<"$discovered") == 1 ]] ||
   { echo "gtest_discover_tests does not find the tests"; exit 1; }

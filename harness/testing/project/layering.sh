@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Dependencies point one way. In harness/core a room includes only rooms at or above its own place; the core names no implementation,
-# suite or report; adapters read the core; implementations include only the contract; reports read the core down to record.
+# Checks that dependencies point one way. A folder of harness/core includes only itself and the
+# folders before it in the list below. The core names no implementation, suite or report. Adapters
+# include the core, implementations only the contract, reports only records and statistics. No two
+# components include each other, directly or through others.
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
-rooms=(tensor operations problem device judge isolation inputs cases statistics measure record worker run session)
+folders=(tensor operations problem device judge isolation inputs cases statistics measure record
+  worker run session)
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
 
@@ -14,48 +17,60 @@ report() { awk -v why="$1" '{print $0 "   <- " why}' >>"$violations"; }
 # includes WHAT FOLDER...: quoted includes there, as file:line:#include "..."
 includes() { sources "$@" | xargs -0 -r grep -nH '^ *# *include *"' || true; }
 
-# Rooms that a folder may include, as a regular expression for grep -v.
+# The folders that may be included, as a regular expression for grep -v.
 allowed=""
-for room in "${rooms[@]}"; do
-  allowed+="${allowed:+|}$room"
-  if [[ -d harness/core/$room ]]; then
-    includes "harness/core/$room" | grep '"core/' | grep -vE "\"core/($allowed)/" | report "$room may include only core/($allowed)" || true
+for folder in "${folders[@]}"; do
+  allowed+="${allowed:+|}$folder"
+  if [[ -d harness/core/$folder ]]; then
+    includes "harness/core/$folder" | grep '"core/' | grep -vE "\"core/($allowed)/" |
+      report "$folder may include only core/($allowed)" || true
   fi
 done
 
-includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' | report "the core knows nothing below it" || true
+includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' |
+  report "the core includes nothing that is built on it" || true
 if [[ -d reports ]]; then
   includes reports | grep '"core/' | grep -vE '"core/(tensor|statistics|record)/' |
     report "reports know records and statistics, no machine" || true
 fi
-includes harness/adapters | grep -E '"(cli|impls|suites|reports)/|"\.\./' | report "adapters read the core" || true
+includes harness/adapters | grep -E '"(cli|impls|suites|reports)/|"\.\./' |
+  report "adapters include only the core" || true
 if [[ -d impls ]]; then
-  includes impls | grep -E '"(core|cli|adapters|reports)/|"[^"]*harness/|"\.\./\.\.' | report "an implementation includes only the contract" || true
+  includes impls | grep -E '"(core|cli|adapters|reports)/|"[^"]*harness/|"\.\./\.\.' |
+    report "an implementation includes only the contract" || true
 fi
 
-# Names: implementations by the stem of their file, suites by theirs; tests may name them as examples. "lidar" is a kind of inputs too.
-names=$(find impls suites -maxdepth 1 \( -name '*.cpp' -o -name '*.c' -o -name '*.cu' -o -name '*.json' \) -not -name '*_test.cpp' \
-  -not -name '*.schema.json' -printf '%f\n' 2>/dev/null | sed 's/\..*//; /^lidar$/d' | sort -u | paste -sd'|')
+# Names of implementations and suites: the stems of their files. Tests may name them as examples.
+# "lidar" is a kind of inputs too.
+names=$(find impls suites -maxdepth 1 -type f \
+  \( -name '*.cpp' -o -name '*.c' -o -name '*.cu' -o -name '*.json' \) \
+  -not -name '*_test.cpp' -not -name '*.schema.json' -printf '%f\n' 2>/dev/null |
+  sed 's/\..*//; /^lidar$/d' | sort -u | paste -sd'|')
 if [[ -n $names && -d harness/core ]]; then
-  sources harness/core -not -name '*_test.cpp' | xargs -0 -r grep -nHE "\"($names)(\.(so|json))?\"|(impls|suites|reports)/[a-z]" |
-    grep -vE '^[^:]*:[0-9]+: *//' | report "the core names no implementation, suite or report" || true
+  sources harness/core -not -name '*_test.cpp' |
+    xargs -0 -r grep -nHE "\"($names)(\.(so|json))?\"|(impls|suites|reports)/[a-z]" |
+    grep -vE '^[^:]*:[0-9]+: *//' |
+    report "the core names no implementation, suite or report" || true
 fi
 
-# A component is x.hpp with x.cpp (or .cuh with .cu): no circle of them.
-components() {
+# A component is x.hpp with x.cpp, or x.cuh with x.cu.
+# includes_of_components: the pairs "a b" where component a includes component b.
+includes_of_components() {
   local file include root
   sources harness/core harness/cli harness/adapters reports impls \
     -not -name '*_test.cpp' -not -name '*_fuzz.cpp' | while IFS= read -r -d '' file; do
-    grep -oE '^ *# *include *"[^"]+"' "$file" | sed -E 's/.*"(.*)"/\1/' | while IFS= read -r include; do
-      for root in harness/ impls/ ''; do
-        [[ -e $root$include && ${file%.*} != "$root${include%.*}" ]] || continue
-        echo "${file%.*} $root${include%.*}"
-        break
+    grep -oE '^ *# *include *"[^"]+"' "$file" | sed -E 's/.*"(.*)"/\1/' |
+      while IFS= read -r include; do
+        for root in harness/ impls/ ''; do
+          [[ -e $root$include && ${file%.*} != "$root${include%.*}" ]] || continue
+          echo "${file%.*} $root${include%.*}"
+          break
+        done
       done
-    done
   done || true
 }
-components | sort -u | tsort 2>&1 >/dev/null | sed 's/^tsort: //; s/^-: input contains a loop:$/circle of components:/' >>"$violations" || true
+includes_of_components | sort -u | tsort 2>&1 >/dev/null |
+  sed 's/^tsort: //; s/^-: input contains a loop:$/circle of components:/' >>"$violations" || true
 
 if [[ -s $violations ]]; then
   cat "$violations"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Plants one violation of each kind in a small tree, and expects layering.sh to name its file and line, and nothing in a good tree.
+# Plants one violation of each kind in a small tree, and expects layering.sh to name its file and
+# line, and to name nothing in a good tree.
 # usage: layering_test.sh layering.sh
 set -euo pipefail
 layering=$1
@@ -10,22 +11,31 @@ failures=0
 write() { mkdir -p "$tree/$(dirname "$1")"; printf '%s\n' "${@:2}" >"$tree/$1"; }
 reset() {
   rm -rf "${tree:?}"/*
-  write harness/core/tensor/a.hpp '#pragma once' '#include <vector>' '#include "attest.h"' '/// As in `suites/x.json`.'
+  write harness/core/tensor/a.hpp '#pragma once' '#include <vector>' '#include "attest.h"' \
+    '/// As in `suites/x.json`.'
   write harness/core/judge/b.cpp '#include "core/judge/b.hpp"' '#include "core/tensor/a.hpp"'
-  write harness/core/run/c_test.cpp '#include "core/judge/b.hpp"' 'const char* example = "flash_cpu";'
+  write harness/core/run/c_test.cpp '#include "core/judge/b.hpp"' \
+    'const char* example = "flash_cpu";'
   write harness/cli/main.cpp '#include "core/run/registry.hpp"'
   write impls/flash_cpu.cpp '#include "attest.hpp"' '#include "hwy/highway.h"'
   write reports/table.cpp '#include "core/record/record.hpp"' '#include "reports/table.hpp"'
   write suites/vit.json '{}'
 }
 expect_good() {
-  if ! "$layering" "$tree" >"$tree/out"; then echo "a good tree is refused:"; cat "$tree/out"; failures=1; fi
+  if ! "$layering" "$tree" >"$tree/out"; then
+    echo "a good tree is refused:"
+    cat "$tree/out"
+    failures=1
+  fi
 }
 expect() {  # expect FILE:LINE PLANTED_FILE LINE...
   reset
   write "${@:2}"
   if "$layering" "$tree" >"$tree/out" || ! grep -q "^$1:" "$tree/out"; then
-    echo "not reported: $1 in:"; printf '  %s\n' "${@:3}"; cat "$tree/out"; failures=1
+    echo "not reported: $1 in:"
+    printf '  %s\n' "${@:3}"
+    cat "$tree/out"
+    failures=1
   fi
 }
 
@@ -33,7 +43,8 @@ reset
 expect_good
 expect harness/core/tensor/a.hpp:2 harness/core/tensor/a.hpp '' '#include "core/judge/b.hpp"'
 expect harness/core/tensor/a.hpp:1 harness/core/tensor/a.hpp '  #  include "core/run/runner.hpp"'
-expect harness/core/operations/softmax/s.cpp:1 harness/core/operations/softmax/s.cpp '#include "core/inputs/points.hpp"'
+softmax=harness/core/operations/softmax/s.cpp
+expect $softmax:1 $softmax '#include "core/inputs/points.hpp"'
 expect harness/core/judge/b.cpp:1 harness/core/judge/b.cpp '#include "core/nowhere/x.hpp"'
 expect harness/core/run/c.cpp:1 harness/core/run/c.cpp '#include "cli/table.hpp"'
 expect harness/core/run/c.cpp:1 harness/core/run/c.cpp '#include "../../impls/flash_cpu.hpp"'
