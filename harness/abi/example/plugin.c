@@ -1,5 +1,6 @@
-/* The least that a plugin in C needs: attention by definition, f32, dense, with or without a causal mask. Built by
- *   cc -O2 -shared -fPIC -I.. -o plugin.so plugin.c -lm          (-I: where attest.h lies) */
+/* The least that a plugin in C needs: attention by definition, f32, dense, with or without a causal
+ * mask. The folder of attest.h follows -I in the command that builds it:
+ *   cc -O2 -shared -fPIC -I.. -o plugin.so plugin.c -lm */
 #include <math.h>
 
 #include "attest.h"
@@ -9,7 +10,9 @@ static attest_status query(const attest_problem* problem, attest_support* suppor
   support->workspace_bytes = sizeof(float) * (uint64_t)p->seq_len_kv; /* one row of scores */
   return ATTEST_OK;
 }
-static attest_status create(const attest_problem* problem, void** plan) { return *plan = (void*)problem, ATTEST_OK; }
+static attest_status create(const attest_problem* problem, void** plan) {
+  return *plan = (void*)problem, ATTEST_OK;
+}
 static void destroy(void* plan) { (void)plan; }
 static const char* last_error(void) { return ""; }
 
@@ -28,7 +31,8 @@ static attest_status run(void* plan, void* const* data, void* workspace, void* s
     const int64_t keys = p->window_right == 0 && i + 1 < p->seq_len_kv ? i + 1 : p->seq_len_kv;
     for (int64_t j = 0; j < keys; ++j) {
       score[j] = 0;
-      for (int64_t d = 0; d < p->head_dim; ++d) score[j] += p->softmax_scale * q[d] * k[j * p->head_dim + d];
+      for (int64_t d = 0; d < p->head_dim; ++d)
+        score[j] += p->softmax_scale * q[d] * k[j * p->head_dim + d];
       if (score[j] > top) top = score[j];
     }
     for (int64_t d = 0; d < p->head_dim; ++d) o[d] = 0;

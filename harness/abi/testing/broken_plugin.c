@@ -1,17 +1,30 @@
-/* Plugins that no host can use, one for each definition: VERSION_TWO, NO_SYMBOL, SHORT_TABLE, NULL_RUN, NO_TABLES. */
+/* Plugins that no host can use, one for each definition: VERSION_TWO, NO_SYMBOL, SHORT_TABLE,
+ * NULL_RUN, NO_TABLES. */
 #include "attest.h"
 
-static attest_status query(const attest_problem* problem, attest_support* support) { return (void)problem, (void)support, ATTEST_OK; }
-static attest_status create(const attest_problem* problem, void** plan) { return (void)problem, (void)plan, ATTEST_OK; }
+static attest_status query(const attest_problem* problem, attest_support* support) {
+  return (void)problem, (void)support, ATTEST_OK;
+}
+static attest_status create(const attest_problem* problem, void** plan) {
+  return (void)problem, (void)plan, ATTEST_OK;
+}
 static attest_status run(void* plan, void* const* data, void* workspace, void* stream) {
   return (void)plan, (void)data, (void)workspace, (void)stream, ATTEST_OK;
 }
 static void destroy(void* plan) { (void)plan; }
 static const char* last_error(void) { return ""; }
 
-static attest_impl table = {.struct_size = sizeof(attest_impl), .operation = ATTEST_SOFTMAX, .dtypes = ATTEST_BIT(ATTEST_F32),
-                            .name = "broken", .version = "1", .summary = "not to be used", .query = query, .create = create,
-                            .run = run, .destroy = destroy, .last_error = last_error};
+static attest_impl table = {.struct_size = sizeof(attest_impl),
+                            .operation = ATTEST_SOFTMAX,
+                            .dtypes = ATTEST_BIT(ATTEST_F32),
+                            .name = "broken",
+                            .version = "1",
+                            .summary = "not to be used",
+                            .query = query,
+                            .create = create,
+                            .run = run,
+                            .destroy = destroy,
+                            .last_error = last_error};
 
 #if defined(VERSION_TWO)
 #define attest_plugin_v1 attest_plugin_v2

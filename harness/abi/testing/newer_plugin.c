@@ -1,5 +1,6 @@
-/* newer_header.so: the C example as a newer header would build it. It reads what this host does not know yet, which must be 0, and
- * writes a support and has a table that are longer than this host's. */
+/* newer_header.so: the C example as a newer header would build it. It reads what this host does not
+ * know yet, which must be 0, and writes a support and has a table that are longer than this host's.
+ */
 #include "attest_newer.h" /* its guard keeps attest.h out */
 
 #define attest_plugin_v1 example_table
@@ -8,7 +9,9 @@
 
 static attest_status query_newer(const attest_problem* problem, attest_support* support) {
   const attest_softmax_params* p = problem->params;
-  if (p->num_scales != 0 || problem->deadline_ns != 0 || problem->tensor[ATTEST_KEY_SCALES].dtype != ATTEST_NONE) return ATTEST_INVALID_PROBLEM;
+  if (p->num_scales != 0 || problem->deadline_ns != 0 ||
+      problem->tensor[ATTEST_KEY_SCALES].dtype != ATTEST_NONE)
+    return ATTEST_INVALID_PROBLEM;
   for (int n = 0; n < 64; ++n) support->energy_joules[n] = 1;
   return query(problem, support);
 }

@@ -12,8 +12,8 @@ sources() {  # sources EXTENSION...: every file of ours that ends so
     find harness impls reports scripts -name "*.$extension" -print0
   done | sort -z
 }
-sources h hpp cpp cu cuh | xargs -0 clang-format-19 --dry-run -Werror
+sources h hpp c cpp cu cuh | xargs -0 clang-format-19 --dry-run -Werror
 # Tests hold JSON in raw strings.
-long=$(sources h hpp cpp cu cuh | grep -zv '_test\.cpp$' |
+long=$(sources h hpp c cpp cu cuh sh py cmake txt | grep -zv '_test\.cpp$' |
   xargs -0 awk 'length > 100 { print FILENAME ":" FNR }')
 [[ -z $long ]] || { echo "beyond 100 columns:"; echo "$long"; exit 1; }

@@ -1,4 +1,5 @@
-/* The least a plugin in C is: one table that takes nothing, so that only building and loading it is tested here. */
+/* The least a plugin in C is: one table that takes nothing, so that only building and loading it is
+ * tested here. */
 #include <attest.h>
 
 static attest_status query(const attest_problem* problem, attest_support* support) {
@@ -24,8 +25,17 @@ static const char* last_error(void) { return "not made to run"; }
 const char* a_symbol_that_must_stay_inside(void) { return "inside"; }
 
 const attest_impl* attest_plugin_v1(size_t index) {
-  static const attest_impl table = {.struct_size = sizeof table, .operation = ATTEST_SOFTMAX, .device = ATTEST_CPU,
-      .dtypes = ATTEST_BIT(ATTEST_F32), .name = "in_c", .version = "1", .summary = "takes nothing", .query = query,
-      .create = create, .run = run, .destroy = destroy, .last_error = last_error};
+  static const attest_impl table = {.struct_size = sizeof table,
+                                    .operation = ATTEST_SOFTMAX,
+                                    .device = ATTEST_CPU,
+                                    .dtypes = ATTEST_BIT(ATTEST_F32),
+                                    .name = "in_c",
+                                    .version = "1",
+                                    .summary = "takes nothing",
+                                    .query = query,
+                                    .create = create,
+                                    .run = run,
+                                    .destroy = destroy,
+                                    .last_error = last_error};
   return index == 0 ? &table : NULL;
 }
