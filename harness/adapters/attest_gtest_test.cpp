@@ -93,14 +93,15 @@ TEST_F(GtestAdapter, XmlSaysHowNearTheGateItWas) {
 TEST_F(GtestAdapter, VectorsAreTestsToo) {
   fs::create_directories(folder_ / "given/mean-of-two");
   fs::create_directories(folder_ / "given/unknown");
-  const std::string tensors =
-      R"({"q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[0,8]},"v":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[8,24]},)"
-      R"("o":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[24,32]}})";
+  const std::string tensors = R"({"q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[0,8]},)"
+                              R"("v":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[8,24]},)"
+                              R"("o":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[24,32]}})";
   const auto say = [&](float said) {
     std::ofstream(folder_ / "given/mean-of-two/t.safetensors", std::ios::binary)
         << core::safetensors_file(tensors, core::packed_values<float>({0, 0, 1, 2, 3, 4, 2, said}));
     std::ofstream(folder_ / "given/mean-of-two/case.json")
-        << R"({"tolerance":1e-6,"tensors":{"q":"t.safetensors:q","k":"t.safetensors:v","v":"t.safetensors:v","o":"t.safetensors:o"}})";
+        << R"({"tolerance": 1e-6, "tensors": {"q": "t.safetensors:q", "k": "t.safetensors:v",
+                                              "v": "t.safetensors:v", "o": "t.safetensors:o"}})";
   };
   say(3);
   std::ofstream(folder_ / "given/unknown/case.json") << R"({"operation":"hyena","tensors":{}})";

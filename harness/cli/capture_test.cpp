@@ -104,8 +104,9 @@ TEST_F(CaptureCommand, ACaseOfASuiteWithItsTokens) {
 
 TEST_F(CaptureCommand, AVectorOfOthers) {
   save_dump("dump.safetensors", 2);
-  std::ofstream(folder_ / "case.json")
-      << R"({"tolerance":1e-6,"tensors":{"q":"dump.safetensors:q","k":"dump.safetensors:k","v":"dump.safetensors:v","o":"dump.safetensors:o"}})";
+  std::ofstream(folder_ / "case.json") << R"({"tolerance": 1e-6, "tensors": {
+             "q": "dump.safetensors:q", "k": "dump.safetensors:k",
+             "v": "dump.safetensors:v", "o": "dump.safetensors:o"}})";
   const std::string options = " --impl naive --threads 1 --relations none ";
   const Outcome direct = attest("run --vectors case.json -o first.jsonl --overwrite" + options);
   ASSERT_EQ(direct.code, 0) << direct.text;

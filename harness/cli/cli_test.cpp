@@ -55,10 +55,13 @@ class Cli : public ::testing::Test {
     return found;
   }
   std::string small_suite() const {
-    return write(
-        "small.json",
-        R"({"name": "small", "summary": "two", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
-      "cases": [{"name": "a/self", "seq_len_q": 61, "head_dim": 32, "quick": true}, {"name": "b/causal", "seq_len_q": 100, "head_dim": 64, "window_right": 0}]})");
+    return write("small.json", R"({
+      "name": "small", "summary": "two",
+      "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"]},
+      "cases": [
+        {"name": "a/self", "seq_len_q": 61, "head_dim": 32, "quick": true},
+        {"name": "b/causal", "seq_len_q": 100, "head_dim": 64, "window_right": 0}
+      ]})");
   }
 
   const fs::path folder_;
@@ -251,21 +254,22 @@ TEST_F(Cli, SaysWhatWasNeverJudged) {
 
 TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   small_suite();
-  write(
-      "twice.json",
-      R"({"name": "t", "summary": "s", "cases": [{"name": "a", "seq_len_q": 8, "head_dim": 8}, {"name": "a", "seq_len_q": 8, "head_dim": 8}]})");
-  write(
-      "typo.json",
-      R"({"name": "t", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dims": 8}]})");
-  write(
-      "nobody.json",
-      R"({"name": "n", "summary": "s", "cases": [{"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8, "impls": ["flash"]}]})");
+  write("twice.json", R"({"name": "t", "summary": "s", "cases": [
+    {"name": "a", "seq_len_q": 8, "head_dim": 8}, {"name": "a", "seq_len_q": 8, "head_dim": 8}]})");
+  write("typo.json", R"({"name": "t", "summary": "s", "cases": [
+    {"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dims": 8}]})");
+  write("nobody.json", R"({"name": "n", "summary": "s", "cases": [
+    {"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
+     "impls": ["flash"]}]})");
   write("empty.pcd", "");
   write("no.png", "this is no image");
-  write(
-      "tokens.json",
-      R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16},
-    {"name": "b", "inputs": "image:width=32,height=32,patch=16", "seq_len_q": "tokens", "head_dim": 16}]})");
+  write("tokens.json", R"({
+    "name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]},
+    "cases": [
+      {"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16},
+      {"name": "b", "inputs": "image:width=32,height=32,patch=16", "seq_len_q": "tokens",
+       "head_dim": 16}
+    ]})");
   const std::tuple<std::string, int, std::string> cases[] = {
       {"run nowhere.json", 64, "nowhere.json: no such suite file"},
       {"run twice.json", 64, "twice.json"},
@@ -351,10 +355,9 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   for (int i = 0; i < 400; ++i)
     cases += (i ? "," : "") +
              (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": 512, "head_dim": 64})");
-  write(
-      "long.json",
-      R"({"name": "long", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [)" +
-          cases + "]}");
+  write("long.json", R"({"name": "long", "summary": "s",
+    "defaults": {"operation": "softmax", "dtypes": ["f32"]}, "cases": [)" +
+                         cases + "]}");
   const pid_t child = fork();
   if (child == 0) {
     if (chdir(folder_.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) ||

@@ -43,9 +43,9 @@ class Resume : public ::testing::Test {
     for (int i = 0; i < kCases; ++i)
       cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": )" +
                                  std::to_string(32 + i) + "}");
-    std::ofstream(folder_ / "many.json")
-        << R"({"name": "many", "summary": "s", "defaults": {"operation": "softmax", "head_dim": 16, "dtypes": ["f32"]}, "cases": [)"
-        << cases << "]}";
+    std::ofstream(folder_ / "many.json") << R"({"name": "many", "summary": "s",
+             "defaults": {"operation": "softmax", "head_dim": 16, "dtypes": ["f32"]}, "cases": [)"
+                                         << cases << "]}";
   }
   ~Resume() override { fs::remove_all(folder_); }
 

@@ -164,7 +164,8 @@ TEST_F(SuiteSchema, AcceptsAllSuites) {
 
 TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
   const auto good = nlohmann::json::parse(R"({"name": "s", "summary": "x", "cases": [
-    {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8, "bias": "f32[1,1,8,8]", "q.order": "0123"}]})");
+    {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
+     "bias": "f32[1,1,8,8]", "q.order": "0123"}]})");
   ASSERT_TRUE(accepts(good));
   auto refused = [this](const nlohmann::json& bad) {
     EXPECT_FALSE(accepts(bad)) << bad;

@@ -34,15 +34,14 @@ class RunVectors : public ::testing::Test {
   /// be.
   void write_case(const std::string& name, float said,
                   const std::string& more = "\"tolerance\":1e-6,") const {
-    const std::string tensors =
-        R"({"q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[0,8]},"v":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[8,24]},)"
-        R"("o":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[24,32]}})";
+    const std::string tensors = R"({"q":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[0,8]},)"
+                                R"("v":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[8,24]},)"
+                                R"("o":{"dtype":"F32","shape":[1,1,1,2],"data_offsets":[24,32]}})";
     write(name + "/t.safetensors",
           core::safetensors_file(tensors, core::packed_values<float>({0, 0, 1, 2, 3, 4, 2, said})));
-    write(
-        name + "/case.json",
-        "{" + more +
-            R"("tensors":{"q":"t.safetensors:q","k":"t.safetensors:v","v":"t.safetensors:v","o":"t.safetensors:o"}})");
+    write(name + "/case.json",
+          "{" + more + R"("tensors":{"q":"t.safetensors:q","k":"t.safetensors:v",
+                          "v":"t.safetensors:v","o":"t.safetensors:o"}})");
   }
 
   const fs::path folder_ =

@@ -1,5 +1,5 @@
-/* scale.so: implementations of the private operation y = factor * x. What each does besides is in
- * its name. */
+/* scale.so: implementations of the private operation y = factor * x. The name of each says what
+ * else it does. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -48,19 +48,38 @@ static attest_status create_fails(const attest_problem* problem, void** plan) {
 }
 static const char* last_error(void) { return "the scale is not to be had"; }
 
-/* All rows times the factor, shifted by `skip` rows at the front, `less` at the end. */
-static attest_status scale(const scale_plan* plan, void* const* data, int64_t skip, int64_t less,
+static const attest_problem* problem_of(const void* plan) {
+  return ((const scale_plan*)plan)->problem;
+}
+static const scale_params* params_of(const void* plan) { return problem_of(plan)->params; }
+
+/* y = factor * x on all rows, except `skip` rows at the front and `less` rows at the end. */
+static attest_status scale(const void* plan, void* const* data, int64_t skip, int64_t less,
                            float factor) {
-  const scale_params* p = plan->problem->params;
-  const attest_tensor *x = &plan->problem->tensor[X], *y = &plan->problem->tensor[Y];
+  const scale_params* p = params_of(plan);
+  const attest_tensor *x = &problem_of(plan)->tensor[X], *y = &problem_of(plan)->tensor[Y];
+  const float* from = data[X];
+  float* to = data[Y];
   for (int64_t r = skip; r < p->rows - less; ++r)
     for (int64_t i = 0; i < p->width; ++i)
-      ((float*)data[Y])[r * y->stride[0] + i * y->stride[1]] =
-          factor * ((const float*)data[X])[r * x->stride[0] + i * x->stride[1]];
+      to[r * y->stride[0] + i * y->stride[1]] = factor * from[r * x->stride[0] + i * x->stride[1]];
   return ATTEST_OK;
 }
-static float factor(const void* plan) {
-  return ((const scale_params*)((const scale_plan*)plan)->problem->params)->factor;
+static attest_status scale_all(const void* plan, void* const* data) {
+  return scale(plan, data, 0, 0, params_of(plan)->factor);
+}
+
+/* Writes an int where no plugin may. */
+static void write_to_nowhere(void) {
+  volatile uintptr_t nowhere = 16;
+  *(volatile int*)nowhere = 1;
+}
+static void write_zeros(const void* plan, float* y) {
+  memset(y, 0, sizeof *y * (size_t)params_of(plan)->rows * (size_t)params_of(plan)->width);
+}
+static void write_beyond(const void* plan, volatile float* y) {
+  const attest_tensor* spec = &problem_of(plan)->tensor[Y];
+  y[spec->dim[0] * spec->dim[1]] = 1;
 }
 
 #define RUN(name, ...)                                                                            \
@@ -68,21 +87,13 @@ static float factor(const void* plan) {
     (void)plan, (void)data, (void)workspace, (void)stream;                                        \
     __VA_ARGS__                                                                                   \
   }
-RUN(right, return scale(plan, data, 0, 0, factor(plan));)
-RUN(wrong, return scale(plan, data, 0, 0, factor(plan) * 1.00001f);)
-RUN(short, return scale(plan, data, 0, 1, factor(plan));)
-RUN(zeros, memset(data[Y], 0,
-                  sizeof(float) *
-                      (size_t)((const scale_params*)((scale_plan*)plan)->problem->params)->rows *
-                      (size_t)((const scale_params*)((scale_plan*)plan)->problem->params)->width);
-    return ATTEST_OK;)
-RUN(beyond, scale(plan, data, 0, 0, factor(plan));
-    ((volatile float*)data[Y])[((scale_plan*)plan)->problem->tensor[Y].dim[0] *
-                               ((scale_plan*)plan)->problem->tensor[Y].dim[1]] = 1;
-    return ATTEST_OK;)
-RUN(input, ((volatile float*)data[X])[5] = 1; return scale(plan, data, 0, 0, factor(plan));)
-RUN(null, volatile uintptr_t nowhere = 16; *(volatile int*)nowhere = 1;
-    return scale(plan, data, 0, 0, factor(plan));)
+RUN(right, return scale_all(plan, data);)
+RUN(wrong, return scale(plan, data, 0, 0, params_of(plan)->factor * 1.00001f);)
+RUN(short, return scale(plan, data, 0, 1, params_of(plan)->factor);)
+RUN(zeros, write_zeros(plan, data[Y]); return ATTEST_OK;)
+RUN(beyond, scale_all(plan, data); write_beyond(plan, data[Y]); return ATTEST_OK;)
+RUN(input, ((volatile float*)data[X])[5] = 1; return scale_all(plan, data);)
+RUN(null, write_to_nowhere(); return scale_all(plan, data);)
 RUN(exits, _exit(0);)
 RUN(hangs, for (;;) pause(); return scale(plan, data, 0, 0, 1);)
 RUN(fails, return ATTEST_OUT_OF_MEMORY;)
@@ -90,43 +101,40 @@ RUN(talks, if (write(1, "\033[31mhello\n", 11) == 11) abort(); return scale(plan
 
 static void destroy(void* plan) { free(plan); }
 
-#define TABLE(name, query, create) \
-  {sizeof(attest_impl),            \
-   ATTEST_PRIVATE,                 \
-   ATTEST_CPU,                     \
-   0,                              \
-   ATTEST_BIT(ATTEST_F32),         \
-   ATTEST_WITH_STRIDES,            \
-   "scale_" #name,                 \
-   "1",                            \
-   "y = factor x, " #name,         \
-   query,                          \
-   create,                         \
-   run_##name,                     \
-   destroy,                        \
+#define TABLE(name, features, summary, query, create, run) \
+  {sizeof(attest_impl),                                    \
+   ATTEST_PRIVATE,                                         \
+   ATTEST_CPU,                                             \
+   0,                                                      \
+   ATTEST_BIT(ATTEST_F32),                                 \
+   features,                                               \
+   "scale_" name,                                          \
+   "1",                                                    \
+   summary,                                                \
+   query,                                                  \
+   create,                                                 \
+   run,                                                    \
+   destroy,                                                \
    last_error}
+#define STRIDED(name) \
+  TABLE(#name, ATTEST_WITH_STRIDES, "y = factor x, " #name, query, create, run_##name)
 
 const attest_impl* attest_plugin_v1(size_t index) {
   static const attest_impl tables[] = {
-      TABLE(right, query, create),
-      TABLE(wrong, query, create),
-      TABLE(short, query, create),
-      TABLE(zeros, query, create),
-      TABLE(beyond, query, create),
-      TABLE(input, query, create),
-      TABLE(null, query, create),
-      TABLE(exits, query, create),
-      TABLE(hangs, query, create),
-      TABLE(fails, query, create),
-      TABLE(talks, query, create),
-      {sizeof(attest_impl), ATTEST_PRIVATE, ATTEST_CPU, 0, ATTEST_BIT(ATTEST_F32), 0, "scale_huge",
-       "1", "asks for 32 TiB", query_huge, create, run_right, destroy, last_error},
-      {sizeof(attest_impl), ATTEST_PRIVATE, ATTEST_CPU, 0, ATTEST_BIT(ATTEST_F32), 0,
-       "scale_dies_in_query", "1", "aborts in query", query_dies, create, run_right, destroy,
-       last_error},
-      {sizeof(attest_impl), ATTEST_PRIVATE, ATTEST_CPU, 0, ATTEST_BIT(ATTEST_F32), 0,
-       "scale_not_created", "1", "create fails", query, create_fails, run_right, destroy,
-       last_error},
+      STRIDED(right),
+      STRIDED(wrong),
+      STRIDED(short),
+      STRIDED(zeros),
+      STRIDED(beyond),
+      STRIDED(input),
+      STRIDED(null),
+      STRIDED(exits),
+      STRIDED(hangs),
+      STRIDED(fails),
+      STRIDED(talks),
+      TABLE("huge", 0, "asks for 32 TiB", query_huge, create, run_right),
+      TABLE("dies_in_query", 0, "aborts in query", query_dies, create, run_right),
+      TABLE("not_created", 0, "create fails", query, create_fails, run_right),
   };
   return index < sizeof tables / sizeof *tables ? &tables[index] : NULL;
 }

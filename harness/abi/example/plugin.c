@@ -1,5 +1,5 @@
-/* The least that a plugin in C needs: attention by definition, f32, dense, with or without a causal
- * mask. The folder of attest.h follows -I in the command that builds it:
+/* The smallest useful plugin in C: attention by definition, f32, dense, with or without a causal
+ * mask. This command builds it; -I names the folder of attest.h:
  *   cc -O2 -shared -fPIC -I.. -o plugin.so plugin.c -lm */
 #include <math.h>
 
@@ -11,7 +11,8 @@ static attest_status query(const attest_problem* problem, attest_support* suppor
   return ATTEST_OK;
 }
 static attest_status create(const attest_problem* problem, void** plan) {
-  return *plan = (void*)problem, ATTEST_OK;
+  *plan = (void*)problem;
+  return ATTEST_OK;
 }
 static void destroy(void* plan) { (void)plan; }
 static const char* last_error(void) { return ""; }
@@ -21,7 +22,7 @@ static attest_status run(void* plan, void* const* data, void* workspace, void* s
   const attest_softmax_params* p = problem->params;
   float* score = workspace;
   (void)stream;
-  /* Dense tensors: batch, head and query are one index, batch and head another. */
+  /* Tensors are dense, so batch, head and query together are one index; so are batch and head. */
   for (int64_t row = 0; row < p->batch * p->num_heads * p->seq_len_q; ++row) {
     const int64_t i = row % p->seq_len_q, head = row / p->seq_len_q;
     const float* q = (const float*)data[ATTEST_Q] + row * p->head_dim;

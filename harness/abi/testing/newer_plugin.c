@@ -1,6 +1,5 @@
-/* newer_header.so: the C example as a newer header would build it. It reads what this host does not
- * know yet, which must be 0, and writes a support and has a table that are longer than this host's.
- */
+/* newer_header.so: the C example as built with a newer header. It reads fields that this host does
+ * not know, which must be 0. Its support and its table are longer than this host's. */
 #include "attest_newer.h" /* its guard keeps attest.h out */
 
 #define attest_plugin_v1 example_table

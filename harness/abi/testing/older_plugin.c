@@ -1,5 +1,5 @@
-/* older_header.so: the C example as an older header would have built it: shorter params and
- * problem, fewer roles and features. */
+/* older_header.so: the C example as built with an older header, which has shorter params and a
+ * shorter problem, fewer roles and fewer features. */
 #include "attest_older.h" /* its guard keeps attest.h out */
 
 #define attest_plugin_v1 example_table

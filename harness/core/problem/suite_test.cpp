@@ -19,7 +19,8 @@ using testing::StartsWith;
 
 // A suite of one case with these keys beside its name.
 std::string with_case(const std::string& keys) {
-  return R"({"name": "s", "summary": "for tests", "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64},
+  return R"({"name": "s", "summary": "for tests",
+  "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64},
   "cases": [{"name": "m/a", )" +
          keys + "}]}";
 }
@@ -39,10 +40,12 @@ std::string line_of(const std::string& keys, DType dtype = ATTEST_F32, int64_t t
 
 TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
   const Suite suite = parse_suite(R"({"name": "mine", "summary": "two cases", "budget": 0.05,
-    "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64, "source": "somewhere", "causal": true},
+    "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64,
+                 "source": "somewhere", "causal": true},
     "cases": [
       {"name": "a", "seq_len_q": 10, "quick": true},
-      {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false, "note": "a note", "impls": ["flash_*"], "fills": ["huge", "random"]}]})",
+      {"name": "b", "seq_len_q": 20, "head_dim": 32, "dtypes": ["bf16"], "causal": false,
+       "note": "a note", "impls": ["flash_*"], "fills": ["huge", "random"]}]})",
                                   "x.json");
   EXPECT_EQ(suite.name, "mine");
   EXPECT_EQ(suite.budget_s, 0.05);
@@ -68,19 +71,18 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
 TEST(Suite, KeysAreTheWordsOfASpecLine) {
   EXPECT_EQ(line_of(R"("seq_len_q": 8, "softcap": 0.5, "causal": "bottom_right", "lse": true)"),
             "softmax dtype=f32 seq_len_q=8 head_dim=64 softcap=0.5 window_right=0 diagonal=1 lse");
-  EXPECT_EQ(
-      line_of(
-          R"("seq_len_q": 8, "num_heads": 2, "mask": [1, 1, 1, 8], "bias": "f32[1,1,8,8]", "q.order": "0213", "unaligned": true)",
-          ATTEST_F16),
-      "softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 q.order=0213 bias=f32[1,1,8,8] "
-      "mask=[1,1,1,8] unaligned");
+  EXPECT_EQ(line_of(R"("seq_len_q": 8, "num_heads": 2, "mask": [1, 1, 1, 8], "bias": "f32[1,1,8,8]",
+                 "q.order": "0213", "unaligned": true)",
+                    ATTEST_F16),
+            "softmax dtype=f16 num_heads=2 seq_len_q=8 head_dim=64 q.order=0213 bias=f32[1,1,8,8] "
+            "mask=[1,1,1,8] unaligned");
   EXPECT_EQ(line_of(R"("operation": "linear", "seq_len_q": 8, "eps": 1e-3)"),
             "linear dtype=f32 seq_len_q=8 head_dim=64 eps=0.001");
 }
 
 TEST(Suite, TokensStandForTheirCount) {
-  const std::string keys =
-      R"("seq_len_q": "tokens", "order": true, "patch_size": 16, "inputs": "lidar:voxel_size=0.05")";
+  const std::string keys = R"("seq_len_q": "tokens", "order": true, "patch_size": 16,
+                              "inputs": "lidar:voxel_size=0.05")";
   EXPECT_EQ(line_of(keys, ATTEST_F32, 1234),
             "softmax dtype=f32 seq_len_q=1234 head_dim=64 patch_size=16 order");
   const Case one = parse_suite(with_case(keys), "x.json").cases.at(0);
@@ -98,14 +100,16 @@ TEST(Suite, TokensStandForTheirCount) {
 TEST(Suite, MissesOfTheDefaultsAreEveryCases) {
   const auto parsed = [](const std::string& defaults, const std::string& cases) {
     return parse_suite(
-        R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"], "head_dim": 8, "misses": )" +
+        R"({"name": "s", "summary": "x", "defaults": {
+            "operation": "softmax", "dtypes": ["f32"], "head_dim": 8, "misses": )" +
             defaults + R"(}, "cases": [)" + cases + "]}",
         "x.json");
   };
-  const Suite suite = parsed(
-      R"({"rise/*": "shared"})",
-      R"({"name": "a", "seq_len_q": 40}, {"name": "b", "seq_len_q": 40, "misses": {"distinct": "own"}},
-                                                        {"name": "c", "seq_len_q": 40, "misses": false}, {"name": "d", "seq_len_q": 4})");
+  const Suite suite = parsed(R"({"rise/*": "shared"})",
+                             R"({"name": "a", "seq_len_q": 40},
+         {"name": "b", "seq_len_q": 40, "misses": {"distinct": "own"}},
+         {"name": "c", "seq_len_q": 40, "misses": false},
+         {"name": "d", "seq_len_q": 4})");
   auto said = [&](size_t n) {
     std::string text;
     for (const Excuse& excuse : suite.cases[n].misses)
@@ -197,7 +201,8 @@ TEST(Suite, FilesThatAreNoSuites) {
        "x.json: case 'a': has no operation"},
       {R"({"name": "s", "summary": "x", "defaults": {"name": "a"}, "cases": [{}]})",
        "name: must stand in each case"},
-      {R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"], "seq_len_q": 1, "head_dim": 1}, "cases": [{"name": "a"}, {"name": "a"}]})",
+      {R"({"name": "s", "summary": "x", "defaults": {"operation": "softmax", "dtypes": ["f32"],
+           "seq_len_q": 1, "head_dim": 1}, "cases": [{"name": "a"}, {"name": "a"}]})",
        "x.json: case 'a': that name is taken"},
       {std::string(100, '['), "nested deeper than"},
       {std::string((size_t{4} << 20) + 1, ' '), "4194304 at most"},

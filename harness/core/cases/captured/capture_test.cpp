@@ -179,10 +179,9 @@ TEST_F(Capture, VectorsKeepWhatWasRounded) {
   write("q.npy", npy_file(npy_header("'<f4'", "(1, 1, 2, 2)"), packed_values<float>({1, 2, 3, 4})));
   double wide[] = {0.1, 0.2, 0.3, 0.4}, scaled[] = {1.1, 2.2, 3.3, 4.4};
   for (const char* more : {R"("tolerance":10,)", R"("arithmetic":"pv=bf16",)"}) {
-    write(
-        "case.json",
-        std::string("{") + more +
-            R"("params":"softmax_scale=0.5","tensors":{"q":"q.npy","k":"q.npy","v":"q.npy","o":"q.npy"}})");
+    write("case.json", std::string("{") + more +
+                           R"("params":"softmax_scale=0.5",)"
+                           R"("tensors":{"q":"q.npy","k":"q.npy","v":"q.npy","o":"q.npy"}})");
     VectorCase first = read_vector(find_vectors(folder_ / "first").at(0));
     const TensorSpec f64 = dense_tensor(ATTEST_F64, ATTEST_READ, dims(first.given[ATTEST_K].spec));
     first.given[ATTEST_K] = first.exact[ATTEST_K] = {f64, wide};

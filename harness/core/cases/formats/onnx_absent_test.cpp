@@ -41,9 +41,8 @@ TEST_F(WithoutOnnx, SoAreCasesOfPbFiles) {
   write("q.pb", tensor_file({1, 1, 1, 1}, 1, std::string(4, '\0')));
   write("case.json", R"({"tensors":{"q":"q.pb","k":"q.pb","v":"q.pb"}})");
   EXPECT_THAT(unsupported(), HasSubstr("built without ONNX"));
-  write(
-      "case.json",
-      R"({"name":"a","op":"sdpa","params":{"scale":1},"inputs":[{"name":"Q","file":"q.pb","dtype":"float32","shape":[1,1,1,1]}],"outputs":[]})");
+  write("case.json", R"({"name": "a", "op": "sdpa", "params": {"scale": 1}, "outputs": [],
+    "inputs": [{"name": "Q", "file": "q.pb", "dtype": "float32", "shape": [1, 1, 1, 1]}]})");
   EXPECT_THAT(unsupported(), HasSubstr("built without ONNX"));
 }
 

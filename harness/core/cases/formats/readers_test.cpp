@@ -37,7 +37,8 @@ void expect_no_prefix_is_read(const std::string& file, Parse parse) {
 TEST(Safetensors, ReadsTensorsInTheOrderOfTheirBytes) {
   const std::string file = safetensors_file(
       R"({"__metadata__":{"format":"pt"},"v":{"dtype":"I64","shape":[1],"data_offsets":[24,32]},)"
-      R"("q":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"n":{"dtype":"U8","shape":[0],"data_offsets":[32,32]}})",
+      R"("q":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("n":{"dtype":"U8","shape":[0],"data_offsets":[32,32]}})",
       kSix + packed_values<int64_t>({-7}));
   const auto tensors = parse_safetensors(as_file(file), "a.safetensors");
   ASSERT_EQ(tensors.size(), 3u);
@@ -70,18 +71,16 @@ TEST(Safetensors, RefusesWhatIsNotWhole) {
               HasSubstr("begin and end"));
   EXPECT_THAT(refusal(R"({"q":{"dtype":"F32","shape":[-6],"data_offsets":[0,24]}})"),
               HasSubstr("shape"));
-  EXPECT_THAT(
-      refusal(
-          R"({"q":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"k":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})"),
-      HasSubstr("overlap"));
+  EXPECT_THAT(refusal(R"({"q":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+                      R"("k":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})"),
+              HasSubstr("overlap"));
   EXPECT_THAT(refusal(R"({"q":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}})"),
               HasSubstr("begins at byte 16 where 0 is right"));
   EXPECT_THAT(refusal(R"({"q":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
               HasSubstr("the file has 24"));
-  EXPECT_THAT(
-      refusal(
-          R"({"q":{"dtype":"F32","shape":[6],"data_offsets":[0,24]},"q":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}})"),
-      HasSubstr("twice"));
+  EXPECT_THAT(refusal(R"({"q":{"dtype":"F32","shape":[6],"data_offsets":[0,24]},)"
+                      R"("q":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}})"),
+              HasSubstr("twice"));
   EXPECT_THAT(refusal("[1,2]"), HasSubstr("must be an object"));
   const std::string endless = std::string(7, '\xff') + '\x7f' + "{}";
   EXPECT_THAT(error_of([&] { parse_safetensors(as_file(endless), "a"); }),

@@ -25,12 +25,13 @@ class DeformableVectors : public Vectors {
     write_file(folder_ / "d/w.pb",
                tensor_file({1, queries, 1, 2, points}, 1, packed_values(weights)));
     write_file(folder_ / "d/y.pb", tensor_file({1, queries, 1}, 1, packed_values(y)));
-    write_file(
-        folder_ / "d/case.json",
-        R"({"op":"ms_deform_attn","params":{"shapes_hw":[[2,3],[4,4]],"heads":1,"points":)" +
-            std::to_string(points) + more + R"(},"inputs":[{"name":"value","file":"v.pb"},)" +
-            R"({"name":"sampling_locations","file":"l.pb"},{"name":"attention_weights","file":"w.pb"}],)" +
-            R"("outputs":[{"name":"Y","file":"y.pb"}]})");
+    write_file(folder_ / "d/case.json",
+               R"({"op":"ms_deform_attn","params":{"shapes_hw":[[2,3],[4,4]],"heads":1,"points":)" +
+                   std::to_string(points) + more +
+                   R"(},"inputs":[{"name":"value","file":"v.pb"},)" +
+                   R"({"name":"sampling_locations","file":"l.pb"},)" +
+                   R"({"name":"attention_weights","file":"w.pb"}],)" +
+                   R"("outputs":[{"name":"Y","file":"y.pb"}]})");
     return judge();
   }
 };

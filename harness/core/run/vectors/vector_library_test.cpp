@@ -124,11 +124,10 @@ TEST_F(LibraryVectors, BoundsOfWindowsMeanWhatTheLibraryMeans) {
   const std::string scale = R"("attn_scale":0.408248290463863,)";  // 1 / sqrt(6)
   expect("cudnn_sdpa", scale + R"("diagonal_band_left_bound":3,"diagonal_band_right_bound":0)",
          band(2, 0, 0), {band(3, 0, 0), band(2, 1, 0), band(2, 0, 3)});
-  expect(
-      "cudnn_sdpa",
-      scale +
-          R"("diagonal_band_left_bound":1,"diagonal_band_right_bound":1,"diagonal_alignment":"BOTTOM_RIGHT")",
-      band(0, 1, 3), {band(1, 1, 3), band(0, 1, 0)});
+  expect("cudnn_sdpa",
+         scale + R"("diagonal_band_left_bound":1,"diagonal_band_right_bound":1,)" +
+             R"("diagonal_alignment":"BOTTOM_RIGHT")",
+         band(0, 1, 3), {band(1, 1, 3), band(0, 1, 0)});
   expect("scaled_dot_product_attention", R"("is_causal":true,"enable_gqa":true)", band(99, 0, 0),
          {band(99, 0, 3)});
 }

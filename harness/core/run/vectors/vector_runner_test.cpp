@@ -335,11 +335,10 @@ TEST_F(Vectors, TensorsNamedByAJsonFile) {
   // [batch, tokens, heads, dim], as frameworks dump it: one query of zeros averages the values.
   const std::string q(4 * 4, '\0'), k = packed_values<float>({1, 2, 3, 4, 5, 6, 7, 8}),
                                     v = packed_values<float>({0, 1, 2, 3, 4, 5, 6, 7});
-  write_file(
-      folder_ / "d/dump.safetensors",
-      safetensors_file(
-          R"({"query":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[0,16]},"key":{"dtype":"F32","shape":[1,2,2,2],"data_offsets":[16,48]}})",
-          q + k));
+  write_file(folder_ / "d/dump.safetensors",
+             safetensors_file(R"({"query":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[0,16]},)"
+                              R"("key":{"dtype":"F32","shape":[1,2,2,2],"data_offsets":[16,48]}})",
+                              q + k));
   write_file(folder_ / "d/v.npz",
              zip_file({{"v.npy", npy_file(npy_header("'<f4'", "(1, 2, 2, 2)"), v), true}}));
   write_file(folder_ / "d/o.npy",

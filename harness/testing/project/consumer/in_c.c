@@ -1,5 +1,4 @@
-/* The least a plugin in C is: one table that takes nothing, so that only building and loading it is
- * tested here. */
+/* The smallest plugin in C: one table that takes nothing. It tests only building and loading. */
 #include <attest.h>
 
 static attest_status query(const attest_problem* problem, attest_support* support) {
