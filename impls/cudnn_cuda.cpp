@@ -91,8 +91,8 @@ class Target {
 /// role for comes after these.
 class Attention {
  public:
-  static constexpr int64_t kFullLengths =
-      ATTEST_ROLES;  // of queries or keys, where the problem has lengths of the others alone
+  // Of queries or keys, where the problem has lengths of the others alone
+  static constexpr int64_t kFullLengths = ATTEST_ROLES;
 
   explicit Attention(const attest_problem& problem)
       : problem_(problem), p_(attest::params<attest_softmax_params>(problem)) {

@@ -12,8 +12,8 @@
 namespace {
 
 constexpr int kTile = 32, kThreads = 64,
-              kEach =
-                  4;  // tokens and channels of a tile; threads; results of a thread on each side
+              // Tokens and channels of a tile; threads; results of a thread on each side
+    kEach = 4;
 constexpr int kAcross = kTile / kEach;
 static_assert(kAcross * kAcross == kThreads);
 
@@ -218,8 +218,8 @@ class Linear {
  private:
   static constexpr int64_t kMostChannels = 512,
                            kResident = 16;  // blocks that a multiprocessor holds at a time
-  static constexpr float kExpError =
-      2.4e-7f;  // two units in the last place, as CUDA's manual has it for expf
+  // Two units in the last place, as CUDA's manual has it for expf
+  static constexpr float kExpError = 2.4e-7f;
 
   static States plan(const attest_linear_params& p) {
     const int64_t blocks = p.batch * p.num_kv_heads * tiles(p.head_dim) * tiles(p.head_dim_v);

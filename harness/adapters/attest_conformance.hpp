@@ -13,8 +13,8 @@ namespace attest::conformance {
 
 /// What is judged, on what. Lists of globs that are empty keep all.
 struct Options {
-  std::vector<std::string> plugins =
-      {};  // libraries; none: the implementations that come with attest
+  // Libraries; none: the implementations that come with attest
+  std::vector<std::string> plugins = {};
   std::vector<std::string> suites = {};   // names of suites that come with attest, or files
   std::vector<std::string> vectors = {};  // folders of vectors, or single files of tensors
   // Globs. With `impls` those that come with attest can be chosen beside the plugins' own.
@@ -22,8 +22,8 @@ struct Options {
   bool quick = false;  // of the suites, only the cases that are marked as quick
   int threads = 0;     // of each implementation; 0: all CPUs that this process may use
   double timeout_s = 60;
-  std::string min_arithmetic =
-      "";  // "acc=f32,prob=bf16": implementations that declare less are unsupported
+  // "acc=f32,prob=bf16": implementations that declare less are unsupported
+  std::string min_arithmetic = "";
 };
 
 /// One (case, implementation). Both names hold letters, digits, '_' and '/' only, are the same in

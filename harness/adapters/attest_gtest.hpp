@@ -3,8 +3,8 @@
 //
 //   #include <attest_gtest.hpp>
 //   int main(int argc, char** argv) {
-//     return attest::gtest::run(argc, argv, {{"./mine.so"}, {"smoke"}});  // plugins, suites,
-//     vectors ...
+//     // plugins, suites, vectors ...
+//     return attest::gtest::run(argc, argv, {{"./mine.so"}, {"smoke"}});
 //   }
 //
 //   mine_conformance --gtest_filter='smoke/*.mine'      names: attest_conformance.hpp

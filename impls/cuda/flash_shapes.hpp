@@ -78,8 +78,8 @@ void with_head_dim(const attest_problem& problem, const Body& body) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   const int64_t channels = p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v;
   const auto with = [&](auto element) {
-    constexpr int kOnly =
-        ATTEST_ONLY_HEAD_DIM;  // 0: all; else this one alone, for a quick compilation
+    // 0: all; else this one alone, for a quick compilation
+    constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;
     if constexpr (kLeast <= 16 && sizeof(element) == 2 && (kOnly == 0 || kOnly == 16))
       if (channels <= 16 || kOnly) return body(element, std::integral_constant<int, 16>());
     if constexpr (kOnly == 0 || kOnly == 32)

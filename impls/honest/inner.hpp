@@ -14,8 +14,8 @@ struct Arithmetic {
   int32_t qk, score, probability, pv, accumulator;
   uint32_t flags;
   float exp_error;
-  bool exp_leans =
-      false;  // every exp is too small by exp_error; else its error wanders between both bounds
+  // Every exp is too small by exp_error; else its error wanders between both bounds
+  bool exp_leans = false;
 };
 
 /// c[2, 32] += a[2, depth] b[depth, 32]; strides in floats. Each element is one chain of fused

@@ -25,8 +25,8 @@ enum class Bug {
 };
 
 constexpr int kRises = 24;  // of a row's maximum that kManyRises can rescale for
-constexpr int kFarRises =
-    6;  // of a row whose scores are beyond kFar that kFarRises can rescale for
+// Of a row whose scores are beyond kFar that kFarRises can rescale for
+constexpr int kFarRises = 6;
 constexpr float kFar = 1000;
 constexpr float kMostValue = 40;             // of kClampedValues
 constexpr float kNormaliserOff = 1.000001f;  // of kNormaliser

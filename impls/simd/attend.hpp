@@ -26,8 +26,8 @@ struct Slice {
   float* lse = nullptr;
   int64_t q_stride = 0, k_stride = 0, v_stride = 0, o_stride = 0, lse_stride = 0;
   const int32_t* order = nullptr;
-  const int32_t* pages =
-      nullptr;  // key j is row j % page_size of page pages[j / page_size * pages_stride]
+  // Key j is row j % page_size of page pages[j / page_size * pages_stride]
+  const int32_t* pages = nullptr;
   int64_t page_size = 0, pages_stride = 0, k_page_stride = 0,
           v_page_stride = 0;  // page strides: elements from page to page
   int64_t head_dim = 0, head_dim_v = 0;

@@ -106,8 +106,8 @@ HWY_INLINE Vector exp2_parts(Vector f, Vector shifted) {
   p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted))));
 }
-constexpr float kExponentShift =
-    12583039.0f;  // 1.5 * 2^23, where a float's last bit is 1, and the exponent's bias
+// 1.5 * 2^23, where a float's last bit is 1, and the exponent's bias
+constexpr float kExponentShift = 12583039.0f;
 
 /// 2^x for x <= 127, 0 below -126.5, NaN of NaN, and exactly 1 at 0.
 HWY_INLINE Vector exp2_lanes(Vector x) {

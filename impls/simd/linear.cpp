@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 
-constexpr int64_t kPitch =
-    16;  // rows of phi are padded to this: whole vectors and register tiles on every target
+// Rows of phi are padded to this: whole vectors and register tiles on every target
+constexpr int64_t kPitch = 16;
 
 int64_t pitch(int64_t head_dim) { return (head_dim + kPitch - 1) / kPitch * kPitch; }
 int64_t columns(int64_t head_dim_v) { return (head_dim_v + kLanes - 1) / kLanes * kLanes; }

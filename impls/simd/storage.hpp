@@ -16,8 +16,8 @@ struct Bf16 {
   uint16_t bits;
 };
 
-constexpr float kExp2Error =
-    2e-7f;  // relative, of the polynomial in lanes-inl.hpp: 1.72e-7 at most over [-0.5, 0.5]
+// Relative, of the polynomial in lanes-inl.hpp: 1.72e-7 at most over [-0.5, 0.5]
+constexpr float kExp2Error = 2e-7f;
 
 inline uint32_t float_bits(float value) {
   uint32_t bits;

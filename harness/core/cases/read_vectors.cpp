@@ -126,8 +126,8 @@ void read_onnx(const VectorPlace& place, VectorCase& vector) {
                                   model.nodes.size() > 4 ? ", ..." : "")};
   }
   const OnnxNode& node = model.nodes[0];
-  const Mapping mapping =
-      mapping_of(node);  // before the files: they may hold what is not read, strings say
+  // Before the files: they may hold what is not read, strings say
+  const Mapping mapping = mapping_of(node);
   const auto opset = model.opset.find(node.domain);
   vector.source = fmt::format("ONNX {} of opset {}", node.op_type,
                               opset == model.opset.end() ? 0 : opset->second);

@@ -25,8 +25,8 @@ struct TokenSource {
   double voxel_size = 0.05;  ///< metres at stage 0
   Curve curve = Curve::kZ;
   int stage = 0;  ///< poolings by 2 (voxels.hpp)
-  int64_t first =
-      0;  ///< keep only so many tokens, the first along the curve; 0, or more than there are: all
+  // /< keep only so many tokens, the first along the curve; 0, or more than there are: all
+  int64_t first = 0;
 
   int width = 224, height = 224;  ///< pixels to which the image is resized
   int patch = 16;                 ///< edge of a patch in pixels, divides width and height

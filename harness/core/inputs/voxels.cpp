@@ -95,8 +95,8 @@ uint64_t hilbert_code(uint32_t (&c)[3]) {
       axis ^= exchange;
     }
   }
-  uint64_t code =
-      interleave(c);  // the curve's Gray code; its binary number is the running parity from the top
+  // The curve's Gray code; its binary number is the running parity from the top
+  uint64_t code = interleave(c);
   for (int shift = 1; shift < 3 * kCurveBits; shift *= 2) code ^= code >> shift;
   return code;
 }

@@ -11,8 +11,8 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kWholeGap = 4096;
-constexpr uint64_t kWorkspacePoison =
-    0x7ff9;  // a NaN of every dtype, and not the poison of any output
+// a NaN of every dtype, and not the poison of any output
+constexpr uint64_t kWorkspacePoison = 0x7ff9;
 
 // Writes the pattern `bits` of `width` bytes over [begin, begin + bytes).
 void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {

@@ -15,8 +15,8 @@
 namespace attest::core {
 namespace {
 
-constexpr off_t kMostHashed_bytes =
-    64 << 20;  // of a larger file, some GPU libraries, size and time of change have to do
+// Of a larger file, some GPU libraries, size and time of change have to do
+constexpr off_t kMostHashed_bytes = 64 << 20;
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

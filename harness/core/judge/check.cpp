@@ -28,12 +28,12 @@ struct Tally {
   bool unwritten = false;     // poison at the worst element
   bool out_of_range = false;  // a sweep failed and nothing exact did worse
   int64_t zeros = 0,
-          telling =
-              0;  // zero outputs where the golden is clearly not zero; all elements of that kind
+          // Zero outputs where the golden is clearly not zero; all elements of that kind
+      telling = 0;
   int64_t rounded = 0;  // elements that may err by their own rounding and by little else
   double outward = 0;   // of these, the sum of error / sigma away from 0
-  double rounded_squares =
-      0;  // of these, the sum of error^2 / sigma^2, what it may be in the mean,
+  // Of these, the sum of error^2 / sigma^2, what it may be in the mean,
+  double rounded_squares = 0;
   double rounded_mean = 0, rounded_variance = 0;  // and its variance
   double rounded_exactly = 0;  // the same sum for these very values, correctly rounded
   ExpectedRow worst_expectation;

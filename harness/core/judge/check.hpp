@@ -23,8 +23,8 @@ struct Judgement {
   Verdict verdict = Verdict::kPass;
   std::string code;    // "fail:tolerance"; empty for a pass
   std::string reason;  // one sentence; empty for a pass
-  double max_ratio =
-      0;  // largest error / its gate; <= 1 passes; infinite where no error can be given
+  // Largest error / its gate; <= 1 passes; infinite where no error can be given
+  double max_ratio = 0;
   double rms_ratio = 0;  // root mean square error / its gate
   std::optional<Mismatch> worst;
   int64_t exact_elements = 0;                // judged against an exact value

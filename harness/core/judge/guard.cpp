@@ -10,8 +10,8 @@
 namespace attest::core {
 namespace {
 
-constexpr double kMostFlops =
-    4e6;  // of an emulation, beyond its first row: a few hundredths of a second
+// Of an emulation, beyond its first row: a few hundredths of a second
+constexpr double kMostFlops = 4e6;
 
 size_t affordable_rows(const Problem& problem, const ExpectedRow& first) {
   double rows = 1;

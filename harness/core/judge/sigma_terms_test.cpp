@@ -319,8 +319,8 @@ std::vector<TermCase> term_cases() {
        in(ATTEST_F32, {{kScore, ATTEST_F16}}),
        [] {
          Case c = dense({.keys = 16411, .rows = 4, .lse = true, .row_bias = true});
-         const double length =
-             12 * std::sqrt(32.0);  // scores near 12, where f16 has an ulp of 2^-7
+         // Scores near 12, where f16 has an ulp of 2^-7
+         const double length = 12 * std::sqrt(32.0);
          edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.5 * x; });
          edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) { return d == 0 ? length : 0.5 * x; });
          edit(c, ATTEST_BIAS, [](int64_t, int64_t, double) { return 0.9 * 0x1p-8; });

@@ -24,8 +24,8 @@ struct MachineState {
   std::optional<double> min_mhz, max_mhz;  // clocks of all CPUs right now
   std::optional<double> gpu_mhz;           // Jetson's, by devfreq
   uint64_t steal_ticks = 0,
-           total_ticks =
-               0;  // CPU time that the hypervisor gave to others; all CPU time, since boot
+           // CPU time that the hypervisor gave to others; all CPU time, since boot
+      total_ticks = 0;
   uint64_t throttle_events = 0;  // since boot: thermal (x86), over-current (Jetson)
   uint64_t throttling_now = 0;   // Jetson: cooling devices that hold a clock down
   std::map<std::string, double> temperatures_c;

@@ -25,8 +25,8 @@ class PeakMemory {
 };
 
 struct MachineMemory {
-  uint64_t total_bytes =
-      0;  // of the machine, or the limit of this process's control group where that is less
+  // Of the machine, or the limit of this process's control group where that is less
+  uint64_t total_bytes = 0;
   uint64_t available_bytes = 0;  // what can be had without swapping and within the control group
   uint64_t swap_total_bytes = 0, swap_used_bytes = 0;
 };

@@ -12,8 +12,8 @@ struct Probe {
   double fma_gflops = 0, all_fma_gflops = 0;  // a multiply-add counts as 2
   double read_gbs = 0, all_read_gbs = 0;  // 10^9 bytes a second, from a buffer beyond the caches
   double buffer_bytes = 0;                // that was read
-  double last_level_cache_bytes =
-      0;  // of the CPUs in use; where the buffer is not 4 times that, caches help the reads
+  // Of the CPUs in use; where the buffer is not 4 times that, caches help the reads
+  double last_level_cache_bytes = 0;
 };
 
 /// Best of several bursts each, about 0.4 s and at most 256 MiB (an eighth of what is available)

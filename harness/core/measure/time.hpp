@@ -17,9 +17,9 @@ struct TimingRequest {
   double expected_ns = 0;        // of one run, as seen before; 0: not known
   double budget_ns = 0;          // of all timed runs together
   double precision = 0.01;  // half width of the median's interval, relative, that is good enough
-  double slow_ns =
-      1e9;           // a run longer than this is timed twice and neither warmed up nor timed cold
-  bool cold = true;  // time with empty caches too
+  // a run longer than this is timed twice and neither warmed up nor timed cold
+  double slow_ns = 1e9;
+  bool cold = true;                     // time with empty caches too
   uint64_t last_level_cache_bytes = 0;  // 0: ask the system
 };
 

@@ -21,8 +21,8 @@ struct Expected {
   std::span<const int64_t> rows;
   bool shared = false;            // one [width] expectation for all rows, else [rows, width]
   const double* value = nullptr;  // exact: the true result; may be NaN, or +-inf
-  const double* sigma =
-      nullptr;  // exact: standard deviation of the error that the declared arithmetic may make
+  // Exact: standard deviation of the error that the declared arithmetic may make
+  const double* sigma = nullptr;
   const double* low = nullptr;  // sweep (value == nullptr): the least and the largest value that
                                 // the element may have
   const double* high = nullptr;

@@ -12,7 +12,7 @@
 
 namespace attest::core {
 
-// Defined by the rooms of the built-in operations.
+// Defined in the folders of the built-in operations.
 const Operation& softmax_operation();
 const Operation& linear_operation();
 

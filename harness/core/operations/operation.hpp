@@ -1,5 +1,5 @@
 // An operation: what its parameters mean, which tensors it has, its inputs, its golden, its cost.
-// One room each.
+// One folder each.
 //
 // The rest of the core walks over fields and roles and never asks which operation it has, so a new
 // one is a class of this kind and one call of register_operation.

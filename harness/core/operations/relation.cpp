@@ -9,8 +9,8 @@ namespace attest::core {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-constexpr double kValueFactor =
-    16;  // normal numbers end near 5: 80 is beyond what a kernel may think is the end
+// Normal numbers end near 5: 80 is beyond what a kernel may think is the end
+constexpr double kValueFactor = 16;
 
 // One row of an output and what is known of its errors.
 struct Row {

@@ -1,14 +1,14 @@
 // Metamorphic relations: what the outputs of several runs on related inputs have to do with one
 // another, whatever they are.
 //
-//   for (const auto& relation : operation.relations(problem, inputs))
+//   for (const auto& relation : operation.relations(problem, inputs)) {
 //     for (size_t run = 0; run < relation->problems().size(); ++run)
-//       relation->fill(run, inputs_of(relation->problems()[run]));  // then the implementation runs
-//       on them
-//   relation->compare(base, runs, [](const Claim& claim) { ... });  // claim.first and claim.second
-//   have to agree
+//       relation->fill(run, inputs_of(relation->problems()[run]));
+//     // The implementation runs on these inputs. Then both sides of each claim have to agree.
+//     relation->compare(base, runs, [](const Claim& claim) { ... });
+//   }
 //
-// An operation names its own; runner and judge never ask which operation they have.
+// An operation names its own relations; runner and judge never ask which operation they have.
 #pragma once
 #include <functional>
 #include <map>

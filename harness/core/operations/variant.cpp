@@ -8,8 +8,8 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kPadding =
-    16;  // elements behind each row: 32 bytes at least, so that rows stay as aligned as they were
+// Elements behind each row: 32 bytes at least, so that rows stay as aligned as they were
+constexpr int64_t kPadding = 16;
 
 bool is_main(const Role& role, const TensorSpec& spec) {
   return present(spec) && role.required && role.dtype == ATTEST_NONE && spec.rank > 1;

@@ -1,8 +1,8 @@
 // Variants of a problem: of the same shape, but for one thing that a cache of plans, keyed too
 // coarsely, may forget.
 //
-//   for (const Variant& variant : problem.operation->variants(problem)) ...  // {"scale", the same
-//   with half the softmax_scale}
+//   // {"scale", the same problem with half the softmax_scale} ...
+//   for (const Variant& variant : problem.operation->variants(problem)) ...
 #pragma once
 #include <functional>
 #include <string>

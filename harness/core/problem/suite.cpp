@@ -162,8 +162,8 @@ std::vector<Word> words_of(const Place& place, const json& object, const Operati
   std::vector<Word> words;
   for (const auto& [key, value] : object.items()) {
     if (contains(kCaseKeys, key)) continue;
-    const bool taken_back =
-        value == false;  // a default that this case, perhaps of another operation, does not want
+    // a default that this case, perhaps of another operation, does not want
+    const bool taken_back = value == false;
     if (!contains(known, key) && !(taken_back && contains(elsewhere, key))) {
       known.insert(known.end(), kCaseKeys.begin(), kCaseKeys.end());
       place.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, known)));

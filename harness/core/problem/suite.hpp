@@ -61,8 +61,8 @@ struct Case {
 struct Suite {
   std::string name, summary;
   std::string file;  // that it was read from
-  double budget_s =
-      0;  // of timed runs, for each implementation and problem; 0: as the command line has it
+  // Of timed runs, for each implementation and problem; 0: as the command line has it
+  double budget_s = 0;
   std::vector<Case> cases;
 };
 

@@ -35,8 +35,8 @@ struct RelationRecord {
 
 /// Of times by a device's own clock.
 struct DeviceTimeRecord {
-  int64_t replayed_runs =
-      0;  // a sample is one replay of so many recorded runs; 0: runs were launched one by one
+  // A sample is one replay of so many recorded runs; 0: runs were launched one by one
+  int64_t replayed_runs = 0;
   int64_t discarded_samples = 0;  // warm samples left out of samples_ns since the clock was more
                                   // than 10 % below the highest
   double launch_ns = 0;  // that the host takes to launch one run: the median; no part of any sample

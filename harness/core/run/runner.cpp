@@ -17,12 +17,12 @@ constexpr int kLeastRuns = 4;
 // A run that takes longer is judged on as many fills as this share of the case's limit allows, two
 // at least.
 constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
-constexpr double kHugeFlops =
-    2e8;  // of a problem whose key permutation on `huge` costs a golden of some 30 ms
-constexpr double kReusedRun_ns =
-    0.1e9;  // some fifty runs of plan-reuse take seconds then, whatever is asked for
-constexpr double kDeviceShare =
-    0.9;  // of its memory; the rest is the driver's and the implementation's own
+// Of a problem whose key permutation on `huge` costs a golden of some 30 ms
+constexpr double kHugeFlops = 2e8;
+// Some fifty runs of plan-reuse take seconds then, whatever is asked for
+constexpr double kReusedRun_ns = 0.1e9;
+// Of its memory; the rest is the driver's and the implementation's own
+constexpr double kDeviceShare = 0.9;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();

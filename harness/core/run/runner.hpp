@@ -27,8 +27,8 @@ struct RunOptions {
       fills;  // judge on these alone, or on kAllFills; empty: those that judge by default
   RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
-  const GoldenDevice* golden_device =
-      nullptr;              // makes goldens that would take the host long; null: none
+  // Makes goldens that would take the host long; null: none
+  const GoldenDevice* golden_device = nullptr;
   bool all_checks = false;  // judging goes on after a check has failed: which checks catch what.
                             // The verdict is the first one's
 };

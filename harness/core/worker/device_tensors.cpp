@@ -12,8 +12,8 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kZone = 4096;  // bytes of canary behind the data, and at least so many before
-constexpr int64_t kSparse =
-    8;  // a tensor with gaps of more than this many times its elements is copied run by run
+// a tensor with gaps of more than this many times its elements is copied run by run
+constexpr int64_t kSparse = 8;
 constexpr unsigned char kNaN = 0xff;  // in each byte: a NaN of every floating-point dtype
 
 }  // namespace

@@ -25,8 +25,8 @@ struct DeviceRuns {
 
 struct DeviceTiming {
   Timing timing;
-  int64_t replayed_runs =
-      0;  // in one recording, which is a sample; 0: runs are launched one by one
+  // In one recording, which is a sample; 0: runs are launched one by one
+  int64_t replayed_runs = 0;
   int64_t discarded_samples = 0;  // warm ones whose clock had fallen
   double launch_ns = 0;  // of the host, to enqueue one run: the median; no part of the samples
   double clock_mhz = 0;  // median over the warm samples; 0: not known

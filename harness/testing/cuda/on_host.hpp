@@ -66,8 +66,8 @@ class Block {
       bool moved = false;
       for (const size_t warp : order) {
         const bool runs_ahead =
-            dice_() % 2 ==
-            0;  // to the next barrier of the block, as far as the others are concerned
+            // To the next barrier of the block, as far as the others are concerned
+            dice_() % 2 == 0;
         bool moves = true;
         for (bool again = true; again && moves; again = runs_ahead) {
           moves = false;
@@ -498,8 +498,8 @@ inline float sum_cut(const double (&addends)[9]) {
   };
   uint64_t bits;
   std::memcpy(&bits, &largest, sizeof(bits));
-  const uint64_t exponent =
-      bits >> 52;   // biased by 1023; products of floats stay far from its ends
+  // Biased by 1023; products of floats stay far from its ends
+  const uint64_t exponent = bits >> 52;
   int32_t sum = 0;  // in units of that bit, below 9 * 2^25
   for (const double addend : addends)
     sum += static_cast<int32_t>(addend * power_of_two(2 * 1023 + 24 - exponent));

@@ -2,8 +2,7 @@
 // failed without a reason.
 //
 //   const auto verdicts = judge_random_problems("honest.so", {.problems = 1000}, 0, 1);
-//   print_false_failures(verdicts, stdout);     // a table in Markdown: both ratios by
-//   implementation and dtype
+//   print_false_failures(verdicts, stdout);  // Markdown: both ratios by implementation and dtype
 #pragma once
 #include <cstdint>
 #include <cstdio>

@@ -9,10 +9,10 @@ namespace attest::core::testing {
 
 struct ProblemLimits {
   int64_t least_tokens = 1,
-          most_tokens =
-              20'000;  // of seq_len_kv, drawn evenly over its logarithm; of seq_len_q likewise
-  // A bound is drawn evenly over the logarithm, up to a twentieth of the most in 97 of 100; a
-  // problem is cut down to it.
+          // Of seq_len_kv, drawn evenly over its logarithm; of seq_len_q likewise A bound is drawn
+          // evenly over the logarithm, up to a twentieth of the most in 97 of 100; a problem is cut
+          // down to it.
+      most_tokens = 20'000;
   double least_flops = 1e5, most_flops = 2e9;
   int64_t most_pairs = 4'000'000;  // elements of BIAS and MASK
 };

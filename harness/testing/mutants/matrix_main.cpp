@@ -31,8 +31,8 @@ struct Wanted {
   std::vector<std::string> plugins, others, dtypes{"f32", "f16", "bf16"},
       families;  // families: all where empty
   std::vector<int64_t> sizes{61, 197};
-  int64_t all_checks_up_to =
-      1021;  // tokens; beyond, a mutant is done with at the first check that sees it
+  // Tokens; beyond, a mutant is done with at the first check that sees it
+  int64_t all_checks_up_to = 1021;
 };
 
 // What follows from a row may change with the program that made it.

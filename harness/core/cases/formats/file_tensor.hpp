@@ -1,5 +1,5 @@
 // A tensor as a file holds it: dense, in the order of its dims, little-endian. What every reader of
-// this room gives.
+// this folder gives.
 #pragma once
 #include <cstddef>
 #include <cstdint>

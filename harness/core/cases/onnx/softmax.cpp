@@ -28,8 +28,8 @@ void normalise(const FileTensor& x, int64_t first, int64_t length, int64_t strid
 
 void map_softmax(const OnnxCase& from, VectorCase& vector) {
   from.know({"axis"}, 1, 1);
-  const bool flattens =
-      from.opset < 13;  // as a matrix: the dims before the axis, and those from it on
+  // As a matrix: the dims before the axis, and those from it on
+  const bool flattens = from.opset < 13;
   const FileTensor& x = usable(from.needed(0, "input"), "the vector");
   const auto rank = int64_t(x.dims.size());
   const int64_t given = from.whole("axis", flattens ? 1 : -1),

@@ -1,4 +1,4 @@
-// For the tests of this room: files put together byte by byte, as their formats are documented.
+// For the tests of this folder: files put together byte by byte, as their formats are documented.
 #pragma once
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-// What the fuzzers of this room demand of tensors that were read.
+// What the fuzzers of this folder demand of tensors that were read.
 #pragma once
 #include "core/cases/formats/file_tensor.hpp"
 #include "core/inputs/testing/fuzz.hpp"

@@ -36,8 +36,8 @@ void set_scale_or_usual(UpstreamCase& from, VectorCase& vector, const char* key)
 void give_slopes(UpstreamCase& from, VectorCase& vector) {
   const FileTensor* slopes = from.input("alibi_slopes");
   if (!slopes) return;
-  vector.problem->as<attest_softmax_params>().diagonal =
-      ATTEST_BOTTOM_RIGHT;  // distances count from it, with or without a band
+  // Distances count from it, with or without a band
+  vector.problem->as<attest_softmax_params>().diagonal = ATTEST_BOTTOM_RIGHT;
   const bool shared = slopes->dims.size() == 1;
   give(vector, ATTEST_ALIBI_SLOPES,
        view(*slopes, dense_axes(shared ? std::vector<int64_t>{1, slopes->dims[0]} : slopes->dims)),

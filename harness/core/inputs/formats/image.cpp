@@ -14,8 +14,8 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kMostPixelsAByte =
-    10000;  // deflate packs 1,032 bytes into one; a png pixel may be one bit
+// Deflate packs 1,032 bytes into one; a png pixel may be one bit
+constexpr int64_t kMostPixelsAByte = 10000;
 
 /// `at` < bytes.size().
 uint8_t byte_at(std::span<const std::byte> bytes, size_t index) {

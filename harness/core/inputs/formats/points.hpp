@@ -14,8 +14,8 @@ namespace attest::core {
 struct PointCloud {
   std::vector<float> x, y, z;
   std::vector<float> intensity;  ///< empty where the file has none
-  int64_t dropped =
-      0;  ///< points left out because a coordinate was NaN or infinite (organised clouds hold such)
+  // /< points left out because a coordinate was NaN or infinite (organised clouds hold such)
+  int64_t dropped = 0;
 
   size_t size() const { return x.size(); }
 };

@@ -15,8 +15,8 @@ namespace attest::core {
 namespace {
 
 using Params = attest_linear_params;
-constexpr double kMostWork =
-    5e7;  // multiply-adds of one state; beyond it some channels of V are left out
+// Multiply-adds of one state; beyond it some channels of V are left out
+constexpr double kMostWork = 5e7;
 
 class Emulator {
  public:

@@ -17,8 +17,8 @@ using linear::padded;
 // Keys that are looked at for numbers that repeat; of chains shorter than 1 / kShortChains of the
 // keys only few matter.
 constexpr int64_t kSampled = 1024, kFewSampled = 64, kShortChains = 4;
-constexpr int64_t kChunk =
-    64;  // rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
+// Rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
+constexpr int64_t kChunk = 64;
 
 using linear::Moments, linear::Quadratic, linear::Sizes, linear::Variances;
 

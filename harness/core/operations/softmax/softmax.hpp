@@ -4,9 +4,9 @@
 //   Problem problem = blank_problem(softmax_operation(), ATTEST_F16);
 //   problem.as<attest_softmax_params>().seq_len_q = 197;
 //   problem.as<attest_softmax_params>().head_dim = 64;
-//   finish_problem(problem);                                     // the rest follows; Error where
-//   it makes no sense softmax_operation().fill(problem, {"random", 1}, tensors, false); const auto
-//   golden = softmax_operation().golden(problem, {"random", 1}, tensors);
+//   finish_problem(problem);  // the rest follows; Error where it makes no sense
+//   softmax_operation().fill(problem, {"random", 1}, tensors, false);
+//   const auto golden = softmax_operation().golden(problem, {"random", 1}, tensors);
 #pragma once
 #include <memory>
 #include <span>

@@ -6,7 +6,7 @@
 // e^(S_hg - m) V_g / sum_g e^(S_hg - m) n_g for a query of code h. The C x C scores S come from the
 // stored vectors, so that this is the true answer, whatever the dtype and the amplitude.
 //
-// MASK and BIAS of pairs give each row one of a few patterns (codebook_patterns.hpp): rows of one
+// MASK and BIAS of pairs give each row one of a few patterns (patterns.hpp): rows of one
 // pattern see the same keys at the same levels, so n_g and V_g are theirs in common. Which rows are
 // alike is read from the bytes (row_classes.hpp).
 //

@@ -8,8 +8,8 @@ namespace attest::core {
 namespace {
 
 constexpr float kDecoyFactor = 1.5f;
-constexpr double kPeakedSink =
-    20;  // what a sink weighs about half of a peaked row with, beside as many flat keys
+// What a sink weighs about half of a peaked row with, beside as many flat keys
+constexpr double kPeakedSink = 20;
 enum Stream : uint64_t {
   kValues = 100,
   kDecoys,

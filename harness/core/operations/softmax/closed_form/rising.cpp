@@ -21,8 +21,8 @@ constexpr int64_t kMostGroups = 512, kMostAsks = 250;
 // one: the rises after it take little of the error away.
 constexpr double kStair = 3, kLowStair = 0.125;
 constexpr double kMargin = 2;  // of the other keys over all other marks
-constexpr float kShort =
-    0.25f;  // the other keys' share of a direction's length, so that their scores differ by little
+// The other keys' share of a direction's length, so that their scores differ by little
+constexpr float kShort = 0.25f;
 constexpr int64_t kOwnChannels = 2;  // before the directions
 constexpr double kMostAlike = 0.8;   // of two directions
 constexpr int64_t kLastTile = 256;   // the largest that a row's last mark is looked for in
@@ -199,8 +199,8 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
     const auto mark = size_t(asks_[code].mark);
     const double square = along(mark, mark);
     double nearest = 0,
-           largest =
-               -1;  // of the other marks, of the other keys, as shares of the mark's own score
+           // Of the other marks, of the other keys, as shares of the mark's own score
+        largest = -1;
     for (size_t other = 0; other < size_t(key_codes_); ++other)
       if (double& most = other < size_t(edge_codes_) ? nearest : largest; other != mark)
         most = std::max(most, along(mark, other) / square);

@@ -9,8 +9,8 @@ namespace {
 
 using namespace events;
 
-constexpr double kBudget =
-    2e9;  // multiply-adds, or what takes as long, of all rows that are looked at
+// Multiply-adds, or what takes as long, of all rows that are looked at
+constexpr double kBudget = 2e9;
 
 // The logits of every row that is looked at: summaries, rises, lanes.
 void summarise(const Unit& unit, RowSet& rows, Found& found) {

@@ -79,8 +79,8 @@ inline constexpr int64_t kGradedKeys = 64, kCancellingKeys = 8;
 inline constexpr double kManyEqual = 65504;  // the largest f16
 inline constexpr double kHugeLogit = 20000;
 
-inline constexpr double kSeenSubnormals =
-    64;  // of half a subnormal of the output: what shows beside its rounding
+// Of half a subnormal of the output: what shows beside its rounding
+inline constexpr double kSeenSubnormals = 64;
 
 void find_rises(const Row& row, Found& found);
 void find_lanes(const RowPlace& place, const RowSummary& summary, Found& found);

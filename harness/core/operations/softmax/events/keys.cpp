@@ -9,8 +9,8 @@ namespace attest::core::events {
 namespace {
 
 constexpr int64_t kTriedKeys = 32;
-constexpr int64_t kSeeingRows =
-    256;  // of a sample: fewer say nothing of the rows that it leaves out
+// Of a sample: fewer say nothing of the rows that it leaves out
+constexpr int64_t kSeeingRows = 256;
 constexpr double kShare = 16, kEnough = 0.125;
 constexpr uint64_t kSeed = 0x6b657973;
 

@@ -15,8 +15,8 @@ constexpr double kHeavyWeight = 0.25, kHeavyValue = 100, kCancelled = 1.0 / 3;
 constexpr float kGradedBelow = 4;  // of logits under the largest
 constexpr double kGradedShare = 0.002;
 constexpr int64_t kGradedWeights = 8;
-constexpr float kPlainLogit =
-    256;  // beyond it the rounding of logits hides what else is wrong with their weights
+// Beyond it the rounding of logits hides what else is wrong with their weights
+constexpr float kPlainLogit = 256;
 
 // Every how manieth of so many rows.
 size_t stride_of(size_t rows, size_t wanted) {

@@ -19,8 +19,8 @@ static_assert(kKeys == kReachKeys, "partial sums are looked at at the same place
 
 constexpr double kSeconds = 1;        // that a pass over all planned rows may take
 constexpr double kEfficiency = 0.25;  // of what the device can do at the most
-constexpr double kWorkAPair =
-    4.5;  // multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
+// Multiply-adds, a multiply-add of QK and PV: magnitudes, squares, weights
+constexpr double kWorkAPair = 4.5;
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of O: 128 MiB each for values and sigmas
 constexpr size_t kChunkBytes = size_t{64} << 20;     // of sums that are copied back at once
 // How far the same sum in another order may be off, as a share of the largest partial sum: 500

@@ -1,19 +1,18 @@
-// Which keys each query of a softmax problem may see, and where both lie: the one place that knows.
+// Which keys each query of a softmax problem may see, and where both lie: no other file knows.
 //
-// Places. Sequence b has length_q(b) query places i and length_kv(b) key places j. Whatever the
-// problem (dense, causal, band, patches, grid windows), the keys that place i may see are one
-// interval of places, less what mask and bias take away:
+// Positions. Sequence b has length_q(b) query positions i and length_kv(b) key positions j.
+// Whatever the problem (dense, causal, band, patches, grid windows), the keys that position i may
+// see are one interval of positions, less what mask and bias take away:
 //
 //   const Geometry geometry(problem, tensors);
 //   for (int64_t b = 0; b < geometry.batch(); ++b)
 //     for (int64_t i = 0; i < geometry.length_q(b); ++i) {
-//       const Interval keys = geometry.keys(b, i);            // begin and end never decrease with
-//       i const Cell at = geometry.query(b, i);                 // Q[at.outer, h, at.row, :], the
-//       same for O and LSE const Cell key = geometry.key(b, keys.begin);         // K[key.outer,
-//       kv_head, key.row, :], the same for V
+//       const Interval keys = geometry.keys(b, i);     // begin and end never decrease with i
+//       const Cell at = geometry.query(b, i);          // Q[at.outer, h, at.row, :]; so O and LSE
+//       const Cell key = geometry.key(b, keys.begin);  // K[key.outer, kv_head, key.row, :]; so V
 //     }
 //
-// On a grid, places count window by window, so that a window is an interval too; with ORDER they
+// On a grid, positions count window by window, so that a window is an interval too; with ORDER they
 // count along the order.
 #pragma once
 #include <cstdint>

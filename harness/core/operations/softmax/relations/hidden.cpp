@@ -9,8 +9,8 @@
 namespace attest::core {
 namespace {
 
-constexpr double kGrowth =
-    64;  // of hidden keys: a maximum that takes them in leaves nothing of the others
+// Of hidden keys: a maximum that takes them in leaves nothing of the others
+constexpr double kGrowth = 64;
 constexpr double kMostPairs = 4e6;  // that masks and biases are asked about
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

@@ -58,13 +58,13 @@ enum class SigmaTerm {
 struct ElementSums {
   double o = 0;         // sum p v
   double rounding = 0;  // sum_g (sum_{j in g} a_j (v_j - theta o))^2,  a_j = u_p p_j + eta_p kappa
-  double score =
-      0;            // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
-  double p2v2 = 0;  // sum p^2 v^2
-  double p2 = 0;    // sum p^2
+  // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
+  double score = 0;
+  double p2v2 = 0;     // sum p^2 v^2
+  double p2 = 0;       // sum p^2
   double flushed = 0;  // sum of p v over the keys that are lost: SigmaModel::Flushing
-  double unsure =
-      0;  // variance of the same over keys that may be, or may not: SigmaModel::Flushing
+  // Variance of the same over keys that may be, or may not: SigmaModel::Flushing
+  double unsure = 0;
   double prefix = 0;  // largest |sum of p (v - o)| over keys that come first, times the root of how
                       // often they are rescaled
   double resummed = 0;   // LseSums::rounding where SigmaModel::resums
@@ -81,14 +81,14 @@ struct ElementSums {
 /// The same for the log-sum-exp.
 struct LseSums {
   double lse = 0;
-  double rounding =
-      0;  // sum_g (sum_{j in g} a_j)^2, as in ElementSums; where SigmaModel::sums_rounded
+  // sum_g (sum_{j in g} a_j)^2, as in ElementSums; where SigmaModel::sums_rounded
+  double rounding = 0;
   double score = 0;   // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
   double square = 0;  // sum p B^2 where SigmaModel::squares
-  double mean_dot =
-      0;  // sum p |scaled dot product|, times the softcap's slope; where SigmaModel::scale_bias
-  double common =
-      0;  // sum p g over keys to which something was added, see SigmaModel::common_variance
+  // sum p |scaled dot product|, times the softcap's slope; where SigmaModel::scale_bias
+  double mean_dot = 0;
+  // sum p g over keys to which something was added, see SigmaModel::common_variance
+  double common = 0;
   double rescales = 1;  // errors of an online softmax's exp in it, in SigmaModel::rescale
   double coherent = 0;  // variance of errors of the normaliser's sum that do not average out:
                         // SigmaModel::coherent_variance

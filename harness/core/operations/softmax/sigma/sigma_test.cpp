@@ -25,8 +25,8 @@ double rounded(double x, DType dtype) {
     const double factor = 0x1p53 * unit_roundoff(dtype) + 1, t = factor * x;
     return t - (t - x);
   }
-  const float narrow =
-      float(x);  // what is rounded here is a float32 already, or a product of two halves
+  // What is rounded here is a float32 already, or a product of two halves
+  const float narrow = float(x);
   if (dtype == ATTEST_F32) return double(narrow);
   char bytes[8];
   double back;

@@ -14,8 +14,8 @@ namespace {
 using Params = attest_softmax_params;
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-constexpr int64_t kPrefixKeys =
-    16;  // prefixes end before every key place that is a multiple of this: at the edges of any tile
+// Prefixes end before every key place that is a multiple of this: at the edges of any tile
+constexpr int64_t kPrefixKeys = 16;
 constexpr int64_t kTileRows = 24;  // rows whose weights are in the cache together
 
 constexpr int64_t kColumns = 2 * kProductColumns;  // of a tile of a product
