@@ -30,7 +30,7 @@ if [[ -e $source/harness/abi/attest.hpp ]]; then
   alone "$source/harness/abi/attest.hpp" "$cxx" -x c++ -std=c++20 || status=1
 fi
 while IFS= read -r header; do
-  alone "$header" "$cxx" -x c++ -std=c++20 || status=1
+  alone "$header" "$cxx" -x c++ -std=c++20 -I"$source/impls" || status=1
 done < <(find "$source/harness" "$source/reports" -name '*.hpp' \
   -not -path "$source/harness/abi/*" | sort)
 while IFS= read -r header; do
