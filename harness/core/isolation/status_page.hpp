@@ -43,15 +43,15 @@ struct StatusPage {
 };
 static_assert(std::atomic<Stage>::is_always_lock_free && sizeof(StatusPage) <= 4096);
 
-/// Descriptors that a worker finds open; the leash is its keeper's alone.
-inline constexpr int kWorkerSocket = 3, kWorkerStatus = 4, kWorkerLeash = 5;
+/// Descriptors that a worker finds open; the control socket is its supervisor's alone.
+inline constexpr int kWorkerSocket = 3, kWorkerStatus = 4, kWorkerControl = 5;
 
 /// How a worker exits that finds its connection to the harness closed.
 inline constexpr int kLostConnection = 71;
 
-/// What a keeper tells the harness: one when the worker has started, one when it and all its
+/// What a supervisor tells the harness: one when the worker has started, one when it and all its
 /// children are gone.
-struct KeeperReport {
+struct SupervisorReport {
   int32_t worker;  // process id
   int32_t ended;   // 0: started
   int32_t how;     // as waitpid says

@@ -23,13 +23,13 @@ using Clock = std::chrono::steady_clock;
 // After which a process that a SIGKILL does not end (it waits for a device) is left to the system.
 constexpr auto kPatience = std::chrono::seconds(5);
 
-void report(const KeeperReport& report) {
+void report(const SupervisorReport& report) {
   // A harness that is gone reads nothing: no signal, and no error that matters.
-  if (send(kWorkerLeash, &report, sizeof(report), MSG_NOSIGNAL) < 0) return;
+  if (send(kWorkerControl, &report, sizeof(report), MSG_NOSIGNAL) < 0) return;
 }
 
 // Reaps what has ended; false when no child is left.
-bool reap(KeeperReport& last) {
+bool reap(SupervisorReport& last) {
   int how = 0;
   pid_t gone = 0;
   while ((gone = waitpid(-1, &how, WNOHANG)) > 0) {
@@ -43,7 +43,7 @@ bool reap(KeeperReport& last) {
 
 // Kills and reaps until no child is left: those of the killed become children of this process in
 // turn.
-void end_all(KeeperReport& last) {
+void end_all(SupervisorReport& last) {
   if (!last.ended) kill(last.worker, SIGKILL);
   for (const auto deadline = Clock::now() + kPatience; reap(last) && Clock::now() < deadline;
        usleep(200)) {
@@ -53,9 +53,9 @@ void end_all(KeeperReport& last) {
 }
 
 // Until the worker has ended or the harness has let go.
-void keep(KeeperReport& last, int child_signals) {
+void keep(SupervisorReport& last, int child_signals) {
   for (;;) {
-    pollfd ready[] = {{kWorkerLeash, POLLIN, 0}, {child_signals, POLLIN, 0}};
+    pollfd ready[] = {{kWorkerControl, POLLIN, 0}, {child_signals, POLLIN, 0}};
     if (poll(ready, 2, -1) < 0 && errno != EINTR) return;
     if (ready[1].revents) {
       signalfd_siginfo info;
@@ -69,19 +69,19 @@ void keep(KeeperReport& last, int child_signals) {
 
 }  // namespace
 
-void start_keeper() {
+void start_supervisor() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t none, child;
   sigemptyset(&none), sigemptyset(&child), sigaddset(&child, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child, nullptr);
-  const pid_t keeper = getpid(), worker = fork();
+  const pid_t supervisor = getpid(), worker = fork();
   if (worker < 0) _exit(70);
   if (worker == 0) {
-    close(kWorkerLeash);
+    close(kWorkerControl);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);  // so that it sees whom run leaves behind
-    if (getppid() != keeper) _exit(70);
+    if (getppid() != supervisor) _exit(70);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     // If memory runs out, the system is to end the worker and not the harness.
     if (const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); score >= 0) {
@@ -90,9 +90,9 @@ void start_keeper() {
     }
     return;
   }
-  prctl(PR_SET_NAME, "attest-keeper");
+  prctl(PR_SET_NAME, "attest-supervisor");
   close(kWorkerSocket), close(kWorkerStatus);
-  KeeperReport last{.worker = worker, .ended = 0, .how = 0, .strays = 0};
+  SupervisorReport last{.worker = worker, .ended = 0, .how = 0, .strays = 0};
   report(last);
   keep(last, signalfd(-1, &child, SFD_CLOEXEC));
   end_all(last);

@@ -81,16 +81,16 @@ StatusPage* map_status(const Descriptor& file) {
   return static_cast<StatusPage*>(page);
 }
 
-pid_t spawn_keeper(const fs::path& plugin, const WorkerOptions& options,
-                   const int (&descriptors)[4]) {
+pid_t spawn_supervisor(const fs::path& plugin, const WorkerOptions& options,
+                       const int (&descriptors)[4]) {
   SpawnSetup setup;
   posix_spawn_file_actions_addopen(&setup.actions, 0, "/dev/null", O_RDONLY, 0);
-  const auto [socket, page, leash, output] = descriptors;
+  const auto [socket, page, control, output] = descriptors;
   for (const auto& [from, to] : {std::pair(output, 1),
                                  {output, 2},
                                  {socket, kWorkerSocket},
                                  {page, kWorkerStatus},
-                                 {leash, kWorkerLeash}})
+                                 {control, kWorkerControl}})
     posix_spawn_file_actions_adddup2(&setup.actions, from, to);
   // Its own process group: Ctrl-C reaches the harness alone.
   sigset_t none, all;
@@ -137,10 +137,11 @@ Worker::Worker(const fs::path& plugin, const WorkerOptions& options)
   auto [ours, theirs] = socket_pair();
   auto [our_end, their_end] = socket_pair();
   const Descriptor socket = lifted(theirs.get()), page = lifted(status_file_.get()),
-                   leash = lifted(their_end.get()), output = lifted(output_.get());
+                   control = lifted(their_end.get()), output = lifted(output_.get());
   ooms_before_ = oom_kills();
-  keeper_ = spawn_keeper(plugin, options, {socket.get(), page.get(), leash.get(), output.get()});
-  channel_ = Channel(std::move(ours)), leash_ = std::move(our_end);
+  supervisor_ =
+      spawn_supervisor(plugin, options, {socket.get(), page.get(), control.get(), output.get()});
+  channel_ = Channel(std::move(ours)), control_ = std::move(our_end);
 }
 
 Worker::~Worker() {
@@ -148,15 +149,16 @@ Worker::~Worker() {
   munmap(status_, sizeof(StatusPage));
 }
 
-// Takes what the keeper reports; false when nothing comes in time.
+// Takes what the supervisor reports; false when nothing comes in time.
 bool Worker::hear(double patience_s) {
-  pollfd ready{leash_.get(), POLLIN, 0};
+  pollfd ready{control_.get(), POLLIN, 0};
   if (poll(&ready, 1, int(patience_s * 1e3)) <= 0) return false;
-  KeeperReport report;
-  if (recv(leash_.get(), &report, sizeof(report), MSG_WAITALL) == ssize_t(sizeof(report)))
+  SupervisorReport report;
+  if (recv(control_.get(), &report, sizeof(report), MSG_WAITALL) == ssize_t(sizeof(report)))
     heard_ = report;
   else
-    heard_.ended = 1, heard_.how = SIGKILL;  // the keeper itself is gone, and its worker with it
+    heard_.ended = 1,
+    heard_.how = SIGKILL;  // the supervisor itself is gone, and its worker with it
   return true;
 }
 
@@ -170,11 +172,11 @@ std::optional<int> Worker::ended(double patience_s) {
 }
 
 int Worker::end() {
-  if (keeper_ < 0) return heard_.strays;
-  shutdown(leash_.get(), SHUT_WR);
-  if (!ended(kEndPatience_s)) kill(keeper_, SIGKILL);
-  waitpid(keeper_, nullptr, 0);
-  keeper_ = -1;
+  if (supervisor_ < 0) return heard_.strays;
+  shutdown(control_.get(), SHUT_WR);
+  if (!ended(kEndPatience_s)) kill(supervisor_, SIGKILL);
+  waitpid(supervisor_, nullptr, 0);
+  supervisor_ = -1;
   return heard_.strays;
 }
 

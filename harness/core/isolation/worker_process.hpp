@@ -59,10 +59,10 @@ class Worker {
 
   Descriptor status_file_, output_;
   StatusPage* status_ = nullptr;
-  Descriptor leash_;
+  Descriptor control_;
   Channel channel_;
-  pid_t keeper_ = -1;
-  KeeperReport heard_{};
+  pid_t supervisor_ = -1;
+  SupervisorReport heard_{};
   uint64_t cut_bytes_ = 0, ooms_before_ = 0;
 };
 

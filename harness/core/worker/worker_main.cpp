@@ -1,7 +1,7 @@
 // attest-worker: loads one plugin and does what the harness asks of it. It judges nothing.
 //
 // usage: attest-worker PLUGIN CPUS (started by the harness, with a socket, a status page and the
-// keeper's leash on descriptors 3 to 5)
+// supervisor's control socket on descriptors 3 to 5)
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -118,8 +118,8 @@ int main(int argc, char** argv) {
     return std::fprintf(stderr,
                         "usage: attest-worker PLUGIN CPUS (started by attest, not by hand)\n"),
            64;
-  if (fcntl(attest::core::kWorkerLeash, F_GETFD) < 0)
+  if (fcntl(attest::core::kWorkerControl, F_GETFD) < 0)
     return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
-  attest::core::start_keeper();
+  attest::core::start_supervisor();
   return attest::core::serve(argv[1], argv[2]);
 }

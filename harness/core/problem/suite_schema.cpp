@@ -1,0 +1,150 @@
+#include "core/problem/suite_schema.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/problem/spec.hpp"
+
+namespace attest::core {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFrame = R"({
+  "$schema": "http://json-schema.org/draft-07/schema#",
+  "title": "attest suite",
+  "description": "",
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["name", "summary", "cases"],
+  "properties": {
+    "name": {"$ref": "#/definitions/name"},
+    "summary": {"$ref": "#/definitions/text"},
+    "budget": {
+      "type": "number", "exclusiveMinimum": 0, "maximum": 3600,
+      "description": "seconds of timed runs for each implementation and problem"
+    },
+    "defaults": {
+      "allOf": [{"$ref": "#/definitions/case"}, {"not": {"required": ["name"]}}],
+      "description": "keys that every case has unless it has its own; false removes one"
+    },
+    "cases": {
+      "type": "array", "minItems": 1, "maxItems": 4096,
+      "items": {"allOf": [{"$ref": "#/definitions/case"}, {"required": ["name"]}]}
+    }
+  },
+  "definitions": {
+    "name": {"type": "string", "pattern": "^[A-Za-z0-9_.+/-]{1,80}$"},
+    "text": {"type": "string", "minLength": 1, "maxLength": 400},
+    "texts": {
+      "type": "array", "minItems": 1, "uniqueItems": true, "items": {"$ref": "#/definitions/text"}
+    },
+    "whole": {
+      "anyOf": [
+        {"type": "integer", "minimum": -2147483648, "maximum": 2147483648}, {"const": false}
+      ]
+    },
+    "length": {
+      "anyOf": [
+        {"type": "integer", "minimum": -1, "maximum": 2147483648}, {"enum": ["tokens", false]}
+      ]
+    },
+    "float": {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", false]}]},
+    "tensor": {
+      "anyOf": [
+        {"type": "boolean"},
+        {"type": "string", "pattern": "^[a-z0-9]*(\\[[0-9]+(,[0-9]+)*\\])?$", "minLength": 1},
+        {"type": "array", "minItems": 1, "maxItems": 6, "items": {"type": "integer", "minimum": 1}}
+      ]
+    },
+    "order": {"type": "string", "pattern": "^[0-5]{1,6}$"},
+    "strides": {
+      "type": "array", "minItems": 1, "maxItems": 6, "items": {"type": "integer", "minimum": 0}
+    },
+    "case": {"type": "object", "additionalProperties": false, "properties": {}}
+  }
+})";
+
+// The keys of a case that are no words of a spec line, and the words that set several fields.
+constexpr const char* kCaseKeys = R"({
+  "operation": {"type": "string", "description": "softmax, linear, or that of a plugin's own"},
+  "dtypes": {
+    "type": "array", "minItems": 1, "uniqueItems": true,
+    "items": {"enum": ["f32", "f16", "bf16", "f64"]},
+    "description": "each gives one problem; f8e4m3 and f8e5m2 are not judged yet"
+  },
+  "quick": {"type": "boolean", "description": "one of the few cases of run --quick, for two cores"},
+  "misses": {
+    "anyOf": [
+      {
+        "type": "object", "minProperties": 1, "maxProperties": 64,
+        "additionalProperties": {"$ref": "#/definitions/text"}
+      },
+      {"const": false}
+    ],
+    "description": "globs of events that its inputs do not have, each with the reason"
+  },
+  "causal": {
+    "enum": [true, false, "top_left", "bottom_right"],
+    "description": "short for window_right 0; bottom_right also sets diagonal 1"
+  },
+  "unaligned": {"type": "boolean", "description": "tensors are aligned to their element only"}
+})";
+
+Json reference(const char* definition, const std::string& description) {
+  Json one;
+  one["allOf"] =
+      Json::array({Json::object({{"$ref", fmt::format("#/definitions/{}", definition)}})});
+  one["description"] = description;
+  return one;
+}
+
+Json case_keys() {
+  Json keys;
+  keys["name"] = reference("name", "model/layer, unique in its suite");
+  const Json plain = Json::parse(kCaseKeys);
+  for (const auto& [key, value] : plain.items()) keys[key] = value;
+  keys["inputs"] =
+      reference("text", "random, or a source of tokens: lidar:voxel_size=0.05,curve=z,first=32768");
+  keys["source"] = reference("text", "the model's own configuration");
+  keys["note"] = reference("text", "what the name does not say");
+  keys["fills"] =
+      reference("texts", "the only fills on which it is judged: random, codebook ...; or all");
+  keys["impls"] = reference("texts", "globs of the only implementations that run it");
+  return keys;
+}
+
+const char* definition_of(const Field& field) {
+  if (field.type == Field::Type::kF32) return "float";
+  return std::string_view(field.name).starts_with("seq_len") ? "length" : "whole";
+}
+
+// The words of one operation; one that another has too keeps that one's meaning.
+void add_words(const Operation& operation, Json& keys) {
+  for (const Field& field : operation.fields())
+    if (!keys.contains(field.name)) keys[field.name] = reference(definition_of(field), field.help);
+  for (const Role& role : operation.roles()) {
+    const std::string name = role.name;
+    if (keys.contains(name)) continue;
+    keys[name] = reference("tensor", fmt::format("{}: true, or its dtype and dims", name));
+    keys[name + ".order"] =
+        reference("order", fmt::format("numbers of the dims of {}, the outermost first", name));
+    keys[name + ".strides"] = reference("strides", fmt::format("of {}, in elements", name));
+  }
+}
+
+}  // namespace
+
+std::string suite_schema() {
+  Json schema = Json::parse(kFrame);
+  schema["description"] =
+      "A suite of named cases. A case has the keys that every case has, and the words of a spec "
+      "line: the parameters and tensors of its operation.";
+  Json keys = case_keys();
+  for (const Operation* operation : all_operations()) add_words(*operation, keys);
+  schema["definitions"]["case"]["properties"] = std::move(keys);
+  return schema.dump(1) + "\n";
+}
+
+}  // namespace attest::core
