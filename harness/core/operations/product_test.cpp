@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -67,8 +67,8 @@ TEST(Product, SumsTermsApartOrOneByOne) {
   on_every_target([] {
     for (const int64_t rows : {1, 4, 6}) {
       std::vector<double> ones(static_cast<size_t>(rows * 2), 1.0), right(2 * kProductColumns);
-      for (size_t c = 0; c < size_t(kProductColumns); ++c)
-        right[c] = 0x1p53, right[c + size_t(kProductColumns)] = -0x1p53;
+      std::fill_n(right.begin(), kProductColumns, 0x1p53);
+      std::fill_n(right.begin() + kProductColumns, kProductColumns, -0x1p53);
       const ProductShape shape{.rows = rows, .inner = 2, .columns = kProductColumns};
       std::vector<double> apart(static_cast<size_t>(rows * kProductColumns), 1.0),
           one_by_one = apart;

@@ -297,9 +297,9 @@ template <class Body>
 void DeviceRows::Impl::check_tasks(const Checked& some, const Body& body) const {
 #pragma omp parallel if (some.tasks.size() > 1)
   {
-    KeyPasses pass(problem, tensors, geometry);
+    KeyPasses passes(problem, tensors, geometry);
 #pragma omp for schedule(dynamic, 1)
-    for (size_t t = 0; t < some.tasks.size(); ++t) body(pass, some.tasks[t]);
+    for (size_t t = 0; t < some.tasks.size(); ++t) body(passes, some.tasks[t]);
   }
 }
 
@@ -312,8 +312,8 @@ void DeviceRows::Impl::refuse(const JudgedRow& row, const std::string& what, dou
 
 void DeviceRows::Impl::compare_scores(const Checked& some, const RowScores* scores) const {
   std::vector<RowScores> host(some.judged.size());
-  check_tasks(some, [&](KeyPasses& pass, const RowTask& task) {
-    pass.score(task, some.judged.data() + task.begin, {}, host.data() + task.begin);
+  check_tasks(some, [&](KeyPasses& passes, const RowTask& task) {
+    passes.score(task, task_rows(task, some.judged), {}, task_rows(task, host));
   });
   for (size_t n = 0; n < some.judged.size(); ++n) {
     const RowScores &mine = host[n], &theirs = scores[some.rows[n]];
@@ -337,13 +337,13 @@ void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* sco
   for (const size_t row : some.rows) given.push_back(scores[row]);
   std::vector<double> host_o(some.judged.size() * width), sigma(host_o.size()),
       lse_sigma(some.judged.size()), reach(some.judged.size());
-  check_tasks(some, [&](KeyPasses& pass, const RowTask& task) {
+  check_tasks(some, [&](KeyPasses& passes, const RowTask& task) {
     const size_t at = task.begin;
-    pass.finish(task, some.judged.data() + at, {}, given.data() + at, model,
-                {.o = host_o.data() + at * width,
-                 .sigma = sigma.data() + at * width,
-                 .lse_sigma = lse_sigma.data() + at,
-                 .reach = reach.data() + at});
+    passes.finish(task, task_rows(task, some.judged), {}, task_rows(task, given), model,
+                  {.o = host_o.data() + at * width,
+                   .sigma = sigma.data() + at * width,
+                   .lse_sigma = lse_sigma.data() + at,
+                   .reach = reach.data() + at});
   });
   for (size_t n = 0; n < some.judged.size(); ++n) {
     const double apart = kSameValue * (1 + farthest(given[n])) * reach[n];

@@ -16,7 +16,7 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kPassBytes = int64_t(24) << 20;  // of all threads together
+constexpr int64_t kPassBytes = int64_t(27) << 20;  // of all threads together
 constexpr size_t kKeptSigmas = size_t(2) << 20;    // doubles kept for arithmetics asked for before
 constexpr size_t kChunkRows = 4096;
 constexpr int64_t kThreadedElements = 65536;  // threads cost more than they save on less
@@ -51,14 +51,14 @@ class SoftmaxGolden final : public Golden {
         scores_(plan_.rows.size()),
         o_(plan_.rows.size() * size_t(params_.head_dim_v)),
         lse_(plan_.rows.size()) {
-    if (device_)
-      device_rows_ = std::make_unique<DeviceRows>(*device_, problem_, tensors_, geometry_, plan_),
+    if (device_) {
+      device_rows_ = std::make_unique<DeviceRows>(*device_, problem_, tensors_, geometry_, plan_);
       device_rows_->score(scores_.data());
-    else
-      run_tasks([this](KeyPasses& pass, const RowTask& task) {
-        pass.score(task, plan_.rows.data() + task.begin, equal_keys(task),
-                   scores_.data() + task.begin);
+    } else {
+      run_tasks([this](KeyPasses& passes, const RowTask& task) {
+        passes.score(task, task_rows(task, plan_.rows), equal_keys(task), task_rows(task, scores_));
       });
+    }
     for (size_t r = 0; r < lse_.size(); ++r) lse_[r] = scores_[r].lse;
     distinct_ = count_distinct_queries();
     rows_.reserve(plan_.rows.size());
@@ -169,9 +169,9 @@ class SoftmaxGolden final : public Golden {
         {fitting, omp_get_max_threads(), int64_t(plan_.tasks.size()) + 1, worthwhile}));
 #pragma omp parallel num_threads(threads)
     {
-      KeyPasses pass(problem_, tensors_, geometry_);
+      KeyPasses passes(problem_, tensors_, geometry_);
 #pragma omp for schedule(dynamic, 1)
-      for (size_t t = 0; t < plan_.tasks.size(); ++t) body(pass, plan_.tasks[t]);
+      for (size_t t = 0; t < plan_.tasks.size(); ++t) body(passes, plan_.tasks[t]);
     }
   }
 
@@ -189,13 +189,13 @@ class SoftmaxGolden final : public Golden {
                             .sigma = sigmas->o.data(),
                             .lse_sigma = sigmas->lse.data()});
     else
-      run_tasks([&](KeyPasses& pass, const RowTask& task) {
+      run_tasks([&](KeyPasses& passes, const RowTask& task) {
         const size_t at = task.begin * size_t(params_.head_dim_v);
-        pass.finish(task, plan_.rows.data() + task.begin, equal_keys(task),
-                    scores_.data() + task.begin, model,
-                    {.o = have_o_ ? nullptr : o_.data() + at,
-                     .sigma = sigmas->o.data() + at,
-                     .lse_sigma = sigmas->lse.data() + task.begin});
+        passes.finish(task, task_rows(task, plan_.rows), equal_keys(task), task_rows(task, scores_),
+                      model,
+                      {.o = have_o_ ? nullptr : o_.data() + at,
+                       .sigma = sigmas->o.data() + at,
+                       .lse_sigma = sigmas->lse.data() + task.begin});
       });
     have_o_ = true;
     kept_.push_back(sigmas);

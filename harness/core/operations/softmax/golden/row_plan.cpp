@@ -89,9 +89,11 @@ std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block,
   std::vector<bool> chosen(static_cast<size_t>(length));
   int64_t places = 0;
   const auto choose = [&](int64_t place) {
-    places += !chosen[size_t(place)], chosen[size_t(place)] = true;
+    places += !chosen[size_t(place)];
+    chosen[size_t(place)] = true;
   };
-  choose(0), choose(length - 1);
+  choose(0);
+  choose(length - 1);
   for (const int64_t place : marked_places(length))
     if (places < count) choose(place);
   const std::vector<int64_t> candidates = edges(length, block);

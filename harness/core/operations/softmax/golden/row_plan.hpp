@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/operations/softmax/problem/geometry.hpp"
@@ -23,6 +24,12 @@ struct RowTask {
   size_t begin, end;
   Interval keys;
 };
+
+/// The elements of a task's rows, in a vector with one element for each row.
+template <class Rows>
+auto task_rows(const RowTask& task, Rows& all) {
+  return std::span(all).subspan(task.begin, task.end - task.begin);
+}
 
 struct RowPlan {
   std::vector<JudgedRow> rows;

@@ -48,8 +48,7 @@ HWY_INLINE V Exp(D d, V x) {
   return hn::IfThenElse(hn::Eq(x, x), result, x);
 }
 
-// Calls body(k, load, store) for whole vectors, then once for the rest through a buffer filled with
-// `neutral`.
+// Calls body(k, n) for the n numbers from k on: whole vectors, then what is left.
 template <class Body>
 HWY_INLINE void ForVectors(D d, int64_t count, const Body& body) {
   const auto lanes = int64_t(hn::Lanes(d));
@@ -57,6 +56,7 @@ HWY_INLINE void ForVectors(D d, int64_t count, const Body& body) {
   for (; k + lanes <= count; k += lanes) body(k, lanes);
   if (k < count) body(k, count - k);
 }
+// A vector of `count` numbers of x, then of `neutral`.
 HWY_INLINE V LoadSome(D d, const double* x, int64_t count, double neutral) {
   if (count == int64_t(hn::Lanes(d))) return hn::LoadU(d, x);
   HWY_ALIGN double buffer[8];
@@ -79,24 +79,24 @@ void ExpRow(const double* x, double* y, int64_t count) {
 }
 
 // tanh x = 1 - 2 / (exp(2 x) + 1): its absolute error of 1e-16 is far below any score's.
-void Softcap(double* s, double* slope, double cap, int64_t count) {
+void Softcap(double* scores, double* slopes, double cap, int64_t count) {
   const D d;
   const V one = hn::Set(d, 1.0), two = hn::Set(d, 2.0), factor = hn::Set(d, 2.0 / cap),
           limit = hn::Set(d, cap);
   ForVectors(d, count, [&](int64_t k, int64_t n) HWY_ATTR {
-    const V e = Exp(d, hn::Mul(LoadSome(d, s + k, n, 0), factor));
+    const V e = Exp(d, hn::Mul(LoadSome(d, scores + k, n, 0), factor));
     const V t = hn::Sub(one, hn::Div(two, hn::Add(e, one)));
-    StoreSome(d, hn::Mul(limit, t), s + k, n);
-    if (slope) StoreSome(d, hn::NegMulAdd(t, t, one), slope + k, n);
+    StoreSome(d, hn::Mul(limit, t), scores + k, n);
+    if (slopes) StoreSome(d, hn::NegMulAdd(t, t, one), slopes + k, n);
   });
 }
 
-Range RangeRow(const double* s, int64_t count) {
+Range RangeRow(const double* scores, int64_t count) {
   const D d;
   const V hidden = hn::Set(d, kHidden), top = hn::Set(d, -kHidden), one = hn::Set(d, 1.0);
   V least = top, largest = hidden, visible = hn::Zero(d), nans = visible;
   ForVectors(d, count, [&](int64_t k, int64_t n) HWY_ATTR {
-    const V x = LoadSome(d, s + k, n, kHidden);
+    const V x = LoadSome(d, scores + k, n, kHidden);
     const auto number = hn::Eq(x, x), is_hidden = hn::Eq(x, hidden);
     least = hn::Min(least, hn::IfThenElse(is_hidden, top, hn::IfThenElse(number, x, top)));
     largest = hn::Max(largest, hn::IfThenElse(number, x, hidden));
@@ -107,20 +107,26 @@ Range RangeRow(const double* s, int64_t count) {
           int64_t(Sum(d, visible)), Sum(d, nans) > 0};
 }
 
-double SumExp(const double* s, double shift, int64_t count) {
+double SumExp(const double* scores, double shift, int64_t count) {
   const D d;
   const V by = hn::Set(d, shift), hidden = hn::Set(d, kHidden);
   V sum = hn::Zero(d);
   ForVectors(d, count, [&](int64_t k, int64_t n) HWY_ATTR {
-    const V x = LoadSome(d, s + k, n, kHidden);
+    const V x = LoadSome(d, scores + k, n, kHidden);
     sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(x, hidden), Exp(d, hn::Sub(x, by))));
   });
   return Sum(d, sum);
 }
 
-void WeightsRow(const double* s, const double* t, const double* m, const WeightModel& model,
-                int64_t count, double* p, double* p2, double* a2, double* e2, WeightSums& sums) {
+WeightSums WeightsRow(const KeyScores& from, const WeightModel& model, int64_t keys,
+                      const KeyWeights& to) {
   const D d;
+  // Copies, which what is written cannot change.
+  const double *scores = from.scores, *staged_squares = from.staged_squares,
+               *magnitudes = from.magnitudes;
+  double *probabilities = to.probabilities, *probability_squares = to.probability_squares,
+         *rounding_squares = to.rounding_squares, *error_squares = to.error_squares;
+  const bool squares = model.squares;
   const V hidden = hn::Set(d, kHidden), lse = hn::Set(d, model.lse), u_p = hn::Set(d, model.u_p),
           eta = hn::Set(d, model.eta_kappa);
   const V score2 = hn::Set(d, model.score2), share = hn::Set(d, model.a_share);
@@ -128,34 +134,38 @@ void WeightsRow(const double* s, const double* t, const double* m, const WeightM
   const V small = hn::Set(d, model.small);
   V sum_p2 = hn::Zero(d), sum_a2 = sum_p2, sum_e2 = sum_p2, sum_p2t = sum_p2, sum_p2q = sum_p2,
     sum_px2 = sum_p2, sum_small = sum_p2;
-  ForVectors(d, count, [&](int64_t k, int64_t n) HWY_ATTR {
-    const V score = LoadSome(d, s + k, n, kHidden);
-    V x = LoadSome(d, m + k, n, 0);
-    if (model.squares) x = hn::Sqrt(x);
-    const auto none = hn::Eq(score, hidden);
-    const V pk = hn::IfThenZeroElse(none, Exp(d, hn::Sub(score, lse)));
-    const V pk2 = hn::Mul(pk, pk);
-    const V a = hn::MulAdd(u_p, pk, eta);
-    const V ak2 = hn::IfThenZeroElse(none, hn::Mul(a, a));
-    const V square = t ? LoadSome(d, t + k, n, 0) : hn::Mul(score, score);
-    const V p2t = hn::IfThenZeroElse(none, hn::Mul(pk2, square));
-    const V p2q = hn::IfThenZeroElse(none, hn::Mul(pk2, hn::MulAdd(x, hn::MulAdd(x, q2, q1), q0)));
-    const V ek2 = hn::MulAdd(share, ak2, hn::MulAdd(score2, p2t, p2q));
-    StoreSome(d, pk, p + k, n);
-    StoreSome(d, pk2, p2 + k, n);
-    StoreSome(d, ak2, a2 + k, n);
-    StoreSome(d, ek2, e2 + k, n);
-    sum_p2 = hn::Add(sum_p2, pk2);
-    sum_a2 = hn::Add(sum_a2, ak2);
-    sum_e2 = hn::Add(sum_e2, ek2);
+  ForVectors(d, keys, [&](int64_t k, int64_t n) HWY_ATTR {
+    const V s = LoadSome(d, scores + k, n, kHidden);
+    V x = LoadSome(d, magnitudes + k, n, 0);
+    if (squares) x = hn::Sqrt(x);
+    const auto none = hn::Eq(s, hidden);
+    const V p = hn::IfThenZeroElse(none, Exp(d, hn::Sub(s, lse)));
+    const V p2 = hn::Mul(p, p);
+    const V a = hn::MulAdd(u_p, p, eta);
+    const V a2 = hn::IfThenZeroElse(none, hn::Mul(a, a));
+    const V t = staged_squares ? LoadSome(d, staged_squares + k, n, 0) : hn::Mul(s, s);
+    const V p2t = hn::IfThenZeroElse(none, hn::Mul(p2, t));
+    const V p2q = hn::IfThenZeroElse(none, hn::Mul(p2, hn::MulAdd(x, hn::MulAdd(x, q2, q1), q0)));
+    const V e2 = hn::MulAdd(share, a2, hn::MulAdd(score2, p2t, p2q));
+    StoreSome(d, p, probabilities + k, n);
+    StoreSome(d, p2, probability_squares + k, n);
+    StoreSome(d, a2, rounding_squares + k, n);
+    StoreSome(d, e2, error_squares + k, n);
+    sum_p2 = hn::Add(sum_p2, p2);
+    sum_a2 = hn::Add(sum_a2, a2);
+    sum_e2 = hn::Add(sum_e2, e2);
     sum_p2t = hn::Add(sum_p2t, p2t);
     sum_p2q = hn::Add(sum_p2q, p2q);
-    sum_px2 = hn::Add(sum_px2, hn::IfThenZeroElse(none, hn::Mul(pk, hn::Mul(x, x))));
-    sum_small = hn::Add(sum_small, hn::IfThenElseZero(hn::Lt(pk, small), pk));
+    sum_px2 = hn::Add(sum_px2, hn::IfThenZeroElse(none, hn::Mul(p, hn::Mul(x, x))));
+    sum_small = hn::Add(sum_small, hn::IfThenElseZero(hn::Lt(p, small), p));
   });
-  sums.p2 += Sum(d, sum_p2), sums.a2 += Sum(d, sum_a2), sums.e2 += Sum(d, sum_e2);
-  sums.p2t += Sum(d, sum_p2t), sums.p2q += Sum(d, sum_p2q), sums.px2 += Sum(d, sum_px2),
-      sums.small += Sum(d, sum_small);
+  return {.p2 = Sum(d, sum_p2),
+          .a2 = Sum(d, sum_a2),
+          .e2 = Sum(d, sum_e2),
+          .p2t = Sum(d, sum_p2t),
+          .p2q = Sum(d, sum_p2q),
+          .px2 = Sum(d, sum_px2),
+          .small = Sum(d, sum_small)};
 }
 
 }  // namespace attest::core::kernels::HWY_NAMESPACE
@@ -171,16 +181,18 @@ HWY_EXPORT(SumExp);
 HWY_EXPORT(WeightsRow);
 
 void exp(const double* x, double* y, int64_t count) { HWY_DYNAMIC_DISPATCH(ExpRow)(x, y, count); }
-void softcap(double* s, double* slope, double cap, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(Softcap)(s, slope, cap, count);
+void softcap(double* scores, double* slopes, double cap, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Softcap)(scores, slopes, cap, count);
 }
-Range range(const double* s, int64_t count) { return HWY_DYNAMIC_DISPATCH(RangeRow)(s, count); }
-double sum_exp(const double* s, double shift, int64_t count) {
-  return HWY_DYNAMIC_DISPATCH(SumExp)(s, shift, count);
+Range range(const double* scores, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(RangeRow)(scores, count);
 }
-void weights(const double* s, const double* t, const double* m, const WeightModel& model,
-             int64_t count, double* p, double* p2, double* a2, double* e2, WeightSums& sums) {
-  HWY_DYNAMIC_DISPATCH(WeightsRow)(s, t, m, model, count, p, p2, a2, e2, sums);
+double sum_exp(const double* scores, double shift, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(SumExp)(scores, shift, count);
+}
+WeightSums weights(const KeyScores& from, const WeightModel& model, int64_t keys,
+                   const KeyWeights& to) {
+  return HWY_DYNAMIC_DISPATCH(WeightsRow)(from, model, keys, to);
 }
 
 }  // namespace attest::core::kernels

@@ -1,4 +1,4 @@
-// The vector loops against long double, on every target of this machine.
+// The vector loops against long double and plain loops.
 #include "core/operations/softmax/golden/score_kernels.hpp"
 
 #include <gtest/gtest.h>
@@ -84,38 +84,57 @@ TEST(Kernels, RangesAndSumsPassOverHiddenScores) {
   }
 }
 
-TEST(Kernels, WeightsOfHiddenKeysAreZero) {
-  const kernels::WeightModel model{.lse = 1.5,
-                                   .u_p = 0.1,
-                                   .eta_kappa = 0.01,
-                                   .score2 = 0.2,
-                                   .q0 = 0.3,
-                                   .q1 = 0.4,
-                                   .q2 = 0.5,
-                                   .a_share = 0.25,
-                                   .small = 0.1,
-                                   .squares = true};
+// Nine keys: whole vectors and a rest. The magnitude of a hidden key may be anything.
+TEST(Kernels, WeightsAreThoseOfTheFormulasAndHiddenKeysWeighNothing) {
   const double s[] = {0.5, -kInfinity, -1, 1, 0, 0.25, -2, 0.125, 0.75},
-               m[] = {4, std::nan(""), 9, 1, 0, 0.25, 2, 3, 5};
-  double p[9], p2[9], a2[9], e2[9];
-  kernels::WeightSums sums;
-  kernels::weights(s, nullptr, m, model, 9, p, p2, a2, e2, sums);
-  double total = 0, px2 = 0, small = 0;
-  for (int k = 0; k < 9; ++k) {
-    const bool hidden = s[k] == -kInfinity;
-    const double pk = hidden ? 0 : std::exp(s[k] - 1.5), x = std::sqrt(m[k]), a = 0.1 * pk + 0.01;
-    const double e =
-        hidden ? 0 : pk * pk * (0.2 * s[k] * s[k] + 0.3 + 0.4 * x + 0.5 * x * x) + 0.25 * a * a;
-    EXPECT_NEAR(p[k], pk, 1e-15);
-    EXPECT_NEAR(p2[k], pk * pk, 1e-15);
-    EXPECT_NEAR(a2[k], hidden ? 0 : a * a, 1e-15);
-    EXPECT_NEAR(e2[k], e, 1e-14);
-    total += e, px2 += hidden ? 0 : pk * x * x, small += pk < 0.1 ? pk : 0;
-  }
-  EXPECT_NEAR(sums.e2, total, 1e-14);
-  EXPECT_NEAR(sums.px2, px2, 1e-14);
-  EXPECT_NEAR(sums.small, small, 1e-15);
-  EXPECT_GT(small, 0);
+               t[] = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+               magnitudes[] = {4, std::nan(""), 9, 1, 0, 0.25, 2, 3, 5};
+  for (const bool squares : {false, true})
+    for (const bool staged : {false, true}) {
+      const kernels::WeightModel model{.lse = 1.5,
+                                       .u_p = 0.1,
+                                       .eta_kappa = 0.01,
+                                       .score2 = 0.2,
+                                       .q0 = 0.3,
+                                       .q1 = 0.4,
+                                       .q2 = 0.5,
+                                       .a_share = 0.25,
+                                       .small = 0.1,
+                                       .squares = squares};
+      double p[9], p2[9], a2[9], e2[9];
+      const kernels::WeightSums sums =
+          kernels::weights({s, staged ? t : nullptr, magnitudes}, model, 9, {p, p2, a2, e2});
+      kernels::WeightSums expected;
+      for (int k = 0; k < 9; ++k) {
+        if (s[k] == -kInfinity) {
+          EXPECT_EQ(p[k] + p2[k] + a2[k] + e2[k], 0);
+          continue;
+        }
+        const double pk = std::exp(s[k] - 1.5), a = 0.1 * pk + 0.01;
+        const double x = squares ? std::sqrt(magnitudes[k]) : magnitudes[k];
+        const double square = staged ? t[k] : s[k] * s[k], q = 0.3 + 0.4 * x + 0.5 * x * x;
+        const double e = pk * pk * (0.2 * square + q) + 0.25 * a * a;
+        EXPECT_NEAR(p[k], pk, 1e-15);
+        EXPECT_NEAR(p2[k], pk * pk, 1e-15);
+        EXPECT_NEAR(a2[k], a * a, 1e-15);
+        EXPECT_NEAR(e2[k], e, 1e-13);
+        expected.p2 += pk * pk;
+        expected.a2 += a * a;
+        expected.e2 += e;
+        expected.p2t += pk * pk * square;
+        expected.p2q += pk * pk * q;
+        expected.px2 += pk * x * x;
+        expected.small += pk < 0.1 ? pk : 0;
+      }
+      EXPECT_NEAR(sums.p2, expected.p2, 1e-14);
+      EXPECT_NEAR(sums.a2, expected.a2, 1e-14);
+      EXPECT_NEAR(sums.e2, expected.e2, 1e-12);
+      EXPECT_NEAR(sums.p2t, expected.p2t, 1e-13);
+      EXPECT_NEAR(sums.p2q, expected.p2q, 1e-12);
+      EXPECT_NEAR(sums.px2, expected.px2, 1e-12);
+      EXPECT_NEAR(sums.small, expected.small, 1e-15);
+      EXPECT_GT(expected.small, 0);
+    }
 }
 
 }  // namespace

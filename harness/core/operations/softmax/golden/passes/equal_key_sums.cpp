@@ -1,0 +1,110 @@
+#include "core/operations/softmax/golden/passes/equal_key_sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attest::core::passes {
+
+EqualKeySums::Run::Run(int64_t head_dim_v)
+    : av(size_t(head_dim_v)), a2v2(av.size()), ev(av.size()), unsure_pv(av.size()) {}
+EqualKeySums::Group::Group(int64_t head_dim_v) : ev(size_t(head_dim_v)), run(head_dim_v) {}
+
+EqualKeySums::EqualKeySums(int64_t head_dim_v, KeySums& sums)
+    : head_dim_v_(head_dim_v), sums_(sums) {}
+
+void EqualKeySums::start(int64_t rows) { open_.assign(size_t(rows), Group(head_dim_v_)); }
+
+void EqualKeySums::add(int64_t row, const EqualKey& key, const SigmaModel& model,
+                       const SigmaModel::Flushing& flushing) {
+  Group& group = open_[size_t(row)];
+  Run& run = group.run;
+  if (key.group != group.id || key.score != run.score) end_run(row, model);
+  if (key.group != group.id) end_group(row);
+  group.id = key.group;
+  group.square = key.staged_square - key.added_square;
+  group.dot_variance = model.qk_variance(key.magnitude);
+  run.score = key.score;
+  run.added_square = key.added_square;
+  ++run.keys;
+  const double p = key.p, a = std::sqrt(key.rounding_square);
+  const double run_e = p * std::sqrt(key.added_square * model.score_square());
+  const double group_e = p * std::sqrt(group.square * model.score_square() + group.dot_variance);
+  run.a += a;
+  run.e += run_e;
+  run.p += p;
+  group.e += group_e;
+  group.p += p;
+  const double* value = key.value;
+  for (size_t d = 0; d < run.av.size(); ++d) {
+    run.av[d] += a * value[d];
+    run.a2v2[d] += a * a * value[d] * value[d];
+    run.ev[d] += run_e * value[d];
+    group.ev[d] += group_e * value[d];
+  }
+  if (p >= flushing.gone && p < flushing.kept)
+    for (size_t d = 0; d < run.unsure_pv.size(); ++d) run.unsure_pv[d] += p * value[d];
+  // Beside a common rounding of p where the normaliser sums the rounded ones too.
+  const double own_rounding = model.theta / 3 * a * a;
+  add_own_part(row, p * p * model.accumulation_variance(group.square, key.magnitude) + own_rounding,
+               value);
+}
+
+// What a key of a group does not share: its dot product may be summed in another order.
+void EqualKeySums::add_own_part(int64_t row, double variance, const double* value) {
+  sums_.scalars[size_t(row)].weights.e2 += variance;
+  double *e2v = sums_.e2v.row(row), *e2v2 = sums_.e2v2.row(row);
+  for (int64_t d = 0; d < head_dim_v_; ++d) {
+    e2v[d] += variance * value[d];
+    e2v2[d] += variance * value[d] * value[d];
+  }
+}
+
+// Probabilities of one score round alike beside one maximum. Where an online softmax has met the
+// keys at several maxima they do not, and what would cancel between them is left.
+void EqualKeySums::end_run(int64_t row, const SigmaModel& model) {
+  Run& run = open_[size_t(row)].run;
+  KeySums::Scalars& scalars = sums_.scalars[size_t(row)];
+  const double share = model.theta / 3, p2 = run.p * run.p;
+  scalars.weights.p2 += p2;
+  scalars.weights.p2t += p2 * run.added_square;
+  scalars.weights.a2 += run.a * run.a;
+  scalars.weights.e2 += run.e * run.e + share * run.a * run.a;
+  if (run.keys > 1) scalars.repeated += double(run.keys) * double(run.keys);
+  double *a2v2 = sums_.a2v2.row(row), *e2v = sums_.e2v.row(row), *e2v2 = sums_.e2v2.row(row),
+         *unsure2 = sums_.unsure2.row(row);
+  const bool one_by_one = needs_a2(model);
+  for (size_t d = 0; d < run.av.size(); ++d) {
+    const double av = run.av[d], ev = run.ev[d], unsure = run.unsure_pv[d];
+    a2v2[d] += std::max(model.alike * model.alike * av * av, one_by_one ? run.a2v2[d] : 0);
+    e2v[d] += ev * run.e + share * av * run.a;
+    e2v2[d] += ev * ev + share * av * av;
+    unsure2[d] += unsure * unsure;
+    run.av[d] = run.a2v2[d] = run.ev[d] = run.unsure_pv[d] = 0;
+  }
+  run.a = run.e = run.p = run.score = 0;
+  run.keys = 0;
+}
+
+void EqualKeySums::end_group(int64_t row) {
+  Group& group = open_[size_t(row)];
+  kernels::WeightSums& weights = sums_.scalars[size_t(row)].weights;
+  const double p2 = group.p * group.p;
+  weights.p2t += p2 * group.square;
+  weights.p2q += p2 * group.dot_variance;
+  weights.e2 += group.e * group.e;
+  double *e2v = sums_.e2v.row(row), *e2v2 = sums_.e2v2.row(row);
+  for (size_t d = 0; d < group.ev.size(); ++d) {
+    e2v[d] += group.ev[d] * group.e;
+    e2v2[d] += group.ev[d] * group.ev[d];
+    group.ev[d] = 0;
+  }
+  group.e = group.p = group.square = group.dot_variance = group.run.added_square = 0;
+  group.id = -1;
+}
+
+void EqualKeySums::finish(int64_t row, const SigmaModel& model) {
+  end_run(row, model);
+  end_group(row);
+}
+
+}  // namespace attest::core::passes

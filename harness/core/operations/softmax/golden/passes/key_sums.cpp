@@ -1,0 +1,110 @@
+#include "core/operations/softmax/golden/passes/key_sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace attest::core::passes {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+// Keys from `key` on that are added before the partial sums are looked at: up to the next multiple
+// of kReachKeys, so that what is seen does not depend on where a task or a block begins.
+int64_t keys_until_look(const KeyBlock& block, int64_t key) {
+  const int64_t wanted =
+      block.contiguous() ? kReachKeys - block.place(key) % kReachKeys : kReachKeys;
+  return std::min(block.count() - key, wanted);
+}
+
+// Whether the partial sums are looked at after the first `keys` keys of the block; where it ends
+// between two multiples of kReachKeys, the next block goes on.
+bool looks_after(const KeyBlock& block, int64_t keys) {
+  const int64_t last = block.place(keys - 1);
+  return !block.contiguous() || (last + 1) % kReachKeys == 0 || !block.more_behind(keys);
+}
+
+}  // namespace
+
+void add_weighted(const Matrix& weights, const Matrix& values, int64_t keys, const Tile& tile,
+                  Matrix& sums) {
+  add_product(weights.left(0), values.right(0), sums.sum(tile.first),
+              {.rows = padded_rows(tile.count()), .inner = keys, .columns = values.stride()});
+}
+
+KeySums::KeySums(const BlockShape& shape)
+    : pv(kTaskRows, shape.value_stride),
+      reach(kTaskRows, shape.value_stride),
+      p2v2(kTaskRows, shape.value_stride),
+      a2v2(kTaskRows, shape.value_stride),
+      e2v(kTaskRows, shape.value_stride),
+      e2v2(kTaskRows, shape.value_stride),
+      flushed(kTaskRows, shape.value_stride),
+      unsure(kTaskRows, shape.value_stride),
+      unsure2(kTaskRows, shape.value_stride),
+      scalars(size_t(kTaskRows)) {}
+
+void KeySums::clear() {
+  for (Matrix* sums : {&pv, &reach, &p2v2, &a2v2, &e2v, &e2v2, &flushed, &unsure, &unsure2})
+    sums->clear();
+  scalars.assign(scalars.size(), {});
+}
+
+void KeySums::add_probabilities(const TileWeights& weights, const Values& values,
+                                const KeyBlock& block, const Tile& tile) {
+  const int64_t rows = padded_rows(tile.count()), channels = pv.stride();
+  for (int64_t key = 0, keys = 0; key < block.count(); key += keys) {
+    keys = keys_until_look(block, key);
+    add_product(weights.probabilities.left(0, key), values.values.right(key), pv.sum(tile.first),
+                {.rows = rows, .inner = keys, .columns = channels});
+    if (!looks_after(block, key + keys)) continue;
+    const double* partial = pv.row(tile.first);
+    double* largest = reach.row(tile.first);
+    for (int64_t n = 0; n < rows * channels; ++n)
+      largest[n] = std::max(largest[n], std::fabs(partial[n]));
+  }
+  add_weighted(weights.probability_squares, values.squares, block.count(), tile, p2v2);
+}
+
+void KeySums::add_non_finite(const TileScores& scores, const TileWeights& weights,
+                             const Values& values, const Tile& tile) {
+  for (const Values::NonFinite& at : values.non_finite)
+    for (int64_t r = 0; r < tile.count(); ++r)
+      if (scores.scores.row(r)[at.key] != kHidden)
+        pv.row(tile.first + r)[at.channel] += weights.probabilities.row(r)[at.key] * at.value;
+}
+
+void KeySums::add_errors(const TileWeights& weights, const Values& values, const KeyBlock& block,
+                         const Tile& tile, bool own_a2v2) {
+  add_weighted(weights.error_squares, values.values, block.count(), tile, e2v);
+  add_weighted(weights.error_squares, values.squares, block.count(), tile, e2v2);
+  if (own_a2v2) add_weighted(weights.rounding_squares, values.squares, block.count(), tile, a2v2);
+}
+
+// Equal keys are lost together: EqualKeySums has their unsure2.
+void KeySums::add_lost(const TileWeights& weights, const Values& values, const KeyBlock& block,
+                       const Tile& tile) {
+  if (weights.any_unsure) add_weighted(weights.unsure, values.values, block.count(), tile, unsure);
+  if (weights.any_unsure && !block.grouped())
+    add_weighted(weights.unsure_squares, values.squares, block.count(), tile, unsure2);
+  if (weights.any_lost) add_weighted(weights.lost, values.values, block.count(), tile, flushed);
+}
+
+RowSums KeySums::row(int64_t row) const {
+  const Scalars& of_row = scalars[size_t(row)];
+  return {.pv = pv.row(row),
+          .reach = reach.row(row),
+          .p2v2 = p2v2.row(row),
+          .a2v2 = a2v2.row(row),
+          .e2v = e2v.row(row),
+          .e2v2 = e2v2.row(row),
+          .flushed = flushed.row(row),
+          .unsure = unsure.row(row),
+          .unsure2 = unsure2.row(row),
+          .weights = of_row.weights,
+          .repeated = of_row.repeated,
+          .common = of_row.common,
+          .mean_dot = of_row.mean_dot};
+}
+
+}  // namespace attest::core::passes

@@ -1,0 +1,147 @@
+// Sums over keys, from weights and values that are written by hand.
+#include "core/operations/softmax/golden/passes/key_sums.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+
+namespace attest::core::passes {
+namespace {
+
+constexpr int64_t kKeys = 130, kRow = 1;  // keys of a block; the row of its tile that is looked at
+
+// A tile of two rows, whose keys are at places 40 to 169 of a sequence.
+struct Trial {
+  core::testing::Case c = core::testing::make_case("", [](attest_softmax_params& p) {
+    p.num_heads = 1;
+    p.head_dim = 4;
+    p.seq_len_q = 2;
+    p.seq_len_kv = 200;
+  });
+  Geometry geometry{c.problem, c.tensors};
+  BlockShape shape{c.params()};
+  KeyOrder order{{40, 40 + kKeys}, {}};
+  std::vector<JudgedRow> rows{2, JudgedRow{.b = 0, .h = 0, .i = 0, .output_row = 0, .keys = {}}};
+  Tile tile{.first = 0, .rows = rows};
+  Values values{c.tensors[ATTEST_V], geometry, shape};
+  TileScores scores{c.params(), geometry, shape};
+  TileWeights weights{shape};
+  KeySums sums{shape};
+
+  // In blocks of at most `most` keys, of which key n of the task weighs weight(n) and has the value
+  // value(n) in channel 3.
+  template <class Weight, class Value, class Add>
+  void add_blocks(int64_t most, const Weight& weight, const Value& value, const Add& add) {
+    for (int64_t begin = 0; begin < order.size();) {
+      const KeyBlock block(order, begin, most);
+      for (int64_t key = 0; key < block.count(); ++key) {
+        const double w = weight(begin + key), v = value(begin + key);
+        weights.probabilities.row(kRow)[key] = w;
+        weights.probability_squares.row(kRow)[key] = w * w;
+        weights.error_squares.row(kRow)[key] = 3 * w;
+        weights.rounding_squares.row(kRow)[key] = 5 * w;
+        values.values.row(key)[3] = v;
+        values.squares.row(key)[3] = v * v;
+      }
+      add(block);
+      begin += block.count();
+    }
+  }
+};
+
+double one(int64_t) { return 1; }
+
+// Partial sums are 24, -40, 2 at places 64, 128, 170, and 60 at 72, where nobody looks.
+TEST(KeySums, ReachIsWhatIsSeenAtFixedPlacesWhereverBlocksBegin) {
+  const auto value = [](int64_t n) {
+    return n < 24 ? 1.0 : n < 32 ? 4.5 : n < 88 ? -100.0 / 56 : 1;
+  };
+  for (const int64_t most : {256, 130, 32, 7, 1}) {
+    Trial trial;
+    trial.add_blocks(most, one, value, [&](const KeyBlock& block) {
+      trial.sums.add_probabilities(trial.weights, trial.values, block, trial.tile);
+    });
+    EXPECT_NEAR(trial.sums.pv.row(kRow)[3], 2, 1e-12) << most;
+    EXPECT_NEAR(trial.sums.reach.row(kRow)[3], 40, 1e-12) << most;
+    EXPECT_NEAR(trial.sums.p2v2.row(kRow)[3], 24 + 8 * 4.5 * 4.5 + 1e4 / 56 + 42, 1e-11) << most;
+    EXPECT_EQ(trial.sums.pv.row(kRow - 1)[3], 0) << most;
+    EXPECT_EQ(trial.sums.pv.row(kRow)[2], 0) << most;
+  }
+}
+
+TEST(KeySums, ErrorsHaveWeightsOfTheirOwn) {
+  for (const bool own_a2v2 : {false, true}) {
+    Trial trial;
+    const auto weight = [](int64_t n) { return double(n + 1); };
+    const auto value = [](int64_t n) { return n == 2 ? 10.0 : n == 50 ? -1.0 : 0.0; };
+    trial.add_blocks(32, weight, value, [&](const KeyBlock& block) {
+      trial.sums.add_errors(trial.weights, trial.values, block, trial.tile, own_a2v2);
+    });
+    const RowSums row = trial.sums.row(kRow);
+    EXPECT_EQ(row.e2v[3], 3 * (3 * 10 - 51));
+    EXPECT_EQ(row.e2v2[3], 3 * (3 * 100 + 51));
+    EXPECT_EQ(row.a2v2[3], own_a2v2 ? 5 * (3 * 100 + 51) : 0);
+  }
+}
+
+TEST(KeySums, NonFiniteValuesReachOnlyRowsThatSeeThem) {
+  Trial trial;
+  const double infinity = std::numeric_limits<double>::infinity();
+  trial.values.non_finite = {{.key = 5, .channel = 2, .value = infinity},
+                             {.key = 6, .channel = 1, .value = infinity}};
+  trial.scores.scores.row(0)[5] = -infinity;
+  trial.scores.scores.row(0)[6] = -infinity;
+  trial.scores.scores.row(1)[6] = -infinity;
+  trial.weights.probabilities.row(1)[5] = 0.5;
+  trial.sums.add_non_finite(trial.scores, trial.weights, trial.values, trial.tile);
+  EXPECT_EQ(trial.sums.pv.row(1)[2], infinity);
+  EXPECT_EQ(trial.sums.pv.row(1)[1], 0);
+  EXPECT_EQ(trial.sums.pv.row(0)[2], 0);
+}
+
+// Equal keys are lost together, so their squares are not summed here.
+TEST(KeySums, LostKeysAreSummedApart) {
+  for (const bool grouped : {false, true}) {
+    Trial trial;
+    const EqualKeys equal{.place = {41, 42, 43}, .group = {41, 41, 41}};
+    const KeyOrder order({41, 44}, grouped ? equal : EqualKeys{});
+    const double lost[] = {0.5, 0, 0}, unsure[] = {0, 2, 4};
+    for (size_t key = 0; key < 3; ++key) {
+      trial.weights.lost.row(kRow)[key] = lost[key];
+      trial.weights.unsure.row(kRow)[key] = unsure[key];
+      trial.weights.unsure_squares.row(kRow)[key] = unsure[key] * unsure[key];
+      trial.values.values.row(int64_t(key))[3] = 10;
+      trial.values.squares.row(int64_t(key))[3] = 100;
+    }
+    const KeyBlock block(order, 0, 256);
+    trial.sums.add_lost(trial.weights, trial.values, block, trial.tile);
+    EXPECT_EQ(trial.sums.row(kRow).flushed[3], 0) << "no row has said that it has any";
+    trial.weights.any_lost = trial.weights.any_unsure = true;
+    trial.sums.add_lost(trial.weights, trial.values, block, trial.tile);
+    EXPECT_EQ(trial.sums.row(kRow).flushed[3], 5);
+    EXPECT_EQ(trial.sums.row(kRow).unsure[3], 60);
+    EXPECT_EQ(trial.sums.row(kRow).unsure2[3], grouped ? 0 : 2000);
+  }
+}
+
+TEST(KeySums, StartAtZero) {
+  Trial trial;
+  trial.sums.pv.row(kTaskRows - 1)[0] = 1;
+  trial.sums.unsure2.row(0)[3] = 1;
+  trial.sums.scalars[3] = {.weights = {.p2 = 1}, .repeated = 2, .common = 3, .mean_dot = 4};
+  const RowSums row = trial.sums.row(3);
+  EXPECT_EQ(row.weights.p2, 1);
+  EXPECT_EQ(row.repeated, 2);
+  EXPECT_EQ(row.common, 3);
+  EXPECT_EQ(row.mean_dot, 4);
+  trial.sums.clear();
+  EXPECT_EQ(trial.sums.row(kTaskRows - 1).pv[0], 0);
+  EXPECT_EQ(trial.sums.row(0).unsure2[3], 0);
+  EXPECT_EQ(trial.sums.row(3).mean_dot, 0);
+}
+
+}  // namespace
+}  // namespace attest::core::passes

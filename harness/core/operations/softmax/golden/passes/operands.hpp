@@ -1,0 +1,69 @@
+// Queries, keys and values in float64, as the passes multiply them.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/operations/softmax/golden/passes/block_shape.hpp"
+#include "core/operations/softmax/golden/passes/key_order.hpp"
+#include "core/operations/softmax/golden/passes/matrix.hpp"
+
+namespace attest::core::passes {
+
+/// The queries of a task's rows.
+struct Queries {
+  Queries(const Tensor& q, const Geometry& geometry, const attest_softmax_params& params);
+
+  void load(std::span<const JudgedRow> rows);
+  /// Writes `magnitudes` of the first `rows` rows.
+  void find_magnitudes(int64_t rows, bool squared);
+
+  Matrix scaled;      // [kTaskRows, head_dim]: queries times softmax_scale
+  Matrix magnitudes;  // [kTaskRows, head_dim]: |scaled|, or scaled^2 where squared
+
+ private:
+  const Tensor& q_;
+  const Geometry& geometry_;
+  double softmax_scale_;
+};
+
+/// A block of keys of one head.
+struct Keys {
+  Keys(const Tensor& k, const Geometry& geometry, const BlockShape& shape);
+
+  void load(const RowTask& task, const KeyBlock& block);
+  void find_magnitudes(bool squared);
+
+  // [head_dim, key_stride], a key a column. Columns behind the block are 0 up to a multiple of
+  // kColumns.
+  Matrix transposed;
+  Matrix magnitudes;  // [head_dim, key_stride]: |transposed|, or transposed^2 where squared
+
+ private:
+  const Tensor& k_;
+  const Geometry& geometry_;
+  Matrix some_rows_;  // keys on their way to `transposed`
+};
+
+/// The values of a block of keys of one head.
+struct Values {
+  Values(const Tensor& v, const Geometry& geometry, const BlockShape& shape);
+
+  void load(const RowTask& task, const KeyBlock& block);
+
+  struct NonFinite {
+    int64_t key, channel;
+    double value;
+  };
+  Matrix values;                      // [keys, value_stride]; 0 in place of NaN and infinities
+  Matrix squares;                     // [keys, value_stride]: values^2
+  std::vector<NonFinite> non_finite;  // the NaN and infinities of the block
+  double largest = 0;                 // |value| of all that was loaded since this was set to 0
+
+ private:
+  const Tensor& v_;
+  const Geometry& geometry_;
+  int64_t head_dim_v_;
+};
+
+}  // namespace attest::core::passes

@@ -1,0 +1,42 @@
+// The second pass over the keys of a task: from scores to what keys weigh, and to the sums over
+// them.
+#pragma once
+#include <span>
+
+#include "core/operations/softmax/golden/passes/equal_key_sums.hpp"
+
+namespace attest::core::passes {
+
+class SecondPass {
+ public:
+  SecondPass(const Geometry& geometry, const BlockShape& shape);
+
+  /// Starts a task of `rows` rows. `has_groups`: whether some of its keys are equal.
+  void start(int64_t rows, bool has_groups);
+  /// Adds the keys of a block to the rows of a tile. `scores` are those that
+  /// TileScores::find_with_errors has found; `task_rows` is what the first pass has said of all
+  /// rows of the task.
+  void add(const TileScores& scores, const Values& values, const KeyBlock& block, const Tile& tile,
+           std::span<const RowScores> task_rows, const SigmaModel& model);
+  /// Adds what is open of groups of equal keys; `sums` is complete then.
+  void finish(const SigmaModel& model);
+
+  const KeySums& sums() const { return sums_; }
+
+ private:
+  void add_scalars(const TileScores& scores, const KeyBlock& block, int64_t r,
+                   const kernels::WeightSums& found, const SigmaModel& model,
+                   KeySums::Scalars& to) const;
+  void add_equal_keys(const TileScores& scores, const Values& values, const KeyBlock& block,
+                      const Tile& tile, int64_t r, const RowScores& row, const SigmaModel& model);
+  void add_lost(const Values& values, const KeyBlock& block, const Tile& tile,
+                std::span<const RowScores> task_rows, const SigmaModel& model);
+
+  const Geometry& geometry_;
+  TileWeights weights_;
+  KeySums sums_;
+  EqualKeySums equal_sums_;
+  int64_t grouped_rows_ = 0;  // rows of the task where some of its keys are equal, else 0
+};
+
+}  // namespace attest::core::passes

@@ -1,0 +1,49 @@
+// The scores of a tile of rows with a block of keys, and what their errors follow from.
+#pragma once
+#include <vector>
+
+#include "core/operations/softmax/golden/passes/operands.hpp"
+#include "core/operations/softmax/sigma/sigma.hpp"
+
+namespace attest::core::passes {
+
+/// A score is made in up to three steps: the dot product of scaled query and key, the softcap, and
+/// what is added (BIAS, ALiBi, REL_BIAS). Keys that a row does not see score -inf.
+class TileScores {
+ public:
+  TileScores(const attest_softmax_params& params, const Geometry& geometry,
+             const BlockShape& shape);
+
+  /// Writes `scores` alone.
+  void find(const Queries& queries, const Keys& keys, const KeyBlock& block, const Tile& tile);
+  /// Writes all that is below, from the magnitudes of the queries and keys too.
+  void find_with_errors(const Queries& queries, const Keys& keys, const KeyBlock& block,
+                        const Tile& tile, const SigmaModel& model);
+  /// Whether there is more than the first step.
+  bool staged() const { return softcap_ > 0 || geometry_.pair_terms(); }
+
+  // All are [kTileRows, key_stride].
+  Matrix scores;
+  // Of the dot products: sum |q k|, or sum (q k)^2 where SigmaModel::squares. Both shrink by the
+  // slope of the softcap, as an error does.
+  Matrix magnitudes;
+  // Where staged(), else undefined:
+  Matrix sloped_dots;     // dot product times the slope of the softcap
+  Matrix staged_squares;  // SigmaModel::staged_square of all steps
+  Matrix added_squares;   // the part of staged_squares that the addition makes
+  Matrix lesser_sizes;    // min(|score before the addition|, |score|); 0 where nothing is added
+
+ private:
+  void multiply(const Matrix& queries, const Matrix& keys, const KeyBlock& block, const Tile& tile,
+                Matrix& products) const;
+  void shrink(double* row_magnitudes, int64_t keys, bool squares) const;
+  void add_pair_terms(const JudgedRow& row, const KeyBlock& block, double* row_scores) const;
+  void note_stages(int64_t r, int64_t keys, const SigmaModel& model);
+
+  const Geometry& geometry_;
+  double softcap_;  // 0: none
+  // Of one row, [key_stride]: the softcap's slopes, and the scores before the addition.
+  std::vector<double> slopes_, capped_;
+};
+
+}  // namespace attest::core::passes

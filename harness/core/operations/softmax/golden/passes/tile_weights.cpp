@@ -1,0 +1,65 @@
+#include "core/operations/softmax/golden/passes/tile_weights.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace attest::core::passes {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+TileWeights::TileWeights(const BlockShape& shape)
+    : probabilities(kTileRows, shape.key_stride),
+      probability_squares(kTileRows, shape.key_stride),
+      rounding_squares(kTileRows, shape.key_stride),
+      error_squares(kTileRows, shape.key_stride),
+      lost(kTileRows, shape.key_stride),
+      unsure(kTileRows, shape.key_stride),
+      unsure_squares(kTileRows, shape.key_stride) {}
+
+kernels::WeightSums TileWeights::find(const TileScores& from, int64_t r,
+                                      const kernels::WeightModel& model, int64_t keys) {
+  return kernels::weights({.scores = from.scores.row(r),
+                           .staged_squares = from.staged() ? from.staged_squares.row(r) : nullptr,
+                           .magnitudes = from.magnitudes.row(r)},
+                          model, keys,
+                          {.probabilities = probabilities.row(r),
+                           .probability_squares = probability_squares.row(r),
+                           .rounding_squares = rounding_squares.row(r),
+                           .error_squares = error_squares.row(r)});
+}
+
+void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys) {
+  const double* probability = probabilities.row(r);
+  double *lost_p = lost.row(r), *unsure_p = unsure.row(r), *unsure_square = unsure_squares.row(r);
+  for (int64_t key = 0; key < keys; ++key) {
+    const double p = probability[key];
+    lost_p[key] = p < flushing.gone ? p : 0;
+    unsure_p[key] = p >= flushing.gone && p < flushing.kept ? p : 0;
+    unsure_square[key] = unsure_p[key] * unsure_p[key];
+    any_lost |= lost_p[key] > 0;
+    any_unsure |= unsure_p[key] > 0;
+  }
+}
+
+void add_common(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
+                double& sum) {
+  const double *p = weights.probabilities.row(r), *lesser_size = scores.lesser_sizes.row(r);
+  double total = sum;
+  for (int64_t key = 0; key < keys; ++key) total += p[key] * lesser_size[key];
+  sum = total;
+}
+
+void add_mean_dot(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
+                  double& sum) {
+  const double *p = weights.probabilities.row(r), *score = scores.scores.row(r);
+  const double* dot = scores.staged() ? scores.sloped_dots.row(r) : score;
+  double total = sum;
+  for (int64_t key = 0; key < keys; ++key)
+    if (score[key] != kHidden) total += p[key] * std::fabs(dot[key]);
+  sum = total;
+}
+
+}  // namespace attest::core::passes
