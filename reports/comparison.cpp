@@ -28,9 +28,9 @@ Changed invalid(const std::string& code) {
 
 Verdict worst(const Records& records) {
   for (const Record* record : records)
-    if (core::is_bad(record->verdict)) return record->verdict;
+    if (record->outcome.is_bad()) return record->outcome.verdict();
   for (const Record* record : records)
-    if (record->verdict != Verdict::kPass) return record->verdict;
+    if (!record->outcome.passes()) return record->outcome.verdict();
   return Verdict::kPass;
 }
 

@@ -16,6 +16,7 @@ namespace attest::reports {
 namespace {
 
 using core::Change;
+using core::ReasonCode;
 using core::Record;
 using core::Results;
 using core::Verdict;
@@ -36,7 +37,7 @@ Record passed(const std::string& impl = "flash_cuda", double ns = 1e6) {
            .inputs = "random",
            .impl = impl};
   r.plugin_hash = "00ff00ff00ff00ff", r.dtype = "f16", r.device = "cuda", r.threads = 2,
-  r.verdict = Verdict::kPass;
+  r.outcome = {};
   r.fills.push_back(
       {.fill = "random", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"});
   r.fills[0].judgement.max_ratio = 0.4, r.fills[0].judgement.rms_ratio = 0.3,
@@ -103,22 +104,24 @@ TEST(Comparison, EachQuantityIsSeenAlone) {
 }
 
 TEST(Comparison, VerdictsThatChanged) {
-  const auto change = [](Verdict was, Verdict is) {
-    const auto of = [](Verdict verdict) { return with([&](Record& r) { r.verdict = verdict; }); };
+  const auto change = [](ReasonCode was, ReasonCode is) {
+    const auto of = [](ReasonCode code) { return with([&](Record& r) { r.outcome.code = code; }); };
     return one(of(was), of(is)).verdict;
   };
-  EXPECT_EQ(change(Verdict::kPass, Verdict::kFail), VerdictChange::kRegressed);
-  EXPECT_EQ(change(Verdict::kPass, Verdict::kTimeout), VerdictChange::kRegressed);
-  EXPECT_EQ(change(Verdict::kPass, Verdict::kUnsupported), VerdictChange::kRegressed);
-  EXPECT_EQ(change(Verdict::kUnsupported, Verdict::kFail), VerdictChange::kRegressed);
-  EXPECT_EQ(change(Verdict::kPass, Verdict::kSkipped), VerdictChange::kSkipped);
-  EXPECT_EQ(change(Verdict::kFail, Verdict::kPass), VerdictChange::kFixed);
-  EXPECT_EQ(change(Verdict::kFail, Verdict::kCrash), VerdictChange::kSame);
-  EXPECT_EQ(change(Verdict::kUnsupported, Verdict::kPass), VerdictChange::kSame);
-  EXPECT_EQ(one(passed(), with([](Record& r) { r.verdict = Verdict::kFail; })).time.code,
-            "not-passed");
+  EXPECT_EQ(change(ReasonCode::kPass, ReasonCode::kFailTolerance), VerdictChange::kRegressed);
+  EXPECT_EQ(change(ReasonCode::kPass, ReasonCode::kTimeoutRun), VerdictChange::kRegressed);
+  EXPECT_EQ(change(ReasonCode::kPass, ReasonCode::kUnsupportedQuery), VerdictChange::kRegressed);
+  EXPECT_EQ(change(ReasonCode::kUnsupportedQuery, ReasonCode::kFailTolerance),
+            VerdictChange::kRegressed);
+  EXPECT_EQ(change(ReasonCode::kPass, ReasonCode::kSkippedTime), VerdictChange::kSkipped);
+  EXPECT_EQ(change(ReasonCode::kFailTolerance, ReasonCode::kPass), VerdictChange::kFixed);
+  EXPECT_EQ(change(ReasonCode::kFailTolerance, ReasonCode::kCrashSignal), VerdictChange::kSame);
+  EXPECT_EQ(change(ReasonCode::kUnsupportedQuery, ReasonCode::kPass), VerdictChange::kSame);
+  EXPECT_EQ(
+      one(passed(), with([](Record& r) { r.outcome.code = ReasonCode::kFailTolerance; })).time.code,
+      "not-passed");
   // One bad launch of several is enough.
-  const Record bad = with([](Record& r) { r.verdict = Verdict::kFail; });
+  const Record bad = with([](Record& r) { r.outcome.code = ReasonCode::kFailTolerance; });
   EXPECT_TRUE(regressed(
       compare({file({passed()})}, {file({passed()}), file({bad}), file({passed()})}, kWithFloor)));
 }
@@ -310,7 +313,7 @@ TEST(Comparison, IsReadable) {
   slow.plugin_hash = "1111111111111111", slow.memory.pool_peak_bytes = 1 << 20,
   slow.fills[0].judgement.max_ratio = 0.6;
   Record was = passed("window_cuda"), is = was;
-  is.verdict = Verdict::kFail;
+  is.outcome.code = ReasonCode::kFailTolerance;
   const Comparison found =
       compare({file({fast, was, passed("x")})}, {file({slow, is})}, {.rule = {.floor = 0.05}});
   EXPECT_EQ(print_comparison(found, {}),
@@ -359,10 +362,10 @@ TEST(Comparison, LeavesOutWhatDidNotChange) {
                            .case_name = "a",
                            .impl = "unsupported",
                            .dtype = "f16",
-                           .verdict = Verdict::kUnsupported};
+                           .outcome = {ReasonCode::kUnsupportedQuery, ""}};
   std::vector<Record> was{same, slower, untold, fixed, unsupported}, is = was;
   is[1].time = time_of(2e6), is[2].threads = 4, is[2].device = was[2].device = "cpu",
-  was[3].verdict = Verdict::kFail;
+  was[3].outcome.code = ReasonCode::kFailTolerance;
   const Comparison found = compare({file(was)}, {file(is)}, kWithFloor);
   const std::string all = print_comparison(found, {}),
                     changed = print_comparison(found, {.changed_only = true});

@@ -19,7 +19,7 @@ core::Launch clocked(const std::vector<const Record*>& records) {
   std::vector<double> samples, clocks;
   core::Launch launch;
   for (const Record* record : records) {
-    if (record->verdict != core::Verdict::kPass || !record->time) continue;
+    if (!record->outcome.passes() || !record->time) continue;
     const core::TimeRecord& time = *record->time;
     samples.insert(samples.end(), time.samples_ns.begin(), time.samples_ns.end());
     const auto runs = double(std::max<int64_t>(

@@ -12,6 +12,7 @@
 namespace attest::reports {
 namespace {
 
+using core::ReasonCode;
 using core::Record;
 using core::Verdict;
 
@@ -43,9 +44,9 @@ std::string head(const std::vector<std::string>& cells) {
 }
 
 std::string word(const Record& r) {
-  std::string text(name(r.verdict));
-  if (core::is_bad(r.verdict)) text = "**" + text + "**";
-  if (r.code == "unsupported:vector") text += ": " + cell(r.reason);
+  std::string text(name(r.outcome.verdict()));
+  if (r.outcome.is_bad()) text = "**" + text + "**";
+  if (r.outcome.code == ReasonCode::kUnsupportedVector) text += ": " + cell(r.outcome.reason);
   const bool judged = std::ranges::any_of(
       r.fills, [](const auto& fill) { return fill.judgement.exact_elements > 0; });
   if (judged) text += fmt::format(" {:.2g}", r.max_ratio);
@@ -57,14 +58,16 @@ std::string counts(const std::vector<const Record*>& records,
                    const std::vector<std::string>& impls) {
   std::vector<std::string> titles{"implementation"};
   for (const std::string_view verdict : core::kVerdictNames)
-    if (std::ranges::any_of(records, [&](const Record* r) { return name(r->verdict) == verdict; }))
+    if (std::ranges::any_of(records,
+                            [&](const Record* r) { return name(r->outcome.verdict()) == verdict; }))
       titles.emplace_back(verdict);
   std::string text = head(titles);
   for (const std::string& impl : impls) {
     std::vector<std::string> cells{cell(impl)};
     for (size_t i = 1; i < titles.size(); ++i)
       cells.push_back(fmt::format("{}", std::ranges::count_if(records, [&](const Record* r) {
-                                    return r->impl == impl && name(r->verdict) == titles[i];
+                                    return r->impl == impl &&
+                                           name(r->outcome.verdict()) == titles[i];
                                   })));
     text += row(cells);
   }
@@ -108,9 +111,9 @@ std::string reasons(const std::vector<const Record*>& records) {
   };
   std::map<Reason, std::vector<std::string>> cases;
   for (const Record* r : records)
-    if (!r->reason.empty())
-      cases[{core::is_bad(r->verdict) ? 0 : 1,
-             fmt::format("{}: {}: {}", r->impl, name(r->verdict), r->reason)}]
+    if (!r->outcome.reason.empty())
+      cases[{r->outcome.is_bad() ? 0 : 1,
+             fmt::format("{}: {}: {}", r->impl, name(r->outcome.verdict()), r->outcome.reason)}]
           .push_back(r->suite + (r->suite.empty() ? "" : "/") + r->case_name);
   std::string text;
   for (const auto& [reason, names] : cases) {

@@ -35,10 +35,10 @@ std::string share(double ratio) {
 }
 
 std::string line(const Record& r, size_t width, bool colour) {
-  const std::string verdict = fmt::format("{:<11}", name(r.verdict));
+  const std::string verdict = fmt::format("{:<11}", name(r.outcome.verdict()));
   std::string text =
-      fmt::format("  {:<{}}  {}{}{}", r.impl, width, colour ? colour_of(r.verdict) : "", verdict,
-                  colour ? "\033[0m" : "");
+      fmt::format("  {:<{}}  {}{}{}", r.impl, width, colour ? colour_of(r.outcome.verdict()) : "",
+                  verdict, colour ? "\033[0m" : "");
   const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
   text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "",
                       judged ? share(r.rms_ratio) : "");
@@ -50,11 +50,16 @@ std::string line(const Record& r, size_t width, bool colour) {
                         digits(r.gflops()));
     text +=
         fmt::format(" {:>9}", r.memory.peak_bytes ? print_bytes(double(*r.memory.peak_bytes)) : "");
-  } else if (!r.reason.empty()) {
-    text += "  " + r.reason;
+  } else if (!r.outcome.reason.empty()) {
+    text += "  " + r.outcome.reason;
   }
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text + "\n";
+}
+
+// Of the case's block.
+std::string title_of(const Record& r) {
+  return fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
 }
 
 }  // namespace
@@ -66,45 +71,58 @@ std::string print_bytes(double bytes) {
                         : scaled(bytes / 1024, 1024, {"KiB", "MiB", "GiB", "TiB"});
 }
 
-std::string print_table(const std::vector<Record>& records, bool colour) {
-  size_t width = 14;
-  for (const Record& r : records)
-    if (r.verdict != Verdict::kUnsupported) width = std::max(width, r.impl.size());
-  std::string text =
-      fmt::format("  {:<{}}  {:<11} {:>6} {:>6} {:>9} {:>5} {:>9} {:>7} {:>9}\n", "", width,
-                  "verdict", "worst", "rms", "time", "+-", "cold", "GFLOP/s", "memory");
+TableWriter::TableWriter(const std::vector<std::string>& impls, bool colour) : colour_(colour) {
+  for (const std::string& impl : impls) width_ = std::max(width_, impl.size());
+}
 
-  // Blocks in the order in which their first record came.
-  std::vector<std::pair<std::string, std::vector<const Record*>>> blocks;
-  std::map<std::string, size_t> block_of;
-  std::map<std::string, int> unsupported;
-  std::map<Verdict, int> count;
-  for (const Record& r : records) {
-    ++count[r.verdict];
-    if (r.verdict == Verdict::kUnsupported) {
-      ++unsupported[fmt::format("{}: {}", r.impl, r.reason)];
-      continue;
-    }
-    const std::string title =
-        fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
-    const auto [at, fresh] = block_of.try_emplace(title, blocks.size());
-    if (fresh) blocks.push_back({title, {}});
-    blocks[at->second].second.push_back(&r);
+std::string TableWriter::heading() const {
+  return fmt::format("  {:<{}}  {:<11} {:>6} {:>6} {:>9} {:>5} {:>9} {:>7} {:>9}\n", "", width_,
+                     "verdict", "worst", "rms", "time", "+-", "cold", "GFLOP/s", "memory");
+}
+
+std::string TableWriter::add(const Record& record) {
+  const Verdict verdict = record.outcome.verdict();
+  ++counts_[verdict];
+  if (verdict == Verdict::kUnsupported) {
+    ++unsupported_[fmt::format("{}: {}", record.impl, record.outcome.reason)];
+    return {};
   }
-  for (const auto& [title, lines] : blocks) {
-    text += fmt::format("{}{}{}\n", colour ? "\033[1m" : "", title, colour ? "\033[0m" : "");
-    for (const Record* r : lines) text += line(*r, width, colour);
+  std::string text;
+  if (std::string title = title_of(record); title != title_) {
+    text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", title, colour_ ? "\033[0m" : "");
+    title_ = std::move(title);
   }
-  if (!unsupported.empty()) text += "\nunsupported, by implementation and reason:\n";
-  for (const auto& [reason, times] : unsupported)
+  return text + line(record, width_, colour_);
+}
+
+std::string TableWriter::ending() const {
+  std::string text, sum;
+  if (!unsupported_.empty()) text += "\nunsupported, by implementation and reason:\n";
+  for (const auto& [reason, times] : unsupported_)
     text += fmt::format("  {:>4} x {}\n", times, reason);
-  text += "\n";
-  std::string sum;
-  for (const auto& [verdict, times] : count)
+  for (const auto& [verdict, times] : counts_)
     sum += fmt::format("{}{} {}", sum.empty() ? "" : ", ", times, name(verdict));
-  return text + sum +
+  return text + "\n" + sum +
          "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
          "memory: peak beyond the tensors\n";
+}
+
+std::string print_table(const std::vector<Record>& records, bool colour) {
+  // Blocks in the order in which their first record came.
+  std::vector<std::vector<const Record*>> blocks;
+  std::map<std::string, size_t> block_of;
+  std::vector<std::string> impls;
+  for (const Record& record : records) {
+    if (record.outcome.verdict() != Verdict::kUnsupported) impls.push_back(record.impl);
+    const auto [at, fresh] = block_of.try_emplace(title_of(record), blocks.size());
+    if (fresh) blocks.emplace_back();
+    blocks[at->second].push_back(&record);
+  }
+  TableWriter writer(impls, colour);
+  std::string text = writer.heading();
+  for (const std::vector<const Record*>& block : blocks)
+    for (const Record* record : block) text += writer.add(*record);
+  return text + writer.ending();
 }
 
 }  // namespace attest::reports

@@ -1,5 +1,6 @@
 // Records as a table for a terminal.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -7,9 +8,29 @@
 
 namespace attest::reports {
 
-/// One block a case and dtype, one line an implementation: verdict, error (share of its gate),
-/// median time with spread, GFLOP/s, peak memory. Implementations that do not support a case are
-/// counted below, with their reasons. `colour`: ANSI colours.
+/// The table row by row, as records come.
+class TableWriter {
+ public:
+  /// `impls`: names that the first column has room for. `colour`: ANSI colours.
+  TableWriter(const std::vector<std::string>& impls, bool colour);
+  std::string heading() const;
+  /// The row of a record, below the title of its case where the row before is of another case;
+  /// empty where the implementation does not support the case.
+  std::string add(const core::Record& record);
+  /// What was not supported, the counts of verdicts, the legend.
+  std::string ending() const;
+
+ private:
+  size_t width_ = 14;
+  bool colour_;
+  std::string title_;                       // of the last row's case
+  std::map<std::string, int> unsupported_;  // by implementation and reason
+  std::map<core::Verdict, int> counts_;
+};
+
+/// The whole of it. One block a case and dtype, one line an implementation: verdict, error (share
+/// of its gate), median time with spread, GFLOP/s, peak memory. Implementations that do not support
+/// a case are counted below, with their reasons. `colour`: ANSI colours.
 std::string print_table(const std::vector<core::Record>& records, bool colour);
 
 /// "1.23 ms", "45.6 us"; three significant digits.

@@ -9,7 +9,7 @@ namespace {
 core::Record passed() {
   core::Record r;
   r.suite = "vit", r.case_name = "vit_b16_224/self", r.dtype = "f16", r.impl = "flash_cpu",
-  r.verdict = core::Verdict::kPass;
+  r.outcome = {};
   r.max_ratio = 0.4, r.rms_ratio = 0.25, r.flops = 120e6;
   core::FillRecord fill;
   fill.judgement.exact_elements = 10;
@@ -22,10 +22,10 @@ core::Record passed() {
 
 TEST(Table, IsReadable) {
   core::Record skipped = passed(), other = passed();
-  skipped.impl = "naive", skipped.verdict = core::Verdict::kSkipped,
-  skipped.reason = "needs 57 GiB", skipped.time.reset(), skipped.fills.clear();
-  other.impl = "linear_cpu", other.verdict = core::Verdict::kUnsupported,
-  other.reason = "is not an implementation of softmax";
+  skipped.impl = "naive", skipped.outcome.code = core::ReasonCode::kSkippedTime,
+  skipped.outcome.reason = "needs 57 GiB", skipped.time.reset(), skipped.fills.clear();
+  other.impl = "linear_cpu", other.outcome.code = core::ReasonCode::kUnsupportedQuery,
+  other.outcome.reason = "is not an implementation of softmax";
   EXPECT_EQ(
       print_table({passed(), skipped, other, other}, false),
       "                  verdict      worst    rms      time    +-      cold GFLOP/s    memory\n"
@@ -37,6 +37,24 @@ TEST(Table, IsReadable) {
       "\n1 pass, 2 unsupported, 1 skipped\n"
       "worst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: "
       "peak beyond the tensors\n");
+}
+
+// Row by row it is the same table; a case whose rows are apart has its title again.
+TEST(Table, GrowsWithEachRecord) {
+  core::Record second = passed(), other = passed();
+  second.impl = "naive";
+  other.case_name = "b";
+  TableWriter writer({"flash_cpu", "naive"}, false);
+  std::string text = writer.heading();
+  text += writer.add(passed());
+  EXPECT_NE(text.find("vit/vit_b16_224/self f16\n  flash_cpu       pass "), std::string::npos)
+      << text;
+  text += writer.add(second);
+  text += writer.add(other);
+  text += writer.ending();
+  EXPECT_EQ(text, print_table({passed(), second, other}, false));
+  EXPECT_EQ(text, print_table({passed(), other, second}, false)) << "by case, whatever the order";
+  EXPECT_EQ(writer.add(passed()).find("vit/vit_b16_224/self f16\n"), 0u);
 }
 
 TEST(Table, ColoursOnlyWhenAsked) {

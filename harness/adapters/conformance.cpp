@@ -28,15 +28,15 @@ std::string plain(const std::string& text) {
 
 Outcome outcome_of(const Record& record) {
   Outcome outcome{.kind = Outcome::Kind::kNotRun,
-                  .verdict = std::string(name(record.verdict)),
-                  .code = record.code,
-                  .reason = record.reason,
+                  .verdict = std::string(name(record.outcome.verdict())),
+                  .code = std::string(name(record.outcome.code)),
+                  .reason = record.outcome.reason,
                   .spec = record.spec,
                   .arithmetic = record.arithmetic,
                   .max_ratio = record.max_ratio,
                   .rms_ratio = record.rms_ratio};
-  if (record.verdict == core::Verdict::kPass) outcome.kind = Outcome::Kind::kPass;
-  if (core::is_bad(record.verdict)) outcome.kind = Outcome::Kind::kBad;
+  if (record.outcome.passes()) outcome.kind = Outcome::Kind::kPass;
+  if (record.outcome.is_bad()) outcome.kind = Outcome::Kind::kBad;
   return outcome;
 }
 

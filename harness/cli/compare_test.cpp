@@ -89,7 +89,7 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
   change([](json& line) { line["fills"][0]["judgement"]["max_ratio"] = 0.99; });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
-  change([](json& line) { line["verdict"] = "fail"; });
+  change([](json& line) { line["verdict"] = "fail", line["code"] = "fail:tolerance"; });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 1);
 }
 

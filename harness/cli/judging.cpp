@@ -21,9 +21,8 @@ namespace {
 int exit_code(const std::vector<core::Record>& records, bool all_judged) {
   using core::Record;
   if (interrupted()) return kInterrupted;
-  if (std::ranges::any_of(records, [](const Record& r) { return is_bad(r.verdict); })) return kBad;
-  if (std::ranges::none_of(records,
-                           [](const Record& r) { return r.verdict == core::Verdict::kPass; }))
+  if (std::ranges::any_of(records, [](const Record& r) { return r.outcome.is_bad(); })) return kBad;
+  if (std::ranges::none_of(records, [](const Record& r) { return r.outcome.passes(); }))
     return kNothing;
   return all_judged ? kOk : kInconclusive;
 }
@@ -74,7 +73,10 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& bef
 
   const std::vector<core::Record>& records = session.records();
   if (before) before(records);
-  fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
+  if (options.shows_progress)
+    recorder.end_table();
+  else
+    fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
   if (after) after(records);
   if (options.shows_shares) print_shares(session.shares());
   const core::NeverJudged left = session.never_judged();
@@ -93,10 +95,10 @@ void print_counts(const std::vector<core::Record>& records) {
   std::map<std::string, std::map<std::string_view, int>> counts;
   std::vector<std::string> order;
   for (const core::Record& record : records) {
-    if (record.code == "unsupported:vector")
-      fmt::print("{}/{}: unsupported: {}\n", record.suite, record.case_name, record.reason);
+    if (record.outcome.code == core::ReasonCode::kUnsupportedVector)
+      fmt::print("{}/{}: unsupported: {}\n", record.suite, record.case_name, record.outcome.reason);
     if (!counts.contains(record.impl)) order.push_back(record.impl);
-    ++counts[record.impl][name(record.verdict)];
+    ++counts[record.impl][name(record.outcome.verdict())];
   }
   for (const std::string& impl : order) {
     std::string line;

@@ -11,8 +11,9 @@ namespace attest::cli {
 /// Prints what a command has to say of the records beside their table.
 using PrintRecords = std::function<void(const std::vector<core::Record>&)>;
 
-/// Runs the plan and prints the table; `before` and `after` it, where given, whatever else the
-/// command shows. Returns an ExitCode. Throws Error for options that make no sense.
+/// Runs the plan and prints the table, row by row as records come where progress is shown; `before`
+/// its end and `after` it, where given, whatever else the command shows. Returns an ExitCode.
+/// Throws Error for options that make no sense.
 int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& before = {},
                const PrintRecords& after = {});
 

@@ -6,8 +6,6 @@
 
 #include <cstdlib>
 
-#include "reports/table.hpp"
-
 namespace attest::cli {
 
 bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
@@ -41,19 +39,6 @@ void Progress::start(const std::string& what) {
   clear();
   fmt::print(stderr, "{}", text);
   std::fflush(stderr);
-}
-
-void Progress::finish(const core::Record& record) {
-  ++done_;
-  const bool bad = core::is_bad(record.verdict);
-  if (terminal_ && !bad) return;
-  clear();
-  const std::string detail =
-      record.time ? fmt::format("{}, {:.3g} GFLOP/s", reports::print_time(record.time->median_ns),
-                                record.gflops())
-                  : record.reason;
-  fmt::print(stderr, "[{}/{}] {}/{} {} {}: {}{}{}\n", done_, total_, record.suite, record.case_name,
-             record.dtype, record.impl, name(record.verdict), detail.empty() ? "" : ", ", detail);
 }
 
 }  // namespace attest::cli

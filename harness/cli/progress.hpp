@@ -1,11 +1,9 @@
-// What a run shows while it goes on: one rewritten line on a terminal, a line for each record
-// otherwise.
+// What a terminal shows of the work at hand: one line, rewritten.
 #pragma once
 #include <cstdio>
 #include <string>
 
 #include "core/isolation/channel.hpp"
-#include "core/record/record.hpp"
 
 namespace attest::cli {
 
@@ -16,15 +14,16 @@ bool wants_colour(std::FILE* stream);
 
 class Progress {
  public:
-  /// `total` records will come. Writes to standard error.
+  /// `total` records will come. Writes to standard error, where that is a terminal.
   explicit Progress(size_t total);
   ~Progress();
   /// What is being done now.
   void start(const std::string& what);
-  void finish(const core::Record& record);
+  void finish() { ++done_; }
+  /// Takes the line back, so that something else can be printed.
+  void clear();
 
  private:
-  void clear();
   size_t total_, done_ = 0;
   bool terminal_;
   core::Clock::time_point began_ = core::Clock::now();

@@ -16,7 +16,28 @@ Recorder::Recorder(const JudgingOptions& options, const core::Implementations& i
   if (!options.resume.empty()) earlier_ = core::EarlierResults(options.resume);
   begin(session);
   const size_t most = session.most_records();
-  if (options.shows_progress) progress_.emplace(most - std::min(earlier_.count(), most));
+  if (!options.shows_progress) return;
+  progress_.emplace(most - std::min(earlier_.count(), most));
+  std::vector<std::string> impls;
+  for (const core::Registry::Entry& entry : implementations.chosen())
+    impls.push_back(entry.implementation->name);
+  table_.emplace(impls, wants_colour(stdout));
+  fmt::print("{}", table_->heading());
+}
+
+// A table that grows is how a run shows that it works, wherever it is printed to.
+void Recorder::show(const core::Record& record) {
+  if (!table_) return;
+  const std::string row = table_->add(record);
+  if (row.empty()) return;
+  if (progress_) progress_->clear();
+  fmt::print("{}", row);
+  std::fflush(stdout);
+}
+
+void Recorder::end_table() {
+  progress_.reset();
+  if (table_) fmt::print("{}", table_->ending());
 }
 
 void Recorder::begin(const core::Session& session) {
@@ -48,7 +69,11 @@ void Recorder::starting(const std::string& what) {
   if (progress_) progress_->start(what);
 }
 
-const core::Record* Recorder::earlier(const core::CaseKey& key) { return earlier_.take(key); }
+const core::Record* Recorder::earlier(const core::CaseKey& key) {
+  const core::Record* record = earlier_.take(key);
+  if (record) show(*record);
+  return record;
+}
 
 void Recorder::finished(const core::Job& job, const core::Registry::Entry* entry,
                         core::Record& record) {
@@ -58,11 +83,11 @@ void Recorder::finished(const core::Job& job, const core::Registry::Entry* entry
     impl = entry->own_name + "@" + record.plugin;
   record.repro = repro_line(options_, job, impl, record);
   if (results_) results_->write(to_json(record));
-  if (progress_) progress_->finish(record);
+  if (progress_) progress_->finish();
+  show(record);
 }
 
 void Recorder::close(const core::Session& session) {
-  progress_.reset();
   if (!results_ || earlier_.complete()) return;
   core::Closing closing = core::Closing::of(session.records(), utc_now());
   closing.never_judged = session.never_judged();

@@ -1,4 +1,4 @@
-// Where the records of a session go: a line of progress each, and the results file.
+// Where the records of a session go: the results file, and a row of the table each.
 #pragma once
 #include <optional>
 
@@ -8,6 +8,7 @@
 #include "core/record/results.hpp"
 #include "core/session/earlier_results.hpp"
 #include "core/session/session.hpp"
+#include "reports/table.hpp"
 
 namespace attest::cli {
 
@@ -22,6 +23,8 @@ class Recorder : public core::Sink {
   const core::Record* earlier(const core::CaseKey& key) override;
   void finished(const core::Job& job, const core::Registry::Entry* entry,
                 core::Record& record) override;
+  /// What follows the rows of the table, where they were printed as they came.
+  void end_table();
   /// The closing line, where the session came to its end.
   void close(const core::Session& session);
   /// What the results file holds, or would hold.
@@ -29,6 +32,7 @@ class Recorder : public core::Sink {
 
  private:
   void begin(const core::Session& session);
+  void show(const core::Record& record);
 
   const JudgingOptions& options_;
   const core::Implementations& implementations_;
@@ -36,6 +40,7 @@ class Recorder : public core::Sink {
   core::Header header_;
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;
+  std::optional<reports::TableWriter> table_;  // of rows that are printed as they come
 };
 
 }  // namespace attest::cli

@@ -49,12 +49,12 @@ Outcomes run_default_suite(const std::string& library) {
                    is_tiny = one.name.starts_with("tiny/");
         if (found.caught.count(impl.name) || (is_healthy && !is_tiny)) continue;
         const Record record = runner.run(plugin, impl);
-        if (core::is_bad(record.verdict))
+        if (record.outcome.is_bad())
           found.caught[impl.name] =
-              one.name + " " + std::string(core::dtype_name(dtype)) + ": " + record.reason;
-        found.passed[impl.name] += record.verdict == core::Verdict::kPass;
-        EXPECT_FALSE(is_tiny && record.verdict == core::Verdict::kSkipped)
-            << one.name << " " << record.reason;
+              one.name + " " + std::string(core::dtype_name(dtype)) + ": " + record.outcome.reason;
+        found.passed[impl.name] += record.outcome.passes();
+        EXPECT_FALSE(is_tiny && record.outcome.verdict() == core::Verdict::kSkipped)
+            << one.name << " " << record.outcome.reason;
       }
     }
   return found;

@@ -56,7 +56,7 @@ TEST(Guide, ItsSuitePassesTheRightOneAndFailsTheWrongOne) {
       core::CaseRunner runner(problem, core::print_problem(problem),
                               {suite.name, one.name, "random"}, nullptr, options, rates);
       const auto verdict = [&](const char* impl) {
-        return runner.run(plugin, named(plugin, impl)).verdict;
+        return runner.run(plugin, named(plugin, impl)).outcome.verdict();
       };
       EXPECT_EQ(verdict("scale_right"), core::Verdict::kPass);
       EXPECT_EQ(verdict("scale_wrong"), core::Verdict::kFail);

@@ -23,7 +23,9 @@ namespace fs = std::filesystem;
 constexpr const char* kSpec = "softmax seq_len_q=61 head_dim=16";
 
 struct Expected {
-  const char *name, *code, *words;
+  const char* name;
+  ReasonCode code;
+  const char* words;
 };
 void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.name; }
 
@@ -55,58 +57,60 @@ class Harm : public Hostile, public ::testing::WithParamInterface<Expected> {};
 TEST_P(Harm, HasItsCodeAndStaysWithItsCase) {
   const Expected& expected = GetParam();
   const Record record = run(expected.name);
-  EXPECT_EQ(record.code, expected.code) << record.reason;
-  EXPECT_THAT(record.reason, HasSubstr(expected.words));
-  ASSERT_TRUE(find_event(record.code));
-  EXPECT_EQ(record.verdict, find_event(record.code)->verdict);
+  EXPECT_EQ(record.outcome.code, expected.code) << record.outcome.reason;
+  EXPECT_THAT(record.outcome.reason, HasSubstr(expected.words));
   const Record next = run("hostile_none");
-  EXPECT_EQ(next.verdict, Verdict::kPass) << next.reason;
+  EXPECT_EQ(next.outcome.verdict(), Verdict::kPass) << next.outcome.reason;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, Harm,
     ::testing::Values(
-        Expected{"hostile_segfault", "crash:signal",
+        Expected{"hostile_segfault", ReasonCode::kCrashSignal,
                  "SIGSEGV in run at an address outside of every tensor"},
-        Expected{"hostile_divides", "crash:signal", "SIGFPE in run"},
-        Expected{"hostile_illegal", "crash:signal", "SIGILL in run"},
-        Expected{"hostile_aborts", "crash:signal", "SIGABRT in run"},
-        Expected{"hostile_signals", "crash:signal", "signal 35 in run"},
-        Expected{"hostile_exits", "crash:exit", "exited with 0 in run"},
-        Expected{"hostile_leaves", "crash:exit", "exited with 3 in run"},
-        Expected{"hostile_stack", "crash:stack-overflow", "the stack ran out in run"},
-        Expected{"hostile_hangs", "timeout:run", "was in run for more than 2 s"},
-        Expected{"hostile_hangs_blocked", "timeout:run", "was in run for more than 2 s"},
-        Expected{"hostile_hangs_in_query", "timeout:run", "was in query for more than 2 s"},
-        Expected{"hostile_hogs", "crash:oom", "GiB resident in run"},
-        Expected{"hostile_closes", "crash:exit", "closed its connection"},
-        Expected{"hostile_throws", "crash:exception", "run threw: the kernel lost its way"},
-        Expected{"hostile_thread_throws", "crash:exception", "nobody catches this"},
-        Expected{"hostile_rounding", "fail:environment",
+        Expected{"hostile_divides", ReasonCode::kCrashSignal, "SIGFPE in run"},
+        Expected{"hostile_illegal", ReasonCode::kCrashSignal, "SIGILL in run"},
+        Expected{"hostile_aborts", ReasonCode::kCrashSignal, "SIGABRT in run"},
+        Expected{"hostile_signals", ReasonCode::kCrashSignal, "signal 35 in run"},
+        Expected{"hostile_exits", ReasonCode::kCrashExit, "exited with 0 in run"},
+        Expected{"hostile_leaves", ReasonCode::kCrashExit, "exited with 3 in run"},
+        Expected{"hostile_stack", ReasonCode::kCrashStackOverflow, "the stack ran out in run"},
+        Expected{"hostile_hangs", ReasonCode::kTimeoutRun, "was in run for more than 2 s"},
+        Expected{"hostile_hangs_blocked", ReasonCode::kTimeoutRun, "was in run for more than 2 s"},
+        Expected{"hostile_hangs_in_query", ReasonCode::kTimeoutRun,
+                 "was in query for more than 2 s"},
+        Expected{"hostile_hogs", ReasonCode::kCrashOom, "GiB resident in run"},
+        Expected{"hostile_closes", ReasonCode::kCrashExit, "closed its connection"},
+        Expected{"hostile_throws", ReasonCode::kCrashException,
+                 "run threw: the kernel lost its way"},
+        Expected{"hostile_thread_throws", ReasonCode::kCrashException, "nobody catches this"},
+        Expected{"hostile_rounding", ReasonCode::kFailEnvironment,
                  "floating-point mode of its thread: rounding"},
-        Expected{"hostile_flush", "fail:environment",
+        Expected{"hostile_flush", ReasonCode::kFailEnvironment,
                  "floating-point mode of its thread: flush-to-zero"},
-        Expected{"hostile_mask", "fail:environment", "signal mask"},
-        Expected{"hostile_threads", "fail:threads", "more with each run"},
-        Expected{"hostile_descriptors", "fail:descriptors", "more with each run"},
-        Expected{"hostile_late", "crash:late-write", "a thread used after run had returned"},
-        Expected{"hostile_heap", "crash:signal", "SIGABRT"},
-        Expected{"hostile_garbage", "error:protocol", "did the plugin write into its connection?"},
-        Expected{"hostile_boasts", "error:declaration", ""},
-        Expected{"hostile_unknown", "error:declaration", ""}),
+        Expected{"hostile_mask", ReasonCode::kFailEnvironment, "signal mask"},
+        Expected{"hostile_threads", ReasonCode::kFailThreads, "more with each run"},
+        Expected{"hostile_descriptors", ReasonCode::kFailDescriptors, "more with each run"},
+        Expected{"hostile_late", ReasonCode::kCrashLateWrite,
+                 "a thread used after run had returned"},
+        Expected{"hostile_heap", ReasonCode::kCrashSignal, "SIGABRT"},
+        Expected{"hostile_garbage", ReasonCode::kErrorProtocol,
+                 "did the plugin write into its connection?"},
+        Expected{"hostile_boasts", ReasonCode::kErrorDeclaration, ""},
+        Expected{"hostile_unknown", ReasonCode::kErrorDeclaration, ""}),
     [](const auto& harm) { return std::string(harm.param.name).substr(8); });
 
 TEST_F(Hostile, AffinityIsNotItsToChange) {
   if (allowed_cpus().size() < 2) GTEST_SKIP() << "one CPU: nothing to change";
   const Record record = run("hostile_affinity");
-  EXPECT_EQ(record.code, "fail:environment");
-  EXPECT_THAT(record.reason, HasSubstr("run changed the CPUs of its thread"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kFailEnvironment);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("run changed the CPUs of its thread"));
 }
 
 TEST_F(Hostile, HonestHabitsPass) {
   for (const char* name : {"hostile_none", "honest_pool", "honest_binds", "hostile_shrinks"}) {
     const Record record = run(name);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << name << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << name << ": " << record.outcome.reason;
   }
 }
 
@@ -117,7 +121,7 @@ TEST_F(Hostile, ModesSetAtLoadAndFloodsAreNoted) {
               ::testing::ElementsAre(
                   HasSubstr("changes the floating-point mode when it is loaded (flush-to-zero)")));
   const Record record = run("hostile_floods");
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   EXPECT_THAT(record.notes, ::testing::Contains(HasSubstr("floods its output")));
 }
 
@@ -131,8 +135,8 @@ TEST_F(Hostile, ATimedRunHasALimitOfItsOwn) {
   // No relations: repetition runs a plan 50 times before anything is timed.
   const RunOptions often{.limits = {.budget_s = 0.5}, .relations = RelationChoice::kNone};
   const Record record = testing::run_named(*plugin_, "hostile_hangs_later", kSpec, often);
-  EXPECT_EQ(record.code, "timeout:run");
-  EXPECT_THAT(record.reason, HasSubstr("was in timed run "));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kTimeoutRun);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("was in timed run "));
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 30);
   SetUpTestSuite();
 }
@@ -149,10 +153,10 @@ TEST_F(Hostile, NoProcessStaysBehind) {
       fs::path(::testing::TempDir()) / ("attest_hostile_" + std::to_string(getpid()));
   setenv("ATTEST_HOSTILE_PIDS", path.c_str(), 1);
   plugin_ = std::make_unique<Plugin>(ATTEST_BINARY_DIR "/tests/plugins/hostile.so", options());
-  EXPECT_EQ(run("hostile_forks").code, "fail:children");
-  EXPECT_EQ(run("hostile_daemon").code, "fail:children");
-  EXPECT_EQ(run("hostile_forks_and_dies").code, "crash:signal");
-  EXPECT_EQ(run("hostile_none").verdict, Verdict::kPass);
+  EXPECT_EQ(run("hostile_forks").outcome.code, ReasonCode::kFailChildren);
+  EXPECT_EQ(run("hostile_daemon").outcome.code, ReasonCode::kFailChildren);
+  EXPECT_EQ(run("hostile_forks_and_dies").outcome.code, ReasonCode::kCrashSignal);
+  EXPECT_EQ(run("hostile_none").outcome.verdict(), Verdict::kPass);
   unsetenv("ATTEST_HOSTILE_PIDS");
   const std::vector<pid_t> pids = read_pids(path);
   EXPECT_GE(pids.size(), 2u);

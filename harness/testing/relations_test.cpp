@@ -38,7 +38,8 @@ class Relations : public ::testing::Test {
 std::set<std::string> names(const Record& record, bool broken) {
   std::set<std::string> found;
   for (const RelationRecord& relation : record.relations)
-    if (!broken || relation.judgement.verdict == Verdict::kFail) found.insert(relation.relation);
+    if (!broken || relation.judgement.outcome.verdict() == Verdict::kFail)
+      found.insert(relation.relation);
   return found;
 }
 
@@ -70,7 +71,7 @@ TEST_F(Relations, EachAloneFindsABug) {
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   for (const char* spec : {kDense, kCausal}) {
     const Record healthy = run(plugin, "relation_none", spec);
-    EXPECT_EQ(healthy.verdict, Verdict::kPass) << healthy.reason;
+    EXPECT_EQ(healthy.outcome.verdict(), Verdict::kPass) << healthy.outcome.reason;
   }
   // "huge" is a common shift itself, where a problem has it.
   const std::vector<std::string> fills = {"random", "codebook", "codebook_peaked", "cancelling"};
@@ -82,14 +83,15 @@ TEST_F(Relations, EachAloneFindsABug) {
     if (std::string(planted.killer).ends_with("(huge)")) options_.fills = {"random", "huge"};
     const Record record = run(plugin, planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
-      EXPECT_EQ(fill.judgement.verdict, Verdict::kPass)
-          << planted.name << " is found by " << fill.fill << ": " << fill.judgement.reason;
+      EXPECT_EQ(fill.judgement.outcome.verdict(), Verdict::kPass)
+          << planted.name << " is found by " << fill.fill << ": " << fill.judgement.outcome.reason;
     const std::string killer = planted.killer;
     std::set<std::string> found = names(record, true);
     // It judges variants of the problem by their goldens, and may so see what is wrong with these.
     if (killer != "plan-reuse") found.erase("plan-reuse");
     EXPECT_EQ(found, std::set<std::string>{killer}) << planted.name;
-    EXPECT_EQ(record.code, "fail:" + killer.substr(0, killer.find(' '))) << record.reason;
+    EXPECT_EQ(name(record.outcome.code), "fail:" + killer.substr(0, killer.find(' ')))
+        << record.outcome.reason;
   }
 }
 
@@ -131,7 +133,7 @@ TEST_F(Relations, ARightOneHoldsThemAll) {
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   for (const auto& [spec, has, lacks] : kCases) {
     const Record record = run(plugin, "naive_minimal", spec);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     EXPECT_THAT(names(record, false), Contains(has)) << spec;
     EXPECT_THAT(names(record, false), Not(Contains(lacks))) << spec;
     for (const RelationRecord& relation : record.relations)
@@ -158,7 +160,7 @@ TEST_F(Relations, StopAtTheFirstThatDoesNotHold) {
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   const Record record = run(plugin, "relation_drift", kDense);
   EXPECT_EQ(record.relations.size(), 1u);
-  EXPECT_THAT(record.reason,
+  EXPECT_THAT(record.outcome.reason,
               HasSubstr("elements differ, and it does not declare itself nondeterministic"));
 }
 

@@ -48,7 +48,8 @@ class State : public ::testing::Test {
 std::string broken(const Record& record) {
   std::string names;
   for (const RelationRecord& relation : record.relations)
-    if (is_bad(relation.judgement.verdict)) names += (names.empty() ? "" : " ") + relation.relation;
+    if (relation.judgement.outcome.is_bad())
+      names += (names.empty() ? "" : " ") + relation.relation;
   return names;
 }
 
@@ -102,11 +103,11 @@ TEST_F(State, EachIsFoundByOneCheckAlone) {
       options_.fills = {"random", "codebook"};
     const Record record = run(planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
-      EXPECT_EQ(fill.judgement.verdict, Verdict::kPass)
-          << planted.name << " is found by " << fill.fill << ": " << fill.judgement.reason;
+      EXPECT_EQ(fill.judgement.outcome.verdict(), Verdict::kPass)
+          << planted.name << " is found by " << fill.fill << ": " << fill.judgement.outcome.reason;
     EXPECT_EQ(broken(record), planted.relations)
-        << planted.name << " on " << planted.spec << ": " << record.reason;
-    EXPECT_THAT(record.reason, ContainsRegex(planted.reason)) << planted.name;
+        << planted.name << " on " << planted.spec << ": " << record.outcome.reason;
+    EXPECT_THAT(record.outcome.reason, ContainsRegex(planted.reason)) << planted.name;
   }
 }
 
@@ -115,17 +116,17 @@ TEST_F(State, EachIsFoundByTheDefaults) {
   options_.all_checks = false, options_.relations = RelationChoice::kAuto;
   for (const Planted& planted : kPlanted) {
     Record record;
-    record.verdict = Verdict::kPass;
-    for (int tries = 0; tries < 3 && !is_bad(record.verdict); ++tries)
+    record.outcome = {};
+    for (int tries = 0; tries < 3 && !record.outcome.is_bad(); ++tries)
       record = run(planted.name, planted.spec);
-    EXPECT_TRUE(is_bad(record.verdict)) << planted.name;
+    EXPECT_TRUE(record.outcome.is_bad()) << planted.name;
   }
 }
 
 TEST_F(State, RightOnesPass) {
   for (const char* spec : {kPlain, kCausal, kMask, kGqa, kHalf, kLengths}) {
     const Record record = run("state_none", spec);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     EXPECT_EQ(record.relations.back().relation, "plan-reuse") << spec;
     EXPECT_GT(record.relations.back().judgement.exact_elements, 0) << spec;
   }
@@ -133,10 +134,10 @@ TEST_F(State, RightOnesPass) {
 
 TEST_F(State, WhoRefusesASecondPlanPasses) {
   const Record record = run("state_one_at_a_time", kPlain);
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   const Judgement& judgement = record.relations.back().judgement;
-  EXPECT_EQ(judgement.code, "unsupported:plans");
-  EXPECT_THAT(judgement.reason, HasSubstr("has one plan at a time"));
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kUnsupportedPlans);
+  EXPECT_THAT(judgement.outcome.reason, HasSubstr("has one plan at a time"));
 }
 
 TEST_F(State, BuiltInImplementationsPass) {
@@ -154,7 +155,8 @@ TEST_F(State, BuiltInImplementationsPass) {
   };
   for (const auto& [library, name, spec] : kBuiltIn) {
     const Record record = run(name, spec, library);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << name << " on " << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+        << name << " on " << spec << ": " << record.outcome.reason;
     EXPECT_EQ(record.relations.back().relation, "plan-reuse") << name << " on " << spec;
   }
 }

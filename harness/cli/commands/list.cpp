@@ -47,7 +47,7 @@ void list_support(const std::vector<core::Registry::Entry>& entries, const core:
     if (answer.empty()) {
       const core::QueryResult query = entry.plugin->query(*entry.implementation, problem);
       if (query.failure)
-        answer = fmt::format("{}: {}", name(query.failure->verdict), query.failure->reason);
+        answer = fmt::format("{}: {}", name(query.failure->verdict()), query.failure->reason);
       else if (query.status == ATTEST_OK)
         answer = fmt::format("yes: {}, workspace {} bytes",
                              print(core::declared_arithmetic(query.support, problem.dtype)),

@@ -26,7 +26,7 @@ void print_details(const core::Record& record) {
     fmt::print(
         "{:<16} {} worst {:.3g} rms {:.3g} ({}; run {}, golden and judging {}; inputs {}, outputs "
         "{})\n",
-        fill.fill + ":", name(j.verdict), j.max_ratio, j.rms_ratio,
+        fill.fill + ":", name(j.outcome.verdict()), j.max_ratio, j.rms_ratio,
         j.golden_device ? fmt::format("{} on {}", j.method, *j.golden_device) : j.method,
         reports::print_time(fill.run_ns), reports::print_time(fill.golden_ns), fill.inputs_hash,
         fill.outputs_hash);
@@ -37,8 +37,8 @@ void print_details(const core::Record& record) {
   }
   for (const core::RelationRecord& relation : record.relations) {
     const core::Judgement& j = relation.judgement;
-    fmt::print("{:<18} {}, {}\n", relation.relation + ":", name(j.verdict),
-               j.method.empty() ? j.reason
+    fmt::print("{:<18} {}, {}\n", relation.relation + ":", name(j.outcome.verdict()),
+               j.method.empty() ? j.outcome.reason
                                 : fmt::format("worst {:.3g} rms {:.3g} ({})", j.max_ratio,
                                               j.rms_ratio, j.method));
   }
@@ -46,7 +46,7 @@ void print_details(const core::Record& record) {
 
 void print_all_details(const std::vector<core::Record>& records) {
   for (const core::Record& record : records)
-    if (record.verdict != core::Verdict::kUnsupported) print_details(record);
+    if (record.outcome.verdict() != core::Verdict::kUnsupported) print_details(record);
 }
 
 int run(ReproArguments& arguments) {

@@ -22,10 +22,12 @@ EventSurvey survey_events(const Problem& problem, uint64_t seed,
   EventSurvey survey{.events = problem.operation->events(problem), .fills = {}};
   if (survey.events.empty()) return survey;
   for (const std::string& fill : fills) {
-    PreparedInputs inputs(problem, {fill, seed}, tokens);
-    const std::vector<bool> judged = judged_rows(problem, inputs.golden());
-    survey.fills.push_back(
-        {fill, problem.operation->count_events(problem, inputs.shared().tensors(), judged)});
+    const PreparedInputs inputs(problem, {fill, seed}, tokens);
+    const Tensors& tensors = inputs.shared().tensors();
+    const std::unique_ptr<Golden> golden =
+        problem.operation->golden(problem, inputs.fill(), tensors);
+    const std::vector<bool> judged = judged_rows(problem, *golden);
+    survey.fills.push_back({fill, problem.operation->count_events(problem, tensors, judged)});
   }
   return survey;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -181,16 +180,6 @@ PreparedInputs::PreparedInputs(const PreparedInputs& original, uint64_t seed)
   }
   hash_ = hash_inputs();
   shared_.seal();
-}
-
-const Golden& PreparedInputs::golden(const GoldenDevice* device) {
-  if (golden_) return *golden_;
-  const auto start = std::chrono::steady_clock::now();
-  const Operation& operation = *problem_.operation;
-  golden_ = device ? operation.golden_with(*device, problem_, fill_, shared_.tensors())
-                   : operation.golden(problem_, fill_, shared_.tensors());
-  golden_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return *golden_;
 }
 
 bool PreparedInputs::unchanged() const { return hash_inputs() == hash_; }

@@ -1,7 +1,6 @@
-// The inputs of one problem under one fill, in shared memory, with the golden they have. Made once,
-// used by every implementation.
+// The inputs of one problem under one fill, in shared memory. Made once, used by every
+// implementation.
 #pragma once
-#include <memory>
 #include <string>
 
 #include "core/inputs/tokens.hpp"
@@ -34,12 +33,9 @@ class PreparedInputs {
   /// channels. The fill's golden must not be a closed form.
   PreparedInputs(const PreparedInputs& original, uint64_t seed);
 
+  const Problem& problem() const { return problem_; }
   const Fill& fill() const { return fill_; }
   const SharedTensors& shared() const { return shared_; }
-  /// Made at the first use; `device`, which may be null and must outlive this, is asked then.
-  const Golden& golden(const GoldenDevice* device = nullptr);
-  /// How long that took; 0 before.
-  double golden_s() const { return golden_s_; }
   /// Of all inputs, role by role.
   const std::string& hash() const { return hash_; }
   /// Whether the inputs still are what they were made as.
@@ -52,8 +48,6 @@ class PreparedInputs {
   Fill fill_;
   SharedTensors shared_;
   std::string hash_;
-  std::unique_ptr<Golden> golden_;
-  double golden_s_ = 0;
 };
 
 }  // namespace attest::core

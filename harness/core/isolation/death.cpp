@@ -38,7 +38,7 @@ bool retired(const StatusPage& page, uint64_t address) {
 
 // Where the worker faulted, in words of the problem; `code` becomes crash:input-written where it
 // wrote into an input.
-std::string fault_place(const StatusPage& page, const Problem* problem, std::string& code) {
+std::string fault_place(const StatusPage& page, const Problem* problem, ReasonCode& code) {
   const uint64_t address = page.fault_address;
   if (address == 0 || !problem) return {};
   const MappedSlot* slot = slot_at(page, address);
@@ -52,27 +52,26 @@ std::string fault_place(const StatusPage& page, const Problem* problem, std::str
     return fmt::format(" at {} bytes before the start of {}", slot->data_begin - address, name);
   if (address >= slot->data_end)
     return fmt::format(" at {} bytes past the end of {}", address - slot->data_end, name);
-  if (role && !is_output(*role)) code = "crash:input-written";
+  if (role && !is_output(*role)) code = ReasonCode::kCrashInputWritten;
   return fmt::format(" at byte {} of {}", address - slot->data_begin, name);
 }
 
-Failure explain_signal(Worker& worker, int signal, const Problem* problem) {
+Outcome explain_signal(Worker& worker, int signal, const Problem* problem) {
   const StatusPage& page = worker.status();
-  Failure failure{Verdict::kCrash, "crash:signal", {}};
+  Outcome failure{ReasonCode::kCrashSignal, {}};
   if (signal == SIGKILL && worker.out_of_memory())
-    return {Verdict::kCrash, "crash:oom",
+    return {ReasonCode::kCrashOom,
             fmt::format("the system ended it {} for lack of memory", doing(page))};
   if (page.fault == Fault::kException)
-    return {Verdict::kCrash, "crash:exception",
+    return {ReasonCode::kCrashException,
             fmt::format("an exception ended a thread {}", doing(page))};
   if (page.fault == Fault::kStack)
-    return {Verdict::kCrash, "crash:stack-overflow",
-            fmt::format("the stack ran out {}", doing(page))};
+    return {ReasonCode::kCrashStackOverflow, fmt::format("the stack ran out {}", doing(page))};
   const std::string where =
       page.fault == Fault::kAddress ? fault_place(page, problem, failure.code) : std::string();
   failure.reason = fmt::format("{} {}{}", signal_name(signal), doing(page), where);
   if (faulted_late(page)) {
-    failure.code = "crash:late-write";
+    failure.code = ReasonCode::kCrashLateWrite;
     failure.reason =
         fmt::format("{}{}, which a thread used after run had returned", signal_name(signal), where);
   }
@@ -93,9 +92,9 @@ bool faulted_late(const StatusPage& page) {
   return (page.returned && slot_at(page, address)) || retired(page, address);
 }
 
-Failure explain_death(Worker& worker, const Problem* problem) {
+Outcome explain_death(Worker& worker, const Problem* problem) {
   const StatusPage& page = worker.status();
-  Failure failure{Verdict::kCrash, "crash:exit", {}};
+  Outcome failure{ReasonCode::kCrashExit, {}};
   const std::optional<int> how = worker.ended(kPatience_s);
   if (!how || (WIFEXITED(*how) && WEXITSTATUS(*how) == kLostConnection))
     failure.reason = fmt::format("closed its connection {}", doing(page));

@@ -9,12 +9,6 @@
 
 namespace attest::core {
 
-/// A call that gave no result, or one that cannot count.
-struct Failure {
-  Verdict verdict = Verdict::kError;
-  std::string code, reason;
-};
-
 /// What the worker is doing: "in run", "in timed run 17".
 std::string doing(const StatusPage& page);
 
@@ -24,6 +18,6 @@ bool faulted_late(const StatusPage& page);
 /// Says how a worker that is gone went, where it was, and what it said last. Waits a moment for its
 /// end; one that has only closed its connection is ended. `problem` names the tensors; it may be
 /// null.
-Failure explain_death(Worker& worker, const Problem* problem);
+Outcome explain_death(Worker& worker, const Problem* problem);
 
 }  // namespace attest::core

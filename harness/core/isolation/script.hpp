@@ -41,7 +41,7 @@ struct Script {
 };
 
 struct ScriptResult {
-  std::optional<Failure> failure;
+  std::optional<Outcome> failure;
   std::vector<double> run_ns;          // of each run
   std::optional<std::string> refusal;  // of a create while another plan was alive, in the plugin's
                                        // words; the rest was not done

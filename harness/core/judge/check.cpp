@@ -223,30 +223,30 @@ std::string place(const Mismatch& m) {
 // The verdict of one output, in order of what says most.
 void decide(Judgement& judgement, const Mismatch& worst, const Tally& tally, double largest,
             double rms) {
-  auto set = [&](Verdict verdict, const char* code, std::string reason) {
-    judgement.verdict = verdict, judgement.code = code, judgement.reason = std::move(reason);
+  const auto set = [&](ReasonCode code, std::string reason) {
+    judgement.outcome = {code, std::move(reason)};
   };
   if (tally.unwritten) {
-    set(Verdict::kFail, "fail:unwritten", fmt::format("{} was not written", place(worst)));
+    set(ReasonCode::kFailUnwritten, fmt::format("{} was not written", place(worst)));
   } else if (tally.telling >= 8 && tally.zeros * 2 > tally.telling) {
-    set(Verdict::kSuspect, "suspect:zeros",
+    set(ReasonCode::kSuspectZeros,
         fmt::format("{} of {} elements that are clearly not 0 are 0", tally.zeros, tally.telling));
   } else if (tally.exact >= 8 && tally.least_got == tally.largest_got &&
              tally.largest_expected - tally.least_expected >
                  2 * Gates::kLargest * tally.largest_sigma) {
-    set(Verdict::kSuspect, "suspect:constant",
+    set(ReasonCode::kSuspectConstant,
         fmt::format("every judged element is {:.6g} where the golden goes from {:.6g} to {:.6g}",
                     tally.least_got, tally.least_expected, tally.largest_expected));
   } else if (tally.out_of_range && std::isfinite(worst.got)) {
-    set(Verdict::kFail, "fail:range",
+    set(ReasonCode::kFailRange,
         fmt::format("{} = {:.9g} lies beyond {:.9g}, outside of what it averages", place(worst),
                     worst.got, worst.expected));
   } else if (!std::isfinite(worst.got) || !std::isfinite(worst.expected)) {
-    set(Verdict::kFail, "fail:nan",
+    set(ReasonCode::kFailNan,
         fmt::format("{} = {} where {:.9g} is right", place(worst), worst.got, worst.expected));
   } else {
     const char* which = largest > 1 ? "largest" : "root mean square";
-    set(Verdict::kFail, "fail:tolerance",
+    set(ReasonCode::kFailTolerance,
         fmt::format("{} error is {:.3g} of its gate; {} = {:.9g}, expected {:.9g} +- {:.2g}", which,
                     largest > 1 ? largest : rms, place(worst), worst.got, worst.expected,
                     worst.sigma));
@@ -279,13 +279,12 @@ double rounded_rms_ratio(const Tally& tally, int64_t distinct_rows) {
 }
 
 void decide_one_sided(Judgement& judgement, const Role& role, const Tally& tally) {
-  judgement.verdict = Verdict::kFail, judgement.code = "fail:one-sided";
-  judgement.reason = fmt::format(
-      "{} errs towards {} in the mean over {} elements that little but their own rounding may "
-      "change ({:.2f} sigma): "
-      "cut, not rounded",
-      role.name, tally.outward < 0 ? "0" : "infinity", tally.rounded,
-      std::fabs(tally.mean_outward()));
+  judgement.outcome = {
+      ReasonCode::kFailOneSided,
+      fmt::format("{} errs towards {} in the mean over {} elements that little but their own "
+                  "rounding may change ({:.2f} sigma): cut, not rounded",
+                  role.name, tally.outward < 0 ? "0" : "infinity", tally.rounded,
+                  std::fabs(tally.mean_outward()))};
 }
 
 // A failure that the declared arithmetic itself would have is none of the implementation's.
@@ -303,13 +302,14 @@ void question(Judgement& judgement, const Problem& problem, const Golden& golden
       "{:.3g}; {}",
       honest.largest, honest.rms, honest.where);
   if (failed > Gates::kBeyondEmulation * honest.ratio())
-    judgement.reason += "; that is the implementation's, though " + excess;
+    judgement.outcome.reason += "; that is the implementation's, though " + excess;
   else
-    judgement.verdict = Verdict::kError, judgement.code = "error:tolerance-model",
-    judgement.reason = excess;
+    judgement.outcome = {ReasonCode::kErrorToleranceModel, excess};
 }
 
 }  // namespace
+
+std::ostream& operator<<(std::ostream& out, ReasonCode code) { return out << name(code); }
 
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
                 const Tensors& tensors, const Tensors* inputs) {
@@ -343,29 +343,28 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     // Of errors within the gates for all elements, that they point one way says more than their
     // size.
     const bool fails = largest > 1 || !(of_all <= 1) || (of_rounded > 1 && !one_sided);
-    if (fails && judgement.verdict == Verdict::kPass) {
+    if (fails && judgement.outcome.passes()) {
       decide(judgement, worst, tally, largest, rms);
-      if (judgement.code == "fail:tolerance" && largest <= 1 && of_rounded > of_all)
-        judgement.reason += fmt::format(
+      if (judgement.outcome.code == ReasonCode::kFailTolerance && largest <= 1 &&
+          of_rounded > of_all)
+        judgement.outcome.reason += fmt::format(
             "; the gate is that of {} elements that little but their own rounding may change",
             tally.rounded);
-      if (inputs && judgement.code == "fail:tolerance")
+      if (inputs && judgement.outcome.code == ReasonCode::kFailTolerance)
         question(judgement, problem, golden, arithmetic, *inputs, tally, std::max(largest, of_all));
     }
-    if (judgement.verdict == Verdict::kPass && one_sided) decide_one_sided(judgement, role, tally);
+    if (judgement.outcome.passes() && one_sided) decide_one_sided(judgement, role, tally);
   }
   for (const Role& role : problem.operation->roles()) {
     if (!is_output(role) || !present(problem.tensor[size_t(role.index)])) continue;
     if (const auto tally = tallies.find(role.index);
         tally != tallies.end() && tally->second.exact > 0)
       continue;
-    judgement.verdict = Verdict::kError, judgement.code = "error:golden",
-    judgement.reason = fmt::format("the golden judged no element of {}", role.name);
+    judgement.outcome = {ReasonCode::kErrorGolden,
+                         fmt::format("the golden judged no element of {}", role.name)};
   }
-  if (judgement.verdict != Verdict::kPass)
-    for (const auto& [role, tally] : tallies)
-      if (!golden.stands(arithmetic, tally.worst_row))
-        return judge(problem, golden, arithmetic, tensors, inputs);
+  if (!judgement.outcome.passes())
+    for (const auto& [role, tally] : tallies) golden.confirm(arithmetic, tally.worst_row);
   return judgement;
 }
 

@@ -20,9 +20,7 @@ struct Mismatch {
 };
 
 struct Judgement {
-  Verdict verdict = Verdict::kPass;
-  std::string code;    // "fail:tolerance"; empty for a pass
-  std::string reason;  // one sentence; empty for a pass
+  Outcome outcome;
   // Largest error / its gate; <= 1 passes; infinite where no error can be given
   double max_ratio = 0;
   double rms_ratio = 0;  // root mean square error / its gate
@@ -36,7 +34,8 @@ struct Judgement {
 /// Judges all outputs of `problem` lying in `tensors`. Exact chunks give the ratios; sweeps only
 /// fail. With `inputs`, what would be fail:tolerance is error:tolerance-model where the declared
 /// arithmetic, emulated, exceeds the gates itself and comes near; where it does not come near, the
-/// reason says how far it gets.
+/// reason says how far it gets. Throws GoldenRefused where the golden does not confirm a row by
+/// which something is to be failed.
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
                 const Tensors& tensors, const Tensors* inputs = nullptr);
 

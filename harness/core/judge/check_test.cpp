@@ -36,10 +36,10 @@ class Check : public ::testing::Test {
 
 TEST_F(Check, PassesTheRightAnswer) {
   const Judgement judgement = judged();
-  EXPECT_EQ(judgement.verdict, Verdict::kPass) << judgement.reason;
+  EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
   EXPECT_EQ(judgement.exact_elements, kRows * kWidth);
   EXPECT_LE(judgement.max_ratio, 1);
-  EXPECT_TRUE(judgement.code.empty());
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kPass);
 }
 
 // What nobody judged did not pass.
@@ -49,20 +49,21 @@ TEST_F(Check, IsAnErrorWhereAnOutputIsNotJudged) {
     std::string method() const override { return "none"; }
   };
   const Judgement judgement = judge(problem_, Silent(), {}, tensors_);
-  EXPECT_EQ(judgement.code, "error:golden");
-  EXPECT_EQ(judgement.reason, "the golden judged no element of y");
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kErrorGolden);
+  EXPECT_EQ(judgement.outcome.reason, "the golden judged no element of y");
 }
 
 TEST_F(Check, FailsOneWrongElementAndNamesIt) {
   const size_t at = 17 * kWidth + 5;
   y_[at] *= 1 + 4e-7f;  // some 6 ulp
   const Judgement judgement = judged();
-  EXPECT_EQ(judgement.code, "fail:tolerance");
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailTolerance);
   ASSERT_TRUE(judgement.worst);
   EXPECT_EQ(judgement.worst->index, (std::vector<int64_t>{17, 5}));
   EXPECT_EQ(judgement.worst->got, double(y_[at]));
   EXPECT_EQ(judgement.worst->tensor, "y");
-  EXPECT_NE(judgement.reason.find("y[17,5]"), std::string::npos) << judgement.reason;
+  EXPECT_NE(judgement.outcome.reason.find("y[17,5]"), std::string::npos)
+      << judgement.outcome.reason;
 }
 
 // Every element a little off: no largest error beyond its gate, and still wrong.
@@ -71,7 +72,7 @@ TEST_F(Check, FailsASmallErrorEverywhere) {
   const Judgement judgement = judged();
   EXPECT_LE(judgement.max_ratio, 1);
   EXPECT_GT(judgement.rms_ratio, 1);
-  EXPECT_EQ(judgement.code, "fail:tolerance");
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailTolerance);
 }
 
 // Twice the error of rounding is within the gates for all elements; that all of it points the same
@@ -84,12 +85,13 @@ TEST_F(Check, FailsWhatIsCutInPlaceOfRounded) {
     return std::fabs(double(near)) > std::fabs(value) ? std::nextafter(near, 0.0f) : near;
   };
   for (size_t i = 0; i < y_.size(); ++i) y_[i] = kFactor * x_[i];
-  EXPECT_EQ(judged().verdict, Verdict::kPass);
+  EXPECT_EQ(judged().outcome.verdict(), Verdict::kPass);
   for (size_t i = 0; i < y_.size(); ++i) y_[i] = cut(double(kFactor) * double(x_[i]));
   const Judgement judgement = judged();
   EXPECT_LE(judgement.max_ratio, 1);
-  EXPECT_EQ(judgement.code, "fail:one-sided");
-  EXPECT_NE(judgement.reason.find("y errs towards 0"), std::string::npos) << judgement.reason;
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailOneSided);
+  EXPECT_NE(judgement.outcome.reason.find("y errs towards 0"), std::string::npos)
+      << judgement.outcome.reason;
 }
 
 // What half-precision normalisers do: errors twice as large as rounding makes them, either way. One
@@ -103,13 +105,13 @@ TEST_F(Check, FailsElementsThatErrByMoreThanTheirOwnRounding) {
     return y;
   };
   for (size_t i = 0; i < y_.size(); ++i) y_[i] = rounded(i, i == 100 ? 2 : 0);
-  EXPECT_EQ(judged().verdict, Verdict::kPass) << judged().reason;
+  EXPECT_EQ(judged().outcome.verdict(), Verdict::kPass) << judged().outcome.reason;
   for (size_t i = 0; i < y_.size(); ++i) y_[i] = rounded(i, i % 3 == 0 ? 1 : 0);
   const Judgement judgement = judged();
   EXPECT_LE(judgement.max_ratio, 1);
-  EXPECT_EQ(judgement.code, "fail:tolerance");
-  EXPECT_NE(judgement.reason.find("little but their own rounding"), std::string::npos)
-      << judgement.reason;
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailTolerance);
+  EXPECT_NE(judgement.outcome.reason.find("little but their own rounding"), std::string::npos)
+      << judgement.outcome.reason;
 }
 
 // The gate closes in on what is known of roundings as there are more of them.
@@ -131,7 +133,7 @@ TEST_F(Check, DoesNotAskFewElementsForTheirMean) {
   Tensors tensors{};
   tensors[kX] = {one.tensor[kX], x.data()}, tensors[kY] = {one.tensor[kY], y.data()};
   const auto golden = one.operation->golden(one, {"random", 3}, tensors);
-  EXPECT_EQ(judge(one, *golden, {}, tensors).verdict, Verdict::kPass);
+  EXPECT_EQ(judge(one, *golden, {}, tensors).outcome.verdict(), Verdict::kPass);
 }
 
 TEST_F(Check, FailsNaNAndInfinity) {
@@ -139,7 +141,7 @@ TEST_F(Check, FailsNaNAndInfinity) {
     const float kept = y_[100];
     y_[100] = bad;
     const Judgement judgement = judged();
-    EXPECT_EQ(judgement.code, "fail:nan");
+    EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailNan);
     EXPECT_EQ(judgement.max_ratio, INFINITY);
     y_[100] = kept;
   }
@@ -148,30 +150,30 @@ TEST_F(Check, FailsNaNAndInfinity) {
 TEST_F(Check, AsksForNaNWhereTheGoldenIsNaN) {
   x_[30] = NAN;
   y_[30] = NAN;
-  EXPECT_EQ(judged().verdict, Verdict::kPass);
+  EXPECT_EQ(judged().outcome.verdict(), Verdict::kPass);
   y_[30] = 1;
-  EXPECT_EQ(judged().code, "fail:nan");
+  EXPECT_EQ(judged().outcome.code, ReasonCode::kFailNan);
 }
 
 TEST_F(Check, InfinityMatchesInSign) {
   x_[30] = INFINITY;
   y_[30] = INFINITY;
-  EXPECT_EQ(judged().verdict, Verdict::kPass);
+  EXPECT_EQ(judged().outcome.verdict(), Verdict::kPass);
   y_[30] = -INFINITY;
-  EXPECT_EQ(judged().code, "fail:nan");
+  EXPECT_EQ(judged().outcome.code, ReasonCode::kFailNan);
 }
 
 TEST_F(Check, NamesPoison) {
   const uint64_t poison = poison_bits(ATTEST_F32);
   std::memcpy(&y_[200], &poison, sizeof(float));
-  EXPECT_EQ(judged().code, "fail:unwritten");
+  EXPECT_EQ(judged().outcome.code, ReasonCode::kFailUnwritten);
 }
 
 TEST_F(Check, SuspectsZerosAndConstants) {
   std::fill(y_.begin(), y_.end(), 0.0f);
-  EXPECT_EQ(judged().code, "suspect:zeros");
+  EXPECT_EQ(judged().outcome.code, ReasonCode::kSuspectZeros);
   std::fill(y_.begin(), y_.end(), 0.25f);
-  EXPECT_EQ(judged().code, "suspect:constant");
+  EXPECT_EQ(judged().outcome.code, ReasonCode::kSuspectConstant);
 }
 
 // A golden that sweeps: nothing exact but one row, the rest within a range.
@@ -204,16 +206,16 @@ class SweepGolden final : public Golden {
 TEST_F(Check, SweepsFindPoisonAndWildValues) {
   const SweepGolden golden;
   for (int64_t i = 0; i < kWidth; ++i) y_[size_t(i)] = 1;
-  EXPECT_EQ(judge(problem_, golden, {}, tensors_).verdict, Verdict::kPass);
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.verdict(), Verdict::kPass);
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).swept_elements, 39 * 12);
   const float kept = y_[300];
   y_[300] = 20.5f;
-  EXPECT_EQ(judge(problem_, golden, {}, tensors_).code, "fail:range");
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailRange);
   const uint64_t poison = poison_bits(ATTEST_F32);
   std::memcpy(&y_[300], &poison, sizeof(float));
-  EXPECT_EQ(judge(problem_, golden, {}, tensors_).code, "fail:unwritten");
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailUnwritten);
   y_[300] = NAN;
-  EXPECT_EQ(judge(problem_, golden, {}, tensors_).code, "fail:nan");
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailNan);
   y_[300] = kept;
 }
 
@@ -256,7 +258,7 @@ class SilentGolden final : public Golden {
 };
 
 TEST_F(Check, NothingJudgedIsAnError) {
-  EXPECT_EQ(judge(problem_, SilentGolden(), {}, tensors_).code, "error:golden");
+  EXPECT_EQ(judge(problem_, SilentGolden(), {}, tensors_).outcome.code, ReasonCode::kErrorGolden);
 }
 
 // Over few rows a mean is not much steadier than a single error, and elements of a row share what
@@ -282,7 +284,7 @@ TEST_F(Check, OneRowMayBeOffAllTogether) {
       y[size_t(i)] = float(e.value[i] + 2 * e.sigma[i]);
   });
   const Judgement judgement = judge(one, *golden, {}, tensors);
-  EXPECT_EQ(judgement.verdict, Verdict::kPass) << judgement.reason;
+  EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
   EXPECT_GT(judgement.max_ratio, 0.25);
 }
 
@@ -307,12 +309,13 @@ class TooStrict final : public Golden {
 
 TEST_F(Check, AToleranceThatHonestArithmeticExceedsIsTheHarnessesFault) {
   const TooStrict strict(*golden_);
-  EXPECT_EQ(judge(problem_, strict, {}, tensors_).code, "fail:tolerance")
+  EXPECT_EQ(judge(problem_, strict, {}, tensors_).outcome.code, ReasonCode::kFailTolerance)
       << "without the inputs nothing can be emulated";
   const Judgement judgement = judge(problem_, strict, {}, tensors_, &tensors_);
-  EXPECT_EQ(judgement.verdict, Verdict::kError);
-  EXPECT_EQ(judgement.code, "error:tolerance-model");
-  EXPECT_NE(judgement.reason.find("of y is"), std::string::npos) << judgement.reason;
+  EXPECT_EQ(judgement.outcome.verdict(), Verdict::kError);
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kErrorToleranceModel);
+  EXPECT_NE(judgement.outcome.reason.find("of y is"), std::string::npos)
+      << judgement.outcome.reason;
 }
 
 // Even where an emulation exceeds the gate, what is far beyond the emulation is wrong: the excess
@@ -322,21 +325,25 @@ TEST_F(Check, AFailureWellBeyondTheEmulationStaysOne) {
   const size_t at = 33 * kWidth + 2;
   y_[at] *= 1.001f;
   const Judgement judgement = judge(problem_, strict, {}, tensors_, &tensors_);
-  EXPECT_EQ(judgement.code, "fail:tolerance");
-  EXPECT_NE(judgement.reason.find("y[33,2]"), std::string::npos) << judgement.reason;
-  EXPECT_NE(judgement.reason.find("emulated, exceeds the gate itself"), std::string::npos)
-      << judgement.reason;
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailTolerance);
+  EXPECT_NE(judgement.outcome.reason.find("y[33,2]"), std::string::npos)
+      << judgement.outcome.reason;
+  EXPECT_NE(judgement.outcome.reason.find("emulated, exceeds the gate itself"), std::string::npos)
+      << judgement.outcome.reason;
   y_[at] = 3 * x_[at] * (1 + 1.2e-7f);  // as far as the emulation gets, and a little further
-  EXPECT_EQ(judge(problem_, strict, {}, tensors_, &tensors_).code, "error:tolerance-model");
+  EXPECT_EQ(judge(problem_, strict, {}, tensors_, &tensors_).outcome.code,
+            ReasonCode::kErrorToleranceModel);
 }
 
 TEST_F(Check, AWrongAnswerIsTheImplementations) {
   y_[33 * kWidth + 2] *= 1 + 4e-7f;
-  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).code, "fail:tolerance");
+  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).outcome.code,
+            ReasonCode::kFailTolerance);
   for (float& y : y_) y *= 1 + 2e-7f;
-  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).code, "fail:tolerance");
+  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).outcome.code,
+            ReasonCode::kFailTolerance);
   y_.assign(y_.size(), 1);
-  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).verdict, Verdict::kSuspect)
+  EXPECT_EQ(judge(problem_, *golden_, {}, tensors_, &tensors_).outcome.verdict(), Verdict::kSuspect)
       << "other verdicts stay what they are";
 }
 

@@ -72,8 +72,8 @@ void expect_no_excuse(const Problem& problem, const Tensors& tensors) {
   EXPECT_GT(largest_error(problem, tensors), 1e-9);
   EXPECT_EQ(
       judge(problem, *problem.operation->golden(problem, {}, tensors), kDouble, tensors, &tensors)
-          .code,
-      "fail:tolerance");
+          .outcome.code,
+      ReasonCode::kFailTolerance);
 }
 
 TEST(Guard, EmulatesFloat64WhereThatIsDeclared) {
@@ -109,11 +109,11 @@ TEST(Guard, EmulatesQueriesThatAreScaledBeforeTheyAreRounded) {
     const auto code = [&] {
       return judge(c.problem, *c.problem.operation->golden(c.problem, {}, c.tensors), arithmetic,
                    c.tensors, &c.tensors)
-          .code;
+          .outcome.code;
     };
-    EXPECT_EQ(code(), "") << "kernel " << kernel << " is honest";
+    EXPECT_EQ(code(), ReasonCode::kPass) << "kernel " << kernel << " is honest";
     const ScopedTermFactor without(SigmaTerm::kFoldedScale, 0);
-    EXPECT_EQ(code(), "error:tolerance-model") << "kernel " << kernel;
+    EXPECT_EQ(code(), ReasonCode::kErrorToleranceModel) << "kernel " << kernel;
   }
 }
 

@@ -61,20 +61,20 @@ class Comparison {
     j.rms_ratio = elements ? std::sqrt(sum_squares_ / double(elements)) : 0;
     j.exact_elements = exact_elements_, j.swept_elements = swept_elements_, j.worst = worst_;
     if (elements == wanted_ && wanted_ > 0 && j.max_ratio <= 1) return j;
-    j.verdict = Verdict::kError, j.code = "error:reference";
-    j.reason =
-        wanted_ == 0 ? fmt::format("{}: no element to compare with, all are NaN", name_)
-        : elements != wanted_
-            ? fmt::format("{}: the reference gives {} of {} elements", name_, elements, wanted_)
-            : fmt::format(
-                  "{}[{}] is {:.9g} in the vector, {:.9g} in the reference; they may differ by "
-                  "{:.3g}",
-                  name_, fmt::join(worst_->index, ","), worst_->got, worst_->expected,
-                  tolerance_ * std::max(1.0, std::fabs(worst_->got)));
+    j.outcome = {ReasonCode::kErrorReference, difference_in_words(elements)};
     return j;
   }
 
  private:
+  std::string difference_in_words(int64_t elements) const {
+    if (wanted_ == 0) return fmt::format("{}: no element to compare with, all are NaN", name_);
+    if (elements != wanted_)
+      return fmt::format("{}: the reference gives {} of {} elements", name_, elements, wanted_);
+    return fmt::format(
+        "{}[{}] is {:.9g} in the vector, {:.9g} in the reference; they may differ by {:.3g}", name_,
+        fmt::join(worst_->index, ","), worst_->got, worst_->expected,
+        tolerance_ * std::max(1.0, std::fabs(worst_->got)));
+  }
   static double difference(double reference, double got) {
     if (std::isnan(reference) || std::isnan(got))
       return std::isnan(reference) && std::isnan(got) ? 0 : kInfinity;

@@ -35,26 +35,26 @@ struct Small {
 
 TEST(Reference, AgreesWithinTheToleranceAndNotBeyond) {
   Small small;
-  EXPECT_EQ(small.compare().verdict, Verdict::kPass) << small.compare().reason;
+  EXPECT_EQ(small.compare().outcome.verdict(), Verdict::kPass) << small.compare().outcome.reason;
   EXPECT_EQ(small.compare().exact_elements, 4);
   small.o[3] = 2 + 1e-5f;
   const Judgement j = small.compare();
-  EXPECT_EQ(j.code, "error:reference");
-  EXPECT_THAT(j.reason, HasSubstr("o[0,0,1,1] is 2.00001"));
+  EXPECT_EQ(j.outcome.code, ReasonCode::kErrorReference);
+  EXPECT_THAT(j.outcome.reason, HasSubstr("o[0,0,1,1] is 2.00001"));
   EXPECT_THAT(j.worst->index, testing::ElementsAre(0, 0, 1, 1));
-  EXPECT_EQ(small.compare(1e-4).verdict, Verdict::kPass);
+  EXPECT_EQ(small.compare(1e-4).outcome.verdict(), Verdict::kPass);
   small.o[3] = NAN;
-  EXPECT_EQ(small.compare(1e-4).code, "error:reference");
+  EXPECT_EQ(small.compare(1e-4).outcome.code, ReasonCode::kErrorReference);
 }
 
 // What a partial output leaves out is not compared; where that is all of it, nothing was.
 TEST(Reference, APartialOutputHasToHaveSomething) {
   Small small;
   small.o[3] = NAN;
-  EXPECT_EQ(small.compare(1e-6, true).verdict, Verdict::kPass);
+  EXPECT_EQ(small.compare(1e-6, true).outcome.verdict(), Verdict::kPass);
   EXPECT_EQ(small.compare(1e-6, true).exact_elements, 3);
   for (float& o : small.o) o = NAN;
-  EXPECT_EQ(small.compare(1e-6, true).code, "error:reference");
+  EXPECT_EQ(small.compare(1e-6, true).outcome.code, ReasonCode::kErrorReference);
 }
 
 /// The first row said exactly, both rows held to a range; in either order.
@@ -90,15 +90,17 @@ TEST(Reference, WhatWasOnlySweptIsNotCountedAsExact) {
     golden.sweep_first = sweep_first;
     const Judgement j =
         compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6);
-    EXPECT_EQ(j.verdict, Verdict::kPass) << j.reason;
+    EXPECT_EQ(j.outcome.verdict(), Verdict::kPass) << j.outcome.reason;
     EXPECT_EQ(j.exact_elements, 2) << sweep_first;
     EXPECT_EQ(j.swept_elements, 2) << sweep_first;
     golden.value[1] = 3.5;  // within the range, but not what the exact value is
-    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code,
-              "error:reference");
+    EXPECT_EQ(
+        compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).outcome.code,
+        ReasonCode::kErrorReference);
     golden.value[1] = 3, golden.low[1] = 2.5;  // nobody says more of the second row than that
-    EXPECT_EQ(compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).code,
-              "error:reference");
+    EXPECT_EQ(
+        compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).outcome.code,
+        ReasonCode::kErrorReference);
   }
 }
 
@@ -106,15 +108,15 @@ TEST(Reference, InfinitiesAndNanMustBeTheSame) {
   std::vector<double> stored{1, INFINITY, -INFINITY, NAN};
   const std::vector<int64_t> dims{4};
   const Tensor expected{dense_tensor(ATTEST_F64, ATTEST_READ, dims), stored.data()};
-  EXPECT_EQ(
-      compare_values(std::vector<double>{1, INFINITY, -INFINITY, NAN}, expected, "y", 1e-6).verdict,
-      Verdict::kPass);
+  EXPECT_EQ(compare_values(std::vector<double>{1, INFINITY, -INFINITY, NAN}, expected, "y", 1e-6)
+                .outcome.verdict(),
+            Verdict::kPass);
   for (const std::vector<double>& wrong : {std::vector<double>{NAN, INFINITY, -INFINITY, NAN},
                                            {1, -INFINITY, -INFINITY, NAN},
                                            {1, 1e300, -INFINITY, NAN},
                                            {1, INFINITY, -INFINITY, 0},
                                            {1, INFINITY, -INFINITY}})
-    EXPECT_EQ(compare_values(wrong, expected, "y", 1e-6).code, "error:reference");
+    EXPECT_EQ(compare_values(wrong, expected, "y", 1e-6).outcome.code, ReasonCode::kErrorReference);
 }
 
 }  // namespace

@@ -58,6 +58,14 @@ void add(Tally& tally, const Claim& claim, const RelationRun& base, bool bitwise
   }
 }
 
+// Where the relation does not hold.
+ReasonCode code_of(const Relation& relation) {
+  const std::string wanted = fmt::format("fail:{}", relation.name());
+  const Reason* reason = find_reason(wanted);
+  if (!reason) throw std::logic_error(wanted + " is no reason code");
+  return reason->code;
+}
+
 }  // namespace
 
 Judgement judge_relation(const Relation& relation, const RelationRun& base,
@@ -77,11 +85,10 @@ Judgement judge_relation(const Relation& relation, const RelationRun& base,
   if (tally.worst >= 0) judgement.worst = tally.mismatch;
   const bool far = judgement.max_ratio > 1 || judgement.rms_ratio > 1;
   if (!far && !(bitwise && tally.different > 0)) return judgement;
-  judgement.verdict = Verdict::kFail, judgement.code = relation.code();
   const Mismatch& m = tally.mismatch;
   const std::string pair = fmt::format("{}[{}] is {:.9g} and {:.9g}", m.tensor,
                                        fmt::join(m.index, ","), m.expected, m.got);
-  judgement.reason =
+  const std::string reason =
       far ? fmt::format(
                 "{}: {} where both should be the same, {:.3g} of twice the gate (root mean square "
                 "{:.3g})",
@@ -89,6 +96,7 @@ Judgement judge_relation(const Relation& relation, const RelationRun& base,
           : fmt::format(
                 "{}: {}, {} of {} elements differ, and it does not declare itself nondeterministic",
                 relation.name(), pair, tally.different, tally.compared);
+  judgement.outcome = {code_of(relation), reason};
   return judgement;
 }
 

@@ -45,7 +45,7 @@ TEST_F(RelationCheck, PassesWhatIsTheSame) {
   y_[10] = again_[10] = -INFINITY;
   for (const bool deterministic : {true, false}) {
     const Judgement judgement = judged(deterministic);
-    EXPECT_EQ(judgement.verdict, Verdict::kPass) << judgement.reason;
+    EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
     EXPECT_EQ(judgement.exact_elements, kCount);
     EXPECT_EQ(judgement.max_ratio, 0);
   }
@@ -55,10 +55,10 @@ TEST_F(RelationCheck, AsksForTheSameBitsOfADeterministicOneAlone) {
   const size_t at = 3 * kWidth + 5;
   again_[at] = std::nextafter(again_[at], INFINITY);
   const Judgement judgement = judged(true);
-  EXPECT_EQ(judgement.code, "fail:repetition");
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailRepetition);
   ASSERT_TRUE(judgement.worst);
   EXPECT_EQ(judgement.worst->index, (std::vector<int64_t>{3, 5}));
-  EXPECT_EQ(judged(false).verdict, Verdict::kPass);
+  EXPECT_EQ(judged(false).outcome.verdict(), Verdict::kPass);
 }
 
 // 6 sigma each way, sigma = u |y| / sqrt 3: twice the gate is 6.9 u |y|, and an ulp is between one
@@ -71,7 +71,7 @@ TEST_F(RelationCheck, FailsBeyondTwiceTheGate) {
                        0x1p24;  // as it was rounded
     const Judgement judgement = judged(false);
     EXPECT_NEAR(judgement.max_ratio, got / 12, 1e-6);
-    EXPECT_EQ(judgement.code, got > 12 ? "fail:repetition" : "");
+    EXPECT_EQ(judgement.outcome.code, got > 12 ? ReasonCode::kFailRepetition : ReasonCode::kPass);
   }
 }
 
@@ -92,7 +92,7 @@ TEST_F(RelationCheck, TakesTheRmsGateOfItsRows) {
 TEST_F(RelationCheck, FailsANumberBesideNaN) {
   again_[7] = NAN;
   EXPECT_EQ(judged(false).max_ratio, INFINITY);
-  EXPECT_EQ(judged(false).code, "fail:repetition");
+  EXPECT_EQ(judged(false).outcome.code, ReasonCode::kFailRepetition);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/operations/arithmetic.hpp"
+#include "core/tensor/error.hpp"
 
 namespace attest::core {
 
@@ -32,6 +33,12 @@ struct Expected {
 using EmulationSink =
     std::function<void(int32_t role, int64_t row, std::span<const double> values)>;
 
+/// The host does not believe what a device has said: why. Nothing may be judged by that golden.
+class GoldenRefused : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The reference of one problem with one set of inputs. Computed once, used for every
 /// implementation: sigma is asked for with the arithmetic that each declares. The inputs must stay
 /// as they are while it lives.
@@ -42,7 +49,7 @@ class Golden {
 
   virtual ~Golden() = default;
   /// Calls `sink` with every exact chunk and with sweeps that together cover all rows of all
-  /// outputs.
+  /// outputs. Throws GoldenRefused where a device makes it and is wrong or fails.
   virtual void expect(const Arithmetic& arithmetic, const Sink& sink) const = 0;
   /// Rows that err independently: fewer than there are where rows repeat one another (equal queries
   /// on the same keys), since then their errors do too.
@@ -50,13 +57,11 @@ class Golden {
   /// How, for the record: "closed form, all rows", "float64, all rows", "float64, 256 of 32,768
   /// rows a head".
   virtual std::string method() const = 0;
-  /// Whether the host says the same of a row of O or LSE by which something is to be failed. Where
-  /// not, the golden is the host's from now on, and what was judged by it has to be judged again.
-  virtual bool stands(const Arithmetic& /*arithmetic*/, int64_t /*row*/) const { return true; }
-  /// What device made it; "": the host. And what is to be noted of that: why a device's was
-  /// refused. Both once `expect` has returned.
+  /// Looks at a row of O or LSE by which something is to be failed. Throws GoldenRefused where the
+  /// host says something else of it than the device that made this.
+  virtual void confirm(const Arithmetic& /*arithmetic*/, int64_t /*row*/) const {}
+  /// The device that made it; "": the host.
   virtual std::string device() const { return {}; }
-  virtual std::string remark() const { return {}; }
 };
 
 }  // namespace attest::core

@@ -147,7 +147,7 @@ class Operation {
   virtual std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill,
                                          const Tensors& tensors) const = 0;
   /// The same, where a device may make what would take the host long; it must outlive the golden.
-  /// By default it is not asked.
+  /// By default it is not asked. Throws GoldenRefused where the host does not believe it.
   virtual std::unique_ptr<Golden> golden_with(const GoldenDevice& /*device*/,
                                               const Problem& problem, const Fill& fill,
                                               const Tensors& tensors) const {

@@ -76,14 +76,14 @@ class Comparison {
 class Repetition final : public SamePlaces {
  public:
   using SamePlaces::SamePlaces;
-  std::string_view code() const override { return "fail:repetition"; }
+  std::string_view name() const override { return "repetition"; }
   bool bitwise() const override { return true; }
 };
 
 class ValueScale final : public SamePlaces {
  public:
   using SamePlaces::SamePlaces;
-  std::string_view code() const override { return "fail:value-scale"; }
+  std::string_view name() const override { return "value-scale"; }
 
  protected:
   void change(const Tensors& to) const override {
@@ -103,9 +103,9 @@ class ValueScale final : public SamePlaces {
 
 class Repeated final : public Relation {
  public:
-  Repeated(std::string_view code, const Tensors& inputs, const Problem& larger)
-      : code_(code), inputs_(inputs), problems_{larger} {}
-  std::string_view code() const override { return code_; }
+  Repeated(std::string_view name, const Tensors& inputs, const Problem& larger)
+      : name_(name), inputs_(inputs), problems_{larger} {}
+  std::string_view name() const override { return name_; }
   const std::vector<Problem>& problems() const override { return problems_; }
 
   void fill(size_t, const Tensors& to) const override {
@@ -150,20 +150,20 @@ class Repeated final : public Relation {
     return result;
   }
 
-  std::string_view code_;
+  std::string_view name_;
   Tensors inputs_;
   std::vector<Problem> problems_;
 };
 
 class Rearranged final : public Relation {
  public:
-  Rearranged(std::string_view code, const Problem& problem, const Tensors& inputs,
+  Rearranged(std::string_view name, const Problem& problem, const Tensors& inputs,
              std::vector<Rearrangement> rearrangements)
-      : code_(code),
+      : name_(name),
         problems_{problem},
         inputs_(inputs),
         rearrangements_(std::move(rearrangements)) {}
-  std::string_view code() const override { return code_; }
+  std::string_view name() const override { return name_; }
   const std::vector<Problem>& problems() const override { return problems_; }
   // Sums on the way depend on the order of the keys; queries have nothing to do with one another.
   bool own_sigmas() const override { return of(ATTEST_K) != nullptr; }
@@ -245,7 +245,7 @@ class Rearranged final : public Relation {
     }
   }
 
-  std::string_view code_;
+  std::string_view name_;
   std::vector<Problem> problems_;
   Tensors inputs_;
   std::vector<Rearrangement> rearrangements_;
@@ -317,15 +317,15 @@ std::unique_ptr<Relation> value_scale(const Problem& problem, const Tensors& inp
   return std::make_unique<ValueScale>(problem, inputs);
 }
 
-std::unique_ptr<Relation> repeated(std::string_view code, const Tensors& inputs,
+std::unique_ptr<Relation> repeated(std::string_view name, const Tensors& inputs,
                                    const Problem& larger) {
-  return std::make_unique<Repeated>(code, inputs, larger);
+  return std::make_unique<Repeated>(name, inputs, larger);
 }
 
-std::unique_ptr<Relation> rearranged(std::string_view code, const Problem& problem,
+std::unique_ptr<Relation> rearranged(std::string_view name, const Problem& problem,
                                      const Tensors& inputs,
                                      std::vector<Rearrangement> rearrangements) {
-  return std::make_unique<Rearranged>(code, problem, inputs, std::move(rearrangements));
+  return std::make_unique<Rearranged>(name, problem, inputs, std::move(rearrangements));
 }
 
 Problem resized(const Problem& problem, const std::function<void(Problem&)>& change) {

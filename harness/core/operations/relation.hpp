@@ -60,10 +60,8 @@ class Relation {
   using Sink = std::function<void(const Claim&)>;
   virtual ~Relation() = default;
 
-  /// The reason code where it does not hold: "fail:key-permutation".
-  virtual std::string_view code() const = 0;
-  /// "key-permutation"
-  std::string_view name() const { return code().substr(code().find(':') + 1); }
+  /// "key-permutation"; where it does not hold the reason code is "fail:key-permutation".
+  virtual std::string_view name() const = 0;
   /// Whether a deterministic implementation has no honest reason to differ in any bit: the
   /// transformation leaves every number that a row is computed from, and its place in memory, as it
   /// was.
@@ -117,7 +115,7 @@ std::unique_ptr<Relation> repetition(const Problem& problem, const Tensors& inpu
 std::unique_ptr<Relation> value_scale(const Problem& problem, const Tensors& inputs);
 /// Every tensor of `larger` filled with the base's own over and over along each dim that has grown;
 /// its outputs repeat likewise.
-std::unique_ptr<Relation> repeated(std::string_view code, const Tensors& inputs,
+std::unique_ptr<Relation> repeated(std::string_view name, const Tensors& inputs,
                                    const Problem& larger);
 
 /// Rows of some tensors in another order: element [.., outer, .., place, ..] of the new tensor is
@@ -128,7 +126,7 @@ struct Rearrangement {
   int outer_axis, axis;
   std::vector<int64_t> source;
 };
-std::unique_ptr<Relation> rearranged(std::string_view code, const Problem& problem,
+std::unique_ptr<Relation> rearranged(std::string_view name, const Problem& problem,
                                      const Tensors& inputs,
                                      std::vector<Rearrangement> rearrangements);
 

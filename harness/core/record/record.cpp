@@ -38,10 +38,15 @@ void walk(Mismatch& m, Visit&& visit) {
   visit("tensor", m.tensor), visit("index", m.index), visit("expected", m.expected),
       visit("got", m.got), visit("sigma", m.sigma), visit("ratio", m.ratio);
 }
+// Among the fields of what the outcome is of. The verdict is written for readers; the code says it.
+template <class Visit>
+void walk(Outcome& outcome, Visit&& visit) {
+  visit("code", outcome.code), visit("reason", outcome.reason);
+}
 template <class Visit>
 void walk(Judgement& j, Visit&& visit) {
-  visit("verdict", j.verdict), visit("code", j.code), visit("reason", j.reason),
-      visit("max_ratio", j.max_ratio), visit("rms_ratio", j.rms_ratio);
+  walk(j.outcome, visit);
+  visit("max_ratio", j.max_ratio), visit("rms_ratio", j.rms_ratio);
   visit("worst", j.worst), visit("exact_elements", j.exact_elements),
       visit("swept_elements", j.swept_elements), visit("method", j.method),
       visit("golden_device", j.golden_device);
@@ -90,8 +95,8 @@ void walk(Record& r, Visit&& visit) {
   visit("libraries_hash", r.libraries_hash);
   visit("operation", r.operation), visit("dtype", r.dtype), visit("features", r.features),
       visit("device", r.device), visit("threads", r.threads);
-  visit("verdict", r.verdict), visit("code", r.code), visit("reason", r.reason),
-      visit("arithmetic", r.arithmetic);
+  walk(r.outcome, visit);
+  visit("arithmetic", r.arithmetic);
   visit("max_ratio", r.max_ratio), visit("rms_ratio", r.rms_ratio), visit("fills", r.fills),
       visit("relations", r.relations), visit("time", r.time), visit("memory", r.memory);
   visit("flops", r.flops), visit("min_bytes", r.min_bytes), visit("estimated_ns", r.estimated_ns),
@@ -107,7 +112,10 @@ struct Writer {
   void operator()(const char* key, int32_t& value) { out[key] = value; }
   void operator()(const char* key, int64_t& value) { out[key] = value; }
   void operator()(const char* key, uint64_t& value) { out[key] = value; }
-  void operator()(const char* key, Verdict& value) { out[key] = name(value); }
+  void operator()(const char* key, ReasonCode& code) {
+    out["verdict"] = name(verdict_of(code));
+    out[key] = name(code);
+  }
   void operator()(const char* key, std::map<std::string, std::string>& values) {
     out[key] = values;
   }
@@ -151,11 +159,15 @@ struct Reader {
     return in[key];
   }
   void operator()(const char* key, double& value) { value = number_from_json(at(key)); }
-  void operator()(const char* key, Verdict& value) {
-    const auto text = at(key).get<std::string>();
-    for (size_t i = 0; i < std::size(kVerdictNames); ++i)
-      if (kVerdictNames[i] == text) return void(value = Verdict(i));
-    throw Error(fmt::format("record: '{}' is not a verdict", text));
+  // A file says the verdict and the code that it follows from.
+  void operator()(const char* key, ReasonCode& code) {
+    const auto text = at(key).get<std::string>(), verdict = at("verdict").get<std::string>();
+    const Reason* const reason = find_reason(text);
+    if (!reason)
+      throw Error(fmt::format("record: '{}' is not a reason code that this attest knows", text));
+    if (verdict != name(verdict_of(reason->code)))
+      throw Error(fmt::format("record: verdict '{}' with reason code '{}'", verdict, text));
+    code = reason->code;
   }
   void operator()(const char* key, std::map<std::string, std::string>& values) {
     values = at(key).get<std::map<std::string, std::string>>();
@@ -206,7 +218,8 @@ json to_json(const Header& header) {
 
 Closing Closing::of(const std::vector<Record>& records, std::string finished) {
   Closing closing{std::move(finished), records.size(), {}, {}};
-  for (const Record& record : records) ++closing.verdicts[std::string(name(record.verdict))];
+  for (const Record& record : records)
+    ++closing.verdicts[std::string(name(record.outcome.verdict()))];
   return closing;
 }
 

@@ -78,8 +78,7 @@ struct Record {
       libraries_hash;  // of all that its process had loaded, where it was timed
   std::string operation, dtype, features, device;
   int32_t threads = 1;
-  Verdict verdict = Verdict::kError;
-  std::string code, reason;
+  Outcome outcome{ReasonCode::kErrorGolden, "nothing was judged"};
   std::string arithmetic;               // as declared; empty where query was not reached
   double max_ratio = 0, rms_ratio = 0;  // the worst over the fills
   std::vector<FillRecord> fills;

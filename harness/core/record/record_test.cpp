@@ -27,14 +27,14 @@ Record sample() {
   r.plugin_hash = "00ff00ff00ff00ff";
   r.libraries_hash = "1111111111111111";
   r.operation = "softmax", r.dtype = "f16", r.device = "cpu", r.threads = 2;
-  r.verdict = Verdict::kFail, r.code = "fail:nan", r.reason = "o[0,1,2,3] = nan where 1 is right",
+  r.outcome = {ReasonCode::kFailNan, "o[0,1,2,3] = nan where 1 is right"};
   r.arithmetic = "qk=f32";
   r.max_ratio = INFINITY, r.rms_ratio = NAN;
   FillRecord fill{.fill = "codebook",
                   .seed = "8000000000000000",
                   .inputs_hash = "0123456789abcdef",
                   .outputs_hash = "fedcba9876543210"};
-  fill.judgement.verdict = Verdict::kFail, fill.judgement.code = "fail:nan",
+  fill.judgement.outcome.code = ReasonCode::kFailNan;
   fill.judgement.max_ratio = INFINITY, fill.judgement.method = "closed form, all rows",
   fill.judgement.golden_device = "NVIDIA H200";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
@@ -123,7 +123,7 @@ TEST_F(Schema, AcceptsRecordsAndHeaders) {
   EXPECT_TRUE(accepts(to_json(sample()))) << why_;
   Record untimed = sample();
   untimed.time.reset(), untimed.memory.peak_bytes.reset(), untimed.fills.clear();
-  untimed.verdict = Verdict::kSkipped, untimed.code.clear();
+  untimed.outcome.code = ReasonCode::kSkippedTime;
   EXPECT_TRUE(accepts(to_json(untimed))) << why_;
   EXPECT_TRUE(accepts(to_json(Closing::of({sample(), sample()}, "2026-01-01T00:00:00Z")))) << why_;
   Closing closing = Closing::of({sample()}, "2026-01-01T00:00:00Z");

@@ -30,7 +30,7 @@ class Contract : public ::testing::TestWithParam<const char*> {};
 TEST_P(Contract, IsLoadedJudgedAndTimed) {
   const Record record =
       run(GetParam(), "softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0");
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   EXPECT_EQ(record.fills.size(), 7u);
   ASSERT_TRUE(record.time);
   EXPECT_GE(record.time->samples_ns.size(), 2u);
@@ -38,13 +38,13 @@ TEST_P(Contract, IsLoadedJudgedAndTimed) {
 
 TEST_P(Contract, IsRefusedByNameWhatItsTableDoesNotList) {
   const Record record = run(GetParam(), "softmax seq_len_q=64 head_dim=16 patch_size=16 order");
-  EXPECT_EQ(record.code, "unsupported:table");
-  EXPECT_EQ(record.reason, "does not list ORDER+PATCHES");
+  EXPECT_EQ(record.outcome.code, ReasonCode::kUnsupportedTable);
+  EXPECT_EQ(record.outcome.reason, "does not list ORDER+PATCHES");
   const Record younger =
       run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
-  EXPECT_EQ(younger.code, "unsupported:table");
-  EXPECT_EQ(younger.reason, "does not list ALIBI");
-  EXPECT_EQ(run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").reason,
+  EXPECT_EQ(younger.outcome.code, ReasonCode::kUnsupportedTable);
+  EXPECT_EQ(younger.outcome.reason, "does not list ALIBI");
+  EXPECT_EQ(run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").outcome.reason,
             "does not list SINKS");
 }
 
@@ -58,7 +58,7 @@ TEST(ContractTemplate, TheTemplateOfANewImplementationPasses) {
         "softmax grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 "
         "shift_bias=-100 seq_len_q=196 num_heads=3 head_dim=32 rel_bias"}) {
     const Record record = run("naive_minimal", spec);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
   }
 }
 

@@ -46,7 +46,7 @@ TEST_F(OnDevice, IsJudged) {
                            "softmax num_heads=2 seq_len_q=61 head_dim=16 q.order=0213 o.order=0213",
                            "softmax batch=2 seq_len_q=5 head_dim=16 k.strides=[4194304,0,16,1]"}) {
     const Record record = run("device_none", spec);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     EXPECT_EQ(record.device, "cuda");
     EXPECT_GE(record.fills.size(), 2u);
   }
@@ -54,7 +54,7 @@ TEST_F(OnDevice, IsJudged) {
 
 TEST_F(OnDevice, IsTimedByTheDevice) {
   const Record record = run("device_none", "softmax seq_len_q=61 head_dim=16 lse", true);
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   ASSERT_TRUE(record.time);
   EXPECT_GE(record.time->samples_ns.size(), 2u);
   EXPECT_GE(record.time->cold_samples_ns.size(), 2u);
@@ -67,7 +67,7 @@ constexpr const char* kBrief = "softmax num_heads=2 seq_len_q=7 head_dim=8";
 TEST_F(OnDevice, BriefRunsAreReplayed) {
   setenv("ATTEST_FAKE_CUDA", "brief", 1);
   const Record record = run("device_none", kBrief, true);
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   ASSERT_TRUE(record.time && record.time->device);
   EXPECT_GT(record.time->device->replayed_runs, 1);
   EXPECT_EQ(record.time->iterations_per_sample, record.time->device->replayed_runs);
@@ -88,7 +88,7 @@ class NotReplayed : public OnDevice, public ::testing::WithParamInterface<Unrepl
 TEST_P(NotReplayed, IsTimedOneByOne) {
   setenv("ATTEST_FAKE_CUDA", "brief", 1);
   const Record record = run(GetParam().name, kBrief, true);
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   ASSERT_TRUE(record.time && record.time->device);
   EXPECT_EQ(record.time->device->replayed_runs, 0);
   EXPECT_GE(record.time->samples_ns.size(), 2u);
@@ -109,7 +109,7 @@ TEST_F(OnDevice, LeavesOutWhatRanAtALowerClock) {
   EXPECT_EQ(run("device_none", spec, true).time.value().device.value().discarded_samples, 0);
   setenv("ATTEST_FAKE_CUDA", "throttle", 1);
   const Record record = run("device_none", spec, true);
-  ASSERT_TRUE(record.time && record.time->device) << record.reason;
+  ASSERT_TRUE(record.time && record.time->device) << record.outcome.reason;
   EXPECT_GT(record.time->device->discarded_samples, 0);
   // Every third comparison of clocks is slow; where samples are few, half of them may be.
   const size_t kept = record.time->samples_ns.size(),
@@ -120,7 +120,7 @@ TEST_F(OnDevice, LeavesOutWhatRanAtALowerClock) {
 
 TEST_F(OnDevice, ItsStateIsRecordedBeforeAndAfter) {
   const Record good = run("device_none", "softmax seq_len_q=61 head_dim=16", true);
-  ASSERT_TRUE(good.time && good.time->device) << good.reason;
+  ASSERT_TRUE(good.time && good.time->device) << good.outcome.reason;
   const DeviceTimeRecord& device = *good.time->device;
   EXPECT_EQ(device.before.at("celsius"), "41");
   EXPECT_EQ(std::stod(device.before.at("energy_j")) + 5, std::stod(device.after.at("energy_j")));
@@ -161,7 +161,7 @@ TEST_F(OnDevice, TheDoctorSaysWhatItIs) {
 TEST_F(OnDevice, IsTimedWithoutAClock) {
   setenv("ATTEST_FAKE_CUDA", "no-ptx", 1);
   const Record record = run("device_none", "softmax num_heads=2 seq_len_q=61 head_dim=16", true);
-  ASSERT_TRUE(record.time && record.time->device) << record.reason;
+  ASSERT_TRUE(record.time && record.time->device) << record.outcome.reason;
   EXPECT_EQ(record.time->device->clock_mhz, 0);
   EXPECT_THAT(record.notes,
               ::testing::Contains(HasSubstr(
@@ -171,75 +171,77 @@ TEST_F(OnDevice, IsTimedWithoutAClock) {
 
 TEST_F(OnDevice, IsSkippedWhereItsMemoryIsTooSmall) {
   const Record record = run("device_none", "softmax batch=33000 seq_len_q=1024 head_dim=16");
-  EXPECT_EQ(record.code, "skipped:memory") << record.reason;
+  EXPECT_EQ(record.outcome.code, ReasonCode::kSkippedMemory) << record.outcome.reason;
 }
 
 TEST_F(OnDevice, MayNotWriteBesideItsTensors) {
   const Record behind = run("device_behind");
-  EXPECT_EQ(behind.code, "crash:canary");
-  EXPECT_THAT(behind.reason, HasSubstr("o was written past its end, at byte 4 behind it"));
+  EXPECT_EQ(behind.outcome.code, ReasonCode::kCrashCanary);
+  EXPECT_THAT(behind.outcome.reason, HasSubstr("o was written past its end, at byte 4 behind it"));
   const Record before = run("device_before");
-  EXPECT_EQ(before.code, "crash:canary");
-  EXPECT_THAT(before.reason,
+  EXPECT_EQ(before.outcome.code, ReasonCode::kCrashCanary);
+  EXPECT_THAT(before.outcome.reason,
               HasSubstr("workspace was written before its start, at byte 1 before it"));
 }
 
 // Canaries of inputs and of outputs differ, so that one copied onto the other shows.
 TEST_F(OnDevice, MayNotCopyWhatLiesBesideItsTensors) {
   const Record record = run("device_tail", "softmax num_heads=2 seq_len_q=61 head_dim=16");
-  EXPECT_EQ(record.code, "crash:canary") << record.reason;
-  EXPECT_THAT(record.reason, HasSubstr("o was written past its end, at byte 0 behind it"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kCrashCanary) << record.outcome.reason;
+  EXPECT_THAT(record.outcome.reason, HasSubstr("o was written past its end, at byte 0 behind it"));
 }
 
 TEST_F(OnDevice, MayNotWriteBetweenItsElements) {
   for (const char* spec :
        {"softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[4194304,0,16,1]",  // copied run by run
         "softmax batch=2 seq_len_q=5 head_dim=16 o.strides=[96,0,16,1]"}) {
-    EXPECT_EQ(run("device_none", spec).verdict, Verdict::kPass);
+    EXPECT_EQ(run("device_none", spec).outcome.verdict(), Verdict::kPass);
     const Record record = run("device_gap", spec);
-    EXPECT_EQ(record.code, "crash:canary") << record.reason;
-    EXPECT_THAT(record.reason, HasSubstr("o was written between its elements, at byte 320"));
+    EXPECT_EQ(record.outcome.code, ReasonCode::kCrashCanary) << record.outcome.reason;
+    EXPECT_THAT(record.outcome.reason,
+                HasSubstr("o was written between its elements, at byte 320"));
   }
 }
 
 TEST_F(OnDevice, MayNotReadWhatItsWorkspaceHeld) {
   const char* spec = "softmax num_heads=2 seq_len_q=61 head_dim=16";
   const Record once = run("device_leftover", spec, false, RelationChoice::kNone, {"random"});
-  EXPECT_EQ(once.verdict, Verdict::kPass) << "caught before it had another workspace";
+  EXPECT_EQ(once.outcome.verdict(), Verdict::kPass) << "caught before it had another workspace";
   const Record record = run("device_leftover", spec, false, RelationChoice::kAll, {"random"});
-  EXPECT_EQ(record.code, "fail:repetition") << record.reason;
-  EXPECT_EQ(run("device_none", spec, false, RelationChoice::kAll).verdict, Verdict::kPass);
+  EXPECT_EQ(record.outcome.code, ReasonCode::kFailRepetition) << record.outcome.reason;
+  EXPECT_EQ(run("device_none", spec, false, RelationChoice::kAll).outcome.verdict(),
+            Verdict::kPass);
 }
 
 TEST_F(OnDevice, MayNotWriteBesideItsTensorsWhileItIsTimed) {
   const Record record = run("device_later", "softmax num_heads=2 seq_len_q=61 head_dim=16", true);
-  EXPECT_EQ(record.code, "crash:canary") << record.reason;
-  EXPECT_THAT(record.reason, HasSubstr("o was written past its end"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kCrashCanary) << record.outcome.reason;
+  EXPECT_THAT(record.outcome.reason, HasSubstr("o was written past its end"));
   EXPECT_FALSE(record.time);
 }
 
 TEST_F(OnDevice, MayNotWriteItsInputs) {
   const Record record = run("device_input");
-  EXPECT_EQ(record.code, "crash:input-written");
-  EXPECT_THAT(record.reason, HasSubstr("q was changed"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kCrashInputWritten);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("q was changed"));
 }
 
 TEST_F(OnDevice, IsAuditedWhileItIsTimed) {
   const Record record = run("device_stale", "softmax num_heads=2 seq_len_q=61 head_dim=16", true);
-  EXPECT_EQ(record.code, "fail:stale-output") << record.reason;
+  EXPECT_EQ(record.outcome.code, ReasonCode::kFailStaleOutput) << record.outcome.reason;
 }
 
 TEST_F(OnDevice, MayWaitForTheStreamAndIsNotHeldUpForEver) {
   const Record record = run("device_waits", "softmax seq_len_q=61 head_dim=16", true);
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   EXPECT_THAT(record.notes, ::testing::Contains(HasSubstr("waits for the stream")));
 }
 
 TEST_F(OnDevice, AFaultIsACrashInTheDriversWords) {
   setenv("ATTEST_FAKE_CUDA", "fault-in-run", 1);
   const Record record = run("device_none");
-  EXPECT_EQ(record.code, "crash:device");
-  EXPECT_THAT(record.reason,
+  EXPECT_EQ(record.outcome.code, ReasonCode::kCrashDevice);
+  EXPECT_THAT(record.outcome.reason,
               HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"));
 }
 
@@ -247,15 +249,16 @@ TEST_F(OnDevice, AFaultIsACrashInTheDriversWords) {
 TEST_F(OnDevice, AFaultThatShowsLaterIsACrashToo) {
   setenv("ATTEST_FAKE_CUDA", "fault-in-copy", 1);
   const Record record = run("device_none");
-  EXPECT_EQ(record.code, "crash:device") << record.reason;
-  EXPECT_THAT(record.reason, HasSubstr("cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kCrashDevice) << record.outcome.reason;
+  EXPECT_THAT(record.outcome.reason, HasSubstr("cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS"));
 }
 
 TEST_F(OnDevice, IsSkippedWhereOthersHaveItsMemory) {
   setenv("ATTEST_FAKE_CUDA", "no-room", 1);
   const Record record = run("device_none");
-  EXPECT_EQ(record.code, "skipped:memory");
-  EXPECT_THAT(record.reason, HasSubstr("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kSkippedMemory);
+  EXPECT_THAT(record.outcome.reason,
+              HasSubstr("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"));
 }
 
 }  // namespace

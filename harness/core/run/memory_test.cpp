@@ -26,7 +26,9 @@ Record run(const std::string& plugin_name, const std::string& name, const std::s
 }
 
 struct Trespass {
-  const char *name, *code, *reason;
+  const char* name;
+  ReasonCode code;
+  const char* reason;
 };
 void PrintTo(const Trespass& trespass, std::ostream* out) { *out << trespass.name; }
 
@@ -40,33 +42,35 @@ class Memory : public ::testing::TestWithParam<Trespass> {};
 TEST_P(Memory, IsGuarded) {
   const Trespass& trespass = GetParam();
   const Record record = run("trespassers", trespass.name, kRoomy);
-  EXPECT_EQ(record.code, trespass.code) << record.reason;
-  EXPECT_THAT(record.reason, HasSubstr(trespass.reason));
+  EXPECT_EQ(record.outcome.code, trespass.code) << record.outcome.reason;
+  EXPECT_THAT(record.outcome.reason, HasSubstr(trespass.reason));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Trespassers, Memory,
     ::testing::Values(
-        Trespass{"trespasser_none", "", ""},
-        Trespass{"trespasser_before", "crash:canary", "o was written 4 bytes before its start"},
-        Trespass{"trespasser_behind", "crash:canary",
+        Trespass{"trespasser_none", ReasonCode::kPass, ""},
+        Trespass{"trespasser_before", ReasonCode::kCrashCanary,
+                 "o was written 4 bytes before its start"},
+        Trespass{"trespasser_behind", ReasonCode::kCrashCanary,
                  "o was written past its end, at byte 0 behind it"},
-        Trespass{"trespasser_vector_behind", "crash:canary",
+        Trespass{"trespasser_vector_behind", ReasonCode::kCrashCanary,
                  "o was written past its end, at byte 0 behind it"},
-        Trespass{"trespasser_between", "crash:canary",
+        Trespass{"trespasser_between", ReasonCode::kCrashCanary,
                  "o was written between its elements, at byte 256"},
-        Trespass{"trespasser_input", "crash:input-written", "at byte 148 of k"},
-        Trespass{"trespasser_read_before", "fail:nan", "nan where"},
-        Trespass{"trespasser_read_behind", "fail:nan", "nan where"},
-        Trespass{"trespasser_read_between", "fail:nan", "nan where"},
-        Trespass{"trespasser_aligned_tensor", "fail:nan", "nan where"},
-        Trespass{"trespasser_aligned_workspace", "crash:canary",
+        Trespass{"trespasser_input", ReasonCode::kCrashInputWritten, "at byte 148 of k"},
+        Trespass{"trespasser_read_before", ReasonCode::kFailNan, "nan where"},
+        Trespass{"trespasser_read_behind", ReasonCode::kFailNan, "nan where"},
+        Trespass{"trespasser_read_between", ReasonCode::kFailNan, "nan where"},
+        Trespass{"trespasser_aligned_tensor", ReasonCode::kFailNan, "nan where"},
+        Trespass{"trespasser_aligned_workspace", ReasonCode::kCrashCanary,
                  "workspace was written 256 bytes before its start"},
-        Trespass{"trespasser_little_workspace", "crash:canary",
+        Trespass{"trespasser_little_workspace", ReasonCode::kCrashCanary,
                  "workspace was written past its end, at byte 0 behind it"},
-        Trespass{"trespasser_much_workspace", "crash:signal", "past the end of workspace"},
-        Trespass{"trespasser_zeroed_workspace", "fail:nan", "nan where"},
-        Trespass{"trespasser_zeroed_output", "fail:unwritten", "o[0,0,0,0]"}),
+        Trespass{"trespasser_much_workspace", ReasonCode::kCrashSignal,
+                 "past the end of workspace"},
+        Trespass{"trespasser_zeroed_workspace", ReasonCode::kFailNan, "nan where"},
+        Trespass{"trespasser_zeroed_output", ReasonCode::kFailUnwritten, "o[0,0,0,0]"}),
     [](const auto& each) { return std::string(each.param.name).substr(11); });
 
 // Batches lie 2^31 + 12 elements apart: 8 GiB of addresses a tensor, a few KiB of elements.
@@ -77,7 +81,7 @@ TEST(SparseMemory, IsThatOfTheElements) {
           "softmax batch=2 seq_len_q=61 head_dim=64 q.strides" + strides + " k.strides" + strides +
               " v.strides" + strides + " o.strides" + strides,
           true);
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   EXPECT_GE(record.fills.size(), 2u);
   EXPECT_TRUE(record.time);
   EXPECT_LT(record.memory.peak_bytes.value_or(0), uint64_t{4} << 20);

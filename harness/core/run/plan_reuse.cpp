@@ -7,10 +7,9 @@
 #include <list>
 
 #include "core/judge/check.hpp"
-#include "core/judge/verdict.hpp"
 #include "core/measure/time.hpp"
 #include "core/operations/arithmetic.hpp"
-#include "core/run/runner_parts.hpp"
+#include "core/run/outputs.hpp"
 
 namespace attest::core {
 namespace {
@@ -19,15 +18,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void set(RelationRecord& record, Verdict verdict, std::string code, std::string reason) {
-  record.judgement.verdict = verdict, record.judgement.code = std::move(code),
-  record.judgement.reason = std::move(reason);
-}
-
 // What belongs to another problem is far from right: an element is beyond its gate. Root mean
 // squares are the business of the problem's own fills.
 bool is_wrong(const Judgement& one) {
-  return is_bad(one.verdict) && one.code != "error:tolerance-model" && !(one.max_ratio <= 1);
+  return one.outcome.is_bad() && one.outcome.code != ReasonCode::kErrorToleranceModel &&
+         !(one.max_ratio <= 1);
 }
 
 // A process of its own, which has run nothing before.
@@ -133,13 +128,14 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
   std::vector<std::string_view> names;
   for (const Part* part : order) names.push_back(part->member.name);
   if (played.failure)
-    set(record, played.failure->verdict, played.failure->code,
-        fmt::format("{} (in a run for plan-reuse, of {})", played.failure->reason,
-                    fmt::join(names, ", ")));
+    record.judgement.outcome = {played.failure->code,
+                                fmt::format("{} (in a run for plan-reuse, of {})",
+                                            played.failure->reason, fmt::join(names, ", "))};
   else if (played.refusal)
-    set(record, Verdict::kUnsupported, "unsupported:plans",
+    record.judgement.outcome = {
+        ReasonCode::kUnsupportedPlans,
         "create refuses a second plan while one is alive; tried one after another: " +
-            *played.refusal);
+            *played.refusal};
   return !played.failure && !played.refusal;
 }
 
@@ -151,8 +147,10 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
   std::vector<std::string> hashes;
   std::vector<const SharedTensors*> different;
   for (const SharedTensors& outputs : part.outputs) {
-    if (const std::string canary = outputs.broken_canary(); !canary.empty())
-      return set(record, Verdict::kCrash, "crash:canary", canary + " (in a run for plan-reuse)");
+    if (const std::string canary = outputs.broken_canary(); !canary.empty()) {
+      record.judgement.outcome = {ReasonCode::kCrashCanary, canary + " (in a run for plan-reuse)"};
+      return;
+    }
     const std::string hash = hash_outputs(problem, outputs.tensors());
     if (std::ranges::find(hashes, hash) == hashes.end()) different.push_back(&outputs);
     hashes.push_back(hash);
@@ -167,49 +165,50 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
   Judgement worst;
   for (const SharedTensors* outputs : different) {
     const Judgement one = judged(*outputs);
-    if (is_wrong(one) && !is_bad(worst.verdict)) worst = one;
+    if (is_wrong(one) && !worst.outcome.is_bad()) worst = one;
     if (!is_wrong(one))
       record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }
   judging_s_ += seconds_since(start);
-  if (!is_bad(worst.verdict)) return;
+  if (!worst.outcome.is_bad()) return;
   SharedTensors alone(problem, ATTEST_WRITE, part.workspace_bytes);
   alone.seal_size(), alone.poison();
   const RunResult run = fresh(plugin)->run(implementation, problem, *part.member.inputs, alone);
   const bool right_alone = !run.failure && !is_wrong(judged(alone));
   record.judgement = worst;
-  if (right_alone)
-    record.judgement.verdict = Verdict::kFail, record.judgement.code = "fail:plan-reuse";
-  record.judgement.reason = fmt::format(
-      "plan-reuse: {} of {}, {}", worst.reason, part.member.name,
-      right_alone ? "which is right in a process of its own" : "in a process of its own too");
+  record.judgement.outcome = {
+      right_alone ? ReasonCode::kFailPlanReuse : worst.outcome.code,
+      fmt::format(
+          "plan-reuse: {} of {}, {}", worst.outcome.reason, part.member.name,
+          right_alone ? "which is right in a process of its own" : "in a process of its own too")};
 }
 
-std::unique_ptr<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementation& implementation,
-                                               bool again) {
+std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementation& implementation,
+                                             bool again) {
   Parts mine = parts(plugin, implementation, again);
-  if (mine.empty()) return nullptr;
-  auto record = std::make_unique<RelationRecord>(RelationRecord{.relation = "plan-reuse"});
-  record->judgement.method = "against a fresh process";
+  if (mine.empty()) return std::nullopt;
+  RelationRecord record{.relation = "plan-reuse"};
+  record.judgement.method = "against a fresh process";
+  const Outcome& outcome = record.judgement.outcome;
   for (const auto& part : mine) make_inputs(part->member);
   for (const bool forward : {true, false}) {
     const std::unique_ptr<Plugin> process = fresh(plugin);
-    if (play(*process, implementation, mine, forward, true, *record)) continue;
-    if (record->judgement.verdict != Verdict::kUnsupported) return record;
+    if (play(*process, implementation, mine, forward, true, record)) continue;
+    if (outcome.verdict() != Verdict::kUnsupported) return record;
     for (const auto& part : mine) part->outputs.clear();
     break;
   }
-  if (record->judgement.verdict == Verdict::kUnsupported) {
-    const Judgement refused = record->judgement;
+  if (outcome.verdict() == Verdict::kUnsupported) {
+    const Judgement refused = record.judgement;
     for (const bool forward : {true, false})
       if (const std::unique_ptr<Plugin> process = fresh(plugin);
-          !play(*process, implementation, mine, forward, false, *record))
+          !play(*process, implementation, mine, forward, false, record))
         return record;
-    record->judgement = refused;
+    record.judgement = refused;
   }
   for (const auto& part : mine) {
-    judge(plugin, implementation, *part, *record);
-    if (is_bad(record->judgement.verdict)) break;
+    judge(plugin, implementation, *part, record);
+    if (outcome.is_bad()) break;
   }
   return record;
 }

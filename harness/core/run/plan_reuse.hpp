@@ -7,6 +7,7 @@
 // output that depends on what came before differs.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,9 @@ class PlanReuse {
   ~PlanReuse();
 
   /// Tries the variants that the implementation takes and, unless `again`, that were not tried with
-  /// it on this plugin before; null where none is left.
-  std::unique_ptr<RelationRecord> run(Plugin& plugin, const Implementation& implementation,
-                                      bool again);
+  /// it on this plugin before; nothing where none is left.
+  std::optional<RelationRecord> run(Plugin& plugin, const Implementation& implementation,
+                                    bool again);
 
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }

@@ -90,20 +90,20 @@ void Plugin::note(std::string text) {
 
 const std::vector<Implementation>& Plugin::implementations() {
   if (implementations_.empty())
-    if (const std::optional<Failure> failure = greet())
+    if (const std::optional<Outcome> failure = greet())
       throw Error(fmt::format("{}: {}", file_name_, failure->reason));
   return implementations_;
 }
 
 // Hears a new worker's first message, its list of tables. Throws Error where the library is at
 // fault, in its own words.
-std::optional<Failure> Plugin::greet() {
+std::optional<Outcome> Plugin::greet() {
   json greeting;
   std::vector<Descriptor> none;
   const Channel::Status status =
       worker_->channel().receive(greeting, none, in_seconds(kLoadTimeout_s));
   if (status == Channel::Status::kTimeout)
-    return Failure{Verdict::kError, "error:worker",
+    return Outcome{ReasonCode::kErrorWorker,
                    fmt::format("did not load within {} s", kLoadTimeout_s)};
   if (status != Channel::Status::kMessage) return explain_death(*worker_, nullptr);
   if (greeting.contains(word::kError)) throw Error(greeting[word::kError].get<std::string>());
@@ -140,9 +140,9 @@ std::vector<std::string> Plugin::habits() {
 // What became of a worker that should wait for a request: it has ended, or has spoken unasked. A
 // thread of the implementation that was asked last did that; where it is another one's turn, or
 // somebody else has killed the worker, that is a note.
-std::optional<Failure> Plugin::ended_idle(const Implementation& implementation,
+std::optional<Outcome> Plugin::ended_idle(const Implementation& implementation,
                                           const Problem& problem) {
-  const Failure failure = explain_death(*worker_, &problem);
+  const Outcome failure = explain_death(*worker_, &problem);
   const std::optional<int> how = worker_->ended(0);
   const bool killed = how && WIFSIGNALED(*how) && WTERMSIG(*how) == SIGKILL;
   worker_.reset();
@@ -153,23 +153,23 @@ std::optional<Failure> Plugin::ended_idle(const Implementation& implementation,
 
 // A worker that waits for a request. A library that loaded at first and no longer does is an error
 // of its own.
-std::optional<Failure> Plugin::ready(const Implementation& implementation, const Problem& problem) {
+std::optional<Outcome> Plugin::ready(const Implementation& implementation, const Problem& problem) {
   if (worker_ && greeted_ && worker_->channel().readable(Clock::now()))
-    if (std::optional<Failure> failure = ended_idle(implementation, problem)) return failure;
+    if (std::optional<Outcome> failure = ended_idle(implementation, problem)) return failure;
   constexpr int kTries = 2;
-  std::optional<Failure> failure;
+  std::optional<Outcome> failure;
   for (int tries = 0; tries < kTries; ++tries) {
     if (!worker_) worker_ = std::make_unique<Worker>(path_, options_), greeted_ = false;
     if (greeted_) return std::nullopt;
     try {
       failure = greet();
     } catch (const Error& error) {
-      failure = Failure{Verdict::kError, "error:worker", error.what()};
+      failure = Outcome{ReasonCode::kErrorWorker, error.what()};
     }
     if (!failure) return std::nullopt;
     worker_.reset();
   }
-  return Failure{Verdict::kError, "error:worker",
+  return Outcome{ReasonCode::kErrorWorker,
                  "its worker could not be started again: " + failure->reason};
 }
 
@@ -188,36 +188,36 @@ uint64_t Plugin::memory_limit(uint64_t tensor_bytes, uint64_t resident) const {
 }
 
 // Looks at a worker that is at work: no call may take too long, and memory has its limit.
-std::optional<Failure> Plugin::look(uint64_t& most_bytes, const Waiting& waiting,
+std::optional<Outcome> Plugin::look(uint64_t& most_bytes, const Waiting& waiting,
                                     Clock::time_point deadline) {
   const StatusPage& page = worker_->status();
   if (options_.cancelled && options_.cancelled())
-    return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
+    return Outcome{ReasonCode::kTimeoutRun, "interrupted"};
   worker_->cut_output();
   const uint64_t resident = worker_->resident_bytes();
   if (most_bytes == 0) most_bytes = memory_limit(waiting.tensor_bytes, resident);
   if (resident > most_bytes)
-    return Failure{
-        Verdict::kCrash, "crash:oom",
+    return Outcome{
+        ReasonCode::kCrashOom,
         fmt::format("had {:.3g} GiB resident {}, more than the {:.3g} GiB that it may",
                     double(resident) / (1u << 30), doing(page), double(most_bytes) / (1u << 30))};
   const bool in_plugin = page.pulse % 2 == 1;
   if (Clock::now() < deadline + (in_plugin ? Clock::duration::zero() : kOwnWork))
     return std::nullopt;
-  return Failure{Verdict::kTimeout, "timeout:run",
+  return Outcome{ReasonCode::kTimeoutRun,
                  fmt::format("was {} for more than {:g} s", doing(page), waiting.call_s)};
 }
 
 // Waits for the answer: until no call has begun for too long, or the worker takes too much memory,
 // or its end.
-std::optional<Failure> Plugin::await(json& reply, const Problem& problem, const Waiting& waiting) {
+std::optional<Outcome> Plugin::await(json& reply, const Problem& problem, const Waiting& waiting) {
   const auto last = in_seconds(waiting.all_s);
   auto deadline = in_seconds(waiting.call_s);
   uint64_t pulse = worker_->status().pulse, most_bytes = 0;
   while (!worker_->channel().readable(in_seconds(waiting.look_s))) {
     if (const uint64_t now = worker_->status().pulse; now != pulse)
       pulse = now, deadline = std::min(last, in_seconds(waiting.call_s));
-    if (std::optional<Failure> failure = look(most_bytes, waiting, deadline)) return failure;
+    if (std::optional<Outcome> failure = look(most_bytes, waiting, deadline)) return failure;
   }
   std::vector<Descriptor> none;
   switch (worker_->channel().receive(reply, none, in_seconds(kMessageTimeout_s))) {
@@ -228,20 +228,20 @@ std::optional<Failure> Plugin::await(json& reply, const Problem& problem, const 
     case Channel::Status::kTimeout:
     case Channel::Status::kGarbage: break;
   }
-  return Failure{Verdict::kError, "error:protocol",
+  return Outcome{ReasonCode::kErrorProtocol,
                  "the worker's answer is malformed; did the plugin write into its connection?"};
 }
 
 // Sends one request and waits. What comes back is not trusted: `read` may throw on anything
 // malformed. After a failure the worker may be in any state, so that it is ended.
 template <class Read>
-std::optional<Failure> Plugin::call(const char* what, const Implementation& implementation,
+std::optional<Outcome> Plugin::call(const char* what, const Implementation& implementation,
                                     const Problem& problem, const Waiting& waiting, json request,
                                     std::span<const int> descriptors, const Read& read) {
   implementations();  // the first message is the worker's list of tables
   if (options_.cancelled && options_.cancelled())
-    return Failure{Verdict::kTimeout, "timeout:run", "interrupted"};
-  if (std::optional<Failure> failure = ready(implementation, problem)) return failure;
+    return Outcome{ReasonCode::kTimeoutRun, "interrupted"};
+  if (std::optional<Outcome> failure = ready(implementation, problem)) return failure;
   const WireProblem wire(problem, options_.limits.threads);
   request[word::kDo] = what, request[word::kTable] = implementation.table,
   request[word::kSequence] = ++sequence_;
@@ -250,24 +250,25 @@ std::optional<Failure> Plugin::call(const char* what, const Implementation& impl
   last_table_ = implementation.table;
   worker_->channel().send(request, descriptors);  // a worker that is gone shows in the answer
   json reply;
-  std::optional<Failure> failure = await(reply, problem, waiting);
+  std::optional<Outcome> failure = await(reply, problem, waiting);
   try {
     if (!failure) failure = reported_failure(reply, problem);
     if (!failure) read(reply);
   } catch (const json::exception&) {
-    failure = Failure{Verdict::kError, "error:protocol", "the worker's answer is malformed"};
+    failure = Outcome{ReasonCode::kErrorProtocol, "the worker's answer is malformed"};
   }
-  if (failure && failure->code != "error:runtime" && failure->code != "error:memory")
+  if (failure && failure->code != ReasonCode::kErrorRuntime &&
+      failure->code != ReasonCode::kErrorMemory)
     worker_.reset();
   return failure;
 }
 
-std::optional<Failure> Plugin::settle(const Problem& problem) {
+std::optional<Outcome> Plugin::settle(const Problem& problem) {
   const bool lingering = std::exchange(lingering_, false);
   if (!worker_ || !greeted_ || !worker_->channel().readable(in_seconds(lingering ? kLinger_s : 0)))
     return std::nullopt;
-  Failure failure = explain_death(*worker_, &problem);
-  if (failure.code != "crash:late-write") failure.reason += ", after run had returned";
+  Outcome failure = explain_death(*worker_, &problem);
+  if (failure.code != ReasonCode::kCrashLateWrite) failure.reason += ", after run had returned";
   worker_.reset();
   return failure;
 }
@@ -290,39 +291,47 @@ QueryResult Plugin::query(const Implementation& implementation, const Problem& p
 namespace {
 
 // Of a device, where no guard page stops a stray write.
-Failure trespass(const json& found, const Problem& problem) {
+Outcome trespass(const json& found, const Problem& problem) {
   const int32_t number = found.at(0);
   const Role* role = number == kWorkspaceRole ? nullptr : find_role(*problem.operation, number);
-  return {Verdict::kCrash, found.at(1).get<bool>() ? "crash:input-written" : "crash:canary",
+  return {found.at(1).get<bool>() ? ReasonCode::kCrashInputWritten : ReasonCode::kCrashCanary,
           fmt::format("{} {}", role ? role->name : "workspace", tidy(found.at(2), 200))};
+}
+
+// What the runs did to their process. Throws json::exception where it is nothing of the kind.
+Outcome finding_of(const json& finding) {
+  const Reason* reason = find_reason(finding.at(0).get<std::string>());
+  if (!reason || verdict_of(reason->code) != Verdict::kFail)
+    return {ReasonCode::kErrorProtocol, "the worker's answer is malformed"};
+  return {reason->code, tidy(finding.at(1), 300)};
 }
 
 }  // namespace
 
 // The reply's own failure: a step that returned a status, an exception, or what the runs did to the
 // process.
-std::optional<Failure> Plugin::reported_failure(const json& reply, const Problem& problem) {
+std::optional<Outcome> Plugin::reported_failure(const json& reply, const Problem& problem) {
   const attest_status status = reply.at(word::kStatus);
   for (const json& text : reply.value(word::kNotes, json::array())) note(tidy(text, 300));
   lingering_ |= reply.value(word::kMoreThreads, false);
   if (const std::string exception = reply.value(word::kException, ""); !exception.empty())
-    return Failure{Verdict::kCrash, "crash:exception", tidy(exception, 300)};
+    return Outcome{ReasonCode::kCrashException, tidy(exception, 300)};
   if (const std::string fault = reply.value(word::kDeviceFault, ""); !fault.empty())
-    return Failure{Verdict::kCrash, "crash:device", tidy(fault, 300)};
+    return Outcome{ReasonCode::kCrashDevice, tidy(fault, 300)};
   if (const std::string text = reply.value(word::kNoRoom, ""); !text.empty())
-    return Failure{Verdict::kSkipped, "skipped:memory",
+    return Outcome{ReasonCode::kSkippedMemory,
                    "the device has no room for the tensors: " + tidy(text, 300)};
   if (reply.contains(word::kTrespass)) return trespass(reply[word::kTrespass], problem);
   for (const json& finding : reply.value(word::kFindings, json::array()))
-    return Failure{Verdict::kFail, tidy(finding.at(0), 40), tidy(finding.at(1), 300)};
+    return finding_of(finding);
   if (status == ATTEST_OK || !reply.contains("stage")) return std::nullopt;
   const char* meaning = status == ATTEST_UNSUPPORTED       ? "unsupported"
                         : status == ATTEST_INVALID_PROBLEM ? "invalid problem"
                         : status == ATTEST_OUT_OF_MEMORY   ? "out of memory"
                                                            : "runtime error";
   const std::string stage = reply.at("stage"), words = tidy(reply.value(word::kMessage, ""), 300);
-  return Failure{
-      Verdict::kError, status == ATTEST_OUT_OF_MEMORY ? "error:memory" : "error:runtime",
+  return Outcome{
+      status == ATTEST_OUT_OF_MEMORY ? ReasonCode::kErrorMemory : ReasonCode::kErrorRuntime,
       fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
 }
 

@@ -34,14 +34,14 @@ std::string print_dtypes(uint64_t bits);
 std::string refuses(const Implementation& implementation, const Problem& problem);
 
 struct QueryResult {
-  std::optional<Failure> failure;
+  std::optional<Outcome> failure;
   attest_status status = ATTEST_OK;
   attest_support support{};
   std::string message;  // why not, when status is not ATTEST_OK
 };
 
 struct RunResult {
-  std::optional<Failure> failure;
+  std::optional<Outcome> failure;
   double create_ns = 0, run_ns = 0;
   std::optional<uint64_t>
       pool_peak_bytes;  // of a device: growth of what was allocated in the order of the stream
@@ -50,7 +50,7 @@ struct RunResult {
 };
 
 struct TimeResult {
-  std::optional<Failure> failure;
+  std::optional<Outcome> failure;
   std::vector<double> samples_ns, cold_samples_ns;
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0, create_ns = 0;
@@ -108,26 +108,26 @@ class Plugin {
   void note_tried(const std::string& what) { tried_.insert(what); }
   /// Whether the worker has outlived what it was last asked for: a thread that uses the tensors
   /// after run returned ends it. Waits a little where the calls before left new threads.
-  std::optional<Failure> settle(const Problem& problem);
+  std::optional<Outcome> settle(const Problem& problem);
 
  private:
   struct Waiting;
-  std::optional<Failure> ready(const Implementation& implementation, const Problem& problem);
-  std::optional<Failure> ended_idle(const Implementation& implementation, const Problem& problem);
-  std::optional<Failure> greet();
+  std::optional<Outcome> ready(const Implementation& implementation, const Problem& problem);
+  std::optional<Outcome> ended_idle(const Implementation& implementation, const Problem& problem);
+  std::optional<Outcome> greet();
   void read_tables(const nlohmann::json& greeting);
   Waiting waiting(uint64_t tensor_bytes) const;
   uint64_t memory_limit(uint64_t tensor_bytes, uint64_t resident) const;
   template <class Read>
-  std::optional<Failure> call(const char* what, const Implementation& implementation,
+  std::optional<Outcome> call(const char* what, const Implementation& implementation,
                               const Problem& problem, const Waiting& waiting,
                               nlohmann::json request, std::span<const int> descriptors,
                               const Read& read);
-  std::optional<Failure> await(nlohmann::json& reply, const Problem& problem,
+  std::optional<Outcome> await(nlohmann::json& reply, const Problem& problem,
                                const Waiting& waiting);
-  std::optional<Failure> look(uint64_t& most_bytes, const Waiting& waiting,
+  std::optional<Outcome> look(uint64_t& most_bytes, const Waiting& waiting,
                               Clock::time_point deadline);
-  std::optional<Failure> reported_failure(const nlohmann::json& reply, const Problem& problem);
+  std::optional<Outcome> reported_failure(const nlohmann::json& reply, const Problem& problem);
   void note(std::string text);
 
   std::filesystem::path path_;

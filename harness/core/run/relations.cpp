@@ -36,11 +36,6 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-void set(RelationRecord& record, Verdict verdict, std::string code, std::string reason) {
-  record.judgement.verdict = verdict, record.judgement.code = std::move(code),
-  record.judgement.reason = std::move(reason);
-}
-
 }  // namespace
 
 /// The inputs of one run.
@@ -57,12 +52,8 @@ struct RelationChecks::Derived {
 
 /// What one implementation made of some runs.
 struct RelationChecks::Made {
-  Plugin& plugin;
-  const Implementation& implementation;
-  const Arithmetic& arithmetic;
-  SharedTensors& base;
-  uint64_t workspace_bytes = 0;  // of the base problem
-  double run_ns = 0;             // likewise
+  const Trial& trial;
+  double run_ns = 0;  // of the base problem
   std::unique_ptr<SigmaTable> base_sigmas{};
   std::list<SharedTensors> outputs{};
   std::list<SigmaTable> sigmas{};
@@ -74,8 +65,9 @@ bool wants_relations(RelationChoice choice, const Problem& problem, double run_n
   return run_ns <= kQuickRun_ns && elements(problem) <= kQuickElements;
 }
 
-RelationChecks::RelationChecks(const Problem& problem, PreparedInputs& base, std::string_view only)
-    : problem_(problem), base_(base), keep_(elements(problem) <= kKeptElements) {
+RelationChecks::RelationChecks(const Problem& problem, const PreparedInputs& base,
+                               GoldenStore& goldens, std::string_view only)
+    : problem_(problem), base_(base), goldens_(goldens), keep_(elements(problem) <= kKeptElements) {
   const Stopwatch watch(inputs_s_);
   relations_ = problem.operation->relations(problem, base.shared().tensors());
   if (!only.empty()) {
@@ -87,114 +79,109 @@ RelationChecks::RelationChecks(const Problem& problem, PreparedInputs& base, std
 
 RelationChecks::~RelationChecks() = default;
 
-// Runs one of a relation's problems; false: the record says why there is nothing to compare.
-bool RelationChecks::make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas,
-                              RelationRecord& record) {
-  uint64_t workspace_bytes = made.workspace_bytes;
+// Runs one of a relation's problems, and adds its time to `run_ns`; not a pass: there is nothing to
+// compare.
+Outcome RelationChecks::make_run(Made& made, Derived& derived, bool own_sigmas, double& run_ns) {
+  const Trial& trial = made.trial;
+  const Problem& problem = derived.problem;
+  uint64_t workspace_bytes = trial.workspace_bytes;
   if (!(problem == problem_)) {
-    if (const std::string why = refuses(made.implementation, problem); !why.empty())
-      return set(record, Verdict::kUnsupported, "unsupported:table", why), false;
-    const QueryResult query = made.plugin.query(made.implementation, problem);
-    if (query.failure)
-      return set(record, query.failure->verdict, query.failure->code, query.failure->reason), false;
-    if (query.status != ATTEST_OK)
-      return set(record, Verdict::kUnsupported, "unsupported:query", query.message), false;
+    if (std::string why = refuses(trial.implementation, problem); !why.empty())
+      return {ReasonCode::kUnsupportedTable, std::move(why)};
+    const QueryResult query = trial.plugin.query(trial.implementation, problem);
+    if (query.failure) return *query.failure;
+    if (query.status != ATTEST_OK) return {ReasonCode::kUnsupportedQuery, query.message};
     workspace_bytes = query.support.workspace_bytes;
   }
   SharedTensors& outputs = made.outputs.emplace_back(problem, ATTEST_WRITE, workspace_bytes);
   outputs.seal_size();
   outputs.poison();
-  const RunResult run = made.plugin.run(made.implementation, problem, derived.inputs, outputs);
-  if (run.failure)
-    return set(record, run.failure->verdict, run.failure->code, run.failure->reason), false;
-  record.run_ns += run.run_ns;
-  if (const std::string canary = outputs.broken_canary(); !canary.empty())
-    return set(record, Verdict::kCrash, "crash:canary", canary), false;
+  const RunResult run = trial.plugin.run(trial.implementation, problem, derived.inputs, outputs);
+  if (run.failure) return *run.failure;
+  run_ns += run.run_ns;
+  if (std::string canary = outputs.broken_canary(); !canary.empty())
+    return {ReasonCode::kCrashCanary, std::move(canary)};
   const SigmaTable* sigmas = nullptr;
   if (own_sigmas) {
     const Stopwatch watch(judging_s_);
     if (!derived.golden)
       derived.golden = problem.operation->golden(problem, Fill{}, derived.inputs.tensors());
-    sigmas = &made.sigmas.emplace_back(problem, *derived.golden, made.arithmetic);
+    sigmas = &made.sigmas.emplace_back(problem, *derived.golden, trial.arithmetic);
   }
   made.runs.push_back({problem, derived.inputs.tensors(), outputs.tensors(), sigmas});
-  return true;
+  return {};
 }
 
 // Larger problems than the one that was asked for must not end in a timeout, nor in want of memory;
-// false: they might.
-bool RelationChecks::fits(const Relation& relation, const Made& made,
-                          RelationRecord& record) const {
+// not a pass: they might.
+Outcome RelationChecks::fits(const Relation& relation, const Made& made) const {
   double bytes = 0, longest_ns = 0;
   const double flops = problem_.operation->flops(problem_);
   for (const Problem& problem : relation.problems()) {
     const double growth = flops > 0 ? problem.operation->flops(problem) / flops : 1;
-    bytes += min_bytes(problem) + growth * double(made.workspace_bytes);
+    bytes += min_bytes(problem) + growth * double(made.trial.workspace_bytes);
     longest_ns = std::max(longest_ns, growth * made.run_ns);
   }
   const auto available = double(read_memory().available_bytes);
   if (bytes > available / 2)
-    return set(record, Verdict::kSkipped, "skipped:memory",
-               fmt::format("needs {:.3g} GB, {:.3g} GB are free", bytes * 1e-9, available * 1e-9)),
-           false;
+    return {ReasonCode::kSkippedMemory,
+            fmt::format("needs {:.3g} GB, {:.3g} GB are free", bytes * 1e-9, available * 1e-9)};
   if (longest_ns > kLongestRun_ns)
-    return set(record, Verdict::kSkipped, "skipped:time",
-               fmt::format("a run would take {:.3g} s", longest_ns * 1e-9)),
-           false;
-  return true;
+    return {ReasonCode::kSkippedTime, fmt::format("a run would take {:.3g} s", longest_ns * 1e-9)};
+  return {};
 }
 
 RelationRecord RelationChecks::check(size_t index, Made& made) {
   const Relation& relation = *relations_[index];
   RelationRecord record{.relation = std::string(relation.name()) + suffix_};
-  made.runs.clear(), made.outputs.clear(), made.sigmas.clear();
-  if (!fits(relation, made, record)) return record;
+  Outcome& outcome = record.judgement.outcome;
+  made.runs.clear();
+  made.outputs.clear();
+  made.sigmas.clear();
+  outcome = fits(relation, made);
+  if (!outcome.passes()) return record;
   for (size_t run = 0; run < relation.problems().size(); ++run) {
     std::unique_ptr<Derived>& derived = derived_[index][run];
     if (!derived) {
       const Stopwatch watch(inputs_s_);
       derived = std::make_unique<Derived>(relation, run);
     }
-    if (make_run(made, derived->problem, *derived, relation.own_sigmas(), record)) continue;
-    if (is_bad(record.judgement.verdict))
-      record.judgement.reason =
-          fmt::format("{} (in a run for {})", record.judgement.reason, record.relation);
+    outcome = make_run(made, *derived, relation.own_sigmas(), record.run_ns);
+    if (outcome.passes()) continue;
+    if (outcome.is_bad()) outcome.reason += fmt::format(" (in a run for {})", record.relation);
     return record;
   }
   const Stopwatch watch(judging_s_);
+  const Trial& trial = made.trial;
   if (!made.base_sigmas)
-    made.base_sigmas = std::make_unique<SigmaTable>(problem_, base_.golden(), made.arithmetic);
-  const RelationRun base{problem_, base_.shared().tensors(), made.base.tensors(),
+    made.base_sigmas = goldens_.of(base_).use([&](const Golden& golden) {
+      return std::make_unique<SigmaTable>(problem_, golden, trial.arithmetic);
+    });
+  const RelationRun base{problem_, base_.shared().tensors(), trial.outputs->tensors(),
                          made.base_sigmas.get()};
   record.judgement =
-      judge_relation(relation, base, made.runs, !made.arithmetic.has(ATTEST_NONDETERMINISTIC));
+      judge_relation(relation, base, made.runs, !trial.arithmetic.has(ATTEST_NONDETERMINISTIC));
   return record;
 }
 
-std::vector<RelationRecord> RelationChecks::run(Plugin& plugin,
-                                                const Implementation& implementation,
-                                                const Arithmetic& arithmetic,
-                                                SharedTensors& outputs, bool all) {
-  Made made{plugin, implementation, arithmetic, outputs};
-  for (const Slot& slot : outputs.slots())
-    if (slot.role == kWorkspaceRole) made.workspace_bytes = uint64_t(slot.data_bytes);
+std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all) {
   std::vector<RelationRecord> records;
   if (relations_.empty()) return records;
-  outputs.place(Side::kEnd);  // as in all other runs: where tensors lie may decide how a kernel
-                              // cuts its loops
-  outputs.poison();
-  const RunResult run = plugin.run(implementation, problem_, base_.shared(), outputs);
-  made.run_ns = run.run_ns;
+  // As in all other runs: where tensors lie may decide how a kernel cuts its loops.
+  trial.outputs->place(Side::kEnd);
+  trial.outputs->poison();
+  const RunResult run =
+      trial.plugin.run(trial.implementation, problem_, base_.shared(), *trial.outputs);
   if (run.failure) {
-    set(records.emplace_back(RelationRecord{.relation = "base"}), run.failure->verdict,
-        run.failure->code, run.failure->reason);
+    records.push_back({.relation = "base", .judgement = {.outcome = *run.failure}});
     return records;
   }
+  Made made{.trial = trial, .run_ns = run.run_ns};
   for (size_t index = 0; index < relations_.size(); ++index) {
     records.push_back(check(index, made));
     if (!keep_)
       for (auto& derived : derived_[index]) derived.reset();
-    if (!all && is_bad(records.back().judgement.verdict)) break;
+    if (!all && records.back().judgement.outcome.is_bad()) break;
   }
   return records;
 }

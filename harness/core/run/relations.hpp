@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/inputs/prepared.hpp"
+#include "core/inputs/golden_store.hpp"
 #include "core/operations/relation.hpp"
 #include "core/record/record.hpp"
-#include "core/run/plugin.hpp"
+#include "core/run/trial.hpp"
 
 namespace attest::core {
 
@@ -22,15 +22,14 @@ bool wants_relations(RelationChoice choice, const Problem& problem, double run_n
 /// for all implementations.
 class RelationChecks {
  public:
-  /// Both must outlive it. `only`: one relation's name, whose records then name the fill too;
-  /// empty: all.
-  RelationChecks(const Problem& problem, PreparedInputs& base, std::string_view only = {});
+  /// The first three must outlive it. `only`: one relation's name, whose records then name the fill
+  /// too; empty: all.
+  RelationChecks(const Problem& problem, const PreparedInputs& base, GoldenStore& goldens,
+                 std::string_view only = {});
   ~RelationChecks();
 
-  /// `outputs`: of the problem, with the workspace that the implementation declared for it. Stops
-  /// at the first relation that does not hold unless `all`.
-  std::vector<RelationRecord> run(Plugin& plugin, const Implementation& implementation,
-                                  const Arithmetic& arithmetic, SharedTensors& outputs, bool all);
+  /// Stops at the first relation that does not hold unless `all`.
+  std::vector<RelationRecord> run(const Trial& trial, bool all);
   /// Seconds spent so far in making inputs, and in goldens and comparing.
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }
@@ -38,13 +37,13 @@ class RelationChecks {
  private:
   struct Derived;
   struct Made;
-  bool fits(const Relation& relation, const Made& made, RelationRecord& record) const;
+  Outcome fits(const Relation& relation, const Made& made) const;
   RelationRecord check(size_t index, Made& made);
-  bool make_run(Made& made, const Problem& problem, Derived& derived, bool own_sigmas,
-                RelationRecord& record);
+  Outcome make_run(Made& made, Derived& derived, bool own_sigmas, double& run_ns);
 
   const Problem& problem_;
-  PreparedInputs& base_;
+  const PreparedInputs& base_;
+  GoldenStore& goldens_;
   std::vector<std::unique_ptr<Relation>> relations_;
   std::vector<std::vector<std::unique_ptr<Derived>>>
       derived_;         // of each relation, of each of its runs

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/inputs/prepared.hpp"
+#include "core/inputs/golden_store.hpp"
 #include "core/operations/relation.hpp"
 #include "core/record/record.hpp"
-#include "core/run/plugin.hpp"
+#include "core/run/trial.hpp"
 
 namespace attest::core {
 
@@ -26,21 +26,16 @@ class Repetition {
  public:
   /// `base`: of the first fill. `other`: inputs in between; null: there are none. All must outlive
   /// this.
-  Repetition(const Problem& problem, PreparedInputs& base, PreparedInputs* other);
+  Repetition(const Problem& problem, const PreparedInputs& base, const PreparedInputs* other,
+             GoldenStore& goldens);
   ~Repetition();
 
-  struct Task {
-    Plugin& plugin;
-    const Implementation& implementation;
-    const Arithmetic& arithmetic;
-    SharedTensors& outputs;  // of the problem, with the workspace that was declared; lost
-    uint64_t workspace_bytes = 0;
-    double run_ns = 0;  // of one run, as measured
+  struct Series {
     int runs = 3;
-    bool quick = false;                 // runs are so short that more plans may be tried
-    std::string base_hash, other_hash;  // of the outputs that the fills left; "": none was judged
+    bool quick = false;  // runs are so short that more plans may be tried
   };
-  RelationRecord run(const Task& task);
+  /// `base` and `other` are the first two fills of the trial.
+  RelationRecord run(const Trial& trial, const Series& series);
 
   /// Seconds spent so far in making inputs, and in goldens and comparing.
   double inputs_s() const { return inputs_s_; }
@@ -52,19 +47,20 @@ class Repetition {
     std::list<SharedTensors> outputs;
     std::vector<std::pair<int, const SharedTensors*>> judged;  // of which run
   };
-  void play(const Task& task, RelationRecord& record);
-  Script script_of(const Task& task, Played& played) const;
-  void judge_runs(const Task& task, const Played& played, RelationRecord& record);
-  bool judge_other(const Task& task, const SharedTensors& outputs, RelationRecord& record);
-  bool agree(const Task& task, const SharedTensors& first, const SharedTensors& second, bool other,
-             const std::string& which, RelationRecord& record);
-  bool fits(const Task& task, RelationRecord& record) const;
-  bool try_leftover(const Task& task, Leftover leftover, RelationRecord& record);
-  const Golden& golden_of(bool other);
+  std::optional<Outcome> does_not_fit(const Trial& trial, int runs) const;
+  void play(const Trial& trial, const Series& series, RelationRecord& record);
+  Script script_of(const Trial& trial, int runs, Played& played) const;
+  void judge_runs(const Trial& trial, const Played& played, RelationRecord& record);
+  void judge_other(const Trial& trial, const SharedTensors& outputs, RelationRecord& record);
+  void compare(const Trial& trial, const SharedTensors& first, const SharedTensors& second,
+               bool other, const std::string& which, RelationRecord& record);
+  void try_leftover(const Trial& trial, Leftover leftover, RelationRecord& record);
+  KeptGolden& golden_of(bool other) { return goldens_.of(other ? *other_ : base_); }
 
   const Problem& problem_;
-  PreparedInputs& base_;
-  PreparedInputs* other_;
+  const PreparedInputs& base_;
+  const PreparedInputs* other_;
+  GoldenStore& goldens_;
   std::unique_ptr<SharedTensors> other_inputs_;  // laid out as the base's are
   std::unique_ptr<Relation> relation_;
   double inputs_s_ = 0, judging_s_ = 0;

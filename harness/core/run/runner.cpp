@@ -6,7 +6,7 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/measure/memory.hpp"
-#include "core/run/runner_parts.hpp"
+#include "core/run/outputs.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -28,44 +28,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Of the quickest fill: another process may have slowed down any one run.
-double quickest_run_ns(const Record& record) {
-  const auto quicker = [](const FillRecord& a, const FillRecord& b) { return a.run_ns < b.run_ns; };
-  return std::min_element(record.fills.begin(), record.fills.end(), quicker)->run_ns;
-}
-
 std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
 
 }  // namespace
-
-const TensorSpec& main_output(const Problem& problem) {
-  for (const Role& role : problem.operation->roles())
-    if (is_output(role) && role.required) return problem.tensor[size_t(role.index)];
-  throw Error(fmt::format("{} has no required output", problem.operation->name()));
-}
-
-std::string hash_outputs(const Problem& problem, const Tensors& tensors) {
-  uint64_t hash = 0;
-  for (const Role& role : problem.operation->roles()) {
-    if (!is_output(role) || !tensors[size_t(role.index)]) continue;
-    const uint64_t pair[] = {hash, hash_tensor(tensors[size_t(role.index)])};
-    hash = hash_bytes(pair, sizeof(pair));
-  }
-  return hex(hash);
-}
-
-double Rates::of(const std::string& implementation, const std::string& kind) const {
-  for (const std::string& key : {implementation + "/" + kind, implementation})
-    if (const auto at = best_.find(key); at != best_.end()) return at->second;
-  return 0;
-}
-
-void Rates::note(const std::string& implementation, const std::string& kind, double flops,
-                 double run_ns) {
-  if (flops < 1e7 || run_ns <= 0) return;
-  for (const std::string& key : {implementation + "/" + kind, implementation})
-    best_[key] = std::max(best_[key], flops / run_ns);
-}
 
 CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label,
                        const Tokens* tokens, const RunOptions& options, Rates& rates,
@@ -94,7 +59,7 @@ Side CaseRunner::side(const std::string& fill) const {
                                                                                    : Side::kFront;
 }
 
-PreparedInputs& CaseRunner::inputs(const std::string& fill) {
+const PreparedInputs& CaseRunner::inputs(const std::string& fill) {
   std::unique_ptr<PreparedInputs>& prepared = prepared_[fill];
   if (!prepared) {
     const auto start = Clock::now();
@@ -106,197 +71,175 @@ PreparedInputs& CaseRunner::inputs(const std::string& fill) {
   return *prepared;
 }
 
-Judgement CaseRunner::judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic,
-                                    const SharedTensors& outputs, double& golden_ns) {
+Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithmetic& arithmetic,
+                                    const SharedTensors& outputs) {
   const auto start = Clock::now();
-  const Judgement judgement = judge(problem_, prepared.golden(options_.golden_device), arithmetic,
-                                    outputs.tensors(), &prepared.shared().tensors());
-  golden_ns = seconds_since(start) * 1e9;
-  judging_s_ += golden_ns * 1e-9;
+  const Judgement judgement = goldens_.of(prepared).use([&](const Golden& golden) {
+    return judge(problem_, golden, arithmetic, outputs.tensors(), &prepared.shared().tensors());
+  });
+  judging_s_ += seconds_since(start);
   return judgement;
 }
 
-// Fills `record.arithmetic` and the declared workspace; false: the record has its verdict.
-bool CaseRunner::admit(Plugin& plugin, const Implementation& implementation, Record& record,
-                       Arithmetic& arithmetic) {
-  if (const std::string why = refuses(implementation, problem_); !why.empty())
-    return set_verdict(record, Verdict::kUnsupported, "unsupported:table", why), false;
-  const QueryResult query = plugin.query(implementation, problem_);
-  if (query.failure)
-    return set_verdict(record, query.failure->verdict, query.failure->code, query.failure->reason),
-           false;
+// Takes what is declared; null: the implementation takes the problem.
+std::optional<Outcome> CaseRunner::admit(Trial& trial) {
+  if (std::string why = refuses(trial.implementation, problem_); !why.empty())
+    return Outcome{ReasonCode::kUnsupportedTable, std::move(why)};
+  const QueryResult query = trial.plugin.query(trial.implementation, problem_);
+  if (query.failure) return query.failure;
   if (query.status == ATTEST_UNSUPPORTED)
-    return set_verdict(record, Verdict::kUnsupported, "unsupported:query",
-                       query.message.empty() ? "query gave no reason" : query.message),
-           false;
+    return Outcome{ReasonCode::kUnsupportedQuery,
+                   query.message.empty() ? "query gave no reason" : query.message};
   if (query.status != ATTEST_OK)
-    return set_verdict(record, Verdict::kError, "error:runtime",
-                       fmt::format("query gave {}: {}", query.status, query.message)),
-           false;
-  if (const std::string wrong = wrong_declaration(query.support); !wrong.empty())
-    return set_verdict(record, Verdict::kError, "error:declaration", wrong), false;
-  arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
-  record.arithmetic = print(arithmetic);
-  record.memory.workspace_bytes = query.support.workspace_bytes;
-  if (const std::string why = falls_short(arithmetic, options_.least); !why.empty())
-    return set_verdict(record, Verdict::kUnsupported, "unsupported:arithmetic", why), false;
-  return true;
+    return Outcome{ReasonCode::kErrorRuntime,
+                   fmt::format("query gave {}: {}", query.status, query.message)};
+  if (std::string wrong = wrong_declaration(query.support); !wrong.empty())
+    return Outcome{ReasonCode::kErrorDeclaration, std::move(wrong)};
+  trial.arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
+  trial.workspace_bytes = query.support.workspace_bytes;
+  trial.record.arithmetic = print(trial.arithmetic);
+  trial.record.memory.workspace_bytes = trial.workspace_bytes;
+  if (std::string why = falls_short(trial.arithmetic, options_.least); !why.empty())
+    return Outcome{ReasonCode::kUnsupportedArithmetic, std::move(why)};
+  return std::nullopt;
 }
 
-// Estimates time and memory; false: it cannot fit, and the record says so with the figures.
-bool CaseRunner::fits(const Implementation& implementation, Record& record) {
-  record.memory.tensor_bytes = record.min_bytes;
+// Estimates time and memory; null: it fits. Else the reason has the figures.
+std::optional<Outcome> CaseRunner::fits(const Trial& trial) const {
+  Record& record = trial.record;
+  const double tensor_bytes = min_bytes(problem_), flops = problem_.operation->flops(problem_);
+  const auto workspace_bytes = double(trial.workspace_bytes);
+  record.memory.tensor_bytes = tensor_bytes;
   // Tensors lie in shared memory and, while timed, in the worker's own; at most three fills are
   // kept.
-  record.estimated_bytes = record.min_bytes * 5 + double(record.memory.workspace_bytes);
-  const double rate = rates_.of(implementation.name, record.dtype + record.features);
-  const DeviceKind& kind =
-      *find_device_kind(implementation.device);  // a table of another one was refused
-  const double fastest = kind.fastest_flops_per_ns *
-                         (kind.own_memory ? 1 : options_.limits.threads);  // more is not tried
-  record.estimated_ns = record.flops / (rate > 0 ? rate : fastest);
+  const double bytes = tensor_bytes * 5 + workspace_bytes;
+  const double rate = rates_.of(trial.implementation.name, Rates::kind_of(problem_));
+  // A table for a device that is not known was refused.
+  const DeviceKind& kind = *find_device_kind(trial.implementation.device);
+  const double fastest =  // more is not tried
+      kind.fastest_flops_per_ns * (kind.own_memory ? 1 : options_.limits.threads);
+  const double run_ns = flops / (rate > 0 ? rate : fastest), run_s = run_ns * 1e-9;
+  record.estimated_bytes = bytes;
+  record.estimated_ns = run_ns;
+
   const double memory = 0.8 * double(read_memory().available_bytes);
-  if (record.estimated_bytes > memory) {
-    set_verdict(record, Verdict::kSkipped, "skipped:memory",
-                fmt::format("needs {} ({} of it declared workspace), {} may be used",
-                            gibibytes(record.estimated_bytes),
-                            gibibytes(double(record.memory.workspace_bytes)), gibibytes(memory)));
-    return false;
-  }
+  if (bytes > memory)
+    return Outcome{ReasonCode::kSkippedMemory,
+                   fmt::format("needs {} ({} of it declared workspace), {} may be used",
+                               gibibytes(bytes), gibibytes(workspace_bytes), gibibytes(memory))};
   if (kind.own_memory) {
-    double needed = double(record.memory.workspace_bytes);
+    double needed = workspace_bytes;
     for (const TensorSpec& spec : problem_.tensor)  // with the gaps between their elements
       if (present(spec)) needed += double(extent(spec)) * double(dtype_bytes(spec.dtype));
     const double there = kDeviceShare * double(kind.facts().memory_bytes);
     if (needed > there)
-      return set_verdict(record, Verdict::kSkipped, "skipped:memory",
-                         fmt::format("needs {} of the device's memory, {} may be used",
-                                     gibibytes(needed), gibibytes(there))),
-             false;
+      return Outcome{ReasonCode::kSkippedMemory,
+                     fmt::format("needs {} of the device's memory, {} may be used",
+                                 gibibytes(needed), gibibytes(there))};
   }
-  const double run_s = record.estimated_ns * 1e-9;
   if (run_s > options_.limits.timeout_s || run_s * kLeastRuns > options_.limits.case_limit_s) {
     const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)
                                        : fmt::format("even at {:.3g} GFLOP/s", fastest);
-    set_verdict(
-        record, Verdict::kSkipped, "skipped:time",
+    return Outcome{
+        ReasonCode::kSkippedTime,
         fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s",
-                    record.flops * 1e-9, run_s, speed, kLeastRuns, options_.limits.case_limit_s,
-                    options_.limits.timeout_s));
-    return false;
+                    flops * 1e-9, run_s, speed, kLeastRuns, options_.limits.case_limit_s,
+                    options_.limits.timeout_s)};
   }
-  return true;
+  return std::nullopt;
 }
 
-// Runs and judges one fill; notes time, memory and ratios in `record`, but no verdict.
-FillRecord CaseRunner::judge_fill(Plugin& plugin, const Implementation& implementation,
-                                  const Arithmetic& arithmetic, SharedTensors& outputs,
-                                  const std::string& name, Record& record) {
-  PreparedInputs& prepared = inputs(name);
-  FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
-  Judgement& judgement = fill.judgement;
-  outputs.place(side(name));
-  outputs.poison(kLeftovers[record.fills.size() % std::size(kLeftovers)]);
-  const RunResult run = plugin.run(implementation, problem_, prepared.shared(), outputs);
-  if (run.failure) {
-    judgement.verdict = run.failure->verdict, judgement.code = run.failure->code,
-    judgement.reason = run.failure->reason;
-    return fill;
-  }
-  fill.run_ns = run.run_ns;
+// Judges what a run has left, and what it has done besides.
+Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const PreparedInputs& prepared,
+                                FillRecord& fill) {
+  MemoryRecord& memory = trial.record.memory;
   if (run.pool_peak_bytes) {
-    record.memory.pool_peak_bytes =
-        std::max(record.memory.pool_peak_bytes.value_or(0), *run.pool_peak_bytes);
-    record.memory.unseen = find_device_kind(implementation.device)->unseen;
+    memory.pool_peak_bytes = std::max(memory.pool_peak_bytes.value_or(0), *run.pool_peak_bytes);
+    memory.unseen = find_device_kind(trial.implementation.device)->unseen;
   }
-  if (run.peak_bytes)
-    record.memory.peak_bytes = std::max(record.memory.peak_bytes.value_or(0), *run.peak_bytes);
+  if (run.peak_bytes) memory.peak_bytes = std::max(memory.peak_bytes.value_or(0), *run.peak_bytes);
+  fill.run_ns = run.run_ns;
+  const SharedTensors& outputs = *trial.outputs;
   fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
-  judgement = judge_outputs(prepared, arithmetic, outputs, fill.golden_ns);
-  if (const std::string remark = prepared.golden().remark(); !remark.empty())
-    record.notes.push_back(fmt::format("{} (fill {})", remark, name));
-  if (const std::optional<Failure> late = plugin.settle(problem_))
-    judgement.verdict = late->verdict, judgement.code = late->code, judgement.reason = late->reason;
+
+  const double before_s = judging_s_;
+  Judgement judgement = judge_outputs(prepared, trial.arithmetic, outputs);
+  fill.golden_ns = (judging_s_ - before_s) * 1e9;
+  if (const std::string& remark = goldens_.of(prepared).remark(); !remark.empty())
+    trial.record.notes.push_back(fmt::format("{} (fill {})", remark, fill.fill));
+
+  if (const std::optional<Outcome> late = trial.plugin.settle(problem_))
+    judgement.outcome = *late;
   else if (hash_outputs(problem_, outputs.tensors()) != fill.outputs_hash)
-    judgement.verdict = Verdict::kCrash, judgement.code = "crash:late-write",
-    judgement.reason = "an output changed while it was judged";
+    judgement.outcome = {ReasonCode::kCrashLateWrite, "an output changed while it was judged"};
   else if (const std::string canary = outputs.broken_canary(); !canary.empty())
-    judgement.verdict = Verdict::kCrash, judgement.code = "crash:canary", judgement.reason = canary;
+    judgement.outcome = {ReasonCode::kCrashCanary, canary};
   else if (!prepared.unchanged())
-    judgement.verdict = Verdict::kCrash, judgement.code = "crash:input-written",
-    judgement.reason = "an input was changed";
-  record.max_ratio = std::max(record.max_ratio, judgement.max_ratio);
-  record.rms_ratio = std::max(record.rms_ratio, judgement.rms_ratio);
-  return fill;
+    judgement.outcome = {ReasonCode::kCrashInputWritten, "an input was changed"};
+  return judgement;
 }
 
-bool enough_fills(std::span<const FillRecord> judged, double case_limit_s) {
+// Runs and judges one fill.
+Outcome CaseRunner::judge_fill(Trial& trial, const std::string& name) {
+  const PreparedInputs& prepared = inputs(name);
+  FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
+  trial.outputs->place(side(name));
+  trial.outputs->poison(kLeftovers[trial.fills.size() % std::size(kLeftovers)]);
+  const RunResult run =
+      trial.plugin.run(trial.implementation, problem_, prepared.shared(), *trial.outputs);
+  if (run.failure)
+    fill.judgement.outcome = *run.failure;
+  else
+    fill.judgement = judge_run(trial, run, prepared, fill);
+  trial.fills.push_back({fill.run_ns, fill.inputs_hash, fill.outputs_hash});
+
+  Record& record = trial.record;
+  record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
+  record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
+  record.fills.push_back(std::move(fill));
+  return record.fills.back().judgement.outcome;
+}
+
+bool enough_fills(std::span<const FillRun> judged, double case_limit_s) {
   if (judged.size() < 2 || judged.back().run_ns <= kSlowRun_ns) return false;
   double ns = judged.back().run_ns;  // the next one's
-  for (const FillRecord& fill : judged) ns += fill.run_ns;
+  for (const FillRun& run : judged) ns += run.run_ns;
   return ns * 1e-9 > kFillsShare * case_limit_s;
 }
 
-// Runs and judges every fill; false where one does not pass, with the record's verdict set by the
-// first of them.
-bool CaseRunner::judge_fills(Plugin& plugin, const Implementation& implementation,
-                             const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
-  record.verdict = Verdict::kPass;
+void CaseRunner::judge_fills(Trial& trial) {
   for (const std::string& name : fills_) {
     if (options_.timed && options_.fills.empty() &&
-        enough_fills(record.fills, options_.limits.case_limit_s)) {
-      record.notes.push_back(fmt::format(
+        enough_fills(trial.fills, options_.limits.case_limit_s)) {
+      const size_t judged = trial.fills.size();
+      trial.record.notes.push_back(fmt::format(
           "a run takes {:.3g} s: judged on {} of {} fills, not on {} (--fill all has time)",
-          record.fills.back().run_ns * 1e-9, record.fills.size(), fills_.size(),
-          fmt::join(fills_.begin() + std::ptrdiff_t(record.fills.size()), fills_.end(), ", ")));
-      break;
+          trial.fills.back().run_ns * 1e-9, judged, fills_.size(),
+          fmt::join(fills_.begin() + std::ptrdiff_t(judged), fills_.end(), ", ")));
+      return;
     }
-    record.fills.push_back(judge_fill(plugin, implementation, arithmetic, outputs, name, record));
-    const FillRecord& fill = record.fills.back();
-    if (fill.judgement.verdict == Verdict::kPass) {
-      rates_.note(implementation.name, record.dtype + record.features, record.flops, fill.run_ns);
+    Outcome outcome = judge_fill(trial, name);
+    if (outcome.passes()) {
+      rates_.note(trial.implementation.name, Rates::kind_of(problem_),
+                  problem_.operation->flops(problem_), trial.fills.back().run_ns);
       continue;
     }
-    if (record.verdict == Verdict::kPass)
-      set_verdict(record, fill.judgement.verdict, fill.judgement.code,
-                  fmt::format("{} (fill {})", fill.judgement.reason, name));
-    if (!options_.all_checks) return false;
+    outcome.reason += fmt::format(" (fill {})", name);
+    trial.note(std::move(outcome));
+    if (!options_.all_checks) return;
   }
-  return record.verdict == Verdict::kPass;
 }
 
-// One plan that runs again and again; false: the record has its verdict.
-bool CaseRunner::check_repetition(Plugin& plugin, const Implementation& implementation,
-                                  const Arithmetic& arithmetic, SharedTensors& outputs,
-                                  Record& record) {
-  const double run_ns = quickest_run_ns(record);
-  const int runs = repeated_runs(run_ns, options_.relations == RelationChoice::kAll);
-  const bool more = record.fills.size() > 1;
+// One plan that runs again and again.
+RelationRecord CaseRunner::check_repetition(const Trial& trial) {
   if (!repetition_) {
-    PreparedInputs* other = more ? &inputs(record.fills[1].fill) : nullptr;
-    repetition_ = std::make_unique<Repetition>(problem_, inputs(fills_.front()), other);
+    const PreparedInputs* other = trial.fills.size() > 1 ? &inputs(fills_[1]) : nullptr;
+    repetition_ = std::make_unique<Repetition>(problem_, inputs(fills_.front()), other, goldens_);
   }
-  record.relations.push_back(
-      repetition_->run({.plugin = plugin,
-                        .implementation = implementation,
-                        .arithmetic = arithmetic,
-                        .outputs = outputs,
-                        .workspace_bytes = record.memory.workspace_bytes,
-                        .run_ns = run_ns,
-                        .runs = runs,
-                        .quick = wants_relations(options_.relations, problem_, run_ns),
-                        .base_hash = record.fills[0].outputs_hash,
-                        .other_hash = more ? record.fills[1].outputs_hash : ""}));
-  return note_relation(record);
-}
-
-// The last relation's verdict becomes the record's where it is bad; false: it is.
-bool CaseRunner::note_relation(Record& record) const {
-  const Judgement& judgement = record.relations.back().judgement;
-  if (!is_bad(judgement.verdict)) return true;
-  if (record.verdict == Verdict::kPass)
-    set_verdict(record, judgement.verdict, judgement.code, judgement.reason);
-  return false;
+  const double run_ns = trial.quickest_run_ns();
+  return repetition_->run(
+      trial, {.runs = repeated_runs(run_ns, options_.relations == RelationChoice::kAll),
+              .quick = wants_relations(options_.relations, problem_, run_ns)});
 }
 
 // On the first fill whose rows can be compared, or null: rows of NaN have no relation to others.
@@ -304,7 +247,7 @@ RelationChecks* CaseRunner::first_relations() {
   const auto is_tame = [](const std::string& fill) { return fill != "wild"; };
   const auto tame = std::ranges::find_if(fills_, is_tame);
   if (tame == fills_.end()) return nullptr;
-  if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(*tame));
+  if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(*tame), goldens_);
   return relations_.get();
 }
 
@@ -318,40 +261,38 @@ RelationChecks* CaseRunner::huge_relations() {
   if (fills_.front() == kHuge || std::find(fills_.begin(), fills_.end(), kHuge) == fills_.end())
     return nullptr;
   if (!huge_relations_)
-    huge_relations_ =
-        std::make_unique<RelationChecks>(problem_, inputs(std::string(kHuge)), "key-permutation");
+    huge_relations_ = std::make_unique<RelationChecks>(problem_, inputs(std::string(kHuge)),
+                                                       goldens_, "key-permutation");
   return huge_relations_.get();
 }
 
-// Relations between runs, as far as they are wanted; false where one does not hold.
-bool CaseRunner::check_relations(Plugin& plugin, const Implementation& implementation,
-                                 const Arithmetic& arithmetic, SharedTensors& outputs,
-                                 Record& record) {
-  if (options_.relations == RelationChoice::kNone) return true;
-  if (given_ && options_.relations != RelationChoice::kAll)
-    return true;  // a vector says itself what is right
-  bool right = check_repetition(plugin, implementation, arithmetic, outputs, record);
-  if (!right && !options_.all_checks) return false;
-  const double run_ns = quickest_run_ns(record);
-  if (!wants_relations(options_.relations, problem_, run_ns)) return right;
+// Keeps what a relation has shown; false: no further check is wanted.
+bool CaseRunner::goes_on(Trial& trial, RelationRecord relation) const {
+  const Outcome outcome = relation.judgement.outcome;
+  trial.record.relations.push_back(std::move(relation));
+  if (!outcome.is_bad()) return true;
+  trial.note(outcome);
+  return options_.all_checks;
+}
+
+// Relations between runs, as far as they are wanted.
+void CaseRunner::check_relations(Trial& trial) {
+  const bool all = options_.relations == RelationChoice::kAll;
+  if (options_.relations == RelationChoice::kNone) return;
+  if (given_ && !all) return;  // a vector says itself what is right
+  if (!goes_on(trial, check_repetition(trial))) return;
+  const double run_ns = trial.quickest_run_ns();
+  if (!wants_relations(options_.relations, problem_, run_ns)) return;
   for (RelationChecks* checks : {first_relations(), huge_relations()}) {
     if (!checks) continue;
-    for (RelationRecord& relation :
-         checks->run(plugin, implementation, arithmetic, outputs, options_.all_checks)) {
-      record.relations.push_back(std::move(relation));
-      right &= note_relation(record);
-      if (!right && !options_.all_checks) return false;
-    }
+    for (RelationRecord& relation : checks->run(trial, options_.all_checks))
+      if (!goes_on(trial, std::move(relation))) return;
   }
-  if (run_ns > kReusedRun_ns) return right;
+  if (run_ns > kReusedRun_ns) return;
   if (!plan_reuse_) plan_reuse_ = std::make_unique<PlanReuse>(problem_, spec_seed(spec_));
-  const bool again = options_.relations == RelationChoice::kAll;
-  if (const std::unique_ptr<RelationRecord> reuse =
-          plan_reuse_->run(plugin, implementation, again)) {
-    record.relations.push_back(*reuse);
-    right &= note_relation(record);
-  }
-  return right;
+  if (std::optional<RelationRecord> reuse =
+          plan_reuse_->run(trial.plugin, trial.implementation, all))
+    goes_on(trial, std::move(*reuse));
 }
 
 double CaseRunner::inputs_s() const {
@@ -366,36 +307,49 @@ double CaseRunner::judging_s() const {
          (plan_reuse_ ? plan_reuse_->judging_s() : 0);
 }
 
-Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
+Record CaseRunner::blank_record(const Implementation& implementation) const {
   Record record;
-  record.suite = label_.suite, record.case_name = label_.case_name, record.inputs = label_.inputs,
-  record.source = label_.source, record.spec = spec_;
-  record.impl = implementation.name, record.impl_version = implementation.version,
-  record.plugin = implementation.plugin, record.plugin_hash = hex(implementation.binary_hash);
-  record.operation = problem_.operation->name(), record.dtype = dtype_name(problem_.dtype),
+  record.suite = label_.suite;
+  record.case_name = label_.case_name;
+  record.inputs = label_.inputs;
+  record.source = label_.source;
+  record.spec = spec_;
+  record.impl = implementation.name;
+  record.impl_version = implementation.version;
+  record.plugin = implementation.plugin;
+  record.plugin_hash = hex(implementation.binary_hash);
+  record.operation = problem_.operation->name();
+  record.dtype = dtype_name(problem_.dtype);
   record.features = print_features(problem_.features);
   const DeviceKind* kind = find_device_kind(implementation.device);
-  record.device = kind ? kind->name : "unknown", record.threads = options_.limits.threads;
-  record.flops = problem_.operation->flops(problem_), record.min_bytes = min_bytes(problem_);
+  record.device = kind ? kind->name : "unknown";
+  record.threads = options_.limits.threads;
+  record.flops = problem_.operation->flops(problem_);
+  record.min_bytes = min_bytes(problem_);
+  return record;
+}
 
+Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
+  Record record = blank_record(implementation);
   if (fills_.empty()) {
-    set_verdict(record, Verdict::kSkipped, "skipped:fill",
-                fmt::format("has no such fill, but: {}", fmt::join(all_fills_, ", ")));
+    record.outcome = {ReasonCode::kSkippedFill,
+                      fmt::format("has no such fill, but: {}", fmt::join(all_fills_, ", "))};
     return record;
   }
-  Arithmetic arithmetic;
-  if (!admit(plugin, implementation, record, arithmetic) || !fits(implementation, record))
+  Trial trial{plugin, implementation, record};
+  std::optional<Outcome> why_not = admit(trial);
+  if (!why_not) why_not = fits(trial);
+  if (why_not) {
+    record.outcome = *why_not;
     return record;
-  SharedTensors outputs(problem_, ATTEST_WRITE, record.memory.workspace_bytes);
-  outputs.seal_size();
-  const bool right = judge_fills(plugin, implementation, arithmetic, outputs, record);
-  if ((right || options_.all_checks) &&
-      check_relations(plugin, implementation, arithmetic, outputs, record) && right &&
-      options_.timed)
-    time(plugin, implementation, arithmetic, outputs, record);
-  if (const std::optional<Failure> late = plugin.settle(problem_);
-      late && record.verdict == Verdict::kPass)
-    set_verdict(record, late->verdict, late->code, late->reason);
+  }
+  trial.outputs = std::make_unique<SharedTensors>(problem_, ATTEST_WRITE, trial.workspace_bytes);
+  trial.outputs->seal_size();
+  judge_fills(trial);
+  if (trial.outcome.passes() || options_.all_checks) check_relations(trial);
+  if (trial.outcome.passes() && options_.timed) trial.note(time(trial));
+  if (const std::optional<Outcome> late = plugin.settle(problem_)) trial.note(*late);
+  record.outcome = trial.outcome;
   if (const uint64_t hash = record.time ? plugin.libraries_hash() : 0)
     record.libraries_hash = hex(hash);
   for (std::string& note : plugin.habits()) record.notes.push_back(std::move(note));

@@ -10,13 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "core/inputs/golden_store.hpp"
 #include "core/inputs/prepared.hpp"
 #include "core/isolation/limits.hpp"
 #include "core/record/record.hpp"
 #include "core/run/plan_reuse.hpp"
 #include "core/run/plugin.hpp"
+#include "core/run/rates.hpp"
 #include "core/run/relations.hpp"
 #include "core/run/repetition.hpp"
+#include "core/run/trial.hpp"
 
 namespace attest::core {
 
@@ -40,24 +43,9 @@ struct CaseLabel {
   std::string source;  // the model's own configuration
 };
 
-/// How fast implementations were, so that the next case's time can be estimated. Shared by all
-/// cases of a run.
-class Rates {
- public:
-  /// The best flops per nanosecond seen on problems of that kind (dtype and features), else on any;
-  /// 0: never. The best, since a small or lopsided problem says little about what a large one will
-  /// do.
-  double of(const std::string& implementation, const std::string& kind) const;
-  void note(const std::string& implementation, const std::string& kind, double flops,
-            double run_ns);
-
- private:
-  std::map<std::string, double> best_;
-};
-
 /// Whether a slow implementation has been judged on as many fills as the time of its case allows. A
 /// fast one never has.
-bool enough_fills(std::span<const FillRecord> judged, double case_limit_s);
+bool enough_fills(std::span<const FillRun> judged, double case_limit_s);
 
 class CaseRunner {
  public:
@@ -77,34 +65,31 @@ class CaseRunner {
   double judging_s() const;
 
  private:
-  bool admit(Plugin& plugin, const Implementation& implementation, Record& record,
-             Arithmetic& arithmetic);
-  bool fits(const Implementation& implementation, Record& record);
-  bool judge_fills(Plugin& plugin, const Implementation& implementation,
-                   const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
-  FillRecord judge_fill(Plugin& plugin, const Implementation& implementation,
-                        const Arithmetic& arithmetic, SharedTensors& outputs,
-                        const std::string& name, Record& record);
-  bool check_repetition(Plugin& plugin, const Implementation& implementation,
-                        const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
-  bool note_relation(Record& record) const;
-  RelationChecks* first_relations();
-  RelationChecks* huge_relations();
-  bool check_relations(Plugin& plugin, const Implementation& implementation,
-                       const Arithmetic& arithmetic, SharedTensors& outputs, Record& record);
-  void time(Plugin& plugin, const Implementation& implementation, const Arithmetic& arithmetic,
-            SharedTensors& outputs, Record& record);
-  Side side(const std::string& fill) const;
+  /// Timed outputs that are judged, and the inputs that they belong to.
   struct Audited {
-    PreparedInputs& inputs;
+    const PreparedInputs& inputs;
     const SharedTensors& outputs;
   };
-  PreparedInputs* second_inputs(const Record& record);
-  bool judge_audited(const TimeResult& timed, const std::vector<Audited>& audited,
-                     const Arithmetic& arithmetic, Record& record);
-  PreparedInputs& inputs(const std::string& fill);
-  Judgement judge_outputs(PreparedInputs& prepared, const Arithmetic& arithmetic,
-                          const SharedTensors& outputs, double& golden_ns);
+  Record blank_record(const Implementation& implementation) const;
+  std::optional<Outcome> admit(Trial& trial);
+  std::optional<Outcome> fits(const Trial& trial) const;
+  void judge_fills(Trial& trial);
+  Outcome judge_fill(Trial& trial, const std::string& name);
+  Judgement judge_run(Trial& trial, const RunResult& run, const PreparedInputs& prepared,
+                      FillRecord& fill);
+  void check_relations(Trial& trial);
+  RelationRecord check_repetition(const Trial& trial);
+  bool goes_on(Trial& trial, RelationRecord relation) const;
+  RelationChecks* first_relations();
+  RelationChecks* huge_relations();
+  Outcome time(Trial& trial);
+  Outcome judge_audited(const Trial& trial, const TimeResult& timed,
+                        const std::vector<Audited>& audited);
+  const PreparedInputs* second_inputs(const Trial& trial);
+  Side side(const std::string& fill) const;
+  const PreparedInputs& inputs(const std::string& fill);
+  Judgement judge_outputs(const PreparedInputs& prepared, const Arithmetic& arithmetic,
+                          const SharedTensors& outputs);
 
   const Problem& problem_;
   std::string spec_;
@@ -115,8 +100,9 @@ class CaseRunner {
   Rates& rates_;
   std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
-  std::unique_ptr<PreparedInputs>
-      altered_;  // the first fill's with some rows changed, for the audit of timed runs
+  // The first fill's with some rows changed, for the audit of timed runs
+  std::unique_ptr<PreparedInputs> altered_;
+  GoldenStore goldens_;                        // of both
   std::unique_ptr<Repetition> repetition_;     // of the first fill
   std::unique_ptr<RelationChecks> relations_;  // likewise
   std::unique_ptr<RelationChecks> huge_relations_;

@@ -7,7 +7,10 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "core/operations/relation.hpp"
+#include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "testing/named.hpp"
 #include "testing/scale_operation.hpp"
@@ -45,7 +48,7 @@ class Runner : public ::testing::Test {
 
 TEST_F(Runner, JudgesAndTimesTheRightOne) {
   const Record record = run("scale_right");
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   ASSERT_EQ(record.fills.size(), 1u);
   EXPECT_EQ(record.fills[0].judgement.exact_elements, 6400);
   EXPECT_EQ(record.fills[0].inputs_hash.size(), 16u);
@@ -58,14 +61,14 @@ TEST_F(Runner, JudgesAndTimesTheRightOne) {
 }
 
 TEST_F(Runner, FailsTheWrongOnes) {
-  EXPECT_EQ(run("scale_wrong").code, "fail:tolerance");
-  EXPECT_EQ(run("scale_short").code, "fail:unwritten");
-  EXPECT_EQ(run("scale_zeros").code, "suspect:zeros");
+  EXPECT_EQ(run("scale_wrong").outcome.code, ReasonCode::kFailTolerance);
+  EXPECT_EQ(run("scale_short").outcome.code, ReasonCode::kFailUnwritten);
+  EXPECT_EQ(run("scale_zeros").outcome.code, ReasonCode::kSuspectZeros);
 }
 
 TEST(EnoughFills, AreAsManyAsTheLimitOfASlowCaseAllows) {
   const auto judged = [](double run_s, size_t count) {
-    return std::vector<FillRecord>(count, {.run_ns = run_s * 1e9});
+    return std::vector<FillRun>(count, {.run_ns = run_s * 1e9});
   };
   EXPECT_FALSE(enough_fills(judged(2.4, 5), 20));
   EXPECT_TRUE(enough_fills(judged(2.6, 5), 20));
@@ -80,80 +83,81 @@ TEST_F(Runner, TimesNothingThatDoesNotPass) { EXPECT_FALSE(run("scale_wrong").ti
 // canary.
 TEST_F(Runner, SeesAWriteBeyondTheEnd) {
   const Record record = run("scale_beyond");
-  EXPECT_EQ(record.code, "crash:canary");
-  EXPECT_THAT(record.reason, HasSubstr("y was written past its end, at byte 0 behind it"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kCrashCanary);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("y was written past its end, at byte 0 behind it"));
 }
 
 TEST_F(Runner, NamesTheInputThatWasWritten) {
   const Record record = run("scale_input");
-  EXPECT_EQ(record.verdict, Verdict::kCrash);
-  EXPECT_EQ(record.code, "crash:input-written");
-  EXPECT_THAT(record.reason, HasSubstr("in run at byte 20 of x"));
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kCrash);
+  EXPECT_EQ(record.outcome.code, ReasonCode::kCrashInputWritten);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("in run at byte 20 of x"));
 }
 
 TEST_F(Runner, SurvivesDeath) {
-  EXPECT_THAT(run("scale_null").reason, HasSubstr("SIGSEGV in run"));
+  EXPECT_THAT(run("scale_null").outcome.reason, HasSubstr("SIGSEGV in run"));
   const Record exits = run("scale_exits");
-  EXPECT_EQ(exits.code, "crash:exit");
-  EXPECT_THAT(exits.reason, HasSubstr("exited with 0 in run"));
+  EXPECT_EQ(exits.outcome.code, ReasonCode::kCrashExit);
+  EXPECT_THAT(exits.outcome.reason, HasSubstr("exited with 0 in run"));
   const Record query = run("scale_dies_in_query");
-  EXPECT_EQ(query.code, "crash:signal");
-  EXPECT_THAT(query.reason, HasSubstr("SIGABRT in query"));
-  EXPECT_EQ(run("scale_right").verdict, Verdict::kPass);
+  EXPECT_EQ(query.outcome.code, ReasonCode::kCrashSignal);
+  EXPECT_THAT(query.outcome.reason, HasSubstr("SIGABRT in query"));
+  EXPECT_EQ(run("scale_right").outcome.verdict(), Verdict::kPass);
 }
 
 TEST_F(Runner, EndsAHang) {
   const auto start = Clock::now();
   const Record record = run("scale_hangs");
-  EXPECT_EQ(record.verdict, Verdict::kTimeout);
-  EXPECT_THAT(record.reason, HasSubstr("was in run for more than 1 s"));
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kTimeout);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("was in run for more than 1 s"));
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 5);
-  EXPECT_EQ(run("scale_right").verdict, Verdict::kPass);
+  EXPECT_EQ(run("scale_right").outcome.verdict(), Verdict::kPass);
 }
 
 TEST_F(Runner, PassesOnWhatTheImplementationSays) {
   const Record fails = run("scale_fails");
-  EXPECT_EQ(fails.code, "error:memory");
-  EXPECT_THAT(fails.reason, HasSubstr("the scale is not to be had"));
-  EXPECT_EQ(run("scale_not_created").code, "error:runtime");
-  EXPECT_THAT(run("scale_talks").reason,
+  EXPECT_EQ(fails.outcome.code, ReasonCode::kErrorMemory);
+  EXPECT_THAT(fails.outcome.reason, HasSubstr("the scale is not to be had"));
+  EXPECT_EQ(run("scale_not_created").outcome.code, ReasonCode::kErrorRuntime);
+  EXPECT_THAT(run("scale_talks").outcome.reason,
               HasSubstr("it said:  [31mhello"));  // the escape is not passed on
 }
 
 TEST_F(Runner, SkipsWhatCannotFitWithTheFigures) {
   const Record record = run("scale_huge");
-  EXPECT_EQ(record.code, "skipped:memory");
-  EXPECT_THAT(record.reason, HasSubstr("3.28e+04 GiB of it declared workspace"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kSkippedMemory);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("3.28e+04 GiB of it declared workspace"));
 }
 
 TEST_F(Runner, RefusesWhatTheTableDoesNotList) {
   const Problem half = attest::testing::scale_problem(4, 4, ATTEST_F16);
   CaseRunner runner(half, "scale dtype=f16", {}, nullptr, options_, rates_);
   const Record record = runner.run(plugin_, plugin_.implementations()[0]);
-  EXPECT_EQ(record.verdict, Verdict::kUnsupported);
-  EXPECT_EQ(record.reason, "does not take f16 (takes f32)");
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kUnsupported);
+  EXPECT_EQ(record.outcome.reason, "does not take f16 (takes f32)");
 }
 
 TEST_F(Runner, PassesOnTheReasonOfQuery) {
   const Problem wide = attest::testing::scale_problem(1, 5000);
   CaseRunner runner(wide, "scale width=5000", {}, nullptr, options_, rates_);
-  EXPECT_EQ(runner.run(plugin_, plugin_.implementations()[0]).reason, "width is more than 4096");
+  EXPECT_EQ(runner.run(plugin_, plugin_.implementations()[0]).outcome.reason,
+            "width is more than 4096");
 }
 
 TEST_F(Runner, SkipsWhatTakesTooLong) {
-  rates_.note("scale_right", "f32", 1e9, 1e12);  // one flop a microsecond
+  rates_.note("scale_right", {"f32", ""}, 1e9, 1e12);  // one flop a microsecond
   const Problem large = attest::testing::scale_problem(1 << 16, 1 << 8);
   CaseRunner runner(large, "scale rows=65536 width=256", {}, nullptr, options_, rates_);
   const Record record = runner.run(plugin_, plugin_.implementations()[0]);
-  EXPECT_EQ(record.code, "skipped:time");
-  EXPECT_THAT(record.reason, HasSubstr("16.8 s a run"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kSkippedTime);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("16.8 s a run"));
 }
 
 TEST_F(Runner, RefusesLessArithmeticThanAskedFor) {
   options_.least = parse_min_arithmetic("acc=f64");
   const Record record = run("scale_right");
-  EXPECT_EQ(record.code, "unsupported:arithmetic");
-  EXPECT_THAT(record.reason, HasSubstr("acc=f32"));
+  EXPECT_EQ(record.outcome.code, ReasonCode::kUnsupportedArithmetic);
+  EXPECT_THAT(record.outcome.reason, HasSubstr("acc=f32"));
 }
 
 TEST_F(Runner, GivesTheSameInputsAgain) {
@@ -162,6 +166,23 @@ TEST_F(Runner, GivesTheSameInputsAgain) {
   EXPECT_EQ(again.run(plugin_, plugin_.implementations()[0]).fills.at(0).inputs_hash, first);
   CaseRunner other(problem_, "scale rows=100 width=65", {}, nullptr, options_, rates_);
   EXPECT_NE(other.run(plugin_, plugin_.implementations()[0]).fills.at(0).inputs_hash, first);
+}
+
+// What a relation says of itself has a code.
+TEST(ReasonCodes, EveryRelationHasOne) {
+  std::set<std::string> names;
+  for (const char* line :
+       {"softmax num_heads=4 num_kv_heads=2 seq_len_q=16 seq_len_kv=16 head_dim=8 lse",
+        "softmax num_heads=2 seq_len_q=16 seq_len_kv=16 head_dim=8 mask bias",
+        "linear num_heads=2 seq_len_q=16 seq_len_kv=16 head_dim=8"}) {
+    const Problem problem = parse_problem(line);
+    const SharedTensors inputs(problem, ATTEST_READ);
+    problem.operation->fill(problem, {}, inputs.tensors(), false);
+    for (const auto& relation : problem.operation->relations(problem, inputs.tensors()))
+      names.insert(std::string(relation->name()));
+  }
+  EXPECT_GE(names.size(), 9u);
+  for (const std::string& name : names) EXPECT_TRUE(find_reason("fail:" + name)) << name;
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/measure/machine_state.hpp"
+#include "core/run/outputs.hpp"
 #include "core/run/runner.hpp"
-#include "core/run/runner_parts.hpp"
 #include "core/statistics/statistics.hpp"
 
 namespace attest::core {
@@ -62,90 +62,85 @@ TimeRecord summary_of(const TimeResult& timed) {
 
 // Inputs that differ from the first fill's in a few rows where their golden costs little, so that
 // whoever looks at some of the inputs misses the change; else another fill that was judged.
-PreparedInputs* CaseRunner::second_inputs(const Record& record) {
-  PreparedInputs& first = inputs(fills_.front());
+const PreparedInputs* CaseRunner::second_inputs(const Trial& trial) {
+  const PreparedInputs& first = inputs(fills_.front());
   const bool closed_form = first.fill().name != "random" && first.fill().name != kTokensFill;
-  if (!closed_form && first.golden_s() < kGoldenShare * options_.limits.budget_s) {
+  if (!closed_form && goldens_.of(first).seconds() < kGoldenShare * options_.limits.budget_s) {
     if (!altered_) altered_ = std::make_unique<PreparedInputs>(first, unpredictable());
     return altered_.get();
   }
-  return record.fills.size() > 1 ? &inputs(record.fills[1].fill) : nullptr;
+  return trial.fills.size() > 1 ? &inputs(fills_[1]) : nullptr;
 }
 
-// Judges the outputs of audited runs; false: the record has its verdict.
-bool CaseRunner::judge_audited(const TimeResult& timed, const std::vector<Audited>& audited,
-                               const Arithmetic& arithmetic, Record& record) {
+// Judges the outputs of audited runs.
+Outcome CaseRunner::judge_audited(const Trial& trial, const TimeResult& timed,
+                                  const std::vector<Audited>& audited) {
   if (timed.inputs_changed)
-    return set_verdict(record, Verdict::kCrash, "crash:input-written",
-                       "an input was changed (while timed)"),
-           false;
+    return {ReasonCode::kCrashInputWritten, "an input was changed (while timed)"};
   if (timed.late)
-    return set_verdict(record, Verdict::kFail, "fail:late-output",
-                       "outputs changed after run had returned (while timed)"),
-           false;
+    return {ReasonCode::kFailLateOutput, "outputs changed after run had returned (while timed)"};
   for (const Audited& one : audited) {
     const std::string hash = hash_outputs(problem_, one.outputs.tensors());
-    if (std::any_of(record.fills.begin(), record.fills.end(), [&](const FillRecord& fill) {
-          return fill.inputs_hash == one.inputs.hash() && fill.outputs_hash == hash;
-        }))
-      continue;
-    double golden_ns = 0;
-    const Judgement judgement = judge_outputs(one.inputs, arithmetic, one.outputs, golden_ns);
-    if (judgement.verdict == Verdict::kPass) continue;
+    const auto was_judged = [&](const FillRun& fill) {
+      return fill.inputs_hash == one.inputs.hash() && fill.outputs_hash == hash;
+    };
+    if (std::ranges::any_of(trial.fills, was_judged)) continue;
+    const Judgement judgement = judge_outputs(one.inputs, trial.arithmetic, one.outputs);
+    const Outcome& outcome = judgement.outcome;
+    if (outcome.passes()) continue;
     bool stale = timed.stale;
     for (const Audited& other : audited)
       stale |= &one.inputs != &other.inputs &&
                is_from(problem_, judgement.worst, one.outputs.tensors(), other.outputs.tensors());
     if (stale)
-      set_verdict(record, Verdict::kFail, "fail:stale-output",
-                  "a timed run left what was there before, or what belongs to other inputs: " +
-                      judgement.reason);
-    else
-      set_verdict(record, judgement.verdict, judgement.code,
-                  judgement.reason + " (in an audited timed run)");
-    return false;
+      return {ReasonCode::kFailStaleOutput,
+              "a timed run left what was there before, or what belongs to other inputs: " +
+                  outcome.reason};
+    return {outcome.code, outcome.reason + " (in an audited timed run)"};
   }
-  return true;
+  return {};
 }
 
 // Times on the first fill; the outputs of runs chosen at random are judged like any other.
-void CaseRunner::time(Plugin& plugin, const Implementation& implementation,
-                      const Arithmetic& arithmetic, SharedTensors& outputs, Record& record) {
-  PreparedInputs& first = inputs(fills_.front());
-  PreparedInputs* second = second_inputs(record);
-  outputs.poison();
+Outcome CaseRunner::time(Trial& trial) {
+  Record& record = trial.record;
+  const PreparedInputs& first = inputs(fills_.front());
+  const PreparedInputs* second = second_inputs(trial);
+  trial.outputs->poison();
   SharedTensors differing(problem_, ATTEST_WRITE), second_outputs(problem_, ATTEST_WRITE);
-  differing.seal_size(), second_outputs.seal_size();
+  differing.seal_size();
+  second_outputs.seal_size();
   const uint64_t seed = unpredictable();
-  const DeviceKind& kind = *find_device_kind(implementation.device);
+  const DeviceKind& kind = *find_device_kind(trial.implementation.device);
   const DeviceState device_before = kind.state ? kind.state() : DeviceState{};
   const MachineState before = read_machine_state();
-  const TimeResult timed = plugin.time(implementation, problem_,
-                                       {.inputs = first.shared(),
-                                        .outputs = outputs,
-                                        .differing = differing,
-                                        .second_inputs = second ? &second->shared() : nullptr,
-                                        .second_outputs = second ? &second_outputs : nullptr,
-                                        .expected_ns = record.fills.back().run_ns,
-                                        .budget_ns = options_.limits.budget_s * 1e9,
-                                        .seed = seed});
+  const TimeResult timed = trial.plugin.time(trial.implementation, problem_,
+                                             {.inputs = first.shared(),
+                                              .outputs = *trial.outputs,
+                                              .differing = differing,
+                                              .second_inputs = second ? &second->shared() : nullptr,
+                                              .second_outputs = second ? &second_outputs : nullptr,
+                                              .expected_ns = trial.fills.back().run_ns,
+                                              .budget_ns = options_.limits.budget_s * 1e9,
+                                              .seed = seed});
   for (std::string& note : disturbances(before, read_machine_state()))
     record.notes.push_back(std::move(note));
   const DeviceState device_after = kind.state ? kind.state() : DeviceState{};
   for (std::string& note : disturbances(device_before, device_after))
     record.notes.push_back(std::move(note));
-  if (timed.failure)
-    return set_verdict(record, timed.failure->verdict, timed.failure->code,
-                       timed.failure->reason + " (while timed)");
-  std::vector<Audited> audited = {{first, outputs}};
+  if (timed.failure) return {timed.failure->code, timed.failure->reason + " (while timed)"};
+
+  std::vector<Audited> audited = {{first, *trial.outputs}};
   if (timed.differs) audited.push_back({first, differing});
   if (second) audited.push_back({*second, second_outputs});
-  if (!judge_audited(timed, audited, arithmetic, record)) return;
+  if (Outcome outcome = judge_audited(trial, timed, audited); !outcome.passes()) return outcome;
   record.time = summary_of(timed);
   record.time->audit_seed = hex(seed);
-  if (record.time->device)
-    record.time->device->before = facts(device_before),
+  if (record.time->device) {
+    record.time->device->before = facts(device_before);
     record.time->device->after = facts(device_after);
+  }
+  return {};
 }
 
 }  // namespace attest::core

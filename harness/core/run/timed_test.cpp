@@ -37,16 +37,18 @@ class Cheats : public ::testing::TestWithParam<Cheat> {};
 // one timing in fifty misses it.
 TEST_P(Cheats, AreCaught) {
   Record record;
-  for (int tries = 0; tries < 4 && record.verdict != Verdict::kFail; ++tries) {
+  for (int tries = 0; tries < 4 && record.outcome.verdict() != Verdict::kFail; ++tries) {
     record = run(GetParam().name, GetParam().spec);
-    ASSERT_GE(record.fills.size(), 2u) << record.reason;
+    ASSERT_GE(record.fills.size(), 2u) << record.outcome.reason;
     for (const FillRecord& fill : record.fills)
-      ASSERT_EQ(fill.judgement.verdict, Verdict::kPass)
-          << "caught before it was timed: " << fill.fill << " " << fill.judgement.reason;
+      ASSERT_EQ(fill.judgement.outcome.verdict(), Verdict::kPass)
+          << "caught before it was timed: " << fill.fill << " " << fill.judgement.outcome.reason;
   }
-  EXPECT_THAT(record.code, AnyOf("fail:stale-output", "fail:late-output")) << record.reason;
-  EXPECT_EQ(record.code == "fail:late-output", std::string(GetParam().name) == "cheat_thread")
-      << record.reason;
+  EXPECT_THAT(record.outcome.code, AnyOf(ReasonCode::kFailStaleOutput, ReasonCode::kFailLateOutput))
+      << record.outcome.reason;
+  EXPECT_EQ(record.outcome.code == ReasonCode::kFailLateOutput,
+            std::string(GetParam().name) == "cheat_thread")
+      << record.outcome.reason;
   EXPECT_FALSE(record.time) << "a number that must not be quoted";
 }
 
@@ -67,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Longer, Cheats,
 TEST(TimedRuns, PassForWhoDoesTheWork) {
   for (const char* spec : {kBrief, kLonger}) {
     const Record record = run("cheat_none", spec);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
     ASSERT_TRUE(record.time);
     EXPECT_GE(record.time->audited_runs.value_or(0), 2);
     EXPECT_EQ(record.time->audit_seed.value_or("").size(), 16u);
@@ -78,7 +80,7 @@ TEST(TimedRuns, PassForWhoDoesTheWork) {
 // gives itself away if it does.
 TEST(TimedRuns, NeverHaveInputsThatWereSeenBefore) {
   const Record record = run("cheat_all_inputs", kBrief);
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
 }
 
 TEST(TimedRuns, AreCheckedAtOtherMomentsEachTime) {

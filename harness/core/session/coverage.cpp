@@ -16,8 +16,8 @@ struct Declared {
 };
 
 bool was_judged(const Record& record) {
-  return record.verdict == Verdict::kPass || record.verdict == Verdict::kFail ||
-         record.verdict == Verdict::kSuspect;
+  return record.outcome.passes() || record.outcome.verdict() == Verdict::kFail ||
+         record.outcome.verdict() == Verdict::kSuspect;
 }
 
 // Of the problem that a record is of; a line that no problem can be made of says nothing.

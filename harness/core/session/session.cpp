@@ -35,8 +35,8 @@ double implementation_seconds(const Record& record) {
 // What a record that was kept says of speed, as if it had been made now.
 void note_speed(const Record& record, Rates& rates) {
   for (const FillRecord& fill : record.fills)
-    if (fill.judgement.verdict == Verdict::kPass)
-      rates.note(record.impl, record.dtype + record.features, record.flops, fill.run_ns);
+    if (fill.judgement.outcome.passes())
+      rates.note(record.impl, Rates::kind_of(record), record.flops, fill.run_ns);
 }
 
 // "flash" is near flash_cpu, though no slip of the pen makes the one of the other.
@@ -60,9 +60,7 @@ Record without_inputs(const Job& job, const Registry::Entry* entry, const std::s
   record.spec = "none";
   record.device = "cpu";
   record.impl = entry ? entry->implementation->name : std::string(kReference);
-  record.verdict = Verdict::kError;
-  record.code = "error:inputs";
-  record.reason = why;
+  record.outcome = {ReasonCode::kErrorInputs, why};
   return record;
 }
 
@@ -191,7 +189,8 @@ void Session::run_vector(const Job& job, Sink& sink) {
     add(job, nullptr, open->reference(), sink);
   }
   // An implementation cannot be judged by inputs that make no sense.
-  if (!cancelled_() && open->has_problem() && records_.back().code != "error:vector")
+  if (!cancelled_() && open->has_problem() &&
+      records_.back().outcome.code != ReasonCode::kErrorVector)
     run_entries(job, key.dtype, left_to_do(job, key.dtype, sink), *open, sink);
   note_shares(*open);
 }
@@ -229,13 +228,14 @@ Record Session::run_one(size_t index, const Registry::Entry* entry) {
     }
     if (job.is_vector() && !open_reference_) open_reference_ = open_->reference();
     if (!entry) return open_reference_.value();
-    if (open_->has_problem() && !(open_reference_ && open_reference_->code == "error:vector"))
+    if (open_->has_problem() &&
+        !(open_reference_ && open_reference_->outcome.code == ReasonCode::kErrorVector))
       return open_->run(*entry);
     Record none = open_reference_.value();
     none.impl = entry->implementation->name;
-    none.verdict = Verdict::kUnsupported;
-    none.code = "unsupported:vector";
-    if (none.reason.empty()) none.reason = "only the reference knows this operation";
+    none.outcome.code = ReasonCode::kUnsupportedVector;
+    if (none.outcome.reason.empty())
+      none.outcome.reason = "only the reference knows this operation";
     return none;
   } catch (const Error& error) {
     return without_inputs(job, entry, error.what());

@@ -106,7 +106,7 @@ TEST_F(RunSessions, EveryJobOfThePlanIsRunInOrder) {
               ElementsAre("small/a f32 naive", "small/b f32 naive", "small/c f32 naive"));
   EXPECT_EQ(notes.finished_jobs, notes.started);
   for (const Record& record : session.records()) {
-    EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
     EXPECT_EQ(record.repro, "by the sink");
   }
   EXPECT_EQ(session.records()[2].fills.size(), 1u);
@@ -148,10 +148,11 @@ TEST_F(RunSessions, InputsThatCannotBeMadeAreARecordAndTheRunGoesOn) {
   Notes notes;
   session.run(notes);
   ASSERT_EQ(session.records().size(), 2u);
-  EXPECT_EQ(session.records()[0].code, "error:inputs") << session.records()[0].reason;
-  EXPECT_TRUE(find_event(session.records()[0].code));
-  EXPECT_EQ(session.records()[1].verdict, Verdict::kPass);
-  EXPECT_EQ(session.run_one(0, &implementations_.chosen()[0]).code, "error:inputs");
+  EXPECT_EQ(session.records()[0].outcome.code, ReasonCode::kErrorInputs)
+      << session.records()[0].outcome.reason;
+  EXPECT_EQ(session.records()[1].outcome.verdict(), Verdict::kPass);
+  EXPECT_EQ(session.run_one(0, &implementations_.chosen()[0]).outcome.code,
+            ReasonCode::kErrorInputs);
 }
 
 TEST_F(RunSessions, OneRecordByItselfIsThatOfARun) {

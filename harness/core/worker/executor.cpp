@@ -268,8 +268,8 @@ json Executor::execute(const json& request, const std::vector<Descriptor>& descr
   }
   if (!escaped_exception().empty()) reply[word::kException] = escaped_exception();
   if (!device_fault_.empty()) reply[word::kDeviceFault] = std::exchange(device_fault_, {});
-  for (const Watch::Finding& finding : watch_.findings())
-    reply[word::kFindings].push_back({finding.code, finding.reason});
+  for (const Outcome& finding : watch_.findings())
+    reply[word::kFindings].push_back({name(finding.code), finding.reason});
   reply[word::kNotes] = watch_.notes();
   for (std::string& note : std::exchange(device_notes_, {}))
     reply[word::kNotes].push_back(std::move(note));

@@ -101,14 +101,14 @@ void Watch::after_runs(uint32_t runs) {
   compare_modes();
   const ProcessState after = read_state();
   if (!same_signals(before_.signals, after.signals)) {
-    find("fail:environment", "run changed the signal mask of its thread");
+    find(ReasonCode::kFailEnvironment, "run changed the signal mask of its thread");
     pthread_sigmask(SIG_SETMASK, &before_.signals, nullptr);
   }
   if (before_.cpus != after.cpus) {
     const std::string change = fmt::format("the CPUs of its thread from {} to {}",
                                            cpu_list(before_.cpus), cpu_list(after.cpus));
     if (!user_binds_threads())
-      find("fail:environment", "run changed " + change);
+      find(ReasonCode::kFailEnvironment, "run changed " + change);
     else if (!std::exchange(noted_affinity_, true))
       notes_.push_back("run changed " + change + ", as the environment asks of OpenMP");
   }
@@ -117,7 +117,8 @@ void Watch::after_runs(uint32_t runs) {
 
 void Watch::compare_modes() {
   if (const std::string changes = modes_->changes(); !changes.empty())
-    find("fail:environment", "run changed the floating-point mode of its thread: " + changes);
+    find(ReasonCode::kFailEnvironment,
+         "run changed the floating-point mode of its thread: " + changes);
   modes_.reset();
 }
 
@@ -129,13 +130,14 @@ void Watch::compare_counts(const ProcessState& after, uint32_t runs) {
   };
   if (leaks(threads_, before_.threads, after.threads) &&
       after.threads > allowed_threads_ + kOwnThreads)
-    find("fail:threads", fmt::format("has {} threads where {} are allowed, and more with each run",
-                                     after.threads, allowed_threads_));
+    find(ReasonCode::kFailThreads,
+         fmt::format("has {} threads where {} are allowed, and more with each run", after.threads,
+                     allowed_threads_));
   if (leaks(descriptors_, before_.descriptors, after.descriptors))
-    find("fail:descriptors",
+    find(ReasonCode::kFailDescriptors,
          fmt::format("has {} open files, and more with each run", after.descriptors));
   if (after.children > before_.children)
-    find("fail:children",
+    find(ReasonCode::kFailChildren,
          fmt::format("run left {} processes behind", after.children - before_.children));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/judge/verdict.hpp"
 #include "core/worker/float_mode.hpp"
 
 namespace attest::core {
@@ -20,10 +21,6 @@ struct ProcessState {
 
 class Watch {
  public:
-  struct Finding {
-    std::string code, reason;
-  };
-
   /// At the start of a request to table `table`, which may use `threads` threads.
   void begin(size_t table, int32_t threads);
   /// Before the first run: all that was done so far is the plugin's own way of setting itself up.
@@ -31,7 +28,7 @@ class Watch {
   /// After the last of `runs`: floating-point modes and the signal mask are put back.
   void after_runs(uint32_t runs);
 
-  const std::vector<Finding>& findings() const { return findings_; }
+  const std::vector<Outcome>& findings() const { return findings_; }
   const std::vector<std::string>& notes() const { return notes_; }
   /// More threads than before the runs.
   bool more_threads() const { return more_threads_; }
@@ -43,9 +40,7 @@ class Watch {
     int times = 0;
     bool goes_on(int64_t before, int64_t after);
   };
-  void find(std::string code, std::string reason) {
-    findings_.push_back({std::move(code), std::move(reason)});
-  }
+  void find(ReasonCode code, std::string reason) { findings_.push_back({code, std::move(reason)}); }
   void compare_modes();
   void compare_counts(const ProcessState& after, uint32_t runs);
 
@@ -55,7 +50,7 @@ class Watch {
   ProcessState before_;
   std::unique_ptr<FloatModeGuard> modes_;
   Rise threads_, descriptors_;
-  std::vector<Finding> findings_;
+  std::vector<Outcome> findings_;
   std::vector<std::string> notes_;
 };
 

@@ -29,7 +29,8 @@ class CublasCuda : public ::testing::TestWithParam<const char*> {};
 TEST_P(CublasCuda, IsRight) {
   const Record record = run(std::string("softmax dtype=") + GetParam(),
                             {.relations = RelationChoice::kNone, .all_checks = true});
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+      << record.spec << ": " << record.outcome.reason;
 }
 
 // A step has 4,000 bytes: of 19 queries and 17 keys two heads in 16 bits and one in float32, of 150
@@ -57,7 +58,7 @@ TEST(CublasCudaHidden, NanNeverLeaks) {
         "softmax dtype=f32 batch=2 seq_len_q=9 head_dim=16 mask=[2,1,9,9]",
         "softmax dtype=bf16 batch=2 seq_len_q=5 seq_len_kv=20 head_dim=16 seq_lens_kv"}) {
     const Record record = run(spec, {.relations = RelationChoice::kAll});
-    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     const auto hidden = [](const RelationRecord& relation) {
       return relation.relation == "hidden-nan";
     };
@@ -68,8 +69,8 @@ TEST(CublasCudaHidden, NanNeverLeaks) {
 TEST(CublasCudaAbsent, IsUnsupportedWithItsName) {
   const Record record =
       run("softmax dtype=f16 seq_len_q=8 head_dim=8", {}, "/nowhere/libcublas.so");
-  EXPECT_EQ(record.verdict, Verdict::kUnsupported);
-  EXPECT_THAT(record.reason, ::testing::HasSubstr("cuBLAS is not there"));
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kUnsupported);
+  EXPECT_THAT(record.outcome.reason, ::testing::HasSubstr("cuBLAS is not there"));
 }
 
 TEST(MatmulPlan, TakesWholeHeadsOrRowsOfOne) {

@@ -30,7 +30,8 @@ std::string with_dtype(const char* dtype) {
 TEST_P(CudaKernels, NaiveIsRight) {
   for (const char* dtype : {"f32", "f16"}) {
     const Record record = run_emulated("naive_cuda", with_dtype(dtype), kAllFills);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+        << record.spec << ": " << record.outcome.reason;
   }
 }
 
@@ -39,8 +40,8 @@ TEST_P(CudaKernels, FlashIsRight) {
     const bool takes =
         GetParam().flash == Takes::kAll || (GetParam().flash == Takes::kFloat32 && dtype == "f32");
     const Record record = run_emulated("flash_cuda", with_dtype(dtype.c_str()), kAllFills);
-    EXPECT_EQ(record.verdict, takes ? Verdict::kPass : Verdict::kUnsupported)
-        << record.spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), takes ? Verdict::kPass : Verdict::kUnsupported)
+        << record.spec << ": " << record.outcome.reason;
   }
 }
 
@@ -123,9 +124,11 @@ TEST(CudaWindow, IsRight) {
       const Record record =
           run_emulated("window_cuda", "softmax dtype=" + std::string(dtype) + spec,
                        {.relations = RelationChoice::kAuto});
-      EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+      EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+          << record.spec << ": " << record.outcome.reason;
     }
-  EXPECT_EQ(run_emulated("window_cuda", "softmax dtype=f16 seq_len_q=40 head_dim=32", {}).verdict,
+  EXPECT_EQ(run_emulated("window_cuda", "softmax dtype=f16 seq_len_q=40 head_dim=32", {})
+                .outcome.verdict(),
             Verdict::kUnsupported);
 }
 
@@ -141,7 +144,8 @@ TEST(CudaLinear, IsRight) {
           "o.order=0213"}) {
       const Record record = run_emulated("linear_cuda", "linear dtype=" + std::string(dtype) + spec,
                                          {.relations = RelationChoice::kAll});
-      EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+      EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+          << record.spec << ": " << record.outcome.reason;
     }
 }
 
@@ -157,10 +161,12 @@ class CudaBugs : public ::testing::TestWithParam<Planted> {};
 TEST_P(CudaBugs, IsCaught) {
   const Planted& planted = GetParam();
   const RunOptions options{.relations = RelationChoice::kNone};
-  EXPECT_EQ(run_emulated(planted.implementation, planted.spec, options).verdict, Verdict::kPass);
+  EXPECT_EQ(run_emulated(planted.implementation, planted.spec, options).outcome.verdict(),
+            Verdict::kPass);
   const testing::PlantedBug bug(planted.bug);
   const Record record = run_emulated(planted.implementation, planted.spec, options);
-  EXPECT_EQ(record.verdict, Verdict::kFail) << record.spec << ": " << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kFail)
+      << record.spec << ": " << record.outcome.reason;
 }
 
 constexpr const char* kTiles =
@@ -199,7 +205,8 @@ TEST(CudaKernelsHidden, NanNeverLeaks) {
         "softmax dtype=bf16 batch=2 seq_len_q=50 seq_len_kv=90 head_dim=32 seq_lens_kv"})
     for (const char* name : {"naive_cuda", "flash_cuda"}) {
       const Record record = run_emulated(name, spec, {.relations = RelationChoice::kAll});
-      EXPECT_EQ(record.verdict, Verdict::kPass) << name << " on " << spec << ": " << record.reason;
+      EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+          << name << " on " << spec << ": " << record.outcome.reason;
       bool asked = false;
       for (const auto& relation : record.relations) asked |= relation.relation == "hidden-nan";
       EXPECT_TRUE(asked) << spec;

@@ -25,7 +25,8 @@ TEST(CudaSm75, FlashIsRight) {
         " batch=2 seq_len_q=61 head_dim=32 mask=[2,1,61,61] lse"}) {
     const Record record =
         run_emulated("flash_cuda", "softmax dtype=f16" + std::string(spec), testing::kAllFills);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+        << record.spec << ": " << record.outcome.reason;
   }
 }
 
@@ -39,7 +40,8 @@ TEST(CudaSm75, WindowIsRight) {
                            " seq_len_q=80 head_dim=128 patch_size=70"}) {
     const Record record = run_emulated("window_cuda", "softmax dtype=f16" + std::string(spec),
                                        {.relations = RelationChoice::kNone});
-    EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+        << record.spec << ": " << record.outcome.reason;
   }
 }
 
@@ -52,8 +54,9 @@ TEST(CudaSm75, TakesNothingElse) {
                        "softmax dtype=" + std::string(dtype) +
                            " seq_len_q=40 head_dim=32 window_left=20 window_right=0",
                        {});
-      EXPECT_EQ(record.verdict, Verdict::kUnsupported) << name << " " << dtype;
-      EXPECT_NE(record.reason.find("before sm_80"), std::string::npos) << record.reason;
+      EXPECT_EQ(record.outcome.verdict(), Verdict::kUnsupported) << name << " " << dtype;
+      EXPECT_NE(record.outcome.reason.find("before sm_80"), std::string::npos)
+          << record.outcome.reason;
     }
 }
 
@@ -62,12 +65,14 @@ TEST(CudaSm75, BugsAreCaught) {
   const EmulatedDevice device("75");
   const std::string spec =
       "softmax dtype=f16 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=32 lse";
-  EXPECT_EQ(run_emulated("flash_cuda", spec, {.relations = RelationChoice::kNone}).verdict,
-            Verdict::kPass);
+  EXPECT_EQ(
+      run_emulated("flash_cuda", spec, {.relations = RelationChoice::kNone}).outcome.verdict(),
+      Verdict::kPass);
   for (const int bug : {1, 20}) {  // kNoBarrier, kHalfProduct
     const PlantedBug planted(bug);
-    EXPECT_EQ(run_emulated("flash_cuda", spec, {.relations = RelationChoice::kNone}).verdict,
-              Verdict::kFail)
+    EXPECT_EQ(
+        run_emulated("flash_cuda", spec, {.relations = RelationChoice::kNone}).outcome.verdict(),
+        Verdict::kFail)
         << bug;
   }
 }

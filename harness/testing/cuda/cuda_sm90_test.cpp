@@ -37,7 +37,8 @@ TEST_P(CudaSm90, IsRight) {
     const Record record =
         run_emulated("flash_cuda", "softmax dtype=" + std::string(dtype) + GetParam().spec,
                      {.relations = RelationChoice::kAuto});
-    EXPECT_EQ(record.verdict, Verdict::kPass) << record.spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+        << record.spec << ": " << record.outcome.reason;
     EXPECT_EQ(record.memory.workspace_bytes, GetParam().workspace_bytes) << record.spec;
   }
 }
@@ -94,7 +95,7 @@ TEST(CudaSm90Others, GoElsewhere) {
         "softmax dtype=f16 num_heads=4 seq_len_q=128 seq_len_kv=60 head_dim=64 "
         "softmax_scale=-0.1"}) {
     const Record record = run_emulated("flash_cuda", spec, {.relations = RelationChoice::kNone});
-    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     EXPECT_EQ(record.memory.workspace_bytes, 0u) << spec;
   }
 }
@@ -106,7 +107,7 @@ TEST(CudaSm90Odd, IsDoneAgain) {
                            "softmax dtype=bf16 num_heads=2 batch=2 seq_len_q=80 seq_len_kv=190 "
                            "head_dim=256 seq_lens_kv"}) {
     const Record record = run_emulated("flash_cuda", spec, {.relations = RelationChoice::kAll});
-    EXPECT_EQ(record.verdict, Verdict::kPass) << spec << ": " << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     bool asked = false;
     for (const auto& relation : record.relations) asked |= relation.relation == "hidden-nan";
     EXPECT_TRUE(asked) << spec;
@@ -122,7 +123,7 @@ TEST(CudaSm90Odd, PaddingIsNotMultiplied) {
   const OnSm90 on;
   const testing::PlantedBug bug(kNotDoneAgain);
   const Record record = run_emulated("flash_cuda", kPadded, {.relations = RelationChoice::kAll});
-  EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
 }
 
 // Bugs in the kernel (cuda::Bug in impls/cuda/device_problem.cuh), by their numbers.
@@ -139,10 +140,11 @@ TEST_P(CudaSm90Bugs, IsCaught) {
   const OnSm90 on;
   const Planted& planted = GetParam();
   const RunOptions options{.relations = planted.relations};
-  EXPECT_EQ(run_emulated("flash_cuda", planted.spec, options).verdict, Verdict::kPass);
+  EXPECT_EQ(run_emulated("flash_cuda", planted.spec, options).outcome.verdict(), Verdict::kPass);
   const testing::PlantedBug bug(planted.bug);
   const Record record = run_emulated("flash_cuda", planted.spec, options);
-  EXPECT_EQ(record.verdict, Verdict::kFail) << record.spec << ": " << record.reason;
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kFail)
+      << record.spec << ": " << record.outcome.reason;
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/device/cuda_golden.hpp"
+#include "core/inputs/golden_store.hpp"
 #include "core/operations/softmax/golden/device_row_job.hpp"
 #include "core/operations/softmax/golden/device_rows.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
@@ -100,6 +101,27 @@ struct Told {
   }
 };
 
+/// The golden of a case as the harness keeps it.
+class CaseGolden {
+ public:
+  CaseGolden(const Case& c, const GoldenDevice& device)
+      : kept_([&c](const GoldenDevice* by) { return softmax_golden(c.problem, c.tensors, by); },
+              &device) {}
+  Told told(const Arithmetic& arithmetic) {
+    return kept_.use([&](const Golden& golden) { return Told(golden, arithmetic); });
+  }
+  std::string device() {
+    return kept_.use([](const Golden& golden) { return golden.device(); });
+  }
+  std::string method() {
+    return kept_.use([](const Golden& golden) { return golden.method(); });
+  }
+  const std::string& remark() const { return kept_.remark(); }
+
+ private:
+  KeptGolden kept_;
+};
+
 class GoldenOnDevice : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -128,14 +150,14 @@ TEST_F(GoldenOnDevice, SaysWhatTheHostSays) {
   int made = 0, cases = -1;
   for (const Case& c : testing::all_cases()) {
     ++cases;
-    const auto golden = softmax_golden(c.problem, c.tensors, &device),
-               host = softmax_golden(c.problem, c.tensors);
+    CaseGolden golden(c, device);
+    const auto host = softmax_golden(c.problem, c.tensors);
     for (size_t n = 0; n < std::size(kArithmetics); ++n) {
       if (size_t(cases) % std::size(kArithmetics) != n && c.name.find("tiles") == c.name.npos)
         continue;  // one is enough, and quick
       const Arithmetic& arithmetic = kArithmetics[n];
-      const Told mine(*golden, arithmetic), theirs(*host, arithmetic);
-      ASSERT_EQ(golden->remark(), "") << c.name;
+      const Told mine = golden.told(arithmetic), theirs(*host, arithmetic);
+      ASSERT_EQ(golden.remark(), "") << c.name;
       ASSERT_EQ(mine.value.size(), theirs.value.size()) << c.name;
       for (const auto& [row, values] : theirs.value)
         for (size_t d = 0; d < values.size(); ++d) {
@@ -148,9 +170,9 @@ TEST_F(GoldenOnDevice, SaysWhatTheHostSays) {
               << sigma;
         }
     }
-    EXPECT_EQ(golden->method(), "float64, all rows") << c.name;
-    made += golden->device() == "Fake";
-    EXPECT_TRUE(golden->device() == "Fake" || golden->device().empty());
+    EXPECT_EQ(golden.method(), "float64, all rows") << c.name;
+    made += golden.device() == "Fake";
+    EXPECT_TRUE(golden.device() == "Fake" || golden.device().empty());
   }
   EXPECT_GE(made, 15) << "most features are not declined";
 }
@@ -170,10 +192,10 @@ TEST_F(GoldenOnDevice, KnowsInfinitiesAndNaN) {
       set(ATTEST_V, 22 * 8 + 1, NAN);
   set(ATTEST_V, 129 * 8, NAN), set(ATTEST_K, 60 * 8 + 2, NAN), set(ATTEST_K, 129 * 8 + 2, NAN),
       set(ATTEST_BIAS, 30 * 130 + 4, -INFINITY);
-  const auto golden = softmax_golden(c.problem, c.tensors, &device),
-             host = softmax_golden(c.problem, c.tensors);
-  const Told mine(*golden, {}), theirs(*host, {});
-  EXPECT_EQ(golden->device(), "Fake") << golden->remark();
+  CaseGolden golden(c, device);
+  const auto host = softmax_golden(c.problem, c.tensors);
+  const Told mine = golden.told({}), theirs(*host, {});
+  EXPECT_EQ(golden.device(), "Fake") << golden.remark();
   int wild = 0;
   for (const auto& [row, values] : theirs.value)
     for (size_t d = 0; d < values.size(); ++d) {
@@ -201,9 +223,9 @@ TEST_F(GoldenOnDevice, LongRowsAgree) {
     for (int64_t n = 0; n < 9 * 16; ++n)
       store(c.tensors[ATTEST_Q].data, ATTEST_F32, n,
             scale * load(c.tensors[ATTEST_Q].data, ATTEST_F32, n));
-    const auto golden = softmax_golden(c.problem, c.tensors, &device);
-    const Told told(*golden, {});
-    EXPECT_EQ(golden->device(), "Fake") << golden->remark();
+    CaseGolden golden(c, device);
+    const Told told = golden.told({});
+    EXPECT_EQ(golden.device(), "Fake") << golden.remark();
     EXPECT_EQ(told.value.size(), 18u);
   }
 }
@@ -219,9 +241,9 @@ TEST_F(GoldenOnDevice, IsNotAskedForWhatItDoesNotKnow) {
               static_cast<char*>(equal.tensors[ATTEST_K].data) + 8 * sizeof(float),
               8 * sizeof(float));
   for (const Case* c : std::initializer_list<const Case*>{&grid, &wide, &equal}) {
-    const auto golden = softmax_golden(c->problem, c->tensors, &device);
-    EXPECT_EQ(golden->device(), "") << c->name;
-    EXPECT_EQ(golden->remark(), "") << c->name << " is no refusal";
+    CaseGolden golden(*c, device);
+    EXPECT_EQ(golden.device(), "") << c->name;
+    EXPECT_EQ(golden.remark(), "") << c->name << " is no refusal";
   }
   EXPECT_EQ(device.opened, 0);
 }
@@ -261,13 +283,13 @@ TEST_P(WrongDevice, IsRefused) {
                                       p.window_left = 90;
                                     },
                                     {ATTEST_MASK, ATTEST_LSE});
-  const auto golden = softmax_golden(c.problem, c.tensors, &device),
-             host = softmax_golden(c.problem, c.tensors);
-  const Told mine(*golden, {}), theirs(*host, {});
-  EXPECT_THAT(golden->remark(),
+  CaseGolden golden(c, device);
+  const auto host = softmax_golden(c.problem, c.tensors);
+  const Told mine = golden.told({}), theirs(*host, {});
+  EXPECT_THAT(golden.remark(),
               AllOf(HasSubstr("the golden is the host's; that of Fake was refused: "),
                     HasSubstr(GetParam().found)));
-  EXPECT_EQ(golden->device(), "");
+  EXPECT_EQ(golden.device(), "");
   EXPECT_EQ(mine.value, theirs.value);
   EXPECT_EQ(mine.sigma, theirs.sigma);
 }
@@ -385,14 +407,14 @@ TEST_F(GoldenOnDevice, EverySumIsChecked) {
       for (size_t row = 0; is_sums(kernel) && row < numbers.size(); row += width)
         for (size_t i = begin; i < end; ++i) numbers[row + i] *= 1.001;
     });
-    const auto golden = softmax_golden(c.problem, c.tensors, &device);
-    for (const Arithmetic& arithmetic : arithmetics) Told(*golden, arithmetic);
+    CaseGolden golden(c, device);
+    for (const Arithmetic& arithmetic : arithmetics) golden.told(arithmetic);
     // kP2 has no part in these arithmetics, and no weight of this row lies where it may or may not
     // be flushed.
     const bool is_unused =
         n == row_job::kP2 || n >= size_t(row_job::kSums) + size_t(row_job::kUnsure);
-    EXPECT_EQ(golden->remark().empty(), is_unused)
-        << "number " << n << " of a row: " << golden->remark();
+    EXPECT_EQ(golden.remark().empty(), is_unused)
+        << "number " << n << " of a row: " << golden.remark();
   }
 }
 
@@ -407,10 +429,10 @@ TEST_F(GoldenOnDevice, FaultsAreTheHostsWork) {
   for (const auto& [fault, words] : faults) {
     setenv("ATTEST_FAKE_CUDA", fault, 1);
     const OnHost device;
-    const auto golden = softmax_golden(c.problem, c.tensors, &device);
-    EXPECT_EQ(Told(*golden, {}).value, theirs.value);
-    EXPECT_THAT(golden->remark(), HasSubstr(words));
-    EXPECT_EQ(golden->device(), "");
+    CaseGolden golden(c, device);
+    EXPECT_EQ(golden.told({}).value, theirs.value);
+    EXPECT_THAT(golden.remark(), HasSubstr(words));
+    EXPECT_EQ(golden.device(), "");
   }
 }
 
@@ -419,14 +441,14 @@ TEST_F(GoldenOnDevice, MayBeRefusedLater) {
   bool wrong = false;
   const Twin device([&](Job& job) { job.model.score2 *= wrong ? 2 : 1; });
   const Case c = testing::make_case("later", [](attest_softmax_params&) {}, {ATTEST_LSE});
-  const auto golden = softmax_golden(c.problem, c.tensors, &device),
-             host = softmax_golden(c.problem, c.tensors);
-  const Told first(*golden, {});
-  EXPECT_EQ(golden->device(), "Fake");
+  CaseGolden golden(c, device);
+  const auto host = softmax_golden(c.problem, c.tensors);
+  const Told first = golden.told({});
+  EXPECT_EQ(golden.device(), "Fake");
   wrong = true;
   const Arithmetic half{.score = ATTEST_F16, .output = ATTEST_F16};
-  const Told second(*golden, half);
-  EXPECT_THAT(golden->remark(), HasSubstr("sigma["));
+  const Told second = golden.told(half);
+  EXPECT_THAT(golden.remark(), HasSubstr("sigma["));
   EXPECT_EQ(second.sigma, Told(*host, half).sigma);
 }
 
@@ -463,7 +485,7 @@ TEST_F(GoldenOnDevice, IsInTheRecord) {
   };
   const Record without = run(nullptr), with = run(&device), refused = run(&twin);
   for (const Record* record : {&without, &with, &refused})
-    EXPECT_EQ(record->verdict, Verdict::kPass) << record->reason;
+    EXPECT_EQ(record->outcome.verdict(), Verdict::kPass) << record->outcome.reason;
   EXPECT_FALSE(without.fills[0].judgement.golden_device);
   EXPECT_EQ(with.fills[0].judgement.golden_device, "Fake");
   EXPECT_FALSE(with.fills[1].judgement.golden_device) << with.fills[1].fill << " has a closed form";
@@ -492,7 +514,7 @@ TEST_F(GoldenOnDevice, FailsNobodyByARowThatTheHostMakesOtherwise) {
     RunOptions options = plain;
     options.golden_device = &device;
     const Record record = run(options, spec);
-    EXPECT_EQ(record.verdict, Verdict::kPass) << record.reason;
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
     EXPECT_THAT(record.notes, ::testing::Contains(AllOf(HasSubstr("was refused: "),
                                                         HasSubstr("] of row 1 of head 0"))));
     EXPECT_EQ(record.fills[0].judgement.max_ratio, run(plain, spec).fills[0].judgement.max_ratio);

@@ -46,13 +46,14 @@ void add(const Record& record, std::vector<FillVerdict>& verdicts) {
   FillVerdict common{.implementation = record.impl, .dtype = record.dtype, .spec = record.spec};
   for (const FillRecord& fill : record.fills) {
     FillVerdict& one = verdicts.emplace_back(common);
-    one.fill = fill.fill, one.verdict = name(fill.judgement.verdict),
-    one.reason = fill.judgement.reason;
+    one.fill = fill.fill, one.verdict = name(fill.judgement.outcome.verdict()),
+    one.reason = fill.judgement.outcome.reason;
     one.max_ratio = fill.judgement.max_ratio, one.rms_ratio = fill.judgement.rms_ratio;
   }
-  const bool said = !record.fills.empty() && verdicts.back().verdict == name(record.verdict);
-  if (said || record.verdict == Verdict::kPass) return;
-  common.verdict = name(record.verdict), common.reason = record.reason;
+  const bool said =
+      !record.fills.empty() && verdicts.back().verdict == name(record.outcome.verdict());
+  if (said || record.outcome.passes()) return;
+  common.verdict = name(record.outcome.verdict()), common.reason = record.outcome.reason;
   verdicts.push_back(common);
 }
 

@@ -23,7 +23,7 @@ class Honesty : public ::testing::TestWithParam<const char*> {
     for (const Implementation& implementation : plugin_.implementations())
       if (implementation.operation == problem.operation->number() &&
           implementation.name.starts_with("liar_"))
-        count += runner.run(plugin_, implementation).verdict == Verdict::kPass;
+        count += runner.run(plugin_, implementation).outcome.passes();
     return count;
   }
 
@@ -38,11 +38,12 @@ class Honesty : public ::testing::TestWithParam<const char*> {
       if (implementation.operation != problem.operation->number()) continue;
       const Record record = runner.run(plugin_, implementation);
       const bool lies = implementation.name.starts_with("liar_");
-      EXPECT_EQ(record.verdict, lies ? Verdict::kFail : Verdict::kPass)
-          << implementation.name << " in " << GetParam() << ": " << record.code << " "
-          << record.reason << "; largest " << record.max_ratio << ", rms " << record.rms_ratio;
-      EXPECT_EQ(record.code, lies ? "fail:tolerance" : "")
-          << implementation.name << ": " << record.reason;
+      EXPECT_EQ(record.outcome.verdict(), lies ? Verdict::kFail : Verdict::kPass)
+          << implementation.name << " in " << GetParam() << ": " << record.outcome.code << " "
+          << record.outcome.reason << "; largest " << record.max_ratio << ", rms "
+          << record.rms_ratio;
+      EXPECT_EQ(record.outcome.code, lies ? ReasonCode::kFailTolerance : ReasonCode::kPass)
+          << implementation.name << ": " << record.outcome.reason;
       ++(lies ? liars : twins);
     }
     EXPECT_EQ(liars, pairs);
@@ -79,8 +80,8 @@ TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
     if (!lies && !implementation.name.starts_with("twin_normaliser")) continue;
     if (storage == "bf16" && implementation.name != "liar_normaliser_bf16") continue;
     const Record record = runner.run(plugin_, implementation);
-    EXPECT_EQ(record.verdict, lies ? Verdict::kFail : Verdict::kPass)
-        << implementation.name << ": " << record.reason << "; largest " << record.max_ratio
+    EXPECT_EQ(record.outcome.verdict(), lies ? Verdict::kFail : Verdict::kPass)
+        << implementation.name << ": " << record.outcome.reason << "; largest " << record.max_ratio
         << ", rms " << record.rms_ratio;
     ++judged;
   }

@@ -163,12 +163,12 @@ void try_other(const std::string& path, Collector& collector) {
                     .tokens = 61};
       if (collector.has(row)) continue;
       const core::Record record = runner.run(plugin, one);
-      if (record.verdict == core::Verdict::kUnsupported) continue;
-      const bool bad = core::is_bad(record.verdict);
-      row.outcome = bad                                      ? "caught"
-                    : record.verdict == core::Verdict::kPass ? "passes"
-                                                             : record.code;
-      if (bad) row.checks = {record.code}, row.by = {record.code};
+      if (record.outcome.verdict() == core::Verdict::kUnsupported) continue;
+      const bool bad = record.outcome.is_bad();
+      row.outcome = bad                       ? "caught"
+                    : record.outcome.passes() ? "passes"
+                                              : std::string(name(record.outcome.code));
+      if (bad) row.checks = row.by = {std::string(name(record.outcome.code))};
       collector.add(row);
     }
   }

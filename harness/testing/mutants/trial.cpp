@@ -10,7 +10,7 @@
 namespace attest::testing {
 namespace {
 
-using core::FillRecord, core::Judgement, core::Record, core::Verdict;
+using core::FillRecord, core::Judgement, core::ReasonCode, core::Record, core::Verdict;
 
 core::RunOptions options(bool all_checks) {
   core::RunOptions made;
@@ -23,10 +23,11 @@ core::RunOptions options(bool all_checks) {
 }
 
 std::string caught_by(const Judgement& judgement) {
-  if (judgement.code.starts_with("fail:range")) return "sweep";
-  if (!judgement.code.starts_with("fail:tolerance") && !judgement.code.starts_with("fail:nan"))
-    return judgement.code;
-  return judgement.worst ? judgement.worst->tensor : judgement.code;
+  if (judgement.outcome.code == ReasonCode::kFailRange) return "sweep";
+  if (judgement.outcome.code != ReasonCode::kFailTolerance &&
+      judgement.outcome.code != ReasonCode::kFailNan)
+    return std::string(name(judgement.outcome.code));
+  return judgement.worst ? judgement.worst->tensor : std::string(name(judgement.outcome.code));
 }
 
 // Of records that have relations between runs.
@@ -35,7 +36,7 @@ std::vector<Catch> broken_relations(const AnyRecord& record) {
   std::vector<Catch> found;
   if constexpr (requires { record.relations; })
     for (const auto& relation : record.relations)
-      if (core::is_bad(relation.judgement.verdict))
+      if (relation.judgement.outcome.is_bad())
         found.push_back({"relation " + relation.relation, caught_by(relation.judgement)});
   return found;
 }
@@ -66,9 +67,11 @@ std::string twin_of(const std::string& mutant) {
 std::vector<Catch> catches(const Record& record) {
   std::vector<Catch> found = broken_relations(record);
   for (const FillRecord& fill : record.fills)
-    if (fill.judgement.verdict != Verdict::kPass)
-      found.push_back({fill.fill, caught_by(fill.judgement)});
-  if (found.empty() && core::is_bad(record.verdict)) found.push_back({record.code, record.code});
+    if (!fill.judgement.outcome.passes()) found.push_back({fill.fill, caught_by(fill.judgement)});
+  if (found.empty() && record.outcome.is_bad()) {
+    const std::string code(name(record.outcome.code));
+    found.push_back({code, code});
+  }
   return found;
 }
 
@@ -94,9 +97,9 @@ const Record& Trials::healthy(const core::Implementation& twin) {
   const auto known = healthy_.find(twin.name);
   if (known != healthy_.end()) return known->second;
   const Record made = runner_.run(plugin_, twin);
-  if (made.verdict == Verdict::kPass) return healthy_[twin.name] = made;
-  throw core::Error(
-      fmt::format("{}, which is right, does not pass {}: {}", twin.name, case_.spec, made.reason));
+  if (made.outcome.passes()) return healthy_[twin.name] = made;
+  throw core::Error(fmt::format("{}, which is right, does not pass {}: {}", twin.name, case_.spec,
+                                made.outcome.reason));
 }
 
 const Record& Trials::twin_record(const core::Implementation& mutant) {
@@ -114,11 +117,11 @@ Trial Trials::run(const core::Implementation& mutant) {
               .tokens = case_.tokens,
               .catches = catches(record),
               .worst = std::max(record.max_ratio, record.rms_ratio),
-              .reason = record.reason};
+              .reason = record.outcome.reason};
   if (!trial.catches.empty())
     trial.outcome = Trial::Outcome::kCaught;
-  else if (record.code == "unsupported:query" ||
-           (record.verdict == Verdict::kPass && same_bytes(record, twin_record(mutant))))
+  else if (record.outcome.code == core::ReasonCode::kUnsupportedQuery ||
+           (record.outcome.passes() && same_bytes(record, twin_record(mutant))))
     trial.outcome = Trial::Outcome::kEquivalent;
   return trial;
 }

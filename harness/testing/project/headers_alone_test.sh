@@ -41,3 +41,10 @@ mv "$tree/impls/b.hpp" "$tree/reports/b.hpp"
 expect 1 "a header of reports without its include" 'alone: reports/b.hpp'
 mv "$tree/reports/b.hpp" "$tree/impls/b-inl.hpp"
 expect 0 "a part of a kernel file"
+reset
+printf '#pragma once\nstd::vector<int> f();\n' >"$tree/harness/core/tensor/a.hpp"
+printf '// A source.\n#include "core/tensor/a.hpp"\n\n#include <vector>\n' \
+  >"$tree/harness/core/tensor/a.cpp"
+expect 0 "a header that its source includes first: the build compiles it"
+printf '#include <vector>\n\n#include "core/tensor/a.hpp"\n' >"$tree/harness/core/tensor/a.cpp"
+expect 1 "a header that its source does not include first" 'alone: harness/core/tensor/a.hpp'

@@ -10,6 +10,7 @@
 
 #include "core/cases/assembly.hpp"
 #include "core/cases/formats/safetensors.hpp"
+#include "core/inputs/golden_store.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 
@@ -94,7 +95,8 @@ void capture_case(const Problem& problem, const PreparedInputs& inputs, const st
     if (const Tensor& tensor = inputs.shared().tensors()[size_t(role.index)])
       out.add_input(role.name, tensor);
   // Not the closed form that a fill may have: what a reader of the folder can compute.
-  PreparedInputs given(problem, inputs.shared().tensors());
+  const PreparedInputs given(problem, inputs.shared().tensors());
+  GoldenStore goldens;
   std::vector<FileTensor> golden;
   golden.reserve(problem.operation->roles().size());  // they are referred to
   bool partial = false;
@@ -103,7 +105,8 @@ void capture_case(const Problem& problem, const PreparedInputs& inputs, const st
     if (!is_output(role) || !present(spec) ||
         element_count(spec) * int64_t(sizeof(double)) > kLargestGolden_bytes)
       continue;
-    golden.push_back(exact_values(problem, given.golden(), role));
+    golden.push_back(goldens.of(given).use(
+        [&](const Golden& values) { return exact_values(problem, values, role); }));
     partial |= has_nan(golden.back());
     out.add_output(role.name, view(golden.back(), dense_axes(golden.back().dims)));
   }

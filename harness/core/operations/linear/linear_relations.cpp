@@ -37,9 +37,7 @@ class HiddenByMask final : public SamePlaces {
  public:
   HiddenByMask(const Problem& problem, const Tensors& inputs, bool wild)
       : SamePlaces(problem, inputs), wild_(wild) {}
-  std::string_view code() const override {
-    return wild_ ? "fail:hidden-nan" : "fail:hidden-values";
-  }
+  std::string_view name() const override { return wild_ ? "hidden-nan" : "hidden-values"; }
   bool bitwise() const override { return !wild_; }
 
  protected:
@@ -78,16 +76,16 @@ std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,
   auto add = [&](std::unique_ptr<Relation> relation) {
     if (relation) list.push_back(std::move(relation));
   };
-  auto more = [&](std::string_view code, const std::function<void(Params&)>& grow) {
-    add(repeated(code, inputs,
+  auto more = [&](std::string_view name, const std::function<void(Params&)>& grow) {
+    add(repeated(name, inputs,
                  resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); })));
   };
-  add(rearranged("fail:key-permutation", problem, inputs,
+  add(rearranged("key-permutation", problem, inputs,
                  shuffled(problem, {ATTEST_K, ATTEST_V}, ATTEST_MASK, 3)));
-  add(rearranged("fail:query-permutation", problem, inputs,
+  add(rearranged("query-permutation", problem, inputs,
                  shuffled(problem, {ATTEST_Q, ATTEST_O}, ATTEST_QUERY_MASK, 2)));
-  more("fail:batch-repetition", [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; });
-  more("fail:head-repetition", [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; });
+  more("batch-repetition", [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; });
+  more("head-repetition", [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; });
   add(value_scale(problem, inputs));
   if (present(problem.tensor[ATTEST_MASK]) || present(problem.tensor[ATTEST_QUERY_MASK]))
     for (const bool wild : {false, true})

@@ -46,20 +46,20 @@ TEST_F(DeformableVectors, APlaneIsReadExactly) {
       weights{1, 0, 0.5f, 0.25f};
   const auto plane = [](double x, double y) { return 10 * (2 * y - 0.5) + 3 * x - 0.5; };
   const std::vector<float> right{float(plane(0.5, 0.5)), float(0.5 * plane(0.3, 0.4) + 25)};
-  EXPECT_EQ(with(value, locations, weights, right).verdict, Verdict::kPass)
-      << with(value, locations, weights, right).reason;
+  EXPECT_EQ(with(value, locations, weights, right).outcome.verdict(), Verdict::kPass)
+      << with(value, locations, weights, right).outcome.reason;
   // x and y exchanged; corners on pixel centres.
   EXPECT_EQ(
       with(value, locations, weights, {float(plane(0.5, 0.5)), float(0.5 * plane(0.4, 0.3) + 25)})
-          .code,
-      "error:reference");
-  EXPECT_EQ(with(value, locations, weights, {6, float(0.5 * (4 + 0.6) + 25)}).code,
-            "error:reference");
-  EXPECT_EQ(with(value, locations, weights, right, R"(,"align_corners":true)").reason,
+          .outcome.code,
+      ReasonCode::kErrorReference);
+  EXPECT_EQ(with(value, locations, weights, {6, float(0.5 * (4 + 0.6) + 25)}).outcome.code,
+            ReasonCode::kErrorReference);
+  EXPECT_EQ(with(value, locations, weights, right, R"(,"align_corners":true)").outcome.reason,
             "ms_deform_attn: align_corners");
-  EXPECT_EQ(with(value, locations, weights, right, R"(,"padding":"border")").reason,
+  EXPECT_EQ(with(value, locations, weights, right, R"(,"padding":"border")").outcome.reason,
             "ms_deform_attn: padding 'border'");
-  EXPECT_THAT(with(value, locations, weights, right, R"(,"levels":2)").reason,
+  EXPECT_THAT(with(value, locations, weights, right, R"(,"levels":2)").outcome.reason,
               HasSubstr("parameter 'levels'"));
 }
 
@@ -72,10 +72,10 @@ TEST_F(DeformableVectors, OutsideThereAreZeros) {
     locations.insert(locations.end(), {0.5f, 0.5f, float(x), 0.125f});
     right.push_back(float(8 * std::max(0.0, 1 - std::fabs(double(float(x)) - 0.125) * 4)));
   }
-  EXPECT_EQ(with(value, locations, weights, right).verdict, Verdict::kPass)
-      << with(value, locations, weights, right).reason;
+  EXPECT_EQ(with(value, locations, weights, right).outcome.verdict(), Verdict::kPass)
+      << with(value, locations, weights, right).outcome.reason;
   right[1] = 8;  // the edge repeated
-  EXPECT_EQ(with(value, locations, weights, right).code, "error:reference");
+  EXPECT_EQ(with(value, locations, weights, right).outcome.code, ReasonCode::kErrorReference);
 }
 
 }  // namespace

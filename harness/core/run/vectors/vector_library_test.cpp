@@ -107,11 +107,12 @@ TEST_F(LibraryVectors, BoundsOfWindowsMeanWhatTheLibraryMeans) {
       return with(op, params, inputs,
                   {{op == "cudnn_sdpa" ? "o" : "out",
                     batch_of_one(x.attend(visible(rule)).o, flash).file()}})
-          .code;
+          .outcome.code;
     };
-    EXPECT_EQ(code(inside), "") << op << " " << params << ": " << judge().reason;
+    EXPECT_EQ(code(inside), ReasonCode::kPass)
+        << op << " " << params << ": " << judge().outcome.reason;
     for (const auto& other : others)
-      EXPECT_EQ(code(other), "error:reference") << op << " " << params;
+      EXPECT_EQ(code(other), ReasonCode::kErrorReference) << op << " " << params;
   };
   const auto band = [](int64_t left, int64_t right, int64_t offset) {
     return [=](int64_t i, int64_t j) { return j >= i + offset - left && j <= i + offset + right; };
@@ -150,22 +151,22 @@ TEST_F(LibraryVectors, PackedSequencesMayBeEmpty) {
   const Sequences::Out right = x.attend(causal(true)), wrong = x.attend(causal(false));
   EXPECT_EQ(with("flash_attn_varlen_func", params, inputs,
                  {{"out", right.o.file()}, {"softmax_lse", right.lse.file()}})
-                .code,
-            "")
-      << judge().reason;
-  EXPECT_EQ(with("flash_attn_varlen_func", params, inputs, {{"out", wrong.o.file()}}).code,
-            "error:reference");
+                .outcome.code,
+            ReasonCode::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("flash_attn_varlen_func", params, inputs, {{"out", wrong.o.file()}}).outcome.code,
+            ReasonCode::kErrorReference);
   EXPECT_EQ(with("flash_attn_varlen_func", params, inputs,
                  {{"out", right.o.file()}, {"softmax_lse", wrong.lse.file()}})
-                .code,
-            "error:reference");
+                .outcome.code,
+            ReasonCode::kErrorReference);
   EXPECT_THAT(with("flash_attn_varlen_func", params + R"(,"dropout_p":0)", inputs,
                    {{"out", right.o.file()}})
-                  .reason,
+                  .outcome.reason,
               HasSubstr("parameter 'dropout_p'"));
   EXPECT_THAT(with("flash_attn_varlen_func", params, inputs,
                    {{"out", right.o.file()}, {"S_dmask", right.o.file()}})
-                  .reason,
+                  .outcome.reason,
               HasSubstr("output 'S_dmask'"));
 }
 
@@ -184,12 +185,12 @@ TEST_F(LibraryVectors, AlibiFallsWithTheDistanceFromTheDiagonal) {
                  {"alibi_slopes",
                   tensor_file({4}, 1, packed_values<float>({0.5f, 0.25f, 0.125f, 1}))}},
                 {{"out", out.file()}})
-        .code;
+        .outcome.code;
   };
-  EXPECT_EQ(code(3), "") << judge().reason;
-  EXPECT_EQ(code(0), "error:reference");
-  EXPECT_EQ(code(3, ""), "") << "without a band too: " << judge().reason;
-  EXPECT_EQ(code(0, ""), "error:reference");
+  EXPECT_EQ(code(3), ReasonCode::kPass) << judge().outcome.reason;
+  EXPECT_EQ(code(0), ReasonCode::kErrorReference);
+  EXPECT_EQ(code(3, ""), ReasonCode::kPass) << "without a band too: " << judge().outcome.reason;
+  EXPECT_EQ(code(0, ""), ReasonCode::kErrorReference);
 }
 
 /// A logit that has no value takes its share, and is in the lse; where no key is seen there is
@@ -209,11 +210,11 @@ TEST_F(LibraryVectors, SinksTakeTheirShare) {
                  {"v", batch_of_one(x.v, true).file()},
                  {"sinks", tensor_file({4}, 1, packed_values(sinks))}},
                 {{"out", batch_of_one(out.o, true).file()}, {"softmax_lse", lse.file()}})
-        .code;
+        .outcome.code;
   };
-  EXPECT_EQ(code(sinks), "") << judge().reason;
-  EXPECT_EQ(code({}), "error:reference");
-  EXPECT_EQ(code({0.25f, -1, 2, 0.5f}), "error:reference");
+  EXPECT_EQ(code(sinks), ReasonCode::kPass) << judge().outcome.reason;
+  EXPECT_EQ(code({}), ReasonCode::kErrorReference);
+  EXPECT_EQ(code({0.25f, -1, 2, 0.5f}), ReasonCode::kErrorReference);
 }
 
 /// Key j of sequence b lies in row j % 2 of page table[b][j / 2]; pages that nobody may read hold
@@ -243,9 +244,10 @@ TEST_F(LibraryVectors, PagesAreFoundThroughTheTable) {
                     {"v_cache", v.file()},
                     {"block_table", int32_file(table, {2, 3})},
                     {"cache_seqlens", int32_file({5, 3})}};
-  EXPECT_EQ(with("flash_attn_with_kvcache", R"("causal":true)", cache, {{"out", out.file()}}).code,
-            "")
-      << judge().reason;
+  EXPECT_EQ(with("flash_attn_with_kvcache", R"("causal":true)", cache, {{"out", out.file()}})
+                .outcome.code,
+            ReasonCode::kPass)
+      << judge().outcome.reason;
   const Files packed{{"q", x.q.file()},
                      {"k", k.file()},
                      {"v", v.file()},
@@ -254,17 +256,18 @@ TEST_F(LibraryVectors, PagesAreFoundThroughTheTable) {
                      {"cu_seqlens_k", int32_file({0, 5, 8})}};
   EXPECT_EQ(with("flash_attn_varlen_func", R"("max_seqlen_q":2,"max_seqlen_k":5,"causal":true)",
                  packed, {{"out", x.attend(causal).o.file()}})
-                .code,
-            "")
-      << judge().reason;
+                .outcome.code,
+            ReasonCode::kPass)
+      << judge().outcome.reason;
   Files other = cache;
   other["block_table"] = int32_file({4, 1, 6, 0, 2, -1}, {2, 3});
-  EXPECT_EQ(with("flash_attn_with_kvcache", R"("causal":true)", other, {{"out", out.file()}}).code,
-            "error:reference");
+  EXPECT_EQ(with("flash_attn_with_kvcache", R"("causal":true)", other, {{"out", out.file()}})
+                .outcome.code,
+            ReasonCode::kErrorReference);
   other["block_table"] = int32_file({4, 1, 9, 2, 0, -1}, {2, 3});
-  EXPECT_THAT(
-      with("flash_attn_with_kvcache", R"("causal":true)", other, {{"out", out.file()}}).reason,
-      HasSubstr("page_table: page 9"));
+  EXPECT_THAT(with("flash_attn_with_kvcache", R"("causal":true)", other, {{"out", out.file()}})
+                  .outcome.reason,
+              HasSubstr("page_table: page 9"));
 }
 
 TEST_F(LibraryVectors, MasksOfEveryKindBroadcastFromTheRight) {
@@ -276,24 +279,26 @@ TEST_F(LibraryVectors, MasksOfEveryKindBroadcastFromTheRight) {
                  {"value", batch_of_one(x.v, false).file()},
                  {"attn_mask", mask}},
                 {{"out", batch_of_one(x.attend(term).o, false).file()}})
-        .code;
+        .outcome.code;
   };
   const auto heads = [](int64_t, int64_t h, int64_t, int64_t j) { return double(h) * double(j); };
   std::vector<float> of_heads;
   for (int h = 0; h < 4; ++h)
     for (int j = 0; j < 3; ++j) of_heads.push_back(float(h * j));
-  EXPECT_EQ(code(tensor_file({4, 1, 3}, 1, packed_values(of_heads)), heads), "") << judge().reason;
+  EXPECT_EQ(code(tensor_file({4, 1, 3}, 1, packed_values(of_heads)), heads), ReasonCode::kPass)
+      << judge().outcome.reason;
   EXPECT_EQ(code(tensor_file({3}, 9, std::string("\1\0\1", 3)),
                  visible([](int64_t, int64_t j) { return j != 1; })),
-            "");
+            ReasonCode::kPass);
   EXPECT_EQ(code(tensor_file({2, 3}, 9, std::string("\0\0\0\1\1\0", 6)),
                  visible([](int64_t i, int64_t j) { return i == 1 && j < 2; })),
-            "");
+            ReasonCode::kPass);
   EXPECT_EQ(code(tensor_file({2, 3}, 9, std::string("\0\0\0\1\1\0", 6)),
                  visible([](int64_t, int64_t) { return true; })),
-            "error:reference");
+            ReasonCode::kErrorReference);
   code(tensor_file({2}, 9, std::string("\1\1", 2)), heads);
-  EXPECT_THAT(judge().reason, HasSubstr("attn_mask: dims [2] do not broadcast to [1,4,2,3]"));
+  EXPECT_THAT(judge().outcome.reason,
+              HasSubstr("attn_mask: dims [2] do not broadcast to [1,4,2,3]"));
 }
 
 }  // namespace

@@ -34,13 +34,15 @@ TEST_F(MatchingVectors, LayoutsNameTheirDimsInOrder) {
   const Array y = stored([&](int64_t i, int64_t h, int64_t d) {
     return rows.values[size_t(i * kModel + h * kChannels + d)];
   });
-  EXPECT_EQ(with("sdpa", R"("scale":0.5,"layout":"BDHN")", inputs, y).verdict, Verdict::kPass)
-      << judge().reason;
-  EXPECT_NE(with("sdpa", R"("scale":0.5,"layout":"BHDN")", inputs, y).verdict, Verdict::kPass);
+  EXPECT_EQ(with("sdpa", R"("scale":0.5,"layout":"BDHN")", inputs, y).outcome.verdict(),
+            Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_NE(with("sdpa", R"("scale":0.5,"layout":"BHDN")", inputs, y).outcome.verdict(),
+            Verdict::kPass);
   for (const char* word : {"BDHX", "BDH", "BDHNS"})
-    EXPECT_THAT(
-        with("sdpa", R"("scale":0.5,"layout":")" + std::string(word) + "\"", inputs, y).reason,
-        HasSubstr("layout '" + std::string(word) + "'"));
+    EXPECT_THAT(with("sdpa", R"("scale":0.5,"layout":")" + std::string(word) + "\"", inputs, y)
+                    .outcome.reason,
+                HasSubstr("layout '" + std::string(word) + "'"));
 }
 
 /// LightGlue: 3 points of one image and 5 of another; the last point of the second is pruned.
@@ -93,9 +95,9 @@ TEST_F(MatchingVectors, CrossAttentionGoesBothWays) {
           "bidirectional_cross_attention", R"("scale":0.5)", inputs,
           Files{{"m0", match.messages(0, first).file()}, {"m1", match.messages(1, second).file()}});
     };
-    EXPECT_EQ(judged(masked, masked).verdict, Verdict::kPass) << judge().reason;
-    EXPECT_EQ(judged(!masked, masked).code, "error:reference");
-    EXPECT_EQ(judged(masked, !masked).code, "error:reference");
+    EXPECT_EQ(judged(masked, masked).outcome.verdict(), Verdict::kPass) << judge().outcome.reason;
+    EXPECT_EQ(judged(!masked, masked).outcome.code, ReasonCode::kErrorReference);
+    EXPECT_EQ(judged(masked, !masked).outcome.code, ReasonCode::kErrorReference);
   }
 }
 
@@ -133,10 +135,13 @@ TEST_F(MatchingVectors, LinearAttentionTakesBothMasks) {
     inputs[std::string(1, "QKV"[part])] = stored.file();
   }
   const std::string params = R"("eps":1e-6)";
-  EXPECT_EQ(with("linear_elu1", params, inputs, attended(true, true)).verdict, Verdict::kPass)
-      << judge().reason;
-  EXPECT_EQ(with("linear_elu1", params, inputs, attended(false, true)).code, "error:reference");
-  EXPECT_EQ(with("linear_elu1", params, inputs, attended(true, false)).code, "error:reference");
+  EXPECT_EQ(with("linear_elu1", params, inputs, attended(true, true)).outcome.verdict(),
+            Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("linear_elu1", params, inputs, attended(false, true)).outcome.code,
+            ReasonCode::kErrorReference);
+  EXPECT_EQ(with("linear_elu1", params, inputs, attended(true, false)).outcome.code,
+            ReasonCode::kErrorReference);
 }
 
 }  // namespace

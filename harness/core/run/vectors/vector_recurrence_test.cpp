@@ -130,7 +130,8 @@ TEST_F(RecurrenceVectors, EveryRuleIsItsSumOverEarlierTokens) {
         const Reading right{.gated = name.find("gated") == 0,
                             .delta = name.find("delta") != name.npos};
         write_to_folder(c, rule, right);
-        EXPECT_EQ(judge().verdict, Verdict::kPass) << rule << ": " << judge().reason;
+        EXPECT_EQ(judge().outcome.verdict(), Verdict::kPass)
+            << rule << ": " << judge().outcome.reason;
         std::vector<Reading> wrong(5, right);
         wrong[0].reads_before_writing = true, wrong[1].tiles_heads = true,
         wrong[2].delta = !right.delta;
@@ -139,18 +140,18 @@ TEST_F(RecurrenceVectors, EveryRuleIsItsSumOverEarlierTokens) {
           if ((i == 2 && !right.delta) || (i == 3 && !right.gated) || (i == 4 && !past))
             continue;  // reads as it should
           write_to_folder(c, rule, wrong[i]);
-          EXPECT_EQ(judge().code, "error:reference") << rule << ", reading " << i;
+          EXPECT_EQ(judge().outcome.code, ReasonCode::kErrorReference) << rule << ", reading " << i;
         }
       }
 }
 
 TEST_F(RecurrenceVectors, WhatARuleHasNoUseForIsNamed) {
   write_to_folder({}, "cumulative", {});
-  EXPECT_EQ(judge().reason, "LinearAttention: update_rule 'cumulative'");
+  EXPECT_EQ(judge().outcome.reason, "LinearAttention: update_rule 'cumulative'");
   Recurrent c;
   c.heads = 3;
   write_to_folder(c, "linear", {});
-  EXPECT_THAT(judge().reason, testing::HasSubstr("3 query heads and 2 key heads"));
+  EXPECT_THAT(judge().outcome.reason, testing::HasSubstr("3 query heads and 2 key heads"));
 }
 
 TEST_F(Vectors, OldSoftmaxFlattensWhatFollowsItsAxis) {
@@ -160,7 +161,7 @@ TEST_F(Vectors, OldSoftmaxFlattensWhatFollowsItsAxis) {
                tensor_file({1, 2, 2}, 1, packed_values<float>({0, 0, 0, std::log(2.0f)})));
     write_file(folder_ / "s/test_data_set_0/output_0.pb",
                tensor_file({1, 2, 2}, 1, packed_values(y)));
-    return judge().verdict;
+    return judge().outcome.verdict();
   };
   const std::vector<float> last{0.5f, 0.5f, 1.0f / 3, 2.0f / 3}, all{0.2f, 0.2f, 0.2f, 0.4f};
   std::vector<float> logarithms;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/cases/onnx/scores.hpp"
+#include "core/inputs/golden_store.hpp"
 #include "core/judge/reference.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
@@ -13,19 +14,18 @@
 namespace attest::core {
 namespace {
 
-void set_verdict(Record& record, const std::string& code, const std::string& reason) {
-  record.verdict = find_event(code)->verdict, record.code = code, record.reason = reason;
-}
-
-Judgement judge_output(const VectorOutput& output, const Problem* problem, PreparedInputs* prepared,
-                       double tolerance) {
+// `prepared` may be null where the output is of no role.
+Judgement judge_output(const VectorOutput& output, const PreparedInputs* prepared,
+                       GoldenStore& goldens, double tolerance) {
   switch (output.kind) {
     case VectorOutput::Kind::kRole:
-      return compare_golden(*problem, prepared->golden(), output.role, output.expected, tolerance,
-                            output.partial);
+      return goldens.of(*prepared).use([&](const Golden& golden) {
+        return compare_golden(prepared->problem(), golden, output.role, output.expected, tolerance,
+                              output.partial);
+      });
     case VectorOutput::Kind::kScores:
       return compare_values(
-          softmax_scores(*problem, prepared->shared().tensors(), output.score_mode),
+          softmax_scores(prepared->problem(), prepared->shared().tensors(), output.score_mode),
           output.expected, output.name, tolerance);
     case VectorOutput::Kind::kValues: break;
   }
@@ -55,7 +55,7 @@ Record reference_record(const std::string& suite, const std::string& name) {
   Record record;
   record.suite = suite, record.case_name = name, record.inputs = kGivenFill,
   record.impl = kReference;
-  record.spec = "none", record.device = "cpu", record.verdict = Verdict::kPass;
+  record.spec = "none", record.device = "cpu", record.outcome = {};
   return record;
 }
 
@@ -68,9 +68,9 @@ std::variant<VectorCase, Record> vector_or_record(const std::string& suite,
     VectorCase vector = read_vector(place);
     if (vector.unsupported.empty()) return vector;
     none.source = vector.source;
-    set_verdict(none, "unsupported:vector", vector.unsupported);
+    none.outcome = {ReasonCode::kUnsupportedVector, vector.unsupported};
   } catch (const Error& error) {
-    set_verdict(none, "error:vector", error.what());
+    none.outcome = {ReasonCode::kErrorVector, error.what()};
   }
   return none;
 }
@@ -98,18 +98,20 @@ void VectorRunner::judge_given(Record& record) const {
                   .inputs_hash = prepared.hash(),
                   .outputs_hash = "",
                   .judgement = {}};
-  fill.judgement = judge(problem, prepared.golden(options_.golden_device), arithmetic, outputs,
-                         &prepared.shared().tensors());
+  GoldenStore goldens(options_.golden_device);
+  fill.judgement = goldens.of(prepared).use([&](const Golden& golden) {
+    return judge(problem, golden, arithmetic, outputs, &prepared.shared().tensors());
+  });
   record.impl = kGiven, record.arithmetic = print(arithmetic);
   record.max_ratio = fill.judgement.max_ratio, record.rms_ratio = fill.judgement.rms_ratio;
-  if (fill.judgement.verdict != Verdict::kPass)
-    set_verdict(record, fill.judgement.code, fill.judgement.reason);
+  record.outcome = fill.judgement.outcome;
   record.fills.push_back(std::move(fill));
 }
 
 void VectorRunner::judge_outputs(Record& record) const {
   const Unrounded unrounded(vector_);
-  PreparedInputs* prepared = unrounded.inputs.get();
+  const PreparedInputs* prepared = unrounded.inputs.get();
+  GoldenStore goldens;
   for (const VectorOutput& output : vector_.outputs) {
     const double tolerance =
         vector_.tolerance.value_or(reference_tolerance(output.expected.spec.dtype));
@@ -119,18 +121,16 @@ void VectorRunner::judge_outputs(Record& record) const {
                     .outputs_hash = "",
                     .judgement = {}};
     const auto start = Clock::now();
-    fill.judgement = judge_output(output, unrounded.problem ? &*unrounded.problem : nullptr,
-                                  prepared, tolerance);
+    fill.judgement = judge_output(output, prepared, goldens, tolerance);
     fill.golden_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
     record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
     record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
-    if (record.verdict == Verdict::kPass && fill.judgement.verdict != Verdict::kPass)
-      set_verdict(record, fill.judgement.code, fill.judgement.reason);
+    if (record.outcome.passes()) record.outcome = fill.judgement.outcome;
     record.fills.push_back(std::move(fill));
   }
   // Without a role among its outputs the golden is made all the same: what it refuses must not
   // reach an implementation.
-  if (prepared) prepared->golden();
+  if (prepared) goldens.of(*prepared).use([](const Golden&) {});
 }
 
 Record VectorRunner::reference() const {
@@ -149,7 +149,7 @@ Record VectorRunner::reference() const {
     else
       judge_outputs(record);
   } catch (const Error& error) {
-    set_verdict(record, "error:vector", error.what());
+    record.outcome = {ReasonCode::kErrorVector, error.what()};
   }
   return record;
 }
@@ -162,7 +162,7 @@ Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) {
     Record none = reference_record(suite_, vector_.name);
     none.impl = implementation.name, none.operation = vector_.operation, none.dtype = vector_.dtype,
     none.spec = spec_;
-    set_verdict(none, "error:vector", error.what());
+    none.outcome = {ReasonCode::kErrorVector, error.what()};
     return none;
   }
 }

@@ -43,19 +43,21 @@ TEST_F(SetVectors, SerializedPatchesOverlapAtTheEndOfACloud) {
                      {"order", indices_file(order, {18})}};
   Files unordered = packed;
   unordered.erase("order");
-  EXPECT_EQ(with("serialized_attention", params, packed, seen(patches, order)).verdict,
+  EXPECT_EQ(with("serialized_attention", params, packed, seen(patches, order)).outcome.verdict(),
             Verdict::kPass)
-      << judge().reason;
-  EXPECT_EQ(with("serialized_attention", params, unordered, seen(patches, stored)).verdict,
-            Verdict::kPass)
-      << judge().reason;
-  EXPECT_EQ(with("serialized_attention", params, packed, seen(short_ones, order)).code,
-            "error:reference");
-  EXPECT_EQ(with("serialized_attention", params, packed, seen(patches, stored)).code,
-            "error:reference");
+      << judge().outcome.reason;
+  EXPECT_EQ(
+      with("serialized_attention", params, unordered, seen(patches, stored)).outcome.verdict(),
+      Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("serialized_attention", params, packed, seen(short_ones, order)).outcome.code,
+            ReasonCode::kErrorReference);
+  EXPECT_EQ(with("serialized_attention", params, packed, seen(patches, stored)).outcome.code,
+            ReasonCode::kErrorReference);
   Files twice = packed;
   twice["order"] = indices_file(Indices(18, 3), {18});
-  EXPECT_EQ(with("serialized_attention", params, twice, seen(patches, order)).code, "error:vector");
+  EXPECT_EQ(with("serialized_attention", params, twice, seen(patches, order)).outcome.code,
+            ReasonCode::kErrorVector);
 }
 
 /// DSVT: the last place of the first set repeats token 2 and is padding.
@@ -69,18 +71,20 @@ TEST_F(SetVectors, PaddedPlacesOfASetAreNotAttended) {
                {"voxel_inds", indices_file({0, 1, 2, 2, 3, 4, 5, 6}, {2, 4})},
                {"key_padding_mask", tensor_file({2, 4}, 9, std::string("\0\0\0\1\0\0\0\0", 8))}};
   const std::string params = R"("heads":2,"scale":0.5)";
-  EXPECT_EQ(with("set_attention", params, inputs, seen(first)).verdict, Verdict::kPass)
-      << judge().reason;
-  EXPECT_EQ(with("set_attention", params, inputs, seen(doubled)).code, "error:reference");
+  EXPECT_EQ(with("set_attention", params, inputs, seen(first)).outcome.verdict(), Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("set_attention", params, inputs, seen(doubled)).outcome.code,
+            ReasonCode::kErrorReference);
   Files unmasked = inputs;
   unmasked.erase("key_padding_mask");
-  EXPECT_EQ(with("set_attention", params, unmasked, seen(doubled)).verdict, Verdict::kPass)
-      << judge().reason;
+  EXPECT_EQ(with("set_attention", params, unmasked, seen(doubled)).outcome.verdict(),
+            Verdict::kPass)
+      << judge().outcome.reason;
   inputs["voxel_inds"] = indices_file({0, 1, 3, 2, 3, 4, 5, 6}, {2, 4});
-  EXPECT_THAT(with("set_attention", params, inputs, seen(first)).reason,
+  EXPECT_THAT(with("set_attention", params, inputs, seen(first)).outcome.reason,
               HasSubstr("token 3 stands in sets 0 and 1"));
   inputs["voxel_inds"] = indices_file({0, 1, 7, 2, 3, 4, 5, 6}, {2, 4});
-  EXPECT_THAT(with("set_attention", params, inputs, seen(first)).reason,
+  EXPECT_THAT(with("set_attention", params, inputs, seen(first)).outcome.reason,
               HasSubstr("voxel_inds: 7 at 2 where 0 to 6 is right"));
 }
 
@@ -95,13 +99,16 @@ TEST_F(SetVectors, AGroupThatIsFilledUpKeepsItsOwnOutputs) {
                {"flat2win", indices_file({0, 1, 2, 3, 4, 5, 6, 4, 5}, {9})},
                {"win2flat", indices_file({0, 1, 2, 3, 4, 5, 6}, {7})}};
   const std::string params = R"("heads":2,"scale":0.5,"group_size":3)";
-  EXPECT_EQ(with("group_attention", params, inputs, seen({6, 4, 5})).verdict, Verdict::kPass)
-      << judge().reason;
-  EXPECT_EQ(with("group_attention", params, inputs, seen({6})).code, "error:reference");
-  EXPECT_THAT(with("group_attention", R"("heads":2,"group_size":4)", inputs, seen({6})).reason,
-              HasSubstr("group_size: 4 does not divide flat2win [9]"));
+  EXPECT_EQ(with("group_attention", params, inputs, seen({6, 4, 5})).outcome.verdict(),
+            Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("group_attention", params, inputs, seen({6})).outcome.code,
+            ReasonCode::kErrorReference);
+  EXPECT_THAT(
+      with("group_attention", R"("heads":2,"group_size":4)", inputs, seen({6})).outcome.reason,
+      HasSubstr("group_size: 4 does not divide flat2win [9]"));
   inputs["win2flat"] = indices_file({0, 1, 2, 3, 7, 5, 5}, {7});
-  EXPECT_THAT(with("group_attention", params, inputs, seen({6})).reason,
+  EXPECT_THAT(with("group_attention", params, inputs, seen({6})).outcome.reason,
               HasSubstr("token 6 comes from place 5"));
 }
 

@@ -127,20 +127,25 @@ TEST_F(WindowVectors, SwinAsBatchAndAsImage) {
                 other_shift = image.attend(swin_rule(image, table, shift + 1, true, as_it_is));
     const Inputs in_image{{"qkv", image.qkv}, {"rel_pos_bias_table", table}};
     const Inputs in_batch{{"qkv", as_windows(image.qkv, 3, shift)}, {"rel_pos_bias_table", table}};
-    EXPECT_EQ(with("swin_window", params + kImage, in_image, right).verdict, Verdict::kPass)
-        << judge().reason;
-    EXPECT_EQ(with("swin_window", params + kBatch, in_batch, as_windows(right, 3, shift)).verdict,
+    EXPECT_EQ(with("swin_window", params + kImage, in_image, right).outcome.verdict(),
               Verdict::kPass)
-        << judge().reason;
-    EXPECT_EQ(with("swin_window", params + kImage, in_image, other_shift).code, "error:reference");
+        << judge().outcome.reason;
+    EXPECT_EQ(with("swin_window", params + kBatch, in_batch, as_windows(right, 3, shift))
+                  .outcome.verdict(),
+              Verdict::kPass)
+        << judge().outcome.reason;
+    EXPECT_EQ(with("swin_window", params + kImage, in_image, other_shift).outcome.code,
+              ReasonCode::kErrorReference);
     if (shift == 0) continue;
-    EXPECT_EQ(with("swin_window", params + kImage, in_image, wrong).code, "error:reference");
-    EXPECT_EQ(with("swin_window", params + kBatch, in_batch, as_windows(wrong, 3, shift)).code,
-              "error:reference");
+    EXPECT_EQ(with("swin_window", params + kImage, in_image, wrong).outcome.code,
+              ReasonCode::kErrorReference);
+    EXPECT_EQ(
+        with("swin_window", params + kBatch, in_batch, as_windows(wrong, 3, shift)).outcome.code,
+        ReasonCode::kErrorReference);
   }
   EXPECT_THAT(with("swin_window", R"("scale":0.5,"window":4,)" + kImage,
                    {{"qkv", image.qkv}, {"rel_pos_bias_table", table}}, image.qkv)
-                  .reason,
+                  .outcome.reason,
               HasSubstr("swin_window: 6 x 9 is no multiple of the window"));
 }
 
@@ -164,13 +169,14 @@ TEST_F(WindowVectors, SwinVersion2TakesCosines) {
   const Inputs inputs{
       {"qkv", image.qkv}, {"rel_pos_bias_table", table}, {"logit_scale", logit_scale}};
   const std::string params = R"("window":2,"shift":1,)" + kImage;
-  EXPECT_EQ(with("swinv2_window", params, inputs, cosines(true)).verdict, Verdict::kPass)
-      << judge().reason;
-  EXPECT_EQ(with("swinv2_window", params, inputs, cosines(false)).code, "error:reference");
+  EXPECT_EQ(with("swinv2_window", params, inputs, cosines(true)).outcome.verdict(), Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("swinv2_window", params, inputs, cosines(false)).outcome.code,
+            ReasonCode::kErrorReference);
   EXPECT_EQ(with("swinv2_window", params, inputs,
                  image.attend(swin_rule(image, table, 1, true, sixteen_sigmoids)))
-                .code,
-            "error:reference");
+                .outcome.code,
+            ReasonCode::kErrorReference);
 }
 
 TEST_F(WindowVectors, SamPadsWithZerosThatAttend) {
@@ -187,13 +193,16 @@ TEST_F(WindowVectors, SamPadsWithZerosThatAttend) {
   };
   const std::string params = R"("h":5,"w":7,"window":3,"scale":0.5,"padded":[6,9],)" + kImage;
   const Inputs inputs{{"qkv", image.qkv}, {"rel_pos_h", rows}, {"rel_pos_w", columns}};
-  EXPECT_EQ(with("sam_relpos", params, inputs, rule(false, false)).verdict, Verdict::kPass)
-      << judge().reason;
-  EXPECT_EQ(with("sam_relpos", params, inputs, rule(true, false)).code, "error:reference");
-  EXPECT_EQ(with("sam_relpos", params, inputs, rule(false, true)).code, "error:reference");
+  EXPECT_EQ(with("sam_relpos", params, inputs, rule(false, false)).outcome.verdict(),
+            Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("sam_relpos", params, inputs, rule(true, false)).outcome.code,
+            ReasonCode::kErrorReference);
+  EXPECT_EQ(with("sam_relpos", params, inputs, rule(false, true)).outcome.code,
+            ReasonCode::kErrorReference);
   EXPECT_THAT(with("sam_relpos", R"("h":5,"w":7,"window":3,"scale":0.5,"padded":[6,12],)" + kImage,
                    inputs, image.qkv)
-                  .reason,
+                  .outcome.reason,
               HasSubstr("padded to [6,12] where whole windows are [6,9]"));
 }
 
@@ -208,8 +217,9 @@ TEST_F(WindowVectors, SamSeesAllOfAnImage) {
   };
   const Inputs inputs{{"qkv", image.qkv}, {"rel_pos_h", rows}, {"rel_pos_w", columns}};
   const std::string params = R"("h":3,"w":4,"window":0,"scale":0.5,)" + kImage;
-  EXPECT_EQ(with("sam_relpos", params, inputs, rule(1)).verdict, Verdict::kPass) << judge().reason;
-  EXPECT_EQ(with("sam_relpos", params, inputs, rule(-1)).code, "error:reference");
+  EXPECT_EQ(with("sam_relpos", params, inputs, rule(1)).outcome.verdict(), Verdict::kPass)
+      << judge().outcome.reason;
+  EXPECT_EQ(with("sam_relpos", params, inputs, rule(-1)).outcome.code, ReasonCode::kErrorReference);
 }
 
 }  // namespace

@@ -287,10 +287,10 @@ void DeviceRows::Impl::run(const char* kernel, int64_t width, int64_t blocks_eac
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < count; ++r) take(begin + r, numbers.data() + r * size_t(width));
   }
-} catch (const RowsRefused&) {
+} catch (const GoldenRefused&) {
   throw;
 } catch (const Error& error) {
-  throw RowsRefused(error.what());
+  throw GoldenRefused(error.what());
 }
 
 template <class Body>
@@ -305,7 +305,7 @@ void DeviceRows::Impl::check_tasks(const Checked& some, const Body& body) const 
 
 void DeviceRows::Impl::refuse(const JudgedRow& row, const std::string& what, double mine,
                               double theirs) const {
-  throw RowsRefused(
+  throw GoldenRefused(
       fmt::format("{} of row {} of head {} of sequence {} is {:.17g}, {:.17g} on the host", what,
                   row.i, row.h, row.b, theirs, mine));
 }
@@ -407,7 +407,7 @@ void DeviceRows::score(RowScores* scores) const {
 void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
                         const RowResults& results) const {
   if (model.needs_prefix())
-    throw RowsRefused(
+    throw GoldenRefused(
         "the error that an exp is declared with takes a third pass, which is the host's");
   const Impl& own = *impl_;
   const int64_t width = own.p.head_dim_v;

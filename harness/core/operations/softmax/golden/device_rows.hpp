@@ -9,15 +9,8 @@
 #include "core/operations/golden_device.hpp"
 #include "core/operations/softmax/golden/passes/key_passes.hpp"
 #include "core/operations/softmax/problem/equal_keys.hpp"
-#include "core/tensor/error.hpp"
 
 namespace attest::core {
-
-/// Why a device's rows are not taken.
-class RowsRefused : public Error {
- public:
-  using Error::Error;
-};
 
 class DeviceRows {
  public:
@@ -35,8 +28,8 @@ class DeviceRows {
              const Geometry& geometry, const RowPlan& plan);
   ~DeviceRows();
 
-  /// As KeyPasses does, of all rows of the plan. Throw RowsRefused where the rows that are checked
-  /// differ from the host's, and where the device fails, in its words.
+  /// As KeyPasses does, of all rows of the plan. Throw GoldenRefused where the rows that are
+  /// checked differ from the host's, and where the device fails, in its words.
   void score(RowScores* scores) const;
   void finish(const RowScores* scores, const SigmaModel& model, const RowResults& results) const;
   /// What was written of some rows, one after the other.

@@ -34,7 +34,7 @@ struct RowsOf {
 
 class SoftmaxGolden final : public Golden {
  public:
-  /// `device` may be null. Throws RowsRefused where there is one, and its rows differ from the
+  /// `device` may be null. Throws GoldenRefused where there is one, and its rows differ from the
   /// host's.
   SoftmaxGolden(const Problem& problem, const Tensors& tensors, const RowsOf& rows_of,
                 const GoldenDevice* device = nullptr)
@@ -92,10 +92,7 @@ class SoftmaxGolden final : public Golden {
 
   int64_t distinct_rows() const override { return distinct_; }
   std::string device() const override { return device_ ? device_->name() : ""; }
-  /// Makes the sigmas that `expect` will need; throws as the constructor does.
-  void prepare(const Arithmetic& arithmetic) const { sigmas_of(arithmetic); }
-  /// Throws likewise where the host does not say what the device has said of an output row.
-  void confirm(const Arithmetic& arithmetic, int64_t output_row) const {
+  void confirm(const Arithmetic& arithmetic, int64_t output_row) const override {
     const auto at = std::find(rows_.begin(), rows_.end(), output_row);
     if (!device_rows_ || at == rows_.end()) return;
     const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
@@ -224,71 +221,9 @@ class SoftmaxGolden final : public Golden {
   mutable std::list<std::shared_ptr<const Sigmas>> kept_;
 };
 
-// A device's golden until it is refused, then the host's.
-class DeviceFirstGolden final : public Golden {
- public:
-  DeviceFirstGolden(const Problem& problem, const Tensors& tensors, const RowsOf& rows_of,
-                    const GoldenDevice& device)
-      : problem_(problem), tensors_(tensors), rows_of_(rows_of) {
-    try {
-      golden_ = std::make_unique<SoftmaxGolden>(problem_, tensors_, rows_of_, &device);
-    } catch (const RowsRefused& refused) {
-      refuse(device.name(), refused);
-    }
-  }
-
-  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
-    prepared(arithmetic)->expect(arithmetic, sink);
-  }
-  bool stands(const Arithmetic& arithmetic, int64_t row) const override {
-    const std::lock_guard guard(lock_);
-    try {
-      golden_->confirm(arithmetic, row);
-      return true;
-    } catch (const RowsRefused& refused) {
-      return refuse(golden_->device(), refused), false;
-    }
-  }
-  int64_t distinct_rows() const override { return current()->distinct_rows(); }
-  std::string method() const override { return current()->method(); }
-  std::string device() const override { return current()->device(); }
-  std::string remark() const override {
-    const std::lock_guard guard(lock_);
-    return remark_;
-  }
-
- private:
-  void refuse(const std::string& device, const RowsRefused& why) const {
-    remark_ =
-        fmt::format("the golden is the host's; that of {} was refused: {}", device, why.what());
-    golden_ = std::make_shared<SoftmaxGolden>(problem_, tensors_, rows_of_);
-  }
-  std::shared_ptr<SoftmaxGolden> current() const {
-    const std::lock_guard guard(lock_);
-    return golden_;
-  }
-  std::shared_ptr<SoftmaxGolden> prepared(const Arithmetic& arithmetic) const {
-    const std::lock_guard guard(lock_);
-    try {
-      golden_->prepare(arithmetic);
-    } catch (const RowsRefused& refused) {
-      refuse(golden_->device(), refused);
-    }
-    return golden_;
-  }
-
-  const Problem problem_;
-  const Tensors tensors_;
-  const RowsOf rows_of_;
-  mutable std::mutex lock_;
-  mutable std::shared_ptr<SoftmaxGolden> golden_;
-  mutable std::string remark_;
-};
-
 std::unique_ptr<Golden> make_golden(const Problem& problem, const Tensors& tensors,
                                     const RowsOf& rows_of, const GoldenDevice* device) {
-  if (!device) return std::make_unique<SoftmaxGolden>(problem, tensors, rows_of);
-  return std::make_unique<DeviceFirstGolden>(problem, tensors, rows_of, *device);
+  return std::make_unique<SoftmaxGolden>(problem, tensors, rows_of, device);
 }
 
 }  // namespace

@@ -47,9 +47,7 @@ class Hidden final : public SamePlaces {
     for (int64_t b = 0; b < p_.batch; ++b) find_rows(b);
   }
 
-  std::string_view code() const override {
-    return wild_ ? "fail:hidden-nan" : "fail:hidden-values";
-  }
+  std::string_view name() const override { return wild_ ? "hidden-nan" : "hidden-values"; }
   bool bitwise() const override { return !wild_; }  // around a NaN a kernel may take another way
   bool says_something() const {
     return (keys_.any() || queries_.any()) &&

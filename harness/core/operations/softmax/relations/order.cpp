@@ -149,7 +149,7 @@ std::unique_ptr<Relation> key_permutation(const Problem& problem, const Tensors&
                           [&](int64_t b, int64_t j) { return geometry.key(b, j); }));
   if (!moves(moved)) return nullptr;
   add_terms(inputs, 3, places[0], moved);
-  return rearranged("fail:key-permutation", problem, inputs, std::move(moved));
+  return rearranged("key-permutation", problem, inputs, std::move(moved));
 }
 
 std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensors& inputs) {
@@ -178,7 +178,7 @@ std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensor
                             [&](int64_t b, int64_t i) { return geometry.query(b, i); }));
   if (!moves(moved)) return nullptr;
   add_terms(inputs, 2, places[0], moved);
-  return rearranged("fail:query-permutation", problem, inputs, std::move(moved));
+  return rearranged("query-permutation", problem, inputs, std::move(moved));
 }
 
 }  // namespace attest::core

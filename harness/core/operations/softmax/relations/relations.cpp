@@ -9,10 +9,10 @@ namespace {
 using Params = attest_softmax_params;
 
 // More sequences or heads with the same data; packed and paged tokens have no batch to repeat.
-std::unique_ptr<Relation> more(std::string_view code, const Problem& problem, const Tensors& inputs,
+std::unique_ptr<Relation> more(std::string_view name, const Problem& problem, const Tensors& inputs,
                                const std::function<void(Params&)>& grow) {
   if (problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_PAGES)) return nullptr;
-  return repeated(code, inputs,
+  return repeated(name, inputs,
                   resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); }));
 }
 
@@ -26,9 +26,9 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   };
   add(key_permutation(problem, inputs));
   add(query_permutation(problem, inputs));
-  add(more("fail:batch-repetition", problem, inputs,
+  add(more("batch-repetition", problem, inputs,
            [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; }));
-  add(more("fail:head-repetition", problem, inputs,
+  add(more("head-repetition", problem, inputs,
            [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; }));
   // A sink stays where it is, has no value, and would be in both parts.
   const bool sinks = (problem.features & ATTEST_WITH_SINKS) != 0;

@@ -44,7 +44,7 @@ class SplitMerge final : public Relation {
       : cut_(cut),
         inputs_(inputs),
         problems_{part(problem, 0, cut), part(problem, cut, problem.as<Params>().seq_len_kv)} {}
-  std::string_view code() const override { return "fail:split-merge"; }
+  std::string_view name() const override { return "split-merge"; }
   const std::vector<Problem>& problems() const override { return problems_; }
   bool own_sigmas() const override { return true; }
 

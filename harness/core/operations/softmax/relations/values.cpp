@@ -15,7 +15,7 @@ class CommonShift final : public Relation {
  public:
   CommonShift(const Problem& problem, const Tensors& inputs, double channel)
       : problems_{problem, problem}, inputs_(inputs), channel_(channel) {}
-  std::string_view code() const override { return "fail:common-shift"; }
+  std::string_view name() const override { return "common-shift"; }
   const std::vector<Problem>& problems() const override { return problems_; }
   bool own_sigmas() const override { return true; }
 
@@ -72,7 +72,7 @@ class RowSum final : public Relation {
  public:
   RowSum(const Problem& problem, const Tensors& inputs)
       : problems_{problem}, inputs_(inputs), geometry_(problem, inputs) {}
-  std::string_view code() const override { return "fail:row-sum"; }
+  std::string_view name() const override { return "row-sum"; }
   const std::vector<Problem>& problems() const override { return problems_; }
   bool own_sigmas() const override { return true; }
 

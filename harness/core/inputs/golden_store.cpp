@@ -1,0 +1,34 @@
+#include "core/inputs/golden_store.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace attest::core {
+
+const Golden& KeptGolden::made() {
+  if (golden_) return *golden_;
+  const auto start = std::chrono::steady_clock::now();
+  golden_ = make_(device_);
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return *golden_;
+}
+
+void KeptGolden::replace(const GoldenRefused& why) {
+  remark_ = fmt::format("the golden is the host's; that of {} was refused: {}", device_->name(),
+                        why.what());
+  golden_.reset();
+  device_ = nullptr;
+}
+
+KeptGolden& GoldenStore::of(const PreparedInputs& inputs) {
+  const auto make = [&inputs](const GoldenDevice* device) {
+    const Problem& problem = inputs.problem();
+    const Tensors& tensors = inputs.shared().tensors();
+    return device ? problem.operation->golden_with(*device, problem, inputs.fill(), tensors)
+                  : problem.operation->golden(problem, inputs.fill(), tensors);
+  };
+  return kept_.try_emplace(&inputs, make, device_).first->second;
+}
+
+}  // namespace attest::core
