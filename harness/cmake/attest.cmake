@@ -55,12 +55,12 @@ endfunction()
 
 # attest_core_folder(<name> SOURCES a.cpp ... [LINK target ...]
 #                    [TESTS a_test.cpp ... [TEST_LINK target ...] [DEPENDS target ...]
-#                    [LABELS label ...]])
+#                    [LABELS label ...] [PLAIN Suite.Test ...]])
 # One folder of harness/core: the static library attest_<name>, and one test program, <name>_test,
 # as attest_test makes it. LINK names the folders above it and the libraries that it uses; nothing
 # else is visible to it at link time.
 function(attest_core_folder name)
-  cmake_parse_arguments(FOLDER "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(FOLDER "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS;PLAIN" ${ARGN})
   add_library(attest_${name} STATIC ${FOLDER_SOURCES})
   add_library(attest::${name} ALIAS attest_${name})
   target_include_directories(attest_${name} PUBLIC ${PROJECT_SOURCE_DIR}/harness)
@@ -68,7 +68,7 @@ function(attest_core_folder name)
     PRIVATE $<BUILD_INTERFACE:attest_flags>)
   if(FOLDER_TESTS)
     attest_test(${name}_test SOURCES ${FOLDER_TESTS} LINK attest_${name} ${FOLDER_TEST_LINK}
-      DEPENDS ${FOLDER_DEPENDS} LABELS ${FOLDER_LABELS})
+      DEPENDS ${FOLDER_DEPENDS} LABELS ${FOLDER_LABELS} PLAIN ${FOLDER_PLAIN})
   endif()
 endfunction()
 
@@ -79,14 +79,16 @@ if(ATTEST_SANITIZE)
 endif()
 
 # attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...]
-#             [LABELS label ...] [LONG Suite.Test ...] [ALONE])
+#             [LABELS label ...] [LONG Suite.Test ...] [PLAIN Suite.Test ...] [ALONE])
 # A GoogleTest program, in which each test is a ctest entry of its own.
 #   DEPENDS: what it runs or loads.
 #   LABELS: labels beside those of its folder; `threads` puts it under the thread sanitizer too.
 #   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`).
+#   PLAIN: globs of its tests that no sanitizer runs: they are about numbers, take minutes there, and
+#     use no memory in another way than tests that it does run.
 #   ALONE: its tests measure time, so nothing runs beside them.
 function(attest_test name)
-  cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;PLAIN" ${ARGN})
   attest_test_labels(labels ${TEST_LABELS})
   if(NOT ATTEST_TESTS OR NOT labels)
     return()
@@ -101,16 +103,21 @@ function(attest_test name)
   if(TEST_DEPENDS)
     add_dependencies(${name} ${TEST_DEPENDS})
   endif()
+  if(NOT ATTEST_SANITIZE)
+    set(TEST_PLAIN "")
+  endif()
   list(JOIN TEST_LONG ":" long)
+  set(left_out ${TEST_LONG} ${TEST_PLAIN})
+  list(JOIN left_out ":" left_out)
+  list(JOIN TEST_PLAIN ":" plain)
   if(TEST_LONG)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
-      TEST_FILTER "${long}" TEST_LIST ${name}_long_tests
+      TEST_FILTER "${long}-${plain}" TEST_LIST ${name}_long_tests
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE})
-    set(short "-${long}")
   endif()
   if(NOT "*" IN_LIST TEST_LONG)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
-      TEST_FILTER "${short}"
+      TEST_FILTER "-${left_out}"
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
   endif()
 endfunction()
