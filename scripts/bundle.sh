@@ -70,13 +70,11 @@ for records in "$root"/reports/published/device_*.jsonl; do
   if [[ -e $records ]]; then install -D -m 644 "$records" -t "$folder/reports/published"; fi
 done
 
-# Programs look here for their libraries first (harness/cmake/install.cmake).
-mapfile -t binaries < <(find "$folder" -type f \
-  \( -name '*.so' -o -path '*/bin/*' -o -path '*/libexec/*' \))
-libraries=$folder/lib/attest/bundled
-mkdir -p "$libraries"
-ldd "${binaries[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
-  grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | xargs cp -L -t "$libraries"
+# Programs look for their libraries there first (harness/cmake/install.cmake). Those of g++ are
+# added: a machine with a GPU may have older ones.
+cmake --install "$build" --strip --component libraries --prefix "$folder" >/dev/null || exit 4
+ldd "$folder/bin/attest" | awk '$1 ~ /^lib(stdc[+][+]|gcc_s)[.]so/ { print $3 }' |
+  xargs cp -L -t "$(dirname "$(find "$folder" -path '*/bundled/*' -print -quit)")"
 
 if [[ $with_sanitizer == yes && -d $packages/sanitizer ]]; then
   cp -r "$packages/sanitizer" "$folder/sanitizer"

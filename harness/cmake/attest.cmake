@@ -84,8 +84,8 @@ endif()
 #   DEPENDS: what it runs or loads.
 #   LABELS: labels beside those of its folder; `threads` puts it under the thread sanitizer too.
 #   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`).
-#   PLAIN: globs of its tests that no sanitizer runs: they are about numbers, take minutes there, and
-#     use no memory in another way than tests that it does run.
+#   PLAIN: globs of its tests that no sanitizer runs: they are about numbers, take minutes there,
+#     and use memory as tests do that it runs.
 #   ALONE: its tests measure time, so nothing runs beside them.
 function(attest_test name)
   cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;PLAIN" ${ARGN})
@@ -136,7 +136,8 @@ function(attest_plugin name)
     add_dependencies(attest_test_plugins ${name})
   else()
     set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
-    install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/plugins)
+    install(TARGETS ${name} RUNTIME_DEPENDENCY_SET attest_libraries
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/plugins)
   endif()
 endfunction()
 

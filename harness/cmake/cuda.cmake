@@ -160,7 +160,8 @@ function(attest_cuda_plugin name)
   set_target_properties(${name} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
     CUDA_RUNTIME_LIBRARY Static CUDA_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
-  install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/${folder})
+  install(TARGETS ${name} RUNTIME_DEPENDENCY_SET attest_libraries
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/${folder})
 endfunction()
 
 # attest_cuda_module(<variable> a.cu)

@@ -3,10 +3,16 @@
 # installed before anything is built.
 include(CMakePackageConfigHelpers)
 
-# The programs of a bundle (scripts/bundle.sh), and the plugins that they load, find the libraries
-# packed with them by DT_RPATH, since DT_RUNPATH does not reach the libraries of libraries.
+# The component `libraries` is installed only where it is asked for: what programs and plugins link,
+# except the libraries of glibc and g++, which every distribution has. Packages (cpack -G TGZ) and
+# bundles (scripts/bundle.sh) carry it. Programs, and the plugins that they load, find it by
+# DT_RPATH, since DT_RUNPATH does not reach the libraries of libraries.
+set(bundled ${CMAKE_INSTALL_LIBDIR}/attest/bundled)
+install(RUNTIME_DEPENDENCY_SET attest_libraries
+  PRE_EXCLUDE_REGEXES
+    "^(libc|libm|libdl|libpthread|librt|libstdc..|libgcc_s|ld-linux.*|linux-vdso)[.]so"
+  LIBRARY DESTINATION ${bundled} COMPONENT libraries EXCLUDE_FROM_ALL)
 foreach(program attest attest_worker)
-  set(bundled ${CMAKE_INSTALL_LIBDIR}/attest/bundled)
   set_target_properties(${program} PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${bundled};$ORIGIN/../../${bundled}")
   target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
@@ -31,3 +37,16 @@ install(DIRECTORY suites/ DESTINATION ${CMAKE_INSTALL_DATADIR}/attest/suites
   FILES_MATCHING PATTERN "*.json" PATTERN "*.schema.json" EXCLUDE)
 file(GLOB ATTEST_SCHEMAS CONFIGURE_DEPENDS suites/*.schema.json reports/*.schema.json)
 install(FILES ${ATTEST_SCHEMAS} DESTINATION ${CMAKE_INSTALL_DATADIR}/attest)
+
+# cpack -G TGZ in a build folder: one archive that runs on this distribution and on newer ones
+# without a build.
+if(PROJECT_IS_TOP_LEVEL)
+  set(CPACK_GENERATOR TGZ)
+  set(CPACK_PACKAGE_FILE_NAME
+    attest-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
+  set(CPACK_STRIP_FILES ON)
+  set(CPACK_VERBATIM_VARIABLES ON)
+  set(CPACK_INSTALL_CMAKE_PROJECTS
+    ${PROJECT_BINARY_DIR} attest ALL / ${PROJECT_BINARY_DIR} attest libraries /)
+  include(CPack)
+endif()
