@@ -31,7 +31,8 @@ __device__ void weigh_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int
   float top = -INFINITY, seen = 0;
   for (int64_t j = keys.begin + threadIdx.x; j < keys.end; j += kThreads) {
     scores[j] = a.logit(scores[j], b, h, i, j);
-    top = fmaxf(top, scores[j]), seen += scores[j] == -INFINITY ? 0 : 1;
+    top = fmaxf(top, scores[j]);
+    seen += scores[j] == -INFINITY ? 0 : 1;
   }
   const auto larger = [](float x, float y) { return fmaxf(x, y); };
   const auto sum = [](float x, float y) { return x + y; };

@@ -80,7 +80,8 @@ class Target {
         !std::regex_search(text, capability, std::regex("\"deviceVer\"\\s*:\\s*([0-9]{3,4})")))
       throw std::runtime_error(std::string("ATTEST_CUDNN_DEVICE: ") + path +
                                " describes no device");
-    described_ = described, capability_ = std::stoi(capability[1]) / 10;
+    described_ = described;
+    capability_ = std::stoi(capability[1]) / 10;
   }
   cudnnHandle_t handle_ = nullptr;
   std::shared_ptr<const fe::DeviceProperties> described_;

@@ -53,7 +53,8 @@ void add_qkvo(Trial& t, Random& r, int64_t tokens_q, int64_t tokens_kv, bool pac
 void set_heads(Trial& t, Random& r) {
   attest_softmax_params& p = t.softmax();
   p.struct_size = sizeof p;
-  p.batch = r.upto(3), p.num_kv_heads = r.upto(3),
+  p.batch = r.upto(3);
+  p.num_kv_heads = r.upto(3);
   p.num_heads = p.num_kv_heads * (r.chance(30) ? r.upto(3) : 1);
   p.head_dim = p.head_dim_v = any_head_dim(r);
   if (r.chance(25)) p.head_dim_v = any_head_dim(r);
@@ -132,9 +133,10 @@ Trial flash_trial(uint64_t seed) {
   if (r.chance(40)) set_band(t, r);
   int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
   const bool packed = r.chance(20);
-  if (packed)
-    tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q),
+  if (packed) {
+    tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q);
     tokens_kv = add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
+  }
   if (!packed && r.chance(25)) add_pages(t, r);
   add_qkvo(t, r, tokens_q, tokens_kv, packed, r.pick({0.0, 1.0, 1.0, 4.0}));
   if (!packed && r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_KV, p.seq_len_kv);
@@ -179,15 +181,22 @@ Trial window_trial(uint64_t seed) {
   p.seq_len_q = p.seq_len_kv = r.upto(r.chance(20) ? 500 : 150);
   const int kind = static_cast<int>(r.upto(3));
   if (kind == 1) set_band(t, r);
-  if (kind == 2) t.features |= ATTEST_WITH_PATCHES, p.patch_size = r.upto(90);
+  if (kind == 2) {
+    t.features |= ATTEST_WITH_PATCHES;
+    p.patch_size = r.upto(90);
+  }
   if (kind == 3) {
     t.features |= ATTEST_WITH_GRID;
-    p.window_height = r.upto(8), p.window_width = r.upto(8);
-    p.grid_height = p.window_height * r.upto(3), p.grid_width = p.window_width * r.upto(3);
+    p.window_height = r.upto(8);
+    p.window_width = r.upto(8);
+    p.grid_height = p.window_height * r.upto(3);
+    p.grid_width = p.window_width * r.upto(3);
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
-    if (r.chance(60))
-      p.shift_y = r.upto(p.window_height) - 1, p.shift_x = r.upto(p.window_width) - 1,
+    if (r.chance(60)) {
+      p.shift_y = r.upto(p.window_height) - 1;
+      p.shift_x = r.upto(p.window_width) - 1;
       p.shift_bias = -100;
+    }
   }
   add_qkvo(t, r, p.seq_len_q, p.seq_len_kv, false, r.pick({1.0, 1.0, 4.0}));
   if (kind != 3 && r.chance(60)) add_order(t, r);
@@ -434,7 +443,8 @@ TEST(Kernels, RefusalsSayWhy) {
 
   Trial columns = dense(1, 10, 10, 8, 9);
   columns.features |= ATTEST_WITH_STRIDES;
-  columns.tensor[ATTEST_K].spec.stride[3] = 10, columns.tensor[ATTEST_K].spec.stride[2] = 1;
+  columns.tensor[ATTEST_K].spec.stride[3] = 10;
+  columns.tensor[ATTEST_K].spec.stride[2] = 1;
   EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), columns).status, ATTEST_UNSUPPORTED);
 }
 

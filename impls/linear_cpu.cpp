@@ -81,11 +81,14 @@ struct LinearCpu {
     };
     impls::LinearSlice s;
     s.dtype = t[ATTEST_Q].dtype;
-    s.q = at(ATTEST_Q, h, size), s.k = at(ATTEST_K, kv_head, size),
+    s.q = at(ATTEST_Q, h, size);
+    s.k = at(ATTEST_K, kv_head, size);
     s.v = at(ATTEST_V, kv_head, size);
     s.o = at(ATTEST_O, h, size);
-    s.q_stride = t[ATTEST_Q].stride[2], s.k_stride = t[ATTEST_K].stride[2];
-    s.v_stride = t[ATTEST_V].stride[2], s.o_stride = t[ATTEST_O].stride[2];
+    s.q_stride = t[ATTEST_Q].stride[2];
+    s.k_stride = t[ATTEST_K].stride[2];
+    s.v_stride = t[ATTEST_V].stride[2];
+    s.o_stride = t[ATTEST_O].stride[2];
     if (data[ATTEST_MASK] != nullptr) {
       s.mask = reinterpret_cast<const uint8_t*>(at(ATTEST_MASK, 0, 1));
       s.mask_stride = t[ATTEST_MASK].stride[3];
@@ -94,7 +97,9 @@ struct LinearCpu {
       s.query_mask = reinterpret_cast<const uint8_t*>(at(ATTEST_QUERY_MASK, 0, 1));
       s.query_mask_stride = t[ATTEST_QUERY_MASK].stride[2];
     }
-    s.head_dim = p.head_dim, s.head_dim_v = p.head_dim_v, s.eps = p.eps;
+    s.head_dim = p.head_dim;
+    s.head_dim_v = p.head_dim_v;
+    s.eps = p.eps;
     return s;
   }
 

@@ -58,7 +58,9 @@ __device__ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, in
   float keep = 1;
   if (a.sinks && total != 0) {
     const float peak = fmaxf(top, a.sink(h));
-    keep = expf(top - peak), total = total * keep + expf(a.sink(h) - peak), top = peak;
+    keep = expf(top - peak);
+    total = total * keep + expf(a.sink(h) - peak);
+    top = peak;
   }
   for (int c = 0; c < kChannels; ++c) {
     const int64_t d = thread + int64_t{c} * kThreads;

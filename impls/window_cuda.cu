@@ -179,12 +179,14 @@ class Window {
     Work work{};
     at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
-      work.window = window_rows(p), work.windows = (p.seq_len_q + work.window - 1) / work.window;
+      work.window = window_rows(p);
+      work.windows = (p.seq_len_q + work.window - 1) / work.window;
       work.tiles = (work.window + S::kRows - 1) / S::kRows;
       const int64_t pairs = p.batch * p.num_heads * work.tiles,
                     slots = int64_t{cuda::multiprocessors()} * S::kResident;
       work.each = split::tasks_each(pairs * work.windows, work.windows, slots);
-      work.groups = (work.windows + work.each - 1) / work.each, work.blocks = pairs * work.groups;
+      work.groups = (work.windows + work.each - 1) / work.each;
+      work.blocks = pairs * work.groups;
       const bool pairs_have_terms =
           (problem.features & ATTEST_WITH_REL_BIAS) || (p.grid_height > 0 && p.shift_bias != 0);
       work.table = pairs_have_terms

@@ -18,9 +18,9 @@ using core::Results;
 using core::Verdict;
 using Records = std::vector<const Record*>;
 
-constexpr double kHostPeak_bytes = 1
-                                   << 20;  // by which high-water marks differ from launch to launch
-constexpr double kErrorShare = 1e-3;       // of a gate: smaller growth of an error is none
+// By which high-water marks differ from process to process
+constexpr double kHostPeak_bytes = 1 << 20;
+constexpr double kErrorShare = 1e-3;  // of a gate: smaller growth of an error is none
 
 Changed invalid(const std::string& code) {
   return Changed{.change = Change::kInvalid, .code = code};
@@ -180,7 +180,7 @@ class Comparer {
     one.time = one.memory = one.error = invalid("other-problem");
     if (was.front()->spec != is.front()->spec || was.front()->inputs != is.front()->inputs)
       return one;
-    one.before_ns = middle(all_launches(before_, key)),
+    one.before_ns = middle(all_launches(before_, key));
     one.after_ns = middle(all_launches(after_, key));
     one.time =
         compare_times(key, one, options_.across_machines ? "" : apart(*was.front(), *is.front()));
@@ -239,7 +239,8 @@ class Comparer {
     for (const Compared& one : result_.cases) {
       if (!one.same_everything || one.time.change == Change::kInvalid) continue;
       ++compared;
-      slower += one.time.change == Change::kWorse, faster += one.time.change == Change::kBetter;
+      slower += one.time.change == Change::kWorse;
+      faster += one.time.change == Change::kBetter;
       inconclusive += one.time.change == Change::kInconclusive;
     }
     if (compared > 0)

@@ -40,10 +40,12 @@ Record passed(const std::string& impl = "flash_cuda", double ns = 1e6) {
   r.outcome = {};
   r.fills.push_back(
       {.fill = "random", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"});
-  r.fills[0].judgement.max_ratio = 0.4, r.fills[0].judgement.rms_ratio = 0.3,
+  r.fills[0].judgement.max_ratio = 0.4;
+  r.fills[0].judgement.rms_ratio = 0.3;
   r.fills[0].judgement.exact_elements = 10;
   r.time = time_of(ns);
-  r.memory.workspace_bytes = 1 << 20, r.memory.pool_peak_bytes = 0;
+  r.memory.workspace_bytes = 1 << 20;
+  r.memory.pool_peak_bytes = 0;
   return r;
 }
 
@@ -135,7 +137,10 @@ TEST(Comparison, WhatIsNotComparableSaysWhy) {
   EXPECT_EQ(time(with([](Record& r) { r.time.reset(); }), with([](Record& r) { r.time.reset(); })),
             "not-timed");
   const auto on_cpu = [](int threads) {
-    return with([&](Record& r) { r.device = "cpu", r.threads = threads; });
+    return with([&](Record& r) {
+      r.device = "cpu";
+      r.threads = threads;
+    });
   };
   EXPECT_EQ(time(on_cpu(2), on_cpu(4)), "other-threads");
   EXPECT_EQ(time(on_cpu(2), on_cpu(2)), "floor");
@@ -181,7 +186,7 @@ TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
                        double ns, const std::function<void(Results&)>& change = [](Results&) {}) {
     Results results = file({passed("flash_cuda", ns)});
     results.records[0].libraries_hash = "2222222222222222";
-    results.header.environment["identity"]["attest"] = "33 44",
+    results.header.environment["identity"]["attest"] = "33 44";
     results.header.environment["run"]["variables_hash"] = "55";
     change(results);
     return results;
@@ -218,7 +223,8 @@ TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
 TEST(Builds, OneSideIsOneBuild) {
   const auto ran = [](const std::string& path, const std::string& hash) {
     Results results = file({passed("mine"), passed("peer")});
-    results.path = path, results.records[0].plugin_hash = hash;
+    results.path = path;
+    results.records[0].plugin_hash = hash;
     return results;
   };
   const std::string was = "1111111111111111", is = "2222222222222222", third = "3333333333333333";
@@ -310,7 +316,8 @@ TEST(Comparison, LaunchesThatTookTurnsArePaired) {
 TEST(Comparison, IsReadable) {
   Record fast = passed("flash_cuda", 1e6), slow = passed("flash_cuda", 1.1e6);
   fast.time->samples_ns.assign(20, 1e6), slow.time->samples_ns.assign(20, 1.1e6);
-  slow.plugin_hash = "1111111111111111", slow.memory.pool_peak_bytes = 1 << 20,
+  slow.plugin_hash = "1111111111111111";
+  slow.memory.pool_peak_bytes = 1 << 20;
   slow.fills[0].judgement.max_ratio = 0.6;
   Record was = passed("window_cuda"), is = was;
   is.outcome.code = ReasonCode::kFailTolerance;
@@ -364,7 +371,9 @@ TEST(Comparison, LeavesOutWhatDidNotChange) {
                            .dtype = "f16",
                            .outcome = {ReasonCode::kUnsupportedQuery, ""}};
   std::vector<Record> was{same, slower, untold, fixed, unsupported}, is = was;
-  is[1].time = time_of(2e6), is[2].threads = 4, is[2].device = was[2].device = "cpu",
+  is[1].time = time_of(2e6);
+  is[2].threads = 4;
+  is[2].device = was[2].device = "cpu";
   was[3].outcome.code = ReasonCode::kFailTolerance;
   const Comparison found = compare({file(was)}, {file(is)}, kWithFloor);
   const std::string all = print_comparison(found, {}),

@@ -187,7 +187,10 @@ std::string print_comparison(const Comparison& comparison, const PrintOptions& o
     }
     const std::string title =
         fmt::format("{}{}{} {}", one.suite, one.suite.empty() ? "" : "/", one.case_name, one.dtype);
-    if (title != block) text += block = title, text += "\n";
+    if (title != block) {
+      text += block = title;
+      text += "\n";
+    }
     text += line(one, width, options.colour);
   }
   if (left_out > 0)

@@ -29,7 +29,9 @@ core::Launch clocked(const std::vector<const Record*>& records) {
     if (time.device) clocks.push_back(time.device->clock_mhz);
   }
   const core::Summary s = core::summarise(samples);
-  launch.median = s.median, launch.low = s.median_low, launch.high = s.median_high;
+  launch.median = s.median;
+  launch.low = s.median_low;
+  launch.high = s.median_high;
   launch.clock = core::summarise(clocks).median;
   return launch;
 }

@@ -12,7 +12,10 @@ using ::testing::HasSubstr;
 core::Record record(const std::string& case_name, const std::string& impl, core::ReasonCode code,
                     const std::string& reason) {
   core::Record r;
-  r.suite = "onnx", r.case_name = case_name, r.dtype = "f32", r.impl = impl;
+  r.suite = "onnx";
+  r.case_name = case_name;
+  r.dtype = "f32";
+  r.impl = impl;
   r.outcome = {code, reason};
   if (code == core::ReasonCode::kPass || code == core::ReasonCode::kFailTolerance) {
     core::FillRecord fill;
@@ -34,7 +37,8 @@ core::Results results(std::vector<core::Record> records) {
 
 TEST(Markdown, ARowACaseAColumnAnImplementation) {
   core::Record gelu = record("gelu", "reference", core::ReasonCode::kUnsupportedQuery, "Gelu");
-  gelu.outcome.code = core::ReasonCode::kUnsupportedVector, gelu.dtype = "";
+  gelu.outcome.code = core::ReasonCode::kUnsupportedVector;
+  gelu.dtype = "";
   EXPECT_EQ(print_markdown(results(
                 {record("a", "reference", core::ReasonCode::kPass, ""),
                  record("a", "naive", core::ReasonCode::kFailTolerance, "o[0] is 1|2"), gelu,

@@ -21,7 +21,10 @@ std::string digits(double value) {
 
 std::string scaled(double value, double step, std::initializer_list<const char*> units) {
   auto unit = units.begin();
-  while (value >= step * 0.9995 && unit + 1 != units.end()) value /= step, ++unit;
+  while (value >= step * 0.9995 && unit + 1 != units.end()) {
+    value /= step;
+    ++unit;
+  }
   return digits(value) + " " + *unit;
 }
 

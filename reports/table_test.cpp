@@ -10,7 +10,9 @@ core::Record passed() {
   core::Record r;
   r.suite = "vit", r.case_name = "vit_b16_224/self", r.dtype = "f16", r.impl = "flash_cpu",
   r.outcome = {};
-  r.max_ratio = 0.4, r.rms_ratio = 0.25, r.flops = 120e6;
+  r.max_ratio = 0.4;
+  r.rms_ratio = 0.25;
+  r.flops = 120e6;
   core::FillRecord fill;
   fill.judgement.exact_elements = 10;
   r.fills.push_back(fill);
@@ -22,9 +24,13 @@ core::Record passed() {
 
 TEST(Table, IsReadable) {
   core::Record skipped = passed(), other = passed();
-  skipped.impl = "naive", skipped.outcome.code = core::ReasonCode::kSkippedTime,
-  skipped.outcome.reason = "needs 57 GiB", skipped.time.reset(), skipped.fills.clear();
-  other.impl = "linear_cpu", other.outcome.code = core::ReasonCode::kUnsupportedQuery,
+  skipped.impl = "naive";
+  skipped.outcome.code = core::ReasonCode::kSkippedTime;
+  skipped.outcome.reason = "needs 57 GiB";
+  skipped.time.reset();
+  skipped.fills.clear();
+  other.impl = "linear_cpu";
+  other.outcome.code = core::ReasonCode::kUnsupportedQuery;
   other.outcome.reason = "is not an implementation of softmax";
   EXPECT_EQ(
       print_table({passed(), skipped, other, other}, false),

@@ -293,7 +293,10 @@ class Sequences {
     const int64_t tokens_q = length_q(b), tokens_kv = length_kv(b);
     if (i >= tokens_q) return {0, 0};
     int64_t begin = 0, end = tokens_kv;
-    if (grid) begin = i / grid.window_size() * grid.window_size(), end = begin + grid.window_size();
+    if (grid) {
+      begin = i / grid.window_size() * grid.window_size();
+      end = begin + grid.window_size();
+    }
     const int64_t centre = diagonal(b, i);
     if (p.window_left >= 0) begin = larger(begin, centre - p.window_left);
     if (p.window_right >= 0) end = smaller(end, centre + p.window_right + 1);

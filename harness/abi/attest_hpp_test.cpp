@@ -238,7 +238,8 @@ TEST(Sequences, PlacesAndKeysAreThoseOfTheDefinition) {
 
 TEST(Sequences, ShortLastPatchSeesTheLastPlaces) {
   Trial trial;
-  trial.p().seq_len_q = trial.p().seq_len_kv = 10, trial.p().patch_size = 4;
+  trial.p().seq_len_q = trial.p().seq_len_kv = 10;
+  trial.p().patch_size = 4;
   const std::vector<void*> data = trial.finish();
   const attest::Sequences sequences(trial.problem(), data.data());
   EXPECT_EQ(sequences.keys(0, 3).begin, 0);
@@ -252,7 +253,9 @@ TEST(Sequences, ShortLastPatchSeesTheLastPlaces) {
 
 TEST(Sequences, NegativeDiagonalLeavesLeadingRowsEmpty) {
   Trial trial;
-  trial.p().seq_len_q = 6, trial.p().seq_len_kv = 4, trial.p().window_right = 0,
+  trial.p().seq_len_q = 6;
+  trial.p().seq_len_kv = 4;
+  trial.p().window_right = 0;
   trial.p().diagonal = ATTEST_BOTTOM_RIGHT;
   const std::vector<void*> data = trial.finish();
   const attest::Sequences sequences(trial.problem(), data.data());

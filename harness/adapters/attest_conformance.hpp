@@ -19,9 +19,9 @@ struct Options {
   std::vector<std::string> vectors = {};  // folders of vectors, or single files of tensors
   // Globs. With `impls` those that come with attest can be chosen beside the plugins' own.
   std::vector<std::string> impls = {}, cases = {}, dtypes = {};
-  bool quick = false;  // of the suites, only the cases that are marked as quick
-  int threads = 0;     // of each implementation; 0: all CPUs that this process may use
-  double timeout_s = 60;
+  bool quick = false;     // of the suites, only the cases that are marked as quick
+  int threads = 0;        // of each implementation; 0: all CPUs that this process may use
+  double timeout_s = 60;  // of one call into a plugin
   // "acc=f32,prob=bf16": implementations that declare less are unsupported
   std::string min_arithmetic = "";
 };

@@ -7,7 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "adapters/attest_conformance.hpp"
 #include "core/cases/testing/files_by_hand.hpp"
+#include "core/isolation/limits.hpp"
 #include "testing/shell.hpp"
 
 namespace attest {
@@ -18,6 +20,11 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
+
+// The header is installed without the core's, so it repeats their default.
+TEST(Conformance, TimesOutAsTheCommandLineDoes) {
+  EXPECT_EQ(conformance::Options{}.timeout_s, core::Limits{}.timeout_s);
+}
 
 class GtestAdapter : public ::testing::Test {
  protected:

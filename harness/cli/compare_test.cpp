@@ -84,12 +84,16 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_EQ(compare("--floor 5 a.jsonl --after b.jsonl").code, 2);
 
   change([](json& line) {
-    line["memory"]["workspace_bytes"] = 1 << 30, line["memory"]["peak_bytes"] = 1 << 30;
+    line["memory"]["workspace_bytes"] = 1 << 30;
+    line["memory"]["peak_bytes"] = 1 << 30;
   });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
   change([](json& line) { line["fills"][0]["judgement"]["max_ratio"] = 0.99; });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
-  change([](json& line) { line["verdict"] = "fail", line["code"] = "fail:tolerance"; });
+  change([](json& line) {
+    line["verdict"] = "fail";
+    line["code"] = "fail:tolerance";
+  });
   EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 1);
 }
 

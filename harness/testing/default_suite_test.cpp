@@ -35,7 +35,9 @@ Outcomes run_default_suite(const std::string& library) {
       kPlugins + library,
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
   core::RunOptions options;
-  options.limits.threads = 2, options.timed = false, options.limits.case_limit_s = kCaseLimit_s;
+  options.limits.threads = 2;
+  options.timed = false;
+  options.limits.case_limit_s = kCaseLimit_s;
   core::Rates rates;
   Outcomes found;
   const core::Suite suite = core::read_suite(ATTEST_SOURCE_DIR "/suites/default.json");

@@ -25,7 +25,9 @@ std::string plugin_path(const char* name) {
 class Relations : public ::testing::Test {
  protected:
   Relations() {
-    options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll;
+    options_.timed = false;
+    options_.all_checks = true;
+    options_.relations = RelationChoice::kAll;
   }
 
   Record run(Plugin& plugin, const std::string& name, const std::string& spec) {

@@ -35,7 +35,9 @@ class State : public ::testing::Test {
  protected:
   // All relations: by default a busy machine may be too slow for them.
   State() {
-    options_.timed = false, options_.all_checks = true, options_.relations = RelationChoice::kAll;
+    options_.timed = false;
+    options_.all_checks = true;
+    options_.relations = RelationChoice::kAll;
   }
   // In a process of its own: what a bug keeps for the process is its own.
   Record run(const std::string& name, const std::string& spec,
@@ -113,7 +115,8 @@ TEST_F(State, EachIsFoundByOneCheckAlone) {
 
 // As a user has it: defaults, judged only.
 TEST_F(State, EachIsFoundByTheDefaults) {
-  options_.all_checks = false, options_.relations = RelationChoice::kAuto;
+  options_.all_checks = false;
+  options_.relations = RelationChoice::kAuto;
   for (const Planted& planted : kPlanted) {
     Record record;
     record.outcome = {};

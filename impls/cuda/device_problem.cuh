@@ -110,7 +110,8 @@ class DeviceProblem {
     std::memcpy(room.params, problem.params, ATTEST_ROOM);
     std::memcpy(room.tensor, problem.tensor, sizeof(room.tensor));
     room.problem = problem;
-    room.problem.params = room_->params, room.problem.tensor = room_->tensor;
+    room.problem.params = room_->params;
+    room.problem.tensor = room_->tensor;
     const cudaError_t copied = cudaMemcpy(room_, &room, sizeof(Room), cudaMemcpyHostToDevice);
     // A copy from pageable memory may return before it is over, and streams of others do not wait
     // for it.

@@ -200,7 +200,8 @@ __device__ float join_sink(const attest::Softmax<T>& a, int64_t h, Part& part) {
   if (!a.sinks || part.total == 0) return 1;
   const float sink = a.sink(h) * kLog2E, top = fmaxf(part.top, sink),
               keep = cuda::exp2_fast(part.top - top);
-  part.top = top, part.total = part.total * keep + cuda::exp2_fast(sink - top);
+  part.top = top;
+  part.total = part.total * keep + cuda::exp2_fast(sink - top);
   return keep;
 }
 
@@ -223,9 +224,10 @@ class Block {
 
   __device__ void run() {
     find_keys();
-    if (const attest::Softmax<T> a = views(); past_tile_ > first_tile_)
-      k_begin_ = address(a.k, a.key(task_.b, origin_), kv_head(a)),
+    if (const attest::Softmax<T> a = views(); past_tile_ > first_tile_) {
+      k_begin_ = address(a.k, a.key(task_.b, origin_), kv_head(a));
       v_begin_ = address(a.v, a.key(task_.b, origin_), kv_head(a));
+    }
     load_queries();
     while (true) {
       load_keys(first_tile_, 0);
@@ -270,7 +272,12 @@ class Block {
   __device__ void find_keys() {
     __shared__ int lowest, highest, common_begin, common_end;
     const attest::Softmax<T> a = views();
-    if (threadIdx.x == 0) lowest = INT32_MAX, highest = 0, common_begin = 0, common_end = INT32_MAX;
+    if (threadIdx.x == 0) {
+      lowest = INT32_MAX;
+      highest = 0;
+      common_begin = 0;
+      common_end = INT32_MAX;
+    }
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < S::kPerWarp; ++m)
@@ -280,8 +287,10 @@ class Block {
         const attest::Keys keys =
             row_of(m, half) < task_.past ? a.keys(task_.b, i) : attest::Keys{0, 0};
         RowPair& row = rows_[m];
-        row.begin[half] = static_cast<int>(keys.begin), row.end[half] = static_cast<int>(keys.end);
-        row.top[half] = -INFINITY, row.total[half] = 0;
+        row.begin[half] = static_cast<int>(keys.begin);
+        row.end[half] = static_cast<int>(keys.end);
+        row.top[half] = -INFINITY;
+        row.total[half] = 0;
         if (row_of(m, half) >= task_.past || lane_ % 4 != 0) continue;
         atomicMax(&common_begin, row.begin[half]), atomicMin(&common_end, row.end[half]);
         if (keys.begin < keys.end)
@@ -291,12 +300,15 @@ class Block {
     origin_ = highest > 0 ? lowest : 0;
     const split::Range tiles =
         split::part((highest - origin_ + S::kKeys - 1) / S::kKeys, task_.splits, task_.split);
-    first_tile_ = static_cast<int>(tiles.begin), past_tile_ = static_cast<int>(tiles.end);
+    first_tile_ = static_cast<int>(tiles.begin);
+    past_tile_ = static_cast<int>(tiles.end);
     if (cuda::planted(cuda::Bug::kSplitBound) && task_.split + 1 < task_.splits &&
         past_tile_ > first_tile_)
       --past_tile_;
     has_terms_ = S::kGeneral && (S::kWindow ? task_.window != nullptr : a.has_pair_terms());
-    past_key_ = highest, common_begin_ = common_begin, common_end_ = common_end;
+    past_key_ = highest;
+    common_begin_ = common_begin;
+    common_end_ = common_end;
   }
 
   __device__ const Type* address(const attest::View<T>& view, const attest::Cell& cell,
@@ -492,10 +504,13 @@ class Block {
             scores[m][n][e] = cuda::exp2_fast(fmaf(scores[m][n][e], factor, -from));
             total += scores[m][n][e];
           }
-        rows_[m].top[half] = top, rows_[m].total[half] = total;
+        rows_[m].top[half] = top;
+        rows_[m].total[half] = total;
 #pragma unroll
-        for (int d = 0; d < S::kDim / 8; ++d)
-          sums_[m][d][2 * half] *= keep, sums_[m][d][2 * half + 1] *= keep;
+        for (int d = 0; d < S::kDim / 8; ++d) {
+          sums_[m][d][2 * half] *= keep;
+          sums_[m][d][2 * half + 1] *= keep;
+        }
       }
   }
 
@@ -586,9 +601,10 @@ class Block {
           for (int half = 0; half < 2; ++half) {
             if (!sees(m, half, tile, n)) continue;
 #pragma unroll
-            for (int d = 0; d < S::kDim / 8; ++d)
-              sums_[m][d][2 * half] += d == group ? odd[0] : 0,
-                  sums_[m][d][2 * half + 1] += d == group ? odd[1] : 0;
+            for (int d = 0; d < S::kDim / 8; ++d) {
+              sums_[m][d][2 * half] += d == group ? odd[0] : 0;
+              sums_[m][d][2 * half + 1] += d == group ? odd[1] : 0;
+            }
           }
       }
     __syncthreads();
@@ -615,7 +631,10 @@ class Block {
 #pragma unroll
     for (int m = 0; m < S::kPerWarp; ++m) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) rows_[m].top[half] = -INFINITY, rows_[m].total[half] = 0;
+      for (int half = 0; half < 2; ++half) {
+        rows_[m].top[half] = -INFINITY;
+        rows_[m].total[half] = 0;
+      }
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; ++d)
 #pragma unroll

@@ -74,7 +74,10 @@ struct Ring {
   int place = 0;
   uint32_t parity = 0;
   __device__ void advance() {
-    if (++place == kPlaces) place = 0, parity ^= 1;
+    if (++place == kPlaces) {
+      place = 0;
+      parity ^= 1;
+    }
   }
 };
 
@@ -184,8 +187,10 @@ class Producer {
   __device__ bool find(const tiles::Tile& tile, Task& task) const {
     const attest::Softmax<T> a = views();
     const int heads = static_cast<int>(a.p.num_heads);
-    task.b = tile.pair / heads, task.head = tile.pair % heads;
-    task.first = tile.tile * kRows, task.past = static_cast<int>(a.rows(task.b));
+    task.b = tile.pair / heads;
+    task.head = tile.pair % heads;
+    task.first = tile.tile * kRows;
+    task.past = static_cast<int>(a.rows(task.b));
     if (task.first >= task.past) return false;
     int lowest = INT32_MAX, highest = 0, common_begin = 0, common_end = INT32_MAX;
 #pragma unroll 1  // registers are few here
@@ -193,13 +198,19 @@ class Producer {
       if (task.first + row >= task.past) break;
       const attest::Keys keys = a.keys(task.b, task.first + row);
       const int begin = static_cast<int>(keys.begin), end = static_cast<int>(keys.end);
-      common_begin = max(common_begin, begin), common_end = min(common_end, end);
-      if (begin < end) lowest = min(lowest, begin), highest = max(highest, end);
+      common_begin = max(common_begin, begin);
+      common_end = min(common_end, end);
+      if (begin < end) {
+        lowest = min(lowest, begin);
+        highest = max(highest, end);
+      }
     }
-    lowest = smallest_of_warp(lowest), highest = largest_of_warp(highest);
-    task.origin = highest > 0 ? lowest : 0, task.past_key = highest,
+    lowest = smallest_of_warp(lowest);
+    highest = largest_of_warp(highest);
+    task.origin = highest > 0 ? lowest : 0;
+    task.past_key = highest;
     task.tiles = (highest - task.origin + S::kKeys - 1) / S::kKeys;
-    task.common_begin = largest_of_warp(common_begin),
+    task.common_begin = largest_of_warp(common_begin);
     task.common_end = smallest_of_warp(common_end);
     return true;
   }
@@ -325,8 +336,10 @@ class Consumer {
     for (int half = 0; half < 2; ++half) {
       const attest::Keys keys =
           row(half) < task_.past ? a.keys(task_.b, row(half)) : attest::Keys{0, 0};
-      begin_[half] = static_cast<int>(keys.begin), end_[half] = static_cast<int>(keys.end);
-      top_[half] = -INFINITY, total_[half] = 0;
+      begin_[half] = static_cast<int>(keys.begin);
+      end_[half] = static_cast<int>(keys.end);
+      top_[half] = -INFINITY;
+      total_[half] = 0;
     }
   }
   __device__ int row(int half) const { return task_.first + warp_ * 16 + lane_ / 4 + half * 8; }
@@ -424,7 +437,8 @@ class Consumer {
       top = fmaxf(top_[half], flash::largest_of_row(top) * factor_);
       const float from = top == -INFINITY ? 0 : top;
       keep[half] = cuda::exp2_fast(top_[half] - from);
-      top_[half] = top, total_[half] *= keep[half];
+      top_[half] = top;
+      total_[half] *= keep[half];
 #pragma unroll
       for (int i = 0; i < S::kKeys / 2; ++i)
         if (i / 2 % 2 == half) {

@@ -194,7 +194,8 @@ struct Left<float> {
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       const Split part(from[n]);
-      big[n] = part.big, small[n] = part.small;
+      big[n] = part.big;
+      small[n] = part.small;
     }
   }
 };

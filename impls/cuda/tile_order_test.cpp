@@ -50,7 +50,8 @@ TEST(TileOrder, SharesCausalTilesEvenly) {
     int work = 0;
     for (int round = 0; order.turn(block, kBlocks, round) < order.count(); ++round)
       work += order.at(order.turn(block, kBlocks, round)).tile + 1;
-    least = std::min(least, work), most = std::max(most, work);
+    least = std::min(least, work);
+    most = std::max(most, work);
   }
   EXPECT_LT(most - least, most / 50);
 }

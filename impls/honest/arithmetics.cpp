@@ -29,7 +29,9 @@ struct Named {
     name += std::string("__") + order.name;
     if (linear) name = "linear__" + name;
     method.computes = method.declares = arithmetic_of(pair, number);
-    method.tile = order.tile, method.reversed = order.reversed, method.splits = order.splits;
+    method.tile = order.tile;
+    method.reversed = order.reversed;
+    method.splits = order.splits;
     method.folds_scale = !linear && number % 2 == 1 && method.computes.qk != ATTEST_F32;
   }
   bool linear;
@@ -95,11 +97,17 @@ std::vector<attest_impl> make_tables() {
   for (size_t index = 0; index < kMethods; ++index) {
     const Named& of = methods()[index];
     attest_impl& made = tables.emplace_back();
-    made.struct_size = sizeof made, made.operation = of.linear ? ATTEST_LINEAR : ATTEST_SOFTMAX,
+    made.struct_size = sizeof made;
+    made.operation = of.linear ? ATTEST_LINEAR : ATTEST_SOFTMAX;
     made.device = ATTEST_CPU;
-    made.dtypes = kDtypes, made.features = of.linear ? kLinearFeatures : kSoftmaxFeatures;
-    made.name = of.name.c_str(), made.version = "1", made.summary = "does what it declares";
-    made.query = functions[index].query, made.create = create, made.run = functions[index].run,
+    made.dtypes = kDtypes;
+    made.features = of.linear ? kLinearFeatures : kSoftmaxFeatures;
+    made.name = of.name.c_str();
+    made.version = "1";
+    made.summary = "does what it declares";
+    made.query = functions[index].query;
+    made.create = create;
+    made.run = functions[index].run;
     made.destroy = destroy;
     made.last_error = last_error;
   }

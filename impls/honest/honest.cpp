@@ -8,7 +8,8 @@ using namespace honest;
 
 constexpr Arithmetic half_probabilities() {
   Arithmetic a = kFloat;
-  a.probability = a.pv = ATTEST_F16, a.flags = ATTEST_P_NORMALISED_FIRST;
+  a.probability = a.pv = ATTEST_F16;
+  a.flags = ATTEST_P_NORMALISED_FIRST;
   return a;
 }
 constexpr Arithmetic half_scores() {
@@ -24,7 +25,8 @@ constexpr Arithmetic operands(int32_t dtype) {
 constexpr Method reversed(Method method) { return method.reversed = true, method; }
 constexpr Method split(Method method, int64_t splits) { return method.splits = splits, method; }
 constexpr Method merged_by_lse(Method method) {
-  method.computes.flags |= ATTEST_WEIGHS_BY_LSE, method.declares.flags |= ATTEST_WEIGHS_BY_LSE;
+  method.computes.flags |= ATTEST_WEIGHS_BY_LSE;
+  method.declares.flags |= ATTEST_WEIGHS_BY_LSE;
   return method;
 }
 constexpr Method weighing_pairs(Method method) {

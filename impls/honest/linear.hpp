@@ -44,9 +44,13 @@ class LinearKernel {
           channels(round_up(p.head_dim_v, kChannels)),
           keys(p.seq_len_kv) {
       Arena arena(memory);
-      phi = arena.take(dim * keys), v = arena.take(keys * channels), z = arena.take(dim);
-      state = arena.take(dim * channels), part = arena.take(kRows * channels);
-      q = arena.take(kRows * dim), o = arena.take(kRows * channels);
+      phi = arena.take(dim * keys);
+      v = arena.take(keys * channels);
+      z = arena.take(dim);
+      state = arena.take(dim * channels);
+      part = arena.take(kRows * channels);
+      q = arena.take(kRows * dim);
+      o = arena.take(kRows * channels);
       bytes = arena.bytes();
     }
     int64_t dim, channels, keys;

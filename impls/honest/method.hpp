@@ -30,15 +30,19 @@ constexpr int64_t kAnyTile = -1;
 constexpr Method honest_method(const char* name, const char* summary, Arithmetic arithmetic,
                                int64_t tile) {
   Method method{name, summary};
-  method.computes = method.declares = arithmetic, method.tile = tile;
+  method.computes = method.declares = arithmetic;
+  method.tile = tile;
   return method;
 }
 
 inline void declare(const Arithmetic& arithmetic, attest_support& support) {
-  support.qk_operand_dtype = arithmetic.qk, support.pv_operand_dtype = arithmetic.pv;
-  support.score_dtype = arithmetic.score, support.probability_dtype = arithmetic.probability;
+  support.qk_operand_dtype = arithmetic.qk;
+  support.pv_operand_dtype = arithmetic.pv;
+  support.score_dtype = arithmetic.score;
+  support.probability_dtype = arithmetic.probability;
   support.accumulator_dtype = arithmetic.accumulator;
-  support.arithmetic = arithmetic.flags, support.probability_rel_error = arithmetic.exp_error;
+  support.arithmetic = arithmetic.flags;
+  support.probability_rel_error = arithmetic.exp_error;
 }
 
 /// Hands out the workspace piece by piece; with no memory it counts the bytes.

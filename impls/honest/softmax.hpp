@@ -52,10 +52,14 @@ class SoftmaxKernel {
     Buffers(const attest_softmax_params& p, void* memory)
         : keys(round_up(p.seq_len_kv, kBlock)), channels(round_up(p.head_dim_v, kChannels)) {
       Arena arena(memory);
-      q = arena.take(round_up(p.seq_len_q, kRows) * p.head_dim), k = arena.take(keys * p.head_dim),
+      q = arena.take(round_up(p.seq_len_q, kRows) * p.head_dim);
+      k = arena.take(keys * p.head_dim);
       v = arena.take(keys * channels);
-      s = arena.take(kRows * keys), addend = arena.take(keys), scratch = arena.take(keys);
-      tile_sum = arena.take(kRows * channels), sum = arena.take(kRows * channels),
+      s = arena.take(kRows * keys);
+      addend = arena.take(keys);
+      scratch = arena.take(keys);
+      tile_sum = arena.take(kRows * channels);
+      sum = arena.take(kRows * channels);
       merged = arena.take(kRows * channels);
       bytes = arena.bytes();
     }
@@ -101,9 +105,10 @@ class SoftmaxKernel {
       for (int64_t r = 0; r < kRows && i + r < a_.rows(b); ++r) {
         const attest::Keys keys = a_.keys(b, i + r);
         if (keys.begin == keys.end) continue;
-        rows[r].begin = m_.reversed ? length_ - keys.end : keys.begin,
+        rows[r].begin = m_.reversed ? length_ - keys.end : keys.begin;
         rows[r].end = rows[r].begin + keys.end - keys.begin;
-        first = std::min(first, rows[r].begin), last = std::max(last, rows[r].end);
+        first = std::min(first, rows[r].begin);
+        last = std::max(last, rows[r].end);
       }
       std::fill_n(x_.merged, kRows * x_.channels, 0.0f);
       if (first < last) attend_rows(b, h, i, rows, first, last);
@@ -178,7 +183,10 @@ class SoftmaxKernel {
       std::fill_n(x_.sum, kRows * x_.channels, 0.0f);
       // A sink is the first part's first key, without a value.
       const float sink = part == 0 ? a_.sink(h) : kHidden;
-      for (Row& row : rows) row.top = sink, row.total = sink == kHidden ? 0 : 1;
+      for (Row& row : rows) {
+        row.top = sink;
+        row.total = sink == kHidden ? 0 : 1;
+      }
       const auto tiles_of_part = [&](const auto& body) {
         for (int64_t n = std::max(begin, first / tile_ * tile_); n < end; n += tile_)
           if (const int64_t from = std::max(n, first), to = std::min(n + tile_, end); from < to)
@@ -302,20 +310,26 @@ class SoftmaxKernel {
     const float lse = row.top + std::log(row.total), divisor = knows_sums_first() ? 1 : row.total;
     if (row.lse == kHidden) {
       for (int64_t d = 0; d < x_.channels; ++d) merged[d] = sums[d] / divisor;
-      row.lse = lse, row.merged_top = row.top, row.merged_total = row.total;
+      row.lse = lse;
+      row.merged_top = row.top;
+      row.merged_total = row.total;
       return;
     }
     float before, now;  // what each is multiplied by
     if (has(ATTEST_WEIGHS_BY_LSE)) {
       const float top = std::max(lse, row.lse),
                   both = top + std::log(exponential(lse - top) + exponential(row.lse - top));
-      before = exponential(row.lse - both), now = exponential(lse - both), row.lse = both;
+      before = exponential(row.lse - both);
+      now = exponential(lse - both);
+      row.lse = both;
     } else {
       const float top = std::max(row.top, row.merged_top);
       const float of_before = row.merged_total * exponential(row.merged_top - top),
                   of_now = row.total * exponential(row.top - top);
-      row.merged_top = top, row.merged_total = of_before + of_now;
-      before = of_before / row.merged_total, now = of_now / row.merged_total;
+      row.merged_top = top;
+      row.merged_total = of_before + of_now;
+      before = of_before / row.merged_total;
+      now = of_now / row.merged_total;
       row.lse = top + std::log(row.merged_total);
     }
     for (int64_t d = 0; d < x_.channels; ++d)

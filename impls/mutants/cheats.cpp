@@ -94,7 +94,8 @@ class Cheater {
     if (kCheat != Cheat::kCreate || memory().q.size() != elements(problem, ATTEST_Q)) return;
     result_.resize(memory().q.size());
     void* data[ATTEST_ROLES]{};
-    data[ATTEST_Q] = memory().q.data(), data[ATTEST_K] = memory().k.data(),
+    data[ATTEST_Q] = memory().q.data();
+    data[ATTEST_K] = memory().k.data();
     data[ATTEST_V] = memory().v.data();
     data[ATTEST_O] = result_.data();
     compute(data);
@@ -147,7 +148,8 @@ class Cheater {
   void kept(bool have, void* const* data) {
     if (have) return copy(result_, data);
     compute(data);
-    result_ = copy_of(problem, data, ATTEST_O), pointer_ = static_cast<float*>(data[ATTEST_O]);
+    result_ = copy_of(problem, data, ATTEST_O);
+    pointer_ = static_cast<float*>(data[ATTEST_O]);
   }
 
   void from_create(void* const* data) {
@@ -155,9 +157,11 @@ class Cheater {
     if (!result_.empty() && std::equal(q, q + 8, memory().q.begin())) return copy(result_, data);
     compute(data);
     // Kept once a plan: the first inputs are those that are timed.
-    if (runs_ == 1 && memory().q.empty())
-      memory().q = copy_of(problem, data, ATTEST_Q), memory().k = copy_of(problem, data, ATTEST_K),
+    if (runs_ == 1 && memory().q.empty()) {
+      memory().q = copy_of(problem, data, ATTEST_Q);
+      memory().k = copy_of(problem, data, ATTEST_K);
       memory().v = copy_of(problem, data, ATTEST_V);
+    }
   }
 
   void start(void* const* data) {

@@ -36,7 +36,9 @@ constexpr Method method(const char* name, const char* summary, Place place, int3
 constexpr Method normaliser(const char* name, const char* summary, int32_t dtype, bool cuts,
                             bool lies) {
   Method made = method(name, summary, Place::kAccumulator, dtype, lies);
-  made.computes = kFloat, made.normaliser = dtype, made.cuts_normaliser = cuts;
+  made.computes = kFloat;
+  made.normaliser = dtype;
+  made.cuts_normaliser = cuts;
   return made;
 }
 constexpr Method kLiar_normaliser_f16 = normaliser(
@@ -63,7 +65,8 @@ constexpr Method method(const char* name, const char* summary, LinearPlace place
                                                    : Place::kQk;
   Method made = method(name, summary, field, dtype, lies);
   made.folds_scale = false;
-  made.rounds_q = place == LinearPlace::kPhiQ, made.rounds_k = place == LinearPlace::kPhiK;
+  made.rounds_q = place == LinearPlace::kPhiQ;
+  made.rounds_k = place == LinearPlace::kPhiK;
   return made;
 }
 

@@ -28,7 +28,8 @@ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
     for (int64_t d = 0; d < a.p.head_dim_v; ++d)
       sum[static_cast<size_t>(d)] =
           keep * sum[static_cast<size_t>(d)] + weight * a.v(key.batch, a.kv_head(h), key.row, d);
-    total = keep * total + weight, top = peak;
+    total = keep * total + weight;
+    top = peak;
   }
   for (int64_t d = 0; d < a.p.head_dim_v; ++d)
     a.o(at.batch, h, at.row, d) = total == 0 ? 0 : sum[static_cast<size_t>(d)] / total;

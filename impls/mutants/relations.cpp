@@ -136,7 +136,8 @@ struct Related {
         if (kBug == Bug::kClampedValues) v = std::clamp(v, -kMostValue, kMostValue);
         row.sum[size_t(d)] = keep * row.sum[size_t(d)] + weight * v;
       }
-      row.total = keep * row.total + weight, top = peak;
+      row.total = keep * row.total + weight;
+      top = peak;
     }
     row.top = top;
   }

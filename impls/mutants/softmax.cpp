@@ -31,7 +31,8 @@ struct Copy {
   explicit Copy(const attest_problem& from)
       : p(attest::params<attest_softmax_params>(from)), problem(from) {
     std::copy_n(from.tensor, ATTEST_ROLES, tensor);
-    problem.params = &p, problem.tensor = tensor;
+    problem.params = &p;
+    problem.tensor = tensor;
   }
   Copy(const Copy&) = delete;
   Copy& operator=(const Copy&) = delete;
@@ -279,16 +280,21 @@ class Kernel {
   }
 
   void start_rows(Block& at, const Scratch& x) const {
-    at.lowest_key = a_.length_kv(at.b), at.last_key = 0;
+    at.lowest_key = a_.length_kv(at.b);
+    at.last_key = 0;
     for (int64_t r = 0; r < round_up(at.rows, 2); ++r) {
       const int64_t i = at.first + std::min(r, at.rows - 1);
       read_query(at, i, x.q + r * a_.p.head_dim);
       const attest::Keys keys = r < at.rows ? visible(at.b, i) : attest::Keys{0, 0};
-      x.begin[r] = keys.begin, x.end[r] = keys.end;
-      if (keys.begin < keys.end)
-        at.lowest_key = std::min(at.lowest_key, keys.begin),
+      x.begin[r] = keys.begin;
+      x.end[r] = keys.end;
+      if (keys.begin < keys.end) {
+        at.lowest_key = std::min(at.lowest_key, keys.begin);
         at.last_key = std::max(at.last_key, keys.end);
-      x.top[r] = is(Mutation::kMaxFromMinus1e4) ? -1e4f : kHidden, x.total[r] = 0, x.flag[r] = 1;
+      }
+      x.top[r] = is(Mutation::kMaxFromMinus1e4) ? -1e4f : kHidden;
+      x.total[r] = 0;
+      x.flag[r] = 1;
     }
     std::fill_n(x.sum, round_up(at.rows, 2) * x.channels, 0.0f);
   }
@@ -402,7 +408,8 @@ class Kernel {
     const float sink = a_.sink(is(Mutation::kSinkOfNextHead) ? (h + 1) % a_.p.num_heads : h);
     const float top = std::max(x.top[r], sink), keep = std::exp(x.top[r] - top);
     for (int64_t d = 0; d < x.channels; ++d) x.sum[r * x.channels + d] *= keep;
-    x.total[r] = x.total[r] * keep + std::exp(sink - top), x.top[r] = top;
+    x.total[r] = x.total[r] * keep + std::exp(sink - top);
+    x.top[r] = top;
   }
 
   void write_row(T* to, const float* sum, float total) const {

@@ -116,7 +116,8 @@ struct OwnProblem {
       : problem(from),
         params(attest::params<attest_softmax_params>(from)),
         tensor(from.tensor, from.tensor + ATTEST_ROLES) {
-    problem.params = &params, problem.tensor = tensor.data();
+    problem.params = &params;
+    problem.tensor = tensor.data();
   }
   OwnProblem(const OwnProblem&) = delete;
 };
@@ -193,7 +194,8 @@ class State {
       attest_softmax_params& p = own_->params;
       p.softmax_scale = process().scale_of.try_emplace(sizes_of(p), p.softmax_scale).first->second;
     }
-    process().last_scale = own_->params.softmax_scale, destroyed_ = process().destroyed;
+    process().last_scale = own_->params.softmax_scale;
+    destroyed_ = process().destroyed;
     ++process().alive, ++alive_of_mine();
   }
   State(State&& other) noexcept = default;

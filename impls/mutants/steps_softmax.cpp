@@ -133,7 +133,8 @@ class Kernel {
   }
 
   void start_rows(Block& at, const Scratch& x) const {
-    at.lowest_key = a_.length_kv(at.b), at.past_key = 0;
+    at.lowest_key = a_.length_kv(at.b);
+    at.past_key = 0;
     for (int64_t r = 0; r < round_up(at.rows, kRowsAtOnce); ++r) {
       const int64_t i = at.first + std::min(r, at.rows - 1), stride = a_.q.stride(3);
       const attest::Cell cell = a_.query(at.b, i);

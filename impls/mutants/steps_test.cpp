@@ -170,8 +170,11 @@ Trial made(const Input& input) {
   attest_softmax_params& p = t.softmax();
   p.struct_size = sizeof p;
   p.batch = p.num_heads = p.num_kv_heads = 1;
-  p.seq_len_q = input.queries, p.seq_len_kv = input.keys, p.head_dim = p.head_dim_v = kHeadDim;
-  p.window_left = p.window_right = -1, p.softmax_scale = input.scale;
+  p.seq_len_q = input.queries;
+  p.seq_len_kv = input.keys;
+  p.head_dim = p.head_dim_v = kHeadDim;
+  p.window_left = p.window_right = -1;
+  p.softmax_scale = input.scale;
   for (const int role : {ATTEST_Q, ATTEST_O})
     t.tensor[role] = trial::make(ATTEST_F32, {1, 1, input.queries, kHeadDim});
   for (const int role : {ATTEST_K, ATTEST_V})

@@ -117,9 +117,13 @@ struct Copy {
       : problem(original), params(attest::params<Params>(original)) {
     std::copy_n(original.tensor, ATTEST_ROLES, tensor.begin());
     std::copy_n(given, ATTEST_ROLES, data.begin());
-    problem.params = &params, problem.tensor = tensor.data();
+    problem.params = &params;
+    problem.tensor = tensor.data();
   }
-  void forget(int32_t role) { tensor[role].dtype = ATTEST_NONE, data[role] = nullptr; }
+  void forget(int32_t role) {
+    tensor[role].dtype = ATTEST_NONE;
+    data[role] = nullptr;
+  }
   void take_for_dense(int32_t role) {
     int64_t stride = 1;
     for (int axis = tensor[role].rank - 1; axis >= 0; --axis) {
@@ -230,12 +234,14 @@ void attend(Bug bug, const attest::Softmax<T>& a) {
             float& channel = sum[static_cast<size_t>(d)];
             channel = keep * channel + weight * static_cast<float>(a.v(bk, value_of, key, d));
           }
-          total = keep * total + weight, top = peak;
+          total = keep * total + weight;
+          top = peak;
         }
         if (top > -INFINITY && a.sinks) {
           const float sink = a.sink(h), peak = std::max(top, sink), keep = std::exp(top - peak);
           for (float& channel : sum) channel *= keep;
-          total = keep * total + std::exp(sink - peak), top = peak;
+          total = keep * total + std::exp(sink - peak);
+          top = peak;
         }
         for (int64_t d = 0; d < a.p.head_dim_v; ++d)
           a.o(bq, h, row, d) = total == 0 ? 0 : sum[static_cast<size_t>(d)] / total;

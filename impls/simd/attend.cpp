@@ -124,7 +124,8 @@ void add_sink(const Slice& s, const Block& b) {
   for (int64_t i = 0; i < wide; ++i) {
     if (b.top[i] == -kInfinity) continue;
     const float top = std::max(b.top[i], sink), keep = std::exp2(b.top[i] - top);
-    b.sum[i] = b.sum[i] * keep + std::exp2(sink - top), b.top[i] = top;
+    b.sum[i] = b.sum[i] * keep + std::exp2(sink - top);
+    b.top[i] = top;
     for (int64_t c = 0; c < padded(s.head_dim_v); ++c) b.o[c * wide + i] *= keep;
   }
 }

@@ -90,13 +90,17 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
   s.k = at(ATTEST_K, batch_kv, kv_head, n.first_kv);
   s.v = at(ATTEST_V, batch_kv, kv_head, n.first_kv);
   s.o = at(ATTEST_O, batch_q, h, n.first_q);
-  s.q_stride = t[ATTEST_Q].stride[2], s.k_stride = t[ATTEST_K].stride[2];
-  s.v_stride = t[ATTEST_V].stride[2], s.o_stride = t[ATTEST_O].stride[2];
+  s.q_stride = t[ATTEST_Q].stride[2];
+  s.k_stride = t[ATTEST_K].stride[2];
+  s.v_stride = t[ATTEST_V].stride[2];
+  s.o_stride = t[ATTEST_O].stride[2];
   if (data[ATTEST_PAGE_TABLE] != nullptr) {
     s.pages =
         static_cast<const int32_t*>(data[ATTEST_PAGE_TABLE]) + b * t[ATTEST_PAGE_TABLE].stride[0];
-    s.page_size = p.page_size, s.pages_stride = t[ATTEST_PAGE_TABLE].stride[1];
-    s.k_page_stride = t[ATTEST_K].stride[0], s.v_page_stride = t[ATTEST_V].stride[0];
+    s.page_size = p.page_size;
+    s.pages_stride = t[ATTEST_PAGE_TABLE].stride[1];
+    s.k_page_stride = t[ATTEST_K].stride[0];
+    s.v_page_stride = t[ATTEST_V].stride[0];
   }
   if (data[ATTEST_LSE] != nullptr) {
     s.lse = reinterpret_cast<float*>(at(ATTEST_LSE, batch_q, h, n.first_q));
@@ -104,11 +108,13 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
   }
   if (data[ATTEST_BIAS] != nullptr) {
     s.bias = at(ATTEST_BIAS, b, h, 0);
-    s.bias_stride_q = t[ATTEST_BIAS].stride[2], s.bias_stride_kv = t[ATTEST_BIAS].stride[3];
+    s.bias_stride_q = t[ATTEST_BIAS].stride[2];
+    s.bias_stride_kv = t[ATTEST_BIAS].stride[3];
   }
   if (data[ATTEST_MASK] != nullptr) {
     s.mask = reinterpret_cast<const uint8_t*>(at(ATTEST_MASK, b, h, 0));
-    s.mask_stride_q = t[ATTEST_MASK].stride[2], s.mask_stride_kv = t[ATTEST_MASK].stride[3];
+    s.mask_stride_q = t[ATTEST_MASK].stride[2];
+    s.mask_stride_kv = t[ATTEST_MASK].stride[3];
   }
   if (data[ATTEST_SINKS] != nullptr)
     s.sink = static_cast<const float*>(data[ATTEST_SINKS])[h * t[ATTEST_SINKS].stride[0]];
@@ -116,9 +122,12 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
     s.alibi_slope =
         static_cast<const float*>(data[ATTEST_ALIBI_SLOPES])[b * t[ATTEST_ALIBI_SLOPES].stride[0] +
                                                              h * t[ATTEST_ALIBI_SLOPES].stride[1]];
-  s.head_dim = p.head_dim, s.head_dim_v = p.head_dim_v;
-  s.softmax_scale = p.softmax_scale, s.softcap = p.softcap;
-  s.window_left = p.window_left, s.window_right = p.window_right;
+  s.head_dim = p.head_dim;
+  s.head_dim_v = p.head_dim_v;
+  s.softmax_scale = p.softmax_scale;
+  s.softcap = p.softcap;
+  s.window_left = p.window_left;
+  s.window_right = p.window_right;
   s.offset = p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? n.kv - n.q : 0);
   return s;
 }

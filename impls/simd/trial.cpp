@@ -29,11 +29,13 @@ Sequence sequence(const Trial& t, int64_t b) {
   const attest_softmax_params& p = t.softmax();
   Sequence s{p.seq_len_q, p.seq_len_kv, p.seq_len_q, b, b, 0, 0};
   if (const Tensor* cu = t.find(ATTEST_CU_SEQLENS_Q)) {
-    s.batch_q = 0, s.first_q = static_cast<int64_t>((*cu)({b}));
+    s.batch_q = 0;
+    s.first_q = static_cast<int64_t>((*cu)({b}));
     s.q = s.rows_q = static_cast<int64_t>((*cu)({b + 1})) - s.first_q;
   }
   if (const Tensor* cu = t.find(ATTEST_CU_SEQLENS_KV)) {
-    s.batch_kv = 0, s.first_kv = static_cast<int64_t>((*cu)({b}));
+    s.batch_kv = 0;
+    s.first_kv = static_cast<int64_t>((*cu)({b}));
     s.kv = static_cast<int64_t>((*cu)({b + 1})) - s.first_kv;
   }
   if (const Tensor* lens = t.find(ATTEST_SEQ_LENS_Q)) s.q = static_cast<int64_t>((*lens)({b}));
@@ -202,7 +204,8 @@ double judge_linear(Trial& t) {
       sum += weight;
       for (size_t c = 0; c < value.size(); ++c) {
         const double term = weight * v({b, kv_head, j, static_cast<int64_t>(c)});
-        value[c] += term, size[c] += std::abs(term);
+        value[c] += term;
+        size[c] += std::abs(term);
       }
     }
     for (size_t c = 0; c < value.size(); ++c) {

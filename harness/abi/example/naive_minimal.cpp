@@ -39,7 +39,8 @@ struct NaiveMinimal {
                         weight = std::exp(s - peak);
             for (int64_t d = 0; d < a.p.head_dim_v; ++d)
               sum[d] = keep * sum[d] + weight * a.v(bk, a.kv_head(h), key, d);
-            total = keep * total + weight, top = peak;
+            total = keep * total + weight;
+            top = peak;
           }
           for (int64_t d = 0; d < a.p.head_dim_v; ++d)
             a.o(bq, h, row, d) = total == 0 ? 0 : sum[d] / total;

@@ -153,7 +153,10 @@ void make_problem(Trial& trial, int32_t dtype, int64_t tokens, bool causal) {
   trial.p().seq_len_q = trial.p().seq_len_kv = tokens;
   trial.p().head_dim = trial.p().head_dim_v = 32;
   trial.p().softmax_scale = 0.176776695f;
-  if (causal) trial.p().window_right = 0, trial.features |= ATTEST_WITH_CAUSAL;
+  if (causal) {
+    trial.p().window_right = 0;
+    trial.features |= ATTEST_WITH_CAUSAL;
+  }
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
   for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {

@@ -28,15 +28,19 @@ class Maker {
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     if (with(ATTEST_WITH_SOFTCAP, 20)) p.softcap = float(upto(5));
-    strided_ = with(ATTEST_WITH_STRIDES, 25), unaligned_ = with(ATTEST_WITH_UNALIGNED, 25),
+    strided_ = with(ATTEST_WITH_STRIDES, 25);
+    unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
     int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
     bool packed_q = false, packed_kv = false;
     if (!grid && with(ATTEST_WITH_VARLEN, 25)) {
-      packed_q = self || chance(80), packed_kv = self || !packed_q || chance(80);
+      packed_q = self || chance(80);
+      packed_kv = self || !packed_q || chance(80);
       if (packed_q) tokens_q = pack(ATTEST_CU_SEQLENS_Q, p.seq_len_q);
-      if (packed_kv && self)
-        t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q], tokens_kv = tokens_q;
+      if (packed_kv && self) {
+        t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q];
+        tokens_kv = tokens_q;
+      }
       if (packed_kv && !self) tokens_kv = pack(ATTEST_CU_SEQLENS_KV, p.seq_len_kv);
     }
     if (!grid && !packed_q && !packed_kv && with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(self);
@@ -65,21 +69,26 @@ class Maker {
   }
 
   void sizes() {
-    p.batch = upto(3), p.num_kv_heads = upto(2),
+    p.batch = upto(3);
+    p.num_kv_heads = upto(2);
     p.num_heads = p.num_kv_heads * (with(ATTEST_WITH_GQA, 30) ? 1 + upto(2) : 1);
-    p.seq_len_q = chance(20) ? 1 : upto(chance(20) ? 150 : 40),
+    p.seq_len_q = chance(20) ? 1 : upto(chance(20) ? 150 : 40);
     p.seq_len_kv = chance(10) ? 1 : upto(chance(20) ? 200 : 50);
     p.head_dim = upto(chance(20) ? 70 : 20);
     p.head_dim_v = with(ATTEST_WITH_HEAD_DIM_V, 30) ? p.head_dim + upto(9) : p.head_dim;
     p.softmax_scale = float(1 / std::sqrt(double(p.head_dim)));
   }
   void set_grid() {
-    p.window_height = upto(4), p.window_width = upto(4);
-    p.grid_height = p.window_height * upto(3), p.grid_width = p.window_width * upto(3);
+    p.window_height = upto(4);
+    p.window_width = upto(4);
+    p.grid_height = p.window_height * upto(3);
+    p.grid_width = p.window_width * upto(3);
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
-    if (chance(70))
-      p.shift_y = upto(p.window_height) - 1, p.shift_x = upto(p.window_width) - 1,
+    if (chance(70)) {
+      p.shift_y = upto(p.window_height) - 1;
+      p.shift_x = upto(p.window_width) - 1;
       p.shift_bias = chance(80) ? -3 : 0;
+    }
   }
   void set_band() {
     if (with(ATTEST_WITH_CAUSAL, 30)) p.window_right = 0;
@@ -129,7 +138,10 @@ class Maker {
     if (with(ATTEST_WITH_LSE, 60))
       t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens_q});
     int64_t batch_kv = packed_kv ? 1 : p.batch;
-    if (paged) batch_kv = set_pages(), tokens_kv = p.page_size;
+    if (paged) {
+      batch_kv = set_pages();
+      tokens_kv = p.page_size;
+    }
     t.tensor[ATTEST_K] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim});
     t.tensor[ATTEST_V] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim_v});
   }

@@ -53,7 +53,10 @@ uint64_t encode(int32_t dtype, double value) {
   std::frexp(value, &exponent);
   int last = std::max(exponent - f.mantissa - 1, f.least);  // exponent of the last place
   double places = std::nearbyint(std::ldexp(std::fabs(value), -last));
-  if (places == double(2 << f.mantissa)) places /= 2, ++last;
+  if (places == double(2 << f.mantissa)) {
+    places /= 2;
+    ++last;
+  }
   if (places < double(1 << f.mantissa)) return sign | uint64_t(places);
   const int biased = last - f.least + 1;
   if (biased >= f.exponents) return sign | infinity;
@@ -104,7 +107,8 @@ bool Tensor::surroundings_untouched() const {
 
 Tensor make_tensor(int32_t dtype, const std::vector<int64_t>& dims, int64_t gap, bool aligned) {
   Tensor tensor;
-  tensor.spec.dtype = dtype, tensor.spec.rank = int32_t(dims.size());
+  tensor.spec.dtype = dtype;
+  tensor.spec.rank = int32_t(dims.size());
   int64_t stride = gap > 0 ? 2 : 1;
   for (size_t axis = dims.size(); axis-- > 0;) {
     tensor.spec.dim[axis] = dims[axis];
@@ -253,11 +257,13 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
   if (keys.empty()) return result;
   const double top = *std::max_element(logits.begin(), logits.end());
   double total = 0;
-  for (const double s : logits)
-    total += std::exp(s - top), result.largest = std::max(result.largest, std::fabs(s));
+  for (const double s : logits) {
+    total += std::exp(s - top);
+    result.largest = std::max(result.largest, std::fabs(s));
+  }
   if (const Tensor& sinks = trial.tensor[ATTEST_SINKS]) {
-    total += std::exp(sinks.at({h}) - top),
-        result.largest = std::max(result.largest, std::fabs(sinks.at({h})));
+    total += std::exp(sinks.at({h}) - top);
+    result.largest = std::max(result.largest, std::fabs(sinks.at({h})));
   }
   result.lse = top + std::log(total);
   for (size_t n = 0; n < keys.size(); ++n) {
@@ -266,7 +272,8 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
       const double term =
           std::exp(logits[n] - result.lse) *
           trial.tensor[ATTEST_V].at({key.batch, h / (p.num_heads / p.num_kv_heads), key.row, d});
-      result.o[size_t(d)] += term, result.magnitude[size_t(d)] += std::fabs(term);
+      result.o[size_t(d)] += term;
+      result.magnitude[size_t(d)] += std::fabs(term);
     }
   }
   return result;

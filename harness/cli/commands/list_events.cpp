@@ -38,7 +38,8 @@ std::vector<Group> groups_of(const EventSurvey& survey) {
     bool seen = false;
     for (size_t f = 0; f < survey.fills.size(); ++f) {
       const bool here = survey.fills[f].events.contains(event.name);
-      group->of_fill[f] += here, seen |= here;
+      group->of_fill[f] += here;
+      seen |= here;
     }
     group->seen += seen;
   }

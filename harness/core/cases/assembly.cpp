@@ -30,12 +30,12 @@ Tensor view(const FileTensor& file, const Axes& axes) {
     throw Unsupported{fmt::format("{}: {} dims", file.name, axes.dims.size())};
   int64_t last = axes.offset;
   Tensor tensor;
-  tensor.spec.dtype = usable(file, "the vector").dtype,
+  tensor.spec.dtype = usable(file, "the vector").dtype;
   tensor.spec.rank = int32_t(axes.dims.size());
   for (size_t i = 0; i < axes.dims.size(); ++i) {
     if (axes.dims[i] < 1)
       throw Unsupported{fmt::format("an empty tensor: {} {}", file.name, print_dims(file.dims))};
-    tensor.spec.dim[i] = axes.dims[i],
+    tensor.spec.dim[i] = axes.dims[i];
     tensor.spec.stride[i] = axes.dims[i] == 1 ? 0 : axes.strides[i];
     last += (axes.dims[i] - 1) * axes.strides[i];
   }
@@ -88,7 +88,8 @@ void expect_role(VectorCase& vector, int32_t role, std::string name, const Tenso
                  DType dtype) {
   TensorSpec& spec = vector.problem->tensor[size_t(role)];
   spec = expected.spec;
-  spec.access = ATTEST_WRITE, spec.dtype = dtype;
+  spec.access = ATTEST_WRITE;
+  spec.dtype = dtype;
   vector.outputs.push_back({.name = std::move(name),
                             .kind = VectorOutput::Kind::kRole,
                             .role = role,
@@ -114,7 +115,8 @@ void expect_values(VectorCase& vector, std::string name, const FileTensor& expec
 Problem& start_problem(VectorCase& vector, const Operation& operation, DType dtype) {
   if (!is_judged_float(dtype))
     throw Unsupported{fmt::format("{} in {}", operation.name(), dtype_title(dtype))};
-  vector.operation = operation.name(), vector.dtype = dtype_name(dtype);
+  vector.operation = operation.name();
+  vector.dtype = dtype_name(dtype);
   return vector.problem.emplace(blank_problem(operation, dtype));
 }
 

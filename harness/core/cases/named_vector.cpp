@@ -144,11 +144,16 @@ void set_params(Problem& problem, const json& params, const std::vector<Named>& 
   for (const auto& [role, tensor] : named) {
     const int64_t* dim = tensor.spec.dim;
     if (tensor.spec.rank != 4) continue;
-    if (role->index == ATTEST_Q)
-      follows["batch"] = double(dim[0]), follows["num_heads"] = double(dim[1]),
-      follows["seq_len_q"] = double(dim[2]), follows["head_dim"] = double(dim[3]);
-    if (role->index == ATTEST_K)
-      follows["num_kv_heads"] = double(dim[1]), follows["seq_len_kv"] = double(dim[2]);
+    if (role->index == ATTEST_Q) {
+      follows["batch"] = double(dim[0]);
+      follows["num_heads"] = double(dim[1]);
+      follows["seq_len_q"] = double(dim[2]);
+      follows["head_dim"] = double(dim[3]);
+    }
+    if (role->index == ATTEST_K) {
+      follows["num_kv_heads"] = double(dim[1]);
+      follows["seq_len_kv"] = double(dim[2]);
+    }
     if (role->index == ATTEST_V) follows["head_dim_v"] = double(dim[3]);
   }
   for (const Field& field : problem.operation->fields())

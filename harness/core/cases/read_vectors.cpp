@@ -217,7 +217,9 @@ VectorCase read_vector(const VectorPlace& place) {
       read_described(place, vector);
   } catch (const Unsupported& refusal) {
     VectorCase none;
-    none.name = vector.name, none.source = vector.source, none.unsupported = refusal.what;
+    none.name = vector.name;
+    none.source = vector.source;
+    none.unsupported = refusal.what;
     return none;
   } catch (const Error& error) {
     const std::string message = error.what(), model = place.model.string(),

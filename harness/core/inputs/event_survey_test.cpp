@@ -119,7 +119,8 @@ TEST(EventLedger, SetsReasonsAgainstWhatIsMissed) {
   const EventSurvey survey{.events = {{"a/b", ""}, {"a/c", ""}, {"d", ""}},
                            .fills = {{"one", {"d"}}}};
   Case one;
-  one.name = "x", one.suite = "s";
+  one.name = "x";
+  one.suite = "s";
   one.misses = {
       {"a/b", "own"}, {"d", "no more"}, {"a/*", "shared", true}, {"e*", "of another case", true}};
   EventLedger ledger;

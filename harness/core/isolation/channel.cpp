@@ -42,11 +42,14 @@ bool Channel::send(const nlohmann::json& message, std::span<const int> descripto
   while (sent < bytes.size()) {
     iovec part{bytes.data() + sent, bytes.size() - sent};
     msghdr packet{};
-    packet.msg_iov = &part, packet.msg_iovlen = 1;
+    packet.msg_iov = &part;
+    packet.msg_iovlen = 1;
     if (sent == 0 && !descriptors.empty()) {  // descriptors travel with the first byte
-      packet.msg_control = control, packet.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+      packet.msg_control = control;
+      packet.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
       cmsghdr* rights = CMSG_FIRSTHDR(&packet);
-      rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS,
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
       rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
       std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
     }
@@ -84,8 +87,10 @@ Channel::Status Channel::receive_bytes(void* data, size_t size,
     iovec part{static_cast<char*>(data) + got, size - got};
     alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))];
     msghdr packet{};
-    packet.msg_iov = &part, packet.msg_iovlen = 1;
-    packet.msg_control = control, packet.msg_controllen = sizeof(control);
+    packet.msg_iov = &part;
+    packet.msg_iovlen = 1;
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof(control);
     const ssize_t n = recvmsg(socket_.get(), &packet, MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Status::kClosed;

@@ -26,8 +26,10 @@ void fill_pattern(char* begin, int64_t bytes, uint64_t bits, size_t width) {
 }
 
 void fill_gap(const Surroundings& around, int64_t begin, int64_t end) {
-  if (begin < end && (begin & 1))
-    around.map[begin] = char(canary_byte(around.canary, begin)), ++begin;
+  if (begin < end && (begin & 1)) {
+    around.map[begin] = char(canary_byte(around.canary, begin));
+    ++begin;
+  }
   if (begin < end) fill_pattern(around.map + begin, end - begin, uint16_t(around.canary), 2);
 }
 

@@ -33,9 +33,10 @@ bool reap(SupervisorReport& last) {
   int how = 0;
   pid_t gone = 0;
   while ((gone = waitpid(-1, &how, WNOHANG)) > 0) {
-    if (gone == last.worker && !last.ended)
-      last.ended = 1, last.how = how;
-    else
+    if (gone == last.worker && !last.ended) {
+      last.ended = 1;
+      last.how = how;
+    } else
       ++last.strays;
   }
   return gone == 0 || errno != ECHILD;

@@ -141,7 +141,8 @@ Worker::Worker(const fs::path& plugin, const WorkerOptions& options)
   ooms_before_ = oom_kills();
   supervisor_ =
       spawn_supervisor(plugin, options, {socket.get(), page.get(), control.get(), output.get()});
-  channel_ = Channel(std::move(ours)), control_ = std::move(our_end);
+  channel_ = Channel(std::move(ours));
+  control_ = std::move(our_end);
 }
 
 Worker::~Worker() {
@@ -156,9 +157,10 @@ bool Worker::hear(double patience_s) {
   SupervisorReport report;
   if (recv(control_.get(), &report, sizeof(report), MSG_WAITALL) == ssize_t(sizeof(report)))
     heard_ = report;
-  else
-    heard_.ended = 1,
-    heard_.how = SIGKILL;  // the supervisor itself is gone, and its worker with it
+  else {
+    heard_.ended = 1;
+    heard_.how = SIGKILL;
+  }  // the supervisor itself is gone, and its worker with it
   return true;
 }
 

@@ -44,16 +44,21 @@ struct Tally {
   double mean_outward() const { return outward / double(rounded); }
 
   void merge(const Tally& other) {
-    exact += other.exact, swept += other.swept, rows += other.rows,
-        sum_squares += other.sum_squares;
-    zeros += other.zeros, telling += other.telling;
-    rounded += other.rounded, outward += other.outward;
-    rounded_squares += other.rounded_squares, rounded_mean += other.rounded_mean,
-        rounded_variance += other.rounded_variance;
+    exact += other.exact;
+    swept += other.swept;
+    rows += other.rows;
+    sum_squares += other.sum_squares;
+    zeros += other.zeros;
+    telling += other.telling;
+    rounded += other.rounded;
+    outward += other.outward;
+    rounded_squares += other.rounded_squares;
+    rounded_mean += other.rounded_mean;
+    rounded_variance += other.rounded_variance;
     rounded_exactly += other.rounded_exactly;
-    least_got = std::min(least_got, other.least_got),
+    least_got = std::min(least_got, other.least_got);
     largest_got = std::max(largest_got, other.largest_got);
-    least_expected = std::min(least_expected, other.least_expected),
+    least_expected = std::min(least_expected, other.least_expected);
     largest_expected = std::max(largest_expected, other.largest_expected);
     largest_sigma = std::max(largest_sigma, other.largest_sigma);
     sample.merge(other.sample);
@@ -63,12 +68,16 @@ struct Tally {
         other.worst_ratio == worst_ratio &&
         std::pair(other.worst_row, other.worst_element) < std::pair(worst_row, worst_element);
     if (other.worst_ratio > worst_ratio || earlier) {
-      worst_ratio = other.worst_ratio, worst_row = other.worst_row,
-      worst_element = other.worst_element, worst_leading = other.worst_leading;
-      worst_expected = other.worst_expected, worst_got = other.worst_got,
+      worst_ratio = other.worst_ratio;
+      worst_row = other.worst_row;
+      worst_element = other.worst_element;
+      worst_leading = other.worst_leading;
+      worst_expected = other.worst_expected;
+      worst_got = other.worst_got;
       worst_sigma = other.worst_sigma;
       worst_expectation = other.worst_expectation;
-      unwritten = other.unwritten, out_of_range = other.out_of_range;
+      unwritten = other.unwritten;
+      out_of_range = other.out_of_range;
     }
   }
 };
@@ -145,9 +154,9 @@ class ChunkJudge {
           rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
         note_rounded(value[e], got, sigma[e]);
       if (std::isfinite(value[e])) {
-        tally_.least_got = std::min(tally_.least_got, got),
+        tally_.least_got = std::min(tally_.least_got, got);
         tally_.largest_got = std::max(tally_.largest_got, got);
-        tally_.least_expected = std::min(tally_.least_expected, value[e]),
+        tally_.least_expected = std::min(tally_.least_expected, value[e]);
         tally_.largest_expected = std::max(tally_.largest_expected, value[e]);
         tally_.largest_sigma = std::max(tally_.largest_sigma, sigma[e]);
       }
@@ -188,9 +197,14 @@ class ChunkJudge {
 
   void note_worst(double ratio, int64_t row, int64_t element, double expected, double got,
                   double sigma, int64_t offset) {
-    tally_.worst_ratio = ratio, tally_.worst_row = row, tally_.worst_element = element;
-    tally_.worst_expected = expected, tally_.worst_got = got, tally_.worst_sigma = sigma;
-    tally_.unwritten = is_poison(tensor_, offset), tally_.out_of_range = false;
+    tally_.worst_ratio = ratio;
+    tally_.worst_row = row;
+    tally_.worst_element = element;
+    tally_.worst_expected = expected;
+    tally_.worst_got = got;
+    tally_.worst_sigma = sigma;
+    tally_.unwritten = is_poison(tensor_, offset);
+    tally_.out_of_range = false;
   }
 
   const Tensor& tensor_;
@@ -334,7 +348,8 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
                                       : 0;
     const double of_rounded = rounded_rms_ratio(tally, golden.distinct_rows());
     const double rms = of_rounded > of_all ? of_rounded : of_all;  // of_all may be NaN
-    judgement.exact_elements += tally.exact, judgement.swept_elements += tally.swept;
+    judgement.exact_elements += tally.exact;
+    judgement.swept_elements += tally.swept;
     const Mismatch worst = describe(role, problem.tensor[size_t(role_index)], tally);
     if (!judgement.worst || largest > judgement.worst->ratio) judgement.worst = worst;
     judgement.max_ratio = std::max(judgement.max_ratio, largest);

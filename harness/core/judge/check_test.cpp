@@ -243,7 +243,8 @@ class ThreadedGolden final : public Golden {
 
 TEST_F(Check, MergesWhatSeveralThreadsFind) {
   std::fill(y_.begin(), y_.end(), 1.0f);
-  y_[13 * 12 + 7] = 1.5f, y_[29 * 12 + 3] = 1.5f;  // equally wrong: the first is named
+  y_[13 * 12 + 7] = 1.5f;
+  y_[29 * 12 + 3] = 1.5f;  // equally wrong: the first is named
   const Judgement judgement = judge(problem_, ThreadedGolden(), {}, tensors_);
   EXPECT_EQ(judgement.exact_elements, 480);
   EXPECT_EQ(judgement.worst->index, (std::vector<int64_t>{13, 7}));

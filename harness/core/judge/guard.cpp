@@ -40,7 +40,8 @@ Emulated kernel_errors(const Problem& problem, const Golden& golden, const Arith
           const double ratio = std::fabs(values[e] - known->value[e]) / known->sigma[e];
           if (!std::isfinite(ratio))
             continue;  // left out, or a matter of NaN and infinity, which has no tolerance
-          squares += ratio * ratio, ++elements;
+          squares += ratio * ratio;
+          ++elements;
           if (ratio <= largest) continue;
           largest = ratio;
           where = fmt::format("element {} of row {} of {} is {:.9g}, expected {:.9g} +- {:.2g}", e,

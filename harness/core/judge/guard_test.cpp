@@ -27,7 +27,10 @@ testing::Case softmax_case(DType dtype,
   return testing::make_case(
       "",
       [&](attest_softmax_params& p) {
-        p.num_heads = 1, p.seq_len_q = 40, p.seq_len_kv = 501, p.head_dim = 32;
+        p.num_heads = 1;
+        p.seq_len_q = 40;
+        p.seq_len_kv = 501;
+        p.head_dim = 32;
         if (change) change(p);
       },
       {ATTEST_LSE}, dtype);
@@ -99,7 +102,9 @@ TEST(Guard, EmulatesQueriesThatAreScaledBeforeTheyAreRounded) {
   const Arithmetic arithmetic{.qk = ATTEST_BF16, .output = ATTEST_BF16};
   for (const auto& [kernel, scale, keys] : kLeaning) {
     const testing::Case c = softmax_case(ATTEST_BF16, [scale = scale](attest_softmax_params& p) {
-      p.seq_len_q = p.seq_len_kv = 100, p.head_dim = 1024, p.softmax_scale = scale;
+      p.seq_len_q = p.seq_len_kv = 100;
+      p.head_dim = 1024;
+      p.softmax_scale = scale;
     });
     const Tensor& k = c.tensors[ATTEST_K];
     for (int64_t n = 0; n < element_count(k.spec); ++n)

@@ -34,7 +34,10 @@ class Comparison {
   void add(int64_t element, double low, double high, bool swept = false) {
     const size_t at = size_t(element);
     if (exact_.at(at) || (swept && swept_[at])) return;  // a sweep covers what was exact, too
-    if (swept_[at]) swept_[at] = false, --swept_elements_;
+    if (swept_[at]) {
+      swept_[at] = false;
+      --swept_elements_;
+    }
     (swept ? swept_ : exact_)[at] = true, ++(swept ? swept_elements_ : exact_elements_);
     const double got = load(expected_.data, expected_.spec.dtype,
                             row_offset(expected_.spec, expected_.spec.rank, element));
@@ -57,9 +60,11 @@ class Comparison {
   Judgement judgement(std::string method) const {
     Judgement j{.method = std::move(method)};
     const int64_t elements = exact_elements_ + swept_elements_;
-    j.max_ratio = std::max(worst_ratio_, 0.0),
+    j.max_ratio = std::max(worst_ratio_, 0.0);
     j.rms_ratio = elements ? std::sqrt(sum_squares_ / double(elements)) : 0;
-    j.exact_elements = exact_elements_, j.swept_elements = swept_elements_, j.worst = worst_;
+    j.exact_elements = exact_elements_;
+    j.swept_elements = swept_elements_;
+    j.worst = worst_;
     if (elements == wanted_ && wanted_ > 0 && j.max_ratio <= 1) return j;
     j.outcome = {ReasonCode::kErrorReference, difference_in_words(elements)};
     return j;

@@ -97,7 +97,8 @@ TEST(Reference, WhatWasOnlySweptIsNotCountedAsExact) {
     EXPECT_EQ(
         compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).outcome.code,
         ReasonCode::kErrorReference);
-    golden.value[1] = 3, golden.low[1] = 2.5;  // nobody says more of the second row than that
+    golden.value[1] = 3;
+    golden.low[1] = 2.5;  // nobody says more of the second row than that
     EXPECT_EQ(
         compare_golden(small.problem, golden, ATTEST_O, small.tensors[ATTEST_O], 1e-6).outcome.code,
         ReasonCode::kErrorReference);

@@ -60,7 +60,10 @@ Case dense(const Shape& s) {
   Case c = make_case(
       "",
       [&](Params& p) {
-        p.num_heads = 1, p.seq_len_q = s.rows, p.seq_len_kv = s.keys, p.head_dim = s.head_dim;
+        p.num_heads = 1;
+        p.seq_len_q = s.rows;
+        p.seq_len_kv = s.keys;
+        p.head_dim = s.head_dim;
         if (s.softmax_scale > 0) p.softmax_scale = s.softmax_scale;
       },
       with, s.dtype);

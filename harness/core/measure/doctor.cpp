@@ -92,8 +92,11 @@ void diagnose_memory(const fs::path& root, std::vector<Finding>& findings) {
 bool counts_cycles() {
   perf_event_attr attributes{};
   attributes.size = sizeof(attributes);
-  attributes.type = PERF_TYPE_HARDWARE, attributes.config = PERF_COUNT_HW_CPU_CYCLES;
-  attributes.disabled = 1, attributes.exclude_kernel = 1, attributes.exclude_hv = 1;
+  attributes.type = PERF_TYPE_HARDWARE;
+  attributes.config = PERF_COUNT_HW_CPU_CYCLES;
+  attributes.disabled = 1;
+  attributes.exclude_kernel = 1;
+  attributes.exclude_hv = 1;
   const long counter = syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
   if (counter >= 0) close(int(counter));
   return counter >= 0;

@@ -145,7 +145,8 @@ Facts read_system(const fs::path& root) {
   Facts system;
   utsname names{};
   uname(&names);
-  system["kernel"] = names.release, system["architecture"] = names.machine;
+  system["kernel"] = names.release;
+  system["architecture"] = names.machine;
   system["libc"] = fmt::format("glibc {}", gnu_get_libc_version());
   put(system, "os", value_of(read_text(root / "etc/os-release"), "PRETTY_NAME", '='));
   put(system, "transparent_hugepages",

@@ -106,9 +106,9 @@ std::map<std::string, std::string> facts(const MachineState& state) {
   };
   put("load_1min", state.load_1min), put("cpu_pressure_percent", state.cpu_pressure);
   put("min_mhz", state.min_mhz), put("max_mhz", state.max_mhz), put("gpu_mhz", state.gpu_mhz);
-  facts["steal_ticks"] = std::to_string(state.steal_ticks),
+  facts["steal_ticks"] = std::to_string(state.steal_ticks);
   facts["total_ticks"] = std::to_string(state.total_ticks);
-  facts["throttle_events"] = std::to_string(state.throttle_events),
+  facts["throttle_events"] = std::to_string(state.throttle_events);
   facts["throttling_now"] = std::to_string(state.throttling_now);
   for (const auto& [name, celsius] : state.temperatures_c)
     facts["celsius_" + name] = fmt::format("{:.1f}", celsius);

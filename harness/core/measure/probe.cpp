@@ -90,7 +90,8 @@ Probe probe_machine(int threads) {
   const uint64_t cache_bytes = last_level_cache_bytes(allowed_cpus());
   const auto affordable = std::max<uint64_t>(kLeastBuffer, read_memory().available_bytes / 8);
   const PageBuffer buffer(std::min<uint64_t>({4 * cache_bytes, kMostBuffer, affordable}));
-  probe.last_level_cache_bytes = double(cache_bytes), probe.buffer_bytes = double(buffer.size());
+  probe.last_level_cache_bytes = double(cache_bytes);
+  probe.buffer_bytes = double(buffer.size());
   probe.read_gbs = read_gbs(buffer, 1);
   probe.all_read_gbs = probe.threads == 1 ? probe.read_gbs : read_gbs(buffer, probe.threads);
   return probe;

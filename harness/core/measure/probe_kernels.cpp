@@ -27,11 +27,17 @@ double MultiplyAdds(int64_t rounds) {
   constexpr int kRepeats = 8;
   for (int64_t round = 0; round < rounds; ++round) {
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
-      a = hn::MulAdd(a, half, step), b = hn::MulAdd(b, half, step), c = hn::MulAdd(c, half, step),
+      a = hn::MulAdd(a, half, step);
+      b = hn::MulAdd(b, half, step);
+      c = hn::MulAdd(c, half, step);
       e = hn::MulAdd(e, half, step);
-      f = hn::MulAdd(f, half, step), g = hn::MulAdd(g, half, step), h = hn::MulAdd(h, half, step),
+      f = hn::MulAdd(f, half, step);
+      g = hn::MulAdd(g, half, step);
+      h = hn::MulAdd(h, half, step);
       i = hn::MulAdd(i, half, step);
-      j = hn::MulAdd(j, half, step), k = hn::MulAdd(k, half, step), l = hn::MulAdd(l, half, step),
+      j = hn::MulAdd(j, half, step);
+      k = hn::MulAdd(k, half, step);
+      l = hn::MulAdd(l, half, step);
       m = hn::MulAdd(m, half, step);
     }
   }
@@ -50,8 +56,9 @@ uint32_t Reads(const std::byte* data, size_t bytes) {
   auto a = hn::Zero(d), b = a, c = a, e = a;
   const size_t count = bytes / sizeof(uint32_t) / step * step;
   for (size_t at = 0; at < count; at += step) {
-    a = hn::Add(a, hn::Load(d, words + at)), b = hn::Add(b, hn::Load(d, words + at + step / 4));
-    c = hn::Add(c, hn::Load(d, words + at + step / 2)),
+    a = hn::Add(a, hn::Load(d, words + at));
+    b = hn::Add(b, hn::Load(d, words + at + step / 4));
+    c = hn::Add(c, hn::Load(d, words + at + step / 2));
     e = hn::Add(e, hn::Load(d, words + at + step / 4 * 3));
   }
   // By hand: the intrinsic behind SumOfLanes adds signed integers, whose overflow is undefined.

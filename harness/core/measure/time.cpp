@@ -46,7 +46,10 @@ class Collector final : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
   void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) iterations += run.iterations, seconds += run.real_accumulated_time;
+    for (const Run& run : runs) {
+      iterations += run.iterations;
+      seconds += run.real_accumulated_time;
+    }
   }
   int64_t iterations = 0;
   double seconds = 0;
@@ -99,7 +102,8 @@ double warm_up(const TimingRequest& request, double& warmup_ns) {
     const auto run_start = Clock::now();
     request.run();
     const double run_ns = since(run_start);
-    total_ns += run_ns, ++runs;
+    total_ns += run_ns;
+    ++runs;
     shortest_ns = shortest_ns == 0 ? run_ns : std::min(shortest_ns, run_ns);
   } while (shortest_ns <= request.slow_ns &&
            since(start) < std::min(kBlock_ns, 0.1 * request.budget_ns));
@@ -153,7 +157,8 @@ Timing measure_time(const TimingRequest& request) {
   if (slow) rule.most_samples = rule.most_slow_samples;
   sample_warm(request, rule, timing);
   if (!request.cold || slow) return timing;
-  rule.budget_ns = kColdShare * request.budget_ns, rule.most_samples = kMostColdSamples;
+  rule.budget_ns = kColdShare * request.budget_ns;
+  rule.most_samples = kMostColdSamples;
   sample_cold(request, rule, timing);
   return timing;
 }

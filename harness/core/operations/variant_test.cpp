@@ -18,7 +18,10 @@ using ::testing::UnorderedElementsAre;
 Problem softmax(const std::function<void(Problem&)>& change) {
   Problem problem = blank_problem(softmax_operation(), ATTEST_F32);
   auto& p = problem.as<attest_softmax_params>();
-  p.batch = 3, p.num_heads = 4, p.seq_len_q = 20, p.head_dim = 16;
+  p.batch = 3;
+  p.num_heads = 4;
+  p.seq_len_q = 20;
+  p.head_dim = 16;
   change(problem);
   finish_problem(problem);
   return problem;
@@ -50,7 +53,8 @@ TEST(Variants, DifferInWhatTheirNamesSay) {
 TEST(Variants, TakeAwayWhatTheProblemHas) {
   const Problem problem = softmax([](Problem& other) {
     auto& p = other.as<attest_softmax_params>();
-    p.window_right = 0, p.num_kv_heads = 2;
+    p.window_right = 0;
+    p.num_kv_heads = 2;
     other.tensor[ATTEST_MASK] =
         dense_tensor(ATTEST_BOOL, ATTEST_READ, std::vector<int64_t>{1, 1, 20, 20});
     other.tensor[ATTEST_Q] =
@@ -87,7 +91,9 @@ TEST(Variants, ReverseLengthsThatAreThere) {
 TEST(Variants, OfLinearAttention) {
   Problem problem = blank_problem(*find_operation("linear"), ATTEST_F32);
   auto& p = problem.as<attest_linear_params>();
-  p.num_heads = 2, p.seq_len_q = 20, p.head_dim = 16;
+  p.num_heads = 2;
+  p.seq_len_q = 20;
+  p.head_dim = 16;
   finish_problem(problem);
   std::vector<std::string> names;
   for (const auto& [name, variant] : variants_of(problem)) names.push_back(name);

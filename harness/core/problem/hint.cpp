@@ -33,7 +33,10 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   for (const std::string& candidate : known) {
     const size_t distance =
         edit_distance(word, std::string_view(candidate).substr(0, kLongestWord));
-    if (distance < least && distance < candidate.size()) least = distance, nearest = &candidate;
+    if (distance < least && distance < candidate.size()) {
+      least = distance;
+      nearest = &candidate;
+    }
   }
   return nearest ? ", did you mean '" + *nearest + "'?" : "";
 }

@@ -62,7 +62,8 @@ class Parser {
 
   void word(std::string_view text) {
     const size_t equals = text.find('=');
-    key_ = text.substr(0, equals), text_ = text;
+    key_ = text.substr(0, equals);
+    text_ = text;
     value_ = equals == std::string_view::npos ? "" : text.substr(equals + 1);
     if (equals != std::string_view::npos && value_.empty())
       throw Error(fmt::format("{}: a value must follow the '='", in_quotes(text)));

@@ -187,14 +187,19 @@ Problem random_softmax(uint64_t seed) {
   if (one_in(3)) p.softcap = 30 * random_uniform(seed, counter++);
   if (one_in(3)) p.window_left = below(100);
   if (one_in(3)) p.window_right = below(3);
-  if (one_in(4)) p.diagonal = int32_t(below(2)), p.diagonal_offset = below(20) - 10;
+  if (one_in(4)) {
+    p.diagonal = int32_t(below(2));
+    p.diagonal_offset = below(20) - 10;
+  }
   if (one_in(4)) p.patch_size = 1 + below(64);
   if (one_in(5)) p.page_size = 1 + below(32);
   if (one_in(4)) {
-    p.window_height = 1 + below(8), p.window_width = 1 + below(8);
-    p.grid_height = p.window_height * (1 + below(4)),
+    p.window_height = 1 + below(8);
+    p.window_width = 1 + below(8);
+    p.grid_height = p.window_height * (1 + below(4));
     p.grid_width = p.window_width * (1 + below(4));
-    p.shift_y = below(p.window_height), p.shift_x = below(p.window_width),
+    p.shift_y = below(p.window_height);
+    p.shift_x = below(p.window_width);
     p.shift_bias = one_in(2) ? -100 : -INFINITY;
     p.seq_len_q = p.grid_height * p.grid_width;
   }

@@ -223,7 +223,8 @@ Case read_case(const Place& file, const json& object, const std::string& suite, 
   if (!object.is_object())
     nameless.fail("must be an object, e.g. {\"name\": \"vit_b16/self\", \"seq_len_q\": 197}");
   Case one;
-  one.name = name_of(nameless, object), one.suite = suite;
+  one.name = name_of(nameless, object);
+  one.suite = suite;
   const Place place{fmt::format("{}: case '{}'", file.text, one.name)};
   one.operation = text_of(place, object, "operation", true);
   one.dtypes = dtypes_of(place, object);
@@ -293,7 +294,8 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
       file.fail(fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, kSuiteKeys)));
   Suite suite;
   suite.file = std::string(file_name);
-  suite.name = name_of(file, document), suite.summary = text_of(file, document, "summary", true);
+  suite.name = name_of(file, document);
+  suite.summary = text_of(file, document, "summary", true);
   suite.budget_s = budget_of(file, document);
   const json defaults = document.value("defaults", json::object());
   if (!defaults.is_object()) file.fail("defaults", "an object with keys of a case");

@@ -21,21 +21,30 @@ using nlohmann::json;
 
 Record sample() {
   Record r;
-  r.suite = "vit", r.case_name = "vit_b16/self",
-  r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64", r.inputs = "random";
-  r.impl = "flash_cpu", r.impl_version = "1", r.plugin = "flash_cpu.so",
+  r.suite = "vit";
+  r.case_name = "vit_b16/self";
+  r.spec = "softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64";
+  r.inputs = "random";
+  r.impl = "flash_cpu";
+  r.impl_version = "1";
+  r.plugin = "flash_cpu.so";
   r.plugin_hash = "00ff00ff00ff00ff";
   r.libraries_hash = "1111111111111111";
-  r.operation = "softmax", r.dtype = "f16", r.device = "cpu", r.threads = 2;
+  r.operation = "softmax";
+  r.dtype = "f16";
+  r.device = "cpu";
+  r.threads = 2;
   r.outcome = {ReasonCode::kFailNan, "o[0,1,2,3] = nan where 1 is right"};
   r.arithmetic = "qk=f32";
-  r.max_ratio = INFINITY, r.rms_ratio = NAN;
+  r.max_ratio = INFINITY;
+  r.rms_ratio = NAN;
   FillRecord fill{.fill = "codebook",
                   .seed = "8000000000000000",
                   .inputs_hash = "0123456789abcdef",
                   .outputs_hash = "fedcba9876543210"};
   fill.judgement.outcome.code = ReasonCode::kFailNan;
-  fill.judgement.max_ratio = INFINITY, fill.judgement.method = "closed form, all rows",
+  fill.judgement.max_ratio = INFINITY;
+  fill.judgement.method = "closed form, all rows";
   fill.judgement.golden_device = "NVIDIA H200";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
   r.fills.push_back(fill);

@@ -23,7 +23,10 @@ Header header_from_json(const json& line) {
 void read_line(const std::string& text, Results& results) {
   const json line = json::parse(text);
   const auto type = line.at("type").get<std::string>();
-  if (!results.begun) results.header = header_from_json(line), results.begun = true;
+  if (!results.begun) {
+    results.header = header_from_json(line);
+    results.begun = true;
+  }
   if (type == "end") results.complete = true;
   if (type == "result") results.records.push_back(record_from_json(line));
 }

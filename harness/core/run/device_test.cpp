@@ -34,7 +34,9 @@ class OnDevice : public ::testing::Test {
         ATTEST_BINARY_DIR "/tests/plugins/device.so",
         {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
     RunOptions options;
-    options.limits.budget_s = 0.1, options.timed = timed, options.relations = relations,
+    options.limits.budget_s = 0.1;
+    options.timed = timed;
+    options.relations = relations;
     options.fills = std::move(fills);
     return testing::run_named(plugin, name, spec, options);
   }

@@ -21,7 +21,8 @@ Record run(const std::string& plugin_name, const std::string& name, const std::s
       ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so",
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   RunOptions options;
-  options.limits.budget_s = 0.02, options.timed = timed;
+  options.limits.budget_s = 0.02;
+  options.timed = timed;
   return testing::run_named(plugin, name, spec, options);
 }
 

@@ -159,7 +159,10 @@ std::optional<Outcome> Plugin::ready(const Implementation& implementation, const
   constexpr int kTries = 2;
   std::optional<Outcome> failure;
   for (int tries = 0; tries < kTries; ++tries) {
-    if (!worker_) worker_ = std::make_unique<Worker>(path_, options_), greeted_ = false;
+    if (!worker_) {
+      worker_ = std::make_unique<Worker>(path_, options_);
+      greeted_ = false;
+    }
     if (greeted_) return std::nullopt;
     try {
       failure = greet();
@@ -215,8 +218,10 @@ std::optional<Outcome> Plugin::await(json& reply, const Problem& problem, const 
   auto deadline = in_seconds(waiting.call_s);
   uint64_t pulse = worker_->status().pulse, most_bytes = 0;
   while (!worker_->channel().readable(in_seconds(waiting.look_s))) {
-    if (const uint64_t now = worker_->status().pulse; now != pulse)
-      pulse = now, deadline = std::min(last, in_seconds(waiting.call_s));
+    if (const uint64_t now = worker_->status().pulse; now != pulse) {
+      pulse = now;
+      deadline = std::min(last, in_seconds(waiting.call_s));
+    }
     if (std::optional<Outcome> failure = look(most_bytes, waiting, deadline)) return failure;
   }
   std::vector<Descriptor> none;
@@ -243,7 +248,8 @@ std::optional<Outcome> Plugin::call(const char* what, const Implementation& impl
     return Outcome{ReasonCode::kTimeoutRun, "interrupted"};
   if (std::optional<Outcome> failure = ready(implementation, problem)) return failure;
   const WireProblem wire(problem, options_.limits.threads);
-  request[word::kDo] = what, request[word::kTable] = implementation.table,
+  request[word::kDo] = what;
+  request[word::kTable] = implementation.table;
   request[word::kSequence] = ++sequence_;
   if (!request.contains(word::kProblem))  // a script has several
     request[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)));
@@ -364,7 +370,7 @@ RunResult Plugin::run(const Implementation& implementation, const Problem& probl
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
   result.failure = call("run", implementation, problem, waiting(mapped_bytes(inputs, outputs)),
                         with_tensors(inputs, outputs), descriptors, [&](const json& reply) {
-                          result.create_ns = reply.at("create_ns"),
+                          result.create_ns = reply.at("create_ns");
                           result.run_ns = reply.at("run_ns");
                           if (reply.contains("pool_peak_bytes"))
                             result.pool_peak_bytes = reply["pool_peak_bytes"].get<uint64_t>();
@@ -418,30 +424,34 @@ TimeResult Plugin::time(const Implementation& implementation, const Problem& pro
     asked[word::kSecondInputs] = json::binary(to_bytes(task.second_inputs->slots()));
     asked[word::kSecondOutputs] = json::binary(to_bytes(task.second_outputs->slots()));
   }
-  asked["expected_ns"] = task.expected_ns, asked["budget_ns"] = task.budget_ns,
+  asked["expected_ns"] = task.expected_ns;
+  asked["budget_ns"] = task.budget_ns;
   asked["seed"] = task.seed;
   // Outputs are mapped three times, inputs twice.
   Waiting patience = waiting(3 * mapped_bytes(task.inputs, task.outputs));
   // Many runs; and no more looks than a scheduler's tick or two in a hundred.
-  patience.all_s += 10e-9 * task.budget_ns, patience.look_s = 0.05;
-  result.failure = call(
-      "time", implementation, problem, patience, std::move(asked), descriptors,
-      [&](const json& reply) {
-        result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
-        result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
-        result.iterations_per_sample = reply.at("iterations_per_sample"),
-        result.warmup_ns = reply.at("warmup_ns"), result.create_ns = reply.at("create_ns"),
-        result.audited_runs = reply.at("audited_runs"), result.audits_ns = reply.at("audits_ns");
-        if (reply.contains("device")) {
-          const json& device = reply["device"];
-          result.device = DeviceTimeRecord{.replayed_runs = device.at("replayed_runs"),
-                                           .discarded_samples = device.at("discarded_samples"),
-                                           .launch_ns = device.at("launch_ns"),
-                                           .clock_mhz = device.at("clock_mhz")};
-        }
-        result.differs = reply.at("differs"), result.stale = reply.at("stale"),
-        result.late = reply.at("late"), result.inputs_changed = reply.at("inputs_changed");
-      });
+  patience.all_s += 10e-9 * task.budget_ns;
+  patience.look_s = 0.05;
+  result.failure =
+      call("time", implementation, problem, patience, std::move(asked), descriptors,
+           [&](const json& reply) {
+             result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
+             result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
+             result.iterations_per_sample = reply.at("iterations_per_sample");
+             result.warmup_ns = reply.at("warmup_ns");
+             result.create_ns = reply.at("create_ns");
+             result.audited_runs = reply.at("audited_runs");
+             result.audits_ns = reply.at("audits_ns");
+             if (reply.contains("device")) {
+               const json& device = reply["device"];
+               result.device = DeviceTimeRecord{.replayed_runs = device.at("replayed_runs"),
+                                                .discarded_samples = device.at("discarded_samples"),
+                                                .launch_ns = device.at("launch_ns"),
+                                                .clock_mhz = device.at("clock_mhz")};
+             }
+             result.differs = reply.at("differs"), result.stale = reply.at("stale"),
+             result.late = reply.at("late"), result.inputs_changed = reply.at("inputs_changed");
+           });
   return result;
 }
 

@@ -54,7 +54,8 @@ NeverJudged never_judged(const std::vector<Registry::Entry>& chosen,
     const auto [at, is_new] = needs.emplace(record.spec, Declared());
     if (is_new) at->second = needs_of(record.spec);
     Declared& all = judged[record.impl];
-    all.features |= at->second.features, all.dtypes |= at->second.dtypes;
+    all.features |= at->second.features;
+    all.dtypes |= at->second.dtypes;
   }
   NeverJudged left;
   for (const Registry::Entry& entry : chosen) {

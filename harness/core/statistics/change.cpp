@@ -14,7 +14,8 @@ Launch hull(std::span<const Launch> launches) {
   Launch all = launches.front();
   for (const Launch& one : launches) {
     medians.push_back(one.median);
-    all.low = std::min(all.low, one.low), all.high = std::max(all.high, one.high);
+    all.low = std::min(all.low, one.low);
+    all.high = std::max(all.high, one.high);
     all.resolution = std::max(all.resolution, one.resolution);
   }
   all.median = summarise(medians).median;
@@ -42,9 +43,11 @@ void compare_pairs(std::span<const Launch> before, std::span<const Launch> after
   for (size_t i = 0; i < before.size(); ++i)
     logs.push_back(std::log(after[i].median / before[i].median));
   const Summary s = summarise(logs, rule.coverage);
-  changed.ratio = std::exp(s.median), changed.low = std::exp(s.median_low),
+  changed.ratio = std::exp(s.median);
+  changed.low = std::exp(s.median_low);
   changed.high = std::exp(s.median_high);
-  changed.change = side(changed, changed.band), changed.code = "paired";
+  changed.change = side(changed, changed.band);
+  changed.code = "paired";
   const double beyond = std::log1p(changed.band) * (s.median < 0 ? -1 : 1);
   const auto hits = std::ranges::count_if(
       logs, [&](double log) { return beyond < 0 ? log < beyond : log > beyond; });
@@ -54,21 +57,28 @@ void compare_pairs(std::span<const Launch> before, std::span<const Launch> after
 void compare_weakly(std::span<const Launch> before, std::span<const Launch> after,
                     const ChangeRule& rule, Changed& changed) {
   const Launch was = hull(before), is = hull(after);
-  changed.ratio = is.median / was.median, changed.low = is.low / was.high,
+  changed.ratio = is.median / was.median;
+  changed.low = is.low / was.high;
   changed.high = is.high / was.low;
   const bool own_floor = before.size() + after.size() >= kLeastLaunches;
-  changed.change = Change::kInconclusive, changed.code = "no-floor";
+  changed.change = Change::kInconclusive;
+  changed.code = "no-floor";
   if (!rule.floor && !own_floor) return;
   const double same_band = changed.band;
   if (own_floor) changed.band = std::max({changed.band, spread(before), spread(after)});
-  changed.change = side(changed, same_band), changed.code = "floor";
+  changed.change = side(changed, same_band);
+  changed.code = "floor";
 }
 
 std::vector<Launch> in_cycles(std::span<const Launch> launches) {
   std::vector<Launch> cycles(launches.begin(), launches.end());
-  for (Launch& one : cycles)
-    one.median *= one.clock, one.low *= one.clock, one.high *= one.clock,
-        one.resolution *= one.clock, one.clock = 0;
+  for (Launch& one : cycles) {
+    one.median *= one.clock;
+    one.low *= one.clock;
+    one.high *= one.clock;
+    one.resolution *= one.clock;
+    one.clock = 0;
+  }
   return cycles;
 }
 
@@ -91,12 +101,17 @@ Changed compare_launches(std::span<const Launch> before, std::span<const Launch>
   if (changed.change == Change::kInconclusive && changed.code != "no-floor") changed.code = "wide";
   if (!decided(changed.change)) return changed;
   const Launch was = hull(before), is = hull(after);
-  if (std::fabs(is.median - was.median) <= std::max(was.resolution, is.resolution))
-    changed.change = Change::kInconclusive, changed.code = "resolution";
+  if (std::fabs(is.median - was.median) <= std::max(was.resolution, is.resolution)) {
+    changed.change = Change::kInconclusive;
+    changed.code = "resolution";
+  }
   const auto has_clock = [](const Launch& one) { return one.clock > 0; };
   if (std::ranges::all_of(before, has_clock) && std::ranges::all_of(after, has_clock) &&
-      compare_launches(in_cycles(before), in_cycles(after), paired, rule).change != changed.change)
-    changed.change = Change::kInconclusive, changed.code = "clocks";
+      compare_launches(in_cycles(before), in_cycles(after), paired, rule).change !=
+          changed.change) {
+    changed.change = Change::kInconclusive;
+    changed.code = "clocks";
+  }
   return changed;
 }
 
@@ -106,8 +121,10 @@ void account_for_family(std::vector<Changed*> family, const ChangeRule& rule) {
   for (const Changed* one : family) p.push_back(one->p);
   const std::vector<double> adjusted = holm(p);
   for (size_t i = 0; i < family.size(); ++i)
-    if (decided(family[i]->change) && adjusted[i] > rule.family_error)
-      family[i]->change = Change::kInconclusive, family[i]->code = "many-cases";
+    if (decided(family[i]->change) && adjusted[i] > rule.family_error) {
+      family[i]->change = Change::kInconclusive;
+      family[i]->code = "many-cases";
+    }
 }
 
 Changed compare_exact(std::span<const double> before, std::span<const double> after, double band,
@@ -118,8 +135,10 @@ Changed compare_exact(std::span<const double> before, std::span<const double> af
   const auto [least_after, most_after] = std::ranges::minmax(after);
   const auto ratio = [](double is, double was) { return was == is ? 1 : is / was; };
   changed.ratio = ratio(summarise(after).median, summarise(before).median);
-  changed.low = ratio(least_after, most_before), changed.high = ratio(most_after, least_before);
-  changed.change = Change::kSame, changed.code = "exact";
+  changed.low = ratio(least_after, most_before);
+  changed.high = ratio(most_after, least_before);
+  changed.change = Change::kSame;
+  changed.code = "exact";
   if (changed.low > 1 + band && least_after - most_before > absolute)
     changed.change = Change::kWorse;
   if (changed.high < 1 / (1 + band) && least_before - most_after > absolute)

@@ -23,7 +23,8 @@ class LowerTail {
   double sum() const { return sum_; }
   void next() {
     log_term_ += std::log(double(n_ - k_) / double(k_ + 1));
-    sum_ += std::exp(log_term_), ++k_;
+    sum_ += std::exp(log_term_);
+    ++k_;
   }
 
  private:

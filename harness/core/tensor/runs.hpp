@@ -34,8 +34,10 @@ void for_each_run(const TensorSpec& spec, const Visit& visit) {
   for (int64_t first = 0;;) {
     visit(first, count);
     size_t i = inner;
-    for (; i < rank && axes[i].at == axes[i].dim - 1; ++i)
-      first -= axes[i].at * axes[i].stride, axes[i].at = 0;
+    for (; i < rank && axes[i].at == axes[i].dim - 1; ++i) {
+      first -= axes[i].at * axes[i].stride;
+      axes[i].at = 0;
+    }
     if (i == rank) return;
     ++axes[i].at, first += axes[i].stride;
   }

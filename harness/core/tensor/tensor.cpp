@@ -10,7 +10,9 @@ TensorSpec permuted_tensor(DType dtype, int32_t access, std::span<const int64_t>
                            std::span<const int> order) {
   assert(dims.size() <= 6 && dims.size() == order.size());
   TensorSpec spec{};
-  spec.dtype = dtype, spec.access = access, spec.rank = int32_t(dims.size());
+  spec.dtype = dtype;
+  spec.access = access;
+  spec.rank = int32_t(dims.size());
   int64_t stride = 1;
   for (size_t k = order.size(); k-- > 0;) {
     const auto i = size_t(order[k]);

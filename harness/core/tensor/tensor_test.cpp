@@ -129,7 +129,8 @@ TEST(Random, IsCentredAndOfUnitVariance) {
   const int n = 100000;
   for (int i = 0; i < n; ++i) {
     const double x = random_normal(7, uint64_t(i));
-    sum += x, squares += x * x;
+    sum += x;
+    squares += x * x;
   }
   EXPECT_NEAR(sum / n, 0, 0.02);
   EXPECT_NEAR(squares / n, 1, 0.02);

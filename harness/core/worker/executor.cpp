@@ -29,9 +29,12 @@ struct Executor::Call {
     explicit Given(const WireProblem& from) : wire(from) {
       auto& problem = *reinterpret_cast<attest_problem*>(room);
       problem.struct_size = sizeof(attest_problem);
-      problem.operation = wire.operation, problem.device_id = wire.device_id,
+      problem.operation = wire.operation;
+      problem.device_id = wire.device_id;
       problem.threads = wire.threads;
-      problem.params = wire.params, problem.tensor = wire.tensor, problem.features = wire.features;
+      problem.params = wire.params;
+      problem.tensor = wire.tensor;
+      problem.features = wire.features;
     }
   };
   std::vector<std::unique_ptr<Given>> given;
@@ -44,7 +47,8 @@ struct Executor::Call {
     const auto index = request.at(word::kTable).get<size_t>();
     if (wires.empty() || index >= tables.size()) throw Error("malformed request");
     for (const WireProblem& wire : wires) given.push_back(std::make_unique<Given>(wire));
-    table = guarded(tables[index], status, watch), kind = find_device_kind(table.device);
+    table = guarded(tables[index], status, watch);
+    kind = find_device_kind(table.device);
     watch.begin(index, wire().threads);
   }
   const WireProblem& wire() const { return given[0]->wire; }

@@ -40,8 +40,10 @@ void find_stack() {
   void* begin = nullptr;
   size_t bytes = 0;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
-  if (pthread_attr_getstack(&attributes, &begin, &bytes) == 0)
-    stack_begin = reinterpret_cast<uint64_t>(begin), stack_end = stack_begin + bytes;
+  if (pthread_attr_getstack(&attributes, &begin, &bytes) == 0) {
+    stack_begin = reinterpret_cast<uint64_t>(begin);
+    stack_end = stack_begin + bytes;
+  }
   pthread_attr_destroy(&attributes);
 }
 

@@ -77,7 +77,10 @@ attest_impl guarded(const attest_impl& table, StatusPage& page, Watch& watch) {
   guarded_now = {table, &page, &watch, {}};
   page.runs = 0;
   attest_impl outside = table;
-  outside.query = query, outside.create = create, outside.run = run, outside.destroy = destroy,
+  outside.query = query;
+  outside.create = create;
+  outside.run = run;
+  outside.destroy = destroy;
   outside.last_error = last_error;
   return outside;
 }

@@ -62,7 +62,8 @@ void TimedRuns::call() {
 void TimedRuns::call_beside() {
   const auto start = Clock::now();
   call();
-  audits_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  audits_ns_ += std::chrono::duration < double;
+  std::nano > (Clock::now() - start).count();
 }
 
 void TimedRuns::enqueue() {
@@ -95,7 +96,8 @@ std::optional<uint64_t> TimedRuns::hash_of_replay() {
   const auto start = Clock::now();
   tensors_.poison_outputs();
   device_->upload(), device_->replay(), device_->finish();
-  audits_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  audits_ns_ += std::chrono::duration < double;
+  std::nano > (Clock::now() - start).count();
   return tensors_.hash_outputs();
 }
 
@@ -174,10 +176,13 @@ bool TimedRuns::outputs_stay() {
 }
 
 json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) {
-  table_ = &table, plan_ = plan;
+  table_ = &table;
+  plan_ = plan;
   TimingRequest timing{.run = [this] { tensors_.flip(dice_), call(); },
                        .before = [this] { maybe_audit(); }};
-  timing.budget_ns = budget_ns, timing.expected_ns = expected_ns_, timing.slow_ns = kSlow_ns;
+  timing.budget_ns = budget_ns;
+  timing.expected_ns = expected_ns_;
+  timing.slow_ns = kSlow_ns;
   plan_audits(budget_ns);
   if (device_) timing.run = [this] { enqueue(); };
   DeviceTiming on_device;

@@ -133,7 +133,10 @@ double TimedTensors::load_element(size_t i, int64_t element) const {
 
 void TimedTensors::restore_flips() {
   for (Flip& flip : flips_)
-    if (flip.flipped) *flip.byte ^= flip.mask, flip.flipped = false;
+    if (flip.flipped) {
+      *flip.byte ^= flip.mask;
+      flip.flipped = false;
+    }
 }
 
 void TimedTensors::scramble(Dice& dice) {

@@ -57,7 +57,8 @@ class TimedTensors {
   const char* flip(Dice& dice) {
     if (flips_.empty()) return nullptr;
     Flip& one = flips_[below(dice, flips_.size())];
-    *one.byte ^= one.mask, one.flipped = !one.flipped;
+    *one.byte ^= one.mask;
+    one.flipped = !one.flipped;
     return one.byte;
   }
   void restore_flips();

@@ -49,7 +49,8 @@ ProcessState read_state() {
   ProcessState state;
   pthread_sigmask(SIG_SETMASK, nullptr, &state.signals);
   state.cpus = allowed_cpus();
-  state.threads = count_threads(), state.descriptors = count_descriptors();
+  state.threads = count_threads();
+  state.descriptors = count_descriptors();
   state.children = int64_t(children_of_this_process().size());
   return state;
 }
@@ -79,7 +80,9 @@ bool Watch::Rise::goes_on(int64_t before, int64_t after) {
 
 void Watch::begin(size_t table, int32_t threads) {
   if (table != table_) threads_ = {}, descriptors_ = {};
-  table_ = table, allowed_threads_ = threads, running_ = more_threads_ = false;
+  table_ = table;
+  allowed_threads_ = threads;
+  running_ = more_threads_ = false;
   findings_.clear(), notes_.clear();
 }
 

@@ -27,9 +27,12 @@ Trial with_logits(int64_t queries, int64_t keys, const Logit& logit, int32_t dty
   Trial t;
   attest_softmax_params& p = t.softmax();
   p.struct_size = sizeof p;
-  p.batch = p.num_heads = p.num_kv_heads = 1, p.seq_len_q = queries, p.seq_len_kv = keys,
+  p.batch = p.num_heads = p.num_kv_heads = 1;
+  p.seq_len_q = queries;
+  p.seq_len_kv = keys;
   p.head_dim = p.head_dim_v = kHeadDim;
-  p.window_left = p.window_right = -1, p.softmax_scale = 1;
+  p.window_left = p.window_right = -1;
+  p.softmax_scale = 1;
   for (const int role : {ATTEST_Q, ATTEST_O})
     t.tensor[role] = trial::make(dtype, {1, 1, queries, kHeadDim});
   for (const int role : {ATTEST_K, ATTEST_V})
@@ -159,13 +162,19 @@ double run_far_apart(const char* name) {
   alignas(64) char room[ATTEST_ROOM] = {}, support[ATTEST_ROOM] = {};
   std::vector<attest_tensor> specs(ATTEST_ROLES);
   std::vector<void*> data(ATTEST_ROLES);
-  for (auto& [role, tensor] : t.tensor)
-    specs[size_t(role)] = tensor.spec, data[size_t(role)] = tensor.bytes.data();
-  specs[ATTEST_K].stride[2] = kStride, data[ATTEST_K] = memory + kBefore;
+  for (auto& [role, tensor] : t.tensor) {
+    specs[size_t(role)] = tensor.spec;
+    data[size_t(role)] = tensor.bytes.data();
+  }
+  specs[ATTEST_K].stride[2] = kStride;
+  data[ATTEST_K] = memory + kBefore;
   auto& problem = *reinterpret_cast<attest_problem*>(room);
-  problem.struct_size = sizeof problem, problem.operation = ATTEST_SOFTMAX,
-  problem.params = t.params, problem.tensor = specs.data();
-  problem.features = t.features, problem.threads = 1;
+  problem.struct_size = sizeof problem;
+  problem.operation = ATTEST_SOFTMAX;
+  problem.params = t.params;
+  problem.tensor = specs.data();
+  problem.features = t.features;
+  problem.threads = 1;
   auto& declared = *reinterpret_cast<attest_support*>(support);
   void* plan = nullptr;
   double worst = trial::kInfinity;

@@ -181,10 +181,13 @@ TEST_F(GoldenOnDevice, SaysWhatTheHostSays) {
 // bias that hides.
 TEST_F(GoldenOnDevice, KnowsInfinitiesAndNaN) {
   const OnHost device;
-  Case c = testing::make_case(
-      "wild",
-      [](attest_softmax_params& p) { p.seq_len_q = 70, p.seq_len_kv = 130, p.window_right = 0; },
-      {ATTEST_MASK, ATTEST_BIAS, ATTEST_LSE});
+  Case c = testing::make_case("wild",
+                              [](attest_softmax_params& p) {
+                                p.seq_len_q = 70;
+                                p.seq_len_kv = 130;
+                                p.window_right = 0;
+                              },
+                              {ATTEST_MASK, ATTEST_BIAS, ATTEST_LSE});
   const auto set = [&](int32_t role, int64_t index, double value) {
     store(c.tensors[size_t(role)].data, c.tensors[size_t(role)].spec.dtype, index, value);
   };
@@ -213,7 +216,9 @@ TEST_F(GoldenOnDevice, LongRowsAgree) {
   for (const double scale : {1.0, 40.0}) {
     Case c = testing::make_case("long",
                                 [](attest_softmax_params& p) {
-                                  p.num_heads = 1, p.seq_len_q = 9, p.seq_len_kv = 20011,
+                                  p.num_heads = 1;
+                                  p.seq_len_q = 9;
+                                  p.seq_len_kv = 20011;
                                   p.head_dim = 16;
                                 },
                                 {ATTEST_LSE});
@@ -233,7 +238,11 @@ TEST_F(GoldenOnDevice, LongRowsAgree) {
 TEST_F(GoldenOnDevice, IsNotAskedForWhatItDoesNotKnow) {
   const OnHost device;
   const Case grid = testing::make_case("grid", [](attest_softmax_params& p) {
-    p.grid_height = 4, p.grid_width = 4, p.window_height = 2, p.window_width = 2, p.seq_len_q = 16;
+    p.grid_height = 4;
+    p.grid_width = 4;
+    p.window_height = 2;
+    p.window_width = 2;
+    p.seq_len_q = 16;
   });
   const Case wide = testing::make_case("wide", [](attest_softmax_params& p) { p.head_dim = 264; });
   Case equal = testing::make_case("equal", [](attest_softmax_params&) {});
@@ -251,9 +260,12 @@ TEST_F(GoldenOnDevice, IsNotAskedForWhatItDoesNotKnow) {
 // The same bits, whatever else is done.
 TEST_F(GoldenOnDevice, SaysTheSameAgain) {
   const OnHost device;
-  const Case c = testing::make_case(
-      "again", [](attest_softmax_params& p) { p.seq_len_q = 40, p.seq_len_kv = 300; },
-      {ATTEST_LSE});
+  const Case c = testing::make_case("again",
+                                    [](attest_softmax_params& p) {
+                                      p.seq_len_q = 40;
+                                      p.seq_len_kv = 300;
+                                    },
+                                    {ATTEST_LSE});
   const Told first(*softmax_golden(c.problem, c.tensors, &device), {}),
       second(*softmax_golden(c.problem, c.tensors, &device), {});
   EXPECT_EQ(first.value, second.value);
@@ -279,7 +291,9 @@ TEST_P(WrongDevice, IsRefused) {
   const Twin device(GetParam().change, GetParam().spoil);
   const Case c = testing::make_case("refused",
                                     [](attest_softmax_params& p) {
-                                      p.seq_len_q = 70, p.seq_len_kv = 150, p.softcap = 20,
+                                      p.seq_len_q = 70;
+                                      p.seq_len_kv = 150;
+                                      p.softcap = 20;
                                       p.window_left = 90;
                                     },
                                     {ATTEST_MASK, ATTEST_LSE});
@@ -340,8 +354,10 @@ INSTANTIATE_TEST_SUITE_P(
               "the largest score",
               {},
               [](const char* kernel, std::span<double> numbers) {
-                if (!is_sums(kernel))
-                  numbers[row_job::kLargest] += 1e-6, numbers[row_job::kSum] *= std::exp(-1e-6);
+                if (!is_sums(kernel)) {
+                  numbers[row_job::kLargest] += 1e-6;
+                  numbers[row_job::kSum] *= std::exp(-1e-6);
+                }
               }},
         Wrong{"sums_exp_in_float",
               "the log-sum-exp",
@@ -360,7 +376,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"forgets_what_scores_err_by",
               "sigma[0] of row 0",
               [](Job& job) {
-                job.model.score2 = 0, job.model.q0 = 0, job.model.q1 = 0, job.model.q2 = 0;
+                job.model.score2 = 0;
+                job.model.q0 = 0;
+                job.model.q1 = 0;
+                job.model.q2 = 0;
               },
               {}},
         Wrong{"loses_the_last_row",
@@ -391,7 +410,10 @@ TEST_F(GoldenOnDevice, EverySumIsChecked) {
   Case c = testing::make_case(
       "sums",
       [](attest_softmax_params& p) {
-        p.num_heads = 1, p.seq_len_q = 3, p.seq_len_kv = 90, p.softcap = 30,
+        p.num_heads = 1;
+        p.seq_len_q = 3;
+        p.seq_len_kv = 90;
+        p.softcap = 30;
         p.softmax_scale = 0.249f;
       },
       {ATTEST_BIAS, ATTEST_LSE}, ATTEST_BF16);
@@ -459,7 +481,10 @@ TEST_F(GoldenOnDevice, JudgesMoreRows) {
     double worthwhile_multiply_adds() const override { return 1e6; }
   } device;
   const auto set = [](attest_softmax_params& p) {
-    p.num_heads = 1, p.seq_len_q = 33, p.seq_len_kv = 1500, p.head_dim = 16;
+    p.num_heads = 1;
+    p.seq_len_q = 33;
+    p.seq_len_kv = 1500;
+    p.head_dim = 16;
   };
   const Case large = testing::make_case("large", set, {}),
              small = testing::make_case("small", [&](auto& p) { set(p), p.seq_len_kv = 100; }, {});

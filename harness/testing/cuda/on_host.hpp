@@ -53,7 +53,9 @@ class Block {
   }
 
   void run(unsigned index, unsigned blocks, const std::function<void()>& kernel) {
-    block_.x = index, grid_.x = blocks, kernel_ = &kernel;
+    block_.x = index;
+    grid_.x = blocks;
+    kernel_ = &kernel;
     now() = this;
     transaction_barriers_.clear(), boxes_.clear();
     for (Barrier& barrier : named_) barrier = {};
@@ -75,8 +77,10 @@ class Block {
           moved |= moves;
         }
       }
-      while (!boxes_.empty() && (!moved || dice_() % 2 == 0))
-        moved = true, finish_box(dice_() % boxes_.size());
+      while (!boxes_.empty() && (!moved || dice_() % 2 == 0)) {
+        moved = true;
+        finish_box(dice_() % boxes_.size());
+      }
       if (!moved && !somebody_sleeps_)
         std::fprintf(stderr, "deadlock: threads wait at different barriers\n"), std::abort();
     }
@@ -206,7 +210,8 @@ class Block {
   }
   static void end_phase(TransactionBarrier& barrier) {
     if (barrier.barrier.arrived < barrier.arrivals || barrier.bytes != 0) return;
-    barrier.barrier.arrived = 0, ++barrier.barrier.generation;
+    barrier.barrier.arrived = 0;
+    ++barrier.barrier.generation;
   }
   void finish_box(size_t which) {
     boxes_[which].copy();
@@ -219,9 +224,11 @@ class Block {
   void start(size_t t) {
     Fiber& fiber = fibers_[t];
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = kStack,
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStack;
     fiber.context.uc_link = nullptr;
-    fiber.index.x = static_cast<unsigned>(t), fiber.done = fiber.started = false,
+    fiber.index.x = static_cast<unsigned>(t);
+    fiber.done = fiber.started = false;
     fiber.waits_at = nullptr;
     fiber.sleeps_until = 0;
     fiber.groups.assign(1, {}), fiber.products.assign(1, {});
@@ -238,7 +245,8 @@ class Block {
     if (fiber.done || (fiber.waits_at && fiber.waits_at->generation == fiber.generation))
       return false;
     if (fiber.sleeps_until > rounds_) return somebody_sleeps_ = true, false;
-    fiber.waits_at = nullptr, current_ = t;
+    fiber.waits_at = nullptr;
+    current_ = t;
     go_to(fiber);
     left -= fiber.done;
     return true;
@@ -256,7 +264,8 @@ class Block {
   /// Whether it was the last of `all`.
   static bool count(Barrier& barrier, int all) {
     if (++barrier.arrived != all) return false;
-    barrier.arrived = 0, ++barrier.generation;
+    barrier.arrived = 0;
+    ++barrier.generation;
     return true;
   }
   void wait(Barrier& barrier, int all) {
@@ -264,7 +273,8 @@ class Block {
   }
   void wait_for_next(const Barrier& barrier) {
     Fiber& fiber = fibers_[current_];
-    fiber.waits_at = &barrier, fiber.generation = barrier.generation;
+    fiber.waits_at = &barrier;
+    fiber.generation = barrier.generation;
     leave(fiber);
   }
 
@@ -489,8 +499,10 @@ struct Fragments {
 /// cores, 2021).
 inline float sum_cut(const double (&addends)[9]) {
   double largest = 0, plain = 0;
-  for (const double addend : addends)
-    largest = std::max(largest, std::fabs(addend)), plain += addend;
+  for (const double addend : addends) {
+    largest = std::max(largest, std::fabs(addend));
+    plain += addend;
+  }
   if (largest == 0 || !std::isfinite(plain)) return static_cast<float>(plain);
   const auto power_of_two = [](uint64_t exponent) {
     double power;

@@ -93,8 +93,10 @@ std::vector<std::string> in_order(const std::vector<KernelRow>& rows, Of of) {
 inline std::string print_registers(const std::vector<KernelRow>& rows) {
   const auto architectures = in_order(rows, [](const KernelRow& row) { return row.architecture; });
   std::string text = "| kernel |", rule = "|---|";
-  for (const std::string& architecture : architectures)
-    text += " " + architecture + " |", rule += "---|";
+  for (const std::string& architecture : architectures) {
+    text += " " + architecture + " |";
+    rule += "---|";
+  }
   text += "\n" + rule + "\n";
   const auto place = [](const KernelRow& row) { return row.source + ": " + row.name; };
   for (const std::string& kernel : in_order(rows, place)) {

@@ -22,7 +22,9 @@ Problem problem_of(const TrialOptions& options, int64_t index) {
   if (index < options.problems)
     return random_problem(options.seed, uint64_t(index), options.limits);
   ProblemLimits top = options.limits;
-  top.least_tokens = top.most_tokens, top.least_flops = top.most_flops / 10, top.most_flops /= 4;
+  top.least_tokens = top.most_tokens;
+  top.least_flops = top.most_flops / 10;
+  top.most_flops /= 4;
   return random_problem(options.seed, uint64_t(index), top);
 }
 
@@ -46,14 +48,17 @@ void add(const Record& record, std::vector<FillVerdict>& verdicts) {
   FillVerdict common{.implementation = record.impl, .dtype = record.dtype, .spec = record.spec};
   for (const FillRecord& fill : record.fills) {
     FillVerdict& one = verdicts.emplace_back(common);
-    one.fill = fill.fill, one.verdict = name(fill.judgement.outcome.verdict()),
+    one.fill = fill.fill;
+    one.verdict = name(fill.judgement.outcome.verdict());
     one.reason = fill.judgement.outcome.reason;
-    one.max_ratio = fill.judgement.max_ratio, one.rms_ratio = fill.judgement.rms_ratio;
+    one.max_ratio = fill.judgement.max_ratio;
+    one.rms_ratio = fill.judgement.rms_ratio;
   }
   const bool said =
       !record.fills.empty() && verdicts.back().verdict == name(record.outcome.verdict());
   if (said || record.outcome.passes()) return;
-  common.verdict = name(record.outcome.verdict()), common.reason = record.outcome.reason;
+  common.verdict = name(record.outcome.verdict());
+  common.reason = record.outcome.reason;
   verdicts.push_back(common);
 }
 
@@ -84,7 +89,8 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
                                                int64_t shards) {
   if (shards > 1) omp_set_num_threads(1);
   RunOptions run;
-  run.timed = false, run.limits.case_limit_s = 1e6;  // slow machines too
+  run.timed = false;
+  run.limits.case_limit_s = 1e6;  // slow machines too
   if (!options.fill.empty()) run.fills = {options.fill};
   Rates rates;
   Plugin plugin(
@@ -126,8 +132,9 @@ void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* o
   int64_t passes = 0, unsupported = 0, skipped = 0;
   for (const FillVerdict& v : verdicts) {
     specs.insert(v.spec);
-    passes += v.pass(), unsupported += v.verdict == "unsupported",
-        skipped += v.verdict == "skipped";
+    passes += v.pass();
+    unsupported += v.verdict == "unsupported";
+    skipped += v.verdict == "skipped";
     if (v.fill.empty()) continue;
     for (const std::string& row : rows_of(v.implementation))
       for (const char* dtype : {v.dtype.c_str(), "all"}) {

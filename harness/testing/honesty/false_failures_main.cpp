@@ -47,9 +47,11 @@ Command read(int count, char** words) {
       command.options.limits.most_flops = std::atof(words[i]);
     else if (word == "--seconds")
       command.options.seconds = std::atof(words[i]);
-    else if (word == "--spec")
-      command.options.spec = words[i], command.options.problems = 1, command.options.at_the_top = 0;
-    else if (word == "--impl")
+    else if (word == "--spec") {
+      command.options.spec = words[i];
+      command.options.problems = 1;
+      command.options.at_the_top = 0;
+    } else if (word == "--impl")
       command.options.implementations = words[i];
     else if (word == "--each")
       command.options.each = size_t(std::max(0ll, std::atoll(words[i])));

@@ -31,8 +31,9 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
     operations.emplace(problem.operation->name()), dtypes.emplace(dtype_name(problem.dtype));
     EXPECT_LE(problem.operation->flops(problem), 2e9) << print_problem(problem);
     const int64_t keys = problem.tensor[ATTEST_K].dim[2];
-    small += keys < 20, large += keys > 2000,
-        causal_f16 += problem.dtype == ATTEST_F16 && (problem.features & ATTEST_WITH_CAUSAL);
+    small += keys < 20;
+    large += keys > 2000;
+    causal_f16 += problem.dtype == ATTEST_F16 && (problem.features & ATTEST_WITH_CAUSAL);
   }
   EXPECT_EQ(operations, (std::set<std::string>{"linear", "softmax"}));
   EXPECT_EQ(dtypes, (std::set<std::string>{"bf16", "f16", "f32", "f64"}));

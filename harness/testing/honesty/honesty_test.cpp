@@ -10,13 +10,17 @@ namespace {
 
 class Honesty : public ::testing::TestWithParam<const char*> {
  protected:
-  Honesty() { options_.timed = false, options_.limits.case_limit_s = 1e6; }
+  Honesty() {
+    options_.timed = false;
+    options_.limits.case_limit_s = 1e6;
+  }
 
   // How many liars pass on these fills alone.
   int believed(const std::string& words, std::vector<std::string> fills) {
     const std::string spec = words + " dtype=" + GetParam();
     const Problem problem = parse_problem(spec);
-    options_.fills = std::move(fills), options_.relations = RelationChoice::kNone;
+    options_.fills = std::move(fills);
+    options_.relations = RelationChoice::kNone;
     CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
                       rates_);
     int count = 0;

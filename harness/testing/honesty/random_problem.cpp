@@ -54,9 +54,11 @@ class Maker {
   }
   template <class Params>
   void heads(Params& p) {
-    p.batch = d_.between(1, 4), p.num_kv_heads = d_.between(1, 3);
+    p.batch = d_.between(1, 4);
+    p.num_kv_heads = d_.between(1, 3);
     p.num_heads = p.num_kv_heads * (d_.chance(30) ? d_.between(2, 3) : 1);
-    p.head_dim = channels(), p.head_dim_v = d_.chance(25) ? channels() : p.head_dim;
+    p.head_dim = channels();
+    p.head_dim_v = d_.chance(25) ? channels() : p.head_dim;
   }
   /// What a problem may cost: in most cases a twentieth of the limit or less.
   double draw_most() {
@@ -141,7 +143,8 @@ class SoftmaxMaker : Maker {
     Problem problem = blank_problem(softmax_operation(), d_.any(kDtypes));
     auto& p = problem.as<SoftmaxParams>();
     heads(p);
-    p.seq_len_q = d_.chance(10) ? 1 : tokens(), p.seq_len_kv = tokens();
+    p.seq_len_q = d_.chance(10) ? 1 : tokens();
+    p.seq_len_kv = tokens();
     if (d_.chance(15))
       p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
     if (d_.chance(15)) p.softcap = float(d_.spread(0.5, 50));
@@ -163,12 +166,15 @@ class SoftmaxMaker : Maker {
 
  private:
   void set_grid(SoftmaxParams& p) {
-    p.window_height = d_.between(1, 9), p.window_width = d_.between(1, 9);
-    p.grid_height = p.window_height * d_.between(1, 12),
+    p.window_height = d_.between(1, 9);
+    p.window_width = d_.between(1, 9);
+    p.grid_height = p.window_height * d_.between(1, 12);
     p.grid_width = p.window_width * d_.between(1, 12);
-    if (d_.chance(60))
-      p.shift_y = d_.below(p.window_height), p.shift_x = d_.below(p.window_width),
+    if (d_.chance(60)) {
+      p.shift_y = d_.below(p.window_height);
+      p.shift_x = d_.below(p.window_width);
       p.shift_bias = d_.chance(70) ? -100 : -2;
+    }
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
   }
 
@@ -201,7 +207,8 @@ class SoftmaxMaker : Maker {
           !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) &&
           !halve(p.head_dim_v))
         break;
-      p.grid_height = rows * p.window_height, p.grid_width = columns * p.window_width;
+      p.grid_height = rows * p.window_height;
+      p.grid_width = columns * p.window_width;
       p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
     }
   }
@@ -252,7 +259,8 @@ class LinearMaker : Maker {
     Problem problem = blank_problem(linear_operation(), d_.any(kDtypes));
     auto& p = problem.as<LinearParams>();
     heads(p);
-    p.seq_len_q = tokens(), p.seq_len_kv = tokens();
+    p.seq_len_q = tokens();
+    p.seq_len_kv = tokens();
     if (d_.chance(30)) p.eps = float(d_.spread(1e-8, 1e-2));
     bound(p, false, [&] { return linear_operation().flops(problem); });
     for (const int32_t role : {int32_t(ATTEST_MASK), int32_t(ATTEST_QUERY_MASK)})

@@ -229,7 +229,10 @@ std::string to_line(const MatrixRow& row) {
                               {"dtype", row.dtype},
                               {"tokens", row.tokens},
                               {"outcome", row.outcome}};
-  if (!row.checks.empty()) line["checks"] = row.checks, line["by"] = row.by;
+  if (!row.checks.empty()) {
+    line["checks"] = row.checks;
+    line["by"] = row.by;
+  }
   if (!row.all_checks) line["all_checks"] = false;
   if (row.worst != 0) line["worst"] = row.worst;
   return line.dump();
@@ -245,8 +248,10 @@ MatrixRow row_of_line(const std::string& text) {
                   .outcome = line.at("outcome"),
                   .checks = {},
                   .by = {}};
-    row.checks = line.value("checks", row.checks), row.by = line.value("by", row.by);
-    row.all_checks = line.value("all_checks", true), row.worst = line.value("worst", 0.0);
+    row.checks = line.value("checks", row.checks);
+    row.by = line.value("by", row.by);
+    row.all_checks = line.value("all_checks", true);
+    row.worst = line.value("worst", 0.0);
     return row;
   } catch (const nlohmann::json::exception& error) {
     throw core::Error(fmt::format("no row of a matrix: {}: {}", text, error.what()));
@@ -314,7 +319,10 @@ std::string print_matrix(const MatrixRows& all) {
   }
   const std::map<std::string, Line> lines = lines_of(rows, checks);
   int64_t wrong = 0, seen = 0;
-  for (const auto& [mutant, line] : lines) wrong += line.wrong, seen += line.caught;
+  for (const auto& [mutant, line] : lines) {
+    wrong += line.wrong;
+    seen += line.caught;
+  }
   std::string text =
       "# Planted bugs and the checks that see them\n\nWritten by `scripts/mutants.sh`. ";
   text += fmt::format(

@@ -149,7 +149,9 @@ void try_other(const std::string& path, Collector& collector) {
   core::Plugin plugin(path, worker(5, 256 << 20));
   core::Rates rates;
   core::RunOptions options;
-  options.limits.threads = 2, options.limits.budget_s = 0.02, options.limits.timeout_s = 5,
+  options.limits.threads = 2;
+  options.limits.budget_s = 0.02;
+  options.limits.timeout_s = 5;
   options.all_checks = true;
   for (const char* spec : kOtherSpecs) {
     const core::Problem problem = core::parse_problem(spec);

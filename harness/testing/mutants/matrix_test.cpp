@@ -57,7 +57,8 @@ TEST(Matrix, HasTheMutantsOfSteps) {
   step.mutant = "step_sum_kept_last_tile_t16";
   EXPECT_THAT(print_matrix({{step}, {}, 1}), HasSubstr("| step_sum_kept_last_tile_t16 | 0 of 1 |"));
   EXPECT_EQ(escapes({step}), std::vector<std::string>{"step_sum_kept_last_tile_t16 plain f16 61"});
-  step.mutant = "step_none_t16", step.outcome = "passes";
+  step.mutant = "step_none_t16";
+  step.outcome = "passes";
   EXPECT_TRUE(escapes({step}).empty());
 }
 
@@ -75,7 +76,8 @@ TEST(Matrix, SaysWhatWasTried) {
 // What the command's exit code follows from.
 TEST(Matrix, TellsWhatShouldHaveBeenCaught) {
   MatrixRow twin = row("", "passes", {}), liar = twin;
-  twin.mutant = "trespasser_none", liar.mutant = "hostile_forks";
+  twin.mutant = "trespasser_none";
+  liar.mutant = "hostile_forks";
   const std::vector<MatrixRow> rows = {row("dropped_key", "caught", {"random"}),
                                        row("dropped_key", "equivalent", {}),
                                        row("dropped_key", "got away", {}, 197), twin, liar};
@@ -93,7 +95,8 @@ TEST(Matrix, SizesMissedInSomeDtypesAreInBrackets) {
 
 TEST(Matrix, RowsSurviveBeingWritten) {
   MatrixRow wanted = row("a", "caught", {"random", "codebook"}, 262147);
-  wanted.all_checks = false, wanted.worst = 0.5;
+  wanted.all_checks = false;
+  wanted.worst = 0.5;
   const MatrixRow read = row_of_line(to_line(wanted));
   EXPECT_EQ(to_line(read), to_line(wanted));
   EXPECT_EQ(read.key(), wanted.key());

@@ -25,7 +25,9 @@ TEST(Mutants, DoNotPassTheSmokeSuite) {
       ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
   core::RunOptions options;
-  options.limits.threads = 2, options.timed = false, options.limits.case_limit_s = 1e6;
+  options.limits.threads = 2;
+  options.timed = false;
+  options.limits.case_limit_s = 1e6;
   core::Rates rates;
   const std::set<std::string> excused = not_seen();
   std::map<std::string, int> failed;

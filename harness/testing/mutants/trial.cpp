@@ -14,7 +14,9 @@ using core::FillRecord, core::Judgement, core::ReasonCode, core::Record, core::V
 
 core::RunOptions options(bool all_checks) {
   core::RunOptions made;
-  made.limits.threads = 2, made.timed = false, made.all_checks = all_checks;
+  made.limits.threads = 2;
+  made.timed = false;
+  made.all_checks = all_checks;
   made.limits.case_limit_s = 1e6;  // slow machines too
   // A verdict needs one check that fails, and the fills come first; the table of all checks has
   // relations too.

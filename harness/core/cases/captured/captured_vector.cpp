@@ -95,7 +95,8 @@ void map_captured(const json& description, VectorCase& vector, const VectorPlace
   JsonFields fields(description, where);
   vector.problem = problem_of(fields.text("problem"), where);
   const Problem& problem = *vector.problem;
-  vector.operation = problem.operation->name(), vector.dtype = dtype_name(problem.dtype);
+  vector.operation = problem.operation->name();
+  vector.dtype = dtype_name(problem.dtype);
   vector.source = fields.text("source", "");
   if (fields.has("arithmetic"))
     vector.arithmetic = arithmetic_of(fields.text("arithmetic"), where + ": arithmetic");

@@ -99,10 +99,10 @@ std::vector<std::byte> inflated(Bytes from, size_t size, const std::string& wher
   std::vector<std::byte> to(size);
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error(where + ": zlib cannot start");
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data())),
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data()));
   stream.avail_in = uInt(from.size());
   std::byte none{};  // zlib wants room even for nothing
-  stream.next_out = reinterpret_cast<Bytef*>(size ? to.data() : &none),
+  stream.next_out = reinterpret_cast<Bytef*>(size ? to.data() : &none);
   stream.avail_out = uInt(size);
   const int result = inflate(&stream, Z_FINISH);
   const bool whole = result == Z_STREAM_END && stream.total_out == size;

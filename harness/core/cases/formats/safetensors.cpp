@@ -65,7 +65,8 @@ Entry parse_entry(const std::string& name, const json& value, const std::string&
       whole_numbers(value["data_offsets"], 2, where + ": data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1])
     throw Error(where + ": data_offsets: must be two numbers, begin and end");
-  entry.begin = uint64_t(offsets[0]), entry.end = uint64_t(offsets[1]);
+  entry.begin = uint64_t(offsets[0]);
+  entry.end = uint64_t(offsets[1]);
   const auto bytes = dense_bytes(entry.tensor.dims, type->bytes);
   if (!bytes || uint64_t(*bytes) != entry.end - entry.begin)
     throw Error(fmt::format("{}: data_offsets: {} bytes where {} {} take {}", where,

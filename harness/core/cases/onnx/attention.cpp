@@ -93,7 +93,8 @@ void give_mask(VectorCase& vector, const FileTensor& mask, int64_t seq_len_kv, i
         store(padded.bytes.data(), padded.dtype, row * seq_len_kv + j,
               j < own ? mask.at(row * own + j) : none);
       }
-    used = &padded, dims[3] = seq_len_kv;
+    used = &padded;
+    dims[3] = seq_len_kv;
   }
   if (mask.dtype != ATTEST_BOOL && !is_float(mask.dtype))
     throw Unsupported{fmt::format("attn_mask of {}", mask.type)};
@@ -152,8 +153,12 @@ void give_tensors(VectorCase& vector, const OnnxCase& from, const Sizes& sizes, 
   const FileTensor& q = *from.input(kQ);
   auto& p = start_problem(vector, softmax_operation(), usable(q, "the vector").dtype)
                 .as<attest_softmax_params>();
-  p.batch = sizes.q.dims[0], p.num_heads = sizes.q.dims[1], p.num_kv_heads = sizes.k.dims[1];
-  p.seq_len_q = sizes.q.dims[2], p.seq_len_kv = k.spec.dim[2], p.head_dim = sizes.q.dims[3],
+  p.batch = sizes.q.dims[0];
+  p.num_heads = sizes.q.dims[1];
+  p.num_kv_heads = sizes.k.dims[1];
+  p.seq_len_q = sizes.q.dims[2];
+  p.seq_len_kv = k.spec.dim[2];
+  p.head_dim = sizes.q.dims[3];
   p.head_dim_v = sizes.v.dims[3];
   if (p.num_heads % p.num_kv_heads != 0)
     throw Error(fmt::format("{}: {} query heads are no multiple of {}", from.node.op_type,
@@ -223,7 +228,8 @@ void map_attention(const OnnxCase& from, VectorCase& vector) {
     if (k.spec.dim[2] != v.spec.dim[2])
       throw Error("Attention: past_key and past_value differ in length");
   } else {
-    k = view(*from.input(kK), sizes.k), v = view(*from.input(kV), sizes.v);
+    k = view(*from.input(kK), sizes.k);
+    v = view(*from.input(kV), sizes.v);
   }
   give_tensors(vector, from, sizes, k, v);
   auto& p = vector.problem->as<attest_softmax_params>();

@@ -27,7 +27,8 @@ class Recurrence {
       throw Error(
           fmt::format("LinearAttention: {} query heads and {} key heads", heads_, kv_heads_));
     expect_dims(query_, {-1, -1, -1}, "query");
-    batch_ = query_.dims[0], tokens_ = query_.dims[1];
+    batch_ = query_.dims[0];
+    tokens_ = query_.dims[1];
     if (query_.dims[2] % heads_ != 0)
       throw Error(fmt::format("query: {} channels for {} heads", query_.dims[2], heads_));
     dim_ = query_.dims[2] / heads_;
@@ -73,7 +74,8 @@ class Recurrence {
       if ((from.input(place) != nullptr) != wanted)
         throw Error(fmt::format("LinearAttention: update_rule {} {} the input '{}'", rule,
                                 wanted ? "needs" : "has no use for", name));
-    decay_ = from.input(kDecay), beta_ = from.input(kBeta);
+    decay_ = from.input(kDecay);
+    beta_ = from.input(kBeta);
     expect_width(decay_, kv_heads_ * dim_, kv_heads_, "decay");
     expect_width(beta_, kv_heads_, 1, "beta");
   }
@@ -150,7 +152,8 @@ void map_linear_attention(const OnnxCase& from, VectorCase& vector) {
   if (from.opset < 27) throw Unsupported{fmt::format("LinearAttention of opset {}", from.opset)};
   Recurrence recurrence(from);
   recurrence.run();
-  vector.operation = "linear_recurrence", vector.dtype = dtype_name(from.input(kQuery)->dtype);
+  vector.operation = "linear_recurrence";
+  vector.dtype = dtype_name(from.input(kQuery)->dtype);
   if (const FileTensor* y = from.output(kY))
     expect_values(vector, from.node.outputs[kY], *y, std::move(recurrence.y()));
   if (const FileTensor* state = from.output(kPresentState))

@@ -78,11 +78,12 @@ void map_rotary_embedding(const OnnxCase& from, VectorCase& vector) {
       const auto [first, second] = channels_of(pair, pairs, interleaved);
       const double x1 = x.at(row * dim + first), x2 = x.at(row * dim + second),
                    c = cosine.at(token, pair), s = sine.at(token, pair);
-      y[size_t(row * dim + first)] = c * x1 - s * x2,
-                           y[size_t(row * dim + second)] = s * x1 + c * x2;
+      y[size_t(row * dim + first)] = c * x1 - s * x2;
+      y[size_t(row * dim + second)] = s * x1 + c * x2;
     }
   }
-  vector.operation = "rotary_embedding", vector.dtype = dtype_name(x.dtype);
+  vector.operation = "rotary_embedding";
+  vector.dtype = dtype_name(x.dtype);
   if (const FileTensor* expected = from.output(0))
     expect_values(vector, from.node.outputs[0], *expected, std::move(y));
 }

@@ -44,7 +44,8 @@ void map_softmax(const OnnxCase& from, VectorCase& vector) {
   for (int64_t first = 0; first < count; ++first)
     if (first / stride % length == 0)  // the first of its line
       normalise(x, first, length, stride, from.node.op_type == "LogSoftmax", values.data());
-  vector.operation = "softmax_of_rows", vector.dtype = dtype_name(x.dtype);
+  vector.operation = "softmax_of_rows";
+  vector.dtype = dtype_name(x.dtype);
   if (const FileTensor* y = from.output(0))
     expect_values(vector, from.node.outputs[0], *y, std::move(values));
 }

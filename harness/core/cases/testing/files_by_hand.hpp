@@ -60,9 +60,10 @@ inline std::string zip_file(const std::vector<ZipMember>& members) {
       z_stream stream{};
       deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
       body.resize(deflateBound(&stream, member.content.size()));
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(member.content.data())),
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(member.content.data()));
       stream.avail_in = uInt(member.content.size());
-      stream.next_out = reinterpret_cast<Bytef*>(body.data()), stream.avail_out = uInt(body.size());
+      stream.next_out = reinterpret_cast<Bytef*>(body.data());
+      stream.avail_out = uInt(body.size());
       deflate(&stream, Z_FINISH);
       body.resize(stream.total_out);
       deflateEnd(&stream);

@@ -99,7 +99,8 @@ void map_deformable(UpstreamCase& from, VectorCase& vector) {
     sampler.add(row / (queries * heads), row % heads, level, locations.at(2 * at),
                 locations.at(2 * at + 1), weights.at(at), sums.data() + row * channels);
   }
-  vector.operation = "deformable", vector.dtype = dtype_name(value.dtype);
+  vector.operation = "deformable";
+  vector.dtype = dtype_name(value.dtype);
   expect_values(vector, "Y", y, std::move(sums));
 }
 

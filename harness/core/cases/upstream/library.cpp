@@ -84,7 +84,8 @@ void give_pages(UpstreamCase& from, VectorCase& vector, const FileTensor& pool) 
   if (!table) return;
   auto& p = vector.problem->as<attest_softmax_params>();
   expect_dims(*table, {p.batch, -1}, "block_table");
-  p.page_size = pool.dims[1], p.seq_len_kv = table->dims[1] * p.page_size;
+  p.page_size = pool.dims[1];
+  p.seq_len_kv = table->dims[1] * p.page_size;
   give(vector, ATTEST_PAGE_TABLE, view(*table, dense_axes(table->dims)), ATTEST_I32);
 }
 
@@ -110,7 +111,8 @@ void map_flash_varlen(UpstreamCase& from, VectorCase& vector) {
                                              seen(from.needed_output("out")));
   p.batch = starts_q.count() - 1;
   if (p.batch < 1) throw Error("cu_seqlens_q: needs an entry for every sequence and one more");
-  p.seq_len_q = params.whole("max_seqlen_q"), p.seq_len_kv = params.whole("max_seqlen_k");
+  p.seq_len_q = params.whole("max_seqlen_q");
+  p.seq_len_kv = params.whole("max_seqlen_k");
   give(vector, ATTEST_CU_SEQLENS_Q, integers(starts_q, p.batch + 1, "cu_seqlens_q"), ATTEST_I32);
   const Tensor starts = integers(starts_kv, p.batch + 1, "cu_seqlens_k");
   if (paged) {

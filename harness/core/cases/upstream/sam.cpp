@@ -46,11 +46,13 @@ Cut cut_of(UpstreamCase& from, const FileTensor& qkv) {
                 window = pixels(params, "window", 0);
   expect_dims(qkv, {-1, height, width, -1}, "qkv");
   Cut cut{qkv.dims[0], height, width, window, window, 1, 1};
-  if (window == 0)
-    cut.window_height = height, cut.window_width = width;
-  else
-    cut.windows_down = (height + window - 1) / window,
+  if (window == 0) {
+    cut.window_height = height;
+    cut.window_width = width;
+  } else {
+    cut.windows_down = (height + window - 1) / window;
     cut.windows_across = (width + window - 1) / window;
+  }
   const json padded{cut.windows_down * cut.window_height, cut.windows_across * cut.window_width};
   if (params.has("padded") && params.any("padded") != padded)
     throw Unsupported{fmt::format("sam_relpos: padded to {} where whole windows are {}",

@@ -43,10 +43,12 @@ void give_ends(VectorCase& vector, const FileTensor& offset, const PackedQkv& x)
   FileTensor& starts = make_file(vector, "cu_seqlens", ATTEST_I32, {int64_t(ends.size()) + 1});
   int64_t longest = 0, begin = 0;
   for (size_t b = 0; b < ends.size(); ++b) {
-    longest = std::max(longest, ends[b] - begin), begin = ends[b];
+    longest = std::max(longest, ends[b] - begin);
+    begin = ends[b];
     store(starts.bytes.data(), ATTEST_I32, int64_t(b) + 1, double(begin));
   }
-  p.batch = int64_t(ends.size()), p.seq_len_q = p.seq_len_kv = std::max<int64_t>(longest, 1);
+  p.batch = int64_t(ends.size());
+  p.seq_len_q = p.seq_len_kv = std::max<int64_t>(longest, 1);
   give(vector, ATTEST_CU_SEQLENS_Q, flat_view(starts)),
       give(vector, ATTEST_CU_SEQLENS_KV, flat_view(starts));
 }
@@ -79,7 +81,8 @@ std::vector<int64_t> Sets::judged(int64_t tokens) const {
     if (set >= 0 && set != int64_t(place) / size)
       throw Error(fmt::format("token {} stands in sets {} and {}: which output is its own?",
                               inds[place], set, int64_t(place) / size));
-    set = int64_t(place) / size, found[place] = inds[place];
+    set = int64_t(place) / size;
+    found[place] = inds[place];
   }
   return found;
 }

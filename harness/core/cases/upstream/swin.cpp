@@ -72,7 +72,8 @@ class RegionMask {
       : window_(window), tokens_(window * window) {
     JsonFields& params = from.params();
     mask_ = from.input("attn_mask");
-    shift_ = params.whole("shift", 0), value_ = params.real("mask_value", -100);
+    shift_ = params.whole("shift", 0);
+    value_ = params.real("mask_value", -100);
     if (shift_ < 0 || shift_ >= window)
       throw Error(fmt::format("{}: shift: {}", params.where(), shift_));
     if (mask_ || shift_ == 0) params.skip("res");
@@ -180,7 +181,9 @@ void map_window_grid(UpstreamCase& from, VectorCase& vector, int64_t window, boo
     give_cosines(from, vector, x);
   else
     set_scale(vector, params.real("scale"));
-  p.grid_height = height, p.grid_width = width, p.window_height = p.window_width = window,
+  p.grid_height = height;
+  p.grid_width = width;
+  p.window_height = p.window_width = window;
   p.shift_y = p.shift_x = shift;
   const double between = params.real("mask_value", -100);
   if (shift > 0) p.shift_bias = float(between);

@@ -53,9 +53,13 @@ template <class Params>
 Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& q, const Tensor& k,
                   const Tensor& v, const Tensor& y) {
   auto& p = start_problem(vector, operation, q.spec.dtype).template as<Params>();
-  p.batch = q.spec.dim[0], p.num_heads = q.spec.dim[1], p.seq_len_q = q.spec.dim[2],
+  p.batch = q.spec.dim[0];
+  p.num_heads = q.spec.dim[1];
+  p.seq_len_q = q.spec.dim[2];
   p.head_dim = q.spec.dim[3];
-  p.num_kv_heads = k.spec.dim[1], p.seq_len_kv = k.spec.dim[2], p.head_dim_v = v.spec.dim[3];
+  p.num_kv_heads = k.spec.dim[1];
+  p.seq_len_kv = k.spec.dim[2];
+  p.head_dim_v = v.spec.dim[3];
   give(vector, ATTEST_Q, q), give(vector, ATTEST_K, k), give(vector, ATTEST_V, v);
   expect_role(vector, ATTEST_O, "Y", y, vector.problem->dtype);
   return p;

@@ -19,7 +19,7 @@ using nlohmann::json;
 // band.
 void set_band(JsonFields& params, attest_softmax_params& p, bool alibi) {
   const bool causal = params.truth("causal", false);
-  p.window_left = params.whole("window_left", -1),
+  p.window_left = params.whole("window_left", -1);
   p.window_right = params.whole("window_right", -1);
   if (causal && p.window_right > 0)
     throw Error(

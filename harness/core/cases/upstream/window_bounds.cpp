@@ -4,9 +4,11 @@ namespace attest::core {
 namespace {
 
 void set_band(attest_softmax_params& p, Bounds inclusive, int32_t diagonal, int64_t offset) {
-  p.window_left = inclusive.left, p.window_right = inclusive.right;
+  p.window_left = inclusive.left;
+  p.window_right = inclusive.right;
   if (p.window_left < 0 && p.window_right < 0) return;  // no band has no diagonal
-  p.diagonal = diagonal, p.diagonal_offset = offset;
+  p.diagonal = diagonal;
+  p.diagonal_offset = offset;
 }
 
 }  // namespace

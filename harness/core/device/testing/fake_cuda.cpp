@@ -84,7 +84,10 @@ void read_clocks(uint64_t* stamps) {
   const bool end = readings++ % 2 == 1, slow = wants("throttle") && readings / 2 % 3 == 0;
   if (end) cycles += (ns - last_ns) * (slow ? 1 : 2);
   last_ns = ns;
-  for (int i = 0; i < 4; ++i) stamps[2 * i] = ns, stamps[2 * i + 1] = cycles + uint64_t(i);
+  for (int i = 0; i < 4; ++i) {
+    stamps[2 * i] = ns;
+    stamps[2 * i + 1] = cycles + uint64_t(i);
+  }
 }
 
 }  // namespace
@@ -127,7 +130,9 @@ FAKE int cuMemFree_v2(unsigned long long address) {
 }
 FAKE int cuMemAllocAsync(unsigned long long* address, size_t bytes, void*) {
   if (cuMemAlloc_v2(address, bytes) != kOk) return kNoMemory;
-  pool[*address] = bytes, pool_used += bytes, pool_high = std::max(pool_high, pool_used);
+  pool[*address] = bytes;
+  pool_used += bytes;
+  pool_high = std::max(pool_high, pool_used);
   return kOk;
 }
 FAKE int cuMemFreeAsync(unsigned long long address, void*) {
@@ -181,9 +186,8 @@ FAKE int cuEventRecord(void* event, void*) {
   return static_cast<Event*>(event)->at = std::chrono::steady_clock::now(), kOk;
 }
 FAKE int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(static_cast<Event*>(end)->at -
-                                                           static_cast<Event*>(begin)->at)
-                      .count();
+  *milliseconds = std::chrono::duration < float;
+  std::milli > (static_cast<Event*>(end)->at - static_cast<Event*>(begin)->at).count();
   if (wants("brief")) *milliseconds *= 1e-3f;
   return kOk;
 }
@@ -198,7 +202,8 @@ FAKE int cuStreamBeginCapture_v2(void* stream, int) {
 FAKE int cuStreamEndCapture(void* stream, void** graph) {
   auto& one = *static_cast<Stream*>(stream);
   if (!one.capturing) return kInvalid;
-  one.capturing = false, capturing = nullptr;
+  one.capturing = false;
+  capturing = nullptr;
   *graph = one.invalid ? nullptr : new Graph(std::move(one.captured));
   return one.invalid ? kCaptureInvalidated : kOk;
 }

@@ -137,10 +137,11 @@ class LinearGolden final : public Golden {
         else
           std::fill_n(values, p_.head_dim_v, 0.0);
         for (int64_t e = 0; e < width; ++e) squares[e] = values[e] * values[e];
-        for (int64_t c = 0; c < d; ++c)
-          m.z[size_t(c)] += rows.phi[size_t(r * d + c)],
-              m.A0[size_t(c)] += rows.wide[size_t(r * d + c)],
-              m.P0[size_t(c)] += rows.square[size_t(r * d + c)];
+        for (int64_t c = 0; c < d; ++c) {
+          m.z[size_t(c)] += rows.phi[size_t(r * d + c)];
+          m.A0[size_t(c)] += rows.wide[size_t(r * d + c)];
+          m.P0[size_t(c)] += rows.square[size_t(r * d + c)];
+        }
       }
       add_keys(rows.phi, rows.x, m.S, count);
       add_keys(rows.wide, rows.x, m.A1, count);
@@ -188,12 +189,16 @@ class LinearGolden final : public Golden {
         std::fill(sums.begin(), sums.end(), 0.0), std::fill_n(squares, width, 0.0);
         for (size_t n = begin; n < end; ++n) {
           load_one(tensors_[ATTEST_V], b, kv_head, equal.place[n], value.data());
-          for (size_t e = 0; e < value.size(); ++e)
-            sums[e] += value[e], squares[e] -= value[e] * value[e];
+          for (size_t e = 0; e < value.size(); ++e) {
+            sums[e] += value[e];
+            squares[e] -= value[e] * value[e];
+          }
         }
         const double size = double(end - begin);
-        for (size_t e = 0; e < sums.size(); ++e)
-          squares[e] += sums[e] * sums[e], crossed[e] = (size - 1) * sums[e];
+        for (size_t e = 0; e < sums.size(); ++e) {
+          squares[e] += sums[e] * sums[e];
+          crossed[e] = (size - 1) * sums[e];
+        }
         sizes[size_t(count)] = size;
       }
       linear::feature_map(rows.phi.data(), padded(count * d), rows.phi.data(), rows.wide.data());
@@ -264,7 +269,8 @@ class LinearGolden final : public Golden {
       double total = 0;
       for (const double x : k[c]) total += phi(x);
       repeats(k[c], [&](double x, double count, double chance) {
-        alike_k[c] += chance, m.repeated_z[c] += u.repeated(chance, count * phi(x) / total);
+        alike_k[c] += chance;
+        m.repeated_z[c] += u.repeated(chance, count * phi(x) / total);
       });
       for (size_t e = 0; e < v.size(); ++e)
         m.repeated[c * size_t(sizes_.width) + e] =
@@ -290,8 +296,8 @@ class LinearGolden final : public Golden {
       rows.row[size_t(r)] = (b * p_.num_heads + head) * p_.seq_len_q + first + r;
       double normaliser = double(p_.eps), z = 0, lean = 0;
       for (int64_t c = 0; c < d; ++c) {
-        normaliser += rows.phi[size_t(r * d + c)] * m.z[size_t(c)],
-            lean += rows.phi[size_t(r * d + c)] * quadratic.lean_z[size_t(c)];
+        normaliser += rows.phi[size_t(r * d + c)] * m.z[size_t(c)];
+        lean += rows.phi[size_t(r * d + c)] * quadratic.lean_z[size_t(c)];
         z += rows.square[size_t(r * d + c)] * quadratic.Z[size_t(c)] +
              rows.wide[size_t(r * d + c)] * quadratic.z2[size_t(c)];
       }
@@ -308,7 +314,8 @@ class LinearGolden final : public Golden {
         const double variance = (products < 0 ? 0 : products) + leaning +
                                 (u.out + 3 * u.channels) * o * o +
                                 u.value * (rounded_v * rounded_v + o * o) + u.eta_squared;
-        rows.value[to] = o, rows.x[to] = std::sqrt(variance);
+        rows.value[to] = o;
+        rows.x[to] = std::sqrt(variance);
       }
     }
     sink({.role = ATTEST_O,

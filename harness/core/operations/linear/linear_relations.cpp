@@ -85,7 +85,10 @@ std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,
   add(rearranged("query-permutation", problem, inputs,
                  shuffled(problem, {ATTEST_Q, ATTEST_O}, ATTEST_QUERY_MASK, 2)));
   more("batch-repetition", [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; });
-  more("head-repetition", [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; });
+  more("head-repetition", [](Params& p) {
+    p.num_heads *= 2;
+    p.num_kv_heads *= 2;
+  });
   add(value_scale(problem, inputs));
   if (present(problem.tensor[ATTEST_MASK]) || present(problem.tensor[ATTEST_QUERY_MASK]))
     for (const bool wild : {false, true})

@@ -30,9 +30,10 @@ Moments::Moments(Sizes s)
       least(S.size()) {}
 
 void Moments::add(const Moments& next) {
-  for (size_t i = 0; i < S.size(); ++i)
-    most[i] = std::max(most[i], S[i] + next.most[i]),
+  for (size_t i = 0; i < S.size(); ++i) {
+    most[i] = std::max(most[i], S[i] + next.most[i]);
     least[i] = std::min(least[i], S[i] + next.least[i]);
+  }
   auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
     std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
   };
@@ -41,8 +42,10 @@ void Moments::add(const Moments& next) {
 }
 
 void Moments::note_reach() {
-  for (size_t i = 0; i < S.size(); ++i)
-    most[i] = std::max(most[i], S[i]), least[i] = std::min(least[i], S[i]);
+  for (size_t i = 0; i < S.size(); ++i) {
+    most[i] = std::max(most[i], S[i]);
+    least[i] = std::min(least[i], S[i]);
+  }
 }
 
 Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p, DType stored_v) {
@@ -100,7 +103,8 @@ Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
       X[i] = u.key * m.A2[i] + u.state * S * S + summed(reach, m.P2[i]) + 2 * u.channels * S * S +
              u.pairs * m.P2[i] + (equal ? (u.equal + u.pairs) * m.E2[i] : 0);
       Y[i] = u.key * m.A1[i] + u.pairs * m.P1[i] + (equal ? (u.equal + u.pairs) * m.E1[i] : 0);
-      S2[i] = u.query * S * S, Sz[i] = u.query * S * z;
+      S2[i] = u.query * S * S;
+      Sz[i] = u.query * S * z;
       root[i] = std::sqrt(m.P2[i]);
     }
   }

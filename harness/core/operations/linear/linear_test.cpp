@@ -128,7 +128,8 @@ Shares judge_rows(const Case& c, const Arithmetic& arithmetic) {
                                     chunk.rows[r] * chunk.width + e);
             const double ratio =
                 std::isnan(got) ? 1e300 : std::fabs(got - chunk.value[at]) / chunk.sigma[at];
-            shares.largest = std::max(shares.largest, ratio / 6), shares.rms += ratio * ratio,
+            shares.largest = std::max(shares.largest, ratio / 6);
+            shares.rms += ratio * ratio;
             ++elements;
           }
       });
@@ -139,7 +140,8 @@ Shares judge_rows(const Case& c, const Arithmetic& arithmetic) {
 
 Shares run(Case& c, const Kernel& kernel, Arithmetic arithmetic = {}) {
   arithmetic.output = c.problem.dtype;
-  arithmetic.qk = kernel.phi, arithmetic.pv = kernel.state;
+  arithmetic.qk = kernel.phi;
+  arithmetic.pv = kernel.state;
   if (kernel.tile < c.p().seq_len_kv)
     arithmetic.sum_chain = std::max(kernel.tile, c.p().seq_len_kv / kernel.tile);
   emulate(c, kernel);
@@ -149,7 +151,11 @@ Shares run(Case& c, const Kernel& kernel, Arithmetic arithmetic = {}) {
 TEST(LinearOperation, CompletesAndNamesWhatIsWrong) {
   Problem problem = blank_problem(linear_operation(), ATTEST_F16);
   auto& p = problem.as<Params>();
-  p.seq_len_q = 100, p.head_dim = 32, p.num_heads = 4, p.num_kv_heads = 2, p.head_dim_v = 48;
+  p.seq_len_q = 100;
+  p.head_dim = 32;
+  p.num_heads = 4;
+  p.num_kv_heads = 2;
+  p.head_dim_v = 48;
   finish_problem(problem);
   EXPECT_EQ(p.seq_len_kv, 100);
   EXPECT_EQ(p.eps, 1e-6f);
@@ -317,8 +323,10 @@ TEST(LinearGolden, AgreesWithLongDouble) {
                     const int64_t j = keys[n];
                     const long double pj = k_at(j, k), m = std::max(pj, 1.0L),
                                       v = v_at(b, hk, j, e);
-                    rounded_keys += m * m * (v - o) * (v - o), p2 += pj * pj * v * v, p0 += pj * pj,
-                        partial += pj * v;
+                    rounded_keys += m * m * (v - o) * (v - o);
+                    p2 += pj * pj * v * v;
+                    p0 += pj * pj;
+                    partial += pj * v;
                     if (n + 1 < keys.size() &&
                         chunk_of(keys[n + 1], p.seq_len_kv) != chunk_of(j, p.seq_len_kv))
                       reach = std::max(reach, std::fabs(partial));
@@ -334,9 +342,10 @@ TEST(LinearGolden, AgreesWithLongDouble) {
                     const long double pj = k_at(group[0], k),
                                       wide_k = std::min(std::max(pj, 1.0L), pj / u_phi);
                     long double sum = 0, alone = 0;
-                    for (const int64_t j : group)
-                      sum += v_at(b, hk, j, e) - o,
-                          alone += (v_at(b, hk, j, e) - o) * (v_at(b, hk, j, e) - o);
+                    for (const int64_t j : group) {
+                      sum += v_at(b, hk, j, e) - o;
+                      alone += (v_at(b, hk, j, e) - o) * (v_at(b, hk, j, e) - o);
+                    }
                     equal_keys += wide_k * wide_k * (sum * sum - alone);
                   }
                   variance += wide / 3 * u_phi * u_phi * (s - zk * o) * (s - zk * o);

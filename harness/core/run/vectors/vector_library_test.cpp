@@ -230,7 +230,7 @@ TEST_F(LibraryVectors, PagesAreFoundThroughTheTable) {
     for (int64_t j = 0; j < x.kv_lengths[size_t(b)]; ++j, ++token)
       for (int64_t d = 0; d < kRow; ++d) {
         const size_t to = size_t((table[size_t(b * 3 + j / 2)] * 2 + j % 2) * kRow + d);
-        k.values[to] = x.k.values[size_t(token * kRow + d)],
+        k.values[to] = x.k.values[size_t(token * kRow + d)];
         v.values[to] = x.v.values[size_t(token * kRow + d)];
       }
   Array q({2, 2, kHeads, kDim}, 0), out = q;

@@ -125,7 +125,8 @@ TEST_F(RecurrenceVectors, EveryRuleIsItsSumOverEarlierTokens) {
     for (const bool narrow : {false, true})
       for (const char* rule : {"linear", "gated", "delta", "gated_delta"}) {
         Recurrent c;
-        c.past = past, c.decay_of_channels = c.beta_of_heads = !narrow;
+        c.past = past;
+        c.decay_of_channels = c.beta_of_heads = !narrow;
         const std::string name = rule;
         const Reading right{.gated = name.find("gated") == 0,
                             .delta = name.find("delta") != name.npos};
@@ -133,9 +134,11 @@ TEST_F(RecurrenceVectors, EveryRuleIsItsSumOverEarlierTokens) {
         EXPECT_EQ(judge().outcome.verdict(), Verdict::kPass)
             << rule << ": " << judge().outcome.reason;
         std::vector<Reading> wrong(5, right);
-        wrong[0].reads_before_writing = true, wrong[1].tiles_heads = true,
+        wrong[0].reads_before_writing = true;
+        wrong[1].tiles_heads = true;
         wrong[2].delta = !right.delta;
-        wrong[3].decays_in_base_2 = true, wrong[4].ignores_past = true;
+        wrong[3].decays_in_base_2 = true;
+        wrong[4].ignores_past = true;
         for (size_t i = 0; i < wrong.size(); ++i) {
           if ((i == 2 && !right.delta) || (i == 3 && !right.gated) || (i == 4 && !past))
             continue;  // reads as it should

@@ -53,7 +53,9 @@ struct Unrounded {
 
 Record reference_record(const std::string& suite, const std::string& name) {
   Record record;
-  record.suite = suite, record.case_name = name, record.inputs = kGivenFill,
+  record.suite = suite;
+  record.case_name = name;
+  record.inputs = kGivenFill;
   record.impl = kReference;
   record.spec = "none", record.device = "cpu", record.outcome = {};
   return record;
@@ -102,8 +104,10 @@ void VectorRunner::judge_given(Record& record) const {
   fill.judgement = goldens.of(prepared).use([&](const Golden& golden) {
     return judge(problem, golden, arithmetic, outputs, &prepared.shared().tensors());
   });
-  record.impl = kGiven, record.arithmetic = print(arithmetic);
-  record.max_ratio = fill.judgement.max_ratio, record.rms_ratio = fill.judgement.rms_ratio;
+  record.impl = kGiven;
+  record.arithmetic = print(arithmetic);
+  record.max_ratio = fill.judgement.max_ratio;
+  record.rms_ratio = fill.judgement.rms_ratio;
   record.outcome = fill.judgement.outcome;
   record.fills.push_back(std::move(fill));
 }
@@ -122,7 +126,8 @@ void VectorRunner::judge_outputs(Record& record) const {
                     .judgement = {}};
     const auto start = Clock::now();
     fill.judgement = judge_output(output, prepared, goldens, tolerance);
-    fill.golden_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+    fill.golden_ns = std::chrono::duration < double;
+    std::nano > (Clock::now() - start).count();
     record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
     record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
     if (record.outcome.passes()) record.outcome = fill.judgement.outcome;
@@ -135,12 +140,15 @@ void VectorRunner::judge_outputs(Record& record) const {
 
 Record VectorRunner::reference() const {
   Record record = reference_record(suite_, vector_.name);
-  record.source = vector_.source, record.spec = spec_, record.operation = vector_.operation,
+  record.source = vector_.source;
+  record.spec = spec_;
+  record.operation = vector_.operation;
   record.dtype = vector_.dtype;
-  record.notes = vector_.notes, record.threads = options_.limits.threads;
+  record.notes = vector_.notes;
+  record.threads = options_.limits.threads;
   if (vector_.problem) {
     record.features = print_features(vector_.problem->features);
-    record.flops = vector_.problem->operation->flops(*vector_.problem),
+    record.flops = vector_.problem->operation->flops(*vector_.problem);
     record.min_bytes = min_bytes(*vector_.problem);
   }
   try {
@@ -160,7 +168,9 @@ Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) {
   } catch (const Error& error) {  // the inputs as an implementation gets them cannot be made: no
                                   // memory for them
     Record none = reference_record(suite_, vector_.name);
-    none.impl = implementation.name, none.operation = vector_.operation, none.dtype = vector_.dtype,
+    none.impl = implementation.name;
+    none.operation = vector_.operation;
+    none.dtype = vector_.dtype;
     none.spec = spec_;
     none.outcome = {ReasonCode::kErrorVector, error.what()};
     return none;

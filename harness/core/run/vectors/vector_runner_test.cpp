@@ -142,7 +142,8 @@ class Attention : public Vectors {
 TEST_F(Attention, LayoutsAndHeads) {
   for (const bool flat : {false, true}) {
     Node node;
-    node.flat = flat, node.scale = 0.3;
+    node.flat = flat;
+    node.scale = 0.3;
     expect_only(node, node.term,
                 {[](int64_t, int64_t, int64_t, int64_t j) { return 0.1 * double(j); }});
   }
@@ -227,7 +228,7 @@ TEST_F(Attention, MasksBroadcastFromTheRight) {
 
 TEST_F(Attention, SoftcapComesBeforeTheMask) {
   Node node;
-  node.softcap = 0.5,
+  node.softcap = 0.5;
   node.inputs["attn_mask"] = tensor_file({5}, 1, packed_values<float>({3, 0, -4, 0, -INFINITY}));
   const double mask[] = {3, 0, -4, 0, kHidden};
   expect_only(node, [mask](auto, auto, auto, auto j) { return mask[j]; },
@@ -262,7 +263,11 @@ TEST_F(Attention, WhatIsNotKnownIsNamed) {
                 n.inputs["nonpad_kv_seqlen"] = tensor_file({2}, 7, packed_values<int64_t>({1, 6}));
               }),
               HasSubstr("nonpad_kv_seqlen: 6 where 0 to 5 is right"));
-  EXPECT_THAT(refusal([](Node& n) { n.heads = 3, n.flat = true; }), HasSubstr("error:vector"));
+  EXPECT_THAT(refusal([](Node& n) {
+                n.heads = 3;
+                n.flat = true;
+              }),
+              HasSubstr("error:vector"));
   write_file(folder_ / "a/model.onnx",
              model_file("Attention", {"Q"}, {"Y"}, {}, 24, "com.example"));
   EXPECT_EQ(judge().outcome.reason, "com.example.Attention");

@@ -158,9 +158,10 @@ TEST_F(WindowVectors, SwinVersion2TakesCosines) {
     return image.attend(swin_rule(image, table, 1, true, sixteen_sigmoids),
                         [&image, cut, &logit_scale](const Image::Pair& p, double dot) {
                           double q = 0, k = 0;
-                          for (int64_t d = 0; d < Image::kChannels; ++d)
-                            q += std::pow(image.at(0, p.y, p.x, p.h, d), 2),
-                                k += std::pow(image.at(1, p.to_y, p.to_x, p.h, d), 2);
+                          for (int64_t d = 0; d < Image::kChannels; ++d) {
+                            q += std::pow(image.at(0, p.y, p.x, p.h, d), 2);
+                            k += std::pow(image.at(1, p.to_y, p.to_x, p.h, d), 2);
+                          }
                           const double factor = double(logit_scale.values[size_t(p.h)]);
                           return dot / std::sqrt(q * k) *
                                  std::exp(cut ? std::min(factor, std::log(100.0)) : factor);

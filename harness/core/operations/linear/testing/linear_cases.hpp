@@ -23,9 +23,14 @@ struct LinearCase {
   LinearCase(const LinearShape& s, DType dtype, const Fill& fill, bool masked = false)
       : problem(blank_problem(linear_operation(), dtype)) {
     auto& q = problem.as<attest_linear_params>();
-    q.batch = s.batch, q.num_heads = s.num_heads, q.num_kv_heads = s.num_kv_heads,
-    q.seq_len_q = s.seq_len_q, q.seq_len_kv = s.seq_len_kv;
-    q.head_dim = s.head_dim, q.head_dim_v = s.head_dim_v, q.eps = s.eps;
+    q.batch = s.batch;
+    q.num_heads = s.num_heads;
+    q.num_kv_heads = s.num_kv_heads;
+    q.seq_len_q = s.seq_len_q;
+    q.seq_len_kv = s.seq_len_kv;
+    q.head_dim = s.head_dim;
+    q.head_dim_v = s.head_dim_v;
+    q.eps = s.eps;
     if (masked) {
       linear_operation().complete(problem);
       for (const int32_t role : std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_QUERY_MASK})

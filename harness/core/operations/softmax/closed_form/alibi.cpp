@@ -100,8 +100,10 @@ void AlibiRows::add(Side& side, int64_t j, int64_t distance, double sign) const 
   const double d = double(distance - side.age), x = std::exp(-slope_ * d), w = sign * x,
                w2 = sign * x * x;
   add_fading(row_.data(), w, w2, d, width_, &side.v[g * size_t(kFadingSums * width_)]);
-  side.w[g] += w, side.w2[g] += w2;
-  side.w2d[g] += w2 * d, side.w2d2[g] += w2 * d * d;
+  side.w[g] += w;
+  side.w2[g] += w2;
+  side.w2d[g] += w2 * d;
+  side.w2d2[g] += w2 * d * d;
   if (sign > 0) side.nearest[g] = j;
 }
 
@@ -170,8 +172,9 @@ void AlibiRows::weigh_group(const Side& side, size_t at, size_t g, double x, int
                       .e2d2 = x2 * rounding / 3 * slope_ * slope_};
   row.mean_dot += x * side.w[g] * std::sqrt(scores_.dot2[at]);
   if (model_.squares()) row.square += x * side.w[g] * (scores_.b2[at] + scores_.common_b2[at]);
-  row.total += x * side.w[g], row.p2 += x2 * w2,
-      row.e2 += x2 * (rounding / 3 * last + scores_.lone_variance[at] * w2);
+  row.total += x * side.w[g];
+  row.p2 += x2 * w2;
+  row.e2 += x2 * (rounding / 3 * last + scores_.lone_variance[at] * w2);
   row.lse_score += x2 * rounding * last;
   if (code_.p == 0) std::fill(code_.v.begin(), code_.v.end(), 0.0);
   code_.p += x * side.w[g];
@@ -187,7 +190,8 @@ void AlibiRows::share(size_t at, Partial& row) const {
   e2 += *std::max_element(&scores_.added_variance[at], &scores_.added_variance[at] + levels);
   lse_e2 +=
       *std::max_element(&scores_.added_lse_variance[at], &scores_.added_lse_variance[at] + levels);
-  row.shared += e2 * code_.p * code_.p, row.lse_shared += lse_e2 * code_.p * code_.p;
+  row.shared += e2 * code_.p * code_.p;
+  row.lse_shared += lse_e2 * code_.p * code_.p;
   share_fading(e2, code_.p, code_.v.data(), width_, row.sums.data());
 }
 
@@ -240,8 +244,10 @@ void AlibiRows::move_plain(Interval keys) {
     load(j);
     plain_count_ += sign;
     plain_groups_[size_t(group)] += sign;
-    for (size_t e = 0; e < row_.size(); ++e)
-      plain_v_[e] += sign * row_[e], plain_v2_[e] += sign * row_[e] * row_[e];
+    for (size_t e = 0; e < row_.size(); ++e) {
+      plain_v_[e] += sign * row_[e];
+      plain_v2_[e] += sign * row_[e] * row_[e];
+    }
   };
   if (plain_at_.end <= keys.begin && plain_at_.size() == 0) plain_at_ = {keys.begin, keys.begin};
   for (; plain_at_.end < keys.end; ++plain_at_.end) change(plain_at_.end, 1);

@@ -109,7 +109,7 @@ void Codebook::count_codes() {
   if (kind_ == Kind::kRising) plan_marks();
   if (kind_ == Kind::kEqual) key_codes_ = 1;
   if (!cancels()) return;
-  key_codes_ = kBlock * std::clamp<int64_t>(period_ / (2 * kBlock), 1, kMost / kBlock),
+  key_codes_ = kBlock * std::clamp<int64_t>(period_ / (2 * kBlock), 1, kMost / kBlock);
   query_codes_ = kCancellingQueries;
 }
 

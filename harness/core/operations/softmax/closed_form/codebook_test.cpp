@@ -82,14 +82,19 @@ TEST(Codebook, DenseIsExact) {
   for (size_t k = 0; k < 3; ++k)
     for (const char* name : {"codebook", "codebook_peaked", "cancelling"}) {
       SCOPED_TRACE(name);
-      check_all(
-          Case(dtypes[k], {name, 7},
-               [&](Params& p) { p.seq_len_q = 300, p.seq_len_kv = 515, p.head_dim = head_dims[k]; },
-               {ATTEST_LSE}),
-          everything, 7);
+      check_all(Case(dtypes[k], {name, 7},
+                     [&](Params& p) {
+                       p.seq_len_q = 300;
+                       p.seq_len_kv = 515;
+                       p.head_dim = head_dims[k];
+                     },
+                     {ATTEST_LSE}),
+                everything, 7);
       check_all(Case(dtypes[(k + 1) % 3], {name, 8},
                      [&](Params& p) {
-                       p.seq_len_q = 3, p.seq_len_kv = 1 + int64_t(k), p.head_dim = head_dims[k];
+                       p.seq_len_q = 3;
+                       p.seq_len_kv = 1 + int64_t(k);
+                       p.head_dim = head_dims[k];
                      },
                      {ATTEST_LSE}),
                 everything);
@@ -99,18 +104,31 @@ TEST(Codebook, DenseIsExact) {
 TEST(Codebook, HeadsBatchesAndSoftcapAreExact) {
   check_all(Case(ATTEST_F16, {"codebook", 1},
                  [](Params& p) {
-                   p.batch = 2, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 70,
-                   p.seq_len_kv = 131, p.head_dim = 24, p.head_dim_v = 13;
+                   p.batch = 2;
+                   p.num_heads = 4;
+                   p.num_kv_heads = 2;
+                   p.seq_len_q = 70;
+                   p.seq_len_kv = 131;
+                   p.head_dim = 24;
+                   p.head_dim_v = 13;
                  },
                  {ATTEST_LSE}),
             everything, 5);
-  check_all(
-      Case(ATTEST_BF16, {"codebook_peaked", 2},
-           [](Params& p) { p.num_heads = 2, p.seq_len_q = 70, p.head_dim = 64, p.softcap = 15; },
-           {ATTEST_LSE}),
-      everything, 5);
+  check_all(Case(ATTEST_BF16, {"codebook_peaked", 2},
+                 [](Params& p) {
+                   p.num_heads = 2;
+                   p.seq_len_q = 70;
+                   p.head_dim = 64;
+                   p.softcap = 15;
+                 },
+                 {ATTEST_LSE}),
+            everything, 5);
   check_all(Case(ATTEST_F32, {"codebook_peaked", 3},
-                 [](Params& p) { p.seq_len_q = 70, p.head_dim = 64, p.softmax_scale = -0.7f; }),
+                 [](Params& p) {
+                   p.seq_len_q = 70;
+                   p.head_dim = 64;
+                   p.softmax_scale = -0.7f;
+                 }),
             everything, 5);
 }
 
@@ -122,8 +140,12 @@ TEST(Codebook, CausalIsExact) {
         check_all(
             Case(ATTEST_F16, {"codebook", 4},
                  [&](Params& p) {
-                   p.seq_len_q = 130, p.seq_len_kv = seq_len_kv, p.head_dim = 24,
-                   p.window_right = 0, p.diagonal = diagonal, p.diagonal_offset = offset;
+                   p.seq_len_q = 130;
+                   p.seq_len_kv = seq_len_kv;
+                   p.head_dim = 24;
+                   p.window_right = 0;
+                   p.diagonal = diagonal;
+                   p.diagonal_offset = offset;
                  },
                  {ATTEST_LSE}),
             [=](int64_t i, int64_t j) { return j <= i + shift; }, 3);
@@ -136,7 +158,10 @@ TEST(Codebook, WindowsAreExact) {
     check_all(
         Case(ATTEST_BF16, {"codebook", 4},
              [&](Params& p) {
-               p.num_heads = 2, p.seq_len_q = 150, p.head_dim = 24, p.window_left = left,
+               p.num_heads = 2;
+               p.seq_len_q = 150;
+               p.head_dim = 24;
+               p.window_left = left;
                p.window_right = right;
              },
              {ATTEST_LSE}),
@@ -149,7 +174,11 @@ TEST(Codebook, WindowsAreExact) {
 TEST(Codebook, PatchesInOrderAreExact) {
   for (const int64_t tokens : {1000, 96, 40}) {
     const Case c(ATTEST_F16, {"codebook_peaked", 5},
-                 [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 24, p.patch_size = 96; },
+                 [&](Params& p) {
+                   p.seq_len_q = tokens;
+                   p.head_dim = 24;
+                   p.patch_size = 96;
+                 },
                  {ATTEST_ORDER, ATTEST_LSE});
     check_all(
         c,
@@ -162,7 +191,11 @@ TEST(Codebook, PatchesInOrderAreExact) {
   // Patches that are long beside the codebook: rows share their expectations.
   check_all(
       Case(ATTEST_F32, {"codebook", 6},
-           [](Params& p) { p.seq_len_q = 1500, p.head_dim = 8, p.patch_size = 600; },
+           [](Params& p) {
+             p.seq_len_q = 1500;
+             p.head_dim = 8;
+             p.patch_size = 600;
+           },
            {ATTEST_ORDER}),
       [](int64_t i, int64_t j) { return i < 1200 ? i / 600 == j / 600 : j >= 900; }, 97);
 }
@@ -170,19 +203,30 @@ TEST(Codebook, PatchesInOrderAreExact) {
 TEST(Codebook, SequencesAndPagesAreExact) {
   check_all(Case(ATTEST_F16, {"codebook", 5},
                  [](Params& p) {
-                   p.batch = 4, p.num_heads = 2, p.num_kv_heads = 1, p.seq_len_q = 60,
-                   p.seq_len_kv = 90, p.head_dim = 24;
+                   p.batch = 4;
+                   p.num_heads = 2;
+                   p.num_kv_heads = 1;
+                   p.seq_len_q = 60;
+                   p.seq_len_kv = 90;
+                   p.head_dim = 24;
                  },
                  {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_LSE}),
             everything, 3);
-  check_all(
-      Case(ATTEST_F16, {"codebook", 5},
-           [](Params& p) { p.batch = 3, p.seq_len_q = 60, p.seq_len_kv = 90, p.head_dim = 24; },
-           {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE}),
-      everything, 3);
+  check_all(Case(ATTEST_F16, {"codebook", 5},
+                 [](Params& p) {
+                   p.batch = 3;
+                   p.seq_len_q = 60;
+                   p.seq_len_kv = 90;
+                   p.head_dim = 24;
+                 },
+                 {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE}),
+            everything, 3);
   check_all(Case(ATTEST_BF16, {"codebook", 5},
                  [](Params& p) {
-                   p.batch = 3, p.seq_len_q = 9, p.seq_len_kv = 90, p.head_dim = 24,
+                   p.batch = 3;
+                   p.seq_len_q = 9;
+                   p.seq_len_kv = 90;
+                   p.head_dim = 24;
                    p.page_size = 16;
                  },
                  {ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE}),
@@ -190,8 +234,14 @@ TEST(Codebook, SequencesAndPagesAreExact) {
   check_all(
       Case(ATTEST_F16, {"codebook", 5},
            [](Params& p) {
-             p.batch = 2, p.seq_len_q = p.seq_len_kv = 12 * 16, p.head_dim = 24, p.grid_height = 12,
-             p.grid_width = 16, p.window_height = p.window_width = 4, p.shift_y = 1, p.shift_x = 2;
+             p.batch = 2;
+             p.seq_len_q = p.seq_len_kv = 12 * 16;
+             p.head_dim = 24;
+             p.grid_height = 12;
+             p.grid_width = 16;
+             p.window_height = p.window_width = 4;
+             p.shift_y = 1;
+             p.shift_x = 2;
            }),
       [](int64_t i, int64_t j) { return i / 16 == j / 16; }, 7);
 }
@@ -230,8 +280,13 @@ void expect_agreement(const Case& c, double error, double least, double most) {
 TEST(Codebook, AgreesWithTheFullGolden) {
   const Case c(ATTEST_F16, {"codebook", 9},
                [](Params& p) {
-                 p.num_heads = 2, p.seq_len_q = 90, p.seq_len_kv = 300, p.head_dim = 64,
-                 p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT, p.softcap = 6;
+                 p.num_heads = 2;
+                 p.seq_len_q = 90;
+                 p.seq_len_kv = 300;
+                 p.head_dim = 64;
+                 p.window_right = 0;
+                 p.diagonal = ATTEST_BOTTOM_RIGHT;
+                 p.softcap = 6;
                },
                {ATTEST_LSE});
   const auto full = softmax_golden(c.problem, c.tensors);
@@ -268,7 +323,11 @@ TEST(Codebook, AgreesWithTheFullGolden) {
 // Terms of keys: BIAS and MASK that do not depend on the query.
 TEST(Codebook, KeyTermsAreExact) {
   auto set = [](Params& p) {
-    p.batch = 2, p.num_heads = 2, p.seq_len_q = 60, p.seq_len_kv = 150, p.head_dim = 24;
+    p.batch = 2;
+    p.num_heads = 2;
+    p.seq_len_q = 60;
+    p.seq_len_kv = 150;
+    p.head_dim = 24;
   };
   const std::vector<std::vector<int64_t>> shapes{
       {2, 2, 1, 150}, {1, 2, 1, 150}, {2, 1, 1, 150}, {1, 1, 1, 150}};
@@ -297,7 +356,11 @@ TEST(Codebook, KeyTermsAreExact) {
 // Terms of pairs: rows of MASK and BIAS have patterns, whichever dims they are shared by.
 TEST(Codebook, PairTermsAreExact) {
   auto set = [](Params& p) {
-    p.batch = 2, p.num_heads = 2, p.num_kv_heads = 1, p.seq_len_q = 90, p.seq_len_kv = 150,
+    p.batch = 2;
+    p.num_heads = 2;
+    p.num_kv_heads = 1;
+    p.seq_len_q = 90;
+    p.seq_len_kv = 150;
     p.head_dim = 24;
   };
   const std::vector<std::vector<int64_t>> shapes{
@@ -331,7 +394,11 @@ TEST(Codebook, PairTermsAreExact) {
 // its padded length.
 TEST(Codebook, MasksOfRowsAndOfPaddedSequencesAreExact) {
   auto set = [](Params& p) {
-    p.batch = 3, p.num_heads = 2, p.seq_len_q = 60, p.seq_len_kv = 90, p.head_dim = 24;
+    p.batch = 3;
+    p.num_heads = 2;
+    p.seq_len_q = 60;
+    p.seq_len_kv = 90;
+    p.head_dim = 24;
   };
   for (const auto& dims : {std::vector<int64_t>{3, 1, 60, 1}, {1, 2, 60, 90}, {3, 1, 60, 90}}) {
     check_all(Case(ATTEST_F16, {"codebook", 5}, set, {ATTEST_LSE, {ATTEST_MASK, dims}}), everything,
@@ -351,9 +418,15 @@ TEST(Codebook, GridTermsAreExact) {
     for (const auto& terms :
          {std::vector<Optional>{ATTEST_LSE}, std::vector<Optional>{ATTEST_LSE, ATTEST_REL_BIAS}}) {
       auto set = [&](Params& p) {
-        p.batch = 2, p.num_heads = 2, p.seq_len_q = p.seq_len_kv = 12 * 16, p.head_dim = 16,
-        p.grid_height = 12, p.grid_width = 16;
-        p.window_height = p.window_width = 4, p.shift_y = 1, p.shift_x = 2,
+        p.batch = 2;
+        p.num_heads = 2;
+        p.seq_len_q = p.seq_len_kv = 12 * 16;
+        p.head_dim = 16;
+        p.grid_height = 12;
+        p.grid_width = 16;
+        p.window_height = p.window_width = 4;
+        p.shift_y = 1;
+        p.shift_x = 2;
         p.shift_bias = shift_bias;
       };
       SCOPED_TRACE(testing::Message() << shift_bias << ", " << terms.size() << " tensors");
@@ -388,9 +461,14 @@ TEST(Codebook, FadesAsTheFullGoldenDoes) {
       const Case c(
           ATTEST_F16, {name, 9},
           [&](Params& p) {
-            p.batch = 2, p.num_heads = 3, p.seq_len_q = 150, p.seq_len_kv = 230, p.head_dim = 16,
+            p.batch = 2;
+            p.num_heads = 3;
+            p.seq_len_q = 150;
+            p.seq_len_kv = 230;
+            p.head_dim = 16;
             p.window_left = band.left;
-            p.window_right = band.right, p.diagonal = ATTEST_BOTTOM_RIGHT,
+            p.window_right = band.right;
+            p.diagonal = ATTEST_BOTTOM_RIGHT;
             p.diagonal_offset = band.offset;
           },
           terms);
@@ -400,7 +478,11 @@ TEST(Codebook, FadesAsTheFullGoldenDoes) {
 
 TEST(Codebook, FadesOverManyChunksAndScales) {
   const Case c(ATTEST_BF16, {"codebook", 9},
-               [&](Params& p) { p.num_heads = 2, p.seq_len_q = 3000, p.head_dim = 16; },
+               [&](Params& p) {
+                 p.num_heads = 2;
+                 p.seq_len_q = 3000;
+                 p.head_dim = 16;
+               },
                {{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {}}});
   expect_agreement(c, 1e-12, 0.6, 2);
 }
@@ -410,7 +492,10 @@ TEST(Codebook, FadesFarFromAllKeys) {
   for (const int64_t window : {-1, 2000}) {
     const Case c(ATTEST_F32, {"codebook", 9},
                  [&](Params& p) {
-                   p.num_heads = 3, p.seq_len_q = 1900, p.seq_len_kv = 30, p.head_dim = 16,
+                   p.num_heads = 3;
+                   p.seq_len_q = 1900;
+                   p.seq_len_kv = 30;
+                   p.head_dim = 16;
                    p.window_left = window;
                  },
                  {{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {}}});
@@ -423,7 +508,10 @@ TEST(Codebook, FadesFarFromAllKeys) {
 TEST(Codebook, KeysAtOtherDistancesErrByOtherScores) {
   const Case c(ATTEST_F32, {"codebook_peaked", 9},
                [](Params& p) {
-                 p.num_heads = 3, p.seq_len_q = 212, p.seq_len_kv = 20, p.head_dim = 24,
+                 p.num_heads = 3;
+                 p.seq_len_q = 212;
+                 p.seq_len_kv = 20;
+                 p.head_dim = 24;
                  p.window_right = 0;
                },
                {{ATTEST_ALIBI_SLOPES, {}}});
@@ -446,9 +534,13 @@ TEST(Codebook, SinksAreOneMoreKeyWithoutValue) {
     SCOPED_TRACE(name);
     const Case c(ATTEST_F16, {name, 9},
                  [](Params& p) {
-                   p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 70, p.seq_len_kv = 130,
+                   p.num_heads = 4;
+                   p.num_kv_heads = 2;
+                   p.seq_len_q = 70;
+                   p.seq_len_kv = 130;
                    p.head_dim = 16;
-                   p.window_right = 0, p.diagonal_offset = -9;
+                   p.window_right = 0;
+                   p.diagonal_offset = -9;
                  },
                  {ATTEST_LSE, ATTEST_SINKS});
     expect_agreement(c, 1e-12, 0.6, 2);
@@ -469,14 +561,18 @@ TEST(Codebook, HasNoneWherePairsDiffer) {
   auto fills = [](const std::function<void(Params&)>& change, std::vector<Optional> optional) {
     return codebook_fills(Case(ATTEST_F32, {"random", 1}, change, std::move(optional)).problem);
   };
-  auto small = [](Params& p) { p.seq_len_q = 8, p.head_dim = 8; };
+  auto small = [](Params& p) {
+    p.seq_len_q = 8;
+    p.head_dim = 8;
+  };
   for (const int32_t role : {int32_t{ATTEST_MASK}, int32_t{ATTEST_BIAS}}) {
     EXPECT_FALSE(fills(small, {role}).empty()) << "rows have few patterns";
     EXPECT_TRUE(fills(small, {role, ATTEST_ALIBI_SLOPES}).empty());
   }
   EXPECT_TRUE(fills(small, {{ATTEST_BIAS, {1, 1, 8, 1}}}).empty());
   auto windows = [](Params& p) {
-    p.head_dim = 8, p.seq_len_q = 1024,
+    p.head_dim = 8;
+    p.seq_len_q = 1024;
     p.grid_height = p.grid_width = p.window_height = p.window_width = 32;
   };
   EXPECT_TRUE(fills(windows, {ATTEST_REL_BIAS}).empty())
@@ -493,7 +589,9 @@ TEST(Codebook, ScoresAreAsWideAsPromised) {
   for (const int64_t head_dim : {24, 64, 128}) {
     for (const float scale : {0.0f, 2.0f}) {
       auto change = [&](Params& p) {
-        p.seq_len_q = 512, p.head_dim = head_dim, p.softmax_scale = scale;
+        p.seq_len_q = 512;
+        p.head_dim = head_dim;
+        p.softmax_scale = scale;
       };
       auto scores = [&](const char* name) {
         const Case c(ATTEST_F16, {name, 3}, change);
@@ -526,7 +624,10 @@ TEST(Codebook, ScoresAreAsWideAsPromised) {
 // All keys that some query sees carry codes in balance; the others are decoys, and loud.
 TEST(Codebook, KeysBehindTheCausalReachAreDecoys) {
   const Case c(ATTEST_F16, {"codebook", 3}, [](Params& p) {
-    p.seq_len_q = 300, p.seq_len_kv = 400, p.head_dim = 64, p.window_right = 0;
+    p.seq_len_q = 300;
+    p.seq_len_kv = 400;
+    p.head_dim = 64;
+    p.window_right = 0;
   });
   const Codebook book(c.problem, c.fill, c.tensors);
   std::vector<int> count(size_t(book.key_codes()));
@@ -542,7 +643,11 @@ TEST(Codebook, KeysBehindTheCausalReachAreDecoys) {
 }
 
 TEST(Codebook, SameBytesWhateverTheStrides) {
-  auto change = [](Params& p) { p.num_heads = 2, p.seq_len_q = 100, p.head_dim = 24; };
+  auto change = [](Params& p) {
+    p.num_heads = 2;
+    p.seq_len_q = 100;
+    p.head_dim = 24;
+  };
   const Case dense(ATTEST_BF16, {"codebook", 5}, change);
   Case permuted(ATTEST_BF16, {"codebook", 6}, change);
   const int order[] = {0, 2, 1, 3};
@@ -559,8 +664,10 @@ TEST(Codebook, SameBytesWhateverTheStrides) {
 // One row of 262,144 spoiled, the rest right: by a key that was lost, and by a tile of 64 that was.
 TEST(CodebookAllRows, OneWrongRowOf262144IsCaught) {
   const int64_t tokens = 262'144;
-  const Case c(ATTEST_F16, {"codebook_peaked", 3},
-               [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 16; });
+  const Case c(ATTEST_F16, {"codebook_peaked", 3}, [&](Params& p) {
+    p.seq_len_q = tokens;
+    p.head_dim = 16;
+  });
   const Arithmetic arithmetic{.output = ATTEST_F16};
   const auto golden = c.golden();
   std::vector<double> value(size_t(tokens * 16)), sigma(value.size());
@@ -568,7 +675,8 @@ TEST(CodebookAllRows, OneWrongRowOf262144IsCaught) {
     for (size_t r = 0; r < chunk.rows.size(); ++r)
       for (size_t e = 0; e < 16; ++e) {
         const size_t from = (chunk.shared ? 0 : r * 16) + e, to = size_t(chunk.rows[r]) * 16 + e;
-        value[to] = chunk.value[from], sigma[to] = chunk.sigma[from];
+        value[to] = chunk.value[from];
+        sigma[to] = chunk.sigma[from];
       }
   });
   const Tensor& o = c.tensors[ATTEST_O];

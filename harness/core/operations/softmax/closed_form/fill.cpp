@@ -32,7 +32,10 @@ std::vector<uint8_t> best_codes(const std::vector<float>& queries, const std::ve
       for (size_t c = 0; c < head_dim; ++c)
         dot += double(queries[h * head_dim + c]) * double(keys[g * head_dim + c]);
       if (negative) dot = -dot;
-      if (g == 0 || dot > top) top = dot, best[h] = uint8_t(g);
+      if (g == 0 || dot > top) {
+        top = dot;
+        best[h] = uint8_t(g);
+      }
     }
   }
   return best;

@@ -42,98 +42,189 @@ struct Kind {
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      {"dense", [](Params& p) { p.seq_len_q = 90, p.seq_len_kv = 515, p.head_dim = 64; }, {}},
+      {"dense",
+       [](Params& p) {
+         p.seq_len_q = 90;
+         p.seq_len_kv = 515;
+         p.head_dim = 64;
+       },
+       {}},
       {"head_dim 128",
-       [](Params& p) { p.seq_len_q = 40, p.seq_len_kv = 300, p.head_dim = 128; },
+       [](Params& p) {
+         p.seq_len_q = 40;
+         p.seq_len_kv = 300;
+         p.head_dim = 128;
+       },
        {}},
       {"head_dim 256",
-       [](Params& p) { p.seq_len_q = 40, p.seq_len_kv = 300, p.head_dim = 256; },
+       [](Params& p) {
+         p.seq_len_q = 40;
+         p.seq_len_kv = 300;
+         p.head_dim = 256;
+       },
        {}},
-      {"one key", [](Params& p) { p.seq_len_q = 3, p.seq_len_kv = 1, p.head_dim = 8; }, {}},
+      {"one key",
+       [](Params& p) {
+         p.seq_len_q = 3;
+         p.seq_len_kv = 1;
+         p.head_dim = 8;
+       },
+       {}},
       {"causal",
        [](Params& p) {
-         p.seq_len_q = 150, p.seq_len_kv = 200, p.head_dim = 24, p.window_right = 0,
+         p.seq_len_q = 150;
+         p.seq_len_kv = 200;
+         p.head_dim = 24;
+         p.window_right = 0;
          p.diagonal_offset = -9;
        },
        {}},
       {"bottom right",
        [](Params& p) {
-         p.seq_len_q = 150, p.seq_len_kv = 90, p.head_dim = 24, p.window_right = 0,
+         p.seq_len_q = 150;
+         p.seq_len_kv = 90;
+         p.head_dim = 24;
+         p.window_right = 0;
          p.diagonal = ATTEST_BOTTOM_RIGHT;
        },
        {}},
       {"window",
        [](Params& p) {
-         p.num_heads = 2, p.seq_len_q = 150, p.head_dim = 24, p.window_left = 30,
+         p.num_heads = 2;
+         p.seq_len_q = 150;
+         p.head_dim = 24;
+         p.window_left = 30;
          p.window_right = 4;
        },
        {}},
       {"gqa",
        [](Params& p) {
-         p.batch = 2, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 70, p.seq_len_kv = 131,
-         p.head_dim = 24, p.head_dim_v = 13;
+         p.batch = 2;
+         p.num_heads = 4;
+         p.num_kv_heads = 2;
+         p.seq_len_q = 70;
+         p.seq_len_kv = 131;
+         p.head_dim = 24;
+         p.head_dim_v = 13;
        },
        {}},
       {"softcap",
-       [](Params& p) { p.num_heads = 2, p.seq_len_q = 70, p.head_dim = 32, p.softcap = 15; },
+       [](Params& p) {
+         p.num_heads = 2;
+         p.seq_len_q = 70;
+         p.head_dim = 32;
+         p.softcap = 15;
+       },
        {}},
       {"negative scale",
        [](Params& p) {
-         p.num_heads = 2, p.seq_len_q = 70, p.head_dim = 32, p.softmax_scale = -0.7f;
+         p.num_heads = 2;
+         p.seq_len_q = 70;
+         p.head_dim = 32;
+         p.softmax_scale = -0.7f;
        },
        {}},
       {"varlen",
        [](Params& p) {
-         p.batch = 4, p.num_heads = 2, p.seq_len_q = 60, p.seq_len_kv = 90, p.head_dim = 24;
+         p.batch = 4;
+         p.num_heads = 2;
+         p.seq_len_q = 60;
+         p.seq_len_kv = 90;
+         p.head_dim = 24;
        },
        {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV}},
       {"lengths",
-       [](Params& p) { p.batch = 3, p.seq_len_q = 60, p.seq_len_kv = 90, p.head_dim = 24; },
+       [](Params& p) {
+         p.batch = 3;
+         p.seq_len_q = 60;
+         p.seq_len_kv = 90;
+         p.head_dim = 24;
+       },
        {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV}},
       {"pages",
        [](Params& p) {
-         p.batch = 3, p.seq_len_q = 9, p.seq_len_kv = 90, p.head_dim = 24, p.page_size = 16;
+         p.batch = 3;
+         p.seq_len_q = 9;
+         p.seq_len_kv = 90;
+         p.head_dim = 24;
+         p.page_size = 16;
        },
        {ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE}},
       {"patches",
-       [](Params& p) { p.seq_len_q = 250, p.head_dim = 24, p.patch_size = 96; },
+       [](Params& p) {
+         p.seq_len_q = 250;
+         p.head_dim = 24;
+         p.patch_size = 96;
+       },
        {ATTEST_ORDER}},
       {"grid",
        [](Params& p) {
-         p.batch = 2, p.num_heads = 2, p.seq_len_q = 192, p.head_dim = 16, p.grid_height = 12,
-         p.grid_width = 16, p.window_height = p.window_width = 4, p.shift_y = 1, p.shift_x = 2,
+         p.batch = 2;
+         p.num_heads = 2;
+         p.seq_len_q = 192;
+         p.head_dim = 16;
+         p.grid_height = 12;
+         p.grid_width = 16;
+         p.window_height = p.window_width = 4;
+         p.shift_y = 1;
+         p.shift_x = 2;
          p.shift_bias = -100;
        },
        {ATTEST_REL_BIAS}},
       {"alibi",
        [](Params& p) {
-         p.num_heads = 2, p.seq_len_q = 100, p.seq_len_kv = 150, p.head_dim = 16,
-         p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT;
+         p.num_heads = 2;
+         p.seq_len_q = 100;
+         p.seq_len_kv = 150;
+         p.head_dim = 16;
+         p.window_right = 0;
+         p.diagonal = ATTEST_BOTTOM_RIGHT;
        },
        {ATTEST_ALIBI_SLOPES}},
       {"bias of keys",
        [](Params& p) {
-         p.batch = 2, p.num_heads = 2, p.seq_len_q = 70, p.seq_len_kv = 131, p.head_dim = 24;
+         p.batch = 2;
+         p.num_heads = 2;
+         p.seq_len_q = 70;
+         p.seq_len_kv = 131;
+         p.head_dim = 24;
        },
        {{ATTEST_BIAS, {1, 2, 1, 131}}}},
       {"mask of keys",
        [](Params& p) {
-         p.batch = 2, p.num_heads = 2, p.seq_len_q = 70, p.seq_len_kv = 131, p.head_dim = 24,
+         p.batch = 2;
+         p.num_heads = 2;
+         p.seq_len_q = 70;
+         p.seq_len_kv = 131;
+         p.head_dim = 24;
          p.window_right = 9;
        },
        {{ATTEST_MASK, {2, 1, 1, 131}}}},
       {"mask of pairs",
-       [](Params& p) { p.num_heads = 2, p.seq_len_q = 70, p.seq_len_kv = 515, p.head_dim = 24; },
+       [](Params& p) {
+         p.num_heads = 2;
+         p.seq_len_q = 70;
+         p.seq_len_kv = 515;
+         p.head_dim = 24;
+       },
        {ATTEST_MASK}},
       {"bias of pairs",
        [](Params& p) {
-         p.batch = 2, p.num_heads = 2, p.num_kv_heads = 1, p.seq_len_q = 150, p.head_dim = 24,
+         p.batch = 2;
+         p.num_heads = 2;
+         p.num_kv_heads = 1;
+         p.seq_len_q = 150;
+         p.head_dim = 24;
          p.window_right = 0;
        },
        {{ATTEST_BIAS, {1, 2, 150, 150}}}},
       {"mask and bias of pairs",
        [](Params& p) {
-         p.batch = 3, p.num_heads = 2, p.seq_len_q = 60, p.seq_len_kv = 90, p.head_dim = 24,
+         p.batch = 3;
+         p.num_heads = 2;
+         p.seq_len_q = 60;
+         p.seq_len_kv = 90;
+         p.head_dim = 24;
          p.window_left = 40;
        },
        {{ATTEST_MASK, {3, 1, 60, 90}},
@@ -141,7 +232,11 @@ const std::vector<Kind>& kinds() {
         ATTEST_CU_SEQLENS_Q,
         ATTEST_CU_SEQLENS_KV}},
       {"mask of pairs beside sinks",
-       [](Params& p) { p.batch = 2, p.seq_len_q = 61, p.head_dim = 16; },
+       [](Params& p) {
+         p.batch = 2;
+         p.seq_len_q = 61;
+         p.head_dim = 16;
+       },
        {ATTEST_MASK, ATTEST_SINKS}},
   };
   return all;
@@ -172,10 +267,13 @@ TEST(CodebookFills, LargeHeadsAreExact) {
   for (const int64_t head_dim : {128, 256})
     for (const char* fill : {"codebook", "codebook_peaked", "cancelling"}) {
       SCOPED_TRACE(testing::Message() << fill << " " << head_dim);
-      expect_golden(
-          Case(ATTEST_F16, {fill, 5},
-               [&](Params& p) { p.seq_len_q = 40, p.seq_len_kv = 300, p.head_dim = head_dim; },
-               {ATTEST_LSE}));
+      expect_golden(Case(ATTEST_F16, {fill, 5},
+                         [&](Params& p) {
+                           p.seq_len_q = 40;
+                           p.seq_len_kv = 300;
+                           p.head_dim = head_dim;
+                         },
+                         {ATTEST_LSE}));
     }
 }
 
@@ -189,7 +287,10 @@ TEST(CodebookFills, ScoresAreWhatTheyAreFor) {
     for (const int64_t head_dim : {16, 64, 72, 256}) {
       SCOPED_TRACE(testing::Message() << dtype_name(dtype) << " " << head_dim);
       auto made = [&](const char* fill) {
-        return Case(dtype, {fill, 3}, [&](Params& p) { p.seq_len_q = 256, p.head_dim = head_dim; });
+        return Case(dtype, {fill, 3}, [&](Params& p) {
+          p.seq_len_q = 256;
+          p.head_dim = head_dim;
+        });
       };
       expect_scores(made("huge"), [](const std::vector<double>& s) {
         const auto [least, most] = std::minmax_element(s.begin(), s.end());
@@ -209,7 +310,10 @@ TEST(CodebookFills, ScoresAreWhatTheyAreFor) {
 
 TEST(CodebookFills, HugeHidesNaNAndInfinity) {
   const Case c(ATTEST_F16, {"huge", 3}, [](Params& p) {
-    p.seq_len_q = 30, p.seq_len_kv = 40, p.head_dim = 16, p.window_right = 0;
+    p.seq_len_q = 30;
+    p.seq_len_kv = 40;
+    p.head_dim = 16;
+    p.window_right = 0;
   });
   for (int64_t j = 0; j < 40; ++j) {
     EXPECT_EQ(std::isfinite(c.row(ATTEST_K, 0, 0, j)[3]), j < 30) << j;
@@ -218,8 +322,11 @@ TEST(CodebookFills, HugeHidesNaNAndInfinity) {
 }
 
 TEST(CodebookFills, EdgesHaveKeysOfTheirOwn) {
-  const Case c(ATTEST_F16, {"edges", 3},
-               [](Params& p) { p.seq_len_q = 64, p.seq_len_kv = 1021, p.head_dim = 64; });
+  const Case c(ATTEST_F16, {"edges", 3}, [](Params& p) {
+    p.seq_len_q = 64;
+    p.seq_len_kv = 1021;
+    p.head_dim = 64;
+  });
   const Codebook book(c.problem, c.fill, c.tensors);
   std::map<int, int> keys;
   for (int64_t j = 0; j < 1021; ++j) ++keys[book.key_code(0, {0, j})];
@@ -243,8 +350,11 @@ TEST(CodebookFills, EdgesHaveKeysOfTheirOwn) {
 
 // A query at the end of what it sees asks for the last key, or for the one after it.
 TEST(CodebookFills, EdgesTurnToTheEndOfAnInterval) {
-  const Case c(ATTEST_F32, {"edges", 3},
-               [](Params& p) { p.seq_len_q = 300, p.head_dim = 64, p.window_right = 0; });
+  const Case c(ATTEST_F32, {"edges", 3}, [](Params& p) {
+    p.seq_len_q = 300;
+    p.head_dim = 64;
+    p.window_right = 0;
+  });
   const Codebook book(c.problem, c.fill, c.tensors);
   for (const int64_t i : {63, 64, 127, 255, 256}) {
     const int64_t code = book.query_code(0, {0, i});
@@ -259,8 +369,11 @@ TEST(CodebookFills, HonestKernelsPassAndLostKeysFail) {
       for (const char* fill : kFills) {
         if (tokens > 10'000 && dtype == ATTEST_F16) continue;  // for time
         SCOPED_TRACE(testing::Message() << fill << " " << tokens << " " << dtype_name(dtype));
-        const Case c(dtype, {fill, 11},
-                     [&](Params& p) { p.seq_len_q = 64, p.seq_len_kv = tokens, p.head_dim = 64; });
+        const Case c(dtype, {fill, 11}, [&](Params& p) {
+          p.seq_len_q = 64;
+          p.seq_len_kv = tokens;
+          p.head_dim = 64;
+        });
         const Flash flash(c);
         auto judge = [&](const char* what, const Kernel& kernel, bool passes) {
           const Ratios ratios = flash.judge(kernel);
@@ -291,8 +404,11 @@ TEST(CodebookFills, HonestKernelsPassAndLostKeysFail) {
 // that judge by default has a bug there that the others let pass.
 TEST(CodebookFills, EachOfTheDefaultSeesWhatOthersDoNot) {
   auto judge = [](const char* fill, DType dtype, int64_t tokens, const Kernel& kernel) {
-    const Case c(dtype, {fill, 11},
-                 [&](Params& p) { p.seq_len_q = 64, p.seq_len_kv = tokens, p.head_dim = 64; });
+    const Case c(dtype, {fill, 11}, [&](Params& p) {
+      p.seq_len_q = 64;
+      p.seq_len_kv = tokens;
+      p.head_dim = 64;
+    });
     const Ratios ratios = Flash(c).judge(kernel);
     if (std::getenv("ATTEST_VERBOSE"))
       std::printf("%s %ld: %.2f (%.2f)\n", fill, long(tokens), ratios.largest, ratios.rms);
@@ -310,8 +426,11 @@ TEST(CodebookFills, ALostKeyOf262147IsSeenInBfloat16) {
   std::map<int64_t, std::map<std::string, Ratios>> seen;
   const int64_t lost_keys[] = {1, 131'073};
   for (const char* fill : {"codebook", "codebook_peaked"}) {
-    const Case c(ATTEST_BF16, {fill, 11},
-                 [](Params& p) { p.seq_len_q = 128, p.seq_len_kv = 262'147, p.head_dim = 32; });
+    const Case c(ATTEST_BF16, {fill, 11}, [](Params& p) {
+      p.seq_len_q = 128;
+      p.seq_len_kv = 262'147;
+      p.head_dim = 32;
+    });
     const Flash flash(c);
     for (const int64_t lost : lost_keys)
       seen[lost][fill] =

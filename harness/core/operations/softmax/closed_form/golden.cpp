@@ -137,7 +137,8 @@ class CodebookGolden final : public Golden {
           batch.rows[at] = book_.geometry().output_row(segment.b, segment.head, place);
           std::copy_n(o, width, &batch.o[at * width]),
               std::copy_n(o_sigma, width, &batch.o_sigma[at * width]);
-          batch.lse[at] = lse, batch.lse_sigma[at] = lse_sigma;
+          batch.lse[at] = lse;
+          batch.lse_sigma[at] = lse_sigma;
           if (batch.rows.size() == kChunkRows) flush(batch, sink);
         });
     flush(batch, sink);

@@ -103,7 +103,10 @@ double ScoreLevels::term(int64_t query_level, int64_t key_level) const {
     if (rel_bias_ ? key_level % 2 == 1 : key_level % kRegions != query_level) term += shift_bias_;
     key_level /= regions;
   }
-  if (rel_bias_) term += unit_ * kValues[key_level % kCount], key_level /= kCount;
+  if (rel_bias_) {
+    term += unit_ * kValues[key_level % kCount];
+    key_level /= kCount;
+  }
   if (bias_) term += unit_ * kValues[key_level % kCount];
   return term;
 }

@@ -28,7 +28,8 @@ struct Sight {
       if (geometry.length_q(b) > geometry.length_q(longest)) longest = b;
       for (int64_t i = 0; i < geometry.length_q(b); ++i) {
         const int64_t size = geometry.keys(b, i).size();
-        seen = std::max(seen, size), bands |= size < geometry.length_kv(b);
+        seen = std::max(seen, size);
+        bands |= size < geometry.length_kv(b);
       }
     }
   }
@@ -157,9 +158,11 @@ class RowPatterns {
       : terms_(terms), keys_(keys) {
     int64_t rows = 0;
     for (const Term& term : terms)
-      if (const TensorSpec& spec = term.spec(); spec.dim[2] > 1)
-        outers_ = std::min(outers_, spec.dim[0]), heads_ = std::min(heads_, spec.dim[1]),
+      if (const TensorSpec& spec = term.spec(); spec.dim[2] > 1) {
+        outers_ = std::min(outers_, spec.dim[0]);
+        heads_ = std::min(heads_, spec.dim[1]);
         rows = spec.dim[2];
+      }
     dealt_.resize(size_t(outers_ * heads_));
 #pragma omp parallel for schedule(dynamic)
     for (size_t n = 0; n < dealt_.size(); ++n) {

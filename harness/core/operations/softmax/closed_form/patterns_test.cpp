@@ -64,7 +64,8 @@ std::set<std::string> events_of(const Rows& rows) {
         size_t hide = 0, see = 0;
         for (size_t i = first; i < end; ++i) {
           const bool hides = !sees_any(rows[i], j, j + tile), blind = !sees_any(rows[i], 0, keys);
-          hide += hides && !blind, see += !hides;
+          hide += hides && !blind;
+          see += !hides;
           if (hides && !blind) events.insert("hidden/" + name + place);
         }
         const bool of_first = !sees_any(rows[first], j, j + tile),
@@ -99,7 +100,11 @@ TEST(CodebookPatterns, HideWhatKernelsGoWrongAt) {
       std::set<std::string> events;
       for (const char* fill : {"codebook", "codebook_peaked", "huge"}) {
         const Case c(ATTEST_F16, {fill, 11},
-                     [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 8; }, {role});
+                     [&](Params& p) {
+                       p.seq_len_q = tokens;
+                       p.head_dim = 8;
+                     },
+                     {role});
         events.merge(events_of(rows_of(c, 0)));
       }
       std::set<std::string> missed;
@@ -112,7 +117,11 @@ TEST(CodebookPatterns, HideWhatKernelsGoWrongAt) {
 // Half of the rows at least have a neighbour of their pattern, and many have none.
 TEST(CodebookPatterns, AreDealtInBlocksAndRowByRow) {
   const Case c(ATTEST_F16, {"codebook", 11},
-               [](Params& p) { p.num_heads = 2, p.seq_len_q = 1021, p.head_dim = 8; },
+               [](Params& p) {
+                 p.num_heads = 2;
+                 p.seq_len_q = 1021;
+                 p.head_dim = 8;
+               },
                {ATTEST_MASK});
   const Rows rows = rows_of(c, 0), others = rows_of(c, 1);
   int64_t alike = 0;
@@ -130,7 +139,11 @@ TEST(CodebookPatterns, OfKeysHideRunsToo) {
     SCOPED_TRACE(tokens);
     std::set<std::string> events;
     for (const char* fill : {"codebook", "codebook_peaked", "huge"}) {
-      const Case c(ATTEST_F16, {fill, 11}, [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 8; },
+      const Case c(ATTEST_F16, {fill, 11},
+                   [&](Params& p) {
+                     p.seq_len_q = tokens;
+                     p.head_dim = 8;
+                   },
                    {{ATTEST_MASK, {1, 1, 1, tokens}}});
       events.merge(events_of(rows_of(c, 0)));
     }
@@ -149,7 +162,10 @@ TEST(CodebookPatterns, LeaveRowsSomething) {
   for (const int64_t left : {-1, 30, 200}) {
     const Case c(ATTEST_F16, {"codebook", 11},
                  [&](Params& p) {
-                   p.seq_len_q = 1021, p.head_dim = 8, p.window_left = left, p.window_right = 0;
+                   p.seq_len_q = 1021;
+                   p.head_dim = 8;
+                   p.window_left = left;
+                   p.window_right = 0;
                  },
                  {ATTEST_MASK});
     int64_t blind = 0;
@@ -162,7 +178,12 @@ TEST(CodebookPatterns, LeaveRowsSomething) {
 TEST(CodebookPatterns, SameBytesOnAnyNumberOfThreadsAndWhateverTheStrides) {
   auto make = [] {
     return Case(ATTEST_F16, {"huge", 4},
-                [](Params& p) { p.batch = 2, p.num_heads = 3, p.seq_len_q = 300, p.head_dim = 8; },
+                [](Params& p) {
+                  p.batch = 2;
+                  p.num_heads = 3;
+                  p.seq_len_q = 300;
+                  p.head_dim = 8;
+                },
                 {{ATTEST_MASK, {2, 1, 300, 300}}, {ATTEST_BIAS, {1, 3, 300, 300}}});
   };
   const Case many = make();
@@ -186,7 +207,11 @@ TEST(CodebookPatterns, SameBytesOnAnyNumberOfThreadsAndWhateverTheStrides) {
 
 // Whoever writes a row of its own gets a class of its own.
 TEST(CodebookPatterns, ClassesAreOfWhatIsWritten) {
-  Case c(ATTEST_F16, {"codebook", 4}, [](Params& p) { p.seq_len_q = 200, p.head_dim = 8; },
+  Case c(ATTEST_F16, {"codebook", 4},
+         [](Params& p) {
+           p.seq_len_q = 200;
+           p.head_dim = 8;
+         },
          {ATTEST_MASK, ATTEST_LSE});
   for (const int64_t i : {7, 150}) {
     const bool seen = c.tensors[ATTEST_MASK].at({0, 0, i, 99}) != 0;
@@ -202,7 +227,11 @@ TEST(CodebookPatterns, ClassesAreOfWhatIsWritten) {
 // Keys that every pattern hides hold NaN in "huge", and what some row sees does not.
 TEST(CodebookPatterns, HugeHasNaNBehindMasksOfPairs) {
   const Case c(ATTEST_F16, {"huge", 3},
-               [](Params& p) { p.num_heads = 2, p.seq_len_q = 300, p.head_dim = 8; },
+               [](Params& p) {
+                 p.num_heads = 2;
+                 p.seq_len_q = 300;
+                 p.head_dim = 8;
+               },
                {{ATTEST_MASK, {1, 2, 300, 300}}});
   std::vector<uint8_t> seen(300, 0);
   for (int64_t h = 0; h < 2; ++h)
@@ -325,7 +354,11 @@ TEST(CodebookPatterns, ShowTilesSkippedByAWrongTest) {
     std::map<std::string, double> worst;
     for (const char* fill : {"codebook", "codebook_peaked", "huge"}) {
       const Case c(ATTEST_BF16, {fill, 11},
-                   [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 8; }, {ATTEST_MASK});
+                   [&](Params& p) {
+                     p.seq_len_q = tokens;
+                     p.head_dim = 8;
+                   },
+                   {ATTEST_MASK});
       const Rows right = rows_of(c, 0);
       ASSERT_LT(largest(c, output_of(c, right)), 2) << "the output's own rounding";
       for (const Bug& bug : kBugs)
@@ -346,7 +379,11 @@ TEST(CodebookPatterns, ShowTilesSkippedByAWrongTest) {
 
 // Where pairs are visible with a probability of 0.8 each, none of these bugs changes a mask.
 TEST(CodebookPatterns, ScatteredMasksShowNoneOfThem) {
-  const Case c(ATTEST_BF16, {"random", 11}, [](Params& p) { p.seq_len_q = 1021, p.head_dim = 8; },
+  const Case c(ATTEST_BF16, {"random", 11},
+               [](Params& p) {
+                 p.seq_len_q = 1021;
+                 p.head_dim = 8;
+               },
                {ATTEST_MASK});
   const Rows all = rows_of(c, 0);
   Rows seeing;
@@ -364,7 +401,11 @@ TEST(CodebookPatterns, ScatteredMasksShowNoneOfThem) {
 TEST(CodebookPatterns, OneWrongRowOf8192IsFound) {
   const int64_t tokens = 8192;
   const Case c(ATTEST_F16, {"codebook", 3},
-               [&](Params& p) { p.seq_len_q = tokens, p.head_dim = 16; }, {ATTEST_MASK});
+               [&](Params& p) {
+                 p.seq_len_q = tokens;
+                 p.head_dim = 16;
+               },
+               {ATTEST_MASK});
   const Expectations expected(*c.golden(), {.output = ATTEST_F16}, ATTEST_O);
   ASSERT_EQ(int64_t(expected.value.size()), tokens);
   const RowClasses classes(c.tensors[ATTEST_MASK]);

@@ -54,8 +54,10 @@ bool Codebook::repeats() const {
 void Codebook::plan_marks() {
   const int64_t most = std::min(Marks::kMost, kMostGroups / levels_.key_levels() - kOtherCodes);
   const Marks marks(period_, most);
-  edge_codes_ = marks.size(), key_codes_ = edge_codes_ + kOtherCodes;
-  asks_ = asks_for(marks, kMostAsks), query_codes_ = int64_t(asks_.size());
+  edge_codes_ = marks.size();
+  key_codes_ = edge_codes_ + kOtherCodes;
+  asks_ = asks_for(marks, kMostAsks);
+  query_codes_ = int64_t(asks_.size());
   codes_of_mark_.resize(size_t(marks.size()));
   for (size_t code = 0; code < asks_.size(); ++code) {
     if (asks_[code].mark >= 0) codes_of_mark_[size_t(asks_[code].mark)].push_back(uint8_t(code));
@@ -138,7 +140,10 @@ void Codebook::part_directions(std::vector<float>& keys, uint64_t seed) const {
         const float* const known = &keys[other * head_dim];
         alike = std::max(alike, along(tried.data(), known) / std::min(square, along(known, known)));
       }
-      if (alike < least) least = alike, best = tried;
+      if (alike < least) {
+        least = alike;
+        best = tried;
+      }
       const uint64_t stream = random_bits(random_bits(seed, g), n);
       for (size_t c = 0; c < head_dim; ++c) tried[c] = sigma_ * random_normal(stream, c);
     }

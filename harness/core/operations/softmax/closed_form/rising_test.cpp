@@ -60,7 +60,9 @@ TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
     for (const int64_t head_dim : {32, 64, 128}) {
       SCOPED_TRACE(testing::Message() << dtype_name(dtype) << " " << head_dim);
       const Case c(dtype, {"rising", 3}, [&](Params& p) {
-        p.seq_len_q = 300, p.seq_len_kv = 1021, p.head_dim = head_dim;
+        p.seq_len_q = 300;
+        p.seq_len_kv = 1021;
+        p.head_dim = head_dim;
       });
       const Codebook book(c.problem, c.fill, c.tensors);
       const codebook::HeadScores scores(book, c.p(), 0, dtype, dtype);
@@ -77,12 +79,16 @@ TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
 // The sum of all that a row sees fits into an accumulator in f16, whatever is added first.
 TEST(RisingFill, ValuesShrinkWithTheNumberOfKeys) {
   for (const int64_t keys : {61, 1021, 8191}) {
-    const Case c(ATTEST_F32, {"rising", 11},
-                 [&](Params& p) { p.seq_len_q = 16, p.seq_len_kv = keys, p.head_dim = 16; });
+    const Case c(ATTEST_F32, {"rising", 11}, [&](Params& p) {
+      p.seq_len_q = 16;
+      p.seq_len_kv = keys;
+      p.head_dim = 16;
+    });
     double sum = 0, most = 0;
     for (int64_t j = 0; j < keys; ++j) {
       const double value = c.row(ATTEST_V, 0, 0, j)[0];
-      sum += value, most = std::max(most, value);
+      sum += value;
+      most = std::max(most, value);
     }
     EXPECT_LT(sum, 65504) << keys;
     EXPECT_GE(most, keys > 1000 ? 4 : 64) << "faint weights show by large values; " << keys;
@@ -90,8 +96,11 @@ TEST(RisingFill, ValuesShrinkWithTheNumberOfKeys) {
 }
 
 TEST(RisingFill, StairsRiseAtEveryMark) {
-  const Case c(ATTEST_BF16, {"rising", 3},
-               [](Params& p) { p.seq_len_q = 4, p.seq_len_kv = 1021, p.head_dim = 64; });
+  const Case c(ATTEST_BF16, {"rising", 3}, [](Params& p) {
+    p.seq_len_q = 4;
+    p.seq_len_kv = 1021;
+    p.head_dim = 64;
+  });
   const Codebook book(c.problem, c.fill, c.tensors);
   const codebook::HeadScores scores(book, c.p(), 0, ATTEST_BF16, ATTEST_BF16);
   for (int64_t mark = 1; mark < book.edge_codes(); ++mark)
@@ -99,8 +108,11 @@ TEST(RisingFill, StairsRiseAtEveryMark) {
 }
 
 bool passes(const char* fill, int64_t tokens, const Kernel& kernel) {
-  const Case c(ATTEST_F16, {fill, 11},
-               [&](Params& p) { p.seq_len_q = 256, p.seq_len_kv = tokens, p.head_dim = 32; });
+  const Case c(ATTEST_F16, {fill, 11}, [&](Params& p) {
+    p.seq_len_q = 256;
+    p.seq_len_kv = tokens;
+    p.head_dim = 32;
+  });
   return Flash(c).judge(kernel).pass();
 }
 

@@ -42,12 +42,18 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
     localised.push_back(book.localised(int64_t(g / key_levels)));
     largest_of_.push_back(largest_value_of(book, int64_t(g / key_levels)));
   }
-  huge_ = book.kind() == Codebook::Kind::kHuge, keys_ = p.seq_len_kv,
+  huge_ = book.kind() == Codebook::Kind::kHuge;
+  keys_ = p.seq_len_kv;
   largest_value_ = book.largest_value();
-  rises_ = book.kind() == Codebook::Kind::kRising, large_scores_ = huge_ || rises_;
+  rises_ = book.kind() == Codebook::Kind::kRising;
+  large_scores_ = huge_ || rises_;
   for (auto* table : {&score, &a, &b2, &dot2, &kept2, &added2, &common_b2, &own_dot2})
     table->resize(size_t(book.query_groups()) * groups);
-  if (cap > 0) cap_ = cap, uncapped.resize(score.size()), uncapped_b2.resize(score.size());
+  if (cap > 0) {
+    cap_ = cap;
+    uncapped.resize(score.size());
+    uncapped_b2.resize(score.size());
+  }
   for (size_t h = 0; h < queries; ++h) {
     for (size_t g = 0; g < codes; ++g) {
       double dot = 0, sum = 0, squares = 0;
@@ -56,7 +62,9 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
       const double common = huge_ ? q[h * head_dim] * k[g * head_dim] : 0;
       for (size_t c = 0; c < head_dim; ++c) {
         const double product = q[h * head_dim + c] * k[g * head_dim + c];
-        dot += product, sum += std::fabs(product), squares += product * product;
+        dot += product;
+        sum += std::fabs(product);
+        squares += product * product;
       }
       const double bent = cap > 0 ? std::tanh(scale * dot / cap) : 0,
                    slope = 1 - bent * bent;  // what softcap leaves of an error
@@ -109,7 +117,8 @@ void HeadScores::declare(const SigmaModel& model) {
         model.coarse_scores && cap_ > 0 ? capped_variance(i, of_operands, model) : of_operands;
     shared_variance[i] = rounding / 3 * kept2[i] + growth * dot2[i] + bias * own_dot2[i] + qk;
     shared_lse_variance[i] = rounding * kept2[i] + growth * dot2[i] + qk;
-    added_variance[i] = rounding / 3 * added2[i], added_lse_variance[i] = rounding * added2[i];
+    added_variance[i] = rounding / 3 * added2[i];
+    added_lse_variance[i] = rounding * added2[i];
     // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own
     // part of the variance.
     lone_variance[i] = model.accumulation_variance(uneven * dot2[i], magnitude) + rescale;
@@ -118,7 +127,8 @@ void HeadScores::declare(const SigmaModel& model) {
     // Where a query is all zeros, so many equal weights are added that a coarse sum stops growing.
     if (huge_) all = std::max(all, model.u_acc * model.chain(keys_));
     if (all <= linear) continue;
-    error[i] = all, largest_error[i / groups] = std::max(largest_error[i / groups], all);
+    error[i] = all;
+    largest_error[i / groups] = std::max(largest_error[i / groups], all);
   }
 }
 
@@ -163,7 +173,8 @@ void GroupSums::gather(int64_t i, Interval keys) {
   clear(keys.begin);
   const auto width = size_t(width_);
   if (keys.begin != kept_.begin || keys.end != kept_.end) {
-    kept_ = keys, kept_codes_.resize(size_t(keys.size())),
+    kept_ = keys;
+    kept_codes_.resize(size_t(keys.size()));
     kept_rows_.resize(kept_codes_.size() * width);
     for (size_t n = 0; n < kept_codes_.size(); ++n)
       read(keys.begin + int64_t(n), kept_codes_[n], &kept_rows_[n * width]);
@@ -234,7 +245,10 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   int64_t keys = 0;
   for (size_t g = 0; g < codes_; ++g) {
     count_[g] = s[g] > -kInfinity ? sums.count()[g] : 0;
-    if (count[g] > 0) top = std::max(top, s[g]), keys += int64_t(count[g]);
+    if (count[g] > 0) {
+      top = std::max(top, s[g]);
+      keys += int64_t(count[g]);
+    }
   }
   count_[codes_] = keys > 0 && sink_ > -kInfinity ? 1 : 0;
   if (count_[codes_] > 0) top = std::max(top, sink_);
@@ -309,7 +323,8 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
     const double a = model_.u_p * p_[g] + eta, of_group = count[g] * p_[g];
     a2_[g] = scores_.score[h * codes_ + g] > -kInfinity ? a * a : 0;
     lone2_[g] = p_[g] * p_[g] * lone_variance[g];
-    sums.rounding += count[g] * count[g] * a * a, p2_ += of_group * p_[g];
+    sums.rounding += count[g] * count[g] * a * a;
+    p2_ += of_group * p_[g];
     if (model_.squares()) sums.square += of_group * scores_.common_b2[h * codes_ + g];
     if (model_.scale_bias > 0) sums.mean_dot += of_group * std::sqrt(scores_.dot2[h * codes_ + g]);
   }
@@ -324,7 +339,9 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   stalled_ = 0;
   for (size_t g = 0; g < codes_; ++g)
     stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
-  sums.coherent = lost_ * lost_, sums.stalled = stalled_, rounding_sum_ = sums.rounding;
+  sums.coherent = lost_ * lost_;
+  sums.stalled = stalled_;
+  rounding_sum_ = sums.rounding;
   return model_.lse_sigma(sums, keys);
 }
 
@@ -338,8 +355,8 @@ void RowExpectation::share_errors(const double* count, size_t h, LseSums& sums) 
       e2_[g] = p_[g] * p_[g] *
                (scores_.added_variance[first + g] +
                 (levels_ == 1 ? scores_.shared_variance[first + g] : 0));
-      of_code += of_group,
-          sums.score += of_group * of_group * scores_.added_lse_variance[first + g];
+      of_code += of_group;
+      sums.score += of_group * of_group * scores_.added_lse_variance[first + g];
     }
     shared2_[code] = scores_.shared_variance[first + code * levels_];
     sums.score += of_code * of_code * scores_.shared_lse_variance[first + code * levels_];
@@ -352,8 +369,8 @@ void RowExpectation::add_sink(LseSums& sums) {
   if (count_[codes_] == 0) return;
   const double p2 = p_[codes_] * p_[codes_], square = sink_ * sink_;
   sink_error_ = p2 * (square * model_.score_square() + model_.theta * model_.u_p * model_.u_p / 3);
-  sums.rounding += model_.u_p * model_.u_p * p2,
-      sums.score += (model_.u_s * model_.u_s + model_.growth()) * p2 * square;
+  sums.rounding += model_.u_p * model_.u_p * p2;
+  sums.score += (model_.u_s * model_.u_s + model_.growth()) * p2 * square;
 }
 
 // A probability is flushed as it is kept: before it is divided by `total`, unless normalised first
@@ -470,8 +487,12 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
     for (size_t g = 0; g < p.size(); ++g) {
       const double share = count[g] / keys, phase = p[g] < top ? M_PI * p[g] / (u * sum) : 0,
                    kept = phase > 8 ? 0 : std::exp(-phase * phase / 2);
-      coherent += share * kept, random += share * share * (1 - kept * kept);
-      if (p[g] < top) cosine += share * std::cos(phase), sine += share * std::sin(phase);
+      coherent += share * kept;
+      random += share * share * (1 - kept * kept);
+      if (p[g] < top) {
+        cosine += share * std::cos(phase);
+        sine += share * std::sin(phase);
+      }
     }
     return std::max(coherent * coherent + random, cosine * cosine + sine * sine);
   };

@@ -19,8 +19,11 @@ TEST(CodebookSigma, HonestKernelsPassAndLostKeysFail) {
                       (dtype == ATTEST_F16 && name == std::string("codebook_peaked"))))
           continue;
         SCOPED_TRACE(testing::Message() << name << " " << tokens << " " << dtype_name(dtype));
-        const Case c(dtype, {name, 11},
-                     [&](Params& p) { p.seq_len_q = 64, p.seq_len_kv = tokens, p.head_dim = 64; });
+        const Case c(dtype, {name, 11}, [&](Params& p) {
+          p.seq_len_q = 64;
+          p.seq_len_kv = tokens;
+          p.head_dim = 64;
+        });
         const Flash flash(c);
         const int64_t lost = flash.best_key(tokens / 2), last_tile = tokens / 64 * 64 - 64;
         auto judge = [&](const char* what, const Kernel& kernel, bool passes) {
@@ -57,7 +60,8 @@ TEST(CodebookSigma, HonestKernelsPassUnderMasksAndBiasesOfPairs) {
           const Case c(
               dtype, {name, 11},
               [&](Params& p) {
-                p.seq_len_q = std::min<int64_t>(tokens, 256), p.seq_len_kv = tokens,
+                p.seq_len_q = std::min<int64_t>(tokens, 256);
+                p.seq_len_kv = tokens;
                 p.head_dim = 32;
               },
               terms);
@@ -81,8 +85,11 @@ TEST(CodebookSigma, HonestKernelsPassUnderMasksAndBiasesOfPairs) {
 TEST(CodebookSigma, OperandsOf8BitsLeaveMoreThanAnAverage) {
   for (const DType operand : {ATTEST_F8E4M3, ATTEST_F8E5M2})
     for (const char* name : {"codebook", "codebook_peaked"}) {
-      const Case c(ATTEST_F32, {name, 11},
-                   [](Params& p) { p.seq_len_q = 61, p.seq_len_kv = 1021, p.head_dim = 32; });
+      const Case c(ATTEST_F32, {name, 11}, [](Params& p) {
+        p.seq_len_q = 61;
+        p.seq_len_kv = 1021;
+        p.head_dim = 32;
+      });
       Arithmetic arithmetic;
       arithmetic.qk = operand;
       const Expectations expected(*c.golden(), arithmetic, ATTEST_O);
@@ -114,8 +121,11 @@ TEST(CancellingFill, ShowsWhatTheOutputsOwnRoundingHides) {
   for (const int64_t tokens : {61, 1021, 16'411})
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
       SCOPED_TRACE(testing::Message() << tokens << " " << dtype_name(dtype));
-      const Case c(dtype, {"cancelling", 12},
-                   [&](Params& p) { p.seq_len_q = 32, p.seq_len_kv = tokens, p.head_dim = 64; });
+      const Case c(dtype, {"cancelling", 12}, [&](Params& p) {
+        p.seq_len_q = 32;
+        p.seq_len_kv = tokens;
+        p.head_dim = 64;
+      });
       const Flash flash(c);
       for (const int64_t tile : {64, 1 << 30}) {
         const Ratios honest = flash.judge({.tile = tile});
@@ -133,8 +143,11 @@ TEST(CancellingFill, ShowsWhatTheOutputsOwnRoundingHides) {
     }
   // The other fills let the last of them pass.
   for (const char* other : {"codebook", "codebook_peaked"}) {
-    const Case c(ATTEST_BF16, {other, 12},
-                 [&](Params& p) { p.seq_len_q = 64, p.seq_len_kv = 4099, p.head_dim = 64; });
+    const Case c(ATTEST_BF16, {other, 12}, [&](Params& p) {
+      p.seq_len_q = 64;
+      p.seq_len_kv = 4099;
+      p.head_dim = 64;
+    });
     const Ratios ratios = Flash(c).judge(liars[3].kernel);
     print(other, c, liars[3].what, ratios);
     EXPECT_TRUE(ratios.pass()) << other << ": " << ratios.largest << " " << ratios.rms;

@@ -42,8 +42,12 @@ class Hand {
       : case_(make_case(
             "by hand",
             [&](P& p) {
-              p.num_heads = 1, p.seq_len_q = queries, p.seq_len_kv = keys, p.head_dim = 2,
-              p.head_dim_v = 2, p.softmax_scale = 1;
+              p.num_heads = 1;
+              p.seq_len_q = queries;
+              p.seq_len_kv = keys;
+              p.head_dim = 2;
+              p.head_dim_v = 2;
+              p.softmax_scale = 1;
               if (set) set(p);
             },
             with, dtype)) {
@@ -164,7 +168,10 @@ TEST(Events, AMaximumThatAlwaysRises) {
 
 TEST(Events, TilesCountFromWhereTheyDo) {
   // A band sees places 40 to 60: in tiles of 16 the first ends at 48.
-  const auto band = [](P& p) { p.window_left = 10, p.window_right = 10; };
+  const auto band = [](P& p) {
+    p.window_left = 10;
+    p.window_right = 10;
+  };
   std::vector<bool> judged(100);
   judged[50] = true;
   EXPECT_THAT(Hand(100, 100, band).key(peak(49, 30)).count(judged),

@@ -47,7 +47,10 @@ TEST(EventNames, NothingImpossibleHappens) {
 }
 
 TEST(EventNames, TilesThatRowsDoNotHave) {
-  const Case c = of([](P& p) { p.seq_len_q = 5, p.seq_len_kv = 50; });
+  const Case c = of([](P& p) {
+    p.seq_len_q = 5;
+    p.seq_len_kv = 50;
+  });
   EXPECT_EQ(why_not(c, "rise/16/second/little"), "");
   EXPECT_EQ(why_not(c, "rise/16/middle/little"), "");
   EXPECT_EQ(why_not(c, "rise/32/middle/little"), "no row sees 4 tiles of 32");
@@ -57,7 +60,10 @@ TEST(EventNames, TilesThatRowsDoNotHave) {
   EXPECT_EQ(why_not(c, "lane/16/15"), "");
   EXPECT_EQ(why_not(c, "lane/32/17"), "");
   EXPECT_EQ(why_not(c, "lane/32/18"), "no row has a key in lane 18 behind its first 32");
-  const Case causal = of([](P& p) { p.seq_len_q = 50, p.window_right = 0; });
+  const Case causal = of([](P& p) {
+    p.seq_len_q = 50;
+    p.window_right = 0;
+  });
   EXPECT_EQ(why_not(causal, "rise/16/last/much"), "");
   EXPECT_EQ(why_not(causal, "rise/16/tail/much"), "");
   const Case whole = of([](P& p) { p.seq_len_q = 64; });
@@ -66,13 +72,21 @@ TEST(EventNames, TilesThatRowsDoNotHave) {
 }
 
 TEST(EventNames, WhatASoftcapBounds) {
-  const Case c = of([](P& p) { p.seq_len_q = 300, p.softcap = 20; });
+  const Case c = of([](P& p) {
+    p.seq_len_q = 300;
+    p.softcap = 20;
+  });
   EXPECT_EQ(why_not(c, "rise/16/second/much"), "");
   EXPECT_EQ(why_not(c, "rise/16/second/over_64"), "softcap 20 leaves no two scores 64 apart");
   EXPECT_EQ(why_not(c, "gap/after_top/20"), "");
   EXPECT_EQ(why_not(c, "lane/16/3"), "softcap 20 leaves no two scores 88 apart");
   EXPECT_EQ(why_not(c, "logit/+30000"), "softcap 20");
-  EXPECT_EQ(why_not(of([](P& p) { p.seq_len_q = 300, p.softcap = 20; }, {ATTEST_BIAS}),
+  EXPECT_EQ(why_not(of(
+                        [](P& p) {
+                          p.seq_len_q = 300;
+                          p.softcap = 20;
+                        },
+                        {ATTEST_BIAS}),
                     "rise/16/second/over_64"),
             "");
 }
@@ -101,7 +115,11 @@ TEST(EventNames, WhoCanSeeNan) {
   EXPECT_EQ(why_not(one, "hidden_nan/k"), "some row sees each key");
   EXPECT_EQ(why_not(of([](P&) {}), "nan/k"), "");
   EXPECT_EQ(why_not(of([](P&) {}), "nan/of_others/k"), "all rows of a head see the same keys");
-  const Case causal = of([](P& p) { p.num_heads = 1, p.window_right = 0, p.seq_len_kv = 60; });
+  const Case causal = of([](P& p) {
+    p.num_heads = 1;
+    p.window_right = 0;
+    p.seq_len_kv = 60;
+  });
   EXPECT_EQ(why_not(causal, "nan/k"), "");
   EXPECT_EQ(why_not(causal, "nan/of_others/k"), "");
   EXPECT_EQ(why_not(causal, "hidden_nan/k"), "");

@@ -52,12 +52,16 @@ void find_tile_rises(int64_t tile, const std::vector<float>& maxima, bool full, 
     const float top = maxima[size_t(t)];
     if (top == kHidden) continue;
     if (seen < 0) {
-      seen = t, running = top;
+      seen = t;
+      running = top;
       continue;
     }
     ++later;
     if (top > running + kStill) {
-      if (first_rise < 0) first_rise = t, rise = top - running;
+      if (first_rise < 0) {
+        first_rise = t;
+        rise = top - running;
+      }
       ++rises;
     }
     running = std::max(running, top);

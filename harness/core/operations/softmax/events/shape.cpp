@@ -73,7 +73,9 @@ EventShape::EventShape(const Problem& problem) {
   for (size_t b = 0; b < length_q.size(); ++b) {
     if (b > 0 && length_q[b] == length_q[0] &&
         length_kv[b] == length_kv[0]) {  // most batches repeat one pair of lengths
-      rows += first.rows, key_heads += first.key_heads, keys_read += first.keys_read;
+      rows += first.rows;
+      key_heads += first.key_heads;
+      keys_read += first.keys_read;
       continue;
     }
     add_sequence(params, length_q[b], length_kv[b], keys_read);

@@ -168,7 +168,8 @@ RowSummary Unit::summary(const RowPlace& place, const Row& row) const {
     top = std::max(top, logits[k]);
     bad |= !(logits[k] <= std::numeric_limits<float>::max());
   }
-  found.top = top, found.wild = bad != 0;
+  found.top = top;
+  found.wild = bad != 0;
   // An infinite key whose logit is -inf has no weight, and leaves the row as it is.
   for (auto j = std::lower_bound(wild_keys_.begin(), wild_keys_.end(), row.keys.begin);
        !found.wild && j != wild_keys_.end() && *j < row.keys.end; ++j)
@@ -189,7 +190,10 @@ RowSummary Unit::summary(const RowPlace& place, const Row& row) const {
       next = std::max(next, logit < top - 1 ? logit : kHidden);
     }
   }
-  found.sum = total, found.next = next, found.tops = tops, found.visible = count - hidden;
+  found.sum = total;
+  found.next = next;
+  found.tops = tops;
+  found.visible = count - hidden;
   auto is_top = [&](float logit) { return logit >= top - 1; };
   found.first_top = row.keys.begin + (std::find_if(row.logits.begin(), row.logits.end(), is_top) -
                                       row.logits.begin());

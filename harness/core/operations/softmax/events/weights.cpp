@@ -48,7 +48,8 @@ bool cancels(const Unit& unit, const Row& row, const RowSummary& summary) {
     const float* value = unit.value(j);
     for (size_t c = 0; c < width; ++c) {
       const double term = weight * double(value[c]);
-      sum[c] += term, squares += term * term;
+      sum[c] += term;
+      squares += term * term;
     }
   }
   for (const double s : sum) output += s * s;

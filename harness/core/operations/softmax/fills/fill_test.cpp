@@ -43,7 +43,10 @@ TEST(SoftmaxFill, SameSeedSameBytesOnAnyNumberOfThreads) {
 TEST(SoftmaxFill, ScoresHaveStandardDeviationOne) {
   for (const float scale : {0.0f, 1.0f, 0.01f, -3.0f}) {
     const Case c = make_case("", [scale](Params& p) {
-      p.num_heads = 1, p.seq_len_q = 200, p.head_dim = 64, p.softmax_scale = scale;
+      p.num_heads = 1;
+      p.seq_len_q = 200;
+      p.head_dim = 64;
+      p.softmax_scale = scale;
     });
     double squares = 0, sum_v = 0;
     for (int64_t i = 0; i < 200; ++i) {
@@ -62,7 +65,11 @@ TEST(SoftmaxFill, ScoresHaveStandardDeviationOne) {
 
 TEST(SoftmaxFill, LengthsAddUpAndOneIsEmpty) {
   for (const int64_t batch : {1, 2, 3, 8, 50}) {
-    const Case c = make_case("", [batch](Params& p) { p.batch = batch, p.seq_len_kv = 90; },
+    const Case c = make_case("",
+                             [batch](Params& p) {
+                               p.batch = batch;
+                               p.seq_len_kv = 90;
+                             },
                              {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV});
     for (const bool kv : {false, true}) {
       const std::vector<int64_t> lengths = sequence_lengths(c.problem, kv);
@@ -99,7 +106,11 @@ TEST(SoftmaxFill, OrdersArePermutationsOfEachSequence) {
 }
 
 TEST(SoftmaxFill, UnreadKeysAreDecoysAndUnreadPagesAreNotNamed) {
-  const Case c = make_case("", [](Params& p) { p.batch = 3, p.page_size = 8; },
+  const Case c = make_case("",
+                           [](Params& p) {
+                             p.batch = 3;
+                             p.page_size = 8;
+                           },
                            {ATTEST_PAGE_TABLE, ATTEST_SEQ_LENS_KV});
   const Geometry geometry(c.problem, c.tensors);
   std::set<std::pair<int64_t, int64_t>> read;

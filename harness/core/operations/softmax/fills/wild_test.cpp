@@ -36,13 +36,29 @@ bool has_nan(const Case& c, size_t role, int64_t outer, int64_t head, int64_t ro
 }
 
 TEST(WildFill, SomeRowsAreNanSomeInfiniteAndMostFinite) {
-  const std::function<void(Params&)> changes[] = {
-      [](Params& p) { p.num_heads = 2, p.seq_len_q = 61, p.head_dim = 16; },
-      [](Params& p) { p.seq_len_q = 61, p.head_dim = 16, p.window_right = 0; },
-      [](Params& p) { p.num_heads = 2, p.seq_len_q = 61, p.head_dim = 16, p.softcap = 15; },
-      [](Params& p) {
-        p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 40, p.seq_len_kv = 130, p.head_dim = 32;
-      }};
+  const std::function<void(Params&)> changes[] = {[](Params& p) {
+                                                    p.num_heads = 2;
+                                                    p.seq_len_q = 61;
+                                                    p.head_dim = 16;
+                                                  },
+                                                  [](Params& p) {
+                                                    p.seq_len_q = 61;
+                                                    p.head_dim = 16;
+                                                    p.window_right = 0;
+                                                  },
+                                                  [](Params& p) {
+                                                    p.num_heads = 2;
+                                                    p.seq_len_q = 61;
+                                                    p.head_dim = 16;
+                                                    p.softcap = 15;
+                                                  },
+                                                  [](Params& p) {
+                                                    p.num_heads = 4;
+                                                    p.num_kv_heads = 2;
+                                                    p.seq_len_q = 40;
+                                                    p.seq_len_kv = 130;
+                                                    p.head_dim = 32;
+                                                  }};
   for (const auto& change : changes)
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
       const Counts counts = count_expected(Case(dtype, {"wild", 7}, change, {ATTEST_LSE}));
@@ -54,9 +70,15 @@ TEST(WildFill, SomeRowsAreNanSomeInfiniteAndMostFinite) {
 
 // One NaN key would leave nothing to see where every row has it.
 TEST(WildFill, NoKeyIsNanWhereAllRowsWouldBe) {
-  const Case alone(ATTEST_F32, {"wild", 7}, [](Params& p) { p.seq_len_q = 61, p.head_dim = 16; });
-  const Case causal(ATTEST_F32, {"wild", 7},
-                    [](Params& p) { p.seq_len_q = 61, p.head_dim = 16, p.window_right = 0; });
+  const Case alone(ATTEST_F32, {"wild", 7}, [](Params& p) {
+    p.seq_len_q = 61;
+    p.head_dim = 16;
+  });
+  const Case causal(ATTEST_F32, {"wild", 7}, [](Params& p) {
+    p.seq_len_q = 61;
+    p.head_dim = 16;
+    p.window_right = 0;
+  });
   EXPECT_FALSE(has_nan(alone, ATTEST_K, 0, 0, 45));
   EXPECT_TRUE(has_nan(causal, ATTEST_K, 0, 0, 45));
 }
@@ -64,8 +86,11 @@ TEST(WildFill, NoKeyIsNanWhereAllRowsWouldBe) {
 // Keys of the last head are infinite in one channel. A query that an operand of 8 bits makes 0
 // there would give NaN, where the golden has an infinite score.
 TEST(WildFill, QueriesThatMeetInfinitiesAreNotSmall) {
-  const Case c(ATTEST_F32, {"wild", 7},
-               [](Params& p) { p.num_heads = 2, p.seq_len_q = 997, p.head_dim = 16; });
+  const Case c(ATTEST_F32, {"wild", 7}, [](Params& p) {
+    p.num_heads = 2;
+    p.seq_len_q = 997;
+    p.head_dim = 16;
+  });
   for (int64_t row = 0; row < c.p().seq_len_q; ++row)
     for (const size_t role : {size_t(ATTEST_Q), size_t(ATTEST_K)})
       EXPECT_FALSE(std::fabs(c.row(role, 0, 1, row)[0]) < 0x1p-4) << role << " " << row;
@@ -74,10 +99,14 @@ TEST(WildFill, QueriesThatMeetInfinitiesAreNotSmall) {
 // A sample of rows has all rows whose queries and biases are NaN. The others are swept, and what a
 // NaN may reach has no bounds.
 TEST(WildFill, IsJudgedOnSamplesOfRows) {
-  const Case c(
-      ATTEST_F32, {"wild", 7},
-      [](Params& p) { p.num_heads = 2, p.seq_len_q = 2003, p.seq_len_kv = 4099, p.head_dim = 16; },
-      {{ATTEST_BIAS, {1, 1, 2003, 4099}}});
+  const Case c(ATTEST_F32, {"wild", 7},
+               [](Params& p) {
+                 p.num_heads = 2;
+                 p.seq_len_q = 2003;
+                 p.seq_len_kv = 4099;
+                 p.head_dim = 16;
+               },
+               {{ATTEST_BIAS, {1, 1, 2003, 4099}}});
   const auto golden = c.problem.operation->golden(c.problem, c.fill, c.tensors);
   ASSERT_NE(golden->method(), "float64, all rows");
   const Expectations expected(*golden, {}, ATTEST_O);

@@ -66,10 +66,14 @@ class Uploaded {
            const Geometry& geometry)
       : queue_(queue) {
     const Params& p = problem.as<Params>();
-    in.q = source(tensors[ATTEST_Q]), in.k = source(tensors[ATTEST_K]),
+    in.q = source(tensors[ATTEST_Q]);
+    in.k = source(tensors[ATTEST_K]);
     in.v = source(tensors[ATTEST_V]);
-    in.bias = source(tensors[ATTEST_BIAS]), in.mask = source(tensors[ATTEST_MASK]);
-    in.head_dim = p.head_dim, in.head_dim_v = p.head_dim_v, in.scale = double(p.softmax_scale),
+    in.bias = source(tensors[ATTEST_BIAS]);
+    in.mask = source(tensors[ATTEST_MASK]);
+    in.head_dim = p.head_dim;
+    in.head_dim_v = p.head_dim_v;
+    in.scale = double(p.softmax_scale);
     in.softcap = double(p.softcap);
     in.staged = p.softcap > 0 || geometry.pair_terms();
     std::vector<int64_t> k_row, v_row;
@@ -81,7 +85,7 @@ class Uploaded {
             v_row.push_back(cell.outer * v.stride[0] + cell.row * v.stride[2]);
       }
     }
-    in.k_row = keep(upload<int64_t>(queue, k_row)).as<int64_t>(),
+    in.k_row = keep(upload<int64_t>(queue, k_row)).as<int64_t>();
     in.v_row = keep(upload<int64_t>(queue, v_row)).as<int64_t>();
   }
 
@@ -426,9 +430,12 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
   for (size_t r = 0; r < rows.size(); ++r) {
     const RowScores& row = scores[r];
     const kernels::WeightModel of_row = weight_model(model, row);
-    rows[r].lse = of_row.lse, rows[r].eta_kappa = of_row.eta_kappa, rows[r].small = of_row.small;
+    rows[r].lse = of_row.lse;
+    rows[r].eta_kappa = of_row.eta_kappa;
+    rows[r].small = of_row.small;
     const SigmaModel::Flushing flushing = model.flushing(model.kappa(row.top(), row.lse), row.keys);
-    rows[r].lost = flushing.gone, rows[r].kept = flushing.kept;
+    rows[r].lost = flushing.gone;
+    rows[r].kept = flushing.kept;
   }
   std::vector<double> o(own.checked.rows.size() * size_t(width));
   const bool common_addends = own.geometry.common_addends() && model.has_common_addends();

@@ -82,7 +82,11 @@ TEST(SoftmaxGolden, AgreesWithBruteForceOnEveryFeature) {
 TEST(SoftmaxGolden, SampledRowsAgreeWithAllRows) {
   // 16,384 keys a row: too much for all rows of two heads of 16,384 queries, little for the first
   // 600 of them.
-  auto set = [](Params& p) { p.seq_len_q = 16384, p.num_heads = 1, p.head_dim = 16; };
+  auto set = [](Params& p) {
+    p.seq_len_q = 16384;
+    p.num_heads = 1;
+    p.head_dim = 16;
+  };
   const Case large = make_case("large", set, {ATTEST_LSE}, ATTEST_F16);
   const auto sampled = golden_of(large);
   EXPECT_EQ(sampled->method(), "float64, 256 of 16384 rows a head");
@@ -113,8 +117,13 @@ TEST(SoftmaxGolden, SampledRowsAgreeWithAllRows) {
 TEST(SoftmaxGolden, SamplesAreSpreadAndSweepsCoverTheRest) {
   const Case c = make_case("packed",
                            [](Params& p) {
-                             p.batch = 3, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 9000,
-                             p.window_right = 0, p.diagonal = 1, p.head_dim = 32;
+                             p.batch = 3;
+                             p.num_heads = 4;
+                             p.num_kv_heads = 2;
+                             p.seq_len_q = 9000;
+                             p.window_right = 0;
+                             p.diagonal = 1;
+                             p.head_dim = 32;
                            },
                            {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_LSE});
   const auto golden = golden_of(c);
@@ -149,8 +158,12 @@ TEST(SoftmaxGolden, SamplesAreSpreadAndSweepsCoverTheRest) {
 TEST(SoftmaxGolden, RowsThatSeeNothingAreExactlyZeroInLargeProblemsToo) {
   const Case c = make_case("empty rows",
                            [](Params& p) {
-                             p.seq_len_q = 20000, p.seq_len_kv = 15000, p.window_right = 0,
-                             p.diagonal = 1, p.num_heads = 1, p.head_dim = 16;
+                             p.seq_len_q = 20000;
+                             p.seq_len_kv = 15000;
+                             p.window_right = 0;
+                             p.diagonal = 1;
+                             p.num_heads = 1;
+                             p.head_dim = 16;
                            },
                            {ATTEST_LSE});
   const Said said(*golden_of(c), {});
@@ -198,8 +211,11 @@ TEST(SoftmaxGolden, NaNReachesThoseWhoSeeItAndNobodyElse) {
 }
 
 TEST(SoftmaxGolden, SweepsGiveUpOnlyWhereNaNIs) {
-  Case c =
-      make_case("large", [](Params& p) { p.seq_len_q = 16384, p.num_heads = 2, p.head_dim = 16; });
+  Case c = make_case("large", [](Params& p) {
+    p.seq_len_q = 16384;
+    p.num_heads = 2;
+    p.head_dim = 16;
+  });
   store(c.tensors[ATTEST_V].data, ATTEST_F32, 100 * 16 + 3, std::nan(""));
   store(c.tensors[ATTEST_Q].data, ATTEST_F32, (16384 + 50) * 16, std::nan(""));
   const auto golden = golden_of(c);

@@ -69,7 +69,9 @@ TEST(Kernels, RangesAndSumsPassOverHiddenScores) {
     for (size_t k = 0; k < s.size(); ++k) {
       s[k] = random_below(uint64_t(count), k, 3) == 0 ? -kInfinity : double(random_normal(3, k));
       if (s[k] == -kInfinity) continue;
-      least = std::min(least, s[k]), largest = std::max(largest, s[k]), sum += std::exp(s[k] - 0.5),
+      least = std::min(least, s[k]);
+      largest = std::max(largest, s[k]);
+      sum += std::exp(s[k] - 0.5);
       ++visible;
     }
     const kernels::Range range = kernels::range(s.data(), count);

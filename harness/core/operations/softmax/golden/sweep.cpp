@@ -93,7 +93,8 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
       load_cell(k, cell, key), load_cell(v, cell, value);
       wild_key |= !all_finite(key);
       for (size_t d = 0; d < value.size(); ++d) {
-        low[d] = std::min(low[d], value[d]), high[d] = std::max(high[d], value[d]);
+        low[d] = std::min(low[d], value[d]);
+        high[d] = std::max(high[d], value[d]);
         wild[d] |= !std::isfinite(value[d]);
       }
     }
@@ -135,9 +136,12 @@ void ValueBounds::sweep_head(const Geometry& geometry, const Arithmetic& arithme
   for (size_t d = 0; d < low.size(); ++d) {
     const double extra =
         slack(model, geometry.length_kv(b), std::max(std::fabs(low[d]), std::fabs(high[d])));
-    low[d] -= extra, high[d] += extra;
-    if (geometry.may_hide() || geometry.has_sinks())
-      low[d] = low[d] > 0 ? 0 : low[d], high[d] = high[d] < 0 ? 0 : high[d];
+    low[d] -= extra;
+    high[d] += extra;
+    if (geometry.may_hide() || geometry.has_sinks()) {
+      low[d] = low[d] > 0 ? 0 : low[d];
+      high[d] = high[d] < 0 ? 0 : high[d];
+    }
   }
   const std::vector<double> nothing(low.size(), kNaN);
   send(sink,

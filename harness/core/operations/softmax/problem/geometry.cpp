@@ -40,7 +40,8 @@ Lengths read_lengths(const char* side, const Tensor& cu_seqlens, const Tensor& s
             fmt::format("cu_seqlens_{0}: sequence {1} has rows {2} .. {3}; they must grow, lie in "
                         "0 .. {4} and be at most seq_len_{0} = {5}",
                         side, b, begin, end, tokens, longest));
-      lengths.first[size_t(b)] = begin, length = end - begin;
+      lengths.first[size_t(b)] = begin;
+      length = end - begin;
     } else if (seq_lens) {
       length = integer(seq_lens, b);
       if (length < 0 || length > longest)
@@ -108,8 +109,10 @@ Geometry::Geometry(const Problem& problem, const Tensors& tensors)
                            params_.seq_len_q, q_.spec.dim[2]);
   Lengths kv = read_lengths("kv", tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV],
                             batch(), params_.seq_len_kv, k_.spec.dim[2]);
-  length_q_ = std::move(q.length), first_q_ = std::move(q.first);
-  length_kv_ = std::move(kv.length), first_kv_ = std::move(kv.first);
+  length_q_ = std::move(q.length);
+  first_q_ = std::move(q.first);
+  length_kv_ = std::move(kv.length);
+  first_kv_ = std::move(kv.first);
   if (is_grid(params_)) lay_out_grid();
   if (order_) check_order();
   if (pages_) check_pages();

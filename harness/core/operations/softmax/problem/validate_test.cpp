@@ -55,7 +55,11 @@ TEST(SoftmaxFeatures, OneBitEach) {
   EXPECT_EQ(features([](Params& p) { p.window_right = 0; }), "CAUSAL");
   EXPECT_EQ(features([](Params& p) { p.window_left = 0; }), "WINDOW");
   EXPECT_EQ(features([](Params& p) { p.window_right = 1; }), "WINDOW");
-  EXPECT_EQ(features([](Params& p) { p.window_left = 3, p.window_right = 0, p.diagonal = 1; }),
+  EXPECT_EQ(features([](Params& p) {
+              p.window_left = 3;
+              p.window_right = 0;
+              p.diagonal = 1;
+            }),
             "CAUSAL+WINDOW+DIAGONAL");
   EXPECT_EQ(features([](Params& p) { p.diagonal_offset = -1; }), "DIAGONAL");
   EXPECT_EQ(features([](Params& p) { p.softcap = 1; }), "SOFTCAP");
@@ -67,7 +71,8 @@ TEST(SoftmaxFeatures, OneBitEach) {
   EXPECT_EQ(features([](Params& p) { p.patch_size = 4; }, {ATTEST_ORDER}), "ORDER+PATCHES");
   EXPECT_EQ(features(
                 [](Params& p) {
-                  p.grid_height = p.window_height = 1, p.grid_width = p.window_width = 37;
+                  p.grid_height = p.window_height = 1;
+                  p.grid_width = p.window_width = 37;
                 },
                 {ATTEST_REL_BIAS}),
             "GRID+REL_BIAS");
@@ -81,7 +86,9 @@ struct Refusal {
 
 TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
   auto grid = [](Params& p) {
-    p.seq_len_q = 64, p.grid_height = p.grid_width = 8, p.window_height = p.window_width = 4;
+    p.seq_len_q = 64;
+    p.grid_height = p.grid_width = 8;
+    p.window_height = p.window_width = 4;
   };
   const std::vector<int32_t> packed{ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV};
   const std::vector<Refusal> refusals{
@@ -90,7 +97,10 @@ TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
       {[](Params& p) { p.seq_len_kv = -5; }, {}, "seq_len_kv: -5; must"},
       {[](Params& p) { p.batch = 0; }, {}, "batch: 0; must"},
       {[](Params& p) { p.num_heads = 0; }, {}, "num_heads: 0; must"},
-      {[](Params& p) { p.num_heads = 6, p.num_kv_heads = 4; },
+      {[](Params& p) {
+         p.num_heads = 6;
+         p.num_kv_heads = 4;
+       },
        {},
        "num_kv_heads: 4; must divide num_heads = 6"},
       {[](Params& p) { p.num_kv_heads = 3; }, {}, "num_kv_heads: 3; must lie in 1 .. 2"},
@@ -121,7 +131,10 @@ TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
        "seq_lens_q: packed tokens have their lengths in cu_seqlens_q"},
       {[](Params&) {}, {ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_KV}, "seq_lens_kv: packed tokens"},
       {[](Params& p) { p.patch_size = -1; }, {}, "patch_size: -1; must"},
-      {[](Params& p) { p.patch_size = 8, p.seq_len_kv = 12; },
+      {[](Params& p) {
+         p.patch_size = 8;
+         p.seq_len_kv = 12;
+       },
        {},
        "patch_size: queries and keys must be the same tokens; seq_len_kv 12 where seq_len_q = 37"},
       {[](Params& p) { p.patch_size = 8; },
@@ -181,7 +194,10 @@ TEST(SoftmaxCheck, PackedTokensAreThoseOfTheGivenTensor) {
   auto tokens = [](int32_t role, int64_t given) {
     Problem problem = blank_problem(softmax_operation(), ATTEST_F32);
     auto& p = problem.as<Params>();
-    p.batch = 3, p.num_heads = 2, p.seq_len_q = 10, p.head_dim = 8;
+    p.batch = 3;
+    p.num_heads = 2;
+    p.seq_len_q = 10;
+    p.head_dim = 8;
     const int64_t cu_dims[] = {4}, packed_dims[] = {1, 2, given, 8};
     problem.tensor[ATTEST_CU_SEQLENS_Q] = problem.tensor[ATTEST_CU_SEQLENS_KV] =
         dense_tensor(ATTEST_I32, ATTEST_READ, cu_dims);

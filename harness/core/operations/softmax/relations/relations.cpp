@@ -28,8 +28,10 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   add(query_permutation(problem, inputs));
   add(more("batch-repetition", problem, inputs,
            [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; }));
-  add(more("head-repetition", problem, inputs,
-           [](Params& p) { p.num_heads *= 2, p.num_kv_heads *= 2; }));
+  add(more("head-repetition", problem, inputs, [](Params& p) {
+    p.num_heads *= 2;
+    p.num_kv_heads *= 2;
+  }));
   // A sink stays where it is, has no value, and would be in both parts.
   const bool sinks = (problem.features & ATTEST_WITH_SINKS) != 0;
   if (!sinks) add(common_shift(problem, inputs)), add(row_sum(problem, inputs));

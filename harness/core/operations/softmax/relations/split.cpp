@@ -16,7 +16,8 @@ Problem part(const Problem& problem, int64_t begin, int64_t end) {
     Params& p = other.as<Params>();
     if (p.window_left >= 0 || p.window_right >= 0 || present(problem.tensor[ATTEST_ALIBI_SLOPES])) {
       if (p.diagonal == ATTEST_BOTTOM_RIGHT) p.diagonal_offset += p.seq_len_kv - p.seq_len_q;
-      p.diagonal = ATTEST_TOP_LEFT, p.diagonal_offset -= begin;
+      p.diagonal = ATTEST_TOP_LEFT;
+      p.diagonal_offset -= begin;
     }
     p.seq_len_kv = end - begin;
     other.tensor[ATTEST_LSE] =

@@ -45,7 +45,8 @@ class Emulator {
 
   /// o [head_dim_v] of one place; returns its lse.
   double row(const Place& at, std::vector<double>& o) {
-    at_ = at, kv_head_ = at.h / (p_.num_heads / p_.num_kv_heads);
+    at_ = at;
+    kv_head_ = at.h / (p_.num_heads / p_.num_kv_heads);
     std::fill(o.begin(), o.end(), 0.0);
     const std::vector<double> s = scores();
     double top = s.empty() ? kHidden : *std::max_element(s.begin(), s.end());

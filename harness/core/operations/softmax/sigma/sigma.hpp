@@ -166,7 +166,10 @@ struct SigmaModel {
   static constexpr double kUneven = 3;
   /// For inputs whose vectors are a large common part and one of few codes: their dot products do
   /// not grow evenly, and many of their weights are nearly alike.
-  void take_few_codes() { grown *= std::sqrt(kUneven), least_repeated = 1; }
+  void take_few_codes() {
+    grown *= std::sqrt(kUneven);
+    least_repeated = 1;
+  }
   /// Variance of the error of a score: of its dot product, and of its own rounding, a uniform error
   /// of u_s |s|.
   double score_square() const { return u_s * u_s / 3 + dot_growth(); }

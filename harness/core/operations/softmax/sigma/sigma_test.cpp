@@ -149,7 +149,7 @@ Ratio ratio(const Case& c, const Golden& golden, const Emulation& kernel) {
         (e.role == ATTEST_O ? squares : lse_squares) += x * x;
       }
   });
-  found.rms = std::sqrt(squares / double(o.size())),
+  found.rms = std::sqrt(squares / double(o.size()));
   found.lse_rms = std::sqrt(lse_squares / double(lse.size()));
   return found;
 }
@@ -167,10 +167,14 @@ std::vector<Emulation> honest(DType output) {
   tf32.qk = tf32.pv = tf32.probability = ATTEST_TF32;
   three.qk = three.pv = ATTEST_3XTF32;
   scores.score = ATTEST_F16;
-  normalised = f16, normalised.flags = ATTEST_P_NORMALISED_FIRST;
-  truncating = f16, truncating.flags = ATTEST_P_TRUNCATED;
-  sums = f16, sums.flags = ATTEST_SUMS_ROUNDED_P;
-  flushing = f16, flushing.flags = ATTEST_P_NORMALISED_FIRST | ATTEST_FLUSHES_SUBNORMALS;
+  normalised = f16;
+  normalised.flags = ATTEST_P_NORMALISED_FIRST;
+  truncating = f16;
+  truncating.flags = ATTEST_P_TRUNCATED;
+  sums = f16;
+  sums.flags = ATTEST_SUMS_ROUNDED_P;
+  flushing = f16;
+  flushing.flags = ATTEST_P_NORMALISED_FIRST | ATTEST_FLUSHES_SUBNORMALS;
   rough.probability_rel_error = 1e-4;
   return {{"unfused f32", f32, 0},
           {"tiled f32", f32},
@@ -191,7 +195,12 @@ std::vector<Emulation> honest(DType output) {
 Case dense(int64_t n, DType dtype, double q_factor = 1, double v_mean = 0, int64_t rows = 24) {
   Case c = make_case(
       "",
-      [&](Params& p) { p.seq_len_q = rows, p.seq_len_kv = n, p.num_heads = 2, p.head_dim = 32; },
+      [&](Params& p) {
+        p.seq_len_q = rows;
+        p.seq_len_kv = n;
+        p.num_heads = 2;
+        p.head_dim = 32;
+      },
       {ATTEST_LSE}, dtype);
   auto change = [&](int32_t role, double factor, double offset) {
     const Tensor& x = c.tensors[size_t(role)];
@@ -284,9 +293,13 @@ TEST(Sigma, EqualScores) {
 // The exact values with equal keys are those without: they only take another way through the
 // golden.
 TEST(Sigma, EqualKeysDoNotChangeTheOutput) {
-  Case c =
-      make_case("", [](Params& p) { p.seq_len_q = 90, p.window_right = 3, p.window_left = 40; },
-                {ATTEST_LSE, ATTEST_MASK});
+  Case c = make_case("",
+                     [](Params& p) {
+                       p.seq_len_q = 90;
+                       p.window_right = 3;
+                       p.window_left = 40;
+                     },
+                     {ATTEST_LSE, ATTEST_MASK});
   const Tensor& k = c.tensors[ATTEST_K];
   for (int64_t row = 0; row < 180; ++row)
     for (int64_t d = 0; row % 3 != 1 && d < 8; ++d)

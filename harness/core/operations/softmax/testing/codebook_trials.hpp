@@ -113,7 +113,9 @@ struct Brute {
       Real dot = 0, a = 0, b2 = 0;
       for (size_t d = 0; d < q.size(); ++d) {
         const Real product = Real(q[d]) * Real(k[d]) * Real(p.softmax_scale);
-        dot += product, a += std::fabs(product), b2 += product * product;
+        dot += product;
+        a += std::fabs(product);
+        b2 += product * product;
       }
       const Real bent = p.softcap > 0 ? std::tanh(dot / Real(p.softcap)) : 0,
                  slope = 1 - bent * bent;
@@ -163,8 +165,11 @@ struct Brute {
         for (const size_t j : members) {
           const auto w = double(weight[j]);
           const double a = model.u_p * w + model.eta_p * kappa, from = v[j][e] - model.theta * o[e];
-          rounded += a * from, apart += a * a * from * from;
-          moved += w * (v[j][e] - o[e]), share += w, whole += w * v[j][e];
+          rounded += a * from;
+          apart += a * a * from * from;
+          moved += w * (v[j][e] - o[e]);
+          share += w;
+          whole += w * v[j][e];
           sums.p2v2 += w * w * v[j][e] * v[j][e];
           sums.p2 += w * w;
         }
@@ -173,21 +178,25 @@ struct Brute {
         const double margin = model.flush_apart, at = kept / std::max(model.flush_below, 1e-300);
         if (at < 1 - margin)
           flushed += whole;
-        else if (at < 1 + margin)
-          zone += whole, sums.unsure += whole * whole;
+        else if (at < 1 + margin) {
+          zone += whole;
+          sums.unsure += whole * whole;
+        }
         const double alike = model.u_p * share + model.eta_p * kappa * double(members.size());
-        sums.rounding += std::max(rounded * rounded, apart),
-            sums.score += moved * moved * u_s2 / 3 * added2[members[0]];
-        if (e == 0)
-          lse_sums.rounding += alike * alike,
-              lse_sums.score += share * share * u_s2 * added2[members[0]];
+        sums.rounding += std::max(rounded * rounded, apart);
+        sums.score += moved * moved * u_s2 / 3 * added2[members[0]];
+        if (e == 0) {
+          lse_sums.rounding += alike * alike;
+          lse_sums.score += share * share * u_s2 * added2[members[0]];
+        }
       }
       for (const auto& [key, members] : codes) {
         double moved = 0, share = 0, apart = 0;
         for (const size_t j : members) {
           const auto w = double(weight[j]);
-          moved += w * (v[j][e] - o[e]), share += w,
-              apart += w * w * (v[j][e] - o[e]) * (v[j][e] - o[e]);
+          moved += w * (v[j][e] - o[e]);
+          share += w;
+          apart += w * w * (v[j][e] - o[e]) * (v[j][e] - o[e]);
         }
         const size_t j = members[0];
         sums.score +=
@@ -289,7 +298,8 @@ class Flash {
       for (size_t e = 0; e < value.size(); ++e) {
         const double ratio =
             std::fabs(got[size_t(r * dim_) + e] - value[e]) / expected.sigma.at(r)[e];
-        ratios.largest = std::max(ratios.largest, ratio), ratios.rms += ratio * ratio;
+        ratios.largest = std::max(ratios.largest, ratio);
+        ratios.rms += ratio * ratio;
       }
     ratios.rms = std::sqrt(ratios.rms / double(got.size()));
     return ratios;
@@ -315,7 +325,8 @@ class Flash {
       const float keep = std::exp(top - peak);
       for (float& x : sum)
         x = rounded(begin / kernel.tile == kernel.unscaled ? x : x * keep, kernel.sum);
-      total *= keep, top = peak;
+      total *= keep;
+      top = peak;
       std::fill(part.begin(), part.end(), 0.0f);
       float part_total = 0;
       for (int64_t j = begin; j < end; ++j) {

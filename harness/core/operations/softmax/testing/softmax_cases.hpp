@@ -43,7 +43,9 @@ inline Case make_case(const std::string& name,
                       const std::vector<int32_t>& with = {}, DType dtype = ATTEST_F32) {
   Case c{.name = name, .problem = blank_problem(softmax_operation(), dtype), .memory = {}};
   auto& p = c.problem.as<attest_softmax_params>();
-  p.num_heads = 2, p.seq_len_q = 37, p.head_dim = 8;
+  p.num_heads = 2;
+  p.seq_len_q = 37;
+  p.head_dim = 8;
   set(p);
   softmax_operation().complete(c.problem);
   for (const int32_t role : with)
@@ -80,100 +82,226 @@ inline std::vector<Case> all_cases() {
   add(make_case("dense", [](P&) {}, {ATTEST_LSE}));
   add(make_case("gqa, head_dim_v",
                 [](P& p) {
-                  p.batch = 2, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_kv = 53,
+                  p.batch = 2;
+                  p.num_heads = 4;
+                  p.num_kv_heads = 2;
+                  p.seq_len_kv = 53;
                   p.head_dim_v = 5;
                 },
                 {ATTEST_LSE}));
   add(make_case("one of each",
-                [](P& p) { p.num_heads = 1, p.seq_len_q = 1, p.seq_len_kv = 1, p.head_dim = 1; },
+                [](P& p) {
+                  p.num_heads = 1;
+                  p.seq_len_q = 1;
+                  p.seq_len_kv = 1;
+                  p.head_dim = 1;
+                },
                 {ATTEST_LSE}));
   add(make_case("causal", [](P& p) { p.window_right = 0; }, {ATTEST_LSE}));
   add(make_case("causal, bottom right",
-                [](P& p) { p.window_right = 0, p.diagonal = 1, p.seq_len_kv = 50; }, {ATTEST_LSE}));
-  add(make_case("causal, empty leading rows",
-                [](P& p) { p.window_right = 0, p.diagonal = 1, p.seq_len_kv = 20; }, {ATTEST_LSE}));
-  add(make_case("causal, moved", [](P& p) { p.window_right = 0, p.diagonal_offset = 7; },
+                [](P& p) {
+                  p.window_right = 0;
+                  p.diagonal = 1;
+                  p.seq_len_kv = 50;
+                },
                 {ATTEST_LSE}));
-  add(make_case("band", [](P& p) { p.window_left = 5, p.window_right = 3; }, {ATTEST_LSE}));
+  add(make_case("causal, empty leading rows",
+                [](P& p) {
+                  p.window_right = 0;
+                  p.diagonal = 1;
+                  p.seq_len_kv = 20;
+                },
+                {ATTEST_LSE}));
+  add(make_case("causal, moved",
+                [](P& p) {
+                  p.window_right = 0;
+                  p.diagonal_offset = 7;
+                },
+                {ATTEST_LSE}));
+  add(make_case("band",
+                [](P& p) {
+                  p.window_left = 5;
+                  p.window_right = 3;
+                },
+                {ATTEST_LSE}));
   add(make_case("band beyond the end",
                 [](P& p) {
-                  p.window_left = 2, p.window_right = 1, p.seq_len_kv = 20, p.diagonal_offset = -4;
+                  p.window_left = 2;
+                  p.window_right = 1;
+                  p.seq_len_kv = 20;
+                  p.diagonal_offset = -4;
                 },
                 {ATTEST_LSE}));
   add(make_case("left only", [](P& p) { p.window_left = 0; }, {ATTEST_LSE}));
   add(make_case("softcap", [](P& p) { p.softcap = 0.7f; }, {ATTEST_LSE}));
   add(make_case("scale", [](P& p) { p.softmax_scale = -2.5f; }, {ATTEST_LSE}));
-  add(make_case("bias, softcap", [](P& p) { p.batch = 2, p.softcap = 1.5f; },
+  add(make_case("bias, softcap",
+                [](P& p) {
+                  p.batch = 2;
+                  p.softcap = 1.5f;
+                },
                 {ATTEST_BIAS, ATTEST_LSE}));
   add(broadcast(make_case("bias a key", [](P& p) { p.batch = 2; }, {ATTEST_BIAS, ATTEST_LSE}),
                 ATTEST_BIAS, {0, 1, 2}));
   add(broadcast(make_case("bias a query", [](P& p) { p.batch = 2; }, {ATTEST_BIAS, ATTEST_LSE}),
                 ATTEST_BIAS, {0, 3}));
   add(make_case("mask", [](P& p) { p.batch = 2; }, {ATTEST_MASK, ATTEST_LSE}));
-  add(broadcast(make_case("mask a key, causal", [](P& p) { p.batch = 3, p.window_right = 0; },
+  add(broadcast(make_case("mask a key, causal",
+                          [](P& p) {
+                            p.batch = 3;
+                            p.window_right = 0;
+                          },
                           {ATTEST_MASK, ATTEST_LSE}),
                 ATTEST_MASK, {1, 2}));
-  add(make_case("mask and bias, band", [](P& p) { p.window_left = 9, p.window_right = 4; },
+  add(make_case("mask and bias, band",
+                [](P& p) {
+                  p.window_left = 9;
+                  p.window_right = 4;
+                },
                 {ATTEST_MASK, ATTEST_BIAS}));
   const std::vector<int32_t> packed{ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_LSE};
-  add(make_case("varlen", [](P& p) { p.batch = 5, p.seq_len_kv = 41; }, packed));
+  add(make_case(
+      "varlen",
+      [](P& p) {
+        p.batch = 5;
+        p.seq_len_kv = 41;
+      },
+      packed));
   add(make_case(
       "varlen, causal, bottom right",
-      [](P& p) { p.batch = 5, p.seq_len_kv = 30, p.window_right = 0, p.diagonal = 1; }, packed));
+      [](P& p) {
+        p.batch = 5;
+        p.seq_len_kv = 30;
+        p.window_right = 0;
+        p.diagonal = 1;
+      },
+      packed));
   add(make_case("varlen, mask", [](P& p) { p.batch = 4; },
                 {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_MASK, ATTEST_LSE}));
   add(make_case("queries packed", [](P& p) { p.batch = 3; }, {ATTEST_CU_SEQLENS_Q, ATTEST_LSE}));
   add(make_case("keys packed", [](P& p) { p.batch = 4; }, {ATTEST_CU_SEQLENS_KV, ATTEST_LSE}));
-  add(make_case("seq_lens", [](P& p) { p.batch = 4, p.window_right = 2, p.diagonal = 1; },
+  add(make_case("seq_lens",
+                [](P& p) {
+                  p.batch = 4;
+                  p.window_right = 2;
+                  p.diagonal = 1;
+                },
                 {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE}));
   add(make_case("seq_lens_kv", [](P& p) { p.batch = 1; }, {ATTEST_SEQ_LENS_KV, ATTEST_LSE}));
   add(make_case("pages",
-                [](P& p) { p.batch = 3, p.num_heads = 4, p.num_kv_heads = 1, p.page_size = 8; },
+                [](P& p) {
+                  p.batch = 3;
+                  p.num_heads = 4;
+                  p.num_kv_heads = 1;
+                  p.page_size = 8;
+                },
                 {ATTEST_PAGE_TABLE, ATTEST_SEQ_LENS_KV, ATTEST_LSE}));
-  add(make_case("order", [](P& p) { p.batch = 2, p.window_left = 6, p.window_right = 0; },
+  add(make_case("order",
+                [](P& p) {
+                  p.batch = 2;
+                  p.window_left = 6;
+                  p.window_right = 0;
+                },
                 {ATTEST_ORDER, ATTEST_LSE}));
-  add(broadcast(make_case("one order for all", [](P& p) { p.batch = 3, p.window_right = 0; },
+  add(broadcast(make_case("one order for all",
+                          [](P& p) {
+                            p.batch = 3;
+                            p.window_right = 0;
+                          },
                           {ATTEST_ORDER, ATTEST_LSE}),
                 ATTEST_ORDER, {0}));
-  add(make_case("order, seq_lens", [](P& p) { p.batch = 3, p.window_right = 0; },
+  add(make_case("order, seq_lens",
+                [](P& p) {
+                  p.batch = 3;
+                  p.window_right = 0;
+                },
                 {ATTEST_ORDER, ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE}));
   add(make_case("order, bias", [](P&) {}, {ATTEST_ORDER, ATTEST_BIAS}));
   add(make_case("patches", [](P& p) { p.patch_size = 16; }, {ATTEST_ORDER, ATTEST_LSE}));
-  add(make_case("patches that divide", [](P& p) { p.seq_len_q = 48, p.patch_size = 16; },
+  add(make_case("patches that divide",
+                [](P& p) {
+                  p.seq_len_q = 48;
+                  p.patch_size = 16;
+                },
                 {ATTEST_LSE}));
   add(make_case("a patch above all", [](P& p) { p.patch_size = 64; }, {ATTEST_LSE}));
   add(make_case("patches, band",
-                [](P& p) { p.patch_size = 16, p.window_left = 6, p.window_right = 2; },
+                [](P& p) {
+                  p.patch_size = 16;
+                  p.window_left = 6;
+                  p.window_right = 2;
+                },
                 {ATTEST_LSE}));
-  add(make_case("patches, packed, order", [](P& p) { p.batch = 5, p.patch_size = 16; },
+  add(make_case("patches, packed, order",
+                [](P& p) {
+                  p.batch = 5;
+                  p.patch_size = 16;
+                },
                 {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_LSE}));
-  add(make_case("patches, seq_lens", [](P& p) { p.batch = 3, p.patch_size = 16; },
+  add(make_case("patches, seq_lens",
+                [](P& p) {
+                  p.batch = 3;
+                  p.patch_size = 16;
+                },
                 {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_LSE}));
-  add(make_case("sinks", [](P& p) { p.num_heads = 4, p.num_kv_heads = 2; },
+  add(make_case("sinks",
+                [](P& p) {
+                  p.num_heads = 4;
+                  p.num_kv_heads = 2;
+                },
                 {ATTEST_SINKS, ATTEST_LSE}));
   add(make_case(
       "sinks, mask, rows without keys, bf16",
-      [](P& p) { p.batch = 2, p.seq_len_kv = 20, p.window_right = 0, p.diagonal = 1; },
+      [](P& p) {
+        p.batch = 2;
+        p.seq_len_kv = 20;
+        p.window_right = 0;
+        p.diagonal = 1;
+      },
       {ATTEST_SINKS, ATTEST_MASK, ATTEST_LSE}, ATTEST_BF16));
-  add(make_case("sinks, varlen, window", [](P& p) { p.batch = 5, p.window_left = 4; },
+  add(make_case("sinks, varlen, window",
+                [](P& p) {
+                  p.batch = 5;
+                  p.window_left = 4;
+                },
                 {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SINKS, ATTEST_LSE}));
   add(make_case("alibi", [](P& p) { p.batch = 2; }, {ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
-  add(broadcast(
-      make_case("alibi, causal, bottom right",
-                [](P& p) { p.batch = 2, p.seq_len_kv = 50, p.window_right = 0, p.diagonal = 1; },
-                {ATTEST_ALIBI_SLOPES, ATTEST_LSE}),
-      ATTEST_ALIBI_SLOPES, {0}));
+  add(broadcast(make_case("alibi, causal, bottom right",
+                          [](P& p) {
+                            p.batch = 2;
+                            p.seq_len_kv = 50;
+                            p.window_right = 0;
+                            p.diagonal = 1;
+                          },
+                          {ATTEST_ALIBI_SLOPES, ATTEST_LSE}),
+                ATTEST_ALIBI_SLOPES, {0}));
   add(make_case("alibi, moved, mask, bias, band",
-                [](P& p) { p.diagonal_offset = -6, p.window_left = 9, p.window_right = 4; },
+                [](P& p) {
+                  p.diagonal_offset = -6;
+                  p.window_left = 9;
+                  p.window_right = 4;
+                },
                 {ATTEST_ALIBI_SLOPES, ATTEST_BIAS, ATTEST_MASK, ATTEST_LSE}));
   add(make_case("alibi, varlen, bottom right",
-                [](P& p) { p.batch = 5, p.seq_len_kv = 30, p.diagonal = 1; },
+                [](P& p) {
+                  p.batch = 5;
+                  p.seq_len_kv = 30;
+                  p.diagonal = 1;
+                },
                 {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
   add(make_case(
-      "alibi, equal keys far apart", [](P& p) { p.seq_len_kv = 300, p.head_dim = 1; },
+      "alibi, equal keys far apart",
+      [](P& p) {
+        p.seq_len_kv = 300;
+        p.head_dim = 1;
+      },
       {ATTEST_ALIBI_SLOPES, ATTEST_LSE}, ATTEST_BF16));
   auto grid = [](P& p) {
-    p.grid_height = 8, p.grid_width = 9, p.window_height = 4, p.window_width = 3, p.seq_len_q = 72;
+    p.grid_height = 8;
+    p.grid_width = 9;
+    p.window_height = 4;
+    p.window_width = 3;
+    p.seq_len_q = 72;
   };
   add(make_case("grid", [grid](P& p) { grid(p); }, {ATTEST_LSE}));
   add(make_case(
@@ -189,15 +317,27 @@ inline std::vector<Case> all_cases() {
   add(make_case("bf16", [](P& p) { p.head_dim = 24; }, {ATTEST_LSE}, ATTEST_BF16));
   add(make_case("several tiles",
                 [](P& p) {
-                  p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_q = 131, p.seq_len_kv = 700,
-                  p.head_dim = 40, p.head_dim_v = 24;
+                  p.num_heads = 4;
+                  p.num_kv_heads = 2;
+                  p.seq_len_q = 131;
+                  p.seq_len_kv = 700;
+                  p.head_dim = 40;
+                  p.head_dim_v = 24;
                 },
                 {ATTEST_LSE}));
   add(make_case("several tiles, causal",
-                [](P& p) { p.seq_len_q = 700, p.window_right = 0, p.head_dim = 17; },
+                [](P& p) {
+                  p.seq_len_q = 700;
+                  p.window_right = 0;
+                  p.head_dim = 17;
+                },
                 {ATTEST_LSE}));
   {
-    Case c = make_case("heads between channels", [](P& p) { p.batch = 2, p.num_heads = 3; },
+    Case c = make_case("heads between channels",
+                       [](P& p) {
+                         p.batch = 2;
+                         p.num_heads = 3;
+                       },
                        {ATTEST_LSE});
     const int order[] = {0, 2, 1, 3};
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O})
@@ -239,7 +379,8 @@ class Brute {
         for (int64_t i = 0; i < length(b, false); ++i) {
           const auto [outer, row] = cell(b, i, false);
           BruteRow& out = found[(outer * p_.num_heads + h) * rows + row];
-          out.b = b, out.i = i;
+          out.b = b;
+          out.i = i;
           if (has(ATTEST_SINKS)) out.sink = static_cast<long double>(at(ATTEST_SINKS, {h}));
           for (int64_t j = 0; j < length(b, true); ++j)
             if (const auto s = score(b, h, i, j))
