@@ -95,8 +95,8 @@ DeviceSample CudaTimer::sample(const std::function<void()>& enqueue, int64_t tim
     if (cold || i == 0) events[cold ? size_t(2 * i) : 0].record(stream_);
     const auto start = Clock::now();
     enqueue();
-    sample.launch_ns += std::chrono::duration < double;
-    std::nano > (Clock::now() - start).count() / double(times);
+    sample.launch_ns +=
+        std::chrono::duration<double, std::nano>(Clock::now() - start).count() / double(times);
     if (cold) events[size_t(2 * i + 1)].record(stream_);
   }
   if (!cold) events[1].record(stream_);

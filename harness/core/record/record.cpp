@@ -170,8 +170,7 @@ struct Reader {
     code = reason->code;
   }
   void operator()(const char* key, std::map<std::string, std::string>& values) {
-    values = at(key).get < std::map < std::string;
-    std::string >>();
+    values = at(key).get<std::map<std::string, std::string>>();
   }
   void operator()(const char* key, std::vector<double>& values) {
     for (const json& value : at(key)) values.push_back(number_from_json(value));

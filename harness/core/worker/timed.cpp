@@ -62,8 +62,7 @@ void TimedRuns::call() {
 void TimedRuns::call_beside() {
   const auto start = Clock::now();
   call();
-  audits_ns_ += std::chrono::duration < double;
-  std::nano > (Clock::now() - start).count();
+  audits_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
 void TimedRuns::enqueue() {
@@ -96,8 +95,7 @@ std::optional<uint64_t> TimedRuns::hash_of_replay() {
   const auto start = Clock::now();
   tensors_.poison_outputs();
   device_->upload(), device_->replay(), device_->finish();
-  audits_ns_ += std::chrono::duration < double;
-  std::nano > (Clock::now() - start).count();
+  audits_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - start).count();
   return tensors_.hash_outputs();
 }
 

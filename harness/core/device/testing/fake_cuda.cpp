@@ -186,8 +186,9 @@ FAKE int cuEventRecord(void* event, void*) {
   return static_cast<Event*>(event)->at = std::chrono::steady_clock::now(), kOk;
 }
 FAKE int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
-  *milliseconds = std::chrono::duration < float;
-  std::milli > (static_cast<Event*>(end)->at - static_cast<Event*>(begin)->at).count();
+  *milliseconds = std::chrono::duration<float, std::milli>(static_cast<Event*>(end)->at -
+                                                           static_cast<Event*>(begin)->at)
+                      .count();
   if (wants("brief")) *milliseconds *= 1e-3f;
   return kOk;
 }
