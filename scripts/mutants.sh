@@ -36,11 +36,15 @@ done
 plugins=$build/tests/plugins
 collect() { "$build/tests/mutants_matrix" collect "$rows" "$@"; }
 if [[ $full ]]; then
-  both=(--plugin "$plugins/mutants.so" --plugin "$plugins/steps.so")
-  collect "${both[@]}" --sizes "$sizes" "${others[@]}"
-  collect "${both[@]}" --sizes 65551,262147 --families plain,causal
-  collect --plugin "$plugins/steps.so" --sizes 65551,262147 --families cross_head
-  collect --plugin "$plugins/steps.so" --sizes 65551 --dtypes f16,bf16 --families cross
+  mutants=(--plugin "$plugins/mutants.so") steps=(--plugin "$plugins/steps.so")
+  collect "${mutants[@]}" "${steps[@]}" --sizes "$sizes" "${others[@]}"
+  collect "${mutants[@]}" "${steps[@]}" --sizes 65551 --families plain,causal
+  collect "${mutants[@]}" --sizes 262147 --families plain,causal
+  # A step is a kernel in tiles and takes seconds there, in every dtype the same ones.
+  collect "${steps[@]}" --sizes 262147 --families plain --dtypes f32
+  # Sums of more than 65,504 keys
+  collect "${steps[@]}" --sizes 65551 --families cross_head
+  collect "${steps[@]}" --sizes 65551 --dtypes f16,bf16 --families cross
 else
   collect --plugin "$plugins/mutants.so" --sizes "$sizes" "${others[@]}"
   collect --plugin "$plugins/steps.so" --each-once
