@@ -349,7 +349,8 @@ TEST_F(Cli, DoctorNamesADeviceThatNobodyRunsOn) {
       << "without a device nobody misses them";
 }
 
-// Ctrl-C in the middle: 130, and the lines written before are whole.
+// Ctrl-C in the middle: 130, and the lines written before are whole. The table has grown while the
+// run went on, and has its end all the same.
 TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   std::string cases;
   for (int i = 0; i < 400; ++i)
@@ -360,15 +361,20 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
                          cases + "]}");
   const pid_t child = fork();
   if (child == 0) {
-    if (chdir(folder_.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) ||
+    if (chdir(folder_.c_str()) != 0 || !std::freopen("shown.txt", "w", stdout) ||
         !std::freopen("/dev/null", "w", stderr))
       _exit(99);
     execl(kAttest.c_str(), "attest", "run", "long.json", "--impl", "flash_cpu", "-o", "cut.jsonl",
           nullptr);
     _exit(99);
   }
+  const auto shown = [&] {
+    std::ifstream in(folder_ / "shown.txt");
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
   for (int i = 0; i < 1000 && lines("cut.jsonl").size() < 3; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_THAT(shown(), HasSubstr("long/c0 f32\n  flash_cpu       pass"));
   kill(child, SIGINT);
   int status = 0;
   waitpid(child, &status, 0);
@@ -377,6 +383,7 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   const std::vector<json> kept = lines("cut.jsonl");  // throws on half a line
   EXPECT_GE(kept.size(), 3u);
   EXPECT_LT(kept.size(), 401u);
+  EXPECT_THAT(shown(), HasSubstr(std::to_string(kept.size() - 1) + " pass\nworst, rms:"));
 }
 
 // The promise that a right kernel never fails, on every feature: each implementation passes each
