@@ -41,7 +41,8 @@ CaseRunner::CaseRunner(const Problem& problem, std::string spec, CaseLabel label
       tokens_(tokens),
       given_(given),
       options_(options),
-      rates_(rates) {
+      rates_(rates),
+      goldens_(options.golden_device) {
   all_fills_ =
       given ? std::vector{std::string(kGivenFill)} : known_fills(problem, tokens != nullptr);
   auto unwanted = [&, more = problem.operation->more_fills(problem)](const std::string& name) {
