@@ -70,11 +70,11 @@ for records in "$root"/reports/published/device_*.jsonl; do
   if [[ -e $records ]]; then install -D -m 644 "$records" -t "$folder/reports/published"; fi
 done
 
-# Programs look for their libraries there first (harness/cmake/install.cmake). Those of g++ are
-# added: a machine with a GPU may have older ones.
+# Programs look for libraries in lib*/attest/bundled first (harness/cmake/install.cmake). Those of
+# g++ are added: a machine with a GPU may have older ones.
 cmake --install "$build" --strip --component libraries --prefix "$folder" >/dev/null || exit 4
 ldd "$folder/bin/attest" | awk '$1 ~ /^lib(stdc[+][+]|gcc_s)[.]so/ { print $3 }' |
-  xargs cp -L -t "$(dirname "$(find "$folder" -path '*/bundled/*' -print -quit)")"
+  xargs cp -L -t "$(find "$folder" -type d -path '*/attest/bundled')" || exit 4
 
 if [[ $with_sanitizer == yes && -d $packages/sanitizer ]]; then
   cp -r "$packages/sanitizer" "$folder/sanitizer"

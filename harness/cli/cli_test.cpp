@@ -349,6 +349,20 @@ TEST_F(Cli, DoctorNamesADeviceThatNobodyRunsOn) {
       << "without a device nobody misses them";
 }
 
+// A reader that goes away after the first line does not end what is measured.
+TEST_F(Cli, GoesOnWhenNobodyReads) {
+  const std::string command =
+      kAttest + " run " + small_suite() + " --judge-only --impl 'flash_cpu,naive' -o unread.jsonl";
+  testing::run_shell(folder_, "(" + command + "; echo $? > status) | head -n 1");
+  std::ifstream status(folder_ / "status");
+  int code = 0;
+  status >> code;
+  EXPECT_EQ(code, 4);
+  const std::vector<json> kept = lines("unread.jsonl");
+  ASSERT_GE(kept.size(), 4u);
+  EXPECT_EQ(kept.back()["type"], "end");
+}
+
 // Ctrl-C in the middle: 130, and the lines written before are whole. The table has grown while the
 // run went on, and has its end all the same.
 TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {

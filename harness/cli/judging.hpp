@@ -11,8 +11,8 @@ namespace attest::cli {
 /// Prints what a command has to say of the records beside their table.
 using PrintRecords = std::function<void(const std::vector<core::Record>&)>;
 
-/// Runs the plan and prints the table, row by row as records come where progress is shown; `before`
-/// its end and `after` it, where given, whatever else the command shows. Returns an ExitCode.
+/// Runs the plan and prints the table, row by row as records come if progress is shown. A command
+/// that has more to show gives `after`, or `before` if it shows no progress. Returns an ExitCode.
 /// Throws Error for options that make no sense.
 int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& before = {},
                const PrintRecords& after = {});

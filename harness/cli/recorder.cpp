@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/header.hpp"
+#include "cli/machine_error.hpp"
 #include "cli/repro_line.hpp"
 
 namespace attest::cli {
@@ -22,7 +23,6 @@ Recorder::Recorder(const JudgingOptions& options, const core::Implementations& i
   for (const core::Registry::Entry& entry : implementations.chosen())
     impls.push_back(entry.implementation->name);
   table_.emplace(impls, wants_colour(stdout));
-  fmt::print("{}", table_->heading());
 }
 
 // A table that grows is how a run shows that it works, wherever it is printed to.
@@ -31,13 +31,21 @@ void Recorder::show(const core::Record& record) {
   const std::string row = table_->add(record);
   if (row.empty()) return;
   if (progress_) progress_->clear();
-  fmt::print("{}", row);
-  std::fflush(stdout);
+  print((has_rows_ ? "" : table_->heading()) + row);
+  has_rows_ = true;
+}
+
+// Whoever reads may have gone: the results file gets all records nevertheless.
+void Recorder::print(const std::string& text) {
+  if (output_lost_) return;
+  output_lost_ = std::fputs(text.c_str(), stdout) == EOF || std::fflush(stdout) == EOF;
 }
 
 void Recorder::end_table() {
   progress_.reset();
-  if (table_) fmt::print("{}", table_->ending());
+  if (!table_) return;
+  print((has_rows_ ? "" : table_->heading()) + table_->ending());
+  if (output_lost_) throw MachineError("standard output cannot be written to");
 }
 
 void Recorder::begin(const core::Session& session) {

@@ -23,7 +23,8 @@ class Recorder : public core::Sink {
   const core::Record* earlier(const core::CaseKey& key) override;
   void finished(const core::Job& job, const core::Registry::Entry* entry,
                 core::Record& record) override;
-  /// What follows the rows of the table, where they were printed as they came.
+  /// What follows the rows of the table, where they were printed as they came. Throws MachineError
+  /// where standard output could not be written to.
   void end_table();
   /// The closing line, where the session came to its end.
   void close(const core::Session& session);
@@ -33,6 +34,7 @@ class Recorder : public core::Sink {
  private:
   void begin(const core::Session& session);
   void show(const core::Record& record);
+  void print(const std::string& text);
 
   const JudgingOptions& options_;
   const core::Implementations& implementations_;
@@ -41,6 +43,8 @@ class Recorder : public core::Sink {
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;
   std::optional<reports::TableWriter> table_;  // of rows that are printed as they come
+  bool has_rows_ = false;                      // so far
+  bool output_lost_ = false;                   // standard output failed
 };
 
 }  // namespace attest::cli

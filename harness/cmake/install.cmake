@@ -10,7 +10,7 @@ include(CMakePackageConfigHelpers)
 set(bundled ${CMAKE_INSTALL_LIBDIR}/attest/bundled)
 install(RUNTIME_DEPENDENCY_SET attest_libraries
   PRE_EXCLUDE_REGEXES
-    "^(libc|libm|libdl|libpthread|librt|libstdc..|libgcc_s|ld-linux.*|linux-vdso)[.]so"
+    "^(libc|libm|libmvec|libdl|libpthread|librt|libresolv|libstdc..|libgcc_s|ld-linux.*)[.]so"
   LIBRARY DESTINATION ${bundled} COMPONENT libraries EXCLUDE_FROM_ALL)
 foreach(program attest attest_worker)
   set_target_properties(${program} PROPERTIES

@@ -37,7 +37,7 @@ class KeptGolden {
 
   /// Why the device's golden was replaced by the host's; "": it was not.
   const std::string& remark() const { return remark_; }
-  /// How long making it took; 0 before.
+  /// How long making it took, a device's that was refused included; 0 before.
   double seconds() const { return seconds_; }
 
  private:
@@ -51,11 +51,11 @@ class KeptGolden {
   double seconds_ = 0;
 };
 
-/// By problem and fill: those of any inputs, all by one device.
+/// The golden of each PreparedInputs, by its address. All are asked of one device.
 class GoldenStore {
  public:
   /// `device` may be null; it must outlive this.
-  explicit GoldenStore(const GoldenDevice* device = nullptr) : device_(device) {}
+  explicit GoldenStore(const GoldenDevice* device) : device_(device) {}
   /// Nothing is made yet. The inputs must outlive this, and stay as they are.
   KeptGolden& of(const PreparedInputs& inputs);
 

@@ -29,6 +29,7 @@ class NamedDevice : public GoldenDevice {
   explicit NamedDevice(std::string name) : name_(std::move(name)) {}
   std::string name() const override { return name_; }
   double multiply_adds_per_s() const override { return 1e12; }
+  double worthwhile_multiply_adds() const override { return 0; }
   std::unique_ptr<GoldenQueue> open() const override { throw Error("has no memory"); }
 
  private:
@@ -91,17 +92,28 @@ TEST(KeptGolden, OfTheHostIsNotReplaced) {
   EXPECT_EQ(maker.made, 1);
 }
 
-// The store asks its device whatever asks first.
 TEST(GoldenStore, KeepsOneForEachInputs) {
   const Problem problem = parse_problem("softmax num_heads=1 seq_len_q=8 seq_len_kv=8 head_dim=8");
-  const PreparedInputs first(problem, {"random", 1}, nullptr),
-      second(problem, {"random", 2}, nullptr);
-  GoldenStore store;
+  const PreparedInputs first(problem, {"random", 1}, nullptr);
+  const PreparedInputs second(problem, {"random", 2}, nullptr);
+  GoldenStore store(nullptr);
   KeptGolden& kept = store.of(first);
   const auto address = [](const Golden& golden) { return &golden; };
   EXPECT_EQ(&store.of(first), &kept);
   EXPECT_EQ(store.of(first).use(address), kept.use(address));
   EXPECT_NE(store.of(second).use(address), kept.use(address));
+}
+
+// Of any inputs the device is asked first; here it fails, and the host makes the golden.
+TEST(GoldenStore, AsksItsDevice) {
+  const Problem problem =
+      parse_problem("softmax num_heads=1 seq_len_q=64 seq_len_kv=64 head_dim=8");
+  const PreparedInputs inputs(problem, {"random", 1}, nullptr);
+  const NamedDevice device("without memory");
+  GoldenStore store(&device);
+  EXPECT_EQ(device_of(store.of(inputs)), "");
+  EXPECT_NE(store.of(inputs).remark().find("has no memory"), std::string::npos)
+      << store.of(inputs).remark();
 }
 
 }  // namespace

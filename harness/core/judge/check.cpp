@@ -323,8 +323,6 @@ void question(Judgement& judgement, const Problem& problem, const Golden& golden
 
 }  // namespace
 
-std::ostream& operator<<(std::ostream& out, ReasonCode code) { return out << name(code); }
-
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
                 const Tensors& tensors, const Tensors* inputs) {
   std::map<int32_t, Tally> tallies;

@@ -2,8 +2,8 @@
 // reason codes has its only home here.
 #pragma once
 #include <cstddef>
-#include <iosfwd>
 #include <iterator>
+#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -208,8 +208,7 @@ constexpr const Reason* find_reason(std::string_view name) {
     if (reason.name == name) return &reason;
   return nullptr;
 }
-/// Its name.
-std::ostream& operator<<(std::ostream& out, ReasonCode code);
+inline std::ostream& operator<<(std::ostream& out, ReasonCode code) { return out << name(code); }
 
 /// What was said of something and why. A pass unless it is made otherwise.
 struct Outcome {

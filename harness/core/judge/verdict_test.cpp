@@ -1,5 +1,5 @@
-// The table of reason codes: in order, every code is set somewhere, every relation has one, and the
-// page says the same.
+// The table of reason codes: in order, every code is set somewhere, and the page says the same.
+// run/runner_test.cpp has the relations' codes.
 #include "core/judge/verdict.hpp"
 
 #include <gtest/gtest.h>

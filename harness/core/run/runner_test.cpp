@@ -77,6 +77,18 @@ TEST(EnoughFills, AreAsManyAsTheLimitOfASlowCaseAllows) {
   EXPECT_FALSE(enough_fills(judged(0.9, 100), 20));
 }
 
+TEST_F(Runner, OfATrialTheFirstOutcomeAndTheQuickestFillCount) {
+  Record record;
+  Trial trial{plugin_, plugin_.implementations().front(), record};
+  EXPECT_EQ(trial.quickest_run_ns(), 0);
+  trial.fills = {{.run_ns = 30}, {.run_ns = 0}, {.run_ns = 20}};
+  EXPECT_EQ(trial.quickest_run_ns(), 20) << "a run that gave nothing is not quick";
+  trial.note({});
+  trial.note({ReasonCode::kFailRange, "first"});
+  trial.note({ReasonCode::kFailNan, "second"});
+  EXPECT_EQ(trial.outcome.code, ReasonCode::kFailRange);
+}
+
 TEST_F(Runner, TimesNothingThatDoesNotPass) { EXPECT_FALSE(run("scale_wrong").time); }
 
 // 25,600 bytes are a multiple of 64 but not of the page: the element behind the last one is a

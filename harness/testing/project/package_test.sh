@@ -18,8 +18,9 @@ package=$(echo "$work"/unpacked/attest-*)
 cd "$work"
 
 clean() { env -i HOME="$work" PATH=/usr/bin:/bin "$@"; }
-for program in "$package/bin/attest" "$package/libexec/attest/attest-worker"; do
-  clean env LD_TRACE_LOADED_OBJECTS=1 "$program" | awk '$2 == "=>" { print $3 }' >libraries
+adapter=$(find "$package" -name 'libattest_conformance.so.*' -type f)
+for program in "$package/bin/attest" "$package/libexec/attest/attest-worker" "$adapter"; do
+  clean ldd "$program" | awk '$2 == "=>" { print $3 }' >libraries
   if grep -vE "^$package/|/(libc|libm|libstdc\+\+|libgcc_s)\.so" libraries; then
     die "$program takes the libraries above from this machine"
   fi

@@ -96,7 +96,7 @@ void capture_case(const Problem& problem, const PreparedInputs& inputs, const st
       out.add_input(role.name, tensor);
   // Not the closed form that a fill may have: what a reader of the folder can compute.
   const PreparedInputs given(problem, inputs.shared().tensors());
-  GoldenStore goldens;
+  GoldenStore goldens(nullptr);
   std::vector<FileTensor> golden;
   golden.reserve(problem.operation->roles().size());  // they are referred to
   bool partial = false;

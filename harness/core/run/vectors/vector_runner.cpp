@@ -115,7 +115,7 @@ void VectorRunner::judge_given(Record& record) const {
 void VectorRunner::judge_outputs(Record& record) const {
   const Unrounded unrounded(vector_);
   const PreparedInputs* prepared = unrounded.inputs.get();
-  GoldenStore goldens;
+  GoldenStore goldens(nullptr);
   for (const VectorOutput& output : vector_.outputs) {
     const double tolerance =
         vector_.tolerance.value_or(reference_tolerance(output.expected.spec.dtype));
