@@ -84,8 +84,8 @@ endif()
 #   DEPENDS: what it runs or loads.
 #   LABELS: labels beside those of its folder; `threads` puts it under the thread sanitizer too.
 #   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`).
-#   PLAIN: globs of its tests that no sanitizer runs: they are about numbers, take minutes there,
-#     and use memory as tests do that it runs.
+#   PLAIN: globs of its tests that no sanitizer runs: they are about numbers and take minutes there.
+#     Other tests, which sanitizers do run, access memory in the same ways.
 #   ALONE: its tests measure time, so nothing runs beside them.
 function(attest_test name)
   cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;PLAIN" ${ARGN})
