@@ -127,7 +127,8 @@ class Matmul {
         return "rows that overlap or lie too far apart";
     }
     const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
-    support.qk_operand_dtype = support.pv_operand_dtype = support.probability_dtype = dtype;
+    for (const int stage : {ATTEST_SOFTMAX_QK, ATTEST_SOFTMAX_PV, ATTEST_SOFTMAX_PROBABILITY})
+      support.stage[stage].dtype = dtype;
     support.arithmetic = ATTEST_P_NORMALISED_FIRST;
     const cuda::MatmulPlan plan = plan_of(problem);
     support.workspace_bytes =

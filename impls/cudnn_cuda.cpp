@@ -238,7 +238,8 @@ class Cudnn {
     if (problem.tensor[ATTEST_PAGE_TABLE].dtype != ATTEST_NONE &&
         problem.tensor[ATTEST_SEQ_LENS_KV].dtype == ATTEST_NONE)
       return "pages without lengths";
-    support.qk_operand_dtype = support.pv_operand_dtype = problem.tensor[ATTEST_Q].dtype;
+    for (const int stage : {ATTEST_SOFTMAX_QK, ATTEST_SOFTMAX_PV})
+      support.stage[stage].dtype = problem.tensor[ATTEST_Q].dtype;
     try {
       support.workspace_bytes = Attention(problem).workspace_bytes();
     } catch (const std::exception&

@@ -62,9 +62,7 @@ struct LinearCpu {
         return "the elements of a row of Q, K, V or O are not contiguous";
     }
     const Plan work = plan(problem);
-    support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype =
-        support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
-    support.probability_rel_error = impls::kExp2Error;
+    support.stage[ATTEST_LINEAR_FEATURES].rel_error = impls::kExp2Error;
     support.sum_chain = impls::kLinearTile + work.chunk / impls::kLinearTile + work.chunks;
     support.workspace_bytes = work.workspace_bytes;
     return nullptr;

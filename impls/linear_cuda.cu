@@ -182,7 +182,7 @@ class Linear {
     if (p.head_dim > kMostChannels || p.head_dim_v > kMostChannels)
       return "head_dim or head_dim_v above 512";
     const States states = plan(p);
-    support.probability_rel_error = kExpError;
+    support.stage[ATTEST_LINEAR_FEATURES].rel_error = kExpError;
     support.sum_chain = kTile + states.chunk / kTile + states.chunks;
     support.workspace_bytes =
         sizeof(float) *

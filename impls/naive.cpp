@@ -34,8 +34,6 @@ struct Naive {
     const double floats =
         rows_q * rows_kv + (rows_q + rows_kv) * static_cast<double>(p.head_dim + p.head_dim_v);
     if (floats > 0x1p60) return "the score matrix has more than 2^60 elements";
-    support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
-    support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
     support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }

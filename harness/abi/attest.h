@@ -37,9 +37,10 @@ extern "C" {
 #endif
 
 enum {
-  ATTEST_MINOR = 2,    // additions to version 1 so far; nobody has to look at it
+  ATTEST_MINOR = 0,    // additions to version 1 so far; nobody has to look at it
   ATTEST_ROOM = 1024,  // bytes reserved for each struct of the host; zero beyond its fields
-  ATTEST_ROLES = 64    // entries of tensor[] and data[]
+  ATTEST_ROLES = 64,   // entries of tensor[] and data[]
+  ATTEST_STAGES = 16   // entries of attest_support.stage
 };
 
 // What the functions of a table return. Any status but ATTEST_OK ends the work on this problem, and
@@ -180,6 +181,8 @@ enum {
 };
 // Bits private to an operation, n 0 .. 30. Bit 63 is kept for "see further words".
 #define ATTEST_OWN_BIT(n) (UINT64_C(1) << (32 + (n)))
+// The same of attest_support.arithmetic, n 0 .. 15.
+#define ATTEST_OWN_WAY(n) (UINT32_C(1) << (16 + (n)))
 
 // ATTEST_SOFTMAX and ATTEST_SOFTMAX_BACKWARD:
 //
@@ -227,6 +230,24 @@ typedef struct attest_softmax_params {
   float shift_bias;  // added between tokens that rolling brought into one window (Swin: -100)
   float reserved_;   // 0
 } attest_softmax_params;
+// The stages of softmax attention, for attest_support.
+enum {
+  ATTEST_SOFTMAX_QK,           // what Q and K are rounded to before they are multiplied
+  ATTEST_SOFTMAX_PV,           // what P and V are rounded to before they are multiplied
+  ATTEST_SOFTMAX_SCORE,        // in what scores are kept
+  ATTEST_SOFTMAX_PROBABILITY,  // in what exp(logit - max) is kept; rel_error is that of exp
+  ATTEST_SOFTMAX_ACCUMULATOR   // in what sums over keys are kept
+};
+// How softmax attention may compute besides: bits of attest_support.arithmetic.
+// p is divided by its sum, or is exp(x - lse), before it is rounded to its stage's dtype.
+#define ATTEST_P_NORMALISED_FIRST ATTEST_OWN_WAY(0)
+// p is truncated, not rounded.
+#define ATTEST_P_TRUNCATED ATTEST_OWN_WAY(1)
+// The normaliser sums the rounded p.
+#define ATTEST_SUMS_ROUNDED_P ATTEST_OWN_WAY(2)
+// p, or the factor that merges parts of the keys, is exp(x - lse) with lse rounded to f32, and
+// nothing divides by the sum of that: split keys merged by their lse, softmax in two passes.
+#define ATTEST_WEIGHS_BY_LSE ATTEST_OWN_WAY(3)
 
 // ATTEST_LINEAR: o = phi(q) (sum phi(k)^T v) / (phi(q) sum phi(k) + eps), with phi = elu + 1.
 // Dense tensors as above. MASK, of dims [batch|1, 1, 1, seq_len_kv], multiplies phi(k), and
@@ -241,6 +262,15 @@ typedef struct attest_linear_params {
   float eps;        // added to the normaliser, > 0 (LoFTR: 1e-6)
   float reserved_;  // 0
 } attest_linear_params;
+// The stages of linear attention, for attest_support.
+enum {
+  ATTEST_LINEAR_FEATURES,    // what phi(q) and phi(k) are rounded to; rel_error is that of exp
+  ATTEST_LINEAR_STATE,       // what V and the state are rounded to before they are multiplied
+  ATTEST_LINEAR_ACCUMULATOR  // in what sums over keys are kept
+};
+// How linear attention may compute besides: without a state, but with a weight phi(q) phi(k) for
+// each pair of a query and a key. sum_chain is then that of the weighted values.
+#define ATTEST_WEIGHS_PAIRS ATTEST_OWN_WAY(0)
 
 // ATTEST_DEFORMABLE, which is not judged yet. V is [batch, num_heads, sum of level_height *
 // level_width, head_dim_v], O is [batch, num_heads, seq_len_q, head_dim_v]. V is read bilinearly at
@@ -283,37 +313,31 @@ typedef struct attest_problem {
 
 // Declared arithmetic: the tolerance follows from it, and the record shows it. A support that is
 // all 0 is judged as f32, rounded and fused. An implementation that computes in less must say so.
+//
+// An operation computes in stages, which are listed beside its params. Each entry of stage[] says
+// what the implementation does in the stage of that number. Entries of stages that the operation
+// does not have stay 0.
+typedef struct attest_stage {
+  // What the stage's numbers are rounded to, or kept in; 0: f32. How tensors are stored does not
+  // count.
+  int32_t dtype;
+  // The largest relative error of the stage's function (exp) where it is coarser than the dtype;
+  // else 0. Stages without a function have none.
+  float rel_error;
+} attest_stage;
+// How any operation may compute. Bits 0 .. 15 are shared by the operations; an operation's own
+// stand beside its stages.
 enum {
-  // p is divided by its sum, or is exp(x - lse), before it is rounded to probability_dtype.
-  ATTEST_P_NORMALISED_FIRST = 1 << 0,
-  // p is truncated, not rounded.
-  ATTEST_P_TRUNCATED = 1 << 1,
-  // The normaliser sums the rounded p.
-  ATTEST_SUMS_ROUNDED_P = 1 << 2,
-  // Subnormal numbers of probability_dtype and pv_operand_dtype become 0.
-  ATTEST_FLUSHES_SUBNORMALS = 1 << 3,
+  // Subnormal numbers become 0 where they are rounded to a stage's dtype.
+  ATTEST_FLUSHES_SUBNORMALS = 1 << 0,
   // A second run may differ in its last bits (atomics, split sums).
-  ATTEST_NONDETERMINISTIC = 1 << 4,
-  // p, or the factor that merges parts of the keys, is exp(x - lse) with lse rounded to f32, and
-  // nothing divides by the sum of that: split keys merged by their lse, softmax in two passes.
-  ATTEST_WEIGHS_BY_LSE = 1 << 5,
-  // Linear attention without a state: there is a weight phi(q) phi(k) for each pair of a query and
-  // a key. sum_chain is that of the weighted values.
-  ATTEST_WEIGHS_PAIRS = 1 << 6
+  ATTEST_NONDETERMINISTIC = 1 << 1
 };
 // What query fills in. The host has zeroed everything but struct_size.
 typedef struct attest_support {
   uint32_t struct_size;
-  // What Q and K are rounded to before they are multiplied; 0: f32. How they are stored does not
-  // count.
-  int32_t qk_operand_dtype;
-  int32_t pv_operand_dtype;   // what P and V are rounded to before they are multiplied
-  int32_t score_dtype;        // in what scores are kept
-  int32_t probability_dtype;  // in what exp(logit - max) is kept
-  int32_t accumulator_dtype;  // in what sums over keys are kept
-  uint32_t arithmetic;        // ATTEST_P_... and the bits after it
-  // The largest relative error of exp where it is coarser than probability_dtype; else 0.
-  float probability_rel_error;
+  uint32_t arithmetic;  // the bits above and the operation's own
+  attest_stage stage[ATTEST_STAGES];
   // The longest sequential chain of additions in the sum over keys; 0: seq_len_kv.
   int64_t sum_chain;
   // What run gets as its workspace. All memory of run that grows with the problem belongs there.

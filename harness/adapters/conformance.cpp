@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/device/device_kinds.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/problem/glob.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/session/session.hpp"
@@ -64,7 +65,8 @@ struct Conformance::State {
     implementations.emplace(selection, limits);
     session.emplace(std::move(plan), *implementations,
                     core::RunOptions{.limits = limits,
-                                     .least = core::parse_min_arithmetic(options.min_arithmetic),
+                                     .least = core::parse_min_arithmetic(options.min_arithmetic,
+                                                                         core::all_operations()),
                                      .timed = false,
                                      .golden_device = core::find_golden_device()});
     name_tests();

@@ -11,6 +11,7 @@
 #include "cli/recorder.hpp"
 #include "cli/table_file.hpp"
 #include "core/device/device_kinds.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/table.hpp"
 
@@ -50,7 +51,7 @@ void check_paths(const JudgingOptions& options) {
 
 core::RunOptions run_options(const JudgingOptions& options) {
   return {.limits = options.plugins.limits,
-          .least = core::parse_min_arithmetic(options.least),
+          .least = core::parse_min_arithmetic(options.least, core::all_operations()),
           .relations = options.relations,
           .timed = !options.untimed,
           .golden_device = options.host_golden ? nullptr : core::find_golden_device()};

@@ -1,8 +1,11 @@
 #include "cli/judging_options.hpp"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "cli/table_file.hpp"
+#include "core/operations/declaration.hpp"
 
 namespace attest::cli {
 namespace {
@@ -50,8 +53,9 @@ void JudgingOptions::add_many_to(CLI::App& app) {
       "--strict", strict,
       "exit with 3 where an implementation declares features or dtypes that no case judged");
   app.add_option("--min-arithmetic", least,
-                 "refuse implementations that declare less: words of qk pv score prob acc, e.g. "
-                 "acc=f32,prob=bf16")
+                 fmt::format("refuse implementations that declare less in a stage of their "
+                             "operation ({}), e.g. acc=f32,prob=bf16",
+                             core::stage_words(core::all_operations())))
       ->type_name("LIST");
   app.add_option("--resume", resume,
                  "go on with a run that was cut short, into the same file; all other arguments as "

@@ -11,6 +11,12 @@ namespace {
 
 using namespace core;
 
+// What is lost where x is rounded to less than float32, in which it comes at most.
+double operand_roundoff(const Arithmetic& arithmetic) {
+  const DType operand = arithmetic.stage[kOperand].dtype;
+  return unit_roundoff(operand) > unit_roundoff(ATTEST_F32) ? unit_roundoff(operand) : 0;
+}
+
 class ScaleGolden final : public Golden {
  public:
   ScaleGolden(const Problem& problem, const Tensor& x) : problem_(problem), x_(x) {}
@@ -22,7 +28,8 @@ class ScaleGolden final : public Golden {
       for (int64_t i = 0; i < p.width; ++i) {
         value[size_t(i)] = double(p.factor) * x_.at({row, i});
         sigma[size_t(i)] = std::hypot(unit_roundoff(arithmetic.output) * value[size_t(i)],
-                                      half_subnormal(arithmetic.output)) /
+                                      half_subnormal(arithmetic.output),
+                                      operand_roundoff(arithmetic) * value[size_t(i)]) /
                            std::sqrt(3);
       }
       sink({.role = kY,
@@ -55,6 +62,10 @@ class ScaleOperation final : public Operation {
     static const Role roles[] = {{kX, "x", ATTEST_READ, true, ATTEST_NONE},
                                  {kY, "y", ATTEST_WRITE, true, ATTEST_NONE}};
     return roles;
+  }
+  std::span<const ArithmeticStage> stages() const override {
+    static const ArithmeticStage stages[] = {{kOperand, "operand", "x before it is multiplied"}};
+    return stages;
   }
   void complete(Problem&) const override {}
   std::vector<int64_t> dims(const Problem& problem, int32_t) const override {
@@ -90,7 +101,9 @@ class ScaleOperation final : public Operation {
     std::vector<double> values(size_t(p.width));
     for (const int64_t row : rows) {
       for (int64_t i = 0; i < p.width; ++i)
-        values[size_t(i)] = rounded(double(p.factor) * tensors[kX].at({row, i}), arithmetic.output);
+        values[size_t(i)] = rounded(
+            double(p.factor) * rounded(tensors[kX].at({row, i}), arithmetic.stage[kOperand].dtype),
+            arithmetic.output);
       sink(kY, row, values);
     }
   }

@@ -7,6 +7,7 @@ namespace attest::testing {
 
 inline constexpr int32_t kScale = ATTEST_PRIVATE;
 enum : int32_t { kX = ATTEST_OWN, kY };  // [rows, width] each
+enum : int32_t { kOperand };             // the stages: x before it is multiplied
 
 struct ScaleParams {
   uint32_t struct_size;

@@ -9,6 +9,7 @@
 #include "attest.h"
 
 enum { X = ATTEST_OWN, Y };
+enum { OPERAND }; /* the stages */
 typedef struct {
   uint32_t struct_size;
   float factor;
@@ -30,6 +31,14 @@ static attest_status query_huge(const attest_problem* problem, attest_support* s
   (void)problem;
   support->workspace_bytes = UINT64_C(1) << 45;
   return ATTEST_OK;
+}
+static attest_status query_bf16(const attest_problem* problem, attest_support* support) {
+  support->stage[OPERAND].dtype = ATTEST_BF16;
+  return query(problem, support);
+}
+static attest_status query_lost(const attest_problem* problem, attest_support* support) {
+  support->stage[OPERAND + 1].dtype = ATTEST_BF16; /* which the operation does not have */
+  return query(problem, support);
 }
 static attest_status query_dies(const attest_problem* problem, attest_support* support) {
   (void)problem, (void)support;
@@ -53,17 +62,31 @@ static const attest_problem* problem_of(const void* plan) {
 }
 static const scale_params* params_of(const void* plan) { return problem_of(plan)->params; }
 
-/* y = factor * x on all rows, except `skip` rows at the front and `less` rows at the end. */
-static attest_status scale(const void* plan, void* const* data, int64_t skip, int64_t less,
-                           float factor) {
+static float same(float x) { return x; }
+static float to_bf16(float x) { /* to nearest, ties to even; of finite numbers */
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* y = factor * operand(x) on all rows, except `skip` rows at the front and `less` at the end. */
+static attest_status scale_rounded(const void* plan, void* const* data, int64_t skip, int64_t less,
+                                   float factor, float (*operand)(float)) {
   const scale_params* p = params_of(plan);
   const attest_tensor *x = &problem_of(plan)->tensor[X], *y = &problem_of(plan)->tensor[Y];
   const float* from = data[X];
   float* to = data[Y];
   for (int64_t r = skip; r < p->rows - less; ++r)
     for (int64_t i = 0; i < p->width; ++i)
-      to[r * y->stride[0] + i * y->stride[1]] = factor * from[r * x->stride[0] + i * x->stride[1]];
+      to[r * y->stride[0] + i * y->stride[1]] =
+          factor * operand(from[r * x->stride[0] + i * x->stride[1]]);
   return ATTEST_OK;
+}
+static attest_status scale(const void* plan, void* const* data, int64_t skip, int64_t less,
+                           float factor) {
+  return scale_rounded(plan, data, skip, less, factor, same);
 }
 static attest_status scale_all(const void* plan, void* const* data) {
   return scale(plan, data, 0, 0, params_of(plan)->factor);
@@ -90,6 +113,7 @@ static void write_beyond(const void* plan, volatile float* y) {
 RUN(right, return scale_all(plan, data);)
 RUN(wrong, return scale(plan, data, 0, 0, params_of(plan)->factor * 1.00001f);)
 RUN(short, return scale(plan, data, 0, 1, params_of(plan)->factor);)
+RUN(bf16, return scale_rounded(plan, data, 0, 0, params_of(plan)->factor, to_bf16);)
 RUN(zeros, write_zeros(plan, data[Y]); return ATTEST_OK;)
 RUN(beyond, scale_all(plan, data); write_beyond(plan, data[Y]); return ATTEST_OK;)
 RUN(input, ((volatile float*)data[X])[5] = 1; return scale_all(plan, data);)
@@ -132,6 +156,10 @@ const attest_impl* attest_plugin_v1(size_t index) {
       STRIDED(hangs),
       STRIDED(fails),
       STRIDED(talks),
+      TABLE("bf16", 0, "rounds x to bf16 and declares it", query_bf16, create, run_bf16),
+      TABLE("bf16_undeclared", 0, "rounds x to bf16", query, create, run_bf16),
+      TABLE("declares_lost", 0, "declares a stage that there is not", query_lost, create,
+            run_right),
       TABLE("huge", 0, "asks for 32 TiB", query_huge, create, run_right),
       TABLE("dies_in_query", 0, "aborts in query", query_dies, create, run_right),
       TABLE("not_created", 0, "create fails", query, create_fails, run_right),

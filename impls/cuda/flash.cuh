@@ -711,8 +711,9 @@ class Block {
 /// What a Block does with a problem's numbers.
 inline void declare_arithmetic(const attest_problem& problem, attest_support& support) {
   const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
-  support.qk_operand_dtype = support.pv_operand_dtype = dtype == ATTEST_F32 ? ATTEST_3XTF32 : dtype;
-  if (dtype == ATTEST_F32) support.probability_rel_error = kExp2Error;
+  for (const int stage : {ATTEST_SOFTMAX_QK, ATTEST_SOFTMAX_PV})
+    support.stage[stage].dtype = dtype == ATTEST_F32 ? ATTEST_3XTF32 : dtype;
+  if (dtype == ATTEST_F32) support.stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = kExp2Error;
 }
 
 /// Why no Block takes a problem; null: one does.

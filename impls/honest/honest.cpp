@@ -9,7 +9,7 @@ using namespace honest;
 constexpr Arithmetic half_probabilities() {
   Arithmetic a = kFloat;
   a.probability = a.pv = ATTEST_F16;
-  a.flags = ATTEST_P_NORMALISED_FIRST;
+  a.ways = ATTEST_P_NORMALISED_FIRST;
   return a;
 }
 constexpr Arithmetic half_scores() {
@@ -25,13 +25,13 @@ constexpr Arithmetic operands(int32_t dtype) {
 constexpr Method reversed(Method method) { return method.reversed = true, method; }
 constexpr Method split(Method method, int64_t splits) { return method.splits = splits, method; }
 constexpr Method merged_by_lse(Method method) {
-  method.computes.flags |= ATTEST_WEIGHS_BY_LSE;
-  method.declares.flags |= ATTEST_WEIGHS_BY_LSE;
+  method.computes.ways |= ATTEST_WEIGHS_BY_LSE;
+  method.declares.ways |= ATTEST_WEIGHS_BY_LSE;
   return method;
 }
 constexpr Method weighing_pairs(Method method) {
   method.weighs_pairs = true;
-  method.declares.flags |= ATTEST_WEIGHS_PAIRS;
+  method.declares.ways |= ATTEST_WEIGHS_PAIRS;
   return method;
 }
 constexpr Method folded(Method method) { return method.folds_scale = true, method; }

@@ -125,18 +125,18 @@ float Sum(const float* p, int64_t count, int32_t accumulator, float total) {
 float Probabilities(float* p, int64_t count, float divisor, const Arithmetic& a, float total) {
   if (divisor != 1)
     for (int64_t i = 0; i < count; ++i) p[i] /= divisor;
-  const bool sums_rounded = (a.flags & ATTEST_SUMS_ROUNDED_P) != 0;
+  const bool sums_rounded = (a.ways & ATTEST_SUMS_ROUNDED_P) != 0;
   if (!sums_rounded) total = Sum(p, count, a.accumulator, total);
   const auto kept = [=](auto round) {
     for (int64_t i = 0; i < count; ++i) p[i] = round(p[i]);
   };
-  if (a.flags & ATTEST_P_TRUNCATED)
+  if (a.ways & ATTEST_P_TRUNCATED)
     with_cutting(a.probability, kept);
   else
     with_rounding(a.probability, kept);
   if (sums_rounded) total = Sum(p, count, a.accumulator, total);
   RoundRow(p, count, a.pv);
-  if (a.flags & ATTEST_FLUSHES_SUBNORMALS) {
+  if (a.ways & ATTEST_FLUSHES_SUBNORMALS) {
     const float least = std::fmax(smallest_normal(a.probability), smallest_normal(a.pv));
     for (int64_t i = 0; i < count; ++i) p[i] = p[i] < least ? 0 : p[i];
   }

@@ -9,10 +9,10 @@ constexpr int64_t kChannels = 32;  // channels of V are padded to a multiple of 
 constexpr int64_t kRows = 2;       // queries at a time
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// What a kernel rounds to, in the words of attest_support; and what it would declare.
+/// What a kernel rounds to, by the stages of softmax attention; and what it would declare.
 struct Arithmetic {
   int32_t qk, score, probability, pv, accumulator;
-  uint32_t flags;
+  uint32_t ways;
   float exp_error;
   // Every exp is too small by exp_error; else its error wanders between both bounds
   bool exp_leans = false;
@@ -38,7 +38,7 @@ float largest(const float* x, int64_t count);
 void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmetic);
 /// p becomes what a kernel multiplies with: divided by `divisor`, rounded or cut to the dtype of
 /// probabilities, flushed, rounded to the operand. Returns the sum of what the normaliser adds,
-/// starting at `total`: before the rounding, or after it if the flags say so; in the dtype of the
+/// starting at `total`: before the rounding, or after it if the ways say so; in the dtype of the
 /// accumulator, one after the other where that is coarser than float32.
 float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic,
                     float total);

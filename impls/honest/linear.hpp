@@ -21,7 +21,7 @@ class LinearKernel {
 
   static void query(const attest_problem& problem, const Method& method, attest_support& support) {
     const auto& p = attest::params<attest_linear_params>(problem);
-    declare(method.declares, support);
+    declare_linear(method.declares, support);
     const int64_t keys = p.seq_len_kv, width = tile(method, keys);
     support.sum_chain = width < keys ? width + (keys + width - 1) / width : 0;
     support.workspace_bytes = Buffers(p, nullptr).bytes;
@@ -90,7 +90,7 @@ class LinearKernel {
   /// What the second product reads.
   void keep_state(float* state, int64_t count) const {
     round_row(state, count, m_.computes.pv);
-    if ((m_.computes.flags & ATTEST_FLUSHES_SUBNORMALS) == 0) return;
+    if ((m_.computes.ways & ATTEST_FLUSHES_SUBNORMALS) == 0) return;
     const float least = smallest_normal(m_.computes.pv);
     for (int64_t n = 0; n < count; ++n) state[n] = std::fabs(state[n]) < least ? 0 : state[n];
   }

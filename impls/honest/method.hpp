@@ -35,14 +35,21 @@ constexpr Method honest_method(const char* name, const char* summary, Arithmetic
   return method;
 }
 
-inline void declare(const Arithmetic& arithmetic, attest_support& support) {
-  support.qk_operand_dtype = arithmetic.qk;
-  support.pv_operand_dtype = arithmetic.pv;
-  support.score_dtype = arithmetic.score;
-  support.probability_dtype = arithmetic.probability;
-  support.accumulator_dtype = arithmetic.accumulator;
-  support.arithmetic = arithmetic.flags;
-  support.probability_rel_error = arithmetic.exp_error;
+inline void declare_softmax(const Arithmetic& arithmetic, attest_support& support) {
+  support.stage[ATTEST_SOFTMAX_QK].dtype = arithmetic.qk;
+  support.stage[ATTEST_SOFTMAX_PV].dtype = arithmetic.pv;
+  support.stage[ATTEST_SOFTMAX_SCORE].dtype = arithmetic.score;
+  support.stage[ATTEST_SOFTMAX_PROBABILITY] = {arithmetic.probability, arithmetic.exp_error};
+  support.stage[ATTEST_SOFTMAX_ACCUMULATOR].dtype = arithmetic.accumulator;
+  support.arithmetic = arithmetic.ways;
+}
+
+/// Linear attention's phi is the operand of QK here, and its state that of PV.
+inline void declare_linear(const Arithmetic& arithmetic, attest_support& support) {
+  support.stage[ATTEST_LINEAR_FEATURES] = {arithmetic.qk, arithmetic.exp_error};
+  support.stage[ATTEST_LINEAR_STATE].dtype = arithmetic.pv;
+  support.stage[ATTEST_LINEAR_ACCUMULATOR].dtype = arithmetic.accumulator;
+  support.arithmetic = arithmetic.ways;
 }
 
 /// Hands out the workspace piece by piece; with no memory it counts the bytes.

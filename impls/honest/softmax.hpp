@@ -29,7 +29,7 @@ class SoftmaxKernel {
 
   static void query(const attest_problem& problem, const Method& method, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    declare(method.declares, support);
+    declare_softmax(method.declares, support);
     if (exact_weights(method)) support.arithmetic |= ATTEST_P_NORMALISED_FIRST;
     // A tile is summed apart, then added to the tiles before it; parts are merged one after the
     // other.
@@ -85,7 +85,7 @@ class SoftmaxKernel {
 
   /// Whether probabilities are exp(s - lse), of a second pass over the keys.
   static bool exact_weights(const Method& method) {
-    return (method.computes.flags & ATTEST_WEIGHS_BY_LSE) != 0 && method.splits == 1;
+    return (method.computes.ways & ATTEST_WEIGHS_BY_LSE) != 0 && method.splits == 1;
   }
   static int64_t tile(const attest_softmax_params& p, const Method& method) {
     if (method.tile == 0) return std::max<int64_t>(p.seq_len_kv, 1);
@@ -225,7 +225,7 @@ class SoftmaxKernel {
         row.wild.push_back(element);
   }
 
-  bool has(uint32_t flag) const { return (m_.computes.flags & flag) != 0; }
+  bool has(uint32_t way) const { return (m_.computes.ways & way) != 0; }
   bool weighs_by_lse() const { return exact_weights(m_); }
   /// Whether the normaliser of a part is known before its probabilities are: these are divided by
   /// it, or are exp(s - lse).

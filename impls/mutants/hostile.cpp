@@ -134,10 +134,10 @@ using Act = void (*)(const Problem&);
 
 attest_status query(const attest_problem*, attest_support*) { return ATTEST_OK; }
 attest_status query_boast(const attest_problem*, attest_support* support) {
-  return support->probability_rel_error = 1e30f, ATTEST_OK;
+  return support->stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = 1e30f, ATTEST_OK;
 }
 attest_status query_unknown(const attest_problem*, attest_support* support) {
-  return support->accumulator_dtype = 77, ATTEST_OK;
+  return support->stage[ATTEST_SOFTMAX_ACCUMULATOR].dtype = 77, ATTEST_OK;
 }
 attest_status query_hang(const attest_problem*, attest_support*) {
   return wait_to_be_ended(), ATTEST_OK;

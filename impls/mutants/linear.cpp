@@ -140,8 +140,6 @@ const char* query_linear(const attest_problem& problem, attest_support& support)
   if (p.feature_map != 0) return "a feature map other than elu + 1";
   Arena arena(nullptr);
   State(p, arena);
-  support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
-  support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
   support.sum_chain = kChunk + (p.seq_len_kv + kChunk - 1) / kChunk;
   support.workspace_bytes = arena.bytes() * static_cast<size_t>(problem.threads);
   return nullptr;

@@ -476,8 +476,6 @@ const char* query_softmax(const attest_problem& problem, attest_support& support
   const auto& p = attest::params<attest_softmax_params>(problem);
   Arena arena(nullptr);
   Scratch(p, arena);
-  support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
-  support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
   support.sum_chain = kTile + (p.seq_len_kv + kTile - 1) / kTile;
   support.workspace_bytes =
       arena.bytes() * static_cast<size_t>(problem.threads + 1);  // one that a race is for

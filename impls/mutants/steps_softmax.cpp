@@ -248,8 +248,6 @@ void declare(const Step& step, const attest_problem& problem, attest_support& su
   const int64_t tile = step.variant.tile;
   Arena arena(nullptr);
   Scratch(p, tile, arena);
-  support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype = ATTEST_F32;
-  support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
   support.sum_chain = tile + (p.seq_len_kv + tile - 1) / tile;
   support.workspace_bytes = arena.bytes() * static_cast<size_t>(problem.threads);
 }

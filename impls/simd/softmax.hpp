@@ -32,11 +32,9 @@ inline const char* why_not(const attest_problem& problem) {
   return nullptr;
 }
 
-/// What both kernels compute in: everything in f32, whatever the storage.
+/// What both kernels compute in: every stage in f32, whatever the storage, and this exp.
 inline void declare_float32(attest_support& support) {
-  support.qk_operand_dtype = support.pv_operand_dtype = support.score_dtype =
-      support.probability_dtype = support.accumulator_dtype = ATTEST_F32;
-  support.probability_rel_error = kExp2Error;
+  support.stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = kExp2Error;
 }
 
 struct Lengths {              // of one sequence

@@ -24,7 +24,7 @@ attest_edit_header(older "  int32_t device_id@S@.*\n(} attest_problem@S@)" "\\1"
 
 # Newer: with scales of keys (a feature, a role, a parameter), a longer support, a longer table.
 set(newer "${text}")
-attest_edit_header(newer "ATTEST_MINOR = 2" "ATTEST_MINOR = 3")
+attest_edit_header(newer "ATTEST_MINOR = 0" "ATTEST_MINOR = 1")
 attest_edit_header(newer "(  ATTEST_OWN = 32)" "  ATTEST_KEY_SCALES,\n\\1")
 attest_edit_header(newer "(ATTEST_WITH_SINKS = 1 << 20)" "\\1,\n  ATTEST_WITH_KEY_SCALES = 1 << 21")
 attest_edit_header(newer "(} attest_softmax_params@S@)" "  int64_t num_scales@S@\n\\1")

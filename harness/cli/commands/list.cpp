@@ -10,6 +10,7 @@
 #include "cli/plugins.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
 
@@ -49,9 +50,10 @@ void list_support(const std::vector<core::Registry::Entry>& entries, const core:
       if (query.failure)
         answer = fmt::format("{}: {}", name(query.failure->verdict()), query.failure->reason);
       else if (query.status == ATTEST_OK)
-        answer = fmt::format("yes: {}, workspace {} bytes",
-                             print(core::declared_arithmetic(query.support, problem.dtype)),
-                             query.support.workspace_bytes);
+        answer = fmt::format(
+            "yes: {}, workspace {} bytes",
+            print(*problem.operation, core::declared_arithmetic(query.support, problem.dtype)),
+            query.support.workspace_bytes);
       else
         answer = "no: " + query.message;
     } else {

@@ -86,9 +86,6 @@ void map_upstream(const nlohmann::json& description, VectorCase& vector,
 /// (x, y) of [batch, tokens, 2] points, in f64.
 FileTensor& rotate_by_points(VectorCase& vector, const FileTensor& x, const FileTensor& points,
                              const FileTensor& frequencies);
-/// What --min-arithmetic spells, as a declaration: words that are left out are f32. Throws Error,
-/// which begins with `where`.
-Arithmetic arithmetic_of(const std::string& text, const std::string& where);
 void map_named(const nlohmann::json& description, VectorCase& vector, const VectorPlace& place);
 /// The description that a file of tensors has by the names of its tensors: "q" or "query", "o" or
 /// "out" ..., and place.words. Throws Error: a name that is no tensor of the operation.

@@ -69,7 +69,7 @@ TEST_F(Dump, WordsSayTheRest) {
   EXPECT_EQ(p.window_right, 0);
   EXPECT_EQ(p.diagonal, 1);
   EXPECT_EQ(p.softcap, 30);
-  EXPECT_EQ(vector.arithmetic->probability, ATTEST_BF16);
+  EXPECT_EQ(vector.arithmetic->stage[ATTEST_SOFTMAX_PROBABILITY].dtype, ATTEST_BF16);
 }
 
 // Linear attention has parameters that softmax attention lacks, and the other way round.

@@ -9,6 +9,7 @@
 #include "core/cases/file_store.hpp"
 #include "core/cases/json_fields.hpp"
 #include "core/inputs/formats/bytes.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/problem/hint.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
@@ -172,20 +173,8 @@ void check_words(const std::map<std::string, std::string>& words) {
     const std::string where = "--" + key;
     if (key == "params") check_params(params_of(value, where), operation, where);
     if (key == "layout") check_layout(value, where);
-    if (key == "arithmetic") arithmetic_of(value, where);
+    if (key == "arithmetic") parse_arithmetic(value, operation, where);
   }
-}
-
-Arithmetic arithmetic_of(const std::string& text, const std::string& where) {
-  const MinArithmetic words = parse_min_arithmetic(text, where);
-  Arithmetic arithmetic;
-  for (const auto& [to, from] :
-       {std::pair(&arithmetic.qk, words.qk), std::pair(&arithmetic.pv, words.pv),
-        std::pair(&arithmetic.score, words.score),
-        std::pair(&arithmetic.probability, words.probability),
-        std::pair(&arithmetic.accumulator, words.accumulator)})
-    if (from != ATTEST_NONE) *to = from;
-  return arithmetic;
 }
 
 void map_named(const json& description, VectorCase& vector, const VectorPlace& place) {
@@ -201,7 +190,8 @@ void map_named(const json& description, VectorCase& vector, const VectorPlace& p
   if (fields.has("tolerance"))
     vector.tolerance = fields.real("tolerance");
   else
-    vector.arithmetic = arithmetic_of(fields.text("arithmetic", ""), where + ": arithmetic");
+    vector.arithmetic =
+        parse_arithmetic(fields.text("arithmetic", ""), *operation, where + ": arithmetic");
   FileStore store(place.data);
   const std::vector<Named> named =
       name_tensors(fields.any("tensors"), *operation, layout, store, vector, where);

@@ -15,12 +15,12 @@
 namespace attest::core {
 namespace {
 
-constexpr Arithmetic kDouble{.qk = ATTEST_F64,
-                             .pv = ATTEST_F64,
-                             .score = ATTEST_F64,
-                             .probability = ATTEST_F64,
-                             .accumulator = ATTEST_F64,
-                             .output = ATTEST_F64};
+constexpr SoftmaxArithmetic kDouble{.qk = ATTEST_F64,
+                                    .pv = ATTEST_F64,
+                                    .score = ATTEST_F64,
+                                    .probability = ATTEST_F64,
+                                    .accumulator = ATTEST_F64,
+                                    .output = ATTEST_F64};
 
 testing::Case softmax_case(DType dtype,
                            const std::function<void(attest_softmax_params&)>& change = {}) {
@@ -42,8 +42,8 @@ void add_one(const Tensor& x) {
 }
 
 // The outputs become those of an honest kernel of `arithmetic`.
-void emulate_all(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
-                 int kernel) {
+void emulate_all(const Problem& problem, const Tensors& tensors,
+                 const SoftmaxArithmetic& arithmetic, int kernel) {
   problem.operation->emulate(problem, tensors, arithmetic, kernel,
                              testing::all_rows(tensors[ATTEST_O]), testing::store_into(tensors));
 }
@@ -99,7 +99,7 @@ TEST(Guard, EmulatesQueriesThatAreScaledBeforeTheyAreRounded) {
     double keys;  // larger where the scale is smaller: the lean is that of scores
   } kLeaning[] = {
       {1, 0.0622416f, 0.5}, {2, 0.0622416f / 1.442695f, 0.5}, {3, 0.0622416f * 0.0622416f, 2}};
-  const Arithmetic arithmetic{.qk = ATTEST_BF16, .output = ATTEST_BF16};
+  const SoftmaxArithmetic arithmetic{.qk = ATTEST_BF16, .output = ATTEST_BF16};
   for (const auto& [kernel, scale, keys] : kLeaning) {
     const testing::Case c = softmax_case(ATTEST_BF16, [scale = scale](attest_softmax_params& p) {
       p.seq_len_q = p.seq_len_kv = 100;

@@ -20,7 +20,7 @@ struct TermCase {
   Term term;
   const char* name;
   const char* honest;  // the kernel that needs the term
-  Arithmetic arithmetic;
+  LinearArithmetic arithmetic;
   std::function<LinearCase()> inputs;
   bool adds = false;  // the bug: every output is a little too large, in place of a normaliser a
                       // little too small
@@ -77,19 +77,19 @@ std::vector<TermCase> term_cases() {
       {T::kQueryFeatures,
        "query_features",
        "phi in f16, values that are keys",
-       {.qk = ATTEST_F16},
+       {.features = ATTEST_F16},
        [] { return following({.keys = 4099}); }},
       {T::kKeyFeatures,
        "key_features",
        "phi in bf16, keys that differ by little",
-       {.qk = ATTEST_BF16},
+       {.features = ATTEST_BF16},
        [] {
          return with({}, {{ATTEST_K, [](int64_t, int64_t, double x) { return 0.5 + 0.05 * x; }}});
        }},
       {T::kEqualKeys,
        "equal_keys",
        "phi in f16, two keys that half of all keys are each, with values of 1 and -1",
-       {.qk = ATTEST_F16},
+       {.features = ATTEST_F16},
        [] {
          return with({},
                      {{ATTEST_K,
@@ -101,17 +101,17 @@ std::vector<TermCase> term_cases() {
       {T::kExp,
        "exp",
        "an exp that is good to 1e-3",
-       {.probability_rel_error = 1e-3},
+       {.exp_error = 1e-3},
        [] { return dense({}); }},
       {T::kState,
        "state",
        "state kept in bf16",
-       {.pv = ATTEST_BF16},
+       {.state = ATTEST_BF16},
        [] { return dense({.v_dtype = ATTEST_BF16}); }},
       {T::kSmallState,
        "small_state",
        "a state of some 2^-20 kept in f16",
-       {.pv = ATTEST_F16, .output = ATTEST_F32},
+       {.state = ATTEST_F16, .output = ATTEST_F32},
        [] {
          return with({.keys = 7, .v_dtype = ATTEST_F16},
                      {{ATTEST_K, [](int64_t, int64_t, double x) { return -15 + 0.1 * x; }},
@@ -126,7 +126,7 @@ std::vector<TermCase> term_cases() {
       {T::kFlushed,
        "flushed",
        "flushes a state of some 2^-14 to 0",
-       {.pv = ATTEST_F16, .flags = ATTEST_FLUSHES_SUBNORMALS},
+       {.state = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS},
        [] {
          return with({.keys = 4},
                      {{ATTEST_K, [](int64_t, int64_t, double x) { return x - 10.5; }}});
@@ -134,7 +134,7 @@ std::vector<TermCase> term_cases() {
       {T::kValues,
        "values",
        "V as bf16, all of it 1.003",
-       {.pv = ATTEST_BF16},
+       {.state = ATTEST_BF16},
        [] {
          return with({.head_dim = 256, .head_dim_v = 16},
                      {{ATTEST_V, [](int64_t, int64_t, double) { return 1.003; }}});
@@ -171,7 +171,7 @@ std::vector<TermCase> term_cases() {
       {T::kPairs,
        "pairs",
        "a weight for each pair, on the fill cancelling",
-       {.flags = ATTEST_WEIGHS_PAIRS},
+       {.ways = ATTEST_WEIGHS_PAIRS},
        [] {
          const Shape s{.keys = 197, .head_dim = 64};
          return LinearCase({.seq_len_q = s.rows, .seq_len_kv = s.keys, .head_dim = s.head_dim},

@@ -34,7 +34,7 @@ struct TermCase {
   SigmaTerm term;
   const char* name;
   const char* honest;  // the kernel that needs the term
-  Arithmetic arithmetic;
+  SoftmaxArithmetic arithmetic;
   std::function<Case()> inputs;
   Bug bug = Bug::kScale;
   EmulationStyle style;
@@ -94,22 +94,23 @@ Case equal_keys(Shape s) {
   return c;
 }
 
-Arithmetic in(DType output, std::initializer_list<std::pair<DType Arithmetic::*, DType>> fields,
-              uint32_t flags = 0, int64_t chain = 0) {
-  Arithmetic a{.output = output, .flags = flags, .sum_chain = chain};
+SoftmaxArithmetic in(DType output,
+                     std::initializer_list<std::pair<DType SoftmaxArithmetic::*, DType>> fields,
+                     uint32_t flags = 0, int64_t chain = 0) {
+  SoftmaxArithmetic a{.output = output, .ways = flags, .sum_chain = chain};
   for (const auto& [field, dtype] : fields) a.*field = dtype;
   return a;
 }
-Arithmetic rough_exp(double error) {
-  Arithmetic a;
-  a.probability_rel_error = error;
+SoftmaxArithmetic rough_exp(double error) {
+  SoftmaxArithmetic a;
+  a.exp_error = error;
   return a;
 }
 
 std::vector<TermCase> term_cases() {
-  constexpr auto kQk = &Arithmetic::qk, kPv = &Arithmetic::pv,
-                 kProbability = &Arithmetic::probability, kScore = &Arithmetic::score,
-                 kAccumulator = &Arithmetic::accumulator;
+  constexpr auto kQk = &SoftmaxArithmetic::qk, kPv = &SoftmaxArithmetic::pv,
+                 kProbability = &SoftmaxArithmetic::probability, kScore = &SoftmaxArithmetic::score,
+                 kAccumulator = &SoftmaxArithmetic::accumulator;
   constexpr uint32_t kFirst = ATTEST_P_NORMALISED_FIRST;
   using T = SigmaTerm;
   return {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/operations/arithmetic.hpp"
 #include "core/operations/golden.hpp"
 #include "core/operations/golden_device.hpp"
 #include "core/tensor/tensor.hpp"
@@ -106,6 +107,11 @@ class Operation {
       const = 0;  // sizeof the params struct; its first field is struct_size
   virtual std::span<const Field> fields() const = 0;
   virtual std::span<const Role> roles() const = 0;
+  /// Where an implementation may compute in less than float32, in the order of records; by default
+  /// nowhere.
+  virtual std::span<const ArithmeticStage> stages() const { return {}; }
+  /// Its own bits of attest_support.arithmetic, 16 .. 31.
+  virtual std::span<const ArithmeticWay> ways() const { return {}; }
 
   /// Replaces neutral parameters by what follows from the others (num_kv_heads = num_heads,
   /// softmax_scale = 1/sqrt(head_dim)).

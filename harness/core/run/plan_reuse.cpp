@@ -8,7 +8,7 @@
 
 #include "core/judge/check.hpp"
 #include "core/measure/time.hpp"
-#include "core/operations/arithmetic.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/run/outputs.hpp"
 
 namespace attest::core {
@@ -83,7 +83,8 @@ PlanReuse::Parts PlanReuse::parts(Plugin& plugin, const Implementation& implemen
                             std::string(dtype_name(members_[0]->problem.dtype));
     if (!itself && !again && plugin.has_tried(key)) continue;
     const QueryResult query = plugin.query(implementation, member->problem);
-    if (query.failure || query.status != ATTEST_OK || !wrong_declaration(query.support).empty())
+    if (query.failure || query.status != ATTEST_OK ||
+        !wrong_declaration(*member->problem.operation, query.support).empty())
       continue;
     if (!itself) plugin.note_tried(key);
     const DType dtype = main_output(member->problem).dtype;

@@ -94,13 +94,14 @@ std::optional<Outcome> CaseRunner::admit(Trial& trial) {
   if (query.status != ATTEST_OK)
     return Outcome{ReasonCode::kErrorRuntime,
                    fmt::format("query gave {}: {}", query.status, query.message)};
-  if (std::string wrong = wrong_declaration(query.support); !wrong.empty())
+  if (std::string wrong = wrong_declaration(*problem_.operation, query.support); !wrong.empty())
     return Outcome{ReasonCode::kErrorDeclaration, std::move(wrong)};
   trial.arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
   trial.workspace_bytes = query.support.workspace_bytes;
-  trial.record.arithmetic = print(trial.arithmetic);
+  trial.record.arithmetic = print(*problem_.operation, trial.arithmetic);
   trial.record.memory.workspace_bytes = trial.workspace_bytes;
-  if (std::string why = falls_short(trial.arithmetic, options_.least); !why.empty())
+  if (std::string why = falls_short(*problem_.operation, trial.arithmetic, options_.least);
+      !why.empty())
     return Outcome{ReasonCode::kUnsupportedArithmetic, std::move(why)};
   return std::nullopt;
 }

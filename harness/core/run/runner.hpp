@@ -13,6 +13,7 @@
 #include "core/inputs/golden_store.hpp"
 #include "core/inputs/prepared.hpp"
 #include "core/isolation/limits.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/record/record.hpp"
 #include "core/run/plan_reuse.hpp"
 #include "core/run/plugin.hpp"

@@ -89,6 +89,17 @@ TEST_F(Runner, OfATrialTheFirstOutcomeAndTheQuickestFillCount) {
   EXPECT_EQ(trial.outcome.code, ReasonCode::kFailRange);
 }
 
+// The tolerance follows from what is declared of the operation's own stages.
+TEST_F(Runner, JudgesByTheStagesOfTheOperation) {
+  const Record declared = run("scale_bf16");
+  EXPECT_EQ(declared.outcome.verdict(), Verdict::kPass) << declared.outcome.reason;
+  EXPECT_EQ(declared.arithmetic, "operand=bf16");
+  EXPECT_EQ(run("scale_bf16_undeclared").outcome.code, ReasonCode::kFailTolerance);
+  const Record lost = run("scale_declares_lost");
+  EXPECT_EQ(lost.outcome.code, ReasonCode::kErrorDeclaration);
+  EXPECT_THAT(lost.outcome.reason, HasSubstr("stage[1] is declared, which scale does not have"));
+}
+
 TEST_F(Runner, TimesNothingThatDoesNotPass) { EXPECT_FALSE(run("scale_wrong").time); }
 
 // 25,600 bytes are a multiple of 64 but not of the page: the element behind the last one is a
@@ -166,10 +177,10 @@ TEST_F(Runner, SkipsWhatTakesTooLong) {
 }
 
 TEST_F(Runner, RefusesLessArithmeticThanAskedFor) {
-  options_.least = parse_min_arithmetic("acc=f64");
+  options_.least = parse_min_arithmetic("operand=f64", all_operations());
   const Record record = run("scale_right");
   EXPECT_EQ(record.outcome.code, ReasonCode::kUnsupportedArithmetic);
-  EXPECT_THAT(record.outcome.reason, HasSubstr("acc=f32"));
+  EXPECT_THAT(record.outcome.reason, HasSubstr("operand=f32"));
 }
 
 TEST_F(Runner, GivesTheSameInputsAgain) {

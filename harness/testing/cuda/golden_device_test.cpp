@@ -88,7 +88,7 @@ class Twin : public OnHost {
 using Said = std::map<std::pair<int32_t, int64_t>, std::vector<double>>;
 struct Told {
   Said value, sigma;
-  Told(const Golden& golden, const Arithmetic& arithmetic) {
+  Told(const Golden& golden, const SoftmaxArithmetic& arithmetic) {
     std::mutex lock;
     golden.expect(arithmetic, [&](const Expected& e) {
       const std::lock_guard guard(lock);
@@ -107,7 +107,7 @@ class CaseGolden {
   CaseGolden(const Case& c, const GoldenDevice& device)
       : kept_([&c](const GoldenDevice* by) { return softmax_golden(c.problem, c.tensors, by); },
               &device) {}
-  Told told(const Arithmetic& arithmetic) {
+  Told told(const SoftmaxArithmetic& arithmetic) {
     return kept_.use([&](const Golden& golden) { return Told(golden, arithmetic); });
   }
   std::string device() {
@@ -135,14 +135,14 @@ bool near(double got, double wanted, double apart) {
          std::fabs(got - wanted) <= apart;
 }
 
-const Arithmetic kArithmetics[] = {{},
-                                   {.probability = ATTEST_F16, .output = ATTEST_F16},
-                                   {.qk = ATTEST_BF16,
-                                    .pv = ATTEST_BF16,
-                                    .score = ATTEST_F16,
-                                    .probability = ATTEST_BF16,
-                                    .output = ATTEST_BF16,
-                                    .flags = ATTEST_SUMS_ROUNDED_P}};
+const SoftmaxArithmetic kArithmetics[] = {{},
+                                          {.probability = ATTEST_F16, .output = ATTEST_F16},
+                                          {.qk = ATTEST_BF16,
+                                           .pv = ATTEST_BF16,
+                                           .score = ATTEST_F16,
+                                           .probability = ATTEST_BF16,
+                                           .output = ATTEST_BF16,
+                                           .ways = ATTEST_SUMS_ROUNDED_P}};
 
 TEST_F(GoldenOnDevice, SaysWhatTheHostSays) {
   const OnHost device;
@@ -155,7 +155,7 @@ TEST_F(GoldenOnDevice, SaysWhatTheHostSays) {
     for (size_t n = 0; n < std::size(kArithmetics); ++n) {
       if (size_t(cases) % std::size(kArithmetics) != n && c.name.find("tiles") == c.name.npos)
         continue;  // one is enough, and quick
-      const Arithmetic& arithmetic = kArithmetics[n];
+      const SoftmaxArithmetic& arithmetic = kArithmetics[n];
       const Told mine = golden.told(arithmetic), theirs(*host, arithmetic);
       ASSERT_EQ(golden.remark(), "") << c.name;
       ASSERT_EQ(mine.value.size(), theirs.value.size()) << c.name;
@@ -394,19 +394,20 @@ INSTANTIATE_TEST_SUITE_P(
 // A sum that is a thousandth too large is found, whichever it is, by an arithmetic whose sigma
 // needs it; but for that of a^2, which nothing follows from.
 TEST_F(GoldenOnDevice, EverySumIsChecked) {
-  const Arithmetic arithmetics[] = {{.qk = ATTEST_BF16,
-                                     .score = ATTEST_F16,
-                                     .probability = ATTEST_F16,
-                                     .output = ATTEST_F32,
-                                     .flags = ATTEST_FLUSHES_SUBNORMALS},
-                                    {},
-                                    {.probability = ATTEST_BF16, .flags = ATTEST_SUMS_ROUNDED_P},
-                                    {.qk = ATTEST_F16,
-                                     .score = ATTEST_F16,
-                                     .probability = ATTEST_F16,
-                                     .accumulator = ATTEST_F16,
-                                     .output = ATTEST_F32,
-                                     .flags = ATTEST_SUMS_ROUNDED_P}};
+  const SoftmaxArithmetic arithmetics[] = {
+      {.qk = ATTEST_BF16,
+       .score = ATTEST_F16,
+       .probability = ATTEST_F16,
+       .output = ATTEST_F32,
+       .ways = ATTEST_FLUSHES_SUBNORMALS},
+      {},
+      {.probability = ATTEST_BF16, .ways = ATTEST_SUMS_ROUNDED_P},
+      {.qk = ATTEST_F16,
+       .score = ATTEST_F16,
+       .probability = ATTEST_F16,
+       .accumulator = ATTEST_F16,
+       .output = ATTEST_F32,
+       .ways = ATTEST_SUMS_ROUNDED_P}};
   Case c = testing::make_case(
       "sums",
       [](attest_softmax_params& p) {
@@ -430,7 +431,7 @@ TEST_F(GoldenOnDevice, EverySumIsChecked) {
         for (size_t i = begin; i < end; ++i) numbers[row + i] *= 1.001;
     });
     CaseGolden golden(c, device);
-    for (const Arithmetic& arithmetic : arithmetics) golden.told(arithmetic);
+    for (const SoftmaxArithmetic& arithmetic : arithmetics) golden.told(arithmetic);
     // kP2 has no part in these arithmetics, and no weight of this row lies where it may or may not
     // be flushed.
     const bool is_unused =
@@ -468,7 +469,7 @@ TEST_F(GoldenOnDevice, MayBeRefusedLater) {
   const Told first = golden.told({});
   EXPECT_EQ(golden.device(), "Fake");
   wrong = true;
-  const Arithmetic half{.score = ATTEST_F16, .output = ATTEST_F16};
+  const SoftmaxArithmetic half{.score = ATTEST_F16, .output = ATTEST_F16};
   const Told second = golden.told(half);
   EXPECT_THAT(golden.remark(), HasSubstr("sigma["));
   EXPECT_EQ(second.sigma, Told(*host, half).sigma);

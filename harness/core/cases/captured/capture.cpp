@@ -11,6 +11,7 @@
 #include "core/cases/assembly.hpp"
 #include "core/cases/formats/safetensors.hpp"
 #include "core/inputs/golden_store.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 
@@ -148,7 +149,7 @@ std::vector<std::string> capture_vector(const VectorCase& vector, const fs::path
     partial |= output.partial;
   }
   if (vector.arithmetic)
-    out.description["arithmetic"] = print(*vector.arithmetic);
+    out.description["arithmetic"] = print(*problem.operation, *vector.arithmetic);
   else if (vector.tolerance)
     out.description["tolerance"] = *vector.tolerance;
   if (partial) out.description["partial"] = true;

@@ -8,6 +8,7 @@
 #include "core/cases/file_store.hpp"
 #include "core/cases/json_fields.hpp"
 #include "core/inputs/prepared.hpp"
+#include "core/operations/declaration.hpp"
 #include "core/problem/hint.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
@@ -99,7 +100,8 @@ void map_captured(const json& description, VectorCase& vector, const VectorPlace
   vector.dtype = dtype_name(problem.dtype);
   vector.source = fields.text("source", "");
   if (fields.has("arithmetic"))
-    vector.arithmetic = arithmetic_of(fields.text("arithmetic"), where + ": arithmetic");
+    vector.arithmetic =
+        parse_arithmetic(fields.text("arithmetic"), *problem.operation, where + ": arithmetic");
   if (fields.has("tolerance")) vector.tolerance = fields.real("tolerance");
   const bool partial = fields.truth("partial", false);
   FileStore store(place.data);

@@ -45,6 +45,8 @@ class LinearOperation final : public Operation {
   size_t params_size() const override { return sizeof(Params); }
   std::span<const Field> fields() const override { return kFields; }
   std::span<const Role> roles() const override { return kRoles; }
+  std::span<const ArithmeticStage> stages() const override { return linear_stages(); }
+  std::span<const ArithmeticWay> ways() const override { return linear_ways(); }
 
   void complete(Problem& problem) const override {
     auto& p = problem.as<Params>();
@@ -134,7 +136,7 @@ class LinearOperation final : public Operation {
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
                int /*kernel*/, std::span<const int64_t> rows,
                const EmulationSink& sink) const override {
-    emulate_linear(problem, tensors, arithmetic, rows, sink);
+    emulate_linear(problem, tensors, LinearArithmetic::of(arithmetic), rows, sink);
   }
 };
 

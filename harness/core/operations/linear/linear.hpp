@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 
+#include "core/operations/linear/linear_arithmetic.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {
@@ -26,7 +27,8 @@ std::vector<Variant> linear_variants(const Problem& problem);
 std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors);
 
 /// Operation::emulate.
-void emulate_linear(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
-                    std::span<const int64_t> rows, const EmulationSink& sink);
+void emulate_linear(const Problem& problem, const Tensors& tensors,
+                    const LinearArithmetic& arithmetic, std::span<const int64_t> rows,
+                    const EmulationSink& sink);
 
 }  // namespace attest::core

@@ -20,7 +20,7 @@ constexpr double kMostWork = 5e7;
 
 class Emulator {
  public:
-  Emulator(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic)
+  Emulator(const Problem& problem, const Tensors& tensors, const LinearArithmetic& arithmetic)
       : p_(problem.as<Params>()), a_(arithmetic), tensors_(tensors) {
     const double work = double(p_.seq_len_kv) * double(p_.head_dim) * double(p_.head_dim_v);
     step_ = std::max<int64_t>(1, int64_t(work / kMostWork));
@@ -60,7 +60,7 @@ class Emulator {
       for (size_t c = 0; c < q.size(); ++c) weight = add(weight, q[c] * k[c]);
       part.z[0] = add(part.z[0], weight);
       for (size_t e = 0; e < v.size(); ++e)
-        part.s[e] = add(part.s[e], kept(weight) * rounded(v[e], a_.pv));
+        part.s[e] = add(part.s[e], kept(weight) * rounded(v[e], a_.state));
     }
     total.add(part, *this);
     const double normaliser = narrowed(total.z[0] + double(p_.eps), a_.accumulator);
@@ -101,17 +101,18 @@ class Emulator {
                                bool counted) const {
     if (!counted) return std::vector<double>(size_t(p_.head_dim));
     std::vector<double> phi = load(role, b, head, row, p_.head_dim);
-    for (double& x : phi) x = rounded(narrowed(x > 0 ? x + 1 : exponential(x), a_.qk), a_.qk);
+    for (double& x : phi)
+      x = rounded(narrowed(x > 0 ? x + 1 : exponential(x), a_.features), a_.features);
     return phi;
   }
   // Its error wanders between both bounds with x, as that of a short polynomial does.
   double exponential(double x) const {
     const double wander = 2 * double(random_uniform(5, hash_bytes(&x, sizeof(x)))) - 1;
-    return std::exp(x) * (1 + a_.probability_rel_error * wander);
+    return std::exp(x) * (1 + a_.exp_error * wander);
   }
   double kept(double state) const {
-    const double y = rounded(state, a_.pv);
-    return a_.has(ATTEST_FLUSHES_SUBNORMALS) && std::fabs(y) < smallest_normal(a_.pv) ? 0 : y;
+    const double y = rounded(state, a_.state);
+    return a_.has(ATTEST_FLUSHES_SUBNORMALS) && std::fabs(y) < smallest_normal(a_.state) ? 0 : y;
   }
 
   const State& state_of(int64_t b, int64_t kv_head) {
@@ -128,7 +129,7 @@ class Emulator {
       for (size_t c = 0; c < dim; ++c) {
         part.z[c] = add(part.z[c], phi[c]);
         for (size_t e = 0; e < width; e += size_t(step_))
-          part.s[c * width + e] = add(part.s[c * width + e], phi[c] * rounded(v[e], a_.pv));
+          part.s[c * width + e] = add(part.s[c * width + e], phi[c] * rounded(v[e], a_.state));
       }
     }
     total.add(part, *this);
@@ -138,7 +139,7 @@ class Emulator {
   }
 
   const Params& p_;
-  const Arithmetic& a_;
+  const LinearArithmetic& a_;
   const Tensors& tensors_;
   int64_t step_ = 1;
   std::map<std::pair<int64_t, int64_t>, State> states_;
@@ -146,8 +147,9 @@ class Emulator {
 
 }  // namespace
 
-void emulate_linear(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
-                    std::span<const int64_t> rows, const EmulationSink& sink) {
+void emulate_linear(const Problem& problem, const Tensors& tensors,
+                    const LinearArithmetic& arithmetic, std::span<const int64_t> rows,
+                    const EmulationSink& sink) {
   const auto& p = problem.as<Params>();
   Emulator emulator(problem, tensors, arithmetic);
   for (const int64_t row : rows)

@@ -41,7 +41,7 @@ class LinearGolden final : public Golden {
   std::string method() const override { return "float64, all rows"; }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
-    const Variances variances(arithmetic, p_, tensors_[ATTEST_V].spec.dtype);
+    const Variances variances(LinearArithmetic::of(arithmetic), p_, tensors_[ATTEST_V].spec.dtype);
     const int64_t group = p_.num_heads / p_.num_kv_heads,
                   chunks = (p_.seq_len_q + kChunk - 1) / kChunk;
     for (int64_t b = 0; b < p_.batch; ++b) {

@@ -48,23 +48,24 @@ void Moments::note_reach() {
   }
 }
 
-Variances::Variances(const Arithmetic& arithmetic, const attest_linear_params& p, DType stored_v) {
+Variances::Variances(const LinearArithmetic& arithmetic, const attest_linear_params& p,
+                     DType stored_v) {
   // phi is kept in the operand dtype of the first product; S and z enter the second one in that of
   // PV.
-  u_phi = std::max(unit_roundoff(arithmetic.qk), arithmetic.probability_rel_error);
-  const double rounding = square(unit_roundoff(arithmetic.qk)),
-               exp = square(factor(Term::kExp) * arithmetic.probability_rel_error);
+  u_phi = std::max(unit_roundoff(arithmetic.features), arithmetic.exp_error);
+  const double rounding = square(unit_roundoff(arithmetic.features)),
+               exp = square(factor(Term::kExp) * arithmetic.exp_error);
   query = (square(factor(Term::kQueryFeatures)) * rounding + exp) / 3;
   key = (square(factor(Term::kKeyFeatures)) * rounding + exp) / 3;
   equal = square(factor(Term::kEqualKeys)) * (rounding + exp) / 3;
-  const double u_state = unit_roundoff(arithmetic.pv),
+  const double u_state = unit_roundoff(arithmetic.state),
                u_accumulator = unit_roundoff(arithmetic.accumulator);
   const bool flushes = arithmetic.has(ATTEST_FLUSHES_SUBNORMALS);
   auto eta = [&](DType dtype) { return flushes ? smallest_normal(dtype) : half_subnormal(dtype); };
   state = square(factor(Term::kState) * u_state) / 3;
-  state_small = square(factor(Term::kSmallState) * half_subnormal(arithmetic.pv)) / 3;
-  flush_below =
-      flushes ? kNearlyFlushed * smallest_normal(arithmetic.pv) : half_subnormal(arithmetic.pv);
+  state_small = square(factor(Term::kSmallState) * half_subnormal(arithmetic.state)) / 3;
+  flush_below = flushes ? kNearlyFlushed * smallest_normal(arithmetic.state)
+                        : half_subnormal(arithmetic.state);
   lost = factor(Term::kFlushed);
   const int64_t chain =
       arithmetic.sum_chain > 0 ? std::min(arithmetic.sum_chain, p.seq_len_kv) : p.seq_len_kv;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/operations/linear/linear_arithmetic.hpp"
 #include "core/operations/operation.hpp"
 #include "core/operations/term_factor.hpp"
 
@@ -67,7 +68,7 @@ struct Moments {
 
 /// What a declared arithmetic adds up to.
 struct Variances {
-  Variances(const Arithmetic& arithmetic, const attest_linear_params& p, DType stored_v);
+  Variances(const LinearArithmetic& arithmetic, const attest_linear_params& p, DType stored_v);
   double query, key, equal;   // of phi, relative to m; equal: a factor of E0, E1, E2
   double u_phi;               // its roundoff
   double state, state_small;  // relative; the square of an absolute error

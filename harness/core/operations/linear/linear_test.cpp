@@ -113,7 +113,7 @@ struct Shares {
   bool pass() const { return largest <= 1 && rms <= 1; }
 };
 
-Shares judge_rows(const Case& c, const Arithmetic& arithmetic) {
+Shares judge_rows(const Case& c, const LinearArithmetic& arithmetic) {
   Shares shares;
   int64_t elements = 0;
   std::mutex lock;
@@ -138,10 +138,10 @@ Shares judge_rows(const Case& c, const Arithmetic& arithmetic) {
   return shares;
 }
 
-Shares run(Case& c, const Kernel& kernel, Arithmetic arithmetic = {}) {
+Shares run(Case& c, const Kernel& kernel, LinearArithmetic arithmetic = {}) {
   arithmetic.output = c.problem.dtype;
-  arithmetic.qk = kernel.phi;
-  arithmetic.pv = kernel.state;
+  arithmetic.features = kernel.phi;
+  arithmetic.state = kernel.state;
   if (kernel.tile < c.p().seq_len_kv)
     arithmetic.sum_chain = std::max(kernel.tile, c.p().seq_len_kv / kernel.tile);
   emulate(c, kernel);
@@ -259,7 +259,8 @@ TEST(LinearGolden, AgreesWithLongDouble) {
     for (const char* fill : {"random", "faint", "cancelling"}) {
       const Case c(shape, ATTEST_F16, {fill, 3}, true);
       const Params& p = c.p();
-      const Arithmetic arithmetic{.qk = ATTEST_F16, .output = ATTEST_F16, .sum_chain = 64};
+      const LinearArithmetic arithmetic{
+          .features = ATTEST_F16, .output = ATTEST_F16, .sum_chain = 64};
       auto phi = [](double x) { return x > 0 ? x + 1.0L : std::exp(static_cast<long double>(x)); };
       std::vector<long double> mapped(size_t(element_count(c.spec(ATTEST_K))));
       for (size_t i = 0; i < mapped.size(); ++i)

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/operations/operation.hpp"
+#include "core/operations/softmax/arithmetic.hpp"
 
 namespace attest::core {
 
@@ -33,6 +34,8 @@ class SoftmaxOperation final : public Operation {
   size_t params_size() const override { return sizeof(attest_softmax_params); }
   std::span<const Field> fields() const override;
   std::span<const Role> roles() const override;
+  std::span<const ArithmeticStage> stages() const override { return softmax_stages(); }
+  std::span<const ArithmeticWay> ways() const override { return softmax_ways(); }
   void complete(Problem& problem) const override;
   std::vector<int64_t> dims(const Problem& problem, int32_t role) const override;
   bool may_broadcast(int32_t role, int axis) const override;

@@ -105,7 +105,7 @@ void VectorRunner::judge_given(Record& record) const {
     return judge(problem, golden, arithmetic, outputs, &prepared.shared().tensors());
   });
   record.impl = kGiven;
-  record.arithmetic = print(arithmetic);
+  record.arithmetic = print(*problem.operation, arithmetic);
   record.max_ratio = fill.judgement.max_ratio;
   record.rms_ratio = fill.judgement.rms_ratio;
   record.outcome = fill.judgement.outcome;

@@ -30,24 +30,24 @@ void expect_equal(const Case& c, const Brute& brute, int64_t row, const Expectat
   ASSERT_NEAR(lse.sigma.at(row)[0], brute.lse_sigma, 1e-9 * brute.lse_sigma) << "row " << row;
 }
 
-const Arithmetic kArithmetics[] = {
-    {.output = ATTEST_F32, .flags = ATTEST_WEIGHS_BY_LSE},
+const SoftmaxArithmetic kArithmetics[] = {
+    {.output = ATTEST_F32, .ways = ATTEST_WEIGHS_BY_LSE},
     {.qk = ATTEST_BF16,
      .pv = ATTEST_BF16,
      .probability = ATTEST_BF16,
      .output = ATTEST_BF16,
-     .flags = ATTEST_SUMS_ROUNDED_P,
+     .ways = ATTEST_SUMS_ROUNDED_P,
      .sum_chain = 64},
     {.score = ATTEST_F16,
      .probability = ATTEST_F16,
      .output = ATTEST_F16,
-     .flags = ATTEST_P_NORMALISED_FIRST | ATTEST_P_TRUNCATED | ATTEST_FLUSHES_SUBNORMALS},
+     .ways = ATTEST_P_NORMALISED_FIRST | ATTEST_P_TRUNCATED | ATTEST_FLUSHES_SUBNORMALS},
 };
 
 // Every row of every sequence, where `sees(i, j)` is the definition of attest.h written down again.
 void check_all(const Case& c, const std::function<bool(int64_t, int64_t)>& sees, int64_t step = 1) {
   const Geometry geometry(c.problem, c.tensors);
-  for (const Arithmetic& arithmetic : kArithmetics) {
+  for (const SoftmaxArithmetic& arithmetic : kArithmetics) {
     SCOPED_TRACE(dtype_name(arithmetic.output));
     const SigmaModel model = SigmaModel::of(arithmetic, c.problem);
     const auto golden = c.golden();
@@ -252,7 +252,7 @@ TEST(Codebook, SequencesAndPagesAreExact) {
 void expect_agreement(const Case& c, double error, double least, double most) {
   const auto full = softmax_golden(c.problem, c.tensors), closed = c.golden();
   ASSERT_EQ(full->method(), "float64, all rows");
-  for (const Arithmetic& arithmetic : kArithmetics)
+  for (const SoftmaxArithmetic& arithmetic : kArithmetics)
     for (const int32_t role : {ATTEST_O, ATTEST_LSE}) {
       const Expectations got(*closed, arithmetic, role), expected(*full, arithmetic, role);
       ASSERT_EQ(got.value.size(), expected.value.size());
@@ -290,7 +290,7 @@ TEST(Codebook, AgreesWithTheFullGolden) {
                },
                {ATTEST_LSE});
   const auto full = softmax_golden(c.problem, c.tensors);
-  for (const Arithmetic& arithmetic : kArithmetics) {
+  for (const SoftmaxArithmetic& arithmetic : kArithmetics) {
     int64_t compared = 0;
     std::mutex lock;
     const std::map<int32_t, Expectations> closed{
@@ -515,7 +515,7 @@ TEST(Codebook, KeysAtOtherDistancesErrByOtherScores) {
                  p.window_right = 0;
                },
                {{ATTEST_ALIBI_SLOPES, {}}});
-  const Arithmetic f16_scores{.score = ATTEST_F16};
+  const SoftmaxArithmetic f16_scores{.score = ATTEST_F16};
   const ScopedTermFactor drop(
       SigmaTerm::kFlushed,
       0);  // the full golden takes what vanishes in the normaliser for lost to o too
@@ -548,7 +548,7 @@ TEST(Codebook, SinksAreOneMoreKeyWithoutValue) {
     // They weigh enough for a lost one to be seen.
     Case lost(ATTEST_F16, c.fill, [&](Params& p) { p = c.p(); }, {ATTEST_LSE, ATTEST_SINKS});
     for (int64_t h = 0; h < 4; ++h) store(lost.tensors[ATTEST_SINKS].data, ATTEST_F32, h, -1e30);
-    const Arithmetic f16{.output = ATTEST_F16};
+    const SoftmaxArithmetic f16{.output = ATTEST_F16};
     const Expectations with(*c.golden(), f16, ATTEST_LSE), without(*lost.golden(), f16, ATTEST_LSE);
     int64_t seen = 0;
     for (const auto& [row, lse] : with.value)
@@ -668,7 +668,7 @@ TEST(CodebookAllRows, OneWrongRowOf262144IsCaught) {
     p.seq_len_q = tokens;
     p.head_dim = 16;
   });
-  const Arithmetic arithmetic{.output = ATTEST_F16};
+  const SoftmaxArithmetic arithmetic{.output = ATTEST_F16};
   const auto golden = c.golden();
   std::vector<double> value(size_t(tokens * 16)), sigma(value.size());
   golden->expect(arithmetic, [&](const Expected& chunk) {

@@ -96,7 +96,7 @@ class CodebookGolden final : public Golden {
   int64_t distinct_rows() const override { return book_.distinct_rows(); }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
-    const SigmaModel model = SigmaModel::of(arithmetic, problem_);
+    const SigmaModel model = SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_);
     std::vector<HeadScores> scores = scores_;
     for (HeadScores& head : scores) head.declare(model);
     const std::vector<Segment> work = segments();

@@ -90,7 +90,7 @@ TEST(CodebookSigma, OperandsOf8BitsLeaveMoreThanAnAverage) {
         p.seq_len_kv = 1021;
         p.head_dim = 32;
       });
-      Arithmetic arithmetic;
+      SoftmaxArithmetic arithmetic;
       arithmetic.qk = operand;
       const Expectations expected(*c.golden(), arithmetic, ATTEST_O);
       int64_t told = 0, all = 0;

@@ -85,9 +85,9 @@ class SoftmaxGolden final : public Golden {
               .sigma = sigmas->lse.data() + begin});
     }
     if (plan_.all)
-      bounds_.sweep_empty(geometry_, arithmetic, sink);
+      bounds_.sweep_empty(geometry_, SoftmaxArithmetic::of(arithmetic), sink);
     else
-      bounds_.sweep(geometry_, arithmetic, sink);
+      bounds_.sweep(geometry_, SoftmaxArithmetic::of(arithmetic), sink);
   }
 
   int64_t distinct_rows() const override { return distinct_; }
@@ -97,7 +97,8 @@ class SoftmaxGolden final : public Golden {
     if (!device_rows_ || at == rows_.end()) return;
     const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
     const auto row = size_t(at - rows_.begin()), width = size_t(params_.head_dim_v);
-    device_rows_->confirm(row, scores_.data(), SigmaModel::of(arithmetic, problem_),
+    device_rows_->confirm(row, scores_.data(),
+                          SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_),
                           {.o = o_.data() + row * width,
                            .sigma = sigmas->o.data() + row * width,
                            .lse_sigma = sigmas->lse.data() + row});
@@ -178,7 +179,7 @@ class SoftmaxGolden final : public Golden {
       if (kept->arithmetic == arithmetic) return kept;
     auto sigmas = std::make_shared<Sigmas>(
         Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
-    SigmaModel model = SigmaModel::of(arithmetic, problem_);
+    SigmaModel model = SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_);
     if (few_codes_) model.take_few_codes();
     if (device_rows_)
       device_rows_->finish(scores_.data(), model,

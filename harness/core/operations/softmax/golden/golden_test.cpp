@@ -26,7 +26,7 @@ struct Said {
   std::map<int64_t, Row> exact[2], swept[2];  // O, LSE
   int repeated = 0;
 
-  Said(const Golden& golden, const Arithmetic& arithmetic) {
+  Said(const Golden& golden, const SoftmaxArithmetic& arithmetic) {
     std::mutex lock;
     golden.expect(arithmetic, [&](const Expected& e) {
       const std::lock_guard guard(lock);
@@ -98,7 +98,7 @@ TEST(SoftmaxGolden, SampledRowsAgreeWithAllRows) {
                 small.memory[size_t(role)].size());
   const auto all = golden_of(small);
   EXPECT_EQ(all->method(), "float64, all rows");
-  Arithmetic arithmetic{.probability = ATTEST_F16, .output = ATTEST_F16};
+  SoftmaxArithmetic arithmetic{.probability = ATTEST_F16, .output = ATTEST_F16};
   const Said some(*sampled, arithmetic), every(*all, arithmetic);
   int compared = 0;
   for (const auto& [row, got] : some.exact[0]) {
@@ -232,7 +232,7 @@ TEST(SoftmaxGolden, SweepsGiveUpOnlyWhereNaNIs) {
 TEST(SoftmaxGolden, AnswersDoNotChange) {
   const Case c = make_case("dense", [](Params& p) { p.seq_len_q = 300; }, {ATTEST_LSE}, ATTEST_F16);
   const auto golden = golden_of(c), again = golden_of(c);
-  const Arithmetic f32{}, f16{.probability = ATTEST_F16, .output = ATTEST_F16};
+  const SoftmaxArithmetic f32{}, f16{.probability = ATTEST_F16, .output = ATTEST_F16};
   const Said first(*golden, f32), second(*golden, f16), third(*golden, f32), fourth(*again, f16);
   for (const auto& [row, said] : first.exact[0]) {
     ASSERT_EQ(said.value, third.exact[0].at(row).value);

@@ -118,8 +118,8 @@ bool ValueBounds::is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_
   return wild_bias_[size_t((outer * dim[1] + head) * dim[2] + geometry.token(i))] != 0;
 }
 
-void ValueBounds::sweep_head(const Geometry& geometry, const Arithmetic& arithmetic, int64_t b,
-                             int64_t h, const Golden::Sink& sink) const {
+void ValueBounds::sweep_head(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
+                             int64_t b, int64_t h, const Golden::Sink& sink) const {
   std::vector<int64_t> bounded, unbounded;
   std::vector<double> row(static_cast<size_t>(params_.head_dim));
   for (int64_t i = 0; i < geometry.length_q(b); ++i)
@@ -188,7 +188,7 @@ void ValueBounds::sweep_head(const Geometry& geometry, const Arithmetic& arithme
        unbounded);
 }
 
-void ValueBounds::sweep(const Geometry& geometry, const Arithmetic& arithmetic,
+void ValueBounds::sweep(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
                         const Golden::Sink& sink) const {
   sweep_empty(geometry, arithmetic, sink);
   const int64_t units = params_.batch * params_.num_heads;
@@ -198,7 +198,7 @@ void ValueBounds::sweep(const Geometry& geometry, const Arithmetic& arithmetic,
     sweep_head(geometry, arithmetic, unit / params_.num_heads, unit % params_.num_heads, sink);
 }
 
-void ValueBounds::sweep_empty(const Geometry& geometry, const Arithmetic& arithmetic,
+void ValueBounds::sweep_empty(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
                               const Golden::Sink& sink) const {
   std::vector<int64_t> rows = geometry.idle_rows();
   for (int64_t b = 0; b < geometry.batch(); ++b)

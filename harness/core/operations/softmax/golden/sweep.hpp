@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/operations/golden.hpp"
+#include "core/operations/softmax/arithmetic.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {
@@ -19,17 +20,17 @@ class ValueBounds {
 
   /// Sweeps of O and LSE over all places. Rows that see no key for certain are exact instead: o =
   /// 0, lse = -inf.
-  void sweep(const Geometry& geometry, const Arithmetic& arithmetic,
+  void sweep(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
              const Golden::Sink& sink) const;
   /// Exact zeros alone: rows without a place, or with an empty interval of keys.
-  void sweep_empty(const Geometry& geometry, const Arithmetic& arithmetic,
+  void sweep_empty(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
                    const Golden::Sink& sink) const;
   /// Channels (of sequences and key heads) without bounds.
   int64_t unbounded() const { return unbounded_; }
 
  private:
-  void sweep_head(const Geometry& geometry, const Arithmetic& arithmetic, int64_t b, int64_t h,
-                  const Golden::Sink& sink) const;
+  void sweep_head(const Geometry& geometry, const SoftmaxArithmetic& arithmetic, int64_t b,
+                  int64_t h, const Golden::Sink& sink) const;
   /// Whether Q or BIAS of a row holds what may make it NaN.
   bool is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i,
                std::vector<double>& row) const;

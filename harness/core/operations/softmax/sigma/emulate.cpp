@@ -20,7 +20,7 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 class Emulator {
  public:
-  Emulator(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+  Emulator(const Problem& problem, const Tensors& tensors, const SoftmaxArithmetic& arithmetic,
            const EmulationStyle& style)
       : p_(problem.as<Params>()),
         a_(arithmetic),
@@ -54,7 +54,7 @@ class Emulator {
     if (geometry_.has_sinks()) top = std::max(top, geometry_.sink(at.h));
     std::vector<double> p(s.size());
     for (size_t n = 0; n < s.size(); ++n) p[n] = exponential(s[n], top, n);
-    if (a_.probability_rel_error > 0 && style_.online) rescale(s, p);
+    if (a_.exp_error > 0 && style_.online) rescale(s, p);
     sink_ = geometry_.has_sinks() ? exponential(geometry_.sink(at.h), top, s.size()) : 0;
     const double normaliser = normalise(p);
     const double lse =
@@ -151,8 +151,8 @@ class Emulator {
     const double wander =
         style_.cuts_towards_zero ? -1 : 2 * double(random_uniform(5, uint64_t(n))) - 1;
     const DType dtype = a_.probability == ATTEST_F64 ? ATTEST_F64 : ATTEST_F32;
-    const double p = narrowed(
-        std::exp(narrowed(s - top, dtype)) * (1 + a_.probability_rel_error * wander), dtype);
+    const double p =
+        narrowed(std::exp(narrowed(s - top, dtype)) * (1 + a_.exp_error * wander), dtype);
     return p < smallest_normal(dtype) ? 0 : p;
   }
 
@@ -171,8 +171,7 @@ class Emulator {
           *std::max_element(s.begin() + std::ptrdiff_t(begin), s.begin() + std::ptrdiff_t(end));
       if (most <= top) continue;
       const double error = style_.cuts_towards_zero ? -1 : 2 * double(random_uniform(7, begin)) - 1;
-      for (size_t n = 0; n < begin && top > kHidden; ++n)
-        p[n] *= 1 + a_.probability_rel_error * error;
+      for (size_t n = 0; n < begin && top > kHidden; ++n) p[n] *= 1 + a_.exp_error * error;
       top = most;
     }
   }
@@ -250,7 +249,7 @@ class Emulator {
   }
 
   const Params& p_;
-  const Arithmetic& a_;
+  const SoftmaxArithmetic& a_;
   const EmulationStyle& style_;
   const Tensors& tensors_;
   const Geometry geometry_;
@@ -263,9 +262,9 @@ class Emulator {
 
 }  // namespace
 
-void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
-                     const EmulationStyle& style, std::span<const int64_t> rows,
-                     const EmulationSink& sink) {
+void emulate_softmax(const Problem& problem, const Tensors& tensors,
+                     const SoftmaxArithmetic& arithmetic, const EmulationStyle& style,
+                     std::span<const int64_t> rows, const EmulationSink& sink) {
   Emulator emulator(problem, tensors, arithmetic, style);
   std::vector<double> o(size_t(problem.as<Params>().head_dim_v));
   const auto places = emulator.places(rows);
@@ -281,17 +280,18 @@ void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arith
 
 // What Q and K are rounded to after they were scaled; in float32 that is a rounding like any other.
 // And an exp with a declared error may rescale.
-int SoftmaxOperation::kernels(const Problem&, const Arithmetic& arithmetic) const {
+int SoftmaxOperation::kernels(const Problem&, const Arithmetic& declared) const {
+  const SoftmaxArithmetic arithmetic = SoftmaxArithmetic::of(declared);
   const int places =
       unit_roundoff(arithmetic.qk) > unit_roundoff(ATTEST_F32) ? int(ScalePlace::kCount) : 1;
-  return arithmetic.probability_rel_error > 0 ? places + 1 : places;
+  return arithmetic.exp_error > 0 ? places + 1 : places;
 }
 
 void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors,
-                               const Arithmetic& arithmetic, int kernel,
+                               const Arithmetic& declared, int kernel,
                                std::span<const int64_t> rows, const EmulationSink& sink) const {
-  const bool online =
-      arithmetic.probability_rel_error > 0 && kernel == kernels(problem, arithmetic) - 1;
+  const SoftmaxArithmetic arithmetic = SoftmaxArithmetic::of(declared);
+  const bool online = arithmetic.exp_error > 0 && kernel == kernels(problem, declared) - 1;
   emulate_softmax(problem, tensors, arithmetic,
                   {.scale = online ? ScalePlace::kScores : ScalePlace(kernel), .online = online},
                   rows, sink);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/operations/operation.hpp"
+#include "core/operations/softmax/arithmetic.hpp"
 
 namespace attest::core {
 
@@ -31,8 +32,8 @@ struct EmulationStyle {
 
 /// Calls sink(role, row, values) for O and, where there is one, LSE of each row (as row_offset
 /// counts them, leading 3).
-void emulate_softmax(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
-                     const EmulationStyle& style, std::span<const int64_t> rows,
-                     const EmulationSink& sink);
+void emulate_softmax(const Problem& problem, const Tensors& tensors,
+                     const SoftmaxArithmetic& arithmetic, const EmulationStyle& style,
+                     std::span<const int64_t> rows, const EmulationSink& sink);
 
 }  // namespace attest::core

@@ -24,13 +24,13 @@ double extra_roundoff(DType from, DType to) {
 
 }  // namespace
 
-SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
+SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64_t dim)
     : u_out(factor(SigmaTerm::kOutput) * unit_roundoff(arithmetic.output)),
       eta_out(factor(SigmaTerm::kOutputSubnormal) * half_subnormal(arithmetic.output)),
       u_p(factor(SigmaTerm::kProbability) *
               (unit_roundoff(arithmetic.probability) +
                extra_roundoff(arithmetic.probability, arithmetic.pv)) +
-          factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
+          factor(SigmaTerm::kExp) * arithmetic.exp_error),
       eta_p(half_subnormal(arithmetic.probability)),
       flush_below(0),
       flush_apart(kNearlyFlushed +
@@ -67,8 +67,8 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
       common(factor(SigmaTerm::kCommonAddend)),
       few_steps(factor(SigmaTerm::kFewSteps)),
       average(factor(SigmaTerm::kAverage)),
-      exp_error(factor(SigmaTerm::kExp) * arithmetic.probability_rel_error),
-      rescale(factor(SigmaTerm::kRescale) * arithmetic.probability_rel_error),
+      exp_error(factor(SigmaTerm::kExp) * arithmetic.exp_error),
+      rescale(factor(SigmaTerm::kRescale) * arithmetic.exp_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
       theta(sums_rounded && !arithmetic.has(ATTEST_P_NORMALISED_FIRST | ATTEST_WEIGHS_BY_LSE) &&
                     unit_roundoff(arithmetic.pv) <= unit_roundoff(arithmetic.probability)
@@ -95,7 +95,7 @@ SigmaModel::SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t dim)
   eta_p *= factor(SigmaTerm::kSubnormal);
 }
 
-SigmaModel SigmaModel::of(const Arithmetic& arithmetic, const Problem& problem) {
+SigmaModel SigmaModel::of(const SoftmaxArithmetic& arithmetic, const Problem& problem) {
   const auto& p = problem.as<attest_softmax_params>();
   SigmaModel model(arithmetic, problem.tensor[ATTEST_V].dtype, p.head_dim);
   if (model.u_qk > 0)

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/operations/arithmetic.hpp"
 #include "core/operations/operation.hpp"
+#include "core/operations/softmax/arithmetic.hpp"
 #include "core/operations/term_factor.hpp"
 
 namespace attest::core {
@@ -98,29 +98,29 @@ struct LseSums {
 struct SigmaModel {
   /// `storage`: the dtype of Q, K and V: operands as coarse as what is stored are not rounded once
   /// more (V), or once (scaled Q). Of queries that need no scaling; of() knows the problem's.
-  SigmaModel(const Arithmetic& arithmetic, DType storage, int64_t head_dim);
-  static SigmaModel of(const Arithmetic& arithmetic, const Problem& problem);
+  SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64_t head_dim);
+  static SigmaModel of(const SoftmaxArithmetic& arithmetic, const Problem& problem);
 
   double u_out, eta_out;  // output
-  double u_p, eta_p;   // probabilities; u_p includes probability_rel_error, and the operand of PV
-                       // where that is coarser
-  double flush_below;  // probabilities under it become 0; 0: none do
-  double flush_apart;  // how far from it, as a share, that is not known
-  double u_v, eta_v;   // rounding of V to the operand of PV; 0 where none
-  double largest_v;    // that the operand of PV holds
-  double eta_acc;      // of sums over keys
-  double u_s, u_acc;   // scores, accumulator
-  double u_qk;         // operand of QK where coarser than float32; else 0
-  bool coarse_scores;  // it has 8 bits: errors of scores may be too large for a linear sigma
-  double u_dot;        // accumulation of QK: float32
-  double u_lse;        // of the lse where it weighs: float32; else 0
-  double scale_bias;   // folded_scale_bias of Q where it may be scaled before it is rounded; else 0
-  double normaliser;   // of the lse: 1 where the normaliser sums the rounded probabilities; else 0
-  double cut_sum;      // of the lse: roundoff of these where they are cut; else 0
+  double u_p, eta_p;      // probabilities; u_p includes exp_error, and the operand of PV
+                          // where that is coarser
+  double flush_below;     // probabilities under it become 0; 0: none do
+  double flush_apart;     // how far from it, as a share, that is not known
+  double u_v, eta_v;      // rounding of V to the operand of PV; 0 where none
+  double largest_v;       // that the operand of PV holds
+  double eta_acc;         // of sums over keys
+  double u_s, u_acc;      // scores, accumulator
+  double u_qk;            // operand of QK where coarser than float32; else 0
+  bool coarse_scores;     // it has 8 bits: errors of scores may be too large for a linear sigma
+  double u_dot;           // accumulation of QK: float32
+  double u_lse;           // of the lse where it weighs: float32; else 0
+  double scale_bias;  // folded_scale_bias of Q where it may be scaled before it is rounded; else 0
+  double normaliser;  // of the lse: 1 where the normaliser sums the rounded probabilities; else 0
+  double cut_sum;     // of the lse: roundoff of these where they are cut; else 0
   // Factors of terms that have no roundoff to themselves: 1 but in tests.
   double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow,
       common, few_steps, average;
-  double exp_error;   // probability_rel_error
+  double exp_error;   // exp_error
   double rescale;     // the same of an exp that a prefix of the keys shares
   bool sums_rounded;  // the normaliser sums the rounded probabilities
   double theta;       // 1: and divides them by that sum

@@ -47,7 +47,7 @@ enum class Bug { kNone, kDroppedTile, kSkippedRescale, kWrongScale, kSwappedHead
 // One dense kernel; its accumulator is float32.
 struct Emulation {
   const char* name;
-  Arithmetic arithmetic;
+  SoftmaxArithmetic arithmetic;
   int64_t tile = 64;         // 0: unfused, the maximum is known before
   bool folds_scale = false;  // Q is scaled before it is rounded to the operand
   Bug bug = Bug::kNone;
@@ -58,7 +58,7 @@ struct Emulation {
 
 std::pair<std::vector<double>, std::vector<double>> Emulation::run(const Case& c) const {
   const Params& p = c.params();
-  const Arithmetic& a = arithmetic;
+  const SoftmaxArithmetic& a = arithmetic;
   std::vector<double> out, lses;
   const int64_t n = p.seq_len_kv, d_qk = p.head_dim, d_v = p.head_dim_v;
   auto f32 = [](double x) { return double(float(x)); };
@@ -101,9 +101,8 @@ std::pair<std::vector<double>, std::vector<double>> Emulation::run(const Case& c
         total = a.has(ATTEST_P_NORMALISED_FIRST) ? total : f32(total * rescale);
         for (double& x : sum) x = f32(x * rescale);
         for (int64_t j = first; j < end; ++j) {
-          double e =
-              f32(std::exp(f32(s[size_t(j)] - m)) *
-                  (1 + a.probability_rel_error * (2 * double(random_uniform(5, uint64_t(j))) - 1)));
+          double e = f32(std::exp(f32(s[size_t(j)] - m)) *
+                         (1 + a.exp_error * (2 * double(random_uniform(5, uint64_t(j))) - 1)));
           if (a.has(ATTEST_P_NORMALISED_FIRST)) e = f32(e / total);
           double low =
               a.has(ATTEST_P_TRUNCATED) ? truncated(e, a.probability) : rounded(e, a.probability);
@@ -159,23 +158,23 @@ Ratio ratio(const Case& c, const Emulation& kernel) {
 
 // Every arithmetic that the contract can declare, in storage of `output`.
 std::vector<Emulation> honest(DType output) {
-  Arithmetic f32{.output = output}, f16 = f32, bf16 = f32, tf32 = f32, scores = f32,
-                                    normalised = f32, truncating = f32, sums = f32, flushing = f32,
-                                    rough = f32, three = f32;
+  SoftmaxArithmetic f32{.output = output}, f16 = f32, bf16 = f32, tf32 = f32, scores = f32,
+                                           normalised = f32, truncating = f32, sums = f32,
+                                           flushing = f32, rough = f32, three = f32;
   f16.qk = f16.pv = f16.probability = ATTEST_F16;
   bf16.qk = bf16.pv = bf16.probability = ATTEST_BF16;
   tf32.qk = tf32.pv = tf32.probability = ATTEST_TF32;
   three.qk = three.pv = ATTEST_3XTF32;
   scores.score = ATTEST_F16;
   normalised = f16;
-  normalised.flags = ATTEST_P_NORMALISED_FIRST;
+  normalised.ways = ATTEST_P_NORMALISED_FIRST;
   truncating = f16;
-  truncating.flags = ATTEST_P_TRUNCATED;
+  truncating.ways = ATTEST_P_TRUNCATED;
   sums = f16;
-  sums.flags = ATTEST_SUMS_ROUNDED_P;
+  sums.ways = ATTEST_SUMS_ROUNDED_P;
   flushing = f16;
-  flushing.flags = ATTEST_P_NORMALISED_FIRST | ATTEST_FLUSHES_SUBNORMALS;
-  rough.probability_rel_error = 1e-4;
+  flushing.ways = ATTEST_P_NORMALISED_FIRST | ATTEST_FLUSHES_SUBNORMALS;
+  rough.exp_error = 1e-4;
   return {{"unfused f32", f32, 0},
           {"tiled f32", f32},
           {"tiled f32, scale folded", f32, 64, true},

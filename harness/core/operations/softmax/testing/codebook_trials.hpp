@@ -67,7 +67,7 @@ struct Case {
 struct Expectations {
   std::map<int64_t, std::vector<double>> value, sigma;
 
-  Expectations(const Golden& golden, const Arithmetic& arithmetic, int32_t role) {
+  Expectations(const Golden& golden, const SoftmaxArithmetic& arithmetic, int32_t role) {
     std::mutex lock;
     golden.expect(arithmetic, [&](const Expected& chunk) {
       if (chunk.role != role || !chunk.value) return;
@@ -286,7 +286,7 @@ class Flash {
     std::vector<double> got(size_t(rows_ * dim_));
 #pragma omp parallel for
     for (int64_t i = 0; i < rows_; ++i) row(kernel, i, &got[size_t(i * dim_)]);
-    const Arithmetic arithmetic{
+    const SoftmaxArithmetic arithmetic{
         .score = kernel.declares ? kernel.score : ATTEST_F32,
         .probability = kernel.declares ? kernel.probability : ATTEST_F32,
         .accumulator = kernel.declares ? kernel.sum : ATTEST_F32,

@@ -104,7 +104,7 @@ TEST(EqualKeySums, OfTwoGroupsShareNothing) {
 // theta = 1: the normaliser sums the rounded probabilities, so their roundings count by v - o.
 TEST(EqualKeySums, RoundingsCountAsErrorsWhereTheNormaliserSumsThem) {
   const SigmaModel model(
-      {.score = ATTEST_F16, .probability = ATTEST_F16, .flags = ATTEST_SUMS_ROUNDED_P}, ATTEST_F16,
+      {.score = ATTEST_F16, .probability = ATTEST_F16, .ways = ATTEST_SUMS_ROUNDED_P}, ATTEST_F16,
       4);
   ASSERT_EQ(model.theta, 1);
   Trial trial;

@@ -1,0 +1,37 @@
+#include "core/operations/linear/linear_arithmetic.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr ArithmeticStage kStages[] = {
+    {ATTEST_LINEAR_FEATURES, "features", "phi(q) and phi(k)", true, "qk"},
+    {ATTEST_LINEAR_STATE, "state", "V and the state before they are multiplied", false, "pv"},
+    {ATTEST_LINEAR_ACCUMULATOR, "acc", "sums over keys"},
+};
+constexpr ArithmeticWay kWays[] = {{ATTEST_WEIGHS_PAIRS, "weighs-pairs"}};
+
+}  // namespace
+
+std::span<const ArithmeticStage> linear_stages() { return kStages; }
+std::span<const ArithmeticWay> linear_ways() { return kWays; }
+
+LinearArithmetic LinearArithmetic::of(const Arithmetic& arithmetic) {
+  const auto dtype = [&](int stage) { return arithmetic.stage[size_t(stage)].dtype; };
+  return {.features = dtype(ATTEST_LINEAR_FEATURES),
+          .state = dtype(ATTEST_LINEAR_STATE),
+          .accumulator = dtype(ATTEST_LINEAR_ACCUMULATOR),
+          .output = arithmetic.output,
+          .ways = arithmetic.ways,
+          .exp_error = arithmetic.stage[ATTEST_LINEAR_FEATURES].rel_error,
+          .sum_chain = arithmetic.sum_chain};
+}
+
+LinearArithmetic::operator Arithmetic() const {
+  Arithmetic arithmetic{.output = output, .ways = ways, .sum_chain = sum_chain};
+  arithmetic.stage[ATTEST_LINEAR_FEATURES] = {features, exp_error};
+  arithmetic.stage[ATTEST_LINEAR_STATE].dtype = state;
+  arithmetic.stage[ATTEST_LINEAR_ACCUMULATOR].dtype = accumulator;
+  return arithmetic;
+}
+
+}  // namespace attest::core
