@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs everything that needs a GPU, within 10 minutes: conformance of the CUDA implementations,
-# benchmark, PyTorch as a peer, compute-sanitizer, bugs planted in kernels, what limits the kernels
-# (ncu), and a comparison with what was published of this device.
-# In a source tree it builds first; in a bundle (scripts/bundle.sh) it runs what is there.
+# Runs every check that needs a GPU: conformance of the CUDA implementations, benchmark, PyTorch as
+# a peer, compute-sanitizer, bugs planted in kernels, what limits the kernels (ncu), and a
+# comparison with the records published of this device.
+# The steps together take at most 10 minutes. In a source tree set-up and build come before them and
+# do not count; a bundle (scripts/bundle.sh) is built already.
 #   scripts/device.sh                        every step, into device-results/
 #   scripts/device.sh -o FOLDER STEP ...     some of the steps: conformance benchmark peers
 #                                            sanitizer mutants profile compare

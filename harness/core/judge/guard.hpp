@@ -1,5 +1,5 @@
-// The tolerance's own judge: before an implementation is failed, the declared arithmetic is
-// emulated on some rows, and has to pass.
+// The tolerance check: before an implementation fails, the harness emulates the declared arithmetic
+// on some rows. The emulation has to pass the same gates.
 #pragma once
 #include <map>
 #include <string>
@@ -16,32 +16,34 @@ struct ExpectedRow {
   std::vector<double> value, sigma;
 };
 
-/// A few of the rows that were judged: the same ones whatever the threads do.
+/// A few of the rows that were judged. The choice does not depend on the order in which threads add
+/// rows.
 class RowSample {
  public:
   static constexpr size_t kMost = 15;
-  /// Considers one row of the chunk.
+  /// Adds one row of the chunk to the sample, or drops it.
   void add(const Expected& chunk);
   void merge(const RowSample& other);
   const std::map<uint64_t, ExpectedRow>& rows() const { return rows_; }
 
  private:
   void cut();
-  std::map<uint64_t, ExpectedRow> rows_;  // by a hash of the row: those of the least hashes stay
+  std::map<uint64_t, ExpectedRow> rows_;  // by a hash of the row; the kMost smallest hashes stay
 };
 
+/// Row `index` of the chunk.
 ExpectedRow expected_row(const Expected& chunk, size_t index);
 
-/// How far an honest kernel gets, as shares of the gates, and where.
+/// The errors of an honest kernel, as shares of the gates.
 struct Emulated {
   double largest = 0, rms = 0;
-  std::string where;  // of the largest: "element 3 of row 7 of o is ..."
+  std::string where;  // the largest error: "element 3 of row 7 of o is ..."
   double ratio() const { return largest > rms ? largest : rms; }
 };
 
-/// The worst of the honest kernels of the declared arithmetic, emulated on the first of these rows
-/// and as many others as are cheap. `rows` begins with the row that an implementation is to be
-/// failed for.
+/// Emulates the honest kernels of the declared arithmetic and returns the worst of them. It
+/// emulates the first of `rows` and as many others as are cheap. The first row is the one that an
+/// implementation is about to fail for.
 Emulated emulated_errors(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
                          const Tensors& inputs, const std::vector<ExpectedRow>& rows);
 

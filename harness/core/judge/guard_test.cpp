@@ -1,5 +1,5 @@
-// The emulation that guards the tolerance computes what is declared: float64 where that is, and Q
-// scaled before it is rounded.
+// The emulation of the tolerance check computes in the declared arithmetic: in float64 if that is
+// declared, and with Q scaled before it is rounded.
 #include "core/judge/guard.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rows that are equal, bit for bit: whatever is computed from them alone rounds alike.
+// Finds rows that are equal bit for bit. Values computed from such rows alone round alike.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -6,16 +6,17 @@
 
 namespace attest::core {
 
-/// Places whose row occurs at least twice, sorted by group (its first place), then by place.
+/// Places of rows that occur at least twice. Equal rows form a group, named by its first place.
+/// Both arrays are sorted by group, then by place.
 struct EqualRows {
   std::vector<int32_t> place, group;
 
-  /// Where the group ends that begins at `begin`.
+  /// The end of the group that begins at index `begin`.
   size_t group_end(size_t begin) const;
 };
 
-/// By 64-bit hashes of `count` rows of `width` numbers. `load` writes row `place` and says whether
-/// it counts; several threads call it at once.
+/// Compares 64-bit hashes of `count` rows of `width` numbers. `load` writes row `place` and returns
+/// whether the row counts; several threads call it at once.
 EqualRows find_equal_rows(int64_t count, int64_t width,
                           const std::function<bool(int64_t place, double* row)>& load);
 

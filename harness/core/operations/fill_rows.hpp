@@ -1,4 +1,5 @@
-// Rows of inputs, each made from its own number alone: the same bytes on any number of threads.
+// Fills rows of inputs in parallel. A row depends only on its number, so the bytes are the same
+// with any number of threads.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -28,8 +29,8 @@ void fill_rows(const Tensor& tensor, const Row& row) {
   }
 }
 
-/// Every element from its own counter, which is its place in the dense order: strides change
-/// nothing.
+/// Fills a tensor with normal numbers. The counter of an element is its index in dense order, so
+/// strides change nothing.
 inline void fill_normal(const Tensor& tensor, uint64_t seed, float mean = 0, float deviation = 1) {
   fill_rows(tensor, [&](int64_t r, std::span<float> values) {
     for (size_t c = 0; c < values.size(); ++c)

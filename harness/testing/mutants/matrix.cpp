@@ -110,7 +110,8 @@ std::string print_table(const std::map<std::string, Line>& lines,
 
 std::string print_worth(const std::map<std::string, CheckWorth>& worth) {
   std::string text =
-      "| check | trials it saw | that it alone saw | of these mutants |\n|---|---|---|---|\n";
+      "| check | trials it caught | trials that only it caught | their mutants |\n"
+      "|---|---|---|---|\n";
   for (const auto& [check, one] : worth) {
     std::string mutants = fmt::format("{}", fmt::join(one.mutants_alone, ", "));
     if (one.alone == 0) mutants = "none: diagnostic";
@@ -121,7 +122,7 @@ std::string print_worth(const std::map<std::string, CheckWorth>& worth) {
 
 std::string print_reasons(const std::vector<MatrixRow>& rows) {
   std::map<std::string, std::set<std::string>>
-      said;  // what of a judgement -> mutants for which nothing else of it spoke
+      said;  // part of a judgement -> mutants that only this part caught, in some trial
   std::map<std::string, int64_t> count;
   for (const MatrixRow& row : rows) {
     if (!is_mutant(row) || row.outcome != "caught") continue;
@@ -131,8 +132,8 @@ std::string print_reasons(const std::vector<MatrixRow>& rows) {
       said[*different.begin()].insert(short_name(row.mutant));
   }
   std::string text =
-      "| what said so | trials | mutants that nothing else of any fill speaks of "
-      "|\n|---|---|---|\n";
+      "| output or code | trials | mutants that nothing else caught |\n"
+      "|---|---|---|\n";
   for (const auto& [by, trials] : count)
     text += fmt::format("| {} | {} | {} |\n", by, trials,
                         by == "o" ? "most" : fmt::format("{}", fmt::join(said[by], ", ")));
@@ -160,7 +161,8 @@ std::string print_unseen(const std::vector<MatrixRow>& rows) {
   return text.empty() ? "None.\n" : text;
 }
 
-// Which kinds of case were tried at each size, in each dtype; and which dtypes have all checks.
+// How many families were tried at each size, in each dtype; and at which sizes a trial ended at the
+// first check that caught the mutant.
 std::string print_tried(const std::vector<MatrixRow>& rows) {
   std::map<int64_t, std::map<std::string, std::set<std::string>>> families;
   std::set<int64_t> first_only;
@@ -324,29 +326,35 @@ std::string print_matrix(const MatrixRows& all) {
     seen += line.caught;
   }
   std::string text =
-      "# Planted bugs and the checks that see them\n\nWritten by `scripts/mutants.sh`. ";
+      "# Planted bugs and the checks that catch them\n\n"
+      "Written by `scripts/mutants.sh`. A mutant is a kernel with a planted bug. A trial runs one "
+      "mutant on one problem. It counts if the mutant and the same kernel without the bug write "
+      "different bytes.\n\n";
   text += fmt::format(
-      "{} of {} mutants are caught; {} of {} trials (mutant, kind of case, size, dtype) in which a "
-      "mutant writes other bytes "
-      "than the healthy "
-      "kernel. {:.0f} s in all.\n\n",
+      "{} of {} mutants are caught; {} of {} trials that count catch their mutant. All trials took "
+      "{:.0f} s.\n\n",
       caught.size(), mutants.size(), seen, wrong, all.seconds);
   for (const auto& [build, count] : all.made_by)
     text += fmt::format("Made by {}: {} trials.\n\n", build, count);
   text += "Tried:\n\n" + print_tried(rows) + '\n';
   text +=
-      "## Mutant x check x size\n\nTokens at which each check sees it, in every dtype and kind of "
-      "case it was tried on; in "
-      "brackets: in some of them.\n\n";
+      "## Mutant x check x size\n\n"
+      "A cell lists the sizes, in tokens, at which the check catches the mutant in all trials. In "
+      "brackets: sizes at which it does so in some trials only.\n\n";
   text += print_table(lines, checks) +
-          "\n## What each check is worth\n\nA fill costs one run and a golden, a relation two "
-          "runs: each is compared with "
-          "its like. A check that alone sees nothing is diagnostic.\n\n";
-  text += print_worth(worth) + "\n## What of a judgement spoke\n\n" + print_reasons(rows);
+          "\n## What each check is worth\n\n"
+          "A fill costs one run and a golden, a relation two runs. So \"only it\" compares a fill "
+          "with the other fills, and a relation with the other relations. A check that catches "
+          "nothing alone is diagnostic.\n\n";
+  text += print_worth(worth) +
+          "\n## What caught the mutants\n\n"
+          "The output that failed, or the reason code of another failure.\n\n" +
+          print_reasons(rows);
   text += "\n## What got away\n\n" + print_unseen(rows);
   text +=
-      "\n## Where a mutant is equivalent\n\nIt writes the healthy kernel's very bytes, or refuses "
-      "since it would.\n\n" +
+      "\n## Where a mutant is equivalent\n\n"
+      "The mutant writes the same bytes as the kernel without the bug, or refuses a problem on "
+      "which it would.\n\n" +
       print_equivalent(lines);
   return text + "\n## Other misbehaviour\n\n" + print_others(rows);
 }

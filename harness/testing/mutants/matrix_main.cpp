@@ -198,7 +198,7 @@ int run(int argc, char** argv) {
   collecting->add_option("--sizes", wanted.sizes)->delimiter(',');
   collecting->add_option("--dtypes", wanted.dtypes)->delimiter(',');
   collecting->add_flag("--each-once", wanted.each_once, "each mutant on its smallest case alone");
-  collecting->add_option("--families", wanted.families, "kinds of case")->delimiter(',');
+  collecting->add_option("--families", wanted.families, "families of problems")->delimiter(',');
   collecting->add_option("--all-checks-up-to", wanted.all_checks_up_to, "tokens");
   CLI::App* printing = app.add_subcommand("print", "prints the table");
   printing->add_option("rows", wanted.rows_path)->required();

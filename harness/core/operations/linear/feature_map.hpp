@@ -4,12 +4,12 @@
 
 namespace attest::core::linear {
 
-/// Numbers are mapped a multiple of this many at a time.
+/// feature_map takes a multiple of this many numbers.
 inline constexpr int64_t kLanes = 8;
 constexpr int64_t padded(int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
 
-/// phi = elu(x) + 1 and widest = max(phi, 1)^2, each [count]; `count` is a multiple of kLanes, and
-/// x may be phi.
+/// Computes phi = elu(x) + 1 and widest = max(phi, 1)^2, each [count]. `count` is a multiple of
+/// kLanes. x and phi may be the same array.
 void feature_map(const double* x, int64_t count, double* phi, double* widest);
 
 }  // namespace attest::core::linear

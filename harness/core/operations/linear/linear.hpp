@@ -1,6 +1,6 @@
 // Linear attention (Katharopoulos et al., "Transformers are RNNs", ICML 2020; LoFTR): o = phi(q)
-// (sum phi(k)^T v) / (phi(q) sum phi(k) + eps), phi = elu + 1. Masks multiply phi; what a masked
-// key holds is never read.
+// (sum phi(k)^T v) / (phi(q) sum phi(k) + eps), phi = elu + 1. Masks multiply phi. A masked key and
+// its value are never read.
 #pragma once
 #include <memory>
 
@@ -12,18 +12,18 @@ namespace attest::core {
 /// ATTEST_LINEAR over attest_linear_params.
 const Operation& linear_operation();
 
-/// Writes q, k, v and the masks. "random": normal. "faint": q near -8, and so are some 16 keys,
-/// while the others are near -30: phi(q) sum phi(k) is small and eps shows. "cancelling": the true
-/// output is 0, so that nothing of it is rounded when it is stored, and what a kernel computes in
-/// shows.
+/// Operation::fill: writes q, k, v and the masks.
+/// "random": normal numbers. "faint": q and some 16 keys are near -8 and the other keys near -30,
+/// so phi(q) sum phi(k) is small, and an error in eps shows. "cancelling": the true output is 0.
+/// Storing it rounds nothing, so the rounding inside a kernel shows.
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
 std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,
                                                         const Tensors& inputs);
 std::vector<Variant> linear_variants(const Problem& problem);
 
-/// Float64, every row, O(tokens head_dim head_dim_v) time; a few matrices [head_dim, head_dim_v] a
-/// thread of memory.
+/// The golden of every row, in float64. Time: O(tokens head_dim head_dim_v). Memory: a few matrices
+/// [head_dim, head_dim_v] for each thread.
 std::unique_ptr<Golden> linear_golden(const Problem& problem, const Tensors& tensors);
 
 /// Operation::emulate.

@@ -1,6 +1,6 @@
-// Honest softmax attention in any declared arithmetic, row by row: what a kernel may make of these
-// inputs that rounds exactly where it says it does. Plain and slow; the guard of the tolerance runs
-// it on a few rows, tests on many.
+// Honest softmax attention in any declared arithmetic, row by row: the output of a kernel that
+// rounds exactly where it declares to. Plain and slow. The tolerance check runs it on a few rows,
+// tests run it on many.
 #pragma once
 #include <cstdint>
 #include <span>
