@@ -21,7 +21,7 @@ struct Mismatch {
 
 struct Judgement {
   Outcome outcome;
-  // Largest error / its gate; <= 1 passes; infinite if the error is not a number
+  // Largest error / its gate; <= 1 passes; infinite if there is no finite error
   double max_ratio = 0;
   double rms_ratio = 0;  // root mean square error / its gate
   std::optional<Mismatch> worst;
