@@ -1,12 +1,12 @@
-// Ctrl-C. After the first one, the run ends before its next record and closes its files; the second
-// one ends the process at once.
+// Ctrl-C and SIGTERM. After the first one, the run stops before its next record and keeps its
+// results; the second one ends the process at once.
 #pragma once
 
 namespace attest::cli {
 
-/// Handles Ctrl-C from now on.
+/// Handles both signals from now on.
 void catch_interrupts();
-/// Whether Ctrl-C was pressed.
+/// Whether one has come.
 bool interrupted();
 
 }  // namespace attest::cli

@@ -4,9 +4,9 @@
 
 namespace attest::core {
 
-/// The gates, in sigmas. Over a million elements, the largest error of an honest kernel is
-/// typically near 3 sigma or a little above, and the root mean square below 1. README.md beside
-/// this file explains the gates; SIGMA.md derives sigma.
+/// The gates, in sigmas. Over a million elements, the largest error of an honest kernel stays near
+/// 3 sigma, and the root mean square below 1. README.md beside this file explains the gates;
+/// SIGMA.md derives sigma.
 struct Gates {
   static constexpr double kLargest = 6.0;
   static constexpr double kRms = 1.5;
