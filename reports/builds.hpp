@@ -1,4 +1,5 @@
-// Which builds ran in which files: one side of a comparison is one build.
+// Finds which builds of an implementation ran in which results files. Each side of a comparison
+// must have one build.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,20 +8,20 @@
 
 namespace attest::reports {
 
-/// Files of one build of the implementations in question.
+/// The files in which one build ran.
 struct BuildFiles {
-  std::string hashes;              // of their libraries
-  std::vector<std::string> paths;  // in the order in which they were given
+  std::string hashes;              // of the plugins
+  std::vector<std::string> paths;  // in the given order
 };
 
-/// An implementation of which `side` has more than one build; empty: of none.
+/// An implementation with more than one build in `side`; empty: there is none.
 std::string mixed_implementation(const std::vector<core::Results>& side);
-/// Files by their builds of that implementation, in the order in which builds first occur. A file
-/// that has no record of it is left out; one that has two builds is in a group of its own.
+/// Groups files by their build of `impl`, in the order in which the builds first occur. Files
+/// without a record of `impl` are left out. A file with two builds forms its own group.
 std::vector<BuildFiles> by_build(const std::vector<core::Results>& files, const std::string& impl);
 
-/// Throws Error where one side has several builds of an implementation: which, in which files, and,
-/// of two builds in all, the command that compares them.
+/// Throws Error if one side has several builds of an implementation. The message names the builds
+/// and files. If there are two builds in all, it gives the command that compares them.
 void require_one_build(const std::vector<core::Results>& before,
                        const std::vector<core::Results>& after);
 

@@ -1,4 +1,4 @@
-// Two builds by their records: what passed and does no more, what got slower, bigger or less
+// Compares two builds by their records: what no longer passes, and what got slower, bigger or less
 // accurate.
 #pragma once
 #include <map>
@@ -10,22 +10,22 @@
 
 namespace attest::reports {
 
-/// Of the records that both sides have. Only a pass is compared further.
+/// How the verdict changed. Time, memory and errors are only compared if both sides pass.
 enum class VerdictChange {
   kSame,
-  kRegressed,  // was not bad, and is; or passed, and is unsupported
+  kRegressed,  // was not bad and is bad now; or passed and is unsupported now
   kFixed,
-  kSkipped,  // passed, and was not tried
+  kSkipped,  // passed before and is skipped now
 };
 
 struct CompareOptions {
   core::ChangeRule rule;
-  std::string relative_to;  // times are shares of what this implementation took in the same launch;
-                            // empty: nanoseconds
-  bool across_machines = false;  // times of different machines and builds too
+  std::string relative_to;       // times are divided by this implementation's time in the same
+                                 // launch; empty: times are in nanoseconds
+  bool across_machines = false;  // compare times even between machines or kinds of build
 };
 
-/// One (implementation, case, dtype) in both.
+/// One (implementation, case, dtype) that both sides have.
 struct Compared {
   std::string suite, case_name, dtype, impl;
   core::Verdict before = core::Verdict::kError,
@@ -34,38 +34,41 @@ struct Compared {
   double before_ns = 0, after_ns = 0;  // median over launches; 0: not timed
   core::Changed time, memory, error;
   bool same_binary = false;
-  bool same_everything = false;  // binary, attest, loaded libraries, environment: a difference of
-                                 // time is the machine's
+  bool same_everything = false;  // binary, attest, loaded libraries and environment are the same,
+                                 // so a difference in time comes from the machine
 };
 
 struct Comparison {
   std::vector<Compared> cases;
   std::vector<std::string> only_before, only_after;  // "vit/a f16 flash_cuda"
-  std::vector<std::string> notes;  // what sets the sides apart, what was cut short
+  std::vector<std::string> notes;  // differences between the sides; runs that were cut short
 };
 
-/// Each file is one launch of attest, or a part of one. Of records that a file has more than once,
-/// samples are taken together. Files of both sides whose starts took turns are paired. Codes beside
-/// those of core/measure/change.hpp, all of them invalid: "not-passed", "other-problem"; of times
-/// "not-timed", "timed-once" (on one side alone), "other-machine", "other-build", "other-threads",
-/// "is-peer", "no-peer" (relative_to has no time there); of memory "not-measured"; of errors
-/// "other-inputs", "other-arithmetic".
+/// Compares two builds. Each file is one launch of attest, or a part of one; if a file has a record
+/// more than once, the samples are combined. If the files of both sides were started in turns, they
+/// are paired.
+/// The codes of Changed are those of core/statistics/change.hpp and these, all for
+/// Change::kInvalid: "not-passed", "other-problem"; for times "not-timed", "timed-once" (on one
+/// side only), "other-machine", "other-build", "other-threads", "is-peer" (this is relative_to),
+/// "no-peer" (relative_to has no time); for memory "not-measured"; for errors "other-inputs",
+/// "other-arithmetic".
 Comparison compare(const std::vector<core::Results>& before,
                    const std::vector<core::Results>& after, const CompareOptions& options);
 
-/// Of a quantity that nobody asks about: neither side has a time, one did not pass, or it is the
+/// Whether there was nothing to compare: neither side has a time, one did not pass, or it is the
 /// peer.
 bool nothing_to_tell(const core::Changed& changed);
 
-/// Whether a case is worse in anything, by more than the machine's doing; whether nothing about it
-/// changed or could not be told.
+/// Whether a case got worse in anything. A difference that comes from the machine does not count.
 bool worse(const Compared& one);
+/// Whether nothing about a case changed, and nothing was undecided.
 bool unchanged(const Compared& one);
 
-/// Whether anything passes no more; whether anything else is worse; whether anything could not be
-/// told.
+/// Whether any case no longer passes.
 bool regressed(const Comparison& comparison);
+/// Whether any case got worse.
 bool worse(const Comparison& comparison);
+/// Whether records are missing after, a case that passed was skipped, or a change was undecided.
 bool inconclusive(const Comparison& comparison);
 
 }  // namespace attest::reports

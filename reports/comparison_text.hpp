@@ -1,4 +1,4 @@
-// A comparison for a terminal, and as JSON.
+// Prints a comparison for a terminal, or as JSON.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -9,12 +9,12 @@ namespace attest::reports {
 
 struct PrintOptions {
   bool colour = false;        // ANSI colours
-  bool changed_only = false;  // no lines of cases in which nothing changed, nor was left open
+  bool changed_only = false;  // leaves out cases in which nothing changed and nothing is undecided
 };
 
-/// One block a case and dtype, one line an implementation: verdicts, then what time, memory and
-/// error did, each with after / before. Below: what is on one side alone, notes, what the codes
-/// mean, counts.
+/// A block for each case and dtype, with a line for each implementation: the verdicts, then the
+/// changes in time, memory and error, each with the ratio after / before. Below: records of one
+/// side only, notes, the meaning of the codes, counts.
 std::string print_comparison(const Comparison& comparison, const PrintOptions& options);
 
 nlohmann::json to_json(const Comparison& comparison);

@@ -1,6 +1,5 @@
-// The formats of a report. Each takes what a results file holds and nothing else, whether it was
-// read from a file or is in memory still; a new format is one file here and one line in
-// formats.cpp.
+// The formats of a report. A format prints the contents of a results file and needs nothing else.
+// To add one, write a file here and enter it in formats.cpp.
 #pragma once
 #include <span>
 #include <string>
@@ -11,7 +10,7 @@
 namespace attest::reports {
 
 struct Style {
-  bool colour = false;  // ANSI colours, where the format has any
+  bool colour = false;  // ANSI colours, if the format has any
 };
 
 struct Format {
@@ -21,7 +20,7 @@ struct Format {
 };
 
 std::span<const Format> formats();
-/// Throws Error naming those that there are.
+/// Throws Error if there is no such format; the message lists all.
 const Format& find_format(std::string_view name);
 
 }  // namespace attest::reports

@@ -1,5 +1,4 @@
-// The launches of one side of a comparison: what each says of one (implementation, case), and on
-// which machine and build.
+// The launches of one side of a comparison: their records, machine and build.
 #pragma once
 #include <map>
 #include <string>
@@ -13,34 +12,35 @@ namespace attest::reports {
 
 using Key = core::CaseKey;
 
-/// One launch: its records by what they are of. The file outlives it.
+/// One launch, with its records by key. The results must outlive it.
 struct Run {
   const core::Results* file = nullptr;
   std::map<Key, std::vector<const core::Record*>> records;
 
   explicit Run(const core::Results& results);
-  /// None: an empty list.
+  /// The records of that key; may be empty.
   const std::vector<const core::Record*>& find(const Key& key) const;
-  /// The time of a pass; median 0 where there is none. Of several records the samples are taken
-  /// together. `relative_to`: as a share of what that implementation took; empty: in ns.
+  /// The time of the passing records; median 0: there is none. The samples of several records are
+  /// combined. In nanoseconds, or divided by the time of the implementation `relative_to`.
   core::Launch launch(const Key& key, const std::string& relative_to = {}) const;
 };
 using Side = std::vector<Run>;
 
-/// By when they started.
+/// The launches, sorted by the time at which they started.
 Side by_start(const std::vector<core::Results>& files);
-/// Whether of any two neighbours in time, first and second, third and fourth ..., one is of either
-/// side.
+/// Whether the sides took turns: sorted by time, the first and second launch are of different
+/// sides, and so are the third and fourth, and so on.
 bool took_turns(const Side& before, const Side& after);
 
+/// The records of that key in all launches.
 std::vector<const core::Record*> all_records(const Side& side, const Key& key);
-/// Those that there are.
+/// The times of that key in all launches that have one.
 std::vector<core::Launch> all_launches(const Side& side, const Key& key,
                                        const std::string& relative_to = {});
 
 /// A text of the header; empty: not recorded.
 std::string fact(const core::Results& file, const std::string& group, const std::string& name);
-/// What has to be the same for times to be of the same machine, and of the same kind of build.
+/// Two times are of the same machine, and of the same kind of build, if these texts are equal.
 std::string machine(const core::Results& file, const std::string& device);
 std::string build(const core::Results& file);
 

@@ -1,4 +1,5 @@
-// Records as Markdown: a table of verdicts, one row a case, one column an implementation.
+// Prints records as Markdown: a table of verdicts with a row for each case and a column for each
+// implementation.
 #pragma once
 #include <string>
 
@@ -6,11 +7,10 @@
 
 namespace attest::reports {
 
-/// The command as heading; which attest ran on which machine; counts by implementation and verdict;
-/// then a table for each suite: case, dtype, and for every implementation its verdict with the
-/// largest error as a share of its gate (or, of timed ones, the median time); then every reason,
-/// with the cases that it holds for. Implementations and cases stand in the order in which they
-/// came.
+/// The page has: the command as heading; version and machine; counts by implementation and verdict;
+/// for each suite a table of case, dtype, and every implementation's verdict with the largest error
+/// as a share of its gate (for timed cases, the median time); and all reasons, with their cases.
+/// Implementations and cases are in the order of the records.
 std::string print_markdown(const core::Results& results);
 
 }  // namespace attest::reports

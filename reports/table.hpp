@@ -1,4 +1,4 @@
-// Records as a table for a terminal.
+// Prints records as a table for a terminal.
 #pragma once
 #include <map>
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace attest::reports {
 
-/// The table row by row, as records come.
+/// Prints the table row by row, as records come.
 class TableWriter {
  public:
-  /// `impls`: names that the first column has room for. `colour`: ANSI colours.
+  /// The first column is wide enough for the names `impls`. `colour`: ANSI colours.
   TableWriter(const std::vector<std::string>& impls, bool colour);
   std::string heading() const;
-  /// The row of a record, below the title of its case where the row before is of another case;
-  /// empty where the implementation does not support the case.
+  /// The row of a record. If the previous row is of another case, the title of the case comes
+  /// first. Empty if the implementation does not support the case.
   std::string add(const core::Record& record);
-  /// What was not supported, the counts of verdicts, the legend.
+  /// The unsupported cases with their reasons, the counts of verdicts, the legend.
   std::string ending() const;
 
  private:
@@ -28,9 +28,9 @@ class TableWriter {
   std::map<core::Verdict, int> counts_;
 };
 
-/// The whole of it. One block a case and dtype, one line an implementation: verdict, error (share
-/// of its gate), median time with spread, GFLOP/s, peak memory. Implementations that do not support
-/// a case are counted below, with their reasons. `colour`: ANSI colours.
+/// The whole table: a block for each case and dtype, with a line for each implementation: verdict,
+/// error (share of its gate), median time with spread, GFLOP/s, peak memory. Unsupported cases are
+/// counted below, with their reasons. `colour`: ANSI colours.
 std::string print_table(const std::vector<core::Record>& records, bool colour);
 
 /// "1.23 ms", "45.6 us"; three significant digits.

@@ -1,4 +1,4 @@
-// Conformance as GoogleTest tests: every (case, implementation) is one, so that filters, sharding
+// Conformance as GoogleTest tests: one for every (implementation, case), so that filters, sharding
 // and XML work.
 //
 //   #include <attest_gtest.hpp>
@@ -23,8 +23,8 @@ namespace attest::gtest {
 
 using conformance::Options;
 
-/// One (case, implementation): passes, fails with the reason and the problem's line, or is skipped
-/// with the reason.
+/// One (implementation, case). It passes, fails with the reason and the problem's spec line, or is
+/// skipped with the reason.
 class Conformance : public ::testing::Test {
  public:
   Conformance(std::shared_ptr<conformance::Conformance> all, std::size_t index)
@@ -48,8 +48,8 @@ class Conformance : public ::testing::Test {
   std::size_t index_;
 };
 
-/// Registers the tests, before RUN_ALL_TESTS. Throws std::runtime_error as conformance::Conformance
-/// does.
+/// Registers the tests; to be called before RUN_ALL_TESTS. Throws std::runtime_error as the
+/// constructor of conformance::Conformance does.
 inline void add(Options options) {
   const auto all = std::make_shared<conformance::Conformance>(std::move(options));
   for (std::size_t i = 0; i < all->tests().size(); ++i) {
@@ -60,7 +60,7 @@ inline void add(Options options) {
   }
 }
 
-/// A whole main: 0 where no test failed, 1 where one did, 64 where the options make no sense.
+/// A complete main(). Returns 0 if no test failed, 1 if one did, 64 if the options are wrong.
 inline int run(int argc, char** argv, Options options) {
   ::testing::InitGoogleTest(&argc, argv);
   try {

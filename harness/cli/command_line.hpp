@@ -1,4 +1,4 @@
-// Command lines as records and headers have them.
+// Command lines as records and headers store them.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -6,14 +6,14 @@
 
 namespace attest::cli {
 
-/// A word for a shell, in quotes where it needs them.
+/// The word as a shell reads it, quoted if necessary.
 std::string shell_word(const std::string& word);
 
-/// A path as records name it: a relative one as it was given, an absolute one as seen from the
-/// current folder where it is below that, else its last name.
+/// The path as records store it. A relative path stays. An absolute path becomes relative to the
+/// current folder if it lies below; otherwise only its last component is kept.
 std::string recorded_path(const std::string& path);
 
-/// "attest run --quick ..." as it was given, with paths as records name them.
+/// The user's command line, "attest run --quick ...", with paths as records store them.
 std::string command_line(const CLI::App& command);
 
 }  // namespace attest::cli

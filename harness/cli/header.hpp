@@ -1,4 +1,4 @@
-// The header of a results file: machine, build, run.
+// Makes the header of a results file: machine, build, run.
 #pragma once
 #include <string>
 
@@ -7,13 +7,12 @@
 
 namespace attest::cli {
 
-/// `command`: the arguments as given; folders of paths are left out of it. `threads`: of each
-/// implementation. Probes what the CPUs to which workers are pinned can do with their threads: some
-/// 0.4 s.
+/// `command`: see command_line(). `threads`: of each implementation. Measures the peak rates of the
+/// CPUs to which workers are pinned (probe_machine), which takes about 0.4 s.
 core::Header make_header(const std::string& command, const core::Implementations& implementations,
                          int32_t threads);
 
-/// "2026-01-31T12:00:00Z".
+/// The time now: "2026-01-31T12:00:00Z".
 std::string utc_now();
 
 }  // namespace attest::cli

@@ -1,4 +1,4 @@
-// A plan's way through a session: records to a file and a screen, and an exit code.
+// Runs a plan for a command: writes records to a file and to the screen, and returns an exit code.
 #pragma once
 #include <functional>
 #include <vector>
@@ -8,16 +8,18 @@
 
 namespace attest::cli {
 
-/// Prints what a command has to say of the records beside their table.
+/// Prints something about the records in addition to their table.
 using PrintRecords = std::function<void(const std::vector<core::Record>&)>;
 
-/// Runs the plan and prints the table, row by row as records come if progress is shown. A command
-/// that has more to show gives `after`, or `before` if it shows no progress. Returns an ExitCode.
-/// Throws Error for options that make no sense.
+/// Runs the plan and prints the table of records. If options.shows_progress, rows are printed as
+/// the records come, otherwise all of them at the end. When the session is over, `before` is called
+/// before the end of the table (before the whole table, without progress) and `after` after it;
+/// either may be empty. Returns an ExitCode. Throws Error if options contradict each other.
 int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& before = {},
                const PrintRecords& after = {});
 
-/// The counts of verdicts that a run of vectors ends with, and what attest has no word for.
+/// Prints the last lines of a run on vectors: the unsupported vectors with their reasons, and for
+/// each implementation the number of records with each verdict.
 void print_counts(const std::vector<core::Record>& records);
 
 }  // namespace attest::cli

@@ -1,4 +1,4 @@
-// The options of the commands that judge.
+// The options that the judging commands share: run, replay, repro.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -17,23 +17,23 @@ struct JudgingOptions {
   bool untimed = false, host_golden = false, overwrite = false;
   std::string output;
 
-  // Of commands that judge many cases.
-  bool strict = false;  // exits with 3 where something that a table lists was not judged
+  // Only of run and replay, which judge many cases.
+  bool strict = false;  // exit with 3 if a declared feature or dtype was never judged
   std::string least;    // --min-arithmetic
   std::string resume, table;
 
-  // Not options, but settled by the command.
-  std::string command;                   // as it was given
+  // Set by the command itself.
+  std::string command;                   // the command line, see command_line()
   std::vector<std::string> token_files;  // --tokens
   bool shows_progress = true;
-  bool shows_coverage = true;  // what was declared and never judged
-  bool shows_shares = false;   // where the time went
+  bool shows_coverage = true;  // print what was declared and never judged
+  bool shows_shares = false;   // print where the time went
 
-  /// Adds those that every command has that judges.
+  /// Adds the options of every judging command.
   void add_to(CLI::App& app);
-  /// Adds those of commands that judge many cases.
+  /// Adds these, and the options of commands that judge many cases.
   void add_many_to(CLI::App& app);
-  /// The file to write: --resume names it as well as -o.
+  /// The results file: --resume or -o names it. "": none.
   const std::string& results_path() const { return output.empty() ? resume : output; }
 };
 

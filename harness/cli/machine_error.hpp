@@ -1,4 +1,4 @@
-// A failure of the machine or of the output, not of what the user asked for: exit code 4.
+// Thrown if the machine or the output fails, rather than the user's arguments: exit code 4.
 #pragma once
 #include "core/tensor/error.hpp"
 

@@ -1,4 +1,4 @@
-// The options that choose plugins and what they may use, shared by the commands that load them.
+// The options that choose plugins and limit them. All commands that load plugins share them.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -11,7 +11,8 @@ struct PluginOptions {
   core::Limits limits{.threads = 0};  // --threads, --timeout, --memory
 
   void add_to(CLI::App& command);
-  /// Settles the limits, starts all workers, prints warnings. Throws Error, as Implementations.
+  /// Fills in the default limits, starts all workers, prints warnings. Throws Error as the
+  /// constructor of Implementations does.
   core::Implementations load();
 };
 

@@ -1,4 +1,4 @@
-// What a terminal shows of the work at hand: one line, rewritten.
+// Shows progress on a terminal, in one line that is rewritten.
 #pragma once
 #include <cstdio>
 #include <string>
@@ -7,20 +7,21 @@
 
 namespace attest::cli {
 
-/// Whether `stream` is a terminal, and whether colours are wanted there (NO_COLOR unset or empty,
-/// TERM not dumb).
+/// Whether `stream` is a terminal.
 bool is_terminal(std::FILE* stream);
+/// Whether `stream` is a terminal that wants colours: NO_COLOR is unset or empty, TERM is not dumb.
 bool wants_colour(std::FILE* stream);
 
 class Progress {
  public:
-  /// `total` records will come. Writes to standard error, where that is a terminal.
+  /// `total`: the number of records to come. Writes to standard error if that is a terminal.
   explicit Progress(size_t total);
   ~Progress();
-  /// What is being done now.
+  /// Shows `what` as the work that begins now.
   void start(const std::string& what);
+  /// Counts one record as done.
   void finish() { ++done_; }
-  /// Takes the line back, so that something else can be printed.
+  /// Erases the line, so that something else can be printed.
   void clear();
 
  private:

@@ -1,4 +1,5 @@
-// Where the records of a session go: the results file, and a row of the table each.
+// The sink of the commands that judge: writes records to the results file and prints them as rows
+// of a table.
 #pragma once
 #include <optional>
 
@@ -14,8 +15,8 @@ namespace attest::cli {
 
 class Recorder : public core::Sink {
  public:
-  /// Opens the results file and writes its header, or goes on with the one that is there. Throws
-  /// Error where that one is of another run, MachineError where it cannot be written.
+  /// Opens the results file and writes its header; with --resume, continues an existing file.
+  /// Throws Error if that file belongs to another run, MachineError if it cannot be written.
   Recorder(const JudgingOptions& options, const core::Implementations& implementations,
            const core::Session& session);
 
@@ -23,12 +24,12 @@ class Recorder : public core::Sink {
   const core::Record* earlier(const core::CaseKey& key) override;
   void finished(const core::Job& job, const core::Registry::Entry* entry,
                 core::Record& record) override;
-  /// What follows the rows of the table, where they were printed as they came. Throws MachineError
-  /// where standard output could not be written to.
+  /// If rows were printed as records came: prints the lines below the table. Throws MachineError if
+  /// standard output could not be written.
   void end_table();
-  /// The closing line, where the session came to its end.
+  /// Writes the closing line of a completed session to the results file.
   void close(const core::Session& session);
-  /// What the results file holds, or would hold.
+  /// The contents of the results file, even if none is written.
   core::Results results(const core::Session& session) const;
 
  private:
@@ -42,9 +43,9 @@ class Recorder : public core::Sink {
   core::Header header_;
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;
-  std::optional<reports::TableWriter> table_;  // of rows that are printed as they come
-  bool has_rows_ = false;                      // so far
-  bool output_lost_ = false;                   // standard output failed
+  std::optional<reports::TableWriter> table_;  // prints rows as records come
+  bool has_rows_ = false;                      // whether a row was printed
+  bool output_lost_ = false;                   // whether standard output failed
 };
 
 }  // namespace attest::cli

@@ -1,4 +1,4 @@
-// The line that repeats a record.
+// The command that makes a record again.
 #pragma once
 #include <string>
 
@@ -9,9 +9,9 @@ namespace attest::cli {
 
 struct JudgingOptions;
 
-/// "attest repro --impl flash_cpu --threads 2 'softmax ...'", or "attest run --vectors ..." for a
-/// vector. No folder of this machine is in it. `impl` is the name that chooses the implementation;
-/// empty: the record is that of a reference.
+/// "attest repro --impl flash_cpu --threads 2 'softmax ...'"; "attest run --vectors ..." for a
+/// vector. It names no absolute folder of this machine. `impl`: the implementation's name for
+/// --impl; empty: the record is that of a reference.
 std::string repro_line(const JudgingOptions& options, const core::Job& job, const std::string& impl,
                        const core::Record& record);
 

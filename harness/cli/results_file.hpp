@@ -1,5 +1,5 @@
-// The results file: JSON lines, written as they come, so that what was measured is kept whatever
-// happens next.
+// The results file: JSON lines. Each is written as soon as its record exists, so that a crash loses
+// none.
 #pragma once
 #include <sys/types.h>
 
@@ -10,14 +10,14 @@ namespace attest::cli {
 
 class ResultsFile {
  public:
-  /// An empty path writes nothing. `kept_bytes` of what is there stay, and lines go behind them.
-  /// Throws MachineError when it cannot be opened or another attest writes to it.
+  /// Keeps the first `kept_bytes` of an existing file and appends to them. An empty path: nothing
+  /// is written. Throws MachineError if the file cannot be opened or another attest writes to it.
   explicit ResultsFile(const std::string& path, off_t kept_bytes = 0);
   ~ResultsFile();
   ResultsFile(ResultsFile&& other) noexcept;
   ResultsFile& operator=(ResultsFile&&) = delete;
-  /// One line, whole or not at all: a line that the disk has no room for is taken back. Throws
-  /// MachineError.
+  /// Appends one line. If writing fails, for example on a full disk, the incomplete line is
+  /// removed. Throws MachineError.
   void write(const nlohmann::json& line);
 
  private:
@@ -25,8 +25,8 @@ class ResultsFile {
   int fd_ = -1;
 };
 
-/// Throws Error where a file of that name holds something: results are not to be lost by a name
-/// given twice. "" is none.
+/// Throws Error if the file exists and is not empty, so that -o does not overwrite results. "": no
+/// file.
 void refuse_to_replace(const std::string& path);
 
 }  // namespace attest::cli

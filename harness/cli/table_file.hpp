@@ -14,9 +14,10 @@ void add_table(CLI::App& command, std::string& path);
 
 class TableFile {
  public:
-  /// Opened before anything runs. An empty path writes nothing. Throws MachineError where it cannot
-  /// be written.
+  /// Opens the file, before anything runs. An empty path: nothing is written. Throws MachineError
+  /// if it cannot be opened.
   explicit TableFile(const std::string& path);
+  /// Throws MachineError if writing fails.
   void write(const core::Results& results);
 
  private:

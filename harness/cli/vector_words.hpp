@@ -1,4 +1,4 @@
-// The options that describe a file of tensors which has no description beside it.
+// The options that describe a file of tensors that has no JSON description.
 #pragma once
 #include <CLI/CLI.hpp>
 

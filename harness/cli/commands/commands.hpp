@@ -1,4 +1,4 @@
-// The commands of attest: each adds itself to the program and runs when it was chosen.
+// The commands of attest. Each function adds a command to the program and returns what runs it.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -6,7 +6,7 @@
 
 namespace attest::cli {
 
-/// What to run after parsing; returns an ExitCode.
+/// Runs the command after the arguments were parsed. Returns an ExitCode.
 using Command = std::function<int()>;
 
 Command add_list(CLI::App& program);

@@ -1,5 +1,4 @@
-// attest list --events: which events the inputs of a case make happen in a kernel, and which they
-// miss.
+// attest list --events: which events the inputs of a case cause, and which they miss.
 #pragma once
 #include <optional>
 #include <string>
@@ -20,8 +19,9 @@ struct EventOptions {
   }
 };
 
-/// Of the cases of suites, or of one problem. Prints; kBad where an event is missed that the case
-/// has no reason for, or a reason stands for nothing that is missed any more. Throws Error.
+/// Prints the events of the cases of `suites`, or of one problem `spec`. Returns kBad if a case
+/// misses an event without giving a reason, or gives a reason for events that it no longer misses.
+/// Throws Error.
 int list_events(const std::vector<std::string>& suites, const std::optional<std::string>& spec,
                 const EventOptions& options);
 

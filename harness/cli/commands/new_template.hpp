@@ -6,10 +6,10 @@
 namespace attest::cli {
 
 extern const char* const kNewTemplate;
-/// The names in it that the user's take the place of.
+/// The names in the template that the user's names replace.
 inline constexpr const char *kTemplateName = "naive_minimal", *kTemplateType = "NaiveMinimal";
 
-/// Where attest.h is: the source tree, or the include folder of the installation.
+/// The folder of attest.h: in the source tree, or in the installation.
 std::string include_folder();
 
 }  // namespace attest::cli

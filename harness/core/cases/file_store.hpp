@@ -1,4 +1,4 @@
-// The tensor files that a case names, each read once.
+// Reads the tensor files that a vector's description names, each once.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace attest::core {
 
-/// The path of a file that a description names. Throws Error, which begins with `where`: there is
-/// none.
+/// The path of a file that a description names. Throws Error that begins with `where` if there is
+/// no such file.
 std::filesystem::path described_file(const std::filesystem::path& folder, const std::string& file,
                                      const std::string& where);
 
@@ -18,8 +18,8 @@ class FileStore {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// "dump.safetensors:query", "q.npy". Throws Error, which begins with `where`; Unsupported: a .pb
-  /// in a build without ONNX.
+  /// The tensor of a reference such as "dump.safetensors:query" or "q.npy". Throws Error that
+  /// begins with `where`, or Unsupported for a .pb file in a build without ONNX.
   const FileTensor& get(const std::string& reference, const std::string& where);
   /// All tensors of a file.
   const std::vector<FileTensor>& read(const std::string& file, const std::string& where);

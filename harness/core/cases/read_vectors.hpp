@@ -1,4 +1,4 @@
-// Finding vectors in folders, and reading one.
+// Finds test vectors in folders, and reads them.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -9,17 +9,18 @@
 
 namespace attest::core {
 
-/// Every vector in a folder and the folders in it, by name; or the one that a JSON file describes
-/// or that a .safetensors or .npz file is. Throws Error where there is none.
+/// All vectors in a folder and the folders below it, sorted by name. `folder` may also be a JSON
+/// description, or a .safetensors or .npz file. Throws Error if there is no vector.
 std::vector<VectorPlace> find_vectors(const std::filesystem::path& folder);
-/// Throws Error where VectorPlace::words make no sense whatever the file: "--params: softmax has no
-/// 'sofcap', did you mean ...".
+/// Throws Error if VectorPlace::words are invalid for any file: "--params: softmax has no 'sofcap',
+/// did you mean ...".
 void check_words(const std::map<std::string, std::string>& words);
-/// What all of them are called together: "vectors" for "some/vectors/", "dump" for
+/// The suite name of all vectors of a folder: "vectors" for "some/vectors/", "dump" for
 /// "dump.safetensors".
 std::string suite_of_vectors(const std::filesystem::path& folder);
-/// Throws Error: files that are damaged, missing, or contradict each other. An operation that
-/// attest has no word for is no error.
+/// Reads the files of a vector and maps its operation. Throws Error: files that are damaged,
+/// missing, or contradict each other. An operation that attest does not know sets
+/// VectorCase::unsupported.
 VectorCase read_vector(const VectorPlace& place);
 
 }  // namespace attest::core

@@ -1,16 +1,17 @@
-// Contexts, streams and events of a CUDA device. Whatever fails throws DeviceError with the
-// driver's words.
+// Contexts, streams and events of a CUDA device. Functions throw DeviceError with the driver's
+// message.
 #pragma once
 #include "core/device/cuda_driver.hpp"
 
 namespace attest::core {
 
-/// The handle of a device by its number, and one of its CUdevice_attribute values.
+/// The handle of the device with that number.
 int cuda_device_of(int ordinal);
+/// The value of attribute `which` (CUdevice_attribute) of a device.
 int cuda_attribute(int device, int which);
 
-/// The primary context of a device, current on this thread: the one that programs of CUDA's runtime
-/// use too.
+/// Makes the primary context of a device current on this thread. The CUDA runtime uses the same
+/// context.
 class CudaContext {
  public:
   explicit CudaContext(int ordinal = 0);
@@ -29,7 +30,7 @@ class CudaStream {
   CudaStream& operator=(const CudaStream&) = delete;
   ~CudaStream();
   CudaHandle handle() const { return handle_; }
-  /// Waits for all that was enqueued. What a kernel did wrong is thrown here.
+  /// Waits for all enqueued work. Throws if a kernel failed.
   void synchronize() const;
 
  private:
@@ -43,7 +44,7 @@ class CudaEvent {
   CudaEvent& operator=(const CudaEvent&) = delete;
   ~CudaEvent();
   void record(const CudaStream& stream);
-  /// From an event that was recorded before this one; both are over.
+  /// The time from `begin`, which was recorded earlier, to this event. Both must have happened.
   double nanoseconds_since(const CudaEvent& begin) const;
 
  private:

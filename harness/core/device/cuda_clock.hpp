@@ -1,8 +1,8 @@
-// The clock of a CUDA device's multiprocessors while something runs, by a small kernel before it
-// and after it.
+// Measures the clock rate of a CUDA device's multiprocessors during other work, with a small kernel
+// before and after it.
 //
-// The kernel reads two counters on each multiprocessor: the global timer, in nanoseconds, and the
-// cycles of that one. It is PTX in this library, which the driver compiles for the device at hand.
+// On each multiprocessor the kernel reads two counters: the global timer in nanoseconds, and the
+// multiprocessor's cycles. It is PTX, which the driver compiles for the device.
 #pragma once
 #include <span>
 
@@ -16,9 +16,9 @@ struct ClockStamp {
   uint64_t ns = 0, cycles = 0;
 };
 
-/// MHz between two readings of all multiprocessors, by number: the median of those that were read
-/// both times. 0 where there is none, or less than 100 us between: the global timer moves in steps
-/// of a microsecond on some devices.
+/// The clock rate in MHz between two readings of all multiprocessors: the median over those that
+/// were read both times. 0 if there are none, or if less than 100 us passed: the global timer of
+/// some devices moves in steps of a microsecond.
 double clock_mhz(std::span<const ClockStamp> first, std::span<const ClockStamp> second);
 
 class CudaClock {
@@ -28,11 +28,11 @@ class CudaClock {
   CudaClock& operator=(const CudaClock&) = delete;
   ~CudaClock();
 
-  /// Enqueues a reading: `end` false: the first one, true: the second one.
+  /// Enqueues the first reading, or the second if `end`.
   void read(bool end);
-  /// Between the two, when the stream is done; 0: not known.
+  /// The clock rate between the two readings, when the stream is done; 0: not known.
   double mhz();
-  /// "" or why the driver does not take the kernel, in its words. Then nothing is read.
+  /// Why the driver refused the kernel, in its words; "": it did not. If it did, nothing is read.
   const std::string& missing() const { return missing_; }
 
  private:

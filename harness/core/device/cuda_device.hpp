@@ -1,4 +1,4 @@
-// A CUDA device behind the interface of devices.
+// The CUDA functions of DeviceKind.
 #pragma once
 #include "core/device/cuda.hpp"
 #include "core/device/device.hpp"

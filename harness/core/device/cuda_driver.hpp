@@ -1,4 +1,5 @@
-// NVIDIA's driver, found at run time: building needs no toolkit, running needs no driver.
+// NVIDIA's driver, loaded at run time: building needs no CUDA toolkit, and attest runs without a
+// driver.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +11,7 @@ namespace attest::core {
 using CudaHandle = void*;
 using CudaAddress = unsigned long long;
 
-/// The driver's functions that attest uses, by their names in cuda.h without the version; the types
-/// are those of its ABI.
+/// The driver's functions that attest uses, with the types of its ABI.
 struct CudaDriver {
   int (*init)(unsigned flags);
   int (*driver_version)(int* version);
@@ -60,13 +60,12 @@ struct CudaDriver {
   int (*error_string)(int error, const char** text);
 };
 
-/// "" when there is a CUDA device, else why not: "no driver (libcuda.so.1)", "the driver has no
-/// device". Looked at once. ATTEST_CUDA_DRIVER in the environment names another library.
+/// "" if there is a CUDA device; otherwise why not: "no driver (libcuda.so.1)", "the driver has no
+/// device". Determined once. The environment variable ATTEST_CUDA_DRIVER names another library.
 const std::string& cuda_missing();
-/// The driver. Throws DeviceError with cuda_missing() where there is none.
+/// The driver. Throws DeviceError with cuda_missing() if there is none.
 const CudaDriver& cuda_driver();
-/// Throws DeviceError where a function of the driver has failed: "cuMemAlloc:
-/// CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+/// Throws DeviceError if `error` is not 0: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 void cuda_check(int error, const char* function);
 
 }  // namespace attest::core

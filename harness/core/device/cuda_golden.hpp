@@ -1,5 +1,4 @@
-// Goldens on a CUDA device: the core's own kernels, from a module that was compiled where there was
-// nvcc.
+// Computes goldens on a CUDA device, with kernels of the core that nvcc compiled into a module.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,11 +7,11 @@
 
 namespace attest::core {
 
-/// The module that is compiled into this program, in one of the driver's formats; empty: it was
-/// built without nvcc.
+/// The module in this program, in a format that the driver loads; empty: attest was built without
+/// nvcc.
 std::span<const std::byte> golden_module();
 
-/// The first CUDA device, which there must be.
+/// The first CUDA device. To be used only if cuda_golden_missing() is "".
 class CudaGoldenDevice : public GoldenDevice {
  public:
   /// `module` must outlive it.
@@ -27,7 +26,7 @@ class CudaGoldenDevice : public GoldenDevice {
   double multiply_adds_per_s_;
 };
 
-/// "" where there are a device and a module, else why not.
+/// "" if there are a device and a module; otherwise which is missing and why.
 std::string cuda_golden_missing();
 
 }  // namespace attest::core

@@ -7,9 +7,9 @@ namespace attest::core {
 
 class CudaGraph : public Recording {
  public:
-  /// Captures what `enqueue` enqueues, none of which is done. Throws DeviceError where it does what
-  /// cannot be captured (allocates, waits, uses another stream that does not come back to this
-  /// one), or enqueues nothing.
+  /// Captures the work that `enqueue` enqueues, without doing it. Throws DeviceError if `enqueue`
+  /// does something that cannot be captured (it allocates, waits, or uses another stream without
+  /// joining it to this one), or enqueues nothing.
   CudaGraph(const CudaStream& stream, const std::function<void()>& enqueue);
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

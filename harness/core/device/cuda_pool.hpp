@@ -1,5 +1,5 @@
-// What implementations allocate in the order of a stream (cudaMallocAsync): the high mark of a CUDA
-// device's memory pool. What they allocate past it (cudaMalloc) is not seen.
+// Measures the memory that implementations allocate with cudaMallocAsync, from the high-water mark
+// of a CUDA device's memory pool. Memory from cudaMalloc is not counted.
 #pragma once
 #include <optional>
 
@@ -11,10 +11,9 @@ class CudaPool {
  public:
   explicit CudaPool(int device) : device_(device) {}
 
-  /// From now on.
+  /// Begins to measure.
   void watch();
-  /// The most that was in use since, beyond what was in use then. Null where the device has no
-  /// pools, or another one now.
+  /// The peak growth since watch(), in bytes. Null if the device has no pool, or another pool now.
   std::optional<uint64_t> growth_bytes() const;
 
  private:

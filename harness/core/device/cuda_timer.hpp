@@ -1,5 +1,5 @@
-// Times what is enqueued on a stream, as nvbench does it: events around the work, and the queue
-// blocked until all of it is there, so that what the host takes to enqueue does not count.
+// Times work on a stream, as nvbench does: with events around the work. The stream is held back
+// until all of it is enqueued, so that the host's time to enqueue does not count.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -12,9 +12,9 @@
 
 namespace attest::core {
 
-/// Holds back a stream until it is opened. Who waits for a stream that is held back would wait for
-/// ever, so after two seconds the gate opens by itself, and stays open. A device whose streams
-/// cannot wait for a value has no gate.
+/// Holds a stream back until open() is called. If an implementation waits for the stream meanwhile,
+/// it would wait for ever; so the gate opens by itself after two seconds, and stays open. On a
+/// device whose streams cannot wait for a value, the gate does nothing.
 class CudaGate {
  public:
   explicit CudaGate(const CudaStream& stream);
@@ -22,10 +22,10 @@ class CudaGate {
   CudaGate& operator=(const CudaGate&) = delete;
   ~CudaGate();
 
-  /// What is enqueued from now on waits; does nothing once the gate has opened by itself.
+  /// Work enqueued from now on waits. Does nothing if the gate has opened by itself before.
   void close();
   void open();
-  /// Whether it had to open by itself: whoever enqueued waited for the stream.
+  /// Whether the gate opened by itself, because the implementation waited for the stream.
   bool gave_up() const { return gave_up_; }
 
  private:
@@ -33,7 +33,7 @@ class CudaGate {
   void let_pass();
 
   const CudaStream& stream_;
-  uint32_t* value_ = nullptr;  // on the host, seen by the device, which waits until it is `ticket_`
+  uint32_t* value_ = nullptr;  // on the host; the device waits until it equals ticket_
   CudaAddress address_ = 0;
   uint32_t ticket_ = 0;
   std::mutex mutex_;
@@ -45,7 +45,7 @@ class CudaGate {
 
 class CudaTimer : public DeviceTimer {
  public:
-  /// `stream`: the device's. Beyond kMostEnqueued runs a sample is not held back.
+  /// `stream`: the stream of `device`. A sample of more than kMostEnqueued runs is not held back.
   CudaTimer(Device& device, const CudaStream& stream, const DeviceFacts& facts);
 
   DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) override;

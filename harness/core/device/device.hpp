@@ -1,5 +1,5 @@
-// One interface to devices that have memory and a clock of their own; what distinguishes the kinds
-// of devices is a table.
+// The interface to devices with their own memory and clock. A table, DeviceKind, describes each
+// kind of device.
 //
 //   const DeviceKind* kind = find_device_kind(ATTEST_CUDA);
 //   if (kind && kind->missing().empty()) {
@@ -9,8 +9,7 @@
 //     device->synchronize();
 //   }
 //
-// Everything enqueued on a device is done in order. What fails throws DeviceError with the driver's
-// words.
+// A device does enqueued work in order. Functions throw DeviceError with the driver's message.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +26,7 @@
 
 namespace attest::core {
 
-/// What a device has refused or reported.
+/// An error that a device or its driver reported.
 class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message, bool out_of_memory = false)
@@ -38,56 +37,56 @@ class DeviceError : public Error {
   bool out_of_memory_;
 };
 
-/// What a device is.
+/// The properties of a device.
 struct DeviceFacts {
   std::string name;          // "NVIDIA H200"
   std::string architecture;  // "sm_90"
-  std::string driver;        // what its driver knows: "CUDA 12.4"
+  std::string driver;        // the newest version that its driver supports: "CUDA 12.4"
   int multiprocessors = 0;
-  uint64_t memory_bytes = 0, cache_bytes = 0;  // cache: of the last level
+  uint64_t memory_bytes = 0, cache_bytes = 0;  // cache_bytes: last-level cache
 };
 
-/// What moves on a device. What is not known is left out.
+/// The changing state of a device. Unknown values are left out.
 struct DeviceState {
   std::optional<double> sm_mhz, memory_mhz, celsius, watts;
-  std::optional<double> energy_j;         // since its driver was loaded
-  std::vector<std::string> held_down_by;  // what keeps its clocks low: "power cap"
+  std::optional<double> energy_j;         // since the driver was loaded
+  std::vector<std::string> held_down_by;  // the reasons for low clocks: "power cap"
 };
 
-/// How long one of several runs took.
+/// The time of one run, as the mean over the runs of a sample.
 struct DeviceSample {
   double run_ns = 0;     // by the device's clock
-  double launch_ns = 0;  // of the host, to enqueue it; no part of run_ns
-  double clock_mhz = 0;  // of the multiprocessors meanwhile; 0: not known
+  double launch_ns = 0;  // the host's time to enqueue the run; not part of run_ns
+  double clock_mhz = 0;  // the multiprocessors' clock during the sample; 0: not known
 };
 
-/// Times what is enqueued on a device.
+/// Times work on a device.
 class DeviceTimer {
  public:
-  /// A queue has an end, and who fills it waits for the device: so many runs make a sample at the
-  /// most.
+  /// The launch queue is finite; filling it blocks the caller. A sample therefore holds at most
+  /// this many runs.
   static constexpr int64_t kMostEnqueued = 64;
 
   virtual ~DeviceTimer() = default;
-  /// One of `times` calls of `enqueue`. Cold: a walk over twice the last level of cache comes
-  /// before each of them.
+  /// Calls `enqueue` `times` times and returns the time of one run. Cold: a walk over twice the
+  /// last- level cache comes before each run.
   virtual DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) = 0;
-  /// Whether `enqueue` waits for the device, which implementations should not: its samples hold the
-  /// host's time too.
+  /// Whether `enqueue` waited for the device. Implementations should not wait; the samples then
+  /// include the host's time.
   virtual bool waits() const = 0;
-  /// "" or why samples have no clock_mhz.
+  /// Why samples have no clock_mhz; "": they have.
   virtual const std::string& clock_missing() const = 0;
 };
 
-/// Work that was recorded once and is enqueued again as a whole, by one call.
+/// Work that was recorded once. One call enqueues it again as a whole.
 class Recording {
  public:
   virtual ~Recording() = default;
   virtual void enqueue() = 0;
 };
 
-/// A device, for one thread. Addresses of its memory are void*, as an implementation gets them; the
-/// host may not follow them.
+/// A device, to be used by one thread. Addresses of its memory are void*, as an implementation gets
+/// them; the host must not dereference them.
 class Device {
  public:
   Device() = default;
@@ -95,26 +94,28 @@ class Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  /// What `run` of an implementation enqueues to (attest.h); null: it does its work before it
-  /// returns.
+  /// The stream to which `run` of an implementation enqueues its work (attest.h). Null: the work is
+  /// done when `run` returns.
   virtual void* stream() const = 0;
-  /// At least 256-byte aligned.
+  /// Returns memory that is aligned to at least 256 bytes.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* data) noexcept = 0;
-  /// Enqueued; `from` and `to` on the host must stay until the device is done.
+  /// These enqueue their work. Host memory must stay valid until the device is done.
   virtual void copy_in(void* to, const void* from, size_t bytes) = 0;
   virtual void copy_out(void* to, const void* from, size_t bytes) = 0;
   virtual void fill(void* to, unsigned char value, size_t bytes) = 0;
-  /// Waits for all that was enqueued. What an implementation did wrong on the device is thrown
-  /// here, or by any call after it.
+  /// Waits for all enqueued work. This call, or any later one, throws if an implementation caused a
+  /// fault on the device.
   virtual void synchronize() = 0;
-  /// From now on; and the most that implementations have allocated since in the order of the
-  /// stream. Null: the device does not count.
+  /// Begins to measure the memory pool.
   virtual void watch_pool() = 0;
+  /// The most that implementations allocated from the memory pool since watch_pool(). Null: the
+  /// device does not count.
   virtual std::optional<uint64_t> pool_growth_bytes() = 0;
-  /// What `enqueue` enqueues, which is not done now. Throws DeviceError: why it cannot be recorded.
+  /// Records the work that `enqueue` enqueues, without doing it. Throws DeviceError if that is
+  /// impossible.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
-  /// Its timer; the device must outlive it.
+  /// A timer for this device, which must outlive the timer.
   virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
 };
 
@@ -137,23 +138,24 @@ class DeviceBuffer {
 
 /// A kind of device.
 struct DeviceKind {
-  int32_t number;            // of attest.h: ATTEST_CUDA
+  int32_t number;            // its number in attest.h: ATTEST_CUDA
   const char *name, *title;  // "cuda" in records, "CUDA" in sentences
-  const char* advice;        // how to get one where there is none
-  const char* unseen;        // what of its memory nobody counts: see Device::pool_growth_bytes
-  bool own_memory;  // tensors are copied there and work is enqueued; else implementations use the
-                    // host's tensors
-  double fastest_flops_per_ns;  // no device of the kind does more, nor a thread of the host
-  std::string (*missing)();     // "" where there is one, else why not: "no driver (libcuda.so.1)"
-  // Of the first one; null where `own_memory` is false. They throw DeviceError where there is none.
+  const char* advice;        // how to get such a device
+  const char* unseen;        // the memory that Device::pool_growth_bytes does not count
+  bool own_memory;           // tensors are copied to the device and work is enqueued; otherwise
+                             // implementations use the host's tensors
+  double
+      fastest_flops_per_ns;  // an upper bound for every device of this kind, or thread of the host
+  std::string (*missing)();  // "": there is a device; else why not: "no driver (libcuda.so.1)"
+  // For the first device of the kind. Null if own_memory is false. They throw DeviceError if there
+  // is no device.
   DeviceFacts (*facts)();
   std::unique_ptr<Device> (*open)();
   DeviceState (*state)();  // never throws
-  // Where goldens that take the host long may be made, and "" or why not. The first is asked for
-  // where the second gives "".
+  // The device that computes goldens. To be called only if golden_missing() returns "".
   const GoldenDevice* (*golden)();
   std::string (*golden_missing)();
-  // What reads that state, "NVML", and "" or why it is not there.
+  // The library that reads the state, "NVML", and why it is missing ("": it is not).
   const char* monitor;
   std::string (*monitor_missing)();
 };

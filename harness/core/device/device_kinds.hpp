@@ -1,4 +1,5 @@
-// Which kinds of devices there are: a new one is a line here, with its files beside it.
+// The kinds of devices. To add one, write its files in this folder and enter it in
+// device_kinds.cpp.
 #pragma once
 #include <span>
 
@@ -8,9 +9,9 @@ namespace attest::core {
 
 /// All kinds, the host first.
 std::span<const DeviceKind> device_kinds();
-/// By its number in attest.h; null: this attest knows no such kind.
+/// The kind with that number of attest.h; null: attest does not know it.
 const DeviceKind* find_device_kind(int32_t number);
-/// The first device that makes goldens; null: none does.
+/// The first device that can compute goldens; null: there is none.
 const GoldenDevice* find_golden_device();
 
 }  // namespace attest::core

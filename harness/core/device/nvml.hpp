@@ -1,5 +1,5 @@
-// NVIDIA's management library, found at run time: clocks, power and heat of a device. Whatever it
-// does not know is left out.
+// NVIDIA's management library (NVML), loaded at run time: clocks, power and temperature of a
+// device. Values that it does not know are left out.
 #pragma once
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace attest::core {
 
-/// "" where the library is there, else why not: "libnvidia-ml.so.1 does not load". Looked at once.
-/// ATTEST_NVML in the environment names another library.
+/// "" if the library loads; otherwise why not: "libnvidia-ml.so.1 does not load". Determined once.
+/// The environment variable ATTEST_NVML names another library.
 const std::string& nvml_missing();
-/// Of the device at a PCI address, as cuDeviceGetPCIBusId spells it.
+/// The state of the device at a PCI address, spelled as by cuDeviceGetPCIBusId.
 DeviceState read_nvml_state(const std::string& bus_id);
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// Which events the fills of a problem make happen, and which none of them does.
+// Finds which events the fills of a problem cause, and which no fill causes.
 //
 //   const EventSurvey survey = survey_events(problem, seed, default_fills(problem, false));
 //   for (const std::string& name : survey.missed()) ...
@@ -17,19 +17,19 @@ struct EventSurvey {
     std::string fill;
     std::set<std::string> events;
   };
-  std::vector<NumericEvent> events;  // all that the operation has
+  std::vector<NumericEvent> events;  // all events of the operation
   std::vector<OfFill> fills;
 
-  /// Events that the problem can have and no fill makes happen; `without`: a fill that is left out.
+  /// The events that the problem can have but no fill causes. `without`: ignores this fill.
   std::vector<std::string> missed(const std::string& without = {}) const;
 };
 
-/// Makes the inputs of each fill as a run does, and their golden. `tokens`: as for PreparedInputs.
+/// Makes the inputs of each fill as a run does, with their golden, and counts the events. `tokens`:
+/// as for PreparedInputs.
 EventSurvey survey_events(const Problem& problem, uint64_t seed,
                           const std::vector<std::string>& fills, const Tokens* tokens = nullptr);
 
-/// The words of an event's name that it has in common with those that belong together: "rise/64" of
-/// "rise/64/last/much".
+/// The beginning of an event's name that names its group: "rise/64" of "rise/64/last/much".
 std::string event_group(const std::string& name);
 
 }  // namespace attest::core

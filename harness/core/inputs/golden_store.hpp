@@ -1,5 +1,5 @@
-// Goldens of inputs: each made at its first use, by a device where that is worth while, and by the
-// host where the device is not believed.
+// Keeps the golden of each set of inputs. A golden is computed at its first use, by the host or a
+// device. If the host does not confirm the device's golden, the host computes it again.
 #pragma once
 #include <functional>
 #include <map>
@@ -16,14 +16,14 @@ namespace attest::core {
 /// The golden of one problem and one set of inputs.
 class KeptGolden {
  public:
-  /// Makes it with the device, or on the host where that is null.
+  /// Computes the golden on the device, or on the host if the argument is null.
   using Make = std::function<std::unique_ptr<Golden>(const GoldenDevice*)>;
 
-  /// `device` may be null; it must outlive this.
+  /// `device` may be null. It must outlive this object.
   KeptGolden(Make make, const GoldenDevice* device) : make_(std::move(make)), device_(device) {}
 
-  /// The result of `use(golden)`. Where that or making the golden throws GoldenRefused, the golden
-  /// is the host's from now on, and `use` is called again.
+  /// Returns use(golden). If `use` or the computation of the golden throws GoldenRefused, the host
+  /// computes the golden, and `use` is called again. Later calls use the host's golden.
   template <class Use>
   std::invoke_result_t<Use, const Golden&> use(const Use& use) {
     try {
@@ -35,9 +35,10 @@ class KeptGolden {
     return use(made());
   }
 
-  /// Why the device's golden was replaced by the host's; "": it was not.
+  /// Why the host's golden replaced the device's; "": it did not.
   const std::string& remark() const { return remark_; }
-  /// How long making it took, a device's that was refused included; 0 before.
+  /// How long the computation took, including a device's golden that was refused; 0 before the
+  /// first use.
   double seconds() const { return seconds_; }
 
  private:
@@ -45,18 +46,19 @@ class KeptGolden {
   void replace(const GoldenRefused& why);
 
   Make make_;
-  const GoldenDevice* device_;  // null: the host makes it
+  const GoldenDevice* device_;  // null: the host computes the golden
   std::unique_ptr<Golden> golden_;
   std::string remark_;
   double seconds_ = 0;
 };
 
-/// The golden of each PreparedInputs, by its address. All are asked of one device.
+/// The goldens of several PreparedInputs, by their addresses.
 class GoldenStore {
  public:
-  /// `device` may be null; it must outlive this.
+  /// `device` may compute the goldens. It may be null, and must outlive this object.
   explicit GoldenStore(const GoldenDevice* device) : device_(device) {}
-  /// Nothing is made yet. The inputs must outlive this, and stay as they are.
+  /// The golden of these inputs; it is not computed yet. The inputs must outlive this object and
+  /// must not change.
   KeptGolden& of(const PreparedInputs& inputs);
 
  private:

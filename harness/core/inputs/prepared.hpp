@@ -1,4 +1,4 @@
-// The inputs of one problem under one fill, in shared memory. Made once, used by every
+// The inputs of one problem with one fill, in shared memory. They are made once and used by every
 // implementation.
 #pragma once
 #include <string>
@@ -11,7 +11,7 @@ namespace attest::core {
 
 /// The fill whose Q, K, V (and ORDER) come from tokens.
 inline constexpr std::string_view kTokensFill = "tokens";
-/// The fill of inputs that others made.
+/// The fill name of inputs that a vector gives.
 inline constexpr std::string_view kGivenFill = "given";
 
 /// The seed of a problem's inputs: its spec line, hashed.
@@ -19,26 +19,26 @@ uint64_t spec_seed(std::string_view spec_line);
 
 class PreparedInputs {
  public:
-  /// `tokens` may be null; with fill "tokens" it must not be. Every role whose content is tokens is
-  /// projected from them; ORDER is theirs under every fill. Throws Error: too few tokens, a shape
-  /// that tokens cannot have, out of memory.
+  /// `tokens` may be null, except for the fill "tokens", which projects Q, K and V from them. With
+  /// tokens, every fill takes ORDER from them. Throws Error: too few tokens, a shape that tokens
+  /// cannot have, out of memory.
   PreparedInputs(const Problem& problem, const Fill& fill, const Tokens* tokens,
                  Side side = Side::kEnd);
-  /// Copies `given`: a tensor for every input of the problem, with its dims; layout and dtype may
-  /// be others. Throws Error: one that is missing or has other dims.
+  /// Copies `given`, which must have a tensor with the right dims for every input of the problem;
+  /// layout and dtype may differ. Throws Error: a tensor is missing or has other dims.
   PreparedInputs(const Problem& problem, const Tensors& given);
 
-  /// Those of `original` with some rows of its floating-point tensors changed, one in 64 of each
-  /// and one at least: rows that `seed` picks become other rows of the same tensor, turned by some
-  /// channels. The fill's golden must not be a closed form.
+  /// A copy of `original` in which some rows of the floating-point tensors are changed: one in 64
+  /// of each tensor, at least one. `seed` picks the rows; they become other rows of the same
+  /// tensor, rotated by some channels. The golden of the fill must not be a closed form.
   PreparedInputs(const PreparedInputs& original, uint64_t seed);
 
   const Problem& problem() const { return problem_; }
   const Fill& fill() const { return fill_; }
   const SharedTensors& shared() const { return shared_; }
-  /// Of all inputs, role by role.
+  /// The hash of all inputs, 16 hexadecimal digits.
   const std::string& hash() const { return hash_; }
-  /// Whether the inputs still are what they were made as.
+  /// Whether the inputs still have that hash.
   bool unchanged() const;
 
  private:

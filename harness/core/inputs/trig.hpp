@@ -1,5 +1,5 @@
-// Sine and cosine by + and * alone, so that every machine gets the same bits; the math library's
-// differ between releases.
+// Sine and cosine by + and * alone, so that every machine gets the same bits. The functions of the
+// math library differ between releases.
 #pragma once
 #include <cmath>
 

@@ -15,27 +15,27 @@ struct Mismatch {
   std::string tensor;          // role name
   std::vector<int64_t> index;  // in the order of the tensor's dims
   double expected = 0, got = 0;
-  double sigma = 0;  // 0 in a sweep, where `expected` is the bound that was left
+  double sigma = 0;  // 0 in a sweep; `expected` is then the bound that was exceeded
   double ratio = 0;  // |got - expected| / (kLargest * sigma)
 };
 
 struct Judgement {
   Outcome outcome;
-  // Largest error / its gate; <= 1 passes; infinite where no error can be given
+  // Largest error / its gate; <= 1 passes; infinite if there is no finite error
   double max_ratio = 0;
   double rms_ratio = 0;  // root mean square error / its gate
   std::optional<Mismatch> worst;
-  int64_t exact_elements = 0;                // judged against an exact value
-  int64_t swept_elements = 0;                // judged against the range they may have
+  int64_t exact_elements = 0;                // compared with their true value
+  int64_t swept_elements = 0;                // compared with a range
   std::string method;                        // Golden::method
   std::optional<std::string> golden_device;  // Golden::device; absent: the host
 };
 
-/// Judges all outputs of `problem` lying in `tensors`. Exact chunks give the ratios; sweeps only
-/// fail. With `inputs`, what would be fail:tolerance is error:tolerance-model where the declared
-/// arithmetic, emulated, exceeds the gates itself and comes near; where it does not come near, the
-/// reason says how far it gets. Throws GoldenRefused where the golden does not confirm a row by
-/// which something is to be failed.
+/// Judges all outputs of `problem` in `tensors`. The ratios come from exact chunks; a sweep can
+/// only fail an output. If `inputs` is not null, the tolerance check runs before fail:tolerance: if
+/// the emulated arithmetic exceeds the gates too, and the output is at most Gates::kBeyondEmulation
+/// times as far off, the outcome is error:tolerance-model. Otherwise the reason gives the error of
+/// the emulation. Throws GoldenRefused if the golden does not confirm a row that would fail.
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
                 const Tensors& tensors, const Tensors* inputs = nullptr);
 

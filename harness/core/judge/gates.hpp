@@ -1,39 +1,39 @@
-// The thresholds that an error is held against: their only home.
+// The thresholds for errors. No other file has any.
 #pragma once
 #include <cstdint>
 
 namespace attest::core {
 
-/// Gates, in standard deviations of the error that the declared arithmetic may make. An honest
-/// kernel's largest error stays near 3 sigma over a million elements and its root mean square
-/// below 1. README.md beside this file derives sigma and says why these.
+/// The gates, in sigmas. Over a million elements, the largest error of an honest kernel stays near
+/// 3 sigma, and the root mean square below 1. README.md beside this file explains the gates;
+/// SIGMA.md derives sigma.
 struct Gates {
   static constexpr double kLargest = 6.0;
   static constexpr double kRms = 1.5;
-  /// The gate of a root mean square over `rows` rows that err independently: kRms from 95 rows on.
-  /// Elements of one row share its errors, and over few rows a mean is not much steadier than one
-  /// error: a single one exceeds 1.5 sigma one time in eight. The bound is the tail of chi squared
-  /// that is exceeded with a chance of e^-18 (Laurent and Massart, Adaptive estimation of a
-  /// quadratic functional by model selection, Annals of Statistics 28(5), 2000, lemma 1), and never
-  /// above kLargest.
+  /// The gate of a root mean square over `rows` rows that err independently; kRms from 95 rows on.
+  /// Elements of one row share errors, so the mean over few rows is hardly steadier than a single
+  /// error, which exceeds 1.5 sigma one time in eight. The gate is the tail of chi squared that an
+  /// honest kernel exceeds with a chance of e^-18 (Laurent and Massart, Adaptive estimation of a
+  /// quadratic functional by model selection, Annals of Statistics 28(5), 2000, lemma 1), and at
+  /// most kLargest.
   static double rms(int64_t rows);
-  /// Where an element's own rounding is at least kOwnRounding of its sigma, errors point either
-  /// way: their mean, away from 0 and in sigmas, stays below kOneSided and four of its own standard
-  /// deviations. Who cuts in place of rounding has 1.25 there, and a root mean square of 1.47 that
-  /// no gate for honest kernels sees. Fewer than kFewestRounded elements are not asked.
+  /// The gate of a mean error, in sigmas. It applies to elements whose own rounding is at least
+  /// kOwnRounding of their sigma: rounding errs in both directions, so the mean stays below
+  /// kOneSided plus four of its own standard deviations. Truncation has a mean of 1.25 sigma and a
+  /// root mean square of 1.47, which kRms lets pass. Not used below kFewestRounded elements.
   static constexpr double kOwnRounding = 0.975, kOneSided = 0.7, kFewestRounded = 256;
   static double one_sided(double elements);
-  /// Such elements have a gate of their own for the root mean square. What rounding to the output's
-  /// dtype may do to a known number is known: an error between the two halves of an ulp, evenly.
-  /// `mean` and `deviation` are those of error^2 / sigma^2 where that is so, and what is left of
-  /// sigma errs by kRms; the gate is the 1 - 1e-6 quantile of the mean of `elements`, as a root. A
-  /// normaliser kept in half precision, say, is within kRms and beyond it.
+  /// A second gate for the root mean square of such elements. The rounding error of a known number
+  /// is evenly distributed between minus and plus half an ulp, and the rest of sigma may err by
+  /// kRms. `mean` and `deviation` are those of error^2 / sigma^2 under this assumption. The gate is
+  /// the root of the 1 - 1e-6 quantile of its mean over `elements`. It catches, for example, a
+  /// normaliser in half precision, which passes kRms.
   static constexpr double kQuantile = 4.75;  // of a normal distribution
   static double rounded_rms(double mean, double deviation, double elements);
-  /// A failure stays one, even where the declared arithmetic, emulated, exceeds a gate itself, if
-  /// it is so many times as far from the golden. An emulation has errors of the same kind on a few
-  /// rows; of millions of elements the largest is twice that of a few hundred, and another order of
-  /// summation may double it.
+  /// If the emulated arithmetic exceeds a gate too, an output still fails if its error is more than
+  /// this many times that of the emulation. The emulation covers a few rows only: among millions of
+  /// elements the largest error is twice that among a few hundred, and another order of summation
+  /// may double it again.
   static constexpr double kBeyondEmulation = 4;
 };
 

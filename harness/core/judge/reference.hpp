@@ -1,4 +1,4 @@
-// The reference against outputs that others computed: is our golden what everybody else's is?
+// Compares the reference with outputs that other projects computed.
 #pragma once
 #include <span>
 #include <string>
@@ -7,16 +7,17 @@
 
 namespace attest::core {
 
-/// How far the reference may be from a vector's output: |difference| / max(1, |output|), by the
-/// dtype that the output was stored in. The vectors' own rounding and their float32 arithmetic
-/// account for it; it never judges an implementation.
+/// How far the reference may be from a vector's output: |difference| / max(1, |output|). It depends
+/// on the dtype in which the vector stores the output, and allows for the vector's rounding and
+/// float32 arithmetic. It never judges an implementation.
 double reference_tolerance(DType dtype);
 
-/// The golden's output of that role against `expected`, whose dims are the role's. All that differs
-/// is error:reference. `partial`: what is NaN in `expected` is not compared.
+/// Compares the golden's output of that role with `expected`, which has the role's dims. A
+/// difference is error:reference. `partial`: elements that are NaN in `expected` are not compared.
 Judgement compare_golden(const Problem& problem, const Golden& golden, int32_t role,
                          const Tensor& expected, double tolerance, bool partial = false);
-/// Numbers in the order of the dims of `expected` against it. `name` is for the message.
+/// Compares `values`, in the order of the dims of `expected`, with `expected`. Messages call them
+/// `name`.
 Judgement compare_values(std::span<const double> values, const Tensor& expected,
                          const std::string& name, double tolerance);
 

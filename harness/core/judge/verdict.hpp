@@ -1,5 +1,5 @@
-// Verdicts: what the harness says of one implementation on one case. The table of verdicts and
-// reason codes has its only home here.
+// Verdicts: the results of one implementation on one case. The table of all verdicts and reason
+// codes is here.
 #pragma once
 #include <cstddef>
 #include <iterator>
@@ -9,20 +9,20 @@
 
 namespace attest::core {
 
-/// One per record. It follows from the record's reason code.
+/// Each record has one verdict, which follows from its reason code.
 enum class Verdict { kPass, kFail, kSuspect, kUnsupported, kSkipped, kError, kCrash, kTimeout };
 
 constexpr std::string_view kVerdictNames[] = {"pass",    "fail",  "suspect", "unsupported",
                                               "skipped", "error", "crash",   "timeout"};
 constexpr std::string_view name(Verdict verdict) { return kVerdictNames[int(verdict)]; }
-/// Whether it makes a run exit with 1. An error counts: an implementation that claims a case and
-/// cannot do it is not right.
+/// Whether a verdict makes a run exit with 1. An error does: an implementation that claims to
+/// support a case must be able to run it.
 constexpr bool is_bad(Verdict verdict) {
   return verdict == Verdict::kFail || verdict == Verdict::kSuspect || verdict == Verdict::kError ||
          verdict == Verdict::kCrash || verdict == Verdict::kTimeout;
 }
 
-/// What can happen to one implementation on one case. `kReasons` says what each means.
+/// Everything that can happen to one implementation on one case. kReasons gives the meanings.
 enum class ReasonCode {
   kPass,
   kFailTolerance,
@@ -87,8 +87,8 @@ struct Reason {
   std::string_view meaning;
 };
 
-/// Every reason code there is, in the order of ReasonCode. harness/core/run/README.md shows this
-/// table, and a test holds the page against it.
+/// All reason codes, in the order of ReasonCode. harness/core/run/README.md shows this table; a
+/// test compares the two.
 constexpr Reason kReasons[] = {
     {ReasonCode::kPass, "", "within the tolerance everywhere it was judged"},
     {ReasonCode::kFailTolerance, "fail:tolerance",
@@ -195,14 +195,14 @@ static_assert(std::size(kReasons) == size_t(ReasonCode::kTimeoutRun) + 1);
 
 /// "fail:tolerance"; empty for a pass.
 constexpr std::string_view name(ReasonCode code) { return kReasons[size_t(code)].name; }
-/// What its name starts with.
+/// The verdict that the code's name starts with.
 constexpr Verdict verdict_of(ReasonCode code) {
   const std::string_view start = name(code).substr(0, name(code).find(':'));
   for (size_t i = 0; i < std::size(kVerdictNames); ++i)
     if (start == kVerdictNames[i]) return Verdict(i);
   return Verdict::kPass;
 }
-/// The reason code of that name; null where the table has none.
+/// The row with that name; null: there is none.
 constexpr const Reason* find_reason(std::string_view name) {
   for (const Reason& reason : kReasons)
     if (reason.name == name) return &reason;
@@ -210,7 +210,7 @@ constexpr const Reason* find_reason(std::string_view name) {
 }
 inline std::ostream& operator<<(std::ostream& out, ReasonCode code) { return out << name(code); }
 
-/// What was said of something and why. A pass unless it is made otherwise.
+/// A reason code and its explanation. The default is a pass.
 struct Outcome {
   ReasonCode code = ReasonCode::kPass;
   std::string reason;  // one sentence; empty for a pass

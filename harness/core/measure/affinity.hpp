@@ -1,4 +1,4 @@
-// Which CPUs this process may use, which of them to take, and keeping to them.
+// Finds the CPUs that this process may use, chooses among them, and pins the process to them.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -6,24 +6,24 @@
 
 namespace attest::core {
 
-/// CPUs of the calling thread's affinity mask, ascending; at least one.
+/// The CPUs of the calling thread's affinity mask, ascending; at least one.
 std::vector<int> allowed_cpus();
 
-/// `count` of the allowed CPUs (all, where there are fewer), ascending: one a physical core first,
-/// second threads of a core only then. Cores as sysfs under `root` describes them.
+/// `count` of the allowed CPUs, or all if there are fewer; ascending. Takes one CPU of each
+/// physical core before the second threads of cores. Reads sysfs under `root`.
 std::vector<int> choose_cpus(size_t count, const std::filesystem::path& root = "/");
-/// The same of the given CPUs.
+/// The same, choosing from `allowed`.
 std::vector<int> choose_cpus(size_t count, const std::vector<int>& allowed,
                              const std::filesystem::path& root);
 
 /// "0,1,5".
 std::string cpu_list(const std::vector<int>& cpus);
-/// "0-3,8" -> 0 1 2 3 8, ascending; empty where malformed.
+/// "0-3,8" -> 0 1 2 3 8, ascending; empty if the list is malformed.
 std::vector<int> parse_cpu_list(const std::string& list);
 
-/// Keeps the calling thread, and all that it starts from now on, to the CPUs of such a list: call
-/// it before the first thread is started. False where the list is empty or malformed or the system
-/// refuses; allowed_cpus() says what holds.
+/// Pins the calling thread, and all threads that it starts later, to the CPUs of the list. To be
+/// called before the first thread is started. Returns false if the list is empty or malformed, or
+/// if the system refuses.
 bool pin_process(const std::string& list);
 
 }  // namespace attest::core

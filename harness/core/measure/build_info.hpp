@@ -1,4 +1,4 @@
-// How this program was built: set by CMake.
+// How this program was built. CMake writes the values.
 #pragma once
 #include <map>
 #include <string>
@@ -7,7 +7,7 @@ namespace attest::core {
 
 /// compiler, flags, build_type, sanitizers, version, commit.
 std::map<std::string, std::string> build_info();
-/// Name -> version of the libraries that take part in judging and timing.
+/// Name -> version of the libraries that judging and timing use.
 std::map<std::string, std::string> library_versions();
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// The caches of this machine, and emptying them.
+// Finds the caches of this machine, and empties them.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,23 +14,23 @@ struct Cache {
   int level = 0;
   std::string type;  // Data, Instruction, Unified
   uint64_t size_bytes = 0;
-  std::vector<int> cpus;  // that share this one; empty where the system does not say
+  std::vector<int> cpus;  // the CPUs that share this cache; empty: not known
 };
 
-/// Caches that `cpu` reaches, as sysfs under `root` describes them; where it says nothing (Arm's C
-/// library neither), none.
+/// The caches of a CPU, from sysfs under `root`, else from the C library; empty if neither knows
+/// them (on some Arm systems).
 std::vector<Cache> read_caches(int cpu, const std::filesystem::path& root = "/");
 
-/// Bytes of last-level cache that `cpus` reach together, each shared cache counted once; 32 MiB
-/// where nothing is known.
+/// Bytes of last-level cache of these CPUs together; a shared cache counts once. 32 MiB if nothing
+/// is known.
 uint64_t last_level_cache_bytes(const std::vector<int>& cpus,
                                 const std::filesystem::path& root = "/");
 
-/// "32K", "1M", "260096K" in bytes; 0 where malformed.
+/// "32K", "1M", "260096K" in bytes; 0 if malformed.
 uint64_t parse_size(const std::string& text);
 
-/// Memory of whole pages, huge ones where the system gives them, already touched. Throws Error
-/// where there is none.
+/// A buffer of whole pages that are already touched; the system may give huge pages. Throws Error
+/// if there is no memory.
 class PageBuffer {
  public:
   explicit PageBuffer(size_t bytes);
@@ -45,12 +45,14 @@ class PageBuffer {
   size_t bytes_;
 };
 
-/// Makes what a run reads next come from memory. Every CPU that this process may use walks over a
-/// share of a buffer twice as large as its caches, since private caches see only their own core's
-/// walk. It reads, so that no dirty lines are left for the run to write back.
+/// Empties the caches, so that the next run reads from memory. Every CPU that this process may use
+/// reads a share of a buffer that is twice as large as the caches; each core must do so, because of
+/// its private caches. The walk only reads: dirty lines would have to be written back during the
+/// run.
 class CacheFlusher {
  public:
-  /// `cache_bytes`: last-level cache to empty; 0: ask the system. The buffer is 4 MiB to 512 MiB.
+  /// `cache_bytes`: size of the last-level cache; 0: ask the system. The buffer is 4 MiB to 512
+  /// MiB.
   explicit CacheFlusher(uint64_t cache_bytes = 0);
   void flush();
 

@@ -1,4 +1,4 @@
-// Samples with the clock that they were taken at, and which of them count.
+// Samples with the clock rate at which they were taken, and which of them count.
 #pragma once
 #include <span>
 #include <vector>
@@ -10,12 +10,12 @@ struct ClockedSample {
   double clock_mhz = 0;  // 0: not known
 };
 
-/// Without those whose clock was more than 10 % below the highest. All, where that would be less
-/// than half: what is low most of the time is what the machine can hold. Those of an unknown clock
-/// count.
+/// The times of the samples whose clock was at most 10 % below the highest, and of those whose
+/// clock is not known. If that would be less than half of the samples, returns all: the machine
+/// then cannot sustain the higher clock.
 std::vector<double> at_full_clock(std::span<const ClockedSample> samples);
 
-/// The median of the clocks that are known; 0: none is.
+/// The median of the known clock rates; 0: none is known.
 double median_mhz(std::span<const ClockedSample> samples);
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// What is wrong with this machine for measuring, what is missing, and what to do about it.
+// Finds what disturbs measurements on this machine, what is missing, and what to do about it.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -12,15 +12,15 @@ struct Finding {
   Kind kind;
   std::string what;    // "frequency governor"
   std::string found;   // "powersave"
-  std::string advice;  // how to get or mend it; empty where nothing is to do
+  std::string advice;  // how to get or mend it; empty: nothing to do
 };
 
-/// The machine as the files under `root` describe it: CPU, clocks, memory, load, what others take.
+/// Checks the machine by the files under `root`: CPU, clocks, memory, load, other processes.
 std::vector<Finding> diagnose_machine(const std::filesystem::path& root);
-/// What this process may do and load: peak memory, counters, locked memory, libraries, CUDA driver,
-/// NVML.
+/// Checks what this process can do and load: peak memory, counters, locked memory, libraries, CUDA
+/// driver, NVML.
 std::vector<Finding> diagnose_process();
-/// Both, of this machine.
+/// Both checks on this machine.
 std::vector<Finding> diagnose();
 
 }  // namespace attest::core

@@ -1,5 +1,5 @@
-// The machine and the build, as text for records and for people. No host or user name, serial
-// number or absolute path.
+// Describes the machine and the build, as text for records and people, without host name, user
+// name, serial number or absolute path.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -7,12 +7,12 @@
 
 namespace attest::core {
 
-/// Key -> text, numbers too; what cannot be read is left out.
+/// Key -> text. Facts that cannot be read are left out.
 using Facts = std::map<std::string, std::string>;
 
-/// "cpu", "memory", "system", "state" (see machine_state.hpp), "build", "libraries", and each kind
-/// of device that is there by its name ("cuda") -> facts. The machine as the files of proc, sys and
-/// etc under `root` describe it.
+/// Group -> facts. The groups are "cpu", "memory", "system", "state" (machine_state.hpp), "build",
+/// "libraries", and the name of each kind of device that is present ("cuda"). Reads the files of
+/// proc, sys and etc under `root`.
 using Environment = std::map<std::string, Facts>;
 Environment read_environment(const std::filesystem::path& root = "/");
 
@@ -20,9 +20,9 @@ Environment read_environment(const std::filesystem::path& root = "/");
 Facts read_cpu(const std::filesystem::path& root = "/");
 Facts read_system(const std::filesystem::path& root = "/");
 
-/// Facts of /proc/cpuinfo's text: vendor, model, family, model_number, stepping, microcode (x86),
-/// implementer, part (Arm), features that kernels dispatch on ("avx2 avx512f amx_bf16 ..."),
-/// virtual: yes or no (x86 only; Arm's does not say).
+/// The facts in the text of /proc/cpuinfo: vendor, model, family, model_number, stepping, microcode
+/// (x86), implementer, part (Arm), features that kernels dispatch on ("avx2 avx512f amx_bf16 ..."),
+/// virtual: yes or no (x86 only).
 Facts parse_cpuinfo(const std::string& text);
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// Small files of /proc and /sys as text. What is absent or unreadable is empty, never an error.
+// Reads small files of /proc and /sys as text. An absent or unreadable file is empty, not an error.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -11,8 +11,8 @@ namespace attest::core {
 std::string read_text(const std::filesystem::path& path);
 /// The first number of the file.
 std::optional<double> read_number(const std::filesystem::path& path);
-/// The value of the first line "key<separator>value" of `text`, without blanks and quotes around
-/// it.
+/// The value of the first line "key<separator>value" of `text`, without surrounding blanks and
+/// quotes.
 std::string value_of(const std::string& text, const std::string& key, char separator);
 /// Blank-separated words.
 std::vector<std::string> words_of(const std::string& text);

@@ -5,8 +5,8 @@
 
 namespace attest::core {
 
-/// How far resident memory rose above where it stood, at its highest: the kernel's high-water mark,
-/// reset at construction.
+/// The peak growth of resident memory since construction, from the kernel's high-water mark. The
+/// constructor resets the mark.
 ///
 ///   const PeakMemory peak;
 ///   work();
@@ -14,8 +14,7 @@ namespace attest::core {
 class PeakMemory {
  public:
   PeakMemory();
-  /// False where the kernel does not let the mark be reset (/proc/self/clear_refs, since
-  /// Linux 4.0).
+  /// False if the kernel cannot reset the mark (/proc/self/clear_refs, since Linux 4.0).
   bool available() const { return available_; }
   uint64_t growth_bytes() const;
 
@@ -25,14 +24,14 @@ class PeakMemory {
 };
 
 struct MachineMemory {
-  // Of the machine, or the limit of this process's control group where that is less
+  // The machine's memory, or the limit of this process's control group if that is less
   uint64_t total_bytes = 0;
-  uint64_t available_bytes = 0;  // what can be had without swapping and within the control group
+  uint64_t available_bytes = 0;  // without swapping, within the control group
   uint64_t swap_total_bytes = 0, swap_used_bytes = 0;
 };
 
-/// Reads proc/meminfo and the limits of control groups (versions 1 and 2, this process's group and
-/// those above it) under `root`.
+/// Reads proc/meminfo under `root`, and the limits of this process's control group and all groups
+/// above it (versions 1 and 2).
 MachineMemory read_memory(const std::filesystem::path& root = "/");
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// A load for tests that runs many times longer when its 256 KiB are not in a cache.
+// Work for tests that takes many times longer if its 256 KiB are not in a cache.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace attest::core {
 
-/// A chain of dependent loads, one a cache line, in an order that no prefetcher guesses.
+/// A chain of dependent loads, one for each cache line, in an order that no prefetcher guesses.
 inline std::vector<uint64_t> make_chain() {
   std::vector<uint64_t> chain(4096 * 8);
   for (uint64_t i = 0; i < 4096; ++i)
@@ -15,7 +15,7 @@ inline std::vector<uint64_t> make_chain() {
   return chain;
 }
 
-/// Follows it once round; nanoseconds.
+/// Follows the chain once around; returns nanoseconds.
 inline double chase_ns(const std::vector<uint64_t>& chain) {
   const auto start = std::chrono::steady_clock::now();
   uint64_t at = 0;

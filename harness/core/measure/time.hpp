@@ -1,4 +1,5 @@
-// Times a function: warm and cold samples, Google Benchmark driving the loop, the stop rule ours.
+// Times a function, in warm and cold samples. Google Benchmark runs the loop; stop_rule.hpp ends
+// it.
 //
 //   TimingRequest request{.run = [&] { table.run(plan, data, workspace, nullptr); }};
 //   request.budget_ns = 0.25e9;
@@ -12,30 +13,31 @@
 namespace attest::core {
 
 struct TimingRequest {
-  std::function<void()> run;     // one iteration; called between 2 and many times
-  std::function<void()> before;  // untimed, before each sample, but spends the budget; may be empty
-  double expected_ns = 0;        // of one run, as seen before; 0: not known
-  double budget_ns = 0;          // of all timed runs together
-  double precision = 0.01;  // half width of the median's interval, relative, that is good enough
-  // a run longer than this is timed twice and neither warmed up nor timed cold
+  std::function<void()> run;     // one iteration; called at least twice
+  std::function<void()> before;  // called before each sample; spends the budget, but is not part of
+                                 // the sample; may be empty
+  double expected_ns = 0;        // time of an earlier run; 0: not known
+  double budget_ns = 0;          // for all timed runs together
+  double precision = 0.01;       // precise enough: half width of the median's interval / median
+  // Longer runs are timed twice, without warm-up and without cold samples
   double slow_ns = 1e9;
-  bool cold = true;                     // time with empty caches too
+  bool cold = true;                     // take cold samples too
   uint64_t last_level_cache_bytes = 0;  // 0: ask the system
 };
 
 struct Timing {
-  std::vector<double> warm_ns;  // one run each: the mean of a block of iterations_per_sample
-  std::vector<double> cold_ns;  // one run each, after a walk over twice the last-level cache
+  std::vector<double> warm_ns;  // time of one run: the mean of a block of iterations_per_sample
+  std::vector<double> cold_ns;  // time of one run after a walk over twice the last-level cache
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0;
 };
 
-/// At least two warm samples; then stops when the median is precise enough or the budget is spent.
-/// Cold samples get a tenth of the budget, and are two at least. A block is one run from 10 ms a
-/// run up, else as many as take about 10 ms. Prints nothing, and no BENCHMARK_* variable of the
-/// environment changes it. Not for two threads at once, and not beside other benchmarks registered
-/// with Google Benchmark: its registry is global, and is cleared.
-/// Throws Error where Google Benchmark ran nothing.
+/// Takes at least two warm samples, and stops when the median is precise enough or the budget is
+/// spent. Cold samples get a tenth of the budget; there are at least two. A block has as many runs
+/// as take about 10 ms, at least one. Prints nothing, and ignores the BENCHMARK_* variables of the
+/// environment. Only one thread at a time may call it. It clears Google Benchmark's global
+/// registry, so the program must not register other benchmarks. Throws Error if Google Benchmark
+/// ran nothing.
 Timing measure_time(const TimingRequest& request);
 
 }  // namespace attest::core

@@ -1,5 +1,5 @@
-// Products of float64 matrices, vectorised for the machine they run on: what goldens spend most of
-// their time in.
+// Products of float64 matrices, vectorised for the CPU that they run on. Goldens spend most of
+// their time here.
 //
 //   std::vector<double> q(6 * 64), k(64 * 16), scores(6 * 16);   // all row after row
 //   add_product({q.data(), 64}, {k.data(), 16}, {scores.data(), 16},
@@ -9,12 +9,12 @@
 
 namespace attest::core {
 
-/// The columns of a product are a multiple of this, for which its matrices are padded.
+/// The number of columns must be a multiple of this; callers pad their matrices.
 inline constexpr int64_t kProductColumns = 8;
 constexpr int64_t padded_columns(int64_t columns) {
   return (columns + kProductColumns - 1) / kProductColumns * kProductColumns;
 }
-/// Products of a multiple of so many rows are the fastest.
+/// Products are fastest if the number of rows is a multiple of this.
 inline constexpr int64_t kProductRows = 6;
 
 /// A [rows, inner] matrix. Element (r, n) is data[r * row_stride + n * column_stride].
@@ -40,13 +40,12 @@ struct ProductShape {
   int64_t rows, inner, columns;
 };
 
-/// sum += left right. The terms of an element are summed by themselves, in the order of `inner`;
-/// then that sum is added to what was there.
+/// sum += left right. The terms of an element are summed from 0, in the order of `inner`; then the
+/// result is added to the element.
 void add_product(const LeftFactor& left, const RightFactor& right, const ProductSum& sum,
                  const ProductShape& shape);
 
-/// sum += left right. The terms of an element are added to what was there one by one, in the order
-/// of `inner`.
+/// sum += left right. The terms are added to the element one by one, in the order of `inner`.
 void add_terms(const LeftFactor& left, const RightFactor& right, const ProductSum& sum,
                const ProductShape& shape);
 

@@ -1,5 +1,5 @@
-// Metamorphic relations: what the outputs of several runs on related inputs have to do with one
-// another, whatever they are.
+// Metamorphic relations: properties that must hold between the outputs of runs on related inputs.
+// They need no golden.
 //
 //   for (const auto& relation : operation.relations(problem, inputs)) {
 //     for (size_t run = 0; run < relation->problems().size(); ++run)
@@ -22,12 +22,12 @@
 
 namespace attest::core {
 
-/// Standard deviations of the error in every element of the outputs that a golden judges exactly.
+/// The sigmas of all output elements that a golden judges exactly.
 class SigmaTable {
  public:
   SigmaTable(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic);
-  /// Of elements `first` and on, counted through all dims, the last fastest; NaN where the golden
-  /// has no value. Null for an input.
+  /// The sigmas from element `first` on, in dense order; NaN for elements that the golden does not
+  /// judge exactly. Null if the role is an input.
   const double* at(int32_t role, int64_t first) const;
   /// Golden::distinct_rows
   int64_t distinct_rows() const { return distinct_rows_; }
@@ -42,17 +42,17 @@ struct RelationRun {
   const Problem& problem;
   const Tensors& inputs;
   const Tensors& outputs;
-  const SigmaTable* sigmas = nullptr;  // null: of this run they are not known
+  const SigmaTable* sigmas = nullptr;  // null: not known for this run
 };
 
-/// Some elements of an output of the base problem as two runs have them: first[e] and second[e]
-/// have to agree.
+/// Elements of one output row of the base problem, computed by two runs. first[e] and second[e]
+/// must agree.
 struct Claim {
   int32_t role = 0;
-  int leading = 0;  // the row counts through so many dims of the base's tensor
+  int leading = 0;  // `row` counts through the first `leading` dims of the base's tensor
   int64_t row = 0;
   std::span<const double> first, second;
-  std::span<const double> sigma;  // sum of both standard deviations; NaN where it is not known
+  std::span<const double> sigma;  // sum of both runs' sigmas; NaN: not known
 };
 
 class Relation {
@@ -60,31 +60,30 @@ class Relation {
   using Sink = std::function<void(const Claim&)>;
   virtual ~Relation() = default;
 
-  /// "key-permutation"; where it does not hold the reason code is "fail:key-permutation".
+  /// "key-permutation"; if the relation does not hold, the reason code is "fail:key-permutation".
   virtual std::string_view name() const = 0;
-  /// Whether a deterministic implementation has no honest reason to differ in any bit: the
-  /// transformation leaves every number that a row is computed from, and its place in memory, as it
-  /// was.
+  /// Whether the outputs of a deterministic implementation must agree in every bit. True if the
+  /// change leaves every number that a row is computed from as it was, at the same address.
   virtual bool bitwise() const { return false; }
-  /// The problems of the runs beside the base's own run.
+  /// One problem for each further run; the base run is not among them.
   virtual const std::vector<Problem>& problems() const = 0;
-  /// Whether errors of these runs have other sigmas than the base's, so that goldens of their own
-  /// are needed.
+  /// Whether the sigmas of these runs differ from the base's. If so, each run needs its own golden.
   virtual bool own_sigmas() const { return false; }
   /// Writes all inputs of run `run`. May be called again.
   virtual void fill(size_t run, const Tensors& inputs) const = 0;
+  /// Calls `sink` with everything that must agree.
   virtual void compare(const RelationRun& base, std::span<const RelationRun> runs,
                        const Sink& sink) const = 0;
 };
 
-/// `count` elements of `tensor` from dense index `first` on, as float64. All lie in one row of the
-/// last dim.
+/// Reads `count` elements of `tensor` from dense index `first` on, as float64. All lie in one row
+/// of the last dim.
 void read_elements(const Tensor& tensor, int64_t first, int64_t count, double* values);
-/// Copies every element, bit by bit; both have the same dtype and dims, layouts may differ.
+/// Copies every element, bit by bit. Both tensors have the same dtype and dims; layouts may differ.
 void copy_elements(const Tensor& from, const Tensor& to);
 
-/// A relation with one run on inputs that are the base's own but for what `change` does to them,
-/// and whose outputs are compared row by row; `factor`: what the outputs of `role` grow by.
+/// A relation with one run. Its inputs are the base's, changed by `change`; its outputs are
+/// compared with the base's row by row.
 class SamePlaces : public Relation {
  public:
   SamePlaces(const Problem& problem, const Tensors& inputs) : problems_{problem}, inputs_(inputs) {}
@@ -95,9 +94,11 @@ class SamePlaces : public Relation {
 
  protected:
   virtual void change(const Tensors& /*inputs*/) const {}
-  /// Rows of outputs are counted through so many dims, or all but the last.
+  /// Rows of outputs count through this many dims; by default all but the last.
   virtual int leading(const TensorSpec& spec) const { return spec.rank - 1; }
+  /// Whether this row is compared.
   virtual bool compares(int32_t /*role*/, int64_t /*row*/) const { return true; }
+  /// The change multiplies the outputs of that role by this.
   virtual double factor(int32_t /*role*/) const { return 1; }
   const Problem& problem() const { return problems_[0]; }
   const Tensors& inputs() const { return inputs_; }
@@ -107,20 +108,19 @@ class SamePlaces : public Relation {
   Tensors inputs_;
 };
 
-/// The same once more: another run of the same plan or of another one, with something else in its
-/// workspace. No operation lists it; every problem has it (run/repetition.hpp).
+/// The same inputs again: another run of the same plan or of another plan, with other contents in
+/// the workspace. No operation lists this relation; every problem has it (run/repetition.hpp).
 std::unique_ptr<Relation> repetition(const Problem& problem, const Tensors& inputs);
-/// V times a power of two: what it is large enough to run into would be a limit that attention does
-/// not have. Null where V would leave its dtype.
+/// V times 16. It shows kernels that clip values. Null if V would leave the range of its dtype.
 std::unique_ptr<Relation> value_scale(const Problem& problem, const Tensors& inputs);
-/// Every tensor of `larger` filled with the base's own over and over along each dim that has grown;
-/// its outputs repeat likewise.
+/// `larger` has some larger dims than the base problem. Its tensors repeat the base's along those
+/// dims; its outputs must repeat likewise.
 std::unique_ptr<Relation> repeated(std::string_view name, const Tensors& inputs,
                                    const Problem& larger);
 
-/// Rows of some tensors in another order: element [.., outer, .., place, ..] of the new tensor is
-/// the old one's at source[outer * dim(axis) + place], split the same way; where outer_axis is -1,
-/// at [.., source[place], ..].
+/// A permutation of rows of one tensor. Element [.., outer, .., place, ..] of the new tensor is
+/// element [.., o, .., s, ..] of the old one, where source[outer * dim(axis) + place] is o *
+/// dim(axis) + s. If outer_axis is -1, it is element [.., source[place], ..].
 struct Rearrangement {
   int32_t role;
   int outer_axis, axis;
@@ -130,8 +130,8 @@ std::unique_ptr<Relation> rearranged(std::string_view name, const Problem& probl
                                      const Tensors& inputs,
                                      std::vector<Rearrangement> rearrangements);
 
-/// The base problem with other sizes: every present tensor dense, of the dtype it had, a dim that
-/// was broadcast still so. Throws Error where that is no problem.
+/// The base problem with sizes changed by `change`. Every present tensor becomes dense and keeps
+/// its dtype; a broadcast dim stays broadcast. Throws Error if the result is invalid.
 Problem resized(const Problem& problem, const std::function<void(Problem&)>& change);
 
 }  // namespace attest::core

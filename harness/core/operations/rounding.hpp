@@ -1,4 +1,4 @@
-// One rounding to any dtype that an arithmetic can be declared in, for kernels that are emulated.
+// Rounding of a number to any dtype of a declared arithmetic. Emulated kernels use it.
 #pragma once
 #include <cmath>
 
@@ -6,8 +6,8 @@
 
 namespace attest::core {
 
-/// x rounded to nearest even; subnormals kept, overflow to infinity. Dtypes that name an arithmetic
-/// only (tf32, 3xtf32) too.
+/// x rounded to nearest even. Subnormals are kept; overflow gives infinity. The dtype may be one
+/// that only names an arithmetic (tf32, 3xtf32).
 inline double rounded(double x, DType dtype) {
   if (dtype == ATTEST_F32) return double(float(x));
   if (dtype == ATTEST_F64 || !std::isfinite(x)) return x;
@@ -18,12 +18,12 @@ inline double rounded(double x, DType dtype) {
   return std::fabs(y) > largest_finite(dtype) ? std::copysign(INFINITY, x) : y;
 }
 
-/// What one step of a kernel gives: float32, unless float64 is declared for what comes of it.
+/// The result of one step of a kernel, rounded to float32, or not rounded if `declared` is float64.
 inline double narrowed(double x, DType declared) {
   return declared == ATTEST_F64 ? x : double(float(x));
 }
 
-/// x >= 0 cut to the largest number of the dtype that is not above it.
+/// x >= 0 truncated: the largest number of the dtype that is not above x.
 inline double cut(double x, DType dtype) {
   if (dtype == ATTEST_F64 || !std::isfinite(x)) return x;
   const double ulp = x < smallest_normal(dtype)

@@ -1,4 +1,4 @@
-// Terms of a sigma that tests drop or enlarge, to see that each is needed and no larger than
+// Lets tests drop or enlarge one term of sigma, to prove that it is needed and no larger than
 // needed.
 #pragma once
 #include <array>
@@ -6,8 +6,9 @@
 
 namespace attest::core {
 
-/// By how much tests multiply a term while one of these lives: 0 drops it. `Term` is an enumeration
-/// that ends with kCount. For tests alone, one at a time, while no golden is used by other threads.
+/// While an object exists, its term is multiplied by `factor`; 0 drops the term. `Term` is an
+/// enumeration that ends with kCount. For tests only: one object at a time, while no other thread
+/// uses a golden.
 template <class Term>
 class ScopedTermFactor {
  public:

@@ -1,5 +1,5 @@
-// Variants of a problem: of the same shape, but for one thing that a cache of plans, keyed too
-// coarsely, may forget.
+// Variants of a problem have the same shape and differ in one thing. A plugin that caches plans
+// under a key without that thing confuses them.
 //
 //   // {"scale", the same problem with half the softmax_scale} ...
 //   for (const Variant& variant : problem.operation->variants(problem)) ...
@@ -16,15 +16,15 @@ struct Variant {
   std::string name;  // "scale", "strides", "mask", "window", "dtype f16", "num_kv_heads", "lengths"
   Problem problem;
   std::function<void(const Tensors&)>
-      change;  // of the inputs that fill "random" wrote; may be empty
+      change;  // applied to the inputs after fill "random" wrote them; may be empty
 };
 
-/// What every operation has: other strides (padded rows, or dense ones where the problem has
-/// strides), each other dtype.
+/// The variants of every operation: other strides (padded rows; dense ones if the problem has
+/// strides) and each other dtype.
 std::vector<Variant> common_variants(const Problem& problem);
 
-/// Adds the problem that `change` makes of `problem`, whose other specifications stay, if it is a
-/// valid one and another one.
+/// Applies `change` to a copy of `problem` and adds the result, if it is valid and differs from
+/// `problem`. `change_inputs` becomes Variant::change.
 void add_variant(std::vector<Variant>& variants, std::string name, const Problem& problem,
                  const std::function<void(Problem&)>& change,
                  std::function<void(const Tensors&)> change_inputs = {});

@@ -1,4 +1,4 @@
-// "Did you mean ...?": the known word nearest to one that is not known.
+// "Did you mean ...?": finds the known word nearest to an unknown one.
 #pragma once
 #include <span>
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace attest::core {
 
-/// Fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// The fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
-/// ", did you mean 'head_dim'?" for 'head_dims'; "" where no known word is near. Only the first 64
-/// characters count.
+/// ", did you mean 'head_dim'?" for 'head_dims'; "" if no known word is near. Only the first 64
+/// characters are compared.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
 }  // namespace attest::core

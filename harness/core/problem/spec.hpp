@@ -1,18 +1,20 @@
-// The one-line spec of a problem: what people paste, seeds hang on and records carry. print and
-// parse are inverses.
+// The spec line: a problem as one line of text. People paste it, records store it, and seeds are
+// computed from it. print and parse are inverses.
 //
 //   softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64 window_right=0 lse mask=[1,1,1,197]
 //   q.order=0213
 //
-// The operation, then words in any order, each at most once:
-//   dtype=f16                 of all tensors that have none of their own; absent: f32
-//   <field>=<number>          a parameter of the operation, by its name in attest.h; absent: what
-//   follows from the others <tensor>                  an optional tensor is there, e.g. lse, order
-//   <tensor>=bf16[1,1,1,197]  its dtype, its dims, or both, where they are not the usual ones (a
-//   dim of 1 broadcasts) <tensor>.order=0213       its dims as they lie in memory, outermost first
-//   <tensor>.strides=[...]    in elements, for any other layout
-//   unaligned                 tensors are aligned to their element only
-//   causal, causal=bottom_right  short for window_right=0, and diagonal=1; print writes the fields
+// A line is the operation, then words in any order, each at most once:
+//
+//   dtype=f16                 the dtype of all tensors without their own; default f32
+//   <field>=<number>          a parameter by its name in attest.h; default: from the others
+//   <tensor>                  an optional tensor is present: lse, order ...
+//   <tensor>=bf16[1,1,1,197]  its dtype, its dims, or both, if unusual; a dim of 1 broadcasts
+//   <tensor>.order=0213       the layout in memory: dims, outermost first
+//   <tensor>.strides=[...]    any other layout, in elements
+//   unaligned                 tensors are aligned to their elements only
+//   causal                    short for window_right=0; print writes the field
+//   causal=bottom_right       short for window_right=0 diagonal=1; print writes the fields
 #pragma once
 #include <string>
 #include <string_view>
@@ -24,15 +26,16 @@ namespace attest::core {
 
 inline constexpr size_t kLongestSpec = 16384;  // characters
 
-/// The line of a problem that finish_problem or parse_problem made. Says nothing that follows by
-/// itself, so that equal problems have equal lines.
+/// The spec line of a problem that finish_problem or parse_problem made. Words that follow from
+/// others are left out, so equal problems have equal lines.
 std::string print_problem(const Problem& problem);
-/// The problem of a line. Throws Error: which word or field, what would be right.
+/// The problem of a spec line. Throws Error that names the word or field and says what would be
+/// right.
 Problem parse_problem(std::string_view line);
 
-/// Every word that a line of this operation may have, without its value: for hints and completion.
+/// All words that a line of this operation may have, without their values; for hints.
 std::vector<std::string> spec_words(const Operation& operation);
-/// The operation of that name. Throws Error naming the others.
+/// The operation with that name. Throws Error that lists all names.
 const Operation& operation_of(std::string_view name);
 
 }  // namespace attest::core

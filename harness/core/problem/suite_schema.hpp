@@ -1,11 +1,11 @@
-// The JSON Schema of suites: its words are those of the operations that come with attest.
+// Makes the JSON Schema of suites, with the words of all operations of attest.
 #pragma once
 #include <string>
 
 namespace attest::core {
 
-/// The text of suites/suite.schema.json, JSON Schema draft 7. A test holds the file to it; the
-/// target `suite_schema` writes the file.
+/// The text of suites/suite.schema.json, JSON Schema draft 7. A test compares the file with it. The
+/// program `suite_schema` prints it.
 std::string suite_schema();
 
 }  // namespace attest::core

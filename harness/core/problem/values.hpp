@@ -1,4 +1,4 @@
-// Values of a spec line as text: strict on the way in, shortest on the way out.
+// Values of a spec line as text. Parsing is strict; printing gives the shortest text.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,15 +9,16 @@
 
 namespace attest::core {
 
-/// The whole number that the entire text is (an optional minus, decimal digits), if it lies in
-/// [low, high].
+/// The whole number that `text` spells (an optional minus, decimal digits); nothing if it is not
+/// one or not in [low, high].
 std::optional<int64_t> parse_whole(std::string_view text, int64_t low, int64_t high);
-/// The float nearest to the number that the entire text is; "inf" and "-inf"; nothing where it
-/// overflows or is not a number.
+/// The float nearest to the number that `text` spells; also "inf" and "-inf". Nothing if it is not
+/// a number or overflows.
 std::optional<float> parse_float(std::string_view text);
 /// The fewest digits that parse_float turns into the same float.
 std::string print_float(float value);
-/// "[1,12,197]": at most `most` numbers in [0, high], no blanks; may be empty.
+/// The numbers of a list such as "[1,12,197]": at most `most` numbers in [0, high], without blanks.
+/// The list may be empty.
 std::optional<std::vector<int64_t>> parse_list(std::string_view text, size_t most, int64_t high);
 std::string print_list(std::span<const int64_t> values);
 

@@ -1,4 +1,4 @@
-// Outputs of a problem, whoever has computed them.
+// The outputs of a problem, whichever program computed them.
 #pragma once
 #include <string>
 
@@ -6,10 +6,10 @@
 
 namespace attest::core {
 
-/// The output that every problem of the operation has. Throws Error where there is none.
+/// The output that every problem of the operation has. Throws Error if the operation has none.
 const TensorSpec& main_output(const Problem& problem);
 
-/// 16 hexadecimal digits over the elements of all outputs of the problem, role by role.
+/// A hash of all outputs of the problem, as 16 hexadecimal digits.
 std::string hash_outputs(const Problem& problem, const Tensors& tensors);
 
 }  // namespace attest::core

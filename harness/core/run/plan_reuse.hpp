@@ -1,10 +1,9 @@
-// plan-reuse: problems of equal shape that differ in one thing each, in one process, their plans
-// alive at the same time and their runs interleaved. Whatever a plugin keeps between plans must not
-// serve one problem with what belongs to another.
+// The relation plan-reuse. In one process, the problem and its variants have plans that are alive
+// at the same time, and their runs alternate. It shows plugins that confuse the state of their
+// plans.
 //
-// Two processes do the same in opposite orders: the problem itself comes first in one, its last
-// variant in the other. So each problem is early in one process and late in the other, and an
-// output that depends on what came before differs.
+// Two processes create and run the plans in opposite orders. So each problem is early in one
+// process and late in the other, and an output that depends on earlier plans differs.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,16 +18,17 @@ namespace attest::core {
 
 class PlanReuse {
  public:
-  /// Of the problem, which must outlive this, and its variants (Operation::variants); inputs follow
-  /// from `seed`.
+  /// Uses the problem and its variants (Operation::variants), with inputs from `seed`. The problem
+  /// must outlive this object.
   PlanReuse(const Problem& problem, uint64_t seed);
   ~PlanReuse();
 
-  /// Tries the variants that the implementation takes and, unless `again`, that were not tried with
-  /// it on this plugin before; nothing where none is left.
+  /// Tries the variants that the implementation supports. Without `again`, variants that were
+  /// already tried with this implementation are left out. Returns nothing if no variant is left.
   std::optional<RelationRecord> run(Plugin& plugin, const Implementation& implementation,
                                     bool again);
 
+  /// Seconds spent so far in making inputs, and in goldens and comparisons.
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }
 

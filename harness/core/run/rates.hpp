@@ -1,4 +1,4 @@
-// How fast implementations were, so that the time of the next case can be estimated.
+// Remembers how fast implementations were, to estimate the time of the next case.
 #pragma once
 #include <map>
 #include <string>
@@ -8,20 +8,21 @@
 
 namespace attest::core {
 
-/// Shared by all cases of a run.
+/// All cases of a run share one object.
 class Rates {
  public:
-  /// What speeds are kept by beside the implementation: dtype and features.
+  /// Speeds are kept by implementation, dtype and features.
   struct Kind {
     std::string dtype, features;  // as a Record has them
   };
   static Kind kind_of(const Problem& problem);
   static Kind kind_of(const Record& record) { return {record.dtype, record.features}; }
 
-  /// The best flops per nanosecond seen on problems of that kind, else on any; 0: never. The best,
-  /// since a small or lopsided problem says little about what a large one will do.
+  /// The highest speed so far, in flops per nanosecond: on problems of that kind, or on any problem
+  /// if there was none. 0: no run was noted. Small problems are slower per flop than large ones, so
+  /// the highest speed predicts a large problem best.
   double of(const std::string& implementation, const Kind& kind) const;
-  /// Takes note of a run of `flops` floating-point operations in `run_ns` nanoseconds.
+  /// Notes a run of `flops` floating-point operations in `run_ns` nanoseconds.
   void note(const std::string& implementation, const Kind& kind, double flops, double run_ns);
 
  private:

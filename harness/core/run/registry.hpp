@@ -1,4 +1,4 @@
-// Which plugins there are: those of the build or the installation, and those that the user names.
+// All loaded plugins: those of the build or installation, and those that the user names.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -11,26 +11,26 @@
 
 namespace attest::core {
 
-/// Plugins with their workers, started at once and waited for together.
+/// The plugins, each with a running worker.
 class Registry {
  public:
-  /// `required`: files that the user named: what is wrong with one of them is an Error. What is
-  /// wrong with others is a warning.
+  /// Starts all workers and waits for them. `required`: plugins that the user named. Throws Error
+  /// if one of them does not load; a plugin of `found` that does not load gives a warning.
   Registry(const std::vector<std::filesystem::path>& found,
            const std::vector<std::filesystem::path>& required, const WorkerOptions& options);
 
   struct Entry {
     Plugin* plugin;
     const Implementation* implementation;
-    std::string own_name;  // as its table has it
-    /// Whether a glob is for it: by its name here, by its own, or as "naive@my.so". None: for all.
+    std::string own_name;  // the name in the implementation's table
+    /// Whether a glob matches the entry's name, its own name, or "naive@my.so". True if there are
+    /// no globs.
     bool called(const std::vector<std::string>& globs) const;
   };
-  /// All implementations in the order of their plugins, the required ones first. The second of one
-  /// name gets the plugin's name behind it, "naive@my.so"; one of a plugin that was found keeps
-  /// its.
+  /// All implementations in the order of their plugins, the required plugins first. If a name is
+  /// already taken, the plugin's name is added: "naive@my.so".
   const std::vector<Entry>& entries() const { return entries_; }
-  /// Entries by their own names, where several have one name.
+  /// The own names that several entries share, with these entries.
   std::map<std::string, std::vector<Entry>> sharing() const;
   const std::vector<std::string>& warnings() const { return warnings_; }
 

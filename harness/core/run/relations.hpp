@@ -1,4 +1,4 @@
-// Metamorphic checks of one problem: an implementation runs again on changed inputs, and its
+// Checks the relations of one problem: an implementation runs again on changed inputs, and its
 // outputs are compared with one another.
 #pragma once
 #include <memory>
@@ -12,25 +12,25 @@
 
 namespace attest::core {
 
-/// Which problems get them: none; those that are cheap enough to do it always; all.
+/// For which problems relations are checked: none, the cheap ones, or all.
 enum class RelationChoice { kNone, kAuto, kAll };
 
-/// Whether `choice` means this problem, one run of which took `run_ns`.
+/// Whether relations are checked for this problem, on which one run took `run_ns`.
 bool wants_relations(RelationChoice choice, const Problem& problem, double run_ns);
 
-/// All relations of one problem and one set of inputs; what has to be made for them is made once
-/// for all implementations.
+/// All relations of one problem and one set of inputs. Changed inputs and their goldens are made
+/// once for all implementations.
 class RelationChecks {
  public:
-  /// The first three must outlive it. `only`: one relation's name, whose records then name the fill
-  /// too; empty: all.
+  /// The first three arguments must outlive this object. `only`: the name of one relation to check;
+  /// its records then name the fill too. Empty: all relations.
   RelationChecks(const Problem& problem, const PreparedInputs& base, GoldenStore& goldens,
                  std::string_view only = {});
   ~RelationChecks();
 
-  /// Stops at the first relation that does not hold unless `all`.
+  /// Checks the relations; without `all`, stops at the first that does not hold.
   std::vector<RelationRecord> run(const Trial& trial, bool all);
-  /// Seconds spent so far in making inputs, and in goldens and comparing.
+  /// Seconds spent so far in making inputs, and in goldens and comparisons.
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }
 
@@ -46,8 +46,8 @@ class RelationChecks {
   GoldenStore& goldens_;
   std::vector<std::unique_ptr<Relation>> relations_;
   std::vector<std::vector<std::unique_ptr<Derived>>>
-      derived_;         // of each relation, of each of its runs
-  std::string suffix_;  // of the relations' names
+      derived_;         // for each relation, one for each of its runs
+  std::string suffix_;  // added to the relations' names
   bool keep_ = false;
   double inputs_s_ = 0, judging_s_ = 0;
 };

@@ -1,10 +1,10 @@
-// Repetition: one plan runs many times, on inputs that change in between, and each judged run gives
-// what it gave before.
+// The relation repetition: one plan runs many times on two sets of inputs, and the same inputs must
+// give the same outputs.
 //
-// Runs 1, 3, 5 ... have the case's own inputs, runs 2, 4, 6 ... other ones at the same addresses.
-// Runs 3 and 4, 7 and 8 ... have tensors and workspace elsewhere. A place's workspace stays as its
-// run before has left it. Judged are runs 1, 2, 3, 10 and 50, as far as there are so many. Where
-// runs are quick, plans of their own run beside it whose workspace holds something else.
+// Runs 1, 3, 5 ... have the inputs of the first fill, runs 2, 4, 6 ... those of the second. Runs 3
+// and 4, 7 and 8 ... have tensors and workspace at a second set of addresses. At either set, the
+// workspace stays as the previous run left it. Runs 1, 2, 3, 10 and 50 are judged, as far as there
+// are that many. If runs are quick, further plans run with other contents in their workspace.
 #pragma once
 #include <list>
 #include <memory>
@@ -19,33 +19,34 @@
 
 namespace attest::core {
 
-/// How often a plan runs whose runs take `run_ns`: 50 times, 10 or 3; 0: not even that fits.
+/// How often a plan runs if one run takes `run_ns`: 50, 10 or 3 times; 0: three runs take too long.
+/// `slow_too`: a longer run is accepted for three runs.
 int repeated_runs(double run_ns, bool slow_too);
 
 class Repetition {
  public:
-  /// `base`: of the first fill. `other`: inputs in between; null: there are none. All must outlive
-  /// this.
+  /// `base`: inputs of the first fill. `other`: inputs of the second fill; may be null. All
+  /// arguments must outlive this object.
   Repetition(const Problem& problem, const PreparedInputs& base, const PreparedInputs* other,
              GoldenStore& goldens);
   ~Repetition();
 
   struct Series {
     int runs = 3;
-    bool quick = false;  // runs are so short that more plans may be tried
+    bool quick = false;  // runs are short enough to try further plans
   };
   /// `base` and `other` are the first two fills of the trial.
   RelationRecord run(const Trial& trial, const Series& series);
 
-  /// Seconds spent so far in making inputs, and in goldens and comparing.
+  /// Seconds spent so far in making inputs, and in goldens and comparisons.
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }
 
  private:
-  /// Outputs that a script leaves.
+  /// The outputs of a script.
   struct Played {
     std::list<SharedTensors> outputs;
-    std::vector<std::pair<int, const SharedTensors*>> judged;  // of which run
+    std::vector<std::pair<int, const SharedTensors*>> judged;  // number of the run, its outputs
   };
   std::optional<Outcome> does_not_fit(const Trial& trial, int runs) const;
   void play(const Trial& trial, const Series& series, RelationRecord& record);
@@ -61,7 +62,7 @@ class Repetition {
   const PreparedInputs& base_;
   const PreparedInputs* other_;
   GoldenStore& goldens_;
-  std::unique_ptr<SharedTensors> other_inputs_;  // laid out as the base's are
+  std::unique_ptr<SharedTensors> other_inputs_;  // with the base's layout in memory
   std::unique_ptr<Relation> relation_;
   double inputs_s_ = 0, judging_s_ = 0;
 };

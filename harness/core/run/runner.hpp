@@ -1,4 +1,4 @@
-// The runner: one problem with its inputs, and for each implementation one record.
+// The runner: runs implementations on one problem and makes a record for each.
 //
 //   CaseRunner runner(problem, {.suite = "vit", .case_name = "vit_b16/self"}, nullptr, options);
 //   Record record = runner.run(plugin, implementation);
@@ -28,45 +28,45 @@ struct RunOptions {
   Limits limits;
   MinArithmetic least;
   std::vector<std::string>
-      fills;  // judge on these alone, or on kAllFills; empty: those that judge by default
+      fills;  // judge only on these; kAllFills: on all; empty: on the default ones
   RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
-  // Makes goldens that would take the host long; null: none
+  // Computes large goldens; null: the host computes all goldens
   const GoldenDevice* golden_device = nullptr;
-  bool all_checks = false;  // judging goes on after a check has failed: which checks catch what.
-                            // The verdict is the first one's
+  bool all_checks = false;  // run the other checks even after one failed, to see which of them
+                            // fail. The verdict is that of the first
 };
 
-/// What a case is called and where it comes from.
+/// The names of a case and its inputs.
 struct CaseLabel {
   std::string suite, case_name;
   std::string inputs;  // "random", or the token source
-  std::string source;  // the model's own configuration
+  std::string source;  // Case::source
 };
 
-/// Whether a slow implementation has been judged on as many fills as the time of its case allows. A
-/// fast one never has.
+/// Whether judging another fill would exceed the time limit of the case. Only applies to
+/// implementations whose runs take more than a second, and after two fills.
 bool enough_fills(std::span<const FillRun> judged, double case_limit_s);
 
 class CaseRunner {
  public:
-  /// `tokens` may be null. Nothing is made before an implementation takes the problem. Where
-  /// `given` is not null, its inputs are the only ones; it must outlive this.
+  /// `tokens` may be null. Inputs are made when the first implementation needs them. `given`: if
+  /// not null, its inputs are used instead of fills. All arguments must outlive this object.
   CaseRunner(const Problem& problem, std::string spec, CaseLabel label, const Tokens* tokens,
              const RunOptions& options, Rates& rates, const Tensors* given = nullptr);
 
-  /// Never throws for what the implementation does. Throws Error where the harness itself cannot go
-  /// on (inputs impossible).
+  /// Judges and times one implementation. Whatever the implementation does becomes a record. Throws
+  /// Error if the inputs cannot be made.
   Record run(Plugin& plugin, const Implementation& implementation);
 
   /// Names of the fills in the order in which they are judged.
   const std::vector<std::string>& fills() const { return fills_; }
-  /// Seconds spent so far in making inputs, and in goldens and comparing: the harness's own share.
+  /// Seconds spent so far in making inputs, and in goldens and comparisons.
   double inputs_s() const;
   double judging_s() const;
 
  private:
-  /// Timed outputs that are judged, and the inputs that they belong to.
+  /// Outputs of a timed run that are judged, and their inputs.
   struct Audited {
     const PreparedInputs& inputs;
     const SharedTensors& outputs;
@@ -99,13 +99,13 @@ class CaseRunner {
   const Tensors* given_;
   const RunOptions& options_;
   Rates& rates_;
-  std::vector<std::string> fills_, all_fills_;  // judged on; those that the case has
+  std::vector<std::string> fills_, all_fills_;  // those judged on; all that the case has
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
-  // The first fill's with some rows changed, for the audit of timed runs
+  // The first fill's inputs with some rows changed, for audits of timed runs
   std::unique_ptr<PreparedInputs> altered_;
-  GoldenStore goldens_;                        // of both
-  std::unique_ptr<Repetition> repetition_;     // of the first fill
-  std::unique_ptr<RelationChecks> relations_;  // likewise
+  GoldenStore goldens_;                        // of prepared_ and altered_
+  std::unique_ptr<Repetition> repetition_;     // on the first fill
+  std::unique_ptr<RelationChecks> relations_;  // on the first fill
   std::unique_ptr<RelationChecks> huge_relations_;
   std::unique_ptr<PlanReuse> plan_reuse_;
   double inputs_s_ = 0, judging_s_ = 0;

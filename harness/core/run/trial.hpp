@@ -1,4 +1,4 @@
-// One implementation on one problem: what every check of it needs and what it has shown so far.
+// One implementation on one problem: what its checks need, and their results so far.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -13,28 +13,28 @@
 
 namespace attest::core {
 
-/// The run on one fill.
+/// One run on the inputs of one fill.
 struct FillRun {
-  double run_ns = 0;  // 0: it gave nothing
+  double run_ns = 0;  // duration; 0: the run returned no outputs
   std::string inputs_hash, outputs_hash;
 };
 
 struct Trial {
   Plugin& plugin;
   const Implementation& implementation;
-  Record& record;                // what is found out is written there; no check reads it
-  Outcome outcome{};             // the first that was noted
-  Arithmetic arithmetic{};       // as declared for the problem
-  uint64_t workspace_bytes = 0;  // likewise
-  std::unique_ptr<SharedTensors> outputs{};  // with that workspace; every run overwrites them
+  Record& record;                            // checks write their results here and read none
+  Outcome outcome{};                         // of the first check that did not pass
+  Arithmetic arithmetic{};                   // declared by the implementation for this problem
+  uint64_t workspace_bytes = 0;              // likewise
+  std::unique_ptr<SharedTensors> outputs{};  // and the workspace; every run overwrites them
   std::vector<FillRun> fills{};              // in the order in which they are judged
 
-  /// Where several checks go wrong the first one's outcome stands.
+  /// Sets the outcome, unless an earlier check has already set it to something other than a pass.
   void note(Outcome next) {
     if (outcome.passes()) outcome = std::move(next);
   }
-  /// Of the fill that ran quickest, since another process may have slowed down any one run; 0: none
-  /// gave anything.
+  /// Duration of the fastest run on a fill; another process may have slowed down the others. 0: no
+  /// run returned outputs.
   double quickest_run_ns() const {
     double least = std::numeric_limits<double>::infinity();
     for (const FillRun& run : fills)

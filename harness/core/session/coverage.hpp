@@ -1,4 +1,4 @@
-// What a run left unjudged of what implementations say of themselves.
+// Finds the declared features and dtypes that a run did not judge.
 #pragma once
 #include <map>
 #include <string>
@@ -11,13 +11,12 @@ namespace attest::core {
 
 using NeverJudged = std::map<std::string, std::vector<std::string>>;
 
-/// By implementation: features and dtypes that its table lists and that no judged record had. A
-/// record that is unsupported or skipped was not judged. An implementation of which all was judged
-/// is left out.
+/// For each implementation: the features and dtypes that its table lists but no judged record had.
+/// Unsupported and skipped records were not judged. Implementations of which everything was judged
+/// are left out.
 NeverJudged never_judged(const std::vector<Registry::Entry>& chosen,
                          const std::vector<Record>& records);
-/// A line for each implementation: "flash_cpu: declared, never judged: VARLEN, PAGES, bf16"; empty:
-/// none.
+/// A line for each implementation: "flash_cpu: declared, never judged: VARLEN, PAGES, bf16".
 std::string print_never_judged(const NeverJudged& left);
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// What a results file holds already, for a run that goes on where another was cut short.
+// The contents of a results file that a resumed run continues.
 #pragma once
 #include <map>
 #include <string>
@@ -8,24 +8,26 @@
 
 namespace attest::core {
 
-/// A last line that was torn does not count.
+/// An incomplete last line is ignored.
 class EarlierResults {
  public:
   EarlierResults() = default;
-  /// Without such a file, or with an empty one, nothing is there yet. Throws Error: it cannot be
-  /// read, or is no results file.
+  /// Reads the file. If it is missing or empty, there are no results. Throws Error if it cannot be
+  /// read or is not a results file.
   explicit EarlierResults(const std::string& path);
 
-  /// Whether it has its header, and its closing line.
+  /// Whether the file has a header.
   bool begun() const { return begun_; }
+  /// Whether the file has a closing line.
   bool complete() const { return complete_; }
-  /// Where its last whole line ends.
+  /// The offset at which the last complete line ends.
   size_t bytes() const { return bytes_; }
+  /// The number of records not taken yet.
   size_t count() const { return records_.size(); }
 
-  /// Throws Error, naming what differs between the file's run and this one.
+  /// Throws Error if the file is of a run with another identity; the message names the difference.
   void require_same(const Identity& identity) const;
-  /// The record of that key, each of several once; null where there is none.
+  /// A record of that key that was not taken before; null: there is none.
   const Record* take(const CaseKey& key);
 
  private:

@@ -13,25 +13,25 @@ namespace attest::core {
 /// Which implementations a session judges.
 struct Selection {
   std::vector<std::string> plugins;  // files that the user names
-  std::vector<std::string> globs;    // of names; empty: all
-  std::string option = "--impl";     // what messages call the globs
-  bool with_found = true;            // also those that come with attest or with the environment
-  bool only_named = false;           // without globs, judges those of `plugins` alone
+  std::vector<std::string> globs;    // only implementations with matching names; empty: all
+  std::string option = "--impl";     // the name of the globs in messages
+  bool with_found = true;            // also load plugins of attest and of $ATTEST_PLUGIN_PATH
+  bool only_named = false;           // without globs, judge only implementations of `plugins`
 };
 
 class Implementations {
  public:
-  /// Starts all workers and waits for them. `cancelled` may be null. Throws Error: a plugin that
-  /// was named does not load, a glob matches nothing, none is left.
+  /// Starts all workers and waits for them. `cancelled` may be null. Throws Error if a plugin that
+  /// the user named does not load, a glob matches nothing, or no implementation is left.
   Implementations(const Selection& selection, const Limits& limits, bool (*cancelled)() = nullptr);
 
-  /// All that are loaded, and those that the selection keeps.
+  /// All implementations that are loaded.
   const Registry& registry() const { return *registry_; }
+  /// Those that the selection keeps.
   const std::vector<Registry::Entry>& chosen() const { return chosen_; }
-  /// Which plugins do not load, and which implementations share a name: a line each.
+  /// A line for each plugin that does not load, and for implementations that share a name.
   const std::vector<std::string>& warnings() const { return warnings_; }
-  /// Of implementations that share a name: what each is called here, and whose it is, "naive of
-  /// my.so".
+  /// For implementations that share a name: from the name used here to "naive of my.so".
   const std::map<std::string, std::string>& shared_names() const { return shared_names_; }
   /// The CPUs that workers are pinned to: "0,1".
   const std::string& cpus() const { return cpus_; }
@@ -47,7 +47,7 @@ class Implementations {
   std::map<std::string, std::string> shared_names_;
 };
 
-/// The limits with a number of threads: 0 becomes all CPUs that this process may use.
+/// Replaces `threads` 0 by the number of CPUs that this process may use.
 Limits settle(Limits limits);
 
 }  // namespace attest::core

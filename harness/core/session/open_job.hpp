@@ -1,4 +1,4 @@
-// A job with its inputs, made at the first need and shared by all implementations.
+// A job whose inputs are made once, when they are first needed, for all implementations.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,22 +14,23 @@ class OpenJob {
  public:
   virtual ~OpenJob() = default;
 
-  /// A test vector has a record of its own before those of implementations: of the reference, or of
-  /// the outputs that it brings. Its key; none: a case has no such record.
+  /// A test vector has one record more than implementations: that of the reference, or of the
+  /// outputs that the user gave. Returns its key; nothing for a case of a suite.
   virtual std::optional<CaseKey> reference_key() const { return {}; }
   /// Makes that record.
   virtual Record reference() { return {}; }
-  /// Whether there is a problem that implementations can take.
+  /// Whether there is a problem for implementations to run.
   virtual bool has_problem() const { return true; }
-  /// Judges and times one implementation. Throws Error: inputs that cannot be made.
+  /// Judges and times one implementation. Throws Error if the inputs cannot be made.
   virtual Record run(const Registry::Entry& entry) = 0;
-  /// Seconds spent in making inputs, and in goldens and comparing.
+  /// Seconds spent in making inputs, and in goldens and comparisons.
   virtual double inputs_s() const = 0;
   virtual double judging_s() const = 0;
 };
 
-/// Loads the tokens of a case, reads a vector. `options` and `rates` must outlive it. Throws Error:
-/// tokens that cannot be loaded. A vector that cannot be read is a record of its reference.
+/// Loads the tokens of a case, or reads a vector. `options` and `rates` must outlive the result.
+/// Throws Error if tokens cannot be loaded. If a vector cannot be read, its reference record says
+/// so.
 std::unique_ptr<OpenJob> open_job(const Job& job, TokenStore& tokens, const RunOptions& options,
                                   Rates& rates);
 

@@ -1,5 +1,5 @@
-// A plan: what a session is to judge, as a list of jobs. Suites, spec lines, test vectors and
-// captured folders all become jobs.
+// A plan: the list of jobs of a session. Suites, spec lines, test vectors and captured cases all
+// become jobs.
 #pragma once
 #include <deque>
 #include <map>
@@ -20,7 +20,7 @@ struct SuiteJob {
   DType dtype = ATTEST_F32;
 };
 
-/// One problem by its line.
+/// One problem by its spec line.
 struct SpecJob {
   std::string spec;
   std::string inputs = "random";  // or a token source
@@ -28,65 +28,65 @@ struct SpecJob {
 
 /// A test vector or a captured case.
 struct VectorJob {
-  std::string folder;  // as it was named
+  std::string folder;  // as the user named it
   VectorPlace place;
 };
 
-/// One problem with its inputs, neither of which is made yet.
+/// Describes one problem and its inputs. Neither exists yet.
 struct Job {
-  std::string suite, case_name;    // as its records have them
-  std::string dtype;               // likewise; empty: of a vector, which is not read yet
-  std::vector<std::string> fills;  // judged on these alone; empty: those that judge by default
-  double budget_s = 0;             // of timed runs; 0: the session's
+  std::string suite, case_name;    // as in its records
+  std::string dtype;               // as in its records; empty for a vector, which is not read yet
+  std::vector<std::string> fills;  // judge only on these; empty: on the default ones
+  double budget_s = 0;             // seconds of timed runs; 0: the session's budget
   std::variant<SuiteJob, SpecJob, VectorJob> source;
 
   bool is_vector() const { return std::holds_alternative<VectorJob>(source); }
-  /// Globs of the implementations that it is for; empty: all.
+  /// Globs; only implementations with matching names run the job. Empty: all.
   std::vector<std::string> only_impls() const;
 };
 
-/// What has to be the same for two parts of a run to be one, by name: suites, cases, options ...
+/// What must be equal if a run is to be resumed: suites, cases, options ..., by name.
 using Identity = std::map<std::string, std::string>;
 
 struct Plan {
   std::deque<Suite> suites;  // jobs point into them
   std::vector<Job> jobs;
   Identity identity;
-  std::vector<std::string> names, dtypes;  // of all cases, whether or not the filter keeps them
+  std::vector<std::string> names, dtypes;  // of all cases, including those that the filter drops
 
-  /// Adds the jobs of another plan behind those that are there.
+  /// Appends the jobs of another plan.
   void append(Plan&& other);
 };
 
-/// Which cases of suites and folders a plan keeps.
+/// Selects cases of suites and folders.
 struct CaseFilter {
   std::vector<std::string> cases, dtypes;  // globs; empty: all
-  std::vector<std::string> fills;          // judge on these alone; empty: those of the case
-  bool quick = false;                      // only the cases that a suite marks
-  double budget_s = 0;                     // of timed runs; 0: the suite's
-  bool lenient = false;                    // globs may match nothing, and no job may be left
+  std::vector<std::string> fills;          // judge only on these; empty: on those of the case
+  bool quick = false;                      // only the cases that a suite marks as quick
+  double budget_s = 0;                     // seconds of timed runs; 0: the suite's budget
+  bool lenient = false;                    // globs may match nothing, and the plan may be empty
 };
 
-/// The cases of suites, named by file or by the name of one that comes with attest, which the
-/// filter keeps. Throws Error: a suite that cannot be read, a glob or fill that matches nothing, a
-/// token source that makes no sense, a token file that no case takes, nothing that is left.
+/// The cases of suites that pass the filter. A suite is a file, or the name of one that comes with
+/// attest. Throws Error: a suite that cannot be read, a glob or fill that matches nothing, an
+/// invalid token source, a token file that no case uses, or an empty plan.
 Plan plan_suites(const std::vector<std::string>& suites, const CaseFilter& filter,
                  const std::vector<std::string>& token_files = {});
 
-/// One problem by its line, as a case named `case_name` of no suite. Throws Error: a spec or a fill
-/// that makes no sense.
+/// One problem by its spec line, as a case named `case_name` without a suite. Throws Error: an
+/// invalid spec line or fill.
 Plan plan_spec(const SpecJob& job, const std::vector<std::string>& fills,
                const std::string& case_name);
 
-/// What a .safetensors or .npz file by itself lacks, by the keys that a case.json would have.
+/// Describes a .safetensors or .npz file that has no case.json: values for keys of a case.json.
 using VectorWords = std::map<std::string, std::string>;
 
-/// Every vector of `folders` that the filter's globs of cases keep. Throws Error: there is none,
-/// two have one name, words make no sense or go with a vector that needs none.
+/// The vectors of `folders` whose names match the filter's cases. Throws Error: there is no vector,
+/// two have the same name, or `words` are invalid or given for a vector that has a description.
 Plan plan_vectors(const std::vector<std::string>& folders, const CaseFilter& filter,
                   const VectorWords& words = {});
 
-/// The contents of files, by their hashes; "none" without a file.
+/// The hashes of the files' contents; "none" without files.
 std::string hash_files(const std::vector<std::string>& paths);
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// A session: every job of a plan on every implementation, record by record into a sink.
+// A session runs every job of a plan on every implementation and passes the records to a sink.
 //
 //   Implementations implementations(selection, options.limits);
 //   Session session(plan_suites({"vit"}, {}), implementations, options);
@@ -14,46 +14,47 @@
 
 namespace attest::core {
 
-/// Takes the records of a session as they are made.
+/// Receives the records of a session.
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// What is begun now: "vit/vit_b_16_224/self f16 flash_cpu".
+  /// Called before work begins. `what`: "vit/vit_b_16_224/self f16 flash_cpu".
   virtual void starting(const std::string& /*what*/) {}
-  /// What an earlier part of the run says of that, which is not done again; null: nothing.
+  /// The record of a run that is being resumed; the session then does not make it again. Null:
+  /// there is none.
   virtual const Record* earlier(const CaseKey& /*key*/) { return nullptr; }
-  /// A new record, which the sink may complete. `entry` is null for a reference.
+  /// Called with each new record; the sink may add to it. `entry` is null for a reference.
   virtual void finished(const Job& job, const Registry::Entry* entry, Record& record) = 0;
 };
 
-/// Where the time of a session went.
+/// How a session spent its time, in seconds.
 struct Shares {
   double total_s = 0, implementations_s = 0, judging_s = 0, inputs_s = 0;
 };
 
 class Session {
  public:
-  /// `implementations` must outlive it. `cancelled` is asked between records and may be null.
-  /// Throws Error: a token file that makes no sense; a case is for implementations that are not
-  /// loaded.
+  /// `implementations` must outlive this object. The session calls `cancelled` between records and
+  /// stops if it returns true; it may be null. Throws Error: an invalid token file, or a case for
+  /// implementations of which none is loaded.
   Session(Plan plan, const Implementations& implementations, const RunOptions& options,
           const std::vector<std::string>& token_files = {}, bool (*cancelled)() = nullptr);
 
   const Plan& plan() const { return plan_; }
-  /// Records that a whole run has at most.
+  /// The largest number of records that a complete run can have.
   size_t most_records() const;
-  /// What makes it the run that it is, for whoever goes on with it.
+  /// The identity of this run. A results file can only be resumed by a run with the same identity.
   Identity identity() const;
 
-  /// Runs all. Throws Error: tokens that cannot be loaded.
+  /// Runs all jobs. Throws Error if tokens cannot be loaded.
   void run(Sink& sink);
-  /// In the order of the plan; those that the sink had earlier among them.
+  /// All records in the order of the plan, including those of Sink::earlier.
   const std::vector<Record>& records() const { return records_; }
   NeverJudged never_judged() const;
   const Shares& shares() const { return shares_; }
 
-  /// One record by itself: of an implementation, or of a vector's reference (`entry` null). Jobs
-  /// and entries in the order of a run share their inputs. Never throws for what can be a record.
+  /// Makes one record, of an implementation or of a vector's reference (`entry` null). Consecutive
+  /// calls with the same job share its inputs. Throws only if no record can be made.
   Record run_one(size_t job, const Registry::Entry* entry);
 
  private:
@@ -76,7 +77,7 @@ class Session {
   std::vector<Record> records_;
   Shares shares_;
 
-  // The job that run_one had last.
+  // The job of the last call of run_one.
   size_t open_index_ = 0;
   std::unique_ptr<OpenJob> open_;
   std::optional<Record> open_reference_;

@@ -1,4 +1,4 @@
-// Tokens of sweeps and images, each source loaded once.
+// Loads the tokens of sweeps and images, each source once.
 #pragma once
 #include <map>
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace attest::core {
 
-/// Tokens by their source line. A file that the user gives takes the place of the embedded sweep or
-/// image in every source of its kind.
+/// Tokens by their source line. A file of the user replaces the built-in sweep or image in every
+/// source of its kind.
 class TokenStore {
  public:
-  /// Throws Error: a file that is not there, one that is neither a sweep nor an image by its name,
-  /// two of a kind.
+  /// `files`: the user's files. Throws Error: a missing file, a name that is neither a sweep's nor
+  /// an image's, or two files of one kind.
   explicit TokenStore(const std::vector<std::string>& files);
 
-  /// The user's file that none of these source lines takes; empty: each is taken.
+  /// A file of the user that none of these source lines uses; empty: all are used.
   std::string unused_file(const std::vector<std::string>& lines) const;
-  /// The source with the user's file in it. Throws Error: a line that makes no sense.
+  /// The source of that line, with the user's file. Throws Error: an invalid line.
   TokenSource source(const std::string& line) const;
-  /// The tokens of a source line. Throws Error: a file that cannot be read.
+  /// The tokens of that source line. Throws Error: a file that cannot be read.
   const Tokens& take(const std::string& line);
-  /// Time spent in loading.
+  /// Time spent loading.
   double seconds() const { return seconds_; }
 
  private:

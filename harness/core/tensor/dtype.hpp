@@ -16,16 +16,16 @@ using DType = int32_t;
 /// "f32", "f16", "bf16", "f64", "i32", "i64", "bool", "f8e4m3", "f8e5m2", "tf32", "3xtf32"; "none"
 /// for ATTEST_NONE.
 std::string_view dtype_name(DType dtype);
-/// The dtype of that name, or nothing.
+/// The dtype with that name, or nothing.
 std::optional<DType> dtype_from_name(std::string_view name);
-/// Bytes of one stored element; 0 for ATTEST_NONE and the dtypes that name an arithmetic only.
+/// Bytes of one stored element; 0 for ATTEST_NONE and for dtypes that only name an arithmetic.
 size_t dtype_bytes(DType dtype);
 bool is_float(DType dtype);
-/// Whether tensors of a problem may have it: one of kJudgedFloats. The other floats name declared
-/// arithmetic, and f8 files.
+/// Whether tensors of a problem may have this dtype: it is one of kJudgedFloats. The other
+/// floating- point dtypes occur in declared arithmetic; f8 also occurs in files.
 bool is_judged_float(DType dtype);
 inline constexpr std::string_view kJudgedFloats = "f32, f16, bf16 or f64";
-/// The name, and that no tensor of it is judged yet where so: "f8e4m3 (not judged yet)".
+/// The name, with a remark if no tensor of this dtype is judged yet: "f8e4m3 (not judged yet)".
 std::string dtype_title(DType dtype);
 
 /// Unit roundoff u: half the distance from 1 to the next number (f32 2^-24, f16 2^-11, bf16 2^-8,
@@ -34,25 +34,25 @@ double unit_roundoff(DType dtype);
 /// Half the smallest subnormal: the largest rounding error near 0 (f32 2^-150, f16 2^-25, bf16
 /// 2^-134).
 double half_subnormal(DType dtype);
-/// The smallest normal number: what a kernel that flushes subnormals loses at most.
+/// The smallest normal number. A kernel that flushes subnormals loses numbers below it.
 double smallest_normal(DType dtype);
 /// The largest finite number.
 double largest_finite(DType dtype);
 
-/// The quiet NaN that poisons outputs and workspace, in the bits of the dtype; integers get 0x7f
-/// bytes.
+/// The bits of the quiet NaN that poisons outputs and workspace; for integers, 0x7f bytes.
 uint64_t poison_bits(DType dtype);
 
 /// Element `index` of an array of `dtype` as float64; exact for every dtype but i64 beyond 2^53.
 double load(const void* data, DType dtype, int64_t index);
-/// Stores `value` rounded to nearest even, once, to `dtype`; overflow gives infinity.
+/// Stores `value`, rounded once to nearest even in `dtype`; overflow gives infinity.
 void store(void* data, DType dtype, int64_t index, double value);
 
-/// `count` elements from `data` on, `stride` elements apart, as float64. The common dtypes at
-/// stride 1 are vector loops.
+/// Loads `count` elements from element `index` on, `stride` elements apart, as float64. Fast for
+/// the common dtypes at stride 1.
 void load_row(const void* data, DType dtype, int64_t index, int64_t count, int64_t stride,
               double* out);
-/// `count` float32 values rounded to `dtype`, `stride` elements apart.
+/// Stores `count` float32 values from element `index` on, rounded to `dtype`, `stride` elements
+/// apart.
 void store_row(void* data, DType dtype, int64_t index, int64_t count, int64_t stride,
                const float* values);
 

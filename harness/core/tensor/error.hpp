@@ -6,16 +6,16 @@
 
 namespace attest::core {
 
-/// Ends the work at hand. The message is one line and names the file, the key and what would be
+/// Ends the command. The message is one line that names the file and key and says what would be
 /// right, e.g. `suites/x.json: unknown key 'head_dims', did you mean 'head_dim'?`. What an
-/// implementation does is never an Error: it is a verdict.
+/// implementation does is never an Error; it becomes a verdict.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}
 };
 
-/// Foreign text in quotes, for a message of one line: at most 60 characters, others than printable
-/// ASCII as '?'.
+/// Text of a user or a file in quotes, for a message of one line: at most 60 characters, with '?'
+/// for those that are not printable ASCII.
 std::string in_quotes(std::string_view text);
 
 }  // namespace attest::core

@@ -1,5 +1,6 @@
-// Counter-based random numbers: the value at (seed, index) depends on nothing else, so that fills
-// run in parallel and every machine gets the same bytes. Integers and exact float operations only.
+// Counter-based random numbers. A value depends on (seed, index) only, so fills can run in
+// parallel. The code uses integers and exact float operations only, so every machine gets the same
+// bytes.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// The memory that a tensor addresses, run by run: what a walk over a strided or sparse tensor
-// touches, and nothing else.
+// Walks over the memory that a strided or sparse tensor addresses, one contiguous run at a time.
+// Memory between the elements is not touched.
 #pragma once
 #include <array>
 #include <cstring>
@@ -8,12 +8,12 @@
 
 namespace attest::core {
 
-/// Whether the tensor addresses every element of its extent, in whatever order of its dims.
+/// Whether the tensor addresses every element of its extent, whatever the order of its dims.
 inline bool fills_extent(const TensorSpec& spec) { return element_count(spec) == extent(spec); }
 
-/// Calls visit(first, count), in elements, for every contiguous run that the tensor addresses, in
-/// the order of memory. Strides nest (each holds all that lies inside of it), as the harness checks
-/// of every problem.
+/// Calls visit(first, count), in elements, for every contiguous run of addressed elements, in the
+/// order of memory. Strides must nest: each is at least the extent of all inner dims. The harness
+/// checks this for every problem.
 template <class Visit>
 void for_each_run(const TensorSpec& spec, const Visit& visit) {
   if (!present(spec)) return;
@@ -43,7 +43,7 @@ void for_each_run(const TensorSpec& spec, const Visit& visit) {
   }
 }
 
-/// Copies the elements of one tensor; both have the layout of `spec`.
+/// Copies the elements of a tensor. Source and target have the layout of `spec`.
 inline void copy_elements(const TensorSpec& spec, void* to, const void* from) {
   const auto width = int64_t(dtype_bytes(spec.dtype));
   for_each_run(spec, [&](int64_t first, int64_t count) {
@@ -52,7 +52,7 @@ inline void copy_elements(const TensorSpec& spec, void* to, const void* from) {
   });
 }
 
-/// Whether two tensors of the layout of `spec` have the same elements, bit by bit.
+/// Whether two tensors with the layout of `spec` have the same elements, bit by bit.
 inline bool same_elements(const TensorSpec& spec, const void* one, const void* other) {
   const auto width = int64_t(dtype_bytes(spec.dtype));
   bool same = true;

@@ -1,5 +1,5 @@
-// Writing a case into a folder that the reader of vectors reads again, bit for bit: case.json,
-// inputs.safetensors and outputs.safetensors. README.md describes the format.
+// Writes a case into a folder: case.json, inputs.safetensors and outputs.safetensors. read_vector
+// reads it again, bit for bit. README.md describes the format.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace attest::core {
 
-/// The inputs as they are, whatever filled them, and the float64 golden of them; rows that the
-/// golden does not compute are NaN. `source` is for people: where the case comes from. Makes the
-/// folder. Throws Error where it cannot be written.
+/// Writes the inputs and their float64 golden; rows that the golden does not compute are NaN.
+/// `source` tells people where the case comes from. Makes the folder. Throws Error if it cannot be
+/// written.
 void capture_case(const Problem& problem, const PreparedInputs& inputs, const std::string& source,
                   const std::filesystem::path& folder);
 
-/// A vector that was read: the inputs as they were given, and those of its outputs that are an
-/// output of the operation. What is left out is named in the result. The vector must have a
-/// problem.
+/// Writes a vector that was read: its inputs, and those outputs that are outputs of the operation.
+/// Returns the names of what is left out. The vector must have a problem. Throws Error if the
+/// folder cannot be written.
 std::vector<std::string> capture_vector(const VectorCase& vector,
                                         const std::filesystem::path& folder);
 

@@ -1,5 +1,5 @@
-// .npy: one NumPy array: magic, version, a header that is a Python dict, the elements. .npz: a zip
-// of them.
+// .npy holds one NumPy array: magic, version, a header that is a Python dict, the elements. .npz is
+// a zip archive of them.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -10,12 +10,12 @@
 
 namespace attest::core {
 
-/// Throws Error where the array is in Fortran order, big-endian, of objects or records, or not as
-/// long as its shape says.
+/// The array of an .npy file. Throws Error if it is in Fortran order, big-endian, of objects or
+/// records, or not as long as its shape says.
 FileTensor parse_npy(std::span<const std::byte> bytes, std::string_view file_name);
 
-/// The arrays of an .npz by the order of the archive, named without ".npy". Members may be stored
-/// or deflated; sizes are checked before anything is unpacked. Throws Error.
+/// The arrays of an .npz file in the order of the archive, named without ".npy". Members may be
+/// stored or deflated. Sizes are checked before anything is unpacked. Throws Error.
 std::vector<FileTensor> parse_npz(std::span<const std::byte> bytes, std::string_view file_name);
 
 }  // namespace attest::core

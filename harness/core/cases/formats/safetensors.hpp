@@ -13,18 +13,17 @@
 
 namespace attest::core {
 
-/// All tensors in the order of their bytes. Throws Error where the file is not whole: a header
-/// longer than the file, an unknown dtype, offsets that overlap, leave a hole or do not fit the
-/// shape.
+/// All tensors in the order of their bytes. Throws Error if the file is damaged: a header longer
+/// than the file, an unknown dtype, offsets that overlap, leave a hole or do not match the shape.
 std::vector<FileTensor> parse_safetensors(std::span<const std::byte> bytes,
                                           std::string_view file_name);
 
 struct NamedTensor {
   std::string name;
-  Tensor tensor;  // any strides; stored in the order of its dims, bit for bit
+  Tensor tensor;  // may have any strides; the file has it in the order of its dims
 };
-/// Throws Error: a dtype that the format has no word for, a file that would be larger than is read,
-/// or that cannot be written.
+/// Writes the tensors, bit for bit. Throws Error: a dtype that the format does not have, a file
+/// that would be too large to read, or that cannot be written.
 void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors);
 
 }  // namespace attest::core

@@ -1,5 +1,5 @@
-// A case.json folder as its mapping reads it: one operation of an upstream project, its parameters
-// in that project's words, its tensors as .pb files.
+// A vector of an upstream project (a folder with case.json), as its mapping reads it: one
+// operation, its parameters in the project's words, its tensors as .pb files.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -11,23 +11,24 @@
 
 namespace attest::core {
 
-/// What a mapping does not ask for is unsupported.
+/// A mapping must read every key and tensor; anything else makes the vector unsupported.
 class UpstreamCase {
  public:
   UpstreamCase(const nlohmann::json& description, VectorCase& vector, const std::string& file_name);
 
   const std::string& op() const { return op_; }
   JsonFields& params() { return params_; }
-  /// Null where it is absent.
+  /// Null: it is absent.
   const FileTensor* input(const std::string& name) { return take(inputs_, name); }
+  /// Throws Error if the input is absent.
   const FileTensor& needed(const std::string& name);
-  /// The only one.
+  /// The only output. Throws Unsupported if there is not exactly one.
   const FileTensor& output();
   const FileTensor* output(const std::string& name) { return take(outputs_, name); }
   const FileTensor& needed_output(const std::string& name);
-  /// A parameter that has one meaning here.
+  /// Throws Unsupported unless the parameter is absent or has the value `right`.
   void demand(const std::string& key, const std::string& right);
-  /// Throws Unsupported with the name of what nobody asked for.
+  /// Throws Unsupported that names a key or tensor that nobody read.
   void done() const;
 
  private:
@@ -43,12 +44,12 @@ class UpstreamCase {
   Files inputs_, outputs_;
 };
 
-/// [batch, heads, tokens, channels] of a tensor whose dims a word names, outermost first: B (or N)
-/// batch, H heads, S or L (or N) tokens, D channels: "BSHD", "NLHD", "BDHN" (SuperGlue: the head is
-/// the fast index of a channel). Throws Unsupported: no such word.
+/// Views a tensor as [batch, heads, tokens, channels]. `layout` names its dims, outermost first: B
+/// (or N) batch, H heads, S or L (or N) tokens, D channels: "BSHD", "NLHD", "BDHN" (SuperGlue:
+/// heads are the fastest index within the channels). Throws Unsupported: any other word.
 Axes heads_first(const FileTensor& file, const std::string& layout);
 
-/// Sizes of Q, K, V and Y into the params of the softmax or the linear problem, which begin alike.
+/// Starts a softmax or linear problem with the sizes of Q, K, V and Y, and gives these tensors.
 template <class Params>
 Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& q, const Tensor& k,
                   const Tensor& v, const Tensor& y) {
@@ -65,13 +66,13 @@ Params& give_qkvo(VectorCase& vector, const Operation& operation, const Tensor& 
   return p;
 }
 
-/// MASK of a bool tensor, BIAS of another, broadcast by dims of 1 on its left.
+/// Gives MASK from a bool tensor, BIAS from any other. Missing dims on the left become 1.
 void give_mask_from_right(VectorCase& vector, const FileTensor& mask, const char* name);
 
-/// SINKS, where the case has an input of that name.
+/// Gives SINKS if the vector has an input of that name.
 void give_sinks(UpstreamCase& from, VectorCase& vector);
 
-// One file each. They fill `vector`; throw Error or Unsupported.
+// The mappings of the operations fill `vector`. They throw Error or Unsupported.
 void map_swin(UpstreamCase& from, VectorCase& vector);
 void map_sam(UpstreamCase& from, VectorCase& vector);
 void map_serialized(UpstreamCase& from, VectorCase& vector);
@@ -79,7 +80,7 @@ void map_sets(UpstreamCase& from, VectorCase& vector);
 void map_groups(UpstreamCase& from, VectorCase& vector);
 void map_cross(UpstreamCase& from, VectorCase& vector);
 void map_deformable(UpstreamCase& from, VectorCase& vector);
-/// Whether the operation is a call of a library, which was mapped then.
+/// Maps a call of a library. Returns false, and does nothing, if the operation is not one.
 bool map_library(UpstreamCase& from, VectorCase& vector);
 
 }  // namespace attest::core

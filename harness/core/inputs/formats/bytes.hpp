@@ -1,4 +1,4 @@
-// Reading files and the numbers in them: what the parsers of points and images share.
+// Reads files and the numbers in them. The parsers of points and images share this.
 #pragma once
 #include <bit>
 #include <charconv>
@@ -19,8 +19,8 @@ namespace attest::core {
 static_assert(std::endian::native == std::endian::little,
               "the parsers take the machine to be little-endian");
 
-/// The whole file; an Error where it is missing, not a regular file, unreadable, empty, or above 2
-/// GiB.
+/// The whole file. Throws Error if it is missing, not a regular file, unreadable, empty, or larger
+/// than 2 GiB.
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 
 /// The scalar types of PCD and PLY.
@@ -31,7 +31,7 @@ constexpr size_t scalar_bytes(Scalar type) {
   return kBytes[size_t(type)];
 }
 
-/// The unaligned T at `from`, its bytes reversed where the file is big-endian.
+/// The T at the unaligned address `from`, with its bytes reversed if the file is big-endian.
 template <class T>
 T load_scalar(const std::byte* from, bool big_endian) {
   std::byte bytes[sizeof(T)];
@@ -44,7 +44,7 @@ T load_scalar(const std::byte* from, bool big_endian) {
 /// A scalar of the given type as float64 (rounded for 64-bit integers beyond 2^53).
 double load_scalar(const std::byte* from, Scalar type, bool big_endian = false);
 
-/// The number that the whole of `text` spells, or nothing; "nan" and "inf" count as numbers.
+/// The number that `text` spells; nothing if it is not one number. "nan" and "inf" are numbers.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -54,11 +54,12 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-/// The next run of characters that are no blanks, cut off the front of `line`; empty at its end.
+/// Removes the next word (characters without blanks) from the front of `line` and returns it; empty
+/// at the end of the line.
 std::string_view next_word(std::string_view& line);
 
-/// What a message may quote of a file: at most 40 characters, those that are not printable ASCII as
-/// '?'.
+/// `text` as a message may quote it: at most 40 characters, with '?' for those that are not
+/// printable ASCII.
 std::string shown(std::string_view text);
 
 /// Walks bytes line by line; a line ends with \n or \r\n.
@@ -67,8 +68,8 @@ class Lines {
   explicit Lines(std::span<const std::byte> bytes);
   /// The next line without its end, or nothing after the last.
   std::optional<std::string_view> next();
-  size_t offset() const { return offset_; }  ///< where the next line begins
-  size_t number() const { return number_; }  ///< of the line last given, from 1
+  size_t offset() const { return offset_; }  ///< the offset at which the next line begins
+  size_t number() const { return number_; }  ///< the number of the last line; the first is 1
 
  private:
   std::string_view text_;

@@ -1,4 +1,4 @@
-// Images from png and jpg files, resized and ready to be cut into patches.
+// Reads png and jpg images and resizes them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,20 +18,21 @@ struct Image {
 inline constexpr int kLargestImageSide = 16384;
 inline constexpr int64_t kMostImagePixels = int64_t{1} << 26;
 
-/// Reads a png or jpg file. Error as of parse_image, or where the file is missing or unreadable.
+/// Reads a png or jpg file. Throws Error as parse_image does, or if the file cannot be read.
 Image read_image(const std::filesystem::path& path);
 
-/// Decodes png or jpg by stb_image's scalar paths, the same bytes on every machine; alpha is
-/// dropped, grey is spread. Error, one line: not such an image, truncated, damaged, a side beyond
-/// kLargestImageSide, more than kMostImagePixels, or more pixels than the bytes can hold.
+/// Decodes png or jpg by the scalar code of stb_image, so that every machine gets the same bytes.
+/// Drops alpha; copies grey to all channels. Throws Error: not a png or jpg, truncated, damaged, a
+/// side longer than kLargestImageSide, more than kMostImagePixels, or more pixels than the bytes
+/// can hold. `name` is for messages.
 Image parse_image(std::span<const std::byte> bytes, std::string_view name);
 
-/// Triangle filter as wide as the scale where the image shrinks (as PIL's antialiased bilinear),
-/// plain bilinear where it grows. float64 arithmetic, rounded to nearest once a direction. width,
-/// height >= 1.
+/// Shrinks with a triangle filter as wide as the scale (PIL's antialiased bilinear) and enlarges
+/// bilinearly. Computes in float64 and rounds to nearest once in each direction. width, height
+/// >= 1.
 Image resize(const Image& image, int width, int height);
 
-/// A seeded picture with a horizon, a road and texture of several scales, where no file is named.
+/// The built-in picture: a seeded horizon and road, with texture of several scales.
 Image synthetic_image(uint64_t seed, int width, int height);
 
 }  // namespace attest::core

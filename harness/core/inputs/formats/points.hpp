@@ -1,5 +1,5 @@
-// LiDAR sweeps from files: .pcd (ascii, binary, binary_compressed), .ply (ascii, binary of both
-// ends), .bin (float32).
+// Reads LiDAR sweeps from files: .pcd (ascii, binary, binary_compressed), .ply (ascii, binary of
+// either byte order), .bin (float32).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,48 +13,47 @@ namespace attest::core {
 /// Points in metres in the sensor's or the map's frame; all coordinates are finite.
 struct PointCloud {
   std::vector<float> x, y, z;
-  std::vector<float> intensity;  ///< empty where the file has none
-  // /< points left out because a coordinate was NaN or infinite (organised clouds hold such)
+  std::vector<float> intensity;  ///< empty: the file has none
+  /// The number of points dropped because a coordinate was NaN or infinite (in organised clouds).
   int64_t dropped = 0;
 
   size_t size() const { return x.size(); }
 };
 
-/// No sensor or map frame reaches further (UTM northings end at 1e7 m): larger coordinates are
-/// another byte order or type.
+/// The largest plausible coordinate in metres (UTM northings end at 1e7 m). Larger ones mean a
+/// wrong byte order or type.
 inline constexpr double kLargestCoordinate = 2e7;
 
-/// Reads the file in the format that its extension names. Error, one line with file, field and what
-/// would be right: missing, empty, truncated or malformed file, header that promises more points
-/// than follow, no point with finite coordinates, coordinates beyond kLargestCoordinate or mostly
-/// below 1e-20 (wrong byte order), unknown extension.
+/// Reads the file in the format of its extension. Throws Error, one line with file, field and what
+/// would be right: a missing, empty, truncated or malformed file, a header that promises more
+/// points than follow, no point with finite coordinates, coordinates above kLargestCoordinate or
+/// mostly below 1e-20 (wrong byte order), or an unknown extension.
 PointCloud read_points(const std::filesystem::path& path);
 
-/// The same from bytes already read; `path` gives the format and the name in messages.
+/// The same, from bytes. `path` gives the format, and the name in messages.
 PointCloud parse_points(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
-/// PCD 0.7 (https://pointclouds.org/documentation/tutorials/pcd_file_format.html): FIELDS in any
-/// order, of which x y z are read, and `intensity` or `reflectivity`; the others are skipped.
-/// `name` goes into the messages.
+/// PCD 0.7 (https://pointclouds.org/documentation/tutorials/pcd_file_format.html). Reads the fields
+/// x y z, and `intensity` or `reflectivity`; skips others. FIELDS may be in any order. `name` is
+/// for messages, here and below.
 PointCloud parse_pcd(std::span<const std::byte> bytes, std::string_view name);
 
-/// PLY 1.0 (Turk, "The PLY polygon file format", 1994): the properties x y z (and intensity or
-/// reflectivity) of the element `vertex`; other properties and the elements before it are skipped,
-/// lists included; what follows it is not looked at.
+/// PLY 1.0 (Turk, "The PLY polygon file format", 1994). Reads the properties x y z, and intensity
+/// or reflectivity, of the element `vertex`. Skips other properties and the elements before
+/// `vertex`, lists included; ignores everything after it.
 PointCloud parse_ply(std::span<const std::byte> bytes, std::string_view name);
 
-/// Headerless little-endian float32, 4 (x y z intensity: KITTI) or 5 values a point (and ring:
-/// nuScenes, Ouster). The width: 5 where the size is a multiple of 20 bytes and every fifth value
-/// is a whole number in 0..1023, a ring; else 4 where the size is a multiple of 16. Every fifth
-/// value being a whole number in a file of no multiple of 20 bytes is taken for a truncated file
-/// of 5. Other sizes are Errors.
+/// Little-endian float32 without a header: 4 values a point (x y z intensity: KITTI), or 5 (and
+/// ring: nuScenes, Ouster). There are 5 if every fifth value is a whole number in 0..1023 and the
+/// size is a multiple of 20 bytes; if only the size does not fit, the file counts as truncated.
+/// Otherwise there are 4, and the size must be a multiple of 16. Throws Error.
 PointCloud parse_bin(std::span<const std::byte> bytes, std::string_view name);
 
 namespace points_detail {
-/// Common end of the parsers: appends a point, or counts it where a coordinate is not finite.
+/// Appends a point, or counts it as dropped if a coordinate is not finite.
 void add_point(PointCloud& cloud, const double (&position)[3], double intensity,
                bool has_intensity);
-/// Error where no point is left or a coordinate is too large; returns the cloud.
+/// Returns the cloud. Throws Error if it has no point or an implausible coordinate.
 PointCloud checked(PointCloud cloud, std::string_view name);
 }  // namespace points_detail
 

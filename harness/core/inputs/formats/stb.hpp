@@ -1,4 +1,4 @@
-// stb_image behind two functions: its warnings, its undefined arithmetic and its macros stay in one
+// stb_image behind two functions, so that its warnings, undefined arithmetic and macros stay in one
 // file.
 #pragma once
 #include <cstddef>
@@ -14,11 +14,11 @@ struct Size {
   int width, height;
 };
 
-/// What the header says, nothing where it is no png or jpg. bytes.size() <= INT32_MAX.
+/// The size in the header; nothing if the bytes are not a png or jpg. bytes.size() <= INT32_MAX.
 std::optional<Size> read_size(std::span<const std::byte> bytes);
 
-/// The pixels as [height, width, 3]; empty where the data is damaged, with stb_image's reason,
-/// which may quote the file.
+/// The pixels, [height, width, 3]. If the data is damaged, the result is empty and `reason` is
+/// stb_image's message, which may quote the file.
 std::vector<uint8_t> decode_rgb(std::span<const std::byte> bytes, std::string& reason);
 
 }  // namespace attest::core::stb

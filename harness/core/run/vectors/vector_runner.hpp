@@ -1,5 +1,5 @@
-// Vectors: first the reference is held against what others computed, then every implementation
-// against the reference, by sigma.
+// Runs test vectors: first compares the reference with the vector's outputs, then judges every
+// implementation against the reference, by sigma.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,32 +10,32 @@
 
 namespace attest::core {
 
-/// The name under which the reference stands among the implementations.
+/// The name of the reference in records.
 inline constexpr std::string_view kReference = "reference";
-/// And that of outputs that were given to be judged.
+/// The name, in records, of outputs that the user gave to be judged.
 inline constexpr std::string_view kGiven = "given";
 
-/// The vector of that place; or the record of the reference that says why there is none to run:
-/// "unsupported:vector" where attest has no word for it, "error:vector" where its files are
-/// damaged.
+/// Reads the vector at `place`. If that is impossible, returns a record of the reference with the
+/// reason: "unsupported:vector" for an operation that attest does not know, "error:vector" for
+/// damaged files.
 std::variant<VectorCase, Record> vector_or_record(const std::string& suite,
                                                   const VectorPlace& place);
 
 class VectorRunner {
  public:
-  /// `vector` (not an unsupported one) and `options` must outlive it.
+  /// `vector` must not be unsupported. `vector`, `options` and `rates` must outlive this object.
   VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options,
                Rates& rates);
 
-  /// The reference on the given inputs against every output that the vector has; or those outputs
-  /// by sigma, where they have an arithmetic of their own (the record is of `kGiven` then). Never
-  /// throws: inputs that make no sense are error:vector.
+  /// Compares the reference with every output of the vector. If VectorCase::arithmetic is set,
+  /// judges these outputs by sigma instead; the record is then called kGiven. Never throws: invalid
+  /// inputs give error:vector.
   Record reference() const;
-  /// Whether there is a problem that implementations could take.
+  /// Whether there is a problem for implementations to run.
   bool has_problem() const { return runner_ != nullptr; }
-  /// Never throws either: inputs that cannot be made are error:vector.
+  /// Judges one implementation. Never throws: invalid inputs give error:vector.
   Record run(Plugin& plugin, const Implementation& implementation);
-  /// Seconds spent in making inputs, and in goldens and comparing, by run().
+  /// Seconds that run() spent in making inputs, and in goldens and comparisons.
   double inputs_s() const { return runner_ ? runner_->inputs_s() : 0; }
   double judging_s() const { return runner_ ? runner_->judging_s() : 0; }
 
