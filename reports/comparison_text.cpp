@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/tensor/walk.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {

@@ -29,7 +29,7 @@ void Progress::start(const std::string& what) {
   winsize size{};
   const size_t width =
       ioctl(fileno(stderr), TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
-  const double spent = std::chrono::duration<double>(core::Clock::now() - began_).count();
+  const double spent = core::seconds_since(began_);
   // Time left, as if the rest took what the finished ones took on average.
   const std::string left =
       done_ > 0 ? fmt::format(", {:.0f} s left", spent / double(done_) * double(total_ - done_))

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "core/isolation/channel.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::cli {
 

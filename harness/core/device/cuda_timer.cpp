@@ -4,10 +4,10 @@
 #include <chrono>
 #include <vector>
 
+#include "core/tensor/stopwatch.hpp"
+
 namespace attest::core {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr unsigned kDeviceMapped = 2,
@@ -95,8 +95,7 @@ DeviceSample CudaTimer::sample(const std::function<void()>& enqueue, int64_t tim
     if (cold || i == 0) events[cold ? size_t(2 * i) : 0].record(stream_);
     const auto start = Clock::now();
     enqueue();
-    sample.launch_ns +=
-        std::chrono::duration<double, std::nano>(Clock::now() - start).count() / double(times);
+    sample.launch_ns += nanoseconds_since(start) / double(times);
     if (cold) events[size_t(2 * i + 1)].record(stream_);
   }
   if (!cold) events[1].record(stream_);

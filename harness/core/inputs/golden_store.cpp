@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 
 const Golden& KeptGolden::made() {
   if (golden_) return *golden_;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   golden_ = make_(device_);
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_ += seconds_since(start);
   return *golden_;
 }
 

@@ -1,7 +1,6 @@
 // Messages between the harness and a worker: CBOR maps over a Unix socket, file descriptors beside
 // them.
 #pragma once
-#include <chrono>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -9,10 +8,9 @@
 #include <vector>
 
 #include "core/isolation/buffers.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
-
-using Clock = std::chrono::steady_clock;
 
 /// The two ends of a new socket, both closed on exec.
 std::pair<Descriptor, Descriptor> socket_pair();
@@ -38,19 +36,5 @@ class Channel {
                        Clock::time_point deadline);
   Descriptor socket_;
 };
-
-/// A trivially copyable value as a CBOR byte string, and back; a string of another length gives
-/// nothing.
-template <class T>
-std::vector<uint8_t> to_bytes(std::span<const T> values) {
-  const auto* begin = reinterpret_cast<const uint8_t*>(values.data());
-  return {begin, begin + values.size_bytes()};
-}
-template <class T>
-std::vector<T> from_bytes(const std::vector<uint8_t>& bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
 
 }  // namespace attest::core

@@ -1,15 +1,38 @@
-// What the harness and its worker say to each other: a problem without its operation, requests,
-// replies.
+// What the harness and its worker say to each other: a greeting, requests, replies.
 //
-// The worker knows no operation: it gets params and specifications as bytes and hands them to the
-// plugin as they are.
+// Each message is a struct with one `walk` (messages.cpp), which writes and reads it, so that every
+// key stands there once. The worker knows no operation: it gets params and specifications as bytes
+// and hands them to the plugin as they are. Neither side trusts the other: a message that lacks a
+// key, has another type or bytes of another length throws Error where it is read.
 #pragma once
 #include <cstring>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
 #include <type_traits>
+#include <variant>
+#include <vector>
 
+#include "core/isolation/buffers.hpp"
+#include "core/isolation/script.hpp"
+#include "core/judge/verdict.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {
+
+/// One table of a plugin.
+struct PluginTable {
+  std::string name, version, summary;
+  int32_t operation = 0, device = ATTEST_CPU;
+  uint64_t dtypes = 0, features = 0;
+};
+
+/// What a worker says first, unasked.
+struct Greeting {
+  std::vector<PluginTable> tables;
+  std::string modes_at_load;         // floating-point modes that the library changed, or ""
+  std::optional<std::string> error;  // what is wrong with the library; there are no tables then
+};
 
 /// attest_problem with everything it points to. Trivially copyable: it crosses as bytes.
 struct WireProblem {
@@ -27,26 +50,129 @@ struct WireProblem {
 };
 static_assert(std::is_trivially_copyable_v<WireProblem>);
 
-/// Words of the requests ("do") and of the answers.
-namespace word {
-inline constexpr const char *kDo = "do", *kTable = "table", *kProblem = "problem",
-                            *kSupport = "support", *kStatus = "status";
-inline constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kError = "error",
-                            *kMessage = "message", *kTables = "tables", *kSequence = "sequence";
-inline constexpr const char *kException = "exception", *kFindings = "findings", *kNotes = "notes",
-                            *kMoreThreads = "more_threads", *kModesAtLoad = "modes_at_load";
-// Of a device: what went wrong on it, in its driver's words; whose surroundings were written (role,
-// whether an input was, how).
-inline constexpr const char *kDeviceFault = "device_fault", *kTrespass = "trespass";
-// The device has no room for the tensors, in its driver's words.
-inline constexpr const char* kNoRoom = "no_room";
-// Of a script: its steps, the slots of each set of tensors; a create that was refused while another
-// plan was alive, in words.
-inline constexpr const char *kSteps = "steps", *kSets = "sets", *kRefusal = "refusal";
-// Of timed runs: outputs of a second run on the same inputs that differ; a second set of inputs,
-// and its outputs.
-inline constexpr const char *kDiffering = "differing", *kSecondInputs = "second_inputs",
-                            *kSecondOutputs = "second_outputs";
-}  // namespace word
+/// Where the tensors of a run lie in two files.
+struct RunSlots {
+  std::vector<Slot> inputs, outputs;
+};
+
+struct QueryRequest {
+  static constexpr const char* kName = "query";
+};
+
+/// One judged run. With it come the descriptors of inputs and outputs.
+struct RunRequest {
+  static constexpr const char* kName = "run";
+  RunSlots slots;
+};
+
+/// Timed runs. With it come the descriptors of inputs, outputs, differing, and of the second set.
+struct TimeRequest {
+  static constexpr const char* kName = "time";
+  RunSlots slots;
+  std::vector<Slot> differing;     // for outputs of another run on the same inputs that differ
+  std::optional<RunSlots> second;  // another set of inputs, and for its outputs
+  double expected_ns = 0;          // of one run, as measured
+  double budget_ns = 0;            // of all samples
+  uint64_t seed = 0;               // of what is audited when
+};
+
+/// Several plans (script.hpp). With it come the descriptors of all sets.
+struct ScriptRequest {
+  static constexpr const char* kName = "script";
+  std::vector<std::vector<Slot>> sets;
+  std::vector<ScriptStep> steps;
+};
+
+struct Request {
+  uint64_t sequence = 0;              // its reply has the same
+  uint64_t table = 0;                 // the number of the implementation's table
+  std::vector<WireProblem> problems;  // one; of a script the problem of each plan
+  std::variant<QueryRequest, RunRequest, TimeRequest, ScriptRequest> wanted;
+};
+
+/// The step that ended a request before its end.
+struct FailedStep {
+  static constexpr const char* kName = "failed";
+  std::string stage = "worker";  // "create", "run 3" ...; "worker": no step of the plugin's
+  attest_status status = ATTEST_RUNTIME_ERROR;
+  std::string message;  // in the plugin's words
+};
+
+struct QueryReply {
+  static constexpr const char* kName = "query";
+  attest_status status = ATTEST_OK;
+  attest_support support{};
+  std::string message;  // why not, where status is not ATTEST_OK
+};
+
+struct RunReply {
+  static constexpr const char* kName = "run";
+  double create_ns = 0, run_ns = 0;
+  // Of a device: growth of what was allocated in the order of the stream
+  std::optional<uint64_t> pool_peak_bytes;
+  // Growth of resident memory over create and run, tensors not counted
+  std::optional<uint64_t> peak_bytes;
+};
+
+/// Of times by a device's own clock.
+struct DeviceTimes {
+  int64_t replayed_runs =
+      0;  // in one recording, which is a sample; 0: runs are launched one by one
+  int64_t discarded_samples = 0;  // warm ones whose clock had fallen
+  double launch_ns = 0;  // of the host, to enqueue one run: the median; no part of the samples
+  double clock_mhz = 0;  // median over the warm samples; 0: not known
+};
+
+struct TimeReply {
+  static constexpr const char* kName = "time";
+  std::vector<double> samples_ns, cold_samples_ns;
+  int64_t iterations_per_sample = 1;
+  double warmup_ns = 0, create_ns = 0;
+  int64_t audited_runs = 0;
+  double audits_ns = 0;               // of runs beside the samples, for the audits
+  std::optional<DeviceTimes> device;  // where it was the device's clock that was read
+  bool differs = false;  // the outputs of a second run on the same inputs went into `differing`
+  bool stale = false;    // what had been put into an output was still there after a run
+  bool late = false;     // outputs changed after run had returned
+  bool inputs_changed = false;  // by the implementation
+};
+
+struct ScriptReply {
+  static constexpr const char* kName = "script";
+  std::vector<double> run_ns;          // of each run
+  std::optional<std::string> refusal;  // of a create while another plan was alive, in the plugin's
+                                       // words; the rest was not done
+};
+
+/// Of a device, where no guard page stops a stray write: the tensor or workspace whose canaries
+/// were written ("was written past its end, at byte 4 behind it"), or the input that was ("was
+/// changed").
+struct DeviceTrespass {
+  int32_t role = 0;
+  bool input_written = false;
+  std::string text;
+};
+
+/// What a request gave, and what its calls did to the process and the device besides.
+struct Reply {
+  using Result = std::variant<FailedStep, QueryReply, RunReply, TimeReply, ScriptReply>;
+
+  uint64_t sequence = 0;
+  Result result;
+  std::optional<std::string> exception;              // that left a call
+  std::optional<std::string> device_fault, no_room;  // of tensors on the device; its driver's words
+  std::optional<DeviceTrespass> trespass;
+  std::vector<Outcome> findings;  // what the runs may not do to their process
+  std::vector<std::string> notes;
+  bool more_threads = false;  // than before the runs
+};
+
+nlohmann::json to_json(const Greeting& greeting);
+nlohmann::json to_json(const Request& request);
+nlohmann::json to_json(const Reply& reply);
+/// They throw Error: what is missing or wrong.
+Greeting greeting_from_json(const nlohmann::json& message);
+Request request_from_json(const nlohmann::json& message);
+Reply reply_from_json(const nlohmann::json& message);
 
 }  // namespace attest::core

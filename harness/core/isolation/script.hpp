@@ -7,12 +7,9 @@
 // place's first set of outputs.
 #pragma once
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "core/isolation/buffers.hpp"
-#include "core/isolation/death.hpp"
 
 namespace attest::core {
 
@@ -38,13 +35,6 @@ struct Script {
     steps.push_back({ScriptStep::kRun, plan, place, inputs, outputs});
   }
   void destroy(int plan) { steps.push_back({.kind = ScriptStep::kDestroy, .plan = plan}); }
-};
-
-struct ScriptResult {
-  std::optional<Outcome> failure;
-  std::vector<double> run_ns;          // of each run
-  std::optional<std::string> refusal;  // of a create while another plan was alive, in the plugin's
-                                       // words; the rest was not done
 };
 
 /// Sets that one script may have: what a message carries.

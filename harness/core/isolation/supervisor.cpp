@@ -9,17 +9,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 
 #include "core/isolation/children.hpp"
 #include "core/isolation/status_page.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 // After which a process that a SIGKILL does not end (it waits for a device) is left to the system.
 constexpr auto kPatience = std::chrono::seconds(5);
 

@@ -220,4 +220,18 @@ struct Outcome {
   constexpr bool is_bad() const { return core::is_bad(verdict()); }
 };
 
+/// The reason code of that name. Throws Error where the table has none, or one of another verdict.
+ReasonCode read_reason_code(std::string_view name, std::string_view verdict);
+
+/// As tensor/walk.hpp says. The verdict is written for readers; it follows from the code.
+template <class Visit>
+void walk(Outcome& outcome, Visit&& visit) {
+  std::string code(name(outcome.code));
+  std::string verdict(name(outcome.verdict()));
+  visit("code", code);
+  visit("verdict", verdict);
+  visit("reason", outcome.reason);
+  outcome.code = read_reason_code(code, verdict);
+}
+
 }  // namespace attest::core

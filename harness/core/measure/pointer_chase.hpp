@@ -1,9 +1,10 @@
 // Work for tests that takes many times longer if its 256 KiB are not in a cache.
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
+
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 
@@ -17,11 +18,11 @@ inline std::vector<uint64_t> make_chain() {
 
 /// Follows the chain once around; returns nanoseconds.
 inline double chase_ns(const std::vector<uint64_t>& chain) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   uint64_t at = 0;
   for (int i = 0; i < 4096; ++i) at = chain[at];
   if (at != 0) throw std::logic_error("the chain is no ring");
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+  return nanoseconds_since(start);
 }
 
 }  // namespace attest::core

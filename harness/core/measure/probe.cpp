@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -13,17 +12,14 @@
 #include "core/measure/caches.hpp"
 #include "core/measure/memory.hpp"
 #include "core/measure/probe_kernels.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kBursts = 4;
 constexpr double kBurst_s = 0.012;
 constexpr size_t kMostBuffer = size_t{256} << 20, kLeastBuffer = size_t{8} << 20;
-
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 /// Has `threads` threads do `work(thread)` at the same time, kBursts times, or twice where the
 /// machine is so busy that time runs out; the shortest time from the common start to the last end.
@@ -44,7 +40,8 @@ double best_burst_s(int threads, const std::function<void(int)>& work) {
     const auto start = Clock::now();
     body(0);
     for (std::thread& other : others) other.join();
-    best_s = std::min(best_s, seconds(*std::max_element(ends.begin(), ends.end()) - start));
+    const Clock::duration took = *std::max_element(ends.begin(), ends.end()) - start;
+    best_s = std::min(best_s, std::chrono::duration<double>(took).count());
   }
   return best_s;
 }
@@ -54,7 +51,7 @@ int64_t rounds_of_a_burst() {
   for (int64_t rounds = 1024;; rounds *= 2) {
     const auto start = Clock::now();
     run_multiply_adds(rounds);
-    const double took_s = seconds(Clock::now() - start);
+    const double took_s = seconds_since(start);
     if (took_s > kBurst_s / 4)
       return std::max<int64_t>(1, int64_t(double(rounds) * kBurst_s / took_s));
   }

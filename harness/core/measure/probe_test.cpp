@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <vector>
 
 #include "core/measure/affinity.hpp"
 #include "core/measure/caches.hpp"
 #include "core/measure/probe_kernels.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -28,10 +28,9 @@ TEST(Probe, MultiplyAddsTakeTimeInProportion) {
   auto best_s = [](int64_t rounds) {
     double best = 1e9;
     for (int i = 0; i < 5; ++i) {
-      const auto start = std::chrono::steady_clock::now();
+      const auto start = Clock::now();
       run_multiply_adds(rounds);
-      best = std::min(
-          best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      best = std::min(best, seconds_since(start));
     }
     return best;
   };
@@ -41,9 +40,9 @@ TEST(Probe, MultiplyAddsTakeTimeInProportion) {
 
 TEST(Probe, FiguresMakeSense) {
   const int threads = int(allowed_cpus().size());
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const Probe probe = probe_machine(threads);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+  EXPECT_LT(seconds_since(start),
             10);  // 0.4 when quiet
   EXPECT_FALSE(probe.vectors.empty());
   EXPECT_EQ(probe.threads, threads);

@@ -3,26 +3,20 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "core/measure/caches.hpp"
 #include "core/measure/stop_rule.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kBlock_ns = 10e6;  // shorter runs are repeated until a block lasts so long
 constexpr int64_t kMostIterations = 100000;
 constexpr size_t kMostColdSamples = 30;
 constexpr double kColdShare = 0.1;  // of the budget, for cold samples with their flushes
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
 
 // Google Benchmark takes flags from BENCHMARK_* variables: repetitions, list_tests or out would
 // change or end the timing.
@@ -67,7 +61,7 @@ class Blocks {
                                    while (state.KeepRunningBatch(iterations)) {
                                      const auto start = Clock::now();
                                      for (int64_t i = 0; i < iterations; ++i) request.run();
-                                     state.SetIterationTime(since(start) * 1e-9);
+                                     state.SetIterationTime(nanoseconds_since(start) * 1e-9);
                                    }
                                  })
         ->UseManualTime()
@@ -101,13 +95,13 @@ double warm_up(const TimingRequest& request, double& warmup_ns) {
     if (request.before) request.before();
     const auto run_start = Clock::now();
     request.run();
-    const double run_ns = since(run_start);
+    const double run_ns = nanoseconds_since(run_start);
     total_ns += run_ns;
     ++runs;
     shortest_ns = shortest_ns == 0 ? run_ns : std::min(shortest_ns, run_ns);
   } while (shortest_ns <= request.slow_ns &&
-           since(start) < std::min(kBlock_ns, 0.1 * request.budget_ns));
-  warmup_ns = since(start);
+           nanoseconds_since(start) < std::min(kBlock_ns, 0.1 * request.budget_ns));
+  warmup_ns = nanoseconds_since(start);
   return std::max(shortest_ns, total_ns / double(4 * runs));
 }
 
@@ -117,7 +111,7 @@ void sample_warm(const TimingRequest& request, const StopRule& rule, Timing& tim
   while (!rule.enough(timing.warm_ns, spent_ns)) {
     const auto start = Clock::now();
     if (request.before) request.before();
-    spent_ns += since(start);
+    spent_ns += nanoseconds_since(start);
     timing.warm_ns.push_back(blocks.sample());
     spent_ns += timing.warm_ns.back() * double(timing.iterations_per_sample);
   }
@@ -131,7 +125,7 @@ void sample_cold(const TimingRequest& request, const StopRule& rule, Timing& tim
           .first->second;
   const auto start = Clock::now();  // flushing counts: it is what takes the time
   Blocks blocks(request, 1);
-  while (!rule.enough(timing.cold_ns, since(start))) {
+  while (!rule.enough(timing.cold_ns, nanoseconds_since(start))) {
     if (request.before) request.before();
     flusher.flush();
     timing.cold_ns.push_back(blocks.sample());

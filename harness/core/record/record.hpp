@@ -118,8 +118,4 @@ nlohmann::json to_json(const Header& header);
 /// Throws Error: which key is missing or of the wrong type.
 Record record_from_json(const nlohmann::json& line);
 
-/// Floats that JSON lacks are the strings "nan", "inf", "-inf".
-nlohmann::json number(double value);
-double number_from_json(const nlohmann::json& value);
-
 }  // namespace attest::core

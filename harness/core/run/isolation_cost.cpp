@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/tensor/stopwatch.hpp"
+
 namespace attest::core {
 namespace {
 
@@ -14,7 +16,7 @@ double median_ns(size_t times, const std::function<double()>& own_ns) {
   for (size_t i = 0; i < times; ++i) {
     const auto start = Clock::now();
     const double own = own_ns();
-    all.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count() - own);
+    all.push_back(nanoseconds_since(start) - own);
   }
   std::nth_element(all.begin(), all.begin() + ptrdiff_t(times / 2), all.end());
   return all[times / 2];

@@ -10,13 +10,10 @@
 #include "core/measure/time.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/run/outputs.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // What belongs to another problem is far from right: an element is beyond its gate. Root mean
 // squares are the business of the problem's own fills.

@@ -40,6 +40,11 @@ uint64_t hash_file(const fs::path& path) {
   return hash_text(bytes);
 }
 
+Outcome malformed() {
+  return {ReasonCode::kErrorProtocol,
+          "the worker's answer is malformed; did the plugin write into its connection?"};
+}
+
 }  // namespace
 
 std::string print_dtypes(uint64_t bits) {
@@ -98,38 +103,43 @@ const std::vector<Implementation>& Plugin::implementations() {
 // Hears a new worker's first message, its list of tables. Throws Error where the library is at
 // fault, in its own words.
 std::optional<Outcome> Plugin::greet() {
-  json greeting;
+  json message;
   std::vector<Descriptor> none;
   const Channel::Status status =
-      worker_->channel().receive(greeting, none, in_seconds(kLoadTimeout_s));
+      worker_->channel().receive(message, none, in_seconds(kLoadTimeout_s));
   if (status == Channel::Status::kTimeout)
     return Outcome{ReasonCode::kErrorWorker,
                    fmt::format("did not load within {} s", kLoadTimeout_s)};
   if (status != Channel::Status::kMessage) return explain_death(*worker_, nullptr);
-  if (greeting.contains(word::kError)) throw Error(greeting[word::kError].get<std::string>());
-  if (implementations_.empty()) read_tables(greeting);
-  if (const std::string modes = greeting.value(word::kModesAtLoad, ""); !modes.empty())
+  Greeting greeting;
+  try {
+    greeting = greeting_from_json(message);
+  } catch (const Error&) {
+    return malformed();
+  }
+  if (greeting.error) throw Error(*greeting.error);
+  if (implementations_.empty()) keep_tables(greeting.tables);
+  if (!greeting.modes_at_load.empty())
     note(fmt::format(
         "the library changes the floating-point mode when it is loaded ({}); it was restored",
-        modes));
+        greeting.modes_at_load));
   greeted_ = true;
   return std::nullopt;
 }
 
-void Plugin::read_tables(const json& greeting) {
+void Plugin::keep_tables(const std::vector<PluginTable>& tables) {
   const uint64_t hash = hash_file(path_);
-  for (const json& table : greeting.at(word::kTables)) {
-    implementations_.push_back({.name = tidy(table.at("name"), 64),
-                                .version = tidy(table.at("version"), 64),
-                                .summary = tidy(table.at("summary"), 200),
+  for (const PluginTable& table : tables)
+    implementations_.push_back({.name = tidy(table.name, 64),
+                                .version = tidy(table.version, 64),
+                                .summary = tidy(table.summary, 200),
                                 .plugin = file_name_,
                                 .binary_hash = hash,
                                 .table = implementations_.size(),
-                                .operation = table.at("operation"),
-                                .device = table.at("device"),
-                                .dtypes = table.at("dtypes"),
-                                .features = table.at("features")});
-  }
+                                .operation = table.operation,
+                                .device = table.device,
+                                .dtypes = table.dtypes,
+                                .features = table.features});
 }
 
 std::vector<std::string> Plugin::habits() {
@@ -154,6 +164,9 @@ std::optional<Outcome> Plugin::ended_idle(const Implementation& implementation,
 // A worker that waits for a request. A library that loaded at first and no longer does is an error
 // of its own.
 std::optional<Outcome> Plugin::ready(const Implementation& implementation, const Problem& problem) {
+  implementations();  // the first message is the worker's list of tables
+  if (options_.cancelled && options_.cancelled())
+    return Outcome{ReasonCode::kTimeoutRun, "interrupted"};
   if (worker_ && greeted_ && worker_->channel().readable(Clock::now()))
     if (std::optional<Outcome> failure = ended_idle(implementation, problem)) return failure;
   constexpr int kTries = 2;
@@ -213,7 +226,7 @@ std::optional<Outcome> Plugin::look(uint64_t& most_bytes, const Waiting& waiting
 
 // Waits for the answer: until no call has begun for too long, or the worker takes too much memory,
 // or its end.
-std::optional<Outcome> Plugin::await(json& reply, const Problem& problem, const Waiting& waiting) {
+std::optional<Outcome> Plugin::await(Reply& reply, const Problem& problem, const Waiting& waiting) {
   const auto last = in_seconds(waiting.all_s);
   auto deadline = in_seconds(waiting.call_s);
   uint64_t pulse = worker_->status().pulse, most_bytes = 0;
@@ -224,49 +237,55 @@ std::optional<Outcome> Plugin::await(json& reply, const Problem& problem, const 
     }
     if (std::optional<Outcome> failure = look(most_bytes, waiting, deadline)) return failure;
   }
+  json message;
   std::vector<Descriptor> none;
-  switch (worker_->channel().receive(reply, none, in_seconds(kMessageTimeout_s))) {
-    case Channel::Status::kMessage:
-      if (reply.value(word::kSequence, json()) == json(sequence_)) return std::nullopt;
-      break;
-    case Channel::Status::kClosed: return explain_death(*worker_, &problem);
-    case Channel::Status::kTimeout:
-    case Channel::Status::kGarbage: break;
+  const auto received = worker_->channel().receive(message, none, in_seconds(kMessageTimeout_s));
+  if (received == Channel::Status::kClosed) return explain_death(*worker_, &problem);
+  if (received != Channel::Status::kMessage) return malformed();
+  try {
+    reply = reply_from_json(message);
+  } catch (const Error&) {
+    return malformed();
   }
-  return Outcome{ReasonCode::kErrorProtocol,
-                 "the worker's answer is malformed; did the plugin write into its connection?"};
+  if (reply.sequence != sequence_) return malformed();
+  return std::nullopt;
 }
 
-// Sends one request and waits. What comes back is not trusted: `read` may throw on anything
-// malformed. After a failure the worker may be in any state, so that it is ended.
-template <class Read>
-std::optional<Outcome> Plugin::call(const char* what, const Implementation& implementation,
-                                    const Problem& problem, const Waiting& waiting, json request,
-                                    std::span<const int> descriptors, const Read& read) {
-  implementations();  // the first message is the worker's list of tables
-  if (options_.cancelled && options_.cancelled())
-    return Outcome{ReasonCode::kTimeoutRun, "interrupted"};
-  if (std::optional<Outcome> failure = ready(implementation, problem)) return failure;
-  const WireProblem wire(problem, options_.limits.threads);
-  request[word::kDo] = what;
-  request[word::kTable] = implementation.table;
-  request[word::kSequence] = ++sequence_;
-  if (!request.contains(word::kProblem))  // a script has several
-    request[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(&wire, 1)));
-  last_table_ = implementation.table;
-  worker_->channel().send(request, descriptors);  // a worker that is gone shows in the answer
-  json reply;
-  std::optional<Outcome> failure = await(reply, problem, waiting);
-  try {
-    if (!failure) failure = reported_failure(reply, problem);
-    if (!failure) read(reply);
-  } catch (const json::exception&) {
-    failure = Outcome{ReasonCode::kErrorProtocol, "the worker's answer is malformed"};
+// Sends a request, waits for the reply, and says which failure it reports.
+std::optional<Outcome> Plugin::exchange(Request request, std::span<const int> descriptors,
+                                        Reply& reply, const Problem& problem,
+                                        const Waiting& waiting) {
+  request.sequence = ++sequence_;
+  last_table_ = request.table;
+  // A worker that is gone shows in the answer.
+  worker_->channel().send(to_json(request), descriptors);
+  if (std::optional<Outcome> failure = await(reply, problem, waiting)) return failure;
+  return reported_failure(reply, problem);
+}
+
+// One request and its reply. After a failure the worker may be in any state, so that it is ended.
+template <class Said>
+ResultOf<Said> Plugin::call(const Implementation& implementation,
+                            const std::vector<const Problem*>& problems, const Waiting& waiting,
+                            decltype(Request::wanted) wanted, std::span<const int> descriptors) {
+  const Problem& problem = *problems.at(0);
+  ResultOf<Said> result;
+  result.failure = ready(implementation, problem);
+  if (result.failure) return result;
+  Request request{.table = implementation.table, .problems = {}, .wanted = std::move(wanted)};
+  for (const Problem* one : problems) request.problems.emplace_back(*one, options_.limits.threads);
+  Reply reply;
+  result.failure = exchange(std::move(request), descriptors, reply, problem, waiting);
+  if (!result.failure) {
+    if (Said* const said = std::get_if<Said>(&reply.result))
+      static_cast<Said&>(result) = std::move(*said);
+    else
+      result.failure = malformed();
   }
-  if (failure && failure->code != ReasonCode::kErrorRuntime &&
-      failure->code != ReasonCode::kErrorMemory)
+  if (result.failure && result.failure->code != ReasonCode::kErrorRuntime &&
+      result.failure->code != ReasonCode::kErrorMemory)
     worker_.reset();
-  return failure;
+  return result;
 }
 
 std::optional<Outcome> Plugin::settle(const Problem& problem) {
@@ -280,72 +299,65 @@ std::optional<Outcome> Plugin::settle(const Problem& problem) {
 }
 
 QueryResult Plugin::query(const Implementation& implementation, const Problem& problem) {
-  QueryResult result;
-  result.failure =
-      call("query", implementation, problem, waiting(0), {}, {}, [&](const json& reply) {
-        const auto support = from_bytes<attest_support>(reply.at(word::kSupport).get_binary());
-        if (!support.empty()) result.support = support[0];
-        result.status = reply.at(word::kStatus);
-        result.message =
-            tidy(result.status == ATTEST_UNSUPPORTED ? std::string(result.support.reason)
-                                                     : reply.at(word::kMessage).get<std::string>(),
-                 300);
-      });
+  QueryResult result = call<QueryReply>(implementation, {&problem}, waiting(0), QueryRequest{}, {});
+  const char* const reason = result.support.reason;
+  if (result.status == ATTEST_UNSUPPORTED)
+    result.message.assign(reason, strnlen(reason, sizeof(result.support.reason)));
+  result.message = tidy(std::move(result.message), 300);
   return result;
 }
 
 namespace {
 
-// Of a device, where no guard page stops a stray write.
-Outcome trespass(const json& found, const Problem& problem) {
-  const int32_t number = found.at(0);
-  const Role* role = number == kWorkspaceRole ? nullptr : find_role(*problem.operation, number);
-  return {found.at(1).get<bool>() ? ReasonCode::kCrashInputWritten : ReasonCode::kCrashCanary,
-          fmt::format("{} {}", role ? role->name : "workspace", tidy(found.at(2), 200))};
+Outcome outcome_of(const DeviceTrespass& trespass, const Problem& problem) {
+  const Role* role =
+      trespass.role == kWorkspaceRole ? nullptr : find_role(*problem.operation, trespass.role);
+  return {trespass.input_written ? ReasonCode::kCrashInputWritten : ReasonCode::kCrashCanary,
+          fmt::format("{} {}", role ? role->name : "workspace", tidy(trespass.text, 200))};
 }
 
-// What the runs did to their process. Throws json::exception where it is nothing of the kind.
-Outcome finding_of(const json& finding) {
-  const Reason* reason = find_reason(finding.at(0).get<std::string>());
-  if (!reason || verdict_of(reason->code) != Verdict::kFail)
-    return {ReasonCode::kErrorProtocol, "the worker's answer is malformed"};
-  return {reason->code, tidy(finding.at(1), 300)};
-}
-
-}  // namespace
-
-// The reply's own failure: a step that returned a status, an exception, or what the runs did to the
-// process.
-std::optional<Outcome> Plugin::reported_failure(const json& reply, const Problem& problem) {
-  const attest_status status = reply.at(word::kStatus);
-  for (const json& text : reply.value(word::kNotes, json::array())) note(tidy(text, 300));
-  lingering_ |= reply.value(word::kMoreThreads, false);
-  if (const std::string exception = reply.value(word::kException, ""); !exception.empty())
-    return Outcome{ReasonCode::kCrashException, tidy(exception, 300)};
-  if (const std::string fault = reply.value(word::kDeviceFault, ""); !fault.empty())
-    return Outcome{ReasonCode::kCrashDevice, tidy(fault, 300)};
-  if (const std::string text = reply.value(word::kNoRoom, ""); !text.empty())
-    return Outcome{ReasonCode::kSkippedMemory,
-                   "the device has no room for the tensors: " + tidy(text, 300)};
-  if (reply.contains(word::kTrespass)) return trespass(reply[word::kTrespass], problem);
-  for (const json& finding : reply.value(word::kFindings, json::array()))
-    return finding_of(finding);
-  if (status == ATTEST_OK || !reply.contains("stage")) return std::nullopt;
+Outcome outcome_of(const FailedStep& failed) {
+  const attest_status status = failed.status;
   const char* meaning = status == ATTEST_UNSUPPORTED       ? "unsupported"
                         : status == ATTEST_INVALID_PROBLEM ? "invalid problem"
                         : status == ATTEST_OUT_OF_MEMORY   ? "out of memory"
                                                            : "runtime error";
-  const std::string stage = reply.at("stage"), words = tidy(reply.value(word::kMessage, ""), 300);
-  return Outcome{
-      status == ATTEST_OUT_OF_MEMORY ? ReasonCode::kErrorMemory : ReasonCode::kErrorRuntime,
-      fmt::format("{} gave {} ({}){}{}", stage, status, meaning, words.empty() ? "" : ": ", words)};
+  const std::string words = tidy(failed.message, 300);
+  return {status == ATTEST_OUT_OF_MEMORY ? ReasonCode::kErrorMemory : ReasonCode::kErrorRuntime,
+          fmt::format("{} gave {} ({}){}{}", tidy(failed.stage, 64), status, meaning,
+                      words.empty() ? "" : ": ", words)};
+}
+
+}  // namespace
+
+// The reply's own failure: an exception, a fault of the device, what the runs did to the process,
+// or a step that returned a status.
+std::optional<Outcome> Plugin::reported_failure(const Reply& reply, const Problem& problem) {
+  for (const std::string& text : reply.notes) note(tidy(text, 300));
+  lingering_ |= reply.more_threads;
+  if (reply.exception) return Outcome{ReasonCode::kCrashException, tidy(*reply.exception, 300)};
+  if (reply.device_fault) return Outcome{ReasonCode::kCrashDevice, tidy(*reply.device_fault, 300)};
+  if (reply.no_room)
+    return Outcome{ReasonCode::kSkippedMemory,
+                   "the device has no room for the tensors: " + tidy(*reply.no_room, 300)};
+  if (reply.trespass) return outcome_of(*reply.trespass, problem);
+  if (!reply.findings.empty()) {
+    const Outcome& first = reply.findings.front();
+    if (first.verdict() != Verdict::kFail) return malformed();
+    return Outcome{first.code, tidy(first.reason, 300)};
+  }
+  if (const auto* failed = std::get_if<FailedStep>(&reply.result)) return outcome_of(*failed);
+  return std::nullopt;
 }
 
 namespace {
 
-json with_tensors(const SharedTensors& inputs, const SharedTensors& outputs) {
-  return {{word::kInputs, json::binary(to_bytes(inputs.slots()))},
-          {word::kOutputs, json::binary(to_bytes(outputs.slots()))}};
+std::vector<Slot> slots_of(const SharedTensors& tensors) {
+  return {tensors.slots().begin(), tensors.slots().end()};
+}
+
+RunSlots slots_of(const SharedTensors& inputs, const SharedTensors& outputs) {
+  return {slots_of(inputs), slots_of(outputs)};
 }
 
 uint64_t mapped_bytes(const SharedTensors& inputs, const SharedTensors& outputs) {
@@ -366,18 +378,9 @@ Plugin::Waiting Plugin::waiting(uint64_t tensor_bytes) const {
 
 RunResult Plugin::run(const Implementation& implementation, const Problem& problem,
                       const SharedTensors& inputs, const SharedTensors& outputs) {
-  RunResult result;
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
-  result.failure = call("run", implementation, problem, waiting(mapped_bytes(inputs, outputs)),
-                        with_tensors(inputs, outputs), descriptors, [&](const json& reply) {
-                          result.create_ns = reply.at("create_ns");
-                          result.run_ns = reply.at("run_ns");
-                          if (reply.contains("pool_peak_bytes"))
-                            result.pool_peak_bytes = reply["pool_peak_bytes"].get<uint64_t>();
-                          if (reply.contains("peak_bytes"))
-                            result.peak_bytes = reply["peak_bytes"].get<uint64_t>();
-                        });
-  return result;
+  return call<RunReply>(implementation, {&problem}, waiting(mapped_bytes(inputs, outputs)),
+                        RunRequest{slots_of(inputs, outputs)}, descriptors);
 }
 
 ScriptResult Plugin::script(const Implementation& implementation, const Script& script,
@@ -385,74 +388,43 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
   if (script.sets.size() > kMostSets)
     throw std::logic_error(fmt::format("a script of {} sets where {} fit into a message",
                                        script.sets.size(), kMostSets));
-  ScriptResult result;
-  std::vector<WireProblem> wires;
-  for (const Problem* problem : script.plans) wires.emplace_back(*problem, options_.limits.threads);
+  ScriptRequest wanted{.sets = {}, .steps = script.steps};
   std::vector<int> descriptors;
-  json sets = json::array();
   uint64_t bytes = 0;
   for (const SharedTensors* set : script.sets) {
     descriptors.push_back(set->descriptor());
-    sets.push_back(json::binary(to_bytes(set->slots())));
+    wanted.sets.push_back(slots_of(*set));
     for (const Slot& slot : set->slots()) bytes += uint64_t(slot.map_bytes);
   }
-  json asked = {{word::kSets, std::move(sets)}};
-  asked[word::kSteps] = json::binary(to_bytes(std::span<const ScriptStep>(script.steps)));
-  asked[word::kProblem] = json::binary(to_bytes(std::span<const WireProblem>(wires)));
   Waiting patience = waiting(bytes);
   patience.all_s += 10e-9 * expected_ns + options_.limits.timeout_s * double(script.plans.size());
-  result.failure = call("script", implementation, *script.plans.at(0), patience, std::move(asked),
-                        descriptors, [&](const json& reply) {
-                          if (reply.contains(word::kRefusal))
-                            result.refusal = tidy(reply[word::kRefusal], 300);
-                          if (reply.contains("run_ns"))
-                            result.run_ns = reply["run_ns"].get<std::vector<double>>();
-                        });
+  ScriptResult result =
+      call<ScriptReply>(implementation, script.plans, patience, std::move(wanted), descriptors);
+  if (result.refusal) result.refusal = tidy(*result.refusal, 300);
   return result;
 }
 
 TimeResult Plugin::time(const Implementation& implementation, const Problem& problem,
                         const TimingTask& task) {
-  TimeResult result;
   std::vector<int> descriptors = {task.inputs.descriptor(), task.outputs.descriptor(),
                                   task.differing.descriptor()};
-  json asked = with_tensors(task.inputs, task.outputs);
-  asked[word::kDiffering] = json::binary(to_bytes(task.differing.slots()));
+  TimeRequest wanted{.slots = slots_of(task.inputs, task.outputs),
+                     .differing = slots_of(task.differing),
+                     .second = std::nullopt,
+                     .expected_ns = task.expected_ns,
+                     .budget_ns = task.budget_ns,
+                     .seed = task.seed};
   if (task.second_inputs) {
-    descriptors.insert(descriptors.end(),
-                       {task.second_inputs->descriptor(), task.second_outputs->descriptor()});
-    asked[word::kSecondInputs] = json::binary(to_bytes(task.second_inputs->slots()));
-    asked[word::kSecondOutputs] = json::binary(to_bytes(task.second_outputs->slots()));
+    descriptors.push_back(task.second_inputs->descriptor());
+    descriptors.push_back(task.second_outputs->descriptor());
+    wanted.second = slots_of(*task.second_inputs, *task.second_outputs);
   }
-  asked["expected_ns"] = task.expected_ns;
-  asked["budget_ns"] = task.budget_ns;
-  asked["seed"] = task.seed;
   // Outputs are mapped three times, inputs twice.
   Waiting patience = waiting(3 * mapped_bytes(task.inputs, task.outputs));
   // Many runs; and no more looks than a scheduler's tick or two in a hundred.
   patience.all_s += 10e-9 * task.budget_ns;
   patience.look_s = 0.05;
-  result.failure =
-      call("time", implementation, problem, patience, std::move(asked), descriptors,
-           [&](const json& reply) {
-             result.samples_ns = reply.at("samples_ns").get<std::vector<double>>();
-             result.cold_samples_ns = reply.at("cold_samples_ns").get<std::vector<double>>();
-             result.iterations_per_sample = reply.at("iterations_per_sample");
-             result.warmup_ns = reply.at("warmup_ns");
-             result.create_ns = reply.at("create_ns");
-             result.audited_runs = reply.at("audited_runs");
-             result.audits_ns = reply.at("audits_ns");
-             if (reply.contains("device")) {
-               const json& device = reply["device"];
-               result.device = DeviceTimeRecord{.replayed_runs = device.at("replayed_runs"),
-                                                .discarded_samples = device.at("discarded_samples"),
-                                                .launch_ns = device.at("launch_ns"),
-                                                .clock_mhz = device.at("clock_mhz")};
-             }
-             result.differs = reply.at("differs"), result.stale = reply.at("stale"),
-             result.late = reply.at("late"), result.inputs_changed = reply.at("inputs_changed");
-           });
-  return result;
+  return call<TimeReply>(implementation, {&problem}, patience, std::move(wanted), descriptors);
 }
 
 }  // namespace attest::core

@@ -2,16 +2,15 @@
 #pragma once
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/isolation/death.hpp"
+#include "core/isolation/messages.hpp"
 #include "core/isolation/script.hpp"
 #include "core/isolation/worker_process.hpp"
-#include "core/record/record.hpp"
 
 namespace attest::core {
 
@@ -33,35 +32,15 @@ std::string print_dtypes(uint64_t bits);
 /// know.
 std::string refuses(const Implementation& implementation, const Problem& problem);
 
-struct QueryResult {
+/// A reply of the worker, or why there is none.
+template <class Said>
+struct ResultOf : Said {
   std::optional<Outcome> failure;
-  attest_status status = ATTEST_OK;
-  attest_support support{};
-  std::string message;  // why not, when status is not ATTEST_OK
 };
-
-struct RunResult {
-  std::optional<Outcome> failure;
-  double create_ns = 0, run_ns = 0;
-  std::optional<uint64_t>
-      pool_peak_bytes;  // of a device: growth of what was allocated in the order of the stream
-  std::optional<uint64_t>
-      peak_bytes;  // growth of resident memory over create and run, tensors not counted
-};
-
-struct TimeResult {
-  std::optional<Outcome> failure;
-  std::vector<double> samples_ns, cold_samples_ns;
-  int64_t iterations_per_sample = 1;
-  double warmup_ns = 0, create_ns = 0;
-  int64_t audited_runs = 0;
-  double audits_ns = 0;                    // of runs beside the samples, for the audits
-  std::optional<DeviceTimeRecord> device;  // where it was the device's clock that was read
-  bool differs = false;  // the outputs of a second run on the same inputs went into `differing`
-  bool stale = false;    // what had been put into an output was still there after a run
-  bool late = false;     // outputs changed after run had returned
-  bool inputs_changed = false;  // by the implementation
-};
+using QueryResult = ResultOf<QueryReply>;
+using RunResult = ResultOf<RunReply>;
+using TimeResult = ResultOf<TimeReply>;
+using ScriptResult = ResultOf<ScriptReply>;
 
 /// What is timed, and audited meanwhile.
 struct TimingTask {
@@ -115,19 +94,19 @@ class Plugin {
   std::optional<Outcome> ready(const Implementation& implementation, const Problem& problem);
   std::optional<Outcome> ended_idle(const Implementation& implementation, const Problem& problem);
   std::optional<Outcome> greet();
-  void read_tables(const nlohmann::json& greeting);
+  void keep_tables(const std::vector<PluginTable>& tables);
   Waiting waiting(uint64_t tensor_bytes) const;
   uint64_t memory_limit(uint64_t tensor_bytes, uint64_t resident) const;
-  template <class Read>
-  std::optional<Outcome> call(const char* what, const Implementation& implementation,
-                              const Problem& problem, const Waiting& waiting,
-                              nlohmann::json request, std::span<const int> descriptors,
-                              const Read& read);
-  std::optional<Outcome> await(nlohmann::json& reply, const Problem& problem,
-                               const Waiting& waiting);
+  template <class Said>
+  ResultOf<Said> call(const Implementation& implementation,
+                      const std::vector<const Problem*>& problems, const Waiting& waiting,
+                      decltype(Request::wanted) wanted, std::span<const int> descriptors);
+  std::optional<Outcome> exchange(Request request, std::span<const int> descriptors, Reply& reply,
+                                  const Problem& problem, const Waiting& waiting);
+  std::optional<Outcome> await(Reply& reply, const Problem& problem, const Waiting& waiting);
   std::optional<Outcome> look(uint64_t& most_bytes, const Waiting& waiting,
                               Clock::time_point deadline);
-  std::optional<Outcome> reported_failure(const nlohmann::json& reply, const Problem& problem);
+  std::optional<Outcome> reported_failure(const Reply& reply, const Problem& problem);
   void note(std::string text);
 
   std::filesystem::path path_;

@@ -8,6 +8,7 @@
 #include "core/judge/relation_check.hpp"
 #include "core/measure/memory.hpp"
 #include "core/measure/time.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -24,17 +25,6 @@ int64_t elements(const Problem& problem) {
     if (present(spec)) count += element_count(spec);
   return count;
 }
-
-// Adds the seconds of its life to a sum.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& sum_s) : sum_s_(sum_s) {}
-  ~Stopwatch() { sum_s_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
-
- private:
-  double& sum_s_;
-  Clock::time_point start_ = Clock::now();
-};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "core/measure/memory.hpp"
 #include "core/measure/time.hpp"
 #include "core/run/outputs.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -80,7 +81,7 @@ RelationRecord Repetition::run(const Trial& trial, const Series& series) {
       if (const Tensor& to = other_inputs_->tensors()[size_t(role.index)])
         copy_elements(other_->shared().tensors()[size_t(role.index)], to);
     other_inputs_->seal();
-    inputs_s_ += std::chrono::duration<double>(Clock::now() - start).count();
+    inputs_s_ += seconds_since(start);
   }
   record.judgement.method =
       trial.arithmetic.has(ATTEST_NONDETERMINISTIC) ? "within twice the gate" : "to the bit";
@@ -102,7 +103,7 @@ void Repetition::compare(const Trial& trial, const SharedTensors& first,
   const RelationRun again{problem_, inputs, second.tensors(), nullptr};
   const Judgement judged =
       judge_relation(*relation_, base, {&again, 1}, !trial.arithmetic.has(ATTEST_NONDETERMINISTIC));
-  judging_s_ += std::chrono::duration<double>(Clock::now() - start).count();
+  judging_s_ += seconds_since(start);
   if (judged.outcome.is_bad()) {
     record.judgement = judged;
     record.judgement.outcome.reason += " (" + which + ")";
@@ -121,7 +122,7 @@ void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
   const Judgement judged = golden_of(true).use([&](const Golden& golden) {
     return judge(problem_, golden, trial.arithmetic, outputs.tensors(), &other_inputs_->tensors());
   });
-  judging_s_ += std::chrono::duration<double>(Clock::now() - start).count();
+  judging_s_ += seconds_since(start);
   if (judged.outcome.passes()) return;
   const Verdict verdict = judged.outcome.verdict();
   const bool wrong = verdict == Verdict::kFail || verdict == Verdict::kSuspect;

@@ -8,6 +8,7 @@
 #include "core/measure/memory.hpp"
 #include "core/run/outputs.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -23,10 +24,6 @@ constexpr double kHugeFlops = 2e8;
 constexpr double kReusedRun_ns = 0.1e9;
 // Of its memory; the rest is the driver's and the implementation's own
 constexpr double kDeviceShare = 0.9;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
 

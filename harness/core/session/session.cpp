@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/isolation/installation.hpp"
 #include "core/measure/environment.hpp"
@@ -11,13 +10,10 @@
 #include "core/problem/hint.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 double implementation_seconds(const Record& record) {
   double ns = 0;
@@ -201,7 +197,7 @@ void Session::note_shares(const OpenJob& open) {
 }
 
 void Session::run(Sink& sink) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (const Job& job : plan_.jobs) {
     if (cancelled_()) break;
     if (job.is_vector())

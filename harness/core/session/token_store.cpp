@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <filesystem>
 
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -61,9 +61,9 @@ const Tokens& TokenStore::take(const std::string& line) {
   const std::string key = print(source) + source.file.string();
   auto at = loaded_.find(key);
   if (at == loaded_.end()) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     at = loaded_.emplace(key, load_tokens(source)).first;
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds_ += seconds_since(start);
   }
   return at->second;
 }

@@ -127,13 +127,14 @@ bool DeviceTensors::input_changed(const Copy& copy) const {
   return changed;
 }
 
-std::optional<DeviceTensors::Trespass> DeviceTensors::trespass() const {
+std::optional<DeviceTrespass> DeviceTensors::trespass() const {
   for (const Copy& copy : copies_) {
     const int32_t role = copy.source.slot.role;
     for (const bool before : {true, false})
       if (std::string text = broken(copy, before); !text.empty())
-        return Trespass{role, false, std::move(text)};
-    if (!copy.source.output && input_changed(copy)) return Trespass{role, true, "was changed"};
+        return DeviceTrespass{role, false, std::move(text)};
+    if (!copy.source.output && input_changed(copy))
+      return DeviceTrespass{role, true, "was changed"};
   }
   return std::nullopt;
 }

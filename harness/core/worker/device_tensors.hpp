@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/device/device.hpp"
+#include "core/isolation/messages.hpp"
 #include "core/worker/mapped.hpp"
 
 namespace attest::core {
@@ -34,14 +35,7 @@ class DeviceTensors {
   /// Copies the outputs to the host, gaps between their elements included; waits for the device.
   void download_outputs();
 
-  /// Of a tensor or the workspace, by its role, whose canaries were written, and how ("was written
-  /// past its end, at byte 4 behind it"); or of an input that was ("was changed").
-  struct Trespass {
-    int32_t role;
-    bool input_written;
-    std::string text;
-  };
-  std::optional<Trespass> trespass() const;
+  std::optional<DeviceTrespass> trespass() const;
 
  private:
   struct Copy {

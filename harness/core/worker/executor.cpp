@@ -1,12 +1,12 @@
 #include "core/worker/executor.hpp"
-#include "core/device/device_kinds.hpp"
 
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
-#include "core/isolation/messages.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/measure/memory.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 #include "core/worker/device_tensors.hpp"
 #include "core/worker/float_mode.hpp"
 #include "core/worker/guarded_table.hpp"
@@ -17,7 +17,11 @@
 
 namespace attest::core {
 
-using nlohmann::json;
+namespace {
+
+constexpr const char* kRunStage = "run";  // of a FailedStep
+
+}  // namespace
 
 /// One request's problem, or the problems of its plans, as the plugin gets them, in rooms of the
 /// contract's sizes.
@@ -41,15 +45,14 @@ struct Executor::Call {
   attest_impl table;
   const DeviceKind* kind;
 
-  Call(const json& request, const std::vector<attest_impl>& tables, StatusPage& status,
+  Call(const Request& request, const std::vector<attest_impl>& tables, StatusPage& status,
        Watch& watch) {
-    const auto wires = from_bytes<WireProblem>(request.at(word::kProblem).get_binary());
-    const auto index = request.at(word::kTable).get<size_t>();
-    if (wires.empty() || index >= tables.size()) throw Error("malformed request");
-    for (const WireProblem& wire : wires) given.push_back(std::make_unique<Given>(wire));
-    table = guarded(tables[index], status, watch);
+    if (request.problems.empty() || request.table >= tables.size())
+      throw Error("malformed request");
+    for (const WireProblem& wire : request.problems) given.push_back(std::make_unique<Given>(wire));
+    table = guarded(tables[request.table], status, watch);
     kind = find_device_kind(table.device);
-    watch.begin(index, wire().threads);
+    watch.begin(request.table, wire().threads);
   }
   const WireProblem& wire() const { return given[0]->wire; }
   bool on_device() const { return kind && kind->own_memory; }
@@ -63,13 +66,7 @@ struct Executor::Call {
   }
 };
 
-namespace {
-
-double nanoseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Executor::Executor(const std::string& plugin_path, StatusPage& status)
     : status_(status), plugin_([&] {
@@ -79,45 +76,34 @@ Executor::Executor(const std::string& plugin_path, StatusPage& status)
         return plugin;
       }()) {}
 
-json Executor::query(Call& call) {
+Reply::Result Executor::perform(Call& call, const QueryRequest& /*request*/,
+                                const Descriptors& /*descriptors*/) {
   alignas(64) std::byte room[ATTEST_ROOM]{};
   auto& support = *reinterpret_cast<attest_support*>(room);
   support.struct_size = sizeof(attest_support);
   status_.stage = Stage::kQuery;
   const attest_status status = call.table.query(call.problem(), &support);
   support.reason[sizeof(support.reason) - 1] = 0;
-  return {
-      {word::kStatus, status},
-      {word::kSupport, json::binary(to_bytes(std::span<const attest_support>(&support, 1)))},
-      {word::kMessage,
-       status == ATTEST_OK || status == ATTEST_UNSUPPORTED ? std::string() : call.last_error()}};
+  const bool answered = status == ATTEST_OK || status == ATTEST_UNSUPPORTED;
+  return QueryReply{status, support, answered ? std::string() : call.last_error()};
 }
 
-namespace {
-
-json failed(const char* stage, attest_status status, const std::string& message) {
-  return {{word::kStatus, status}, {"stage", stage}, {word::kMessage, message}};
-}
-
-}  // namespace
-
-/// Creates the plan, lets `body` run it, destroys it; the reply says which step failed.
+/// Creates the plan, lets `body(plan, create_ns)` run it, and destroys it.
 template <class Body>
-json Executor::with_plan(Call& call, const Body& body) {
+Reply::Result Executor::with_plan(Call& call, const Body& body) {
   void* plan = nullptr;
   status_.stage = Stage::kCreate;
   const auto start = Clock::now();
   if (const attest_status status = call.table.create(call.problem(), &plan); status != ATTEST_OK) {
     if (call.on_device())
       finish_on_device(call, status);  // a fault of the device outlives the call
-    return failed("create", status, call.last_error());
+    return FailedStep{"create", status, call.last_error()};
   }
   const double create_ns = nanoseconds_since(start);
-  json reply = body(plan);
+  Reply::Result result = body(plan, create_ns);
   status_.stage = Stage::kDestroy;
   call.table.destroy(plan);
-  reply["create_ns"] = create_ns;
-  return reply;
+  return result;
 }
 
 Device& Executor::device(const Call& call) {
@@ -132,22 +118,14 @@ attest_status Executor::finish_on_device(const Call& call, attest_status status)
   try {
     device(call).synchronize();
   } catch (const DeviceError& error) {
-    device_fault_ = error.what();
+    reply_.device_fault = error.what();
     return ATTEST_RUNTIME_ERROR;
   }
   return status;
 }
 
-namespace {
-
-void note_trespass(const std::optional<DeviceTensors::Trespass>& found, json& reply) {
-  if (found) reply[word::kTrespass] = {found->role, found->input_written, found->text};
-}
-
-}  // namespace
-
-json Executor::run_on_device(Call& call, const MappedTensors& inputs,
-                             const MappedTensors& outputs) {
+Reply::Result Executor::run_on_device(Call& call, const MappedTensors& inputs,
+                                      const MappedTensors& outputs) {
   std::vector<DeviceTensors::Source> sources;
   for (const MappedTensors* tensors : {&inputs, &outputs})
     for (size_t i = 0; i < tensors->slots.size(); ++i)
@@ -156,27 +134,28 @@ json Executor::run_on_device(Call& call, const MappedTensors& inputs,
   DeviceTensors tensors(call.wire().tensor, std::move(sources), device(call));
   tensors.upload();
   device(call).watch_pool();
-  return with_plan(call, [&](void* plan) -> json {
+  return with_plan(call, [&](void* plan, double create_ns) -> Reply::Result {
     status_.stage = Stage::kRun;
     const auto start = Clock::now();
     const Arguments& arguments = tensors.arguments();
     const attest_status status = finish_on_device(
         call, call.table.run(plan, arguments.data, arguments.workspace, device(call).stream()));
     const double run_ns = nanoseconds_since(start);
-    if (status != ATTEST_OK) return failed("run", status, call.last_error());
+    if (status != ATTEST_OK) return FailedStep{kRunStage, status, call.last_error()};
     tensors.download_outputs();
-    json reply{{word::kStatus, status}, {"run_ns", run_ns}};
-    note_trespass(tensors.trespass(), reply);
-    if (const std::optional<uint64_t> bytes = device(call).pool_growth_bytes())
-      reply["pool_peak_bytes"] = *bytes;
-    return reply;
+    reply_.trespass = tensors.trespass();
+    return RunReply{.create_ns = create_ns,
+                    .run_ns = run_ns,
+                    .pool_peak_bytes = device(call).pool_growth_bytes(),
+                    .peak_bytes = std::nullopt};
   });
 }
 
-json Executor::run(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
+Reply::Result Executor::perform(Call& call, const RunRequest& request,
+                                const Descriptors& descriptors) {
   status_.slot_count = status_.returned = 0;
-  MappedTensors inputs(request, word::kInputs, descriptors.at(0), false, status_);
-  MappedTensors outputs(request, word::kOutputs, descriptors.at(1), true, status_);
+  MappedTensors inputs(request.slots.inputs, descriptors.at(0), false, status_);
+  MappedTensors outputs(request.slots.outputs, descriptors.at(1), true, status_);
   if (call.on_device()) return run_on_device(call, inputs, outputs);
   Arguments arguments;
   for (const MappedTensors* tensors : {&inputs, &outputs}) {
@@ -187,54 +166,71 @@ json Executor::run(Call& call, const json& request, const std::vector<Descriptor
   }
 
   const PeakMemory peak;
-  json reply = with_plan(call, [&](void* plan) -> json {
+  Reply::Result result = with_plan(call, [&](void* plan, double create_ns) -> Reply::Result {
     status_.stage = Stage::kRun;
     const auto start = Clock::now();
     const attest_status status = call.table.run(plan, arguments.data, arguments.workspace, nullptr);
     const double run_ns = nanoseconds_since(start);
     // From here on the tensors are the harness's: a thread that goes on with them faults.
-    retire(inputs.mapping), retire(outputs.mapping);
+    retire(inputs.mapping);
+    retire(outputs.mapping);
     status_.returned = 1;
-    if (status != ATTEST_OK) return failed("run", status, call.last_error());
-    return {{word::kStatus, status}, {"run_ns", run_ns}};
+    if (status != ATTEST_OK) return FailedStep{kRunStage, status, call.last_error()};
+    return RunReply{.create_ns = create_ns,
+                    .run_ns = run_ns,
+                    .pool_peak_bytes = std::nullopt,
+                    .peak_bytes = std::nullopt};
   });
-  if (peak.available()) reply["peak_bytes"] = peak.growth_bytes();
-  return reply;
+  if (auto* const done = std::get_if<RunReply>(&result); done && peak.available())
+    done->peak_bytes = peak.growth_bytes();
+  return result;
 }
 
-json Executor::time(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
+Reply::Result Executor::perform(Call& call, const TimeRequest& request,
+                                const Descriptors& descriptors) {
   status_.slot_count = status_.returned = 0;
-  auto map = [&](const char* key, size_t descriptor, bool writable) {
-    return MappedTensors(request, key, descriptors.at(descriptor), writable, status_);
+  const auto map = [&](const std::vector<Slot>& slots, size_t descriptor, bool writable) {
+    return MappedTensors(slots, descriptors.at(descriptor), writable, status_);
   };
-  const MappedTensors inputs = map(word::kInputs, 0, false), outputs = map(word::kOutputs, 1, true);
-  const MappedTensors differing = map(word::kDiffering, 2, true);
+  const MappedTensors inputs = map(request.slots.inputs, 0, false);
+  const MappedTensors outputs = map(request.slots.outputs, 1, true);
+  const MappedTensors differing = map(request.differing, 2, true);
   std::optional<MappedTensors> second_inputs, second_outputs;
-  if (request.contains(word::kSecondInputs))
-    second_inputs.emplace(map(word::kSecondInputs, 3, false)),
-        second_outputs.emplace(map(word::kSecondOutputs, 4, true));
+  if (request.second) {
+    second_inputs.emplace(map(request.second->inputs, 3, false));
+    second_outputs.emplace(map(request.second->outputs, 4, true));
+  }
   TimedTensors tensors(call.wire().tensor, inputs, second_inputs ? &*second_inputs : nullptr,
                        outputs, status_);
   std::optional<TimedDevice> on_device;
   if (call.on_device()) on_device.emplace(call.wire().tensor, tensors.sources(), device(call));
   TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr},
-                  request.at("seed").get<uint64_t>(), request.at("expected_ns").get<double>(),
-                  on_device ? &*on_device : nullptr);
-  json reply = with_plan(call, [&](void* plan) -> json {
+                  request.seed, request.expected_ns, on_device ? &*on_device : nullptr);
+  Reply::Result result = with_plan(call, [&](void* plan, double create_ns) -> Reply::Result {
     status_.stage = Stage::kTime;
-    json measured = timed.measure(call.table, plan, request.at("budget_ns").get<double>());
-    const attest_status status = measured.at(word::kStatus);
-    if (on_device) device_fault_ = on_device->fault();
-    if (on_device && on_device->waits()) waits_for_device_ = true;
-    if (on_device)
-      note_trespass(on_device->trespass(), measured), device_notes_ = on_device->notes();
-    return status == ATTEST_OK ? measured : failed("run", status, call.last_error());
+    TimeReply measured = timed.measure(call.table, plan, request.budget_ns);
+    measured.create_ns = create_ns;
+    if (on_device) note_device(*on_device);
+    if (timed.status() != ATTEST_OK)
+      return FailedStep{kRunStage, timed.status(), call.last_error()};
+    if (on_device) reply_.trespass = on_device->trespass();
+    return measured;
   });
-  if (reply.contains("late")) reply["late"] = reply["late"].get<bool>() || !timed.outputs_stay();
-  return reply;
+  if (auto* const measured = std::get_if<TimeReply>(&result))
+    measured->late = measured->late || !timed.outputs_stay();
+  return result;
 }
 
-json Executor::script(Call& call, const json& request, const std::vector<Descriptor>& descriptors) {
+void Executor::note_device(const TimedDevice& device) {
+  if (!device.fault().empty()) reply_.device_fault = device.fault();
+  for (const std::string& note : device.notes()) reply_.notes.push_back(note);
+  if (device.waits())
+    reply_.notes.push_back(
+        "run waits for the stream, which it should not: its times hold those of the host");
+}
+
+Reply::Result Executor::perform(Call& call, const ScriptRequest& request,
+                                const Descriptors& descriptors) {
   status_.slot_count = status_.returned = 0;
   Scripted::Surroundings around{.table = call.table, .problems = {}, .status = status_};
   for (size_t i = 0; i < call.given.size(); ++i) around.problems.push_back(call.problem(i));
@@ -242,7 +238,9 @@ json Executor::script(Call& call, const json& request, const std::vector<Descrip
   around.finish = [&](attest_status status) { return finish_on_device(call, status); };
   around.retire = [this](Mapping& mapping) { retire(mapping); };
   Scripted scripted(std::move(around), request, descriptors);
-  return scripted.play();
+  Reply::Result result = scripted.play();
+  reply_.trespass = scripted.trespass();
+  return result;
 }
 
 void Executor::retire(Mapping& mapping) {
@@ -252,36 +250,22 @@ void Executor::retire(Mapping& mapping) {
   status_.retired[at] = {uint64_t(begin), uint64_t(begin) + bytes};
 }
 
-json Executor::execute(const json& request, const std::vector<Descriptor>& descriptors) {
+Reply Executor::execute(const Request& request, const Descriptors& descriptors) {
   Call call(request, tables(), status_, watch_);
-  const auto what = request.at(word::kDo).get<std::string>();
-  json reply;
+  reply_ = {};
   try {
-    reply = what == "query"    ? query(call)
-            : what == "run"    ? run(call, request, descriptors)
-            : what == "time"   ? time(call, request, descriptors)
-            : what == "script" ? script(call, request, descriptors)
-                               : throw Error("malformed request");
+    reply_.result = std::visit(
+        [&](const auto& wanted) { return perform(call, wanted, descriptors); }, request.wanted);
   } catch (const DeviceError& error) {  // while tensors went there or came back
-    reply =
-        failed("worker", error.out_of_memory() ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR, "");
-    if (error.out_of_memory())
-      reply[word::kNoRoom] = error.what();
-    else
-      device_fault_ = error.what();
+    const bool no_room = error.out_of_memory();
+    (no_room ? reply_.no_room : reply_.device_fault) = error.what();
+    reply_.result = FailedStep{.status = no_room ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR};
   }
-  if (!escaped_exception().empty()) reply[word::kException] = escaped_exception();
-  if (!device_fault_.empty()) reply[word::kDeviceFault] = std::exchange(device_fault_, {});
-  for (const Outcome& finding : watch_.findings())
-    reply[word::kFindings].push_back({name(finding.code), finding.reason});
-  reply[word::kNotes] = watch_.notes();
-  for (std::string& note : std::exchange(device_notes_, {}))
-    reply[word::kNotes].push_back(std::move(note));
-  if (std::exchange(waits_for_device_, false))
-    reply[word::kNotes].push_back(
-        "run waits for the stream, which it should not: its times hold those of the host");
-  reply[word::kMoreThreads] = watch_.more_threads();
-  return reply;
+  if (!escaped_exception().empty()) reply_.exception = escaped_exception();
+  reply_.findings = watch_.findings();
+  reply_.notes.insert(reply_.notes.begin(), watch_.notes().begin(), watch_.notes().end());
+  reply_.more_threads = watch_.more_threads();
+  return std::move(reply_);
 }
 
 }  // namespace attest::core

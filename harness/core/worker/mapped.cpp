@@ -1,8 +1,5 @@
 #include "core/worker/mapped.hpp"
 
-#include <nlohmann/json.hpp>
-
-#include "core/isolation/channel.hpp"
 #include "core/tensor/runs.hpp"
 
 namespace attest::core {
@@ -21,9 +18,9 @@ void touch_elements(const attest_tensor& spec, const char* data) {
 
 }  // namespace
 
-MappedTensors::MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file,
-                             bool writable, StatusPage& status)
-    : slots(from_bytes<Slot>(request.at(key).get_binary())), mapping(file.get(), slots, writable) {
+MappedTensors::MappedTensors(std::vector<Slot> slots_of_file, const Descriptor& file, bool writable,
+                             StatusPage& status)
+    : slots(std::move(slots_of_file)), mapping(file.get(), slots, writable) {
   int32_t next = status.slot_count;
   for (size_t i = 0; i < slots.size() && next < int32_t(std::size(status.slots)); ++i) {
     const auto map = reinterpret_cast<uint64_t>(mapping.map(i)),

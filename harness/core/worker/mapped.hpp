@@ -1,7 +1,6 @@
 // The tensors of one request as a worker has them: mapped from the harness's file, and by role for
 // the plugin.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "core/isolation/buffers.hpp"
@@ -14,9 +13,8 @@ struct MappedTensors {
   std::vector<Slot> slots;
   Mapping mapping;
 
-  /// `key`: word::kInputs or kOutputs, whose value in `request` holds the slots of `file`.
-  MappedTensors(const nlohmann::json& request, const char* key, const Descriptor& file,
-                bool writable, StatusPage& status);
+  MappedTensors(std::vector<Slot> slots_of_file, const Descriptor& file, bool writable,
+                StatusPage& status);
   /// Reads of every page that elements lie in, the workspace's apart. `tensor`: by role.
   void touch(const attest_tensor* tensor) const;
   /// Puts the tensors of another set, of the same problem, at the same addresses; the workspace

@@ -4,24 +4,20 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
-#include "core/isolation/messages.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 
-using nlohmann::json;
-
-Scripted::Scripted(Surroundings around, const json& request,
+Scripted::Scripted(Surroundings around, const ScriptRequest& request,
                    const std::vector<Descriptor>& descriptors)
     : around_(std::move(around)),
       request_(request),
       descriptors_(descriptors),
-      steps_(from_bytes<ScriptStep>(request.at(word::kSteps).get_binary())),
       plans_(around_.problems.size()) {
-  if (request.at(word::kSets).size() != descriptors.size()) throw Error("malformed request");
-  for (const ScriptStep& step : steps_)
+  if (request.sets.size() != descriptors.size()) throw Error("malformed request");
+  for (const ScriptStep& step : request.steps)
     if (size_t(step.plan) >= plans_.size()) throw Error("malformed request");
 }
 
@@ -43,8 +39,8 @@ std::string Scripted::last_error() const {
   return text ? std::string(text, strnlen(text, 1000)) : std::string();
 }
 
-json Scripted::play() {
-  for (const ScriptStep& step : steps_) {
+Reply::Result Scripted::play() {
+  for (const ScriptStep& step : request_.steps) {
     Plan& plan = plans_[size_t(step.plan)];
     if (step.kind == ScriptStep::kDestroy) {
       if (plan.alive) destroy(plan);
@@ -55,17 +51,13 @@ json Scripted::play() {
         std::any_of(plans_.begin(), plans_.end(), [](const Plan& one) { return one.alive; });
     const attest_status status = creates ? create(step) : run(step);
     if (creates && others && (status == ATTEST_UNSUPPORTED || status == ATTEST_OUT_OF_MEMORY))
-      return {{word::kStatus, ATTEST_OK}, {word::kRefusal, last_error()}};
+      return ScriptReply{.run_ns = {}, .refusal = last_error()};
     if (status != ATTEST_OK)
-      return {{word::kStatus, status},
-              {"stage", creates ? "create" : fmt::format("run {}", plan.runs)},
-              {word::kMessage, last_error()}};
+      return FailedStep{creates ? "create" : fmt::format("run {}", plan.runs), status,
+                        last_error()};
     if (trespass_) break;
   }
-  json reply = {{word::kStatus, ATTEST_OK}, {"run_ns", run_ns_}};
-  if (trespass_)
-    reply[word::kTrespass] = {trespass_->role, trespass_->input_written, trespass_->text};
-  return reply;
+  return ScriptReply{.run_ns = run_ns_, .refusal = std::nullopt};
 }
 
 attest_status Scripted::create(const ScriptStep& step) {
@@ -87,9 +79,7 @@ void Scripted::destroy(Plan& plan) {
 }
 
 MappedTensors Scripted::map(int32_t set, bool writable) const {
-  const json slots = {{word::kInputs, request_.at(word::kSets).at(size_t(set))}};
-  return MappedTensors(slots, word::kInputs, descriptors_.at(size_t(set)), writable,
-                       around_.status);
+  return {request_.sets.at(size_t(set)), descriptors_.at(size_t(set)), writable, around_.status};
 }
 
 // The step's sets at this place: at the addresses of those that were there before.
@@ -100,9 +90,7 @@ void Scripted::show(const attest_problem& problem, Place& place, const ScriptSte
     if (!tensors)
       tensors.emplace(map(set, writable));
     else
-      tensors->show(descriptors_.at(size_t(set)),
-                    from_bytes<Slot>(request_.at(word::kSets).at(size_t(set)).get_binary()),
-                    writable);
+      tensors->show(descriptors_.at(size_t(set)), request_.sets.at(size_t(set)), writable);
     tensors->touch(problem.tensor);
     shown = set;
   };
@@ -126,7 +114,7 @@ attest_status Scripted::run(const ScriptStep& step) {
   const auto start = Clock::now();
   const attest_status status =
       around_.table.run(plan.plan, arguments.data, arguments.workspace, nullptr);
-  run_ns_.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
+  run_ns_.push_back(nanoseconds_since(start));
   return status;
 }
 
@@ -147,7 +135,7 @@ attest_status Scripted::run_on_device(const Plan& plan, Place& place,
   const auto start = Clock::now();
   const attest_status status = around_.finish(
       around_.table.run(plan.plan, arguments.data, arguments.workspace, around_.device->stream()));
-  run_ns_.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
+  run_ns_.push_back(nanoseconds_since(start));
   if (status != ATTEST_OK) return status;
   place.on_device->download_outputs();
   trespass_ = place.on_device->trespass();

@@ -4,11 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <vector>
 
-#include "core/isolation/script.hpp"
+#include "core/isolation/messages.hpp"
 #include "core/worker/device_tensors.hpp"
 #include "core/worker/mapped.hpp"
 
@@ -25,14 +24,16 @@ class Scripted {
     std::function<void(Mapping&)> retire;                // takes tensors out of reach
   };
 
-  /// All must outlive this. Throws Error and json's exceptions where the request is malformed.
-  Scripted(Surroundings around, const nlohmann::json& request,
+  /// All must outlive this. Throws Error where the request is malformed.
+  Scripted(Surroundings around, const ScriptRequest& request,
            const std::vector<Descriptor>& descriptors);
   ~Scripted();
   Scripted(const Scripted&) = delete;
 
-  /// The reply: status, stage and message of a step that failed, run_ns, refusal.
-  nlohmann::json play();
+  /// A ScriptReply, or the step that failed.
+  Reply::Result play();
+  /// What the last run did on the device, after which no other was made.
+  const std::optional<DeviceTrespass>& trespass() const { return trespass_; }
 
  private:
   // Where a plan's tensors lie in some of its runs.
@@ -56,12 +57,11 @@ class Scripted {
   std::string last_error() const;
 
   Surroundings around_;
-  const nlohmann::json& request_;
+  const ScriptRequest& request_;
   const std::vector<Descriptor>& descriptors_;
-  std::vector<ScriptStep> steps_;
   std::vector<Plan> plans_;
   std::vector<double> run_ns_;
-  std::optional<DeviceTensors::Trespass> trespass_;
+  std::optional<DeviceTrespass> trespass_;
 };
 
 }  // namespace attest::core

@@ -3,14 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "core/isolation/messages.hpp"
 #include "core/measure/time.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
-
-using nlohmann::json;
 
 namespace {
 
@@ -62,7 +59,7 @@ void TimedRuns::call() {
 void TimedRuns::call_beside() {
   const auto start = Clock::now();
   call();
-  audits_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  audits_ns_ += nanoseconds_since(start);
 }
 
 void TimedRuns::enqueue() {
@@ -95,7 +92,7 @@ std::optional<uint64_t> TimedRuns::hash_of_replay() {
   const auto start = Clock::now();
   tensors_.poison_outputs();
   device_->upload(), device_->replay(), device_->finish();
-  audits_ns_ += std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  audits_ns_ += nanoseconds_since(start);
   return tensors_.hash_outputs();
 }
 
@@ -112,9 +109,7 @@ void TimedRuns::maybe_audit() {
     tensors_.scramble(dice_);
     if (device_) device_->upload();
   }
-  if (planned_.empty() || std::chrono::duration<double, std::nano>(Clock::now() - start_).count() <
-                              planned_.back().at_ns)
-    return;
+  if (planned_.empty() || nanoseconds_since(start_) < planned_.back().at_ns) return;
   const bool second = planned_.back().second;
   planned_.pop_back();
   audit(second);
@@ -173,7 +168,7 @@ bool TimedRuns::outputs_stay() {
   return tensors_.all_poison();
 }
 
-json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) {
+TimeReply TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) {
   table_ = &table;
   plan_ = plan;
   TimingRequest timing{.run = [this] { tensors_.flip(dice_), call(); },
@@ -190,22 +185,18 @@ json TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) 
   tensors_.poison_outputs();  // whoever goes on writes over it
   if (device_) device_->upload();
   usleep(kPause_us);
-  json reply = {{word::kStatus, status_},
-                {"samples_ns", measured.warm_ns},
-                {"cold_samples_ns", measured.cold_ns},
-                {"iterations_per_sample", measured.iterations_per_sample},
-                {"warmup_ns", measured.warmup_ns},
-                {"audited_runs", audited_},
-                {"audits_ns", audits_ns_},
-                {"differs", differs_},
-                {"stale", stale_},
-                {"late", !outputs_stay()},
-                {"inputs_changed", !tensors_.inputs_unchanged()}};
-  if (device_)
-    reply["device"] = {{"replayed_runs", on_device.replayed_runs},
-                       {"discarded_samples", on_device.discarded_samples},
-                       {"launch_ns", on_device.launch_ns},
-                       {"clock_mhz", on_device.clock_mhz}};
+  TimeReply reply{.samples_ns = measured.warm_ns,
+                  .cold_samples_ns = measured.cold_ns,
+                  .iterations_per_sample = measured.iterations_per_sample,
+                  .warmup_ns = measured.warmup_ns,
+                  .audited_runs = audited_,
+                  .audits_ns = audits_ns_,
+                  .device = std::nullopt,
+                  .differs = differs_,
+                  .stale = stale_,
+                  .late = !outputs_stay(),
+                  .inputs_changed = !tensors_.inputs_unchanged()};
+  if (device_) reply.device = on_device;
   return reply;
 }
 

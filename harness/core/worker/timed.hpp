@@ -6,9 +6,8 @@
 // the outputs of such runs go to the harness. During samples up to 64 elements of the inputs change
 // from run to run, so that no run has inputs that were seen before.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
-
-#include "core/isolation/channel.hpp"
+#include "core/isolation/messages.hpp"
+#include "core/tensor/stopwatch.hpp"
 #include "core/worker/timed_device.hpp"
 #include "core/worker/timed_tensors.hpp"
 
@@ -28,8 +27,10 @@ class TimedRuns {
   TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns,
             TimedDevice* device = nullptr);
 
-  /// Runs the plan for `budget_ns`; the reply's samples, or the status of the run that failed.
-  nlohmann::json measure(const attest_impl& table, void* plan, double budget_ns);
+  /// Runs the plan for `budget_ns`.
+  TimeReply measure(const attest_impl& table, void* plan, double budget_ns);
+  /// Of the run that failed, after which no other was made, or ATTEST_OK.
+  attest_status status() const { return status_; }
   /// Whether nobody has written to the outputs since the last run returned. After measure; again
   /// after destroy.
   bool outputs_stay();

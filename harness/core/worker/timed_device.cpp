@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 #include "core/isolation/channel.hpp"
 #include "core/statistics/statistics.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -17,10 +17,6 @@ constexpr double kBrief_ns = 50e3;  // a cold run below this takes about as long
 constexpr int64_t kMostRecorded = 256;
 constexpr double kColdShare = 0.25;  // of the budget
 constexpr size_t kMostColdSamples = 100;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
 
 int64_t runs_in_a_block(double run_ns, int64_t most) {
   return std::clamp<int64_t>(int64_t(kBlock_ns / std::max(run_ns, 1.0)), 1, most);
@@ -118,7 +114,7 @@ double TimedDevice::warm_up(const TimingRequest& request, const DeviceRuns& runs
                                                        // while it enqueues
   do run_ns = std::min(run_ns, sample(request, runs, 1, false).run_ns);
   while (fault_.empty() && run_ns < request.slow_ns &&
-         since(start) < std::min(50 * kBlock_ns, 0.1 * request.budget_ns));
+         nanoseconds_since(start) < std::min(50 * kBlock_ns, 0.1 * request.budget_ns));
   return run_ns;
 }
 
@@ -132,7 +128,7 @@ void TimedDevice::sample_warm(const TimingRequest& request, const DeviceRuns& ru
   std::vector<ClockedSample> samples;
   bool replayed = replays();
   for (const auto start = Clock::now(); fault_.empty();) {
-    if (rule.enough(at_full_clock(samples), since(start))) {
+    if (rule.enough(at_full_clock(samples), nanoseconds_since(start))) {
       if (!replays() || runs.agrees()) break;
       stop_replaying("a replay gave something else than a run");
     }
@@ -155,7 +151,7 @@ void TimedDevice::sample_cold(const TimingRequest& request, const DeviceRuns& ru
                       .most_samples = kMostColdSamples,
                       .slow_ns = request.slow_ns};
   for (const auto start = Clock::now();
-       fault_.empty() && !rule.enough(timed.timing.cold_ns, since(start));)
+       fault_.empty() && !rule.enough(timed.timing.cold_ns, nanoseconds_since(start));)
     timed.timing.cold_ns.push_back(sample(request, runs, 1, true).run_ns);
 }
 
@@ -163,7 +159,7 @@ DeviceTiming TimedDevice::measure(const TimingRequest& request, const DeviceRuns
   DeviceTiming timed;
   const auto start = Clock::now();
   const double run_ns = warm_up(request, runs);
-  timed.timing.warmup_ns = since(start);
+  timed.timing.warmup_ns = nanoseconds_since(start);
   const bool slow = run_ns >= request.slow_ns;
   if (!slow && fault_.empty() && sample(request, runs, 1, true).run_ns < kBrief_ns)
     record(runs, runs_in_a_block(run_ns, kMostRecorded));

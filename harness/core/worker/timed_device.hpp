@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/device/device.hpp"
+#include "core/isolation/messages.hpp"
 #include "core/measure/clocked.hpp"
 #include "core/measure/stop_rule.hpp"
 #include "core/measure/time.hpp"
@@ -23,13 +24,8 @@ struct DeviceRuns {
   std::function<bool()> agrees;        // whether TimedDevice::replay leaves what a run leaves
 };
 
-struct DeviceTiming {
+struct DeviceTiming : DeviceTimes {
   Timing timing;
-  // In one recording, which is a sample; 0: runs are launched one by one
-  int64_t replayed_runs = 0;
-  int64_t discarded_samples = 0;  // warm ones whose clock had fallen
-  double launch_ns = 0;  // of the host, to enqueue one run: the median; no part of the samples
-  double clock_mhz = 0;  // median over the warm samples; 0: not known
 };
 
 class TimedDevice {
@@ -61,7 +57,7 @@ class TimedDevice {
   /// What the device said when it was waited for, or "".
   const std::string& fault() const { return fault_; }
   /// What runs wrote beside their tensors or into their inputs, as far as `finish` has seen.
-  const std::optional<DeviceTensors::Trespass>& trespass() const { return trespass_; }
+  const std::optional<DeviceTrespass>& trespass() const { return trespass_; }
   /// What is worth knowing of the samples.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -83,7 +79,7 @@ class TimedDevice {
   int64_t recorded_runs_ = 0;
   std::vector<double> launches_ns_;
   std::string fault_;
-  std::optional<DeviceTensors::Trespass> trespass_;
+  std::optional<DeviceTrespass> trespass_;
   std::vector<std::string> notes_;
 };
 

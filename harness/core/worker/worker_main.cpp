@@ -48,30 +48,32 @@ void try_heap() {
     pieces.push_back(std::make_unique<char[]>(bytes));
 }
 
-nlohmann::json describe(const std::vector<attest_impl>& tables) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const attest_impl& table : tables)
-    list.push_back({{"name", table.name},
-                    {"version", table.version},
-                    {"summary", table.summary},
-                    {"operation", table.operation},
-                    {"device", table.device},
-                    {"dtypes", table.dtypes},
-                    {"features", table.features}});
-  return list;
+Greeting greeting_of(const Executor& executor) {
+  Greeting greeting{.tables = {}, .modes_at_load = executor.modes_changed_at_load(), .error = {}};
+  for (const attest_impl& table : executor.tables())
+    greeting.tables.push_back({.name = table.name,
+                               .version = table.version,
+                               .summary = table.summary,
+                               .operation = table.operation,
+                               .device = table.device,
+                               .dtypes = table.dtypes,
+                               .features = table.features});
+  return greeting;
 }
 
-nlohmann::json answer(Executor& executor, const nlohmann::json& request,
-                      const std::vector<Descriptor>& descriptors) {
-  nlohmann::json reply;
+Reply answer(Executor& executor, const nlohmann::json& message,
+             const std::vector<Descriptor>& descriptors) {
+  Reply reply;
+  uint64_t sequence = 0;
   try {
+    const Request request = request_from_json(message);
+    sequence = request.sequence;
     reply = executor.execute(request, descriptors);
   } catch (const std::exception& error) {  // out of memory while mapping and the like
-    reply = {
-        {word::kStatus, ATTEST_RUNTIME_ERROR}, {"stage", "worker"}, {word::kMessage, error.what()}};
+    reply.result = FailedStep{.message = error.what()};
   }
   try_heap();
-  reply[word::kSequence] = request.value(word::kSequence, uint64_t{0});
+  reply.sequence = sequence;
   return reply;
 }
 
@@ -91,22 +93,21 @@ int serve(const char* plugin_path, const char* cpus) {
   std::optional<Executor> executor;
   try {
     executor.emplace(plugin_path, status);
-    channel.send({{word::kTables, describe(executor->tables())},
-                  {word::kModesAtLoad, executor->modes_changed_at_load()}});
+    channel.send(to_json(greeting_of(*executor)));
   } catch (const Error& error) {
-    channel.send({{word::kError, error.what()}});
+    channel.send(to_json(Greeting{.tables = {}, .modes_at_load = "", .error = error.what()}));
     return 0;
   }
   for (;;) {
     status.stage = Stage::kIdle;
-    nlohmann::json request;
+    nlohmann::json message;
     std::vector<Descriptor> descriptors;
     if (!connection.holds()) return kLostConnection;
-    if (channel.receive(request, descriptors, Clock::time_point::max()) !=
+    if (channel.receive(message, descriptors, Clock::time_point::max()) !=
         Channel::Status::kMessage)
       return kLostConnection;
-    const nlohmann::json reply = answer(*executor, request, descriptors);
-    if (!connection.holds() || !channel.send(reply)) return kLostConnection;
+    const Reply reply = answer(*executor, message, descriptors);
+    if (!connection.holds() || !channel.send(to_json(reply))) return kLostConnection;
   }
 }
 

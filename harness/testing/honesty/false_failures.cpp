@@ -4,13 +4,13 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "core/tensor/random.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core::testing {
 namespace {
@@ -96,11 +96,9 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
   Plugin plugin(
       path, {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 120}});
   std::vector<FillVerdict> verdicts;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (int64_t index = shard; index < options.problems + options.at_the_top; index += shards) {
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >
-        options.seconds)
-      break;
+    if (seconds_since(start) > options.seconds) break;
     const Problem problem = problem_of(options, index);
     // Ten relations and more cost three times what the fills do.
     run.relations =

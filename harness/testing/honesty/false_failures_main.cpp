@@ -7,13 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
 
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 #include "testing/honesty/false_failures.hpp"
 
 namespace attest::core::testing {
@@ -103,7 +103,7 @@ std::vector<FillVerdict> read_back(std::FILE* file) {
 
 // Each job is a process of its own, made before there are threads.
 int run(const Command& command) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   std::vector<std::pair<pid_t, std::FILE*>> jobs;
   for (int64_t shard = 0; shard < command.jobs; ++shard) {
     std::FILE* file = std::tmpfile();
@@ -126,9 +126,8 @@ int run(const Command& command) {
     std::fclose(file);
   }
   print_false_failures(all, stdout);
-  fmt::print("\n{:.1f} s in {} processes, seed {}\n",
-             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-             command.jobs, command.options.seed);
+  fmt::print("\n{:.1f} s in {} processes, seed {}\n", seconds_since(start), command.jobs,
+             command.options.seed);
   if (!whole) throw Error("a process ended early: the table is not complete");
   return exit_code(all);
 }

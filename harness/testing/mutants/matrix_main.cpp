@@ -19,6 +19,7 @@
 #include "core/measure/time.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 #include "testing/mutants/expectations.hpp"
 #include "testing/mutants/matrix.hpp"
 
@@ -79,7 +80,7 @@ void try_mutants(core::Plugin& plugin, const MutantCase& wanted,
   Trials trials(plugin, wanted, all_checks);
   for (const core::Implementation* mutant : left)
     collector.add(matrix_row(trials.run(*mutant), all_checks));
-  const double seconds = std::chrono::duration<double>(core::Clock::now() - start).count();
+  const double seconds = core::seconds_since(start);
   collector.add_seconds(seconds);
   fmt::print(stderr, "{} {} {}: {} mutants, {:.1f} s\n", wanted.family->name, wanted.tokens,
              wanted.dtype, left.size(), seconds);

@@ -10,6 +10,7 @@
 #include "core/judge/reference.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -126,7 +127,7 @@ void VectorRunner::judge_outputs(Record& record) const {
                     .judgement = {}};
     const auto start = Clock::now();
     fill.judgement = judge_output(output, prepared, goldens, tolerance);
-    fill.golden_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+    fill.golden_ns = nanoseconds_since(start);
     record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
     record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
     if (record.outcome.passes()) record.outcome = fill.judgement.outcome;

@@ -1,0 +1,156 @@
+#include "core/isolation/messages.hpp"
+
+#include "core/tensor/walk.hpp"
+
+namespace attest::core {
+
+// To the other process they are of the same layout, since both are of one build.
+template <>
+inline constexpr bool kWalksAsBytes<WireProblem> = true;
+template <>
+inline constexpr bool kWalksAsBytes<Slot> = true;
+template <>
+inline constexpr bool kWalksAsBytes<ScriptStep> = true;
+template <>
+inline constexpr bool kWalksAsBytes<attest_support> = true;
+
+// As tensor/walk.hpp says. No other file knows these keys.
+template <class Visit>
+void walk(PluginTable& table, Visit&& visit) {
+  visit("name", table.name);
+  visit("version", table.version);
+  visit("summary", table.summary);
+  visit("operation", table.operation);
+  visit("device", table.device);
+  visit("dtypes", table.dtypes);
+  visit("features", table.features);
+}
+
+template <class Visit>
+void walk(Greeting& greeting, Visit&& visit) {
+  visit("tables", greeting.tables);
+  visit("modes_at_load", greeting.modes_at_load);
+  visit("error", greeting.error);
+}
+
+template <class Visit>
+void walk(RunSlots& slots, Visit&& visit) {
+  visit("inputs", slots.inputs);
+  visit("outputs", slots.outputs);
+}
+
+template <class Visit>
+void walk(QueryRequest& /*request*/, Visit&& /*visit*/) {}
+
+template <class Visit>
+void walk(RunRequest& request, Visit&& visit) {
+  visit("slots", request.slots);
+}
+
+template <class Visit>
+void walk(TimeRequest& request, Visit&& visit) {
+  visit("slots", request.slots);
+  visit("differing", request.differing);
+  visit("second", request.second);
+  visit("expected_ns", request.expected_ns);
+  visit("budget_ns", request.budget_ns);
+  visit("seed", request.seed);
+}
+
+template <class Visit>
+void walk(ScriptRequest& request, Visit&& visit) {
+  visit("sets", request.sets);
+  visit("steps", request.steps);
+}
+
+template <class Visit>
+void walk(Request& request, Visit&& visit) {
+  visit("sequence", request.sequence);
+  visit("table", request.table);
+  visit("problems", request.problems);
+  visit("wanted", request.wanted);
+}
+
+template <class Visit>
+void walk(FailedStep& failed, Visit&& visit) {
+  visit("stage", failed.stage);
+  visit("status", failed.status);
+  visit("message", failed.message);
+}
+
+template <class Visit>
+void walk(QueryReply& reply, Visit&& visit) {
+  visit("status", reply.status);
+  visit("support", reply.support);
+  visit("message", reply.message);
+}
+
+template <class Visit>
+void walk(RunReply& reply, Visit&& visit) {
+  visit("create_ns", reply.create_ns);
+  visit("run_ns", reply.run_ns);
+  visit("pool_peak_bytes", reply.pool_peak_bytes);
+  visit("peak_bytes", reply.peak_bytes);
+}
+
+template <class Visit>
+void walk(DeviceTimes& times, Visit&& visit) {
+  visit("replayed_runs", times.replayed_runs);
+  visit("discarded_samples", times.discarded_samples);
+  visit("launch_ns", times.launch_ns);
+  visit("clock_mhz", times.clock_mhz);
+}
+
+template <class Visit>
+void walk(TimeReply& reply, Visit&& visit) {
+  visit("samples_ns", reply.samples_ns);
+  visit("cold_samples_ns", reply.cold_samples_ns);
+  visit("iterations_per_sample", reply.iterations_per_sample);
+  visit("warmup_ns", reply.warmup_ns);
+  visit("create_ns", reply.create_ns);
+  visit("audited_runs", reply.audited_runs);
+  visit("audits_ns", reply.audits_ns);
+  visit("device", reply.device);
+  visit("differs", reply.differs);
+  visit("stale", reply.stale);
+  visit("late", reply.late);
+  visit("inputs_changed", reply.inputs_changed);
+}
+
+template <class Visit>
+void walk(ScriptReply& reply, Visit&& visit) {
+  visit("run_ns", reply.run_ns);
+  visit("refusal", reply.refusal);
+}
+
+template <class Visit>
+void walk(DeviceTrespass& trespass, Visit&& visit) {
+  visit("role", trespass.role);
+  visit("input_written", trespass.input_written);
+  visit("text", trespass.text);
+}
+
+template <class Visit>
+void walk(Reply& reply, Visit&& visit) {
+  visit("sequence", reply.sequence);
+  visit("result", reply.result);
+  visit("exception", reply.exception);
+  visit("device_fault", reply.device_fault);
+  visit("no_room", reply.no_room);
+  visit("trespass", reply.trespass);
+  visit("findings", reply.findings);
+  visit("notes", reply.notes);
+  visit("more_threads", reply.more_threads);
+}
+
+using nlohmann::json;
+
+json to_json(const Greeting& greeting) { return write_json(greeting); }
+json to_json(const Request& request) { return write_json(request); }
+json to_json(const Reply& reply) { return write_json(reply); }
+
+Greeting greeting_from_json(const json& message) { return read_json<Greeting>(message); }
+Request request_from_json(const json& message) { return read_json<Request>(message); }
+Reply reply_from_json(const json& message) { return read_json<Reply>(message); }
+
+}  // namespace attest::core
