@@ -34,7 +34,7 @@ std::string load_error(const std::string& path) {
 TEST(Plugin, ReadsEveryTable) {
   Plugin plugin(kPlugins + "scale.so", worker());
   const auto& implementations = plugin.implementations();
-  ASSERT_EQ(implementations.size(), 14u);
+  ASSERT_EQ(implementations.size(), 17u);
   EXPECT_EQ(implementations[0].name, "scale_right");
   EXPECT_EQ(implementations[0].operation, ATTEST_PRIVATE);
   EXPECT_EQ(implementations[0].plugin, "scale.so");
@@ -62,7 +62,7 @@ TEST(Plugin, ARegistryGoesOnWithoutABadOne) {
   const std::string text = ::testing::TempDir() + "/other.so";
   std::ofstream(text) << "not a library\n";
   const Registry registry({text, kPlugins + "scale.so", kPlugins + "scale.so"}, {}, worker());
-  EXPECT_EQ(registry.entries().size(), 14u);
+  EXPECT_EQ(registry.entries().size(), 17u);
   ASSERT_EQ(registry.warnings().size(), 1u);
   EXPECT_THROW(Registry({}, {text}, worker()), Error);
 }
