@@ -1,31 +1,31 @@
-// The float64 loops over the scores of a row, vectorised for the machine they run on: exp, the
-// softcap, log-sum-exp, and what keys weigh.
+// The float64 loops over the scores of a row: exp, softcap, log-sum-exp and weights, vectorised for
+// the CPU that they run on.
 #pragma once
 #include <cstdint>
 
 namespace attest::core::kernels {
 
-/// y = exp(x), both [count], at most 2 ulp off; 0 below -745.2, inf above 709.8, NaN for NaN. y may
-/// be x.
+/// y = exp(x), both [count], with an error of at most 2 ulp; 0 below -745.2, inf above 709.8, NaN
+/// for NaN. x and y may be the same array.
 void exp(const double* x, double* y, int64_t count);
 
 /// scores = cap tanh(scores / cap), [count]. `slopes`, [count] or null, becomes the derivative at
 /// each, 1 - tanh^2.
 void softcap(double* scores, double* slopes, double cap, int64_t count);
 
-/// What scores lie between. A score of -inf is hidden.
+/// The range of visible scores; a score of -inf is hidden.
 struct Range {
-  double least, largest;  // of those that are not hidden; inf and -inf where there are none
-  int64_t count;          // of those that are not hidden, NaN among them
-  bool nan;               // whether one is NaN
+  double least, largest;  // inf and -inf if no score is visible
+  int64_t count;          // of visible scores, including NaN
+  bool nan;               // whether a score is NaN
 };
 Range range(const double* scores, int64_t count);
-/// The sum of exp(score - shift) over `count` scores; hidden ones add nothing.
+/// The sum of exp(score - shift) over `count` scores. Hidden scores add nothing.
 double sum_exp(const double* scores, double shift, int64_t count);
 
-/// What the weights of one row follow from; SigmaModel has the reasons. With s a score, t what its
-/// own rounding is relative to (s^2, or SigmaModel::staged_square) and x the magnitude of its dot
-/// product, a visible key has
+/// The parameters for the weights of one row; SigmaModel explains them. s is a score, t is s^2 or
+/// SigmaModel::staged_square (the rounding of the score is relative to it), and x is the magnitude
+/// of the dot product. A visible key has
 ///   p = exp(s - lse)                                          its probability
 ///   a = u_p p + eta_kappa                                     the rounding of p
 ///   q = q0 + q1 x + q2 x^2                                    the variance of the dot product
