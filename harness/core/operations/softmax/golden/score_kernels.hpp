@@ -30,27 +30,26 @@ double sum_exp(const double* scores, double shift, int64_t count);
 ///   a = u_p p + eta_kappa                                     the rounding of p
 ///   q = q0 + q1 x + q2 x^2                                    the variance of the dot product
 ///   e^2 = p^2 (score2 t + q) + a_share a^2                    the variance of p from all errors
-///                                                             that count by v - o
-/// and a hidden one 0 for each.
+///                                                             that are multiplied by v - o
+/// A hidden key has 0 for each.
 struct WeightModel {
   double lse = 0;
   double u_p = 0, eta_kappa = 0;
   double score2 = 0;  // SigmaModel::score_square
   double q0 = 0, q1 = 0, q2 = 0;
   double a_share = 0;    // theta / 3
-  double small = 0;      // probabilities below it are summed apart
-  bool squares = false;  // magnitudes are given as squares: x is their root
+  double small = 0;      // WeightSums::small sums the probabilities below this
+  bool squares = false;  // KeyScores::magnitudes has x^2
 };
 
-/// What is known of a row's keys, [keys] each.
+/// The scores of a row's keys, [keys] each.
 struct KeyScores {
   const double* scores;          // s; -inf: hidden
   const double* staged_squares;  // t; null: s^2
   const double* magnitudes;      // x, or x^2 where WeightModel::squares
 };
 
-/// Where the weights of a row's keys are written, [keys] each. They may lie where what they follow
-/// from lies.
+/// The arrays for the weights of a row's keys, [keys] each. They may be the arrays of KeyScores.
 struct KeyWeights {
   double* probabilities;        // p
   double* probability_squares;  // p^2
@@ -66,7 +65,7 @@ struct WeightSums {
   double small = 0;               // of p below WeightModel::small
 };
 
-/// Writes what `keys` keys weigh, and returns their sums.
+/// Writes the weights of `keys` keys, and returns their sums.
 WeightSums weights(const KeyScores& from, const WeightModel& model, int64_t keys,
                    const KeyWeights& to);
 
