@@ -21,7 +21,7 @@ struct HeadScores {
       added2;  // the square that the step rounds which adds a level; 0: nothing is added
   std::vector<double> common_b2;  // the part of B^2 that all keys share and that only moves the
                                   // lse; b2 does not contain it
-  std::vector<double> own_dot2;               // dot2 without the part that all keys share
+  std::vector<double> own_dot2;   // dot2 without the part that all keys share
   std::vector<double> uncapped, uncapped_b2;  // with a softcap: scale q k and its B^2
   // After declare(), for that arithmetic. All keys of a code share the error of the dot product
   // (shared_); keys of one level also share the error of the addition (added_); lone_ is the
