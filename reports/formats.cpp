@@ -21,7 +21,7 @@ std::string print_plain_markdown(const core::Results& results, const Style&) {
 
 constexpr Format kFormats[] = {
     {"terminal", "the table that a run ends with", print_terminal},
-    {"markdown", "verdicts and reasons: one row a case, one column an implementation",
+    {"markdown", "a row for each case, a column for each implementation, then the reasons",
      print_plain_markdown},
 };
 

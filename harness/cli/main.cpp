@@ -18,10 +18,11 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE,
               SIG_IGN);  // a reader that went away is a failed write, reported like any other
   CLI::App program(
-      "Judges and times attention implementations: plugins against a float64 golden.\n"
-      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; 2 of compare: worse; 3 with "
-      "--strict: inconclusive, or not all judged;\n"
-      "4 output or machine failure, or nothing measured; 64 usage; 130 interrupted.",
+      "Judges attention implementations (plugins) against a float64 golden, and times them.\n"
+      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; compare: no longer passes; list "
+      "--events: a missed event without a reason;\n"
+      "2 compare: worse; 3 --strict: inconclusive, or not all judged;\n"
+      "4 output or machine failed, or nothing judged; 64 usage; 130 interrupted.",
       "attest");
   program.set_version_flag("--version", ATTEST_VERSION);
   program.require_subcommand(1);

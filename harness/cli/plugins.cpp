@@ -9,13 +9,13 @@ namespace attest::cli {
 void PluginOptions::add_to(CLI::App& command) {
   command
       .add_option("--plugin", selection.plugins,
-                  "a shared library with implementations, beside those of the build (repeatable; "
+                  "a shared library with implementations, in addition to attest's own (repeatable; "
                   "also $ATTEST_PLUGIN_PATH)")
       ->allow_extra_args(false)
       ->type_name("FILE");
   command
       .add_option("--impl", selection.globs,
-                  "only implementations of these names (globs, separated by commas)")
+                  "only implementations with these names (globs, separated by commas)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
@@ -31,8 +31,8 @@ void PluginOptions::add_to(CLI::App& command) {
   command
       .add_option_function<double>(
           "--memory", [this](double gib) { limits.memory_bytes = uint64_t(gib * (1u << 30)); },
-          "GiB that an implementation may have resident beside its tensors (default: nine tenths "
-          "of what is available)")
+          "GiB of resident memory for an implementation, besides its tensors (default: nine tenths "
+          "of the available memory)")
       ->check(CLI::Range(0.01, 1e6))
       ->type_name("GIB");
 }

@@ -9,8 +9,8 @@ namespace attest::cli {
 void add_table(CLI::App& command, std::string& path) {
   command
       .add_option("--table", path,
-                  "verdicts as a Markdown file: one row a case, one column an implementation, then "
-                  "the reasons")
+                  "write the verdicts to a Markdown file: a row for each case, a column for each "
+                  "implementation, then the reasons")
       ->type_name("FILE");
 }
 

@@ -6,11 +6,12 @@ namespace attest::cli {
 
 void add_vector_words(CLI::App& command, core::VectorWords& words) {
   for (const auto& [key, help] :
-       {std::pair("operation", "of a .safetensors or .npz file: softmax (default) or linear"),
-        std::pair("params", "likewise: 'causal softcap=30', fields of attest.h"),
-        std::pair("layout", "likewise: bhsd (default) or bshd, [batch, tokens, heads, dim]"),
+       {std::pair("operation", "for a .safetensors or .npz file: softmax (default) or linear"),
+        std::pair("params", "for such a file: parameters as in attest.h, 'causal softcap=30'"),
+        std::pair("layout",
+                  "for such a file: bhsd (default), or bshd: [batch, tokens, heads, dim]"),
         std::pair("arithmetic",
-                  "likewise: what computed its outputs, e.g. prob=bf16 (default: float32)")})
+                  "for such a file: the arithmetic of its outputs, e.g. prob=bf16 (default: f32)")})
     command
         .add_option_function<std::string>(
             std::string("--") + key,

@@ -125,7 +125,7 @@ int run(const CaptureArguments& arguments) {
 
 Command add_capture(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
-      "capture", "write cases into folders: inputs bit for bit, and their golden");
+      "capture", "write cases into folders: their inputs, bit for bit, and their golden");
   auto arguments = std::make_shared<CaptureArguments>();
   command
       ->add_option("suites", arguments->suites,
@@ -145,21 +145,21 @@ Command add_capture(CLI::App& program) {
   command->add_flag("--quick", arguments->filter.quick,
                     "only the cases that a suite marks as quick");
   for (const auto& [name, globs, help] :
-       {std::tuple("--case", &arguments->filter.cases, "only cases of these names (globs)"),
+       {std::tuple("--case", &arguments->filter.cases, "only cases with these names (globs)"),
         std::tuple("--dtype", &arguments->filter.dtypes, "only these dtypes (globs)"),
-        std::tuple("--fill", &arguments->filter.fills, "these inputs (default: the first)")})
+        std::tuple("--fill", &arguments->filter.fills, "these fills (default: the first fill)")})
     command->add_option(name, *globs, help)
         ->delimiter(',')
         ->allow_extra_args(false)
         ->type_name("GLOB");
   command
       ->add_option("--tokens", arguments->tokens,
-                   "a sweep or an image for the cases that take tokens of its kind (repeatable)")
+                   "a sweep or an image, for cases that take their tokens from one (repeatable)")
       ->allow_extra_args(false)
       ->type_name("FILE");
   command
       ->add_option("-o,--output", arguments->output,
-                   "the folder; what is captured lies below it by its names")
+                   "the folder below which the captured cases are written, by their names")
       ->required()
       ->type_name("DIR");
   command->footer(

@@ -1,5 +1,5 @@
-// attest compare: two builds by their results: what passes no more, what got slower, bigger or less
-// accurate.
+// attest compare: compares two builds by their results: what no longer passes, and what got slower,
+// bigger or less accurate.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -92,53 +92,48 @@ int run(CompareArguments& arguments) {
 }  // namespace
 
 Command add_compare(CLI::App& program) {
-  CLI::App* command =
-      program.add_subcommand("compare", "what passes no more, got slower, bigger or less accurate");
+  CLI::App* command = program.add_subcommand(
+      "compare", "what no longer passes, got slower, bigger or less accurate in a new build");
   auto arguments = std::make_shared<CompareArguments>();
   command
-      ->add_option(
-          "before", arguments->before,
-          "results of the build that was; without --after, the last file is of the build that is")
+      ->add_option("before", arguments->before,
+                   "results of the old build; without --after, the last file is of the new build")
       ->required()
       ->type_name("FILE");
   command
-      ->add_option("--after", arguments->after,
-                   "results of the build that is; each file is a launch")
+      ->add_option("--after", arguments->after, "results of the new build; each file is one launch")
       ->type_name("FILE");
   command
       ->add_option("--floor", arguments->floor_percent,
-                   "percent by which launches of one build differ on this machine (A/A): what is "
-                   "beyond it, and beyond 1 %, is slower")
+                   "percent by which launches of one build differ on this machine (A/A); only a "
+                   "larger change counts, and only above 1 %")
       ->check(CLI::Range(0.01, 1000.0))
       ->type_name("PERCENT");
   command
       ->add_option("--relative-to", arguments->options.relative_to,
-                   "compare times as shares of what this implementation took in the same launch, "
-                   "e.g. a library's: "
-                   "what carries from one day to another")
+                   "divide times by those of this implementation in the same launch, e.g. a "
+                   "library; such ratios can be compared from day to day")
       ->type_name("IMPL");
   command->add_flag("--across-machines", arguments->options.across_machines,
-                    "compare times of different machines, builds, numbers of threads too");
+                    "compare times even between machines, kinds of build or numbers of threads");
   command->add_flag("--changed", arguments->changed_only,
-                    "only lines of cases in which something changed or could not be told");
+                    "print only cases in which something changed or is undecided");
   command->add_flag("--strict", arguments->strict,
-                    "exit with 3 where something could not be told or is missing after");
-  command->add_option("--json", arguments->json_path, "the comparison as JSON")->type_name("FILE");
+                    "exit with 3 if something is undecided, or missing in the new results");
+  command->add_option("--json", arguments->json_path, "also write the comparison as JSON")
+      ->type_name("FILE");
   command->footer(
-      "Samples of one launch share a machine state. To see a few percent, let launches take turns, "
-      "eight of each or more:\n"
+      "Samples of one launch share a machine state. To find a change of a few percent, start both "
+      "builds in turns, at least eight times each:\n"
       "  for i in 1 3 5 7; do j=$((i + 1))\n"
-      "    old/attest run vit -o old$i.jsonl; new/attest run vit -o new$i.jsonl; new/attest run "
-      "vit -o new$j.jsonl; old/attest "
-      "run vit -o old$j.jsonl; done\n"
+      "    old/attest run vit -o old$i.jsonl; new/attest run vit -o new$i.jsonl; "
+      "new/attest run vit -o new$j.jsonl; old/attest run vit -o old$j.jsonl; done\n"
       "  attest compare old?.jsonl --after new?.jsonl\n"
-      "Two files alone: attest compare --floor 5 last.jsonl this.jsonl; attest compare "
-      "--relative-to naive --floor 5 last.jsonl "
-      "this.jsonl\n"
-      "Exit codes: 0 nothing is worse; 1 something passed and does no more; 2 slower, bigger or "
-      "less accurate; 3 with --strict: "
-      "not all\n"
-      "could be told; 4 nothing in common; 64 usage, or no file of results.");
+      "Two files alone: attest compare --floor 5 last.jsonl this.jsonl; "
+      "attest compare --relative-to naive --floor 5 last.jsonl this.jsonl\n"
+      "Exit codes: 0 nothing is worse; 1 something no longer passes; 2 slower, bigger or less "
+      "accurate; 3 --strict: something is undecided or missing;\n"
+      "4 the sides have no case in common; 64 usage, or not a results file.");
   return [arguments] { return run(*arguments); };
 }
 

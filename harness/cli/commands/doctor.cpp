@@ -1,4 +1,4 @@
-// attest doctor: what this machine has, what it lacks, how to get it.
+// attest doctor: says what this machine has, what it lacks, and how to get it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,8 +76,8 @@ int run() {
 }  // namespace
 
 Command add_doctor(CLI::App& program) {
-  CLI::App* command =
-      program.add_subcommand("doctor", "what this machine has, what it lacks, how to get it");
+  CLI::App* command = program.add_subcommand(
+      "doctor", "say what this machine has, what it lacks, and how to get it");
   command->footer("Example: attest doctor");
   return [] { return run(); };
 }

@@ -1,5 +1,4 @@
-// attest list: implementations with what they take, suites with what they hold, whether one takes a
-// given problem.
+// attest list: lists implementations, the cases of suites, or which implementations take a problem.
 #include <fmt/format.h>
 
 #include <memory>
@@ -105,15 +104,17 @@ int run(ListArguments& arguments) {
 
 Command add_list(CLI::App& program) {
   CLI::App* command =
-      program.add_subcommand("list", "implementations and what they take; the cases of suites");
+      program.add_subcommand("list", "list implementations, or the cases of suites");
   auto arguments = std::make_shared<ListArguments>();
   command->add_option("suites", arguments->suites, "list the cases of these suites instead")
       ->type_name("SUITE");
-  command->add_option("--for", arguments->spec, "who takes this problem, and why the others do not")
+  command
+      ->add_option("--for", arguments->spec,
+                   "list which implementations take this problem, and why the others do not")
       ->type_name("SPEC");
   command->add_flag("--events", arguments->events,
-                    "what can go wrong in a kernel, and which inputs of a case show it; 1 where "
-                    "some is missed unsaid");
+                    "list the events in a kernel that the inputs of each case cause and miss; exit "
+                    "with 1 if one is missed without a reason");
   arguments->event_options.add_to(*command);
   arguments->plugins.add_to(*command);
   command->footer(

@@ -147,7 +147,7 @@ uint64_t seed_of(const core::Problem& problem) {
 void EventOptions::add_to(CLI::App& command) {
   command
       .add_option("--case", filter.cases,
-                  "with --events: only cases of these names (globs, separated by commas)")
+                  "with --events: only cases with these names (globs, separated by commas)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
@@ -166,7 +166,7 @@ void EventOptions::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"text", "markdown"}))
       ->type_name("FORMAT");
   command.add_flag("--verbose", verbose,
-                   "with --events: those that cannot occur too, with the reason");
+                   "with --events: also list events that cannot occur, with the reason");
 }
 
 int list_events(const std::vector<std::string>& suites, const std::optional<std::string>& spec,

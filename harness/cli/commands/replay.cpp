@@ -1,5 +1,5 @@
-// attest replay: judges what attest capture wrote, or any other vectors: attest run --vectors by
-// another name.
+// attest replay: judges captured cases or other test vectors. It is another name for attest run
+// --vectors.
 #include <memory>
 
 #include "cli/command_line.hpp"
@@ -16,7 +16,7 @@ Command add_replay(CLI::App& program) {
     JudgingOptions judging;
   };
   CLI::App* command = program.add_subcommand(
-      "replay", "judge captured cases, and whatever attest run --vectors takes");
+      "replay", "judge captured cases or other test vectors, as attest run --vectors does");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("folders", arguments->folders,
@@ -25,7 +25,7 @@ Command add_replay(CLI::App& program) {
       ->type_name("DIR");
   command
       ->add_option("--case", arguments->cases,
-                   "only cases of these names (globs, separated by commas)")
+                   "only cases with these names (globs, separated by commas)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");

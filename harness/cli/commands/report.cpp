@@ -1,4 +1,4 @@
-// attest report: what results files hold, in another format.
+// attest report: prints results files in another format.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -52,9 +52,10 @@ int run(const ReportArguments& arguments) {
 }  // namespace
 
 Command add_report(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("report", "results files in another format");
+  CLI::App* command =
+      program.add_subcommand("report", "print or write results files in another format");
   auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("files", arguments->files, "what attest run -o wrote")
+  command->add_option("files", arguments->files, "results files that attest run -o wrote")
       ->required()
       ->type_name("FILE");
   std::string help;
@@ -63,7 +64,7 @@ Command add_report(CLI::App& program) {
   command->add_option("--format", arguments->format, help)
       ->capture_default_str()
       ->type_name("FORMAT");
-  command->add_option("-o,--output", arguments->output, "into a file, which is replaced")
+  command->add_option("-o,--output", arguments->output, "write to this file, which is replaced")
       ->type_name("FILE");
   command->footer("Example: attest report results.jsonl --format markdown -o verdicts.md");
   return [arguments] { return run(*arguments); };

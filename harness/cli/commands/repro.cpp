@@ -1,4 +1,4 @@
-// attest repro: runs the one line that a record carries, with the same inputs.
+// attest repro: runs one problem by its spec line, with the inputs of a record.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -61,7 +61,7 @@ int run(ReproArguments& arguments) {
 
 Command add_repro(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
-      "repro", "run one problem by its line: what the repro field of a record says");
+      "repro", "run one problem by its spec line; the field repro of a record has the command");
   auto arguments = std::make_shared<ReproArguments>();
   arguments->judging.plugins.limits.budget_s = 1;
   command
@@ -76,12 +76,12 @@ Command add_repro(CLI::App& program) {
       ->type_name("SOURCE");
   command
       ->add_option("--tokens", arguments->judging.token_files,
-                   "the sweep or image that --inputs names, where it is not in this folder")
+                   "the sweep or image that --inputs names, if it is not in this folder")
       ->allow_extra_args(false)
       ->type_name("FILE");
   command
       ->add_option("--fill", arguments->fills,
-                   "judge on these inputs alone; all: on every one that the problem has")
+                   "judge only on these fills; all: on every fill of the problem")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");

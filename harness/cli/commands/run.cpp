@@ -88,7 +88,7 @@ Command add_run(CLI::App& program) {
                     "only the cases that a suite marks as quick, with shorter timing");
   command
       ->add_option("--case", arguments->filter.cases,
-                   "only cases of these names (globs, separated by commas)")
+                   "only cases with these names (globs, separated by commas)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
@@ -98,31 +98,30 @@ Command add_run(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("GLOB");
   command
-      ->add_option("--tokens", arguments->judging.token_files,
-                   "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg) for the cases that take "
-                   "tokens of its kind (repeatable)")
+      ->add_option(
+          "--tokens", arguments->judging.token_files,
+          "a LiDAR sweep (.pcd .ply .bin) or an image (.png .jpg), for cases that take their "
+          "tokens from one (repeatable)")
       ->allow_extra_args(false)
       ->type_name("FILE");
   command
       ->add_option("--fill", arguments->filter.fills,
-                   "judge on these inputs alone: tokens,random,codebook,huge,...; all: on every "
-                   "one that a case has")
+                   "judge only on these fills: tokens,random,codebook,huge,...; all: on every fill "
+                   "of a case")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");
   command
       ->add_option("--budget", arguments->filter.budget_s,
-                   "seconds of timed runs for each implementation and case (default: the suite's, "
-                   "else 0.15 with --quick or "
-                   "without a suite, else 1)")
+                   "seconds of timed runs for each implementation and case (default: the suite's "
+                   "budget, or 1; 0.15 with --quick, 0.08 without a suite)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S");
   arguments->judging.add_many_to(*command);
   command->footer(
       "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype "
-      "f16 --plugin ./my.so -o "
-      "results.jsonl\n"
-      "Judges the implementations of one plugin on the default suite: attest run --plugin ./my.so");
+      "f16 --plugin ./my.so -o results.jsonl\n"
+      "To judge one plugin on the default suite: attest run --plugin ./my.so");
   return [arguments, command] {
     arguments->judging.command = command_line(*command);
     arguments->own_case_limit = command->count("--case-limit") > 0;

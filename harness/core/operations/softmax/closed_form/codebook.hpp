@@ -1,50 +1,54 @@
-// The codebook fill: keys and queries take one of a few vectors, so that softmax attention has a
-// closed form at any size.
+// The codebook fills. Keys and queries are taken from a few vectors, so that softmax attention has
+// a closed form at any size.
 //
-// K[.., j, :] is one of C vectors and V[.., j, :] is random, Q[.., i, :] is one of C vectors: with
-// n_g and V_g the number and the sum of the values of the visible keys of code g, o_i = sum_g
-// e^(S_hg - m) V_g / sum_g e^(S_hg - m) n_g for a query of code h. The C x C scores S come from the
-// stored vectors, so that this is the true answer, whatever the dtype and the amplitude.
+// K[.., j, :] and Q[.., i, :] are each one of C vectors; V[.., j, :] is random. Let n_g be the
+// number of visible keys of code g, and V_g the sum of their values. A query of code h then has o_i
+// = sum_g e^(S_hg - m) V_g / sum_g e^(S_hg - m) n_g. The C x C scores S are computed from the
+// stored vectors, so this is the true output for any dtype and amplitude.
 //
-// MASK and BIAS of pairs give each row one of a few patterns (patterns.hpp): rows of one
-// pattern see the same keys at the same levels, so n_g and V_g are theirs in common. Which rows are
-// alike is read from the bytes (row_classes.hpp).
+// MASK and BIAS of pairs give each row one of a few patterns (patterns.hpp). Rows of one pattern
+// see the same keys at the same levels and share n_g and V_g. Which rows are equal is found from
+// their bytes (row_classes.hpp).
 //
-// "codebook" has scores of standard deviation 1.75; "codebook_peaked" has one best code a query, at
-// a score near 24. An eighth of the key codes stands in the second half of an interval only, so
-// that the running maximum of an online softmax moves late too.
+// The fills:
 //
-// "cancelling" has four query codes, and keys in blocks of eight whose values are orthogonal to the
-// weights that each query code gives them: the true output is nearly 0 while sum p |v| is not. So
-// the output's own rounding vanishes, and what is left is the arithmetic before it: probabilities,
-// scores or sums in less than float32 show, even where the output is stored in bfloat16.
+// "codebook": scores have standard deviation 1.75. An eighth of the key codes only occurs in the
+// second half of an interval, so that the running maximum of an online softmax rises late too.
 //
-// "huge" is "codebook" with logits near 30,000, near -30,000 and near 0 by query code: all keys
-// have one channel in common, a power of two, and so have the queries, or 0. One query code is 0
-// altogether: its row is flat. Biases are 4,096 times as large. Keys that nobody sees hold NaN and
-// infinities. Honest scores in less than float32 err by whole numbers there; such rows are held to
-// being averages of the values.
+// "codebook_peaked": each query has one best code, with a score near 24.
 //
-// "edges" has key codes that one key of a sequence (or window) has alone: at both ends and beside
-// tiles' edges (EdgePlaces). Queries give theirs about half of their weight, and the rest to all
-// others; where the interval ends within the sequence, to the key at its end or to the one beyond.
-// These keys' values are four times as large; one channel of V is 1, another is the key's place.
+// "cancelling": four query codes, and keys in blocks of eight whose values are orthogonal to the
+// weights that each query code gives them. The true output is nearly 0 while sum p |v| is not. The
+// rounding of the output vanishes, so the arithmetic before it shows: probabilities, scores or sums
+// in less than float32, even if the output is stored in bfloat16.
 //
-// "rising" has marks (codebook_marks.hpp): keys with a code of their own. Each query asks for one
-// of them by some lead over all other keys, which score nearly alike; one query code sees every
-// mark above those before it. In even channels marks have the value 0 and the others positive
-// values, so that what the others weigh shows however little it is; in odd ones marks have values
+// "huge": "codebook" with logits near 30,000, near -30,000 or near 0, depending on the query code.
+// All keys have the same power of two in one channel; queries have a power of two or 0 there. One
+// query code is all 0, so its rows are flat. Biases are 4,096 times as large. Keys that no query
+// sees are NaN and infinities. Honest scores in less than float32 err by whole numbers here; such
+// rows only have to be averages of the values.
+//
+// "edges": key codes that occur once in a sequence (or window): at both ends, and beside the edges
+// of tiles (EdgePlaces). A query gives such a key about half of its weight; if its interval ends
+// within the sequence, it asks for the key at that end or for the next one. The values of these
+// keys are four times as large. One channel of V is 1, another is the key's position.
+//
+// "rising": marks (marks.hpp) are keys whose code no other key has. Each query asks for one mark,
+// whose score leads those of all other keys, which are nearly equal. One query code sees every mark
+// above those before it. In even channels, marks have the value 0 and other keys positive values,
+// so that the weight of the others shows, however small it is. In odd channels, marks have values
 // of up to 2,000.
 //
-// "equal" has one key code, so all scores of a row are equal: 0 for one query code. "flat" has
-// scores of standard deviation 1/64.
+// "equal": one key code, so all scores of a row are equal; one query code has scores of 0.
 //
-// "tiny" is "codebook" with every other channel of V below the smallest normal number of its dtype,
-// and one channel of Q and K.
+// "flat": scores have standard deviation 1/64.
 //
-// Codes are independent draws: in a shuffle that deals every code once in C keys, all tiles of C
-// keys would have the same sum, and adding one number again and again rounds the same way each
-// time, which is no fair test of an accumulator.
+// "tiny": "codebook" with every other channel of V, and one channel of Q and K, below the smallest
+// normal number of the dtype.
+//
+// Codes are drawn independently. If each code occurred once in C keys, all tiles of C keys would
+// have the same sum; adding the same number again and again always rounds the same way, which would
+// not be a fair test of an accumulator.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -62,58 +66,58 @@ class Codebook {
   static constexpr int64_t kMost = 64;
   static constexpr uint8_t kUnseen = 255;
 
-  /// Reads the tables (lengths, order, pages) and ScoreLevels' tensors, which must be filled.
+  /// Reads the tables (lengths, order, pages), BIAS, MASK and REL_BIAS, which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
   enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat, kTiny, kRising };
-  /// What BIAS and REL_BIAS are multiples of.
+  /// BIAS and REL_BIAS are multiples of this.
   static double level_unit(Kind kind) {
     return kind == Kind::kHuge ? 4096 : kind == Kind::kRising ? 0x1p-6 : 1;
   }
-  /// Of a fill's name; throws Error where it is none of the codebook's.
+  /// The kind of a fill with that name. Throws Error if it is not a codebook fill.
   static Kind kind_of(std::string_view fill);
+  /// Whether a codebook fill has that name.
   static bool knows(std::string_view fill);
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
-  /// |v| of keys that are seen: 4, or a projection of eight of them; of marks.
+  /// Bounds of |v|: of visible keys (4, or a projection of eight such values), and of marks.
   static constexpr double kLargestValue = 16, kLargestMark = 2048;
-  /// How many keys the largest interval has that a row sees.
+  /// The number of keys in the largest interval that a row sees.
   int64_t period() const { return period_; }
   double largest_value() const { return kind_ == Kind::kRising ? kLargestMark : kLargestValue; }
 
   Kind kind() const { return kind_; }
-  /// C: a quarter of the keys that the best placed query sees, 2 to 64; kBlock times 1 to 8 where
-  /// values cancel.
+  /// C: a quarter of period(), but 2 to 64; for "cancelling", kBlock times 1 to 8.
   int64_t key_codes() const { return key_codes_; }
   int64_t query_codes() const { return query_codes_; }
   const Geometry& geometry() const { return geometry_; }
   const ScoreLevels& levels() const { return levels_; }
-  /// Keys of one code and level, queries of one code and level: they have one score.
+  /// A group is all keys, or all queries, of one code and level. A key group and a query group have
+  /// one score.
   int64_t key_groups() const { return key_codes_ * levels_.key_levels(); }
   int64_t query_groups() const { return query_codes_ * levels_.query_levels(); }
-  /// Where kEdges: key codes below it are those of EdgePlaces. Where kRising: of Marks.
+  /// Key codes below this belong to EdgePlaces (kEdges) or Marks (kRising).
   int64_t edge_codes() const { return edge_codes_; }
-  /// Whether the keys of a code stand at few places, or in one part of a sequence only: what they
-  /// weigh comes all at once.
+  /// Whether the keys of a code are at few positions, or in one part of a sequence only, so that a
+  /// running sum gets all of their weight at once.
   bool localised(int64_t key_code) const;
-  /// The place of the first sequence that reads a cell of K, and that sequence's length; -1 where
-  /// no query sees the key.
+  /// The position of a cell of K in the first sequence that reads it, and that sequence's length.
+  /// `place` is -1 if no query sees the key.
   struct KeyPlace {
     int64_t place, length;
   };
   KeyPlace key_place(Cell cell) const;
-  /// Rows of outputs that err by themselves; heads of a group may ask alike.
+  /// Golden::distinct_rows: query heads of one key head may have equal queries.
   int64_t distinct_rows() const {
     return (kind_ == Kind::kEqual ? 1 : query_codes_) * params_.num_kv_heads;
   }
-  /// Of the query at place i of sequence b.
+  /// The group of the query at position i of sequence b.
   int64_t query_group(int64_t head, int64_t b, int64_t i) const {
     return query_code(head, geometry_.query(b, i)) * levels_.query_levels() + levels_.of_query(i);
   }
-  /// Code of the key in a cell of K, or kUnseen where no query sees it.
+  /// The code of the key in a cell of K; kUnseen: no query sees it.
   uint8_t key_code(int64_t kv_head, Cell cell) const;
-  /// Where values cancel: the block of eight keys that a key belongs to, and its place in it. The
-  /// codes of a block are those of one pattern: kBlock * pattern .. kBlock * pattern + 7, in
-  /// rotated order.
+  /// For "cancelling": the block of eight keys that a key belongs to, and its place in the block.
+  /// The codes of a block are kBlock * pattern .. kBlock * pattern + 7, in rotated order.
   struct BlockPlace {
     int64_t block, place, pattern, rotation;
     int64_t code(int64_t of_place) const {
@@ -121,10 +125,9 @@ class Codebook {
     }
   };
   BlockPlace block_place(int64_t kv_head, Cell cell) const;
-  /// Code of a row of Q.
+  /// The code of a row of Q.
   uint8_t query_code(int64_t head, Cell cell) const;
-  /// The vectors [codes, head_dim] of a head as they are meant, before they are rounded to the
-  /// dtype of K and Q.
+  /// The vectors [codes, head_dim] of a head, before they are rounded to the dtype of K or Q.
   std::vector<float> keys(int64_t kv_head) const;
   std::vector<float> queries(int64_t head) const;
 
@@ -160,20 +163,20 @@ class Codebook {
   uint64_t seed_;
   Kind kind_;
   int64_t k_rows_, q_rows_;
-  double tiny_;            // kTiny: that channel of Q and K
-  double largest_finite_;  // of what Q and K are stored in
+  double tiny_;            // kTiny: the value of that channel of Q and K
+  double largest_finite_;  // of the dtype of Q and K
   int64_t key_codes_ = 2, query_codes_ = 2;
   int64_t period_ = 1;  // keys of the largest interval
-  float sigma_ = 1;     // of the channels of K
+  float sigma_ = 1;     // standard deviation of the channels of K
   int64_t edge_codes_ = 0;
-  std::map<int64_t, EdgePlaces> edges_;              // by the length of sequences or windows
-  std::map<int64_t, Marks> marks_;                   // likewise, of kRising
-  std::vector<Ask> asks_;                            // kRising: of each query code
-  std::vector<std::vector<uint8_t>> codes_of_mark_;  // kRising: the query codes that ask for it
-  std::vector<uint8_t> codes_of_gaps_;  // likewise, of all marks that are asked for by a gap
-  std::vector<uint8_t> turned_;  // [num_heads, cells of Q]: the code of a query, or kUnseen: any
-  std::vector<int64_t> first_claim_;  // by dim 0 and dim 2 of K: b * seq_len_kv + j of the first
-                                      // place on that cell, or -1
+  std::map<int64_t, EdgePlaces> edges_;              // kEdges: by length of sequence or window
+  std::map<int64_t, Marks> marks_;                   // kRising: by length of sequence or window
+  std::vector<Ask> asks_;                            // kRising: for each query code
+  std::vector<std::vector<uint8_t>> codes_of_mark_;  // kRising: the query codes that ask for a mark
+  std::vector<uint8_t> codes_of_gaps_;               // kRising: the query codes whose Ask is a gap
+  std::vector<uint8_t> turned_;  // [num_heads, cells of Q]: the code of a query; kUnseen: any code
+  std::vector<int64_t> first_claim_;  // [dim 0 of K, dim 2 of K]: b * seq_len_kv + j of the first
+                                      // position in that cell, or -1
 };
 
 }  // namespace attest::core

@@ -1,5 +1,5 @@
-// Key places where kernels lose, double or displace a key: the ends of an interval, and of the
-// tiles that it may be cut into.
+// Key positions at which kernels lose, double or displace a key: the ends of an interval, and the
+// edges of tiles.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -9,16 +9,16 @@ namespace attest::core {
 
 class EdgePlaces {
  public:
-  /// Of `length` keys: the last, the first, and those beside the edges of the last, the first and
-  /// the middle tile of 64, 16, 128, 32 and 256 keys; in that order, at most `most`.
+  /// At most `most` of `length` positions, in this order: the last, the first, and those beside the
+  /// edges of the last, first and middle tile of 64, 16, 128, 32 and 256 keys.
   EdgePlaces(int64_t length, int64_t most);
 
   int64_t size() const { return int64_t(places_.size()); }
-  /// Which of them a place is, or -1.
+  /// The index of a position, or -1.
   int64_t index_of(int64_t place) const;
 
  private:
-  std::vector<std::pair<int64_t, int64_t>> places_;  // (place, index), by place
+  std::vector<std::pair<int64_t, int64_t>> places_;  // (position, index), sorted by position
 };
 
 }  // namespace attest::core

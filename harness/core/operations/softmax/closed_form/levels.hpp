@@ -1,7 +1,6 @@
-// What BIAS, MASK, REL_BIAS and shift_bias do to the scores of a codebook fill: they take a few
-// values, the levels, so that keys of one code and level still have one score. Rows of MASK and
-// BIAS that hold the same bytes are of one pattern: what holds of the keys of one of them holds of
-// the keys of all.
+// The levels of a codebook fill: the few values that BIAS, MASK, REL_BIAS and shift_bias add to its
+// scores. Keys of one code and level still have one score. Rows of MASK and BIAS with the same
+// bytes have one pattern; their keys have the same levels.
 #pragma once
 #include <vector>
 
@@ -12,15 +11,16 @@ namespace attest::core {
 
 class ScoreLevels {
  public:
-  /// Levels as the filled tensors have them; `unit`: a power of two that they are multiplied by.
+  /// Reads the levels from the filled tensors. `unit`: a power of two by which they are multiplied.
   ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
               double unit);
 
-  /// Whether every term of the problem is one of single keys, of rows in few patterns, or of places
-  /// in a small grid window.
+  /// Whether the problem has a closed form: each of its terms depends on the key alone, or on the
+  /// key and the row's pattern, or on two positions in a small grid window.
   static bool fit(const Problem& problem);
-  /// Writes BIAS, MASK and REL_BIAS; reads the tables. `variant`: a small number that differs
-  /// between fills, so that what few rows or heads have no room for stands in another fill.
+  /// Writes BIAS, MASK and REL_BIAS; the tables must be filled. `variant`: a small number that
+  /// differs between fills. If few rows or heads cannot show all patterns, other fills show the
+  /// others.
   static void fill(const Problem& problem, uint64_t seed, const Tensors& tensors, double unit,
                    int64_t variant);
 
@@ -29,36 +29,37 @@ class ScoreLevels {
 
   int64_t key_levels() const { return key_levels_; }
   int64_t query_levels() const { return query_levels_; }
-  /// Whether a key's level depends on the query's place too (REL_BIAS).
+  /// Whether a key's level depends on the query's position too (REL_BIAS).
   bool by_pair() const { return bool(rel_bias_); }
   /// Whether some keys are hidden.
   bool may_hide() const { return mask_ || bias_; }
 
-  /// Patterns among the query places of a sequence and head: 1 where MASK and BIAS are of keys.
+  /// The number of patterns of the rows of a sequence and head. 1 if MASK and BIAS are the same for
+  /// all rows.
   int64_t patterns(int64_t b, int64_t h) const {
     return by_row_ ? int64_t(of(b, h).first_place.size()) : 1;
   }
   int64_t pattern(int64_t b, int64_t h, int64_t i) const {
     return by_row_ ? of(b, h).pattern[size_t(i)] : 0;
   }
-  /// A query place of that pattern.
+  /// A query position with that pattern.
   int64_t place_of(int64_t b, int64_t h, int64_t pattern) const {
     return by_row_ ? of(b, h).first_place[size_t(pattern)] : 0;
   }
 
-  /// The level of key place j for query head h and query place i, or -1: hidden. Alike for all
-  /// places of one pattern unless by_pair().
+  /// The level of key position j for query head h and query position i; -1: hidden. The same for
+  /// all query positions of one pattern, unless by_pair().
   int64_t of_key(int64_t b, int64_t h, int64_t i, int64_t j) const;
   int64_t of_query(int64_t i) const { return query_levels_ > 1 ? geometry_.region(i) : 0; }
-  /// What a query of one level adds to the score of a key of another; may be -inf.
+  /// The number that is added to the score of a query and a key of these levels; may be -inf.
   double term(int64_t query_level, int64_t key_level) const;
   bool hidden(int64_t b, int64_t h, int64_t i, int64_t j) const;
 
  private:
-  // Of one sequence and head.
+  // The patterns of one sequence and head.
   struct Patterns {
-    std::vector<int32_t> pattern;      // of each query place
-    std::vector<int64_t> first_place;  // of each pattern
+    std::vector<int32_t> pattern;      // for each query position
+    std::vector<int64_t> first_place;  // for each pattern, its first query position
   };
   const Patterns& of(int64_t b, int64_t h) const { return patterns_[size_t(b * heads_ + h)]; }
   void find_patterns();

@@ -1,9 +1,9 @@
-// Marks of the fill "rising": keys whose code no other key of their interval has, each the largest
-// of the rows that ask for it.
+// Marks of the fill "rising": keys whose code no other key of their interval has. A row that asks
+// for a mark has its largest score there.
 //
-// An online softmax rescales what it has summed when a row's maximum rises. Which tile it rises in,
-// by how much, and in which lane the largest key stands decide which step of a kernel runs. So
-// marks stand where tiles of 16 to 256 keys begin and end, and in every lane of 64; and rows ask
+// An online softmax rescales its sums when a row's maximum rises. Which step of a kernel runs
+// depends on the tile in which it rises, on the amount, and on the lane of the largest key. So
+// there are marks where tiles of 16 to 256 keys begin and end, and in every lane of 64. Rows ask
 // for a mark by one of several leads over all other keys.
 #pragma once
 #include <cstddef>
@@ -16,17 +16,17 @@ namespace attest::core {
 class Marks {
  public:
   static constexpr int64_t kMost = 96, kFirstTile = 16;
-  /// Of an interval of `length` keys, at most `most`, counted in the order of their places. The
-  /// first kFirstTile keys have none but place 0, so that the first tile of a row holds every other
-  /// code.
+  /// The marks of an interval of `length` keys, at most `most`, numbered in the order of their
+  /// positions. Among the first kFirstTile keys only position 0 is a mark, so that the first tile
+  /// of a row has room for the other codes.
   Marks(int64_t length, int64_t most);
 
   int64_t size() const { return int64_t(places_.size()); }
   int64_t place(int64_t index) const { return places_[size_t(index)]; }
   const std::vector<int64_t>& places() const { return places_; }
-  /// Which mark a place is, or -1.
+  /// The number of the mark at a position, or -1.
   int64_t index_of(int64_t place) const;
-  /// Whether a mark is there for its lane alone.
+  /// Whether the mark was only placed for its lane.
   bool is_lane(int64_t index) const { return lane_[size_t(index)]; }
 
  private:
@@ -36,14 +36,14 @@ class Marks {
 
 /// What a query of "rising" asks for.
 struct Ask {
-  // No mark: each one is above those before it, by much or by little.
+  // Instead of one mark: every mark scores above those before it, by much or by little.
   static constexpr int64_t kStairs = -1, kLowStairs = -2;
   int64_t mark = kStairs;
-  double lead = 0;      // of the mark's score over that of every other key
-  bool is_gap = false;  // for the weights of the others, in place of the rise
+  double lead = 0;      // of the mark's score over those of all other keys
+  bool is_gap = false;  // tests the weights of the other keys, not the rise
 };
 
-/// Every mark by its leads, most telling first; as many as `most`.
+/// The asks for all marks with all leads, those that show most bugs first; at most `most`.
 std::vector<Ask> asks_for(const Marks& marks, int64_t most);
 
 }  // namespace attest::core

@@ -1,15 +1,16 @@
 // Which keys MASK and BIAS hide in the codebook fills.
 //
-// Where they are of pairs, every row has one of a few patterns, so that rows of one pattern see the
-// same keys and the closed form holds. Patterns hide what kernels go wrong at: runs of 16 to 512
-// keys, aligned to their length or not, so that the first, a middle and the last tile of a row are
-// hidden while it sees others; documents; bands of blocks; a prefix; a suffix; every other key;
-// single keys. Some patterns show only one key of 64, or only the first or the last key of each
-// tile. Lengths shrink where rows see few keys. All patterns hide a few keys.
+// If MASK or BIAS is of pairs, every row has one of a few patterns. Rows of one pattern see the
+// same keys, so there is a closed form. The patterns are those at which kernels go wrong: hidden
+// runs of 16 to 512 keys, aligned to their length or not, so that the first, a middle or the last
+// tile of a row is hidden while others are visible; documents; bands of blocks; a prefix; a suffix;
+// every other key; single keys. In some patterns only one key of 64 is visible, or only the first
+// or last key of each tile. The lengths are smaller if rows see few keys. All patterns hide a few
+// keys.
 //
-// About half of the rows lie in blocks that share a pattern, most of these with one odd row: first,
-// last or inside. Where the block hides much, the odd row sees all; where the block sees all, the
-// odd row hides much. The other rows have any pattern, row by row.
+// About half of the rows form blocks that share a pattern. Most blocks have one odd row: the first,
+// the last or one inside. The odd row sees all keys if the block hides many, and hides many if the
+// block sees all. Each of the other rows has a random pattern.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,21 +20,21 @@
 
 namespace attest::core {
 
-/// The patterns of one head: its keys, and the most that one row sees of them without a mask.
+/// The patterns of one head.
 class HiddenPatterns {
  public:
   static constexpr int64_t kCount = 34;
-  /// Hides nothing but `never`; hides all keys.
+  /// kVisible hides only `never`; kBlind hides all keys.
   static constexpr int64_t kVisible = 0, kBlind = 1;
-  /// Patterns from here on hide long runs of keys, and not all.
+  /// Patterns from this number on hide long runs of keys, but not all keys.
   static constexpr int64_t kFirstHiding = 7;
 
-  /// `never`: keys that every pattern hides.
+  /// `keys`: the number of keys. `seen`: the most keys that a row sees without a mask. `never`:
+  /// keys that every pattern hides.
   HiddenPatterns(uint64_t seed, int64_t keys, int64_t seen, Interval never);
-  /// For each key whether the pattern hides it.
+  /// For each key: whether the pattern hides it.
   std::vector<uint8_t> hidden(int64_t pattern) const;
-  /// The one that hides the longest runs, aligned to their length; `last`: the last one among them,
-  /// in place of the first.
+  /// The pattern that hides the longest aligned run at the beginning, or at the end if `last`.
   static int64_t longest_aligned(int64_t seen, bool last);
 
  private:
@@ -48,24 +49,25 @@ class HiddenPatterns {
   Interval never_;
 };
 
-/// Keys that are hidden in all patterns: some 16 in a row.
+/// A run of about 16 keys that all patterns hide.
 Interval never_seen(uint64_t seed, int64_t keys, int64_t seen);
 
-/// For each key whether a mask that is the same for all rows hides it: runs, and single keys
-/// between them. `bands`: rows see different keys, so that no long run may stand at the ends;
-/// `variant` chooses which ends are hidden where there are none.
+/// For a mask that is the same for all rows: whether it hides each key. It hides runs, and single
+/// keys between them. `bands`: the problem has a band, so long runs must not be at the ends.
+/// `variant`: which ends are hidden if there is no band.
 std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool bands,
                                  int64_t variant);
 
-/// What the rows of one head are dealt patterns by.
+/// Describes the rows of one head to deal_patterns.
 struct PatternDeal {
   uint64_t seed;
   int64_t rows;
-  int64_t variant;             // which kinds of blocks come first: few rows have room for few
+  int64_t variant;             // which kinds of blocks come first, since few rows have room for few
   int64_t longest_aligned[2];  // HiddenPatterns::longest_aligned
-  /// Whether a row sees a key under a pattern.
+  /// Whether a row with a pattern sees any key.
   std::function<bool(int64_t row, int64_t pattern)> sees;
 };
+/// The pattern of each row.
 std::vector<uint8_t> deal_patterns(const PatternDeal& deal);
 
 }  // namespace attest::core

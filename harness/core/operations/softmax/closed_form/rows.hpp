@@ -1,5 +1,5 @@
-// One row of the codebook golden: scores of the codes, sums of the visible keys of each code, o and
-// lse with their sigmas.
+// One row of the codebook golden: the scores of the codes, the sums over the visible keys of each
+// code, and o and lse with their sigmas.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -11,36 +11,37 @@
 
 namespace attest::core::codebook {
 
-/// The query groups x key groups scores of a head (-inf: hidden), and the variance of their error.
+/// The scores of a head, [query groups, key groups] (-inf: hidden), and the variances of their
+/// errors.
 struct HeadScores {
   std::vector<double> score, a, b2;  // s; A = scale sum |q k|; B^2 = scale^2 sum (q k)^2
   std::vector<double> dot2,
-      kept2;  // squares of what is rounded on the way: SigmaModel::staged_square
+      kept2;  // the squares for SigmaModel::staged_square
   std::vector<double>
-      added2;  // of what the step that adds the level's term rounds; 0 where it adds nothing
-  std::vector<double> common_b2;  // the part of B^2 that all keys share, which moves nothing but
-                                  // the lse; b2 is without it
-  std::vector<double> own_dot2;   // dot2 without what they share
-  std::vector<double> uncapped, uncapped_b2;  // scale q k and its B^2, where there is a softcap
-  // Of one declared arithmetic, after declare(). Keys of one code have one dot product, whatever
-  // their levels: its error is shared by all of them. That of the addition is shared by the keys of
-  // one level, and `lone` is what each key has for itself.
+      added2;  // the square that the step rounds which adds a level; 0: nothing is added
+  std::vector<double> common_b2;  // the part of B^2 that all keys share and that only moves the
+                                  // lse; b2 does not contain it
+  std::vector<double> own_dot2;   // dot2 without the part that all keys share
+  std::vector<double> uncapped, uncapped_b2;  // with a softcap: scale q k and its B^2
+  // After declare(), for that arithmetic. All keys of a code share the error of the dot product
+  // (shared_); keys of one level also share the error of the addition (added_); lone_ is the
+  // variance of each key's own error.
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance,
       lone_variance;
   std::vector<bool> localised;  // [key groups]: Codebook::localised
-  // Of scores, after declare(): 0 unless too large for a sigma that is linear in it; and the
-  // largest of a query group.
+  // After declare(): the errors of scores that are too large for a linear sigma (else 0), and the
+  // largest such error of each query group.
   std::vector<double> error, largest_error;
   // [query groups], after declare(): the operand of PV cannot hold the values of a key that weighs.
   std::vector<bool> saturated;
 
   HeadScores() = default;
-  /// From the vectors as they lie in memory, in the dtypes of Q and K.
+  /// Computes scores from the stored vectors, in the dtypes of Q and K.
   HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head, DType q_dtype,
              DType k_dtype);
   void declare(const SigmaModel& model);
-  /// Any two averages of the values that a row sees differ by less: what sigma is for an output of
-  /// which nothing is known but that it is one.
+  /// SigmaModel::any_average_of for the values of this head: sigma for an output that is only known
+  /// to be an average.
   double any_average(const SigmaModel& model) const {
     return model.any_average_of(huge_ ? 4 : largest_value_);
   }
@@ -50,27 +51,27 @@ struct HeadScores {
   bool rises() const { return rises_; }
 
  private:
-  /// `variance` of a score, or more where the error is so large that the softcap's slope changes
-  /// within it.
+  /// `variance` of a score, or more if the error is so large that the slope of the softcap changes.
   double capped_variance(size_t at, double variance, const SigmaModel& model) const;
 
   bool huge_ = false, rises_ = false, large_scores_ = false;
   double largest_value_ = Codebook::kLargestValue, cap_ = 0;
-  std::vector<double> largest_of_;  // [key groups]: |v|, at most
+  std::vector<double> largest_of_;  // [key groups]: bound of |v|
   int64_t keys_ = 0;
   size_t query_groups_ = 0;
 };
 
-/// Counts and sums of the keys of each code among the places that one place of a sequence sees.
+/// For each key group: the number of keys in an interval, and the sums of their values.
 class GroupSums {
  public:
-  /// `place`: a query place; the sums are those of all places of its pattern
+  /// `place`: a query position. The sums hold for all query positions with the same pattern
   /// (ScoreLevels::pattern).
   GroupSums(const Codebook& book, const Tensor& v, int64_t b, int64_t head, int64_t kv_head,
             int64_t place = 0);
-  /// Adds what enters and takes away what leaves; intervals must not move back.
+  /// Moves to the next interval: adds keys that enter and subtracts keys that leave. Intervals must
+  /// not move back.
   void move_to(Interval to);
-  /// The same from scratch for query place i, whose keys have levels of their own
+  /// Computes the sums anew for query position i, for which the levels of the keys are different
   /// (ScoreLevels::by_pair).
   void gather(int64_t i, Interval keys);
 
@@ -92,18 +93,18 @@ class GroupSums {
   Interval at_, kept_;
   std::vector<double> count_, sum_, squares_, row_;
   std::vector<double>
-      kept_rows_;  // of gather: V of the interval, which the next place has too as a rule
-  std::vector<int64_t> kept_codes_;  // and the key codes
+      kept_rows_;  // gather: V of the interval; the next position usually has the same interval
+  std::vector<int64_t> kept_codes_;  // gather: the key codes of the interval
 };
 
-/// The expectation of one row.
+/// Computes the expectation of one row.
 class RowExpectation {
  public:
-  /// `codes` are groups of one score, `levels` of them to a key code, side by side; `sink`: the
-  /// head's, or -inf.
+  /// `codes`: the number of key groups; `levels` neighbouring groups have one key code. `sink`: the
+  /// head's sink, or -inf.
   RowExpectation(const SigmaModel& model, const HeadScores& scores, int64_t codes, int64_t levels,
                  int64_t head_dim_v, int64_t width, double sink);
-  /// For query group `h`: writes o and its sigma [head_dim_v], lse and its sigma.
+  /// Writes o and its sigma [head_dim_v], lse and its sigma, for query group `h`.
   void compute(const GroupSums& sums, size_t h, double* o, double* o_sigma, double* lse,
                double* lse_sigma);
 
@@ -126,40 +127,43 @@ class RowExpectation {
   size_t codes_, levels_;
   int64_t head_dim_v_;
   double sink_;
-  double sink_error_ = 0;             // variance of what o errs by with the sink, as a share of o^2
-  double repeated_ = 0;               // repeated_variance of the row
-  double lost_ = 0;                   // of what the normaliser should sum
-  double stalled_ = 0;                // ElementSums::stalled
-  double rounding_sum_ = 0;           // LseSums::rounding
-  double p2_ = 0;                     // sum p^2 over keys
-  std::vector<double> count_;         // of the keys whose score is not -inf; then of the sink
-  std::vector<double> later_;         // of each code: how often the maximum may rise after its keys
-  std::vector<double> marks_;         // weights of the marks that the row sees, in growing order
-  std::vector<size_t> unsure_codes_;  // those that count and have a HeadScores::error
-  double unsure_error_ = 0;           // the largest of these
-  std::vector<size_t> bent_;          // codes whose scores a softcap bends to nearly one number
-  double bent_error_ = 0;             // of that number, at most
+  double sink_error_ = 0;      // variance of o's error from the sink, as a share of o^2
+  double repeated_ = 0;        // repeated_variance of the row
+  double lost_ = 0;            // sum of p that the normaliser loses
+  double stalled_ = 0;         // ElementSums::stalled
+  double rounding_sum_ = 0;    // LseSums::rounding
+  double p2_ = 0;              // sum p^2 over keys
+  std::vector<double> count_;  // visible keys of each code; last, the sink
+  std::vector<double> later_;  // for each code: how often the maximum may rise after its keys
+  std::vector<double> marks_;  // weights of the visible marks, ascending
+  std::vector<size_t> unsure_codes_;  // codes with keys and a HeadScores::error
+  double unsure_error_ = 0;           // the largest of these errors
+  std::vector<size_t> bent_;          // codes whose scores a softcap makes nearly equal
+  double bent_error_ = 0;             // bound of the error of these scores
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_,
       unsure_, zone_;
 };
 
-/// Variance of the relative error of a normaliser that adds `count` times each of the probabilities
-/// `p` (normalised) in a chain of `chain` steps with unit roundoff `u`: what SigmaModel does not
-/// know. It takes roundings for independent, but here the same few numbers are added again and
-/// again, and those below an ulp are lost every time. A chain loses on average u / 4 of its end a
-/// step, or what the step adds if that is less: L min(u / 4, e / L), e being all but the largest
-/// group, which is 1 exactly before it is normalised; and up to u / sqrt(3) where a single key has
-/// so much weight that the sum may be as large as its end from the first step on. Steps that differ
-/// by much beside an ulp round independently, and how far they do not is the modulus of the
-/// characteristic function of a step at one ulp, that of a key to the power of the n / L keys in a
-/// step (the error of rounding is a sawtooth, and that is its first harmonic). Phases of summands
-/// above an ulp are taken for random, unless those of the summands that there are agree. Without it
-/// a healthy sequential float32 sum over 65,551 keys reads 10 sigma.
+/// The variance of the relative error of a normaliser that adds each of the probabilities `p`
+/// (normalised) `count` times, in a chain of L = `chain` steps with unit roundoff `u`. SigmaModel
+/// assumes independent roundings. Here the same few numbers are added again and again, and those
+/// below an ulp are lost every time.
 ///
-/// A chain of L may also be that of a block of L keys, one each step. Beside the key of largest
-/// weight, `top`, the block's sum is of that size from there on, and L times what a key rounds by
-/// is u top / sqrt(3) each time. Without it a float32 chain of 4,161 reads 11 sigma where one key
-/// of 262,147 has half of the weight.
+/// On average each step of a chain loses u / 4 of the final sum, or the whole addend if that is
+/// less: L min(u / 4, e / L), where e is the sum of all groups but the largest, which is exactly 1
+/// before it is normalised. The loss is up to u / sqrt(3) if a single key has so much weight that
+/// the sum may have its final size from the first step on.
+///
+/// Steps that differ by much more than an ulp round independently. The share that does not is the
+/// modulus of the characteristic function of a step at one ulp: that of one key to the power of the
+/// n / L keys in a step. (The error of rounding is a sawtooth; this is its first harmonic.) Phases
+/// of summands above an ulp count as random, unless the phases of the summands that occur agree.
+/// Without this variance a healthy sequential float32 sum over 65,551 keys reads 10 sigma.
+///
+/// A chain of L may also be that of a block of L keys, one in each step. After the key of largest
+/// weight, `top`, the block's sum has that size, and each of the L steps rounds by u top / sqrt(3).
+/// Without this a float32 chain of 4,161 reads 11 sigma if one key of 262,147 has half of the
+/// weight.
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u,
                          double chain, double keys);
 

@@ -1,4 +1,4 @@
-// What MASK and BIAS hide, each by itself, place by place.
+// Which pairs MASK and BIAS hide, each by itself.
 #pragma once
 #include <limits>
 #include <string>
@@ -11,7 +11,7 @@ namespace attest::core::events {
 struct PairRow {
   int64_t b, h, i;
   Interval keys;
-  int64_t origin;  // tiles count from here
+  int64_t origin;  // tiles count from this position
 };
 
 class PairTensors {
@@ -25,7 +25,7 @@ class PairTensors {
     if (bias_) present_.push_back(Which::kBias);
   }
   const std::vector<Which>& present() const { return present_; }
-  /// Whether what they hide depends on dim `axis`: 0 the sequence, 1 the head, 2 the row.
+  /// Whether the hidden keys depend on dim `axis`: 0 the sequence, 1 the head, 2 the row.
   bool depends_on(int axis) const {
     return mask_.spec.stride[axis] != 0 || bias_.spec.stride[axis] != 0;
   }

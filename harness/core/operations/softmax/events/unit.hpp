@@ -1,5 +1,5 @@
-// One sequence and key head as events are looked for in it: equal keys found from their bytes,
-// logits of single rows.
+// One sequence and key head, in which events are counted: classes of equal keys, and logits of
+// single rows.
 #pragma once
 #include <limits>
 #include <span>
@@ -9,14 +9,14 @@
 
 namespace attest::core::events {
 
-/// Whether some number of a row is NaN or infinite.
+/// Whether a number of the row is NaN or infinite.
 bool is_wild(std::span<const float> row);
 
-/// A row that is looked at: query head h at place i, which sees at least one key before masks.
+/// An inspected row: query head h at position i. It sees at least one key, if masks are ignored.
 struct RowPlace {
   int64_t h, i;
   Interval keys;
-  int64_t origin;       // tiles count from here
+  int64_t origin;       // tiles count from this position
   int32_t query_class;  // rows of one class have equal queries
 };
 
@@ -26,27 +26,28 @@ struct Row {
   std::span<const float> logits;  // [keys.size()], -inf: hidden
 };
 
-/// What most detectors need of a row's logits.
+/// A summary of a row's logits.
 struct RowSummary {
   float top = -std::numeric_limits<float>::infinity();
-  float second = top;                   // the next largest; top where there are two
-  float next = top;                     // the largest that is below top - 1
-  int64_t top_at = 0;                   // the first place of the largest
-  int64_t first_top = 0, last_top = 0;  // places of those within 1 of it
-  int64_t tops = 0;                     // and their number
+  float second = top;  // the next largest logit; equal to top if two are the largest
+  float next = top;    // the largest logit below top - 1
+  int64_t top_at = 0;  // the first position of the largest logit
+  int64_t first_top = 0, last_top = 0;  // first and last position of logits within 1 of top
+  int64_t tops = 0;                     // the number of logits within 1 of top
   int64_t visible = 0;
-  double sum = 0;     // of exp(logit - top), to 1e-4
-  bool wild = false;  // it sees a NaN or an infinity in Q, K or BIAS; the rest means nothing then
+  double sum = 0;  // of exp(logit - top), relative error 1e-4
+  bool wild =
+      false;  // the row sees a NaN or an infinity in Q, K or BIAS; the rest is undefined then
 };
 
-/// The rows of one head that are looked at.
+/// The inspected rows of one head.
 struct RowSet {
   std::vector<RowPlace> places;
   std::vector<RowSummary> summaries;
-  bool sampled = false;  // there are others
+  bool sampled = false;  // the head has other judged rows
 };
 
-/// exp(x) to 1e-4 of it, for x <= 0; never less than e^-87.
+/// exp(x) for x <= 0, with a relative error of 1e-4; never less than e^-87.
 float rough_exp(float x);
 
 class Unit {
@@ -54,7 +55,7 @@ class Unit {
   Unit(const Problem& problem, const Tensors& tensors, const Geometry& geometry, int64_t b,
        int64_t kv_head);
 
-  /// The queries of one of its heads; before logits are asked for.
+  /// Loads the queries of a query head. To be called before logits are computed.
   void load_head(int64_t h);
 
   const attest_softmax_params& params() const { return params_; }
@@ -70,17 +71,18 @@ class Unit {
   const float* value(int64_t j) const { return &values_[size_t(j * params_.head_dim_v)]; }
   std::span<const float> query(int64_t i) const { return vector(query_vectors_, query_class(i)); }
   std::span<const float> key(int64_t j) const { return vector(key_vectors_, key_class(j)); }
-  /// Places whose key, or value, has a NaN or an infinity.
+  /// Positions whose key has a NaN or an infinity.
   const std::vector<int64_t>& wild_keys() const { return wild_keys_; }
+  /// Positions whose value has a NaN or an infinity.
   const std::vector<int64_t>& wild_values() const { return wild_values_; }
-  /// Whether something that is added to logits depends on the row.
+  /// Whether a term that is added to logits depends on the row.
   bool adds_by_row() const { return adds_by_row_; }
-  /// Multiply-adds, or what takes as long, of one row of so many keys.
+  /// The cost of one row with this many keys, in multiply-adds.
   double cost(int64_t keys) const;
 
-  /// Scores of one query with every class of keys.
+  /// Writes the scores of one query with every class of keys.
   void class_scores(int32_t query_class, std::vector<float>& scores) const;
-  /// The logits of a row of the head that is loaded; `buffer` keeps them.
+  /// The logits of a row of the head that is loaded. They are in `buffer`.
   struct Buffer {
     std::vector<float> logits, scores;
     std::vector<double> terms;
@@ -112,9 +114,8 @@ class Unit {
   std::vector<int64_t> wild_keys_, wild_values_;
 };
 
-/// Judged rows of the head that is loaded: each one that differs from the others in query or
-/// interval, where all of them take no more than `budget` multiply-adds, else a sample of them,
-/// always the same. Without summaries.
+/// The judged rows of the head that is loaded that differ in query or interval, without summaries.
+/// If they would cost more than `budget` multiply-adds, a sample of them, which is always the same.
 RowSet choose_rows(const Unit& unit, const std::vector<bool>& judged, double budget);
 
 }  // namespace attest::core::events

@@ -1,5 +1,5 @@
-// The two passes of the softmax golden on a device: what it says is taken only where some of the
-// rows, made on the host too, agree.
+// The two passes of the softmax golden on a device. The host computes some of the rows too; the
+// device's results are used only if these rows agree.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,29 +14,30 @@ namespace attest::core {
 
 class DeviceRows {
  public:
-  /// Rows that the host makes too.
+  /// The number of rows that the host computes too.
   static constexpr int64_t kChecked = 64;
 
-  /// "" or why the device's kernels do not know such a problem: grids, equal keys, wide heads, rare
-  /// dtypes.
+  /// Why the device's kernels cannot compute this problem (grids, equal keys, wide heads, rare
+  /// dtypes); "": they can.
   static std::string unknown(const Problem& problem, std::span<const EqualKeys> equal);
-  /// What the device makes in about a second: the rows to plan for.
+  /// The limits for the rows that the device computes in about a second.
   static RowBudget budget(const GoldenDevice& device);
 
-  /// All must outlive it. Plans no rows: they are the plan's.
+  /// Computes the rows of `plan`. All arguments must outlive this object.
   DeviceRows(const GoldenDevice& device, const Problem& problem, const Tensors& tensors,
              const Geometry& geometry, const RowPlan& plan);
   ~DeviceRows();
 
-  /// As KeyPasses does, of all rows of the plan. Throw GoldenRefused where the rows that are
-  /// checked differ from the host's, and where the device fails, in its words.
+  /// The first and second pass, as in KeyPasses, for all rows of the plan. They throw GoldenRefused
+  /// if a checked row differs from the host's, or if the device fails; the message has the driver's
+  /// words.
   void score(RowScores* scores) const;
   void finish(const RowScores* scores, const SigmaModel& model, const RowResults& results) const;
-  /// What was written of some rows, one after the other.
+  /// The results that finish() wrote for a row.
   struct Told {
     const double *o, *sigma, *lse_sigma;
   };
-  /// Checks one row more.
+  /// Computes row `row` on the host too. Throws GoldenRefused if it differs from `told`.
   void confirm(size_t row, const RowScores* scores, const SigmaModel& model,
                const Told& told) const;
 

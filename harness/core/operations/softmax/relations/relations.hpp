@@ -1,5 +1,5 @@
-// Relations of softmax attention beyond those that operations share; each is null where the problem
-// has nothing to apply it to.
+// The relations that only softmax attention has. Each function returns null if the relation does
+// not apply to the problem.
 #pragma once
 #include <memory>
 
@@ -7,21 +7,20 @@
 
 namespace attest::core {
 
-/// Keys that the same queries see, in the order of their scores with one of them, so that its
-/// maximum rises at every key. BIAS and MASK go along.
+/// Sorts keys that the same queries see by their scores with one query, so that its running maximum
+/// rises at every key. BIAS and MASK are permuted too.
 std::unique_ptr<Relation> key_permutation(const Problem& problem, const Tensors& inputs);
-/// Queries that see the same keys, shuffled.
+/// Shuffles queries that see the same keys.
 std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensors& inputs);
-/// K and V that a row does not see (behind the diagonal, outside of windows, beyond lengths, under
-/// masks, in unread pages) and queries beyond the lengths, `wild`: NaN and infinities in their
-/// place; else 64 times as large.
+/// Changes keys and values that a row does not see (behind the diagonal, outside of windows, beyond
+/// lengths, under masks, in unread pages), and queries beyond the lengths. `wild`: they become NaN
+/// and infinities; otherwise they are multiplied by 64.
 std::unique_ptr<Relation> hidden(const Problem& problem, const Tensors& inputs, bool wild);
-/// One channel of Q and K adds the same to every logit of a row, 128 up in one row and down in the
-/// next.
+/// Adds 128 to every logit of a row and subtracts it in the next row, by one channel of Q and K.
 std::unique_ptr<Relation> common_shift(const Problem& problem, const Tensors& inputs);
-/// The last channel of V is 1: so is that of O.
+/// Sets the last channel of V to 1; that of O must be 1.
 std::unique_ptr<Relation> row_sum(const Problem& problem, const Tensors& inputs);
-/// Attention to the first three eighths of the keys and to the rest, merged by their log-sum-exp.
+/// Attention to the first three eighths of the keys, and to the rest, merged by the log-sum-exps.
 std::unique_ptr<Relation> split_merge(const Problem& problem, const Tensors& inputs);
 
 }  // namespace attest::core

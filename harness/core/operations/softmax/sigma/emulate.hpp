@@ -10,28 +10,28 @@
 
 namespace attest::core {
 
-/// What is multiplied by softmax_scale: the scores, or operands before they are rounded.
+/// What a kernel multiplies by softmax_scale: scores, or operands before it rounds them.
 enum class ScalePlace {
   kScores,
   kQueries,
-  kQueriesBase2,  // times log2(e), for an exp to the base of 2
-  kBoth,          // Q and K by its root
+  kQueriesBase2,  // Q by softmax_scale log2(e), for an exp to the base of 2
+  kBoth,          // Q and K by the root of softmax_scale
   kCount
 };
 
-/// What a declaration leaves open. The defaults are the plainest kernel: the maximum of a row is
-/// known first, keys in their order.
+/// How a kernel computes, as far as the declaration leaves it open. The defaults are the plainest
+/// kernel: it finds the maximum of a row first, and takes keys in their order.
 struct EmulationStyle {
   bool reversed = false;  // the last key comes first
   ScalePlace scale = ScalePlace::kScores;
   bool mixed_orders = false;  // every eighth dot product is summed in two halves, as at the edge of
                               // a vectorised loop
-  bool cuts_towards_zero = false;  // the exp leans to one side by the error that is declared
-  bool online = false;             // tiles are rescaled by that exp as the maximum rises
+  bool cuts_towards_zero = false;  // exp errs to one side, by the declared error
+  bool online = false;             // sums are rescaled by that exp as the maximum rises
 };
 
-/// Calls sink(role, row, values) for O and, where there is one, LSE of each row (as row_offset
-/// counts them, leading 3).
+/// Calls sink(role, row, values) for O, and for LSE if the problem has one. `rows` are numbered as
+/// in row_offset (leading 3).
 void emulate_softmax(const Problem& problem, const Tensors& tensors,
                      const SoftmaxArithmetic& arithmetic, const EmulationStyle& style,
                      std::span<const int64_t> rows, const EmulationSink& sink);

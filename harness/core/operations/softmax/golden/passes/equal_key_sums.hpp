@@ -1,4 +1,4 @@
-// Sums over keys that are equal: their errors are alike, so they add before they are squared.
+// Sums over equal keys. Their errors are equal, so they are added before they are squared.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,39 +7,41 @@
 
 namespace attest::core::passes {
 
-/// One of several equal keys, as a row sees it.
+/// One of several equal keys, in one row.
 struct EqualKey {
-  int32_t group = 0;              // which keys it is equal to
-  double score = 0;               // not hidden
+  int32_t group = 0;              // the number of its group of equal keys
+  double score = 0;               // a visible score
   double p = 0;                   // its probability
   double rounding_square = 0;     // a^2, see kernels::WeightModel
   double magnitude = 0;           // of its dot product: TileScores::magnitudes
-  double staged_square = 0;       // SigmaModel::staged_square of all steps that make the score
-  double added_square = 0;        // the part of it that the addition makes
+  double staged_square = 0;       // SigmaModel::staged_square of all steps of the score
+  double added_square = 0;        // the part of staged_square from the addition
   const double* value = nullptr;  // [head_dim_v]
 };
 
-/// Equal keys have one dot product, and one error of it. Those that get the same added have one
-/// score, and one rounding of their probability. So there are two sums: over a run of keys of one
-/// score, and over a group of equal keys. When one ends, its squares join the row's KeySums.
+/// Equal keys have the same dot product, with the same error. Those to which the same number is
+/// added have the same score, and their probabilities round alike. So there are two kinds of sums:
+/// over a run of keys with one score, and over a group of equal keys. At the end of a run or group,
+/// its squares are added to the row's KeySums.
 class EqualKeySums {
  public:
   EqualKeySums(int64_t head_dim_v, KeySums& sums);
 
   /// Starts rows 0 to rows - 1 without an open group.
   void start(int64_t rows);
-  /// Adds the next key of a row. Keys of a group, and in it of one score, follow one another.
+  /// Adds the next key of a row. The keys of a group must follow one another, and within it the
+  /// keys of one score.
   void add(int64_t row, const EqualKey& key, const SigmaModel& model,
            const SigmaModel::Flushing& flushing);
   /// Ends the open group of a row.
   void finish(int64_t row, const SigmaModel& model);
 
  private:
-  // Keys of one score. e is p times the error of what was added to the score.
+  // Keys of one score. e is p times the error of the addition.
   struct Run {
     explicit Run(int64_t head_dim_v);
     int64_t keys = 0;
-    double score = 0, added_square = 0;           // of each key
+    double score = 0, added_square = 0;           // the same for all keys
     double a = 0, e = 0, p = 0;                   // sums
     std::vector<double> av, a2v2, ev, unsure_pv;  // [head_dim_v]: sums
   };
@@ -47,8 +49,8 @@ class EqualKeySums {
   struct Group {
     explicit Group(int64_t head_dim_v);
     int32_t id = -1;                      // -1: none is open
-    double square = 0, dot_variance = 0;  // of each key: staged_square before the addition,
-                                          // SigmaModel::qk_variance
+    double square = 0, dot_variance = 0;  // the same for all keys: staged_square before the
+                                          // addition, SigmaModel::qk_variance
     double e = 0, p = 0;                  // sums
     std::vector<double> ev;               // [head_dim_v]: sum
     Run run;

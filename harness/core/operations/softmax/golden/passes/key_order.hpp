@@ -1,5 +1,5 @@
-// In which order the keys of a task are visited: lone ones first, then those that are equal, group
-// by group, so that the sums over a group can be made in one go.
+// The order in which the keys of a task are visited: first lone keys, then groups of equal keys,
+// one group after another, so that each group is summed at once.
 //
 //   const KeyOrder order(task.keys, equal);
 //   for (int64_t begin = 0; begin < order.size();) {
@@ -18,26 +18,26 @@ namespace attest::core::passes {
 
 class KeyOrder {
  public:
-  /// All places of `keys`. `equal`, of the task's sequence and key head, may hold others too.
+  /// Orders all positions of `keys`. `equal`: the equal keys of the task's sequence and key head;
+  /// it may contain keys outside of `keys`.
   KeyOrder(Interval keys, const EqualKeys& equal);
 
   int64_t size() const { return keys_.size(); }
-  /// Whether any of the keys are in groups. Else all are visited in the order of their places.
+  /// Whether any keys are equal. If not, keys are visited in the order of their positions.
   bool has_groups() const { return !visited_.empty(); }
 
  private:
   friend class KeyBlock;
   Interval keys_;
-  std::vector<int32_t> visited_;  // [size()]: places in the order of visits; empty: in their own
+  std::vector<int32_t> visited_;  // [size()]: positions in the order of visits; empty: ascending
   std::vector<int32_t> group_;    // [equal keys]: the group of each, in the order of visits
-  int64_t lone_ = 0;              // keys that are in no group
+  int64_t lone_ = 0;              // number of keys without a group
 };
 
-/// Keys that are visited one after the other, either all lone or all in groups. They are numbered
-/// from 0.
+/// Consecutive visited keys, numbered from 0. Either all are lone, or all are in groups.
 class KeyBlock {
  public:
-  /// At most `most` keys of `order`, from visit `begin` on. `order` must outlive the block.
+  /// At most `most` keys of `order`, beginning with visit `begin`. `order` must outlive the block.
   KeyBlock(const KeyOrder& order, int64_t begin, int64_t most);
 
   int64_t count() const { return count_; }
@@ -45,14 +45,15 @@ class KeyBlock {
     return order_.has_groups() ? order_.visited_[size_t(begin_ + key)]
                                : order_.keys_.begin + begin_ + key;
   }
-  /// Whether the keys are in groups; `group` is the one that a key is in.
+  /// Whether the keys are in groups.
   bool grouped() const { return order_.has_groups() && begin_ >= order_.lone_; }
+  /// The group of a key, if grouped().
   int32_t group(int64_t key) const { return order_.group_[size_t(begin_ + key - order_.lone_)]; }
-  /// Whether each place is one above that before it, in this block and from block to block.
+  /// Whether the positions are consecutive, within this block and from block to block.
   bool contiguous() const { return !order_.has_groups(); }
-  /// From the first place to the last, where the keys are lone.
+  /// From the first position to the last. Only if the keys are lone.
   Interval span() const { return {place(0), place(count_ - 1) + 1}; }
-  /// Whether the task has keys behind the first `keys` of this block.
+  /// Whether the task has further keys after the first `keys` of this block.
   bool more_behind(int64_t keys) const { return begin_ + keys < order_.size(); }
 
  private:

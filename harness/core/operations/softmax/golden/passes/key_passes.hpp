@@ -1,5 +1,5 @@
-// The passes of the softmax golden over the keys of one task, in float64: the normaliser of each
-// row, then its output and its sigma.
+// The passes of the softmax golden over the keys of one task, in float64. The first computes the
+// normaliser of each row, the others its output and sigma.
 //
 //   KeyPasses passes(problem, tensors, geometry);
 //   for (const RowTask& task : plan.tasks) {
@@ -18,29 +18,27 @@
 
 namespace attest::core {
 
-/// Runs tasks, one after the other; one object a thread. Memory is that of a block of keys and a
-/// task's sums. In what follows `rows` are those of the task, at most kTaskRows, and `equal` are
-/// the equal keys of its sequence and key head; row n of a task is row n of what is written.
+/// Runs tasks one after the other. Each thread needs its own object. Memory: a block of keys and
+/// the sums of a task. Below, `rows` are the rows of the task, at most kTaskRows; `equal` are the
+/// equal keys of its sequence and key head. Row n of a task is row n of the results.
 class KeyPasses {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive this object.
   KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry);
   ~KeyPasses();
 
-  /// The first pass: what each row's scores are like. `scores`, [rows], is written. Scores are
-  /// logits as attest.h defines them, softmax_scale q.k with softcap, biases and distances; lse is
-  /// their natural log-sum-exp, with the row's sink where it has one. The maximum and the sum are
-  /// found in one go, as by Milakov and Gimelshein, "Online normalizer calculation for softmax",
-  /// arXiv:1805.02867.
+  /// The first pass: writes `scores`, [rows]. Here a score is a logit as attest.h defines it:
+  /// softmax_scale q.k with softcap, biases and distances. lse is the natural log-sum-exp of the
+  /// row, including its sink. Maximum and sum are computed together, after Milakov and Gimelshein,
+  /// "Online normalizer calculation for softmax", arXiv:1805.02867.
   void score(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,
              std::span<RowScores> scores);
-  /// The second pass, and the third where SigmaModel::needs_prefix: the rows' outputs, and the
-  /// sigmas of O and LSE in the arithmetic of `model`. `scores`, [rows], are those of the first
-  /// pass. `results` has the units of V and of LSE.
+  /// The second pass, and the third if SigmaModel::needs_prefix: writes the outputs, and the sigmas
+  /// of O and LSE in the arithmetic of `model`. `scores`, [rows]: results of the first pass.
   void finish(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,
               std::span<const RowScores> scores, const SigmaModel& model,
               const RowResults& results);
-  /// Bytes that one object for this problem holds.
+  /// The memory of one object for this problem, in bytes.
   static int64_t bytes(const attest_softmax_params& params);
 
  private:

@@ -7,36 +7,37 @@
 
 namespace attest::core::passes {
 
-/// sums += weights values: row r of the tile's weights, [kTileRows, keys], is of row tile.first + r
-/// of the sums, [kTaskRows, value_stride].
+/// sums += weights values. Row r of `weights`, [kTileRows, keys], belongs to row tile.first + r of
+/// `sums`, [kTaskRows, value_stride].
 void add_weighted(const Matrix& weights, const Matrix& values, int64_t keys, const Tile& tile,
                   Matrix& sums);
 
-/// RowSums of all rows of a task, less what comes from PrefixSums.
+/// The RowSums of all rows of a task, without the results of PrefixSums.
 class KeySums {
  public:
   explicit KeySums(const BlockShape& shape);
   void clear();
 
-  /// Adds what the block's keys say of the probabilities: pv, reach, p2v2.
+  /// Adds the block's keys to pv, reach and p2v2.
   void add_probabilities(const TileWeights& weights, const Values& values, const KeyBlock& block,
                          const Tile& tile);
-  /// Adds NaN and infinities of V to pv, in rows that see their key.
+  /// Adds NaN and infinities of V to pv, in the rows that see their keys.
   void add_non_finite(const TileScores& scores, const TileWeights& weights, const Values& values,
                       const Tile& tile);
-  /// Adds what lone keys say of the errors of probabilities: e2v, e2v2, and a2v2 where `own_a2v2`.
+  /// Adds lone keys to e2v and e2v2, and to a2v2 if `own_a2v2`.
   void add_errors(const TileWeights& weights, const Values& values, const KeyBlock& block,
                   const Tile& tile, bool own_a2v2);
-  /// Adds probabilities that are lost, or may be: flushed, unsure, and unsure2 of lone keys.
+  /// Adds probabilities that are lost or may be lost to flushed and unsure; those of lone keys to
+  /// unsure2.
   void add_lost(const TileWeights& weights, const Values& values, const KeyBlock& block,
                 const Tile& tile);
 
-  /// What `row` of the task adds up to, without prefix, rises and largest_v.
+  /// The sums of one row of the task, without prefix, rises and largest_v.
   RowSums row(int64_t row) const;
 
-  // [kTaskRows, value_stride]; RowSums has the formulas.
+  // [kTaskRows, value_stride] each. RowSums has the formulas.
   Matrix pv, reach, p2v2, a2v2, e2v, e2v2, flushed, unsure, unsure2;
-  // Those of RowSums that are one number a row.
+  // The members of RowSums that are one number for each row.
   struct Scalars {
     kernels::WeightSums weights;
     double repeated = 0, common = 0, mean_dot = 0;

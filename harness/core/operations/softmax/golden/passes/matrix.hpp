@@ -1,4 +1,4 @@
-// Rows of float64 numbers: what the passes keep for a block of keys or for the rows of a task.
+// A matrix of float64 numbers, for a block of keys or the rows of a task.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace attest::core::passes {
 
-/// Rows of `stride` numbers each, row after row; 0 at first.
+/// Rows of `stride` numbers each, one after the other; initially 0.
 class Matrix {
  public:
   Matrix(int64_t rows, int64_t stride) : stride_(stride), numbers_(size_t(rows * stride)) {}
@@ -23,7 +23,7 @@ class Matrix {
   void clear(int64_t rows) { std::fill_n(numbers_.data(), rows * stride_, 0.0); }
   void clear() { std::fill(numbers_.begin(), numbers_.end(), 0.0); }
 
-  /// The matrix from an element on, in a product.
+  /// The matrix from an element on, as a factor or sum of add_product.
   LeftFactor left(int64_t r, int64_t column = 0) const { return {row(r) + column, stride_}; }
   RightFactor right(int64_t r) const { return {row(r), stride_}; }
   ProductSum sum(int64_t r) { return {row(r), stride_}; }

@@ -1,4 +1,4 @@
-// Queries, keys and values in float64, as the passes multiply them.
+// Queries, keys and values in float64, arranged for the products of the passes.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,7 +19,7 @@ struct Queries {
   void find_magnitudes(int64_t rows, bool squared);
 
   Matrix scaled;      // [kTaskRows, head_dim]: queries times softmax_scale
-  Matrix magnitudes;  // [kTaskRows, head_dim]: |scaled|, or scaled^2 where squared
+  Matrix magnitudes;  // [kTaskRows, head_dim]: |scaled|, or scaled^2 if squared
 
  private:
   const Tensor& q_;
@@ -34,15 +34,15 @@ struct Keys {
   void load(const RowTask& task, const KeyBlock& block);
   void find_magnitudes(bool squared);
 
-  // [head_dim, key_stride], a key a column. Columns behind the block are 0 up to a multiple of
-  // kColumns.
+  // [head_dim, key_stride]: each column is a key. Columns after the block are 0, up to a multiple
+  // of kColumns.
   Matrix transposed;
-  Matrix magnitudes;  // [head_dim, key_stride]: |transposed|, or transposed^2 where squared
+  Matrix magnitudes;  // [head_dim, key_stride]: |transposed|, or transposed^2 if squared
 
  private:
   const Tensor& k_;
   const Geometry& geometry_;
-  Matrix some_rows_;  // keys on their way to `transposed`
+  Matrix some_rows_;  // keys that are being transposed
 };
 
 /// The values of a block of keys of one head.
@@ -55,10 +55,10 @@ struct Values {
     int64_t key, channel;
     double value;
   };
-  Matrix values;                      // [keys, value_stride]; 0 in place of NaN and infinities
+  Matrix values;                      // [keys, value_stride]; NaN and infinities are replaced by 0
   Matrix squares;                     // [keys, value_stride]: values^2
   std::vector<NonFinite> non_finite;  // the NaN and infinities of the block
-  double largest = 0;                 // |value| of all that was loaded since this was set to 0
+  double largest = 0;                 // largest |value| loaded since this was set to 0
 
  private:
   const Tensor& v_;

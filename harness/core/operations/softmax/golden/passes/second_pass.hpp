@@ -1,5 +1,4 @@
-// The second pass over the keys of a task: from scores to what keys weigh, and to the sums over
-// them.
+// The second pass over the keys of a task: from scores to weights, and to sums over keys.
 #pragma once
 #include <span>
 
@@ -13,12 +12,11 @@ class SecondPass {
 
   /// Starts a task of `rows` rows. `has_groups`: whether some of its keys are equal.
   void start(int64_t rows, bool has_groups);
-  /// Adds the keys of a block to the rows of a tile. `scores` are those that
-  /// TileScores::find_with_errors has found; `task_rows` is what the first pass has said of all
-  /// rows of the task.
+  /// Adds the keys of a block to the rows of a tile. `scores`: results of
+  /// TileScores::find_with_errors. `task_rows`: results of the first pass for all rows of the task.
   void add(const TileScores& scores, const Values& values, const KeyBlock& block, const Tile& tile,
            std::span<const RowScores> task_rows, const SigmaModel& model);
-  /// Adds what is open of groups of equal keys; `sums` is complete then.
+  /// Ends the open groups of equal keys. After that, sums() is complete.
   void finish(const SigmaModel& model);
 
   const KeySums& sums() const { return sums_; }
@@ -36,7 +34,7 @@ class SecondPass {
   TileWeights weights_;
   KeySums sums_;
   EqualKeySums equal_sums_;
-  int64_t grouped_rows_ = 0;  // rows of the task where some of its keys are equal, else 0
+  int64_t grouped_rows_ = 0;  // rows of the task, or 0 if none of its keys are equal
 };
 
 }  // namespace attest::core::passes

@@ -1,4 +1,5 @@
-// The scores of a tile of rows with a block of keys, and what their errors follow from.
+// The scores of a tile of rows with a block of keys, and the magnitudes that determine their
+// errors.
 #pragma once
 #include <vector>
 
@@ -7,31 +8,31 @@
 
 namespace attest::core::passes {
 
-/// A score is made in up to three steps: the dot product of scaled query and key, the softcap, and
-/// what is added (BIAS, ALiBi, REL_BIAS). Keys that a row does not see score -inf.
+/// A score is computed in up to three steps: the dot product of scaled query and key, the softcap,
+/// and the addition of BIAS, ALiBi and REL_BIAS. Hidden keys have a score of -inf.
 class TileScores {
  public:
   TileScores(const attest_softmax_params& params, const Geometry& geometry,
              const BlockShape& shape);
 
-  /// Writes `scores` alone.
+  /// Writes only `scores`.
   void find(const Queries& queries, const Keys& keys, const KeyBlock& block, const Tile& tile);
-  /// Writes all that is below, from the magnitudes of the queries and keys too.
+  /// Writes all members below. The magnitudes of queries and keys must be there.
   void find_with_errors(const Queries& queries, const Keys& keys, const KeyBlock& block,
                         const Tile& tile, const SigmaModel& model);
-  /// Whether there is more than the first step.
+  /// Whether scores have more than one step.
   bool staged() const { return softcap_ > 0 || geometry_.pair_terms(); }
 
   // All are [kTileRows, key_stride].
   Matrix scores;
-  // Of the dot products: sum |q k|, or sum (q k)^2 where SigmaModel::squares. Both shrink by the
-  // slope of the softcap, as an error does.
+  // Of the dot products: sum |q k|, or sum (q k)^2 if SigmaModel::squares. Multiplied by the slope
+  // of the softcap, as an error is.
   Matrix magnitudes;
-  // Where staged(), else undefined:
+  // Undefined unless staged():
   Matrix sloped_dots;     // dot product times the slope of the softcap
   Matrix staged_squares;  // SigmaModel::staged_square of all steps
-  Matrix added_squares;   // the part of staged_squares that the addition makes
-  Matrix lesser_sizes;    // min(|score before the addition|, |score|); 0 where nothing is added
+  Matrix added_squares;   // the part of staged_squares from the addition
+  Matrix lesser_sizes;    // min(|score before the addition|, |score|); 0 if nothing is added
 
  private:
   void multiply(const Matrix& queries, const Matrix& keys, const KeyBlock& block, const Tile& tile,
@@ -42,7 +43,7 @@ class TileScores {
 
   const Geometry& geometry_;
   double softcap_;  // 0: none
-  // Of one row, [key_stride]: the softcap's slopes, and the scores before the addition.
+  // For one row, [key_stride]: the softcap's slopes, and the scores before the addition.
   std::vector<double> slopes_, capped_;
 };
 
