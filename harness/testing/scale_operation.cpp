@@ -64,7 +64,7 @@ class ScaleOperation final : public Operation {
     return roles;
   }
   std::span<const ArithmeticStage> stages() const override {
-    static const ArithmeticStage stages[] = {{kOperand, "operand", "x before it is multiplied"}};
+    static const ArithmeticStage stages[] = {{kOperand, "operand"}};
     return stages;
   }
   void complete(Problem&) const override {}

@@ -94,14 +94,6 @@ void walk(RunReply& reply, Visit&& visit) {
 }
 
 template <class Visit>
-void walk(DeviceTimes& times, Visit&& visit) {
-  visit("replayed_runs", times.replayed_runs);
-  visit("discarded_samples", times.discarded_samples);
-  visit("launch_ns", times.launch_ns);
-  visit("clock_mhz", times.clock_mhz);
-}
-
-template <class Visit>
 void walk(TimeReply& reply, Visit&& visit) {
   visit("samples_ns", reply.samples_ns);
   visit("cold_samples_ns", reply.cold_samples_ns);

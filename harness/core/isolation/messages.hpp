@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/device/device_times.hpp"
 #include "core/isolation/buffers.hpp"
 #include "core/isolation/script.hpp"
 #include "core/judge/verdict.hpp"
@@ -112,15 +113,6 @@ struct RunReply {
   std::optional<uint64_t> pool_peak_bytes;
   // Growth of resident memory over create and run, tensors not counted
   std::optional<uint64_t> peak_bytes;
-};
-
-/// Of times by a device's own clock.
-struct DeviceTimes {
-  int64_t replayed_runs =
-      0;  // in one recording, which is a sample; 0: runs are launched one by one
-  int64_t discarded_samples = 0;  // warm ones whose clock had fallen
-  double launch_ns = 0;  // of the host, to enqueue one run: the median; no part of the samples
-  double clock_mhz = 0;  // median over the warm samples; 0: not known
 };
 
 struct TimeReply {

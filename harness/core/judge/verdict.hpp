@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace attest::core {
 
@@ -231,7 +232,7 @@ void walk(Outcome& outcome, Visit&& visit) {
   visit("code", code);
   visit("verdict", verdict);
   visit("reason", outcome.reason);
-  outcome.code = read_reason_code(code, verdict);
+  if constexpr (std::remove_cvref_t<Visit>::kReads) outcome.code = read_reason_code(code, verdict);
 }
 
 }  // namespace attest::core

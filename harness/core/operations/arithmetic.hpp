@@ -14,7 +14,6 @@ namespace attest::core {
 struct ArithmeticStage {
   int32_t index;              // in attest_support.stage: ATTEST_SOFTMAX_QK ...
   const char* name;           // the word of --min-arithmetic and of records: "qk"
-  const char* help;           // one line: which numbers are rounded
   bool has_function = false;  // it computes exp, and rel_error may be declared of it
   const char* alias = "";     // another operation's word for a stage of this kind; "": none
 };

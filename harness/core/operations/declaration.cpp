@@ -52,9 +52,8 @@ std::string wrong_declaration(const Operation& operation, const attest_support& 
     const DType dtype = declared.dtype;
     if (dtype != ATTEST_NONE && (dtype < 0 || dtype > ATTEST_3XTF32 || !is_float(dtype)))
       return fmt::format(
-          "the dtype of stage {} is {}, which is no arithmetic that this harness "
-          "knows",
-          stage.name, dtype);
+          "the dtype of stage {} is {}, which is no arithmetic that this harness knows", stage.name,
+          dtype);
     const auto error = double(declared.rel_error);
     if (error != 0 && !stage.has_function)
       return fmt::format("rel_error of stage {} is {}, where no function is computed", stage.name,

@@ -56,10 +56,7 @@ void walk(RelationRecord& r, Visit&& visit) {
 
 template <class Visit>
 void walk(DeviceTimeRecord& d, Visit&& visit) {
-  visit("replayed_runs", d.replayed_runs);
-  visit("discarded_samples", d.discarded_samples);
-  visit("launch_ns", d.launch_ns);
-  visit("clock_mhz", d.clock_mhz);
+  walk(static_cast<DeviceTimes&>(d), visit);
   visit("before", d.before);
   visit("after", d.after);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/device_times.hpp"
 #include "core/judge/check.hpp"
 
 namespace attest::core {
@@ -34,13 +35,7 @@ struct RelationRecord {
 };
 
 /// Of times by a device's own clock.
-struct DeviceTimeRecord {
-  // A sample is one replay of so many recorded runs; 0: runs were launched one by one
-  int64_t replayed_runs = 0;
-  int64_t discarded_samples = 0;  // warm samples left out of samples_ns since the clock was more
-                                  // than 10 % below the highest
-  double launch_ns = 0;  // that the host takes to launch one run: the median; no part of any sample
-  double clock_mhz = 0;  // of the multiprocessors during warm samples: the median; 0: not known
+struct DeviceTimeRecord : DeviceTimes {
   // Clocks, temperature, power, what holds clocks down, the energy counter; as far as they are
   // known.
   std::map<std::string, std::string> before, after;

@@ -50,18 +50,17 @@ Record sample() {
   r.fills.push_back(fill);
   r.relations.push_back(
       {.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});
-  r.time = TimeRecord{.samples_ns = {1.5, 2.5},
-                      .iterations_per_sample = 3,
-                      .median_ns = 2,
-                      .audited_runs = 4,
-                      .audits_ns = 7,
-                      .audit_seed = "00ff00ff00ff00ff",
-                      .device = DeviceTimeRecord{.replayed_runs = 256,
-                                                 .discarded_samples = 2,
-                                                 .launch_ns = 2500,
-                                                 .clock_mhz = 1980,
-                                                 .before = {{"celsius", "41"}},
-                                                 .after = {{"celsius", "55"}}}};
+  r.time = TimeRecord{
+      .samples_ns = {1.5, 2.5},
+      .iterations_per_sample = 3,
+      .median_ns = 2,
+      .audited_runs = 4,
+      .audits_ns = 7,
+      .audit_seed = "00ff00ff00ff00ff",
+      .device = DeviceTimeRecord{
+          {.replayed_runs = 256, .discarded_samples = 2, .launch_ns = 2500, .clock_mhz = 1980},
+          {{"celsius", "41"}},
+          {{"celsius", "55"}}}};
   r.memory.peak_bytes = 12345;
   r.notes = {"a note"};
   r.repro = "attest repro --impl flash_cpu 'softmax'";

@@ -360,9 +360,9 @@ RunSlots slots_of(const SharedTensors& inputs, const SharedTensors& outputs) {
   return {slots_of(inputs), slots_of(outputs)};
 }
 
-uint64_t mapped_bytes(const SharedTensors& inputs, const SharedTensors& outputs) {
+uint64_t mapped_bytes(const std::vector<const SharedTensors*>& sets) {
   uint64_t bytes = 0;
-  for (const SharedTensors* tensors : {&inputs, &outputs})
+  for (const SharedTensors* tensors : sets)
     for (const Slot& slot : tensors->slots()) bytes += uint64_t(slot.map_bytes);
   return bytes;
 }
@@ -379,7 +379,7 @@ Plugin::Waiting Plugin::waiting(uint64_t tensor_bytes) const {
 RunResult Plugin::run(const Implementation& implementation, const Problem& problem,
                       const SharedTensors& inputs, const SharedTensors& outputs) {
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
-  return call<RunReply>(implementation, {&problem}, waiting(mapped_bytes(inputs, outputs)),
+  return call<RunReply>(implementation, {&problem}, waiting(mapped_bytes({&inputs, &outputs})),
                         RunRequest{slots_of(inputs, outputs)}, descriptors);
 }
 
@@ -390,13 +390,11 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
                                        script.sets.size(), kMostSets));
   ScriptRequest wanted{.sets = {}, .steps = script.steps};
   std::vector<int> descriptors;
-  uint64_t bytes = 0;
   for (const SharedTensors* set : script.sets) {
     descriptors.push_back(set->descriptor());
     wanted.sets.push_back(slots_of(*set));
-    for (const Slot& slot : set->slots()) bytes += uint64_t(slot.map_bytes);
   }
-  Waiting patience = waiting(bytes);
+  Waiting patience = waiting(mapped_bytes(script.sets));
   patience.all_s += 10e-9 * expected_ns + options_.limits.timeout_s * double(script.plans.size());
   ScriptResult result =
       call<ScriptReply>(implementation, script.plans, patience, std::move(wanted), descriptors);
@@ -420,7 +418,7 @@ TimeResult Plugin::time(const Implementation& implementation, const Problem& pro
     wanted.second = slots_of(*task.second_inputs, *task.second_outputs);
   }
   // Outputs are mapped three times, inputs twice.
-  Waiting patience = waiting(3 * mapped_bytes(task.inputs, task.outputs));
+  Waiting patience = waiting(3 * mapped_bytes({&task.inputs, &task.outputs}));
   // Many runs; and no more looks than a scheduler's tick or two in a hundred.
   patience.all_s += 10e-9 * task.budget_ns;
   patience.look_s = 0.05;

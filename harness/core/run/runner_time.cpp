@@ -38,11 +38,7 @@ bool is_from(const Problem& problem, const std::optional<Mismatch>& worst, const
 TimeRecord summary_of(const TimeResult& timed) {
   const Summary warm = summarise(timed.samples_ns);
   std::optional<DeviceTimeRecord> device;
-  if (timed.device)
-    device = DeviceTimeRecord{.replayed_runs = timed.device->replayed_runs,
-                              .discarded_samples = timed.device->discarded_samples,
-                              .launch_ns = timed.device->launch_ns,
-                              .clock_mhz = timed.device->clock_mhz};
+  if (timed.device) device = DeviceTimeRecord{*timed.device, {}, {}};
   return {
       .samples_ns = timed.samples_ns,
       .cold_samples_ns = timed.cold_samples_ns,

@@ -71,6 +71,7 @@ nlohmann::json bytes_of(const T* values, size_t count) {
 /// Puts fields into a JSON object.
 class JsonWriter {
  public:
+  static constexpr bool kReads = false;
   explicit JsonWriter(nlohmann::json& object) : object_(object) {}
 
   template <class T>
@@ -124,6 +125,7 @@ class JsonWriter {
 /// Takes fields out of a JSON object. Throws Error: which key is missing or of the wrong type.
 class JsonReader {
  public:
+  static constexpr bool kReads = true;
   explicit JsonReader(const nlohmann::json& object) : object_(object) {}
 
   template <class T>

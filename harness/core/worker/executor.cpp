@@ -66,8 +66,6 @@ struct Executor::Call {
   }
 };
 
-namespace {}  // namespace
-
 Executor::Executor(const std::string& plugin_path, StatusPage& status)
     : status_(status), plugin_([&] {
         const FloatModeGuard guard;

@@ -4,9 +4,9 @@ namespace attest::core {
 namespace {
 
 constexpr ArithmeticStage kStages[] = {
-    {ATTEST_LINEAR_FEATURES, "features", "phi(q) and phi(k)", true, "qk"},
-    {ATTEST_LINEAR_STATE, "state", "V and the state before they are multiplied", false, "pv"},
-    {ATTEST_LINEAR_ACCUMULATOR, "acc", "sums over keys"},
+    {ATTEST_LINEAR_FEATURES, "features", true, "qk"},
+    {ATTEST_LINEAR_STATE, "state", false, "pv"},
+    {ATTEST_LINEAR_ACCUMULATOR, "acc"},
 };
 constexpr ArithmeticWay kWays[] = {{ATTEST_WEIGHS_PAIRS, "weighs-pairs"}};
 

@@ -4,11 +4,9 @@ namespace attest::core {
 namespace {
 
 constexpr ArithmeticStage kStages[] = {
-    {ATTEST_SOFTMAX_QK, "qk", "Q and K before they are multiplied"},
-    {ATTEST_SOFTMAX_PV, "pv", "P and V before they are multiplied"},
-    {ATTEST_SOFTMAX_SCORE, "score", "scores"},
-    {ATTEST_SOFTMAX_PROBABILITY, "prob", "exp(logit - max)", true},
-    {ATTEST_SOFTMAX_ACCUMULATOR, "acc", "sums over keys"},
+    {ATTEST_SOFTMAX_QK, "qk"},           {ATTEST_SOFTMAX_PV, "pv"},
+    {ATTEST_SOFTMAX_SCORE, "score"},     {ATTEST_SOFTMAX_PROBABILITY, "prob", true},
+    {ATTEST_SOFTMAX_ACCUMULATOR, "acc"},
 };
 constexpr ArithmeticWay kWays[] = {
     {ATTEST_P_NORMALISED_FIRST, "normalised-first"},
