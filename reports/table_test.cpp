@@ -6,7 +6,7 @@
 namespace attest::reports {
 namespace {
 
-core::Record passed() {
+core::Record passed_on_cpu() {
   core::Record r;
   r.suite = "vit", r.case_name = "vit_b16_224/self", r.dtype = "f16", r.impl = "flash_cpu",
   r.outcome = {};
@@ -23,7 +23,7 @@ core::Record passed() {
 }
 
 TEST(Table, IsReadable) {
-  core::Record skipped = passed(), other = passed();
+  core::Record skipped = passed_on_cpu(), other = passed_on_cpu();
   skipped.impl = "naive";
   skipped.outcome.code = core::ReasonCode::kSkippedTime;
   skipped.outcome.reason = "needs 57 GiB";
@@ -33,7 +33,7 @@ TEST(Table, IsReadable) {
   other.outcome.code = core::ReasonCode::kUnsupportedQuery;
   other.outcome.reason = "is not an implementation of softmax";
   EXPECT_EQ(
-      print_table({passed(), skipped, other, other}, false),
+      print_table({passed_on_cpu(), skipped, other, other}, false),
       "                  verdict      worst    rms      time    +-      cold GFLOP/s    memory\n"
       "vit/vit_b16_224/self f16\n"
       "  flash_cpu       pass          0.40   0.25   1.50 ms   10%   2.00 ms    80.0  3.00 MiB\n"
@@ -47,25 +47,26 @@ TEST(Table, IsReadable) {
 
 // Row by row it is the same table; a case whose rows are apart has its title again.
 TEST(Table, GrowsWithEachRecord) {
-  core::Record second = passed(), other = passed();
+  core::Record second = passed_on_cpu(), other = passed_on_cpu();
   second.impl = "naive";
   other.case_name = "b";
   TableWriter writer({"flash_cpu", "naive"}, false);
   std::string text = writer.heading();
-  text += writer.add(passed());
+  text += writer.add(passed_on_cpu());
   EXPECT_NE(text.find("vit/vit_b16_224/self f16\n  flash_cpu       pass "), std::string::npos)
       << text;
   text += writer.add(second);
   text += writer.add(other);
   text += writer.ending();
-  EXPECT_EQ(text, print_table({passed(), second, other}, false));
-  EXPECT_EQ(text, print_table({passed(), other, second}, false)) << "by case, whatever the order";
-  EXPECT_EQ(writer.add(passed()).find("vit/vit_b16_224/self f16\n"), 0u);
+  EXPECT_EQ(text, print_table({passed_on_cpu(), second, other}, false));
+  EXPECT_EQ(text, print_table({passed_on_cpu(), other, second}, false))
+      << "by case, whatever the order";
+  EXPECT_EQ(writer.add(passed_on_cpu()).find("vit/vit_b16_224/self f16\n"), 0u);
 }
 
 TEST(Table, ColoursOnlyWhenAsked) {
-  EXPECT_EQ(print_table({passed()}, false).find('\033'), std::string::npos);
-  EXPECT_NE(print_table({passed()}, true).find("\033[32mpass"), std::string::npos);
+  EXPECT_EQ(print_table({passed_on_cpu()}, false).find('\033'), std::string::npos);
+  EXPECT_NE(print_table({passed_on_cpu()}, true).find("\033[32mpass"), std::string::npos);
 }
 
 TEST(Table, UnitsKeepThreeDigits) {

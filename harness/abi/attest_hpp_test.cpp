@@ -110,7 +110,7 @@ TEST(ElementTypes, FlushToZeroModeChangesNoHalf) {
     if (attest::half_from_float(value) != n) wrong.push_back(n);
   }
   _mm_setcsr(mode);
-  EXPECT_THAT(wrong, testing::IsEmpty());
+  EXPECT_THAT(wrong, ::testing::IsEmpty());
 #else
   GTEST_SKIP() << "no SSE: the mode is set in another way here";
 #endif
@@ -391,7 +391,7 @@ TEST(Table, ExceptionsBecomeStatusAndLastError) {
   EXPECT_EQ(run_once(table, trial.problem(), &workspace), ATTEST_OUT_OF_MEMORY);
   trial.problem().threads = 3;
   EXPECT_EQ(run_once(table, trial.problem(), &workspace), ATTEST_RUNTIME_ERROR);
-  EXPECT_THAT(table.last_error(), testing::HasSubstr("no std::exception"));
+  EXPECT_THAT(table.last_error(), ::testing::HasSubstr("no std::exception"));
   trial.problem().threads = 4;
   EXPECT_EQ(run_once(table, trial.problem(), &workspace), ATTEST_OK);
   EXPECT_EQ(workspace, 7);

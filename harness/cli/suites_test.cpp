@@ -16,13 +16,6 @@
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
 #include "core/problem/suite_schema.hpp"
-#if __has_include(<valijson/validator.hpp>)
-#include <valijson/adapters/nlohmann_json_adapter.hpp>
-#include <valijson/schema.hpp>
-#include <valijson/schema_parser.hpp>
-#include <valijson/validator.hpp>
-#define ATTEST_HAS_VALIJSON 1
-#endif
 
 namespace attest::core {
 namespace {
@@ -95,8 +88,8 @@ TEST(Suites, ReadmeCountsThem) {
     const size_t row = readme.find("| `" + suite.name + "` |");
     ASSERT_NE(row, std::string::npos) << suite.name << " is missing in suites/README.md";
     EXPECT_THAT(readme.substr(row, readme.find('\n', row) - row),
-                testing::HasSubstr("| " + std::to_string(suite.cases.size()) + " (" +
-                                   std::to_string(quick) + ") |"));
+                ::testing::HasSubstr("| " + std::to_string(suite.cases.size()) + " (" +
+                                     std::to_string(quick) + ") |"));
   }
 }
 
@@ -123,7 +116,7 @@ TEST(Suites, QuickCasesMissNoEventUnsaid) {
       if (min_bytes(problem) > kMostBytes) continue;
       const uint64_t seed = spec_seed(print_problem(problem));
       const EventSurvey survey = survey_events(problem, seed, fills_of(one, problem));
-      EXPECT_THAT(ledger.add(one, survey).unsaid, testing::IsEmpty())
+      EXPECT_THAT(ledger.add(one, survey).unsaid, ::testing::IsEmpty())
           << one.suite << "/" << one.name;
     }
   }
@@ -146,55 +139,6 @@ TEST(Suites, SchemaKnowsEveryWord) {
       if (word != "dtype") known.insert(word);
   EXPECT_EQ(listed, known);
 }
-
-#ifdef ATTEST_HAS_VALIJSON
-class SuiteSchema : public testing::Test {
- protected:
-  SuiteSchema() {
-    const auto document = nlohmann::json::parse(text_of(kFolder / kSchema));
-    valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(document),
-                                            schema_);
-  }
-  bool accepts(const nlohmann::json& suite) const {
-    valijson::Validator validator;
-    return validator.validate(schema_, valijson::adapters::NlohmannJsonAdapter(suite), nullptr);
-  }
-  valijson::Schema schema_;
-};
-
-TEST_F(SuiteSchema, AcceptsAllSuites) {
-  for (const auto& file : suite_files())
-    EXPECT_TRUE(accepts(nlohmann::json::parse(text_of(file)))) << file.filename();
-}
-
-TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
-  const auto good = nlohmann::json::parse(R"({"name": "s", "summary": "x", "cases": [
-    {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
-     "bias": "f32[1,1,8,8]", "q.order": "0123"}]})");
-  ASSERT_TRUE(accepts(good));
-  auto refused = [this](const nlohmann::json& bad) {
-    EXPECT_FALSE(accepts(bad)) << bad;
-    EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
-  };
-  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})",
-                           R"({"budget": 0})", R"({"name": "a b"})",
-                           R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
-    auto bad = good;
-    bad.update(nlohmann::json::parse(keys));
-    refused(bad);
-  }
-  for (const char* keys :
-       {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})",
-        R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})",
-        R"({"causal": "bottom"})", R"({"q.order": "01 2"})", R"({"impls": "naive"})",
-        R"({"fills": "huge"})", R"({"misses": ["rise/*"]})", R"({"misses": {}})",
-        R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
-    auto bad = good;
-    bad["cases"][0].update(nlohmann::json::parse(keys));
-    refused(bad);
-  }
-}
-#endif
 
 }  // namespace
 }  // namespace attest::core

@@ -113,7 +113,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class RightPlugin : public testing::TestWithParam<Case> {};
+class RightPlugin : public ::testing::TestWithParam<Case> {};
 
 TEST_P(RightPlugin, AgreesWithTheDefinitionOnRandomProblems) {
   const attest_impl* table = find_table(GetParam().file, GetParam().name);
@@ -135,16 +135,16 @@ TEST_P(RightPlugin, AgreesWithTheDefinitionOnRandomProblems) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, RightPlugin,
-                         testing::Values(Case{"plugins/naive.so", "naive"},
-                                         Case{"tests/plugins/naive_minimal.so", "naive_minimal"},
-                                         Case{"tests/plugins/mutants.so", "mutant_none"},
-                                         Case{"tests/plugins/steps.so", "step_none_t16"},
-                                         Case{"tests/plugins/steps.so", "step_none_t32"},
-                                         Case{"tests/plugins/steps.so", "step_none_t64"},
-                                         Case{"tests/plugins/steps.so", "step_none_t128"},
-                                         Case{"tests/plugins/steps.so", "step_none_t256"},
-                                         Case{"tests/plugins/plugin_c.so", "plugin_c"},
-                                         Case{"tests/plugins/older_header.so", "older_header"}),
+                         ::testing::Values(Case{"plugins/naive.so", "naive"},
+                                           Case{"tests/plugins/naive_minimal.so", "naive_minimal"},
+                                           Case{"tests/plugins/mutants.so", "mutant_none"},
+                                           Case{"tests/plugins/steps.so", "step_none_t16"},
+                                           Case{"tests/plugins/steps.so", "step_none_t32"},
+                                           Case{"tests/plugins/steps.so", "step_none_t64"},
+                                           Case{"tests/plugins/steps.so", "step_none_t128"},
+                                           Case{"tests/plugins/steps.so", "step_none_t256"},
+                                           Case{"tests/plugins/plugin_c.so", "plugin_c"},
+                                           Case{"tests/plugins/older_header.so", "older_header"}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.
@@ -166,7 +166,7 @@ void make_problem(Trial& trial, int32_t dtype, int64_t tokens, bool causal) {
   }
 }
 
-class MutantTest : public testing::TestWithParam<const char*> {};
+class MutantTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MutantTest, IsWrongWhereItDoesNotRefuse) {
   const attest_impl* table = find_table("tests/plugins/mutants.so", GetParam());
@@ -180,7 +180,7 @@ TEST_P(MutantTest, IsWrongWhereItDoesNotRefuse) {
         trial.finish();
         attest_support support{};
         if (table->query(&trial.problem(), &support) == ATTEST_UNSUPPORTED) {
-          EXPECT_THAT(support.reason, testing::HasSubstr("nothing is wrong here"));
+          EXPECT_THAT(support.reason, ::testing::HasSubstr("nothing is wrong here"));
           continue;
         }
         ASSERT_NO_FATAL_FAILURE(run(*table, trial));
@@ -192,10 +192,10 @@ TEST_P(MutantTest, IsWrongWhereItDoesNotRefuse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Mutants, MutantTest,
-                         testing::Values("mutant_dropped_tile", "mutant_sum_not_rescaled",
-                                         "mutant_wrong_scale", "mutant_swapped_heads",
-                                         "mutant_causal_off_by_one", "mutant_query_tail",
-                                         "mutant_key_tail", "mutant_zeros"),
+                         ::testing::Values("mutant_dropped_tile", "mutant_sum_not_rescaled",
+                                           "mutant_wrong_scale", "mutant_swapped_heads",
+                                           "mutant_causal_off_by_one", "mutant_query_tail",
+                                           "mutant_key_tail", "mutant_zeros"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST(Mutants, HealthyOneIsRightOnTheSameProblems) {

@@ -9,8 +9,6 @@
 namespace abi_test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 class Maker {
  public:
   Maker(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes)

@@ -8,7 +8,6 @@
 namespace abi_test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr unsigned char kPattern = 0x5b;
 
 size_t size_of(int32_t dtype) {

@@ -6,12 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "attest.h"
 
 namespace abi_test {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The value of 16 stored bits, and the nearest (even) 16 bits of a value, by arithmetic on the
 /// definition of the format.

@@ -97,12 +97,12 @@ std::vector<const FileTensor*> by_place(const std::vector<std::string>& wanted,
   return tensors;
 }
 
-using Mapping = void (*)(const OnnxCase&, VectorCase&);
+using OnnxMapping = void (*)(const OnnxCase&, VectorCase&);
 
-Mapping mapping_of(const OnnxNode& node) {
+OnnxMapping mapping_of(const OnnxNode& node) {
   struct Known {
     std::string_view domain, op_type;
-    Mapping mapping;
+    OnnxMapping mapping;
   };
   constexpr Known kKnown[] = {{"", "Attention", map_attention},
                               {"", "Softmax", map_softmax},
@@ -127,7 +127,7 @@ void read_onnx(const VectorPlace& place, VectorCase& vector) {
   }
   const OnnxNode& node = model.nodes[0];
   // Before the files: they may hold what is not read, strings say
-  const Mapping mapping = mapping_of(node);
+  const OnnxMapping mapping = mapping_of(node);
   const auto opset = model.opset.find(node.domain);
   vector.source = fmt::format("ONNX {} of opset {}", node.op_type,
                               opset == model.opset.end() ? 0 : opset->second);

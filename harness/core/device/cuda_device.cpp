@@ -10,9 +10,6 @@
 namespace attest::core {
 namespace {
 
-// Values of CUdevice_attribute.
-constexpr int kMultiprocessors = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76;
-
 CudaAddress address(const void* data) { return reinterpret_cast<CudaAddress>(data); }
 
 class CudaDevice : public Device {

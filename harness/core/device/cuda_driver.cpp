@@ -10,7 +10,7 @@
 namespace attest::core {
 namespace {
 
-constexpr const char* kLibrary = "libcuda.so.1";
+constexpr const char* kDriverLibrary = "libcuda.so.1";
 constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 
 struct Loaded {
@@ -67,14 +67,14 @@ std::string resolve(void* library, CudaDriver& driver) {
   return missing;
 }
 
-Loaded load() {
+Loaded load_driver() {
   Loaded loaded;
   const char* given = std::getenv("ATTEST_CUDA_DRIVER");
-  const char* name = given ? given : kLibrary;
+  const char* name = given ? given : kDriverLibrary;
   void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    loaded.missing =
-        given ? fmt::format("no driver: {}", dlerror()) : fmt::format("no driver ({})", kLibrary);
+    loaded.missing = given ? fmt::format("no driver: {}", dlerror())
+                           : fmt::format("no driver ({})", kDriverLibrary);
   } else if (const std::string symbol = resolve(library, loaded.driver); !symbol.empty()) {
     loaded.missing = fmt::format("the driver has no {}: too old", symbol);
   } else if (const int error = loaded.driver.init(0)) {
@@ -86,7 +86,7 @@ Loaded load() {
 }
 
 const Loaded& loaded() {
-  static const Loaded once = load();
+  static const Loaded once = load_driver();
   return once;
 }
 

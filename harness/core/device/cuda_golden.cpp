@@ -8,10 +8,6 @@
 namespace attest::core {
 namespace {
 
-// Values of CUdevice_attribute.
-constexpr int kClock_khz = 13, kMultiprocessors = 16, kMajor = 75, kMinor = 76,
-              kSingleToDouble = 87;
-
 // Float32 multiply-adds a clock of a multiprocessor: 64 of Turing and of GA100, 128 of others.
 double single_width(int device) {
   const int architecture = 10 * cuda_attribute(device, kMajor) + cuda_attribute(device, kMinor);

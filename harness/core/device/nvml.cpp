@@ -8,7 +8,7 @@
 namespace attest::core {
 namespace {
 
-constexpr const char* kLibrary = "libnvidia-ml.so.1";
+constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 
 // The library's functions by their names in nvml.h, without prefix; they return 0 for success.
 struct Nvml {
@@ -35,12 +35,13 @@ constexpr struct {
                 {0x40, "heat (hardware)"},
                 {0x80, "power brake"}};
 
-Nvml load() {
+Nvml load_nvml() {
   Nvml nvml{};
   const char* given = std::getenv("ATTEST_NVML");
-  void* library = dlopen(given ? given : kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(given ? given : kNvmlLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return nvml.missing = fmt::format("{} does not load", given ? dlerror() : kLibrary), nvml;
+    return nvml.missing = fmt::format("{} does not load_nvml", given ? dlerror() : kNvmlLibrary),
+           nvml;
   const auto find = [&](auto& function, const char* symbol) {
     function =
         reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
@@ -62,7 +63,7 @@ Nvml load() {
 }
 
 const Nvml& nvml() {
-  static const Nvml once = load();
+  static const Nvml once = load_nvml();
   return once;
 }
 

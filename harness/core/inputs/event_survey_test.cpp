@@ -13,8 +13,8 @@
 namespace attest::core {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // Every feature, and sizes up to those whose rows a golden samples.
 struct Trial {
@@ -72,14 +72,14 @@ EventSurvey survey(const Problem& problem) {
   return survey_events(problem, seed, default_fills(problem, false));
 }
 
-class DefaultFills : public testing::TestWithParam<Trial> {};
+class DefaultFills : public ::testing::TestWithParam<Trial> {};
 
 TEST_P(DefaultFills, MissNoEventButThoseListed) {
   const auto& [line, listed] = GetParam();
-  EXPECT_THAT(survey(parse_problem(line)).missed(), testing::UnorderedElementsAreArray(listed));
+  EXPECT_THAT(survey(parse_problem(line)).missed(), ::testing::UnorderedElementsAreArray(listed));
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryFeature, DefaultFills, testing::ValuesIn(kTrials));
+INSTANTIATE_TEST_SUITE_P(EveryFeature, DefaultFills, ::testing::ValuesIn(kTrials));
 
 // Each makes events happen, in some problem, that no other does; but for random, whose numbers wild
 // has too, and which stands for the inputs that programs have.
@@ -127,7 +127,7 @@ TEST(EventLedger, SetsReasonsAgainstWhatIsMissed) {
   EventLedger::Missed missed = ledger.add(one, survey);
   EXPECT_THAT(missed.unsaid, IsEmpty());
   EXPECT_THAT(missed.excused,
-              ElementsAre(testing::Pair("a/b", "own"), testing::Pair("a/c", "shared")));
+              ElementsAre(::testing::Pair("a/b", "own"), ::testing::Pair("a/c", "shared")));
   EXPECT_THAT(ledger.stale(false), ElementsAre("s/x: d"));
   EXPECT_THAT(ledger.stale(true), ElementsAre("s/x: d", "s: e*"));
   one.misses = {{"a/b", "own"}};

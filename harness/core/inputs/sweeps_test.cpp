@@ -83,7 +83,7 @@ const Sweep kSweeps[] = {
      94},
 };
 
-class RealSweep : public testing::TestWithParam<Sweep> {
+class RealSweep : public ::testing::TestWithParam<Sweep> {
  protected:
   void SetUp() override {
     path_ = shared_data(ATTEST_SOURCE_DIR) / "lidar" / GetParam().file;
@@ -119,7 +119,7 @@ TEST_P(RealSweep, HasTheKnownGroupCounts) {
   EXPECT_EQ(flatformer_groups(int64_t(pillars.size())), expected.flatformer);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RealSweep, testing::ValuesIn(kSweeps), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(All, RealSweep, ::testing::ValuesIn(kSweeps), [](const auto& instance) {
   const std::string file = instance.param.file;
   return file.substr(0, file.find('.'));
 });
@@ -134,7 +134,7 @@ TEST_P(RealSweep, BecomesTokens) {
   for (const float value : tokens.features) ASSERT_TRUE(std::isfinite(value));
 }
 
-class RealImage : public testing::TestWithParam<std::tuple<const char*, int, int>> {};
+class RealImage : public ::testing::TestWithParam<std::tuple<const char*, int, int>> {};
 
 TEST_P(RealImage, BecomesTokens) {
   const auto& [file, width, height] = GetParam();
@@ -148,9 +148,9 @@ TEST_P(RealImage, BecomesTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RealImage,
-                         testing::Values(std::tuple("comma2k19_preview.png", 1164, 874),
-                                         std::tuple("opensfm_lund_01.jpg", 1024, 768),
-                                         std::tuple("opensfm_lund_02.jpg", 1024, 768)));
+                         ::testing::Values(std::tuple("comma2k19_preview.png", 1164, 874),
+                                           std::tuple("opensfm_lund_01.jpg", 1024, 768),
+                                           std::tuple("opensfm_lund_02.jpg", 1024, 768)));
 
 }  // namespace
 }  // namespace attest::core

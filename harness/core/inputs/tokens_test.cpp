@@ -13,7 +13,7 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(TokenSource, ParseAndPrintAreInverse) {
   for (const char* text :

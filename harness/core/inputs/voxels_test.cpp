@@ -13,8 +13,8 @@
 namespace attest::core {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 PointCloud cloud_of(std::initializer_list<std::array<float, 4>> points) {
   PointCloud cloud;

@@ -11,11 +11,10 @@
 #include "core/judge/gates.hpp"
 #include "core/judge/guard.hpp"
 #include "core/operations/rounding.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // What is known of one output tensor after some chunks; merged under a lock.
 struct Tally {
@@ -369,7 +368,7 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     if (judgement.outcome.passes() && one_sided) decide_one_sided(judgement, role, tally);
   }
   for (const Role& role : problem.operation->roles()) {
-    if (!is_output(role) || !present(problem.tensor[size_t(role.index)])) continue;
+    if (!is_output(role) || !problem.has(role.index)) continue;
     if (const auto tally = tallies.find(role.index);
         tally != tallies.end() && tally->second.exact > 0)
       continue;

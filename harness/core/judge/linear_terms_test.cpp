@@ -10,10 +10,9 @@
 #include "core/operations/linear/linear_sigma.hpp"
 #include "core/operations/linear/testing/linear_cases.hpp"
 
-namespace attest::core {
+namespace attest::core::linear {
 namespace {
 
-using linear::Term;
 using testing::Edit, testing::edit, testing::LinearCase;
 
 struct TermCase {
@@ -201,4 +200,4 @@ INSTANTIATE_TEST_SUITE_P(Linear, LinearTerms, ::testing::ValuesIn(term_cases()),
 TEST(LinearTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
 
 }  // namespace
-}  // namespace attest::core
+}  // namespace attest::core::linear

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <mutex>
+
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<int64_t> index_of(const TensorSpec& spec, int64_t element) {
   std::vector<int64_t> index(static_cast<size_t>(spec.rank));

@@ -11,7 +11,7 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// One head, two queries, two keys: outputs are averages of (1, 2) and (3, 4).
 struct Small {
@@ -41,7 +41,7 @@ TEST(Reference, AgreesWithinTheToleranceAndNotBeyond) {
   const Judgement j = small.compare();
   EXPECT_EQ(j.outcome.code, ReasonCode::kErrorReference);
   EXPECT_THAT(j.outcome.reason, HasSubstr("o[0,0,1,1] is 2.00001"));
-  EXPECT_THAT(j.worst->index, testing::ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(j.worst->index, ::testing::ElementsAre(0, 0, 1, 1));
   EXPECT_EQ(small.compare(1e-4).outcome.verdict(), Verdict::kPass);
   small.o[3] = NAN;
   EXPECT_EQ(small.compare(1e-4).outcome.code, ReasonCode::kErrorReference);

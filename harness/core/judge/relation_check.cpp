@@ -1,17 +1,15 @@
 #include "core/judge/relation_check.hpp"
 #include "core/judge/gates.hpp"
+#include "core/tensor/constants.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 namespace attest::core {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool same_bits(double first, double second) {
   return (std::isnan(first) && std::isnan(second)) ||
@@ -26,14 +24,14 @@ double distance(double first, double second, double sigma) {
   return std::isnan(sigma) ? 0 : std::fabs(first - second) / sigma;
 }
 
-struct Tally {
+struct RelationTally {
   int64_t known = 0, compared = 0, different = 0;
   int64_t rows = 0;  // that have known elements
   double sum_squares = 0, worst = -1;
   Mismatch mismatch;
 };
 
-void add(Tally& tally, const Claim& claim, const RelationRun& base, bool bitwise) {
+void add(RelationTally& tally, const Claim& claim, const RelationRun& base, bool bitwise) {
   tally.rows += std::any_of(claim.sigma.begin(), claim.sigma.end(),
                             [](double sigma) { return !std::isnan(sigma); });
   for (size_t e = 0; e < claim.first.size(); ++e) {
@@ -71,7 +69,7 @@ ReasonCode code_of(const Relation& relation) {
 Judgement judge_relation(const Relation& relation, const RelationRun& base,
                          std::span<const RelationRun> runs, bool deterministic) {
   const bool bitwise = relation.bitwise() && deterministic;
-  Tally tally;
+  RelationTally tally;
   relation.compare(base, runs, [&](const Claim& claim) { add(tally, claim, base, bitwise); });
 
   Judgement judgement;

@@ -15,7 +15,7 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string wrong(const Operation& operation, const std::function<void(attest_support&)>& declare) {
   attest_support support{};

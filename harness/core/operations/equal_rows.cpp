@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/tensor/constants.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace attest::core {
-namespace {
-
-constexpr int64_t kThreadedElements = 1 << 16;
-
-}  // namespace
-
 size_t EqualRows::group_end(size_t begin) const {
   size_t end = begin + 1;
   while (end < group.size() && group[end] == group[begin]) ++end;

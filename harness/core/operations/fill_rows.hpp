@@ -5,10 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace attest::core {
+
+/// A value of V that no query sees: it shows in a sum even with a small weight.
+inline constexpr float kDecoyValue = 1000;
 
 /// Calls row(index, values) for every row of the last dim, in parallel, and stores the values.
 template <class Row>
@@ -16,8 +20,7 @@ void fill_rows(const Tensor& tensor, const Row& row) {
   const TensorSpec& spec = tensor.spec;
   const int leading = spec.rank - 1;
   const int64_t width = spec.dim[leading], rows = row_count(spec, leading);
-  // Threads cost more than they save on a small tensor.
-#pragma omp parallel if (rows * width > 65536)
+#pragma omp parallel if (rows * width > kThreadedElements)
   {
     std::vector<float> values(static_cast<size_t>(width));
 #pragma omp for schedule(static)

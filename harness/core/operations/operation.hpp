@@ -79,6 +79,7 @@ struct Problem {
   T& as() {
     return *reinterpret_cast<T*>(params.data());
   }
+  bool has(int32_t role) const { return present(tensor[size_t(role)]); }
   bool operator==(const Problem& other) const;
 };
 

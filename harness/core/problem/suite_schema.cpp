@@ -67,7 +67,7 @@ constexpr const char* kFrame = R"({
 })";
 
 // The keys of a case that are no words of a spec line, and the words that set several fields.
-constexpr const char* kCaseKeys = R"({
+constexpr const char* kCaseSchema = R"({
   "operation": {"type": "string", "description": "softmax, linear, or that of a plugin's own"},
   "dtypes": {
     "type": "array", "minItems": 1, "uniqueItems": true,
@@ -103,7 +103,7 @@ Json reference(const char* definition, const std::string& description) {
 Json case_keys() {
   Json keys;
   keys["name"] = reference("name", "model/layer, unique in its suite");
-  const Json plain = Json::parse(kCaseKeys);
+  const Json plain = Json::parse(kCaseSchema);
   for (const auto& [key, value] : plain.items()) keys[key] = value;
   keys["inputs"] =
       reference("text", "random, or a source of tokens: lidar:voxel_size=0.05,curve=z,first=32768");

@@ -14,8 +14,8 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A suite of one case with these keys beside its name.
 std::string with_case(const std::string& keys) {
@@ -25,7 +25,7 @@ std::string with_case(const std::string& keys) {
          keys + "}]}";
 }
 
-std::string error_of(const std::string& text) {
+std::string suite_error(const std::string& text) {
   try {
     parse_suite(text, "x.json");
   } catch (const Error& error) {
@@ -171,7 +171,7 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
       {R"("seq_len_q": 8, "seq_len_q": 9)", "key 'seq_len_q' twice in one object"},
   };
   for (const auto& [keys, message] : cases) {
-    const std::string error = error_of(with_case(keys));
+    const std::string error = suite_error(with_case(keys));
     EXPECT_THAT(error, HasSubstr(message)) << keys;
     EXPECT_THAT(error, StartsWith("x.json: "));
     EXPECT_EQ(error.find('\n'), std::string::npos);
@@ -211,16 +211,16 @@ TEST(Suite, FilesThatAreNoSuites) {
       {"{\"name\": \"\xff\"}", "x.json: line 1"},
   };
   for (const auto& [text, message] : cases) {
-    EXPECT_THAT(error_of(text), HasSubstr(message)) << text.substr(0, 200);
-    EXPECT_EQ(error_of(text).find('\n'), std::string::npos);
-    EXPECT_LT(error_of(text).size(), 300u);
+    EXPECT_THAT(suite_error(text), HasSubstr(message)) << text.substr(0, 200);
+    EXPECT_EQ(suite_error(text).find('\n'), std::string::npos);
+    EXPECT_LT(suite_error(text).size(), 300u);
   }
 }
 
 TEST(Suite, FilesThatCannotBeRead) {
   EXPECT_THROW(read_suite("no/such/file.json"), Error);
   EXPECT_THROW(read_suite("/"), Error);
-  const std::string file = testing::TempDir() + "suite_test.json";
+  const std::string file = ::testing::TempDir() + "suite_test.json";
   std::ofstream(file) << with_case(R"("seq_len_q": 8)");
   EXPECT_EQ(read_suite(file).cases.size(), 1u);
 }

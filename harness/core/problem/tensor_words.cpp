@@ -161,7 +161,7 @@ TensorWords tensor_words(const Problem& problem) {
     while (const Role* role = first_wrong()) spell_out(*role);
   } catch (const Error&) {  // the usual dims alone would be no problem
     for (const Role& role : roles)
-      if (present(problem.tensor[size_t(role.index)])) spell_out(role);
+      if (problem.has(role.index)) spell_out(role);
   }
   return words;
 }

@@ -7,12 +7,9 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <valijson/adapters/nlohmann_json_adapter.hpp>
-#include <valijson/schema.hpp>
-#include <valijson/schema_parser.hpp>
-#include <valijson/validator.hpp>
 
 #include "core/tensor/error.hpp"
+#include "testing/json_schema.hpp"
 
 namespace attest::core {
 namespace {
@@ -69,22 +66,11 @@ Record sample() {
 
 class Schema : public ::testing::Test {
  protected:
-  Schema() {
-    std::ifstream file(ATTEST_SOURCE_DIR "/reports/results.schema.json");
-    const json document = json::parse(file);
-    valijson::SchemaParser parser;
-    parser.populateSchema(valijson::adapters::NlohmannJsonAdapter(document), schema_);
-  }
   bool accepts(const json& line) {
-    valijson::Validator validator;
-    valijson::ValidationResults results;
-    const bool good =
-        validator.validate(schema_, valijson::adapters::NlohmannJsonAdapter(line), &results);
-    valijson::ValidationResults::Error error;
-    while (!good && results.popError(error)) why_ += error.description + "\n";
-    return good;
+    why_ = schema_.errors(line);
+    return why_.empty();
   }
-  valijson::Schema schema_;
+  testing::JsonSchema schema_{"reports/results.schema.json"};
   std::string why_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Record run(const std::string& plugin_name, const std::string& spec) {
+Record run_only(const std::string& plugin_name, const std::string& spec) {
   Plugin plugin(
       ATTEST_BINARY_DIR "/tests/plugins/" + plugin_name + ".so",
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 20}});
@@ -29,7 +29,7 @@ class Contract : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Contract, IsLoadedJudgedAndTimed) {
   const Record record =
-      run(GetParam(), "softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0");
+      run_only(GetParam(), "softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0");
   EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
   EXPECT_EQ(record.fills.size(), 7u);
   ASSERT_TRUE(record.time);
@@ -37,15 +37,17 @@ TEST_P(Contract, IsLoadedJudgedAndTimed) {
 }
 
 TEST_P(Contract, IsRefusedByNameWhatItsTableDoesNotList) {
-  const Record record = run(GetParam(), "softmax seq_len_q=64 head_dim=16 patch_size=16 order");
+  const Record record =
+      run_only(GetParam(), "softmax seq_len_q=64 head_dim=16 patch_size=16 order");
   EXPECT_EQ(record.outcome.code, ReasonCode::kUnsupportedTable);
   EXPECT_EQ(record.outcome.reason, "does not list ORDER+PATCHES");
   const Record younger =
-      run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
+      run_only(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
   EXPECT_EQ(younger.outcome.code, ReasonCode::kUnsupportedTable);
   EXPECT_EQ(younger.outcome.reason, "does not list ALIBI");
-  EXPECT_EQ(run(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").outcome.reason,
-            "does not list SINKS");
+  EXPECT_EQ(
+      run_only(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").outcome.reason,
+      "does not list SINKS");
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, Contract,
@@ -57,7 +59,7 @@ TEST(ContractTemplate, TheTemplateOfANewImplementationPasses) {
         "softmax batch=3 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse",
         "softmax grid_height=14 grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=3 "
         "shift_bias=-100 seq_len_q=196 num_heads=3 head_dim=32 rel_bias"}) {
-    const Record record = run("naive_minimal", spec);
+    const Record record = run_only("naive_minimal", spec);
     EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
   }
 }

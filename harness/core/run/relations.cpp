@@ -16,7 +16,6 @@ namespace {
 constexpr double kQuickRun_ns = 20e6;  // some fifteen runs of it are a fraction of a second
 // Of all tensors: what it takes to make and compare them likewise
 constexpr int64_t kQuickElements = int64_t{1} << 21;
-constexpr double kLongestRun_ns = 20e9;  // where all are asked for
 constexpr int64_t kKeptElements = int64_t{1} << 21;
 
 int64_t elements(const Problem& problem) {

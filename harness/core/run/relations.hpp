@@ -15,6 +15,9 @@ namespace attest::core {
 /// For which problems relations are checked: none, the cheap ones, or all.
 enum class RelationChoice { kNone, kAuto, kAll };
 
+/// Where a run takes longer, no relation is checked, and no run is repeated for kAll.
+inline constexpr double kLongestRun_ns = 20e9;
+
 /// Whether relations are checked for this problem, on which one run took `run_ns`.
 bool wants_relations(RelationChoice choice, const Problem& problem, double run_ns);
 

@@ -9,6 +9,7 @@
 #include "core/measure/memory.hpp"
 #include "core/measure/time.hpp"
 #include "core/run/outputs.hpp"
+#include "core/run/relations.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
@@ -20,7 +21,6 @@ struct Runs {
   double most_ns;
 };
 constexpr Runs kRuns[] = {{50, 0.1e9}, {10, 0.2e9}, {3, 3e9}};
-constexpr double kLongestRun_ns = 20e9;  // where relations are asked for everywhere
 constexpr int kJudgedRuns[] = {1, 2, 3, 10, 50};
 
 // Elements of all outputs.

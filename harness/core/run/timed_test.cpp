@@ -13,10 +13,11 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr const char* kBrief = "softmax num_heads=2 seq_len_q=61 head_dim=16";  // some 0.2 ms a run
-constexpr const char* kLonger = "softmax seq_len_q=515 head_dim=32";            // some 10 ms
+constexpr const char* kShort =
+    "softmax num_heads=2 seq_len_q=61 head_dim=16";                   // some 0.2 ms a run_cheat
+constexpr const char* kLonger = "softmax seq_len_q=515 head_dim=32";  // some 10 ms
 
-Record run(const std::string& name, const std::string& spec) {
+Record run_cheat(const std::string& name, const std::string& spec) {
   Plugin plugin(
       ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
@@ -38,7 +39,7 @@ class Cheats : public ::testing::TestWithParam<Cheat> {};
 TEST_P(Cheats, AreCaught) {
   Record record;
   for (int tries = 0; tries < 4 && record.outcome.verdict() != Verdict::kFail; ++tries) {
-    record = run(GetParam().name, GetParam().spec);
+    record = run_cheat(GetParam().name, GetParam().spec);
     ASSERT_GE(record.fills.size(), 2u) << record.outcome.reason;
     for (const FillRecord& fill : record.fills)
       ASSERT_EQ(fill.judgement.outcome.verdict(), Verdict::kPass)
@@ -54,21 +55,21 @@ TEST_P(Cheats, AreCaught) {
 
 INSTANTIATE_TEST_SUITE_P(
     Brief, Cheats,
-    ::testing::Values(Cheat{"cheat_pointer", kBrief}, Cheat{"cheat_shape", kBrief},
-                      Cheat{"cheat_create", kBrief}, Cheat{"cheat_stale", kBrief},
-                      Cheat{"cheat_alternate", kBrief}, Cheat{"cheat_thread", kBrief},
-                      Cheat{"cheat_some_inputs", kBrief}, Cheat{"cheat_known_inputs", kBrief}),
+    ::testing::Values(Cheat{"cheat_pointer", kShort}, Cheat{"cheat_shape", kShort},
+                      Cheat{"cheat_create", kShort}, Cheat{"cheat_stale", kShort},
+                      Cheat{"cheat_alternate", kShort}, Cheat{"cheat_thread", kShort},
+                      Cheat{"cheat_some_inputs", kShort}, Cheat{"cheat_known_inputs", kShort}),
     [](const auto& each) { return std::string(each.param.name).substr(6); });
 INSTANTIATE_TEST_SUITE_P(Longer, Cheats,
                          ::testing::Values(Cheat{"cheat_pointer", kLonger},
                                            Cheat{"cheat_stale", kLonger},
                                            Cheat{"cheat_alternate", kLonger},
-                                           Cheat{"cheat_slow", kBrief}),
+                                           Cheat{"cheat_slow", kShort}),
                          [](const auto& each) { return std::string(each.param.name).substr(6); });
 
 TEST(TimedRuns, PassForWhoDoesTheWork) {
-  for (const char* spec : {kBrief, kLonger}) {
-    const Record record = run("cheat_none", spec);
+  for (const char* spec : {kShort, kLonger}) {
+    const Record record = run_cheat("cheat_none", spec);
     EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
     ASSERT_TRUE(record.time);
     EXPECT_GE(record.time->audited_runs.value_or(0), 2);
@@ -76,16 +77,16 @@ TEST(TimedRuns, PassForWhoDoesTheWork) {
   }
 }
 
-// The inputs change from run to run, so that keeping results by all of them gains nothing: this one
-// gives itself away if it does.
+// The inputs change from run_cheat to run_cheat, so that keeping results by all of them gains
+// nothing: this one gives itself away if it does.
 TEST(TimedRuns, NeverHaveInputsThatWereSeenBefore) {
-  const Record record = run("cheat_all_inputs", kBrief);
+  const Record record = run_cheat("cheat_all_inputs", kShort);
   EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
 }
 
 TEST(TimedRuns, AreCheckedAtOtherMomentsEachTime) {
-  EXPECT_NE(run("cheat_none", kBrief).time.value().audit_seed,
-            run("cheat_none", kBrief).time.value().audit_seed);
+  EXPECT_NE(run_cheat("cheat_none", kShort).time.value().audit_seed,
+            run_cheat("cheat_none", kShort).time.value().audit_seed);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_F(Sessions, APlanOfNothingIsAnErrorUnlessItIsToBePartOfAnother) {
   EXPECT_TRUE(none.jobs.empty());
   none.append(plan_spec({"softmax seq_len_q=8 head_dim=16"}, {}, "one"));
   EXPECT_THAT(names(none), ElementsAre("/one f32"));
-  EXPECT_THAT(none.names, testing::Contains("small/a"));
+  EXPECT_THAT(none.names, ::testing::Contains("small/a"));
 }
 
 TEST_F(Sessions, TwoPlansAreTheSameRunWhereFilesAndCasesAre) {

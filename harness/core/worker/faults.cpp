@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kBelowStack = 16 << 20;
 constexpr size_t kOwnStack_bytes = 64 << 10;
 
-StatusPage* status = nullptr;
+StatusPage* fault_status = nullptr;
 uint64_t stack_begin = 0, stack_end = 0;
 std::terminate_handler terminate_before = nullptr;
 
@@ -23,14 +23,14 @@ std::terminate_handler terminate_before = nullptr;
 void note_fault(int signal, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   const bool on_stack = address + kBelowStack >= stack_begin && address < stack_end;
-  status->fault_address = address;
-  status->fault = on_stack ? Fault::kStack : Fault::kAddress;
+  fault_status->fault_address = address;
+  fault_status->fault = on_stack ? Fault::kStack : Fault::kAddress;
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
 
 [[noreturn]] void note_exception() {
-  if (std::current_exception()) status->fault = Fault::kException;
+  if (std::current_exception()) fault_status->fault = Fault::kException;
   if (terminate_before) terminate_before();
   std::abort();
 }
@@ -50,7 +50,7 @@ void find_stack() {
 }  // namespace
 
 void note_faults(StatusPage& page) {
-  status = &page;
+  fault_status = &page;
   find_stack();
   static char own_stack[kOwnStack_bytes];  // so that a stack overflow is noted too
   const stack_t alternate{.ss_sp = own_stack, .ss_flags = 0, .ss_size = sizeof(own_stack)};

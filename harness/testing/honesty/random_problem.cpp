@@ -100,7 +100,7 @@ class Maker {
     if (d_.chance(15)) problem.features |= ATTEST_WITH_UNALIGNED;
     std::array<TensorSpec, ATTEST_ROLES> made{};
     for (const Role& role : problem.operation->roles()) {
-      if (!role.required && !present(problem.tensor[size_t(role.index)])) continue;
+      if (!role.required && !problem.has(role.index)) continue;
       std::vector<int64_t> dims = problem.operation->dims(problem, role.index);
       double elements = 1;
       for (size_t axis = 0; axis < dims.size(); ++axis)

@@ -6,7 +6,6 @@
 namespace attest::testing {
 namespace {
 
-constexpr const char* kDense = "plain causal";
 constexpr const char* kAll = "f32 f16 bf16";
 
 bool has_word(const char* words, const std::string& wanted) {

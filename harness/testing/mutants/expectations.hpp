@@ -8,6 +8,9 @@
 
 namespace attest::testing {
 
+/// The families whose keys are all of one sequence.
+inline constexpr const char* kDense = "plain causal";
+
 struct Expected {
   const char* mutant;
   const char* families;            // separated by blanks

@@ -7,7 +7,7 @@
 namespace attest::testing {
 namespace {
 
-constexpr const char *kDense = "plain causal", *kPairs = "pair_mask pair_bias";
+constexpr const char* kPairs = "pair_mask pair_bias";
 constexpr const char* kLongSums = "cross_head cross";
 constexpr const char* kHidesIt = "the output's own rounding is as large";
 

@@ -15,18 +15,18 @@
 namespace attest::core {
 namespace {
 
-struct Type {
+struct NpyType {
   std::string_view descr;
   DType dtype;
   int64_t bytes;
 };
-constexpr Type kTypes[] = {
+constexpr NpyType kNpyTypes[] = {
     {"<f4", ATTEST_F32, 4},  {"<f2", ATTEST_F16, 2},  {"<f8", ATTEST_F64, 8},
     {"<i4", ATTEST_I32, 4},  {"<i8", ATTEST_I64, 8},  {"|b1", ATTEST_BOOL, 1},
     {"|u1", ATTEST_NONE, 1}, {"|i1", ATTEST_NONE, 1}, {"<u2", ATTEST_NONE, 2},
     {"<i2", ATTEST_NONE, 2}, {"<u4", ATTEST_NONE, 4}, {"<u8", ATTEST_NONE, 8},
 };
-constexpr size_t kMostDims = 8;
+constexpr size_t kMostNpyDims = 8;
 
 /// Reads the dict from left to right; every step either succeeds or throws.
 class HeaderReader {
@@ -111,8 +111,8 @@ class HeaderReader {
       skip_blanks();
       const size_t end = std::min(text_.find_first_not_of("0123456789"), text_.size());
       const auto dim = parse_number<int64_t>(text_.substr(0, end));
-      if (!dim || dims.size() == kMostDims)
-        fail(fmt::format("shape: must be at most {} whole numbers", kMostDims));
+      if (!dim || dims.size() == kMostNpyDims)
+        fail(fmt::format("shape: must be at most {} whole numbers", kMostNpyDims));
       text_.remove_prefix(end);
       dims.push_back(*dim);
       if (!accept(',')) {
@@ -126,10 +126,10 @@ class HeaderReader {
   std::string_view text_, file_name_;
 };
 
-const Type& type_of(const std::string& descr, std::string_view file_name) {
-  const auto type =
-      std::ranges::find(kTypes, descr, [](const Type& known) { return std::string(known.descr); });
-  if (type != std::end(kTypes)) return *type;
+const NpyType& type_of(const std::string& descr, std::string_view file_name) {
+  const auto type = std::ranges::find(
+      kNpyTypes, descr, [](const NpyType& known) { return std::string(known.descr); });
+  if (type != std::end(kNpyTypes)) return *type;
   const char* why =
       descr.starts_with('>')
           ? "big-endian arrays are not read: save array.astype(array.dtype.newbyteorder('<'))"
@@ -158,7 +158,7 @@ FileTensor parse_npy(std::span<const std::byte> bytes, std::string_view file_nam
                             file_name, header_bytes, text.size() - preamble));
   const HeaderReader::Header header =
       HeaderReader(text.substr(preamble, header_bytes), file_name).read();
-  const Type& type = type_of(*header.descr, file_name);
+  const NpyType& type = type_of(*header.descr, file_name);
   if (*header.fortran_order && header.shape->size() > 1)
     throw Error(
         fmt::format("{}: header: fortran_order: True; arrays must lie in C order: save "

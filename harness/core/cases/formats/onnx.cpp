@@ -16,16 +16,16 @@ namespace {
 // list), so models are kept small; the elements of a tensor are plain bytes.
 constexpr size_t kLargestModel_bytes = size_t{16} << 20;
 constexpr size_t kLargestTensor_bytes = size_t{1} << 30;
-constexpr int kMostDims = 16;
+constexpr int kMostOnnxDims = 16;
 
 // Numbers of TensorProto.DataType; 17 and up are younger than the schema of some distributions.
-struct Type {
+struct OnnxType {
   int number;
   const char* name;
   DType dtype;
   int64_t bytes;
 };
-constexpr Type kTypes[] = {
+constexpr OnnxType kOnnxTypes[] = {
     {1, "FLOAT", ATTEST_F32, 4},          {2, "UINT8", ATTEST_NONE, 1},
     {3, "INT8", ATTEST_NONE, 1},          {4, "UINT16", ATTEST_NONE, 2},
     {5, "INT16", ATTEST_NONE, 2},         {6, "INT32", ATTEST_I32, 4},
@@ -58,7 +58,7 @@ void append(const From& values, std::vector<std::byte>& bytes) {
 }
 
 // Elements in the field that belongs to the type (16-bit floats lie in int32_data by their bits).
-std::vector<std::byte> typed_data(const onnx::TensorProto& proto, const Type& type) {
+std::vector<std::byte> typed_data(const onnx::TensorProto& proto, const OnnxType& type) {
   std::vector<std::byte> bytes;
   switch (type.dtype) {
     case ATTEST_F32: append<float>(proto.float_data(), bytes); break;
@@ -76,15 +76,15 @@ std::vector<std::byte> typed_data(const onnx::TensorProto& proto, const Type& ty
 }
 
 FileTensor convert(const onnx::TensorProto& proto, std::string_view file_name) {
-  const auto type = std::ranges::find(kTypes, proto.data_type(), &Type::number);
-  if (type == std::end(kTypes))
+  const auto type = std::ranges::find(kOnnxTypes, proto.data_type(), &OnnxType::number);
+  if (type == std::end(kOnnxTypes))
     throw Error(fmt::format("{}: data_type: {} is not known, or not of numbers", file_name,
                             proto.data_type()));
   if (proto.data_location() == onnx::TensorProto::EXTERNAL)
     throw Error(fmt::format("{}: its data lie in another file, which is not read", file_name));
-  if (proto.dims_size() > kMostDims)
-    throw Error(
-        fmt::format("{}: dims: {} of them; {} at most", file_name, proto.dims_size(), kMostDims));
+  if (proto.dims_size() > kMostOnnxDims)
+    throw Error(fmt::format("{}: dims: {} of them; {} at most", file_name, proto.dims_size(),
+                            kMostOnnxDims));
   FileTensor tensor{.name = proto.name(),
                     .dtype = type->dtype,
                     .type = type->name,

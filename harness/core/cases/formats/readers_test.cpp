@@ -12,9 +12,9 @@
 namespace attest::core {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 const std::string kSix = packed_values<float>({1, 2, 3, 4, 5, 6.5f});
 
@@ -174,7 +174,7 @@ TEST(Npz, RefusesDamagedArchives) {
   EXPECT_THAT(refusal(array), HasSubstr("not an .npz file"));
 }
 
-class Onnx : public testing::Test {
+class Onnx : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!reads_onnx()) GTEST_SKIP() << "this build reads no ONNX files";

@@ -15,19 +15,19 @@ namespace {
 
 using nlohmann::json;
 
-struct Type {
+struct SafetensorsType {
   std::string_view name;
   DType dtype;
   int64_t bytes;
 };
-constexpr Type kTypes[] = {
+constexpr SafetensorsType kSafetensorsTypes[] = {
     {"F32", ATTEST_F32, 4},   {"F16", ATTEST_F16, 2},        {"BF16", ATTEST_BF16, 2},
     {"F64", ATTEST_F64, 8},   {"I32", ATTEST_I32, 4},        {"I64", ATTEST_I64, 8},
     {"BOOL", ATTEST_BOOL, 1}, {"U8", ATTEST_NONE, 1},        {"I8", ATTEST_NONE, 1},
     {"U16", ATTEST_NONE, 2},  {"F8_E4M3", ATTEST_F8E4M3, 1}, {"F8_E5M2", ATTEST_F8E5M2, 1},
     {"I16", ATTEST_NONE, 2},  {"U32", ATTEST_NONE, 4},       {"U64", ATTEST_NONE, 8},
 };
-constexpr int64_t kMostDims = 8;
+constexpr int64_t kMostSafetensorsDims = 8;
 
 struct Entry {
   FileTensor tensor;
@@ -55,12 +55,13 @@ Entry parse_entry(const std::string& name, const json& value, const std::string&
     throw Error(where + ": must have the keys dtype, shape and data_offsets, and no others");
   if (!value["dtype"].is_string()) throw Error(where + ": dtype: must be a string");
   entry.tensor.type = value["dtype"].get<std::string>();
-  const auto type = std::ranges::find(kTypes, entry.tensor.type,
-                                      [](const Type& known) { return std::string(known.name); });
-  if (type == std::end(kTypes))
+  const auto type =
+      std::ranges::find(kSafetensorsTypes, entry.tensor.type,
+                        [](const SafetensorsType& known) { return std::string(known.name); });
+  if (type == std::end(kSafetensorsTypes))
     throw Error(fmt::format("{}: dtype {} is not known", where, in_quotes(entry.tensor.type)));
   entry.tensor.dtype = type->dtype;
-  entry.tensor.dims = whole_numbers(value["shape"], kMostDims, where + ": shape");
+  entry.tensor.dims = whole_numbers(value["shape"], kMostSafetensorsDims, where + ": shape");
   const std::vector<int64_t> offsets =
       whole_numbers(value["data_offsets"], 2, where + ": data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1])

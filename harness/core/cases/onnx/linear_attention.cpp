@@ -12,8 +12,8 @@
 namespace attest::core {
 namespace {
 
-enum Input { kQuery, kKey, kValue, kPastState, kDecay, kBeta };
-enum Output { kY, kPresentState };
+enum LinearInput { kQuery, kKey, kValue, kPastState, kDecay, kBeta };
+enum LinearOutput { kLinearY, kPresentState };
 
 class Recurrence {
  public:
@@ -154,8 +154,8 @@ void map_linear_attention(const OnnxCase& from, VectorCase& vector) {
   recurrence.run();
   vector.operation = "linear_recurrence";
   vector.dtype = dtype_name(from.input(kQuery)->dtype);
-  if (const FileTensor* y = from.output(kY))
-    expect_values(vector, from.node.outputs[kY], *y, std::move(recurrence.y()));
+  if (const FileTensor* y = from.output(kLinearY))
+    expect_values(vector, from.node.outputs[kLinearY], *y, std::move(recurrence.y()));
   if (const FileTensor* state = from.output(kPresentState))
     expect_values(vector, from.node.outputs[kPresentState], *state, std::move(recurrence.state()));
 }

@@ -1,14 +1,11 @@
 #include "core/cases/onnx/scores.hpp"
 
 #include <cmath>
-#include <limits>
 
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {
 namespace {
-
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 // scores[j]: softmax_scale q.k of one row, softcapped unless raw.
 void score_row(const attest_softmax_params& p, const Tensor& q, const Tensor& k, int64_t b,

@@ -101,11 +101,11 @@ void map_rotated(UpstreamCase& from, VectorCase& vector) {
   set_scale(vector, params.real("scale"));
 }
 
-struct Mapping {
+struct UpstreamMapping {
   std::string_view op;
   void (*map)(UpstreamCase& from, VectorCase& vector);
 };
-constexpr Mapping kMappings[] = {
+constexpr UpstreamMapping kMappings[] = {
     {"sdpa", [](UpstreamCase& from, VectorCase& vector) { map_sdpa(from, vector, "BHSD"); }},
     {"sdpa_bshd", [](UpstreamCase& from, VectorCase& vector) { map_sdpa(from, vector, "BSHD"); }},
     {"rope_then_sdpa", map_rotated},
@@ -124,7 +124,7 @@ constexpr Mapping kMappings[] = {
 
 void map_upstream(const json& description, VectorCase& vector, const std::string& file_name) {
   UpstreamCase from(description, vector, file_name);
-  const auto mapping = std::ranges::find(kMappings, from.op(), &Mapping::op);
+  const auto mapping = std::ranges::find(kMappings, from.op(), &UpstreamMapping::op);
   if (mapping != std::end(kMappings))
     mapping->map(from, vector);
   else if (!map_library(from, vector))

@@ -22,7 +22,7 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 void append(void* to, void* data, int size) {
   static_cast<std::string*>(to)->append(static_cast<char*>(data), size_t(size));

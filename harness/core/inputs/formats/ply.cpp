@@ -37,15 +37,16 @@ struct Element {
   }
 };
 
-struct Header {
+struct PlyHeader {
   Form form = Form::kNone;
   std::vector<Element> elements;
 };
 
 /// Which of an element's properties are wanted: x, y, z, intensity; -1 where absent.
-using Columns = std::array<int, 4>;
+using PlyColumns = std::array<int, 4>;
 
-[[noreturn]] void fail(std::string_view name, const std::string& where, const std::string& what) {
+[[noreturn]] void fail_ply(std::string_view name, const std::string& where,
+                           const std::string& what) {
   throw Error(fmt::format("{}: {}: {}", name, where, what));
 }
 
@@ -63,57 +64,59 @@ Scalar scalar_named(std::string_view word, std::string_view name, size_t line) {
       {"float64", Scalar::kF64}};
   for (const Named& named : kNames)
     if (named.name == word) return named.type;
-  fail(name, fmt::format("line {}: property", line),
-       fmt::format("'{}' is no PLY type such as float, double, uchar or int", shown(word)));
+  fail_ply(name, fmt::format("line {}: property", line),
+           fmt::format("'{}' is no PLY type such as float, double, uchar or int", shown(word)));
 }
 
 Form form_named(std::string_view word, std::string_view name) {
   if (word == "ascii") return Form::kAscii;
   if (word == "binary_little_endian") return Form::kLittle;
   if (word == "binary_big_endian") return Form::kBig;
-  fail(name, "format",
-       fmt::format("'{}', it is ascii, binary_little_endian or binary_big_endian", shown(word)));
+  fail_ply(
+      name, "format",
+      fmt::format("'{}', it is ascii, binary_little_endian or binary_big_endian", shown(word)));
 }
 
-void read_property(Header& header, std::string_view line, std::string_view name, size_t number) {
+void read_property(PlyHeader& header, std::string_view line, std::string_view name, size_t number) {
   if (header.elements.empty())
-    fail(name, fmt::format("line {}: property", number), "comes before any element");
+    fail_ply(name, fmt::format("line {}: property", number), "comes before any element");
   Property property;
   std::string_view type = next_word(line);
   if (type == "list") {
     property.count_type = scalar_named(next_word(line), name, number);
     if (*property.count_type >= Scalar::kF32)
-      fail(name, fmt::format("line {}: property list", number),
-           "the length's type must be an integer");
+      fail_ply(name, fmt::format("line {}: property list", number),
+               "the length's type must be an integer");
     type = next_word(line);
   }
   property.type = scalar_named(type, name, number);
   property.name = next_word(line);
-  if (property.name.empty()) fail(name, fmt::format("line {}: property", number), "has no name");
+  if (property.name.empty())
+    fail_ply(name, fmt::format("line {}: property", number), "has no name");
   header.elements.back().properties.push_back(std::move(property));
 }
 
-void read_element(Header& header, std::string_view line, std::string_view name, size_t number) {
+void read_element(PlyHeader& header, std::string_view line, std::string_view name, size_t number) {
   Element element;
   element.name = next_word(line);
   const std::string_view word = next_word(line);
   const auto count = parse_number<uint64_t>(word);
   if (!count)
-    fail(name, fmt::format("line {}: element {}", number, shown(element.name)),
-         fmt::format("'{}' is not a whole number", shown(word)));
+    fail_ply(name, fmt::format("line {}: element {}", number, shown(element.name)),
+             fmt::format("'{}' is not a whole number", shown(word)));
   element.count = *count;
   header.elements.push_back(std::move(element));
 }
 
-Header read_header(Lines& lines, std::string_view name) {
+PlyHeader read_ply_header(Lines& lines, std::string_view name) {
   if (const auto first = lines.next(); !first || *first != "ply")
     throw Error(fmt::format("{}: not a PLY file: the first line must be 'ply'", name));
-  Header header;
+  PlyHeader header;
   while (const auto text = lines.next()) {
     std::string_view line = *text;
     const std::string_view key = next_word(line);
     if (key == "end_header") {
-      if (header.form == Form::kNone) fail(name, "format", "missing from the header");
+      if (header.form == Form::kNone) fail_ply(name, "format", "missing from the header");
       return header;
     }
     if (key.empty() || key == "comment" || key == "obj_info") continue;
@@ -124,14 +127,14 @@ Header read_header(Lines& lines, std::string_view name) {
     else if (key == "property")
       read_property(header, line, name, lines.number());
     else
-      fail(name, fmt::format("line {}", lines.number()),
-           fmt::format("'{}' is no PLY header line", shown(key)));
+      fail_ply(name, fmt::format("line {}", lines.number()),
+               fmt::format("'{}' is no PLY header line", shown(key)));
   }
-  fail(name, "end_header", "missing: the file ends within its header");
+  fail_ply(name, "end_header", "missing: the file ends within its header");
 }
 
-Columns find_columns(const Element& element, std::string_view name) {
-  Columns columns = {-1, -1, -1, -1};
+PlyColumns find_ply_columns(const Element& element, std::string_view name) {
+  PlyColumns columns = {-1, -1, -1, -1};
   constexpr std::string_view kNames[] = {"x", "y", "z", "intensity", "reflectivity"};
   for (size_t p = 0; p < element.properties.size(); ++p)
     for (size_t n = 0; n < std::size(kNames); ++n)
@@ -141,13 +144,14 @@ Columns find_columns(const Element& element, std::string_view name) {
       }
   for (int axis = 0; axis < 3; ++axis)
     if (columns[axis] < 0)
-      fail(name, "element vertex", fmt::format("no property '{}'", kNames[axis]));
+      fail_ply(name, "element vertex", fmt::format("no property '{}'", kNames[axis]));
   return columns;
 }
 
 [[noreturn]] void fail_truncated(const Element& element, uint64_t held, std::string_view name) {
-  fail(name, "element " + shown(element.name),
-       fmt::format("the header promises {}, the file holds {}: truncated?", element.count, held));
+  fail_ply(
+      name, "element " + shown(element.name),
+      fmt::format("the header promises {}, the file holds {}: truncated?", element.count, held));
 }
 
 /// Values of one element, one after the other.
@@ -234,7 +238,7 @@ class AsciiBody {
     const std::string_view word = next_word(line);
     const auto value = parse_number<double>(word);
     if (!value)
-      fail(
+      fail_ply(
           name_, fmt::format("line {}", lines_.number()),
           fmt::format("'{}' for property '{}' is not a number", shown(word), shown(property.name)));
     return *value;
@@ -246,14 +250,14 @@ class AsciiBody {
 };
 
 template <class Body>
-PointCloud read_vertices(const Header& header, Body body, std::string_view name) {
+PointCloud read_vertices(const PlyHeader& header, Body body, std::string_view name) {
   for (const Element& element : header.elements) {
     if (element.name != "vertex") {
       body.skip(element);
       continue;
     }
-    const Columns columns = find_columns(element, name);
-    if (element.count == 0) fail(name, "element vertex", "0 points, at least 1 is needed");
+    const PlyColumns columns = find_ply_columns(element, name);
+    if (element.count == 0) fail_ply(name, "element vertex", "0 points, at least 1 is needed");
     body.expect(element);
     PointCloud cloud;
     std::vector<double> values(element.properties.size());
@@ -265,7 +269,7 @@ PointCloud read_vertices(const Header& header, Body body, std::string_view name)
     }
     return points_detail::checked(std::move(cloud), name);
   }
-  fail(name, "element vertex", "missing from the header");
+  fail_ply(name, "element vertex", "missing from the header");
 }
 
 }  // namespace
@@ -273,7 +277,7 @@ PointCloud read_vertices(const Header& header, Body body, std::string_view name)
 PointCloud parse_ply(std::span<const std::byte> bytes, std::string_view name) {
   if (bytes.empty()) throw Error(fmt::format("{}: the file is empty", name));
   Lines lines(bytes);
-  const Header header = read_header(lines, name);
+  const PlyHeader header = read_ply_header(lines, name);
   const auto body = bytes.subspan(lines.offset());
   if (header.form == Form::kAscii) return read_vertices(header, AsciiBody(body, lines, name), name);
   return read_vertices(header, BinaryBody(body, header.form == Form::kBig, name), name);

@@ -10,21 +10,21 @@
 namespace attest::core {
 namespace {
 
-using Params = attest_linear_params;
-constexpr int64_t kMostHeadDim = 1024;
+using LinearParams = attest_linear_params;
+constexpr int64_t kMostLinearHeadDim = 1024;
 
-constexpr Field kFields[] = {
-    ATTEST_FIELD(Params, feature_map, 0, "phi: 0 is elu + 1"),
-    ATTEST_FIELD(Params, batch, 1, "sequences"),
-    ATTEST_FIELD(Params, num_heads, 1, "query heads"),
-    ATTEST_FIELD(Params, num_kv_heads, -1, "key and value heads; -1: num_heads"),
-    ATTEST_FIELD(Params, seq_len_q, 0, "queries of a sequence"),
-    ATTEST_FIELD(Params, seq_len_kv, -1, "keys of a sequence; -1: seq_len_q"),
-    ATTEST_FIELD(Params, head_dim, 0, "channels of q and k"),
-    ATTEST_FIELD(Params, head_dim_v, -1, "channels of v and o; -1: head_dim"),
-    ATTEST_FIELD(Params, eps, 1e-6, "added to the normaliser"),
+constexpr Field kLinearFields[] = {
+    ATTEST_FIELD(LinearParams, feature_map, 0, "phi: 0 is elu + 1"),
+    ATTEST_FIELD(LinearParams, batch, 1, "sequences"),
+    ATTEST_FIELD(LinearParams, num_heads, 1, "query heads"),
+    ATTEST_FIELD(LinearParams, num_kv_heads, -1, "key and value heads; -1: num_heads"),
+    ATTEST_FIELD(LinearParams, seq_len_q, 0, "queries of a sequence"),
+    ATTEST_FIELD(LinearParams, seq_len_kv, -1, "keys of a sequence; -1: seq_len_q"),
+    ATTEST_FIELD(LinearParams, head_dim, 0, "channels of q and k"),
+    ATTEST_FIELD(LinearParams, head_dim_v, -1, "channels of v and o; -1: head_dim"),
+    ATTEST_FIELD(LinearParams, eps, 1e-6, "added to the normaliser"),
 };
-constexpr Role kRoles[] = {
+constexpr Role kLinearRoles[] = {
     {ATTEST_Q, "q", ATTEST_READ, true, ATTEST_NONE, Role::Content::kQueries},
     {ATTEST_K, "k", ATTEST_READ, true, ATTEST_NONE, Role::Content::kKeys},
     {ATTEST_V, "v", ATTEST_READ, true, ATTEST_NONE, Role::Content::kCentredKeys},
@@ -42,21 +42,21 @@ class LinearOperation final : public Operation {
  public:
   int32_t number() const override { return ATTEST_LINEAR; }
   std::string_view name() const override { return "linear"; }
-  size_t params_size() const override { return sizeof(Params); }
-  std::span<const Field> fields() const override { return kFields; }
-  std::span<const Role> roles() const override { return kRoles; }
+  size_t params_size() const override { return sizeof(LinearParams); }
+  std::span<const Field> fields() const override { return kLinearFields; }
+  std::span<const Role> roles() const override { return kLinearRoles; }
   std::span<const ArithmeticStage> stages() const override { return linear_stages(); }
   std::span<const ArithmeticWay> ways() const override { return linear_ways(); }
 
   void complete(Problem& problem) const override {
-    auto& p = problem.as<Params>();
+    auto& p = problem.as<LinearParams>();
     if (p.num_kv_heads == -1) p.num_kv_heads = p.num_heads;
     if (p.seq_len_kv == -1) p.seq_len_kv = p.seq_len_q;
     if (p.head_dim_v == -1) p.head_dim_v = p.head_dim;
   }
 
   std::vector<int64_t> dims(const Problem& problem, int32_t role) const override {
-    const auto& p = problem.as<Params>();
+    const auto& p = problem.as<LinearParams>();
     switch (role) {
       case ATTEST_Q: return {p.batch, p.num_heads, p.seq_len_q, p.head_dim};
       case ATTEST_K: return {p.batch, p.num_kv_heads, p.seq_len_kv, p.head_dim};
@@ -73,7 +73,7 @@ class LinearOperation final : public Operation {
   }
 
   void check(const Problem& problem) const override {
-    const auto& p = problem.as<Params>();
+    const auto& p = problem.as<LinearParams>();
     if (p.feature_map != 0)
       throw Error(fmt::format("feature_map: {} where 0 (elu + 1) is right", p.feature_map));
     check_range("batch", p.batch, int64_t{1} << 24);
@@ -81,8 +81,8 @@ class LinearOperation final : public Operation {
     check_range("num_kv_heads", p.num_kv_heads, p.num_heads);
     check_range("seq_len_q", p.seq_len_q, int64_t{1} << 31);
     check_range("seq_len_kv", p.seq_len_kv, int64_t{1} << 31);
-    check_range("head_dim", p.head_dim, kMostHeadDim);
-    check_range("head_dim_v", p.head_dim_v, kMostHeadDim);
+    check_range("head_dim", p.head_dim, kMostLinearHeadDim);
+    check_range("head_dim_v", p.head_dim_v, kMostLinearHeadDim);
     if (p.num_heads % p.num_kv_heads != 0)
       throw Error(fmt::format("num_kv_heads: {} where a divisor of num_heads {} is right",
                               p.num_kv_heads, p.num_heads));
@@ -92,7 +92,7 @@ class LinearOperation final : public Operation {
   }
 
   uint64_t features(const Problem& problem) const override {
-    const auto& p = problem.as<Params>();
+    const auto& p = problem.as<LinearParams>();
     uint64_t bits = 0;
     if (p.num_kv_heads < p.num_heads) bits |= ATTEST_WITH_GQA;
     if (p.head_dim_v != p.head_dim) bits |= ATTEST_WITH_HEAD_DIM_V;
@@ -107,7 +107,7 @@ class LinearOperation final : public Operation {
 
   // Both products, both normalisers and the division; what a mask hides is data, so it counts.
   double flops(const Problem& problem) const override {
-    const auto& p = problem.as<Params>();
+    const auto& p = problem.as<LinearParams>();
     const double state = double(p.head_dim) * double(p.head_dim_v),
                  keys = double(p.batch * p.num_kv_heads) * double(p.seq_len_kv);
     const double rows = double(p.batch * p.num_heads) * double(p.seq_len_q);

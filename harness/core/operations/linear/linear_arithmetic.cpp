@@ -3,17 +3,17 @@
 namespace attest::core {
 namespace {
 
-constexpr ArithmeticStage kStages[] = {
+constexpr ArithmeticStage kLinearStages[] = {
     {ATTEST_LINEAR_FEATURES, "features", true, "qk"},
     {ATTEST_LINEAR_STATE, "state", false, "pv"},
     {ATTEST_LINEAR_ACCUMULATOR, "acc"},
 };
-constexpr ArithmeticWay kWays[] = {{ATTEST_WEIGHS_PAIRS, "weighs-pairs"}};
+constexpr ArithmeticWay kLinearWays[] = {{ATTEST_WEIGHS_PAIRS, "weighs-pairs"}};
 
 }  // namespace
 
-std::span<const ArithmeticStage> linear_stages() { return kStages; }
-std::span<const ArithmeticWay> linear_ways() { return kWays; }
+std::span<const ArithmeticStage> linear_stages() { return kLinearStages; }
+std::span<const ArithmeticWay> linear_ways() { return kLinearWays; }
 
 LinearArithmetic LinearArithmetic::of(const Arithmetic& arithmetic) {
   const auto dtype = [&](int stage) { return arithmetic.stage[size_t(stage)].dtype; };

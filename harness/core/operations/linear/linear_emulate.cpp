@@ -14,14 +14,14 @@
 namespace attest::core {
 namespace {
 
-using Params = attest_linear_params;
+using LinearParams = attest_linear_params;
 // Multiply-adds of one state; beyond it some channels of V are left out
 constexpr double kMostWork = 5e7;
 
-class Emulator {
+class LinearEmulator {
  public:
-  Emulator(const Problem& problem, const Tensors& tensors, const LinearArithmetic& arithmetic)
-      : p_(problem.as<Params>()), a_(arithmetic), tensors_(tensors) {
+  LinearEmulator(const Problem& problem, const Tensors& tensors, const LinearArithmetic& arithmetic)
+      : p_(problem.as<LinearParams>()), a_(arithmetic), tensors_(tensors) {
     const double work = double(p_.seq_len_kv) * double(p_.head_dim) * double(p_.head_dim_v);
     step_ = std::max<int64_t>(1, int64_t(work / kMostWork));
   }
@@ -72,7 +72,7 @@ class Emulator {
   struct State {
     std::vector<double> s, z;  // [head_dim, head_dim_v], [head_dim]
     State(size_t dim, size_t width) : s(dim * width), z(dim) {}
-    void add(const State& other, const Emulator& how) {
+    void add(const State& other, const LinearEmulator& how) {
       for (size_t n = 0; n < s.size(); ++n) s[n] = how.add(s[n], other.s[n]);
       for (size_t n = 0; n < z.size(); ++n) z[n] = how.add(z[n], other.z[n]);
     }
@@ -138,7 +138,7 @@ class Emulator {
     return states_.emplace(std::pair{b, kv_head}, std::move(total)).first->second;
   }
 
-  const Params& p_;
+  const LinearParams& p_;
   const LinearArithmetic& a_;
   const Tensors& tensors_;
   int64_t step_ = 1;
@@ -150,8 +150,8 @@ class Emulator {
 void emulate_linear(const Problem& problem, const Tensors& tensors,
                     const LinearArithmetic& arithmetic, std::span<const int64_t> rows,
                     const EmulationSink& sink) {
-  const auto& p = problem.as<Params>();
-  Emulator emulator(problem, tensors, arithmetic);
+  const auto& p = problem.as<LinearParams>();
+  LinearEmulator emulator(problem, tensors, arithmetic);
   for (const int64_t row : rows)
     sink(ATTEST_O, row,
          emulator.row(row / p.seq_len_q / p.num_heads, row / p.seq_len_q % p.num_heads,

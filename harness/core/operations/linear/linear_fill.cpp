@@ -45,8 +45,8 @@ void fill_mask(const Tensor& tensor, uint64_t seed, int64_t period) {
 // are v and -v. All numbers are whole multiples of a step and have 8 bits, so that they are exact
 // in every dtype; phi has more than 11 bits where the step is fine, and S is large where that of
 // the keys is coarse.
-constexpr int64_t kBlock = 4;
-constexpr float kFine = 0x1p-13f, kCoarse = 0x1p-7f;
+constexpr int64_t kKeysABlock = 4;
+constexpr float kFine = 0x1p-13f, kRough = 0x1p-7f;
 
 int64_t step_between(uint64_t seed, uint64_t index, int64_t low, int64_t high) {
   return low + int64_t(random_below(seed, index, uint64_t(high - low)));
@@ -55,10 +55,10 @@ int64_t step_between(uint64_t seed, uint64_t index, int64_t low, int64_t high) {
 void fill_cancelling_queries(const Tensor& q, uint64_t seed) {
   fill_rows(q, [&](int64_t r, std::span<float> values) {
     for (size_t c = 0; c < values.size(); ++c) {
-      const uint64_t block = uint64_t(r) * values.size() + c / kBlock * kBlock;
+      const uint64_t block = uint64_t(r) * values.size() + c / kKeysABlock * kKeysABlock;
       const int64_t x = step_between(seed, block, 64, 112),
                     y = step_between(seed, block + 1, 1, 48);
-      values[c] = float(x + int64_t(c % kBlock) * y) * kFine;
+      values[c] = float(x + int64_t(c % kKeysABlock) * y) * kFine;
     }
   });
 }
@@ -70,15 +70,15 @@ void fill_cancelling_keys(const Tensor& k, uint64_t seed) {
     const bool second = j >= half && j < 2 * half;
     const auto pair = uint64_t(second ? r - half : r);
     for (size_t c = 0; c < values.size(); ++c) {
-      const size_t first = c / kBlock * kBlock;
+      const size_t first = c / kKeysABlock * kKeysABlock;
       const uint64_t block = pair * values.size() + first;
       const int64_t a = step_between(seed + 1, block, -16, 17),
                     b = step_between(seed + 2, block, -16, 17);
-      const int64_t away[kBlock] = {a, b - 2 * a, a - 2 * b, b};
-      const bool whole = first + kBlock <= values.size();
+      const int64_t away[kKeysABlock] = {a, b - 2 * a, a - 2 * b, b};
+      const bool whole = first + kKeysABlock <= values.size();
       const int64_t x = step_between(seed, pair * values.size() + c, 96, 160) -
                         (second && whole ? away[c - first] : 0);
-      values[c] = float(x) * (first / kBlock % 2 == 0 ? kCoarse : kFine);
+      values[c] = float(x) * (first / kKeysABlock % 2 == 0 ? kRough : kFine);
     }
   });
 }

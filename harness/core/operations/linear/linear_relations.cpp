@@ -11,7 +11,7 @@
 namespace attest::core {
 namespace {
 
-using Params = attest_linear_params;
+using LinearParams = attest_linear_params;
 
 // A permutation of the rows of dims 0 and 2 that is the same in every sequence, and of a mask along
 // `axis`.
@@ -28,7 +28,7 @@ std::vector<Rearrangement> shuffled(const Problem& problem, std::initializer_lis
     for (const int64_t place : places) cells.push_back(b * rows + place);
   std::vector<Rearrangement> moved;
   for (const int32_t role : roles) moved.push_back({role, 0, 2, cells});
-  if (present(problem.tensor[size_t(mask)])) moved.push_back({mask, -1, axis, places});
+  if (problem.has(mask)) moved.push_back({mask, -1, axis, places});
   return moved;
 }
 
@@ -76,16 +76,16 @@ std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,
   auto add = [&](std::unique_ptr<Relation> relation) {
     if (relation) list.push_back(std::move(relation));
   };
-  auto more = [&](std::string_view name, const std::function<void(Params&)>& grow) {
+  auto more = [&](std::string_view name, const std::function<void(LinearParams&)>& grow) {
     add(repeated(name, inputs,
-                 resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); })));
+                 resized(problem, [&](Problem& larger) { grow(larger.as<LinearParams>()); })));
   };
   add(rearranged("key-permutation", problem, inputs,
                  shuffled(problem, {ATTEST_K, ATTEST_V}, ATTEST_MASK, 3)));
   add(rearranged("query-permutation", problem, inputs,
                  shuffled(problem, {ATTEST_Q, ATTEST_O}, ATTEST_QUERY_MASK, 2)));
-  more("batch-repetition", [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; });
-  more("head-repetition", [](Params& p) {
+  more("batch-repetition", [](LinearParams& p) { p.batch *= p.batch == 1 ? 3 : 2; });
+  more("head-repetition", [](LinearParams& p) {
     p.num_heads *= 2;
     p.num_kv_heads *= 2;
   });

@@ -18,7 +18,7 @@
 namespace attest::core {
 namespace {
 
-using Params = attest_linear_params;
+using LinearParams = attest_linear_params;
 using Case = testing::LinearCase;
 using Shape = testing::LinearShape;
 
@@ -36,7 +36,7 @@ struct Kernel {
   int64_t dropped = 0;  // last keys that are forgotten
 };
 
-float rounded(float value, DType dtype) {
+float rounded_by(float value, DType dtype) {
   if (dtype == ATTEST_F32) return value;
   alignas(8) char bits[8];
   store(bits, dtype, 0, double(value));
@@ -44,7 +44,7 @@ float rounded(float value, DType dtype) {
 }
 
 void emulate(Case& c, const Kernel& kernel) {
-  const Params& p = c.p();
+  const LinearParams& p = c.p();
   const int64_t d = p.head_dim, dv = p.head_dim_v;
   const Tensor &mask = c.tensors[ATTEST_MASK], &query_mask = c.tensors[ATTEST_QUERY_MASK];
   auto feature = [&](double x) {
@@ -52,7 +52,7 @@ void emulate(Case& c, const Kernel& kernel) {
     const float phi = narrow > 0     ? narrow + 1
                       : kernel.expm1 ? std::expm1(narrow) + 1
                                      : std::exp(narrow);
-    return rounded(phi, kernel.phi);
+    return rounded_by(phi, kernel.phi);
   };
   const float scale = kernel.scaled_values ? float(p.seq_len_kv) : 1;
 #pragma omp parallel for collapse(2)
@@ -87,7 +87,7 @@ void emulate(Case& c, const Kernel& kernel) {
       }
       flush();
       for (auto* sums : {&S, &z})
-        for (float& x : *sums) x = rounded(x, kernel.state);
+        for (float& x : *sums) x = rounded_by(x, kernel.state);
       for (int64_t i = 0; i < p.seq_len_q; ++i) {
         const int64_t at = (b * p.num_heads + h) * p.seq_len_q + i;
         load_row(c.tensors[ATTEST_Q].data, c.spec(ATTEST_Q).dtype, at * d, d, 1, row.data());
@@ -150,7 +150,7 @@ Shares run(Case& c, const Kernel& kernel, LinearArithmetic arithmetic = {}) {
 
 TEST(LinearOperation, CompletesAndNamesWhatIsWrong) {
   Problem problem = blank_problem(linear_operation(), ATTEST_F16);
-  auto& p = problem.as<Params>();
+  auto& p = problem.as<LinearParams>();
   p.seq_len_q = 100;
   p.head_dim = 32;
   p.num_heads = 4;
@@ -165,7 +165,7 @@ TEST(LinearOperation, CompletesAndNamesWhatIsWrong) {
   auto message = [&](auto change) {
     Problem broken = blank_problem(linear_operation(), ATTEST_F16);
     broken.params = problem.params;
-    change(broken.as<Params>());
+    change(broken.as<LinearParams>());
     try {
       finish_problem(broken);
     } catch (const Error& error) {
@@ -173,13 +173,14 @@ TEST(LinearOperation, CompletesAndNamesWhatIsWrong) {
     }
     return std::string("no error");
   };
-  EXPECT_NE(message([](Params& q) { q.num_kv_heads = 3; }).find("num_kv_heads: 3"),
+  EXPECT_NE(message([](LinearParams& q) { q.num_kv_heads = 3; }).find("num_kv_heads: 3"),
             std::string::npos);
-  EXPECT_NE(message([](Params& q) { q.seq_len_kv = 0; }).find("seq_len_kv: 0"), std::string::npos);
-  EXPECT_NE(message([](Params& q) { q.head_dim = 100'000; }).find("head_dim: 100000"),
+  EXPECT_NE(message([](LinearParams& q) { q.seq_len_kv = 0; }).find("seq_len_kv: 0"),
             std::string::npos);
-  EXPECT_NE(message([](Params& q) { q.eps = 0; }).find("eps: 0"), std::string::npos);
-  EXPECT_NE(message([](Params& q) { q.feature_map = 1; }).find("feature_map: 1"),
+  EXPECT_NE(message([](LinearParams& q) { q.head_dim = 100'000; }).find("head_dim: 100000"),
+            std::string::npos);
+  EXPECT_NE(message([](LinearParams& q) { q.eps = 0; }).find("eps: 0"), std::string::npos);
+  EXPECT_NE(message([](LinearParams& q) { q.feature_map = 1; }).find("feature_map: 1"),
             std::string::npos);
 }
 
@@ -258,7 +259,7 @@ TEST(LinearGolden, AgreesWithLongDouble) {
   for (const Shape& shape : shapes) {
     for (const char* fill : {"random", "faint", "cancelling"}) {
       const Case c(shape, ATTEST_F16, {fill, 3}, true);
-      const Params& p = c.p();
+      const LinearParams& p = c.p();
       const LinearArithmetic arithmetic{
           .features = ATTEST_F16, .output = ATTEST_F16, .sum_chain = 64};
       auto phi = [](double x) { return x > 0 ? x + 1.0L : std::exp(static_cast<long double>(x)); };
@@ -434,21 +435,21 @@ TEST(LinearSigma, HonestKernelsPassWhereValuesFollowKeys) {
 }
 
 TEST(LinearSigma, PlantedBugsFail) {
-  struct Bug {
+  struct Broken {
     const char* name;
     Kernel kernel;
     const char* fill;
   };
-  const Bug bugs[] = {{"no eps", {.no_eps = true}, "faint"},
-                      {"mask ignored", {.no_mask = true}, "random"},
-                      {"query mask ignored", {.no_query_mask = true}, "random"},
-                      {"no eps, masked query", {.no_eps = true}, "random"},
-                      {"raw keys", {.raw_keys = true}, "random"},
-                      {"wrong head", {.wrong_head = true}, "random"},
-                      {"no normaliser", {.no_normaliser = true}, "random"},
-                      {"last key dropped", {.dropped = 1}, "random"}};
+  const Broken bugs[] = {{"no eps", {.no_eps = true}, "faint"},
+                         {"mask ignored", {.no_mask = true}, "random"},
+                         {"query mask ignored", {.no_query_mask = true}, "random"},
+                         {"no eps, masked query", {.no_eps = true}, "random"},
+                         {"raw keys", {.raw_keys = true}, "random"},
+                         {"wrong head", {.wrong_head = true}, "random"},
+                         {"no normaliser", {.no_normaliser = true}, "random"},
+                         {"last key dropped", {.dropped = 1}, "random"}};
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
-    for (const Bug& bug : bugs) {
+    for (const Broken& bug : bugs) {
       // The smallest eps of use at 61 keys; bfloat16 outputs show it from 1e-5 up.
       Case c({.num_heads = 4,
               .num_kv_heads = 2,

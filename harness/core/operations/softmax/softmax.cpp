@@ -64,7 +64,6 @@ constexpr Role kRoles[] = {
 constexpr std::string_view kOnRequest[] = {"edges", "equal", "flat", "tiny"};
 
 bool is_codebook(const Fill& fill) { return Codebook::knows(fill.name); }
-bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
 
 // Packed tokens: as the first given spec says, its dim 2.
 int64_t packed_tokens(const Problem& problem, std::initializer_list<int32_t> roles,
@@ -84,7 +83,7 @@ int64_t tokens_kv(const Problem& problem) {
 
 std::vector<int64_t> query_dims(const Problem& problem) {
   const Params& p = problem.as<Params>();
-  if (has(problem, ATTEST_CU_SEQLENS_Q)) return {1, p.num_heads, tokens_q(problem)};
+  if (problem.has(ATTEST_CU_SEQLENS_Q)) return {1, p.num_heads, tokens_q(problem)};
   return {p.batch, p.num_heads, p.seq_len_q};
 }
 
@@ -95,10 +94,10 @@ std::vector<int64_t> key_dims(const Problem& problem) {
   if (p.page_size > 0) {
     int64_t pages = p.batch * page_entries(p);
     for (const int32_t role : {ATTEST_V, ATTEST_K})
-      if (has(problem, role)) pages = problem.tensor[size_t(role)].dim[0];
+      if (problem.has(role)) pages = problem.tensor[size_t(role)].dim[0];
     return {pages, p.num_kv_heads, p.page_size};
   }
-  if (has(problem, ATTEST_CU_SEQLENS_KV)) return {1, p.num_kv_heads, tokens_kv(problem)};
+  if (problem.has(ATTEST_CU_SEQLENS_KV)) return {1, p.num_kv_heads, tokens_kv(problem)};
   return {p.batch, p.num_kv_heads, p.seq_len_kv};
 }
 
@@ -145,7 +144,7 @@ std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role
         throw Error("page_table: needs page_size, the keys of a page, e.g. page_size=16");
       return {p.batch, page_entries(p)};
     case ATTEST_ORDER:
-      if (has(problem, ATTEST_CU_SEQLENS_Q)) return {1, tokens_q(problem)};
+      if (problem.has(ATTEST_CU_SEQLENS_Q)) return {1, tokens_q(problem)};
       return {p.batch, p.seq_len_q};
     case ATTEST_REL_BIAS:
       if (p.window_height <= 0 || p.window_width <= 0)
@@ -173,18 +172,18 @@ uint64_t SoftmaxOperation::features(const Problem& problem) const {
   add(p.window_left >= 0 || p.window_right > 0, ATTEST_WITH_WINDOW);
   add(p.diagonal != 0 || p.diagonal_offset != 0, ATTEST_WITH_DIAGONAL);
   add(p.softcap > 0, ATTEST_WITH_SOFTCAP);
-  add(has(problem, ATTEST_BIAS), ATTEST_WITH_BIAS);
-  add(has(problem, ATTEST_MASK), ATTEST_WITH_MASK);
-  add(has(problem, ATTEST_LSE), ATTEST_WITH_LSE);
-  add(has(problem, ATTEST_CU_SEQLENS_Q) || has(problem, ATTEST_CU_SEQLENS_KV), ATTEST_WITH_VARLEN);
-  add(has(problem, ATTEST_SEQ_LENS_Q) || has(problem, ATTEST_SEQ_LENS_KV), ATTEST_WITH_SEQ_LENS);
+  add(problem.has(ATTEST_BIAS), ATTEST_WITH_BIAS);
+  add(problem.has(ATTEST_MASK), ATTEST_WITH_MASK);
+  add(problem.has(ATTEST_LSE), ATTEST_WITH_LSE);
+  add(problem.has(ATTEST_CU_SEQLENS_Q) || problem.has(ATTEST_CU_SEQLENS_KV), ATTEST_WITH_VARLEN);
+  add(problem.has(ATTEST_SEQ_LENS_Q) || problem.has(ATTEST_SEQ_LENS_KV), ATTEST_WITH_SEQ_LENS);
   add(p.page_size > 0, ATTEST_WITH_PAGES);
-  add(has(problem, ATTEST_ORDER), ATTEST_WITH_ORDER);
+  add(problem.has(ATTEST_ORDER), ATTEST_WITH_ORDER);
   add(p.patch_size > 0, ATTEST_WITH_PATCHES);
   add(p.grid_height > 0, ATTEST_WITH_GRID);
-  add(has(problem, ATTEST_REL_BIAS), ATTEST_WITH_REL_BIAS);
-  add(has(problem, ATTEST_ALIBI_SLOPES), ATTEST_WITH_ALIBI);
-  add(has(problem, ATTEST_SINKS), ATTEST_WITH_SINKS);
+  add(problem.has(ATTEST_REL_BIAS), ATTEST_WITH_REL_BIAS);
+  add(problem.has(ATTEST_ALIBI_SLOPES), ATTEST_WITH_ALIBI);
+  add(problem.has(ATTEST_SINKS), ATTEST_WITH_SINKS);
   return bits;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/cases/formats/onnx.hpp"
 #include "core/cases/testing/files_by_hand.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/tensor/random.hpp"
 
@@ -19,15 +20,13 @@ namespace attest::core {
 
 namespace fs = std::filesystem;
 
-inline constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
-class Vectors : public testing::Test {
+class Vectors : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!reads_onnx()) GTEST_SKIP() << "this build reads no ONNX files";
     folder_ =
-        fs::path(testing::TempDir()) /
-        ("vectors_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+        fs::path(::testing::TempDir()) /
+        ("vectors_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }

@@ -10,7 +10,7 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class DeformableVectors : public Vectors {
  protected:

@@ -11,15 +11,15 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-constexpr int64_t kHeads = 4, kKeyHeads = 2, kDim = 6;
+constexpr int64_t kLibraryHeads = 4, kKeyHeads = 2, kDim = 6;
 
 /// Sequences of their own lengths; tokens [all tokens, heads, channels].
 struct Sequences {
   std::vector<int64_t> q_lengths, kv_lengths;
   int64_t q_tokens = total(q_lengths), kv_tokens = total(kv_lengths);
-  Array q{{q_tokens, kHeads, kDim}, 1}, k{{kv_tokens, kKeyHeads, kDim}, 2},
+  Array q{{q_tokens, kLibraryHeads, kDim}, 1}, k{{kv_tokens, kKeyHeads, kDim}, 2},
       v{{kv_tokens, kKeyHeads, kDim}, 3};
 
   static int64_t total(const std::vector<int64_t>& lengths) {
@@ -35,17 +35,18 @@ struct Sequences {
   /// `sinks` may be empty.
   Out attend(const Term& term, const std::vector<float>& sinks = {}) const {
     const double scale = 1 / std::sqrt(double(kDim));
-    Out out{Array({q_tokens, kHeads, kDim}, 0), Array({kHeads, q_tokens}, 0)};
+    Out out{Array({q_tokens, kLibraryHeads, kDim}, 0), Array({kLibraryHeads, q_tokens}, 0)};
     int64_t first_q = 0, first_kv = 0;
     for (size_t b = 0; b < q_lengths.size();
          first_q += q_lengths[b], first_kv += kv_lengths[b], ++b)
       for (int64_t i = 0; i < q_lengths[b]; ++i)
-        for (int64_t h = 0; h < kHeads; ++h) {
-          const size_t row = size_t((first_q + i) * kHeads + h) * kDim;
+        for (int64_t h = 0; h < kLibraryHeads; ++h) {
+          const size_t row = size_t((first_q + i) * kLibraryHeads + h) * kDim;
           std::vector<double> sum(kDim, 0.0);
           double total = 0;
           for (int64_t j = 0; j < kv_lengths[b]; ++j) {
-            const size_t key = size_t((first_kv + j) * kKeyHeads + h / (kHeads / kKeyHeads)) * kDim;
+            const size_t key =
+                size_t((first_kv + j) * kKeyHeads + h / (kLibraryHeads / kKeyHeads)) * kDim;
             double s = 0;
             for (size_t d = 0; d < kDim; ++d)
               s += double(q.values[row + d]) * double(k.values[key + d]) * scale;
@@ -233,7 +234,7 @@ TEST_F(LibraryVectors, PagesAreFoundThroughTheTable) {
         k.values[to] = x.k.values[size_t(token * kRow + d)];
         v.values[to] = x.v.values[size_t(token * kRow + d)];
       }
-  Array q({2, 2, kHeads, kDim}, 0), out = q;
+  Array q({2, 2, kLibraryHeads, kDim}, 0), out = q;
   q.values = x.q.values;
   const auto causal = [&](int64_t b, int64_t, int64_t i, int64_t j) {
     return j <= i + x.kv_lengths[size_t(b)] - 2 ? 0.0 : kHidden;

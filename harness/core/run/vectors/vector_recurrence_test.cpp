@@ -154,7 +154,7 @@ TEST_F(RecurrenceVectors, WhatARuleHasNoUseForIsNamed) {
   Recurrent c;
   c.heads = 3;
   write_to_folder(c, "linear", {});
-  EXPECT_THAT(judge().outcome.reason, testing::HasSubstr("3 query heads and 2 key heads"));
+  EXPECT_THAT(judge().outcome.reason, ::testing::HasSubstr("3 query heads and 2 key heads"));
 }
 
 TEST_F(Vectors, OldSoftmaxFlattensWhatFollowsItsAxis) {

@@ -19,8 +19,8 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 /// One Attention node: sizes, what else it is given, and how the outputs come about.
 struct Node {
@@ -242,7 +242,7 @@ TEST_F(Attention, WhatIsNotKnownIsNamed) {
     node.write_to(folder_ / "a");
     const Record record = judge();
     EXPECT_THAT(record.outcome.code,
-                testing::AnyOf(ReasonCode::kUnsupportedVector, ReasonCode::kErrorVector));
+                ::testing::AnyOf(ReasonCode::kUnsupportedVector, ReasonCode::kErrorVector));
     return std::string(name(record.outcome.code)) + " " + record.outcome.reason;
   };
   EXPECT_THAT(refusal([](Node& n) { n.attributes = {int_attribute("sliding", 1)}; }),
@@ -285,8 +285,8 @@ TEST_F(Attention, DamagedAndMissingFilesAreNamed) {
   EXPECT_THAT(judge().outcome.reason, HasSubstr("there is no tensor 'V'"));
   Node().write_to(folder_ / "a");
   write_file(folder_ / "a/test_data_set_0/input_1.pb", tensor_file({2, 2, 5, 8}, 1, "short"));
-  EXPECT_THAT(judge().outcome.reason, testing::AllOf(HasSubstr("input_1.pb: 5 bytes of data"),
-                                                     StartsWith(folder_.string())));
+  EXPECT_THAT(judge().outcome.reason, ::testing::AllOf(HasSubstr("input_1.pb: 5 bytes of data"),
+                                                       StartsWith(folder_.string())));
   Node().write_to(folder_ / "a");
   write_file(folder_ / "a/test_data_set_0/output_0.pb", Array({2, 4, 3, 7}, 0).file());
   EXPECT_THAT(judge().outcome.reason, HasSubstr("Y: dims [2,4,3,7] do not fit"));

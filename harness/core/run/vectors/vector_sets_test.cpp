@@ -9,7 +9,7 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string indices_file(const Indices& values, const Indices& dims) {
   return tensor_file(dims, 7, packed_values(values));

@@ -10,7 +10,7 @@
 namespace attest::core {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// One image of 2 heads x 4 channels; a pair of pixels has a term, or does not meet.
 struct Image {

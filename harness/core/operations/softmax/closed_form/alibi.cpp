@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/operations/softmax/closed_form/kernels.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core::codebook {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLeastFade = 0x1p-100;  // multiplied out below it: a key of now beside one of
                                          // then, squared, must be a number
 constexpr int64_t kChunkRows = 1024;

@@ -8,10 +8,8 @@
 
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
-namespace attest::core {
+namespace attest::core::codebook_trials {
 namespace {
-
-using namespace codebook_trials;
 
 void expect_equal(const Case& c, const Brute& brute, int64_t row, const Expectations& o,
                   const Expectations& lse) {
@@ -69,7 +67,7 @@ void check_all(const Case& c, const std::function<bool(int64_t, int64_t)>& sees,
           }
           expect_equal(c, Brute(c, model, h, geometry.query(b, i), keys, terms),
                        geometry.output_row(b, h, i), o, lse);
-          if (testing::Test::HasFatalFailure()) return;
+          if (::testing::Test::HasFatalFailure()) return;
         }
   }
 }
@@ -367,7 +365,7 @@ TEST(Codebook, PairTermsAreExact) {
       {2, 2, 90, 150}, {1, 2, 90, 150}, {2, 1, 90, 150}, {1, 1, 90, 150}};
   for (size_t n = 0; n < shapes.size(); ++n)
     for (const char* name : {"codebook", "codebook_peaked"}) {
-      SCOPED_TRACE(testing::Message() << name << " " << n);
+      SCOPED_TRACE(::testing::Message() << name << " " << n);
       std::vector<Optional> terms{{ATTEST_LSE, {}}};
       if (n != 1)
         terms.push_back(
@@ -429,7 +427,7 @@ TEST(Codebook, GridTermsAreExact) {
         p.shift_x = 2;
         p.shift_bias = shift_bias;
       };
-      SCOPED_TRACE(testing::Message() << shift_bias << ", " << terms.size() << " tensors");
+      SCOPED_TRACE(::testing::Message() << shift_bias << ", " << terms.size() << " tensors");
       auto window = [](int64_t i, int64_t j) { return i / 16 == j / 16; };
       check_all(Case(ATTEST_F16, {"codebook", 5}, set, terms), window, 3);
       check_all(Case(
@@ -452,7 +450,7 @@ TEST(Codebook, FadesAsTheFullGoldenDoes) {
   for (const Band band :
        {Band{-1, -1, 0}, {-1, 0, 0}, {40, 9, 0}, {-1, 12, -30}, {25, -1, 17}, {-1, 0, 300}})
     for (const char* name : {"codebook", "codebook_peaked"}) {
-      SCOPED_TRACE(testing::Message()
+      SCOPED_TRACE(::testing::Message()
                    << name << " " << band.left << " " << band.right << " " << band.offset);
       std::vector<Optional> terms{{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {1, 3}}};
       if (band.left > 0)
@@ -544,7 +542,7 @@ TEST(Codebook, SinksAreOneMoreKeyWithoutValue) {
                  },
                  {ATTEST_LSE, ATTEST_SINKS});
     expect_agreement(c, 1e-12, 0.6, 2);
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
     // They weigh enough for a lost one to be seen.
     Case lost(ATTEST_F16, c.fill, [&](Params& p) { p = c.p(); }, {ATTEST_LSE, ATTEST_SINKS});
     for (int64_t h = 0; h < 4; ++h) store(lost.tensors[ATTEST_SINKS].data, ATTEST_F32, h, -1e30);
@@ -723,4 +721,4 @@ TEST(CodebookAllRows, OneWrongRowOf262144IsCaught) {
 }
 
 }  // namespace
-}  // namespace attest::core
+}  // namespace attest::core::codebook_trials

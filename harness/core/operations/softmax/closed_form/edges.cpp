@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
+#include "core/operations/softmax/closed_form/marks.hpp"
+
 namespace attest::core {
-namespace {
-
-constexpr int64_t kTiles[] = {64, 16, 128, 32, 256};
-
-}  // namespace
-
 EdgePlaces::EdgePlaces(int64_t length, int64_t most) {
   auto add = [&](int64_t place) {
     if (place < 0 || place >= length || size() >= most) return;
@@ -17,7 +13,7 @@ EdgePlaces::EdgePlaces(int64_t length, int64_t most) {
   };
   add(length - 1), add(0);
   for (const int64_t part : {length - 1, int64_t{0}, length / 2})
-    for (const int64_t tile : kTiles) {
+    for (const int64_t tile : kTileSizes) {
       const int64_t edge = part == 0 ? tile : part / tile * tile;
       add(edge), add(edge - 1), add(edge + 1);
     }

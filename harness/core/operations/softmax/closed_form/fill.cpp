@@ -10,15 +10,15 @@ namespace {
 constexpr float kDecoyFactor = 1.5f;
 // What a sink weighs about half of a peaked row with, beside as many flat keys
 constexpr double kPeakedSink = 20;
-enum Stream : uint64_t {
-  kValues = 100,
-  kDecoys,
-  kLevels,
-  kSlopes,
-  kSinks
+enum FillStream : uint64_t {
+  kValuesStream = 100,
+  kDecoysStream,
+  kLevelsStream,
+  kSlopesStream,
+  kSinksStream
 };  // of the fill's seed; Codebook has its own
 
-int64_t cells(const Tensor& tensor) { return tensor.spec.dim[0] * tensor.spec.dim[2]; }
+int64_t cells_a_head(const Tensor& tensor) { return tensor.spec.dim[0] * tensor.spec.dim[2]; }
 
 // The best key code for every query code.
 std::vector<uint8_t> best_codes(const std::vector<float>& queries, const std::vector<float>& keys,
@@ -46,7 +46,7 @@ void fill_queries(const Codebook& book, const Tensor& q) {
   for (int64_t head = 0; head < q.spec.dim[1]; ++head) {
     const std::vector<float> vectors = book.queries(head);
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < cells(q); ++r) {
+    for (int64_t r = 0; r < cells_a_head(q); ++r) {
       const Cell cell{r / rows, r % rows};
       store_vector(q, head, cell, &vectors[size_t(book.query_code(head, cell) * head_dim)]);
     }
@@ -54,8 +54,8 @@ void fill_queries(const Codebook& book, const Tensor& q) {
 }
 
 // Keys that nobody sees get the best score of some query code, and more.
-void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_params& p,
-               uint64_t seed) {
+void fill_key_codes(const Codebook& book, const Tensor& k, const attest_softmax_params& p,
+                    uint64_t seed) {
   const int64_t rows = k.spec.dim[2], head_dim = k.spec.dim[3];
   for (int64_t head = 0; head < k.spec.dim[1]; ++head) {
     const std::vector<float> vectors = book.keys(head);
@@ -63,7 +63,7 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
         best_codes(book.queries(head * (p.num_heads / p.num_kv_heads)), vectors,
                    size_t(book.key_codes()), p.softmax_scale < 0);
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < cells(k); ++r) {
+    for (int64_t r = 0; r < cells_a_head(k); ++r) {
       const Cell cell{r / rows, r % rows};
       const uint8_t code = book.key_code(head, cell);
       if (code != Codebook::kUnseen) {
@@ -72,12 +72,12 @@ void fill_keys(const Codebook& book, const Tensor& k, const attest_softmax_param
       }
       if (book.kind() == Codebook::Kind::kHuge) {
         const std::vector<float> wild(size_t(head_dim),
-                                      wild_value(seed, uint64_t(head * cells(k) + r)));
+                                      wild_value(seed, uint64_t(head * cells_a_head(k) + r)));
         store_vector(k, head, cell, wild.data());
         continue;
       }
       const uint8_t decoy =
-          best[size_t(random_below(seed, uint64_t(head * cells(k) + r), best.size()))];
+          best[size_t(random_below(seed, uint64_t(head * cells_a_head(k) + r), best.size()))];
       std::vector<float> vector(vectors.begin() + decoy * head_dim,
                                 vectors.begin() + (decoy + 1) * head_dim);
       for (float& x : vector) x *= kDecoyFactor;
@@ -111,18 +111,18 @@ void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tens
                    bool only_own) {
   fill_tables(problem, fill.seed, tensors, only_own);
   const Codebook::Kind kind = Codebook::kind_of(fill.name);
-  ScoreLevels::fill(problem, random_bits(fill.seed, kLevels), tensors, Codebook::level_unit(kind),
-                    int64_t(kind));
+  ScoreLevels::fill(problem, random_bits(fill.seed, kLevelsStream), tensors,
+                    Codebook::level_unit(kind), int64_t(kind));
   if (tensors[ATTEST_ALIBI_SLOPES])
-    fill_slopes(problem, random_bits(fill.seed, kSlopes), tensors[ATTEST_ALIBI_SLOPES]);
+    fill_slopes(problem, random_bits(fill.seed, kSlopesStream), tensors[ATTEST_ALIBI_SLOPES]);
   const double lift = Codebook::kind_of(fill.name) == Codebook::Kind::kPeaked ? kPeakedSink : 0;
   if (tensors[ATTEST_SINKS])
-    fill_sinks(problem, random_bits(fill.seed, kSinks), tensors[ATTEST_SINKS], lift);
+    fill_sinks(problem, random_bits(fill.seed, kSinksStream), tensors[ATTEST_SINKS], lift);
   const Codebook book(problem, fill, tensors);
   fill_queries(book, tensors[ATTEST_Q]);
-  fill_keys(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(),
-            random_bits(fill.seed, kDecoys));
-  fill_values(problem, book, tensors, random_bits(fill.seed, kValues));
+  fill_key_codes(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(),
+                 random_bits(fill.seed, kDecoysStream));
+  fill_values(problem, book, tensors, random_bits(fill.seed, kValuesStream));
 }
 
 }  // namespace attest::core

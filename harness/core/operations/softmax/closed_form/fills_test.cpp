@@ -6,10 +6,8 @@
 
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
-namespace attest::core {
+namespace attest::core::codebook_trials {
 namespace {
-
-using namespace codebook_trials;
 
 constexpr const char* kFills[] = {"huge", "edges", "equal", "flat", "tiny", "rising"};
 
@@ -250,7 +248,8 @@ TEST(CodebookFills, GoldensAreThoseOfAnyInputs) {
       const DType dtype = dtypes[(n + f) % 3];
       if (kFills[f] == std::string("rising") && kind.name == std::string("alibi"))
         continue;  // has none
-      SCOPED_TRACE(testing::Message() << kFills[f] << " " << kind.name << " " << dtype_name(dtype));
+      SCOPED_TRACE(::testing::Message()
+                   << kFills[f] << " " << kind.name << " " << dtype_name(dtype));
       std::vector<Optional> optional = kind.optional;
       optional.push_back(ATTEST_LSE);
       const std::vector<std::string> possible =
@@ -258,7 +257,7 @@ TEST(CodebookFills, GoldensAreThoseOfAnyInputs) {
       if (std::find(possible.begin(), possible.end(), kFills[f]) == possible.end())
         continue;  // huge beside sinks
       expect_golden(Case(dtype, {kFills[f], 5}, kind.change, optional));
-      if (testing::Test::HasFatalFailure()) return;
+      if (::testing::Test::HasFatalFailure()) return;
     }
 }
 
@@ -266,7 +265,7 @@ TEST(CodebookFills, GoldensAreThoseOfAnyInputs) {
 TEST(CodebookFills, LargeHeadsAreExact) {
   for (const int64_t head_dim : {128, 256})
     for (const char* fill : {"codebook", "codebook_peaked", "cancelling"}) {
-      SCOPED_TRACE(testing::Message() << fill << " " << head_dim);
+      SCOPED_TRACE(::testing::Message() << fill << " " << head_dim);
       expect_golden(Case(ATTEST_F16, {fill, 5},
                          [&](Params& p) {
                            p.seq_len_q = 40;
@@ -285,7 +284,7 @@ void expect_scores(const Case& c, const std::function<void(const std::vector<dou
 TEST(CodebookFills, ScoresAreWhatTheyAreFor) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
     for (const int64_t head_dim : {16, 64, 72, 256}) {
-      SCOPED_TRACE(testing::Message() << dtype_name(dtype) << " " << head_dim);
+      SCOPED_TRACE(::testing::Message() << dtype_name(dtype) << " " << head_dim);
       auto made = [&](const char* fill) {
         return Case(dtype, {fill, 3}, [&](Params& p) {
           p.seq_len_q = 256;
@@ -368,7 +367,7 @@ TEST(CodebookFills, HonestKernelsPassAndLostKeysFail) {
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
       for (const char* fill : kFills) {
         if (tokens > 10'000 && dtype == ATTEST_F16) continue;  // for time
-        SCOPED_TRACE(testing::Message() << fill << " " << tokens << " " << dtype_name(dtype));
+        SCOPED_TRACE(::testing::Message() << fill << " " << tokens << " " << dtype_name(dtype));
         const Case c(dtype, {fill, 11}, [&](Params& p) {
           p.seq_len_q = 64;
           p.seq_len_kv = tokens;
@@ -448,4 +447,4 @@ TEST(CodebookFills, ALostKeyOf262147IsSeenInBfloat16) {
 }
 
 }  // namespace
-}  // namespace attest::core
+}  // namespace attest::core::codebook_trials

@@ -7,11 +7,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "core/operations/softmax/closed_form/alibi.hpp"
 #include "core/operations/softmax/closed_form/rows.hpp"
 #include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
@@ -21,7 +21,6 @@ using codebook::GroupSums;
 using codebook::HeadScores;
 using codebook::RowExpectation;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kChunkRows = 64;
 
 // Expectations on their way to the sink.

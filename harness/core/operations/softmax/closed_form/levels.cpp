@@ -12,7 +12,6 @@ namespace {
 
 constexpr double kValues[] = {0, 1, -1.5, 2.5};  // of BIAS and REL_BIAS; every dtype holds them
 constexpr int64_t kCount = std::size(kValues), kRegions = 4, kMostLevels = 16, kMostWindow = 256;
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 bool shifted(const attest_softmax_params& p) {
   return p.grid_height > 0 && p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0);
@@ -84,7 +83,7 @@ double ScoreLevels::any_value(uint64_t seed, uint64_t index) {
 bool ScoreLevels::hidden(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t token = geometry_.token(j);
   return (mask_ && mask_.at({b, h, i, token}) == 0) ||
-         (bias_ && bias_.at({b, h, i, token}) == double(kHidden));
+         (bias_ && bias_.at({b, h, i, token}) == kHidden);
 }
 
 int64_t ScoreLevels::of_key(int64_t b, int64_t h, int64_t i, int64_t j) const {

@@ -12,7 +12,6 @@
 namespace attest::core {
 namespace {
 
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
 constexpr int64_t kPatterns = HiddenPatterns::kCount;
 
 bool of_pairs(const Tensor& tensor) { return tensor && tensor.spec.dim[2] > 1; }
@@ -97,7 +96,7 @@ class Term {
     if (spec_.dim[3] == 1) return;  // what hides whole rows may
     const std::vector<float> row =
         spec_.dim[2] > 1 ? of_pattern(outer, head, n) : of_keys(outer, head);
-    for (size_t j = 0; j < row.size(); ++j) visible[j] &= row[j] != (is_mask_ ? 0 : kHidden);
+    for (size_t j = 0; j < row.size(); ++j) visible[j] &= row[j] != (is_mask_ ? 0 : float(kHidden));
   }
 
  private:
@@ -122,7 +121,7 @@ class Term {
     std::vector<float> numbers(hidden.size());
     for (size_t j = 0; j < hidden.size(); ++j)
       numbers[j] = is_mask_    ? float(hidden[j] == 0)
-                   : hidden[j] ? kHidden
+                   : hidden[j] ? float(kHidden)
                                : float(unit_ * ScoreLevels::any_value(seed, j));
     return numbers;
   }
@@ -137,7 +136,7 @@ class Term {
   bool is_mask_, masked_, follows_;
 };
 
-void copy_row(const Tensor& tensor, int64_t row, const char* from) {
+void copy_mask_row(const Tensor& tensor, int64_t row, const char* from) {
   const TensorSpec& spec = tensor.spec;
   const auto element = int64_t(dtype_bytes(spec.dtype));
   char* to = static_cast<char*>(tensor.data) + row_offset(spec, 3, row) * element;
@@ -197,8 +196,8 @@ class RowPatterns {
             dealt_[size_t((outers_ > 1 ? b * heads_ : 0) + (heads_ > 1 ? h : 0))];
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < spec.dim[2]; ++i)
-          copy_row(tensor, (b * spec.dim[1] + h) * spec.dim[2] + i,
-                   &memory[size_t(dealt[size_t(i)]) * row_bytes]);
+          copy_mask_row(tensor, (b * spec.dim[1] + h) * spec.dim[2] + i,
+                        &memory[size_t(dealt[size_t(i)]) * row_bytes]);
       }
   }
 
@@ -220,7 +219,7 @@ class RowPatterns {
   std::vector<std::vector<uint8_t>> dealt_;
 };
 
-void fill_keys(const Term& term, const Tensor& tensor) {
+void fill_term_of_keys(const Term& term, const Tensor& tensor) {
   const int64_t heads = tensor.spec.dim[1];
   fill_rows(tensor, [&](int64_t row, std::span<float> values) {
     const std::vector<float> numbers = term.of_keys(row / heads, row % heads);
@@ -246,7 +245,8 @@ void ScoreLevels::fill(const Problem& problem, uint64_t seed, const Tensors& ten
     if (tensors[size_t(role)])
       terms.emplace_back(tensors, role, geometry, sight, own, unit, variant);
   for (const Term& term : terms)
-    if (!of_pairs(tensors[size_t(term.role())])) fill_keys(term, tensors[size_t(term.role())]);
+    if (!of_pairs(tensors[size_t(term.role())]))
+      fill_term_of_keys(term, tensors[size_t(term.role())]);
   if (!of_pairs(tensors[ATTEST_MASK]) && !of_pairs(tensors[ATTEST_BIAS])) return;
   const RowPatterns patterns(geometry, sight, terms, own, variant,
                              problem.as<attest_softmax_params>().seq_len_kv);

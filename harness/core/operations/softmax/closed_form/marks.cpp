@@ -5,7 +5,7 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kTiles[] = {64, 16, 128, 32, 256}, kFirstTile = Marks::kFirstTile, kLanes = 64;
+constexpr int64_t kFirstTile = Marks::kFirstTile, kLanes = 64;
 constexpr int64_t kScatter = 37;  // odd: neighbouring lanes stand in tiles far apart
 // Little, much, and beyond what kernels clamp a difference at: 64, and where exp leaves float32
 // at 88.
@@ -24,7 +24,7 @@ Marks::Marks(int64_t length, int64_t most) {
     if (std::none_of(found.begin(), found.end(), same)) found.emplace_back(place, lane);
   };
   add(length - 1, false), add(0, false);
-  for (const int64_t tile : kTiles) {
+  for (const int64_t tile : kTileSizes) {
     if (length >= 2 * tile) add(length / tile * tile - 1, false);  // the end of the last full tile
     add(tile + tile / 2, false);                                   // in the second one
   }

@@ -13,6 +13,9 @@
 
 namespace attest::core {
 
+/// The tile sizes at whose edges keys are watched, those that most kernels have first.
+inline constexpr int64_t kTileSizes[] = {64, 16, 128, 32, 256};
+
 class Marks {
  public:
   static constexpr int64_t kMost = 96, kFirstTile = 16;

@@ -11,10 +11,8 @@
 
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
-namespace attest::core {
+namespace attest::core::codebook_trials {
 namespace {
-
-using namespace codebook_trials;
 
 constexpr int64_t kBlockRows = 64;
 
@@ -96,7 +94,7 @@ std::set<std::string> wanted_events(int64_t keys, bool blocks) {
 TEST(CodebookPatterns, HideWhatKernelsGoWrongAt) {
   for (const int32_t role : {int32_t{ATTEST_MASK}, int32_t{ATTEST_BIAS}})
     for (const int64_t tokens : {61, 197, 1021, 2048}) {
-      SCOPED_TRACE(testing::Message() << "role " << role << ", " << tokens << " tokens");
+      SCOPED_TRACE(::testing::Message() << "role " << role << ", " << tokens << " tokens");
       std::set<std::string> events;
       for (const char* fill : {"codebook", "codebook_peaked", "huge"}) {
         const Case c(ATTEST_F16, {fill, 11},
@@ -110,7 +108,7 @@ TEST(CodebookPatterns, HideWhatKernelsGoWrongAt) {
       std::set<std::string> missed;
       std::ranges::set_difference(wanted_events(tokens, tokens > 64), events,
                                   std::inserter(missed, missed.end()));
-      EXPECT_THAT(missed, testing::IsEmpty());
+      EXPECT_THAT(missed, ::testing::IsEmpty());
     }
 }
 
@@ -289,7 +287,7 @@ double largest(const Case& c, const std::vector<double>& out) {
   return worst;
 }
 
-struct Bug {
+struct TileBug {
   const char* name;
   // Changes what the rows of a block see of a tile [begin, end).
   std::function<void(std::span<std::vector<uint8_t>> rows, size_t begin, size_t end)> change;
@@ -303,7 +301,7 @@ bool is_tile(const std::vector<uint8_t>& row, size_t begin, size_t end, uint8_t 
                      [what](uint8_t x) { return x == what; });
 }
 
-const Bug kBugs[] = {
+const TileBug kBugs[] = {
     {"skips a tile that the block's first row hides",
      [](auto rows, size_t begin, size_t end) {
        if (is_tile(rows.front(), begin, end, 0))
@@ -338,7 +336,7 @@ const Bug kBugs[] = {
 };
 
 // What a bug makes of the rows of a mask: nothing, where the mask has no structure.
-Rows spoil(Rows rows, const Bug& bug, int64_t tile, size_t block) {
+Rows spoil(Rows rows, const TileBug& bug, int64_t tile, size_t block) {
   const size_t keys = rows[0].size();
   for (size_t first = 0; first < rows.size(); first += block)
     for (size_t begin = 0; begin < keys; begin += size_t(tile))
@@ -361,7 +359,7 @@ TEST(CodebookPatterns, ShowTilesSkippedByAWrongTest) {
                    {ATTEST_MASK});
       const Rows right = rows_of(c, 0);
       ASSERT_LT(largest(c, output_of(c, right)), 2) << "the output's own rounding";
-      for (const Bug& bug : kBugs)
+      for (const TileBug& bug : kBugs)
         for (const int64_t tile : {16, 64, 128}) {
           if (2 * tile > tokens) continue;
           const Rows wrong = spoil(right, bug, tile, tokens >= 192 ? 64 : 16);
@@ -389,7 +387,7 @@ TEST(CodebookPatterns, ScatteredMasksShowNoneOfThem) {
   Rows seeing;
   for (const auto& row : all)
     if (sees_any(row, 0, 1021)) seeing.push_back(row);
-  for (const Bug& bug : kBugs) {
+  for (const TileBug& bug : kBugs) {
     if (std::string(bug.name).find("first and last key") != std::string::npos)
       continue;  // of any row
     EXPECT_EQ(spoil(seeing, bug, 64, 64), seeing) << bug.name;
@@ -439,4 +437,4 @@ TEST(CodebookPatterns, OneWrongRowOf8192IsFound) {
 }
 
 }  // namespace
-}  // namespace attest::core
+}  // namespace attest::core::codebook_trials

@@ -32,7 +32,7 @@ constexpr int64_t kWholeTile = 64;   // rows that end with one ask for their las
 constexpr double kFarEnough = 0.98;
 constexpr double kUnlike = 0.5;  // of two directions, where a head has room for that
 constexpr uint64_t kTries = 64;  // of a direction
-enum Stream : uint64_t { kAsks = 50, kDirections };
+enum RisingStream : uint64_t { kAsks = 50, kDirections };
 
 // Which of `count` leads the rows ask for that end there. Rows that end with tiles of any size have
 // each lead in turn, and so have those that end within a tile.

@@ -7,10 +7,8 @@
 
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
-namespace attest::core {
+namespace attest::core::codebook_trials {
 namespace {
-
-using namespace codebook_trials;
 
 TEST(Marks, StandBesideTheEdgesOfTiles) {
   const Marks marks(4099, 96);
@@ -58,7 +56,7 @@ double lead_of(const Codebook& book, const codebook::HeadScores& scores, size_t 
 TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
     for (const int64_t head_dim : {32, 64, 128}) {
-      SCOPED_TRACE(testing::Message() << dtype_name(dtype) << " " << head_dim);
+      SCOPED_TRACE(::testing::Message() << dtype_name(dtype) << " " << head_dim);
       const Case c(dtype, {"rising", 3}, [&](Params& p) {
         p.seq_len_q = 300;
         p.seq_len_kv = 1021;
@@ -139,4 +137,4 @@ TEST(RisingFill, AloneSeesSmallWeightsFlushed) {
 }
 
 }  // namespace
-}  // namespace attest::core
+}  // namespace attest::core::codebook_trials

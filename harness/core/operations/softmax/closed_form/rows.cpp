@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/operations/softmax/closed_form/kernels.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core::codebook {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // `vectors` as float64 after one rounding to `dtype`: what lies in memory.
 std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {

@@ -4,10 +4,8 @@
 
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
-namespace attest::core {
+namespace attest::core::codebook_trials {
 namespace {
-
-using namespace codebook_trials;
 
 // Dense rows of one query code are equal, so 64 rows say nearly as much as 262,147.
 TEST(CodebookSigma, HonestKernelsPassAndLostKeysFail) {
@@ -18,7 +16,7 @@ TEST(CodebookSigma, HonestKernelsPassAndLostKeysFail) {
         if (large && (dtype == ATTEST_F32 ||
                       (dtype == ATTEST_F16 && name == std::string("codebook_peaked"))))
           continue;
-        SCOPED_TRACE(testing::Message() << name << " " << tokens << " " << dtype_name(dtype));
+        SCOPED_TRACE(::testing::Message() << name << " " << tokens << " " << dtype_name(dtype));
         const Case c(dtype, {name, 11}, [&](Params& p) {
           p.seq_len_q = 64;
           p.seq_len_kv = tokens;
@@ -55,8 +53,8 @@ TEST(CodebookSigma, HonestKernelsPassUnderMasksAndBiasesOfPairs) {
         for (const auto& terms :
              {std::vector<Optional>{ATTEST_MASK}, {ATTEST_BIAS}, {ATTEST_MASK, ATTEST_BIAS}}) {
           if (tokens > 4000 && (dtype != ATTEST_BF16 || terms.size() > 1)) continue;  // for time
-          SCOPED_TRACE(testing::Message() << name << " " << tokens << " " << dtype_name(dtype)
-                                          << ", first role " << terms[0].role);
+          SCOPED_TRACE(::testing::Message() << name << " " << tokens << " " << dtype_name(dtype)
+                                            << ", first role " << terms[0].role);
           const Case c(
               dtype, {name, 11},
               [&](Params& p) {
@@ -120,7 +118,7 @@ TEST(CancellingFill, ShowsWhatTheOutputsOwnRoundingHides) {
                         {"exp to 3e-5", {.exp_error = 3e-5f}}};
   for (const int64_t tokens : {61, 1021, 16'411})
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
-      SCOPED_TRACE(testing::Message() << tokens << " " << dtype_name(dtype));
+      SCOPED_TRACE(::testing::Message() << tokens << " " << dtype_name(dtype));
       const Case c(dtype, {"cancelling", 12}, [&](Params& p) {
         p.seq_len_q = 32;
         p.seq_len_kv = tokens;
@@ -155,4 +153,4 @@ TEST(CancellingFill, ShowsWhatTheOutputsOwnRoundingHides) {
 }
 
 }  // namespace
-}  // namespace attest::core
+}  // namespace attest::core::codebook_trials

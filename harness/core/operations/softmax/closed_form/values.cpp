@@ -5,14 +5,16 @@
 #include <cmath>
 #include <limits>
 
+#include "core/operations/fill_rows.hpp"
 #include "core/operations/softmax/closed_form/rows.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
+#include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
-constexpr float kDecoyValue = 1000, kHeavy = 4;
+constexpr float kHeavy = 4;
 constexpr int64_t kBlock = Codebook::kBlock;
 
 // Nearly normal (the sum of four 16-bit numbers, standard deviation 1.15) and multiples of 2^-15
@@ -124,9 +126,8 @@ void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<floa
 }  // namespace
 
 float wild_value(uint64_t seed, uint64_t index) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr float kWild[] = {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity};
-  return kWild[random_below(seed, index, 3)];
+  constexpr double kWild[] = {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity};
+  return float(kWild[random_below(seed, index, 3)]);
 }
 
 void store_vector(const Tensor& tensor, int64_t head, Cell cell, const float* values) {

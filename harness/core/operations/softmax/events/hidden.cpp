@@ -11,7 +11,7 @@ namespace attest::core::events {
 namespace {
 
 constexpr int64_t kRows = 512;  // of a head
-constexpr uint64_t kSeed = 0x68696464656e;
+constexpr uint64_t kHiddenSeed = 0x68696464656e;
 
 // Places of a row's interval that one tensor hides.
 struct HiddenRow {
@@ -88,7 +88,7 @@ void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry&
   for (int64_t b = 0; b < geometry.batch(); ++b)
     for (int64_t h = 0; h < (pairs.depends_on(1) ? p.num_heads : 1); ++h) {
       Interval last{};
-      for (const int64_t i : sample_places(geometry.length_q(b), kRows, 0, kSeed)) {
+      for (const int64_t i : sample_places(geometry.length_q(b), kRows, 0, kHiddenSeed)) {
         const PairRow row{b, h, i, geometry.keys(b, i),
                           tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
         if (!judged[size_t(geometry.output_row(b, h, i))]) continue;

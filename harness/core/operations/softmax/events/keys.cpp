@@ -12,7 +12,7 @@ constexpr int64_t kTriedKeys = 32;
 // Of a sample: fewer say nothing of the rows that it leaves out
 constexpr int64_t kSeeingRows = 256;
 constexpr double kShare = 16, kEnough = 0.125;
-constexpr uint64_t kSeed = 0x6b657973;
+constexpr uint64_t kKeysSeed = 0x6b657973;
 
 bool weighs(const RowSummary& summary, float logit) {
   const double weight = std::exp(double(logit) - double(summary.top)) / summary.sum;
@@ -22,7 +22,7 @@ bool weighs(const RowSummary& summary, float logit) {
 }  // namespace
 
 KeyTrial::KeyTrial(const Unit& unit)
-    : places_(sample_places(unit.keys(), std::min(kTriedKeys, unit.keys()), 0, kSeed)) {
+    : places_(sample_places(unit.keys(), std::min(kTriedKeys, unit.keys()), 0, kKeysSeed)) {
   seeing_.resize(places_.size()), weighing_.resize(places_.size());
 }
 

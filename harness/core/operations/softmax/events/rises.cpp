@@ -8,7 +8,7 @@
 namespace attest::core::events {
 namespace {
 
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
+constexpr float kNoKey = -std::numeric_limits<float>::infinity();
 constexpr float kStill = 1.0f / 16;  // a maximum that has risen by no more is what it was
 constexpr int64_t kManyRises = 24;
 
@@ -23,7 +23,7 @@ const char* size_of(float rise) {
 // The largest logit of each tile, from the first that the interval touches.
 std::vector<float> tile_maxima(const Row& row, int64_t tile) {
   const TileRange tiles = tiles_of(row.keys, row.origin, tile);
-  std::vector<float> maxima(size_t(tiles.count()), kHidden);
+  std::vector<float> maxima(size_t(tiles.count()), kNoKey);
   int64_t k = 0;
   for (int64_t t = 0; t < tiles.count(); ++t) {
     const int64_t end =
@@ -35,7 +35,7 @@ std::vector<float> tile_maxima(const Row& row, int64_t tile) {
 
 // Maxima of tiles twice as large.
 std::vector<float> joined(const std::vector<float>& maxima, bool first_is_odd) {
-  std::vector<float> pairs((maxima.size() + (first_is_odd ? 2 : 1)) / 2, kHidden);
+  std::vector<float> pairs((maxima.size() + (first_is_odd ? 2 : 1)) / 2, kNoKey);
   for (size_t t = 0; t < maxima.size(); ++t) {
     float& pair = pairs[(t + (first_is_odd ? 1 : 0)) / 2];
     pair = std::max(pair, maxima[t]);
@@ -47,10 +47,10 @@ void find_tile_rises(int64_t tile, const std::vector<float>& maxima, bool full, 
   const auto count = int64_t(maxima.size());
   int64_t seen = -1, first_rise = -1, rises = 0,
           later = 0;  // seen: the first tile with a key that is not hidden
-  float running = kHidden, rise = 0;
+  float running = kNoKey, rise = 0;
   for (int64_t t = 0; t < count; ++t) {
     const float top = maxima[size_t(t)];
-    if (top == kHidden) continue;
+    if (top == kNoKey) continue;
     if (seen < 0) {
       seen = t;
       running = top;

@@ -17,11 +17,10 @@ namespace {
 using Params = attest_softmax_params;
 
 constexpr uint64_t kLengthSeed = 0x6c656e67746873;  // not the fill's: lengths belong to the problem
-constexpr float kDecoyScore = 4, kDecoyValue = 1000;
+constexpr float kDecoyScore = 4;
 
-bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
 bool same_tokens(const Problem& problem) {
-  return has(problem, ATTEST_ORDER) || problem.as<Params>().patch_size > 0;
+  return problem.has(ATTEST_ORDER) || problem.as<Params>().patch_size > 0;
 }
 uint64_t role_seed(uint64_t seed, int32_t role) { return random_bits(seed, uint64_t(role)); }
 
@@ -80,7 +79,7 @@ std::vector<int64_t> permutation(uint64_t seed, int64_t size) {
 // that do.
 void fill_order(const Problem& problem, uint64_t seed, const Tensor& order) {
   const std::vector<int64_t> lengths = sequence_lengths(problem, true);
-  const bool packed = has(problem, ATTEST_CU_SEQLENS_Q);
+  const bool packed = problem.has(ATTEST_CU_SEQLENS_Q);
   const int64_t outers = order.spec.dim[0], rows = order.spec.dim[1];
   int64_t first = 0;
   auto place_rows = [&](int64_t outer, int64_t begin, int64_t count, uint64_t stream) {
@@ -149,10 +148,10 @@ std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv) {
   const Params& p = problem.as<Params>();
   const int64_t longest = kv ? p.seq_len_kv : p.seq_len_q;
   const uint64_t seed = random_bits(kLengthSeed, kv && !same_tokens(problem) ? 1 : 0);
-  if (has(problem, kv ? ATTEST_CU_SEQLENS_KV : ATTEST_CU_SEQLENS_Q))
+  if (problem.has(kv ? ATTEST_CU_SEQLENS_KV : ATTEST_CU_SEQLENS_Q))
     return packed_lengths(seed, p.batch, longest,
                           problem.operation->dims(problem, kv ? ATTEST_K : ATTEST_Q)[2]);
-  if (has(problem, kv ? ATTEST_SEQ_LENS_KV : ATTEST_SEQ_LENS_Q))
+  if (problem.has(kv ? ATTEST_SEQ_LENS_KV : ATTEST_SEQ_LENS_Q))
     return padded_lengths(seed, p.batch, longest);
   return std::vector<int64_t>(size_t(p.batch), longest);
 }

@@ -12,6 +12,7 @@
 #include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
@@ -19,8 +20,7 @@ namespace {
 
 constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
 constexpr double kLeast = 0x1p-4;     // of what an infinity is multiplied by
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
-                 kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class WildValues {
  public:

@@ -6,10 +6,8 @@
 
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
-namespace attest::core {
+namespace attest::core::codebook_trials {
 namespace {
-
-using namespace codebook_trials;
 
 struct Counts {
   int64_t finite = 0, nan = 0, infinite = 0;
@@ -131,4 +129,4 @@ TEST(WildFill, IsJudgedOnSamplesOfRows) {
 }
 
 }  // namespace
-}  // namespace attest::core
+}  // namespace attest::core::codebook_trials

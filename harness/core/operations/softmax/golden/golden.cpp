@@ -12,14 +12,14 @@
 #include "core/operations/softmax/golden/passes/key_passes.hpp"
 #include "core/operations/softmax/golden/sweep.hpp"
 #include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
 
 constexpr int64_t kPassBytes = int64_t(27) << 20;  // of all threads together
 constexpr size_t kKeptSigmas = size_t(2) << 20;    // doubles kept for arithmetics asked for before
-constexpr size_t kChunkRows = 4096;
-constexpr int64_t kThreadedElements = 65536;  // threads cost more than they save on less
+constexpr size_t kJudgedRows = 4096;
 
 struct Sigmas {
   Arithmetic arithmetic;
@@ -68,8 +68,9 @@ class SoftmaxGolden final : public Golden {
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
     const auto dim_v = size_t(params_.head_dim_v);
-    for (size_t begin = 0; begin < rows_.size(); begin += kChunkRows) {
-      const auto rows = std::span(rows_).subspan(begin, std::min(kChunkRows, rows_.size() - begin));
+    for (size_t begin = 0; begin < rows_.size(); begin += kJudgedRows) {
+      const auto rows =
+          std::span(rows_).subspan(begin, std::min(kJudgedRows, rows_.size() - begin));
       sink({.role = ATTEST_O,
             .leading = 3,
             .width = params_.head_dim_v,

@@ -2,10 +2,11 @@
 
 #include <cmath>
 
+#include "core/operations/softmax/problem/geometry.hpp"
+
 namespace attest::core {
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr double kLinear = 0.25;  // sigma is linear in the error of scores: up to this error
 constexpr double kFewSteps = 8;   // of half a subnormal step
 

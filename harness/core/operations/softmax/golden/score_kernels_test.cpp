@@ -7,12 +7,11 @@
 #include <limits>
 #include <vector>
 
+#include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Kernels, ExpIsWithinTwoUlp) {
   std::vector<double> x;

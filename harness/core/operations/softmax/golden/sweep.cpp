@@ -5,14 +5,13 @@
 #include <limits>
 
 #include "core/operations/softmax/sigma/sigma.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kChunkRows = 32768;
-constexpr int64_t kThreadedElements = 65536;  // threads cost more than they save on less
+constexpr size_t kSweptRows = 32768;
 
 bool all_finite(const std::vector<double>& row) {
   return std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
@@ -32,9 +31,9 @@ double slack(const SigmaModel& model, int64_t keys, double largest) {
 }
 
 void send(const Golden::Sink& sink, const Expected& expected, const std::vector<int64_t>& rows) {
-  for (size_t begin = 0; begin < rows.size(); begin += kChunkRows) {
+  for (size_t begin = 0; begin < rows.size(); begin += kSweptRows) {
     Expected chunk = expected;
-    chunk.rows = std::span(rows).subspan(begin, std::min(kChunkRows, rows.size() - begin));
+    chunk.rows = std::span(rows).subspan(begin, std::min(kSweptRows, rows.size() - begin));
     sink(chunk);
   }
 }

@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
 namespace {
-
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 bool is_grid(const attest_softmax_params& params) { return params.grid_height > 0; }
 bool has_band(const attest_softmax_params& params) {

@@ -20,8 +20,12 @@
 #include <vector>
 
 #include "core/operations/operation.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
+
+/// The score of a hidden key: its weight is 0.
+inline constexpr double kHidden = -kInfinity;
 
 /// The positions begin .. end - 1.
 struct Interval {

@@ -14,8 +14,6 @@ using Params = attest_softmax_params;
 constexpr int64_t kMostTokens = int64_t(1) << 31;  // tables hold int32
 constexpr int64_t kMostHeadDim = 1024;
 
-bool has(const Problem& problem, int32_t role) { return present(problem.tensor[size_t(role)]); }
-
 void require(bool condition, const std::string& message) {
   if (!condition) throw Error(message);
 }
@@ -58,8 +56,8 @@ void check_lengths(const Problem& problem) {
   for (const Side& side :
        {Side{"q", ATTEST_CU_SEQLENS_Q, ATTEST_SEQ_LENS_Q, ATTEST_Q, p.seq_len_q},
         Side{"kv", ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_KV, ATTEST_K, p.seq_len_kv}}) {
-    if (!has(problem, side.cu_seqlens)) continue;
-    require(!has(problem, side.seq_lens),
+    if (!problem.has(side.cu_seqlens)) continue;
+    require(!problem.has(side.seq_lens),
             fmt::format("seq_lens_{0}: packed tokens have their lengths in cu_seqlens_{0}; leave "
                         "one of them out",
                         side.name));
@@ -75,14 +73,14 @@ void check_lengths(const Problem& problem) {
 void check_pages(const Problem& problem) {
   const Params& p = problem.as<Params>();
   between("page_size", p.page_size, 0, kMostTokens);
-  require((p.page_size > 0) == has(problem, ATTEST_PAGE_TABLE),
+  require((p.page_size > 0) == problem.has(ATTEST_PAGE_TABLE),
           fmt::format("page_size: {}; page_size > 0 and the tensor page_table go together",
                       p.page_size));
   if (p.page_size == 0) return;
-  require(!has(problem, ATTEST_CU_SEQLENS_KV),
+  require(!problem.has(ATTEST_CU_SEQLENS_KV),
           "page_table: pages are not packed; lengths of a paged cache go into seq_lens_kv, not "
           "cu_seqlens_kv");
-  require(!has(problem, ATTEST_ORDER),
+  require(!problem.has(ATTEST_ORDER),
           "order: a paged cache has none; leave order or page_table out");
 }
 
@@ -92,11 +90,11 @@ void check_self(const Problem& problem, const char* what) {
   require(p.seq_len_q == p.seq_len_kv, fmt::format("{}: queries and keys must be the same tokens; "
                                                    "seq_len_kv {} where seq_len_q = {} is right",
                                                    what, p.seq_len_kv, p.seq_len_q));
-  require(has(problem, ATTEST_CU_SEQLENS_Q) == has(problem, ATTEST_CU_SEQLENS_KV),
+  require(problem.has(ATTEST_CU_SEQLENS_Q) == problem.has(ATTEST_CU_SEQLENS_KV),
           fmt::format("{}: queries and keys must be the same tokens; give both cu_seqlens_q and "
                       "cu_seqlens_kv, or neither",
                       what));
-  if (!has(problem, ATTEST_CU_SEQLENS_Q)) return;
+  if (!problem.has(ATTEST_CU_SEQLENS_Q)) return;
   const int64_t q = problem.operation->dims(problem, ATTEST_Q)[2],
                 kv = problem.operation->dims(problem, ATTEST_K)[2];
   require(q == kv,
@@ -114,7 +112,7 @@ void check_grid(const Problem& problem) {
     require(p.shift_y == 0 && p.shift_x == 0 && p.shift_bias == 0,
             "shift_y: only a grid is shifted; shift_y, shift_x and shift_bias need grid_height and "
             "grid_width");
-    require(!has(problem, ATTEST_REL_BIAS),
+    require(!problem.has(ATTEST_REL_BIAS),
             "rel_bias: needs grid windows: grid_height, grid_width, window_height, window_width");
     return;
   }
@@ -144,11 +142,11 @@ void check_grid(const Problem& problem) {
   require(
       p.patch_size == 0,
       "patch_size: a grid is cut into windows, not patches; leave patch_size or grid_height out");
-  require(!has(problem, ATTEST_ALIBI_SLOPES),
+  require(!problem.has(ATTEST_ALIBI_SLOPES),
           "alibi_slopes: distances count along a sequence; a grid has rel_bias");
   for (const int32_t role : {ATTEST_ORDER, ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV,
                              ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE})
-    require(!has(problem, role),
+    require(!problem.has(role),
             fmt::format(
                 "{0}: a grid is dense and in the order of its rows; leave {0} or grid_height out",
                 find_role(*problem.operation, role)->name));
@@ -165,11 +163,11 @@ void SoftmaxOperation::check(const Problem& problem) const {
   between("patch_size", p.patch_size, 0, kMostTokens);
   if (p.patch_size > 0) {
     check_self(problem, "patch_size");
-    require(has(problem, ATTEST_SEQ_LENS_Q) == has(problem, ATTEST_SEQ_LENS_KV),
+    require(problem.has(ATTEST_SEQ_LENS_Q) == problem.has(ATTEST_SEQ_LENS_KV),
             "patch_size: queries and keys must be the same tokens; give both seq_lens_q and "
             "seq_lens_kv, or neither");
   }
-  if (has(problem, ATTEST_ORDER)) check_self(problem, "order");
+  if (problem.has(ATTEST_ORDER)) check_self(problem, "order");
   check_grid(problem);
 }
 

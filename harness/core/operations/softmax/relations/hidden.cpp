@@ -1,10 +1,10 @@
 // What a row does not see changes, and the row stays.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/relations/relations.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
@@ -12,7 +12,6 @@ namespace {
 // Of hidden keys: a maximum that takes them in leaves nothing of the others
 constexpr double kGrowth = 64;
 constexpr double kMostPairs = 4e6;  // that masks and biases are asked about
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Marks of cells of K and V, or of Q, by dims 0 and 2.
 class Cells {

@@ -104,8 +104,8 @@ bool moves(const std::vector<Rearrangement>& rearrangements) {
   });
 }
 
-void add_terms(const Tensors& inputs, int axis, const Places& places,
-               std::vector<Rearrangement>& moved) {
+void add_moved_terms(const Tensors& inputs, int axis, const Places& places,
+                     std::vector<Rearrangement>& moved) {
   for (const int32_t role : {ATTEST_BIAS, ATTEST_MASK})
     if (inputs[size_t(role)] && inputs[size_t(role)].spec.dim[axis] > 1)
       moved.push_back({role, -1, axis, places});
@@ -148,7 +148,7 @@ std::unique_ptr<Relation> key_permutation(const Problem& problem, const Tensors&
     moved.push_back(cells(role, problem.tensor[size_t(role)], places, lengths,
                           [&](int64_t b, int64_t j) { return geometry.key(b, j); }));
   if (!moves(moved)) return nullptr;
-  add_terms(inputs, 3, places[0], moved);
+  add_moved_terms(inputs, 3, places[0], moved);
   return rearranged("key-permutation", problem, inputs, std::move(moved));
 }
 
@@ -173,11 +173,11 @@ std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensor
     shuffle(boundaries[common ? 0 : size_t(b)], places[size_t(b)]);
   std::vector<Rearrangement> moved;
   for (const int32_t role : {ATTEST_Q, ATTEST_O, ATTEST_LSE})
-    if (present(problem.tensor[size_t(role)]))
+    if (problem.has(role))
       moved.push_back(cells(role, problem.tensor[size_t(role)], places, lengths,
                             [&](int64_t b, int64_t i) { return geometry.query(b, i); }));
   if (!moves(moved)) return nullptr;
-  add_terms(inputs, 2, places[0], moved);
+  add_moved_terms(inputs, 2, places[0], moved);
   return rearranged("query-permutation", problem, inputs, std::move(moved));
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <vector>
 
@@ -16,7 +15,6 @@ namespace {
 
 using Params = attest_softmax_params;
 constexpr size_t kTile = 64;
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 class Emulator {
  public:

@@ -8,7 +8,7 @@
 namespace attest::core::passes {
 namespace {
 
-constexpr int64_t kRow = 2;
+constexpr int64_t kEqualRow = 2;
 const SigmaModel::Flushing kNoneLost{.gone = 0, .kept = 0};
 
 // Scores and probabilities are rounded to f16, which has subnormals: needs_a2.
@@ -24,7 +24,7 @@ BlockShape shape() {
 }
 
 // Equal keys with values 1 and 3 in channel 0, -1 and 1 in channel 1.
-struct Trial {
+struct EqualKeysTrial {
   KeySums sums{shape()};
   EqualKeySums equal{2, sums};
   double values[2][2] = {{1, -1}, {3, 1}};
@@ -37,19 +37,19 @@ struct Trial {
                  .value = values[0]};
   EqualKey second = first;
 
-  Trial() { second.value = values[1]; }
+  EqualKeysTrial() { second.value = values[1]; }
   RowSums add(const SigmaModel& model, const SigmaModel::Flushing& flushing = kNoneLost) {
-    equal.start(kRow + 1);
-    equal.add(kRow, first, model, flushing);
-    equal.add(kRow, second, model, flushing);
-    equal.finish(kRow, model);
-    return sums.row(kRow);
+    equal.start(kEqualRow + 1);
+    equal.add(kEqualRow, first, model, flushing);
+    equal.add(kEqualRow, second, model, flushing);
+    equal.finish(kEqualRow, model);
+    return sums.row(kEqualRow);
   }
 };
 
 TEST(EqualKeySums, AddBeforeTheyAreSquared) {
   const SigmaModel model = f16_model();
-  Trial trial;
+  EqualKeysTrial trial;
   const RowSums row = trial.add(model);
   const double dot = 4 * model.score_square() + model.qk_variance(3),
                own = model.accumulation_variance(4, 3) / 16;
@@ -65,13 +65,13 @@ TEST(EqualKeySums, AddBeforeTheyAreSquared) {
   EXPECT_NEAR(row.e2v[0], 4 * 0.25 * 0.5 * dot + own * 4, 1e-18);
   EXPECT_NEAR(row.e2v[1], 0, 1e-18);
   EXPECT_NEAR(row.e2v2[0], 16 * dot / 16 + own * 10, 1e-18);
-  EXPECT_EQ(trial.sums.row(kRow - 1).weights.p2, 0);
+  EXPECT_EQ(trial.sums.row(kEqualRow - 1).weights.p2, 0);
 }
 
 // Where something else is added to each, they share the error of their dot product alone.
 TEST(EqualKeySums, OfTwoScoresShareTheDotProduct) {
   const SigmaModel model = f16_model();
-  Trial trial;
+  EqualKeysTrial trial;
   trial.first.added_square = 1;
   trial.first.staged_square = 5;
   trial.second.score = 2.5;
@@ -90,7 +90,7 @@ TEST(EqualKeySums, OfTwoScoresShareTheDotProduct) {
 
 TEST(EqualKeySums, OfTwoGroupsShareNothing) {
   const SigmaModel model = f16_model();
-  Trial trial;
+  EqualKeysTrial trial;
   trial.second.group = 9;
   const RowSums row = trial.add(model);
   const double dot = 4 * model.score_square() + model.qk_variance(3),
@@ -107,7 +107,7 @@ TEST(EqualKeySums, RoundingsCountAsErrorsWhereTheNormaliserSumsThem) {
       {.score = ATTEST_F16, .probability = ATTEST_F16, .ways = ATTEST_SUMS_ROUNDED_P}, ATTEST_F16,
       4);
   ASSERT_EQ(model.theta, 1);
-  Trial trial;
+  EqualKeysTrial trial;
   const RowSums row = trial.add(model);
   const double dot = 4 * model.score_square() + model.qk_variance(3),
                own = model.accumulation_variance(4, 3) / 16;
@@ -117,7 +117,7 @@ TEST(EqualKeySums, RoundingsCountAsErrorsWhereTheNormaliserSumsThem) {
 
 TEST(EqualKeySums, MayBeLostTogether) {
   const auto unsure2 = [](const SigmaModel::Flushing& flushing) {
-    Trial trial;
+    EqualKeysTrial trial;
     trial.first.p = trial.second.p = 0.5;
     return trial.add(f16_model(), flushing).unsure2[0];
   };

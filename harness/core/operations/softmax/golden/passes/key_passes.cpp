@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/operations/softmax/golden/passes/prefix_sums.hpp"
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {
 
@@ -13,7 +13,6 @@ using namespace passes;
 
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 // Whether a row of the tile may see a key of the block.
 bool meet(const Tile& tile, const KeyBlock& block) {
   if (block.grouped()) return true;

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::passes {
 namespace {
-
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 // Keys from `key` on that are added before the partial sums are looked at: up to the next multiple
 // of kReachKeys, so that what is seen does not depend on where a task or a block begins.

@@ -11,10 +11,11 @@
 namespace attest::core::passes {
 namespace {
 
-constexpr int64_t kKeys = 130, kRow = 1;  // keys of a block; the row of its tile that is looked at
+constexpr int64_t kSumsKeys = 130,
+                  kSumsRow = 1;  // keys of a block; the row of its tile that is looked at
 
 // A tile of two rows, whose keys are at places 40 to 169 of a sequence.
-struct Trial {
+struct KeySumsTrial {
   core::testing::Case c = core::testing::make_case("", [](attest_softmax_params& p) {
     p.num_heads = 1;
     p.head_dim = 4;
@@ -23,7 +24,7 @@ struct Trial {
   });
   Geometry geometry{c.problem, c.tensors};
   BlockShape shape{c.params()};
-  KeyOrder order{{40, 40 + kKeys}, {}};
+  KeyOrder order{{40, 40 + kSumsKeys}, {}};
   std::vector<JudgedRow> rows{2, JudgedRow{.b = 0, .h = 0, .i = 0, .output_row = 0, .keys = {}}};
   Tile tile{.first = 0, .rows = rows};
   Values values{c.tensors[ATTEST_V], geometry, shape};
@@ -39,10 +40,10 @@ struct Trial {
       const KeyBlock block(order, begin, most);
       for (int64_t key = 0; key < block.count(); ++key) {
         const double w = weight(begin + key), v = value(begin + key);
-        weights.probabilities.row(kRow)[key] = w;
-        weights.probability_squares.row(kRow)[key] = w * w;
-        weights.error_squares.row(kRow)[key] = 3 * w;
-        weights.rounding_squares.row(kRow)[key] = 5 * w;
+        weights.probabilities.row(kSumsRow)[key] = w;
+        weights.probability_squares.row(kSumsRow)[key] = w * w;
+        weights.error_squares.row(kSumsRow)[key] = 3 * w;
+        weights.rounding_squares.row(kSumsRow)[key] = 5 * w;
         values.values.row(key)[3] = v;
         values.squares.row(key)[3] = v * v;
       }
@@ -60,27 +61,28 @@ TEST(KeySums, ReachIsWhatIsSeenAtFixedPlacesWhereverBlocksBegin) {
     return n < 24 ? 1.0 : n < 32 ? 4.5 : n < 88 ? -100.0 / 56 : 1;
   };
   for (const int64_t most : {256, 130, 32, 7, 1}) {
-    Trial trial;
+    KeySumsTrial trial;
     trial.add_blocks(most, one, value, [&](const KeyBlock& block) {
       trial.sums.add_probabilities(trial.weights, trial.values, block, trial.tile);
     });
-    EXPECT_NEAR(trial.sums.pv.row(kRow)[3], 2, 1e-12) << most;
-    EXPECT_NEAR(trial.sums.reach.row(kRow)[3], 40, 1e-12) << most;
-    EXPECT_NEAR(trial.sums.p2v2.row(kRow)[3], 24 + 8 * 4.5 * 4.5 + 1e4 / 56 + 42, 1e-11) << most;
-    EXPECT_EQ(trial.sums.pv.row(kRow - 1)[3], 0) << most;
-    EXPECT_EQ(trial.sums.pv.row(kRow)[2], 0) << most;
+    EXPECT_NEAR(trial.sums.pv.row(kSumsRow)[3], 2, 1e-12) << most;
+    EXPECT_NEAR(trial.sums.reach.row(kSumsRow)[3], 40, 1e-12) << most;
+    EXPECT_NEAR(trial.sums.p2v2.row(kSumsRow)[3], 24 + 8 * 4.5 * 4.5 + 1e4 / 56 + 42, 1e-11)
+        << most;
+    EXPECT_EQ(trial.sums.pv.row(kSumsRow - 1)[3], 0) << most;
+    EXPECT_EQ(trial.sums.pv.row(kSumsRow)[2], 0) << most;
   }
 }
 
 TEST(KeySums, ErrorsHaveWeightsOfTheirOwn) {
   for (const bool own_a2v2 : {false, true}) {
-    Trial trial;
+    KeySumsTrial trial;
     const auto weight = [](int64_t n) { return double(n + 1); };
     const auto value = [](int64_t n) { return n == 2 ? 10.0 : n == 50 ? -1.0 : 0.0; };
     trial.add_blocks(32, weight, value, [&](const KeyBlock& block) {
       trial.sums.add_errors(trial.weights, trial.values, block, trial.tile, own_a2v2);
     });
-    const RowSums row = trial.sums.row(kRow);
+    const RowSums row = trial.sums.row(kSumsRow);
     EXPECT_EQ(row.e2v[3], 3 * (3 * 10 - 51));
     EXPECT_EQ(row.e2v2[3], 3 * (3 * 100 + 51));
     EXPECT_EQ(row.a2v2[3], own_a2v2 ? 5 * (3 * 100 + 51) : 0);
@@ -88,7 +90,7 @@ TEST(KeySums, ErrorsHaveWeightsOfTheirOwn) {
 }
 
 TEST(KeySums, NonFiniteValuesReachOnlyRowsThatSeeThem) {
-  Trial trial;
+  KeySumsTrial trial;
   const double infinity = std::numeric_limits<double>::infinity();
   trial.values.non_finite = {{.key = 5, .channel = 2, .value = infinity},
                              {.key = 6, .channel = 1, .value = infinity}};
@@ -105,30 +107,30 @@ TEST(KeySums, NonFiniteValuesReachOnlyRowsThatSeeThem) {
 // Equal keys are lost together, so their squares are not summed here.
 TEST(KeySums, LostKeysAreSummedApart) {
   for (const bool grouped : {false, true}) {
-    Trial trial;
+    KeySumsTrial trial;
     const EqualKeys equal{.place = {41, 42, 43}, .group = {41, 41, 41}};
     const KeyOrder order({41, 44}, grouped ? equal : EqualKeys{});
     const double lost[] = {0.5, 0, 0}, unsure[] = {0, 2, 4};
     for (size_t key = 0; key < 3; ++key) {
-      trial.weights.lost.row(kRow)[key] = lost[key];
-      trial.weights.unsure.row(kRow)[key] = unsure[key];
-      trial.weights.unsure_squares.row(kRow)[key] = unsure[key] * unsure[key];
+      trial.weights.lost.row(kSumsRow)[key] = lost[key];
+      trial.weights.unsure.row(kSumsRow)[key] = unsure[key];
+      trial.weights.unsure_squares.row(kSumsRow)[key] = unsure[key] * unsure[key];
       trial.values.values.row(int64_t(key))[3] = 10;
       trial.values.squares.row(int64_t(key))[3] = 100;
     }
     const KeyBlock block(order, 0, 256);
     trial.sums.add_lost(trial.weights, trial.values, block, trial.tile);
-    EXPECT_EQ(trial.sums.row(kRow).flushed[3], 0) << "no row has said that it has any";
+    EXPECT_EQ(trial.sums.row(kSumsRow).flushed[3], 0) << "no row has said that it has any";
     trial.weights.any_lost = trial.weights.any_unsure = true;
     trial.sums.add_lost(trial.weights, trial.values, block, trial.tile);
-    EXPECT_EQ(trial.sums.row(kRow).flushed[3], 5);
-    EXPECT_EQ(trial.sums.row(kRow).unsure[3], 60);
-    EXPECT_EQ(trial.sums.row(kRow).unsure2[3], grouped ? 0 : 2000);
+    EXPECT_EQ(trial.sums.row(kSumsRow).flushed[3], 5);
+    EXPECT_EQ(trial.sums.row(kSumsRow).unsure[3], 60);
+    EXPECT_EQ(trial.sums.row(kSumsRow).unsure2[3], grouped ? 0 : 2000);
   }
 }
 
 TEST(KeySums, StartAtZero) {
-  Trial trial;
+  KeySumsTrial trial;
   trial.sums.pv.row(kTaskRows - 1)[0] = 1;
   trial.sums.unsure2.row(0)[3] = 1;
   trial.sums.scalars[3] = {.weights = {.p2 = 1}, .repeated = 2, .common = 3, .mean_dot = 4};

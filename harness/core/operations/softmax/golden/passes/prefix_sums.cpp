@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/operations/softmax/golden/score_kernels.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::passes {
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr int64_t kPrefixKeys = 16;
 
 }  // namespace

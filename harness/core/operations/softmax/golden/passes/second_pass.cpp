@@ -1,11 +1,10 @@
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
 
-#include <limits>
+#include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::passes {
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 // Lost probabilities are not summed apart where those of a block add up to less than this share of
 // the accumulator's roundoff, unless the arithmetic flushes.
 constexpr double kNegligible = 1e-3;

@@ -11,7 +11,7 @@ namespace attest::core::passes {
 namespace {
 
 // One row and two keys of probability 1/2, places 0 and 1, with values of 1 and 3.
-struct Trial {
+struct SecondPassTrial {
   core::testing::Case c = core::testing::make_case("", [](attest_softmax_params& p) {
     p.num_heads = 1;
     p.head_dim = 4;
@@ -48,7 +48,7 @@ const EqualKeys kEqual{.place = {0, 1}, .group = {0, 0}};
 TEST(SecondPass, SumsOfProbabilitiesDoNotAskWhetherKeysAreEqual) {
   const SigmaModel model({.qk = ATTEST_BF16}, ATTEST_F32, 4);
   for (const EqualKeys& equal : {EqualKeys{}, kEqual}) {
-    Trial trial;
+    SecondPassTrial trial;
     const RowSums row = trial.run(equal, model);
     EXPECT_NEAR(row.pv[0], 2, 1e-14);
     EXPECT_NEAR(row.reach[0], 2, 1e-14);
@@ -59,7 +59,7 @@ TEST(SecondPass, SumsOfProbabilitiesDoNotAskWhetherKeysAreEqual) {
 
 TEST(SecondPass, SquaresOfLoneKeysAndOfEqualOnesDiffer) {
   const SigmaModel model({.score = ATTEST_F16}, ATTEST_F32, 4);
-  Trial lone, equal;
+  SecondPassTrial lone, equal;
   const RowSums apart = lone.run({}, model), together = equal.run(kEqual, model);
   EXPECT_NEAR(apart.weights.p2, 0.5, 1e-14);
   EXPECT_NEAR(together.weights.p2, 1, 1e-14);
@@ -76,9 +76,9 @@ TEST(SecondPass, SquaresOfLoneKeysAndOfEqualOnesDiffer) {
 // An accumulator of f16 that adds 2 keys loses nothing of 1/2; half of it would be lost of 1e-6.
 TEST(SecondPass, KeysAreLostWhereTheSumDoesNotSeeThem) {
   const SigmaModel model({.accumulator = ATTEST_F16}, ATTEST_F32, 4);
-  Trial seen;
+  SecondPassTrial seen;
   EXPECT_EQ(seen.run({}, model).flushed[0], 0);
-  Trial unseen;
+  SecondPassTrial unseen;
   unseen.row_scores[0].lse = 4 - std::log(1e-6);
   const RowSums row = unseen.run({}, model);
   EXPECT_NEAR(row.flushed[0], 4e-6, 1e-18);

@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/operations/softmax/golden/score_kernels.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::passes {
-namespace {
-
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 TileScores::TileScores(const attest_softmax_params& params, const Geometry& geometry,
                        const BlockShape& shape)

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
 
 namespace attest::core::passes {
@@ -15,11 +16,10 @@ using core::testing::Case;
 using core::testing::make_case;
 using Params = attest_softmax_params;
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
-constexpr int64_t kRows = 7, kKeys = 19, kHeadDim = 8;
+constexpr int64_t kRows = 7, kScoreKeys = 19, kHeadDim = 8;
 
 // One head, keys 1 to 17 of 19 for all rows but the last, which sees 5 to 12.
-struct Trial {
+struct ScoresTrial {
   Case c;
   Geometry geometry;
   BlockShape shape;
@@ -29,13 +29,13 @@ struct Trial {
   Keys keys;
   TileScores scores;
 
-  Trial(float softcap, const std::vector<int32_t>& with)
+  ScoresTrial(float softcap, const std::vector<int32_t>& with)
       : c(make_case(
             "",
             [=](Params& p) {
               p.num_heads = 1;
               p.seq_len_q = kRows;
-              p.seq_len_kv = kKeys;
+              p.seq_len_kv = kScoreKeys;
               p.head_dim = kHeadDim;
               p.softcap = softcap;
               p.softmax_scale = 1;
@@ -76,7 +76,7 @@ struct Trial {
 SigmaModel model_of(DType qk) { return SigmaModel({.qk = qk, .score = ATTEST_F16}, ATTEST_F32, 8); }
 
 TEST(TileScores, AreDotProductsWithVisibleKeys) {
-  Trial trial(0, {});
+  ScoresTrial trial(0, {});
   EXPECT_FALSE(trial.scores.staged());
   trial.find(KeyOrder(trial.task.keys, {}), 0, model_of(ATTEST_F32));
   for (int64_t i = 0; i < kRows; ++i)
@@ -93,7 +93,7 @@ TEST(TileScores, AreDotProductsWithVisibleKeys) {
 
 // A bias of 0 changes nothing, so nothing is rounded.
 TEST(TileScores, NoteTheStepsOfAScore) {
-  Trial trial(0.7f, {ATTEST_BIAS});
+  ScoresTrial trial(0.7f, {ATTEST_BIAS});
   ASSERT_TRUE(trial.scores.staged());
   const SigmaModel model = model_of(ATTEST_BF16);
   ASSERT_TRUE(model.squares());
@@ -127,7 +127,7 @@ TEST(TileScores, NoteTheStepsOfAScore) {
 
 // An infinite dot product scores the cap, with no error; where nothing is added nothing is rounded.
 TEST(TileScores, NothingIsLeftOfAnErrorAtTheCap) {
-  Trial trial(0.7f, {});
+  ScoresTrial trial(0.7f, {});
   store(trial.c.tensors[ATTEST_K].data, ATTEST_F32, 4 * kHeadDim,
         std::numeric_limits<double>::infinity());
   trial.find(KeyOrder(trial.task.keys, {}), 0, model_of(ATTEST_F32));
@@ -140,7 +140,7 @@ TEST(TileScores, NothingIsLeftOfAnErrorAtTheCap) {
 
 // Biases and hidden keys do not depend on the order in which keys are visited.
 TEST(TileScores, AreThoseOfTheirPlacesWhereKeysAreEqual) {
-  Trial trial(0, {ATTEST_BIAS, ATTEST_MASK});
+  ScoresTrial trial(0, {ATTEST_BIAS, ATTEST_MASK});
   const SigmaModel model = model_of(ATTEST_F32);
   trial.find(KeyOrder(trial.task.keys, {}), 0, model);
   const std::vector<double> in_order(trial.scores.scores.numbers().begin(),
@@ -163,7 +163,7 @@ TEST(TileScores, AreThoseOfTheirPlacesWhereKeysAreEqual) {
 
 // What the first pass asks for is the same as what the second one does.
 TEST(TileScores, AreTheSameWithoutErrors) {
-  Trial trial(0.7f, {ATTEST_BIAS});
+  ScoresTrial trial(0.7f, {ATTEST_BIAS});
   const KeyOrder order(trial.task.keys, {});
   trial.find(order, 0, model_of(ATTEST_F32));
   const std::vector<double> with_errors(trial.scores.scores.row(0),

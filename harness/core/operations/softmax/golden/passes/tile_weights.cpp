@@ -1,14 +1,11 @@
 #include "core/operations/softmax/golden/passes/tile_weights.hpp"
 
 #include <cmath>
-#include <limits>
+
+#include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::passes {
-namespace {
-
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 TileWeights::TileWeights(const BlockShape& shape)
     : probabilities(kTileRows, shape.key_stride),

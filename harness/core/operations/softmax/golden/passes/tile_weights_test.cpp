@@ -4,25 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
 
 namespace attest::core::passes {
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
-constexpr int64_t kKeys = 4, kRow = 2;
+constexpr int64_t kWeightKeys = 4, kWeightRow = 2;
 
-// Row kRow of a tile, of scores that are made in one step or in several.
-struct Trial {
+// Row kWeightRow of a tile, of scores that are made in one step or in several.
+struct WeightsTrial {
   core::testing::Case c;
   Geometry geometry;
   BlockShape shape;
   TileScores scores;
   TileWeights weights;
 
-  explicit Trial(float softcap)
+  explicit WeightsTrial(float softcap)
       : c(core::testing::make_case("", [=](attest_softmax_params& p) { p.softcap = softcap; })),
         geometry(c.problem, c.tensors),
         shape(c.params()),
@@ -35,23 +34,23 @@ struct Trial {
     write(scores.sloped_dots, {-8, 9, 10, 6});
   }
   static void write(Matrix& to, const std::vector<double>& row) {
-    std::copy(row.begin(), row.end(), to.row(kRow));
+    std::copy(row.begin(), row.end(), to.row(kWeightRow));
   }
   kernels::WeightSums find() {
-    return weights.find(scores, kRow, {.lse = 2, .score2 = 3, .q1 = 1}, kKeys);
+    return weights.find(scores, kWeightRow, {.lse = 2, .score2 = 3, .q1 = 1}, kWeightKeys);
   }
 };
 
 TEST(TileWeights, FollowFromTheStepsOfAScore) {
   for (const bool staged : {false, true}) {
-    Trial trial(staged ? 1 : 0);
+    WeightsTrial trial(staged ? 1 : 0);
     const kernels::WeightSums sums = trial.find();
     const double p = std::exp(-5), square = staged ? 17 : 9;
-    EXPECT_NEAR(trial.weights.probabilities.row(kRow)[2], p, 1e-16);
-    EXPECT_NEAR(trial.weights.probability_squares.row(kRow)[2], p * p, 1e-16);
-    EXPECT_NEAR(trial.weights.error_squares.row(kRow)[2], p * p * (3 * square + 5), 1e-15);
-    EXPECT_EQ(trial.weights.probabilities.row(kRow)[1], 0);
-    EXPECT_EQ(trial.weights.probabilities.row(kRow - 1)[0], 0) << "another row";
+    EXPECT_NEAR(trial.weights.probabilities.row(kWeightRow)[2], p, 1e-16);
+    EXPECT_NEAR(trial.weights.probability_squares.row(kWeightRow)[2], p * p, 1e-16);
+    EXPECT_NEAR(trial.weights.error_squares.row(kWeightRow)[2], p * p * (3 * square + 5), 1e-15);
+    EXPECT_EQ(trial.weights.probabilities.row(kWeightRow)[1], 0);
+    EXPECT_EQ(trial.weights.probabilities.row(kWeightRow - 1)[0], 0) << "another row";
     EXPECT_NEAR(sums.p2t,
                 staged ? std::exp(-2) * 11 + std::exp(-10) * 17 + std::exp(-3) * 19
                        : std::exp(-2) + std::exp(-10) * 9 + std::exp(-3) * 0.25,
@@ -61,12 +60,12 @@ TEST(TileWeights, FollowFromTheStepsOfAScore) {
 
 TEST(TileWeights, SumsForTheLseAddUp) {
   for (const bool staged : {false, true}) {
-    Trial trial(staged ? 1 : 0);
+    WeightsTrial trial(staged ? 1 : 0);
     trial.find();
     const double p[] = {std::exp(-1), 0, std::exp(-5), std::exp(-1.5)};
     double common = 100, mean_dot = 200;
-    add_common(trial.scores, trial.weights, kRow, kKeys, common);
-    add_mean_dot(trial.scores, trial.weights, kRow, kKeys, mean_dot);
+    add_common(trial.scores, trial.weights, kWeightRow, kWeightKeys, common);
+    add_mean_dot(trial.scores, trial.weights, kWeightRow, kWeightKeys, mean_dot);
     EXPECT_NEAR(common, 100 + p[0] * 1 + p[2] * 4 + p[3] * 16, 1e-13);
     EXPECT_NEAR(mean_dot,
                 200 + (staged ? p[0] * 8 + p[2] * 10 + p[3] * 6 : p[0] * 1 + p[2] * 3 + p[3] * 0.5),
@@ -76,20 +75,20 @@ TEST(TileWeights, SumsForTheLseAddUp) {
 
 // Probabilities of exp(-5), exp(-1.5), exp(-1).
 TEST(TileWeights, TellWhatIsLostFromWhatMayBe) {
-  Trial trial(0);
+  WeightsTrial trial(0);
   trial.find();
   TileWeights& weights = trial.weights;
-  weights.find_lost(kRow, {.gone = 0.1, .kept = 0.3}, kKeys);
+  weights.find_lost(kWeightRow, {.gone = 0.1, .kept = 0.3}, kWeightKeys);
   EXPECT_TRUE(weights.any_lost);
   EXPECT_TRUE(weights.any_unsure);
-  EXPECT_NEAR(weights.lost.row(kRow)[2], std::exp(-5), 1e-16);
-  EXPECT_EQ(weights.lost.row(kRow)[3], 0);
-  EXPECT_EQ(weights.unsure.row(kRow)[2], 0);
-  EXPECT_NEAR(weights.unsure.row(kRow)[3], std::exp(-1.5), 1e-15);
-  EXPECT_NEAR(weights.unsure_squares.row(kRow)[3], std::exp(-3), 1e-15);
-  EXPECT_EQ(weights.unsure.row(kRow)[0], 0);
+  EXPECT_NEAR(weights.lost.row(kWeightRow)[2], std::exp(-5), 1e-16);
+  EXPECT_EQ(weights.lost.row(kWeightRow)[3], 0);
+  EXPECT_EQ(weights.unsure.row(kWeightRow)[2], 0);
+  EXPECT_NEAR(weights.unsure.row(kWeightRow)[3], std::exp(-1.5), 1e-15);
+  EXPECT_NEAR(weights.unsure_squares.row(kWeightRow)[3], std::exp(-3), 1e-15);
+  EXPECT_EQ(weights.unsure.row(kWeightRow)[0], 0);
   weights.clear_lost();
-  weights.find_lost(kRow, {.gone = 1e-9, .kept = 1e-9}, kKeys);
+  weights.find_lost(kWeightRow, {.gone = 1e-9, .kept = 1e-9}, kWeightKeys);
   EXPECT_FALSE(weights.any_lost || weights.any_unsure);
 }
 

@@ -1,0 +1,61 @@
+// The published schema of suites accepts all suites that come with attest, and refuses what their
+// reader refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/problem/suite.hpp"
+#include "testing/json_schema.hpp"
+
+namespace attest::core {
+namespace {
+
+using nlohmann::json;
+
+class SuiteSchema : public ::testing::Test {
+ protected:
+  bool accepts(const json& suite) const { return schema_.errors(suite).empty(); }
+  attest::testing::JsonSchema schema_{"suites/suite.schema.json"};
+};
+
+TEST_F(SuiteSchema, AcceptsAllSuites) {
+  for (const auto& entry : std::filesystem::directory_iterator(ATTEST_SOURCE_DIR "/suites")) {
+    const bool is_suite =
+        entry.path().extension() == ".json" && entry.path().filename() != "suite.schema.json";
+    if (!is_suite) continue;
+    EXPECT_EQ(schema_.errors(json::parse(std::ifstream(entry.path()))), "") << entry.path();
+  }
+}
+
+TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
+  const auto good = json::parse(R"({"name": "s", "summary": "x", "cases": [
+    {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
+     "bias": "f32[1,1,8,8]", "q.order": "0123"}]})");
+  ASSERT_TRUE(accepts(good));
+  auto refused = [this](const json& bad) {
+    EXPECT_FALSE(accepts(bad)) << bad;
+    EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
+  };
+  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})",
+                           R"({"budget": 0})", R"({"name": "a b"})",
+                           R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
+    auto bad = good;
+    bad.update(json::parse(keys));
+    refused(bad);
+  }
+  for (const char* keys :
+       {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})",
+        R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})",
+        R"({"causal": "bottom"})", R"({"q.order": "01 2"})", R"({"impls": "naive"})",
+        R"({"fills": "huge"})", R"({"misses": ["rise/*"]})", R"({"misses": {}})",
+        R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
+    auto bad = good;
+    bad["cases"][0].update(json::parse(keys));
+    refused(bad);
+  }
+}
+
+}  // namespace
+}  // namespace attest::core
