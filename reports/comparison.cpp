@@ -76,7 +76,7 @@ std::set<std::string> common_inputs(const Record& was, const Record& is) {
   std::set<std::string> both, seen;
   for (const core::FillRecord& fill : was.fills) seen.insert(inputs_of(fill));
   for (const core::FillRecord& fill : is.fills)
-    if (seen.count(inputs_of(fill)) && fill.judgement.exact_elements > 0)
+    if (seen.contains(inputs_of(fill)) && fill.judgement.exact_elements > 0)
       both.insert(inputs_of(fill));
   return both;
 }
@@ -90,7 +90,8 @@ Changed compare_errors(const Records& was, const Records& is, double band) {
     for (const Record* record : records) {
       all.push_back(0);
       for (const core::FillRecord& fill : record->fills)
-        if (both.count(inputs_of(fill))) all.back() = std::max(all.back(), fill.judgement.*ratio);
+        if (both.contains(inputs_of(fill)))
+          all.back() = std::max(all.back(), fill.judgement.*ratio);
     }
     return all;
   };
@@ -295,7 +296,7 @@ Comparison compare(const std::vector<Results>& before, const std::vector<Results
 
 bool nothing_to_tell(const Changed& changed) {
   static const std::set<std::string> kCodes{"not-timed", "not-passed", "is-peer"};
-  return changed.change == Change::kInvalid && kCodes.count(changed.code);
+  return changed.change == Change::kInvalid && kCodes.contains(changed.code);
 }
 
 bool worse(const Compared& one) {

@@ -100,7 +100,7 @@ std::string meanings(const Comparison& comparison) {
     for (const Changed* changed : {&one.time, &one.memory, &one.error}) codes.insert(changed->code);
   std::string text;
   for (const auto& [code, meaning] : kMeanings)
-    if (codes.count(code)) text += fmt::format("{}: {}\n", code, meaning);
+    if (codes.contains(code)) text += fmt::format("{}: {}\n", code, meaning);
   if (std::ranges::any_of(comparison.cases, of_the_machine))
     text +=
         "machine: implementation, attest, libraries and environment are the same on both sides: "

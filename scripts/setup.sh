@@ -35,6 +35,8 @@ libgmock-dev        gmock/gmock.h              tests  its matchers
 libvalijson-dev     valijson/validator.hpp     extra  validates results (not in Ubuntu 22.04)
 ccache              ccache                     option compiles only what has changed
 clang-format-19     clang-format-19            all    checks the form of the sources
+clang-tidy-19       clang-tidy-19              all    finds mistakes in them
+libomp-19-dev       ../lib/llvm-19/lib/clang/19/include/omp.h  all  OpenMP's header for clang-tidy
 TABLE
 }
 

@@ -24,7 +24,7 @@ struct Options {
   int threads = 0;        // of each implementation; 0: all CPUs that this process may use
   double timeout_s = 60;  // limit for one call into a plugin
   // "acc=f32,prob=bf16": an implementation that declares less precise arithmetic is unsupported
-  std::string min_arithmetic = "";
+  std::string min_arithmetic;
 };
 
 /// One (implementation, case). The names consist of letters, digits, '_' and '/', and are the same
@@ -51,7 +51,7 @@ class ATTEST_EXPORT Conformance {
   /// Reads suites, finds vectors, and loads the plugins in worker processes. Throws
   /// std::runtime_error with a message of one line, which names the file, key or glob at fault, or
   /// says that there is nothing to judge.
-  explicit Conformance(Options options);
+  explicit Conformance(const Options& options);
   ~Conformance();
   Conformance(const Conformance&) = delete;
   Conformance& operator=(const Conformance&) = delete;

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "core/device/device_kinds.hpp"
 #include "core/operations/declaration.hpp"
@@ -109,7 +110,7 @@ struct Conformance::State {
   }
 };
 
-Conformance::Conformance(Options options) : state_(std::make_unique<State>(options)) {}
+Conformance::Conformance(const Options& options) : state_(std::make_unique<State>(options)) {}
 
 Conformance::~Conformance() = default;
 

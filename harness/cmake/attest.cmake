@@ -87,6 +87,8 @@ endif()
 #   PLAIN: globs of its tests that no sanitizer runs: they are about numbers and take minutes there.
 #     Other tests, which sanitizers do run, access memory in the same ways.
 #   ALONE: its tests measure time, so nothing runs beside them.
+# Threads of OpenMP sleep while they wait: two tests at once have more threads than most machines
+# have cores, and spinning threads would double their time.
 function(attest_test name)
   cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;PLAIN" ${ARGN})
   attest_test_labels(labels ${TEST_LABELS})
@@ -116,12 +118,14 @@ function(attest_test name)
   if(TEST_LONG)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "${long}-${plain}" TEST_LIST ${name}_long_tests
-      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE})
+      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE}
+      ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
   if(NOT "*" IN_LIST TEST_LONG)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "-${left_out}"
-      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE})
+      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE}
+      ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
 endfunction()
 

@@ -56,7 +56,7 @@ void list_support(const std::vector<core::Registry::Entry>& entries, const core:
       else
         answer = "no: " + query.message;
     } else {
-      answer = "no: " + answer;
+      answer.insert(0, "no: ");
     }
     fmt::print("{:<24} {}\n", entry.implementation->name, answer);
   }

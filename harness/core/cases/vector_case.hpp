@@ -32,8 +32,8 @@ struct VectorOutput {
 /// Can be moved but not copied, because tensors are views of its files.
 struct VectorCase {
   VectorCase() = default;
-  VectorCase(VectorCase&&) = default;
-  VectorCase& operator=(VectorCase&&) = default;
+  VectorCase(VectorCase&&) noexcept = default;
+  VectorCase& operator=(VectorCase&&) noexcept = default;
 
   std::string name;         // "test_attention_3d"
   std::string source;       // who computed it

@@ -39,7 +39,7 @@ uint64_t parse_size(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc()) return 0;
   const std::string unit(end, text.data() + text.size());
-  return unit == ""    ? value
+  return unit.empty()  ? value
          : unit == "K" ? value << 10
          : unit == "M" ? value << 20
          : unit == "G" ? value << 30

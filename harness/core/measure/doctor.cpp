@@ -133,7 +133,7 @@ Finding diagnose_monitor(const DeviceKind& kind) {
   std::string text = state.empty() ? "present, but says nothing of this device" : "";
   for (const auto& [key, value] : state)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, value);
-  return setting(kind.monitor, text, !state.count("held_down_by"),
+  return setting(kind.monitor, text, !state.contains("held_down_by"),
                  "the device's clocks are held down: cool it, or raise its limit");
 }
 

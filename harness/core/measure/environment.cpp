@@ -100,12 +100,12 @@ Facts parse_cpuinfo(const std::string& text) {
   const std::set<std::string> have(words.begin(), words.end());
   std::string features;
   for (const char* feature : kFeatures) {
-    if (!have.count(feature)) continue;
+    if (!have.contains(feature)) continue;
     if (!features.empty()) features += ' ';
     features += feature;
   }
   put(cpu, "features", features);
-  if (!flags.empty()) cpu["virtual"] = have.count("hypervisor") ? "yes" : "no";
+  if (!flags.empty()) cpu["virtual"] = have.contains("hypervisor") ? "yes" : "no";
   return cpu;
 }
 

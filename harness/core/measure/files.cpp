@@ -32,7 +32,7 @@ std::string value_of(const std::string& text, const std::string& key, char separ
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const size_t at = line.find(separator);
-    if (at == line.npos || at == 0 || line.compare(0, key.size(), key) != 0) continue;
+    if (at == line.npos || at == 0 || !line.starts_with(key)) continue;
     if (line.find_last_not_of(" \t", at - 1) + 1 != key.size())
       continue;  // "model" is not "model name"
     const size_t start = line.find_first_not_of(" \t\"", at + 1);

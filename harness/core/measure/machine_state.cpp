@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool begins_with(const fs::path& path, const std::string& prefix) {
-  return path.filename().string().rfind(prefix, 0) == 0;
+  return path.filename().string().starts_with(prefix);
 }
 
 uint64_t count_of(const fs::path& file) {
@@ -71,7 +71,7 @@ void read_temperatures(const fs::path& root, MachineState& state) {
   auto add = [&](std::string name, const fs::path& file) {
     const auto milli = read_number(file);
     if (!milli || name.empty()) return;
-    while (state.temperatures_c.count(name)) name += '+';  // several zones of one type
+    while (state.temperatures_c.contains(name)) name += '+';  // several zones of one type
     state.temperatures_c[name] = *milli * 1e-3;
   };
   for (const fs::path& zone : entries_of(root / "sys/class/thermal"))

@@ -152,7 +152,7 @@ std::vector<std::string> Plugin::habits() {
 // somebody else has killed the worker, that is a note.
 std::optional<Outcome> Plugin::ended_idle(const Implementation& implementation,
                                           const Problem& problem) {
-  const Outcome failure = explain_death(*worker_, &problem);
+  Outcome failure = explain_death(*worker_, &problem);
   const std::optional<int> how = worker_->ended(0);
   const bool killed = how && WIFSIGNALED(*how) && WTERMSIG(*how) == SIGKILL;
   worker_.reset();

@@ -18,7 +18,7 @@ constexpr unsigned char kNaN = 0xff;  // in each byte: a NaN of every floating-p
 
 }  // namespace
 
-DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources,
+DeviceTensors::DeviceTensors(const attest_tensor* tensor, const std::vector<Source>& sources,
                              Device& device)
     : tensor_(tensor), device_(device) {
   int64_t longest = 0;
@@ -26,11 +26,11 @@ DeviceTensors::DeviceTensors(const attest_tensor* tensor, std::vector<Source> so
   for (const Canary canary : {Canary::kInput, Canary::kOutput})
     for (int64_t at = 0; at < longest; ++at)
       canaries_[canary == Canary::kOutput].push_back(canary_byte(canary, at));
-  for (Source& source : sources) {
+  for (const Source& source : sources) {
     // An odd multiple of the promised alignment, and no more: what allocation gives is aligned
     // better.
     const int64_t bytes = source.slot.data_bytes, front = kZone + source.slot.alignment;
-    Copy copy{std::move(source), DeviceBuffer(device, size_t(front + bytes + kZone)), nullptr};
+    Copy copy{source, DeviceBuffer(device, size_t(front + bytes + kZone)), nullptr};
     copy.data = copy.buffer.data() + front;
     arguments_.add(copy.source.slot, copy.data);
     copies_.push_back(std::move(copy));

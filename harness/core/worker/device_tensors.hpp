@@ -24,7 +24,7 @@ class DeviceTensors {
     bool output;
   };
   /// `tensor`: by role; it and the host's memory must outlive this. Throws DeviceError.
-  DeviceTensors(const attest_tensor* tensor, std::vector<Source> sources, Device& device);
+  DeviceTensors(const attest_tensor* tensor, const std::vector<Source>& sources, Device& device);
 
   const Arguments& arguments() const { return arguments_; }
   /// Copies all tensors to the device, with the canaries between their elements, and writes those

@@ -45,7 +45,7 @@ LoadedPlugin::LoadedPlugin(const std::string& path) {
   if (!library) {
     // The loader's words start with the path, which is long and not for records.
     std::string words = dlerror();
-    if (words.rfind(path, 0) == 0) words = words.substr(path.size());
+    if (words.starts_with(path)) words = words.substr(path.size());
     throw Error(fmt::format("{}: not a loadable library{}", name, words));
   }
   using Entry = const attest_impl* (*)(size_t);

@@ -31,7 +31,7 @@ struct DeviceTiming : DeviceTimes {
 class TimedDevice {
  public:
   /// `sources`: TimedTensors::sources, the host's copies.
-  TimedDevice(const attest_tensor* tensor, std::vector<DeviceTensors::Source> sources,
+  TimedDevice(const attest_tensor* tensor, const std::vector<DeviceTensors::Source>& sources,
               Device& device);
 
   const Arguments& arguments() const { return tensors_.arguments(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/operations/linear/linear.hpp"
@@ -84,8 +85,8 @@ class Maker {
         continue;
       else if (p.num_kv_heads > 1)
         p.num_heads = p.num_kv_heads = 1;
-      else if (self ? halve(p.seq_len_q) && (p.seq_len_kv = p.seq_len_q) : halve(p.seq_len_q))
-        continue;
+      else if (halve(p.seq_len_q))
+        p.seq_len_kv = self ? p.seq_len_q : p.seq_len_kv;
       else if (!halve(p.head_dim_v) && !halve(p.head_dim) && !halve(p.seq_len_kv))
         break;
     }
@@ -200,12 +201,17 @@ class SoftmaxMaker : Maker {
   void cut_grid(SoftmaxParams& p, const Flops& flops) {
     const double most = draw_most();
     auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
+    auto one_head_each = [&p] {
+      return std::exchange(p.num_heads, p.num_kv_heads) > p.num_kv_heads;
+    };
+    auto one_head = [&p] {
+      p.num_heads = 1;
+      return std::exchange(p.num_kv_heads, 1) > 1;
+    };
     while (p.seq_len_q > limits_.most_tokens || cost(p, flops) > most) {
       int64_t rows = p.grid_height / p.window_height, columns = p.grid_width / p.window_width;
-      if (!halve(p.batch) && !(p.num_heads > p.num_kv_heads && (p.num_heads = p.num_kv_heads)) &&
-          !halve(rows) && !halve(columns) &&
-          !(p.num_kv_heads > 1 && (p.num_heads = p.num_kv_heads = 1)) && !halve(p.head_dim) &&
-          !halve(p.head_dim_v))
+      if (!halve(p.batch) && !one_head_each() && !halve(rows) && !halve(columns) && !one_head() &&
+          !halve(p.head_dim) && !halve(p.head_dim_v))
         break;
       p.grid_height = rows * p.window_height;
       p.grid_width = columns * p.window_width;

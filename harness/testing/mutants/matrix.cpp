@@ -38,9 +38,9 @@ std::string short_size(int64_t tokens) {
 std::string print_sizes(const std::set<int64_t>& sizes, const std::set<int64_t>& tried) {
   std::string text;
   for (auto at = tried.begin(); at != tried.end(); ++at) {
-    if (!sizes.count(*at)) continue;
+    if (!sizes.contains(*at)) continue;
     auto last = at;
-    while (std::next(last) != tried.end() && sizes.count(*std::next(last))) ++last;
+    while (std::next(last) != tried.end() && sizes.contains(*std::next(last))) ++last;
     text += text.empty() ? "" : ", ";
     text +=
         last == at ? short_size(*at) : fmt::format("{} - {}", short_size(*at), short_size(*last));
@@ -176,9 +176,10 @@ std::string print_tried(const std::vector<MatrixRow>& rows) {
     std::vector<std::string> words;
     for (const auto& [dtype, names] : dtypes)
       words.push_back(fmt::format("{} ({} kinds of case)", dtype, names.size()));
-    text += fmt::format(
-        "- {} tokens: {}{}\n", tokens, fmt::join(words, ", "),
-        first_only.count(tokens) ? "; a mutant was done with at the first check that saw it" : "");
+    text += fmt::format("- {} tokens: {}{}\n", tokens, fmt::join(words, ", "),
+                        first_only.contains(tokens)
+                            ? "; a mutant was done with at the first check that saw it"
+                            : "");
   }
   return text;
 }
@@ -191,7 +192,7 @@ bool is_right(const std::string& name) {
       "cheat_all_inputs", "naive_minimal",  "newer_header",    "older_header",
       "plugin_c",         "hostile_floods", "hostile_shrinks", "hostile_hangs_later"};
   return is_healthy(name) || name.starts_with("honest") || name.starts_with("twin_") ||
-         twins.count(name) > 0;
+         twins.contains(name);
 }
 
 std::string print_others(const std::vector<MatrixRow>& rows) {

@@ -54,7 +54,7 @@ class Collector {
     for (const MatrixRow& row : read_rows(path).rows) known_.insert(row.key());
     file_ << nlohmann::json{{kMadeBy, this_build()}}.dump() << std::endl;
   }
-  bool has(const MatrixRow& row) const { return known_.count(row.key()) > 0; }
+  bool has(const MatrixRow& row) const { return known_.contains(row.key()); }
   void add(const MatrixRow& row) { file_ << to_line(row) << std::endl; }
   void add_seconds(double seconds) {
     file_ << nlohmann::json{{kSeconds, seconds}}.dump() << std::endl;

@@ -35,7 +35,8 @@ class Cache {
   }
   double at(int64_t token, int64_t pair) const {
     const double row = positions_ ? positions_->at(token) : double(token);
-    if (!(row >= 0 && row < double(file_.count() / pairs_)))
+    const int64_t rows = file_.count() / pairs_;
+    if (!(row >= 0 && row < double(rows)))
       throw Error(fmt::format("position_ids: {} lies outside of the cache", row));
     return file_.at(int64_t(row) * pairs_ + pair);
   }

@@ -173,7 +173,7 @@ void map_torch(UpstreamCase& from, VectorCase& vector) {
   auto& p = give_qkvo<attest_softmax_params>(
       vector, softmax_operation(), seen(from.needed("query")), seen(from.needed("key")),
       seen(from.needed("value")), seen(from.needed_output("out")));
-  if (params.truth("enable_gqa", false) == false && p.num_heads != p.num_kv_heads)
+  if (!params.truth("enable_gqa", false) && p.num_heads != p.num_kv_heads)
     throw Error(fmt::format("{}: {} query and {} key heads without enable_gqa", params.where(),
                             p.num_heads, p.num_kv_heads));
   if (params.real("dropout_p", 0) != 0) throw Unsupported{from.op() + ": dropout_p"};

@@ -225,7 +225,7 @@ FAKE int cuModuleLoadData(void** module, const void* image) {
   if (wants("no-ptx")) return kInvalidPtx;
   if (text.find(".version") != text.npos && text.find(".entry attest_clock_stamps(") != text.npos)
     return *module = &clock_module, kOk;
-  if (text.rfind(kLibraryOfKernels, 0) != 0) return kInvalidPtx;
+  if (!text.starts_with(kLibraryOfKernels)) return kInvalidPtx;
   *module = dlopen(text.c_str() + std::strlen(kLibraryOfKernels), RTLD_NOW | RTLD_LOCAL);
   return *module ? kOk : kInvalidPtx;
 }

@@ -190,7 +190,7 @@ Image synthetic_image(uint64_t seed, int width, int height) {
       const auto colour = street_colour(seed, (x + 0.5) / width, (y + 0.5) / height);
       for (size_t channel = 0; channel < 3; ++channel)
         image.rgb[(size_t(y) * width + x) * 3 + channel] =
-            uint8_t(std::clamp(colour[channel], 0.0, 1.0) * 255 + 0.5);
+            uint8_t(std::lround(std::clamp(colour[channel], 0.0, 1.0) * 255));
     }
   return image;
 }

@@ -182,7 +182,8 @@ class BinaryBody {
         continue;
       }
       const size_t bytes = scalar_bytes(property.type);
-      if (first < 0 || first > double(bytes_.size() / bytes)) fail_truncated(element, index, name_);
+      const size_t most = bytes_.size() / bytes;
+      if (first < 0 || first > double(most)) fail_truncated(element, index, name_);
       bytes_ = bytes_.subspan(size_t(first) * bytes);
     }
   }
