@@ -24,7 +24,7 @@ struct Options {
   int threads = 0;        // of each implementation; 0: all CPUs that this process may use
   double timeout_s = 60;  // limit for one call into a plugin
   // "acc=f32,prob=bf16": an implementation that declares less precise arithmetic is unsupported
-  std::string min_arithmetic;
+  std::string min_arithmetic = {};
 };
 
 /// One (implementation, case). The names consist of letters, digits, '_' and '/', and are the same

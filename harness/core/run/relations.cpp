@@ -6,8 +6,8 @@
 #include <list>
 
 #include "core/judge/relation_check.hpp"
-#include "core/measure/memory.hpp"
 #include "core/measure/time.hpp"
+#include "core/run/memory_room.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
@@ -111,10 +111,8 @@ Outcome RelationChecks::fits(const Relation& relation, const Made& made) const {
     bytes += min_bytes(problem) + growth * double(made.trial.workspace_bytes);
     longest_ns = std::max(longest_ns, growth * made.run_ns);
   }
-  const auto available = double(read_memory().available_bytes);
-  if (bytes > available / 2)
-    return {ReasonCode::kSkippedMemory,
-            fmt::format("needs {:.3g} GB, {:.3g} GB are free", bytes * 1e-9, available * 1e-9)};
+  Outcome room = fits_in_memory(bytes, kSharedMemory, "needs " + gibibytes(bytes));
+  if (!room.passes()) return room;
   if (longest_ns > kLongestRun_ns)
     return {ReasonCode::kSkippedTime, fmt::format("a run would take {:.3g} s", longest_ns * 1e-9)};
   return {};

@@ -6,8 +6,8 @@
 #include <list>
 
 #include "core/judge/relation_check.hpp"
-#include "core/measure/memory.hpp"
 #include "core/measure/time.hpp"
+#include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
 #include "core/run/relations.hpp"
 #include "core/tensor/stopwatch.hpp"
@@ -54,26 +54,21 @@ Repetition::Repetition(const Problem& problem, const PreparedInputs& base,
       relation_(repetition(problem, base.shared().tensors())) {}
 Repetition::~Repetition() = default;
 
-std::optional<Outcome> Repetition::does_not_fit(const Trial& trial, int runs) const {
+Outcome Repetition::fits(const Trial& trial, int runs) const {
   if (runs == 0)
-    return Outcome{ReasonCode::kSkippedTime,
-                   fmt::format("a run takes {:.3g} s, and three of one plan may take {:g} s",
-                               trial.quickest_run_ns() * 1e-9, kRuns[2].most_ns * 1e-9)};
+    return {ReasonCode::kSkippedTime,
+            fmt::format("a run takes {:.3g} s, and three of one plan may take {:g} s",
+                        trial.quickest_run_ns() * 1e-9, kRuns[2].most_ns * 1e-9)};
   // Inputs, one more set of them, and the outputs of the judged runs lie in memory at once.
-  const double bytes = 6 * min_bytes(problem_), available = double(read_memory().available_bytes);
-  if (bytes > available / 2)
-    return Outcome{ReasonCode::kSkippedMemory,
-                   fmt::format("{} runs of one plan need {:.3g} GB, {:.3g} GB are free", runs,
-                               bytes * 1e-9, available * 1e-9)};
-  return std::nullopt;
+  const double bytes = 6 * min_bytes(problem_);
+  return fits_in_memory(bytes, kSharedMemory,
+                        fmt::format("{} runs of one plan need {}", runs, gibibytes(bytes)));
 }
 
 RelationRecord Repetition::run(const Trial& trial, const Series& series) {
   RelationRecord record{.relation = "repetition"};
-  if (const std::optional<Outcome> why_not = does_not_fit(trial, series.runs)) {
-    record.judgement.outcome = *why_not;
-    return record;
-  }
+  record.judgement.outcome = fits(trial, series.runs);
+  if (!record.judgement.outcome.passes()) return record;
   if (other_ && !other_inputs_) {
     const auto start = Clock::now();
     other_inputs_ = std::make_unique<SharedTensors>(problem_, ATTEST_READ);

@@ -48,7 +48,7 @@ class Repetition {
     std::list<SharedTensors> outputs;
     std::vector<std::pair<int, const SharedTensors*>> judged;  // number of the run, its outputs
   };
-  std::optional<Outcome> does_not_fit(const Trial& trial, int runs) const;
+  Outcome fits(const Trial& trial, int runs) const;
   void play(const Trial& trial, const Series& series, RelationRecord& record);
   Script script_of(const Trial& trial, int runs, Played& played) const;
   void judge_runs(const Trial& trial, const Played& played, RelationRecord& record);

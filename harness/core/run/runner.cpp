@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/device/device_kinds.hpp"
-#include "core/measure/memory.hpp"
+#include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
@@ -22,10 +22,10 @@ constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
 constexpr double kHugeFlops = 2e8;
 // Some fifty runs of plan-reuse take seconds then, whatever is asked for
 constexpr double kReusedRun_ns = 0.1e9;
-// Of its memory; the rest is the driver's and the implementation's own
+// Of the memory that is available
+constexpr double kCaseShare = 0.8;
+// Of a device's memory; the rest is the driver's and the implementation's own
 constexpr double kDeviceShare = 0.9;
-
-std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
 
 }  // namespace
 
@@ -79,32 +79,32 @@ Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithm
   return judgement;
 }
 
-// Takes what is declared; null: the implementation takes the problem.
-std::optional<Outcome> CaseRunner::admit(Trial& trial) {
+// Takes what is declared; a pass: the implementation takes the problem.
+Outcome CaseRunner::admit(Trial& trial) {
   if (std::string why = refuses(trial.implementation, problem_); !why.empty())
-    return Outcome{ReasonCode::kUnsupportedTable, std::move(why)};
+    return {ReasonCode::kUnsupportedTable, std::move(why)};
   const QueryResult query = trial.plugin.query(trial.implementation, problem_);
-  if (query.failure) return query.failure;
+  if (query.failure) return *query.failure;
   if (query.status == ATTEST_UNSUPPORTED)
-    return Outcome{ReasonCode::kUnsupportedQuery,
-                   query.message.empty() ? "query gave no reason" : query.message};
+    return {ReasonCode::kUnsupportedQuery,
+            query.message.empty() ? "query gave no reason" : query.message};
   if (query.status != ATTEST_OK)
-    return Outcome{ReasonCode::kErrorRuntime,
-                   fmt::format("query gave {}: {}", query.status, query.message)};
+    return {ReasonCode::kErrorRuntime,
+            fmt::format("query gave {}: {}", query.status, query.message)};
   if (std::string wrong = wrong_declaration(*problem_.operation, query.support); !wrong.empty())
-    return Outcome{ReasonCode::kErrorDeclaration, std::move(wrong)};
+    return {ReasonCode::kErrorDeclaration, std::move(wrong)};
   trial.arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
   trial.workspace_bytes = query.support.workspace_bytes;
   trial.record.arithmetic = print(*problem_.operation, trial.arithmetic);
   trial.record.memory.workspace_bytes = trial.workspace_bytes;
   if (std::string why = falls_short(*problem_.operation, trial.arithmetic, options_.least);
       !why.empty())
-    return Outcome{ReasonCode::kUnsupportedArithmetic, std::move(why)};
-  return std::nullopt;
+    return {ReasonCode::kUnsupportedArithmetic, std::move(why)};
+  return {};
 }
 
-// Estimates time and memory; null: it fits. Else the reason has the figures.
-std::optional<Outcome> CaseRunner::fits(const Trial& trial) const {
+// Estimates time and memory. The reason of what does not fit has the figures.
+Outcome CaseRunner::fits(const Trial& trial) const {
   Record& record = trial.record;
   const double tensor_bytes = min_bytes(problem_), flops = problem_.operation->flops(problem_);
   const auto workspace_bytes = double(trial.workspace_bytes);
@@ -121,31 +121,30 @@ std::optional<Outcome> CaseRunner::fits(const Trial& trial) const {
   record.estimated_bytes = bytes;
   record.estimated_ns = run_ns;
 
-  const double memory = 0.8 * double(read_memory().available_bytes);
-  if (bytes > memory)
-    return Outcome{ReasonCode::kSkippedMemory,
-                   fmt::format("needs {} ({} of it declared workspace), {} may be used",
-                               gibibytes(bytes), gibibytes(workspace_bytes), gibibytes(memory))};
+  Outcome room = fits_in_memory(bytes, kCaseShare,
+                                fmt::format("needs {} ({} of it declared workspace)",
+                                            gibibytes(bytes), gibibytes(workspace_bytes)));
+  if (!room.passes()) return room;
   if (kind.own_memory) {
     double needed = workspace_bytes;
     for (const TensorSpec& spec : problem_.tensor)  // with the gaps between their elements
       if (present(spec)) needed += double(extent(spec)) * double(dtype_bytes(spec.dtype));
     const double there = kDeviceShare * double(kind.facts().memory_bytes);
     if (needed > there)
-      return Outcome{ReasonCode::kSkippedMemory,
-                     fmt::format("needs {} of the device's memory, {} may be used",
-                                 gibibytes(needed), gibibytes(there))};
+      return {ReasonCode::kSkippedMemory,
+              fmt::format("needs {} of the device's memory, {} may be used", gibibytes(needed),
+                          gibibytes(there))};
   }
   if (run_s > options_.limits.timeout_s || run_s * kLeastRuns > options_.limits.case_limit_s) {
     const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)
                                        : fmt::format("even at {:.3g} GFLOP/s", fastest);
-    return Outcome{
+    return {
         ReasonCode::kSkippedTime,
         fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s",
                     flops * 1e-9, run_s, speed, kLeastRuns, options_.limits.case_limit_s,
                     options_.limits.timeout_s)};
   }
-  return std::nullopt;
+  return {};
 }
 
 // Judges what a run has left, and what it has done besides.
@@ -336,12 +335,9 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
     return record;
   }
   Trial trial{plugin, implementation, record};
-  std::optional<Outcome> why_not = admit(trial);
-  if (!why_not) why_not = fits(trial);
-  if (why_not) {
-    record.outcome = *why_not;
-    return record;
-  }
+  record.outcome = admit(trial);
+  if (record.outcome.passes()) record.outcome = fits(trial);
+  if (!record.outcome.passes()) return record;
   trial.outputs = std::make_unique<SharedTensors>(problem_, ATTEST_WRITE, trial.workspace_bytes);
   trial.outputs->seal_size();
   judge_fills(trial);

@@ -72,8 +72,8 @@ class CaseRunner {
     const SharedTensors& outputs;
   };
   Record blank_record(const Implementation& implementation) const;
-  std::optional<Outcome> admit(Trial& trial);
-  std::optional<Outcome> fits(const Trial& trial) const;
+  Outcome admit(Trial& trial);
+  Outcome fits(const Trial& trial) const;
   void judge_fills(Trial& trial);
   Outcome judge_fill(Trial& trial, const std::string& name);
   Judgement judge_run(Trial& trial, const RunResult& run, const PreparedInputs& prepared,

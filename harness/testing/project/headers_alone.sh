@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks that every header compiles alone: the contract as C11 and as C++17, those of plugins as
 # C++17, all others as C++20. A file that is included once for each instruction set (*-inl.hpp) is
-# not a header of its own. Of the others, one that its own source includes first (x.cpp begins with
-# x.hpp) was compiled alone when that was built.
+# not a header of its own. One that its own source includes first (x.cpp begins with x.hpp) is
+# compiled alone with that, by sources_alone.sh.
 # usage: headers_alone.sh CC CXX SOURCE_DIR [INCLUDE_DIR...]
 # Prints what does not compile. Exit code 1 if anything does not.
 set -uo pipefail

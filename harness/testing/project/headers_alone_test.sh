@@ -45,6 +45,6 @@ reset
 printf '#pragma once\nstd::vector<int> f();\n' >"$tree/harness/core/tensor/a.hpp"
 printf '// A source.\n#include "core/tensor/a.hpp"\n\n#include <vector>\n' \
   >"$tree/harness/core/tensor/a.cpp"
-expect 0 "a header that its source includes first: the build compiles it"
+expect 0 "a header that its source includes first: sources_alone.sh compiles it"
 printf '#include <vector>\n\n#include "core/tensor/a.hpp"\n' >"$tree/harness/core/tensor/a.cpp"
 expect 1 "a header that its source does not include first" 'alone: harness/core/tensor/a.hpp'

@@ -223,26 +223,21 @@ class SoftmaxGolden final : public Golden {
   mutable std::list<std::shared_ptr<const Sigmas>> kept_;
 };
 
-std::unique_ptr<Golden> make_golden(const Problem& problem, const Tensors& tensors,
-                                    const RowsOf& rows_of, const GoldenDevice* device) {
-  return std::make_unique<SoftmaxGolden>(problem, tensors, rows_of, device);
-}
-
 }  // namespace
 
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
                                        const GoldenDevice* device) {
-  return make_golden(problem, tensors, {}, device);
+  return std::make_unique<SoftmaxGolden>(problem, tensors, RowsOf{}, device);
 }
 
 std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors,
                                       const GoldenDevice* device) {
-  return make_golden(problem, tensors, {.few_codes = true}, device);
+  return std::make_unique<SoftmaxGolden>(problem, tensors, RowsOf{.few_codes = true}, device);
 }
 
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
   const RowBudget few{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
-  return make_golden(problem, tensors, {.budget = few}, nullptr);
+  return std::make_unique<SoftmaxGolden>(problem, tensors, RowsOf{.budget = few}, nullptr);
 }
 
 }  // namespace attest::core
