@@ -16,7 +16,9 @@ new_machine() {
   for tool in bash sed cat mktemp rm tail env true; do
     ln -s "$(type -P $tool)" "$machine/bin/$tool"
   done
-  for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19; do stand_in $tool :; done
+  for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19; do
+    stand_in $tool :
+  done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \
     hwy/highway.h lzf.h stb/stb_image.h xxhash.h zlib.h google/protobuf/message.h onnx/onnx_pb.h \
     gtest/gtest.h gmock/gmock.h valijson/validator.hpp \
