@@ -60,6 +60,19 @@ std::string line(const Record& r, size_t width, bool colour) {
   return text + "\n";
 }
 
+// What helps to find a bug: where the output is wrong, and the command that repeats the case.
+std::string hints(const Record& r, size_t width) {
+  if (!r.outcome.is_bad()) return {};
+  std::string text;
+  const auto failed = std::ranges::find_if(
+      r.fills, [](const core::FillRecord& fill) { return fill.judgement.location.has_value(); });
+  if (failed != r.fills.end())
+    text += fmt::format("  {:{}}  on {}: {}\n", "", width, failed->fill,
+                        print_location(*failed->judgement.location));
+  if (!r.repro.empty()) text += fmt::format("  {:{}}  {}\n", "", width, r.repro);
+  return text;
+}
+
 // Of the case's block.
 std::string title_of(const Record& r) {
   return fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
@@ -95,7 +108,7 @@ std::string TableWriter::add(const Record& record) {
     text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", title, colour_ ? "\033[0m" : "");
     title_ = std::move(title);
   }
-  return text + line(record, width_, colour_);
+  return text + line(record, width_, colour_) + hints(record, width_);
 }
 
 std::string TableWriter::ending() const {

@@ -21,6 +21,7 @@ namespace {
 
 using attest::testing::Outcome;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
@@ -146,6 +147,19 @@ TEST_F(Cli, ExitsWithOneOnAPlantedBug) {
                               "seq_len_q=61 head_dim=32'");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.text, HasSubstr("suspect"));
+}
+
+// A failure names the part of the output that is wrong, and the command that repeats it.
+TEST_F(Cli, SaysWhereAnOutputIsWrong) {
+  const auto judged = [&](const std::string& impl) {
+    return run("repro --plugin " ATTEST_BINARY_DIR "/tests/plugins/mutants.so --impl " + impl +
+               " --judge-only 'softmax num_heads=8 num_kv_heads=2 seq_len_q=61 head_dim=32'")
+        .text;
+  };
+  EXPECT_THAT(judged("mutant_gqa_tiled"), HasSubstr("; head: 4 of 8: 1, 3, 4, 6\n"));
+  EXPECT_THAT(judged("mutant_last_row"),
+              AllOf(HasSubstr("in 8 of 488 rows"), HasSubstr("; query: 60\n"),
+                    HasSubstr("attest repro --impl mutant_last_row")));
 }
 
 TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
@@ -288,6 +302,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run small.json --impl flash_cpu --judge-only -o /dev/full", 4, "No space left on device"},
       {"run small.json --plugin nothing.so", 64, "nothing.so: no such plugin file"},
       {"run small.json --min-arithmetic acc=f33", 64, "--min-arithmetic"},
+      {"explain fail:tolerence", 64, "did you mean 'fail:tolerance'?"},
       {"run small.json --impl flash_cpu --fill random,codebok", 64,
        "--fill codebok: matches none of: cancelling, codebook"},
       {"repro 'softmax seq_len_q=8 head_dim=8' --impl naive --fill hug", 64,
@@ -352,7 +367,8 @@ TEST_F(Cli, DoctorNamesADeviceThatNobodyRunsOn) {
 // A reader that goes away after the first line does not end what is measured.
 TEST_F(Cli, GoesOnWhenNobodyReads) {
   const std::string command =
-      kAttest + " run " + small_suite() + " --judge-only --impl 'flash_cpu,naive' -o unread.jsonl";
+      kAttest + " run " + small_suite() +
+      " --judge-only --impl 'flash_cpu,naive' -o unread.jsonl --table unread.md";
   testing::run_shell(folder_, "(" + command + "; echo $? > status) | head -n 1");
   std::ifstream status(folder_ / "status");
   int code = 0;
@@ -361,6 +377,7 @@ TEST_F(Cli, GoesOnWhenNobodyReads) {
   const std::vector<json> kept = lines("unread.jsonl");
   ASSERT_GE(kept.size(), 4u);
   EXPECT_EQ(kept.back()["type"], "end");
+  EXPECT_GT(fs::file_size(folder_ / "unread.md"), 0u);
 }
 
 // Ctrl-C in the middle: 130, and the lines written before are whole. The table has grown while the
@@ -400,6 +417,22 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
   EXPECT_THAT(shown(), HasSubstr(std::to_string(kept.size() - 1) + " pass\nworst, rms:"));
 }
 
+TEST_F(Cli, ExplainsReasonCodes) {
+  const Outcome one = run("explain crash:canary");
+  EXPECT_EQ(one.code, 0);
+  for (const char* part :
+       {"crash:canary", "Memory beside an output or the workspace was written.",
+        "Likely causes:", "A store runs past the end", "What to do:", "-fsanitize=address"})
+    EXPECT_THAT(one.text, HasSubstr(part));
+  std::istringstream lines(one.text + run("explain fail:tolerance").text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  const std::string failures = run("explain fail").text, all = run("explain").text;
+  EXPECT_THAT(failures, HasSubstr("fail:split-merge"));
+  EXPECT_THAT(failures, Not(HasSubstr("crash:")));
+  EXPECT_THAT(all, AllOf(HasSubstr("fail:split-merge"), HasSubstr("timeout:run")));
+  EXPECT_THAT(run("explain pass").text, HasSubstr("Within the tolerance"));
+}
+
 // The promise that a right kernel never fails, on every feature: each implementation passes each
 // case that it supports.
 class CliSuite : public Cli, public ::testing::WithParamInterface<const char*> {};
@@ -437,6 +470,7 @@ TEST_F(Cli, OutlivesImplementationsThatDie) {
                                                        {"flash_cpu", ""}};
   for (const auto& [impl, code] : expected)
     EXPECT_EQ(codes[impl], std::vector<std::string>(2, code)) << impl;
+  EXPECT_THAT(outcome.text, HasSubstr("attest explain error:declaration: what it means"));
 }
 
 // A record of tokens, of a plugin from elsewhere: its line gives the same inputs and outputs again.

@@ -39,6 +39,17 @@ void print_shares(const core::Shares& shares) {
       own / shares.total_s * 100);
 }
 
+// The command that explains the reason code of most bad records.
+void print_advice(const std::vector<core::Record>& records) {
+  std::map<core::ReasonCode, int> counts;
+  for (const core::Record& record : records)
+    if (record.outcome.is_bad()) ++counts[record.outcome.code];
+  const auto most = std::ranges::max_element(
+      counts, {}, [](const auto& code_and_count) { return code_and_count.second; });
+  if (most != counts.end())
+    fmt::print("attest explain {}: what it means, and what to do\n", name(most->first));
+}
+
 void check_paths(const JudgingOptions& options) {
   namespace fs = std::filesystem;
   // --resume names the file to write as well; -o may name the same.
@@ -71,6 +82,7 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& bef
   catch_interrupts();
   session.run(recorder);
   if (!interrupted()) recorder.close(session);
+  table.write(recorder.results(session));
 
   const std::vector<core::Record>& records = session.records();
   if (before) before(records);
@@ -81,11 +93,12 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& bef
   if (after) after(records);
   if (options.shows_shares) print_shares(session.shares());
   const core::NeverJudged left = session.never_judged();
+  if (!options.table.empty()) fmt::print("table: {}\n", options.table);
   if (options.shows_coverage) {
     if (!options.results_path().empty()) fmt::print("results: {}\n", options.results_path());
     fmt::print("{}", core::print_never_judged(left));
+    print_advice(records);
   }
-  table.write(recorder.results(session));
   if (interrupted())
     fmt::print(stderr, "attest: interrupted; what was measured is kept{}\n",
                options.results_path().empty() ? "" : ", and --resume goes on with it");

@@ -24,7 +24,6 @@ void TableFile::write(const core::Results& results) {
   if (path_.empty()) return;
   out_ << reports::find_format("markdown").print(results, {}) << std::flush;
   if (!out_) throw MachineError(fmt::format("--table {}: could not be written to its end", path_));
-  fmt::print("table: {}\n", path_);
 }
 
 }  // namespace attest::cli

@@ -18,5 +18,6 @@ Command add_capture(CLI::App& program);
 Command add_replay(CLI::App& program);
 Command add_doctor(CLI::App& program);
 Command add_new(CLI::App& program);
+Command add_explain(CLI::App& program);
 
 }  // namespace attest::cli

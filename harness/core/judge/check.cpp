@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/judge/element.hpp"
 #include "core/judge/gates.hpp"
 #include "core/judge/guard.hpp"
 #include "core/operations/rounding.hpp"
@@ -81,26 +82,6 @@ struct Tally {
   }
 };
 
-// Error in sigmas where the plain quotient says nothing: non-finite values, sigma 0, overflow of
-// the output's dtype.
-double special_ratio(double expected, double got, double sigma, DType dtype) {
-  if (std::isnan(expected)) return std::isnan(got) ? 0 : kInfinity;
-  if (std::isinf(expected)) return got == expected ? 0 : kInfinity;
-  if (std::isinf(got) && std::signbit(got) == std::signbit(expected) &&
-      std::fabs(expected) + Gates::kLargest * sigma > largest_finite(dtype))
-    return 0;
-  if (!std::isfinite(got)) return kInfinity;
-  const double error = std::fabs(got - expected);
-  return error == 0 ? 0 : error / sigma;
-}
-
-bool is_poison(const Tensor& tensor, int64_t offset) {
-  const size_t bytes = dtype_bytes(tensor.spec.dtype);
-  const uint64_t poison = poison_bits(tensor.spec.dtype);
-  return std::memcmp(static_cast<const char*>(tensor.data) + offset * int64_t(bytes), &poison,
-                     bytes) == 0;
-}
-
 class ChunkJudge {
  public:
   ChunkJudge(const Tensor& tensor, const Expected& chunk)
@@ -141,7 +122,7 @@ class ChunkJudge {
       const double got = row_[size_t(e)];
       double ratio = std::fabs(got - value[e]) / sigma[e];
       if (!(ratio <= tally_.worst_ratio)) {  // rare: a new worst, or not a number
-        ratio = special_ratio(value[e], got, sigma[e], tensor_.spec.dtype);
+        ratio = error_in_sigmas(value[e], got, sigma[e], tensor_.spec.dtype);
         if (ratio > tally_.worst_ratio)
           note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride),
               worst_index_ = index;
@@ -182,12 +163,7 @@ class ChunkJudge {
                  const double* high) {
     for (int64_t e = 0; e < chunk_.width; ++e) {
       const double got = row_[size_t(e)];
-      const bool unbounded =
-          std::isnan(low[e]) ||
-          std::isnan(high[e]);  // a NaN among the averaged values: any result but poison
-      if ((unbounded && !is_poison(tensor_, offset + e * stride)) ||
-          (got >= low[e] && got <= high[e]))
-        continue;
+      if (in_sweep(tensor_, offset + e * stride, got, low[e], high[e])) continue;
       if (tally_.worst_ratio == kInfinity) continue;
       note_worst(kInfinity, row, e, got < low[e] ? low[e] : high[e], got, 0, offset + e * stride);
       tally_.out_of_range = true;

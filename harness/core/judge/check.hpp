@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/judge/locate.hpp"
 #include "core/judge/verdict.hpp"
 #include "core/operations/operation.hpp"
 
@@ -25,6 +26,7 @@ struct Judgement {
   double max_ratio = 0;
   double rms_ratio = 0;  // root mean square error / its gate
   std::optional<Mismatch> worst;
+  std::optional<Location> location;          // if it failed and elements are wrong by themselves
   int64_t exact_elements = 0;                // compared with their true value
   int64_t swept_elements = 0;                // compared with a range
   std::string method;                        // Golden::method

@@ -121,6 +121,8 @@ class Operation {
   virtual std::vector<int64_t> dims(const Problem& problem, int32_t role) const = 0;
   /// Whether dim `axis` of the tensor may be 1 and broadcast.
   virtual bool may_broadcast(int32_t /*role*/, int /*axis*/) const { return false; }
+  /// The name of a dim of an output in messages: "head". By default "dim 1".
+  virtual std::string dim_name(int32_t role, int axis) const;
   /// Throws Error if the problem is invalid; the message names the field and says what would be
   /// right. The caller has checked the tensor specs against dims() before.
   virtual void check(const Problem& problem) const = 0;

@@ -1,4 +1,7 @@
-// What an operation has that does not say otherwise: no relations, and the variants that all share.
+// What an operation has that does not say otherwise: no relations, the variants that
+// all share, dims by number.
+#include <fmt/format.h>
+
 #include "core/operations/operation.hpp"
 #include "core/operations/relation.hpp"
 #include "core/operations/variant.hpp"
@@ -7,6 +10,9 @@ namespace attest::core {
 
 Operation::~Operation() = default;
 
+std::string Operation::dim_name(int32_t /*role*/, int axis) const {
+  return fmt::format("dim {}", axis);
+}
 std::vector<std::unique_ptr<Relation>> Operation::relations(const Problem&, const Tensors&) const {
   return {};
 }

@@ -25,11 +25,30 @@ void walk(Mismatch& m, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(Location::Part& p, Visit&& visit) {
+  visit("dim", p.dim);
+  visit("indices", p.indices);
+}
+
+template <class Visit>
+void walk(Location& l, Visit&& visit) {
+  visit("tensor", l.tensor);
+  visit("elements", l.elements);
+  visit("wrong_elements", l.wrong_elements);
+  visit("rows", l.rows);
+  visit("wrong_rows", l.wrong_rows);
+  visit("first", l.first);
+  visit("last", l.last);
+  visit("parts", l.parts);
+}
+
+template <class Visit>
 void walk(Judgement& j, Visit&& visit) {
   walk(j.outcome, visit);
   visit("max_ratio", j.max_ratio);
   visit("rms_ratio", j.rms_ratio);
   visit("worst", j.worst);
+  visit("location", j.location);
   visit("exact_elements", j.exact_elements);
   visit("swept_elements", j.swept_elements);
   visit("method", j.method);

@@ -44,6 +44,14 @@ Record sample() {
   fill.judgement.method = "closed form, all rows";
   fill.judgement.golden_device = "NVIDIA H200";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
+  fill.judgement.location = Location{.tensor = "o",
+                                     .elements = 8,
+                                     .wrong_elements = 1,
+                                     .rows = 2,
+                                     .wrong_rows = 1,
+                                     .first = {0, 1, 2, 3},
+                                     .last = {0, 1, 2, 3},
+                                     .parts = {{"head", "1"}}};
   r.fills.push_back(fill);
   r.relations.push_back(
       {.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});
@@ -80,6 +88,7 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line, again);
   EXPECT_EQ(line["max_ratio"], "inf");
   EXPECT_EQ(line["rms_ratio"], "nan");
+  EXPECT_EQ(line["fills"][0]["judgement"]["location"]["parts"][0]["dim"], "head");
   EXPECT_EQ(line["fills"][0]["seed"], "8000000000000000");
   EXPECT_EQ(line["relations"][0]["relation"], "key-permutation");
 }

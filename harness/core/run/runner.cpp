@@ -79,6 +79,15 @@ Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithm
   return judgement;
 }
 
+// Where the outputs of a trial that failed are wrong.
+std::optional<Location> CaseRunner::locate_outputs(const PreparedInputs& prepared,
+                                                   const Trial& trial) {
+  const Stopwatch watch(judging_s_);
+  return goldens_.of(prepared).use([&](const Golden& golden) {
+    return locate(problem_, golden, trial.arithmetic, trial.outputs->tensors());
+  });
+}
+
 // Takes what is declared; a pass: the implementation takes the problem.
 Outcome CaseRunner::admit(Trial& trial) {
   if (std::string why = refuses(trial.implementation, problem_); !why.empty())
@@ -162,6 +171,7 @@ Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const Prepar
 
   const double before_s = judging_s_;
   Judgement judgement = judge_outputs(prepared, trial.arithmetic, outputs);
+  if (judgement.outcome.is_bad()) judgement.location = locate_outputs(prepared, trial);
   fill.golden_ns = (judging_s_ - before_s) * 1e9;
   if (const std::string& remark = goldens_.of(prepared).remark(); !remark.empty())
     trial.record.notes.push_back(fmt::format("{} (fill {})", remark, fill.fill));

@@ -62,7 +62,12 @@ TEST_F(Runner, JudgesAndTimesTheRightOne) {
 }
 
 TEST_F(Runner, FailsTheWrongOnes) {
-  EXPECT_EQ(run("scale_wrong").outcome.code, ReasonCode::kFailTolerance);
+  const Record wrong = run("scale_wrong");
+  EXPECT_EQ(wrong.outcome.code, ReasonCode::kFailTolerance);
+  const std::optional<Location>& location = wrong.fills.back().judgement.location;
+  ASSERT_TRUE(location);
+  EXPECT_EQ(location->tensor, "y");
+  EXPECT_GT(location->wrong_elements, 0);
   EXPECT_EQ(run("scale_short").outcome.code, ReasonCode::kFailUnwritten);
   EXPECT_EQ(run("scale_zeros").outcome.code, ReasonCode::kSuspectZeros);
 }

@@ -1,5 +1,6 @@
 // Linear attention as an operation: parameters, roles, shapes, cost.
 #include "core/operations/linear/linear.hpp"
+#include "core/operations/attention_dims.hpp"
 
 #include <fmt/format.h>
 
@@ -68,6 +69,7 @@ class LinearOperation final : public Operation {
     }
   }
 
+  std::string dim_name(int32_t /*role*/, int axis) const override { return attention_dim(axis); }
   bool may_broadcast(int32_t role, int axis) const override {
     return axis == 0 && (role == ATTEST_MASK || role == ATTEST_QUERY_MASK);
   }

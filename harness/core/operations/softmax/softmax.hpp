@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/operations/attention_dims.hpp"
 #include "core/operations/operation.hpp"
 #include "core/operations/softmax/arithmetic.hpp"
 
@@ -40,6 +41,7 @@ class SoftmaxOperation final : public Operation {
   void complete(Problem& problem) const override;
   std::vector<int64_t> dims(const Problem& problem, int32_t role) const override;
   bool may_broadcast(int32_t role, int axis) const override;
+  std::string dim_name(int32_t /*role*/, int axis) const override { return attention_dim(axis); }
   void check(const Problem& problem) const override;
   uint64_t features(const Problem& problem) const override;
   /// 2 (head_dim + head_dim_v) for each visible pair and query head. Pairs that MASK or BIAS hides

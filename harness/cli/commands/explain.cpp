@@ -1,0 +1,104 @@
+// attest explain: what a reason code means, its likely causes, and what to do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/commands/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "core/judge/advice.hpp"
+#include "core/problem/hint.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+namespace {
+
+using core::Reason;
+
+constexpr size_t kWidth = 80;  // of a line
+
+// The text in lines of at most kWidth, all but the first of them indented.
+std::string wrapped(std::string_view first_indent, std::string_view indent, std::string_view text) {
+  std::string lines(first_indent);
+  size_t column = lines.size();
+  bool begins = true;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (!begins && column + 1 + word.size() > kWidth) {
+      lines += fmt::format("\n{}", indent);
+      column = indent.size();
+      begins = true;
+    }
+    lines += fmt::format("{}{}", begins ? "" : " ", word);
+    column += word.size() + (begins ? 0 : 1);
+    begins = false;
+  }
+  return lines + "\n";
+}
+
+// "an element is ..." -> "An element is ...."
+std::string sentence(std::string_view text) {
+  std::string whole(text);
+  whole[0] = char(std::toupper(static_cast<unsigned char>(whole[0])));
+  return whole + ".";
+}
+
+void explain(const Reason& reason) {
+  const core::Advice advice = core::advice(reason.code);
+  fmt::print("{}\n{}", reason.name, wrapped("  ", "  ", sentence(reason.meaning)));
+  fmt::print("Likely causes:\n");
+  for (const std::string_view cause : advice.causes)
+    fmt::print("{}", wrapped("  - ", "    ", cause));
+  fmt::print("What to do:\n{}", wrapped("  ", "  ", advice.next));
+}
+
+void list(std::string_view verdict) {
+  for (const Reason& reason : core::kReasons)
+    if (!reason.name.empty() &&
+        (verdict.empty() || core::name(core::verdict_of(reason.code)) == verdict))
+      fmt::print("{:<24} {}\n", reason.name, reason.meaning);
+}
+
+int explain_word(const std::string& word) {
+  if (word == core::name(core::Verdict::kPass)) {
+    fmt::print("pass\n{}", wrapped("  ", "  ", sentence(core::kReasons[0].meaning)));
+    return kOk;
+  }
+  if (word.empty() ||
+      std::ranges::find(core::kVerdictNames, word) != std::end(core::kVerdictNames)) {
+    list(word);
+    return kOk;
+  }
+  const Reason* reason = core::find_reason(word);
+  if (!reason) {
+    std::vector<std::string> known;
+    for (const Reason& one : core::kReasons)
+      if (!one.name.empty()) known.emplace_back(one.name);
+    throw core::Error(fmt::format("no reason code {}{}; attest explain lists them all",
+                                  core::in_quotes(word), core::did_you_mean(word, known)));
+  }
+  explain(*reason);
+  return kOk;
+}
+
+}  // namespace
+
+Command add_explain(CLI::App& program) {
+  CLI::App* command = program.add_subcommand(
+      "explain", "say what a reason code means, its likely causes, and what to do");
+  auto word = std::make_shared<std::string>();
+  command
+      ->add_option("code", *word,
+                   "a reason code of a record, or a verdict for a list of its codes; none: a list "
+                   "of all codes")
+      ->type_name("CODE");
+  command->footer("Example: attest explain fail:tolerance");
+  return [word] { return explain_word(*word); };
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,135 @@
+#include "core/judge/locate.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "core/judge/element.hpp"
+#include "core/judge/gates.hpp"
+#include "core/judge/index_words.hpp"
+
+namespace attest::core {
+namespace {
+
+// What is known of one output: for each dim, which indices were judged, and which have a wrong
+// element.
+class Survey {
+ public:
+  explicit Survey(const TensorSpec& spec) : spec_(spec) {
+    for (int axis = 0; axis < spec.rank; ++axis) {
+      judged_.emplace_back(size_t(spec.dim[axis]));
+      wrong_.emplace_back(size_t(spec.dim[axis]));
+    }
+  }
+
+  // `wrong`: which elements of the chunk are, [rows, width].
+  void add(const Expected& chunk, const std::vector<bool>& wrong) {
+    for (size_t r = 0; r < chunk.rows.size(); ++r) {
+      ++rows_;
+      elements_ += chunk.width;
+      const std::vector<int64_t> index = row_index(chunk.leading, chunk.rows[r]);
+      for (int axis = 0; axis < chunk.leading; ++axis) judge(axis, index[size_t(axis)]);
+      int64_t found = 0;
+      for (int64_t e = 0; e < chunk.width; ++e) {
+        if (chunk.leading < spec_.rank) judge(chunk.leading, e);
+        if (!wrong[r * size_t(chunk.width) + size_t(e)]) continue;
+        ++found;
+        note(index, chunk.leading, e);
+      }
+      wrong_elements_ += found;
+      wrong_rows_ += found > 0;
+    }
+  }
+
+  bool has_wrong() const { return wrong_elements_ > 0; }
+
+  Location location(const Operation& operation, int32_t role) const {
+    Location location{.tensor = find_role(operation, role)->name,
+                      .elements = elements_,
+                      .wrong_elements = wrong_elements_,
+                      .rows = rows_,
+                      .wrong_rows = wrong_rows_,
+                      .first = first_,
+                      .last = last_,
+                      .parts = {}};
+    for (int axis = 0; axis < spec_.rank; ++axis)
+      if (std::string words = describe_indices(judged_[size_t(axis)], wrong_[size_t(axis)]);
+          !words.empty())
+        location.parts.push_back({operation.dim_name(role, axis), std::move(words)});
+    return location;
+  }
+
+ private:
+  std::vector<int64_t> row_index(int leading, int64_t row) const {
+    std::vector<int64_t> index(static_cast<size_t>(leading));
+    for (int axis = leading; axis-- > 0; row /= spec_.dim[axis])
+      index[size_t(axis)] = row % spec_.dim[axis];
+    return index;
+  }
+  void judge(int axis, int64_t at) { judged_[size_t(axis)][size_t(at)] = true; }
+  void note(const std::vector<int64_t>& row, int leading, int64_t element) {
+    std::vector<int64_t> index = row;
+    if (leading < spec_.rank) index.push_back(element);
+    for (size_t axis = 0; axis < index.size(); ++axis) wrong_[axis][size_t(index[axis])] = true;
+    if (first_.empty() || index < first_) first_ = index;
+    if (last_.empty() || index > last_) last_ = std::move(index);
+  }
+
+  const TensorSpec& spec_;
+  std::vector<std::vector<bool>> judged_, wrong_;  // [axis][index]
+  int64_t elements_ = 0, wrong_elements_ = 0, rows_ = 0, wrong_rows_ = 0;
+  std::vector<int64_t> first_, last_;
+};
+
+// Which elements of a chunk are wrong by themselves, [rows, width].
+std::vector<bool> wrong_elements(const Tensor& tensor, const Expected& chunk) {
+  const TensorSpec& spec = tensor.spec;
+  const auto width = size_t(chunk.width);
+  const int64_t stride = chunk.leading < spec.rank ? spec.stride[chunk.leading] : 0;
+  std::vector<bool> wrong(chunk.rows.size() * width);
+  std::vector<double> got(width);
+  for (size_t r = 0; r < chunk.rows.size(); ++r) {
+    const int64_t offset = row_offset(spec, chunk.leading, chunk.rows[r]);
+    load_row(tensor.data, spec.dtype, offset, chunk.width, stride, got.data());
+    const size_t at = chunk.shared ? 0 : r * width;
+    for (size_t e = 0; e < width; ++e)
+      wrong[r * width + e] = chunk.value
+                                 ? error_in_sigmas(chunk.value[at + e], got[e], chunk.sigma[at + e],
+                                                   spec.dtype) > Gates::kLargest
+                                 : !in_sweep(tensor, offset + int64_t(e) * stride, got[e],
+                                             chunk.low[at + e], chunk.high[at + e]);
+  }
+  return wrong;
+}
+
+}  // namespace
+
+std::optional<Location> locate(const Problem& problem, const Golden& golden,
+                               const Arithmetic& arithmetic, const Tensors& tensors) {
+  std::map<int32_t, Survey> surveys;
+  std::mutex lock;
+  golden.expect(arithmetic, [&](const Expected& chunk) {
+    const std::vector<bool> wrong = wrong_elements(tensors[size_t(chunk.role)], chunk);
+    const std::lock_guard guard(lock);
+    surveys.try_emplace(chunk.role, problem.tensor[size_t(chunk.role)])
+        .first->second.add(chunk, wrong);
+  });
+  for (const auto& [role, survey] : surveys)
+    if (survey.has_wrong()) return survey.location(*problem.operation, role);
+  return std::nullopt;
+}
+
+std::string print_location(const Location& location) {
+  std::string text =
+      fmt::format("{}: {} of {} elements are wrong, in {} of {} rows, from [{}] to [{}]",
+                  location.tensor, location.wrong_elements, location.elements, location.wrong_rows,
+                  location.rows, fmt::join(location.first, ","), fmt::join(location.last, ","));
+  for (const Location::Part& part : location.parts)
+    text += fmt::format("; {}: {}", part.dim, part.indices);
+  return text;
+}
+
+}  // namespace attest::core

@@ -1,0 +1,93 @@
+// Where an output is wrong, on the smallest operation: y is 3 x, [rows, width].
+#include "core/judge/locate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "testing/scale_operation.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::kX;
+using testing::kY;
+
+class Locate : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRows = 40, kWidth = 12;
+
+  Locate() {
+    tensors_[kX] = {problem_.tensor[kX], x_.data()};
+    tensors_[kY] = {problem_.tensor[kY], y_.data()};
+    problem_.operation->fill(problem_, {"random", 3}, tensors_, false);
+    golden_ = problem_.operation->golden(problem_, {"random", 3}, tensors_);
+    for (size_t i = 0; i < y_.size(); ++i) y_[i] = 3 * x_[i];
+  }
+  template <class Wrong>
+  Location location(const Wrong& wrong) {
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t e = 0; e < kWidth; ++e)
+        if (wrong(r, e)) y_[size_t(r * kWidth + e)] += 1;
+    const auto found = locate(problem_, *golden_, {}, tensors_);
+    EXPECT_TRUE(found);
+    return found.value_or(Location{});
+  }
+  template <class Wrong>
+  std::string words(const Wrong& wrong) {
+    std::string text;
+    for (const auto& [dim, indices] : location(wrong).parts)
+      text += (text.empty() ? "" : "; ") + dim + ": " + indices;
+    return text;
+  }
+
+  Problem problem_ = testing::scale_problem(kRows, kWidth);
+  std::vector<float> x_ = std::vector<float>(kRows * kWidth), y_ = x_;
+  Tensors tensors_{};
+  std::unique_ptr<Golden> golden_;
+};
+
+TEST_F(Locate, FindsNothingInARightOutput) {
+  EXPECT_FALSE(locate(problem_, *golden_, {}, tensors_));
+  for (float& y : y_) y = std::nextafter(y, INFINITY);  // fails, but no element by itself
+  EXPECT_FALSE(locate(problem_, *golden_, {}, tensors_));
+}
+
+TEST_F(Locate, CountsAndNamesFirstAndLast) {
+  const Location found = location([](int64_t r, int64_t e) { return r >= 32 && r < 35 && e != 0; });
+  EXPECT_EQ(found.tensor, "y");
+  EXPECT_EQ(found.elements, kRows * kWidth);
+  EXPECT_EQ(found.wrong_elements, 33);
+  EXPECT_EQ(found.rows, kRows);
+  EXPECT_EQ(found.wrong_rows, 3);
+  EXPECT_EQ(found.first, (std::vector<int64_t>{32, 1}));
+  EXPECT_EQ(found.last, (std::vector<int64_t>{34, 11}));
+  EXPECT_EQ(print_location(found),
+            "y: 33 of 480 elements are wrong, in 3 of 40 rows, from [32,1] to [34,11]; dim 0: 32 "
+            "to 34; dim 1: 1 and up");
+}
+
+TEST_F(Locate, SaysNothingOfADimThatIsWrongEverywhere) {
+  EXPECT_EQ(words([](int64_t, int64_t) { return true; }), "");
+}
+
+TEST_F(Locate, NamesTheLastTile) {
+  EXPECT_EQ(words([](int64_t r, int64_t) { return r >= 32; }),
+            "dim 0: 32 and up, the last tile of 16");
+}
+
+TEST_F(Locate, NamesAPeriod) {
+  EXPECT_EQ(words([](int64_t, int64_t e) { return e % 4 == 1; }), "dim 1: all with i % 4 = 1");
+}
+
+TEST_F(Locate, NamesOneElement) {
+  EXPECT_EQ(words([](int64_t r, int64_t e) { return r == 17 && e == 5; }), "dim 0: 17; dim 1: 5");
+}
+
+TEST_F(Locate, CountsNaN) {
+  y_[5] = NAN;
+  EXPECT_EQ(words([](int64_t, int64_t) { return false; }), "dim 0: 0; dim 1: 5");
+}
+
+}  // namespace
+}  // namespace attest::core
