@@ -44,9 +44,9 @@ void JudgingOptions::add_to(CLI::App& app) {
 }
 
 void JudgingOptions::add_many_to(CLI::App& app) {
-  app.add_option(
-         "--case-limit", plugins.limits.case_limit_s,
-         "skip a case if four runs are estimated to take more seconds than this; 1 without a suite")
+  app.add_option("--case-limit", plugins.limits.case_limit_s,
+                 "skip a case if four runs are estimated to take more seconds than this; 8 with "
+                 "--quick, 1 without a suite")
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str()
       ->type_name("S");

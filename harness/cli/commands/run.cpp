@@ -38,6 +38,13 @@ int run_vectors(RunArguments& arguments) {
                     arguments.judging, {}, print_counts);
 }
 
+// Most seconds of four runs where the command line says none: slow kernels too are through the
+// default suite in a minute, and a quick selection is not held up by one case.
+double default_case_limit_s(bool by_itself, bool quick) {
+  if (by_itself) return 1;
+  return quick ? 8 : core::Limits{}.case_limit_s;
+}
+
 // Seconds of timed runs where neither the command line nor the suite says any.
 double default_budget_s(bool by_itself, bool quick) {
   if (by_itself) return 0.08;
@@ -55,11 +62,10 @@ int run(RunArguments& arguments) {
   // Without a suite a plugin of one's own is judged by itself; with one it is compared.
   const bool by_itself = arguments.suites.empty();
   selection.only_named = by_itself && !selection.plugins.empty();
-  if (by_itself) {
-    arguments.suites = {"default"};
-    if (!arguments.own_case_limit) limits.case_limit_s = 1;  // a slow kernel too in a minute
-  }
+  if (by_itself) arguments.suites = {"default"};
   const core::CaseFilter& filter = arguments.filter;
+  if (!arguments.own_case_limit)
+    limits.case_limit_s = default_case_limit_s(by_itself, filter.quick);
   limits.budget_s =
       filter.budget_s > 0 ? filter.budget_s : default_budget_s(by_itself, filter.quick);
   judging.shows_shares = true;

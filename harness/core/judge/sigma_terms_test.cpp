@@ -50,6 +50,7 @@ struct Shape {
   bool lse = false;         // its sigma knows float32 alone, so that few errors in o escape it
   bool row_bias = false;    // BIAS, one number a row
   float softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
+  float softcap = 0;        // 0: none
 };
 
 // One head: rows of K and V are keys. Normal values.
@@ -65,6 +66,7 @@ Case dense(const Shape& s) {
         p.seq_len_kv = s.keys;
         p.head_dim = s.head_dim;
         if (s.softmax_scale > 0) p.softmax_scale = s.softmax_scale;
+        p.softcap = s.softcap;
       },
       with, s.dtype);
   if (s.row_bias) c = testing::broadcast(std::move(c), ATTEST_BIAS, {0, 1, 3});
@@ -331,6 +333,20 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kLse},
+      {T::kAtCap, "at_cap", "f16 scores, half of which are at the softcap, which f16 does not have",
+       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] {
+         Case c = dense({.rows = 4, .softcap = 1 + 0.48F * 0x1p-10F});
+         const double length = 40 * std::sqrt(32.0);
+         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.3 * x; });
+         edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+           return d == 0 && j % 2 == 0 ? length : 0.3 * x;
+         });
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return j % 2 == 0 ? 0 : 1 + 0.1 * x; });
+         return c;
+       },
+       Bug::kNormaliser},
       {T::kFoldedScale,
        "folded_scale",
        "Q times 0.0622 rounded to bf16 again, where queries are keys",

@@ -77,7 +77,7 @@ Variances::Variances(const LinearArithmetic& arithmetic, const attest_linear_par
   length = double(p.seq_len_kv) / double(chain);
   channels = square(factor(Term::kChannelSum) * u_accumulator) * double(p.head_dim) / 3;
   const double weighs_pairs = arithmetic.has(ATTEST_WEIGHS_PAIRS) ? factor(Term::kPairs) : 0;
-  pairs = square(weighs_pairs * u_accumulator * double(p.head_dim) / 3);
+  pairs = square(weighs_pairs * u_accumulator * double(p.head_dim) / 2);
   one_sum = weighs_pairs * std::sqrt(keys);
   out = square(factor(Term::kOutput) * unit_roundoff(arithmetic.output)) / 3;
   eta_squared = square(factor(Term::kOutputSubnormal) * eta(arithmetic.output)) / 3;

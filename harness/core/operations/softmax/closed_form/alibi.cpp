@@ -169,6 +169,7 @@ void AlibiRows::weigh_group(const Side& side, size_t at, size_t g, double x, int
                       .e2 = e2,
                       .e2d = -2 * x2 * rounding / 3 * now * slope_,
                       .e2d2 = x2 * rounding / 3 * slope_ * slope_};
+  row.at_cap += x * side.w[g] * scores_.at_cap[at];
   row.mean_dot += x * side.w[g] * std::sqrt(scores_.dot2[at]);
   if (model_.squares()) row.square += x * side.w[g] * (scores_.b2[at] + scores_.common_b2[at]);
   row.total += x * side.w[g];
@@ -310,6 +311,7 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
          .resummed = rounding,
          .coherent = gone * gone,
          .stalled = gone,
+         .at_cap = partial.at_cap / total,
          .kappa = kappa,
          .largest_v = Codebook::kLargestValue,
          .lse = lse},
@@ -322,7 +324,8 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                      .square = partial.square / total,
                      .mean_dot = partial.mean_dot / total,
                      .coherent = gone * gone,
-                     .stalled = gone};
+                     .stalled = gone,
+                     .at_cap = partial.at_cap / total};
   const double lse_sigma = std::hypot(model_.lse_sigma(sums, keys), 2 * score_error);
   row(place, o.data(), sigma.data(), lse, lse_sigma);
 }

@@ -47,7 +47,7 @@ class AlibiRows {
   struct Partial {
     std::vector<double> sums;  // [kFadedSums, width]
     double total = 0, p2 = 0, e2 = 0, shared = 0, lse_score = 0, lse_shared = 0, square = 0,
-           mean_dot = 0, largest = 0;
+           mean_dot = 0, at_cap = 0, largest = 0;
     int sides = 0;
   };
   // One key code on one side of a row.

@@ -151,6 +151,7 @@ class Codebook {
   void part_directions(std::vector<float>& keys, uint64_t seed) const;
   void lift_marks(std::vector<float>& keys, uint64_t seed) const;
   std::pair<double, double> reach(double lead, double nearest, double largest) const;
+  double stair(int64_t ask) const;
   std::vector<float> asking(const std::vector<float>& keys) const;
   double level_step() const;
   void lift(std::vector<float>& queries) const;

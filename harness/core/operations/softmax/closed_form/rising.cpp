@@ -31,6 +31,8 @@ constexpr int64_t kWholeTile = 64;   // rows that end with one ask for their las
 // A lead that a softcap does not allow becomes this share of the widest that it does.
 constexpr double kFarEnough = 0.98;
 constexpr double kUnlike = 0.5;  // of two directions, where a head has room for that
+// The shortest direction, in standard deviations of a channel: queries grow as directions shrink.
+constexpr double kShortestDirection = 0.25, kTooAlike = 1e3;
 constexpr uint64_t kTries = 64;  // of a direction
 enum RisingStream : uint64_t { kAsks = 50, kDirections };
 
@@ -122,20 +124,22 @@ int64_t Codebook::asked(int64_t b, Interval seen, int64_t i, int64_t head) const
 // A power of two, so that its multiples are exact.
 double Codebook::level_step() const { return std::ldexp(1, std::ilogb(sigma_) - 4); }
 
-// Marks get directions that are little alike: a query that asks for one would else have to be long.
+// Marks get directions that are little alike and not short: a query that asks for one would else
+// have to be long. Where all channels of a direction are 0, it would not be a number.
 void Codebook::part_directions(std::vector<float>& keys, uint64_t seed) const {
   const auto head_dim = size_t(params_.head_dim);
   auto along = [&](const float* one, const float* other) {
     return std::inner_product(one + kOwnChannels, one + head_dim, other + kOwnChannels, 0.0);
   };
+  const double shortest = std::pow(kShortestDirection * double(sigma_), 2);
   std::vector<float> best(head_dim), tried(head_dim);
   for (size_t g = 0; g < size_t(edge_codes_); ++g) {
     float* const key = &keys[g * head_dim];
-    double least = 2;
+    double least = INFINITY;
     std::copy_n(key, head_dim, tried.begin());
     for (uint64_t n = 0; n < kTries && least > kUnlike; ++n) {
-      double alike = 0;
       const double square = along(tried.data(), tried.data());
+      double alike = square < shortest ? kTooAlike : 0;
       for (size_t other = 0; other < g; ++other) {
         const float* const known = &keys[other * head_dim];
         alike = std::max(alike, along(tried.data(), known) / std::min(square, along(known, known)));
@@ -185,6 +189,15 @@ std::pair<double, double> Codebook::reach(double lead, double nearest, double la
   return {half + 3 * pushed, pushed};
 }
 
+// By how much the dot product of a mark is above that of the one before it. A softcap would make
+// the marks of high stairs equal, and all of them would have the error with which the cap is
+// rounded.
+double Codebook::stair(int64_t ask) const {
+  const double height = ask == Ask::kStairs ? kStair : kLowStair, cap = double(params_.softcap);
+  if (cap <= 0) return height;
+  return std::min(height, cap * std::atanh(kFarEnough) / double(edge_codes_));
+}
+
 std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
   const auto head_dim = size_t(params_.head_dim);
   std::vector<float> queries(size_t(query_codes_) * head_dim);
@@ -197,8 +210,7 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
   for (size_t code = 0; code < asks_.size(); ++code) {
     float* const query = &queries[code * head_dim];
     if (asks_[code].mark < 0) {
-      const double stair = asks_[code].mark == Ask::kStairs ? kStair : kLowStair;
-      query[0] = float(stair / (scale * level_step()));
+      query[0] = float(stair(asks_[code].mark) / (scale * level_step()));
       continue;
     }
     const auto mark = size_t(asks_[code].mark);

@@ -74,6 +74,20 @@ TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
     }
 }
 
+// With one channel for the directions, some would be 0, or so short that queries overflow in f16.
+TEST(RisingFill, QueriesAreFiniteInNarrowHeads) {
+  for (const int64_t head_dim : {3, 4})
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      const Case c(ATTEST_F16, {"rising", seed}, [&](Params& p) {
+        p.seq_len_q = 91;
+        p.seq_len_kv = 150;
+        p.head_dim = head_dim;
+      });
+      const Codebook book(c.problem, c.fill, c.tensors);
+      for (const float x : book.queries(0)) ASSERT_LT(std::abs(x), 65504) << seed;
+    }
+}
+
 // The sum of all that a row sees fits into an accumulator in f16, whatever is added first.
 TEST(RisingFill, ValuesShrinkWithTheNumberOfKeys) {
   for (const int64_t keys : {61, 1021, 8191}) {
@@ -103,6 +117,22 @@ TEST(RisingFill, StairsRiseAtEveryMark) {
   const codebook::HeadScores scores(book, c.p(), 0, ATTEST_BF16, ATTEST_BF16);
   for (int64_t mark = 1; mark < book.edge_codes(); ++mark)
     EXPECT_NEAR(scores.score[size_t(mark)] - scores.score[size_t(mark - 1)], 3, 0.1) << mark;
+}
+
+TEST(RisingFill, StairsRiseAtEveryMarkBelowASoftcap) {
+  for (const float softcap : {0.5F, 20.F}) {
+    const Case c(ATTEST_F32, {"rising", 3}, [&](Params& p) {
+      p.seq_len_q = 4;
+      p.seq_len_kv = 1021;
+      p.head_dim = 64;
+      p.softcap = softcap;
+    });
+    const Codebook book(c.problem, c.fill, c.tensors);
+    const codebook::HeadScores scores(book, c.p(), 0, ATTEST_F32, ATTEST_F32);
+    for (int64_t mark = 1; mark < book.edge_codes(); ++mark)
+      EXPECT_GT(scores.score[size_t(mark)] - scores.score[size_t(mark - 1)], 5e-4 * double(softcap))
+          << mark;
+  }
 }
 
 bool passes(const char* fill, int64_t tokens, const Kernel& kernel) {

@@ -101,7 +101,7 @@ void HeadScores::declare(const SigmaModel& model) {
       if (largest_of_[g] > model.largest_v && scores[g] > top - kWeightless) saturated[h] = true;
   }
   for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance,
-                      &lone_variance})
+                      &lone_variance, &at_cap})
     table->resize(score.size());
   const double rounding = model.u_s * model.u_s, bias = model.scale_bias * model.scale_bias;
   // Where all scores are large, so are the sums of dot products from the first products on.
@@ -115,6 +115,7 @@ void HeadScores::declare(const SigmaModel& model) {
         model.coarse_scores && cap_ > 0 ? capped_variance(i, of_operands, model) : of_operands;
     shared_variance[i] = rounding / 3 * kept2[i] + growth * dot2[i] + bias * own_dot2[i] + qk;
     shared_lse_variance[i] = rounding * kept2[i] + growth * dot2[i] + qk;
+    at_cap[i] = cap_ > 0 && model.is_at_cap(1 - std::pow(std::tanh(uncapped[i] / cap_), 2)) ? 1 : 0;
     added_variance[i] = rounding / 3 * added2[i];
     added_lse_variance[i] = rounding * added2[i];
     // Codes that are spread evenly reach their prefixes in a random walk: each key adds its own
@@ -259,7 +260,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   *lse = keys > 0 ? top + std::log(total) : -kInfinity;
   *lse_sigma = keys > 0 ? weigh_codes(count, h, total, top, *lse, keys) : 0;
   if (keys == 0) {  // nothing is left of the row before
-    p2_ = lost_ = stalled_ = rounding_sum_ = repeated_ = sink_error_ = 0;
+    p2_ = lost_ = stalled_ = rounding_sum_ = repeated_ = sink_error_ = at_cap_ = 0;
     for (auto* weights : {&a2_, &e2_, &lone2_, &shared2_})
       std::fill(weights->begin(), weights->end(), 0.0);
   }
@@ -301,6 +302,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                               .resummed = rounding_sum_,
                               .coherent = lost_ * lost_,
                               .stalled = stalled_,
+                              .at_cap = at_cap_,
                               .kappa = kappa,
                               .largest_v = scores_.largest_value(),
                               .lse = keys > 0 ? *lse : 0},
@@ -323,7 +325,8 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
     lone2_[g] = p_[g] * p_[g] * lone_variance[g];
     sums.rounding += count[g] * count[g] * a * a;
     p2_ += of_group * p_[g];
-    if (model_.squares()) sums.square += of_group * scores_.common_b2[h * codes_ + g];
+    sums.at_cap += of_group * scores_.at_cap[h * codes_ + g];
+    if (model_.squares()) sums.square += of_group * scores_.common_square(h * codes_ + g);
     if (model_.scale_bias > 0) sums.mean_dot += of_group * std::sqrt(scores_.dot2[h * codes_ + g]);
   }
   share_errors(count, h, sums);
@@ -340,6 +343,7 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   sums.coherent = lost_ * lost_;
   sums.stalled = stalled_;
   rounding_sum_ = sums.rounding;
+  at_cap_ = sums.at_cap;
   return model_.lse_sigma(sums, keys);
 }
 

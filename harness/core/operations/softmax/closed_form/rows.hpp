@@ -28,6 +28,7 @@ struct HeadScores {
   // variance of each key's own error.
   std::vector<double> shared_variance, shared_lse_variance, added_variance, added_lse_variance,
       lone_variance;
+  std::vector<double> at_cap;   // after declare(): 1 if SigmaModel::is_at_cap, else 0
   std::vector<bool> localised;  // [key groups]: Codebook::localised
   // After declare(): the errors of scores that are too large for a linear sigma (else 0), and the
   // largest such error of each query group.
@@ -49,6 +50,9 @@ struct HeadScores {
   bool has_softcap() const { return cap_ > 0; }
   /// Whether the maximum of a row rises from mark to mark.
   bool rises() const { return rises_; }
+  /// The part of B^2 that moves all scores together where a query is rounded: all of it where they
+  /// rise in one channel.
+  double common_square(size_t at) const { return common_b2[at] + (rises_ ? b2[at] : 0); }
 
  private:
   /// `variance` of a score, or more if the error is so large that the slope of the softcap changes.
@@ -131,6 +135,7 @@ class RowExpectation {
   double repeated_ = 0;        // repeated_variance of the row
   double lost_ = 0;            // sum of p that the normaliser loses
   double stalled_ = 0;         // ElementSums::stalled
+  double at_cap_ = 0;          // ElementSums::at_cap
   double rounding_sum_ = 0;    // LseSums::rounding
   double p2_ = 0;              // sum p^2 over keys
   std::vector<double> count_;  // visible keys of each code; last, the sink

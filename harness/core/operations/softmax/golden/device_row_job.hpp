@@ -51,7 +51,7 @@ struct Inputs {
 /// For the second pass: the fields of WeightModel that are the same for all rows, and
 /// SigmaModel::staged_square as two factors.
 struct Model {
-  double u_p, score2, q0, q1, q2, a_share, of_dot, of_kept;
+  double u_p, score2, q0, q1, q2, a_share, of_dot, of_kept, slope_at_cap;
   int32_t squares;       // SigmaModel::squares
   int32_t lone_weights;  // needs_a2
 };
@@ -68,7 +68,7 @@ struct Job {
 /// The results of the first kernel for a row: RowScores, with the sum of exp(s - largest).
 enum Score { kLeast, kLargest, kSum, kSeen, kScores };
 /// The results of the second kernel: these numbers, then the vectors of RowSums, head_dim_v each.
-enum Sum { kP2, kA2, kE2, kP2t, kP2q, kPx2, kSmall, kCommon, kMeanDot, kSums };
+enum Sum { kP2, kA2, kE2, kP2t, kP2q, kPx2, kSmall, kCommon, kMeanDot, kAtCap, kSums };
 enum Vector { kPv, kReach, kP2v2, kA2v2, kE2v, kE2v2, kFlushed, kUnsure, kUnsure2, kVectors };
 
 inline constexpr const char* kScoresKernel = "attest_softmax_row_scores";

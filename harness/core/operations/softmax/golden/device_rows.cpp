@@ -424,6 +424,7 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
                     .a_share = common.a_share,
                     .of_dot = model.staged_square(1, 0),
                     .of_kept = model.staged_square(0, 1),
+                    .slope_at_cap = model.slope_at_cap,
                     .squares = model.squares(),
                     .lone_weights = needs_a2(model)};
   std::vector<Row> rows = own.rows();
@@ -461,6 +462,7 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
                             .px2 = made[kPx2],
                             .small = made[kSmall]},
                 .common = common_addends ? made[kCommon] : 0,
+                .at_cap = made[kAtCap],
                 .mean_dot = model.scale_bias > 0 ? made[kMeanDot] : 0,
                 .largest_v = own.largest_v[size_t(at.b * own.p.num_kv_heads + own.kv_head(at))]};
             finish_row(scores[row], sums, model, width, int64_t(row), results);

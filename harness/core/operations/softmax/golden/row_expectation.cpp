@@ -92,6 +92,7 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
           .mean_o2 = terms.mean_o2,
           .coherent = terms.coherent,
           .stalled = terms.weights.small,
+          .at_cap = sums.at_cap,
           .kappa = terms.kappa,
           .largest_v = sums.largest_v,
           .lse = row.lse,
@@ -113,7 +114,8 @@ LseSums lse_sums(const RowScores& row, const RowSums& sums, const SharedTerms& t
           .common = sums.common,
           .rescales = std::sqrt(std::max(sums.rises, 1.0)),
           .coherent = terms.coherent,
-          .stalled = weights.small};
+          .stalled = weights.small,
+          .at_cap = sums.at_cap};
 }
 
 // A row that sees no key is 0.

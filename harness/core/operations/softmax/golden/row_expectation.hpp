@@ -49,6 +49,7 @@ struct RowSums {
   kernels::WeightSums weights{};
   double repeated = 0;   // sum of squares of the sizes of groups: SigmaModel::coherent_variance
   double common = 0;     // LseSums::common
+  double at_cap = 0;     // LseSums::at_cap
   double mean_dot = 0;   // LseSums::mean_dot
   double rises = 0;      // how often the running maximum rises, if SigmaModel::needs_prefix
   double largest_v = 0;  // at least every finite |v| that the row may see

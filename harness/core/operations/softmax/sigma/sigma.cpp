@@ -102,6 +102,10 @@ SigmaModel SigmaModel::of(const SoftmaxArithmetic& arithmetic, const Problem& pr
     model.scale_bias =
         factor(SigmaTerm::kFoldedScale) *
         folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
+  if (p.softcap > 0 && model.has_common_addends()) {
+    model.cap_error = factor(SigmaTerm::kAtCap) * model.u_s * double(p.softcap);
+    model.slope_at_cap = 2 * model.u_s;
+  }
   // So low a softcap makes scores nearly equal: sums in 16 bits round many of their weights alike.
   if (p.softcap > 0 && p.softcap <= 1 && model.u_acc > 0x1p-14) model.least_repeated = 0.5;
   return model;
@@ -153,6 +157,14 @@ double SigmaModel::stalled_square(double lost_sum) const {
 
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
 
+// The keys at the cap move against the others, as far as the output shows: by up to the error times
+// o where their values are 0, or those of the others.
+double SigmaModel::cap_variance(const ElementSums& sums) const {
+  constexpr double kFew = 1e-3;
+  const double moved = cap_error * sums.o;
+  return sums.at_cap > kFew ? moved * moved / 3 : 0;
+}
+
 // Additions err by up to half the smallest subnormal however small the sum is, and all products
 // that are smaller vanish, but no more than there is.
 double SigmaModel::small_variance(const ElementSums& sums, double most, int64_t keys) const {
@@ -182,7 +194,7 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
       std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +
       weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
       resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
-      stalled_square(sums.stalled) * sums.largest_v * sums.largest_v;
+      stalled_square(sums.stalled) * sums.largest_v * sums.largest_v + cap_variance(sums);
   return std::sqrt(variance);
 }
 
@@ -191,11 +203,11 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most
   // the root of sum p B^2. An exp of a low-degree polynomial may lean to one side.
   const double together = query * query * u_qk * u_qk * sums.square / 3;
-  const double biased = scale_bias * sums.mean_dot;
+  const double biased = scale_bias * sums.mean_dot, capped = cap_error * sums.at_cap;
   // An exp may lean to one side: that of the keys, what they are rescaled by, what merges parts.
   const double exps = exp_error + rescale * (1 + sums.rescales);
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding +
-                   cut_sum * cut_sum + exps * exps + sums.score +
+                   cut_sum * cut_sum + exps * exps + capped * capped + sums.score +
                    stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore +
                    common_variance(sums.common) + together + sums.coherent +
                    u_acc * u_acc * chain(keys) / 3);

@@ -49,6 +49,7 @@ enum class SigmaTerm {
   kTwoRoundings,     // p that are rounded in the normaliser and again in the product
   kFewSteps,         // p of a few subnormal steps round alike
   kAverage,          // scores err by so much that a row only has to be an average
+  kAtCap,            // coarse scores at the softcap share the rounding of the cap
   kCount
 };
 
@@ -71,6 +72,7 @@ struct ElementSums {
   double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
   double coherent = 0;   // LseSums::coherent
   double stalled = 0;    // sum of p below SigmaModel::absorbed_below
+  double at_cap = 0;     // sum of p over keys of SigmaModel::is_at_cap
   double kappa = 1;      // SigmaModel::kappa
   double largest_v = 0;  // largest finite |v| that the row may see
   double lse = 0;
@@ -94,6 +96,7 @@ struct LseSums {
   double coherent = 0;  // variance of errors of the normaliser's sum that do not average out:
                         // SigmaModel::coherent_variance
   double stalled = 0;   // ElementSums::stalled
+  double at_cap = 0;    // ElementSums::at_cap
 };
 
 struct SigmaModel {
@@ -107,18 +110,20 @@ struct SigmaModel {
   double u_p, eta_p;      // probabilities; u_p includes exp_error, and the operand of PV
                           // if that is coarser
   double flush_below;     // probabilities below this become 0; 0: none do
-  double flush_apart;  // within this relative distance of flush_below, a probability may become 0
-  double u_v, eta_v;   // rounding of V to the operand of PV; 0: V is not rounded
-  double largest_v;    // the largest number of the operand of PV
-  double eta_acc;      // of sums over keys
-  double u_s, u_acc;   // scores, accumulator
-  double u_qk;         // operand of QK if coarser than float32; else 0
-  bool coarse_scores;  // the operand of QK has 8 bits: scores may err too much for a linear sigma
-  double u_dot;        // accumulation of QK: float32
-  double u_lse;        // of the lse if it is used in weights: float32; else 0
-  double scale_bias;   // folded_scale_bias if Q may be scaled before it is rounded; else 0
-  double normaliser;   // of the lse: 1 if the normaliser sums the rounded probabilities; else 0
-  double cut_sum;      // of the lse: roundoff of summed probabilities that are truncated; else 0
+  double flush_apart;    // within this relative distance of flush_below, a probability may become 0
+  double u_v, eta_v;     // rounding of V to the operand of PV; 0: V is not rounded
+  double largest_v;      // the largest number of the operand of PV
+  double eta_acc;        // of sums over keys
+  double u_s, u_acc;     // scores, accumulator
+  double u_qk;           // operand of QK if coarser than float32; else 0
+  bool coarse_scores;    // the operand of QK has 8 bits: scores may err too much for a linear sigma
+  double u_dot;          // accumulation of QK: float32
+  double u_lse;          // of the lse if it is used in weights: float32; else 0
+  double scale_bias;     // folded_scale_bias if Q may be scaled before it is rounded; else 0
+  double normaliser;     // of the lse: 1 if the normaliser sums the rounded probabilities; else 0
+  double cap_error = 0;  // rounding of the cap as a coarse score; 0: no cap, or float32 scores
+  double slope_at_cap = -1;  // see is_at_cap; below 0: no score is
+  double cut_sum;  // of the lse: roundoff of summed probabilities that are truncated; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
   double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow,
       common, few_steps, average;
@@ -221,6 +226,9 @@ struct SigmaModel {
   /// a factor of the squares of these sizes.
   double stalled_square(double lost_sum) const;
 
+  /// The variance of o from the error that all scores at the softcap share.
+  double cap_variance(const ElementSums& sums) const;
+
   /// exp, products, partial sums and results may give 0 for numbers below the smallest normal
   /// float32 (exp often from -87 on). Each key then errs by up to that number times |v|, always in
   /// the same direction. This only matters if the keys that take the weight have values of 0. At
@@ -233,6 +241,11 @@ struct SigmaModel {
   /// the lse by its mean over p, and o not at all. For float32 scores it is negligible beside the
   /// rounding of the lse.
   bool has_common_addends() const;
+
+  /// Softcaps bend all large scores to the cap or to its negative, less than a roundoff apart. So
+  /// coarse scores of different keys share the error with which the cap is rounded. `slope`: of the
+  /// softcap at the score, 1 - tanh^2.
+  bool is_at_cap(double slope) const { return slope <= slope_at_cap; }
   double common_variance(double mean) const {
     return common * common * u_s * u_s / 3 * mean * mean;
   }

@@ -107,6 +107,7 @@ struct Brute {
     const std::vector<double> q = c.row(ATTEST_Q, query.outer, h, query.row);
     std::vector<Real> s;
     std::vector<double> magnitude, dot2, kept2, added2;
+    std::vector<bool> at_cap;
     std::vector<std::vector<double>> v, k_rows;
     for (const Cell& key : keys) {
       const std::vector<double> k = c.row(ATTEST_K, key.outer, hk, key.row);
@@ -122,6 +123,7 @@ struct Brute {
       s.push_back((p.softcap > 0 ? Real(p.softcap) * bent : dot) + Real(terms[s.size()].added));
       magnitude.push_back(double(model.squares() ? b2 * slope * slope : a * slope));
       dot2.push_back(double(dot * dot * slope * slope));
+      at_cap.push_back(model.is_at_cap(double(slope)));
       const Real capped = p.softcap > 0 ? Real(p.softcap) * bent : 0,
                  added = terms[s.size() - 1].added != 0 ? s.back() : Real(0);
       kept2.push_back(dot2.back() + double(capped * capped)),
@@ -151,6 +153,7 @@ struct Brute {
                                    : codebook::repeated_variance(p_of, count_of, model.u_acc,
                                                                  model.chain(n), double(n));
     lse_sums.score = repeated;
+    for (size_t j = 0; j < s.size(); ++j) lse_sums.at_cap += at_cap[j] ? double(weight[j]) : 0;
     for (size_t j = 0; j < s.size() && model.scale_bias > 0; ++j)
       lse_sums.mean_dot += double(weight[j]) * std::sqrt(dot2[j]);
     for (size_t e = 0; e < o.size(); ++e) {
@@ -158,7 +161,10 @@ struct Brute {
       for (size_t j = 0; j < s.size(); ++j) sum += weight[j] * Real(v[j][e]);
       o[e] = double(sum);
       double flushed = 0, zone = 0;
-      ElementSums sums{.o = o[e], .score = repeated * o[e] * o[e], .lse = keys.empty() ? 0 : lse};
+      ElementSums sums{.o = o[e],
+                       .score = repeated * o[e] * o[e],
+                       .at_cap = lse_sums.at_cap,
+                       .lse = keys.empty() ? 0 : lse};
       const double u_s2 = model.u_s * model.u_s;
       for (const auto& [key, members] : groups) {
         double rounded = 0, apart = 0, moved = 0, share = 0, whole = 0;

@@ -103,6 +103,7 @@ RowSums KeySums::row(int64_t row) const {
           .weights = of_row.weights,
           .repeated = of_row.repeated,
           .common = of_row.common,
+          .at_cap = of_row.at_cap,
           .mean_dot = of_row.mean_dot};
 }
 

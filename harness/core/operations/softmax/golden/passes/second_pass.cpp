@@ -52,6 +52,7 @@ void SecondPass::add_scalars(const TileScores& scores, const KeyBlock& block, in
                              KeySums::Scalars& to) const {
   if (geometry_.common_addends() && model.has_common_addends())
     add_common(scores, weights_, r, block.count(), to.common);
+  if (model.cap_error > 0) add_at_cap(scores, weights_, r, block.count(), to.at_cap);
   if (model.scale_bias > 0) add_mean_dot(scores, weights_, r, block.count(), to.mean_dot);
   to.weights.px2 += found.px2;
   to.weights.small += found.small;

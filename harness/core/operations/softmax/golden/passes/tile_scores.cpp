@@ -17,6 +17,7 @@ TileScores::TileScores(const attest_softmax_params& params, const Geometry& geom
       staged_squares(kTileRows, shape.key_stride),
       added_squares(kTileRows, shape.key_stride),
       lesser_sizes(kTileRows, shape.key_stride),
+      at_caps(kTileRows, shape.key_stride),
       geometry_(geometry),
       softcap_(double(params.softcap)),
       slopes_(size_t(shape.key_stride)),
@@ -91,10 +92,14 @@ void TileScores::add_pair_terms(const JudgedRow& row, const KeyBlock& block,
 void TileScores::note_stages(int64_t r, int64_t keys, const SigmaModel& model) {
   const double *score = scores.row(r), *capped = capped_.data(), *slope = slopes_.data();
   double *dot = sloped_dots.row(r), *staged_square = staged_squares.row(r),
-         *added_square = added_squares.row(r), *lesser_size = lesser_sizes.row(r);
+         *added_square = added_squares.row(r), *lesser_size = lesser_sizes.row(r),
+         *at_cap = at_caps.row(r);
   const bool has_softcap = softcap_ > 0;
   for (int64_t key = 0; key < keys; ++key) {
-    if (has_softcap) dot[key] = slope[key] == 0 ? 0 : dot[key] * slope[key];
+    if (has_softcap) {
+      dot[key] = slope[key] == 0 ? 0 : dot[key] * slope[key];
+      at_cap[key] = model.is_at_cap(slope[key]) ? 1 : 0;
+    }
     const double dot_square = dot[key] * dot[key];
     const double kept = dot_square + (has_softcap ? capped[key] * capped[key] : 0);
     const bool added = score[key] != capped[key] && score[key] != kHidden;

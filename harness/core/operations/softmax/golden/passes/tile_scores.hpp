@@ -33,6 +33,7 @@ class TileScores {
   Matrix staged_squares;  // SigmaModel::staged_square of all steps
   Matrix added_squares;   // the part of staged_squares from the addition
   Matrix lesser_sizes;    // min(|score before the addition|, |score|); 0 if nothing is added
+  Matrix at_caps;         // 1 if SigmaModel::is_at_cap, else 0; undefined without a softcap
 
  private:
   void multiply(const Matrix& queries, const Matrix& keys, const KeyBlock& block, const Tile& tile,

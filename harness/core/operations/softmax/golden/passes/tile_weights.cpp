@@ -49,6 +49,12 @@ void add_common(const TileScores& scores, const TileWeights& weights, int64_t r,
   sum = total;
 }
 
+void add_at_cap(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
+                double& sum) {
+  const double *p = weights.probabilities.row(r), *at_cap = scores.at_caps.row(r);
+  for (int64_t key = 0; key < keys; ++key) sum += p[key] * at_cap[key];
+}
+
 void add_mean_dot(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
                   double& sum) {
   const double *p = weights.probabilities.row(r), *score = scores.scores.row(r);

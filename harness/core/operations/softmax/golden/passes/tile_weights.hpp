@@ -31,11 +31,14 @@ class TileWeights {
   bool any_lost = false, any_unsure = false;  // whether a row has any, since clear_lost
 };
 
-/// The next two functions add the keys of one block to sums for LSE.
+/// The next functions add the keys of one block to sums for LSE.
 ///
 /// LseSums::common: adds p min(|score before the addition|, |score|) of each key. Only for staged
 /// scores.
 void add_common(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
+                double& sum);
+/// LseSums::at_cap: adds p of each key at the softcap. Only if the problem has one.
+void add_at_cap(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
                 double& sum);
 /// LseSums::mean_dot: adds p |dot product| times the softcap's slope, for each visible key.
 void add_mean_dot(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
