@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "adapters/attest_conformance.hpp"
-#include "core/cases/testing/files_by_hand.hpp"
 #include "core/isolation/limits.hpp"
+#include "core/vectors/testing/files_by_hand.hpp"
 #include "testing/shell.hpp"
 
 namespace attest {

@@ -9,7 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/cases/testing/files_by_hand.hpp"
+#include "core/vectors/testing/files_by_hand.hpp"
 #include "testing/shell.hpp"
 
 namespace attest::cli {

@@ -6,11 +6,11 @@
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/vector_words.hpp"
-#include "core/cases/captured/capture.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "core/session/plan.hpp"
 #include "core/tensor/error.hpp"
+#include "core/vectors/captured/capture.hpp"
 
 namespace attest::cli {
 namespace {
@@ -87,7 +87,7 @@ int capture_vectors(const CaptureArguments& arguments) {
   const core::Plan plan = core::plan_vectors(arguments.vectors, arguments.filter, arguments.words);
   int count = 0;
   for (const core::Job& job : plan.jobs) {
-    const core::VectorCase vector = core::read_vector(std::get<core::VectorJob>(job.source).place);
+    const core::TestVector vector = core::read_vector(std::get<core::VectorJob>(job.source).place);
     const std::string name = job.suite + "/" + vector.name;
     if (!vector.problem) {
       fmt::print(stderr, "attest: {}: not captured: {}\n", name,

@@ -10,7 +10,7 @@
 
 #include "core/judge/element.hpp"
 #include "core/judge/gates.hpp"
-#include "core/judge/guard.hpp"
+#include "core/judge/tolerance_check.hpp"
 #include "core/operations/rounding.hpp"
 #include "core/tensor/constants.hpp"
 

@@ -64,7 +64,7 @@ class OpenVector : public OpenJob {
   OpenVector(const Job& job, const VectorJob& source, const RunOptions& options, Rates& rates)
       : options_(options_of(job, options)), read_(vector_or_record(job.suite, source.place)) {
     options_.timed = false;  // vectors are small
-    vector_ = std::get_if<VectorCase>(&read_);
+    vector_ = std::get_if<TestVector>(&read_);
     if (vector_) runner_ = std::make_unique<VectorRunner>(*vector_, job.suite, options_, rates);
     key_ = {.suite = job.suite,
             .case_name = job.case_name,
@@ -85,8 +85,8 @@ class OpenVector : public OpenJob {
 
  private:
   RunOptions options_;
-  std::variant<VectorCase, Record> read_;
-  const VectorCase* vector_ = nullptr;  // in read_
+  std::variant<TestVector, Record> read_;
+  const TestVector* vector_ = nullptr;  // in read_
   CaseKey key_;
   std::unique_ptr<VectorRunner> runner_;
 };

@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/cases/read_vectors.hpp"
 #include "core/problem/suite.hpp"
 #include "core/session/token_store.hpp"
+#include "core/vectors/read_vectors.hpp"
 
 namespace attest::core {
 

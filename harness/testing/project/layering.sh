@@ -6,7 +6,7 @@
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
-folders=(tensor operations problem device judge isolation inputs cases statistics measure record
+folders=(tensor operations problem device judge isolation inputs vectors statistics measure record
   worker run session)
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT

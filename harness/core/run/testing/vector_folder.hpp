@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "core/cases/formats/onnx.hpp"
-#include "core/cases/testing/files_by_hand.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/tensor/random.hpp"
+#include "core/vectors/formats/onnx.hpp"
+#include "core/vectors/testing/files_by_hand.hpp"
 
 namespace attest::core {
 
@@ -38,7 +38,7 @@ class Vectors : public ::testing::Test {
     Rates rates;
     const auto read = vector_or_record("s", place);
     if (const auto* none = std::get_if<Record>(&read)) return *none;
-    return VectorRunner(std::get<VectorCase>(read), "s", options, rates).reference();
+    return VectorRunner(std::get<TestVector>(read), "s", options, rates).reference();
   }
 
   fs::path folder_;

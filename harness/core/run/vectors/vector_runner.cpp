@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/cases/onnx/scores.hpp"
 #include "core/inputs/golden_store.hpp"
 #include "core/judge/reference.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
+#include "core/vectors/onnx/scores.hpp"
 
 namespace attest::core {
 namespace {
@@ -39,7 +39,7 @@ struct Unrounded {
   Tensors given{};
   std::unique_ptr<PreparedInputs> inputs;
 
-  explicit Unrounded(const VectorCase& vector) : problem(vector.problem), given(vector.given) {
+  explicit Unrounded(const TestVector& vector) : problem(vector.problem), given(vector.given) {
     if (!problem) return;
     for (size_t role = 0; role < given.size(); ++role) {
       if (!vector.exact[role]) continue;
@@ -64,11 +64,11 @@ Record reference_record(const std::string& suite, const std::string& name) {
 
 }  // namespace
 
-std::variant<VectorCase, Record> vector_or_record(const std::string& suite,
+std::variant<TestVector, Record> vector_or_record(const std::string& suite,
                                                   const VectorPlace& place) {
   Record none = reference_record(suite, place.name);
   try {
-    VectorCase vector = read_vector(place);
+    TestVector vector = read_vector(place);
     if (vector.unsupported.empty()) return vector;
     none.source = vector.source;
     none.outcome = {ReasonCode::kUnsupportedVector, vector.unsupported};
@@ -78,7 +78,7 @@ std::variant<VectorCase, Record> vector_or_record(const std::string& suite,
   return none;
 }
 
-VectorRunner::VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options,
+VectorRunner::VectorRunner(const TestVector& vector, std::string suite, const RunOptions& options,
                            Rates& rates)
     : vector_(vector), suite_(std::move(suite)), spec_(vector.operation), options_(options) {
   if (!vector.problem) return;

@@ -5,8 +5,8 @@
 #include <string>
 #include <variant>
 
-#include "core/cases/read_vectors.hpp"
 #include "core/run/runner.hpp"
+#include "core/vectors/read_vectors.hpp"
 
 namespace attest::core {
 
@@ -18,16 +18,16 @@ inline constexpr std::string_view kGiven = "given";
 /// Reads the vector at `place`. If that is impossible, returns a record of the reference with the
 /// reason: "unsupported:vector" for an operation that attest does not know, "error:vector" for
 /// damaged files.
-std::variant<VectorCase, Record> vector_or_record(const std::string& suite,
+std::variant<TestVector, Record> vector_or_record(const std::string& suite,
                                                   const VectorPlace& place);
 
 class VectorRunner {
  public:
   /// `vector` must not be unsupported. `vector`, `options` and `rates` must outlive this object.
-  VectorRunner(const VectorCase& vector, std::string suite, const RunOptions& options,
+  VectorRunner(const TestVector& vector, std::string suite, const RunOptions& options,
                Rates& rates);
 
-  /// Compares the reference with every output of the vector. If VectorCase::arithmetic is set,
+  /// Compares the reference with every output of the vector. If TestVector::arithmetic is set,
   /// judges these outputs by sigma instead; the record is then called kGiven. Never throws: invalid
   /// inputs give error:vector.
   Record reference() const;
@@ -43,7 +43,7 @@ class VectorRunner {
   void judge_outputs(Record& record) const;
   void judge_given(Record& record) const;
 
-  const VectorCase& vector_;
+  const TestVector& vector_;
   std::string suite_, spec_;
   const RunOptions& options_;
   std::unique_ptr<CaseRunner> runner_;

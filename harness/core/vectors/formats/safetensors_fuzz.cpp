@@ -1,0 +1,10 @@
+// Fuzzer of the safetensors parser.
+#include "core/vectors/formats/safetensors.hpp"
+#include "core/vectors/testing/fuzz_tensors.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace attest::core;
+  return fuzz_with(data, size, [](std::span<const std::byte> bytes) {
+    use_tensors(parse_safetensors(bytes, "fuzz.safetensors"), bytes.size());
+  });
+}
