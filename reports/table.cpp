@@ -66,9 +66,12 @@ std::string hints(const Record& r, size_t width) {
   std::string text;
   const auto failed = std::ranges::find_if(
       r.fills, [](const core::FillRecord& fill) { return fill.judgement.location.has_value(); });
-  if (failed != r.fills.end())
+  if (failed != r.fills.end()) {
     text += fmt::format("  {:{}}  on {}: {}\n", "", width, failed->fill,
                         print_location(*failed->judgement.location));
+    if (const auto& guess = failed->judgement.guess)
+      text += fmt::format("  {:{}}  {}\n", "", width, *guess);
+  }
   if (!r.repro.empty()) text += fmt::format("  {:{}}  {}\n", "", width, r.repro);
   return text;
 }

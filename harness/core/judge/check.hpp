@@ -27,6 +27,7 @@ struct Judgement {
   double rms_ratio = 0;  // root mean square error / its gate
   std::optional<Mismatch> worst;
   std::optional<Location> location;          // if it failed and elements are wrong by themselves
+  std::optional<std::string> guess;          // guess_mistake of the record's first location
   int64_t exact_elements = 0;                // compared with their true value
   int64_t swept_elements = 0;                // compared with a range
   std::string method;                        // Golden::method

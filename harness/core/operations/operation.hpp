@@ -21,6 +21,7 @@
 namespace attest::core {
 
 class Operation;
+struct Mistake;
 class Relation;
 struct Variant;
 
@@ -174,6 +175,9 @@ class Operation {
   /// Problems of the same shape that differ in one thing, for the relation plan-reuse
   /// (variant.hpp).
   virtual std::vector<Variant> variants(const Problem& problem) const;
+  /// Other problems and inputs for which a wrong output would be right (mistake.hpp), the likeliest
+  /// first. They may refer to `inputs`. By default there are none.
+  virtual std::vector<Mistake> mistakes(const Problem& problem, const Tensors& inputs) const;
   /// The relations between runs on these inputs and on changed ones (relation.hpp), cheapest first.
   /// They keep references to `inputs`.
   virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,

@@ -49,6 +49,7 @@ void walk(Judgement& j, Visit&& visit) {
   visit("rms_ratio", j.rms_ratio);
   visit("worst", j.worst);
   visit("location", j.location);
+  visit("guess", j.guess);
   visit("exact_elements", j.exact_elements);
   visit("swept_elements", j.swept_elements);
   visit("method", j.method);

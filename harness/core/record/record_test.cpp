@@ -52,6 +52,7 @@ Record sample() {
                                      .first = {0, 1, 2, 3},
                                      .last = {0, 1, 2, 3},
                                      .parts = {{"head", "1"}}};
+  fill.judgement.guess = "it is as if softmax_scale were 1";
   r.fills.push_back(fill);
   r.relations.push_back(
       {.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});
@@ -89,6 +90,7 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line["max_ratio"], "inf");
   EXPECT_EQ(line["rms_ratio"], "nan");
   EXPECT_EQ(line["fills"][0]["judgement"]["location"]["parts"][0]["dim"], "head");
+  EXPECT_EQ(line["fills"][0]["judgement"]["guess"], "it is as if softmax_scale were 1");
   EXPECT_EQ(line["fills"][0]["seed"], "8000000000000000");
   EXPECT_EQ(line["relations"][0]["relation"], "key-permutation");
 }

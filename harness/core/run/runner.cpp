@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/device/device_kinds.hpp"
+#include "core/judge/guess.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
 #include "core/tensor/error.hpp"
@@ -79,13 +80,16 @@ Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithm
   return judgement;
 }
 
-// Where the outputs of a trial that failed are wrong.
-std::optional<Location> CaseRunner::locate_outputs(const PreparedInputs& prepared,
-                                                   const Trial& trial) {
+// Says where the outputs of a trial that failed are wrong. One guess is enough for a record.
+void CaseRunner::explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial) {
   const Stopwatch watch(judging_s_);
-  return goldens_.of(prepared).use([&](const Golden& golden) {
-    return locate(problem_, golden, trial.arithmetic, trial.outputs->tensors());
-  });
+  const Tensors& outputs = trial.outputs->tensors();
+  judgement.location = goldens_.of(prepared).use(
+      [&](const Golden& golden) { return locate(problem_, golden, trial.arithmetic, outputs); });
+  const auto has_guess = [](const FillRecord& fill) { return fill.judgement.guess.has_value(); };
+  if (judgement.location && std::ranges::none_of(trial.record.fills, has_guess))
+    judgement.guess =
+        guess_mistake(problem_, trial.arithmetic, prepared.shared().tensors(), outputs);
 }
 
 // Takes what is declared; a pass: the implementation takes the problem.
@@ -171,7 +175,7 @@ Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const Prepar
 
   const double before_s = judging_s_;
   Judgement judgement = judge_outputs(prepared, trial.arithmetic, outputs);
-  if (judgement.outcome.is_bad()) judgement.location = locate_outputs(prepared, trial);
+  if (judgement.outcome.is_bad()) explain(judgement, prepared, trial);
   fill.golden_ns = (judging_s_ - before_s) * 1e9;
   if (const std::string& remark = goldens_.of(prepared).remark(); !remark.empty())
     trial.record.notes.push_back(fmt::format("{} (fill {})", remark, fill.fill));

@@ -78,7 +78,7 @@ class CaseRunner {
   Outcome judge_fill(Trial& trial, const std::string& name);
   Judgement judge_run(Trial& trial, const RunResult& run, const PreparedInputs& prepared,
                       FillRecord& fill);
-  std::optional<Location> locate_outputs(const PreparedInputs& prepared, const Trial& trial);
+  void explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial);
   void check_relations(Trial& trial);
   RelationRecord check_repetition(const Trial& trial);
   bool goes_on(Trial& trial, RelationRecord relation) const;

@@ -56,6 +56,7 @@ class SoftmaxOperation final : public Operation {
   std::unique_ptr<Golden> golden_with(const GoldenDevice& device, const Problem& problem,
                                       const Fill& fill, const Tensors& tensors) const override;
   std::vector<Variant> variants(const Problem& problem) const override;
+  std::vector<Mistake> mistakes(const Problem& problem, const Tensors& inputs) const override;
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,
                                                    const Tensors& inputs) const override;
   int kernels(const Problem& problem, const Arithmetic& arithmetic) const override;

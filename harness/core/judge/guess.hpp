@@ -1,0 +1,18 @@
+// A guess at the bug behind a wrong output: the mistake for which the output would be right.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// Judges the main output by the golden of each Mistake of the operation. Names the first one for
+/// which it passes: "it is as if softmax_scale were 1". If there is none, names the mistake that
+/// explains the most rows, if it leaves few: "it is as if bias were left out, but for 2 of 122
+/// rows". If there is none either, returns "no known mistake gives this output". Returns nothing
+/// if the problem is too large for that, or if the main output is right.
+std::optional<std::string> guess_mistake(const Problem& problem, const Arithmetic& arithmetic,
+                                         const Tensors& inputs, const Tensors& outputs);
+
+}  // namespace attest::core

@@ -1,0 +1,132 @@
+// Every mistake is found by an output that has it, and outputs that are wrong in other ways are not
+// taken for one.
+#include "core/judge/guess.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/judge/testing/emulated_outputs.hpp"
+#include "core/operations/mistake.hpp"
+#include "core/operations/softmax/sigma/emulate.hpp"
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::Case;
+using Params = attest_softmax_params;
+
+// Leaves the output of an honest float32 kernel for `problem` in the case's own output.
+void emulate_for(const Case& c, const Problem& problem, const Tensors& inputs) {
+  Tensors tensors = inputs;
+  tensors[ATTEST_O] = c.tensors[ATTEST_O];
+  Problem main = problem;
+  main.tensor[ATTEST_LSE] = {};
+  emulate_softmax(main, tensors, {}, {}, testing::all_rows(c.tensors[ATTEST_O]),
+                  testing::store_into(c.tensors, [](int32_t, double value) { return value; }));
+}
+
+std::optional<std::string> guess_of(const Case& c) {
+  return guess_mistake(c.problem, {}, c.tensors, c.tensors);
+}
+
+constexpr const char* kNone = "no known mistake gives this output";
+
+std::vector<Case> cases() {
+  std::vector<Case> made;
+  made.push_back(testing::make_case("plain", [](Params& p) { p.seq_len_kv = 150; }));
+  made.push_back(testing::make_case("cross_causal", [](Params& p) {
+    p.seq_len_kv = 70;
+    p.window_right = 0;
+    p.diagonal = ATTEST_BOTTOM_RIGHT;
+  }));
+  made.push_back(testing::make_case("window", [](Params& p) {
+    p.seq_len_kv = 40;
+    p.window_left = 9;
+    p.window_right = 3;
+    p.diagonal_offset = 2;
+  }));
+  made.push_back(testing::make_case(
+      "heads", [](Params& p) { p.num_heads = 6, p.num_kv_heads = 3, p.softcap = 2; },
+      {ATTEST_BIAS, ATTEST_LSE}));
+  made.push_back(testing::make_case("mask", [](Params& p) { p.batch = 2; },
+                                    {ATTEST_MASK, ATTEST_ALIBI_SLOPES}));
+  made.push_back(testing::make_case("sinks", [](Params&) {}, {ATTEST_SINKS}));
+  made.push_back(
+      testing::make_case("lengths", [](Params& p) { p.batch = 3; }, {ATTEST_SEQ_LENS_KV}));
+  return made;
+}
+
+TEST(Guess, NamesEveryMistake) {
+  for (const Case& c : cases()) {
+    for (const Mistake& mistake : c.problem.operation->mistakes(c.problem, c.tensors)) {
+      SCOPED_TRACE(c.name + ": " + mistake.words);
+      emulate_for(c, mistake.problem, mistake.inputs);
+      const std::optional<std::string> guess = guess_of(c);
+      ASSERT_TRUE(guess) << "the mistake shows in no element";
+      EXPECT_EQ(*guess, "it is as if " + mistake.words);
+    }
+  }
+}
+
+// Rows that would see no key are often left as they were.
+TEST(Guess, AllowsForAFewRows) {
+  const Case c = testing::make_case("causal", [](Params& p) { p.window_right = 0; });
+  for (const Mistake& mistake : c.problem.operation->mistakes(c.problem, c.tensors)) {
+    if (mistake.words != "the diagonal were one key further to the left") continue;
+    emulate_for(c, mistake.problem, mistake.inputs);
+    auto* const values = static_cast<float*>(c.tensors[ATTEST_O].data);
+    const auto spoil_row = [&](int64_t row) { std::fill_n(values + row * 8, 8, NAN); };
+    spoil_row(0);
+    spoil_row(37);  // row 0 of the second head
+    EXPECT_EQ(guess_of(c), "it is as if " + mistake.words + ", but for 2 of 74 rows");
+    for (int64_t row = 1; row < 4; ++row) spoil_row(row);
+    EXPECT_EQ(guess_of(c), kNone) << "5 rows of 74 are too many";
+  }
+}
+
+TEST(Guess, SaysNothingOfARightOutput) {
+  for (const Case& c : cases()) {
+    emulate_for(c, c.problem, c.tensors);
+    EXPECT_FALSE(guess_of(c)) << c.name;
+  }
+}
+
+// A hundred outputs that are wrong in other ways.
+TEST(Guess, TakesOtherBugsForNoMistake) {
+  int guesses = 0, bugs = 0;
+  std::vector<Case> all = cases();
+  for (uint64_t seed = 0; seed < 15; ++seed)
+    for (Case& c : all) {
+      emulate_for(c, c.problem, c.tensors);
+      const Tensor& o = c.tensors[ATTEST_O];
+      auto* const values = static_cast<float*>(o.data);
+      const int64_t count = element_count(o.spec), width = o.spec.dim[3], rows = count / width;
+      const int64_t row = int64_t(random_below(seed, 1, uint64_t(rows)));
+      switch (seed % 5) {
+        case 0: values[random_below(seed, 2, uint64_t(count))] += 0.01F; break;
+        case 1: std::fill_n(values + row * width, width, 0.F); break;
+        case 2: std::rotate(values, values + width, values + count); break;  // rows are off by one
+        case 3:
+          for (int64_t i = 0; i < count; ++i) values[i] *= 1.001F;
+          break;
+        default: std::reverse(values + row * width, values + (row + 1) * width); break;
+      }
+      const std::optional<std::string> guess = guess_of(c);
+      ++bugs;
+      guesses += guess && guess != kNone;
+    }
+  EXPECT_GE(bugs, 100);
+  EXPECT_LE(guesses, 2);
+}
+
+TEST(Guess, LeavesLargeProblemsAlone) {
+  const Case c = testing::make_case("large", [](Params& p) { p.seq_len_q = 4099, p.head_dim = 4; });
+  EXPECT_FALSE(guess_of(c));
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,74 @@
+// Tensors of mistakes: views of the true ones, or copies.
+#include "core/operations/mistake.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::Case;
+
+std::vector<Mistake> mistakes_of(const Case& c) {
+  return c.problem.operation->mistakes(c.problem, c.tensors);
+}
+std::set<std::string> words_of(const Case& c) {
+  std::set<std::string> words;
+  for (const Mistake& mistake : mistakes_of(c)) words.insert(mistake.words);
+  return words;
+}
+
+TEST(Mistake, CutsAViewOfSomeKeys) {
+  const Case c = testing::make_case("", [](auto& p) { p.seq_len_kv = 9; });
+  Mistake mistake{.words = "", .problem = c.problem, .inputs = c.tensors, .storage = {}};
+  mistake.cut(ATTEST_K, 2, 3, 8);
+  const Tensor& k = mistake.inputs[ATTEST_K];
+  EXPECT_EQ(k.spec.dim[2], 5);
+  EXPECT_EQ(mistake.problem.tensor[ATTEST_K].dim[2], 5);
+  for (int64_t j = 0; j < 5; ++j)
+    EXPECT_EQ(k.at({0, 1, j, 2}), c.tensors[ATTEST_K].at({0, 1, j + 3, 2}));
+  mistake.cut(ATTEST_V, 2, 8, 9);
+  EXPECT_EQ(mistake.inputs[ATTEST_V].spec.stride[2], 0);
+  EXPECT_EQ(mistake.inputs[ATTEST_V].at({0, 1, 0, 2}), c.tensors[ATTEST_V].at({0, 1, 8, 2}));
+  mistake.cut(ATTEST_MASK, 3, 0, 1);  // absent
+  EXPECT_FALSE(mistake.inputs[ATTEST_MASK]);
+}
+
+TEST(Mistake, GathersHeads) {
+  const Case c = testing::make_case("", [](auto& p) { p.num_heads = 4, p.num_kv_heads = 2; });
+  Mistake mistake{.words = "", .problem = c.problem, .inputs = c.tensors, .storage = {}};
+  mistake.gather(ATTEST_K, 1, {1, 0, 1});
+  const Tensor& k = mistake.inputs[ATTEST_K];
+  ASSERT_EQ(k.spec.dim[1], 3);
+  for (int64_t j = 0; j < k.spec.dim[2]; ++j)
+    for (int64_t d = 0; d < k.spec.dim[3]; ++d) {
+      EXPECT_EQ(k.at({0, 0, j, d}), c.tensors[ATTEST_K].at({0, 1, j, d}));
+      EXPECT_EQ(k.at({0, 1, j, d}), c.tensors[ATTEST_K].at({0, 0, j, d}));
+      EXPECT_EQ(k.at({0, 2, j, d}), c.tensors[ATTEST_K].at({0, 1, j, d}));
+    }
+}
+
+TEST(Mistake, ThatChangesNothingIsNone) {
+  const Case c = testing::make_case("", [](auto& p) { p.head_dim = 1; });  // the scale is 1
+  EXPECT_FALSE(words_of(c).contains("softmax_scale were 1"));
+  EXPECT_FALSE(words_of(c).contains("softcap were left out"));
+  EXPECT_TRUE(words_of(c).contains("softmax_scale were half as large"));
+}
+
+TEST(Mistake, OfSoftmaxFollowTheProblem) {
+  const std::set<std::string> plain = words_of(testing::make_case("", [](auto&) {}));
+  EXPECT_TRUE(plain.contains("the last 5 keys were missing"));  // of 37
+  EXPECT_TRUE(plain.contains("the first 32 keys were missing"));
+  EXPECT_FALSE(plain.contains("the diagonal were one key further to the right"));
+  const std::set<std::string> causal = words_of(testing::make_case(
+      "", [](auto& p) { p.num_heads = 4, p.num_kv_heads = 2, p.window_right = 0; }, {ATTEST_BIAS}));
+  EXPECT_TRUE(causal.contains("the diagonal were one key further to the right"));
+  EXPECT_TRUE(causal.contains("query head h read key head h % num_kv_heads"));
+  EXPECT_TRUE(causal.contains("bias were left out"));
+}
+
+}  // namespace
+}  // namespace attest::core
