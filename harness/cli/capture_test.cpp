@@ -136,8 +136,7 @@ TEST_F(CaptureCommand, ADumpNeedsNoDescription) {
   EXPECT_THAT(causal.text, HasSubstr("given          1 fail"));
   std::ifstream in(folder_ / "r.jsonl");
   std::string all((std::istreambuf_iterator<char>(in)), {});
-  EXPECT_THAT(all,
-              HasSubstr("attest run --vectors dump.safetensors --case 'dump' --params causal"));
+  EXPECT_THAT(all, HasSubstr("attest run --vectors dump.safetensors --case dump --params causal"));
   save_dump("dump.safetensors", 1);
   EXPECT_EQ(attest("replay dump.safetensors --params causal --impl naive").code, 0);
   // What a file by itself lacks goes with it.

@@ -132,13 +132,32 @@ TEST_F(Cli, ReportsAResultsFileInEveryFormat) {
 TEST_F(Cli, ARecordOfReproHasTheLineThatItIsOf) {
   fs::copy(kMinimal, folder_ / "mine.so");
   const std::string line =
-      "repro --impl naive_minimal --plugin mine.so --threads 1 --host-golden --relations none "
-      "--fill random,codebook 'softmax dtype=f32 seq_len_q=61 head_dim=32'";
+      "repro --impl naive_minimal --plugin mine.so --threads 1 --timeout 7 --memory 2 "
+      "--min-arithmetic acc=f32 --host-golden --relations none --fill random,codebook 'softmax "
+      "dtype=f32 seq_len_q=61 head_dim=32'";
   run(line + " --judge-only -o first.jsonl");
   const json first = lines("first.jsonl").at(1);
   EXPECT_EQ(first["repro"], "attest " + line);
   EXPECT_EQ(first["fills"].size(), 2u);
   EXPECT_EQ(first["threads"], 1);
+}
+
+// The token file is named as it was given. Without it the inputs could not be made again.
+TEST_F(Cli, TheLineOfARecordNamesItsTokenFile) {
+  fs::create_directory(folder_ / "data");
+  std::ofstream(folder_ / "data/sweep.ply")
+      << "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\n"
+         "property float z\nend_header\n0 0 0\n1 0 0\n0 1 0\n1 1 0\n";
+  const std::string line = "repro --impl naive --inputs lidar:voxel_size=0.1,file=sweep.ply";
+  const std::string session = " --threads 1 'softmax seq_len_q=4 head_dim=16'";
+  run(line + " --tokens data/sweep.ply" + session + " --judge-only -o first.jsonl");
+  const json first = lines("first.jsonl").at(1);
+  EXPECT_EQ(first["verdict"], "pass") << first;
+  EXPECT_THAT(std::string(first["repro"]),
+              HasSubstr("--inputs lidar:voxel_size=0.1,curve=z,stage=0,first=0,file=sweep.ply "));
+  EXPECT_THAT(std::string(first["repro"]), HasSubstr(" --tokens data/sweep.ply --threads 1"));
+  const std::string repro = first["repro"];
+  EXPECT_EQ(run(repro.substr(std::string("attest ").size()) + " --judge-only").code, 0);
 }
 
 TEST_F(Cli, ExitsWithOneOnAPlantedBug) {

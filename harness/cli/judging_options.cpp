@@ -37,6 +37,11 @@ void JudgingOptions::add_to(CLI::App& app) {
       "--host-golden", host_golden,
       "compute every golden on the host; without this, a GPU may compute those of large cases, on "
       "more rows");
+  app.add_option("--min-arithmetic", least,
+                 fmt::format("refuse implementations that compute less precisely in a stage of "
+                             "their operation ({}), e.g. acc=f32,prob=bf16",
+                             core::stage_words(core::all_operations())))
+      ->type_name("LIST");
   app.add_option("-o,--output", output, "write the results to a new file, as JSON lines")
       ->type_name("FILE");
   app.add_flag("--overwrite", overwrite, "let -o replace an existing results file");
@@ -52,11 +57,6 @@ void JudgingOptions::add_many_to(CLI::App& app) {
       ->type_name("S");
   app.add_flag("--strict", strict,
                "exit with 3 if an implementation declares features or dtypes that no case judged");
-  app.add_option("--min-arithmetic", least,
-                 fmt::format("refuse implementations that compute less precisely in a stage of "
-                             "their operation ({}), e.g. acc=f32,prob=bf16",
-                             core::stage_words(core::all_operations())))
-      ->type_name("LIST");
   app.add_option("--resume", resume,
                  "continue an interrupted run, with the same other arguments, in the same results "
                  "file; begins a new file if there is none")

@@ -15,11 +15,11 @@ struct JudgingOptions {
   PluginOptions plugins;
   core::RelationChoice relations = core::RelationChoice::kAuto;
   bool untimed = false, host_golden = false, overwrite = false;
+  std::string least;  // --min-arithmetic
   std::string output;
 
   // Only of run and replay, which judge many cases.
   bool strict = false;  // exit with 3 if a declared feature or dtype was never judged
-  std::string least;    // --min-arithmetic
   std::string resume, table;
 
   // Set by the command itself.

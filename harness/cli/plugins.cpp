@@ -30,7 +30,11 @@ void PluginOptions::add_to(CLI::App& command) {
       ->type_name("S");
   command
       .add_option_function<double>(
-          "--memory", [this](double gib) { limits.memory_bytes = uint64_t(gib * (1u << 30)); },
+          "--memory",
+          [this](double gib) {
+            memory_gib = gib;
+            limits.memory_bytes = uint64_t(gib * (1u << 30));
+          },
           "GiB of resident memory for an implementation, besides its tensors (default: nine tenths "
           "of the available memory)")
       ->check(CLI::Range(0.01, 1e6))

@@ -9,22 +9,48 @@
 namespace attest::cli {
 namespace {
 
-// What every line says of the session that the record is of.
+// The options of the session that change what is judged, or how.
 std::string session_words(const JudgingOptions& options) {
   std::string words;
   for (const std::string& plugin : options.plugins.selection.plugins)
     words += " --plugin " + shell_word(recorded_path(plugin));
-  words += fmt::format(" --threads {}", options.plugins.limits.threads);
+  const core::Limits& limits = options.plugins.limits;
+  words += fmt::format(" --threads {}", limits.threads);
+  if (limits.timeout_s != core::Limits().timeout_s)
+    words += fmt::format(" --timeout {:g}", limits.timeout_s);
+  if (options.plugins.memory_gib)
+    words += fmt::format(" --memory {:g}", *options.plugins.memory_gib);
+  if (!options.least.empty()) words += " --min-arithmetic " + shell_word(options.least);
   if (options.host_golden) words += " --host-golden";
   if (options.relations != core::RelationChoice::kAuto)
     words += fmt::format(" --relations {}", print(options.relations));
   return words;
 }
 
+// The token files that replace the file of the record's token source.
+std::string token_words(const JudgingOptions& options, const std::string& inputs) {
+  std::string words;
+  if (inputs.empty() || inputs == "random") return words;
+  for (const std::string& file : options.token_files)
+    if (core::TokenStore({file}).takes_users_file(inputs))
+      words += " --tokens " + shell_word(recorded_path(file));
+  return words;
+}
+
+// A case whose inputs could not be made has no spec line.
+std::string suite_line(const JudgingOptions& options, const core::SuiteJob& suite,
+                       const std::string& impl, const core::Record& record) {
+  return fmt::format("attest run {} --case {} --dtype {}{} --impl {}{}",
+                     shell_word(recorded_path(suite.file)), shell_word(record.case_name),
+                     record.dtype, token_words(options, record.inputs), impl,
+                     session_words(options));
+}
+
 std::string vector_line(const JudgingOptions& options, const core::VectorJob& vector,
                         const std::string& impl, const core::Record& record) {
-  std::string line = fmt::format("attest run --vectors {} --case '{}'",
-                                 shell_word(recorded_path(vector.folder)), record.case_name);
+  std::string line =
+      fmt::format("attest run --vectors {} --case {}", shell_word(recorded_path(vector.folder)),
+                  shell_word(record.case_name));
   for (const auto& [key, value] : vector.place.words)
     line += fmt::format(" --{} {}", key, shell_word(value));
   if (!impl.empty()) line += " --impl " + impl;
@@ -37,9 +63,12 @@ std::string repro_line(const JudgingOptions& options, const core::Job& job, cons
                        const core::Record& record) {
   if (const auto* vector = std::get_if<core::VectorJob>(&job.source))
     return vector_line(options, *vector, impl, record);
+  const auto* suite = std::get_if<core::SuiteJob>(&job.source);
+  if (suite && record.outcome.code == core::ReasonCode::kErrorInputs && record.spec == "none")
+    return suite_line(options, *suite, impl, record);
   std::string line = "attest repro --impl " + impl;
   if (!record.inputs.empty() && record.inputs != "random")
-    line += fmt::format(" --inputs '{}'", record.inputs);
+    line += " --inputs " + shell_word(record.inputs) + token_words(options, record.inputs);
   line += session_words(options);
   if (!job.fills.empty()) line += fmt::format(" --fill {}", fmt::join(job.fills, ","));
   return line + fmt::format(" '{}'", record.spec);

@@ -319,22 +319,26 @@ double CaseRunner::judging_s() const {
          (plan_reuse_ ? plan_reuse_->judging_s() : 0);
 }
 
+void describe_implementation(Record& record, const Implementation& implementation) {
+  record.impl = implementation.name;
+  record.impl_version = implementation.version;
+  record.plugin = implementation.plugin;
+  record.plugin_hash = hex(implementation.binary_hash);
+  const DeviceKind* kind = find_device_kind(implementation.device);
+  record.device = kind ? kind->name : "unknown";
+}
+
 Record CaseRunner::blank_record(const Implementation& implementation) const {
   Record record;
+  describe_implementation(record, implementation);
   record.suite = label_.suite;
   record.case_name = label_.case_name;
   record.inputs = label_.inputs;
   record.source = label_.source;
   record.spec = spec_;
-  record.impl = implementation.name;
-  record.impl_version = implementation.version;
-  record.plugin = implementation.plugin;
-  record.plugin_hash = hex(implementation.binary_hash);
   record.operation = problem_.operation->name();
   record.dtype = dtype_name(problem_.dtype);
   record.features = print_features(problem_.features);
-  const DeviceKind* kind = find_device_kind(implementation.device);
-  record.device = kind ? kind->name : "unknown";
   record.threads = options_.limits.threads;
   record.flops = problem_.operation->flops(problem_);
   record.min_bytes = min_bytes(problem_);

@@ -48,6 +48,9 @@ struct CaseLabel {
 /// implementations whose runs take more than a second, and after two fills.
 bool enough_fills(std::span<const FillRun> judged, double case_limit_s);
 
+/// Writes the implementation, its plugin and its device into a record.
+void describe_implementation(Record& record, const Implementation& implementation);
+
 class CaseRunner {
  public:
   /// `tokens` may be null. Inputs are made when the first implementation needs them. `given`: if
@@ -58,6 +61,8 @@ class CaseRunner {
   /// Judges and times one implementation. Whatever the implementation does becomes a record. Throws
   /// Error if the inputs cannot be made.
   Record run(Plugin& plugin, const Implementation& implementation);
+  /// A record without an outcome: the case, the implementation and the problem.
+  Record blank_record(const Implementation& implementation) const;
 
   /// Names of the fills in the order in which they are judged.
   const std::vector<std::string>& fills() const { return fills_; }
@@ -71,7 +76,6 @@ class CaseRunner {
     const PreparedInputs& inputs;
     const SharedTensors& outputs;
   };
-  Record blank_record(const Implementation& implementation) const;
   Outcome admit(Trial& trial);
   Outcome fits(const Trial& trial) const;
   void judge_fills(Trial& trial);

@@ -32,7 +32,7 @@ class OpenCase : public OpenJob {
   }
 
   Record run(const Registry::Entry& entry) override {
-    Record record = runner_->run(*entry.plugin, *entry.implementation);
+    Record record = run_or_explain(entry);
     if (tokens_) record.notes.push_back(tokens_->source);
     return record;
   }
@@ -42,6 +42,15 @@ class OpenCase : public OpenJob {
  private:
   OpenCase(const Job& job, const RunOptions& options) : options_(options_of(job, options)) {}
 
+  Record run_or_explain(const Registry::Entry& entry) {
+    try {
+      return runner_->run(*entry.plugin, *entry.implementation);
+    } catch (const Error& error) {  // the inputs cannot be made: no memory for them
+      Record record = runner_->blank_record(*entry.implementation);
+      record.outcome = {ReasonCode::kErrorInputs, error.what()};
+      return record;
+    }
+  }
   void load(const std::string& line, TokenStore& store) {
     tokens_ = &store.take(line);
     inputs_ = print(store.source(line));

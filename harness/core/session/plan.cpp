@@ -120,6 +120,15 @@ Identity identify_vectors(const std::vector<Job>& jobs) {
 
 }  // namespace
 
+std::string Job::token_line() const {
+  if (const auto* of_suite = std::get_if<SuiteJob>(&source)) {
+    const Inputs& inputs = of_suite->wanted->inputs;
+    return inputs.from_tokens ? inputs.source : "";
+  }
+  const auto* spec = std::get_if<SpecJob>(&source);
+  return spec && spec->inputs != "random" ? spec->inputs : "";
+}
+
 std::vector<std::string> Job::only_impls() const {
   const auto* of_suite = std::get_if<SuiteJob>(&source);
   return of_suite ? of_suite->wanted->only_impls : std::vector<std::string>();

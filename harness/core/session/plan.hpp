@@ -43,6 +43,8 @@ struct Job {
   bool is_vector() const { return std::holds_alternative<VectorJob>(source); }
   /// Globs; only implementations with matching names run the job. Empty: all.
   std::vector<std::string> only_impls() const;
+  /// The source of its tokens; empty: its inputs do not come from tokens.
+  std::string token_line() const;
 };
 
 /// What must be equal if a run is to be resumed: suites, cases, options ..., by name.

@@ -48,14 +48,22 @@ std::string describe(const Job& job, const std::string& dtype, const std::string
                      dtype.empty() ? "" : " ", dtype, impl);
 }
 
-// Inputs that cannot be made, or no memory for them.
-Record without_inputs(const Job& job, const Registry::Entry* entry, const std::string& why) {
+// The record of a job that cannot be opened: tokens that cannot be read or do not fit the problem.
+Record without_inputs(const Job& job, const Registry::Entry* entry, int32_t threads,
+                      const std::string& why) {
   Record record;
+  if (entry)
+    describe_implementation(record, *entry->implementation);
+  else
+    record.impl = std::string(kReference);
   record.suite = job.suite;
   record.case_name = job.case_name;
-  record.spec = "none";
-  record.device = "cpu";
-  record.impl = entry ? entry->implementation->name : std::string(kReference);
+  record.dtype = job.dtype;
+  const auto* spec = std::get_if<SpecJob>(&job.source);
+  record.spec = spec ? spec->spec : "none";
+  const std::string line = job.token_line();
+  record.inputs = line.empty() ? "random" : line;
+  record.threads = threads;
   record.outcome = {ReasonCode::kErrorInputs, why};
   return record;
 }
@@ -159,20 +167,22 @@ void Session::run_entries(const Job& job, const std::string& dtype,
   for (const Registry::Entry& entry : entries) {
     if (cancelled_()) return;
     sink.starting(describe(job, dtype, entry.implementation->name));
-    try {
-      add(job, &entry, open.run(entry), sink);
-    } catch (const Error& error) {
-      add(job, &entry, without_inputs(job, &entry, error.what()), sink);
-    }
+    add(job, &entry, open.run(entry), sink);
   }
 }
 
 void Session::run_case(const Job& job, Sink& sink) {
   const std::vector<Registry::Entry> entries = left_to_do(job, job.dtype, sink);
   if (entries.empty()) return;
-  if (const auto* source = std::get_if<SuiteJob>(&job.source))
-    if (source->wanted->inputs.from_tokens) sink.starting(source->wanted->inputs.source);
-  const std::unique_ptr<OpenJob> open = open_job(job, tokens_, options_, rates_);
+  if (const std::string line = job.token_line(); !line.empty()) sink.starting(line);
+  std::unique_ptr<OpenJob> open;
+  try {
+    open = open_job(job, tokens_, options_, rates_);
+  } catch (const Error& error) {  // the run goes on: later cases may have other inputs
+    for (const Registry::Entry& entry : entries)
+      add(job, &entry, without_inputs(job, &entry, options_.limits.threads, error.what()), sink);
+    return;
+  }
   run_entries(job, job.dtype, entries, *open, sink);
   note_shares(*open);
 }
@@ -196,8 +206,15 @@ void Session::note_shares(const OpenJob& open) {
   shares_.judging_s += open.judging_s();
 }
 
+void Session::read_users_files() {
+  for (const Job& job : plan_.jobs)
+    if (const std::string line = job.token_line(); !line.empty() && tokens_.takes_users_file(line))
+      tokens_.take(line);
+}
+
 void Session::run(Sink& sink) {
   const auto start = Clock::now();
+  read_users_files();
   for (const Job& job : plan_.jobs) {
     if (cancelled_()) break;
     if (job.is_vector())
@@ -234,7 +251,7 @@ Record Session::run_one(size_t index, const Registry::Entry* entry) {
       none.outcome.reason = "only the reference knows this operation";
     return none;
   } catch (const Error& error) {
-    return without_inputs(job, entry, error.what());
+    return without_inputs(job, entry, options_.limits.threads, error.what());
   }
 }
 

@@ -46,7 +46,8 @@ class Session {
   /// The identity of this run. A results file can only be resumed by a run with the same identity.
   Identity identity() const;
 
-  /// Runs all jobs. Throws Error if tokens cannot be loaded.
+  /// Runs all jobs. One whose inputs cannot be made gets records with kErrorInputs. Throws Error if
+  /// one of `token_files` cannot be read; it is then thrown before the first job.
   void run(Sink& sink);
   /// All records in the order of the plan, including those of Sink::earlier.
   const std::vector<Record>& records() const { return records_; }
@@ -67,6 +68,7 @@ class Session {
   void add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink);
   void note_shares(const OpenJob& open);
   void check_impls() const;
+  void read_users_files();
 
   Plan plan_;
   const Implementations& implementations_;

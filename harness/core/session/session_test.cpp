@@ -155,6 +155,33 @@ TEST_F(RunSessions, InputsThatCannotBeMadeAreARecordAndTheRunGoesOn) {
             ReasonCode::kErrorInputs);
 }
 
+// A sweep that cannot be read. Its records can be told apart and resumed.
+TEST_F(RunSessions, AFileThatCannotBeReadIsARecordOfEachDtype) {
+  std::ofstream(suite_) << R"({"name": "small", "summary": "s",
+    "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 16},
+    "cases": [{"name": "a", "inputs": "lidar:voxel_size=0.1,file=missing.ply",
+               "seq_len_q": "tokens"},
+              {"name": "b", "seq_len_q": 8}]})";
+  Session session(plan(), implementations_, options_);
+  Notes notes;
+  session.run(notes);
+  const size_t each = session.records().size() / 4;
+  ASSERT_EQ(session.records().size(), each * 4);
+  const Implementation& first = *implementations_.chosen()[0].implementation;
+  for (const auto& [at, dtype] : {std::pair(size_t(0), "f32"), {each, "f16"}}) {
+    const Record& record = session.records()[at];
+    EXPECT_EQ(record.outcome.code, ReasonCode::kErrorInputs) << record.outcome.reason;
+    EXPECT_EQ(key_of(record), (CaseKey{.suite = "small",
+                                       .case_name = "a",
+                                       .dtype = dtype,
+                                       .impl = first.name,
+                                       .plugin_hash = hex(first.binary_hash),
+                                       .threads = options_.limits.threads}));
+    EXPECT_THAT(record.inputs, HasSubstr("missing.ply"));
+  }
+  EXPECT_EQ(session.records()[2 * each].outcome.verdict(), Verdict::kPass);
+}
+
 TEST_F(RunSessions, OneRecordByItselfIsThatOfARun) {
   Session session(plan({.cases = {"b"}}), implementations_, options_);
   Notes notes;

@@ -50,6 +50,10 @@ std::string TokenStore::unused_file(const std::vector<std::string>& lines) const
   return "";
 }
 
+bool TokenStore::takes_users_file(const std::string& line) const {
+  return files_.contains(parse_token_source(line).kind);
+}
+
 TokenSource TokenStore::source(const std::string& line) const {
   TokenSource source = parse_token_source(line);
   if (const auto file = files_.find(source.kind); file != files_.end()) source.file = file->second;

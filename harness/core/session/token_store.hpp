@@ -18,6 +18,8 @@ class TokenStore {
 
   /// A file of the user that none of these source lines uses; empty: all are used.
   std::string unused_file(const std::vector<std::string>& lines) const;
+  /// Whether that line takes its tokens from a file of the user.
+  bool takes_users_file(const std::string& line) const;
   /// The source of that line, with the user's file. Throws Error: an invalid line.
   TokenSource source(const std::string& line) const;
   /// The tokens of that source line. Throws Error: a file that cannot be read.

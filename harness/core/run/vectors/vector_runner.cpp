@@ -167,11 +167,7 @@ Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) {
     return runner_->run(plugin, implementation);
   } catch (const Error& error) {  // the inputs as an implementation gets them cannot be made: no
                                   // memory for them
-    Record none = reference_record(suite_, vector_.name);
-    none.impl = implementation.name;
-    none.operation = vector_.operation;
-    none.dtype = vector_.dtype;
-    none.spec = spec_;
+    Record none = runner_->blank_record(implementation);
     none.outcome = {ReasonCode::kErrorVector, error.what()};
     return none;
   }
