@@ -35,7 +35,7 @@ const Format& find_format(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Format& format : kFormats) names.push_back(format.name);
   throw core::Error(
-      fmt::format("--format {}: is none; there are {}", name, fmt::join(names, ", ")));
+      fmt::format("--format {}: no such format; choose one of {}", name, fmt::join(names, ", ")));
 }
 
 }  // namespace attest::reports

@@ -54,7 +54,7 @@ TEST(Formats, OneThatIsNotThereIsNamedWithThoseThatAre) {
     find_format("pdf");
     FAIL();
   } catch (const core::Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("pdf: is none; there are terminal, markdown"));
+    EXPECT_THAT(error.what(), HasSubstr("pdf: no such format; choose one of terminal, markdown"));
   }
 }
 

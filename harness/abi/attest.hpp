@@ -497,7 +497,10 @@ inline int32_t main_dtype(const attest_problem& problem) {
 template <int32_t kDtype, class T, class Impl>
 bool run_as(Impl& impl, int32_t dtype, void* const* data, void* workspace, void* stream) {
   if constexpr ((Impl::kInfo.dtypes & ATTEST_BIT(kDtype)) != 0) {
-    if (dtype == kDtype) return impl.template run<T>(data, workspace, stream), true;
+    if (dtype == kDtype) {
+      impl.template run<T>(data, workspace, stream);
+      return true;
+    }
   }
   return false;
 }

@@ -18,7 +18,7 @@
 namespace attest::cli {
 namespace {
 
-// `all_judged`: so was everything that tables list, or nobody asks.
+// `all_judged`: every declared feature and dtype was judged, or --strict was not given.
 int exit_code(const std::vector<core::Record>& records, bool all_judged) {
   using core::Record;
   if (interrupted()) return kInterrupted;

@@ -35,7 +35,7 @@ void Recorder::show(const core::Record& record) {
   has_rows_ = true;
 }
 
-// Whoever reads may have gone: the results file gets all records nevertheless.
+// The reader of standard output may be gone. The results file still gets every record.
 void Recorder::print(const std::string& text) {
   if (output_lost_) return;
   output_lost_ = std::fputs(text.c_str(), stdout) == EOF || std::fflush(stdout) == EOF;

@@ -71,7 +71,10 @@ size_t Tensor::offset(const Index& index) const {
 
 double Tensor::at(const Index& index) const {
   const unsigned char* from = memory.data() + offset(index);
-  const auto as = [from](auto value) { return std::memcpy(&value, from, sizeof value), value; };
+  const auto as = [from](auto value) {
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  };
   switch (spec.dtype) {
     case ATTEST_F32: return double(as(float()));
     case ATTEST_I32: return double(as(int32_t()));

@@ -64,8 +64,8 @@ class Mapping {
   /// stays. `now`: the slots that this was made with. Throws Error where the slots differ.
   void show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable);
 
-  /// Takes the memory away and keeps the addresses: whoever uses them from now on faults. Where
-  /// they begin, and how many bytes.
+  /// Unmaps the memory but keeps the addresses reserved, so that later accesses fault. Returns the
+  /// first address and the number of bytes.
   std::pair<void*, size_t> withdraw();
 
   /// First byte of slot `i`, and its first element.
@@ -92,9 +92,9 @@ class SharedTensors {
   /// Moves all tensors to that side of their memory (they start at the end) and writes the canaries
   /// anew; elements are lost.
   void place(Side side);
-  /// No writable mapping can be made from now on (this one stays), and the size stays.
+  /// Refuses new writable mappings (this one stays) and fixes the file's size.
   void seal();
-  /// The size stays: whoever could shrink the file would take pages from under this mapping.
+  /// Fixes the file's size. Otherwise a worker could truncate it, and this process would fault.
   void seal_size();
   /// Fills every output with NaN (its dtype's poison), the workspace with `leftover` and the gaps
   /// with canaries.

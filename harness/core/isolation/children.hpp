@@ -6,7 +6,8 @@
 
 namespace attest::core {
 
-/// Children that live or were not waited for, of every thread; empty and cheap where there is none.
+/// The process ids of all children, of every thread, that live or were not waited for. Fast if
+/// there are none.
 std::vector<pid_t> children_of_this_process();
 
 }  // namespace attest::core

@@ -76,8 +76,10 @@ void for_each_gap(const Surroundings& around, const Visit& visit) {
 void write_canaries(const Surroundings& around) {
   fill_gap(around, 0, around.data_offset);
   fill_gap(around, around.data_offset + around.data_bytes, around.map_bytes);
-  for_each_gap(around,
-               [&](int64_t begin, int64_t end) { return fill_gap(around, begin, end), true; });
+  for_each_gap(around, [&](int64_t begin, int64_t end) {
+    fill_gap(around, begin, end);
+    return true;
+  });
 }
 
 std::string broken_canary(const Surroundings& around) {

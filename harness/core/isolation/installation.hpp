@@ -13,7 +13,7 @@ std::filesystem::path own_binary();
 /// The folder that has bin, lib, libexec, share (or, of a build tree, bin and plugins) in it.
 std::filesystem::path own_prefix();
 /// A file as given, or the suite of that name in the installation or the source tree. Throws Error
-/// naming those that there are.
+/// that lists the known suites.
 std::filesystem::path find_suite(const std::string& name);
 
 /// The plugins beside this program: ../plugins of a build tree, ../lib/attest/plugins of an

@@ -124,7 +124,7 @@ struct TimeReply {
   double audits_ns = 0;               // of runs beside the samples, for the audits
   std::optional<DeviceTimes> device;  // where it was the device's clock that was read
   bool differs = false;  // the outputs of a second run on the same inputs went into `differing`
-  bool stale = false;    // what had been put into an output was still there after a run
+  bool stale = false;    // a run left an output as it was before the run
   bool late = false;     // outputs changed after run had returned
   bool inputs_changed = false;  // by the implementation
 };
@@ -156,7 +156,7 @@ struct Reply {
   std::optional<DeviceTrespass> trespass;
   std::vector<Outcome> findings;  // what the runs may not do to their process
   std::vector<std::string> notes;
-  bool more_threads = false;  // than before the runs
+  bool more_threads = false;  // the process has more threads than before the runs
 };
 
 nlohmann::json to_json(const Greeting& greeting);

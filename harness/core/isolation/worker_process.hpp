@@ -1,5 +1,5 @@
-// A worker process as the harness sees it: started, spoken to, watched, ended. What is said is not
-// its business.
+// A worker process, as the harness sees it: starts it, exchanges messages with it, watches it and
+// ends it. It does not interpret the messages.
 #pragma once
 #include <sys/types.h>
 

@@ -1,4 +1,4 @@
-// What a record is of.
+// Identifies a record: which case, which build, how it was run.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -19,9 +19,9 @@ struct CaseKey {
   std::string name() const;
 };
 
-/// All of it.
+/// The full key of a record.
 CaseKey key_of(const Record& record);
-/// The same for every build and number of threads: what comparisons match records by.
+/// The key without build and threads, by which comparisons match records.
 CaseKey question_of(const Record& record);
 
 }  // namespace attest::core

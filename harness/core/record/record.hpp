@@ -34,7 +34,7 @@ struct RelationRecord {
   double run_ns = 0;      // wall time of its runs
 };
 
-/// Of times by a device's own clock.
+/// How times by a device's own clock were taken.
 struct DeviceTimeRecord : DeviceTimes {
   // Clocks, temperature, power, what holds clocks down, the energy counter; as far as they are
   // known.

@@ -19,7 +19,7 @@ Outcome fits_in_memory(double bytes, double share, const std::string& needs) {
   if (bytes < kAlwaysThere_bytes) return {};
   const double most = share * double(read_memory().available_bytes);
   if (bytes <= most) return {};
-  return {ReasonCode::kSkippedMemory, fmt::format("{}, {} may be used", needs, gibibytes(most))};
+  return {ReasonCode::kSkippedMemory, fmt::format("{}; the limit is {}", needs, gibibytes(most))};
 }
 
 }  // namespace attest::core

@@ -13,7 +13,7 @@ inline constexpr double kSharedMemory = 0.5;
 std::string gibibytes(double bytes);
 
 /// A pass if `bytes` are at most `share` of the memory that is available; else kSkippedMemory.
-/// `needs` begins the reason: "needs 3 GiB", and how much may be used follows.
+/// `needs` begins the reason: "needs 3 GiB", and the limit follows.
 Outcome fits_in_memory(double bytes, double share, const std::string& needs);
 
 }  // namespace attest::core

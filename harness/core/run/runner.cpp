@@ -144,23 +144,23 @@ Outcome CaseRunner::fits(const Trial& trial) const {
       if (present(spec)) needed += double(extent(spec)) * double(dtype_bytes(spec.dtype));
     const double there = kDeviceShare * double(kind.facts().memory_bytes);
     if (needed > there)
-      return {ReasonCode::kSkippedMemory,
-              fmt::format("needs {} of the device's memory, {} may be used", gibibytes(needed),
-                          gibibytes(there))};
+      return {ReasonCode::kSkippedMemory, fmt::format("needs {} of device memory; the limit is {}",
+                                                      gibibytes(needed), gibibytes(there))};
   }
   if (run_s > options_.limits.timeout_s || run_s * kLeastRuns > options_.limits.case_limit_s) {
     const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)
                                        : fmt::format("even at {:.3g} GFLOP/s", fastest);
-    return {
-        ReasonCode::kSkippedTime,
-        fmt::format("{:.3g} GFLOP take {:.3g} s a run {}; {} runs may take {:g} s, one run {:g} s",
-                    flops * 1e-9, run_s, speed, kLeastRuns, options_.limits.case_limit_s,
-                    options_.limits.timeout_s)};
+    return {ReasonCode::kSkippedTime,
+            fmt::format(
+                "{:.3g} GFLOP take {:.3g} s a run {}; the limit is {:g} s for {} runs and {:g} s "
+                "for one",
+                flops * 1e-9, run_s, speed, options_.limits.case_limit_s, kLeastRuns,
+                options_.limits.timeout_s)};
   }
   return {};
 }
 
-// Judges what a run has left, and what it has done besides.
+// Judges the outputs of a run and its side effects.
 Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const PreparedInputs& prepared,
                                 FillRecord& fill) {
   MemoryRecord& memory = trial.record.memory;

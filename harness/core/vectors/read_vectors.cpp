@@ -61,8 +61,10 @@ void search(const fs::path& folder, const std::string& name, int depth,
                         .data = set});
     return;
   }
-  if (fs::is_regular_file(folder / "case.json"))
-    return places.push_back(place_of_json(folder / "case.json", name));
+  if (fs::is_regular_file(folder / "case.json")) {
+    places.push_back(place_of_json(folder / "case.json", name));
+    return;
+  }
   if (depth == kDeepest) return;
   for (const fs::path& entry : entries)
     if (fs::is_directory(entry))
@@ -141,7 +143,10 @@ void read_onnx(const VectorPlace& place, TestVector& vector) {
     if (files.size() > names.size())
       throw Error(fmt::format("{}: {} files {}_k.pb where the graph has {}", place.data.string(),
                               files.size(), stem, names.size()));
-    for (size_t k = 0; k < files.size(); ++k) known[names[k]] = files[k], files[k]->name = names[k];
+    for (size_t k = 0; k < files.size(); ++k) {
+      known[names[k]] = files[k];
+      files[k]->name = names[k];
+    }
   };
   read("input", model.inputs, known_inputs);
   read("output", model.outputs, known_outputs);

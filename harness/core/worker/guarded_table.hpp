@@ -9,9 +9,9 @@
 
 namespace attest::core {
 
-/// The table to call in place of `table`, until the next is asked for: there is one plan at a time.
-/// What `create` left and what the runs did to it goes to `watch`; all three must outlive the
-/// calls.
+/// Returns a table that wraps `table`. It is valid until the next call, so only one plan can be
+/// wrapped at a time. `watch` receives what `create` left and what the runs did to it. All three
+/// arguments must outlive the calls.
 attest_impl guarded(const attest_impl& table, StatusPage& page, Watch& watch);
 
 /// What left a call of the guarded table as an exception: "run threw: bad size"; "": nothing did.

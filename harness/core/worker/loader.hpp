@@ -7,7 +7,8 @@
 
 namespace attest::core {
 
-/// A loaded plugin's tables, each read as the smaller of its own size and ours.
+/// The tables of a loaded plugin. Of each table, only the fields that both the plugin's header and
+/// ours have are read.
 class LoadedPlugin {
  public:
   /// Throws Error: not a shared library (with the loader's words), no attest_plugin_v1, a table

@@ -29,10 +29,10 @@ class TimedRuns {
 
   /// Runs the plan for `budget_ns`.
   TimeReply measure(const attest_impl& table, void* plan, double budget_ns);
-  /// Of the run that failed, after which no other was made, or ATTEST_OK.
+  /// ATTEST_OK, or the status of the first run that failed. No run follows a failed one.
   attest_status status() const { return status_; }
-  /// Whether nobody has written to the outputs since the last run returned. After measure; again
-  /// after destroy.
+  /// Whether the outputs are as the last run left them. Call it after measure, and again after
+  /// destroy.
   bool outputs_stay();
 
  private:

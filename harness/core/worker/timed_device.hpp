@@ -17,7 +17,7 @@
 
 namespace attest::core {
 
-/// What those who time on a device do not know themselves.
+/// Callbacks that TimedDevice needs from the timed runs.
 struct DeviceRuns {
   std::function<attest_status()> run;  // enqueues one run, whatever became of those before
   std::function<void()> change;        // changes an input; before each sample
@@ -36,9 +36,9 @@ class TimedDevice {
 
   const Arguments& arguments() const { return tensors_.arguments(); }
   void* stream() const { return device_.stream(); }
-  /// Makes the device's tensors what the host's are; and the outputs on the host what the device's
-  /// are.
+  /// Copies the host's tensors to the device.
   void upload();
+  /// Waits for the device and copies the outputs to the host.
   void finish();
   /// One byte of the host's tensors has changed.
   void upload_byte(const char* host);
@@ -47,9 +47,11 @@ class TimedDevice {
   /// followed by `runs.change`, once a sample.
   DeviceTiming measure(const TimingRequest& request, const DeviceRuns& runs);
 
-  /// Whether samples are replays at the moment; enqueues one; ends that, and notes why.
+  /// Whether samples are replays at the moment.
   bool replays() const { return recording_ != nullptr; }
+  /// Enqueues one replay.
   void replay();
+  /// Makes the following samples without replays. Notes why.
   void stop_replaying(const std::string& why);
 
   /// Whether runs wait for the device, which they should not.

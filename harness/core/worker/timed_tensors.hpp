@@ -70,13 +70,15 @@ class TimedTensors {
   /// Whether a scrambled place still is what `scramble` made of it.
   bool scramble_left() const;
 
-  /// Of the outputs and what another process has mapped for them.
+  /// Copies the outputs to a mapping of the same slots.
   void copy_outputs(const MappedTensors& to) const;
+  /// Whether the outputs equal those of `as`, bit for bit.
   bool same_outputs(const MappedTensors& as) const;
-  /// Of the elements of all outputs.
+  /// A hash of the elements of all outputs.
   uint64_t hash_outputs() const;
-  /// Poison into every element of the outputs, and whether it still is there.
+  /// Writes poison into every element of the outputs.
   void poison_outputs();
+  /// Whether every element of the outputs still is poison.
   bool all_poison() const;
 
  private:

@@ -58,7 +58,9 @@ Record reference_record(const std::string& suite, const std::string& name) {
   record.case_name = name;
   record.inputs = kGivenFill;
   record.impl = kReference;
-  record.spec = "none", record.device = "cpu", record.outcome = {};
+  record.spec = "none";
+  record.device = "cpu";
+  record.outcome = {};
   return record;
 }
 

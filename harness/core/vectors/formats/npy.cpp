@@ -101,7 +101,10 @@ class HeaderReader {
     skip_blanks();
     for (const auto& [word, value] :
          {std::pair(std::string_view("True"), true), std::pair(std::string_view("False"), false)})
-      if (text_.starts_with(word)) return text_.remove_prefix(word.size()), value;
+      if (text_.starts_with(word)) {
+        text_.remove_prefix(word.size());
+        return value;
+      }
     fail("fortran_order: must be True or False");
   }
   std::vector<int64_t> shape() {

@@ -196,7 +196,10 @@ bool map_library(UpstreamCase& from, TestVector& vector) {
                               {"cudnn_sdpa", map_cudnn},
                               {"scaled_dot_product_attention", map_torch}};
   for (const Known& known : kKnown)
-    if (known.op == from.op()) return known.map(from, vector), true;
+    if (known.op == from.op()) {
+      known.map(from, vector);
+      return true;
+    }
   return false;
 }
 

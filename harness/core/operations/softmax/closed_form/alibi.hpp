@@ -37,7 +37,7 @@ class AlibiRows {
   // Sums over the keys on one side of the diagonal, by group, as they were `age` positions ago. The
   // true weights are exp(-slope age) x, the true distances d + age.
   struct Side {
-    std::vector<double> v;                 // [groups, kFadingSums, width], see codebook_kernels.hpp
+    std::vector<double> v;                 // [groups, kFadingSums, width], see kernels.hpp
     std::vector<double> w, w2, w2d, w2d2;  // [groups]: sum x, x^2, x^2 d, x^2 d^2
     std::vector<int64_t> nearest;          // [groups]: the last key that was added, or -1
     int64_t age = 0;

@@ -80,7 +80,7 @@ class Catalogue {
   }
 
   // Weights of e^-gap that are seen in the largest values that any fill has beside them, the least
-  // that event_gaps.cpp takes for seen.
+  // that gaps.cpp takes for seen.
   std::string too_few_keys(int gap) const {
     if (shape_.most_keys < 2) return "no row sees two keys";
     constexpr double kLargest = 256;
