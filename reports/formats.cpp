@@ -13,7 +13,7 @@ namespace attest::reports {
 namespace {
 
 std::string print_terminal(const core::Results& results, const Style& style) {
-  return print_table(results.records, style.colour);
+  return print_table(results.records, style.colour) + cut_short(results);
 }
 std::string print_plain_markdown(const core::Results& results, const Style&) {
   return print_markdown(results);

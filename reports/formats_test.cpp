@@ -12,9 +12,10 @@ namespace attest::reports {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 core::Results one_result() {
-  core::Results results;
+  core::Results results{.complete = true};
   results.header.environment = {{"cpu", {{"model", "a CPU of nowhere"}, {"threads", "3"}}}};
   core::Record record;
   record.suite = "vit";
@@ -35,6 +36,15 @@ TEST(Formats, EachPrintsEveryRecord) {
     for (const char* part : {"a/self", "f16", "flash", "pass"})
       EXPECT_THAT(text, HasSubstr(part)) << format.name;
     EXPECT_EQ(&find_format(format.name), &format);
+  }
+}
+
+TEST(Formats, EachSaysThatARunWasCutShort) {
+  core::Results cut = one_result();
+  cut.complete = false;
+  for (const Format& format : formats()) {
+    EXPECT_THAT(format.print(cut, {}), HasSubstr("The run was not completed")) << format.name;
+    EXPECT_THAT(format.print(one_result(), {}), Not(HasSubstr("not completed"))) << format.name;
   }
 }
 

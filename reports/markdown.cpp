@@ -132,8 +132,9 @@ std::string print_markdown(const core::Results& results) {
   std::vector<const Record*> all;
   for (const Record& r : results.records) all.push_back(&r);
   auto impl_of = [](const Record& r) { return r.impl; };
-  std::string text = fmt::format("# {}\n\n{}\n\n{}", results.header.command, origin(results),
-                                 counts(all, in_order(all, impl_of)));
+  std::string text = fmt::format("# {}\n\n{}\n\n", results.header.command, origin(results));
+  if (const std::string cut = cut_short(results); !cut.empty()) text += cut + "\n";
+  text += counts(all, in_order(all, impl_of));
   for (const std::string& suite : in_order(all, [](const Record& r) { return r.suite; })) {
     std::vector<const Record*> own;
     std::ranges::copy_if(all, std::back_inserter(own),

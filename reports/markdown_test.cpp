@@ -32,6 +32,7 @@ core::Results results(std::vector<core::Record> records) {
   made.header.environment = {{"build", {{"version", "1.2"}, {"commit", "abc"}}},
                              {"cpu", {{"model", "a CPU"}, {"threads", "4"}}}};
   made.records = std::move(records);
+  made.complete = true;
   return made;
 }
 

@@ -83,6 +83,13 @@ std::string title_of(const Record& r) {
 
 }  // namespace
 
+std::string cut_short(const core::Results& results) {
+  return results.complete
+             ? ""
+             : "The run was not completed: it was stopped, or goes on. Some cases have "
+               "no record.\n";
+}
+
 std::string print_time(double ns) { return scaled(ns, 1000, {"ns", "us", "ms", "s"}); }
 std::string print_bytes(double bytes) {
   return bytes < 1      ? "0"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/record/record.hpp"
+#include "core/record/results.hpp"
 
 namespace attest::reports {
 
@@ -32,6 +32,9 @@ class TableWriter {
 /// error (share of its gate), median time with spread, GFLOP/s, peak memory. Unsupported cases are
 /// counted below, with their reasons. `colour`: ANSI colours.
 std::string print_table(const std::vector<core::Record>& records, bool colour);
+
+/// A line that says so if the run of these results was not completed; else empty.
+std::string cut_short(const core::Results& results);
 
 /// "1.23 ms", "45.6 us"; three significant digits.
 std::string print_time(double ns);

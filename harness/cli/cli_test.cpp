@@ -270,6 +270,31 @@ TEST_F(Cli, KeepsResultsFromBeingReplaced) {
   EXPECT_EQ(lines("kept.jsonl").size(), 3u);
 }
 
+// After the first bad record nothing more runs, and the file says that there was more to come.
+TEST_F(Cli, StopsAtTheFirstBadRecordIfAsked) {
+  const std::string arguments =
+      "run " + small_suite() +
+      " --judge-only --plugin " ATTEST_BINARY_DIR
+      "/tests/plugins/mutants.so --impl naive,mutant_zeros --relations none --threads 1 ";
+  const Outcome stopped = run(arguments + "--fail-fast -o r.jsonl --table r.md");
+  EXPECT_EQ(stopped.code, 1);
+  EXPECT_THAT(stopped.text, HasSubstr("attest: stopped after the first bad record (--fail-fast); "
+                                      "what was measured is kept, and --resume r.jsonl without"));
+  EXPECT_THAT(text("r.md"), HasSubstr("The run was not completed"));
+  EXPECT_THAT(run("report r.jsonl").text, HasSubstr("The run was not completed"));
+  const std::vector<json> kept = lines("r.jsonl");
+  ASSERT_GE(kept.size(), 2u);
+  ASSERT_LT(kept.size(), 9u);  // of 8 records and a header
+  EXPECT_EQ(kept.back()["verdict"], "suspect");
+  // A record that a resumed run finds counts as one that it makes.
+  EXPECT_EQ(run(arguments + "--fail-fast --resume r.jsonl").code, 1);
+  EXPECT_EQ(lines("r.jsonl").size(), kept.size() + 1) << "and a line that says it was resumed";
+  const Outcome whole = run(arguments + "--resume r.jsonl");
+  EXPECT_EQ(whole.code, 1);
+  EXPECT_EQ(lines("r.jsonl").back()["type"], "end");
+  EXPECT_THAT(run("report r.jsonl").text, Not(HasSubstr("not completed")));
+}
+
 // What a table lists and no case judged is said, recorded and, where asked, no success.
 TEST_F(Cli, SaysWhatWasNeverJudged) {
   small_suite();

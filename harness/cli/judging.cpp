@@ -50,6 +50,18 @@ void print_advice(const std::vector<core::Record>& records) {
     fmt::print("attest explain {}: what it means, and what to do\n", name(most->first));
 }
 
+// Says why the run was not completed, and how to complete it.
+void print_stop(const core::Session& session, const JudgingOptions& options) {
+  if (session.completed()) return;
+  fmt::print(stderr, "attest: {}; what was measured is kept",
+             interrupted() ? "interrupted" : "stopped after the first bad record (--fail-fast)");
+  const std::string& path = options.results_path();
+  if (!path.empty())
+    fmt::print(stderr, ", and --resume {}{} goes on with it", path,
+               options.fail_fast ? " without --fail-fast" : "");
+  fmt::print(stderr, "\n");
+}
+
 void check_paths(const JudgingOptions& options) {
   namespace fs = std::filesystem;
   // --resume names the file to write as well; -o may name the same.
@@ -81,7 +93,7 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& bef
 
   catch_interrupts();
   session.run(recorder);
-  if (!interrupted()) recorder.close(session);
+  if (session.completed()) recorder.close(session);
   table.write(recorder.results(session));
 
   const std::vector<core::Record>& records = session.records();
@@ -99,9 +111,7 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& bef
     fmt::print("{}", core::print_never_judged(left));
     print_advice(records);
   }
-  if (interrupted())
-    fmt::print(stderr, "attest: interrupted; what was measured is kept{}\n",
-               options.results_path().empty() ? "" : ", and --resume goes on with it");
+  print_stop(session, options);
   return exit_code(records, left.empty() || !options.strict);
 }
 

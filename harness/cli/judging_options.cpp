@@ -57,6 +57,9 @@ void JudgingOptions::add_many_to(CLI::App& app) {
       ->type_name("S");
   app.add_flag("--strict", strict,
                "exit with 3 if an implementation declares features or dtypes that no case judged");
+  app.add_flag("--fail-fast", fail_fast,
+               "stop after the first case that fails, is suspect, crashes, times out or ends in an "
+               "error");
   app.add_option("--resume", resume,
                  "continue an interrupted run, with the same other arguments, in the same results "
                  "file; begins a new file if there is none")

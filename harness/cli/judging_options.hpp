@@ -19,7 +19,8 @@ struct JudgingOptions {
   std::string output;
 
   // Only of run and replay, which judge many cases.
-  bool strict = false;  // exit with 3 if a declared feature or dtype was never judged
+  bool strict = false;     // exit with 3 if a declared feature or dtype was never judged
+  bool fail_fast = false;  // stop after the first bad record
   std::string resume, table;
 
   // Set by the command itself.

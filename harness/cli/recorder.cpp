@@ -70,6 +70,7 @@ core::Results Recorder::results(const core::Session& session) const {
   results.path = options_.results_path();
   results.header = header_;
   results.records = session.records();
+  results.complete = session.completed();
   return results;
 }
 
@@ -80,6 +81,7 @@ void Recorder::starting(const std::string& what) {
 const core::Record* Recorder::earlier(const core::CaseKey& key) {
   const core::Record* record = earlier_.take(key);
   if (record) show(*record);
+  has_bad_ |= record && record->outcome.is_bad();
   return record;
 }
 
@@ -91,6 +93,7 @@ void Recorder::finished(const core::Job& job, const core::Registry::Entry* entry
     impl = entry->own_name + "@" + record.plugin;
   record.repro = repro_line(options_, job, impl, record);
   if (results_) results_->write(to_json(record));
+  has_bad_ |= record.outcome.is_bad();
   if (progress_) progress_->finish();
   show(record);
 }

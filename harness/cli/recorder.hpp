@@ -24,6 +24,7 @@ class Recorder : public core::Sink {
   const core::Record* earlier(const core::CaseKey& key) override;
   void finished(const core::Job& job, const core::Registry::Entry* entry,
                 core::Record& record) override;
+  bool wants_more() const override { return !(options_.fail_fast && has_bad_); }
   /// If rows were printed as records came: prints the lines below the table. Throws MachineError if
   /// standard output could not be written.
   void end_table();
@@ -45,6 +46,7 @@ class Recorder : public core::Sink {
   std::optional<Progress> progress_;
   std::optional<reports::TableWriter> table_;  // prints rows as records come
   bool has_rows_ = false;                      // whether a row was printed
+  bool has_bad_ = false;                       // whether a record was bad
   bool output_lost_ = false;                   // whether standard output failed
 };
 

@@ -127,6 +127,13 @@ Identity Session::identity() const {
   return identity;
 }
 
+// Asked where there is work left.
+bool Session::stops(const Sink& sink) {
+  const bool stop = cancelled_() || !sink.wants_more();
+  if (stop) completed_ = false;
+  return stop;
+}
+
 bool Session::add_earlier(const CaseKey& key, Sink& sink) {
   const Record* record = sink.earlier(key);
   if (!record) return false;
@@ -136,7 +143,7 @@ bool Session::add_earlier(const CaseKey& key, Sink& sink) {
 }
 
 void Session::add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink) {
-  if (cancelled_()) return;  // the record at hand was cut short
+  if (stops(sink)) return;  // the record at hand was cut short
   sink.finished(job, entry, record);
   shares_.implementations_s += implementation_seconds(record);
   records_.push_back(std::move(record));
@@ -165,7 +172,7 @@ std::vector<Registry::Entry> Session::left_to_do(const Job& job, const std::stri
 void Session::run_entries(const Job& job, const std::string& dtype,
                           const std::vector<Registry::Entry>& entries, OpenJob& open, Sink& sink) {
   for (const Registry::Entry& entry : entries) {
-    if (cancelled_()) return;
+    if (stops(sink)) return;
     sink.starting(describe(job, dtype, entry.implementation->name));
     add(job, &entry, open.run(entry), sink);
   }
@@ -173,7 +180,7 @@ void Session::run_entries(const Job& job, const std::string& dtype,
 
 void Session::run_case(const Job& job, Sink& sink) {
   const std::vector<Registry::Entry> entries = left_to_do(job, job.dtype, sink);
-  if (entries.empty()) return;
+  if (entries.empty() || stops(sink)) return;
   if (const std::string line = job.token_line(); !line.empty()) sink.starting(line);
   std::unique_ptr<OpenJob> open;
   try {
@@ -195,7 +202,7 @@ void Session::run_vector(const Job& job, Sink& sink) {
     add(job, nullptr, open->reference(), sink);
   }
   // An implementation cannot be judged by inputs that make no sense.
-  if (!cancelled_() && open->has_problem() &&
+  if (open->has_problem() && !stops(sink) &&
       records_.back().outcome.code != ReasonCode::kErrorVector)
     run_entries(job, key.dtype, left_to_do(job, key.dtype, sink), *open, sink);
   note_shares(*open);
@@ -214,9 +221,10 @@ void Session::read_users_files() {
 
 void Session::run(Sink& sink) {
   const auto start = Clock::now();
+  completed_ = true;
   read_users_files();
   for (const Job& job : plan_.jobs) {
-    if (cancelled_()) break;
+    if (stops(sink)) break;
     if (job.is_vector())
       run_vector(job, sink);
     else

@@ -25,6 +25,8 @@ class Sink {
   virtual const Record* earlier(const CaseKey& /*key*/) { return nullptr; }
   /// Called with each new record; the sink may add to it. `entry` is null for a reference.
   virtual void finished(const Job& job, const Registry::Entry* entry, Record& record) = 0;
+  /// Asked between records; if false, the session makes no more of them.
+  virtual bool wants_more() const { return true; }
 };
 
 /// How a session spent its time, in seconds.
@@ -51,6 +53,8 @@ class Session {
   void run(Sink& sink);
   /// All records in the order of the plan, including those of Sink::earlier.
   const std::vector<Record>& records() const { return records_; }
+  /// Whether run() has made all records of the plan; false if it stopped before.
+  bool completed() const { return completed_; }
   NeverJudged never_judged() const;
   const Shares& shares() const { return shares_; }
 
@@ -65,6 +69,7 @@ class Session {
   void run_entries(const Job& job, const std::string& dtype,
                    const std::vector<Registry::Entry>& entries, OpenJob& open, Sink& sink);
   bool add_earlier(const CaseKey& key, Sink& sink);
+  bool stops(const Sink& sink);
   void add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink);
   void note_shares(const OpenJob& open);
   void check_impls() const;
@@ -77,6 +82,7 @@ class Session {
   bool (*cancelled_)();
   Rates rates_;
   std::vector<Record> records_;
+  bool completed_ = false;
   Shares shares_;
 
   // The job of the last call of run_one.

@@ -40,7 +40,9 @@ class Notes : public Sink {
     finished_jobs.push_back(label(job) + " " + (entry ? entry->implementation->name : record.impl));
     record.repro = "by the sink";
   }
+  bool wants_more() const override { return finished_jobs.size() < most; }
 
+  size_t most = SIZE_MAX;
   const Record* had = nullptr;
   std::vector<std::string> started, finished_jobs;
 };
@@ -112,6 +114,25 @@ TEST_F(RunSessions, EveryJobOfThePlanIsRunInOrder) {
   EXPECT_EQ(session.records()[2].fills.size(), 1u);
   EXPECT_GT(session.shares().implementations_s, 0);
   EXPECT_TRUE(session.never_judged().contains("naive"));
+}
+
+TEST_F(RunSessions, EndsWhereTheSinkWantsNoMore) {
+  Session session(plan(), implementations_, options_);
+  Notes notes;
+  notes.most = 2;
+  session.run(notes);
+  EXPECT_THAT(notes.finished_jobs, ElementsAre("small/a f32 naive", "small/a f16 naive"));
+  EXPECT_EQ(notes.started, notes.finished_jobs);
+  EXPECT_EQ(session.records().size(), 2u);
+  EXPECT_FALSE(session.completed());
+}
+
+TEST_F(RunSessions, AreCompletedByTheLastRecord) {
+  Session session(plan({.cases = {"a"}}), implementations_, options_);
+  Notes notes;
+  notes.most = 2;  // all that there are
+  session.run(notes);
+  EXPECT_TRUE(session.completed());
 }
 
 TEST_F(RunSessions, WhatTheSinkHadEarlierIsNotDoneAgain) {
