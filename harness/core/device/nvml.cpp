@@ -39,9 +39,10 @@ Nvml load_nvml() {
   Nvml nvml{};
   const char* given = std::getenv("ATTEST_NVML");
   void* library = dlopen(given ? given : kNvmlLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return nvml.missing = fmt::format("{} does not load_nvml", given ? dlerror() : kNvmlLibrary),
-           nvml;
+  if (!library) {
+    nvml.missing = given ? dlerror() : fmt::format("{} does not load", kNvmlLibrary);
+    return nvml;
+  }
   const auto find = [&](auto& function, const char* symbol) {
     function =
         reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));

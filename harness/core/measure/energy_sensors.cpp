@@ -1,0 +1,159 @@
+#include "core/measure/energy_sensors.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <iterator>
+
+#include "core/device/device_kinds.hpp"
+#include "core/measure/files.hpp"
+
+namespace attest::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A number of a file, or why there is none: only root may read RAPL, chips that are off answer
+// EAGAIN.
+struct FileValue {
+  std::optional<double> value;
+  std::string refusal;
+};
+
+FileValue read_value(const fs::path& file) {
+  const auto refused = [&](const char* why) {
+    return FileValue{{}, fmt::format("{}: {}", file.filename().string(), why)};
+  };
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return refused(std::strerror(errno));
+  char text[64];
+  const ssize_t length = ::read(descriptor, text, sizeof(text));
+  const int error = errno;
+  close(descriptor);
+  if (length < 0) return refused(std::strerror(error));
+  double value = 0;
+  if (std::from_chars(text, text + length, value).ec != std::errc())
+    return refused("it has no number");
+  return {value, {}};
+}
+
+EnergyReading joules_of(const fs::path& microjoules) {
+  const FileValue counter = read_value(microjoules);
+  if (!counter.value) return {{}, {}, counter.refusal};
+  return {*counter.value * 1e-6, {}, {}};
+}
+
+// The power of the sum of several rails, each in millivolts and milliamperes.
+struct Rail {
+  fs::path millivolts, milliamperes;
+};
+
+EnergyReading watts_of(const std::vector<Rail>& rails) {
+  double watts = 0;
+  for (const Rail& rail : rails) {
+    const FileValue volts = read_value(rail.millivolts), amperes = read_value(rail.milliamperes);
+    for (const FileValue& one : {volts, amperes})
+      if (!one.value) return {{}, {}, one.refusal};
+    watts += *volts.value * *amperes.value * 1e-6;
+  }
+  return {{}, watts, {}};
+}
+
+// intel-rapl:0 is a package, intel-rapl:0:0 a part of it; AMD's driver uses the same names.
+void find_rapl(const fs::path& root, std::vector<EnergySensor>& sensors) {
+  for (const fs::path& zone : entries_of(root / "sys/class/powercap")) {
+    if (!zone.filename().string().starts_with("intel-rapl:")) continue;
+    const std::string name = read_text(zone / "name");
+    if (name.empty()) continue;
+    const std::string id = zone.filename().string().substr(std::strlen("intel-rapl:"));
+    const bool part = id.find(':') != std::string::npos;
+    std::string covers = name;
+    if (name.starts_with("package-")) covers = "CPU package " + name.substr(8);
+    if (name == "psys") covers = "the whole platform";
+    if (part) covers = fmt::format("{} of CPU package {}", name, id.substr(0, id.find(':')));
+    sensors.push_back({.name = fmt::format("rapl {}{}", name, part ? " " + id : ""),
+                       .covers = covers,
+                       .wraps_joules = read_number(zone / "max_energy_range_uj").value_or(0) * 1e-6,
+                       .read = [zone] { return joules_of(zone / "energy_uj"); }});
+  }
+}
+
+// Rails whose sum is what an AGX Orin draws; NX and Nano have VDD_IN for that.
+constexpr const char* kAgxRails[] = {"VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"};
+
+void find_ina3221(const fs::path& root, std::vector<EnergySensor>& sensors) {
+  constexpr int kChannels = 3;
+  std::vector<Rail> total;
+  for (const fs::path& monitor : entries_of(root / "sys/class/hwmon")) {
+    if (read_text(monitor / "name") != "ina3221") continue;
+    for (int channel = 1; channel <= kChannels; ++channel) {
+      const std::string label = read_text(monitor / fmt::format("in{}_label", channel));
+      if (label.empty() || label == "NC") continue;  // not connected
+      const Rail rail{monitor / fmt::format("in{}_input", channel),
+                      monitor / fmt::format("curr{}_input", channel)};
+      sensors.push_back({.name = "ina3221 " + label,
+                         .covers = label == "VDD_IN" ? "the whole board" : "the rail " + label,
+                         .wraps_joules = 0,
+                         .read = [rail] { return watts_of({rail}); }});
+      if (std::ranges::find(kAgxRails, label) != std::end(kAgxRails)) total.push_back(rail);
+    }
+  }
+  if (total.size() == std::size(kAgxRails))
+    sensors.push_back(
+        {.name = "ina3221 total", .covers = "the whole board", .wraps_joules = 0, .read = [total] {
+           return watts_of(total);
+         }});
+}
+
+// Thor's input is an INA238, which computes the power itself, in microwatts.
+void find_ina238(const fs::path& root, std::vector<EnergySensor>& sensors) {
+  for (const fs::path& monitor : entries_of(root / "sys/class/hwmon")) {
+    if (read_text(monitor / "name") != "ina238") continue;
+    sensors.push_back({.name = "ina238",
+                       .covers = "the whole board",
+                       .wraps_joules = 0,
+                       .read = [monitor]() -> EnergyReading {
+                         const FileValue power = read_value(monitor / "power1_input");
+                         if (!power.value) return {{}, {}, power.refusal};
+                         return {{}, *power.value * 1e-6, {}};
+                       }});
+  }
+}
+
+// NVML of a Jetson initialises and then refuses every question about power.
+EnergyReading reading_of(const DeviceState& state) {
+  if (state.energy_j || state.watts) return {state.energy_j, state.watts, {}};
+  return {{}, {}, "it answers neither for energy nor for power"};
+}
+
+void find_monitors(std::vector<EnergySensor>& sensors) {
+  for (const DeviceKind& kind : device_kinds()) {
+    if (!kind.state || !kind.missing().empty()) continue;
+    const std::string missing = kind.monitor_missing();
+    sensors.push_back({.name = kind.monitor,
+                       .covers = fmt::format("the first {} device", kind.title),
+                       .wraps_joules = 0,
+                       .read = [&kind, missing]() -> EnergyReading {
+                         if (!missing.empty()) return {{}, {}, missing};
+                         return reading_of(kind.state());
+                       }});
+  }
+}
+
+}  // namespace
+
+std::vector<EnergySensor> find_energy_sensors(const fs::path& root, bool devices) {
+  std::vector<EnergySensor> sensors;
+  find_rapl(root, sensors);
+  find_ina3221(root, sensors);
+  find_ina238(root, sensors);
+  if (devices) find_monitors(sensors);
+  return sensors;
+}
+
+}  // namespace attest::core
