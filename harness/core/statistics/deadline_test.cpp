@@ -1,0 +1,121 @@
+// The numbers of MLPerf's early stopping; intervals that cover; queues by hand.
+#include "core/statistics/deadline.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace attest::core {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(BinomialAtMost, BySmallCases) {
+  EXPECT_DOUBLE_EQ(binomial_at_most(3, 0.5, -1), 0);
+  EXPECT_NEAR(binomial_at_most(3, 0.5, 0), 0.125, 1e-14);
+  EXPECT_NEAR(binomial_at_most(3, 0.5, 1), 0.5, 1e-14);
+  EXPECT_DOUBLE_EQ(binomial_at_most(3, 0.5, 3), 1);
+  EXPECT_NEAR(binomial_at_most(10, 0.1, 1), std::pow(0.9, 10) + std::pow(0.9, 9), 1e-14);
+}
+
+TEST(FramesNeeded, AreThoseOfMlperf) {
+  EXPECT_EQ(frames_needed(0.999, 0, 0.99), 4603);
+  EXPECT_EQ(frames_needed(0.999, 1, 0.99), 6636);
+  EXPECT_EQ(frames_needed(0.999, 2, 0.99), 8403);
+  EXPECT_EQ(frames_needed(0.99, 0, 0.99), 459);
+  EXPECT_EQ(frames_needed(0.99, 1, 0.99), 662);
+  EXPECT_EQ(frames_needed(0.99, 2, 0.99), 838);
+}
+
+std::vector<double> first_numbers(int n) {
+  std::vector<double> numbers;
+  for (int i = 1; i <= n; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+TEST(Percentile, IsClaimedOnlyWhereTheFramesSupportIt) {
+  EXPECT_FALSE(percentile(first_numbers(458), 0.99).claimed);
+  EXPECT_EQ(percentile(first_numbers(459), 0.99).claimed, 459) << "no frame may be later";
+  EXPECT_EQ(percentile(first_numbers(661), 0.99).claimed, 661);
+  EXPECT_EQ(percentile(first_numbers(662), 0.99).claimed, 661) << "one frame may be later";
+  EXPECT_EQ(percentile(first_numbers(662), 0.99).needed, 459);
+  EXPECT_FALSE(percentile(first_numbers(4602), 0.999).claimed);
+  EXPECT_EQ(percentile(first_numbers(4603), 0.999).claimed, 4603);
+}
+
+TEST(Percentile, OfOneSampleIsThatSample) {
+  const std::vector<double> one = {7};
+  const Percentile p = percentile(one, 0.5);
+  EXPECT_EQ(p.value, 7);
+  EXPECT_EQ(p.low, 7);
+  EXPECT_EQ(p.high, 7);
+  EXPECT_EQ(p.coverage, 0);
+  EXPECT_FALSE(p.claimed);
+}
+
+TEST(Percentile, AllEqualSamplesHaveNoSpread) {
+  const Percentile p = percentile(std::vector<double>(1000, 3.0), 0.9);
+  EXPECT_EQ(p.value, 3);
+  EXPECT_EQ(p.low, 3);
+  EXPECT_EQ(p.high, 3);
+  EXPECT_EQ(p.claimed, 3);
+}
+
+// How often the interval of `n` uniform samples contains the true percentile, and how often the
+// claim is wrong.
+TEST(Percentile, IntervalsCoverAndClaimsHold) {
+  std::mt19937_64 random(20261124);
+  std::uniform_real_distribution<double> uniform;
+  for (const double share : {0.5, 0.9, 0.99}) {
+    constexpr int kTrials = 1000, kSamples = 700;
+    int covered = 0, wrong = 0;
+    double promised = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      std::vector<double> samples(kSamples);
+      for (double& one : samples) one = uniform(random);
+      std::ranges::sort(samples);
+      const Percentile p = percentile(samples, share, 0.95);
+      covered += p.low <= share && share <= p.high;
+      ASSERT_TRUE(p.claimed);
+      wrong += *p.claimed < share;
+      promised = p.coverage;
+    }
+    EXPECT_GE(promised, 0.95) << share;
+    EXPECT_NEAR(double(covered) / kTrials, promised, 0.02) << share;
+    EXPECT_LE(double(wrong) / kTrials, 0.05 + 0.02) << share;
+  }
+}
+
+TEST(QueueAll, ASlowFrameDelaysThoseBehindIt) {
+  const std::vector<double> service = {1, 25, 1, 1, 1};
+  const PlayedFrames played = queue_all(service, 10);
+  EXPECT_THAT(played.latency, ElementsAre(1, 25, 16, 7, 1));
+  EXPECT_THAT(played.age, ElementsAre(0, 0, 15, 6, 0));
+  EXPECT_EQ(played.dropped, 0);
+  EXPECT_EQ(played.missed(10), 2);
+  EXPECT_EQ(played.missed(25), 0);
+}
+
+TEST(LatestOnly, DropsWhatIsOld) {
+  // Frames arrive at 0, 10, 20, 30, 40, 50. The second ends at 45: 40 is the newest then.
+  const std::vector<double> service = {1, 35, 1, 1};
+  const PlayedFrames played = latest_only(service, 10);
+  EXPECT_THAT(played.latency, ElementsAre(1, 35, 6, 1));
+  EXPECT_THAT(played.age, ElementsAre(0, 0, 5, 0));
+  EXPECT_EQ(played.dropped, 2);
+  EXPECT_EQ(played.missed(10), 2 + 1);
+}
+
+TEST(LatestOnly, IsNeverOlderThanAPeriodPlusTheWork) {
+  const std::vector<double> service(50, 25);  // two and a half periods each
+  const PlayedFrames latest = latest_only(service, 10), all = queue_all(service, 10);
+  EXPECT_LT(*std::ranges::max_element(latest.latency), 25 + 10 + 1e-9);
+  EXPECT_GT(all.latency.back(), 700) << "a queue that is never empty grows without end";
+  EXPECT_GT(latest.dropped, 60);
+}
+
+}  // namespace
+}  // namespace attest::core
