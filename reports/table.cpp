@@ -76,12 +76,28 @@ std::string hints(const Record& r, size_t width) {
   return text;
 }
 
-// Of the case's block.
-std::string title_of(const Record& r) {
+}  // namespace
+
+std::string case_title(const Record& r) {
   return fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
 }
 
-}  // namespace
+void UnsupportedCounts::add(const Record& record) {
+  ++counts_[fmt::format("{}: {}", record.impl, record.outcome.reason)];
+}
+
+std::string UnsupportedCounts::print() const {
+  std::string text = counts_.empty() ? "" : "\nunsupported, by implementation and reason:\n";
+  for (const auto& [reason, times] : counts_) text += fmt::format("  {:>4} x {}\n", times, reason);
+  return text;
+}
+
+std::string print_verdicts(const std::map<Verdict, int>& counts) {
+  std::string text;
+  for (const auto& [verdict, times] : counts)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", times, name(verdict));
+  return text;
+}
 
 std::string cut_short(const core::Results& results) {
   return results.complete
@@ -110,11 +126,11 @@ std::string TableWriter::add(const Record& record) {
   const Verdict verdict = record.outcome.verdict();
   ++counts_[verdict];
   if (verdict == Verdict::kUnsupported) {
-    ++unsupported_[fmt::format("{}: {}", record.impl, record.outcome.reason)];
+    unsupported_.add(record);
     return {};
   }
   std::string text;
-  if (std::string title = title_of(record); title != title_) {
+  if (std::string title = case_title(record); title != title_) {
     text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", title, colour_ ? "\033[0m" : "");
     title_ = std::move(title);
   }
@@ -122,13 +138,7 @@ std::string TableWriter::add(const Record& record) {
 }
 
 std::string TableWriter::ending() const {
-  std::string text, sum;
-  if (!unsupported_.empty()) text += "\nunsupported, by implementation and reason:\n";
-  for (const auto& [reason, times] : unsupported_)
-    text += fmt::format("  {:>4} x {}\n", times, reason);
-  for (const auto& [verdict, times] : counts_)
-    sum += fmt::format("{}{} {}", sum.empty() ? "" : ", ", times, name(verdict));
-  return text + "\n" + sum +
+  return unsupported_.print() + "\n" + print_verdicts(counts_) +
          "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
          "memory: peak beyond the tensors\n";
 }
@@ -140,7 +150,7 @@ std::string print_table(const std::vector<Record>& records, bool colour) {
   std::vector<std::string> impls;
   for (const Record& record : records) {
     if (record.outcome.verdict() != Verdict::kUnsupported) impls.push_back(record.impl);
-    const auto [at, fresh] = block_of.try_emplace(title_of(record), blocks.size());
+    const auto [at, fresh] = block_of.try_emplace(case_title(record), blocks.size());
     if (fresh) blocks.emplace_back();
     blocks[at->second].push_back(&record);
   }

@@ -8,6 +8,23 @@
 
 namespace attest::reports {
 
+/// "vit/vit_b_16_224/self f16": above the rows of a case.
+std::string case_title(const core::Record& record);
+
+/// Counts unsupported records, which are too many to show one by one.
+class UnsupportedCounts {
+ public:
+  void add(const core::Record& record);
+  /// A line for each implementation and reason, under a title; empty without such records.
+  std::string print() const;
+
+ private:
+  std::map<std::string, int> counts_;  // by implementation and reason
+};
+
+/// "60 pass, 4 skipped".
+std::string print_verdicts(const std::map<core::Verdict, int>& counts);
+
 /// Prints the table row by row, as records come.
 class TableWriter {
  public:
@@ -23,8 +40,8 @@ class TableWriter {
  private:
   size_t width_ = 14;
   bool colour_;
-  std::string title_;                       // of the last row's case
-  std::map<std::string, int> unsupported_;  // by implementation and reason
+  std::string title_;  // of the last row's case
+  UnsupportedCounts unsupported_;
   std::map<core::Verdict, int> counts_;
 };
 

@@ -134,6 +134,10 @@ TEST_F(CaptureCommand, ADumpNeedsNoDescription) {
       "--overwrite");
   EXPECT_EQ(causal.code, 1);
   EXPECT_THAT(causal.text, HasSubstr("given          1 fail"));
+  const Outcome dry =
+      attest("run --vectors dump.safetensors --params causal --impl naive --threads 1 --dry-run");
+  EXPECT_EQ(dry.code, 0) << dry.text;
+  EXPECT_THAT(dry.text, HasSubstr("\n  given           be judged\n  naive           run "));
   std::ifstream in(folder_ / "r.jsonl");
   std::string all((std::istreambuf_iterator<char>(in)), {});
   EXPECT_THAT(all, HasSubstr("attest run --vectors dump.safetensors --case dump --params causal"));

@@ -295,6 +295,40 @@ TEST_F(Cli, StopsAtTheFirstBadRecordIfAsked) {
   EXPECT_THAT(run("report r.jsonl").text, Not(HasSubstr("not completed")));
 }
 
+// Nothing runs and nothing is written, and the lines are those of the run that would follow.
+TEST_F(Cli, ShowsWhatWouldRunWithoutRunningIt) {
+  const std::string arguments = "run " + small_suite() + " --plugin " + kHostile +
+                                " --impl 'naive,hostile_hangs,linear_cpu' --threads 1 ";
+  const Outcome dry = run(arguments + "--dry-run -o r.jsonl --table r.md");
+  EXPECT_EQ(dry.code, 0) << dry.text;
+  EXPECT_FALSE(fs::exists(folder_ / "r.jsonl"));
+  EXPECT_FALSE(fs::exists(folder_ / "r.md"));
+  EXPECT_THAT(dry.text, ::testing::ContainsRegex("small/a/self f32\n  hostile_hangs +run .*\n"
+                                                 "  naive +run +[0-9.]+ [mu]s +[0-9.]+ s +[0-9.]+ "
+                                                 "KiB\n"));
+  EXPECT_THAT(dry.text, HasSubstr("4 x linear_cpu: is not an implementation of softmax"));
+  EXPECT_THAT(dry.text, ::testing::ContainsRegex("\n[0-9]+ would run, [0-9]+ unsupported\nabout "
+                                                 "[0-9.]+ s in all; at most [0-9.]+ KiB"));
+  const Outcome large =
+      run("run " + write("large.json", R"({"name": "large", "summary": "s", "cases": [
+        {"name": "a", "operation": "softmax", "dtypes": ["f32"], "num_heads": 64,
+         "seq_len_q": 262144, "head_dim": 128}]})") +
+          " --impl naive --threads 1 --dry-run");
+  EXPECT_EQ(large.code, 4) << "nothing would run";
+  EXPECT_THAT(large.text, ::testing::ContainsRegex("naive +skipped +(needs|[0-9.e+]+ GFLOP take)"));
+  // With the speeds of a run that was begun, what it has finished is not listed again.
+  ASSERT_EQ(
+      run("run small.json --impl naive --dtype f32 --judge-only --relations none -o b.jsonl").code,
+      0);
+  const Outcome rest = run(
+      "run small.json --impl naive --dtype f32 --judge-only --relations none --dry-run --resume "
+      "b.jsonl");
+  EXPECT_EQ(rest.code, 0) << rest.text;
+  EXPECT_THAT(rest.text, HasSubstr("0 would run; 2 finished in b.jsonl"));
+  const Outcome other = run("run small.json --impl naive --judge-only --dry-run --resume b.jsonl");
+  EXPECT_EQ(other.code, 64) << "as the run itself";
+}
+
 // What a table lists and no case judged is said, recorded and, where asked, no success.
 TEST_F(Cli, SaysWhatWasNeverJudged) {
   small_suite();

@@ -7,11 +7,10 @@
 #include <map>
 
 #include "cli/exit_code.hpp"
+#include "cli/forecast.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/recorder.hpp"
 #include "cli/table_file.hpp"
-#include "core/device/device_kinds.hpp"
-#include "core/operations/declaration.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/table.hpp"
 
@@ -72,22 +71,15 @@ void check_paths(const JudgingOptions& options) {
   if (options.resume.empty() && !options.overwrite) refuse_to_replace(options.output);
 }
 
-core::RunOptions run_options(const JudgingOptions& options) {
-  return {.limits = options.plugins.limits,
-          .least = core::parse_min_arithmetic(options.least, core::all_operations()),
-          .relations = options.relations,
-          .timed = !options.untimed,
-          .golden_device = options.host_golden ? nullptr : core::find_golden_device()};
-}
-
 }  // namespace
 
 int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& before,
                const PrintRecords& after) {
   check_paths(options);
+  if (options.dry_run) return exit_code(forecast(std::move(plan), options), true);
   const core::Implementations implementations = options.plugins.load();
-  core::Session session(std::move(plan), implementations, run_options(options), options.token_files,
-                        interrupted);
+  core::Session session(std::move(plan), implementations, options.run_options(),
+                        options.token_files, interrupted);
   Recorder recorder(options, implementations, session);
   TableFile table(options.table);
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/table_file.hpp"
+#include "core/device/device_kinds.hpp"
 #include "core/operations/declaration.hpp"
 
 namespace attest::cli {
@@ -48,6 +49,21 @@ void JudgingOptions::add_to(CLI::App& app) {
   plugins.add_to(app);
 }
 
+core::RunOptions JudgingOptions::run_options() const {
+  return {.limits = plugins.limits,
+          .least = core::parse_min_arithmetic(least, core::all_operations()),
+          .relations = relations,
+          .timed = !untimed,
+          .dry_run = dry_run,
+          .golden_device = host_golden ? nullptr : core::find_golden_device()};
+}
+
+core::Identity JudgingOptions::identity(const core::Session& session) const {
+  core::Identity identity = session.identity();
+  identity["min-arithmetic"] = least;
+  return identity;
+}
+
 void JudgingOptions::add_many_to(CLI::App& app) {
   app.add_option("--case-limit", plugins.limits.case_limit_s,
                  "skip a case if four runs are estimated to take more seconds than this; 8 with "
@@ -57,6 +73,9 @@ void JudgingOptions::add_many_to(CLI::App& app) {
       ->type_name("S");
   app.add_flag("--strict", strict,
                "exit with 3 if an implementation declares features or dtypes that no case judged");
+  app.add_flag("--dry-run", dry_run,
+               "run nothing and write nothing: show what would run, with estimates of time and "
+               "memory, and what would be skipped and why");
   app.add_flag("--fail-fast", fail_fast,
                "stop after the first case that fails, is suspect, crashes, times out or ends in an "
                "error");

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/plugins.hpp"
-#include "core/run/runner.hpp"
+#include "core/session/session.hpp"
 
 namespace attest::cli {
 
@@ -21,6 +21,7 @@ struct JudgingOptions {
   // Only of run and replay, which judge many cases.
   bool strict = false;     // exit with 3 if a declared feature or dtype was never judged
   bool fail_fast = false;  // stop after the first bad record
+  bool dry_run = false;    // say what would run, and run nothing
   std::string resume, table;
 
   // Set by the command itself.
@@ -34,6 +35,10 @@ struct JudgingOptions {
   void add_to(CLI::App& app);
   /// Adds these, and the options of commands that judge many cases.
   void add_many_to(CLI::App& app);
+  /// Of the session that judges. Throws Error if --min-arithmetic is invalid.
+  core::RunOptions run_options() const;
+  /// What must be equal for --resume: the session's identity, and --min-arithmetic.
+  core::Identity identity(const core::Session& session) const;
   /// The results file: --resume or -o names it. "": none.
   const std::string& results_path() const { return output.empty() ? resume : output; }
 };

@@ -53,8 +53,7 @@ void Recorder::begin(const core::Session& session) {
   if (path.empty() && options_.table.empty()) return;
   header_ = make_header(options_.command, implementations_, options_.plugins.limits.threads);
   if (path.empty()) return;
-  core::Identity identity = session.identity();
-  identity["min-arithmetic"] = options_.least;
+  const core::Identity identity = options_.identity(session);
   header_.environment["identity"] = identity;
   if (earlier_.begun()) earlier_.require_same(identity);
   results_.emplace(path, off_t(earlier_.bytes()));

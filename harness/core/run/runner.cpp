@@ -345,6 +345,13 @@ Record CaseRunner::blank_record(const Implementation& implementation) const {
   return record;
 }
 
+void CaseRunner::name_fills(Record& record) const {
+  for (const std::string& fill : fills_) {
+    record.fills.emplace_back();
+    record.fills.back().fill = fill;
+  }
+}
+
 Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   Record record = blank_record(implementation);
   if (fills_.empty()) {
@@ -356,6 +363,10 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.outcome = admit(trial);
   if (record.outcome.passes()) record.outcome = fits(trial);
   if (!record.outcome.passes()) return record;
+  if (options_.dry_run) {
+    name_fills(record);
+    return record;
+  }
   trial.outputs = std::make_unique<SharedTensors>(problem_, ATTEST_WRITE, trial.workspace_bytes);
   trial.outputs->seal_size();
   judge_fills(trial);

@@ -31,6 +31,9 @@ struct RunOptions {
       fills;  // judge only on these; kAllFills: on all; empty: on the default ones
   RelationChoice relations = RelationChoice::kAuto;
   bool timed = true;
+  // Only decide whether an implementation would run. If so, its record passes, has the estimates
+  // and the names of the fills, and no results
+  bool dry_run = false;
   // Computes large goldens; null: the host computes all goldens
   const GoldenDevice* golden_device = nullptr;
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
@@ -77,6 +80,7 @@ class CaseRunner {
     const SharedTensors& outputs;
   };
   Outcome admit(Trial& trial);
+  void name_fills(Record& record) const;
   Outcome fits(const Trial& trial) const;
   void judge_fills(Trial& trial);
   Outcome judge_fill(Trial& trial, const std::string& name);

@@ -107,7 +107,6 @@ void VectorRunner::judge_given(Record& record) const {
   fill.judgement = goldens.of(prepared).use([&](const Golden& golden) {
     return judge(problem, golden, arithmetic, outputs, &prepared.shared().tensors());
   });
-  record.impl = kGiven;
   record.arithmetic = print(*problem.operation, arithmetic);
   record.max_ratio = fill.judgement.max_ratio;
   record.rms_ratio = fill.judgement.rms_ratio;
@@ -142,6 +141,7 @@ void VectorRunner::judge_outputs(Record& record) const {
 
 Record VectorRunner::reference() const {
   Record record = reference_record(suite_, vector_.name);
+  if (vector_.arithmetic) record.impl = kGiven;
   record.source = vector_.source;
   record.spec = spec_;
   record.operation = vector_.operation;
@@ -153,6 +153,7 @@ Record VectorRunner::reference() const {
     record.flops = vector_.problem->operation->flops(*vector_.problem);
     record.min_bytes = min_bytes(*vector_.problem);
   }
+  if (options_.dry_run) return record;
   try {
     if (vector_.arithmetic)
       judge_given(record);
