@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/tensor/error.hpp"
 #include "core/tensor/walk.hpp"
@@ -145,8 +146,30 @@ void walk(Record& r, Visit&& visit) {
   visit("repro", r.repro);
 }
 
+// Collects the keys of a struct.
+struct KeyCollector {
+  static constexpr bool kReads = false;
+  std::set<std::string>& keys;
+  template <class T>
+  void operator()(const char* key, const T&) {
+    keys.insert(key);
+  }
+};
+
+// The keys of a record's line.
+const std::set<std::string>& record_keys() {
+  static const std::set<std::string> kKeys = [] {
+    std::set<std::string> keys{"type", "gflops"};
+    Record record;
+    walk(record, KeyCollector{keys});
+    return keys;
+  }();
+  return kKeys;
+}
+
 json to_json(const Record& record) {
   json line = write_json(record);
+  for (const auto& [key, value] : record.unknown) line[key] = json::parse(value);
   line["type"] = "result";
   if (record.time) line["gflops"] = number(record.gflops());
   return line;
@@ -158,6 +181,25 @@ json to_json(const Header& header) {
           {"command", header.command},
           {"started", header.started},
           {"environment", header.environment}};
+}
+
+Header header_from_json(const json& line) {
+  if (line.value("type", "") != "header" || !line.contains("schema"))
+    throw Error("is no header of results");
+  const json& schema = line["schema"];
+  if (!schema.is_number_integer() || schema < 1 || schema > kSchemaVersion)
+    throw Error(
+        fmt::format("is of schema {}; this attest reads schemas up to {}: use the attest that "
+                    "wrote the file, or a newer one",
+                    schema.dump(), kSchemaVersion));
+  return {line.value("command", ""), line.value("started", ""),
+          line.at("environment").get<decltype(Header::environment)>()};
+}
+
+Closing closing_from_json(const json& line) {
+  return {line.value("finished", ""), line.value("results", size_t{0}),
+          line.value("verdicts", decltype(Closing::verdicts)()),
+          line.value("never_judged", decltype(Closing::never_judged)())};
 }
 
 Closing Closing::of(const std::vector<Record>& records, std::string finished) {
@@ -178,7 +220,10 @@ json to_json(const Closing& closing) {
 
 Record record_from_json(const json& line) {
   try {
-    return read_json<Record>(line);
+    Record record = read_json<Record>(line);
+    for (const auto& [key, value] : line.items())
+      if (!record_keys().contains(key)) record.unknown[key] = value.dump();
+    return record;
   } catch (const Error& error) {
     throw Error(fmt::format("record: {}", error.what()));
   }

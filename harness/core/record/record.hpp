@@ -14,7 +14,8 @@
 
 namespace attest::core {
 
-/// Grows when a field changes its meaning or goes; new fields do not count.
+/// Grows when a field changes its meaning or goes; new fields do not count. Files of this version
+/// and of older ones are read.
 inline constexpr int kSchemaVersion = 1;
 
 /// One set of inputs and what was said of the outputs.
@@ -84,6 +85,8 @@ struct Record {
   double estimated_ns = 0, estimated_bytes = 0;
   std::vector<std::string> notes;
   std::string repro;
+  std::map<std::string, std::string>
+      unknown;  // fields that a newer attest wrote, as JSON; they are written back
 
   /// flops / median time; 0 where nothing was timed.
   double gflops() const;
@@ -110,6 +113,9 @@ struct Closing {
 nlohmann::json to_json(const Record& record);
 nlohmann::json to_json(const Closing& closing);
 nlohmann::json to_json(const Header& header);
+/// Throws Error: the schema of the file is newer than kSchemaVersion, or a key is missing.
+Header header_from_json(const nlohmann::json& line);
+Closing closing_from_json(const nlohmann::json& line);
 /// Throws Error: which key is missing or of the wrong type.
 Record record_from_json(const nlohmann::json& line);
 

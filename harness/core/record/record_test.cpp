@@ -107,6 +107,22 @@ TEST_F(Schema, RecordsFromBeforeAFieldWasAddedAreRead) {
             json::array({kSchemaVersion}));
 }
 
+// A newer attest may add fields. Who writes a record again keeps them.
+TEST(Record, UnknownFieldsAreKept) {
+  json line = to_json(sample());
+  EXPECT_TRUE(record_from_json(line).unknown.empty());
+  line["energy"] = {{"joules", 1.5}};
+  const Record record = record_from_json(line);
+  ASSERT_EQ(record.unknown.size(), 1u);
+  EXPECT_EQ(record.unknown.at("energy"), R"({"joules":1.5})");
+  EXPECT_EQ(to_json(record), line);
+  // Absent optional fields are known.
+  line = to_json(sample());
+  line.erase("time");
+  line.erase("gflops");
+  EXPECT_TRUE(record_from_json(line).unknown.empty());
+}
+
 TEST(Record, NamesTheMissingKey) {
   json line = to_json(sample());
   line.erase("impl");

@@ -13,21 +13,19 @@ namespace {
 
 using nlohmann::json;
 
-Header header_from_json(const json& line) {
-  if (line.at("type") != "header" || line.at("schema") != kSchemaVersion)
-    throw Error(fmt::format("is no header of version {}", kSchemaVersion));
-  return {line.value("command", ""), line.value("started", ""),
-          line.at("environment").get<decltype(Header::environment)>()};
-}
-
 void read_line(const std::string& text, Results& results) {
   const json line = json::parse(text);
   const auto type = line.at("type").get<std::string>();
   if (!results.begun) {
     results.header = header_from_json(line);
     results.begun = true;
+  } else if (type == "header") {
+    throw Error("begins another run; give each run as a file of its own");
   }
-  if (type == "end") results.complete = true;
+  if (type == "end") {
+    results.closing = closing_from_json(line);
+    results.complete = true;
+  }
   if (type == "result") results.records.push_back(record_from_json(line));
 }
 

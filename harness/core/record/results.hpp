@@ -15,11 +15,12 @@ struct Results {
   std::vector<Record> records;
   bool begun = false;     // it has its header
   bool complete = false;  // it has its closing line
+  Closing closing;        // if complete
   size_t bytes = 0;       // where its last whole line ends
 };
 
-/// An empty file has not begun. Throws Error: it cannot be read, or is no results file; the line is
-/// named.
+/// An empty file has not begun. Throws Error: it cannot be read, is no results file, is of a newer
+/// schema, or holds several runs; the line is named.
 Results read_results(const std::string& path);
 
 }  // namespace attest::core

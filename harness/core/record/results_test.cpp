@@ -51,6 +51,24 @@ TEST_F(ResultsRead, WholeFiles) {
   EXPECT_EQ(results.bytes, header_.size() + 2 * record_.size() + end_.size());
 }
 
+TEST_F(ResultsRead, NewerSchemasAreRefused) {
+  nlohmann::json header = nlohmann::json::parse(header_);
+  for (const nlohmann::json& schema : {nlohmann::json(kSchemaVersion + 1), nlohmann::json("1.5")}) {
+    header["schema"] = schema;
+    EXPECT_EQ(error(line(header)),
+              ": line 1: is of schema " + schema.dump() +
+                  "; this attest reads schemas up to 1: use the attest that wrote the file, or a "
+                  "newer one");
+  }
+}
+
+TEST_F(ResultsRead, TheClosingLineIsKept) {
+  Closing closing = Closing::of({}, "2026-01-01T00:00:01Z");
+  closing.never_judged = {{"mine", {"VARLEN"}}};
+  const Results results = read(header_ + line(to_json(closing)));
+  EXPECT_EQ(to_json(results.closing), to_json(closing));
+}
+
 TEST_F(ResultsRead, ATornLineDoesNotCount) {
   const Results results = read(header_ + record_ + record_.substr(0, record_.size() / 2));
   EXPECT_FALSE(results.complete);
@@ -65,12 +83,14 @@ TEST_F(ResultsRead, ATornLineDoesNotCount) {
 TEST_F(ResultsRead, WhatIsNoResultsFileIsNamed) {
   EXPECT_EQ(error("a poem\nof two lines\n"), ": line 1 is no line of results; name another file");
   EXPECT_EQ(error("a poem"), ": holds no results; name another file");
-  EXPECT_EQ(error(record_), ": line 1: is no header of version 1");
+  EXPECT_EQ(error(record_), ": line 1: is no header of results");
   EXPECT_EQ(error(header_ + "{}\n"), ": line 2 is no line of results; name another file");
   EXPECT_EQ(error(header_ + record_.substr(0, 30) + "\n" + record_),
             ": line 2 is no line of results; name another file");
   EXPECT_EQ(error(header_ + "{\"type\": \"result\"}\n"),
             ": line 2: record: key 'suite' is missing");
+  EXPECT_EQ(error(header_ + record_ + end_ + header_),
+            ": line 4: begins another run; give each run as a file of its own");
   EXPECT_THROW(read_results(path_ + ".none"), Error);
   EXPECT_THROW(read_results(::testing::TempDir()), Error);
 }
