@@ -32,25 +32,28 @@ TEST_F(SuiteSchema, AcceptsAllSuites) {
 TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
   const auto good = json::parse(R"({"name": "s", "summary": "x", "cases": [
     {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
-     "bias": "f32[1,1,8,8]", "q.order": "0123"}]})");
+     "bias": "f32[1,1,8,8]", "q.order": "0123"},
+    {"name": "a/c", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": "0.5k", "head_dim": 8,
+     "bias": "[1,1,1,0.5k]", "window_left": "1K"}], "budget": "50ms"})");
   ASSERT_TRUE(accepts(good));
+  EXPECT_NO_THROW(parse_suite(good.dump(), "good.json"));
   auto refused = [this](const json& bad) {
     EXPECT_FALSE(accepts(bad)) << bad;
     EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
   };
   for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})",
-                           R"({"budget": 0})", R"({"name": "a b"})",
+                           R"({"budget": 0})", R"({"budget": "1 day"})", R"({"name": "a b"})",
                            R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
     auto bad = good;
     bad.update(json::parse(keys));
     refused(bad);
   }
   for (const char* keys :
-       {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"seq_len_q": "token"})",
-        R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})", R"({"quick": 1})", R"({"mask": [0]})",
-        R"({"causal": "bottom"})", R"({"q.order": "01 2"})", R"({"impls": "naive"})",
-        R"({"fills": "huge"})", R"({"misses": ["rise/*"]})", R"({"misses": {}})",
-        R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
+       {R"({"name": ""})", R"({"head_dim": 1.5})", R"({"head_dim": "4q"})",
+        R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})",
+        R"({"quick": 1})", R"({"mask": [0]})", R"({"causal": "bottom"})", R"({"q.order": "01 2"})",
+        R"({"impls": "naive"})", R"({"fills": "huge"})", R"({"misses": ["rise/*"]})",
+        R"({"misses": {}})", R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
     auto bad = good;
     bad["cases"][0].update(json::parse(keys));
     refused(bad);

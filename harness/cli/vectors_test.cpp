@@ -160,7 +160,7 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
   EXPECT_EQ(run("--vectors all --vectors b/all").code, 64);
   write("dump.safetensors", "whatever it holds");
   for (const auto& [words, message] :
-       {std::pair("--params casual", "--params: 'casual': must be causal"),
+       {std::pair("--params casual", "--params: softmax has no 'casual', did you mean 'causal'?"),
         std::pair("--params causal=3", "--params: causal stands alone"),
         std::pair("--params sofcap=3",
                   "--params: softmax has no 'sofcap', did you mean 'softcap'?"),

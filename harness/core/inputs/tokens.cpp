@@ -10,6 +10,7 @@
 #include "core/inputs/formats/bytes.hpp"
 #include "core/inputs/formats/image.hpp"
 #include "core/inputs/scene.hpp"
+#include "core/problem/quantities.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace attest::core {
@@ -46,7 +47,10 @@ void set_key(TokenSource& source, std::string_view key, std::string_view value) 
   } else if (lidar && key == "stage") {
     source.stage = number_in(value, key, 0, kMostStages - 1);
   } else if (lidar && key == "first") {
-    source.first = number_in<int64_t>(value, key, 0, INT32_MAX);
+    const auto first = parse_count(value, 0, INT32_MAX);
+    if (!first)
+      fail(key, fmt::format("'{}' must be {}, up to {}", shown(value), kCountWords, INT32_MAX));
+    source.first = *first;
   } else if (!lidar && key == "width") {
     source.width = number_in(value, key, 1, kLargestImageSide);
   } else if (!lidar && key == "height") {

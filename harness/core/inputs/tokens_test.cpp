@@ -48,6 +48,7 @@ TEST(TokenSource, SaysWhichKeyIsWrong) {
   EXPECT_THAT(error("lidar:stage=16"), HasSubstr("from 0 to 15"));
   EXPECT_THAT(error("lidar:first=-1"), HasSubstr("first: '-1'"));
   EXPECT_THAT(error("lidar:first=1x"), HasSubstr("first: '1x'"));
+  EXPECT_EQ(parse_token_source("lidar:first=32k").first, 32768);
   EXPECT_THAT(error("lidar:curve=peano"), HasSubstr("z, z-trans, hilbert or hilbert-trans"));
   EXPECT_THAT(error("lidar:stage=1,stage=1"), HasSubstr("stage: given twice"));
   EXPECT_THAT(error("lidar:stage"), HasSubstr("must be key=value"));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/problem/hint.hpp"
+#include "core/problem/quantities.hpp"
 #include "core/problem/tensor_words.hpp"
 #include "core/problem/values.hpp"
 #include "core/tensor/error.hpp"
@@ -53,6 +54,14 @@ std::string wrong_dtype(std::string_view text, std::optional<DType> dtype) {
   return fmt::format("{}: {}must be {}", in_quotes(text),
                      is_known ? fmt::format("{} is not judged yet; ", dtype_name(*dtype)) : "",
                      kJudgedFloats);
+}
+
+// What a field may be whose value `text` is none, or none from -most to most.
+std::string right_count(std::string_view text, int64_t most) {
+  const bool is_whole = text.find_first_not_of("-0123456789") == std::string_view::npos ||
+                        parse_count(text, INT64_MIN, INT64_MAX);
+  return is_whole ? fmt::format("a whole number from {} to {}", -most, most)
+                  : std::string(kCountWords);
 }
 
 class Parser {
@@ -120,10 +129,10 @@ class Parser {
     }
     const int64_t most =
         field.type == Field::Type::kI32 ? std::numeric_limits<int32_t>::max() : kLargestField;
-    const auto number = parse_whole(value, -most, most);
+    const auto number = parse_count(value, -most, most);
     if (!number)
-      throw Error(fmt::format("{}: {} must be a whole number from {} to {}", in_quotes(text_),
-                              field.name, -most, most));
+      throw Error(
+          fmt::format("{}: {} must be {}", in_quotes(text_), field.name, right_count(value, most)));
     set_field(problem_, field, double(*number));
   }
 

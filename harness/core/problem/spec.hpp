@@ -7,7 +7,8 @@
 // A line is the operation, then words in any order, each at most once:
 //
 //   dtype=f16                 the dtype of all tensors without their own; default f32
-//   <field>=<number>          a parameter by its name in attest.h; default: from the others
+//   <field>=<number>          a parameter by its name in attest.h; default: from the others;
+//                             seq_len_q=4k: k is 1,024, m is 1,048,576
 //   <tensor>                  an optional tensor is present: lse, order ...
 //   <tensor>=bf16[1,1,1,197]  its dtype, its dims, or both, if unusual; a dim of 1 broadcasts
 //   <tensor>.order=0213       the layout in memory: dims, outermost first

@@ -11,6 +11,7 @@
 
 #include "core/problem/glob.hpp"
 #include "core/problem/hint.hpp"
+#include "core/problem/quantities.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/strict_json.hpp"
 #include "core/problem/values.hpp"
@@ -77,9 +78,13 @@ bool flag_of(const Place& place, const json& object, const std::string& key) {
 double budget_of(const Place& place, const json& object) {
   const auto at = object.find("budget");
   if (at == object.end()) return 0;
-  if (!at->is_number() || !(at->get<double>() > 0 && at->get<double>() <= kMostBudget_s))
-    place.fail("budget", fmt::format("seconds, above 0 and up to {}", kMostBudget_s));
-  return at->get<double>();
+  std::optional<double> seconds;
+  if (at->is_number()) seconds = at->get<double>();
+  if (at->is_string()) seconds = parse_seconds(at->get<std::string>());
+  if (!seconds || !(*seconds > 0 && *seconds <= kMostBudget_s))
+    place.fail("budget", fmt::format("seconds, or a time such as \"50ms\", above 0 and up to {}",
+                                     print_seconds(kMostBudget_s)));
+  return *seconds;
 }
 
 std::vector<std::string> list_of(const Place& place, const json& object, const std::string& key,

@@ -22,8 +22,11 @@ constexpr const char* kFrame = R"({
     "name": {"$ref": "#/definitions/name"},
     "summary": {"$ref": "#/definitions/text"},
     "budget": {
-      "type": "number", "exclusiveMinimum": 0, "maximum": 3600,
-      "description": "seconds of timed runs for each implementation and problem"
+      "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 3600},
+        {"type": "string", "pattern": "^[0-9.]+ ?(ns|us|ms|s|min|h)?$"}
+      ],
+      "description": "timed runs for each implementation and problem: seconds, or \"50ms\""
     },
     "defaults": {
       "allOf": [{"$ref": "#/definitions/case"}, {"not": {"required": ["name"]}}],
@@ -40,21 +43,30 @@ constexpr const char* kFrame = R"({
     "texts": {
       "type": "array", "minItems": 1, "uniqueItems": true, "items": {"$ref": "#/definitions/text"}
     },
+    "count": {
+      "type": "string", "pattern": "^-?[0-9.]+[kKmM]?$",
+      "description": "k is 1,024 and m is 1,048,576: 4k is 4096"
+    },
     "whole": {
       "anyOf": [
-        {"type": "integer", "minimum": -2147483648, "maximum": 2147483648}, {"const": false}
+        {"type": "integer", "minimum": -2147483648, "maximum": 2147483648},
+        {"$ref": "#/definitions/count"}, {"const": false}
       ]
     },
     "length": {
       "anyOf": [
-        {"type": "integer", "minimum": -1, "maximum": 2147483648}, {"enum": ["tokens", false]}
+        {"type": "integer", "minimum": -1, "maximum": 2147483648},
+        {"$ref": "#/definitions/count"}, {"enum": ["tokens", false]}
       ]
     },
     "float": {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", false]}]},
     "tensor": {
       "anyOf": [
         {"type": "boolean"},
-        {"type": "string", "pattern": "^[a-z0-9]*(\\[[0-9]+(,[0-9]+)*\\])?$", "minLength": 1},
+        {
+          "type": "string", "minLength": 1,
+          "pattern": "^[a-z0-9]*(\\[[0-9.]+[kKmM]?(,[0-9.]+[kKmM]?)*\\])?$"
+        },
         {"type": "array", "minItems": 1, "maxItems": 6, "items": {"type": "integer", "minimum": 1}}
       ]
     },

@@ -39,7 +39,7 @@ std::string line_of(const std::string& keys, DType dtype = ATTEST_F32, int64_t t
 }
 
 TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
-  const Suite suite = parse_suite(R"({"name": "mine", "summary": "two cases", "budget": 0.05,
+  const Suite suite = parse_suite(R"({"name": "mine", "summary": "two cases", "budget": "50ms",
     "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64,
                  "source": "somewhere", "causal": true},
     "cases": [
@@ -189,9 +189,9 @@ TEST(Suite, FilesThatAreNoSuites) {
       {R"({"name": "s", "summary": "x", "cases": []})", "cases: must be a list of 1 to 4096 cases"},
       {R"({"name": "s", "summary": "x", "case": []})", "unknown key 'case', did you mean 'cases'?"},
       {R"({"name": "s", "summary": "x", "budget": 0, "cases": [{}]})",
-       "budget: must be seconds, above 0"},
-      {R"({"name": "s", "summary": "x", "budget": "1", "cases": [{}]})",
-       "budget: must be seconds, above 0"},
+       "budget: must be seconds, or a time such as \"50ms\", above 0 and up to"},
+      {R"({"name": "s", "summary": "x", "budget": "1 day", "cases": [{}]})",
+       "budget: must be seconds, or a time such as \"50ms\", above 0 and up to"},
       {R"({"name": "a b", "summary": "x", "cases": [{}]})",
        "name 'a b': must be at most 80 letters"},
       {R"({"name": "s", "summary": "x", "cases": [3]})", "x.json: case 1: must be an object"},

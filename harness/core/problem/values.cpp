@@ -5,30 +5,18 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/problem/quantities.hpp"
+
 namespace attest::core {
-namespace {
-
-template <class T>
-std::optional<T> parse_all(std::string_view text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stopped != end) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
-std::optional<int64_t> parse_whole(std::string_view text, int64_t low, int64_t high) {
-  const auto value = parse_all<int64_t>(text);
-  return value && *value >= low && *value <= high ? value : std::nullopt;
-}
 
 std::optional<float> parse_float(std::string_view text) {
   if (text == "inf") return INFINITY;
   if (text == "-inf") return -INFINITY;
-  const auto value = parse_all<float>(text);
-  return value && std::isfinite(*value) ? value : std::nullopt;
+  float value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stopped != end || !std::isfinite(value)) return std::nullopt;
+  return value;
 }
 
 std::string print_float(float value) {
@@ -42,7 +30,7 @@ std::optional<std::vector<int64_t>> parse_list(std::string_view text, size_t mos
   std::vector<int64_t> values;
   while (!text.empty()) {
     const size_t comma = text.find(',');
-    const auto value = parse_whole(text.substr(0, comma), 0, high);
+    const auto value = parse_count(text.substr(0, comma), 0, high);
     if (!value || values.size() == most || comma + 1 == text.size()) return std::nullopt;
     values.push_back(*value);
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);

@@ -60,7 +60,7 @@ TEST_F(Dump, NamesSayWhatTheTensorsAre) {
 
 TEST_F(Dump, WordsSayTheRest) {
   save({"q", "k", "v", "o"});
-  const TestVector vector = read({{"params", "causal=bottom_right softcap=30"},
+  const TestVector vector = read({{"params", "causal=bottom_right softcap=30 window_left=1k"},
                                   {"layout", "bshd"},
                                   {"arithmetic", "prob=bf16"}});
   const auto& p = vector.problem->as<attest_softmax_params>();
@@ -69,6 +69,7 @@ TEST_F(Dump, WordsSayTheRest) {
   EXPECT_EQ(p.window_right, 0);
   EXPECT_EQ(p.diagonal, 1);
   EXPECT_EQ(p.softcap, 30);
+  EXPECT_EQ(p.window_left, 1024);
   EXPECT_EQ(vector.arithmetic->stage[ATTEST_SOFTMAX_PROBABILITY].dtype, ATTEST_BF16);
 }
 
@@ -103,6 +104,14 @@ TEST_F(Dump, WhatIsNotKnownIsNamed) {
     EXPECT_THAT(refusal({{"params", twice}}), HasSubstr("params: window_right is set twice"))
         << twice;
   EXPECT_THAT(refusal({{"params", "window_rihgt=0"}}), HasSubstr("did you mean 'window_right'?"));
+  EXPECT_THAT(refusal({{"params", "window_left="}}),
+              HasSubstr("'window_left=': a value must follow: window_left=NUMBER"));
+  EXPECT_THAT(refusal({{"params", "softcap"}}),
+              HasSubstr("'softcap': a value must follow: softcap=NUMBER"));
+  EXPECT_THAT(refusal({{"params", "head_dim=64.5"}}),
+              HasSubstr("'head_dim=64.5': must be a whole number, or one with k"));
+  EXPECT_THAT(refusal({{"params", "diagonal=4096m"}}), HasSubstr("must be a whole number"));
+  EXPECT_THAT(refusal({{"params", "softcap=1m"}}), HasSubstr("'softcap=1m': must be a number"));
   EXPECT_THAT(refusal({{"layout", "sbhd"}}), HasSubstr("bhsd or bshd"));
   EXPECT_THAT(error_of([&] { find_vectors(folder_ / "dump.pt"); }), HasSubstr("no such folder"));
 }

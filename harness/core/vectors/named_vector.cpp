@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/inputs/formats/bytes.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/problem/hint.hpp"
+#include "core/problem/quantities.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "core/vectors/assembly.hpp"
@@ -18,6 +20,11 @@ namespace attest::core {
 namespace {
 
 using nlohmann::json;
+
+/// The largest whole number that a parameter may be; a double holds all below it.
+int64_t largest(const Field& field) {
+  return field.type == Field::Type::kI32 ? INT32_MAX : int64_t{1} << 53;
+}
 
 struct Named {
   const Role* role;
@@ -71,28 +78,52 @@ void set_causal(json& params, const std::string& diagonal, const std::string& wh
   if (diagonal == "bottom_right") set_once(params, "diagonal", ATTEST_BOTTOM_RIGHT, where);
 }
 
-json params_of_words(std::string_view rest, const std::string& where) {
+/// Throws Error: the operation has no such parameter.
+const Field& field_of(const Operation& operation, std::string_view name, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Field& field : operation.fields()) {
+    if (field.name == name) return field;
+    known.emplace_back(field.name);
+    if (known.back() == "window_right") known.emplace_back("causal");
+  }
+  throw Error(fmt::format("{}: {} has no {}{}", where, operation.name(), in_quotes(name),
+                          did_you_mean(name, known)));
+}
+
+/// The value of the word "FIELD=NUMBER".
+json value_of(const Field& field, std::string_view word, const std::string& where) {
+  const size_t equals = std::min(word.find('='), word.size());
+  const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+  if (value.empty())
+    throw Error(
+        fmt::format("{}: {}: a value must follow: {}=NUMBER", where, in_quotes(word), field.name));
+  if (field.type == Field::Type::kF32) {
+    if (const auto number = parse_number<double>(value)) return *number;
+  } else if (const auto count = parse_count(value, -largest(field), largest(field))) {
+    return *count;
+  }
+  throw Error(fmt::format("{}: {}: must be {}", where, in_quotes(word),
+                          field.type == Field::Type::kF32 ? "a number" : kCountWords));
+}
+
+json params_of_words(std::string_view rest, const Operation& operation, const std::string& where) {
   json params = json::object();
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     const size_t equals = word.find('=');
-    const std::string key(word.substr(0, equals)),
-        value(equals == word.npos ? "" : word.substr(equals + 1));
+    const std::string key(word.substr(0, equals));
     if (key == "causal")
-      set_causal(params, equals == word.npos ? "top_left" : value, where);
-    else if (const auto whole = parse_number<int64_t>(value))
-      set_once(params, key, *whole, where);
-    else if (const auto real = parse_number<double>(value))
-      set_once(params, key, *real, where);
+      set_causal(params, equals == word.npos ? "top_left" : std::string(word.substr(equals + 1)),
+                 where);
     else
-      throw Error(fmt::format("{}: {}: must be causal, causal=bottom_right or FIELD=NUMBER", where,
-                              in_quotes(word)));
+      set_once(params, key, value_of(field_of(operation, key, where), word, where), where);
   }
   return params;
 }
 
 /// The fields of `params`, which may be words of a spec line too: "causal softcap=30".
-json params_of(const json& given, const std::string& where) {
-  if (given.is_string()) return params_of_words(given.get_ref<const std::string&>(), where);
+json params_of(const json& given, const Operation& operation, const std::string& where) {
+  if (given.is_string())
+    return params_of_words(given.get_ref<const std::string&>(), operation, where);
   if (!given.is_object())
     throw Error(where + ": must be an object of fields, or words such as 'causal softcap=30'");
   json params = given;
@@ -109,19 +140,14 @@ json params_of(const json& given, const std::string& where) {
 }
 
 void check_params(const json& params, const Operation& operation, const std::string& where) {
-  std::vector<std::string> known;
-  for (const Field& field : operation.fields()) {
-    known.emplace_back(field.name);
-    if (!params.contains(field.name)) continue;
-    const json& value = params[field.name];
+  for (const auto& [key, value] : params.items()) {
+    const Field& field = field_of(operation, key, where);
     if (field.type == Field::Type::kF32 ? !value.is_number() : !value.is_number_integer())
       throw Error(fmt::format("{}: {}: must be a {}number", where, field.name,
                               field.type == Field::Type::kF32 ? "" : "whole "));
+    if (field.type != Field::Type::kF32 && std::abs(value.get<double>()) > double(largest(field)))
+      throw Error(fmt::format("{}: {}: must be {} at most", where, field.name, largest(field)));
   }
-  for (const auto& [key, value] : params.items())
-    if (std::ranges::find(known, key) == known.end())
-      throw Error(fmt::format("{}: {} has no {}{}", where, operation.name(), in_quotes(key),
-                              did_you_mean(key, known)));
 }
 
 void check_layout(const std::string& layout, const std::string& where) {
@@ -171,7 +197,7 @@ void check_words(const std::map<std::string, std::string>& words) {
   const Operation& operation = operation_of(named == words.end() ? "softmax" : named->second);
   for (const auto& [key, value] : words) {
     const std::string where = "--" + key;
-    if (key == "params") check_params(params_of(value, where), operation, where);
+    if (key == "params") check_params(params_of(value, operation, where), operation, where);
     if (key == "layout") check_layout(value, where);
     if (key == "arithmetic") parse_arithmetic(value, operation, where);
   }
@@ -202,8 +228,9 @@ void map_named(const json& description, TestVector& vector, const VectorPlace& p
   const auto q =
       std::ranges::find(named, ATTEST_Q, [](const Named& tensor) { return tensor.role->index; });
   Problem& problem = start_problem(vector, *operation, q->tensor.spec.dtype);
-  const json params =
-      fields.has("params") ? params_of(fields.any("params"), where + ": params") : json::object();
+  const json params = fields.has("params")
+                          ? params_of(fields.any("params"), *operation, where + ": params")
+                          : json::object();
   check_params(params, *operation, where + ": params");
   set_params(problem, params, named);
   for (const auto& [role, tensor] : named) {

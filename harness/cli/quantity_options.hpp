@@ -1,0 +1,20 @@
+// Options whose values are times or sizes with units: --timeout 50ms, --memory 1GiB.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace attest::cli {
+
+/// Adds an option that reads a time (core::parse_seconds) from `least` to `most` seconds. The help
+/// text shows the value of `seconds` as the default, unless it is negative.
+CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& seconds,
+                         const std::string& help, double least, double most);
+
+/// Adds an option that reads a size (core::parse_bytes) of at least `least` bytes. Without a unit
+/// it is in GiB.
+CLI::Option* add_gibibytes(CLI::App& command, const std::string& name, uint64_t& bytes,
+                           const std::string& help, uint64_t least);
+
+}  // namespace attest::cli
