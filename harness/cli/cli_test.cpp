@@ -132,7 +132,7 @@ TEST_F(Cli, ReportsAResultsFileInEveryFormat) {
 TEST_F(Cli, ARecordOfReproHasTheLineThatItIsOf) {
   fs::copy(kMinimal, folder_ / "mine.so");
   const std::string line =
-      "repro --impl naive_minimal --plugin mine.so --threads 1 --timeout 7 --memory 2 "
+      "repro --impl naive_minimal --plugin mine.so --threads 1 --timeout 7s --memory 2GiB "
       "--min-arithmetic acc=f32 --host-golden --relations none --fill random,codebook 'softmax "
       "dtype=f32 seq_len_q=61 head_dim=32'";
   run(line + " --judge-only -o first.jsonl");
@@ -380,6 +380,14 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run small.json --impl flash_cpu --judge-only -o /dev/full", 4, "No space left on device"},
       {"run small.json --plugin nothing.so", 64, "nothing.so: no such plugin file"},
       {"run small.json --min-arithmetic acc=f33", 64, "--min-arithmetic"},
+      {"run small.json --timeout 5m", 64,
+       "--timeout: '5m': must be a time such as 50ms, 2s or 5min (units: ns us ms s min h"},
+      {"run small.json --budget 1us", 64, "--budget: '1us': must be from 1ms to 1000000s"},
+      {"run small.json --memory 1G", 64,
+       "--memory: '1G': must be a size such as 512MiB, 1GiB or 2GB"},
+      {"run small.json --memory 1KiB", 64, "--memory: '1KiB': must be at least 1MiB"},
+      {"repro 'softmax seq_len_q=4q head_dim=8'", 64,
+       "'seq_len_q=4q': seq_len_q must be a whole number, or one with k (1,024)"},
       {"explain fail:tolerence", 64, "did you mean 'fail:tolerance'?"},
       {"run small.json --impl flash_cpu --fill random,codebok", 64,
        "--fill codebok: matches none of: cancelling, codebook"},
@@ -413,6 +421,8 @@ TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
     EXPECT_THAT(outcome.text, HasSubstr(std::string("Example: attest ") + command));
   }
   EXPECT_THAT(run("--help").text, HasSubstr("130 interrupted"));
+  for (const char* command : {"run", "list", "repro"})
+    EXPECT_THAT(run(std::string(command) + " --help").text, HasSubstr("k (1,024)"));
 }
 
 TEST_F(Cli, ListsCapabilitiesWithReasons) {

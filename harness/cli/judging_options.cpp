@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "cli/quantity_options.hpp"
 #include "cli/table_file.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/operations/declaration.hpp"
@@ -65,12 +66,10 @@ core::Identity JudgingOptions::identity(const core::Session& session) const {
 }
 
 void JudgingOptions::add_many_to(CLI::App& app) {
-  app.add_option("--case-limit", plugins.limits.case_limit_s,
-                 "skip a case if four runs are estimated to take more seconds than this; 8 with "
-                 "--quick, 1 without a suite")
-      ->check(CLI::Range(0.01, 1e6))
-      ->capture_default_str()
-      ->type_name("S");
+  add_seconds(app, "--case-limit", plugins.limits.case_limit_s,
+              "skip a case if four runs are estimated to take longer; 8s with --quick, 1s without "
+              "a suite",
+              0.01, 1e6);
   app.add_flag("--strict", strict,
                "exit with 3 if an implementation declares features or dtypes that no case judged");
   app.add_flag("--dry-run", dry_run,

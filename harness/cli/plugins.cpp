@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/interrupt.hpp"
+#include "cli/quantity_options.hpp"
 
 namespace attest::cli {
 
@@ -24,21 +25,11 @@ void PluginOptions::add_to(CLI::App& command) {
                   "threads of each implementation (default: all CPUs that this process may use)")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
-  command.add_option("--timeout", limits.timeout_s, "seconds that one run may take")
-      ->check(CLI::Range(0.01, 1e6))
-      ->capture_default_str()
-      ->type_name("S");
-  command
-      .add_option_function<double>(
-          "--memory",
-          [this](double gib) {
-            memory_gib = gib;
-            limits.memory_bytes = uint64_t(gib * (1u << 30));
-          },
-          "GiB of resident memory for an implementation, besides its tensors (default: nine tenths "
-          "of the available memory)")
-      ->check(CLI::Range(0.01, 1e6))
-      ->type_name("GIB");
+  add_seconds(command, "--timeout", limits.timeout_s, "time that one run may take", 0.01, 1e6);
+  add_bytes(command, "--memory", limits.memory_bytes,
+            "resident memory for an implementation, besides its tensors (default: nine tenths of "
+            "the available memory)",
+            uint64_t{1} << 20);
 }
 
 core::Implementations PluginOptions::load() {

@@ -2,8 +2,6 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-#include <optional>
-
 #include "core/session/implementations.hpp"
 
 namespace attest::cli {
@@ -11,7 +9,6 @@ namespace attest::cli {
 struct PluginOptions {
   core::Selection selection;          // --plugin, --impl
   core::Limits limits{.threads = 0};  // --threads, --timeout, --memory
-  std::optional<double> memory_gib;   // --memory, as given
 
   void add_to(CLI::App& command);
   /// Fills in the default limits, starts all workers, prints warnings. Throws Error as the

@@ -25,20 +25,19 @@ CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& sec
         seconds = *value;
       },
       help);
-  if (seconds >= 0) option->default_str(core::print_seconds(seconds));
+  if (seconds > 0) option->default_str(core::print_seconds(seconds));
   return option->type_name("TIME");
 }
 
-CLI::Option* add_gibibytes(CLI::App& command, const std::string& name, uint64_t& bytes,
-                           const std::string& help, uint64_t least) {
-  constexpr uint64_t kGibibyte = uint64_t{1} << 30;
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& bytes,
+                       const std::string& help, uint64_t least) {
   CLI::Option* option = command.add_option_function<std::string>(
       name,
       [=, &bytes](const std::string& text) {
-        const std::optional<uint64_t> value = core::parse_bytes(text, kGibibyte);
+        const std::optional<uint64_t> value = core::parse_bytes(text);
         if (!value)
-          throw CLI::ValidationError(name, fmt::format("{}: must be {}; without a unit: GiB",
-                                                       in_quotes(text), core::kBytesWords));
+          throw CLI::ValidationError(
+              name, fmt::format("{}: must be {}", in_quotes(text), core::kBytesWords));
         if (*value < least)
           throw CLI::ValidationError(name, fmt::format("{}: must be at least {}", in_quotes(text),
                                                        core::print_whole_bytes(least)));
@@ -46,6 +45,11 @@ CLI::Option* add_gibibytes(CLI::App& command, const std::string& name, uint64_t&
       },
       help);
   return option->type_name("SIZE");
+}
+
+std::string quantity_help() {
+  return fmt::format("TIME: {}.\nSIZE: {}.\nCounts of a spec line: {}; 256k is 262,144.",
+                     core::kSecondsWords, core::kBytesWords, core::kCountWords);
 }
 
 }  // namespace attest::cli

@@ -8,13 +8,15 @@
 namespace attest::cli {
 
 /// Adds an option that reads a time (core::parse_seconds) from `least` to `most` seconds. The help
-/// text shows the value of `seconds` as the default, unless it is negative.
+/// text shows the value of `seconds` as the default, if it is above 0.
 CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& seconds,
                          const std::string& help, double least, double most);
 
-/// Adds an option that reads a size (core::parse_bytes) of at least `least` bytes. Without a unit
-/// it is in GiB.
-CLI::Option* add_gibibytes(CLI::App& command, const std::string& name, uint64_t& bytes,
-                           const std::string& help, uint64_t least);
+/// Adds an option that reads a size (core::parse_bytes) of at least `least` bytes.
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& bytes,
+                       const std::string& help, uint64_t least);
+
+/// The lines of a help text that say how times, sizes and counts are written.
+std::string quantity_help();
 
 }  // namespace attest::cli

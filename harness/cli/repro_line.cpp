@@ -5,6 +5,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/judging_options.hpp"
+#include "core/problem/quantities.hpp"
 
 namespace attest::cli {
 namespace {
@@ -17,9 +18,8 @@ std::string session_words(const JudgingOptions& options) {
   const core::Limits& limits = options.plugins.limits;
   words += fmt::format(" --threads {}", limits.threads);
   if (limits.timeout_s != core::Limits().timeout_s)
-    words += fmt::format(" --timeout {:g}", limits.timeout_s);
-  if (options.plugins.memory_gib)
-    words += fmt::format(" --memory {:g}", *options.plugins.memory_gib);
+    words += " --timeout " + core::print_seconds(limits.timeout_s);
+  if (limits.memory_bytes > 0) words += " --memory " + core::print_whole_bytes(limits.memory_bytes);
   if (!options.least.empty()) words += " --min-arithmetic " + shell_word(options.least);
   if (options.host_golden) words += " --host-golden";
   if (options.relations != core::RelationChoice::kAuto)

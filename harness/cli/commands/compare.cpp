@@ -35,6 +35,12 @@ std::vector<core::Results> read(const std::vector<std::string>& paths) {
   return all;
 }
 
+// "5%" -> "5". Returns no error, as CLI11 wants it.
+std::string drop_percent_sign(std::string& text) {
+  if (text.ends_with('%')) text.pop_back();
+  return {};
+}
+
 /// Throws Error: what is compared has no record of an implementation of that name, or the JSON
 /// would be written over it.
 void check(const CompareArguments& arguments, const std::vector<core::Results>& before,
@@ -107,6 +113,7 @@ Command add_compare(CLI::App& program) {
       ->add_option("--floor", arguments->floor_percent,
                    "percent by which launches of one build differ on this machine (A/A); only a "
                    "larger change counts, and only above 1 %")
+      ->transform(CLI::Validator(drop_percent_sign, ""))
       ->check(CLI::Range(0.01, 1000.0))
       ->type_name("PERCENT");
   command

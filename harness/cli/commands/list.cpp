@@ -7,6 +7,7 @@
 #include "cli/commands/list_events.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
+#include "cli/quantity_options.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
 #include "core/operations/declaration.hpp"
@@ -120,7 +121,8 @@ Command add_list(CLI::App& program) {
   command->footer(
       "Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 "
       "window_right=128'\n"
-      "          attest list --events suites/masks.json --case 'mask/*' --dtype f16");
+      "          attest list --events suites/masks.json --case 'mask/*' --dtype f16\n" +
+      quantity_help());
   return [arguments] { return run(*arguments); };
 }
 

@@ -7,6 +7,7 @@
 #include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/judging.hpp"
+#include "cli/quantity_options.hpp"
 #include "reports/table.hpp"
 
 namespace attest::cli {
@@ -85,15 +86,13 @@ Command add_repro(CLI::App& program) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");
-  command
-      ->add_option("--budget", arguments->judging.plugins.limits.budget_s, "seconds of timed runs")
-      ->check(CLI::Range(0.001, 1e6))
-      ->capture_default_str()
-      ->type_name("S");
+  add_seconds(*command, "--budget", arguments->judging.plugins.limits.budget_s,
+              "time for timed runs", 0.001, 1e6);
   arguments->judging.add_to(*command);
   command->footer(
       "Example: attest repro --impl flash_cpu 'softmax dtype=f16 num_heads=2 seq_len_q=61 "
-      "head_dim=64 window_right=0'");
+      "head_dim=64 window_right=0'\n" +
+      quantity_help());
   return [arguments, command] {
     arguments->judging.command = command_line(*command);
     return run(*arguments);

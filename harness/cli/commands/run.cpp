@@ -7,6 +7,7 @@
 #include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/judging.hpp"
+#include "cli/quantity_options.hpp"
 #include "cli/vector_words.hpp"
 #include "core/tensor/error.hpp"
 
@@ -117,17 +118,16 @@ Command add_run(CLI::App& program) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");
-  command
-      ->add_option("--budget", arguments->filter.budget_s,
-                   "seconds of timed runs for each implementation and case (default: the suite's "
-                   "budget, or 1; 0.15 with --quick, 0.08 without a suite)")
-      ->check(CLI::Range(0.001, 1e6))
-      ->type_name("S");
+  add_seconds(*command, "--budget", arguments->filter.budget_s,
+              "time for timed runs of each implementation and case (default: the suite's budget, "
+              "or 1s; 150ms with --quick, 80ms without a suite)",
+              0.001, 1e6);
   arguments->judging.add_many_to(*command);
   command->footer(
       "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype "
       "f16 --plugin ./my.so -o results.jsonl\n"
-      "To judge one plugin on the default suite: attest run --plugin ./my.so");
+      "To judge one plugin on the default suite: attest run --plugin ./my.so\n" +
+      quantity_help());
   return [arguments, command] {
     arguments->judging.command = command_line(*command);
     arguments->own_case_limit = command->count("--case-limit") > 0;

@@ -84,11 +84,11 @@ std::string print_seconds(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
-std::optional<uint64_t> parse_bytes(std::string_view text, uint64_t unitless) {
-  const std::optional<Quantity> quantity = split(text);
+std::optional<uint64_t> parse_bytes(std::string_view text) {
+  std::optional<Quantity> quantity = split(text);
   if (!quantity) return std::nullopt;
-  const std::optional<double> bytes =
-      quantity->unit.empty() ? quantity->number * double(unitless) : convert(*quantity, kSizes);
+  if (quantity->unit.empty()) quantity->unit = "gib";
+  const std::optional<double> bytes = convert(*quantity, kSizes);
   if (!bytes || !(*bytes >= 0 && *bytes < kMostBytes)) return std::nullopt;
   return uint64_t(std::llround(*bytes));
 }

@@ -15,7 +15,7 @@ inline constexpr std::string_view kCountWords =
 inline constexpr std::string_view kSecondsWords =
     "a time such as 50ms, 2s or 5min (units: ns us ms s min h; without one: seconds)";
 inline constexpr std::string_view kBytesWords =
-    "a size such as 512MiB, 1GiB or 2GB (units: B, KiB to TiB, kB to TB)";
+    "a size such as 512MiB, 1GiB or 2GB (units: B, KiB to TiB, kB to TB; without one: GiB)";
 
 /// A count: "4096", "4k", "1.5k", "1m". k is 1,024 and m is 1,048,576, because numbers of tokens
 /// are powers of two: 4k is 4,096, and 256k is 262,144. Nothing if the text is not a count, not a
@@ -28,10 +28,9 @@ std::optional<double> parse_seconds(std::string_view text);
 /// The time with a unit; parse_seconds gives the same double for it.
 std::string print_seconds(double seconds);
 
-/// A number of bytes: "1GiB" is 2^30, "1GB" is 10^9. Without a unit the number is in units of
-/// `unitless` bytes. Fractions of a byte are rounded. Nothing if the text is not a size, negative,
-/// or 2^60 bytes or more.
-std::optional<uint64_t> parse_bytes(std::string_view text, uint64_t unitless = 1);
+/// A number of bytes: "1GiB" is 2^30, "1GB" is 10^9. Without a unit the number is in GiB. Fractions
+/// of a byte are rounded. Nothing if the text is not a size, negative, or 2^60 bytes or more.
+std::optional<uint64_t> parse_bytes(std::string_view text);
 /// The size with the largest binary unit that gives a whole number: "1536MiB". parse_bytes gives
 /// the same number for it.
 std::string print_whole_bytes(uint64_t bytes);

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       std::abort();
   if (const auto seconds = parse_seconds(text))
     if (parse_seconds(print_seconds(*seconds)) != seconds) std::abort();
-  if (const auto bytes = parse_bytes(text, 1024))
+  if (const auto bytes = parse_bytes(text))
     if (parse_bytes(print_whole_bytes(*bytes)) != bytes) std::abort();
   return 0;
 }
