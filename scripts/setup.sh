@@ -36,6 +36,9 @@ libvalijson-dev     valijson/validator.hpp     extra  validates results (not in 
 ccache              ccache                     option compiles only what has changed
 clang-format-19     clang-format-19            all    checks the form of the sources
 clang-tidy-19       clang-tidy-19              all    finds mistakes in them
+groff-base          groff                      all    checks the manual pages
+zsh                 zsh                        all    runs the completion of zsh
+fish                fish                       all    runs that of fish
 libomp-19-dev       ../lib/llvm-19/lib/clang/19/include/omp.h  all  OpenMP's header for clang-tidy
 TABLE
 }

@@ -16,7 +16,7 @@ new_machine() {
   for tool in bash sed cat mktemp rm tail env true; do
     ln -s "$(type -P $tool)" "$machine/bin/$tool"
   done
-  for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19; do
+  for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19 groff zsh fish; do
     stand_in $tool :
   done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \

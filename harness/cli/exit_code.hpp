@@ -1,17 +1,33 @@
-// The exit codes of attest. README.md explains them.
+// The exit codes of attest. --help, the man page and README.md explain them.
 #pragma once
 
 namespace attest::cli {
 
 enum ExitCode : int {
   kOk = 0,
-  kBad = 1,    // a fail, suspect, error, crash or timeout; compare: something no longer passes;
-               // list --events: a missed event without a reason
-  kWorse = 2,  // compare: slower, bigger or less accurate
-  kInconclusive = 3,  // with --strict: undecided comparisons, or declared features never judged
-  kNothing = 4,       // output or machine failed, or nothing was judged or compared
-  kUsage = 64,        // bad argument, suite or token file, or a filter that matches nothing
+  kBad = 1,  // see kExitCodes
+  kWorse = 2,
+  kInconclusive = 3,
+  kNothing = 4,
+  kUsage = 64,
   kInterrupted = 130,
+};
+
+struct ExitCodeHelp {
+  ExitCode code;
+  const char* meaning;
+};
+inline constexpr ExitCodeHelp kExitCodes[] = {
+    {kOk, "ok: everything that was judged passed"},
+    {kBad,
+     "a case failed, is suspect, ended in an error, crashed or timed out; compare: something no "
+     "longer passes; list --events: a case misses an event without a reason"},
+    {kWorse, "compare: slower, bigger or less accurate"},
+    {kInconclusive,
+     "with --strict: undecided comparisons, or declared features and dtypes that no case judged"},
+    {kNothing, "the output or the machine failed, or nothing was judged or compared"},
+    {kUsage, "a bad argument, suite or token file, or a filter that matches nothing"},
+    {kInterrupted, "interrupted"},
 };
 
 }  // namespace attest::cli

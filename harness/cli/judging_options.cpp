@@ -34,7 +34,7 @@ void JudgingOptions::add_to(CLI::App& app) {
          "than 20 ms), all or none")
       ->check(CLI::IsMember(kRelationChoices).description(""))
       ->default_str("auto")
-      ->type_name("WHERE");
+      ->type_name("auto|all|none");
   app.add_flag(
       "--host-golden", host_golden,
       "compute every golden on the host; without this, a GPU may compute those of large cases, on "

@@ -18,19 +18,19 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE,
               SIG_IGN);  // a reader that went away is a failed write, reported like any other
   CLI::App program(
-      "Judges attention implementations (plugins) against a float64 golden, and times them.\n"
-      "Exit codes: 0 ok; 1 fail, suspect, error, crash or timeout; compare: no longer passes; list "
-      "--events: a missed event without a reason;\n"
-      "2 compare: worse; 3 --strict: inconclusive, or not all judged;\n"
-      "4 output or machine failed, or nothing judged; 64 usage; 130 interrupted.",
+      "Judges attention implementations (plugins) against a float64 golden, and times them.",
       "attest");
+  std::string codes = "Exit codes:";
+  for (const cli::ExitCodeHelp& one : cli::kExitCodes)
+    codes += fmt::format("\n  {:>3} {}", int(one.code), one.meaning);
+  program.footer(codes);
   program.set_version_flag("--version", ATTEST_VERSION);
   program.require_subcommand(1);
-  const std::vector<cli::Command> commands{cli::add_run(program),    cli::add_list(program),
-                                           cli::add_repro(program),  cli::add_compare(program),
-                                           cli::add_report(program), cli::add_capture(program),
-                                           cli::add_replay(program), cli::add_doctor(program),
-                                           cli::add_new(program),    cli::add_explain(program)};
+  const std::vector<cli::Command> commands{
+      cli::add_run(program),     cli::add_list(program),       cli::add_repro(program),
+      cli::add_compare(program), cli::add_report(program),     cli::add_capture(program),
+      cli::add_replay(program),  cli::add_doctor(program),     cli::add_new(program),
+      cli::add_explain(program), cli::add_completion(program), cli::add_man(program)};
   std::vector<std::string> names;
   for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());

@@ -163,8 +163,8 @@ void EventOptions::add_to(CLI::App& command) {
       .add_option_function<std::string>(
           "--format", [this](const std::string& format) { markdown = format == "markdown"; },
           "with --events: text or markdown")
-      ->check(CLI::IsMember({"text", "markdown"}))
-      ->type_name("FORMAT");
+      ->check(CLI::IsMember({"text", "markdown"}).description(""))
+      ->type_name("text|markdown");
   command.add_flag("--verbose", verbose,
                    "with --events: also list events that cannot occur, with the reason");
 }

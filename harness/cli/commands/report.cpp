@@ -58,12 +58,12 @@ Command add_report(CLI::App& program) {
   command->add_option("files", arguments->files, "results files that attest run -o wrote")
       ->required()
       ->type_name("FILE");
-  std::string help;
-  for (const reports::Format& format : reports::formats())
+  std::string help, names;
+  for (const reports::Format& format : reports::formats()) {
     help += fmt::format("{}{}: {}", help.empty() ? "" : "; ", format.name, format.summary);
-  command->add_option("--format", arguments->format, help)
-      ->capture_default_str()
-      ->type_name("FORMAT");
+    names += fmt::format("{}{}", names.empty() ? "" : "|", format.name);
+  }
+  command->add_option("--format", arguments->format, help)->capture_default_str()->type_name(names);
   command->add_option("-o,--output", arguments->output, "write to this file, which is replaced")
       ->type_name("FILE");
   command->footer("Example: attest report results.jsonl --format markdown -o verdicts.md");

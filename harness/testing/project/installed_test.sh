@@ -30,6 +30,11 @@ for plugin in "$work"/prefix/lib*/attest/plugins/*.so "$work"/prefix/lib/*/attes
   fi
 done
 
+for file in man/man1/attest.1 man/man1/attest-run.1 bash-completion/completions/attest \
+  zsh/site-functions/_attest fish/vendor_completions.d/attest.fish; do
+  [[ -s $work/prefix/share/$file ]] || { echo "share/$file is not installed"; exit 1; }
+done
+
 attest run smoke --impl 'naive*' --dtype f32 --budget 0.1 -o results.jsonl
 grep -q '"pass"' results.jsonl
 if grep -F -e "$build" -e "$work" results.jsonl; then

@@ -1,0 +1,34 @@
+// The help of the program as data: --help, man pages and shell completions say the same.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace attest::cli {
+
+struct OptionHelp {
+  std::vector<std::string> names;  // "-o", "--output"; of an argument without dashes: its name
+  std::string value;               // "FILE", or the choices: "auto|all|none"; empty: a flag
+  std::string preset;              // the default value, if --help shows one
+  std::string text;
+  bool positional = false;
+  bool required = false, repeats = false;
+
+  /// The choices, if the value is one of several words; else empty.
+  std::vector<std::string> choices() const;
+  /// Whether the value is a file or a folder.
+  bool takes_path() const;
+};
+
+struct CommandHelp {
+  std::string name, summary, footer;  // footer: its examples
+  std::vector<OptionHelp> options;
+};
+
+/// Of `app` alone: the program, or one of its commands.
+CommandHelp help_of(const CLI::App& app);
+/// Of every command, in the order of --help.
+std::vector<CommandHelp> help_of_commands(const CLI::App& program);
+
+}  // namespace attest::cli
