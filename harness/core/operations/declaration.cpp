@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/tensor/error.hpp"
 
@@ -37,6 +38,30 @@ std::vector<ArithmeticWay> all_ways(const Operation& operation) {
   std::vector<ArithmeticWay> ways(own.begin(), own.end());
   ways.insert(ways.end(), std::begin(kSharedWays), std::end(kSharedWays));
   return ways;
+}
+
+constexpr std::string_view kRelError = "-rel-error", kChain = "chain";
+
+// A word that says more of an arithmetic than the dtype of a stage; false: `item` is no such word.
+bool read_more(std::string_view item, const Operation& operation, Arithmetic& arithmetic) {
+  for (const ArithmeticWay& way : all_ways(operation))
+    if (item == way.name) return arithmetic.ways |= way.bit, true;
+  const size_t equals = item.find('=');
+  if (equals == item.npos) return false;
+  const std::string_view word = item.substr(0, equals);
+  const std::string value(item.substr(equals + 1));
+  char* end = nullptr;
+  if (word == kChain) {
+    arithmetic.sum_chain = std::strtoll(value.c_str(), &end, 10);
+    return *end == '\0' && arithmetic.sum_chain > 0;
+  }
+  if (!word.ends_with(kRelError)) return false;
+  const ArithmeticStage* stage =
+      find_stage(operation, word.substr(0, word.size() - kRelError.size()));
+  if (!stage || !stage->has_function) return false;
+  double& error = arithmetic.stage[size_t(stage->index)].rel_error;
+  error = std::strtod(value.c_str(), &end);
+  return *end == '\0' && error > 0 && error <= unit_roundoff(ATTEST_BF16);
 }
 
 }  // namespace
@@ -91,8 +116,8 @@ std::string print(const Operation& operation, const Arithmetic& arithmetic) {
     if (arithmetic.has(way.bit)) words.emplace_back(way.name);
   for (const ArithmeticStage& stage : operation.stages())
     if (const double error = arithmetic.stage[size_t(stage.index)].rel_error; error > 0)
-      words.push_back(fmt::format("{}-rel-error={:g}", stage.name, error));
-  if (arithmetic.sum_chain > 0) words.push_back(fmt::format("chain={}", arithmetic.sum_chain));
+      words.push_back(fmt::format("{}{}={:g}", stage.name, kRelError, error));
+  if (arithmetic.sum_chain > 0) words.push_back(fmt::format("{}={}", kChain, arithmetic.sum_chain));
   return fmt::format("{}", fmt::join(words, ","));
 }
 
@@ -132,8 +157,13 @@ Arithmetic parse_arithmetic(std::string_view text, const Operation& operation,
                             std::string_view where) {
   Arithmetic arithmetic;
   const Operation* const only = &operation;
-  for (const auto& [word, dtype] : parse_min_arithmetic(text, {&only, 1}, where))
-    arithmetic.stage[size_t(find_stage(operation, word)->index)].dtype = dtype;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), item.size() + 1));
+    if (read_more(item, operation, arithmetic)) continue;
+    for (const auto& [word, dtype] : parse_min_arithmetic(item, {&only, 1}, where))
+      arithmetic.stage[size_t(find_stage(operation, word)->index)].dtype = dtype;
+  }
   return arithmetic;
 }
 

@@ -31,7 +31,8 @@ std::string stage_words(std::span<const Operation* const> operations);
 MinArithmetic parse_min_arithmetic(std::string_view text,
                                    std::span<const Operation* const> operations,
                                    std::string_view where = "--min-arithmetic");
-/// The same as a declaration of the operation: stages that are left out compute in f32.
+/// The same as a declaration of the operation: stages that are left out compute in f32. It reads
+/// all that print() writes: "acc=f32,nondeterministic,prob-rel-error=1e-05,chain=64".
 Arithmetic parse_arithmetic(std::string_view text, const Operation& operation,
                             std::string_view where);
 /// "" when `arithmetic` is at least `least` in every stage that it names, else the reason, e.g.

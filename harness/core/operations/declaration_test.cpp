@@ -152,5 +152,22 @@ TEST(ParseArithmetic, KnowsTheWordsOfOneOperation) {
   EXPECT_THROW(parse_arithmetic("prob=f16", linear_operation(), "x"), Error);
 }
 
+TEST(ParseArithmetic, ReadsWhatIsPrinted) {
+  const SoftmaxArithmetic softmax{.qk = ATTEST_F16,
+                                  .probability = ATTEST_BF16,
+                                  .ways = ATTEST_SUMS_ROUNDED_P | ATTEST_NONDETERMINISTIC,
+                                  .exp_error = 1e-4,
+                                  .sum_chain = 7};
+  EXPECT_EQ(parse_arithmetic(print(softmax_operation(), softmax), softmax_operation(), "x"),
+            Arithmetic(softmax));
+  const LinearArithmetic linear{.ways = ATTEST_WEIGHS_PAIRS | ATTEST_FLUSHES_SUBNORMALS};
+  EXPECT_EQ(parse_arithmetic(print(linear_operation(), linear), linear_operation(), "x"),
+            Arithmetic(linear));
+  for (const char* text :
+       {"chain=0", "chain=7x", "chain=", "qk-rel-error=1e-4", "prob-rel-error=0.1",
+        "prob-rel-error=-1", "weighs-pairs", "prob-rel-error=1e-4x"})
+    EXPECT_THROW(parse_arithmetic(text, softmax_operation(), "x"), Error) << text;
+}
+
 }  // namespace
 }  // namespace attest::core
