@@ -22,7 +22,9 @@ enum class Cheat {
   kSomeInputs,
   kKnownInputs,
   kAllInputs,
-  kSlow
+  kSlow,
+  kHiccup,
+  kMortal
 };
 
 struct Description {
@@ -47,6 +49,8 @@ constexpr Description describe(Cheat cheat) {
       return {"cheat_all_inputs",
               "keeps its results by all inputs; aborts where that answers most runs"};
     case Cheat::kSlow: return {"cheat_slow", "takes 1.1 s for a first run and nothing for others"};
+    case Cheat::kHiccup: return {"cheat_hiccup", "does the work, and sleeps 0.2 s in its 6th run"};
+    case Cheat::kMortal: return {"cheat_mortal", "does the work, and aborts in its 200th run"};
   }
   return {"", ""};
 }
@@ -130,6 +134,12 @@ class Cheater {
       case Cheat::kSlow:
         if (runs_ == 1) compute(data), std::this_thread::sleep_for(std::chrono::milliseconds(1100));
         return;
+      case Cheat::kHiccup:
+        if (runs_ == 6) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        return compute(data);
+      case Cheat::kMortal:
+        if (runs_ == 200) std::abort();
+        return compute(data);
     }
   }
 
@@ -198,4 +208,5 @@ ATTEST_PLUGIN(attest::table<Cheater<Cheat::kNone>>(), attest::table<Cheater<Chea
               attest::table<Cheater<Cheat::kThread>>(),
               attest::table<Cheater<Cheat::kSomeInputs>>(),
               attest::table<Cheater<Cheat::kKnownInputs>>(),
-              attest::table<Cheater<Cheat::kAllInputs>>(), attest::table<Cheater<Cheat::kSlow>>())
+              attest::table<Cheater<Cheat::kAllInputs>>(), attest::table<Cheater<Cheat::kSlow>>(),
+              attest::table<Cheater<Cheat::kHiccup>>(), attest::table<Cheater<Cheat::kMortal>>())

@@ -58,6 +58,17 @@ void walk(TimeRequest& request, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(PacedRequest& request, Visit&& visit) {
+  visit("slots", request.slots);
+  visit("differing", request.differing);
+  visit("second", request.second);
+  visit("period_ns", request.period_ns);
+  visit("window_ns", request.window_ns);
+  visit("frames", request.frames);
+  visit("seed", request.seed);
+}
+
+template <class Visit>
 void walk(ScriptRequest& request, Visit&& visit) {
   visit("sets", request.sets);
   visit("steps", request.steps);
@@ -106,6 +117,18 @@ void walk(TimeReply& reply, Visit&& visit) {
   visit("differs", reply.differs);
   visit("stale", reply.stale);
   visit("late", reply.late);
+  visit("inputs_changed", reply.inputs_changed);
+}
+
+template <class Visit>
+void walk(PacedReply& reply, Visit&& visit) {
+  visit("create_ns", reply.create_ns);
+  visit("first_ns", reply.first_ns);
+  visit("starts_ns", reply.starts_ns);
+  visit("ends_ns", reply.ends_ns);
+  visit("audited_runs", reply.audited_runs);
+  visit("differs", reply.differs);
+  visit("stale", reply.stale);
   visit("inputs_changed", reply.inputs_changed);
 }
 

@@ -77,6 +77,18 @@ struct TimeRequest {
   uint64_t seed = 0;               // of what is audited when
 };
 
+/// Runs one after the other, or one a period. With it come the descriptors as with TimeRequest.
+struct PacedRequest {
+  static constexpr const char* kName = "paced";
+  RunSlots slots;
+  std::vector<Slot> differing;     // as in TimeRequest
+  std::optional<RunSlots> second;  // likewise
+  double period_ns = 0;            // from one arrival to the next; 0: right after the other
+  double window_ns = 0;            // no run begins later; 0: only `frames` ends it
+  uint64_t frames = 0;             // at most; 0: only the window ends it
+  uint64_t seed = 0;               // of what is audited when
+};
+
 /// Several plans (script.hpp). With it come the descriptors of all sets.
 struct ScriptRequest {
   static constexpr const char* kName = "script";
@@ -88,7 +100,7 @@ struct Request {
   uint64_t sequence = 0;              // its reply has the same
   uint64_t table = 0;                 // the number of the implementation's table
   std::vector<WireProblem> problems;  // one; of a script the problem of each plan
-  std::variant<QueryRequest, RunRequest, TimeRequest, ScriptRequest> wanted;
+  std::variant<QueryRequest, RunRequest, TimeRequest, ScriptRequest, PacedRequest> wanted;
 };
 
 /// The step that ended a request before its end.
@@ -129,6 +141,17 @@ struct TimeReply {
   bool inputs_changed = false;  // by the implementation
 };
 
+struct PacedReply {
+  static constexpr const char* kName = "paced";
+  double create_ns = 0;
+  double first_ns = 0;  // arrival of the first frame, by the steady clock of both processes
+  std::vector<double> starts_ns, ends_ns;  // of each run, from the first arrival
+  int64_t audited_runs = 0;
+  bool differs = false;  // as in TimeReply
+  bool stale = false;
+  bool inputs_changed = false;
+};
+
 struct ScriptReply {
   static constexpr const char* kName = "script";
   std::vector<double> run_ns;          // of each run
@@ -147,7 +170,7 @@ struct DeviceTrespass {
 
 /// What a request gave, and what its calls did to the process and the device besides.
 struct Reply {
-  using Result = std::variant<FailedStep, QueryReply, RunReply, TimeReply, ScriptReply>;
+  using Result = std::variant<FailedStep, QueryReply, RunReply, TimeReply, ScriptReply, PacedReply>;
 
   uint64_t sequence = 0;
   Result result;

@@ -43,7 +43,7 @@ std::vector<Request> sample_requests() {
   problem.params[17] = std::byte{5};
   problem.tensor[2].rank = 4;
   std::vector<Request> requests(
-      4, {.sequence = uint64_t(1) << 60, .table = 3, .problems = {problem}, .wanted = {}});
+      5, {.sequence = uint64_t(1) << 60, .table = 3, .problems = {problem}, .wanted = {}});
   requests[0].wanted = QueryRequest{};
   requests[1].wanted = RunRequest{sample_slots(1)};
   requests[2].wanted = TimeRequest{.slots = sample_slots(1),
@@ -57,12 +57,19 @@ std::vector<Request> sample_requests() {
                     .steps = {{.kind = ScriptStep::kCreate, .plan = 1},
                               {.kind = ScriptStep::kRun, .plan = 1, .inputs = 0, .outputs = 1}}};
   requests[3].problems.push_back(problem);
+  requests[4].wanted = PacedRequest{.slots = sample_slots(1),
+                                    .differing = sample_slots(2).outputs,
+                                    .second = sample_slots(3),
+                                    .period_ns = 1.5,
+                                    .window_ns = 2.5,
+                                    .frames = 3,
+                                    .seed = ~uint64_t(0)};
   return requests;
 }
 
 // One reply of each kind, with all that a reply can have.
 std::vector<Reply> sample_replies() {
-  std::vector<Reply> replies(5, {.sequence = 7,
+  std::vector<Reply> replies(6, {.sequence = 7,
                                  .result = {},
                                  .exception = "run threw",
                                  .device_fault = "illegal address",
@@ -89,6 +96,14 @@ std::vector<Reply> sample_replies() {
                                 .late = true,
                                 .inputs_changed = true};
   replies[4].result = ScriptReply{.run_ns = {1, 2}, .refusal = "one plan at a time"};
+  replies[5].result = PacedReply{.create_ns = 1,
+                                 .first_ns = 2,
+                                 .starts_ns = {3, 4},
+                                 .ends_ns = {5, 6},
+                                 .audited_runs = 7,
+                                 .differs = true,
+                                 .stale = true,
+                                 .inputs_changed = true};
   return replies;
 }
 

@@ -105,6 +105,69 @@ void walk(TimeRecord& t, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(PercentileRecord& p, Visit&& visit) {
+  visit("share", p.share);
+  visit("value_ns", p.value_ns);
+  visit("low_ns", p.low_ns);
+  visit("high_ns", p.high_ns);
+  visit("coverage", p.coverage);
+  visit("claimed_ns", p.claimed_ns);
+  visit("needed", p.needed);
+}
+
+template <class Visit>
+void walk(PolicyRecord& p, Visit&& visit) {
+  visit("policy", p.policy);
+  visit("frames", p.frames);
+  visit("dropped", p.dropped);
+  visit("missed", p.missed);
+  visit("max_latency_ns", p.max_latency_ns);
+  visit("max_age_ns", p.max_age_ns);
+  visit("percentiles", p.percentiles);
+}
+
+template <class Visit>
+void walk(NeighbourRecord& n, Visit&& visit) {
+  visit("name", n.name);
+  visit("rate", n.rate);
+  visit("unit", n.unit);
+  visit("remark", n.remark);
+}
+
+template <class Visit>
+void walk(PhaseRecord& p, Visit&& visit) {
+  visit("processing_time_ns", p.processing_time_ns);
+  visit("latency_ns", p.latency_ns);
+  visit("policies", p.policies);
+  visit("missed_by_hz", p.missed_by_hz);
+  visit("neighbours", p.neighbours);
+}
+
+template <class Visit>
+void walk(PacedRecord& p, Visit&& visit) {
+  visit("period_ns", p.period_ns);
+  visit("alone", p.alone);
+  visit("contended", p.contended);
+  visit("slowdown", p.slowdown);
+}
+
+template <class Visit>
+void walk(EnergyRecord& e, Visit&& visit) {
+  visit("sensor", e.sensor);
+  visit("covers", e.covers);
+  visit("refusal", e.refusal);
+  visit("method", e.method);
+  visit("window_ns", e.window_ns);
+  visit("runs", e.runs);
+  visit("joules", e.joules);
+  visit("run_joules", e.run_joules);
+  visit("idle_watts_before", e.idle_watts_before);
+  visit("idle_watts_after", e.idle_watts_after);
+  visit("net_run_joules", e.net_run_joules);
+  visit("polled_joules", e.polled_joules);
+}
+
+template <class Visit>
 void walk(MemoryRecord& m, Visit&& visit) {
   visit("workspace_bytes", m.workspace_bytes);
   visit("peak_bytes", m.peak_bytes);
@@ -137,6 +200,8 @@ void walk(Record& r, Visit&& visit) {
   visit("fills", r.fills);
   visit("relations", LaterField{r.relations});
   visit("time", r.time);
+  visit("paced", r.paced);
+  visit("energy", r.energy);
   visit("memory", r.memory);
   visit("flops", r.flops);
   visit("min_bytes", r.min_bytes);

@@ -11,6 +11,7 @@
 
 #include "core/device/device_times.hpp"
 #include "core/judge/check.hpp"
+#include "core/record/paced.hpp"
 
 namespace attest::core {
 
@@ -80,6 +81,8 @@ struct Record {
   std::vector<FillRecord> fills;
   std::vector<RelationRecord> relations;  // as far as they were tried
   std::optional<TimeRecord> time;
+  std::optional<PacedRecord> paced;
+  std::optional<std::vector<EnergyRecord>> energy;  // by each sensor
   MemoryRecord memory;
   double flops = 0, min_bytes = 0;
   double estimated_ns = 0, estimated_bytes = 0;

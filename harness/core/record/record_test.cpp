@@ -67,6 +67,23 @@ Record sample() {
           {.replayed_runs = 256, .discarded_samples = 2, .launch_ns = 2500, .clock_mhz = 1980},
           {{"celsius", "41"}},
           {{"celsius", "55"}}}};
+  PhaseRecord phase{.processing_time_ns = {1e6, 3e6},
+                    .latency_ns = {1e6, 3e6},
+                    .policies = {{.policy = "queue-all", .frames = 2}},
+                    .missed_by_hz = {{"12", 1}},
+                    .neighbours = {{"stream:2@5", 9.5, "GB/s"}}};
+  phase.policies[0].percentiles = {{0.5, 1e6, 1e6, 3e6, 0.5, 3e6, 7},
+                                   {.share = 0.999, .needed = 9}};
+  r.paced = PacedRecord{.period_ns = 5e7, .alone = phase, .contended = phase, .slowdown = 1.5};
+  r.energy = {{.sensor = "rapl package-0",
+               .covers = "CPU package 0",
+               .method = "counter",
+               .window_ns = 1.5e9,
+               .runs = 3,
+               .joules = 30,
+               .run_joules = 10,
+               .polled_joules = 31},
+              {.sensor = "NVML", .covers = "the first CUDA device", .refusal = "no", .runs = 3}};
   r.memory.peak_bytes = 12345;
   r.notes = {"a note"};
   r.repro = "attest repro --impl flash_cpu 'softmax'";
@@ -93,6 +110,11 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line["fills"][0]["judgement"]["guess"], "it is as if softmax_scale were 1");
   EXPECT_EQ(line["fills"][0]["seed"], "8000000000000000");
   EXPECT_EQ(line["relations"][0]["relation"], "key-permutation");
+  const json& percentiles = line["paced"]["contended"]["policies"][0]["percentiles"];
+  EXPECT_EQ(percentiles[0]["claimed_ns"], 3e6);
+  EXPECT_FALSE(percentiles[1].contains("claimed_ns")) << "not supported is not 0";
+  EXPECT_EQ(line["energy"][0]["polled_joules"], 31);
+  EXPECT_FALSE(line["energy"][1].contains("polled_joules"));
 }
 
 // New fields do not make a new version, so files without them are as good as ever.
@@ -111,10 +133,10 @@ TEST_F(Schema, RecordsFromBeforeAFieldWasAddedAreRead) {
 TEST(Record, UnknownFieldsAreKept) {
   json line = to_json(sample());
   EXPECT_TRUE(record_from_json(line).unknown.empty());
-  line["energy"] = {{"joules", 1.5}};
+  line["of_later"] = {{"joules", 1.5}};
   const Record record = record_from_json(line);
   ASSERT_EQ(record.unknown.size(), 1u);
-  EXPECT_EQ(record.unknown.at("energy"), R"({"joules":1.5})");
+  EXPECT_EQ(record.unknown.at("of_later"), R"({"joules":1.5})");
   EXPECT_EQ(to_json(record), line);
   // Absent optional fields are known.
   line = to_json(sample());

@@ -402,27 +402,56 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
   return result;
 }
 
-TimeResult Plugin::time(const Implementation& implementation, const Problem& problem,
-                        const TimingTask& task) {
-  std::vector<int> descriptors = {task.inputs.descriptor(), task.outputs.descriptor(),
-                                  task.differing.descriptor()};
-  TimeRequest wanted{.slots = slots_of(task.inputs, task.outputs),
-                     .differing = slots_of(task.differing),
-                     .second = std::nullopt,
-                     .expected_ns = task.expected_ns,
-                     .budget_ns = task.budget_ns,
-                     .seed = task.seed};
-  if (task.second_inputs) {
-    descriptors.push_back(task.second_inputs->descriptor());
-    descriptors.push_back(task.second_outputs->descriptor());
-    wanted.second = slots_of(*task.second_inputs, *task.second_outputs);
-  }
-  // Outputs are mapped three times, inputs twice.
-  Waiting patience = waiting(3 * mapped_bytes({&task.inputs, &task.outputs}));
-  // Many runs; and no more looks than a scheduler's tick or two in a hundred.
-  patience.all_s += 10e-9 * task.budget_ns;
+namespace {
+
+std::vector<int> descriptors_of(const AuditedTensors& tensors) {
+  std::vector<int> descriptors = {tensors.inputs.descriptor(), tensors.outputs.descriptor(),
+                                  tensors.differing.descriptor()};
+  if (tensors.second_inputs)
+    descriptors.insert(descriptors.end(),
+                       {tensors.second_inputs->descriptor(), tensors.second_outputs->descriptor()});
+  return descriptors;
+}
+
+// Puts the slots into a TimeRequest or PacedRequest.
+template <class Wanted>
+Wanted with_slots(Wanted wanted, const AuditedTensors& tensors) {
+  wanted.slots = slots_of(tensors.inputs, tensors.outputs);
+  wanted.differing = slots_of(tensors.differing);
+  if (tensors.second_inputs)
+    wanted.second = slots_of(*tensors.second_inputs, *tensors.second_outputs);
+  return wanted;
+}
+
+}  // namespace
+
+// Many runs, some `runs_ns` together. Outputs are mapped three times, inputs twice. No more looks
+// than a scheduler's tick or two in a hundred.
+Plugin::Waiting Plugin::waiting_for_many(const AuditedTensors& tensors, double runs_ns) const {
+  Waiting patience = waiting(3 * mapped_bytes({&tensors.inputs, &tensors.outputs}));
+  patience.all_s += 10e-9 * runs_ns;
   patience.look_s = 0.05;
-  return call<TimeReply>(implementation, {&problem}, patience, std::move(wanted), descriptors);
+  return patience;
+}
+
+TimeResult Plugin::time(const Implementation& implementation, const Problem& problem,
+                        const AuditedTensors& tensors, const TimingTask& task) {
+  TimeRequest wanted{
+      .expected_ns = task.expected_ns, .budget_ns = task.budget_ns, .seed = task.seed};
+  return call<TimeReply>(implementation, {&problem}, waiting_for_many(tensors, task.budget_ns),
+                         with_slots(std::move(wanted), tensors), descriptors_of(tensors));
+}
+
+PacedResult Plugin::pace(const Implementation& implementation, const Problem& problem,
+                         const AuditedTensors& tensors, const PacedTask& task) {
+  PacedRequest wanted{.period_ns = task.period_ns,
+                      .window_ns = task.window_ns,
+                      .frames = task.frames,
+                      .seed = task.seed};
+  const double runs_ns =
+      task.window_ns + double(task.frames) * std::max(task.period_ns, task.expected_ns);
+  return call<PacedReply>(implementation, {&problem}, waiting_for_many(tensors, runs_ns),
+                          with_slots(std::move(wanted), tensors), descriptors_of(tensors));
 }
 
 }  // namespace attest::core

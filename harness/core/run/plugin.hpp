@@ -41,16 +41,28 @@ using QueryResult = ResultOf<QueryReply>;
 using RunResult = ResultOf<RunReply>;
 using TimeResult = ResultOf<TimeReply>;
 using ScriptResult = ResultOf<ScriptReply>;
+using PacedResult = ResultOf<PacedReply>;
 
-/// What is timed, and audited meanwhile.
-struct TimingTask {
+/// The tensors of runs some of which are audited.
+struct AuditedTensors {
   const SharedTensors &inputs, &outputs;
   const SharedTensors& differing;  // for outputs of a second run on `inputs`, should they differ
   const SharedTensors* second_inputs = nullptr;  // and their outputs; or neither
   const SharedTensors* second_outputs = nullptr;
+};
+
+/// What is timed.
+struct TimingTask {
   double expected_ns = 0;  // of one run, as measured
   double budget_ns = 0;    // of all samples
   uint64_t seed = 0;       // of what is audited when
+};
+
+/// Runs that follow one another, or that a clock releases. See PacedRequest.
+struct PacedTask {
+  double expected_ns = 0;  // of one run, as measured
+  double period_ns = 0, window_ns = 0;
+  uint64_t frames = 0, seed = 0;
 };
 
 class Plugin {
@@ -78,7 +90,9 @@ class Plugin {
   RunResult run(const Implementation& implementation, const Problem& problem,
                 const SharedTensors& inputs, const SharedTensors& outputs);
   TimeResult time(const Implementation& implementation, const Problem& problem,
-                  const TimingTask& task);
+                  const AuditedTensors& tensors, const TimingTask& task);
+  PacedResult pace(const Implementation& implementation, const Problem& problem,
+                   const AuditedTensors& tensors, const PacedTask& task);
   /// `expected_ns`: of all its runs.
   ScriptResult script(const Implementation& implementation, const Script& script,
                       double expected_ns);
@@ -96,6 +110,7 @@ class Plugin {
   std::optional<Outcome> greet();
   void keep_tables(const std::vector<PluginTable>& tables);
   Waiting waiting(uint64_t tensor_bytes) const;
+  Waiting waiting_for_many(const AuditedTensors& tensors, double runs_ns) const;
   uint64_t memory_limit(uint64_t tensor_bytes, uint64_t resident) const;
   template <class Said>
   ResultOf<Said> call(const Implementation& implementation,

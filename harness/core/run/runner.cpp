@@ -372,6 +372,8 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   judge_fills(trial);
   if (trial.outcome.passes() || options_.all_checks) check_relations(trial);
   if (trial.outcome.passes() && options_.timed) trial.note(time(trial));
+  if (trial.outcome.passes() && options_.pace) trial.note(pace(trial));
+  if (trial.outcome.passes() && options_.energy) trial.note(measure_energy(trial));
   if (const std::optional<Outcome> late = plugin.settle(problem_)) trial.note(*late);
   record.outcome = trial.outcome;
   if (const uint64_t hash = record.time ? plugin.libraries_hash() : 0)

@@ -13,6 +13,7 @@
 #include "core/inputs/golden_store.hpp"
 #include "core/inputs/prepared.hpp"
 #include "core/isolation/limits.hpp"
+#include "core/measure/neighbours.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/record/record.hpp"
 #include "core/run/plan_reuse.hpp"
@@ -24,6 +25,13 @@
 
 namespace attest::core {
 
+/// Frames that are released by a clock (record/paced.hpp).
+struct PaceOptions {
+  double period_ns = 0;     // from one frame to the next; also the deadline
+  double window_ns = 10e9;  // how long frames are released; beside neighbours as long again
+  std::vector<NeighbourSpec> neighbours{};  // empty: only alone
+};
+
 struct RunOptions {
   Limits limits;
   MinArithmetic least;
@@ -34,6 +42,8 @@ struct RunOptions {
   // Only decide whether an implementation would run. If so, its record passes, has the estimates
   // and the names of the fills, and no results
   bool dry_run = false;
+  std::optional<PaceOptions> pace{};  // none: no frames are paced
+  bool energy = false;                // measure energy too
   // Computes large goldens; null: the host computes all goldens
   const GoldenDevice* golden_device = nullptr;
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
@@ -79,6 +89,24 @@ class CaseRunner {
     const PreparedInputs& inputs;
     const SharedTensors& outputs;
   };
+  /// The tensors of runs of which some are audited.
+  class AuditSet {
+   public:
+    AuditSet(CaseRunner& runner, Trial& trial);
+    AuditedTensors tensors() const;
+    /// `differs`: two runs on the same inputs gave different outputs.
+    std::vector<Audited> audited(bool differs) const;
+
+   private:
+    const PreparedInputs& first_;
+    const PreparedInputs* second_;
+    const SharedTensors& outputs_;
+    SharedTensors differing_, second_outputs_;
+  };
+  /// What the worker saw in audited runs.
+  struct AuditFindings {
+    bool inputs_changed = false, late = false, stale = false;
+  };
   Outcome admit(Trial& trial);
   void name_fills(Record& record) const;
   Outcome fits(const Trial& trial) const;
@@ -93,8 +121,13 @@ class CaseRunner {
   RelationChecks* first_relations();
   RelationChecks* huge_relations();
   Outcome time(Trial& trial);
-  Outcome judge_audited(const Trial& trial, const TimeResult& timed,
-                        const std::vector<Audited>& audited);
+  Outcome judge_audited(const Trial& trial, const AuditFindings& findings,
+                        const std::vector<Audited>& audited, const std::string& doing);
+  class SameNeighbours;
+  PacedResult run_paced(Trial& trial, double period_ns, double window_ns, uint64_t frames);
+  std::optional<PhaseRecord> pace_phase(Trial& trial, bool contended, Outcome& outcome);
+  Outcome pace(Trial& trial);
+  Outcome measure_energy(Trial& trial);
   const PreparedInputs* second_inputs(const Trial& trial);
   Side side(const std::string& fill) const;
   const PreparedInputs& inputs(const std::string& fill);

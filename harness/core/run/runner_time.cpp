@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <random>
 
 #include "core/device/device_kinds.hpp"
 #include "core/measure/machine_state.hpp"
 #include "core/run/outputs.hpp"
 #include "core/run/runner.hpp"
 #include "core/statistics/statistics.hpp"
+#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
@@ -16,11 +16,6 @@ namespace {
 // Of the budget of timed runs: a golden for altered inputs, which all implementations share, may
 // take so much.
 constexpr double kGoldenShare = 0.1;
-
-uint64_t unpredictable() {
-  std::random_device device;
-  return uint64_t(device()) << 32 | device();
-}
 
 // Whether what `worst` found wrong in an output is, bit by bit, what `other` has there.
 bool is_from(const Problem& problem, const std::optional<Mismatch>& worst, const Tensors& own,
@@ -68,19 +63,46 @@ const PreparedInputs* CaseRunner::second_inputs(const Trial& trial) {
   const PreparedInputs& first = inputs(fills_.front());
   const bool closed_form = first.fill().name != "random" && first.fill().name != kTokensFill;
   if (!closed_form && goldens_.of(first).seconds() < kGoldenShare * options_.limits.budget_s) {
-    if (!altered_) altered_ = std::make_unique<PreparedInputs>(first, unpredictable());
+    if (!altered_) altered_ = std::make_unique<PreparedInputs>(first, unpredictable_seed());
     return altered_.get();
   }
   return trial.fills.size() > 1 ? &inputs(fills_[1]) : nullptr;
 }
 
+CaseRunner::AuditSet::AuditSet(CaseRunner& runner, Trial& trial)
+    : first_(runner.inputs(runner.fills_.front())),
+      second_(runner.second_inputs(trial)),
+      outputs_(*trial.outputs),
+      differing_(runner.problem_, ATTEST_WRITE),
+      second_outputs_(runner.problem_, ATTEST_WRITE) {
+  trial.outputs->poison();
+  differing_.seal_size();
+  second_outputs_.seal_size();
+}
+
+AuditedTensors CaseRunner::AuditSet::tensors() const {
+  return {.inputs = first_.shared(),
+          .outputs = outputs_,
+          .differing = differing_,
+          .second_inputs = second_ ? &second_->shared() : nullptr,
+          .second_outputs = second_ ? &second_outputs_ : nullptr};
+}
+
+std::vector<CaseRunner::Audited> CaseRunner::AuditSet::audited(bool differs) const {
+  std::vector<Audited> audited = {{first_, outputs_}};
+  if (differs) audited.push_back({first_, differing_});
+  if (second_) audited.push_back({*second_, second_outputs_});
+  return audited;
+}
+
 // Judges the outputs of audited runs.
-Outcome CaseRunner::judge_audited(const Trial& trial, const TimeResult& timed,
-                                  const std::vector<Audited>& audited) {
-  if (timed.inputs_changed)
-    return {ReasonCode::kCrashInputWritten, "an input was changed (while timed)"};
-  if (timed.late)
-    return {ReasonCode::kFailLateOutput, "outputs changed after run had returned (while timed)"};
+Outcome CaseRunner::judge_audited(const Trial& trial, const AuditFindings& findings,
+                                  const std::vector<Audited>& audited, const std::string& doing) {
+  if (findings.inputs_changed)
+    return {ReasonCode::kCrashInputWritten, fmt::format("an input was changed (while {})", doing)};
+  if (findings.late)
+    return {ReasonCode::kFailLateOutput,
+            fmt::format("outputs changed after run had returned (while {})", doing)};
   for (const Audited& one : audited) {
     const std::string hash = hash_outputs(problem_, one.outputs.tensors());
     const auto was_judged = [&](const FillRun& fill) {
@@ -90,15 +112,16 @@ Outcome CaseRunner::judge_audited(const Trial& trial, const TimeResult& timed,
     const Judgement judgement = judge_outputs(one.inputs, trial.arithmetic, one.outputs);
     const Outcome& outcome = judgement.outcome;
     if (outcome.passes()) continue;
-    bool stale = timed.stale;
+    bool stale = findings.stale;
     for (const Audited& other : audited)
       stale |= &one.inputs != &other.inputs &&
                is_from(problem_, judgement.worst, one.outputs.tensors(), other.outputs.tensors());
     if (stale)
-      return {ReasonCode::kFailStaleOutput,
-              "a timed run left what was there before, or what belongs to other inputs: " +
-                  outcome.reason};
-    return {outcome.code, outcome.reason + " (in an audited timed run)"};
+      return {
+          ReasonCode::kFailStaleOutput,
+          fmt::format("a {} run left what was there before, or what belongs to other inputs: {}",
+                      doing, outcome.reason)};
+    return {outcome.code, fmt::format("{} (in an audited {} run)", outcome.reason, doing)};
   }
   return {};
 }
@@ -106,23 +129,13 @@ Outcome CaseRunner::judge_audited(const Trial& trial, const TimeResult& timed,
 // Times on the first fill; the outputs of runs chosen at random are judged like any other.
 Outcome CaseRunner::time(Trial& trial) {
   Record& record = trial.record;
-  const PreparedInputs& first = inputs(fills_.front());
-  const PreparedInputs* second = second_inputs(trial);
-  trial.outputs->poison();
-  SharedTensors differing(problem_, ATTEST_WRITE), second_outputs(problem_, ATTEST_WRITE);
-  differing.seal_size();
-  second_outputs.seal_size();
-  const uint64_t seed = unpredictable();
+  const AuditSet set(*this, trial);
+  const uint64_t seed = unpredictable_seed();
   const DeviceKind& kind = *find_device_kind(trial.implementation.device);
   const DeviceState device_before = kind.state ? kind.state() : DeviceState{};
   const MachineState before = read_machine_state();
-  const TimeResult timed = trial.plugin.time(trial.implementation, problem_,
-                                             {.inputs = first.shared(),
-                                              .outputs = *trial.outputs,
-                                              .differing = differing,
-                                              .second_inputs = second ? &second->shared() : nullptr,
-                                              .second_outputs = second ? &second_outputs : nullptr,
-                                              .expected_ns = trial.fills.back().run_ns,
+  const TimeResult timed = trial.plugin.time(trial.implementation, problem_, set.tensors(),
+                                             {.expected_ns = trial.fills.back().run_ns,
                                               .budget_ns = options_.limits.budget_s * 1e9,
                                               .seed = seed});
   for (std::string& note : disturbances(before, read_machine_state()))
@@ -132,10 +145,10 @@ Outcome CaseRunner::time(Trial& trial) {
     record.notes.push_back(std::move(note));
   if (timed.failure) return {timed.failure->code, timed.failure->reason + " (while timed)"};
 
-  std::vector<Audited> audited = {{first, *trial.outputs}};
-  if (timed.differs) audited.push_back({first, differing});
-  if (second) audited.push_back({*second, second_outputs});
-  if (Outcome outcome = judge_audited(trial, timed, audited); !outcome.passes()) return outcome;
+  const AuditFindings findings{timed.inputs_changed, timed.late, timed.stale};
+  if (Outcome outcome = judge_audited(trial, findings, set.audited(timed.differs), "timed");
+      !outcome.passes())
+    return outcome;
   record.time = summary_of(timed);
   record.time->audit_seed = hex(seed);
   if (record.time->device) {

@@ -3,6 +3,7 @@
 // bytes.
 #pragma once
 #include <cstdint>
+#include <random>
 
 namespace attest::core {
 
@@ -36,6 +37,12 @@ constexpr float random_normal(uint64_t seed, uint64_t index) {
 /// An integer in [0, n), n < 2^32 (multiply-shift; bias below n / 2^32).
 constexpr uint64_t random_below(uint64_t seed, uint64_t index, uint64_t n) {
   return ((random_bits(seed, index) >> 32) * n) >> 32;
+}
+
+/// A seed that an implementation cannot foresee: of what is audited when.
+inline uint64_t unpredictable_seed() {
+  std::random_device device;
+  return uint64_t(device()) << 32 | device();
 }
 
 }  // namespace attest::core

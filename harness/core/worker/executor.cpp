@@ -11,6 +11,7 @@
 #include "core/worker/float_mode.hpp"
 #include "core/worker/guarded_table.hpp"
 #include "core/worker/mapped.hpp"
+#include "core/worker/paced.hpp"
 #include "core/worker/scripted.hpp"
 #include "core/worker/timed.hpp"
 #include "core/worker/timed_device.hpp"
@@ -184,39 +185,68 @@ Reply::Result Executor::perform(Call& call, const RunRequest& request,
   return result;
 }
 
+/// The tensors of a TimeRequest or a PacedRequest: mapped ones, and those that runs use.
+struct Executor::Audited {
+  MappedTensors inputs, outputs, differing;
+  std::optional<MappedTensors> second_inputs, second_outputs;
+  std::optional<TimedTensors> tensors;
+  std::optional<TimedDevice> on_device;
+
+  template <class Request>
+  Audited(Executor& executor, Call& call, const Request& request, const Descriptors& descriptors)
+      : inputs(request.slots.inputs, descriptors.at(0), false, executor.status_),
+        outputs(request.slots.outputs, descriptors.at(1), true, executor.status_),
+        differing(request.differing, descriptors.at(2), true, executor.status_) {
+    if (request.second) {
+      second_inputs.emplace(request.second->inputs, descriptors.at(3), false, executor.status_);
+      second_outputs.emplace(request.second->outputs, descriptors.at(4), true, executor.status_);
+    }
+    tensors.emplace(call.wire().tensor, inputs, second_inputs ? &*second_inputs : nullptr, outputs,
+                    executor.status_);
+    if (call.on_device())
+      on_device.emplace(call.wire().tensor, tensors->sources(), executor.device(call));
+  }
+  AuditedOutputs audited() const {
+    return {outputs, differing, second_outputs ? &*second_outputs : nullptr};
+  }
+  TimedDevice* device() { return on_device ? &*on_device : nullptr; }
+};
+
 Reply::Result Executor::perform(Call& call, const TimeRequest& request,
                                 const Descriptors& descriptors) {
   status_.slot_count = status_.returned = 0;
-  const auto map = [&](const std::vector<Slot>& slots, size_t descriptor, bool writable) {
-    return MappedTensors(slots, descriptors.at(descriptor), writable, status_);
-  };
-  const MappedTensors inputs = map(request.slots.inputs, 0, false);
-  const MappedTensors outputs = map(request.slots.outputs, 1, true);
-  const MappedTensors differing = map(request.differing, 2, true);
-  std::optional<MappedTensors> second_inputs, second_outputs;
-  if (request.second) {
-    second_inputs.emplace(map(request.second->inputs, 3, false));
-    second_outputs.emplace(map(request.second->outputs, 4, true));
-  }
-  TimedTensors tensors(call.wire().tensor, inputs, second_inputs ? &*second_inputs : nullptr,
-                       outputs, status_);
-  std::optional<TimedDevice> on_device;
-  if (call.on_device()) on_device.emplace(call.wire().tensor, tensors.sources(), device(call));
-  TimedRuns timed(tensors, {outputs, differing, second_outputs ? &*second_outputs : nullptr},
-                  request.seed, request.expected_ns, on_device ? &*on_device : nullptr);
-  Reply::Result result = with_plan(call, [&](void* plan, double create_ns) -> Reply::Result {
-    status_.stage = Stage::kTime;
-    TimeReply measured = timed.measure(call.table, plan, request.budget_ns);
-    measured.create_ns = create_ns;
-    if (on_device) note_device(*on_device);
-    if (timed.status() != ATTEST_OK)
-      return FailedStep{kRunStage, timed.status(), call.last_error()};
-    if (on_device) reply_.trespass = on_device->trespass();
-    return measured;
+  Audited audited(*this, call, request, descriptors);
+  TimedRuns timed(*audited.tensors, audited.audited(), request.seed, request.expected_ns,
+                  audited.device());
+  Reply::Result result = measure(call, audited, timed, [&](void* plan) -> TimeReply {
+    return timed.measure(call.table, plan, request.budget_ns);
   });
   if (auto* const measured = std::get_if<TimeReply>(&result))
     measured->late = measured->late || !timed.outputs_stay();
   return result;
+}
+
+Reply::Result Executor::perform(Call& call, const PacedRequest& request,
+                                const Descriptors& descriptors) {
+  status_.slot_count = status_.returned = 0;
+  Audited audited(*this, call, request, descriptors);
+  PacedRuns paced(*audited.tensors, audited.audited(), request, audited.device());
+  return measure(call, audited, paced, [&](void* plan) { return paced.measure(call.table, plan); });
+}
+
+/// Lets `measure_plan(plan)` make many runs, of which `runs` knows the status.
+template <class Runs, class MeasurePlan>
+Reply::Result Executor::measure(Call& call, Audited& audited, const Runs& runs,
+                                const MeasurePlan& measure_plan) {
+  return with_plan(call, [&](void* plan, double create_ns) -> Reply::Result {
+    status_.stage = Stage::kTime;
+    auto measured = measure_plan(plan);
+    measured.create_ns = create_ns;
+    if (audited.on_device) note_device(*audited.on_device);
+    if (runs.status() != ATTEST_OK) return FailedStep{kRunStage, runs.status(), call.last_error()};
+    if (audited.on_device) reply_.trespass = audited.on_device->trespass();
+    return measured;
+  });
 }
 
 void Executor::note_device(const TimedDevice& device) {

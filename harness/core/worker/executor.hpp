@@ -36,10 +36,15 @@ class Executor {
   Reply::Result perform(Call& call, const RunRequest& request, const Descriptors& descriptors);
   Reply::Result perform(Call& call, const TimeRequest& request, const Descriptors& descriptors);
   Reply::Result perform(Call& call, const ScriptRequest& request, const Descriptors& descriptors);
+  Reply::Result perform(Call& call, const PacedRequest& request, const Descriptors& descriptors);
   Reply::Result run_on_device(Call& call, const MappedTensors& inputs,
                               const MappedTensors& outputs);
   template <class Body>
   Reply::Result with_plan(Call& call, const Body& body);
+  struct Audited;
+  template <class Runs, class MeasurePlan>
+  Reply::Result measure(Call& call, Audited& audited, const Runs& runs,
+                        const MeasurePlan& measure_plan);
 
   /// Puts into the reply what a device said of timed runs.
   void note_device(const TimedDevice& device);

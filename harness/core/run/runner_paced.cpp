@@ -1,0 +1,237 @@
+// Frames that a clock releases, alone and beside neighbours, and the energy of runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+
+#include "core/measure/energy_meter.hpp"
+#include "core/run/runner.hpp"
+#include "core/statistics/deadline.hpp"
+#include "core/statistics/statistics.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr double kShares[] = {0.5, 0.9, 0.99, 0.999};
+constexpr int kOtherRates_hz[] = {10, 12, 15, 20, 30};
+// Runs for energy follow one another for so long, and the machine idles half of it before and
+// after. Sensors of devices form a mean over up to a tenth of a second.
+constexpr double kEnergyWindow_ns = 1.5e9;
+constexpr auto kIdle = std::chrono::milliseconds(750);
+// `same` neighbours work for so much longer than the frames need, because they start before them.
+constexpr double kNeighbourLead_ns = 3e9;
+
+std::vector<PercentileRecord> percentiles_of(std::vector<double> latencies) {
+  std::ranges::sort(latencies);
+  std::vector<PercentileRecord> records;
+  for (const double share : kShares) {
+    const Percentile p = percentile(latencies, share);
+    records.push_back({p.share, p.value, p.low, p.high, p.coverage, p.claimed, p.needed});
+  }
+  return records;
+}
+
+PolicyRecord policy_record(const std::string& policy, const PlayedFrames& played,
+                           double period_ns) {
+  return {.policy = policy,
+          .frames = int64_t(played.latency.size()) + played.dropped,
+          .dropped = played.dropped,
+          .missed = played.missed(period_ns),
+          .max_latency_ns = *std::ranges::max_element(played.latency),
+          .max_age_ns = *std::ranges::max_element(played.age),
+          .percentiles = percentiles_of(played.latency)};
+}
+
+// At least one frame.
+PhaseRecord phase_of(const PacedReply& paced, double period_ns) {
+  PhaseRecord phase;
+  PlayedFrames measured;
+  for (size_t i = 0; i < paced.starts_ns.size(); ++i) {
+    const double arrival = double(i) * period_ns;
+    phase.processing_time_ns.push_back(paced.ends_ns[i] - paced.starts_ns[i]);
+    measured.latency.push_back(paced.ends_ns[i] - arrival);
+    measured.age.push_back(std::max(0.0, paced.starts_ns[i] - arrival));
+  }
+  phase.latency_ns = measured.latency;
+  phase.policies.push_back(policy_record("queue-all", measured, period_ns));
+  phase.policies.push_back(
+      policy_record("latest-only", latest_only(phase.processing_time_ns, period_ns), period_ns));
+  for (const int hz : kOtherRates_hz)
+    phase.missed_by_hz[std::to_string(hz)] =
+        queue_all(phase.processing_time_ns, 1e9 / hz).missed(1e9 / hz);
+  return phase;
+}
+
+double largest_percentile_ns(const PhaseRecord& phase) {
+  return phase.policies.front().percentiles.back().value_ns;
+}
+
+}  // namespace
+
+/// The implementation itself as its own neighbours, each in a process of its own.
+class CaseRunner::SameNeighbours {
+ public:
+  SameNeighbours(const CaseRunner& runner, const Trial& trial, const PreparedInputs& inputs,
+                 const std::vector<NeighbourSpec>& specs, double window_ns) {
+    for (const NeighbourSpec& spec : specs) {
+      if (spec.kind != NeighbourKind::kSame) continue;
+      name_ = spec.print();
+      for (int i = 0; i < spec.count; ++i)
+        workers_.push_back(start(runner, trial, inputs, window_ns));
+    }
+  }
+  /// Waits for them to end. Empty: there are none.
+  std::vector<NeighbourRecord> stop() {
+    if (workers_.empty()) return {};
+    NeighbourRecord record{.name = name_, .rate = 0, .unit = "runs/s"};
+    for (std::future<PacedResult>& worker : workers_) {
+      const PacedResult result = worker.get();
+      if (result.failure || result.ends_ns.empty()) {
+        record.remark = result.failure ? "a process ended: " + result.failure->reason
+                                       : "a process had no time for a run";
+        continue;
+      }
+      record.rate += double(result.ends_ns.size()) / (result.ends_ns.back() * 1e-9);
+    }
+    workers_.clear();
+    return {record};
+  }
+
+ private:
+  static std::future<PacedResult> start(const CaseRunner& runner, const Trial& trial,
+                                        const PreparedInputs& inputs, double window_ns) {
+    auto plugin = std::make_shared<Plugin>(trial.plugin.path(), trial.plugin.options());
+    plugin->implementations();  // it has loaded
+    return std::async(std::launch::async, [&runner, &trial, &inputs, plugin, window_ns] {
+      SharedTensors outputs(runner.problem_, ATTEST_WRITE, trial.workspace_bytes),
+          differing(runner.problem_, ATTEST_WRITE);
+      outputs.seal_size();
+      differing.seal_size();
+      return plugin->pace(trial.implementation, runner.problem_,
+                          {.inputs = inputs.shared(), .outputs = outputs, .differing = differing},
+                          {.expected_ns = trial.fills.back().run_ns, .window_ns = window_ns});
+    });
+  }
+
+  std::string name_;
+  std::vector<std::future<PacedResult>> workers_;
+};
+
+// Runs that a clock releases, or that follow one another; the outputs of some of them are judged.
+PacedResult CaseRunner::run_paced(Trial& trial, double period_ns, double window_ns,
+                                  uint64_t frames) {
+  const AuditSet set(*this, trial);
+  PacedResult paced = trial.plugin.pace(trial.implementation, problem_, set.tensors(),
+                                        {.expected_ns = trial.fills.back().run_ns,
+                                         .period_ns = period_ns,
+                                         .window_ns = window_ns,
+                                         .frames = frames,
+                                         .seed = unpredictable_seed()});
+  if (paced.failure) {
+    paced.failure->reason += " (while paced)";
+    return paced;
+  }
+  const Outcome outcome =
+      judge_audited(trial, {.inputs_changed = paced.inputs_changed, .stale = paced.stale},
+                    set.audited(paced.differs), "paced");
+  if (!outcome.passes()) paced.failure = outcome;
+  return paced;
+}
+
+// One phase of frames. Null: it failed, and `outcome` says why.
+std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, Outcome& outcome) {
+  const PaceOptions& pace = *options_.pace;
+  const auto frames = uint64_t(std::max(1.0, std::ceil(pace.window_ns / pace.period_ns)));
+  const std::vector<NeighbourSpec> specs =
+      contended ? pace.neighbours : std::vector<NeighbourSpec>{};
+  SameNeighbours same(*this, trial, inputs(fills_.front()), specs,
+                      pace.window_ns + kNeighbourLead_ns);
+  Neighbours neighbours(specs);
+  const PacedResult paced = run_paced(trial, pace.period_ns, pace.window_ns, frames);
+  std::vector<NeighbourRecord> works;
+  for (const NeighbourWork& work : neighbours.stop())
+    works.push_back({work.name, work.rate, work.unit});
+  for (NeighbourRecord& work : same.stop()) works.push_back(std::move(work));
+  if (paced.failure) {
+    outcome = *paced.failure;
+    return std::nullopt;
+  }
+  PhaseRecord phase = phase_of(paced, pace.period_ns);
+  phase.neighbours = std::move(works);
+  return phase;
+}
+
+Outcome CaseRunner::pace(Trial& trial) {
+  PacedRecord record{.period_ns = options_.pace->period_ns};
+  Outcome outcome;
+  std::optional<PhaseRecord> alone = pace_phase(trial, false, outcome);
+  if (!alone) return outcome;
+  record.alone = std::move(*alone);
+  if (!options_.pace->neighbours.empty()) {
+    record.contended = pace_phase(trial, true, outcome);
+    if (!record.contended) return outcome;
+    record.slowdown =
+        largest_percentile_ns(*record.contended) / largest_percentile_ns(record.alone);
+  }
+  trial.record.paced = std::move(record);
+  return {};
+}
+
+namespace {
+
+// `busy` between two idle moments; null where a sensor has none of the three.
+EnergyRecord energy_record(const EnergyUse& before, const EnergyUse& busy, const EnergyUse& after,
+                           double idle_s, const PacedReply& runs) {
+  EnergyRecord record{.sensor = busy.sensor, .covers = busy.covers, .refusal = busy.refusal};
+  record.runs = int64_t(runs.ends_ns.size());
+  record.window_ns = runs.ends_ns.back() - runs.starts_ns.front();
+  if (!busy.joules() || !before.joules() || !after.joules()) {
+    if (record.refusal.empty()) record.refusal = "it was not read while the machine was idle";
+    return record;
+  }
+  record.method = busy.counted_joules ? "counter" : "power";
+  record.joules = *busy.joules();
+  record.run_joules = record.joules / double(record.runs);
+  record.idle_watts_before = *before.joules() / idle_s;
+  record.idle_watts_after = *after.joules() / idle_s;
+  const double idle_watts = (record.idle_watts_before + record.idle_watts_after) / 2;
+  record.net_run_joules =
+      (record.joules - idle_watts * record.window_ns * 1e-9) / double(record.runs);
+  if (busy.counted_joules) record.polled_joules = busy.polled_joules;
+  return record;
+}
+
+}  // namespace
+
+// Idle, runs that follow one another, idle: all by each sensor of the machine.
+Outcome CaseRunner::measure_energy(Trial& trial) {
+  EnergyMeter meter(find_energy_sensors());
+  const auto before = Clock::now();
+  std::this_thread::sleep_for(kIdle);
+  const auto idle_end = Clock::now();
+  const PacedResult runs = run_paced(trial, 0, kEnergyWindow_ns, 0);
+  if (runs.failure) return *runs.failure;
+  const auto after = Clock::now();
+  std::this_thread::sleep_for(kIdle);
+  const auto end = Clock::now();
+
+  const auto moment = [&](double ns) {
+    return Clock::time_point(std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double, std::nano>(runs.first_ns + ns)));
+  };
+  const std::vector<EnergyUse> idle_before = meter.between(before, idle_end),
+                               busy = meter.between(moment(runs.starts_ns.front()),
+                                                    moment(runs.ends_ns.back())),
+                               idle_after = meter.between(after, end);
+  const double idle_s = std::chrono::duration<double>(kIdle).count();
+  std::vector<EnergyRecord>& records = trial.record.energy.emplace();
+  for (size_t i = 0; i < busy.size(); ++i)
+    records.push_back(energy_record(idle_before[i], busy[i], idle_after[i], idle_s, runs));
+  if (busy.empty())
+    trial.record.notes.push_back("energy: this machine has no sensor that attest knows");
+  return {};
+}
+
+}  // namespace attest::core
