@@ -56,7 +56,8 @@ core::RunOptions JudgingOptions::run_options() const {
           .relations = relations,
           .timed = !untimed,
           .dry_run = dry_run,
-          .golden_device = host_golden ? nullptr : core::find_golden_device()};
+          .golden_device = host_golden ? nullptr : core::find_golden_device(),
+          .observer = observer};
 }
 
 core::Identity JudgingOptions::identity(const core::Session& session) const {
@@ -65,11 +66,14 @@ core::Identity JudgingOptions::identity(const core::Session& session) const {
   return identity;
 }
 
+void JudgingOptions::add_case_limit_to(CLI::App& app, const std::string& help) {
+  add_seconds(app, "--case-limit", plugins.limits.case_limit_s, help, 0.01, 1e6);
+}
+
 void JudgingOptions::add_many_to(CLI::App& app) {
-  add_seconds(app, "--case-limit", plugins.limits.case_limit_s,
-              "skip a case if four runs are estimated to take longer; 8s with --quick, 1s without "
-              "a suite",
-              0.01, 1e6);
+  add_case_limit_to(app,
+                    "skip a case if four runs are estimated to take longer; 8s with --quick, 1s "
+                    "without a suite");
   app.add_flag("--strict", strict,
                "exit with 3 if an implementation declares features or dtypes that no case judged");
   app.add_flag("--dry-run", dry_run,

@@ -27,12 +27,16 @@ struct JudgingOptions {
   // Set by the command itself.
   std::string command;                   // the command line, see command_line()
   std::vector<std::string> token_files;  // --tokens
+  core::RunObserver observer;            // RunOptions::observer
+  bool names_case_limit = false;         // repro lines have --case-limit
   bool shows_progress = true;
   bool shows_coverage = true;  // print what was declared and never judged
   bool shows_shares = false;   // print where the time went
 
   /// Adds the options of every judging command.
   void add_to(CLI::App& app);
+  /// Adds --case-limit.
+  void add_case_limit_to(CLI::App& app, const std::string& help);
   /// Adds these, and the options of commands that judge many cases.
   void add_many_to(CLI::App& app);
   /// Of the session that judges. Throws Error if --min-arithmetic is invalid.

@@ -19,6 +19,8 @@ std::string session_words(const JudgingOptions& options) {
   words += fmt::format(" --threads {}", limits.threads);
   if (limits.timeout_s != core::Limits().timeout_s)
     words += " --timeout " + core::print_seconds(limits.timeout_s);
+  if (options.names_case_limit)
+    words += " --case-limit " + core::print_seconds(limits.case_limit_s);
   if (limits.memory_bytes > 0) words += " --memory " + core::print_whole_bytes(limits.memory_bytes);
   if (!options.least.empty()) words += " --min-arithmetic " + shell_word(options.least);
   if (options.host_golden) words += " --host-golden";

@@ -3,19 +3,24 @@
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <optional>
 
 #include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/judging.hpp"
 #include "cli/quantity_options.hpp"
+#include "cli/run_dumper.hpp"
 #include "reports/table.hpp"
 
 namespace attest::cli {
 namespace {
 
+constexpr double kNoCaseLimit_s = 1e6;
+
 struct ReproArguments {
   core::SpecJob job;
   std::vector<std::string> fills;
+  std::string dump;
   JudgingOptions judging;
 };
 
@@ -52,10 +57,16 @@ void print_all_details(const std::vector<core::Record>& records) {
 
 int run(ReproArguments& arguments) {
   JudgingOptions& judging = arguments.judging;
-  judging.plugins.limits.case_limit_s = 1e6;
   judging.shows_progress = judging.shows_coverage = false;
-  return judge_plan(core::plan_spec(arguments.job, arguments.fills, "repro"), judging,
-                    print_all_details);
+  std::optional<RunDumper> dumper;
+  if (!arguments.dump.empty()) {
+    dumper.emplace(arguments.dump);
+    judging.observer = [&dumper](const core::JudgedRun& run) { dumper->add(run); };
+  }
+  const int code = judge_plan(core::plan_spec(arguments.job, arguments.fills, "repro"), judging,
+                              print_all_details);
+  if (dumper) dumper->finish();
+  return code;
 }
 
 }  // namespace
@@ -65,6 +76,7 @@ Command add_repro(CLI::App& program) {
       "repro", "run one problem by its spec line; the field repro of a record has the command");
   auto arguments = std::make_shared<ReproArguments>();
   arguments->judging.plugins.limits.budget_s = 1;
+  arguments->judging.plugins.limits.case_limit_s = kNoCaseLimit_s;
   command
       ->add_option("spec", arguments->job.spec,
                    "the problem, e.g. 'softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64'")
@@ -88,6 +100,14 @@ Command add_repro(CLI::App& program) {
       ->type_name("NAME");
   add_seconds(*command, "--budget", arguments->judging.plugins.limits.budget_s,
               "time for timed runs", 0.001, 1e6);
+  command
+      ->add_option("--dump", arguments->dump,
+                   "write the inputs, the outputs, the expected values, their sigmas and the "
+                   "errors of each fill as .npy files below this new folder; attest run --vectors "
+                   "DIR reads it")
+      ->type_name("DIR");
+  arguments->judging.add_case_limit_to(
+      *command, "skip the problem if four runs are estimated to take longer");
   arguments->judging.add_to(*command);
   command->footer(
       "Example: attest repro --impl flash_cpu 'softmax dtype=f16 num_heads=2 seq_len_q=61 "
@@ -95,6 +115,7 @@ Command add_repro(CLI::App& program) {
       quantity_help());
   return [arguments, command] {
     arguments->judging.command = command_line(*command);
+    arguments->judging.names_case_limit = command->count("--case-limit") > 0;
     return run(*arguments);
   };
 }

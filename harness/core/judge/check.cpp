@@ -192,16 +192,12 @@ class ChunkJudge {
 
 Mismatch describe(const Role& role, const TensorSpec& spec, const Tally& tally) {
   Mismatch mismatch{role.name,
-                    std::vector<int64_t>(size_t(spec.rank)),
+                    row_index(spec, tally.worst_leading, tally.worst_row),
                     tally.worst_expected,
                     tally.worst_got,
                     tally.worst_sigma,
                     tally.worst_ratio / Gates::kLargest};
-  int64_t row = tally.worst_row;
-  for (int i = tally.worst_leading; i-- > 0; row /= spec.dim[i])
-    mismatch.index[size_t(i)] = row % spec.dim[i];
-  if (tally.worst_leading < spec.rank)
-    mismatch.index[size_t(tally.worst_leading)] = tally.worst_element;
+  if (tally.worst_leading < spec.rank) mismatch.index.push_back(tally.worst_element);
   return mismatch;
 }
 

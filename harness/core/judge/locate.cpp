@@ -30,7 +30,7 @@ class Survey {
     for (size_t r = 0; r < chunk.rows.size(); ++r) {
       ++rows_;
       elements_ += chunk.width;
-      const std::vector<int64_t> index = row_index(chunk.leading, chunk.rows[r]);
+      const std::vector<int64_t> index = row_index(spec_, chunk.leading, chunk.rows[r]);
       for (int axis = 0; axis < chunk.leading; ++axis) judge(axis, index[size_t(axis)]);
       int64_t found = 0;
       for (int64_t e = 0; e < chunk.width; ++e) {
@@ -63,12 +63,6 @@ class Survey {
   }
 
  private:
-  std::vector<int64_t> row_index(int leading, int64_t row) const {
-    std::vector<int64_t> index(static_cast<size_t>(leading));
-    for (int axis = leading; axis-- > 0; row /= spec_.dim[axis])
-      index[size_t(axis)] = row % spec_.dim[axis];
-    return index;
-  }
   void judge(int axis, int64_t at) { judged_[size_t(axis)][size_t(at)] = true; }
   void note(const std::vector<int64_t>& row, int leading, int64_t element) {
     std::vector<int64_t> index = row;

@@ -44,15 +44,12 @@ void add(RelationTally& tally, const Claim& claim, const RelationRun& base, bool
     tally.worst = std::max(tally.worst, apart);
     const TensorSpec& spec = base.problem.tensor[size_t(claim.role)];
     tally.mismatch = {find_role(*base.problem.operation, claim.role)->name,
-                      std::vector<int64_t>(size_t(spec.rank)),
+                      row_index(spec, claim.leading, claim.row),
                       first,
                       second,
                       sigma,
                       apart / Gates::kLargest};
-    int64_t row = claim.row;
-    for (int i = claim.leading; i-- > 0; row /= spec.dim[i])
-      tally.mismatch.index[size_t(i)] = row % spec.dim[i];
-    if (claim.leading < spec.rank) tally.mismatch.index[size_t(claim.leading)] = int64_t(e);
+    if (claim.leading < spec.rank) tally.mismatch.index.push_back(int64_t(e));
   }
 }
 

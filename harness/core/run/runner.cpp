@@ -203,6 +203,13 @@ Outcome CaseRunner::judge_fill(Trial& trial, const std::string& name) {
     fill.judgement.outcome = *run.failure;
   else
     fill.judgement = judge_run(trial, run, prepared, fill);
+  if (options_.observer)
+    options_.observer({.implementation = trial.implementation,
+                       .fill = fill,
+                       .arithmetic = trial.arithmetic,
+                       .inputs = prepared,
+                       .golden = goldens_.of(prepared),
+                       .outputs = run.failure ? nullptr : &trial.outputs->tensors()});
   trial.fills.push_back({fill.run_ns, fill.inputs_hash, fill.outputs_hash});
 
   Record& record = trial.record;

@@ -16,6 +16,7 @@
 #include "core/measure/neighbours.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/record/record.hpp"
+#include "core/run/judged_run.hpp"
 #include "core/run/plan_reuse.hpp"
 #include "core/run/plugin.hpp"
 #include "core/run/rates.hpp"
@@ -46,6 +47,7 @@ struct RunOptions {
   bool energy = false;                // measure energy too
   // Computes large goldens; null: the host computes all goldens
   const GoldenDevice* golden_device = nullptr;
+  RunObserver observer{};   // called after the run of each fill; may be empty
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
                             // fail. The verdict is that of the first
 };

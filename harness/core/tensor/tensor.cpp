@@ -57,6 +57,12 @@ int64_t row_offset(const TensorSpec& spec, int leading, int64_t row) {
   return offset;
 }
 
+std::vector<int64_t> row_index(const TensorSpec& spec, int leading, int64_t row) {
+  std::vector<int64_t> index(static_cast<size_t>(leading));
+  for (int i = leading; i-- > 0; row /= spec.dim[i]) index[size_t(i)] = row % spec.dim[i];
+  return index;
+}
+
 double Tensor::at(std::initializer_list<int64_t> index) const {
   int64_t offset = 0;
   int i = 0;

@@ -36,6 +36,8 @@ bool is_dense(const TensorSpec& spec);
 /// The offset of row `row`, in elements. Rows count through the first `leading` dims, the last
 /// fastest.
 int64_t row_offset(const TensorSpec& spec, int leading, int64_t row);
+/// The indices of row `row` in the first `leading` dims.
+std::vector<int64_t> row_index(const TensorSpec& spec, int leading, int64_t row);
 /// The product of the first `leading` dims.
 int64_t row_count(const TensorSpec& spec, int leading);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "core/vectors/assembly.hpp"
+#include "core/vectors/captured/case_folder.hpp"
 #include "core/vectors/formats/safetensors.hpp"
 
 namespace attest::core {
@@ -41,18 +41,10 @@ struct Folder {
     description["tensors"][name] = fmt::format("{}:{}", kOutputs, name);
   }
   void write(const fs::path& path) {
-    std::error_code error;
-    if (fs::exists(path / "case.json", error))
-      throw Error(fmt::format("{}: holds a case already; remove it, or name another folder",
-                              path.string()));
-    fs::create_directories(path, error);
-    if (error) throw Error(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
+    make_case_folder(path);
     write_safetensors(path / kInputs, std::move(inputs));
     if (!outputs.empty()) write_safetensors(path / kOutputs, std::move(outputs));
-    std::ofstream out(path / "case.json");
-    out << description.dump(1) << "\n";
-    out.close();
-    if (!out) throw Error(fmt::format("{}: cannot be written", (path / "case.json").string()));
+    write_description(path, description);
   }
 };
 

@@ -26,6 +26,19 @@ Problem problem_of(const std::string& line, const std::string& where) {
   }
 }
 
+/// The bfloat16 numbers of a float32 file that has no others. NumPy has no bfloat16, so its files
+/// have float32 in their place. The lower halves of their bits are 0.
+void to_bf16(FileTensor& file) {
+  std::vector<std::byte> upper(file.bytes.size() / 2);
+  for (size_t from = 0, to = 0; from < file.bytes.size(); from += 4, to += 2) {
+    if (file.bytes[from] != std::byte{} || file.bytes[from + 1] != std::byte{}) return;
+    upper[to] = file.bytes[from + 2];
+    upper[to + 1] = file.bytes[from + 3];
+  }
+  file.bytes = std::move(upper);
+  file.dtype = ATTEST_BF16;
+}
+
 /// The tensors of an object of roles, each with the dims that the problem has.
 class RoleTensors {
  public:
@@ -42,11 +55,12 @@ class RoleTensors {
   Tensor find(const Role& role) {
     if (!fields_.has(role.name)) return {};
     const std::string where = fmt::format("{}: {}", fields_.where(), role.name);
-    const FileTensor& file = vector_.files.emplace_back(store_.get(fields_.text(role.name), where));
+    FileTensor& file = vector_.files.emplace_back(store_.get(fields_.text(role.name), where));
     const TensorSpec& spec = problem_.tensor[size_t(role.index)];
     if (!std::ranges::equal(file.dims, dims(spec)))
       throw Error(fmt::format("{}: dims {} where the problem has {}", where, print_dims(file.dims),
                               print_dims(dims(spec))));
+    if (file.dtype == ATTEST_F32 && spec.dtype == ATTEST_BF16) to_bf16(file);
     return view(usable(file, where), dense_axes(file.dims));
   }
   const std::string& where() const { return fields_.where(); }
@@ -128,13 +142,15 @@ void map_captured(const json& description, TestVector& vector, const VectorPlace
     for (const Role& role : problem.operation->roles())
       if (const Tensor tensor = exact.find(role)) vector.exact[size_t(role.index)] = tensor;
   }
+  fields.skip("golden");  // for people: what run_dump.cpp wrote of the expected values
   if (vector.arithmetic) check_outputs(vector, where);
   const std::string hash = fields.text("inputs_hash", "");
   if (const std::string key = fields.unused(); !key.empty())
     throw Error(fmt::format(
         "{}: unknown key {}{}", where, in_quotes(key),
-        did_you_mean(key, std::vector<std::string>{"problem", "source", "arithmetic", "tolerance",
-                                                   "partial", "tensors", "exact", "inputs_hash"})));
+        did_you_mean(
+            key, std::vector<std::string>{"problem", "source", "arithmetic", "tolerance", "partial",
+                                          "tensors", "exact", "golden", "inputs_hash"})));
   if (!hash.empty()) check_hash(vector, hash, where);
 }
 

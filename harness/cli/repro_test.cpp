@@ -1,0 +1,118 @@
+// attest repro as somebody who looks for a bug meets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/inputs/formats/bytes.hpp"
+#include "core/vectors/formats/npy.hpp"
+#include "testing/shell.hpp"
+
+namespace attest::cli {
+namespace {
+
+using attest::testing::Outcome;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+const std::string kPlugins = ATTEST_BINARY_DIR "/tests/plugins/";
+
+class Repro : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  Outcome attest(const std::string& arguments) const {
+    return testing::run_attest(folder_, arguments);
+  }
+  /// The first record of a results file.
+  json record(const std::string& file = "r.jsonl") const {
+    std::ifstream in(folder_ / file);
+    for (std::string line; std::getline(in, line);)
+      if (json record = json::parse(line); record["type"] == "result") return record;
+    return nullptr;
+  }
+  core::FileTensor array(const std::string& file) const {
+    return core::parse_npy(core::read_bytes(folder_ / file), file);
+  }
+
+  const fs::path folder_ = fs::path(::testing::TempDir()) / ("repro_" + std::to_string(getpid()));
+};
+
+// The dump has the numbers that the record has, and is judged again as they were.
+TEST_F(Repro, DumpsWhatTheJudgeSaw) {
+  const std::string spec =
+      "'softmax dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=61 head_dim=32'";
+  const Outcome outcome = attest("repro --plugin " + kPlugins +
+                                 "mutants.so --impl mutant_gqa_tiled,naive --judge-only "
+                                 "--fill random,codebook --dump dump -o r.jsonl " +
+                                 spec);
+  EXPECT_EQ(outcome.code, 1) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("dump: 3 runs below dump; attest run --vectors dump"));
+  const json worst = record()["fills"][0]["judgement"]["worst"];
+  const core::FileTensor rows = array("dump/mutant_gqa_tiled/random/o.rows.npy"),
+                         error = array("dump/mutant_gqa_tiled/random/o.error.npy");
+  const std::vector<int64_t> index = worst["index"];
+  bool found = false;
+  for (int64_t row = 0; row < rows.dims[0]; ++row) {
+    if (rows.at(row * 3 + 1) != double(index[1]) || rows.at(row * 3 + 2) != double(index[2]))
+      continue;
+    found = true;
+    EXPECT_NEAR(error.at(row * 32 + index[3]),
+                worst["got"].get<double>() - worst["expected"].get<double>(), 1e-15);
+  }
+  EXPECT_TRUE(found);
+
+  const Outcome again = attest("run --vectors dump --impl naive --relations none -o again.jsonl");
+  EXPECT_EQ(again.code, 1) << again.text;
+  EXPECT_THAT(again.text, HasSubstr("given          2 pass, 1 fail"));
+  EXPECT_THAT(again.text, HasSubstr("naive          3 pass"));
+  const json given = record("again.jsonl");
+  EXPECT_EQ(given["impl"], "given");
+  EXPECT_EQ(given["case"], "mutant_gqa_tiled/random");
+  EXPECT_EQ(given["fills"][0]["inputs_hash"], record()["fills"][0]["inputs_hash"]);
+  EXPECT_EQ(given["arithmetic"], record()["arithmetic"]);
+  EXPECT_EQ(given["max_ratio"], record()["fills"][0]["judgement"]["max_ratio"]);
+}
+
+TEST_F(Repro, DumpsTheInputsOfACrash) {
+  const Outcome outcome = attest("repro --plugin " + kPlugins +
+                                 "hostile.so --impl hostile_segfault "
+                                 "--judge-only --dump dump 'softmax seq_len_q=8 head_dim=8'");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(fs::exists(folder_ / "dump/hostile_segfault/random/q.npy"));
+  EXPECT_TRUE(fs::exists(folder_ / "dump/hostile_segfault/random/o.expected.npy"));
+  EXPECT_FALSE(fs::exists(folder_ / "dump/hostile_segfault/random/o.npy"));
+}
+
+TEST_F(Repro, DumpsIntoNewFoldersAlone) {
+  fs::create_directories(folder_ / "kept");
+  std::ofstream(folder_ / "kept/file") << "mine";
+  const std::string spec = " --impl naive --judge-only 'softmax seq_len_q=8 head_dim=8'";
+  const Outcome kept = attest("repro --dump kept" + spec);
+  EXPECT_EQ(kept.code, 64);
+  EXPECT_THAT(kept.text, HasSubstr("--dump kept: exists and is not empty; name a new folder"));
+  EXPECT_EQ(attest("repro --dump kept/file" + spec).code, 64);
+  const Outcome nowhere = attest("repro --dump /proc/nowhere" + spec);
+  EXPECT_EQ(nowhere.code, 4);
+  EXPECT_THAT(nowhere.text,
+              AllOf(HasSubstr("/proc/nowhere/naive/random: cannot be made"), HasSubstr("1 pass")));
+}
+
+TEST_F(Repro, TakesALimitForTheCase) {
+  const std::string spec =
+      " --impl naive --judge-only -o r.jsonl --overwrite 'softmax seq_len_q=2500 head_dim=64'";
+  EXPECT_EQ(attest("repro --case-limit 0.01" + spec).code, 4);
+  EXPECT_EQ(record()["code"], "skipped:time");
+  EXPECT_THAT(std::string(record()["repro"]), HasSubstr(" --case-limit 10ms "));
+  EXPECT_EQ(attest("repro --fill random --relations none" + spec).code, 0);
+  EXPECT_THAT(std::string(record()["repro"]), Not(HasSubstr("--case-limit")));
+}
+
+}  // namespace
+}  // namespace attest::cli
