@@ -88,6 +88,31 @@ TEST(Variants, ReverseLengthsThatAreThere) {
   FAIL() << "no variant of lengths";
 }
 
+// The second of three padded sequences is empty, and so has no pages.
+TEST(Variants, OfLengthsReadNoPageThatIsNotThere) {
+  const Problem problem = softmax([](Problem& other) {
+    other.as<attest_softmax_params>().page_size = 4;
+    other.tensor[ATTEST_PAGE_TABLE] =
+        dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{3, 5});
+  });
+  for (const Variant& variant : problem.operation->variants(problem)) {
+    if (variant.name != "lengths") continue;
+    const TensorSpec& lengths = variant.problem.tensor[ATTEST_SEQ_LENS_KV];
+    std::vector<int32_t> of_sequences = {20, 0, 13};
+    Tensors tensors{};
+    tensors[ATTEST_SEQ_LENS_KV] = {lengths, of_sequences.data()};
+    variant.change(tensors);
+    EXPECT_THAT(of_sequences, ElementsAre(11, 12, 13)) << "without pages";
+    std::vector<int32_t> table(15);
+    tensors[ATTEST_PAGE_TABLE] = {problem.tensor[ATTEST_PAGE_TABLE], table.data()};
+    of_sequences = {20, 0, 13};
+    variant.change(tensors);
+    EXPECT_THAT(of_sequences, ElementsAre(11, 0, 13));
+    return;
+  }
+  FAIL() << "no variant of lengths";
+}
+
 TEST(Variants, OfLinearAttention) {
   Problem problem = blank_problem(*find_operation("linear"), ATTEST_F32);
   auto& p = problem.as<attest_linear_params>();

@@ -50,12 +50,16 @@ void reverse_lengths(const Tensors& inputs) {
     if (!paged && inputs[size_t(role)]) reverse_sequences(inputs[size_t(role)]);
 }
 
-// Sequences of half of `longest` keys, one more in each.
+// Sequences of half of `longest` keys, one more in each. Paged ones do not become longer than they
+// are, because no page holds what lies behind their end.
 void shorten(const Tensors& inputs, int64_t longest) {
   const Tensor& lengths = inputs[ATTEST_SEQ_LENS_KV];
-  for (int64_t b = 0; b < lengths.spec.dim[0]; ++b)
-    store(lengths.data, ATTEST_I32, b * lengths.spec.stride[0],
-          double(std::min(longest, longest / 2 + 1 + b)));
+  for (int64_t b = 0; b < lengths.spec.dim[0]; ++b) {
+    const int64_t at = b * lengths.spec.stride[0],
+                  filled = int64_t(load(lengths.data, ATTEST_I32, at)),
+                  most = inputs[ATTEST_PAGE_TABLE] ? filled : longest;
+    store(lengths.data, ATTEST_I32, at, double(std::min(most, longest / 2 + 1 + b)));
+  }
 }
 
 void toggle_mask(Problem& problem) {
