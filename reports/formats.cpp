@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/tensor/error.hpp"
+#include "reports/bench.hpp"
 #include "reports/markdown.hpp"
 #include "reports/table.hpp"
 
@@ -15,12 +16,17 @@ namespace {
 std::string print_terminal(const core::Results& results, const Style& style) {
   return print_table(results.records, style.colour) + cut_short(results);
 }
+std::string print_bench_of(const core::Results& results, const Style& style) {
+  return print_bench(results, style.colour);
+}
 std::string print_plain_markdown(const core::Results& results, const Style&) {
   return print_markdown(results);
 }
 
 constexpr Format kFormats[] = {
     {"terminal", "the table that a run ends with", print_terminal},
+    {"bench", "for each case the implementations by speed, with shares of the machine's peak",
+     print_bench_of},
     {"markdown", "a row for each case, a column for each implementation, then the reasons",
      print_plain_markdown},
 };

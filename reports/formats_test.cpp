@@ -64,7 +64,8 @@ TEST(Formats, OneThatIsNotThereIsNamedWithThoseThatAre) {
     find_format("pdf");
     FAIL();
   } catch (const core::Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("pdf: no such format; choose one of terminal, markdown"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("pdf: no such format; choose one of terminal, bench, markdown"));
   }
 }
 

@@ -12,20 +12,13 @@ namespace {
 using core::Record;
 using core::Verdict;
 
-// Three significant digits without an exponent.
-std::string digits(double value) {
-  if (!std::isfinite(value)) return fmt::format("{}", value);
-  const int decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  return fmt::format("{:.{}f}", value, decimals);
-}
-
 std::string scaled(double value, double step, std::initializer_list<const char*> units) {
   auto unit = units.begin();
   while (value >= step * 0.9995 && unit + 1 != units.end()) {
     value /= step;
     ++unit;
   }
-  return digits(value) + " " + *unit;
+  return three_digits(value) + " " + *unit;
 }
 
 const char* colour_of(Verdict verdict) {
@@ -38,10 +31,8 @@ std::string share(double ratio) {
 }
 
 std::string line(const Record& r, size_t width, bool colour) {
-  const std::string verdict = fmt::format("{:<11}", name(r.outcome.verdict()));
   std::string text =
-      fmt::format("  {:<{}}  {}{}{}", r.impl, width, colour ? colour_of(r.outcome.verdict()) : "",
-                  verdict, colour ? "\033[0m" : "");
+      fmt::format("  {:<{}}  {}", r.impl, width, verdict_column(r.outcome.verdict(), colour));
   const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
   text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "",
                       judged ? share(r.rms_ratio) : "");
@@ -50,7 +41,7 @@ std::string line(const Record& r, size_t width, bool colour) {
         r.time->median_ns > 0 ? (r.time->q3_ns - r.time->q1_ns) / r.time->median_ns * 100 : 0;
     text += fmt::format(" {:>9} {:>4.0f}% {:>9} {:>7}", print_time(r.time->median_ns), spread,
                         r.time->cold_median_ns > 0 ? print_time(r.time->cold_median_ns) : "",
-                        digits(r.gflops()));
+                        three_digits(r.gflops()));
     text +=
         fmt::format(" {:>9}", r.memory.peak_bytes ? print_bytes(double(*r.memory.peak_bytes)) : "");
   } else if (!r.outcome.reason.empty()) {
@@ -60,8 +51,18 @@ std::string line(const Record& r, size_t width, bool colour) {
   return text + "\n";
 }
 
-// What helps to find a bug: where the output is wrong, and the command that repeats the case.
-std::string hints(const Record& r, size_t width) {
+}  // namespace
+
+std::string case_title(const Record& r) {
+  return fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
+}
+
+std::string verdict_column(Verdict verdict, bool colour) {
+  return fmt::format("{}{:<11}{}", colour ? colour_of(verdict) : "", name(verdict),
+                     colour ? "\033[0m" : "");
+}
+
+std::string print_hints(const Record& r, size_t width) {
   if (!r.outcome.is_bad()) return {};
   std::string text;
   const auto failed = std::ranges::find_if(
@@ -74,12 +75,6 @@ std::string hints(const Record& r, size_t width) {
   }
   if (!r.repro.empty()) text += fmt::format("  {:{}}  {}\n", "", width, r.repro);
   return text;
-}
-
-}  // namespace
-
-std::string case_title(const Record& r) {
-  return fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
 }
 
 void UnsupportedCounts::add(const Record& record) {
@@ -106,6 +101,15 @@ std::string cut_short(const core::Results& results) {
                "no record.\n";
 }
 
+std::string three_digits(double value) {
+  if (!std::isfinite(value)) return fmt::format("{}", value);
+  const int decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string print_flops(double flops) {
+  return scaled(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"});
+}
 std::string print_time(double ns) { return scaled(ns, 1000, {"ns", "us", "ms", "s"}); }
 std::string print_bytes(double bytes) {
   return bytes < 1      ? "0"
@@ -134,7 +138,7 @@ std::string TableWriter::add(const Record& record) {
     text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", title, colour_ ? "\033[0m" : "");
     title_ = std::move(title);
   }
-  return text + line(record, width_, colour_) + hints(record, width_);
+  return text + line(record, width_, colour_) + print_hints(record, width_);
 }
 
 std::string TableWriter::ending() const {
@@ -143,20 +147,24 @@ std::string TableWriter::ending() const {
          "memory: peak beyond the tensors\n";
 }
 
-std::string print_table(const std::vector<Record>& records, bool colour) {
-  // Blocks in the order in which their first record came.
+std::vector<std::vector<const Record*>> by_case(const std::vector<Record>& records) {
   std::vector<std::vector<const Record*>> blocks;
   std::map<std::string, size_t> block_of;
-  std::vector<std::string> impls;
   for (const Record& record : records) {
-    if (record.outcome.verdict() != Verdict::kUnsupported) impls.push_back(record.impl);
     const auto [at, fresh] = block_of.try_emplace(case_title(record), blocks.size());
     if (fresh) blocks.emplace_back();
     blocks[at->second].push_back(&record);
   }
+  return blocks;
+}
+
+std::string print_table(const std::vector<Record>& records, bool colour) {
+  std::vector<std::string> impls;
+  for (const Record& record : records)
+    if (record.outcome.verdict() != Verdict::kUnsupported) impls.push_back(record.impl);
   TableWriter writer(impls, colour);
   std::string text = writer.heading();
-  for (const std::vector<const Record*>& block : blocks)
+  for (const std::vector<const Record*>& block : by_case(records))
     for (const Record* record : block) text += writer.add(*record);
   return text + writer.ending();
 }

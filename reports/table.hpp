@@ -53,6 +53,20 @@ std::string print_table(const std::vector<core::Record>& records, bool colour);
 /// A line that says so if the run of these results was not completed; else empty.
 std::string cut_short(const core::Results& results);
 
+/// The records of each case and dtype, in the order in which its first record comes.
+std::vector<std::vector<const core::Record*>> by_case(const std::vector<core::Record>& records);
+
+/// The verdict in a column of 11 characters. `colour`: ANSI colours.
+std::string verdict_column(core::Verdict verdict, bool colour);
+
+/// What helps to find a bug: where the output is wrong, and the command that repeats the case.
+/// Empty unless the record is bad. `width`: of the first column, which stays empty.
+std::string print_hints(const core::Record& record, size_t width);
+
+/// Three significant digits, without an exponent: "0.31", "12.3", "1234".
+std::string three_digits(double value);
+/// "34.4 GFLOP"; three significant digits.
+std::string print_flops(double flops);
 /// "1.23 ms", "45.6 us"; three significant digits.
 std::string print_time(double ns);
 /// "12.3 MiB", "0".

@@ -181,6 +181,34 @@ TEST_F(Cli, SaysWhereAnOutputIsWrong) {
                     HasSubstr("attest repro --impl mutant_last_row")));
 }
 
+// One problem in two dtypes, in words that the shell has split.
+TEST_F(Cli, ComparesImplementationsOnOneProblem) {
+  const Outcome both =
+      run("bench softmax num_heads=2 seq_len_q=0.125k head_dim=16 --dtype f32,f16 --budget 20ms "
+          "--relations none --impl 'naive,flash_*,linear_*' -o b.jsonl");
+  EXPECT_EQ(both.code, 0) << both.text;
+  for (const char* part :
+       {"softmax dtype=f32 num_heads=2 seq_len_q=128 head_dim=16: 2.10 MFLOP, 64.0 KiB of tensors",
+        "softmax dtype=f16 num_heads=2 seq_len_q=128", "  flash_cpu       pass ",
+        "do not take it:\n  linear_cpu      is not an implementation of softmax\n",
+        "fastest that passes: ", "GFLOP/s of float32 multiply-adds and "})
+    EXPECT_THAT(both.text, HasSubstr(part));
+  const std::vector<json> found = lines("b.jsonl");
+  ASSERT_EQ(found.size(), 8u);
+  EXPECT_EQ(found[1]["case"], "bench");
+  EXPECT_EQ(found[6]["dtype"], "f16");
+  EXPECT_THAT(run("report b.jsonl --format bench").text, HasSubstr("fastest that passes: "));
+  const Outcome mutant = run("bench --plugin " ATTEST_BINARY_DIR
+                             "/tests/plugins/mutants.so --impl mutant_zeros "
+                             "--relations none 'softmax seq_len_q=61 head_dim=32'");
+  EXPECT_EQ(mutant.code, 1);
+  EXPECT_THAT(mutant.text, HasSubstr("none passes"));
+  EXPECT_THAT(run("bench 'softmax seq_len_q=256k num_heads=64 head_dim=64' --impl naive "
+                  "--case-limit 10ms")
+                  .text,
+              HasSubstr("naive           skipped"));
+}
+
 TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
   EXPECT_EQ(run("new my_kernel").code, 0);
   EXPECT_EQ(run("new my_kernel").code, 64);  // never over a file
@@ -386,6 +414,10 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run small.json --memory 1G", 64,
        "--memory: '1G': must be a size such as 512MiB, 1GiB or 2GB"},
       {"run small.json --memory 1KiB", 64, "--memory: '1KiB': must be at least 1MiB"},
+      {"bench 'softmax seq_len_q=8 head_dim=8' --dtype f32,f33", 64,
+       "'dtype=f33': must be f32, f16"},
+      {"bench 'softmax dtype=f32 seq_len_q=8 head_dim=8' --dtype f16", 64,
+       "--dtype: the problem has dtype= too; leave one out"},
       {"repro 'softmax seq_len_q=4q head_dim=8'", 64,
        "'seq_len_q=4q': seq_len_q must be a whole number, or one with k (1,024)"},
       {"explain fail:tolerence", 64, "did you mean 'fail:tolerance'?"},
@@ -405,7 +437,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"repro 'softmax seq_len_q=8 head_dim=100000'", 64, "head_dim"},
       {"repro 'sotfmax seq_len_q=8 head_dim=8'", 64, "softmax"},
       {"", 64, "subcommand"},
-      {"frob --impl naive", 64, "attest: no command 'frob', but run, list, repro"},
+      {"frob --impl naive", 64, "attest: no command 'frob', but run, bench, list, repro"},
   };
   for (const auto& [arguments, code, words] : cases) {
     const Outcome outcome = run(arguments);
@@ -415,13 +447,13 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
 }
 
 TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
-  for (const char* command : {"run", "list", "repro", "doctor", "new"}) {
+  for (const char* command : {"run", "bench", "list", "repro", "doctor", "new"}) {
     const Outcome outcome = run(std::string(command) + " --help");
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.text, HasSubstr(std::string("Example: attest ") + command));
   }
   EXPECT_THAT(run("--help").text, HasSubstr("130 interrupted"));
-  for (const char* command : {"run", "list", "repro"})
+  for (const char* command : {"run", "bench", "list", "repro"})
     EXPECT_THAT(run(std::string(command) + " --help").text, HasSubstr("k (1,024)"));
 }
 

@@ -12,7 +12,6 @@
 #include "cli/recorder.hpp"
 #include "cli/table_file.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/table.hpp"
 
 namespace attest::cli {
 namespace {
@@ -93,7 +92,7 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& bef
   if (options.shows_progress)
     recorder.end_table();
   else
-    fmt::print("{}", reports::print_table(records, wants_colour(stdout)));
+    recorder.print_all(session);
   if (after) after(records);
   if (options.shows_shares) print_shares(session.shares());
   const core::NeverJudged left = session.never_judged();

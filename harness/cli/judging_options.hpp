@@ -29,9 +29,11 @@ struct JudgingOptions {
   std::vector<std::string> token_files;  // --tokens
   core::RunObserver observer;            // RunOptions::observer
   bool names_case_limit = false;         // repro lines have --case-limit
-  bool shows_progress = true;
-  bool shows_coverage = true;  // print what was declared and never judged
-  bool shows_shares = false;   // print where the time went
+  bool shows_progress = true;            // print rows as records come, not all at the end
+  std::string format = "terminal";       // how they are printed at the end (reports::find_format)
+  bool probes_machine = false;  // measure the machine's peak rates without a results file too
+  bool shows_coverage = true;   // print what was declared and never judged
+  bool shows_shares = false;    // print where the time went
 
   /// Adds the options of every judging command.
   void add_to(CLI::App& app);

@@ -8,6 +8,7 @@
 #include "cli/header.hpp"
 #include "cli/machine_error.hpp"
 #include "cli/repro_line.hpp"
+#include "reports/formats.hpp"
 
 namespace attest::cli {
 
@@ -17,8 +18,8 @@ Recorder::Recorder(const JudgingOptions& options, const core::Implementations& i
   if (!options.resume.empty()) earlier_ = core::EarlierResults(options.resume);
   begin(session);
   const size_t most = session.most_records();
-  if (!options.shows_progress) return;
   progress_.emplace(most - std::min(earlier_.count(), most));
+  if (!options.shows_progress) return;
   std::vector<std::string> impls;
   for (const core::Registry::Entry& entry : implementations.chosen())
     impls.push_back(entry.implementation->name);
@@ -48,9 +49,16 @@ void Recorder::end_table() {
   if (output_lost_) throw MachineError("standard output cannot be written to");
 }
 
+void Recorder::print_all(const core::Session& session) {
+  progress_.reset();
+  print(reports::find_format(options_.format)
+            .print(results(session), {.colour = wants_colour(stdout)}));
+  if (output_lost_) throw MachineError("standard output cannot be written to");
+}
+
 void Recorder::begin(const core::Session& session) {
   const std::string path = options_.results_path();
-  if (path.empty() && options_.table.empty()) return;
+  if (path.empty() && options_.table.empty() && !options_.probes_machine) return;
   header_ = make_header(options_.command, implementations_, options_.plugins.limits.threads);
   if (path.empty()) return;
   const core::Identity identity = options_.identity(session);

@@ -28,6 +28,8 @@ class Recorder : public core::Sink {
   /// If rows were printed as records came: prints the lines below the table. Throws MachineError if
   /// standard output could not be written.
   void end_table();
+  /// If no rows were printed: prints all records in the options' format. Throws as end_table does.
+  void print_all(const core::Session& session);
   /// Writes the closing line of a completed session to the results file.
   void close(const core::Session& session);
   /// The contents of the results file, even if none is written.

@@ -10,6 +10,7 @@
 #include "cli/judging.hpp"
 #include "cli/quantity_options.hpp"
 #include "cli/run_dumper.hpp"
+#include "cli/spec_option.hpp"
 #include "reports/table.hpp"
 
 namespace attest::cli {
@@ -77,27 +78,11 @@ Command add_repro(CLI::App& program) {
   auto arguments = std::make_shared<ReproArguments>();
   arguments->judging.plugins.limits.budget_s = 1;
   arguments->judging.plugins.limits.case_limit_s = kNoCaseLimit_s;
-  command
-      ->add_option("spec", arguments->job.spec,
-                   "the problem, e.g. 'softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64'")
-      ->required()
-      ->type_name("SPEC");
-  command
-      ->add_option("--inputs", arguments->job.inputs,
-                   "random, or a token source such as lidar:voxel_size=0.05,curve=z,first=32768")
-      ->capture_default_str()
-      ->type_name("SOURCE");
-  command
-      ->add_option("--tokens", arguments->judging.token_files,
-                   "the sweep or image that --inputs names, if it is not in this folder")
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  command
-      ->add_option("--fill", arguments->fills,
-                   "judge only on these fills; all: on every fill of the problem")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("NAME");
+  add_spec(*command, arguments->job.spec,
+           "the problem, e.g. 'softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64'")
+      ->required();
+  add_inputs(*command, arguments->job.inputs, arguments->judging.token_files);
+  add_fills(*command, arguments->fills);
   add_seconds(*command, "--budget", arguments->judging.plugins.limits.budget_s,
               "time for timed runs", 0.001, 1e6);
   command

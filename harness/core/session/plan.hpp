@@ -75,10 +75,11 @@ struct CaseFilter {
 Plan plan_suites(const std::vector<std::string>& suites, const CaseFilter& filter,
                  const std::vector<std::string>& token_files = {});
 
-/// One problem by its spec line, as a case named `case_name` without a suite. Throws Error: an
-/// invalid spec line or fill.
+/// One problem by its spec line, as a case named `case_name` without a suite. `dtypes`: a job for
+/// each of them, instead of the dtype in the line. Throws Error: an invalid spec line, fill or
+/// dtype.
 Plan plan_spec(const SpecJob& job, const std::vector<std::string>& fills,
-               const std::string& case_name);
+               const std::string& case_name, const std::vector<std::string>& dtypes = {});
 
 /// Describes a .safetensors or .npz file that has no case.json: values for keys of a case.json.
 using VectorWords = std::map<std::string, std::string>;

@@ -1,0 +1,150 @@
+#include "reports/bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <tuple>
+#include <vector>
+
+#include "reports/table.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Record;
+using core::Verdict;
+constexpr double kWantedCoverage = 0.95;  // of the interval of a median
+
+using Block = std::vector<const Record*>;  // the records of one problem
+
+/// The peak rates that the header of the results has; 0: unknown.
+struct Peaks {
+  double gflops = 0, gbs = 0;
+  std::string threads;
+};
+
+Peaks peaks_of(const core::Header& header) {
+  const auto limits = header.environment.find("limits");
+  if (limits == header.environment.end()) return {};
+  const auto text = [&](const char* key) {
+    const auto at = limits->second.find(key);
+    return at == limits->second.end() ? std::string() : at->second;
+  };
+  return {std::strtod(text("all_fma_gflops").c_str(), nullptr),
+          std::strtod(text("all_read_gbs").c_str(), nullptr), text("threads")};
+}
+
+bool is_ranked(const Record& record) { return record.outcome.passes() && record.time.has_value(); }
+
+// Bytes of all tensors per nanosecond.
+double gbs(const Record& record) { return record.min_bytes / record.time->median_ns; }
+
+// The peaks are those of the CPUs.
+std::string share(const Record& record, double rate, double peak) {
+  return peak > 0 && record.device == "cpu" ? fmt::format("{:.0f}%", rate / peak * 100) : "";
+}
+
+// With too few samples, the interval of the median is that of all samples.
+bool has_few_samples(const Record& record) { return record.time->coverage < kWantedCoverage; }
+
+std::string row(const Record& record, const Peaks& peaks) {
+  if (!record.time) return "  " + record.outcome.reason;
+  const core::TimeRecord& time = *record.time;
+  const std::string high = print_time(time.median_high_ns) + (has_few_samples(record) ? "*" : "");
+  return fmt::format(
+      " {:>9} {:>9} .. {:<10} {:>7} {:>7} {:>7} {:>7} {:>9}", print_time(time.median_ns),
+      print_time(time.median_low_ns), high, three_digits(record.gflops()),
+      share(record, record.gflops(), peaks.gflops), three_digits(gbs(record)),
+      share(record, gbs(record), peaks.gbs),
+      record.memory.peak_bytes ? print_bytes(double(*record.memory.peak_bytes)) : "");
+}
+
+std::string faster(double ratio) {
+  return ratio < 1.1 ? fmt::format("{:.2f}x", ratio)
+                     : fmt::format("{:.{}f}x", ratio, ratio < 10 ? 1 : 0);
+}
+
+// `ranked`: by time.
+std::string conclusion(const Block& ranked, bool any_passes) {
+  if (ranked.empty()) return any_passes ? "those that pass were not timed" : "none passes";
+  const Record& best = *ranked[0];
+  if (ranked.size() == 1) return fmt::format("only {} passes", best.impl);
+  const Record& next = *ranked[1];
+  if (best.time->median_high_ns >= next.time->median_low_ns)
+    return fmt::format(
+        "fastest that passes: {}; {} may be as fast, since the intervals of their medians overlap",
+        best.impl, next.impl);
+  return fmt::format("fastest that passes: {}, {} as fast as the next, {}", best.impl,
+                     faster(next.time->median_ns / best.time->median_ns), next.impl);
+}
+
+// Passing records by time, then the others by verdict.
+void sort(Block& block) {
+  const auto key = [](const Record* record) {
+    return std::tuple(!is_ranked(*record), record->outcome.verdict(),
+                      record->time ? record->time->median_ns : 0.0);
+  };
+  std::ranges::stable_sort(block, {}, key);
+}
+
+std::string heading(const Record& record) {
+  return fmt::format("{}{}: {}, {} of tensors\n",
+                     record.suite.empty() ? "" : case_title(record) + ": ", record.spec,
+                     print_flops(record.flops), print_bytes(record.min_bytes));
+}
+
+std::string print_block(Block block, const Peaks& peaks, bool colour) {
+  size_t width = 14;
+  for (const Record* record : block) width = std::max(width, record->impl.size());
+  sort(block);
+  std::string text = heading(*block.front());
+  text +=
+      fmt::format("  {:<{}}  {:<11} {:>9} {:^23} {:>7} {:>7} {:>7} {:>7} {:>9}\n", "", width,
+                  "verdict", "time", "interval", "GFLOP/s", "of peak", "GB/s", "of peak", "memory");
+  std::string refusals;
+  for (const Record* record : block) {
+    if (record->outcome.verdict() == Verdict::kUnsupported) {
+      refusals += fmt::format("  {:<{}}  {}\n", record->impl, width, record->outcome.reason);
+      continue;
+    }
+    text += fmt::format("  {:<{}}  {}{}\n", record->impl, width,
+                        verdict_column(record->outcome.verdict(), colour), row(*record, peaks)) +
+            print_hints(*record, width);
+  }
+  if (!refusals.empty()) text += "do not take it:\n" + refusals;
+  const auto passes = [](const Record* record) { return record->outcome.passes(); };
+  const bool any_passes = std::ranges::any_of(block, passes);
+  std::erase_if(block, [](const Record* record) { return !is_ranked(*record); });
+  return text + conclusion(block, any_passes) + "\n";
+}
+
+std::string legend(const core::Results& results, const Peaks& peaks) {
+  const bool any_few = std::ranges::any_of(results.records, [](const Record& record) {
+    return is_ranked(record) && has_few_samples(record);
+  });
+  std::string text = fmt::format(
+      "interval: of the median, {:.0f} %{}; GB/s: as if each tensor were moved once; memory: peak "
+      "beyond the tensors\n",
+      kWantedCoverage * 100,
+      any_few ? " (*: too few samples for that; from least to largest)" : "");
+  if (peaks.gflops > 0)
+    text += fmt::format(
+        "of peak: {} GFLOP/s of float32 multiply-adds and {} GB/s of reads, measured on {} "
+        "threads\n",
+        three_digits(peaks.gflops), three_digits(peaks.gbs), peaks.threads);
+  return text;
+}
+
+}  // namespace
+
+std::string print_bench(const core::Results& results, bool colour) {
+  const Peaks peaks = peaks_of(results.header);
+  std::string text;
+  for (const Block& block : by_case(results.records))
+    text += print_block(block, peaks, colour) + "\n";
+  if (std::ranges::any_of(results.records, is_ranked)) text += legend(results, peaks);
+  return text + cut_short(results);
+}
+
+}  // namespace attest::reports
