@@ -224,6 +224,51 @@ TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
   EXPECT_THAT(outcome.text, HasSubstr("4 pass"));
 }
 
+TEST_F(Cli, WritesAnImplementationInCThatBuildsAndPasses) {
+  const Outcome written = run("new in_c --c");
+  ASSERT_EQ(written.code, 0) << written.text;
+  EXPECT_THAT(text("in_c.c"), AllOf(HasSubstr("-o in_c.so in_c.c"), Not(HasSubstr("plugin_c"))));
+  // The command that it prints.
+  const size_t at = written.text.find("cc -O2"), end = written.text.find('\n', at);
+  const Outcome built = testing::run_shell(folder_, written.text.substr(at, end - at));
+  ASSERT_EQ(built.code, 0) << built.text;
+  const Outcome judged = run("run " + small_suite() +
+                             " --dtype f32 --plugin ./in_c.so --impl in_c "
+                             "--judge-only --threads 1");
+  EXPECT_EQ(judged.code, 0) << judged.text;
+  EXPECT_THAT(judged.text, HasSubstr("2 pass"));
+}
+
+// Without a device it is compiled for an architecture by name, and loads.
+TEST_F(Cli, WritesACudaKernelThatNvccCompiles) {
+  const Outcome written = run("new kernel --cuda");
+  ASSERT_EQ(written.code, 0) << written.text;
+  const char* nvcc = "PATH=$PATH:/usr/local/cuda/bin && ";
+  if (testing::run_shell(folder_, nvcc + std::string("command -v nvcc")).code != 0)
+    GTEST_SKIP() << "NOT TESTED: no nvcc";
+  std::string command = written.text.substr(written.text.find("nvcc -std"));
+  command.resize(command.find('\n'));
+  command.replace(command.find("native"), 6, "sm_80");
+  const Outcome built = testing::run_shell(folder_, nvcc + command);
+  ASSERT_EQ(built.code, 0) << built.text;
+  EXPECT_THAT(built.text, Not(HasSubstr("warning"))) << built.text;
+  EXPECT_THAT(run("list --plugin ./kernel.so --impl kernel").text,
+              HasSubstr("one thread for each query, in float32 (kernel.so, version 1)"));
+}
+
+TEST_F(Cli, WritesAnOperationNeverOverAFolder) {
+  const Outcome written = run("new mine --operation");
+  EXPECT_EQ(written.code, 0) << written.text;
+  EXPECT_THAT(written.text, HasSubstr("-DATTEST_OPERATIONS=" + (folder_ / "mine").string()));
+  EXPECT_THAT(text("mine/mine_operation.cpp"),
+              AllOf(HasSubstr("#include \"mine_operation.hpp\""), HasSubstr("class MineOperation"),
+                    Not(HasSubstr("cale")), Not(HasSubstr("testing"))));
+  EXPECT_THAT(text("mine/CMakeLists.txt"), HasSubstr("attest_plugin(mine_cpu SOURCES mine_cpu.c)"));
+  EXPECT_THAT(run("new mine --operation").text, HasSubstr("mine exists already"));
+  EXPECT_THAT(run("new softmax --operation").text, HasSubstr("is an operation of attest"));
+  EXPECT_EQ(run("new other --c --cuda").code, 64);
+}
+
 TEST_F(Cli, WritesWhatTheReadmeShows) {
   ASSERT_EQ(run("new mine").code, 0);
   const auto text = [](const fs::path& path) {

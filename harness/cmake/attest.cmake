@@ -148,6 +148,18 @@ function(attest_plugin name)
   endif()
 endfunction()
 
+# attest_operation(<name> SOURCES a.cpp ...)
+# An operation outside this tree, in a folder of ATTEST_OPERATIONS. It is linked into the program
+# and the adapters; its sources register it.
+function(attest_operation name)
+  cmake_parse_arguments(OPERATION "" "" "SOURCES" ${ARGN})
+  add_library(attest_operation_${name} OBJECT ${OPERATION_SOURCES})
+  target_link_libraries(attest_operation_${name} PRIVATE attest_operations attest_flags)
+  foreach(program attest attest_conformance)
+    target_link_libraries(${program} PRIVATE attest_operation_${name})
+  endforeach()
+endfunction()
+
 # attest_fuzzer(<name> SOURCE a_fuzz.cpp CORPUS dir [LINK target ...])
 # A parser under LLVMFuzzerTestOneInput. With clang and -DATTEST_FUZZ=ON it is a libFuzzer program.
 # In any other build ctest replays its corpus, and a few thousand seeded mutations of it.

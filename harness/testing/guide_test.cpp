@@ -40,6 +40,7 @@ TEST(Guide, ExcerptsAreOfWhatIsBuilt) {
       text_of("testing/scale_operation.hpp") + text_of("testing/scale_operation.cpp");
   EXPECT_GE(blocks("cpp").size(), 6u);
   for (const std::string& block : blocks("cpp")) EXPECT_THAT(sources, HasSubstr(block));
+  EXPECT_EQ(blocks("json").at(0), text_of("testing/scale.json"));
 }
 
 TEST(Guide, ItsSuitePassesTheRightOneAndFailsTheWrongOne) {

@@ -118,6 +118,9 @@ const Operation& scale_operation() {
   return operation;
 }
 
+// A program that this is linked into knows the operation from its start.
+[[maybe_unused]] static const Operation& known_from_the_start = scale_operation();
+
 Problem scale_problem(int64_t rows, int64_t width, DType dtype) {
   Problem problem = blank_problem(scale_operation(), dtype);
   problem.as<ScaleParams>().rows = rows, problem.as<ScaleParams>().width = width;

@@ -1,5 +1,5 @@
-// A private operation, y = factor * x: proves that an operation needs nothing but its own room, and
-// serves as the smallest problem there is in tests of the judge and the runner.
+// The private operation `scale`, y = factor * x: as small as an operation can be. Another private
+// operation beside it needs a number of its own, from ATTEST_PRIVATE on.
 #pragma once
 #include "core/operations/operation.hpp"
 

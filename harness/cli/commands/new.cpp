@@ -1,6 +1,7 @@
-// attest new: writes a complete implementation to start from.
+// attest new: writes a complete implementation, or an operation, to start from.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
@@ -8,16 +9,25 @@
 #include <fstream>
 #include <memory>
 
+#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
-#include "cli/commands/new_template.hpp"
+#include "cli/commands/templates.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/machine_error.hpp"
+#include "core/operations/operation.hpp"
 
 namespace attest::cli {
 namespace {
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size())
+namespace fs = std::filesystem;
+
+struct NewArguments {
+  std::string name;
+  bool c = false, cuda = false, operation = false;
+};
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = 0; !from.empty() && (at = text.find(from, at)) != text.npos; at += to.size())
     text.replace(at, from.size(), to);
   return text;
 }
@@ -37,7 +47,7 @@ std::string type_name(const std::string& name) {
   return type;
 }
 
-int run(const std::string& name) {
+void check_name(const std::string& name) {
   const bool good =
       !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) &&
       name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
@@ -45,32 +55,110 @@ int run(const std::string& name) {
   if (!good)
     throw core::Error(
         fmt::format("'{}': a name is letters, digits and underscores, a letter first", name));
-  const std::filesystem::path file = name + ".cpp";
-  if (std::filesystem::exists(file))
-    throw core::Error(fmt::format("{} exists already", file.string()));
+}
+
+void refuse_existing(const fs::path& path) {
+  if (fs::exists(path)) throw core::Error(fmt::format("{} exists already", path.string()));
+}
+
+// The template with the user's names in it.
+std::string filled(const Template& from, const std::string& name) {
+  std::string text = replaced(std::string(from.text), from.name, name);
+  text = replaced(std::move(text), from.type, type_name(name));
+  text = replaced(std::move(text), "plugin.so plugin.c", fmt::format("{0}.so {0}.c", name));
+  return replaced(std::move(text), "attest::testing", "attest::own");
+}
+
+void write(const Template& from, const std::string& name) {
+  const fs::path file = replaced(std::string(from.file), "NAME", name);
   std::ofstream out(file);
-  out << replaced(replaced(kNewTemplate, kTemplateName, name), kTemplateType, type_name(name));
+  out << replaced(filled(from, name), "\"testing/", "\"");
   if (!out.flush()) throw MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
+}
+
+/// A file in one language, and the command that makes a plugin of it.
+struct Language {
+  const Template& from;
+  const char* what;
+  const char* compile;  // up to the folder of attest.h
+  const char* libraries;
+};
+
+Language language_of(const NewArguments& arguments) {
+  if (arguments.c)
+    return {kCTemplate, "attention by definition, in C: f32, dense, causal or not",
+            "cc -O2 -shared -fPIC -fvisibility=hidden", " -lm"};
+  if (arguments.cuda)
+    return {kCudaTemplate,
+            "a complete implementation of softmax attention for CUDA, slow and right",
+            "nvcc -std=c++17 -O3 -arch=native --expt-relaxed-constexpr -shared "
+            "-Xcompiler -fPIC,-fvisibility=hidden",
+            ""};
+  return {kCxxTemplate, "a complete implementation of softmax attention, slow and right",
+          "c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden", ""};
+}
+
+void write_implementation(const NewArguments& arguments) {
+  const Language language = language_of(arguments);
+  const std::string file = replaced(std::string(language.from.file), "NAME", arguments.name);
+  refuse_existing(file);
+  write(language.from, arguments.name);
   fmt::print(
-      "{0}.cpp: a complete implementation of softmax attention, slow and right. Build it and have "
-      "it judged:\n\n"
-      "  c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden -I{1} {0}.cpp -o {0}.so\n"
-      "  attest run --plugin ./{0}.so\n",
-      name, include_folder());
+      "{}: {}. Build it and have it judged:\n\n  {} -I{} {} -o {}.so{}\n"
+      "  attest run --plugin ./{}.so\n",
+      file, language.what, language.compile, shell_word(include_folder()), file, arguments.name,
+      language.libraries, arguments.name);
+}
+
+void write_operation(const std::string& name) {
+  if (core::find_operation(name))
+    throw core::Error(fmt::format("'{}' is an operation of attest; choose another name", name));
+  refuse_existing(name);
+  std::error_code error;
+  if (!fs::create_directory(name, error))
+    throw MachineError(fmt::format("{}: {}", name, error.message()));
+  for (const Template& one : operation_templates()) write(one, name);
+  fmt::print(
+      "{0}/: the operation {0}, y = factor * x as a template, with an implementation in C and a "
+      "suite.\nBuild them into attest, in its source folder, and have the implementation "
+      "judged:\n\n"
+      "  cmake --preset release -DATTEST_OPERATIONS={1}\n"
+      "  cmake --build --preset release\n"
+      "  build/release/bin/attest run {2}\n\n"
+      "harness/core/operations/README.md explains each part.\n",
+      name, shell_word(fs::absolute(name).string()),
+      shell_word((fs::absolute(name) / (name + ".json")).string()));
+}
+
+int run(const NewArguments& arguments) {
+  check_name(arguments.name);
+  if (arguments.operation)
+    write_operation(arguments.name);
+  else
+    write_implementation(arguments);
   return kOk;
 }
 
 }  // namespace
 
 Command add_new(CLI::App& program) {
-  CLI::App* command =
-      program.add_subcommand("new", "write NAME.cpp, a complete implementation to start from");
-  auto name = std::make_shared<std::string>();
-  command->add_option("name", *name, "letters, digits and underscores")
+  CLI::App* command = program.add_subcommand(
+      "new",
+      "write NAME.cpp, a complete implementation to start from; or one in C or for CUDA, or "
+      "an operation");
+  auto arguments = std::make_shared<NewArguments>();
+  command->add_option("name", arguments->name, "letters, digits and underscores")
       ->required()
       ->type_name("NAME");
+  CLI::Option* c = command->add_flag("--c", arguments->c, "write NAME.c, in C");
+  CLI::Option* cuda = command->add_flag("--cuda", arguments->cuda, "write NAME.cu, for CUDA");
+  CLI::Option* operation =
+      command->add_flag("--operation", arguments->operation,
+                        "write NAME/, a private operation with an implementation and a suite");
+  c->excludes(cuda)->excludes(operation);
+  cuda->excludes(operation);
   command->footer("Example: attest new my_kernel");
-  return [name] { return run(*name); };
+  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace attest::cli
