@@ -18,9 +18,12 @@ set_up=$(clock)
 
 # A build folder that a developer has configured keeps its configuration.
 if [[ ! -e $build/build.ninja ]]; then
-  (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
+  mkdir -p "$root/build"
+  log=$root/build/release.configure.log
+  (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) >"$log" 2>&1 ||
+    { tail -n 40 "$log" >&2; exit 4; }
 fi
-cmake --build "$build" --parallel "$jobs" || exit 4
+bash "$root/scripts/build.sh" "$build/build.log" cmake --build "$build" --parallel "$jobs" || exit 4
 built=$(clock)
 
 if (($# == 0)); then

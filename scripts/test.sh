@@ -28,8 +28,9 @@ mkdir -p build
 set_up=$SECONDS
 for configuration in "${configurations[@]}"; do
   log=build/$configuration.configure.log
-  cmake --preset "$configuration" >"$log" 2>&1 || { cat "$log"; exit 4; }
-  cmake --build --preset "$configuration" --parallel "$(nproc)"
+  cmake --preset "$configuration" >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 4; }
+  bash scripts/build.sh "build/$configuration/build.log" \
+    cmake --build --preset "$configuration" --parallel "$(nproc)" || exit 4
 done
 built=$SECONDS
 

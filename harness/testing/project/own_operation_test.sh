@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes an operation with `attest new`, builds it into attest with ATTEST_OPERATIONS, and judges its
-# implementation.
+# Writes an operation with `attest new`, builds it into attest with ATTEST_OPERATIONS, and judges
+# its implementation.
 # usage: own_operation_test.sh BUILD_DIR SOURCE_DIR CMAKE
 # Exit code 77 (skipped): the program has not been built.
 set -euo pipefail
