@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "pacing.hpp"
+
 namespace attest::reports {
 namespace {
 
@@ -138,7 +140,10 @@ std::string TableWriter::add(const Record& record) {
     text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", title, colour_ ? "\033[0m" : "");
     title_ = std::move(title);
   }
-  return text + line(record, width_, colour_) + print_hints(record, width_);
+  text += line(record, width_, colour_) + print_hints(record, width_);
+  for (const std::string& more : pacing_lines(record))
+    text += fmt::format("  {:{}}  {}\n", "", width_, more);
+  return text;
 }
 
 std::string TableWriter::ending() const {

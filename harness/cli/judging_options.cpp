@@ -39,6 +39,7 @@ void JudgingOptions::add_to(CLI::App& app) {
       "--host-golden", host_golden,
       "compute every golden on the host; without this, a GPU may compute those of large cases, on "
       "more rows");
+  pacing.add_to(app);
   app.add_option("--min-arithmetic", least,
                  fmt::format("refuse implementations that compute less precisely in a stage of "
                              "their operation ({}), e.g. acc=f32,prob=bf16",
@@ -51,18 +52,21 @@ void JudgingOptions::add_to(CLI::App& app) {
 }
 
 core::RunOptions JudgingOptions::run_options() const {
-  return {.limits = plugins.limits,
-          .least = core::parse_min_arithmetic(least, core::all_operations()),
-          .relations = relations,
-          .timed = !untimed,
-          .dry_run = dry_run,
-          .golden_device = host_golden ? nullptr : core::find_golden_device(),
-          .observer = observer};
+  core::RunOptions options{.limits = plugins.limits,
+                           .least = core::parse_min_arithmetic(least, core::all_operations()),
+                           .relations = relations,
+                           .timed = !untimed,
+                           .dry_run = dry_run,
+                           .golden_device = host_golden ? nullptr : core::find_golden_device(),
+                            .observer = observer};
+  pacing.apply_to(options);
+  return options;
 }
 
 core::Identity JudgingOptions::identity(const core::Session& session) const {
   core::Identity identity = session.identity();
   identity["min-arithmetic"] = least;
+  identity["pacing"] = pacing.words();
   return identity;
 }
 

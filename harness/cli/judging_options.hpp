@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/pacing_options.hpp"
 #include "cli/plugins.hpp"
 #include "core/session/session.hpp"
 
@@ -16,6 +17,7 @@ struct JudgingOptions {
   core::RelationChoice relations = core::RelationChoice::kAuto;
   bool untimed = false, host_golden = false, overwrite = false;
   std::string least;  // --min-arithmetic
+  PacingOptions pacing;
   std::string output;
 
   // Only of run and replay, which judge many cases.
@@ -41,9 +43,9 @@ struct JudgingOptions {
   void add_case_limit_to(CLI::App& app, const std::string& help);
   /// Adds these, and the options of commands that judge many cases.
   void add_many_to(CLI::App& app);
-  /// Of the session that judges. Throws Error if --min-arithmetic is invalid.
+  /// Of the session that judges. Throws Error if --min-arithmetic or --contend is invalid.
   core::RunOptions run_options() const;
-  /// What must be equal for --resume: the session's identity, and --min-arithmetic.
+  /// What must be equal for --resume: the session's identity, --min-arithmetic and the pacing.
   core::Identity identity(const core::Session& session) const;
   /// The results file: --resume or -o names it. "": none.
   const std::string& results_path() const { return output.empty() ? resume : output; }

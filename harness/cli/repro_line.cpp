@@ -23,6 +23,7 @@ std::string session_words(const JudgingOptions& options) {
     words += " --case-limit " + core::print_seconds(limits.case_limit_s);
   if (limits.memory_bytes > 0) words += " --memory " + core::print_whole_bytes(limits.memory_bytes);
   if (!options.least.empty()) words += " --min-arithmetic " + shell_word(options.least);
+  words += options.pacing.words();
   if (options.host_golden) words += " --host-golden";
   if (options.relations != core::RelationChoice::kAuto)
     words += fmt::format(" --relations {}", print(options.relations));

@@ -84,6 +84,19 @@ std::string print_seconds(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
+std::optional<double> parse_period(std::string_view text) {
+  const std::optional<Quantity> quantity = split(text);
+  if (!quantity || quantity->number <= 0) return std::nullopt;
+  const std::optional<double> seconds =
+      quantity->unit == "hz" ? 1 / quantity->number : parse_seconds(text);
+  return seconds && *seconds > 0 && std::isfinite(*seconds) ? seconds : std::nullopt;
+}
+
+std::string print_period(double seconds) {
+  const std::string rate = fmt::format("{:.0f}Hz", 1 / seconds);
+  return parse_period(rate) == seconds ? rate : print_seconds(seconds);
+}
+
 std::optional<uint64_t> parse_bytes(std::string_view text) {
   std::optional<Quantity> quantity = split(text);
   if (!quantity) return std::nullopt;

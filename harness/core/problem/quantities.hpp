@@ -14,6 +14,7 @@ inline constexpr std::string_view kCountWords =
     "a whole number, or one with k (1,024) or m (1,048,576), such as 4096 or 4k";
 inline constexpr std::string_view kSecondsWords =
     "a time such as 50ms, 2s or 5min (units: ns us ms s min h; without one: seconds)";
+inline constexpr std::string_view kPeriodWords = "a rate such as 12Hz, or a time such as 50ms";
 inline constexpr std::string_view kBytesWords =
     "a size such as 512MiB, 1GiB or 2GB (units: B, KiB to TiB, kB to TB; without one: GiB)";
 
@@ -27,6 +28,12 @@ std::optional<int64_t> parse_count(std::string_view text, int64_t low, int64_t h
 std::optional<double> parse_seconds(std::string_view text);
 /// The time with a unit; parse_seconds gives the same double for it.
 std::string print_seconds(double seconds);
+
+/// The seconds from one frame to the next: "12Hz" is 1/12, "50ms" is 0.05. Nothing if the text is
+/// neither a rate nor a time above 0.
+std::optional<double> parse_period(std::string_view text);
+/// "12Hz" if the rate is a whole number, else a time; parse_period gives the same double for it.
+std::string print_period(double seconds);
 
 /// A number of bytes: "1GiB" is 2^30, "1GB" is 10^9. Without a unit the number is in GiB. Fractions
 /// of a byte are rounded. Nothing if the text is not a size, negative, or 2^60 bytes or more.

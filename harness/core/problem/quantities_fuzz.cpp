@@ -14,6 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       std::abort();
   if (const auto seconds = parse_seconds(text))
     if (parse_seconds(print_seconds(*seconds)) != seconds) std::abort();
+  if (const auto period = parse_period(text))
+    if (!(*period > 0) || parse_period(print_period(*period)) != period) std::abort();
   if (const auto bytes = parse_bytes(text))
     if (parse_bytes(print_whole_bytes(*bytes)) != bytes) std::abort();
   return 0;

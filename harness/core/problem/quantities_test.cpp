@@ -57,6 +57,18 @@ TEST(Quantities, CountsAreWholeAndInRange) {
   EXPECT_FALSE(parse_count("4k", 4097, 5000));
 }
 
+TEST(Quantities, PeriodsAreRatesOrTimes) {
+  EXPECT_EQ(parse_period("12Hz"), 1.0 / 12);
+  EXPECT_EQ(parse_period("12.5 hz"), 0.08);
+  EXPECT_EQ(parse_period("50ms"), 0.05);
+  EXPECT_EQ(parse_period("2"), 2);
+  for (const char* text : {"", "0Hz", "-1Hz", "Hz", "12Hzz", "0s", "1e-320Hz"})
+    EXPECT_FALSE(parse_period(text)) << text;
+  EXPECT_EQ(print_period(1.0 / 12), "12Hz");
+  EXPECT_EQ(print_period(0.05), "20Hz");
+  EXPECT_EQ(print_period(0.075), "75ms");
+}
+
 TEST(Quantities, TimesAreInSecondsWithoutAUnit) {
   EXPECT_EQ(parse_seconds("50ms"), 0.05);
   EXPECT_EQ(parse_seconds("3us"), 3e-6);

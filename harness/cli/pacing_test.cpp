@@ -1,0 +1,68 @@
+// The options --paced, --contend and --energy: their words, their errors, and the repro line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "testing/shell.hpp"
+
+namespace attest::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kRepro =
+    "repro --impl naive --judge-only --relations none --fill random --threads 1 ";
+constexpr const char* kSpec = " 'softmax seq_len_q=61 head_dim=16'";
+
+class Pacing : public ::testing::Test {
+ protected:
+  Pacing()
+      : folder_(fs::path(::testing::TempDir()) / ("attest_pacing_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~Pacing() override { fs::remove_all(folder_); }
+  testing::Outcome repro(const std::string& options) const {
+    return testing::run_attest(folder_, kRepro + options + kSpec);
+  }
+
+  const fs::path folder_;
+};
+
+TEST_F(Pacing, IsRecordedWithItsReproLine) {
+  const testing::Outcome outcome =
+      repro("--paced 50Hz --paced-for 200ms --contend compute:1,stream:1@0.5 --energy -o r.jsonl");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("50Hz alone, queue-all:"), HasSubstr("of 10 frames"),
+                                  HasSubstr("50Hz beside compute:1 ("), HasSubstr("energy")));
+  std::ifstream in(folder_ / "r.jsonl");
+  std::string line;
+  std::getline(in, line);  // the header
+  ASSERT_TRUE(std::getline(in, line));
+  const nlohmann::json record = nlohmann::json::parse(line);
+  EXPECT_THAT(std::string(record["repro"]),
+              HasSubstr(" --energy --paced 50Hz --paced-for 200ms --contend compute:1 --contend "
+                        "stream:1@0.5"));
+  EXPECT_EQ(record["paced"]["contended"]["neighbours"].size(), 2u);
+}
+
+TEST_F(Pacing, WrongWordsAreExplained) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"--paced 12Hzz", "must be a rate such as 12Hz, or a time such as 50ms"},
+      {"--paced 0", "'0': must be"},
+      {"--paced 1MHz", "from 100us to 60s"},
+      {"--contend stream:1", "--contend goes with --paced RATE"},
+      {"--paced 12Hz --contend disk", "there are stream, cache, compute, camera, same"}};
+  for (const auto& [options, message] : wrong) {
+    const testing::Outcome outcome = repro(options);
+    EXPECT_EQ(outcome.code, 64) << options;
+    EXPECT_THAT(outcome.text, HasSubstr(message)) << options;
+  }
+}
+
+}  // namespace
+}  // namespace attest::cli

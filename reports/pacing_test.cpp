@@ -1,0 +1,101 @@
+// The lines about frames and energy.
+#include "pacing.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "table.hpp"
+
+namespace attest::reports {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+core::PhaseRecord a_phase() {
+  return {.processing_time_ns = {3e6},
+          .latency_ns = {3e6},
+          .policies = {{.policy = "queue-all",
+                        .frames = 500,
+                        .missed = 2,
+                        .max_latency_ns = 9e7,
+                        .max_age_ns = 4e7,
+                        .percentiles = {{.share = 0.5, .value_ns = 3e6, .claimed_ns = 3e6},
+                                        {.share = 0.99, .value_ns = 8e6, .claimed_ns = 9e7},
+                                        {.share = 0.999, .value_ns = 9e7, .needed = 4603}}},
+                       {.policy = "latest-only",
+                        .frames = 502,
+                        .dropped = 2,
+                        .missed = 3,
+                        .percentiles = {{.share = 0.5, .value_ns = 3e6, .claimed_ns = 3e6}}}},
+          .missed_by_hz = {{"12", 1}, {"30", 7}}};
+}
+
+TEST(PacingLines, AreNoneWhereNothingWasPaced) {
+  EXPECT_THAT(pacing_lines(core::Record{}), IsEmpty());
+}
+
+TEST(PacingLines, SayWhatIsSupported) {
+  core::Record record;
+  record.paced = core::PacedRecord{.period_ns = 5e7, .alone = a_phase()};
+  EXPECT_THAT(
+      pacing_lines(record),
+      ElementsAre(
+          "20Hz alone, queue-all: 2 of 500 frames missed; p50 3.00 ms, p99 8.00 ms (at most "
+          "90.0 ms at 99 % confidence), p99.9 90.0 ms (not supported by 500 frames: 4603 "
+          "needed), max 90.0 ms; oldest frame used 40.0 ms",
+          HasSubstr("20Hz alone, latest-only: 3 of 502 frames missed, 2 of them dropped;"),
+          "the same processing times, none dropped, would miss: 1 at 12Hz, 7 at 30Hz"));
+}
+
+TEST(PacingLines, NameNeighboursAndTheirWork) {
+  core::Record record;
+  record.paced = core::PacedRecord{
+      .period_ns = 5e7, .alone = a_phase(), .contended = a_phase(), .slowdown = 1.456};
+  record.paced->contended->neighbours = {{"stream:2", 9.51, "GB/s"},
+                                         {"same:1", 0, "runs/s", "a process ended: SIGABRT"}};
+  const std::vector<std::string> lines = pacing_lines(record);
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_THAT(lines[3], HasSubstr("20Hz beside stream:2 (9.51 GB/s), same:1 (0 runs/s; a process "
+                                  "ended: SIGABRT), queue-all"));
+  EXPECT_EQ(lines[6], "p99.9 beside neighbours is 1.46 times that alone");
+}
+
+TEST(PacingLines, EnergyThatIsUnknownIsNotZero) {
+  core::Record record;
+  record.energy = {{.sensor = "rapl package-0",
+                    .covers = "CPU package 0",
+                    .method = "counter",
+                    .window_ns = 1.5e9,
+                    .runs = 30,
+                    .joules = 60,
+                    .run_joules = 2,
+                    .idle_watts_before = 10,
+                    .idle_watts_after = 12,
+                    .net_run_joules = 1.45,
+                    .polled_joules = 102},
+                   {.sensor = "NVML", .covers = "the first CUDA device", .refusal = "no answer"}};
+  EXPECT_THAT(
+      pacing_lines(record),
+      ElementsAre(
+          "energy by rapl package-0 (CPU package 0): 2 J a run, 1.45 J of it above idle; 30 "
+          "runs in 1.50 s; idle 10 W before, 12 W after; by polled power 1.70 times as much",
+          "energy by NVML (the first CUDA device): unknown: no answer"));
+}
+
+TEST(PacingLines, AMachineWithoutSensorsIsSaid) {
+  core::Record record;
+  record.energy.emplace();
+  EXPECT_THAT(pacing_lines(record), ElementsAre(HasSubstr("this machine has no sensor")));
+}
+
+TEST(PacingLines, AreBelowTheRowOfTheTable) {
+  core::Record record;
+  record.impl = "mine";
+  record.paced = core::PacedRecord{.period_ns = 5e7, .alone = a_phase()};
+  EXPECT_THAT(print_table({record}, false), HasSubstr("\n                  20Hz alone, queue-all"));
+}
+
+}  // namespace
+}  // namespace attest::reports
