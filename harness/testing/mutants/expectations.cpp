@@ -76,7 +76,7 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_lse_without_max", kDense},
       {"mutant_empty_row_nan", "empty_rows seq_lens", 61, "random"},
       {"mutant_hidden_leaks", "empty_rows mask", 61, "huge"},
-      {"mutant_hidden_leaks", "seq_lens", 61, nullptr, kAll, "reads no key beyond a length"},
+      {"mutant_hidden_leaks", "seq_lens", 61, nullptr, kAll, "its leak is of masked keys, and a length masks none"},
       {"mutant_zeros", kDense},
       {"mutant_cu_seqlens_off_by_one", "varlen"},
       {"mutant_empty_sequence_row", "varlen"},

@@ -106,7 +106,7 @@ TEST(Matrix, RowsSurviveBeingWritten) {
 // The published rows: a check that alone sees nothing is either named here as diagnostic, or not
 // worth a run.
 TEST(Matrix, EveryPublishedCheckIsWorthItsTime) {
-  // What these alone see is planted elsewhere: codebook_fills_test (closed forms), honesty_test
+  // What these alone see is planted elsewhere: closed_form/fills_test (closed forms), honesty_test
   // (cancelling), relations_test, state_test (plan-reuse, repetition and their base).
   const std::set<std::string> diagnostic = {"cancelling",
                                             "codebook",

@@ -176,8 +176,8 @@ TEST(Mutants, RefuseOnlyWhereNothingIsWrong) {
 }
 
 // Fills that judge by default have to be worth a run. What codebook, codebook_peaked and cancelling
-// see alone needs rows beyond a sample or subtler arithmetic: codebook_fills_test.cpp,
-// codebook_sigma_test.cpp.
+// see alone needs rows beyond a sample or subtler arithmetic: closed_form/fills_test.cpp,
+// closed_form/codebook_test.cpp.
 TEST(Mutants, EachDefaultFillAloneSeesOne) {
   const struct {
     const char *fill, *mutant, *family, *dtype, *more = "";

@@ -12,7 +12,7 @@
 namespace attest::testing {
 namespace {
 
-// Some fill has to show them on the cases that they pass.
+// Mutants that no check sees on the cases where they are expected to pass.
 std::set<std::string> not_seen() {
   std::set<std::string> names;
   for (const Expected& row : expectations())
