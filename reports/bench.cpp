@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "reports/escape.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {
@@ -49,7 +50,7 @@ std::string share(const Record& record, double rate, double peak) {
 bool has_few_samples(const Record& record) { return record.time->coverage < kWantedCoverage; }
 
 std::string row(const Record& record, const Peaks& peaks) {
-  if (!record.time) return "  " + record.outcome.reason;
+  if (!record.time) return "  " + printable(record.outcome.reason);
   const core::TimeRecord& time = *record.time;
   const std::string high = print_time(time.median_high_ns) + (has_few_samples(record) ? "*" : "");
   return fmt::format(
@@ -90,7 +91,7 @@ void sort(Block& block) {
 
 std::string heading(const Record& record) {
   return fmt::format("{}{}: {}, {} of tensors\n",
-                     record.suite.empty() ? "" : case_title(record) + ": ", record.spec,
+                     record.suite.empty() ? "" : case_title(record) + ": ", printable(record.spec),
                      print_flops(record.flops), print_bytes(record.min_bytes));
 }
 
@@ -105,10 +106,11 @@ std::string print_block(Block block, const Peaks& peaks, bool colour) {
   std::string refusals;
   for (const Record* record : block) {
     if (record->outcome.verdict() == Verdict::kUnsupported) {
-      refusals += fmt::format("  {:<{}}  {}\n", record->impl, width, record->outcome.reason);
+      refusals += fmt::format("  {:<{}}  {}\n", printable(record->impl), width,
+                              printable(record->outcome.reason));
       continue;
     }
-    text += fmt::format("  {:<{}}  {}{}\n", record->impl, width,
+    text += fmt::format("  {:<{}}  {}{}\n", printable(record->impl), width,
                         verdict_column(record->outcome.verdict(), colour), row(*record, peaks)) +
             print_hints(*record, width);
   }

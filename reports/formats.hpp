@@ -1,26 +1,27 @@
-// The formats of a report. A format prints the contents of a results file and needs nothing else.
-// To add one, write a file here and enter it in formats.cpp.
+// The formats of a report. A format prints runs and needs nothing else. To add one, write a file in
+// formats/, and enter it in formats.cpp.
 #pragma once
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "core/record/results.hpp"
+#include "reports/input.hpp"
+#include "reports/style.hpp"
 
 namespace attest::reports {
 
-struct Style {
-  bool colour = false;  // ANSI colours, if the format has any
-};
-
 struct Format {
-  std::string_view name;     // "markdown"
-  std::string_view summary;  // for --help
-  std::string (*print)(const core::Results& results, const Style& style);
+  std::string_view name;        // "markdown"
+  std::string_view short_name;  // "md"; may be empty
+  std::string_view extension;   // ".md": files that end so are of this format
+  std::string_view summary;     // for --help
+  std::string (*print)(const Input& input, const Style& style);
 };
 
 std::span<const Format> formats();
-/// Throws Error if there is no such format; the message lists all.
+/// By name or short name. Throws Error if there is no such format; the message lists all.
 const Format& find_format(std::string_view name);
+/// The format whose extension the file's name has; null: there is none.
+const Format* format_of_file(std::string_view path);
 
 }  // namespace attest::reports

@@ -1,4 +1,4 @@
-#include "table.hpp"
+#include "reports/table.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "pacing.hpp"
+#include "reports/escape.hpp"
+#include "reports/pacing.hpp"
 
 namespace attest::reports {
 namespace {
@@ -33,8 +34,8 @@ std::string share(double ratio) {
 }
 
 std::string line(const Record& r, size_t width, bool colour) {
-  std::string text =
-      fmt::format("  {:<{}}  {}", r.impl, width, verdict_column(r.outcome.verdict(), colour));
+  std::string text = fmt::format("  {:<{}}  {}", printable(r.impl), width,
+                                 verdict_column(r.outcome.verdict(), colour));
   const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
   text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "",
                       judged ? share(r.rms_ratio) : "");
@@ -47,7 +48,7 @@ std::string line(const Record& r, size_t width, bool colour) {
     text +=
         fmt::format(" {:>9}", r.memory.peak_bytes ? print_bytes(double(*r.memory.peak_bytes)) : "");
   } else if (!r.outcome.reason.empty()) {
-    text += "  " + r.outcome.reason;
+    text += "  " + printable(r.outcome.reason);
   }
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text + "\n";
@@ -56,7 +57,8 @@ std::string line(const Record& r, size_t width, bool colour) {
 }  // namespace
 
 std::string case_title(const Record& r) {
-  return fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype);
+  return printable(
+      fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype));
 }
 
 std::string verdict_column(Verdict verdict, bool colour) {
@@ -70,12 +72,12 @@ std::string print_hints(const Record& r, size_t width) {
   const auto failed = std::ranges::find_if(
       r.fills, [](const core::FillRecord& fill) { return fill.judgement.location.has_value(); });
   if (failed != r.fills.end()) {
-    text += fmt::format("  {:{}}  on {}: {}\n", "", width, failed->fill,
-                        print_location(*failed->judgement.location));
+    text += fmt::format("  {:{}}  on {}: {}\n", "", width, printable(failed->fill),
+                        printable(print_location(*failed->judgement.location)));
     if (const auto& guess = failed->judgement.guess)
-      text += fmt::format("  {:{}}  {}\n", "", width, *guess);
+      text += fmt::format("  {:{}}  {}\n", "", width, printable(*guess));
   }
-  if (!r.repro.empty()) text += fmt::format("  {:{}}  {}\n", "", width, r.repro);
+  if (!r.repro.empty()) text += fmt::format("  {:{}}  {}\n", "", width, printable(r.repro));
   return text;
 }
 
@@ -85,7 +87,8 @@ void UnsupportedCounts::add(const Record& record) {
 
 std::string UnsupportedCounts::print() const {
   std::string text = counts_.empty() ? "" : "\nunsupported, by implementation and reason:\n";
-  for (const auto& [reason, times] : counts_) text += fmt::format("  {:>4} x {}\n", times, reason);
+  for (const auto& [reason, times] : counts_)
+    text += fmt::format("  {:>4} x {}\n", times, printable(reason));
   return text;
 }
 

@@ -1,5 +1,5 @@
 // The printed table against what a person should read.
-#include "table.hpp"
+#include "reports/table.hpp"
 
 #include <gtest/gtest.h>
 
@@ -67,6 +67,13 @@ TEST(Table, GrowsWithEachRecord) {
 TEST(Table, ColoursOnlyWhenAsked) {
   EXPECT_EQ(print_table({passed_on_cpu()}, false).find('\033'), std::string::npos);
   EXPECT_NE(print_table({passed_on_cpu()}, true).find("\033[32mpass"), std::string::npos);
+}
+
+TEST(Table, TextOfRecordsDoesNotSteerTheTerminal) {
+  core::Record r = passed_on_cpu();
+  r.impl = "a\033[31m";
+  r.case_name = "b\r";
+  EXPECT_NE(print_table({r}, false).find("vit/b? f16\n  a?[31m"), std::string::npos);
 }
 
 TEST(Table, UnitsKeepThreeDigits) {

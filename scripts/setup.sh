@@ -10,7 +10,7 @@ set -euo pipefail
 
 # need: `build` and `tests` must be there (`tests` with --tests or --all only). `option`, `extra`
 # (with --tests or --all) and `all` (with --all) are installed if apt knows them.
-# probe: a command, or a header below an include folder.
+# probe: a command, a header below an include folder, or any file beside one (../).
 # package           probe                      need   why
 packages() { sed 's/#.*//' <<'TABLE'
 g++                 g++                        build  compiles everything: C++20 as g++ 11 has it
@@ -33,6 +33,8 @@ libonnx-dev         onnx/onnx_pb.h             option their schema
 libgtest-dev        gtest/gtest.h              tests  GoogleTest
 libgmock-dev        gmock/gmock.h              tests  its matchers
 libvalijson-dev     valijson/validator.hpp     extra  validates results (not in Ubuntu 22.04)
+libbenchmark-tools  ../share/benchmark/compare.py  extra  reads reports of Google Benchmark's form
+python3-scipy       ../lib/python3/dist-packages/scipy/version.py  extra  statistics for it
 ccache              ccache                     option compiles only what has changed
 clang-format-19     clang-format-19            all    checks the form of the sources
 clang-tidy-19       clang-tidy-19              all    finds mistakes in them
@@ -51,7 +53,7 @@ found() {  # found PROBE
   local folder name names folders
   IFS='|' read -ra names <<<"$1"
   case $1 in
-    *.h | *.hpp | *Core) ;;
+    *.h | *.hpp | *Core | ../*) ;;
     *) command -v "$1" >/dev/null; return ;;
   esac
   IFS=: read -ra folders <<<"$include_path"

@@ -22,6 +22,7 @@ new_machine() {
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \
     hwy/highway.h lzf.h stb/stb_image.h xxhash.h zlib.h google/protobuf/message.h onnx/onnx_pb.h \
     gtest/gtest.h gmock/gmock.h valijson/validator.hpp \
+    ../share/benchmark/compare.py ../lib/python3/dist-packages/scipy/version.py \
     ../lib/llvm-19/lib/clang/19/include/omp.h; do
     mkdir -p "$(dirname "$machine/include/$header")"
     : >"$machine/include/$header"

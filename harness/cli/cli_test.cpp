@@ -116,16 +116,48 @@ TEST_F(Cli, ReportsAResultsFileInEveryFormat) {
   const Outcome ran =
       run("run " + small_suite() + " --impl flash_cpu --judge-only -o r.jsonl --table verdicts.md");
   const std::string results = text("r.jsonl");
-  const Outcome table = run("report r.jsonl");
-  EXPECT_EQ(table.code, 0);
-  EXPECT_THAT(ran.text, HasSubstr(table.text));
-  EXPECT_THAT(table.text, HasSubstr("a/self"));
+  EXPECT_THAT(run("report r.jsonl").text, HasSubstr("a/self"));
+  EXPECT_EQ(run("report r.jsonl -o table.txt").code, 0);
+  EXPECT_THAT(ran.text, HasSubstr(text("table.txt")));
+  EXPECT_THAT(text("table.txt"), HasSubstr("a/self"));
   EXPECT_EQ(run("report r.jsonl --format markdown -o again.md").code, 0);
   EXPECT_EQ(text("again.md"), text("verdicts.md"));
+  const Outcome several = run("report r.jsonl -f junit,gbench -f csv -o out");
+  EXPECT_EQ(several.code, 0);
+  EXPECT_THAT(several.text, HasSubstr("out.xml\nout.gbench.json\nout.csv\n"));
+  EXPECT_EQ(run("report r.jsonl -o by_name.csv").code, 0);
+  EXPECT_EQ(text("by_name.csv"), text("out.csv"));
+  EXPECT_THAT(run("report r.jsonl -f md,csv").text, HasSubstr("several formats need -o BASE"));
+  EXPECT_THAT(run("report r.jsonl -o report.pdf").text,
+              HasSubstr("no format ends so; name one by -f, or end the name in one of .txt, "));
   EXPECT_EQ(run("report r.jsonl --format pdf").code, 64);
   EXPECT_EQ(run("report missing.jsonl").code, 64);
   EXPECT_EQ(run("report r.jsonl -o r.jsonl").code, 64);
   EXPECT_EQ(text("r.jsonl"), results);
+}
+
+// Files that are no whole results files, and one that is there twice.
+TEST_F(Cli, ReportsSayWhatIsWrongWithResults) {
+  ASSERT_EQ(run("run " + small_suite() + " --impl flash_cpu --judge-only -o r.jsonl").code, 0);
+  const std::string whole = text("r.jsonl");
+  write("empty.jsonl", "");
+  write("header.jsonl", whole.substr(0, whole.find('\n') + 1));
+  write("cut.jsonl", whole.substr(0, whole.size() * 3 / 4));
+  std::string newer = whole;
+  newer.replace(newer.find("\"schema\":1"), 10, "\"schema\":2");
+  write("newer.jsonl", newer);
+  const std::tuple<const char*, int, const char*> all[] = {
+      {"empty.jsonl", 64, "empty.jsonl: holds no results"},
+      {"header.jsonl -f md", 0, "# There are no records."},
+      {"cut.jsonl -f md", 0, "cut.jsonl: the run did not end; it has "},
+      {"r.jsonl newer.jsonl", 64, "newer.jsonl: line 1: is of schema 2; this attest reads"},
+      {"r.jsonl r.jsonl -f json", 0, "r.jsonl and r.jsonl hold the same run"},
+  };
+  for (const auto& [arguments, code, message] : all) {
+    const Outcome outcome = run(std::string("report ") + arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(message));
+  }
 }
 
 // Each option that changes what is judged or how, and the line of that run's own record.

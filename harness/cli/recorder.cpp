@@ -52,7 +52,7 @@ void Recorder::end_table() {
 void Recorder::print_all(const core::Session& session) {
   progress_.reset();
   print(reports::find_format(options_.format)
-            .print(results(session), {.colour = wants_colour(stdout)}));
+            .print(reports::make_input({results(session)}), {.colour = wants_colour(stdout)}));
   if (output_lost_) throw MachineError("standard output cannot be written to");
 }
 
@@ -77,6 +77,7 @@ core::Results Recorder::results(const core::Session& session) const {
   results.path = options_.results_path();
   results.header = header_;
   results.records = session.records();
+  results.begun = true;
   results.complete = session.completed();
   return results;
 }

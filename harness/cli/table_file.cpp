@@ -9,8 +9,8 @@ namespace attest::cli {
 void add_table(CLI::App& command, std::string& path) {
   command
       .add_option("--table", path,
-                  "write the verdicts to a Markdown file: a row for each case, a column for each "
-                  "implementation, then the reasons")
+                  "write a summary to a Markdown file: counts, the worst records, all verdicts and "
+                  "reasons")
       ->type_name("FILE");
 }
 
@@ -22,7 +22,7 @@ TableFile::TableFile(const std::string& path) : path_(path) {
 
 void TableFile::write(const core::Results& results) {
   if (path_.empty()) return;
-  out_ << reports::find_format("markdown").print(results, {}) << std::flush;
+  out_ << reports::find_format("markdown").print(reports::make_input({results}), {}) << std::flush;
   if (!out_) throw MachineError(fmt::format("--table {}: could not be written to its end", path_));
 }
 

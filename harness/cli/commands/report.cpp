@@ -1,4 +1,4 @@
-// attest report: prints results files in another format.
+// attest report: prints or writes results files in other formats.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -16,36 +16,73 @@ namespace attest::cli {
 namespace {
 
 struct ReportArguments {
-  std::vector<std::string> files;
-  std::string format = "terminal", output;
+  std::vector<std::string> files, formats;
+  std::string output;
 };
 
-/// Throws Error where the report would be written over results.
-void check_output(const ReportArguments& arguments) {
-  for (const std::string& file : arguments.files) {
+/// A format and the file that it is written to; an empty path: standard output.
+struct Target {
+  const reports::Format* format;
+  std::string path;
+};
+
+/// Throws Error where a report would be written over results.
+void check_output(const std::vector<std::string>& files, const std::string& path) {
+  for (const std::string& file : files) {
     std::error_code ignored;
-    if (std::filesystem::equivalent(file, arguments.output, ignored))
-      throw core::Error(fmt::format("-o {}: is one of the results", arguments.output));
+    if (std::filesystem::equivalent(file, path, ignored))
+      throw core::Error(fmt::format("-o {}: is one of the results", path));
   }
 }
 
-int run(const ReportArguments& arguments) {
-  const reports::Format& format = reports::find_format(arguments.format);
-  check_output(arguments);
-  const reports::Style style{.colour = arguments.output.empty() && wants_colour(stdout)};
-  std::string text;
-  for (const std::string& file : arguments.files) {
-    const core::Results results = core::read_results(file);
-    if (!results.begun) throw core::Error(fmt::format("{}: holds no results", file));
-    text += (text.empty() ? "" : "\n") + format.print(results, style);
+const reports::Format& format_of(const std::string& output) {
+  if (output.empty()) return reports::find_format("terminal");
+  if (const reports::Format* format = reports::format_of_file(output)) return *format;
+  std::string known;
+  for (const reports::Format& format : reports::formats())
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", format.extension);
+  throw core::Error(fmt::format(
+      "-o {}: no format ends so; name one by -f, or end the name in one of {}", output, known));
+}
+
+std::vector<Target> targets(const ReportArguments& arguments) {
+  if (arguments.formats.empty()) return {{&format_of(arguments.output), arguments.output}};
+  if (arguments.formats.size() == 1)
+    return {{&reports::find_format(arguments.formats[0]), arguments.output}};
+  std::vector<Target> all;
+  for (const std::string& name : arguments.formats) {
+    const reports::Format& format = reports::find_format(name);
+    if (arguments.output.empty())
+      throw core::Error(
+          "-f: several formats need -o BASE; each is written to BASE and its own ending");
+    all.push_back({&format, fmt::format("{}{}", arguments.output, format.extension)});
   }
-  if (arguments.output.empty()) {
-    fmt::print("{}", text);
-    return kOk;
-  }
-  std::ofstream out(arguments.output, std::ios::trunc);
+  return all;
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::trunc | std::ios::binary);
   out << text << std::flush;
-  if (!out) throw MachineError(fmt::format("-o {}: cannot be written", arguments.output));
+  if (!out) throw MachineError(fmt::format("-o {}: cannot be written", path));
+}
+
+int run(const ReportArguments& arguments) {
+  const std::vector<Target> all = targets(arguments);
+  for (const Target& target : all) check_output(arguments.files, target.path);
+  std::vector<core::Results> files;
+  for (const std::string& file : arguments.files) files.push_back(core::read_results(file));
+  const reports::Input input = reports::make_input(std::move(files));
+  for (const std::string& warning : input.warnings)
+    fmt::print(stderr, "attest: warning: {}\n", warning);
+  const reports::Style style{.colour = arguments.output.empty() && wants_colour(stdout)};
+  for (const Target& target : all) {
+    const std::string text = target.format->print(input, style);
+    if (target.path.empty())
+      fmt::print("{}", text);
+    else
+      write(target.path, text);
+    if (!target.path.empty() && all.size() > 1) fmt::print("{}\n", target.path);
+  }
   return kOk;
 }
 
@@ -60,13 +97,28 @@ Command add_report(CLI::App& program) {
       ->type_name("FILE");
   std::string help, names;
   for (const reports::Format& format : reports::formats()) {
-    help += fmt::format("{}{}: {}", help.empty() ? "" : "; ", format.name, format.summary);
+    help += fmt::format("{}{}{}: {}", help.empty() ? "" : "; ", format.name,
+                        format.short_name.empty() ? "" : fmt::format(" ({})", format.short_name),
+                        format.summary);
     names += fmt::format("{}{}", names.empty() ? "" : "|", format.name);
   }
-  command->add_option("--format", arguments->format, help)->capture_default_str()->type_name(names);
-  command->add_option("-o,--output", arguments->output, "write to this file, which is replaced")
+  command
+      ->add_option(
+          "-f,--format", arguments->formats,
+          help + ". Without it the ending of -o says which; several are separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name(names);
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "write to this file, which is replaced; with several formats, what their files "
+                   "begin with: -f md,csv -o out writes out.md and out.csv")
       ->type_name("FILE");
-  command->footer("Example: attest report results.jsonl --format markdown -o verdicts.md");
+  command->footer(
+      "Examples:\n"
+      "  attest report results.jsonl -o verdicts.md\n"
+      "  attest report monday.jsonl tuesday.jsonl -f junit,md,sarif -o report\n"
+      "Exit codes: 0 written; 4 a file cannot be written; 64 usage, or not a results file.");
   return [arguments] { return run(*arguments); };
 }
 

@@ -1,0 +1,126 @@
+// The Markdown summary against what a person should read.
+#include "reports/formats/markdown.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reports/formats/printers.hpp"
+
+namespace attest::reports {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+core::Record record(const std::string& case_name, const std::string& impl, core::ReasonCode code,
+                    const std::string& reason) {
+  core::Record r;
+  r.suite = "onnx";
+  r.case_name = case_name;
+  r.dtype = "f32";
+  r.impl = impl;
+  r.outcome = {code, reason};
+  r.repro = "attest repro " + impl;
+  if (code == core::ReasonCode::kPass || code == core::ReasonCode::kFailTolerance) {
+    core::FillRecord fill;
+    fill.judgement.exact_elements = 10;
+    r.fills.push_back(fill);
+    r.max_ratio = code == core::ReasonCode::kPass ? 0.25 : 7;
+  }
+  return r;
+}
+
+Input results(std::vector<core::Record> records) {
+  core::Results made;
+  made.header.command = "attest run onnx";
+  made.header.environment = {{"build", {{"version", "1.2"}, {"commit", "abc"}}},
+                             {"cpu", {{"model", "a CPU"}, {"threads", "4"}}}};
+  made.records = std::move(records);
+  made.begun = made.complete = true;
+  return make_input({made});
+}
+
+std::string print(std::vector<core::Record> records) {
+  return print_markdown(results(std::move(records)), {});
+}
+
+TEST(Markdown, ARowACaseAColumnAnImplementation) {
+  core::Record gelu = record("gelu", "reference", core::ReasonCode::kUnsupportedQuery, "Gelu");
+  gelu.outcome.code = core::ReasonCode::kUnsupportedVector;
+  gelu.dtype = "";
+  EXPECT_EQ(
+      print({record("a", "reference", core::ReasonCode::kPass, ""),
+             record("a", "naive", core::ReasonCode::kFailTolerance, "o[0] is 1|2"), gelu,
+             record("b", "reference", core::ReasonCode::kPass, ""),
+             record("b", "naive", core::ReasonCode::kUnsupportedQuery, "takes no MASK")}),
+      "# 1 of 2 judged implementations does not pass (naive): 1 of 3 judged records are bad (1 "
+      "fail); 2 more were not judged (2 unsupported).\n\n"
+      "- `attest run onnx`: attest 1.2, commit abc, on a CPU with 4 threads\n\n"
+      "| implementation | judged | pass | fail | unsupported |\n"
+      "| --- | --- | --- | --- | --- |\n"
+      "| reference | 2 | 2 | 0 | 1 |\n"
+      "| naive | 1 | 0 | 1 | 1 |\n"
+      "\n## Bad records: 1\n\n"
+      "- **fail:tolerance** `onnx/a f32 naive`: o[0\\] is 1\\|2\n"
+      "  - `attest repro naive`\n"
+      "\n<details><summary>onnx: 5 records</summary>\n\n"
+      "| case | dtype | reference | naive |\n"
+      "| --- | --- | --- | --- |\n"
+      "| a | f32 | pass 0.25 | **fail** 7 |\n"
+      "| gelu |  | unsupported: Gelu |  |\n"
+      "| b | f32 | pass 0.25 | unsupported |\n"
+      "\n</details>\n"
+      "\n<details><summary>Why</summary>\n\n"
+      "- naive: fail: o[0\\] is 1\\|2 (onnx/a)\n"
+      "- naive: unsupported: takes no MASK (onnx/b)\n"
+      "- reference: unsupported: Gelu (onnx/gelu)\n"
+      "\n</details>\n"
+      "\nNumbers: the largest error as a share of its gate, <= 1 passes; the median time "
+      "where a case was timed.\n");
+}
+
+TEST(Markdown, ReasonsThatManyCasesShareStandOnce) {
+  std::vector<core::Record> records;
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    records.push_back(record(name, "naive", core::ReasonCode::kSkippedTime, "too long"));
+  EXPECT_THAT(print(records),
+              HasSubstr("- naive: skipped: too long (onnx/a, onnx/b, onnx/c and 2 more)\n"));
+}
+
+TEST(Markdown, SuitesAndDtypesStandApart) {
+  core::Record other = record("a", "naive", core::ReasonCode::kPass, ""), half = other;
+  other.suite = "vit", half.dtype = "f16", half.time = core::TimeRecord{.median_ns = 1.5e6};
+  const std::string text = print({record("a", "naive", core::ReasonCode::kPass, ""), other, half});
+  EXPECT_THAT(text, HasSubstr("<summary>vit: 1 records</summary>"));
+  EXPECT_THAT(text, HasSubstr("| a | f16 | pass 0.25, 1.50 ms |\n"));
+}
+
+TEST(Markdown, TheWorstTwentyAreShown) {
+  std::vector<core::Record> records;
+  for (int i = 0; i < 34; ++i) {
+    records.push_back(
+        record("case" + std::to_string(i), "naive", core::ReasonCode::kFailTolerance, "far off"));
+    records.back().max_ratio = i;
+  }
+  const std::string text = print(records);
+  EXPECT_THAT(text, HasSubstr("## The worst 20 of 34 bad records"));
+  EXPECT_THAT(text, HasSubstr("`onnx/case14 f32 naive`"));
+  EXPECT_THAT(text, Not(HasSubstr("`onnx/case13 f32 naive`")));
+}
+
+// GitHub refuses what is larger than 1 MiB.
+TEST(Markdown, RowsThatDoNotFitAreLeftOutAndCounted) {
+  std::vector<core::Record> records;
+  for (int i = 0; i < 1000; ++i)
+    records.push_back(record("case" + std::to_string(i), "naive", core::ReasonCode::kPass, ""));
+  const Input input = results(records);
+  EXPECT_THAT(print_markdown(input, {}), HasSubstr("case999"));
+  const std::string text = print_markdown_within(input, 10'000);
+  EXPECT_LE(text.size(), 10'000u);
+  EXPECT_THAT(text, HasSubstr("case100 "));
+  EXPECT_THAT(text, ::testing::ContainsRegex(
+                        "\n[0-9]+ rows are left out, since this page would be larger than 10 kB"));
+}
+
+}  // namespace
+}  // namespace attest::reports

@@ -1,0 +1,28 @@
+// What a report is made of: the runs of one or more results files, and what to know before reading
+// them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/record/results.hpp"
+
+namespace attest::reports {
+
+struct Input {
+  std::vector<core::Results> runs;
+  std::vector<std::string> warnings;  // sentences; see warnings_of
+};
+
+/// Results files as one input. A run that several files hold counts once: of records that are in
+/// both, the first file's stay. A run is the same if its header is. Throws Error if a file has no
+/// header.
+Input make_input(std::vector<core::Results> files);
+
+/// What weakens the results of these runs: runs that did not end, builds that are not optimised,
+/// busy or throttled machines, several machines, noisy times.
+std::vector<std::string> warnings_of(const std::vector<core::Results>& runs);
+
+/// The name of a run's file without its folder; "this run" if it has none.
+std::string file_name(const core::Results& run);
+
+}  // namespace attest::reports
