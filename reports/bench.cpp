@@ -66,9 +66,17 @@ std::string faster(double ratio) {
                      : fmt::format("{:.{}f}x", ratio, ratio < 10 ? 1 : 0);
 }
 
-// `ranked`: by time.
-std::string conclusion(const Block& ranked, bool any_passes) {
-  if (ranked.empty()) return any_passes ? "those that pass were not timed" : "none passes";
+// `block`: by time.
+std::string conclusion(const Block& block) {
+  const auto any = [&](auto is) {
+    return std::ranges::any_of(block, [&](const Record* record) { return is(record->outcome); });
+  };
+  Block ranked = block;
+  std::erase_if(ranked, [](const Record* record) { return !is_ranked(*record); });
+  if (ranked.empty())
+    return any([](const core::Outcome& o) { return o.passes(); }) ? "those that pass were not timed"
+           : any([](const core::Outcome& o) { return o.is_bad(); }) ? "none passes"
+                                                                    : "none was run";
   const Record& best = *ranked[0];
   if (ranked.size() == 1) return fmt::format("only {} passes", best.impl);
   const Record& next = *ranked[1];
@@ -115,10 +123,7 @@ std::string print_block(Block block, const Peaks& peaks, bool colour) {
             print_hints(*record, width);
   }
   if (!refusals.empty()) text += "do not take it:\n" + refusals;
-  const auto passes = [](const Record* record) { return record->outcome.passes(); };
-  const bool any_passes = std::ranges::any_of(block, passes);
-  std::erase_if(block, [](const Record* record) { return !is_ranked(*record); });
-  return text + conclusion(block, any_passes) + "\n";
+  return text + conclusion(block) + "\n";
 }
 
 std::string legend(const core::Results& results, const Peaks& peaks) {

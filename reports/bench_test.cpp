@@ -88,6 +88,8 @@ TEST(Bench, NamesTheFastestOnlyWhereItIsKnown) {
       said({failed, timed("a", 50e6)}),
       ::testing::AllOf(HasSubstr("only a passes\n"), HasSubstr("attest repro --impl wrong")));
   EXPECT_THAT(said({failed}), HasSubstr("none passes\n"));
+  EXPECT_THAT(said({refused("a", core::ReasonCode::kSkippedTime, "slow")}),
+              HasSubstr("none was run\n"));
   core::Record untimed = timed("a", 1);
   untimed.time.reset();
   EXPECT_THAT(said({untimed}), HasSubstr("those that pass were not timed\n"));

@@ -539,15 +539,56 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
                               " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 "
                               "window_height=4 window_width=4'");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.text, HasSubstr("flash_cpu                no: does not list GRID"));
-  EXPECT_THAT(outcome.text, HasSubstr("naive_minimal            yes: qk=f32"));
-  const Outcome unquoted = run("list --for softmax seq_len_q=64");
-  EXPECT_EQ(unquoted.code, 64);
-  EXPECT_THAT(unquoted.text, HasSubstr("in quotes ('softmax seq_len_q=64 ...')"));
+  EXPECT_THAT(outcome.text, HasSubstr("\nflash_cpu      no: does not list GRID"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("\nnaive_minimal  yes, fits: needs 80.0 KiB, 0 of it workspace; qk=f32"));
+  EXPECT_THAT(outcome.text, ::testing::ContainsRegex(
+                                "16.0 KiB of tensors\nestimate: a run takes at least [0-9.]+ "
+                                "[nu]s, as [0-9]+ threads? of this machine reach"));
   EXPECT_EQ(run("list --for ''").code, 64);
   EXPECT_THAT(run("list small.json vit").text, HasSubstr("no such suite file"));
   EXPECT_THAT(run("list " + small_suite()).text, HasSubstr("b/causal"));
   EXPECT_EQ(run("doctor").code, 0);
+}
+
+TEST_F(Cli, ListsWhatDoesNotFit) {
+  const std::string problem = "softmax num_heads=8 seq_len_q=4k head_dim=64";
+  const Outcome outcome = run("list --impl naive --memory 64MiB --for " + problem);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, ::testing::ContainsRegex(
+                                "naive          yes, does not fit: needs [0-9]+ MiB \\([0-9.]+ "
+                                "MiB of it declared workspace\\); --memory allows 64 MiB\n"));
+  EXPECT_THAT(
+      run("list --impl naive --memory 1GiB --for " + problem).text,
+      ::testing::ContainsRegex("yes, fits: needs [0-9]+ MiB, [0-9.]+ MiB of it workspace; "));
+  EXPECT_THAT(run("list --impl naive --threads 1 --for softmax num_heads=1k seq_len_q=1m "
+                  "head_dim=64 --memory 1TiB")
+                  .text,
+              HasSubstr("naive          yes, "));
+}
+
+TEST_F(Cli, ListsSuites) {
+  const Outcome outcome = run("list --suites");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("\nvit            27 cases,"));
+  EXPECT_EQ(run("list --suites vit").code, 64);
+}
+
+// A case that needs more than the user allows is skipped; one that needs less is judged.
+TEST_F(Cli, SkipsWhatNeedsMoreMemoryThanIsAllowed) {
+  write("sizes.json", R"({"name": "sizes", "summary": "two",
+    "defaults": {"operation": "softmax", "dtypes": ["f32"], "head_dim": 64},
+    "cases": [{"name": "small", "seq_len_q": "1k"}, {"name": "large", "seq_len_q": "64k"}]})");
+  const Outcome outcome =
+      run("run sizes.json --impl flash_cpu --judge-only --relations none "
+          "--memory 64MiB -o r.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  ASSERT_EQ(lines("r.jsonl").size(), 4u);
+  EXPECT_EQ(lines("r.jsonl")[1]["verdict"], "pass");
+  EXPECT_EQ(lines("r.jsonl")[2]["code"], "skipped:memory");
+  EXPECT_THAT(lines("r.jsonl")[2]["reason"], HasSubstr("--memory allows 64 MiB"));
+  EXPECT_THAT(run("bench softmax seq_len_q=64k head_dim=64 --impl flash_cpu --memory 64MiB").text,
+              AllOf(HasSubstr("skipped      needs 321 MiB"), HasSubstr("none was run\n")));
 }
 
 TEST_F(Cli, DoctorNamesADeviceThatNobodyRunsOn) {

@@ -27,8 +27,8 @@ void PluginOptions::add_to(CLI::App& command) {
       ->type_name("N");
   add_seconds(command, "--timeout", limits.timeout_s, "time that one run may take", 0.01, 1e6);
   add_bytes(command, "--memory", limits.memory_bytes,
-            "resident memory for an implementation, besides its tensors (default: nine tenths of "
-            "the available memory)",
+            "skip cases that need more memory than this, and end an implementation that takes more "
+            "besides its tensors (default: what is available)",
             uint64_t{1} << 20);
 }
 

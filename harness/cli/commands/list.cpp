@@ -1,17 +1,18 @@
 // attest list: lists implementations, the cases of suites, or which implementations take a problem.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/list_events.hpp"
+#include "cli/commands/list_support.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
 #include "cli/quantity_options.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
 #include "core/operations/declaration.hpp"
-#include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
 
 namespace attest::cli {
@@ -20,7 +21,7 @@ namespace {
 struct ListArguments {
   std::vector<std::string> suites;
   std::optional<std::string> spec;
-  bool events = false;
+  bool events = false, all_suites = false;
   EventOptions event_options;
   PluginOptions plugins;
 };
@@ -30,36 +31,24 @@ std::string features(const core::Implementation& implementation) {
   return fmt::format("{}", fmt::join(core::feature_names(implementation.features, operation), "+"));
 }
 
-void list_implementations(const std::vector<core::Registry::Entry>& entries) {
-  for (const core::Registry::Entry& entry : entries) {
+void list_implementations(const core::Implementations& implementations) {
+  const size_t width = implementations.name_width();
+  for (const core::Registry::Entry& entry : implementations.chosen()) {
     const core::Implementation& i = *entry.implementation;
     const core::DeviceKind* device = core::find_device_kind(i.device);
-    fmt::print("{:<24} {} ({}, version {})\n", i.name, i.summary, i.plugin, i.version);
-    fmt::print("{:<24} {} on {}; {}; {}\n", "", core::operation_title(i.operation),
+    fmt::print("{:<{}} {} ({}, version {})\n", i.name, width, i.summary, i.plugin, i.version);
+    fmt::print("{:<{}} {} on {}; {}; {}\n", "", width, core::operation_title(i.operation),
                device ? device->name : fmt::format("device {}", i.device),
                core::print_dtypes(i.dtypes), i.features ? features(i) : "no features");
   }
 }
 
-// Who takes the problem, and of the others why not.
-void list_support(const std::vector<core::Registry::Entry>& entries, const core::Problem& problem) {
-  for (const core::Registry::Entry& entry : entries) {
-    std::string answer = core::refuses(*entry.implementation, problem);
-    if (answer.empty()) {
-      const core::QueryResult query = entry.plugin->query(*entry.implementation, problem);
-      if (query.failure)
-        answer = fmt::format("{}: {}", name(query.failure->verdict()), query.failure->reason);
-      else if (query.status == ATTEST_OK)
-        answer = fmt::format(
-            "yes: {}, workspace {} bytes",
-            print(*problem.operation, core::declared_arithmetic(query.support, problem.dtype)),
-            query.support.workspace_bytes);
-      else
-        answer = "no: " + query.message;
-    } else {
-      answer.insert(0, "no: ");
-    }
-    fmt::print("{:<24} {}\n", entry.implementation->name, answer);
+void list_suites() {
+  for (const auto& [name, file] : core::find_suites()) {
+    const core::Suite suite = core::read_suite(file);
+    const auto quick = std::ranges::count_if(suite.cases, &core::Case::quick);
+    fmt::print("{:<12} {:>4} cases, {:>3} quick   {}\n", name, suite.cases.size(), quick,
+               suite.summary);
   }
 }
 
@@ -75,29 +64,32 @@ void list_suite(const std::string& given) {
   }
 }
 
-int run(ListArguments& arguments) {
+// Throws Error: options that do not go together.
+void check(const ListArguments& arguments) {
   if (!arguments.events && arguments.event_options.given())
     throw core::Error("list: --case, --dtype, --quick, --format and --verbose go with --events");
   if (arguments.events && arguments.suites.empty() && !arguments.spec)
     throw core::Error(
         "list: --events takes suites, or one problem: --for 'softmax seq_len_q=4099 head_dim=64'");
-  if (arguments.spec && !arguments.suites.empty())
-    throw core::Error(fmt::format(
-        "list: --for takes one problem, in quotes ('{} {} ...'), and no suites beside it",
-        *arguments.spec, arguments.suites.front()));
+  if (arguments.all_suites && (arguments.events || arguments.spec || !arguments.suites.empty()))
+    throw core::Error("list: --suites lists all suites; give it alone");
+}
+
+int run(ListArguments& arguments) {
+  if (arguments.spec) {  // words that were not in quotes came as suites
+    for (const std::string& word : arguments.suites) *arguments.spec += " " + word;
+    arguments.suites.clear();
+  }
+  check(arguments);
   if (arguments.events)
     return list_events(arguments.suites, arguments.spec, arguments.event_options);
-  if (!arguments.suites.empty()) {
-    for (const std::string& suite : arguments.suites) list_suite(suite);
-    return kOk;
-  }
-  std::optional<core::Problem> problem;
-  if (arguments.spec) problem = core::parse_problem(*arguments.spec);
-  const core::Implementations implementations = arguments.plugins.load();
-  if (problem)
-    list_support(implementations.chosen(), *problem);
-  else
-    list_implementations(implementations.chosen());
+  for (const std::string& suite : arguments.suites) list_suite(suite);
+  if (arguments.all_suites)
+    list_suites();
+  else if (arguments.spec)
+    list_support(*arguments.spec, arguments.plugins);
+  else if (arguments.suites.empty())
+    list_implementations(arguments.plugins.load());
   return kOk;
 }
 
@@ -111,15 +103,17 @@ Command add_list(CLI::App& program) {
       ->type_name("SUITE");
   command
       ->add_option("--for", arguments->spec,
-                   "list which implementations take this problem, and why the others do not")
+                   "list which implementations take this problem, whether it fits into memory, and "
+                   "why the others do not; nothing runs")
       ->type_name("SPEC");
+  command->add_flag("--suites", arguments->all_suites, "list the suites that come with attest");
   command->add_flag("--events", arguments->events,
                     "list the events in a kernel that the inputs of each case cause and miss; exit "
                     "with 1 if one is missed without a reason");
   arguments->event_options.add_to(*command);
   arguments->plugins.add_to(*command);
   command->footer(
-      "Example: attest list --for 'softmax seq_len_q=4096 head_dim=64 window_left=128 "
+      "Example: attest list --for 'softmax seq_len_q=4k head_dim=64 window_left=128 "
       "window_right=128'\n"
       "          attest list --events suites/masks.json --case 'mask/*' --dtype f16\n" +
       quantity_help());

@@ -1,6 +1,7 @@
 #include "core/isolation/installation.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <link.h>
 
 #include <algorithm>
@@ -86,20 +87,23 @@ std::vector<fs::path> find_plugins() {
   return found;
 }
 
-fs::path find_suite(const std::string& name) {
-  if (fs::is_regular_file(name)) return name;
+std::map<std::string, fs::path> find_suites() {
+  std::map<std::string, fs::path> suites;
   std::error_code error;
-  std::vector<std::string> known;
   for (const fs::path& folder :
-       {own_prefix() / ATTEST_DATADIR / "attest/suites", fs::path(ATTEST_SUITES_SOURCE)}) {
-    const fs::path named = folder / (name + ".json");
-    if (name.find('/') == name.npos && fs::is_regular_file(named)) return named;
+       {own_prefix() / ATTEST_DATADIR / "attest/suites", fs::path(ATTEST_SUITES_SOURCE)})
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
       if (entry.path().extension() == ".json" && entry.path().stem().extension() != ".schema")
-        known.push_back(entry.path().stem());
-  }
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
+        suites.emplace(entry.path().stem(), entry.path());  // the first one stays
+  return suites;
+}
+
+fs::path find_suite(const std::string& name) {
+  if (fs::is_regular_file(name)) return name;
+  const std::map<std::string, fs::path> suites = find_suites();
+  if (const auto at = suites.find(name); at != suites.end()) return at->second;
+  std::vector<std::string> known;
+  for (const auto& [each, path] : suites) known.push_back(each);
   throw Error(fmt::format("{}: no such suite file; suites that come with attest: {}", name,
                           fmt::join(known, " ")));
 }

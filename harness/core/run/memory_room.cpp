@@ -13,13 +13,21 @@ constexpr double kAlwaysThere_bytes = double(64 << 20);
 
 }  // namespace
 
-std::string gibibytes(double bytes) { return fmt::format("{:.3g} GiB", bytes / double(1u << 30)); }
+std::string print_memory(double bytes) {
+  return bytes < 0x1p30 ? fmt::format("{:.3g} MiB", bytes / 0x1p20)
+                        : fmt::format("{:.3g} GiB", bytes / 0x1p30);
+}
 
-Outcome fits_in_memory(double bytes, double share, const std::string& needs) {
+Outcome fits_in_memory(double bytes, double share, uint64_t memory_bytes,
+                       const std::string& needs) {
+  if (memory_bytes > 0 && bytes > double(memory_bytes))
+    return {ReasonCode::kSkippedMemory,
+            fmt::format("{}; --memory allows {}", needs, print_memory(double(memory_bytes)))};
   if (bytes < kAlwaysThere_bytes) return {};
   const double most = share * double(read_memory().available_bytes);
   if (bytes <= most) return {};
-  return {ReasonCode::kSkippedMemory, fmt::format("{}; the limit is {}", needs, gibibytes(most))};
+  return {ReasonCode::kSkippedMemory,
+          fmt::format("{}; the limit is {}", needs, print_memory(most))};
 }
 
 }  // namespace attest::core

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/problem/spec.hpp"
+#include "core/run/memory_room.hpp"
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"
 
@@ -91,6 +92,36 @@ TEST(SparseMemory, IsThatOfTheElements) {
   ASSERT_EQ(getrusage(RUSAGE_SELF, &own), 0);
   EXPECT_LT(ended.ru_maxrss, 1 << 20) << "KiB, of which up to 512 MiB empty the caches";
   EXPECT_LT(own.ru_maxrss, 512 << 10) << "KiB";
+}
+
+// What the user allows counts for small amounts too, of which the machine is not asked.
+TEST(MemoryRoom, HeedsTheUsersLimit) {
+  EXPECT_TRUE(fits_in_memory(1 << 20, 0.5, 0, "needs 1 MiB").passes());
+  EXPECT_TRUE(fits_in_memory(1 << 20, 0.5, 1 << 20, "needs 1 MiB").passes());
+  const Outcome small = fits_in_memory(1 << 20, 0.5, 1 << 19, "needs 1 MiB");
+  EXPECT_EQ(small.code, ReasonCode::kSkippedMemory);
+  EXPECT_EQ(small.reason, "needs 1 MiB; --memory allows 0.5 MiB");
+  const Outcome huge = fits_in_memory(0x1p60, 0.5, uint64_t{1} << 61, "needs much");
+  EXPECT_EQ(huge.code, ReasonCode::kSkippedMemory);
+  EXPECT_THAT(huge.reason, HasSubstr("needs much; the limit is "));
+  EXPECT_EQ(print_memory(160 << 20), "160 MiB");
+  EXPECT_EQ(print_memory(1.5 * (1 << 30)), "1.5 GiB");
+}
+
+// With relations, the limit of the worker holds for what they need beside the case.
+TEST(MemoryRoom, RelationsHeedTheUsersLimit) {
+  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+                {.executable = find_worker(),
+                 .cpus = "",
+                 .limits = {.threads = 1, .timeout_s = 60, .memory_bytes = 40 << 20}});
+  RunOptions options;
+  options.timed = false;
+  options.relations = RelationChoice::kAll;
+  const Record record = testing::run_named(
+      plugin, "mutant_none", "softmax batch=16 num_heads=8 seq_len_q=64 head_dim=64", options);
+  EXPECT_TRUE(record.outcome.passes()) << record.outcome.reason;
+  ASSERT_FALSE(record.relations.empty());
+  EXPECT_EQ(record.relations[0].judgement.outcome.code, ReasonCode::kSkippedMemory);
 }
 
 }  // namespace

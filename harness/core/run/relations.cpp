@@ -111,7 +111,9 @@ Outcome RelationChecks::fits(const Relation& relation, const Made& made) const {
     bytes += min_bytes(problem) + growth * double(made.trial.workspace_bytes);
     longest_ns = std::max(longest_ns, growth * made.run_ns);
   }
-  Outcome room = fits_in_memory(bytes, kSharedMemory, "needs " + gibibytes(bytes));
+  Outcome room =
+      fits_in_memory(bytes, kSharedMemory, made.trial.plugin.options().limits.memory_bytes,
+                     "needs " + print_memory(bytes));
   if (!room.passes()) return room;
   if (longest_ns > kLongestRun_ns)
     return {ReasonCode::kSkippedTime, fmt::format("a run would take {:.3g} s", longest_ns * 1e-9)};

@@ -61,8 +61,8 @@ Outcome Repetition::fits(const Trial& trial, int runs) const {
                         trial.quickest_run_ns() * 1e-9, kRuns[2].most_ns * 1e-9)};
   // Inputs, one more set of them, and the outputs of the judged runs lie in memory at once.
   const double bytes = 6 * min_bytes(problem_);
-  return fits_in_memory(bytes, kSharedMemory,
-                        fmt::format("{} runs of one plan need {}", runs, gibibytes(bytes)));
+  return fits_in_memory(bytes, kSharedMemory, trial.plugin.options().limits.memory_bytes,
+                        fmt::format("{} runs of one plan need {}", runs, print_memory(bytes)));
 }
 
 RelationRecord Repetition::run(const Trial& trial, const Series& series) {

@@ -134,9 +134,9 @@ Outcome CaseRunner::fits(const Trial& trial) const {
   record.estimated_bytes = bytes;
   record.estimated_ns = run_ns;
 
-  Outcome room = fits_in_memory(bytes, kCaseShare,
+  Outcome room = fits_in_memory(bytes, kCaseShare, options_.limits.memory_bytes,
                                 fmt::format("needs {} ({} of it declared workspace)",
-                                            gibibytes(bytes), gibibytes(workspace_bytes)));
+                                            print_memory(bytes), print_memory(workspace_bytes)));
   if (!room.passes()) return room;
   if (kind.own_memory) {
     double needed = workspace_bytes;
@@ -145,7 +145,7 @@ Outcome CaseRunner::fits(const Trial& trial) const {
     const double there = kDeviceShare * double(kind.facts().memory_bytes);
     if (needed > there)
       return {ReasonCode::kSkippedMemory, fmt::format("needs {} of device memory; the limit is {}",
-                                                      gibibytes(needed), gibibytes(there))};
+                                                      print_memory(needed), print_memory(there))};
   }
   if (run_s > options_.limits.timeout_s || run_s * kLeastRuns > options_.limits.case_limit_s) {
     const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)

@@ -60,6 +60,13 @@ void Implementations::choose(const Selection& selection) {
       require_matches(selection.option, {glob}, names);
 }
 
+size_t Implementations::name_width() const {
+  size_t width = 14;
+  for (const Registry::Entry& entry : chosen_)
+    width = std::max(width, entry.implementation->name.size());
+  return width;
+}
+
 void Implementations::note_shared_names() {
   for (const auto& [own_name, entries] : registry_->sharing()) {
     std::string owners;

@@ -29,6 +29,8 @@ class Implementations {
   const Registry& registry() const { return *registry_; }
   /// Those that the selection keeps.
   const std::vector<Registry::Entry>& chosen() const { return chosen_; }
+  /// The length of the longest of their names, at least 14: the width of a column with them.
+  size_t name_width() const;
   /// A line for each plugin that does not load, and for implementations that share a name.
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// For implementations that share a name: from the name used here to "naive of my.so".
