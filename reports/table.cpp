@@ -54,6 +54,18 @@ std::string line(const Record& r, size_t width, bool colour) {
   return text + "\n";
 }
 
+// What reruns of fills and of relations showed, unless it is that nothing changes.
+std::vector<std::string> rerun_words(const Record& r) {
+  std::vector<std::string> words;
+  const auto add = [&](const std::optional<core::RerunRecord>& reruns) {
+    if (reruns && (reruns->workspace || reruns->differing() > 0))
+      words.push_back(print_reruns(*reruns));
+  };
+  for (const core::FillRecord& fill : r.fills) add(fill.reruns);
+  for (const core::RelationRecord& relation : r.relations) add(relation.reruns);
+  return words;
+}
+
 }  // namespace
 
 std::string case_title(const Record& r) {
@@ -77,6 +89,8 @@ std::string print_hints(const Record& r, size_t width) {
     if (const auto& guess = failed->judgement.guess)
       text += fmt::format("  {:{}}  {}\n", "", width, printable(*guess));
   }
+  for (const std::string& words : rerun_words(r))
+    text += fmt::format("  {:{}}  {}\n", "", width, printable(words));
   if (!r.repro.empty()) text += fmt::format("  {:{}}  {}\n", "", width, printable(r.repro));
   return text;
 }

@@ -58,7 +58,8 @@ core::RunOptions JudgingOptions::run_options() const {
                            .timed = !untimed,
                            .dry_run = dry_run,
                            .golden_device = host_golden ? nullptr : core::find_golden_device(),
-                            .observer = observer};
+                           .reruns = reruns,
+                           .observer = observer};
   pacing.apply_to(options);
   return options;
 }

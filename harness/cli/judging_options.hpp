@@ -30,6 +30,7 @@ struct JudgingOptions {
   std::string command;                   // the command line, see command_line()
   std::vector<std::string> token_files;  // --tokens
   core::RunObserver observer;            // RunOptions::observer
+  int64_t reruns = 0;                    // RunOptions::reruns
   bool names_case_limit = false;         // repro lines have --case-limit
   bool shows_progress = true;            // print rows as records come, not all at the end
   std::string format = "terminal";       // how they are printed at the end (reports::find_format)

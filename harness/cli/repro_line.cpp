@@ -73,6 +73,7 @@ std::string repro_line(const JudgingOptions& options, const core::Job& job, cons
   if (!record.inputs.empty() && record.inputs != "random")
     line += " --inputs " + shell_word(record.inputs) + token_words(options, record.inputs);
   line += session_words(options);
+  if (options.reruns > 0) line += fmt::format(" --repeat {}", options.reruns + 1);
   if (!job.fills.empty()) line += fmt::format(" --fill {}", fmt::join(job.fills, ","));
   return line + fmt::format(" '{}'", record.spec);
 }

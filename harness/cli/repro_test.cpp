@@ -17,6 +17,7 @@ namespace {
 using attest::testing::Outcome;
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
@@ -112,6 +113,32 @@ TEST_F(Repro, TakesALimitForTheCase) {
   EXPECT_THAT(std::string(record()["repro"]), HasSubstr(" --case-limit 10ms "));
   EXPECT_EQ(attest("repro --fill random --relations none" + spec).code, 0);
   EXPECT_THAT(std::string(record()["repro"]), Not(HasSubstr("--case-limit")));
+}
+
+TEST_F(Repro, RepeatsARunAndJudgesWhatDiffers) {
+  const std::string spec =
+      " --judge-only --relations none --fill random --repeat 20 -o r.jsonl "
+      "--overwrite 'softmax seq_len_q=61 head_dim=16'";
+  const Outcome same = attest("repro --impl naive" + spec);
+  EXPECT_EQ(same.code, 0);
+  EXPECT_THAT(same.text, HasSubstr("19 reruns give the same bits"));
+  EXPECT_THAT(std::string(record()["repro"]), HasSubstr(" --repeat 20 "));
+  const Outcome race = attest("repro --plugin " + kPlugins + "races.so --impl race_barrier" + spec);
+  EXPECT_EQ(race.code, 1);
+  EXPECT_THAT(race.text,
+              ContainsRegex("of 19 reruns give other bits: race or uninitialised memory"));
+  EXPECT_THAT(race.text, ContainsRegex("  1 x [0-9a-f]{16}: fail worst .*; largest error is"));
+  EXPECT_TRUE(record()["fills"][0]["reruns"]["apart"]);
+}
+
+// Before that nobody had asked for reruns.
+TEST_F(Repro, SaysThatARerunGivesOtherBits) {
+  const Outcome outcome = attest("repro --plugin " + kPlugins +
+                                 "races.so --impl race_uninitialised --judge-only 'softmax "
+                                 "seq_len_q=61 head_dim=16'");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.text,
+              HasSubstr("a rerun gives other bits and fails: race or uninitialised memory"));
 }
 
 }  // namespace

@@ -9,15 +9,16 @@
 
 namespace mutants {
 
-/// One row of O, and of LSE where there is one.
+/// One row of O, and of LSE where there is one. `backwards`: from the last key to the first.
 template <class T>
 void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
-                std::vector<float>& sum) {
+                std::vector<float>& sum, bool backwards = false) {
   const attest::Cell at = a.query(b, i);
   sum.assign(static_cast<size_t>(a.p.head_dim_v), 0.0f);
   float top = -INFINITY, total = 0;
   const attest::Keys keys = a.keys(b, i);
-  for (int64_t j = keys.begin; j < keys.end; ++j) {
+  for (int64_t n = 0; n < keys.end - keys.begin; ++n) {
+    const int64_t j = backwards ? keys.end - 1 - n : keys.begin + n;
     const attest::Cell key = a.key(b, j);
     float dot = 0;
     for (int64_t d = 0; d < a.p.head_dim; ++d)
@@ -37,11 +38,11 @@ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
 }
 
 template <class T>
-void attend(const attest::Softmax<T>& a) {
+void attend(const attest::Softmax<T>& a, bool backwards = false) {
   std::vector<float> sum;
   for (int64_t b = 0; b < a.p.batch; ++b)
     for (int64_t h = 0; h < a.p.num_heads; ++h)
-      for (int64_t i = 0; i < a.rows(b); ++i) attend_row(a, b, h, i, sum);
+      for (int64_t i = 0; i < a.rows(b); ++i) attend_row(a, b, h, i, sum, backwards);
 }
 
 }  // namespace mutants

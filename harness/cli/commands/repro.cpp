@@ -22,8 +22,21 @@ struct ReproArguments {
   core::SpecJob job;
   std::vector<std::string> fills;
   std::string dump;
+  int64_t repeat = 1;
   JudgingOptions judging;
 };
+
+// What reruns of a fill gave, and each output that was not that of the first run.
+void print_rerun_details(const core::RerunRecord& reruns) {
+  fmt::print("                 {}\n", core::print_reruns(reruns));
+  for (const core::RerunRecord::Other& other : reruns.others)
+    fmt::print("                 {} x {}: {} worst {:.3g} rms {:.3g}{}{}\n", other.runs,
+               other.outputs_hash.empty() ? "no outputs" : other.outputs_hash,
+               name(other.outcome.verdict()), other.max_ratio, other.rms_ratio,
+               other.outcome.passes() ? "" : "; ", other.outcome.reason);
+  if (reruns.unjudged > 0)
+    fmt::print("                 {} x still others, which were not judged\n", reruns.unjudged);
+}
 
 void print_details(const core::Record& record) {
   fmt::print("spec:            {}\ninputs:          {}\narithmetic:      {}\n", record.spec,
@@ -41,6 +54,7 @@ void print_details(const core::Record& record) {
       fmt::print("                 worst: {}[{}] = {:.9g}, expected {:.9g}, sigma {:.3g}\n",
                  j.worst->tensor, fmt::join(j.worst->index, ","), j.worst->got, j.worst->expected,
                  j.worst->sigma);
+    if (fill.reruns) print_rerun_details(*fill.reruns);
   }
   for (const core::RelationRecord& relation : record.relations) {
     const core::Judgement& j = relation.judgement;
@@ -59,6 +73,7 @@ void print_all_details(const std::vector<core::Record>& records) {
 int run(ReproArguments& arguments) {
   JudgingOptions& judging = arguments.judging;
   judging.shows_progress = judging.shows_coverage = false;
+  judging.reruns = arguments.repeat - 1;
   std::optional<RunDumper> dumper;
   if (!arguments.dump.empty()) {
     dumper.emplace(arguments.dump);
@@ -85,6 +100,13 @@ Command add_repro(CLI::App& program) {
   add_fills(*command, arguments->fills);
   add_seconds(*command, "--budget", arguments->judging.plugins.limits.budget_s,
               "time for timed runs", 0.001, 1e6);
+  command
+      ->add_option("--repeat", arguments->repeat,
+                   "run each fill so many times in the same circumstances; says whether the bits "
+                   "of the outputs differ, and judges those that do")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->capture_default_str()
+      ->type_name("N");
   command
       ->add_option("--dump", arguments->dump,
                    "write the inputs, the outputs, the expected values, their sigmas and the "

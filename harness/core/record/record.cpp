@@ -58,6 +58,25 @@ void walk(Judgement& j, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(RerunRecord::Other& o, Visit&& visit) {
+  visit("outputs_hash", o.outputs_hash);
+  visit("runs", o.runs);
+  walk(o.outcome, visit);
+  visit("max_ratio", o.max_ratio);
+  visit("rms_ratio", o.rms_ratio);
+}
+
+template <class Visit>
+void walk(RerunRecord& r, Visit&& visit) {
+  visit("runs", r.runs);
+  visit("others", r.others);
+  visit("unjudged", r.unjudged);
+  visit("apart", r.apart);
+  visit("workspace", r.workspace);
+  visit("run_ns", r.run_ns);
+}
+
+template <class Visit>
 void walk(FillRecord& f, Visit&& visit) {
   visit("fill", f.fill);
   visit("seed", f.seed);
@@ -66,6 +85,7 @@ void walk(FillRecord& f, Visit&& visit) {
   visit("judgement", f.judgement);
   visit("run_ns", f.run_ns);
   visit("golden_ns", f.golden_ns);
+  visit("reruns", f.reruns);
 }
 
 template <class Visit>
@@ -73,6 +93,7 @@ void walk(RelationRecord& r, Visit&& visit) {
   visit("relation", r.relation);
   visit("judgement", r.judgement);
   visit("run_ns", r.run_ns);
+  visit("reruns", r.reruns);
 }
 
 template <class Visit>

@@ -12,6 +12,7 @@
 #include "core/device/device_times.hpp"
 #include "core/judge/check.hpp"
 #include "core/record/paced.hpp"
+#include "core/record/reruns.hpp"
 
 namespace attest::core {
 
@@ -27,6 +28,7 @@ struct FillRecord {
   Judgement judgement;
   double run_ns = 0,
          golden_ns = 0;  // wall time of the judged run; of the golden and the comparison together
+  std::optional<RerunRecord> reruns;
 };
 
 /// One relation between runs (operations/relation.hpp) and whether it held.
@@ -34,6 +36,7 @@ struct RelationRecord {
   std::string relation;   // "key-permutation"
   Judgement judgement{};  // unsupported: the implementation does not take a problem that it needs
   double run_ns = 0;      // wall time of its runs
+  std::optional<RerunRecord> reruns{};  // of all its runs, when it did not hold
 };
 
 /// How times by a device's own clock were taken.

@@ -53,9 +53,18 @@ Record sample() {
                                      .last = {0, 1, 2, 3},
                                      .parts = {{"head", "1"}}};
   fill.judgement.guess = "it is as if softmax_scale were 1";
+  fill.reruns = RerunRecord{.runs = 9,
+                            .others = {{.outputs_hash = "0011223344556677",
+                                        .runs = 3,
+                                        .outcome = fill.judgement.outcome}},
+                            .apart = true,
+                            .workspace = "zeros",
+                            .run_ns = 5};
   r.fills.push_back(fill);
-  r.relations.push_back(
-      {.relation = "key-permutation", .judgement = fill.judgement, .run_ns = 1e6});
+  r.relations.push_back({.relation = "key-permutation",
+                         .judgement = fill.judgement,
+                         .run_ns = 1e6,
+                         .reruns = fill.reruns});
   r.time = TimeRecord{
       .samples_ns = {1.5, 2.5},
       .iterations_per_sample = 3,
@@ -109,6 +118,8 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line["fills"][0]["judgement"]["location"]["parts"][0]["dim"], "head");
   EXPECT_EQ(line["fills"][0]["judgement"]["guess"], "it is as if softmax_scale were 1");
   EXPECT_EQ(line["fills"][0]["seed"], "8000000000000000");
+  EXPECT_EQ(line["fills"][0]["reruns"]["others"][0]["code"], "fail:nan");
+  EXPECT_EQ(line["relations"][0]["reruns"]["apart"], true);
   EXPECT_EQ(line["relations"][0]["relation"], "key-permutation");
   const json& percentiles = line["paced"]["contended"]["policies"][0]["percentiles"];
   EXPECT_EQ(percentiles[0]["claimed_ns"], 3e6);

@@ -10,6 +10,7 @@
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
 #include "core/run/relations.hpp"
+#include "core/run/reruns.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
@@ -22,6 +23,7 @@ struct Runs {
 };
 constexpr Runs kRuns[] = {{50, 0.1e9}, {10, 0.2e9}, {3, 3e9}};
 constexpr int kJudgedRuns[] = {1, 2, 3, 10, 50};
+constexpr Leftover kFirstLeftover = Leftover::kLarge;  // in the workspace before run 1
 
 // Elements of all outputs.
 int64_t output_elements(const Problem& problem) {
@@ -130,7 +132,8 @@ void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
 
 // Inputs take turns, and so do places: runs 1 and 2 have the same addresses, runs 3 and 4 others,
 // and so on.
-Script Repetition::script_of(const Trial& trial, int runs, Played& played) const {
+Script Repetition::script_of(const Trial& trial, int runs, const SharedTensors& first_outputs,
+                             Played& played) const {
   Script script;
   script.plans = {&problem_};
   const int32_t own = script.add(base_.shared()),
@@ -147,7 +150,7 @@ Script Repetition::script_of(const Trial& trial, int runs, Played& played) const
   for (int run = 1; run <= runs; ++run) {
     int32_t outputs = unjudged;
     if (std::find(std::begin(kJudgedRuns), std::end(kJudgedRuns), run) != std::end(kJudgedRuns)) {
-      outputs = run == 1 ? script.add(*trial.outputs) : add_outputs();
+      outputs = run == 1 ? script.add(first_outputs) : add_outputs();
       played.judged.emplace_back(run, script.sets[size_t(outputs)]);
     } else if (unjudged < 0) {
       outputs = unjudged = add_outputs();
@@ -200,12 +203,44 @@ void Repetition::try_leftover(const Trial& trial, Leftover leftover, RelationRec
   compare(trial, *trial.outputs, outputs, false, which, record);
 }
 
+// The same runs by another plan. Whatever the first plan kept from run to run, this one keeps too.
+std::optional<RerunRecord> Repetition::play_again(const Trial& trial, int runs,
+                                                  const Played& first) {
+  RerunRecord record{.runs = 1};
+  SharedTensors first_outputs(problem_, ATTEST_WRITE, trial.workspace_bytes);
+  first_outputs.seal_size();
+  first_outputs.poison(kFirstLeftover);
+  Played again;
+  const Script script = script_of(trial, runs, first_outputs, again);
+  const ScriptResult result =
+      trial.plugin.script(trial.implementation, script, trial.quickest_run_ns() * runs);
+  if (result.failure) {
+    record.others.push_back({.outputs_hash = "", .runs = 1, .outcome = *result.failure});
+    record.apart = true;
+    return record;
+  }
+  for (const double ns : result.run_ns) record.run_ns += ns;
+  const Stopwatch watch(judging_s_);
+  for (size_t i = 0; i < first.judged.size(); ++i) {
+    const auto& [run, outputs] = first.judged[i];
+    const Tensors& other = again.judged[i].second->tensors();
+    if (hash_outputs(problem_, other) == hash_outputs(problem_, outputs->tensors())) continue;
+    const PreparedInputs& inputs = other_inputs_ && run % 2 == 0 ? *other_ : base_;
+    KeptGolden& golden = goldens_.of(inputs);
+    record.apart = are_apart(inputs, golden, trial.arithmetic, outputs->tensors(), other);
+    if (record.others.empty() || record.apart)
+      record.others = {judged_other(inputs, golden, trial.arithmetic, other)};
+    if (record.apart) break;
+  }
+  return record;
+}
+
 void Repetition::play(const Trial& trial, const Series& series, RelationRecord& record) {
   Outcome& outcome = record.judgement.outcome;
   Played played;
   trial.outputs->place(Side::kEnd);
-  trial.outputs->poison(Leftover::kLarge);
-  const Script script = script_of(trial, series.runs, played);
+  trial.outputs->poison(kFirstLeftover);
+  const Script script = script_of(trial, series.runs, *trial.outputs, played);
   const ScriptResult result =
       trial.plugin.script(trial.implementation, script, trial.quickest_run_ns() * series.runs);
   if (result.failure) {
@@ -214,6 +249,8 @@ void Repetition::play(const Trial& trial, const Series& series, RelationRecord& 
   }
   for (const double ns : result.run_ns) record.run_ns += ns;
   judge_runs(trial, played, record);
+  if (outcome.code == ReasonCode::kFailRepetition)
+    record.reruns = play_again(trial, series.runs, played);
   if (!series.quick || trial.workspace_bytes == 0) return;
   // The plan above has had large numbers and fractions, its fill NaN.
   for (const Leftover leftover : {Leftover::kOnes, Leftover::kZeros, Leftover::kIntegerOnes})

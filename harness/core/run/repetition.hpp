@@ -50,7 +50,9 @@ class Repetition {
   };
   Outcome fits(const Trial& trial, int runs) const;
   void play(const Trial& trial, const Series& series, RelationRecord& record);
-  Script script_of(const Trial& trial, int runs, Played& played) const;
+  std::optional<RerunRecord> play_again(const Trial& trial, int runs, const Played& first);
+  Script script_of(const Trial& trial, int runs, const SharedTensors& first_outputs,
+                   Played& played) const;
   void judge_runs(const Trial& trial, const Played& played, RelationRecord& record);
   void judge_other(const Trial& trial, const SharedTensors& outputs, RelationRecord& record);
   void compare(const Trial& trial, const SharedTensors& first, const SharedTensors& second,

@@ -8,6 +8,7 @@
 #include "core/judge/guess.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
+#include "core/tensor/constants.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 
@@ -27,6 +28,14 @@ constexpr double kReusedRun_ns = 0.1e9;
 constexpr double kCaseShare = 0.8;
 // Of a device's memory; the rest is the driver's and the implementation's own
 constexpr double kDeviceShare = 0.9;
+
+bool has_reruns(const Record& record) {
+  const auto has = [](const auto& check) { return check.reruns.has_value(); };
+  return std::ranges::any_of(record.fills, has) || std::ranges::any_of(record.relations, has);
+}
+
+// What the workspace holds before the run of fill `index`.
+Leftover leftover(size_t index) { return kLeftovers[index % std::size(kLeftovers)]; }
 
 }  // namespace
 
@@ -191,12 +200,53 @@ Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const Prepar
   return judgement;
 }
 
+// Runs again on the inputs of a fill: as often as was asked for, or if it is the first of the
+// record whose outputs are wrong.
+void CaseRunner::repeat(Trial& trial, const PreparedInputs& prepared, FillRecord& fill) {
+  Outcome& outcome = fill.judgement.outcome;
+  const bool is_wrong =
+      outcome.verdict() == Verdict::kFail || outcome.verdict() == Verdict::kSuspect;
+  const bool has_outputs = !fill.outputs_hash.empty();
+  if (options_.reruns == 0 && (!is_wrong || !has_outputs || has_reruns(trial.record))) return;
+  Reruns reruns = rerun(
+      trial, goldens_.of(prepared),
+      {.inputs = prepared,
+       .outputs_hash = fill.outputs_hash,
+       .outcome = outcome,
+       .outputs = has_outputs ? &trial.outputs->tensors() : nullptr,
+       .side = side(fill.fill),
+       .leftover = leftover(trial.fills.size())},
+      options_.reruns == 0
+          ? RerunCount{}
+          : RerunCount{.most = options_.reruns, .most_s = kInfinity, .to_first_difference = false},
+      judging_s_);
+  if (reruns.record.runs == 0) return;
+  if (!reruns.outcome.passes()) outcome = std::move(reruns.outcome);
+  fill.reruns = std::move(reruns.record);
+}
+
+// A check after the fills has shown wrong outputs. Whether the runs of the first fill agree says
+// more of it.
+void CaseRunner::repeat_passed(Trial& trial) {
+  FillRecord& fill = trial.record.fills.front();
+  if (!fill.judgement.outcome.passes()) return;
+  if (has_reruns(trial.record)) return;
+  Reruns reruns = rerun(trial, goldens_.of(inputs(fill.fill)),
+                        {.inputs = inputs(fill.fill),
+                         .outputs_hash = fill.outputs_hash,
+                         .outcome = fill.judgement.outcome,
+                         .side = side(fill.fill),
+                         .leftover = leftover(0)},
+                        {}, judging_s_);
+  if (reruns.record.differing() > 0) fill.reruns = std::move(reruns.record);
+}
+
 // Runs and judges one fill.
 Outcome CaseRunner::judge_fill(Trial& trial, const std::string& name) {
   const PreparedInputs& prepared = inputs(name);
   FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
   trial.outputs->place(side(name));
-  trial.outputs->poison(kLeftovers[trial.fills.size() % std::size(kLeftovers)]);
+  trial.outputs->poison(leftover(trial.fills.size()));
   const RunResult run =
       trial.plugin.run(trial.implementation, problem_, prepared.shared(), *trial.outputs);
   if (run.failure)
@@ -210,6 +260,7 @@ Outcome CaseRunner::judge_fill(Trial& trial, const std::string& name) {
                        .inputs = prepared,
                        .golden = goldens_.of(prepared),
                        .outputs = run.failure ? nullptr : &trial.outputs->tensors()});
+  repeat(trial, prepared, fill);
   trial.fills.push_back({fill.run_ns, fill.inputs_hash, fill.outputs_hash});
 
   Record& record = trial.record;
@@ -381,6 +432,7 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   if (trial.outcome.passes() && options_.timed) trial.note(time(trial));
   if (trial.outcome.passes() && options_.pace) trial.note(pace(trial));
   if (trial.outcome.passes() && options_.energy) trial.note(measure_energy(trial));
+  if (trial.outcome.verdict() == Verdict::kFail) repeat_passed(trial);
   if (const std::optional<Outcome> late = plugin.settle(problem_)) trial.note(*late);
   record.outcome = trial.outcome;
   if (const uint64_t hash = record.time ? plugin.libraries_hash() : 0)

@@ -22,6 +22,7 @@
 #include "core/run/rates.hpp"
 #include "core/run/relations.hpp"
 #include "core/run/repetition.hpp"
+#include "core/run/reruns.hpp"
 #include "core/run/trial.hpp"
 
 namespace attest::core {
@@ -47,6 +48,7 @@ struct RunOptions {
   bool energy = false;                // measure energy too
   // Computes large goldens; null: the host computes all goldens
   const GoldenDevice* golden_device = nullptr;
+  int64_t reruns = 0;  // of each fill's run, in the same circumstances. 0: only of wrong outputs
   RunObserver observer{};   // called after the run of each fill; may be empty
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
                             // fail. The verdict is that of the first
@@ -116,6 +118,8 @@ class CaseRunner {
   Outcome judge_fill(Trial& trial, const std::string& name);
   Judgement judge_run(Trial& trial, const RunResult& run, const PreparedInputs& prepared,
                       FillRecord& fill);
+  void repeat(Trial& trial, const PreparedInputs& prepared, FillRecord& fill);
+  void repeat_passed(Trial& trial);
   void explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial);
   void check_relations(Trial& trial);
   RelationRecord check_repetition(const Trial& trial);

@@ -17,8 +17,10 @@ namespace {
 
 double implementation_seconds(const Record& record) {
   double ns = 0;
-  for (const FillRecord& fill : record.fills) ns += fill.run_ns;
-  for (const RelationRecord& relation : record.relations) ns += relation.run_ns;
+  for (const FillRecord& fill : record.fills)
+    ns += fill.run_ns + (fill.reruns ? fill.reruns->run_ns : 0);
+  for (const RelationRecord& relation : record.relations)
+    ns += relation.run_ns + (relation.reruns ? relation.reruns->run_ns : 0);
   if (record.time) {
     const TimeRecord& time = *record.time;
     ns += time.warmup_ns + time.create_ns * 2 + time.audits_ns.value_or(0);
