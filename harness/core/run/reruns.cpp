@@ -167,7 +167,8 @@ bool are_apart(const PreparedInputs& inputs, KeptGolden& golden, const Arithmeti
 Reruns rerun(const Trial& trial, KeptGolden& golden, const FirstRun& first, const RerunCount& count,
              double& judging_s) {
   const double bytes = min_bytes(first.inputs.problem()) + double(trial.workspace_bytes);
-  if (!fits_in_memory(bytes, kSharedMemory, "needs").passes()) return {};
+  const uint64_t limit = trial.plugin.options().limits.memory_bytes;
+  if (!fits_in_memory(bytes, kSharedMemory, limit, "needs").passes()) return {};
   return Rerunner(trial, golden, first, judging_s).run(count);
 }
 
