@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "reports/escape.hpp"
@@ -66,6 +67,24 @@ std::vector<std::string> rerun_words(const Record& r) {
   return words;
 }
 
+// "does not list GRID (7), does not list PAGES (3), and 2 more reasons (5)"
+std::string most_frequent(const std::map<std::string, int>& reasons) {
+  constexpr size_t kShown = 3;
+  std::vector<std::pair<std::string, int>> sorted(reasons.begin(), reasons.end());
+  std::ranges::stable_sort(sorted, std::greater{}, &std::pair<std::string, int>::second);
+  std::string text;
+  int others = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const auto& [reason, times] = sorted[i];
+    if (i < kShown)
+      text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", reason, times);
+    else
+      others += times;
+  }
+  if (others > 0) text += fmt::format(", and {} more reasons ({})", sorted.size() - kShown, others);
+  return text;
+}
+
 }  // namespace
 
 std::string case_title(const Record& r) {
@@ -95,14 +114,18 @@ std::string print_hints(const Record& r, size_t width) {
   return text;
 }
 
-void UnsupportedCounts::add(const Record& record) {
-  ++counts_[fmt::format("{}: {}", record.impl, record.outcome.reason)];
-}
+void UnsupportedCounts::add(const Record& record) { ++counts_[record.impl][record.outcome.reason]; }
 
 std::string UnsupportedCounts::print() const {
-  std::string text = counts_.empty() ? "" : "\nunsupported, by implementation and reason:\n";
-  for (const auto& [reason, times] : counts_)
-    text += fmt::format("  {:>4} x {}\n", times, printable(reason));
+  std::string text = counts_.empty() ? "" : "\nunsupported:\n";
+  size_t width = 0;
+  for (const auto& [impl, reasons] : counts_) width = std::max(width, impl.size());
+  for (const auto& [impl, reasons] : counts_) {
+    int all = 0;
+    for (const auto& [reason, times] : reasons) all += times;
+    text += printable(fmt::format("  {:<{}} {:>4}: {}", impl, width, all, most_frequent(reasons))) +
+            "\n";
+  }
   return text;
 }
 

@@ -15,11 +15,12 @@ std::string case_title(const core::Record& record);
 class UnsupportedCounts {
  public:
   void add(const core::Record& record);
-  /// A line for each implementation and reason, under a title; empty without such records.
+  /// A line for each implementation with its most frequent reasons, under a title; empty without
+  /// such records.
   std::string print() const;
 
  private:
-  std::map<std::string, int> counts_;  // by implementation and reason
+  std::map<std::string, std::map<std::string, int>> counts_;  // by implementation and reason
 };
 
 /// "60 pass, 4 skipped".

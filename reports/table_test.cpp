@@ -1,6 +1,7 @@
 // The printed table against what a person should read.
 #include "reports/table.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace attest::reports {
@@ -38,8 +39,8 @@ TEST(Table, IsReadable) {
       "vit/vit_b16_224/self f16\n"
       "  flash_cpu       pass          0.40   0.25   1.50 ms   10%   2.00 ms    80.0  3.00 MiB\n"
       "  naive           skipped                    needs 57 GiB\n"
-      "\nunsupported, by implementation and reason:\n"
-      "     2 x linear_cpu: is not an implementation of softmax\n"
+      "\nunsupported:\n"
+      "  linear_cpu    2: is not an implementation of softmax (2)\n"
       "\n1 pass, 2 unsupported, 1 skipped\n"
       "worst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: "
       "peak beyond the tensors\n");
@@ -62,6 +63,25 @@ TEST(Table, GrowsWithEachRecord) {
   EXPECT_EQ(text, print_table({passed_on_cpu(), other, second}, false))
       << "by case, whatever the order";
   EXPECT_EQ(writer.add(passed_on_cpu()).find("vit/vit_b16_224/self f16\n"), 0u);
+}
+
+// Hundreds of unsupported cases take a line for each implementation.
+TEST(Table, NamesTheMostFrequentReasonsOfUnsupportedCases) {
+  UnsupportedCounts counts;
+  EXPECT_EQ(counts.print(), "");
+  core::Record record = passed_on_cpu();
+  record.outcome.code = core::ReasonCode::kUnsupportedTable;
+  for (int reason = 1; reason <= 5; ++reason)
+    for (int i = 0; i < reason; ++i) {
+      record.outcome.reason = fmt::format("lacks {}", reason);
+      counts.add(record);
+    }
+  record.impl = "naive";
+  counts.add(record);
+  EXPECT_EQ(counts.print(),
+            "\nunsupported:\n"
+            "  flash_cpu   15: lacks 5 (5), lacks 4 (4), lacks 3 (3), and 2 more reasons (3)\n"
+            "  naive        1: lacks 5 (1)\n");
 }
 
 TEST(Table, ColoursOnlyWhenAsked) {

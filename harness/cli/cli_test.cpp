@@ -375,6 +375,45 @@ TEST_F(Cli, KeepsResultsFromBeingReplaced) {
   EXPECT_EQ(lines("kept.jsonl").size(), 3u);
 }
 
+// On a terminal one line moves; elsewhere there is a line for each record and nothing else.
+TEST_F(Cli, ShowsProgressOnATerminalAlone) {
+  const std::string command =
+      kAttest + " run " + small_suite() + " --impl naive --judge-only --relations none --threads 1";
+  const std::string line = "[##########----------] 2/4 ";
+  EXPECT_THAT(testing::run_shell(folder_, command).text,
+              AllOf(Not(HasSubstr("\r")), Not(HasSubstr("2/4")), HasSubstr("4 pass")));
+  if (testing::run_shell(folder_, "command -v script").code != 0)
+    GTEST_SKIP() << "NOT TESTED: no script, which plays a terminal";
+  const std::string shown = testing::run_shell(folder_, "script -qec '" + command + "' log").text;
+  EXPECT_THAT(shown, AllOf(HasSubstr("\r\033[K" + line), HasSubstr("4 pass")));
+}
+
+// The last lines name commands that exist.
+TEST_F(Cli, SaysWhatToDoNext) {
+  const std::string arguments =
+      "run " + small_suite() + " --impl naive --judge-only --relations none --threads 1";
+  const auto commands = [](const std::string& text) {
+    std::istringstream lines(text.substr(text.find("\nnext:\n") + 7));
+    std::vector<std::string> found;
+    for (std::string line; std::getline(lines, line) && line.starts_with("  ");)
+      found.push_back(line.substr(2, line.find(" #") - 2));
+    return found;
+  };
+  const std::vector<std::string> without = commands(run(arguments).text);
+  EXPECT_THAT(without, ::testing::Contains(::testing::StartsWith("-o results.jsonl")));
+  const std::vector<std::string> with = commands(run(arguments + " -o r.jsonl").text);
+  ASSERT_EQ(with.size(), 3u);
+  fs::copy(folder_ / "r.jsonl", folder_ / "later.jsonl");
+  for (const std::string& command : with) {
+    ASSERT_THAT(command, ::testing::StartsWith("attest "));
+    EXPECT_EQ(run(command.substr(7)).code, 0) << command;
+  }
+  const Outcome bad = run(arguments + " --plugin " ATTEST_BINARY_DIR
+                                      "/tests/plugins/mutants.so --impl mutant_zeros");
+  EXPECT_THAT(commands(bad.text),
+              ::testing::Contains(::testing::StartsWith("attest explain suspect:zeros")));
+}
+
 // After the first bad record nothing more runs, and the file says that there was more to come.
 TEST_F(Cli, StopsAtTheFirstBadRecordIfAsked) {
   const std::string arguments =
@@ -411,7 +450,7 @@ TEST_F(Cli, ShowsWhatWouldRunWithoutRunningIt) {
   EXPECT_THAT(dry.text, ::testing::ContainsRegex("small/a/self f32\n  hostile_hangs +run .*\n"
                                                  "  naive +run +[0-9.]+ [mu]s +[0-9.]+ s +[0-9.]+ "
                                                  "KiB\n"));
-  EXPECT_THAT(dry.text, HasSubstr("4 x linear_cpu: is not an implementation of softmax"));
+  EXPECT_THAT(dry.text, HasSubstr("linear_cpu       4: is not an implementation of softmax (4)"));
   EXPECT_THAT(dry.text, ::testing::ContainsRegex("\n[0-9]+ would run, [0-9]+ unsupported\nabout "
                                                  "[0-9.]+ s in all; at most [0-9.]+ KiB"));
   const Outcome large =
@@ -708,7 +747,7 @@ TEST_F(Cli, OutlivesImplementationsThatDie) {
                                                        {"flash_cpu", ""}};
   for (const auto& [impl, code] : expected)
     EXPECT_EQ(codes[impl], std::vector<std::string>(2, code)) << impl;
-  EXPECT_THAT(outcome.text, HasSubstr("attest explain error:declaration: what it means"));
+  EXPECT_THAT(outcome.text, HasSubstr("next:\n  attest explain error:declaration "));
 }
 
 // A record of tokens, of a plugin from elsewhere: its line gives the same inputs and outputs again.

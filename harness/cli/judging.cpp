@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
+#include "cli/ending.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/forecast.hpp"
 #include "cli/interrupt.hpp"
@@ -24,40 +24,6 @@ int exit_code(const std::vector<core::Record>& records, bool all_judged) {
   if (std::ranges::none_of(records, [](const Record& r) { return r.outcome.passes(); }))
     return kNothing;
   return all_judged ? kOk : kInconclusive;
-}
-
-// What the harness itself took, beside implementations and goldens.
-void print_shares(const core::Shares& shares) {
-  const double own =
-      std::max(0.0, shares.total_s - shares.implementations_s - shares.judging_s - shares.inputs_s);
-  fmt::print(
-      "{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, "
-      "{:.1f} s ({:.1f} %) in the harness\n",
-      shares.total_s, shares.implementations_s, shares.judging_s, shares.inputs_s, own,
-      own / shares.total_s * 100);
-}
-
-// The command that explains the reason code of most bad records.
-void print_advice(const std::vector<core::Record>& records) {
-  std::map<core::ReasonCode, int> counts;
-  for (const core::Record& record : records)
-    if (record.outcome.is_bad()) ++counts[record.outcome.code];
-  const auto most = std::ranges::max_element(
-      counts, {}, [](const auto& code_and_count) { return code_and_count.second; });
-  if (most != counts.end())
-    fmt::print("attest explain {}: what it means, and what to do\n", name(most->first));
-}
-
-// Says why the run was not completed, and how to complete it.
-void print_stop(const core::Session& session, const JudgingOptions& options) {
-  if (session.completed()) return;
-  fmt::print(stderr, "attest: {}; what was measured is kept",
-             interrupted() ? "interrupted" : "stopped after the first bad record (--fail-fast)");
-  const std::string& path = options.results_path();
-  if (!path.empty())
-    fmt::print(stderr, ", and --resume {}{} goes on with it", path,
-               options.fail_fast ? " without --fail-fast" : "");
-  fmt::print(stderr, "\n");
 }
 
 void check_paths(const JudgingOptions& options) {
@@ -100,28 +66,10 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& bef
   if (options.shows_coverage) {
     if (!options.results_path().empty()) fmt::print("results: {}\n", options.results_path());
     fmt::print("{}", core::print_never_judged(left));
-    print_advice(records);
+    print_next(records, options);
   }
   print_stop(session, options);
   return exit_code(records, left.empty() || !options.strict);
-}
-
-void print_counts(const std::vector<core::Record>& records) {
-  std::map<std::string, std::map<std::string_view, int>> counts;
-  std::vector<std::string> order;
-  for (const core::Record& record : records) {
-    if (record.outcome.code == core::ReasonCode::kUnsupportedVector)
-      fmt::print("{}/{}: unsupported: {}\n", record.suite, record.case_name, record.outcome.reason);
-    if (!counts.contains(record.impl)) order.push_back(record.impl);
-    ++counts[record.impl][name(record.outcome.verdict())];
-  }
-  for (const std::string& impl : order) {
-    std::string line;
-    for (const std::string_view verdict : core::kVerdictNames)
-      if (const auto at = counts[impl].find(verdict); at != counts[impl].end())
-        line += fmt::format("{}{} {}", line.empty() ? "" : ", ", at->second, verdict);
-    fmt::print("{:<14} {}\n", impl, line);
-  }
 }
 
 }  // namespace attest::cli

@@ -19,8 +19,4 @@ using PrintRecords = std::function<void(const std::vector<core::Record>&)>;
 int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& before = {},
                const PrintRecords& after = {});
 
-/// Prints the last lines of a run on vectors: the unsupported vectors with their reasons, and for
-/// each implementation the number of records with each verdict.
-void print_counts(const std::vector<core::Record>& records);
-
 }  // namespace attest::cli

@@ -53,7 +53,8 @@ TEST_F(RunVectors, PassesNamesAndCounts) {
   write_case("all/unknown", 3, "\"operation\":\"hyena\",");
   const Outcome outcome = run("--vectors all/ --threads 2 -o results.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("all/unknown: unsupported: operation 'hyena'"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("unsupported vectors:\n     1 x operation 'hyena' (all/unknown)\n"));
   EXPECT_THAT(outcome.text, HasSubstr("reference      1 pass, 1 unsupported"));
   EXPECT_THAT(outcome.text, HasSubstr("naive          1 pass"));
   std::ifstream in(folder_ / "results.jsonl");

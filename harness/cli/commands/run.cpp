@@ -6,6 +6,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/ending.hpp"
 #include "cli/judging.hpp"
 #include "cli/quantity_options.hpp"
 #include "cli/vector_words.hpp"
