@@ -131,6 +131,28 @@ TEST_F(Repro, RepeatsARunAndJudgesWhatDiffers) {
   EXPECT_TRUE(record()["fills"][0]["reruns"]["apart"]);
 }
 
+// On standard error, so that a table in a file stays a table. Other commands keep it away.
+TEST_F(Repro, PassesOnWhatAPluginWrites) {
+  const std::string options =
+      " --plugin " + kPlugins + "hostile.so --judge-only --relations none --fill random ";
+  const std::string spec = "'softmax seq_len_q=8 head_dim=8'";
+  const auto apart = [&](const std::string& impl, const std::string& shown) {
+    return attest("repro --impl " + impl + options + spec + " >table 2>said; cat " + shown).text;
+  };
+  EXPECT_EQ(apart("honest_prints", "said"), "a kernel says hello\n");
+  EXPECT_THAT(apart("honest_prints", "table"), AllOf(HasSubstr("1 pass"), Not(HasSubstr("hello"))));
+  const Outcome complains = attest("repro --impl hostile_complains" + options + spec + " 2>&1");
+  EXPECT_EQ(complains.code, 1);
+  EXPECT_THAT(complains.text, HasSubstr("a kernel says hello\nand goes\n"));
+  EXPECT_THAT(complains.text, HasSubstr("SIGABRT in run; it said: a kernel says hello and goes"));
+  EXPECT_THAT(apart("hostile_floods", "table"), HasSubstr("1 pass"));
+  EXPECT_EQ(fs::file_size(folder_ / "said"), 128u << 16) << "nothing is cut";
+  const Outcome run =
+      attest("run smoke --case softmax/dense --dtype f32 --impl honest_prints" + options);
+  EXPECT_EQ(run.code, 0) << run.text;
+  EXPECT_THAT(run.text, Not(HasSubstr("hello")));
+}
+
 // Before that nobody had asked for reruns.
 TEST_F(Repro, SaysThatARerunGivesOtherBits) {
   const Outcome outcome = attest("repro --plugin " + kPlugins +

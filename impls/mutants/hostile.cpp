@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -208,6 +209,9 @@ constexpr Unit kForks = ACT(for (int i = 0; i < 3; ++i) if (fork() == 0) live_on
 constexpr Unit kDaemon = ACT(daemonise(); usleep(20000));
 constexpr Unit kForksAndDies = ACT(daemonise(); usleep(20000); std::abort());
 constexpr Unit kFloods = ACT(flood());
+constexpr Unit kPrints = ACT(std::printf("a kernel says hello\n"));
+constexpr Unit kComplains =
+    ACT(std::printf("a kernel says hello\n"); std::fputs("and goes\n", stderr); std::abort());
 constexpr Unit kCloses = ACT(for (int fd = 0; fd < 256; ++fd) close(fd));
 constexpr Unit kShrinks = ACT(for (int fd = 3; fd < 256; ++fd) if (ftruncate(fd, 0) != 0) continue);
 constexpr Unit kThrows = ACT(throw std::runtime_error("the kernel lost its way"));
@@ -231,10 +235,12 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
       table<kNothing>("hostile_none"),
       table<kPool>("honest_pool"),
       table<kNothing>("honest_binds", query, create_bound),
+      table<kPrints>("honest_prints"),
       table<kSegfault>("hostile_segfault"),
       table<kDivides>("hostile_divides"),
       table<kIllegal>("hostile_illegal"),
       table<kAborts>("hostile_aborts"),
+      table<kComplains>("hostile_complains"),
       table<kSignals>("hostile_signals"),
       table<kExits>("hostile_exits"),
       table<kLeaves>("hostile_leaves"),

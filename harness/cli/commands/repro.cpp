@@ -74,6 +74,7 @@ int run(ReproArguments& arguments) {
   JudgingOptions& judging = arguments.judging;
   judging.shows_progress = judging.shows_coverage = false;
   judging.reruns = arguments.repeat - 1;
+  judging.plugins.selection.shows_output = true;
   std::optional<RunDumper> dumper;
   if (!arguments.dump.empty()) {
     dumper.emplace(arguments.dump);

@@ -132,7 +132,8 @@ Worker::Worker(const fs::path& plugin, const WorkerOptions& options)
     : status_file_(make_status_file()),
       output_(make_output()),
       status_(map_status(status_file_)),
-      channel_(Descriptor()) {
+      channel_(Descriptor()),
+      shows_output_(options.shows_output) {
   bound_spinning();
   auto [ours, theirs] = socket_pair();
   auto [our_end, their_end] = socket_pair();
@@ -179,6 +180,7 @@ int Worker::end() {
   if (!ended(kEndPatience_s)) kill(supervisor_, SIGKILL);
   waitpid(supervisor_, nullptr, 0);
   supervisor_ = -1;
+  take_output();
   return heard_.strays;
 }
 
@@ -207,7 +209,25 @@ std::string Worker::said() const {
   return tidy(text, kMostOutput);
 }
 
-uint64_t Worker::cut_output() {
+// Pages that were shown are given back to the system, but for the last ones, which said() reads.
+void Worker::show_output() {
+  constexpr off_t kKept = 1 << 16;
+  char buffer[1 << 14];
+  shown_bytes_ = std::min(shown_bytes_, lseek(output_.get(), 0, SEEK_END));  // it may truncate it
+  for (ssize_t n; (n = pread(output_.get(), buffer, sizeof(buffer), shown_bytes_)) > 0;) {
+    for (ssize_t written = 0, step; written < n; written += step)
+      if ((step = write(STDERR_FILENO, buffer + written, size_t(n - written))) <= 0) break;
+    shown_bytes_ += n;
+  }
+  if (shown_bytes_ > kKept)
+    fallocate(output_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, shown_bytes_ - kKept);
+}
+
+uint64_t Worker::take_output() {
+  if (shows_output_) {
+    show_output();
+    return 0;
+  }
   const off_t size = lseek(output_.get(), 0, SEEK_END);
   if (size > kFlood && ftruncate(output_.get(), 0) == 0) cut_bytes_ += uint64_t(size);
   return cut_bytes_;

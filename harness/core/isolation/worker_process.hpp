@@ -18,6 +18,7 @@ struct WorkerOptions {
   std::filesystem::path executable;  // attest-worker
   std::string cpus;                  // "0,1": CPUs that the worker may use; empty: all
   Limits limits;
+  bool shows_output = false;      // pass on what it writes to standard output and error
   bool (*cancelled)() = nullptr;  // asked while waiting: true ends the call
 };
 
@@ -51,11 +52,13 @@ class Worker {
 
   /// The last words of its output, on one line.
   std::string said() const;
-  /// Bytes of output beyond a megabyte, which were cut, so far.
-  uint64_t cut_output();
+  /// With WorkerOptions::shows_output, writes new output to standard error. Otherwise returns how
+  /// many bytes of output beyond a megabyte were cut so far.
+  uint64_t take_output();
 
  private:
   bool hear(double patience_s);
+  void show_output();
 
   Descriptor status_file_, output_;
   StatusPage* status_ = nullptr;
@@ -64,6 +67,8 @@ class Worker {
   pid_t supervisor_ = -1;
   SupervisorReport heard_{};
   uint64_t cut_bytes_ = 0, ooms_before_ = 0;
+  bool shows_output_ = false;
+  off_t shown_bytes_ = 0;
 };
 
 /// Text of a plugin, fit for a terminal and a record: printable, one line, not endless.

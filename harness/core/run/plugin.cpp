@@ -143,7 +143,7 @@ void Plugin::keep_tables(const std::vector<PluginTable>& tables) {
 }
 
 std::vector<std::string> Plugin::habits() {
-  if (worker_ && worker_->cut_output() > 0) note("it floods its output, which is cut");
+  if (worker_ && worker_->take_output() > 0) note("it floods its output, which is cut");
   return std::exchange(notes_, {});
 }
 
@@ -209,7 +209,7 @@ std::optional<Outcome> Plugin::look(uint64_t& most_bytes, const Waiting& waiting
   const StatusPage& page = worker_->status();
   if (options_.cancelled && options_.cancelled())
     return Outcome{ReasonCode::kTimeoutRun, "interrupted"};
-  worker_->cut_output();
+  worker_->take_output();
   const uint64_t resident = worker_->resident_bytes();
   if (most_bytes == 0) most_bytes = memory_limit(waiting.tensor_bytes, resident);
   if (resident > most_bytes)

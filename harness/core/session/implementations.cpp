@@ -33,8 +33,11 @@ Limits settle(Limits limits) {
 Implementations::Implementations(const Selection& selection, const Limits& limits,
                                  bool (*cancelled)())
     : cpus_(cpu_list(choose_cpus(size_t(limits.threads)))) {
-  const WorkerOptions options{
-      .executable = find_worker(), .cpus = cpus_, .limits = limits, .cancelled = cancelled};
+  const WorkerOptions options{.executable = find_worker(),
+                              .cpus = cpus_,
+                              .limits = limits,
+                              .shows_output = selection.shows_output,
+                              .cancelled = cancelled};
   const std::vector<fs::path> found =
       selection.with_found ? find_plugins() : std::vector<fs::path>();
   const std::vector<fs::path> named(selection.plugins.begin(), selection.plugins.end());

@@ -16,6 +16,7 @@ struct Selection {
   std::vector<std::string> globs;    // only implementations with matching names; empty: all
   std::string option = "--impl";     // the name of the globs in messages
   bool with_found = true;            // also load plugins of attest and of $ATTEST_PLUGIN_PATH
+  bool shows_output = false;         // pass on what plugins write, to standard error
   bool only_named = false;           // without globs, judge only implementations of `plugins`
 };
 

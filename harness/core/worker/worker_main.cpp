@@ -89,6 +89,8 @@ int serve(const char* plugin_path, const char* cpus) {
 
   const SocketIdentity connection;
   Channel channel{Descriptor(kWorkerSocket)};
+  // Output is no terminal, so that printf would keep it to itself, and a crash would lose it.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   status.stage = Stage::kLoad;
   std::optional<Executor> executor;
   try {
