@@ -16,6 +16,8 @@ constexpr Format kFormats[] = {
     {"bench", "", ".bench.txt", "for each case the implementations by speed", print_bench_format},
     {"markdown", "md", ".md", "counts, the worst records, then all verdicts and reasons",
      print_markdown},
+    {"html", "", ".html", "a page that opens from disk: which implementation may be used, and why",
+     print_html},
     {"junit", "", ".xml", "JUnit XML for Jenkins, GitLab and others", print_junit},
     {"csv", "", ".csv", "one table with a row for each record", print_csv},
     {"gbench", "", ".gbench.json", "the times as Google Benchmark's JSON", print_benchmark_json},

@@ -54,6 +54,7 @@ TEST(Formats, GoldenFiles) {
   const Input input = golden_input();
   for (const Format& format : formats()) {
     const std::string text = format.print(input, {});
+    if (format.name == "html") continue;  // it has the script; html_test.cpp tests it
     testing::expect_golden(text, "results." + std::string(format.name));
     expect_readable(format, text);
   }

@@ -2,6 +2,7 @@
 # Sets up, builds, and runs the main job: judges and times every implementation on the quick
 # selection of the suites.
 #   scripts/run.sh                              vit, bev and lidar; results in build/results.jsonl
+#                                               and as a page in build/report.html
 #   scripts/run.sh suites/lidar.json --quick    any arguments of `attest run`
 # The exit codes are those of attest (README.md). It is also 4 if set-up or build fails.
 set -euo pipefail
@@ -26,13 +27,18 @@ fi
 bash "$root/scripts/build.sh" "$build/build.log" cmake --build "$build" --parallel "$jobs" || exit 4
 built=$(clock)
 
+page=
 if (($# == 0)); then
   cd "$root"
+  page=build/report.html
   set -- suites/{vit,bev,lidar}.json --quick -o build/results.jsonl --overwrite
 fi
 status=0
 "$build/bin/attest" run "$@" || status=$?
 finished=$(clock)
+if [[ -n $page && -e build/results.jsonl ]]; then
+  "$build/bin/attest" report build/results.jsonl -o "$page" && echo "page: $page"
+fi
 
 echo "set-up $(seconds "$started" "$set_up") s, build $(seconds "$set_up" "$built") s," \
   "job $(seconds "$built" "$finished") s"

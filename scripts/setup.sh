@@ -36,6 +36,9 @@ libvalijson-dev     valijson/validator.hpp     extra  validates results (not in 
 libbenchmark-tools  ../share/benchmark/compare.py  extra  reads reports of Google Benchmark's form
 python3-scipy       ../lib/python3/dist-packages/scipy/version.py  extra  statistics for it
 ccache              ccache                     option compiles only what has changed
+chromium            chromium                   all    opens the page of a report
+chromium-driver     chromedriver               all    drives it
+python3-selenium    ../lib/python3/dist-packages/selenium/__init__.py  all  drives the driver
 clang-format-19     clang-format-19            all    checks the form of the sources
 clang-tidy-19       clang-tidy-19              all    finds mistakes in them
 groff-base          groff                      all    checks the manual pages

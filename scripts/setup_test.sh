@@ -16,13 +16,15 @@ new_machine() {
   for tool in bash sed cat mktemp rm tail env true; do
     ln -s "$(type -P $tool)" "$machine/bin/$tool"
   done
-  for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19 groff zsh fish; do
+  for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19 groff zsh fish \
+    chromium chromedriver; do
     stand_in $tool :
   done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \
     hwy/highway.h lzf.h stb/stb_image.h xxhash.h zlib.h google/protobuf/message.h onnx/onnx_pb.h \
     gtest/gtest.h gmock/gmock.h valijson/validator.hpp \
     ../share/benchmark/compare.py ../lib/python3/dist-packages/scipy/version.py \
+    ../lib/python3/dist-packages/selenium/__init__.py \
     ../lib/llvm-19/lib/clang/19/include/omp.h; do
     mkdir -p "$(dirname "$machine/include/$header")"
     : >"$machine/include/$header"

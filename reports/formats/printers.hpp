@@ -14,6 +14,8 @@ std::string print_bench_format(const Input& input, const Style& style);
 /// A summary: the sentence, counts, the worst records, then all verdicts and reasons in parts that
 /// a reader opens. Parts are left out, and said to be, where it would be larger than 900 kB.
 std::string print_markdown(const Input& input, const Style& style);
+/// A self-contained page that opens from disk and answers which implementation may be used.
+std::string print_html(const Input& input, const Style& style);
 /// JUnit XML in the form that Jenkins, GitLab and GitHub actions read: a testsuite for each run and
 /// suite, a testcase for each record.
 std::string print_junit(const Input& input, const Style& style);

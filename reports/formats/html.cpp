@@ -1,0 +1,187 @@
+// One self-contained page. It opens from disk, loads nothing, and runs under a policy that allows
+// only its own style and script, by their hashes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/tensor/walk.hpp"
+#include "reports/escape.hpp"
+#include "reports/formats/printers.hpp"
+#include "reports/html/assets.hpp"
+#include "reports/launches.hpp"
+#include "reports/pacing.hpp"
+#include "reports/summary.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Judgement;
+using core::Record;
+using core::Results;
+using nlohmann::json;
+
+/// A hash of a content security policy: base64 of the digest.
+std::string base64_of_hex(std::string_view hex) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes, text;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += char(std::strtol(std::string(hex.substr(i, 2)).c_str(), nullptr, 16));
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t left = std::min<size_t>(3, bytes.size() - i);
+    uint32_t word = 0;
+    for (size_t j = 0; j < 3; ++j) word = word << 8 | (j < left ? uint8_t(bytes[i + j]) : 0u);
+    for (size_t j = 0; j < 4; ++j) text += j <= left ? kDigits[word >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
+}
+
+/// JSON for a script element: nothing in it ends the element or a line of JavaScript.
+std::string script_json(const json& data) {
+  const std::string text = data.dump(-1, ' ', true, json::error_handler_t::replace);
+  std::string safe;
+  for (const char c : text) safe += c == '<' ? "\\u003c" : std::string(1, c);
+  return safe;
+}
+
+json judgement_json(const std::string& name, const Judgement& j) {
+  json one{{"name", name},
+           {"max_ratio", core::number(j.max_ratio)},
+           {"rms_ratio", core::number(j.rms_ratio)},
+           {"exact", j.exact_elements},
+           {"swept", j.swept_elements},
+           {"method", j.method}};
+  if (!j.outcome.passes()) {
+    one["code"] = core::name(j.outcome.code);
+    one["reason"] = j.outcome.reason;
+  }
+  if (j.worst)
+    one["worst"] = {{"tensor", j.worst->tensor},
+                    {"index", j.worst->index},
+                    {"expected", core::number(j.worst->expected)},
+                    {"got", core::number(j.worst->got)},
+                    {"ratio", core::number(j.worst->ratio)}};
+  if (j.location) one["location"] = print_location(*j.location);
+  if (j.guess) one["guess"] = *j.guess;
+  return one;
+}
+
+json memory_json(const core::MemoryRecord& memory) {
+  json all{{"workspace", memory.workspace_bytes}, {"tensors", memory.tensor_bytes}};
+  if (memory.peak_bytes) all["peak"] = *memory.peak_bytes;
+  if (memory.pool_peak_bytes) all["pool"] = *memory.pool_peak_bytes;
+  if (memory.unseen) all["unseen"] = *memory.unseen;
+  return all;
+}
+
+json time_json(const core::TimeRecord& time) {
+  double cold = time.cold_median_ns;
+  for (const double sample : time.cold_samples_ns) cold = std::max(cold, sample);
+  return {{"median", time.median_ns},    {"low", time.median_low_ns},
+          {"high", time.median_high_ns}, {"min", time.min_ns},
+          {"max", time.max_ns},          {"cold", cold},
+          {"create", time.create_ns},    {"samples", time.samples_ns.size()}};
+}
+
+json record_json(const Record& r, size_t run) {
+  json one{{"run", run},
+           {"suite", r.suite},
+           {"name", r.case_name},
+           {"dtype", r.dtype},
+           {"impl", r.impl},
+           {"verdict", name(r.outcome.verdict())},
+           {"code", name(r.outcome.code)},
+           {"reason", r.outcome.reason},
+           {"max_ratio", core::number(r.max_ratio)},
+           {"rms_ratio", core::number(r.rms_ratio)},
+           {"spec", r.spec},
+           {"features", r.features},
+           {"device", r.device},
+           {"plugin", r.plugin},
+           {"hash", r.plugin_hash},
+           {"arithmetic", r.arithmetic},
+           {"memory", memory_json(r.memory)},
+           {"flops", r.flops},
+           {"repro", r.repro}};
+  if (r.time) one["time"] = time_json(*r.time);
+  for (const core::FillRecord& fill : r.fills) {
+    json judged = judgement_json(fill.fill, fill.judgement);
+    judged["outputs"] = fill.outputs_hash;
+    one["fills"].push_back(std::move(judged));
+  }
+  for (const core::RelationRecord& relation : r.relations)
+    one["relations"].push_back(judgement_json(relation.relation, relation.judgement));
+  if (!r.notes.empty()) one["notes"] = r.notes;
+  if (!r.unknown.empty()) one["unknown"] = r.unknown;
+  if (const auto lines = pacing_lines(r); !lines.empty()) one["lines"] = lines;
+  return one;
+}
+
+json run_json_of(const Results& run) {
+  return {{"file", file_name(run)},
+          {"command", run.header.command},
+          {"started", run.header.started},
+          {"machine", machine(run, "cpu")},
+          {"commit", fact(run, "build", "commit")},
+          {"peak_gflops", std::strtod(fact(run, "limits", "all_fma_gflops").c_str(), nullptr)},
+          {"never_judged", run.closing.never_judged},
+          {"environment", run.header.environment}};
+}
+
+json page_data(const Input& input) {
+  json data{{"runs", json::array()}, {"records", json::array()}, {"reasons", json::object()}};
+  for (const Results& run : input.runs) {
+    for (const Record& record : run.records) {
+      data["records"].push_back(record_json(record, data["runs"].size()));
+      const core::Reason& reason = core::kReasons[size_t(record.outcome.code)];
+      if (!reason.name.empty()) data["reasons"][std::string(reason.name)] = reason.meaning;
+    }
+    data["runs"].push_back(run_json_of(run));
+  }
+  return data;
+}
+
+/// What a reader has to know first. It is there without the script.
+std::string page_head(const Input& input) {
+  const Summary summary = summary_of(input);
+  const bool good = summary.all.judged() > 0 && summary.all.bad() == 0;
+  std::string text = fmt::format("<h1 class=\"{}\">{} {}</h1>\n", good ? "good" : "bad",
+                                 good ? "&#10003;" : "&#10007;", xml(summary.sentence));
+  if (!input.warnings.empty()) text += "<ul class=\"warnings\">\n";
+  for (const std::string& warning : input.warnings)
+    text += fmt::format("<li><span class=\"warn\">Warning:</span> {}</li>\n", xml(warning));
+  if (!input.warnings.empty()) text += "</ul>\n";
+  for (const Results& run : input.runs) {
+    std::set<std::string> hashes;
+    for (const Record& r : run.records)
+      if (!r.plugin_hash.empty()) hashes.insert(r.plugin + " " + r.plugin_hash);
+    text += fmt::format(
+        "<p>{}: {}, {} threads; {}; attest {}, commit {}<br><span class=\"soft\">{}</span></p>\n",
+        xml(file_name(run)), xml(machine(run, "cpu")), xml(fact(run, "cpu", "threads")),
+        xml(run.header.started), xml(fact(run, "build", "version")),
+        xml(fact(run, "build", "commit")), xml(fmt::format("{}", fmt::join(hashes, ", "))));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string print_html(const Input& input, const Style&) {
+  const std::string policy =
+      fmt::format("default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'",
+                  base64_of_hex(html::kStyleSha256), base64_of_hex(html::kScriptSha256));
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}</main>\n"
+      "<script type=\"application/json\" id=\"data\">{}</script>\n<script>{}</script>\n"
+      "</body>\n</html>\n",
+      policy, html::kStyle, page_head(input), html::kBody, script_json(page_data(input)),
+      html::kScript);
+}
+
+}  // namespace attest::reports

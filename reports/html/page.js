@@ -1,0 +1,412 @@
+// The page of a report: reads its data, and draws every part from it. All text of records is set as
+// text, never as markup.
+"use strict";
+
+(function () {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const kRows = 200;  // of a table, until a reader asks for all
+  const kSigns = {pass: "✓", fail: "✗", suspect: "✗", error: "✗", crash: "✗", timeout: "✗",
+    unsupported: "–", skipped: "…"};
+  const kBad = ["fail", "suspect", "error", "crash", "timeout"];
+  for (const record of data.records) {
+    record.machine = data.runs[record.run].machine;
+    record.max_ratio = number(record.max_ratio);
+    record.rms_ratio = number(record.rms_ratio);
+    record.title = [record.suite, record.name].filter(Boolean).join("/");
+  }
+
+  function number(value) {
+    return typeof value === "string" ? Number(value.replace("inf", "Infinity")) : value;
+  }
+  function make(tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {}))
+      if (name === "onclick") element.addEventListener("click", value);
+      else if (value !== null && value !== false) element.setAttribute(name, value);
+    element.append(...children.filter(child => child !== null && child !== ""));
+    return element;
+  }
+  function digits(value) {
+    return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+  }
+  function scaled(value, step, units) {
+    let unit = 0;
+    while (value >= step * 0.9995 && unit + 1 < units.length) { value /= step; ++unit; }
+    return digits(value) + " " + units[unit];
+  }
+  const time = ns => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
+  const bytes = value => value < 1 ? "0" : value < 1024 ? value + " B"
+    : scaled(value / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]);
+  const ratio = value => Number.isFinite(value)
+    ? value < 9.995 ? value.toFixed(2) : value.toPrecision(2) : Number.isNaN(value) ? "nan" : "inf";
+  const unique = values => [...new Set(values)];
+  const isBad = record => kBad.includes(record.verdict);
+  const compared = record => (record.fills || []).some(fill => fill.exact > 0);
+  const judged = record => record.verdict === "pass" || isBad(record);
+  const kind = verdict => verdict === "pass" ? "good" : kBad.includes(verdict) ? "bad" : "warn";
+  function word(record) {
+    const text = kSigns[record.verdict] + " " + record.verdict;
+    return make("span", {class: kind(record.verdict)}, text);
+  }
+
+  // A table whose columns sort. columns: {title, numeric, value(row), text(row), sorts: false}.
+  function table(place, caption, columns, rows, rowClass) {
+    let order = null, descending = false, all = false;
+    function draw() {
+      const shown = order === null ? rows.slice() : rows.slice().sort((a, b) => {
+        const x = columns[order].value(a), y = columns[order].value(b);
+        const missing = v => v === null || v === undefined || Number.isNaN(v);
+        if (missing(x) || missing(y)) return missing(x) - missing(y);
+        return (x < y ? -1 : x > y ? 1 : 0) * (descending ? -1 : 1);
+      });
+      const head = make("tr");
+      columns.forEach((column, index) => {
+        const sorted = order === index ? (descending ? "descending" : "ascending") : "none";
+        head.append(make("th", {scope: "col", class: column.numeric ? "number" : null,
+          "aria-sort": sorted}, make("button", {type: "button", onclick: () => {
+          descending = order === index ? !descending : false;
+          order = index;
+          draw();
+          place.querySelectorAll("th button")[index].focus();
+        }}, column.title + (order === index ? (descending ? " ▼" : " ▲") : ""))));
+      });
+      const body = make("tbody");
+      for (const row of all ? shown : shown.slice(0, kRows)) {
+        const line = make("tr", {class: rowClass ? rowClass(row) : null});
+        for (const column of columns) {
+          const text = column.text ? column.text(row) : column.value(row);
+          line.append(make("td", {class: column.numeric ? "number" : null},
+            text === null || text === undefined ? "" : text));
+        }
+        body.append(line);
+      }
+      place.replaceChildren(make("div", {class: "scroll", tabindex: "0", role: "region",
+        "aria-label": caption}, make("table", {}, make("caption", {}, caption),
+        make("thead", {}, head), body)));
+      if (!all && rows.length > kRows)
+        place.append(make("button", {type: "button", class: "more", onclick: () => {
+          all = true;
+          draw();
+        }}, "Show all " + rows.length + " rows"));
+    }
+    draw();
+    place.showAll = () => { all = true; draw(); };
+  }
+
+  // The record in full.
+  const dialog = make("dialog", {"aria-label": "record"});
+  document.body.append(dialog);
+  dialog.addEventListener("close", () => history.replaceState(null, "", "#matrix"));
+  function judgements(list, caption) {
+    const place = make("div");
+    if (!list || list.length === 0) return place;
+    table(place, caption, [
+      {title: "inputs or relation", value: one => one.name},
+      {title: "verdict", value: one => one.code || "pass",
+        text: one => make("span", {class: one.code ? kind(one.code.split(":")[0]) : "good"},
+          one.code || "✓ pass")},
+      {title: "largest", numeric: true, value: one => number(one.max_ratio),
+        text: one => ratio(number(one.max_ratio))},
+      {title: "rms", numeric: true, value: one => number(one.rms_ratio),
+        text: one => ratio(number(one.rms_ratio))},
+      {title: "worst element", value: one => one.worst ? one.worst.ratio : null,
+        text: one => one.worst ? `${one.worst.tensor}[${one.worst.index}] = ${one.worst.got}, ` +
+          `expected ${one.worst.expected}` : ""},
+      {title: "judged", value: one => one.exact,
+        text: one => `${one.exact} exactly, ${one.swept} in range; ${one.method}`},
+    ], list);
+    return place;
+  }
+  function copied(text) {
+    const button = make("button", {type: "button", onclick: () => {
+      const done = () => { button.textContent = "Copied"; };
+      if (navigator.clipboard && window.isSecureContext)
+        navigator.clipboard.writeText(text).then(done, () => select(button.previousSibling));
+      else select(button.previousSibling);
+    }}, "Copy");
+    return make("div", {}, make("pre", {}, text), button);
+  }
+  function select(element) {
+    window.getSelection().selectAllChildren(element);
+  }
+  function open(record) {
+    const index = data.records.indexOf(record);
+    const run = data.runs[record.run];
+    const lines = [];
+    const say = (title, text) => {
+      if (text) lines.push(make("p", {}, make("b", {}, title + ": "), text));
+    };
+    say("Reason", record.reason);
+    if (record.code && data.reasons[record.code]) say(record.code, data.reasons[record.code]);
+    for (const fill of record.fills || []) {
+      say("Where, on " + fill.name, fill.location);
+      say("Guess", fill.guess);
+    }
+    if (compared(record))
+      say("Share of the gate", `largest ${ratio(record.max_ratio)}, root mean square ` +
+        `${ratio(record.rms_ratio)}; at most 1 passes`);
+    if (record.time)
+      say("Time", `median ${time(record.time.median)} (${time(record.time.low)} to ` +
+        `${time(record.time.high)}), ${record.time.samples} samples from ` +
+        `${time(record.time.min)} ` +
+        `to ${time(record.time.max)}` +
+        (record.time.cold ? `; cold ${time(record.time.cold)}` : ""));
+    for (const line of record.lines || []) say("Frames and energy", line);
+    say("Declared arithmetic", record.arithmetic);
+    say("Problem", record.spec);
+    say("Plugin", `${record.plugin} ${record.hash}`);
+    say("Run", `${run.file}, ${run.started}, commit ${run.commit}`);
+    for (const note of record.notes || []) say("Note", note);
+    for (const [name, value] of Object.entries(record.unknown || {})) say(name, value);
+    dialog.replaceChildren(
+      make("button", {type: "button", onclick: () => dialog.close()}, "Close"),
+      make("h2", {}, `${record.title} ${record.dtype} ${record.impl}: `, word(record)), ...lines,
+      judgements(record.fills, "Inputs"), judgements(record.relations, "Relations between runs"),
+      make("h2", {}, "Repeat"), copied(record.repro),
+      record.code ? make("p", {}, "What to do: ", make("code", {}, "attest explain " + record.code))
+        : "");
+    if (!dialog.open) dialog.showModal();
+    history.replaceState(null, "", "#record-" + index);
+  }
+  function cell(record, text) {
+    return make("button", {type: "button", class: "cell", "aria-label":
+      `${record.verdict}: ${record.title} ${record.dtype} ${record.impl}`,
+      onclick: () => open(record)}, text || word(record));
+  }
+
+  function options(select, values, chosen) {
+    select.replaceChildren(...values.map(value =>
+      make("option", {value: value.key, selected: value.key === chosen ? "" : null}, value.text)));
+  }
+  const byId = id => document.getElementById(id);
+  // Texts are read as they are typed.
+  function listen(id, call) {
+    const typed = ["search", "number"].includes(byId(id).type);
+    byId(id).addEventListener(typed ? "input" : "change", call);
+  }
+
+  // Decide.
+  const cases = unique(data.records.map(record =>
+    JSON.stringify([record.suite, record.name, record.dtype, record.machine])));
+  function why(entry, question) {
+    const record = entry.record;
+    const memory = memoryOf(record);
+    switch (entry.why) {
+      case "": return `meets every limit; slowest seen ${entry.worst_ns ? time(entry.worst_ns)
+        : "not timed"}`;
+      case "error": return `its error is ${ratio(record.max_ratio)} of its gate, the limit is ` +
+        question.max_error_ratio;
+      case "memory": return memory === null ? "its memory was not measured"
+        : record.memory.unseen ? "not all of its memory was counted: " + record.memory.unseen
+          : `takes ${bytes(memory)} beyond the tensors, the limit is ` +
+            bytes(question.memory_bytes);
+      case "time": return "it was not timed";
+      case "deadline": return entry.state === "rejected"
+        ? `its median is ${time(record.time.median)}, at least ${time(record.time.low)}; the ` +
+          `deadline is ${time(question.deadline_ns)}`
+        : `its median ${time(record.time.median)} meets the deadline, but the slowest of ` +
+          `${record.time.samples} samples took ${time(entry.worst_ns)}: run it again on a quiet ` +
+          "machine, or paced";
+      default: return `${record.verdict}: ${record.reason}`;
+    }
+  }
+  function answer() {
+    const place = byId("answer");
+    if (cases.length === 0) return place.replaceChildren("There are no records to decide on.");
+    const [suite, name, dtype, machine] = JSON.parse(byId("decide-case").value);
+    const limit = (id, factor) => {
+      const value = parseFloat(byId(id).value);
+      return Number.isFinite(value) ? value * factor : null;
+    };
+    const hertz = byId("decide-period").value;
+    const deadline = limit("decide-deadline", 1e6);  // typed in, it counts instead of the rate
+    const question = {suite, name, dtype, machine,
+      deadline_ns: deadline !== null ? deadline : hertz ? 1e9 / Number(hertz) : null,
+      memory_bytes: limit("decide-memory", 1024 * 1024),
+      max_error_ratio: limit("decide-error", 1)};
+    const result = decide(data.records, question);
+    const best = result.entries.find(entry => entry.impl === result.best);
+    const undecided = result.entries.filter(entry => entry.state === "undecided");
+    const usable = result.entries.filter(entry => entry.state === "usable");
+    const head = best
+      ? make("p", {}, "Take ", make("strong", {class: "good"}, best.impl),
+        best.record.time ? ` (median ${time(best.record.time.median)})` : "",
+        `: ${usable.length} of ${result.entries.length} implementations may be used here.`)
+      : make("p", {}, make("strong", {class: undecided.length ? "warn" : "bad"},
+        undecided.length ? "INCONCLUSIVE" : "None may be used"),
+      undecided.length ? `: the records cannot tell for ${undecided.length} of ` +
+        `${result.entries.length} implementations, and none of the others may be used.`
+        : ` of ${result.entries.length} implementations.`);
+    const place2 = make("div");
+    table(place2, "Implementations for this case", [
+      {title: "implementation", value: entry => entry.impl},
+      {title: "may be used", value: entry => entry.state, text: entry => make("span",
+        {class: entry.state === "usable" ? "good" : entry.state === "rejected" ? "bad" : "warn"},
+        {usable: "✓ yes", rejected: "✗ no", undecided: "? cannot tell"}[entry.state])},
+      {title: "why", value: entry => why(entry, question)},
+      {title: "record", value: entry => entry.record.verdict,
+        text: entry => cell(entry.record)},
+      {title: "command that shows it", value: entry => entry.record.repro,
+        text: entry => make("code", {}, entry.record.repro)},
+    ], result.entries);
+    place.replaceChildren(head, make("p", {class: "soft"}, "Problem: " +
+      (result.entries[0] ? result.entries[0].record.spec : "")), place2);
+  }
+  function setUpDecide() {
+    options(byId("decide-case"), cases.map(key => {
+      const [suite, name, dtype, machine] = JSON.parse(key);
+      const several = unique(data.runs.map(run => run.machine)).length > 1;
+      return {key, text: [suite, name].filter(Boolean).join("/") + " " + dtype +
+        (several ? " on " + machine : "")};
+    }));
+    for (const id of ["case", "period", "deadline", "memory", "error"])
+      listen("decide-" + id, answer);
+    answer();
+  }
+
+  // The records that the filters take.
+  function chosen() {
+    const filters = ["suite", "dtype", "impl", "verdict"].map(key =>
+      [key, byId("filter-" + key).value]).filter(([, value]) => value !== "");
+    const search = byId("filter-search").value.toLowerCase();
+    return data.records.filter(record => filters.every(([key, value]) => record[key] === value) &&
+      (!search || [record.title, record.dtype, record.impl, record.code, record.reason,
+        record.spec].join(" ").toLowerCase().includes(search)));
+  }
+  function differs(records) {
+    const several = key => unique(records.map(key)).length > 1;
+    const spread = key => {
+      const values = records.map(key).filter(value => value > 0);
+      return values.length > 1 && Math.max(...values) > 1.1 * Math.min(...values);
+    };
+    return several(r => r.verdict) || several(r => r.code) || several(r => r.reason) ||
+      several(r => (r.fills || []).map(fill => fill.outputs).join()) ||
+      spread(r => r.time && r.time.median) || spread(r => r.memory.peak) ||
+      spread(r => r.max_ratio);
+  }
+  function matrix(records) {
+    const impls = unique(records.map(record => record.impl));
+    const rows = new Map();
+    for (const record of records) {
+      const key = JSON.stringify([record.title, record.dtype, record.machine]);
+      if (!rows.has(key)) rows.set(key, {records: [], cells: new Map()});
+      rows.get(key).records.push(record);
+      rows.get(key).cells.set(record.impl, record);
+    }
+    const only = byId("filter-different").checked;
+    table(byId("matrix-table"), `${rows.size} cases, ${impls.length} implementations; ` +
+      "a cell opens its record", [
+      {title: "case", value: row => row.records[0].title},
+      {title: "dtype", value: row => row.records[0].dtype},
+      ...impls.map(impl => ({title: impl, value: row => {
+        const record = row.cells.get(impl);
+        return record ? record.verdict : null;
+      }, text: row => {
+        const record = row.cells.get(impl);
+        if (!record) return "";
+        const span = make("span", {}, word(record),
+          compared(record) ? " " + ratio(record.max_ratio) : "",
+          record.time ? ", " + time(record.time.median) : "");
+        return cell(record, span);
+      }})),
+    ], [...rows.values()], row => only && !differs(row.records) ? "context" : null);
+  }
+  const base = [
+    {title: "case", value: record => record.title},
+    {title: "dtype", value: record => record.dtype},
+    {title: "implementation", value: record => record.impl,
+      text: record => cell(record, record.impl)},
+  ];
+  const column = (title, value, print) => ({title, numeric: true, value, text: record => {
+    const found = value(record);
+    return found === null || found === undefined || Number.isNaN(found) ? "" : print(found);
+  }});
+  function tables(records) {
+    const timed = records.filter(record => record.time);
+    table(byId("speed-table"), `Speed: ${timed.length} of ${records.length} records were timed`, [
+      ...base,
+      column("median", r => r.time.median, time), column("from", r => r.time.low, time),
+      column("to", r => r.time.high, time), column("slowest", r => r.time.max, time),
+      column("samples", r => r.time.samples, String),
+      column("cold", r => r.time.cold, time), column("creation", r => r.time.create, time),
+      column("GFLOP/s", r => r.flops / r.time.median, digits),
+      column("of peak", r => r.device === "cpu" && data.runs[r.run].peak_gflops > 0
+        ? r.flops / r.time.median / data.runs[r.run].peak_gflops * 100 : null,
+      value => value.toFixed(0) + " %"),
+    ], timed);
+    const measured = records.filter(record => memoryOf(record) !== null);
+    table(byId("memory-table"), `Memory beyond the tensors: measured for ${measured.length} of ` +
+      `${records.length} records`, [
+      ...base, column("measured", memoryOf, bytes),
+      column("declared workspace", r => r.memory.workspace, bytes),
+      column("tensors", r => r.memory.tensors, bytes),
+    ], measured);
+    const right = records.filter(compared);
+    table(byId("accuracy-table"), `Accuracy, as a share of the gate: ${right.length} of ` +
+      `${records.length} records were compared with their golden`, [
+      ...base, {title: "verdict", value: r => r.verdict, text: word},
+      column("largest error", r => r.max_ratio, ratio),
+      column("rms error", r => r.rms_ratio, ratio),
+      {title: "declared arithmetic", value: r => r.arithmetic},
+    ], right);
+  }
+  function coverage() {
+    const rows = unique(data.records.map(record => record.impl)).map(impl => {
+      const own = data.records.filter(record => record.impl === impl);
+      const tried = own.filter(judged);
+      const list = (key, records) =>
+        unique(records.flatMap(r => key(r))).filter(Boolean).join(", ");
+      return {impl, all: own.length, judged: tried.length,
+        dtypes: list(r => [r.dtype], tried), features: list(r => r.features.split("+"), tried),
+        never: unique(data.runs.flatMap(run => run.never_judged[impl] || [])).join(", ")};
+    });
+    table(byId("coverage-table"), "What was judged of each implementation", [
+      {title: "implementation", value: row => row.impl},
+      {title: "judged", numeric: true, value: row => row.judged,
+        text: row => `${row.judged} of ${row.all}`},
+      {title: "dtypes", value: row => row.dtypes}, {title: "features", value: row => row.features},
+      {title: "declared, never judged", value: row => row.never},
+    ], rows);
+  }
+  function environment() {
+    const rows = data.runs.flatMap(run => Object.entries(run.environment).flatMap(
+      ([group, facts]) => Object.entries(facts).map(([name, value]) =>
+        ({file: run.file, group, name, value}))));
+    table(byId("environment-table"), "Machine, build and run", ["file", "group", "name", "value"]
+      .map(key => ({title: key, value: row => row[key]})), rows);
+    byId("repeat-lines").replaceChildren(...data.runs.map(run => copied(run.command)));
+  }
+
+  function draw() {
+    const records = chosen();
+    byId("filter-count").textContent = `${records.length} of ${data.records.length} records`;
+    matrix(records);
+    tables(records);
+  }
+  let waiting = 0;
+  function setUpFilters() {
+    for (const key of ["suite", "dtype", "impl", "verdict"]) {
+      options(byId("filter-" + key), [{key: "", text: "all"}].concat(
+        unique(data.records.map(record => record[key])).filter(Boolean)
+          .map(value => ({key: value, text: value}))));
+      listen("filter-" + key, draw);
+    }
+    listen("filter-different", draw);
+    listen("filter-search", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(draw, 80);
+    });
+  }
+  window.addEventListener("beforeprint", () => {
+    for (const place of document.querySelectorAll("[data-table]"))
+      if (place.showAll) place.showAll();
+  });
+  setUpDecide();
+  setUpFilters();
+  draw();
+  coverage();
+  environment();
+  const linked = /^#record-(\d+)$/.exec(location.hash);
+  if (linked && data.records[Number(linked[1])]) open(data.records[Number(linked[1])]);
+  document.body.dataset.ready = "yes";
+}());
