@@ -2,6 +2,7 @@
 // taken for one.
 #include "core/judge/guess.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,6 +89,32 @@ TEST(Guess, AllowsForAFewRows) {
   }
 }
 
+// Factors that no list has.
+TEST(Guess, FindsTheFactorOnTheScale) {
+  for (const Case& c : cases())
+    for (const double factor : {0.37, 0.93, 1.41, 5.3}) {
+      SCOPED_TRACE(fmt::format("{} {}", c.name, factor));
+      Problem changed = c.problem;
+      const double scale = double(changed.as<Params>().softmax_scale) * factor;
+      changed.as<Params>().softmax_scale = float(scale);
+      emulate_for(c, changed, c.tensors);
+      EXPECT_EQ(guess_of(c),
+                fmt::format("it is as if softmax_scale were {:.4g} ({:.4g} of what it is)", scale,
+                            factor));
+    }
+}
+
+TEST(Guess, FindsTheFactorOnTheOutput) {
+  for (const Case& c : cases())
+    for (const float factor : {0.75F, 1.001F, -1.F, 64.F}) {
+      SCOPED_TRACE(fmt::format("{} {}", c.name, factor));
+      emulate_for(c, c.problem, c.tensors);
+      auto* const values = static_cast<float*>(c.tensors[ATTEST_O].data);
+      for (int64_t i = 0; i < element_count(c.tensors[ATTEST_O].spec); ++i) values[i] *= factor;
+      EXPECT_EQ(guess_of(c), fmt::format("it is as if o were multiplied by {:.4g}", factor));
+    }
+}
+
 TEST(Guess, SaysNothingOfARightOutput) {
   for (const Case& c : cases()) {
     emulate_for(c, c.problem, c.tensors);
@@ -99,19 +126,28 @@ TEST(Guess, SaysNothingOfARightOutput) {
 TEST(Guess, TakesOtherBugsForNoMistake) {
   int guesses = 0, bugs = 0;
   std::vector<Case> all = cases();
-  for (uint64_t seed = 0; seed < 15; ++seed)
+  for (uint64_t seed = 0; seed < 16; ++seed)
     for (Case& c : all) {
       emulate_for(c, c.problem, c.tensors);
       const Tensor& o = c.tensors[ATTEST_O];
       auto* const values = static_cast<float*>(o.data);
       const int64_t count = element_count(o.spec), width = o.spec.dim[3], rows = count / width;
       const int64_t row = int64_t(random_below(seed, 1, uint64_t(rows)));
-      switch (seed % 5) {
+      switch (seed % 8) {
         case 0: values[random_below(seed, 2, uint64_t(count))] += 0.01F; break;
         case 1: std::fill_n(values + row * width, width, 0.F); break;
         case 2: std::rotate(values, values + width, values + count); break;  // rows are off by one
         case 3:
-          for (int64_t i = 0; i < count; ++i) values[i] *= 1.001F;
+          for (int64_t i = 0; i < count; ++i) values[i] += 0.01F;
+          break;
+        case 4:  // one head is scaled
+          for (int64_t i = 0; i < count / o.spec.dim[1]; ++i) values[i] *= 1.5F;
+          break;
+        case 5:  // each row by another factor
+          for (int64_t i = 0; i < count; ++i) values[i] *= 1 + 0.01F * float(i / width % 7);
+          break;
+        case 6:  // one channel
+          for (int64_t i = 0; i < count; i += width) values[i] = -values[i];
           break;
         default: std::reverse(values + row * width, values + (row + 1) * width); break;
       }
