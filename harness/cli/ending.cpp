@@ -94,12 +94,14 @@ void print_counts(const std::vector<core::Record>& records) {
     if (!counts.contains(record.impl)) order.push_back(record.impl);
     ++counts[record.impl][name(record.outcome.verdict())];
   }
+  size_t width = 14;
+  for (const std::string& impl : order) width = std::max(width, impl.size());
   for (const std::string& impl : order) {
     std::string line;
     for (const std::string_view verdict : core::kVerdictNames)
       if (const auto at = counts[impl].find(verdict); at != counts[impl].end())
         line += fmt::format("{}{} {}", line.empty() ? "" : ", ", at->second, verdict);
-    fmt::print("{:<14} {}\n", impl, line);
+    fmt::print("{:<{}} {}\n", impl, width, line);
   }
 }
 

@@ -25,6 +25,16 @@ std::vector<const Operation*>& table() {
 
 std::string join(std::span<const int64_t> dims) { return fmt::format("{}", fmt::join(dims, ",")); }
 
+// "1,1 or 8,64,64": dims that may broadcast have both sizes.
+std::string right_dims(const Problem& problem, const Role& role, std::span<const int64_t> full) {
+  std::string text;
+  for (size_t i = 0; i < full.size(); ++i) {
+    const bool broadcasts = full[i] > 1 && problem.operation->may_broadcast(role.index, int(i));
+    text += fmt::format("{}{}{}", i > 0 ? "," : "", broadcasts ? "1 or " : "", full[i]);
+  }
+  return text;
+}
+
 void check_spec(const Problem& problem, const Role& role) {
   const TensorSpec& spec = problem.tensor[size_t(role.index)];
   const std::vector<int64_t> full = problem.operation->dims(problem, role.index);
@@ -34,8 +44,8 @@ void check_spec(const Problem& problem, const Role& role) {
     fits = spec.dim[i] == full[i] ||
            (spec.dim[i] == 1 && problem.operation->may_broadcast(role.index, int(i)));
   if (!fits)
-    throw Error(
-        fmt::format("{}: dims [{}] where [{}] is right", role.name, join(dims(spec)), join(full)));
+    throw Error(fmt::format("{}: dims [{}] where [{}] is right", role.name, join(dims(spec)),
+                            right_dims(problem, role, full)));
   for (int i = 0; i < spec.rank; ++i) {
     if ((spec.dim[i] == 1) != (spec.stride[i] == 0))
       throw Error(fmt::format("{}: stride {} of dim {} (size {}): 0 exactly where the size is 1",

@@ -15,17 +15,32 @@ bool matches(const std::string& name, const std::vector<std::string>& globs) {
          });
 }
 
+namespace {
+
+// The names as a message lists them, each once.
+std::vector<std::string> listed(const std::vector<std::string>& names) {
+  std::vector<std::string> once;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool comes_again = i + 1 < names.size() && names[i + 1].ends_with("/" + names[i]);
+    if (!comes_again && std::ranges::find(once, names[i]) == once.end()) once.push_back(names[i]);
+  }
+  return once;
+}
+
+}  // namespace
+
 void require_matches(const std::string& what, const std::vector<std::string>& globs,
                      const std::vector<std::string>& names) {
   constexpr size_t kShown = 20;
   for (const std::string& glob : globs)
     if (std::none_of(names.begin(), names.end(),
                      [&](const std::string& name) { return matches(name, {glob}); })) {
-      const size_t shown = std::min(names.size(), kShown);
+      const std::vector<std::string> known = listed(names);
+      const size_t shown = std::min(known.size(), kShown);
       throw Error(fmt::format(
           "{} {}: matches none of: {}{}", what, glob,
-          fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "),
-          names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : ""));
+          fmt::join(known.begin(), known.begin() + std::ptrdiff_t(shown), ", "),
+          known.size() > shown ? fmt::format(" and {} more", known.size() - shown) : ""));
     }
 }
 

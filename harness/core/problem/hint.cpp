@@ -7,6 +7,16 @@
 namespace attest::core {
 namespace {
 constexpr size_t kLongestWord = 64;
+
+// The first known word that begins or ends with `word`, as one of its parts: "softmax_scale" for
+// "scale".
+const std::string* with_part(std::string_view word, std::span<const std::string> known) {
+  const std::string first = std::string(word) + "_", last = "_" + std::string(word);
+  for (const std::string& candidate : known)
+    if (word.size() > 1 && (candidate.starts_with(first) || candidate.ends_with(last)))
+      return &candidate;
+  return nullptr;
+}
 }  // namespace
 
 // Optimal string alignment: rows of the table are the characters of `a`; three rows are enough.
@@ -38,6 +48,7 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
       nearest = &candidate;
     }
   }
+  if (!nearest) nearest = with_part(word, known);
   return nearest ? ", did you mean '" + *nearest + "'?" : "";
 }
 

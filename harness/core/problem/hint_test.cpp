@@ -25,6 +25,15 @@ TEST(Hint, NamesTheNearestWord) {
   EXPECT_EQ(did_you_mean("bathc", known), ", did you mean 'batch'?");
 }
 
+TEST(Hint, NamesAWordOfWhichAPartIsGiven) {
+  const std::vector<std::string> known{"batch", "softmax_scale", "head_dim", "num_heads", "q_a"};
+  EXPECT_EQ(did_you_mean("scale", known), ", did you mean 'softmax_scale'?");
+  EXPECT_EQ(did_you_mean("heads", known), ", did you mean 'num_heads'?");
+  EXPECT_EQ(did_you_mean("head", known), ", did you mean 'head_dim'?");
+  EXPECT_EQ(did_you_mean("max_scale", known), "");  // no whole part
+  EXPECT_EQ(did_you_mean("a", known), "");
+}
+
 TEST(Hint, IsSilentWhereNothingIsNear) {
   const std::vector<std::string> known{"batch", "head_dim", "q"};
   EXPECT_EQ(did_you_mean("temperature", known), "");

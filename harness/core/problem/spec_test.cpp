@@ -140,7 +140,7 @@ TEST(Spec, SaysWhichWordAndWhatWouldBeRight) {
        "'softmax_backward' is not judged yet (there are: softmax, linear"},
       {ok + "k=bool", "must be f32, f16"},
       {ok + "lse=f16", "lse: dtype f16 where f32 is right"},
-      {ok + "mask=[1,1,1,9]", "mask: dims [1,1,1,9] where [1,1,8,8] is right"},
+      {ok + "mask=[1,1,1,9]", "mask: dims [1,1,1,9] where [1,1,1 or 8,1 or 8] is right"},
       {ok + "mask=1,1,1,8", "must be a dtype, dims, or both"},
       {ok + "mask=[1,1,1,1,1,1,8]", "must be a dtype, dims, or both"},
       {ok + "bias.order=0123", "bias: this problem has no such tensor; add the word bias"},

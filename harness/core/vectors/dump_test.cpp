@@ -104,6 +104,8 @@ TEST_F(Dump, WhatIsNotKnownIsNamed) {
     EXPECT_THAT(refusal({{"params", twice}}), HasSubstr("params: window_right is set twice"))
         << twice;
   EXPECT_THAT(refusal({{"params", "window_rihgt=0"}}), HasSubstr("did you mean 'window_right'?"));
+  EXPECT_THAT(refusal({{"params", "scale="}}),
+              HasSubstr("softmax has no 'scale', did you mean 'softmax_scale'?"));
   EXPECT_THAT(refusal({{"params", "window_left="}}),
               HasSubstr("'window_left=': a value must follow: window_left=NUMBER"));
   EXPECT_THAT(refusal({{"params", "softcap"}}),
