@@ -322,6 +322,24 @@ TEST_F(Cli, TakesTheTimeThatItIsGiven) {
   }
 }
 
+// Named or not, the default suite judges a plugin of one's own by itself, with one limit.
+TEST_F(Cli, TheDefaultSuiteIsTheSameByName) {
+  const auto identity = [&](const std::string& suite, const std::string& more) {
+    EXPECT_EQ(run("run " + suite + " --plugin " + kMinimal + more +
+                  " --case dense/61 --dtype f32 --judge-only --relations none -o r.jsonl "
+                  "--overwrite")
+                  .code,
+              0);
+    return lines("r.jsonl").at(0)["environment"]["identity"];
+  };
+  const json unnamed = identity("", "");
+  EXPECT_EQ(unnamed, identity("default", ""));
+  EXPECT_THAT(std::string(unnamed["implementations"]), ::testing::StartsWith("naive_minimal:"));
+  EXPECT_THAT(std::string(unnamed["implementations"]), Not(HasSubstr(" ")));
+  const json both = identity("default", " --impl 'naive*'");
+  EXPECT_THAT(std::string(both["implementations"]), HasSubstr(" naive:"));
+}
+
 // Two plugins with one name: none is judged in the other's place, and none is left out.
 TEST_F(Cli, SaysWhoseNameIsWhose) {
   small_suite();
@@ -517,7 +535,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
        "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
       {"repro 'deformable seq_len_q=8'", 64,
        "'deformable' is not judged yet (there are: softmax, linear"},
-      {"run small.json --case 'nothing*'", 64, "matches none of: a/self, small/a/self, b/causal"},
+      {"run small.json --case 'nothing*'", 64, "matches none of: small/a/self, small/b/causal"},
       {"run small.json --dtype 'f16,f64'", 64, "--dtype f64: matches none of: f16, f32"},
       {"run small.json --impl flash_cpu -o /proc/nowhere/x.jsonl", 4,
        "/proc/nowhere/x.jsonl: cannot be written"},
@@ -587,7 +605,10 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
   EXPECT_EQ(run("list --for ''").code, 64);
   EXPECT_THAT(run("list small.json vit").text, HasSubstr("no such suite file"));
   EXPECT_THAT(run("list " + small_suite()).text, HasSubstr("b/causal"));
-  EXPECT_EQ(run("doctor").code, 0);
+  const Outcome doctor = run("doctor");
+  EXPECT_EQ(doctor.code, 0);
+  EXPECT_THAT(doctor.text, ::testing::ContainsRegex("ok    peak rates +[0-9.]+ GFLOP/s of float32 "
+                                                    "multiply-adds, [0-9.]+ GB/s of reads on one"));
 }
 
 TEST_F(Cli, ListsWhatDoesNotFit) {
@@ -717,7 +738,7 @@ class CliSuite : public Cli, public ::testing::WithParamInterface<const char*> {
 TEST_P(CliSuite, EveryImplementationPasses) {
   const Outcome outcome =
       run("run " + std::string(GetParam()) + " --judge-only --threads 1 --case-limit 1 --plugin " +
-          kMinimal + " -o all.jsonl");
+          kMinimal + " --impl '*' -o all.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text.substr(
       outcome.text.size() > 4000 ? outcome.text.size() - 4000 : 0);
   std::map<std::string, int> passes;

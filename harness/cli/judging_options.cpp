@@ -77,8 +77,8 @@ void JudgingOptions::add_case_limit_to(CLI::App& app, const std::string& help) {
 
 void JudgingOptions::add_many_to(CLI::App& app) {
   add_case_limit_to(app,
-                    "skip a case if four runs are estimated to take longer; 8s with --quick, 1s "
-                    "without a suite");
+                    "skip a case if four runs are estimated to take longer; 8s with --quick, 1s on "
+                    "the default suite");
   app.add_flag("--strict", strict,
                "exit with 3 if an implementation declares features or dtypes that no case judged");
   app.add_flag("--dry-run", dry_run,

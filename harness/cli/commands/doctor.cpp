@@ -7,7 +7,9 @@
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
 #include "core/device/device_kinds.hpp"
+#include "core/measure/affinity.hpp"
 #include "core/measure/doctor.hpp"
+#include "core/measure/probe.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/isolation_cost.hpp"
 #include "core/tensor/error.hpp"
@@ -46,6 +48,20 @@ void print_idle_devices(const core::Registry& registry) {
   }
 }
 
+// What the header of a results file has as its limits.
+void print_peak_rates() {
+  const core::Probe probe = core::probe_machine(int(core::allowed_cpus().size()));
+  const auto rates = [](double gflops, double gbs) {
+    return fmt::format("{} GFLOP/s of float32 multiply-adds, {} GB/s of reads",
+                       reports::three_digits(gflops), reports::three_digits(gbs));
+  };
+  fmt::print("ok    {:<24} {} on one thread ({})\n", "peak rates",
+             rates(probe.fma_gflops, probe.read_gbs), probe.vectors);
+  if (probe.threads > 1)
+    fmt::print("{:<30} {} on {} threads\n", "", rates(probe.all_fma_gflops, probe.all_read_gbs),
+               probe.threads);
+}
+
 int run() {
   using Kind = core::Finding::Kind;
   bool usable = true;
@@ -56,6 +72,7 @@ int run() {
     fmt::print("{}  {:<24} {}\n", mark, finding.what, finding.found);
     if (!finding.advice.empty()) fmt::print("{:<30} -> {}\n", "", finding.advice);
   }
+  print_peak_rates();
   try {
     PluginOptions options;
     const core::Implementations implementations = options.load();

@@ -15,6 +15,8 @@
 namespace attest::cli {
 namespace {
 
+constexpr const char* kDefaultSuite = "default";
+
 struct RunArguments {
   std::vector<std::string> suites, vectors;
   core::CaseFilter filter;
@@ -42,14 +44,14 @@ int run_vectors(RunArguments& arguments) {
 
 // Most seconds of four runs where the command line says none: slow kernels too are through the
 // default suite in a minute, and a quick selection is not held up by one case.
-double default_case_limit_s(bool by_itself, bool quick) {
-  if (by_itself) return 1;
+double default_case_limit_s(bool is_default_suite, bool quick) {
+  if (is_default_suite) return 1;
   return quick ? 8 : core::Limits{}.case_limit_s;
 }
 
 // Seconds of timed runs where neither the command line nor the suite says any.
-double default_budget_s(bool by_itself, bool quick) {
-  if (by_itself) return 0.08;
+double default_budget_s(bool is_default_suite, bool quick) {
+  if (is_default_suite) return 0.08;
   return quick ? 0.15 : 1.0;
 }
 
@@ -61,15 +63,16 @@ int run(RunArguments& arguments) {
   JudgingOptions& judging = arguments.judging;
   core::Selection& selection = judging.plugins.selection;
   core::Limits& limits = judging.plugins.limits;
-  // Without a suite a plugin of one's own is judged by itself; with one it is compared.
-  const bool by_itself = arguments.suites.empty();
-  selection.only_named = by_itself && !selection.plugins.empty();
-  if (by_itself) arguments.suites = {"default"};
+  if (arguments.suites.empty()) arguments.suites = {kDefaultSuite};
+  // On the default suite, named or not, a plugin of one's own is judged by itself; on others it is
+  // compared.
+  const bool is_default_suite = arguments.suites == std::vector<std::string>{kDefaultSuite};
+  selection.only_named = is_default_suite && !selection.plugins.empty();
   const core::CaseFilter& filter = arguments.filter;
   if (!arguments.own_case_limit)
-    limits.case_limit_s = default_case_limit_s(by_itself, filter.quick);
+    limits.case_limit_s = default_case_limit_s(is_default_suite, filter.quick);
   limits.budget_s =
-      filter.budget_s > 0 ? filter.budget_s : default_budget_s(by_itself, filter.quick);
+      filter.budget_s > 0 ? filter.budget_s : default_budget_s(is_default_suite, filter.quick);
   judging.shows_shares = true;
   return judge_plan(core::plan_suites(arguments.suites, filter, judging.token_files), judging);
 }
@@ -121,13 +124,15 @@ Command add_run(CLI::App& program) {
       ->type_name("NAME");
   add_seconds(*command, "--budget", arguments->filter.budget_s,
               "time for timed runs of each implementation and case (default: the suite's budget, "
-              "or 1s; 150ms with --quick, 80ms without a suite)",
+              "or 1s; 150ms with --quick)",
               0.001, 1e6);
   arguments->judging.add_many_to(*command);
   command->footer(
       "Example: attest run suites/lidar.json --quick --tokens sweep.pcd --impl 'flash_*' --dtype "
       "f16 --plugin ./my.so -o results.jsonl\n"
-      "To judge one plugin on the default suite: attest run --plugin ./my.so\n" +
+      "To judge one plugin on the default suite: attest run --plugin ./my.so\n"
+      "On the default suite, named or not, --plugin judges only its own implementations, unless "
+      "--impl names others; on other suites it judges all, to compare them.\n" +
       quantity_help());
   return [arguments, command] {
     arguments->judging.command = command_line(*command);
