@@ -13,8 +13,8 @@
 // second kernel merges their parts; up to 16 rows take a block of one warp, and query heads that
 // share keys go into one tile.
 //
-// On sm_90, problems without terms of pairs that have rows enough go to wgmma
-// (cuda/flash_sm90.cuh); tiles with sums that are not finite are done again here.
+// On sm_90, large problems without masks and biases use wgmma (cuda/flash_sm90.cuh). Tiles whose
+// sums are not finite are computed again here.
 //
 // A hidden key has a weight of 0, and 0 times NaN is NaN: from tiles that hide something,
 // infinities and NaN of V are taken out before the product, and added where they are seen.

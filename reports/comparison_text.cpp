@@ -31,8 +31,8 @@ struct Meaning {
 };
 constexpr Meaning kMeanings[] = {
     {"no-floor",
-     "launches that did not take turns say nothing of noise: give --floor, or eight launches in "
-     "all, or eight of each in turns"},
+     "these launches do not show how much times vary: state it with --floor, or run eight launches "
+     "of each build that take turns"},
     {"wide", "the interval reaches across the edge of what matters"},
     {"clocks", "the clock changed: in cycles it is another answer"},
     {"resolution", "the timer does not tell such times apart"},
