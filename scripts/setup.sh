@@ -36,6 +36,7 @@ libvalijson-dev     valijson/validator.hpp     extra  validates results (not in 
 libbenchmark-tools  ../share/benchmark/compare.py  extra  reads reports of Google Benchmark's form
 python3-scipy       ../lib/python3/dist-packages/scipy/version.py  extra  statistics for it
 ccache              ccache                     option compiles only what has changed
+duktape             duk                        extra  tests the rule of the page
 chromium            chromium                   all    opens the page of a report
 chromium-driver     chromedriver               all    drives it
 python3-selenium    ../lib/python3/dist-packages/selenium/__init__.py  all  drives the driver

@@ -1,5 +1,5 @@
-// The rule of Decide. It is plain ECMAScript 5, so that any JavaScript engine can test it, and the
-// same rule as reports/decide.cpp: of several records of an implementation, the last one counts.
+// The rule of Decide. It is plain ECMAScript 5, so that any JavaScript engine can test it
+// (decide_test.js). Of several records of an implementation, the last one counts.
 //
 // question: {suite, name, dtype, machine: what is asked about;
 //            deadline_ns, memory_bytes, max_error_ratio: limits, null where there is none}
