@@ -153,6 +153,44 @@ TEST_F(Repro, PassesOnWhatAPluginWrites) {
   EXPECT_THAT(run.text, Not(HasSubstr("hello")));
 }
 
+// The calls that led to a crash, on the screen and in the record, with the names that the plugin
+// exports. What the process died of stays what it is.
+TEST_F(Repro, ShowsTheCallsThatLedToACrash) {
+  std::ofstream(folder_ / "named.cpp") << R"(#include "attest.hpp"
+    extern "C" __attribute__((visibility("default"), noinline)) void crash_here(float* at) {
+      *at = 1;
+    }
+    struct Named {
+      static constexpr attest::Info kInfo{.name = "named", .version = "1", .summary = "dies",
+                                          .dtypes = ATTEST_BIT(ATTEST_F32), .features = 0};
+      explicit Named(const attest_problem&) {}
+      void run(void* const*, void*, void*) { crash_here(nullptr); }
+    };
+    ATTEST_PLUGIN(attest::table<Named>()))";
+  const Outcome built = testing::run_shell(
+      folder_, "c++ -std=c++17 -O1 -shared -fPIC -fvisibility=hidden -I" ATTEST_SOURCE_DIR
+               "/harness/abi named.cpp -o named.so");
+  ASSERT_EQ(built.code, 0) << built.text;
+  const std::string spec = " --judge-only -o r.jsonl --overwrite 'softmax seq_len_q=8 head_dim=8'";
+  const Outcome named = attest("repro --plugin named.so --impl named" + spec);
+  EXPECT_THAT(named.text,
+              ContainsRegex("\nstack: named.so\\+0x[0-9a-f]+ \\(crash_here\\) < named.so"));
+  EXPECT_EQ(record()["code"], "crash:signal");
+  EXPECT_THAT(std::string(record()["reason"]),
+              AllOf(HasSubstr("SIGSEGV in run"), HasSubstr("(crash_here)"),
+                    Not(HasSubstr(folder_.string()))));
+  const std::pair<std::string, std::string> others[] = {{"stack", "crash:stack-overflow"},
+                                                        {"heap", "crash:signal"},
+                                                        {"divides", "crash:signal"},
+                                                        {"thread_throws", "crash:exception"}};
+  for (const auto& [name, code] : others) {
+    const Outcome outcome =
+        attest("repro --plugin " + kPlugins + "hostile.so --impl hostile_" + name + spec);
+    EXPECT_EQ(record()["code"], code);
+    EXPECT_THAT(outcome.text, HasSubstr("\nstack: ")) << name;
+  }
+}
+
 // Before that nobody had asked for reruns.
 TEST_F(Repro, SaysThatARerunGivesOtherBits) {
   const Outcome outcome = attest("repro --plugin " + kPlugins +

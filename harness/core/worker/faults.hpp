@@ -5,8 +5,9 @@
 
 namespace attest::core {
 
-/// Handlers for SIGSEGV, SIGBUS and std::terminate, that note and let the process die of it. Once,
-/// on the main thread, before a plugin is loaded: it may put its own in their place.
+/// Handlers for SIGSEGV, SIGBUS and std::terminate, that note and let the process die of it. They,
+/// and those for SIGFPE, SIGILL and SIGABRT, write the plugin's calls to standard error. Once, on
+/// the main thread, before a plugin is loaded: it may put its own in their place.
 void note_faults(StatusPage& page);
 
 }  // namespace attest::core
