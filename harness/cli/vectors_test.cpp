@@ -112,7 +112,7 @@ TEST_F(RunVectors, CommandNamesEachFolderWithItsOption) {
 }
 
 TEST_F(RunVectors, LongListsOfNamesAreCut) {
-  for (int n = 0; n < 12; ++n) write_case("many/case" + std::to_string(n), 3);
+  for (int n = 0; n < 24; ++n) write_case("many/case" + std::to_string(n), 3);
   EXPECT_THAT(run("--vectors many --case x").text, HasSubstr(" and 4 more"));
 }
 
