@@ -121,7 +121,7 @@ TEST_F(Compare, TwoFilesAloneAreInconclusive) {
   const Outcome outcome = compare("a.jsonl b.jsonl");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, HasSubstr("INCONCLUSIVE x3.000"));
-  EXPECT_THAT(outcome.text, HasSubstr("give --floor"));
+  EXPECT_THAT(outcome.text, HasSubstr("state it with --floor"));
   EXPECT_EQ(compare("--strict a.jsonl b.jsonl").code, 3);
 }
 
