@@ -31,6 +31,11 @@ struct Facts {
     return band && (p.diagonal_offset < 0 ||
                     (p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q > p.seq_len_kv));
   }
+  /// Queries and keys have lengths of their own in each sequence.
+  bool own_lengths() const {
+    return (with(ATTEST_WITH_SEQ_LENS) || (with(ATTEST_WITH_VARLEN) && p.batch > 1)) &&
+           !has(ATTEST_ORDER) && p.patch_size == 0;
+  }
   bool beyond_int32() const {
     for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
       int64_t last = 0;
@@ -99,6 +104,8 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kCausalLocalRow: return f.band && p.seq_len_q > kTile;
     case Mutation::kDiagonalOffsetIgnored: return f.band && p.diagonal_offset != 0;
     case Mutation::kDiagonalClamped: return f.negative_diagonal();
+    case Mutation::kDiagonalOfLongest:
+      return f.band && p.diagonal == ATTEST_BOTTOM_RIGHT && f.own_lengths();
     case Mutation::kMaskInverted: return f.has(ATTEST_MASK);
     case Mutation::kMaskHeadAsBatch:
       return f.has(ATTEST_MASK) && f.t[ATTEST_MASK].dim[0] * f.t[ATTEST_MASK].dim[1] > 1;
@@ -126,6 +133,8 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
       return f.has(ATTEST_MASK) || f.has(ATTEST_BIAS) || f.lengths || f.band || p.patch_size > 0 ||
              p.grid_height > 0;
     case Mutation::kCuSeqlensOffByOne: return f.has(ATTEST_CU_SEQLENS_KV) && p.batch > 1;
+    case Mutation::kKeysOfQueries:
+      return f.has(ATTEST_CU_SEQLENS_Q) && f.has(ATTEST_CU_SEQLENS_KV) && f.own_lengths();
     case Mutation::kEmptySequenceRow: return f.has(ATTEST_CU_SEQLENS_Q) && p.batch > 1;
     case Mutation::kSeqLensIgnored: return f.has(ATTEST_SEQ_LENS_KV);
     case Mutation::kPageTableIgnored:

@@ -36,6 +36,7 @@ enum class Mutation {
   kCausalLocalRow,
   kDiagonalOffsetIgnored,
   kDiagonalClamped,
+  kDiagonalOfLongest,
   // mask, bias, softcap, ALiBi, sinks
   kMaskInverted,
   kMaskHeadAsBatch,
@@ -73,6 +74,7 @@ enum class Mutation {
   kZeros,
   // sequences, pages, orders, grids
   kCuSeqlensOffByOne,
+  kKeysOfQueries,
   kEmptySequenceRow,
   kSeqLensIgnored,
   kPageTableIgnored,
@@ -157,6 +159,8 @@ constexpr Description kMutations[] = {
      "diagonal_offset is taken for 0"},
     {Mutation::kDiagonalClamped, "mutant_diagonal_clamped",
      "a diagonal that starts above the first key is moved down to it"},
+    {Mutation::kDiagonalOfLongest, "mutant_diagonal_of_longest",
+     "every sequence's band ends at the bottom right of the longest one's; of several lengths"},
     {Mutation::kMaskInverted, "mutant_mask_inverted", "the mask hides where it says attend"},
     {Mutation::kMaskHeadAsBatch, "mutant_mask_head_as_batch",
      "a mask of each sequence is taken as one of each head"},
@@ -206,6 +210,8 @@ constexpr Description kMutations[] = {
     {Mutation::kZeros, "mutant_zeros", "the output is 0"},
     {Mutation::kCuSeqlensOffByOne, "mutant_cu_seqlens_off_by_one",
      "keys of a packed sequence begin one row early"},
+    {Mutation::kKeysOfQueries, "mutant_keys_of_queries",
+     "no sequence has more keys than cu_seqlens_q says"},
     {Mutation::kEmptySequenceRow, "mutant_empty_sequence_row",
      "an empty packed sequence writes one row of zeros"},
     {Mutation::kSeqLensIgnored, "mutant_seq_lens_ignored", "seq_lens_kv is taken for seq_len_kv"},

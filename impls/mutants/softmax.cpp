@@ -299,16 +299,25 @@ class Kernel {
     std::fill_n(x.sum, round_up(at.rows, 2) * x.channels, 0.0f);
   }
 
+  /// The keys of a band whose diagonal is at `place`.
+  attest::Keys band_at(int64_t b, int64_t place) const {
+    const attest_softmax_params& p = a_.p;
+    attest::Keys keys{0, a_.length_kv(b)};
+    if (p.window_left >= 0) keys.begin = std::max<int64_t>(0, place - p.window_left);
+    if (p.window_right >= 0) keys.end = std::min(keys.end, place + p.window_right + 1);
+    return keys;
+  }
+
   attest::Keys visible(int64_t b, int64_t i) const {
     const attest_softmax_params& p = a_.p;
     attest::Keys keys = a_.keys(b, i);
     if (i >= a_.length_q(b)) return keys;
     if (is(Mutation::kCausalLocalRow)) keys = a_.keys(b, i % kTile);
-    if (is(Mutation::kDiagonalClamped) && a_.diagonal(b, 0) < 0) {
-      keys = {0, a_.length_kv(b)};
-      if (p.window_left >= 0) keys.begin = std::max<int64_t>(0, i - p.window_left);
-      if (p.window_right >= 0) keys.end = std::min(keys.end, i + p.window_right + 1);
-    }
+    if (is(Mutation::kDiagonalClamped) && a_.diagonal(b, 0) < 0) keys = band_at(b, i);
+    if (is(Mutation::kDiagonalOfLongest) && p.diagonal == ATTEST_BOTTOM_RIGHT && p.patch_size == 0)
+      keys = band_at(b, i + p.diagonal_offset + p.seq_len_kv - p.seq_len_q);
+    if (is(Mutation::kKeysOfQueries) && cu_seqlens_q_ && cu_seqlens_kv_)
+      keys.end = std::min(keys.end, a_.length_q(b));
     if (is(Mutation::kRareRow) && i == kRareRow) keys.end -= (keys.end - keys.begin) / 2;
     if (is(Mutation::kKeyTail)) keys.end = std::min(keys.end, cut(a_.length_kv(b)));
     if (is(Mutation::kPatchNotFilled) && p.patch_size > 0)

@@ -85,10 +85,12 @@ struct Problem {
 };
 
 /// Names the inputs of a problem. `name` is one of Operation::fills, or "tokens". All random
-/// numbers in the inputs come from `seed`.
+/// numbers in the inputs come from `seed`, except lengths of sequences: they are the same in all
+/// fills of a problem, unless `other_lengths`.
 struct Fill {
   std::string name = "random";
   uint64_t seed = 0;
+  bool other_lengths = false;
 };
 
 /// A situation in a kernel that inputs can cause and that a bug can show in: "rise/64/last/much".

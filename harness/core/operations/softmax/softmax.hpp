@@ -72,14 +72,16 @@ const Operation& softmax_operation();
 
 /// The lengths of the sequences in every fill of the problem: those in CU_SEQLENS or SEQ_LENS, else
 /// seq_len for all. They depend on the problem alone, so its cost is known before the inputs exist.
-/// One sequence has the full length; of two or more, one is empty if the packed tokens allow it.
-/// With ORDER or patches, queries and keys have the same lengths.
-std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv);
+/// One sequence has the full length. As far as batch, tokens and the other side allow, numbers of
+/// queries and keys differ, so do their differences from sequence to sequence, some sequence is
+/// short, and one is empty. With ORDER or patches, queries and keys have the same lengths.
+/// `other`: further lengths that the same problem may have.
+std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv, bool other = false);
 
 /// Writes the tensors that do not depend on Q, K and V: CU_SEQLENS, SEQ_LENS, PAGE_TABLE, and ORDER
 /// unless `only_own`. A fill must call it first, because the other tensors depend on the lengths.
 /// The page table is a permutation of the pool; unread entries are -1.
-void fill_tables(const Problem& problem, uint64_t seed, const Tensors& tensors, bool only_own);
+void fill_tables(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 /// Writes ALIBI_SLOPES as ALiBi defines them: decreasing from head to head, from about 1/2 to 1 /
 /// seq_len_kv, with which the last head sees all of its keys.
 void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes);

@@ -109,7 +109,7 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
 
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors,
                    bool only_own) {
-  fill_tables(problem, fill.seed, tensors, only_own);
+  fill_tables(problem, fill, tensors, only_own);
   const Codebook::Kind kind = Codebook::kind_of(fill.name);
   ScoreLevels::fill(problem, random_bits(fill.seed, kLevelsStream), tensors,
                     Codebook::level_unit(kind), int64_t(kind));

@@ -59,6 +59,15 @@
 //     A row sees at least two keys, and all keys that it sees differ.
 // heavy
 //     A key with a value of at least 100 has a quarter of a row's weight.
+// lengths/q_differs
+//     A sequence with queries and keys has not as many queries as keys.
+// lengths/offsets_differ
+//     Of two such sequences, the number of keys minus that of queries differs: the diagonal of one
+//     is not that of the other, if it ends at the bottom right.
+// lengths/partial/q, /kv
+//     A sequence has some, but less than seq_len_q queries (seq_len_kv keys).
+// lengths/empty/q, /kv
+//     A sequence has no queries (has queries, but no keys).
 #pragma once
 #include <set>
 #include <string>
@@ -124,5 +133,10 @@ struct Wild {
 void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& wild);
 void find_hidden_wild(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                       Found& found);
+
+/// Events of the lengths of sequences, and those that happen in sequences with a judged row.
+std::vector<NumericEvent> length_events(const Problem& problem);
+void find_lengths(const Problem& problem, const Geometry& geometry, const std::vector<bool>& judged,
+                  Found& found);
 
 }  // namespace attest::core::events

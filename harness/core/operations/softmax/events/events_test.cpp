@@ -400,5 +400,43 @@ TEST(Events, ValuesThatCancelOrWeigh) {
   EXPECT_THAT(Hand(20).key([](int64_t j) { return double(j % 19); }).count("distinct"), IsEmpty());
 }
 
+// One head and sequences of up to 8 tokens, of which `judged` have judged rows.
+Names of_lengths(const std::vector<int64_t>& q, const std::vector<int64_t>& kv,
+                 const std::set<size_t>& judged) {
+  const Case c = make_case("",
+                           [&](P& p) {
+                             p.batch = int64_t(q.size());
+                             p.num_heads = 1;
+                             p.seq_len_q = p.seq_len_kv = 8;
+                           },
+                           {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV});
+  std::vector<bool> rows;
+  for (size_t b = 0; b < q.size(); ++b) {
+    put(c.tensors[ATTEST_SEQ_LENS_Q], {int64_t(b)}, double(q[b]));
+    put(c.tensors[ATTEST_SEQ_LENS_KV], {int64_t(b)}, double(kv[b]));
+    rows.insert(rows.end(), 8, judged.contains(b));
+  }
+  Names some;
+  for (const std::string& name : softmax_operation().count_events(c.problem, c.tensors, rows))
+    if (name.starts_with("lengths/")) some.insert(name);
+  return some;
+}
+
+TEST(Events, LengthsOfSequences) {
+  const auto found = [](const std::vector<int64_t>& q, const std::vector<int64_t>& kv) {
+    return of_lengths(q, kv, {0, 1});
+  };
+  EXPECT_THAT(found({8, 8}, {8, 8}), IsEmpty());
+  EXPECT_THAT(found({8, 5}, {8, 5}),
+              UnorderedElementsAre("lengths/partial/q", "lengths/partial/kv"));
+  EXPECT_THAT(found({8, 8}, {8, 5}), UnorderedElementsAre("lengths/partial/kv", "lengths/q_differs",
+                                                          "lengths/offsets_differ"));
+  EXPECT_THAT(found({8, 7}, {6, 5}),
+              UnorderedElementsAre("lengths/partial/q", "lengths/partial/kv", "lengths/q_differs"));
+  EXPECT_THAT(found({8, 0}, {8, 8}), UnorderedElementsAre("lengths/empty/q"));
+  EXPECT_THAT(found({8, 8}, {8, 0}), UnorderedElementsAre("lengths/empty/kv"));
+  EXPECT_THAT(of_lengths({8, 8}, {8, 5}, {0}), IsEmpty()) << "nothing is judged there";
+}
+
 }  // namespace
 }  // namespace attest::core

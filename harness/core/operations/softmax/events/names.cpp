@@ -24,6 +24,7 @@ class Catalogue {
     for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS}) add_hidden(role);
     add_wild();
     add_weights();
+    for (NumericEvent& event : events::length_events(problem_)) events_.push_back(std::move(event));
     return std::move(events_);
   }
 

@@ -126,5 +126,33 @@ TEST(EventNames, WhoCanSeeNan) {
   EXPECT_EQ(why_not(of([](P&) {}, {ATTEST_SEQ_LENS_KV}), "hidden_nan/v"), "");
 }
 
+TEST(EventNames, WhatLengthsCanBe) {
+  const std::vector<int32_t> packed = {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV};
+  const auto sequences = [](int64_t batch, int64_t keys = 37) {
+    return [=](P& p) {
+      p.batch = batch;
+      p.seq_len_kv = keys;
+    };
+  };
+  const Case dense = of(sequences(4));
+  EXPECT_EQ(why_not(dense, "lengths/q_differs"), "every sequence has as many keys as queries");
+  EXPECT_EQ(why_not(dense, "lengths/partial/kv"), "every sequence has seq_len_kv");
+  EXPECT_EQ(why_not(of(sequences(4, 50)), "lengths/q_differs"), "");
+  EXPECT_EQ(why_not(of(sequences(4, 50)), "lengths/offsets_differ"),
+            "no sequence is partly filled");
+  const Case two = of(sequences(2), packed);
+  EXPECT_EQ(why_not(two, "lengths/offsets_differ"), "");
+  EXPECT_EQ(why_not(two, "lengths/empty/q"), "2 sequences of up to 37 have 55 tokens");
+  const Case four = of(sequences(4), packed);
+  for (const char* name :
+       {"q_differs", "offsets_differ", "partial/q", "partial/kv", "empty/q", "empty/kv"})
+    EXPECT_EQ(why_not(four, std::string("lengths/") + name), "") << name;
+  const Case ordered = of(sequences(4), {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER});
+  EXPECT_EQ(why_not(ordered, "lengths/q_differs"), "queries and keys are the same tokens");
+  EXPECT_EQ(why_not(ordered, "lengths/partial/kv"), "");
+  EXPECT_EQ(why_not(of(sequences(1), {ATTEST_SEQ_LENS_KV}), "lengths/offsets_differ"),
+            "no two sequences have queries and keys");
+}
+
 }  // namespace
 }  // namespace attest::core

@@ -16,42 +16,9 @@ namespace {
 
 using Params = attest_softmax_params;
 
-constexpr uint64_t kLengthSeed = 0x6c656e67746873;  // not the fill's: lengths belong to the problem
 constexpr float kDecoyScore = 4;
 
-bool same_tokens(const Problem& problem) {
-  return problem.has(ATTEST_ORDER) || problem.as<Params>().patch_size > 0;
-}
 uint64_t role_seed(uint64_t seed, int32_t role) { return random_bits(seed, uint64_t(role)); }
-
-// Packed: `tokens` in all, one sequence of `longest`, one empty where the others can hold the rest.
-std::vector<int64_t> packed_lengths(uint64_t seed, int64_t batch, int64_t longest, int64_t tokens) {
-  std::vector<int64_t> lengths(size_t(batch), 0);
-  const auto top = size_t(random_below(seed, 0, uint64_t(batch)));
-  lengths[top] = longest;
-  int64_t left = tokens - longest, sequences = batch - 1;
-  std::vector<size_t> others;
-  for (size_t k = 1; k <= size_t(sequences); ++k) others.push_back((top + k) % size_t(batch));
-  if (sequences >= 1 && left <= (sequences - 1) * longest) others.pop_back(), --sequences;
-  for (size_t k = 0; k < others.size(); ++k, --sequences) {
-    const int64_t least = std::max<int64_t>(0, left - (sequences - 1) * longest),
-                  most = std::min(longest, left);
-    const int64_t wanted = int64_t(random_below(seed, k + 1, uint64_t(2 * left / sequences + 1)));
-    lengths[others[k]] = sequences == 1 ? left : std::clamp(wanted, least, most);
-    left -= lengths[others[k]];
-  }
-  return lengths;
-}
-
-// Padded: the first is full, from three on the second is empty; a single one is padded by a fifth.
-std::vector<int64_t> padded_lengths(uint64_t seed, int64_t batch, int64_t longest) {
-  std::vector<int64_t> lengths(size_t(batch), longest);
-  if (batch == 1) lengths[0] = longest - longest / 5;
-  for (int64_t b = 1; b < batch; ++b)
-    lengths[size_t(b)] =
-        b == 1 && batch > 2 ? 0 : 1 + int64_t(random_below(seed, uint64_t(b), uint64_t(longest)));
-  return lengths;
-}
 
 void store_integers(const Tensor& tensor, std::span<const int64_t> values) {
   for (size_t k = 0; k < values.size(); ++k)
@@ -77,8 +44,8 @@ std::vector<int64_t> permutation(uint64_t seed, int64_t size) {
 
 // Places of one sequence are permuted among themselves; those that do not count stay behind those
 // that do.
-void fill_order(const Problem& problem, uint64_t seed, const Tensor& order) {
-  const std::vector<int64_t> lengths = sequence_lengths(problem, true);
+void fill_order(const Problem& problem, std::span<const int64_t> lengths, uint64_t seed,
+                const Tensor& order) {
   const bool packed = problem.has(ATTEST_CU_SEQLENS_Q);
   const int64_t outers = order.spec.dim[0], rows = order.spec.dim[1];
   int64_t first = 0;
@@ -102,9 +69,9 @@ void fill_order(const Problem& problem, uint64_t seed, const Tensor& order) {
   }
 }
 
-void fill_pages(const Problem& problem, uint64_t seed, const Tensor& table) {
+void fill_pages(const Problem& problem, std::span<const int64_t> lengths, uint64_t seed,
+                const Tensor& table) {
   const Params& p = problem.as<Params>();
-  const std::vector<int64_t> lengths = sequence_lengths(problem, true);
   const std::vector<int64_t> pages = permutation(seed, problem.tensor[ATTEST_K].dim[0]);
   size_t next = 0;
   for (int64_t b = 0; b < p.batch; ++b)
@@ -144,27 +111,16 @@ void fill_keys(const Tensor& tensor, uint64_t seed, const std::vector<bool>& rea
 
 }  // namespace
 
-std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv) {
-  const Params& p = problem.as<Params>();
-  const int64_t longest = kv ? p.seq_len_kv : p.seq_len_q;
-  const uint64_t seed = random_bits(kLengthSeed, kv && !same_tokens(problem) ? 1 : 0);
-  if (problem.has(kv ? ATTEST_CU_SEQLENS_KV : ATTEST_CU_SEQLENS_Q))
-    return packed_lengths(seed, p.batch, longest,
-                          problem.operation->dims(problem, kv ? ATTEST_K : ATTEST_Q)[2]);
-  if (problem.has(kv ? ATTEST_SEQ_LENS_KV : ATTEST_SEQ_LENS_Q))
-    return padded_lengths(seed, p.batch, longest);
-  return std::vector<int64_t>(size_t(p.batch), longest);
-}
-
-void fill_tables(const Problem& problem, uint64_t seed, const Tensors& tensors, bool only_own) {
+void fill_tables(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
+  const std::vector<int64_t> of_keys = sequence_lengths(problem, true, fill.other_lengths);
   store_lengths(tensors[ATTEST_CU_SEQLENS_Q], tensors[ATTEST_SEQ_LENS_Q],
-                sequence_lengths(problem, false));
-  store_lengths(tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV],
-                sequence_lengths(problem, true));
+                sequence_lengths(problem, false, fill.other_lengths));
+  store_lengths(tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV], of_keys);
   if (tensors[ATTEST_PAGE_TABLE])
-    fill_pages(problem, role_seed(seed, ATTEST_PAGE_TABLE), tensors[ATTEST_PAGE_TABLE]);
+    fill_pages(problem, of_keys, role_seed(fill.seed, ATTEST_PAGE_TABLE),
+               tensors[ATTEST_PAGE_TABLE]);
   if (tensors[ATTEST_ORDER] && !only_own)
-    fill_order(problem, role_seed(seed, ATTEST_ORDER), tensors[ATTEST_ORDER]);
+    fill_order(problem, of_keys, role_seed(fill.seed, ATTEST_ORDER), tensors[ATTEST_ORDER]);
 }
 
 void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes) {
@@ -220,7 +176,7 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
 
 void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   const Params& p = problem.as<Params>();
-  fill_tables(problem, fill.seed, tensors, only_own);
+  fill_tables(problem, fill, tensors, only_own);
   fill_terms(problem, fill.seed, tensors);
   if (only_own && fill.name == "tokens") return;
   // q.k of standard normal rows has standard deviation sqrt(head_dim); what softmax_scale does not

@@ -63,29 +63,66 @@ TEST(SoftmaxFill, ScoresHaveStandardDeviationOne) {
   }
 }
 
-TEST(SoftmaxFill, LengthsAddUpAndOneIsEmpty) {
-  for (const int64_t batch : {1, 2, 3, 8, 50}) {
-    const Case c = make_case("",
-                             [batch](Params& p) {
-                               p.batch = batch;
-                               p.seq_len_kv = 90;
-                             },
-                             {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV});
-    for (const bool kv : {false, true}) {
-      const std::vector<int64_t> lengths = sequence_lengths(c.problem, kv);
-      EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), int64_t(0)),
-                c.problem.tensor[kv ? ATTEST_K : ATTEST_Q].dim[2]);
-      EXPECT_EQ(*std::max_element(lengths.begin(), lengths.end()), kv ? 90 : 37);
-      EXPECT_EQ(*std::min_element(lengths.begin(), lengths.end()) == 0, batch > 2);
+Case with_lengths(int64_t batch, const std::vector<int32_t>& roles, int64_t keys = 37) {
+  return make_case(
+      "",
+      [&](Params& p) {
+        p.batch = batch;
+        p.seq_len_kv = keys;
+      },
+      roles);
+}
+const std::vector<int32_t> kPacked = {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV},
+                           kPadded = {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV};
+
+TEST(SoftmaxFill, LengthsAddUp) {
+  for (const int64_t batch : {1, 2, 3, 4, 8, 50})
+    for (const bool other : {false, true}) {
+      const Case c = with_lengths(batch, kPacked, 90);
+      for (const bool kv : {false, true}) {
+        const std::vector<int64_t> lengths = sequence_lengths(c.problem, kv, other);
+        EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), int64_t(0)),
+                  c.problem.tensor[kv ? ATTEST_K : ATTEST_Q].dim[2]);
+        EXPECT_EQ(*std::max_element(lengths.begin(), lengths.end()), kv ? 90 : 37);
+      }
     }
-  }
-  const Case padded =
-      make_case("", [](Params& p) { p.batch = 5; }, {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV});
-  const std::vector<int64_t> q = sequence_lengths(padded.problem, false),
-                             kv = sequence_lengths(padded.problem, true);
-  EXPECT_EQ(q[0], 37);
-  EXPECT_EQ(kv[1], 0);
-  EXPECT_NE(q, kv);
+}
+
+// What the events of lengths ask for, as far as there are sequences enough.
+TEST(SoftmaxFill, LengthsTellQueriesFromKeysAndSequencesApart) {
+  for (const auto& roles : {kPacked, kPadded})
+    for (const int64_t batch : {2, 3, 4, 8, 50})
+      for (const bool other : {false, true}) {
+        const Case c = with_lengths(batch, roles);
+        const std::vector<int64_t> q = sequence_lengths(c.problem, false, other),
+                                   kv = sequence_lengths(c.problem, true, other);
+        std::set<int64_t> offsets;
+        bool partial = false, empty_q = false, empty_kv = false;
+        for (size_t b = 0; b < q.size(); ++b) {
+          if (q[b] > 0 && kv[b] > 0) offsets.insert(kv[b] - q[b]);
+          partial |= q[b] > 0 && kv[b] > 0 && kv[b] < 37;
+          empty_q |= q[b] == 0;
+          empty_kv |= q[b] > 0 && kv[b] == 0;
+        }
+        const std::string which = std::to_string(batch) + (other ? ", other lengths" : "");
+        EXPECT_GE(offsets.size(), 2u) << which;
+        EXPECT_NE(q, kv) << which;
+        EXPECT_TRUE(partial) << which;
+        EXPECT_EQ(empty_q || empty_kv, batch > 2) << which;
+        EXPECT_EQ(empty_q && empty_kv, batch > 3) << which;
+      }
+}
+
+TEST(SoftmaxFill, OtherLengthsAreOthersWhereThereAreAny) {
+  for (const auto& roles : {kPacked, kPadded})
+    for (const int64_t batch : {1, 2, 3, 8}) {
+      const Case c = with_lengths(batch, roles);
+      const bool fixed = roles == kPacked && batch == 1;
+      EXPECT_EQ(sequence_lengths(c.problem, true) == sequence_lengths(c.problem, true, true) &&
+                    sequence_lengths(c.problem, false) == sequence_lengths(c.problem, false, true),
+                fixed)
+          << batch;
+    }
 }
 
 TEST(SoftmaxFill, OrdersArePermutationsOfEachSequence) {

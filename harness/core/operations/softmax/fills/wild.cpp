@@ -27,7 +27,7 @@ class WildValues {
   WildValues(const Problem& problem, const Tensors& tensors)
       : p_(problem.as<attest_softmax_params>()), tensors_(tensors), geometry_(problem, tensors) {
     for (int64_t b = 1; b < geometry_.batch(); ++b)
-      if (geometry_.length_kv(b) > geometry_.length_kv(longest_)) longest_ = b;
+      if (pairs(b) > pairs(longest_)) longest_ = b;
   }
 
   void write() const {
@@ -56,6 +56,8 @@ class WildValues {
   }
 
  private:
+  int64_t pairs(int64_t b) const { return geometry_.length_q(b) * geometry_.length_kv(b); }
+
   // What an infinite key or query is multiplied by: an operand of 8 bits may make 0 of a number as
   // small as 2^-11, and 0 times infinity is NaN.
   void keep_from_zero() const {
@@ -142,7 +144,7 @@ class WildValues {
   const attest_softmax_params& p_;
   const Tensors& tensors_;
   const Geometry geometry_;
-  int64_t longest_ = 0;
+  int64_t longest_ = 0;  // the sequence of most pairs
 };
 
 }  // namespace
