@@ -22,7 +22,12 @@ constexpr const char
     *kMask = "softmax num_heads=2 seq_len_q=61 head_dim=16 mask",
     *kGqa = "softmax num_heads=4 num_kv_heads=2 seq_len_q=61 head_dim=16",
     *kHalf = "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=16",
-    *kLengths = "softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse";
+    *kLengths = "softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 seq_lens_q seq_lens_kv lse",
+    *kPacked = "softmax batch=3 num_heads=2 seq_len_q=40 head_dim=16 cu_seqlens_q cu_seqlens_kv",
+    *kPages =
+        "softmax batch=2 seq_len_q=5 seq_len_kv=61 head_dim=16 page_size=16 page_table "
+        "seq_lens_kv",
+    *kOrder = "softmax seq_len_q=61 head_dim=16 order window_right=0";
 
 std::unique_ptr<Plugin> plugin(const std::string& name) {
   return std::make_unique<Plugin>(
@@ -74,6 +79,11 @@ constexpr Planted kPlanted[] = {
     {"state_semaphore_kept", kPlain, "repetition", "run 3 of one plan"},
     {"state_by_address", kPlain, "repetition", "run 2 of one plan"},
     {"state_first_addresses", kPlain, "repetition", "run 3 of one plan"},
+    {"state_integers_of_run_1", kLengths, "repetition", "run 2 of one plan, on inputs with other"},
+    {"state_integers_of_run_1", kPacked, "repetition", "run 2 of one plan, on inputs with other"},
+    {"state_integers_of_run_1", kPages, "repetition", "run 2 of one plan, on inputs with other"},
+    {"state_integers_of_run_1", kOrder, "repetition", "run 2 of one plan, on inputs with other"},
+    {"state_pages_of_run_1", kPages, "repetition", "run 2 of one plan, on inputs with other"},
     {"state_key_without_scale", kPlain, "plan-reuse", "variant 'scale'|the problem itself"},
     {"state_key_without_mask", kPlain, "plan-reuse", "variant 'mask'|the problem itself"},
     {"state_key_without_mask", kMask, "plan-reuse", "variant 'mask'|the problem itself"},
@@ -88,7 +98,7 @@ constexpr Planted kPlanted[] = {
     // In both orders a plan of the usual scale comes before that of the variant, which is wrong by
     // the same bits in both.
     {"state_scale_by_sizes", kPlain, "plan-reuse", "variant 'scale'"},
-    {"state_lengths_kept", kLengths, "plan-reuse", "plan-reuse"},
+    {"state_lengths_kept", kLengths, "repetition plan-reuse", "run 2 of one plan"},
     {"state_last_created", kPlain, "plan-reuse", "plan-reuse"},
     {"state_dies_with_another", kPlain, "plan-reuse", "plan-reuse"},
     {"state_shared_by_problem", kPlain, "plan-reuse",
@@ -127,7 +137,8 @@ TEST_F(State, EachIsFoundByTheDefaults) {
 }
 
 TEST_F(State, RightOnesPass) {
-  for (const char* spec : {kPlain, kCausal, kMask, kGqa, kHalf, kLengths}) {
+  for (const char* spec :
+       {kPlain, kCausal, kMask, kGqa, kHalf, kLengths, kPacked, kPages, kOrder}) {
     const Record record = run("state_none", spec);
     EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     EXPECT_EQ(record.relations.back().relation, "plan-reuse") << spec;

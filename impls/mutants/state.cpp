@@ -1,6 +1,7 @@
 // state: attention in float32, one query at a time, right in the first run of the first plan of a
 // process. What goes wrong later hangs on what an earlier run or another plan has left: counters,
 // workspaces, addresses, caches, what plans share.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -28,6 +29,8 @@ enum class Bug {
   kSemaphoreKept,
   kByAddress,
   kFirstAddresses,
+  kIntegersOfRun1,
+  kPagesOfRun1,
   kKeyWithoutScale,
   kKeyWithoutStrides,
   kKeyWithoutMask,
@@ -74,6 +77,11 @@ constexpr Description describe(Bug bug) {
     case Bug::kFirstAddresses:
       return {"state_first_addresses",
               "keeps to the addresses of a plan's first run, as a graph does"};
+    case Bug::kIntegersOfRun1:
+      return {"state_integers_of_run_1",
+              "keeps the lengths, order and pages of a plan's first run"};
+    case Bug::kPagesOfRun1:
+      return {"state_pages_of_run_1", "keeps the page table of a plan's first run"};
     case Bug::kKeyWithoutScale:
       return {"state_key_without_scale", "a cache of plans without softmax_scale in its keys"};
     case Bug::kKeyWithoutStrides:
@@ -167,13 +175,14 @@ struct Process {
 template <Bug kBug>
 class State {
  public:
-  static constexpr attest::Info kInfo{.name = describe(kBug).name,
-                                      .version = "1",
-                                      .summary = describe(kBug).summary,
-                                      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
-                                      .features = ATTEST_WITH_GQA | ATTEST_WITH_CAUSAL |
-                                                  ATTEST_WITH_MASK | ATTEST_WITH_LSE |
-                                                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES};
+  static constexpr attest::Info kInfo{
+      .name = describe(kBug).name,
+      .version = "1",
+      .summary = describe(kBug).summary,
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_CAUSAL | ATTEST_WITH_MASK | ATTEST_WITH_LSE |
+                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_VARLEN |
+                  ATTEST_WITH_PAGES | ATTEST_WITH_ORDER};
 
   static const char* query(const attest_problem&, attest_support& support) {
     support.workspace_bytes = 64;
@@ -220,6 +229,11 @@ class State {
     if (kBug == Bug::kFirstAddresses)
       std::memcpy(runs_ == 1 ? first_ : used, runs_ == 1 ? used : first_, sizeof used);
     if (kBug == Bug::kLengthsKept) keep_lengths(used);
+    if (kBug == Bug::kIntegersOfRun1)
+      for (const int32_t role : {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_Q,
+                                 ATTEST_SEQ_LENS_KV, ATTEST_ORDER, ATTEST_PAGE_TABLE})
+        keep_integers(role, used);
+    if (kBug == Bug::kPagesOfRun1) keep_integers(ATTEST_PAGE_TABLE, used);
     if (kBug == Bug::kLastCreated) own_->params.softmax_scale = process().last_scale;
     const attest::Softmax<T> a(*problem_, used);
     if (kBug == Bug::kByAddress && kept_for_ == data[ATTEST_O]) return put(a);
@@ -278,6 +292,21 @@ class State {
     }
   }
 
+  /// Those of the plan's first run take the place of the run's. An entry that names no page becomes
+  /// page 0, so that no run reads beyond the pool.
+  void keep_integers(int32_t role, void** data) {
+    if (!data[role]) return;
+    const attest_tensor& tensor = own_->tensor[static_cast<size_t>(role)];
+    int64_t count = 1;
+    for (int axis = 0; axis < tensor.rank; ++axis)
+      count += (tensor.dim[axis] - 1) * tensor.stride[axis];
+    std::vector<int32_t>& kept = integers_[role];
+    const auto* given = static_cast<const int32_t*>(data[role]);
+    if (kept.empty())
+      for (int64_t n = 0; n < count; ++n) kept.push_back(std::max(given[n], 0));
+    data[role] = kept.data();
+  }
+
   template <class T>
   void keep(const attest::Softmax<T>& a, const void* address) {
     kept_.clear(), kept_for_ = address;
@@ -300,6 +329,7 @@ class State {
   const attest_problem* problem_ = nullptr;
   int64_t runs_ = 0, destroyed_ = 0;
   void* first_[ATTEST_ROLES]{};
+  std::map<int32_t, std::vector<int32_t>> integers_;
   std::vector<float> kept_;
   const void* kept_for_ = nullptr;
 };
@@ -316,9 +346,9 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
   return table_of<Bug::kNone, Bug::kRun2, Bug::kRun3, Bug::kFromRun10, Bug::kFromRun50,
                   Bug::kFractions, Bug::kLarge, Bug::kOne, Bug::kZero, Bug::kIntegerOne,
                   Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
-                  Bug::kKeyWithoutScale, Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask,
-                  Bug::kKeyWithoutWindow, Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads,
-                  Bug::kKeyWithoutLengths, Bug::kScaleBySizes, Bug::kLengthsKept, Bug::kLastCreated,
-                  Bug::kDiesWithAnother, Bug::kSharedByProblem, Bug::kOneAtATime,
-                  Bug::kOneAtATimeKept>(index);
+                  Bug::kIntegersOfRun1, Bug::kPagesOfRun1, Bug::kKeyWithoutScale,
+                  Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask, Bug::kKeyWithoutWindow,
+                  Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths,
+                  Bug::kScaleBySizes, Bug::kLengthsKept, Bug::kLastCreated, Bug::kDiesWithAnother,
+                  Bug::kSharedByProblem, Bug::kOneAtATime, Bug::kOneAtATimeKept>(index);
 }

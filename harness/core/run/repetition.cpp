@@ -110,12 +110,16 @@ void Repetition::compare(const Trial& trial, const SharedTensors& first,
   record.judgement.rms_ratio = std::max(record.judgement.rms_ratio, judged.rms_ratio);
 }
 
-// The second run's inputs are another fill's: what that fill left, or by its golden.
+// The second run's inputs are others: judged by what a fill of these inputs left, or by the golden.
 void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
                              RelationRecord& record) {
   const auto start = Clock::now();
   record.judgement.exact_elements += output_elements(problem_);
-  if (hash_outputs(problem_, outputs.tensors()) == trial.fills.at(1).outputs_hash) return;
+  const std::string hash = hash_outputs(problem_, outputs.tensors());
+  if (std::ranges::any_of(trial.fills, [&](const FillRun& fill) {
+        return fill.inputs_hash == other_->hash() && fill.outputs_hash == hash;
+      }))
+    return;
   const Judgement judged = golden_of(true).use([&](const Golden& golden) {
     return judge(problem_, golden, trial.arithmetic, outputs.tensors(), &other_inputs_->tensors());
   });
@@ -124,10 +128,12 @@ void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
   const Verdict verdict = judged.outcome.verdict();
   const bool wrong = verdict == Verdict::kFail || verdict == Verdict::kSuspect;
   record.judgement = judged;
-  record.judgement.outcome = {
-      wrong ? ReasonCode::kFailRepetition : judged.outcome.code,
-      fmt::format("repetition: {} (run 2 of one plan, on inputs of fill {})", judged.outcome.reason,
-                  other_->fill().name)};
+  const std::string inputs = other_->fill().other_lengths
+                                 ? "with other lengths, orders and pages than run 1"
+                                 : "of fill " + other_->fill().name;
+  record.judgement.outcome = {wrong ? ReasonCode::kFailRepetition : judged.outcome.code,
+                              fmt::format("repetition: {} (run 2 of one plan, on inputs {})",
+                                          judged.outcome.reason, inputs)};
 }
 
 // Inputs take turns, and so do places: runs 1 and 2 have the same addresses, runs 3 and 4 others,
@@ -161,8 +167,7 @@ Script Repetition::script_of(const Trial& trial, int runs, const SharedTensors& 
   return script;
 }
 
-// Run 1 against what the fill left; run 2 against what another fill left; all others against these
-// two.
+// Run 1 against what the fill left; run 2 by judge_other; all others against these two.
 void Repetition::judge_runs(const Trial& trial, const Played& played, RelationRecord& record) {
   const Outcome& outcome = record.judgement.outcome;
   const SharedTensors* second = nullptr;

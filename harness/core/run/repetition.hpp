@@ -1,8 +1,8 @@
 // The relation repetition: one plan runs many times on two sets of inputs, and the same inputs must
 // give the same outputs.
 //
-// Runs 1, 3, 5 ... have the inputs of the first fill, runs 2, 4, 6 ... those of the second. Runs 3
-// and 4, 7 and 8 ... have tensors and workspace at a second set of addresses. At either set, the
+// Runs 1, 3, 5 ... have the inputs of the first fill, runs 2, 4, 6 ... others. Runs 3 and 4, 7 and
+// 8 ... have tensors and workspace at a second set of addresses. At either set, the
 // workspace stays as the previous run left it. Runs 1, 2, 3, 10 and 50 are judged, as far as there
 // are that many. If runs are quick, further plans run with other contents in their workspace.
 #pragma once
@@ -25,8 +25,8 @@ int repeated_runs(double run_ns, bool slow_too);
 
 class Repetition {
  public:
-  /// `base`: inputs of the first fill. `other`: inputs of the second fill; may be null. All
-  /// arguments must outlive this object.
+  /// `base`: inputs of the first fill. `other`: inputs of the second fill, or those that no fill
+  /// has; may be null. All arguments must outlive this object.
   Repetition(const Problem& problem, const PreparedInputs& base, const PreparedInputs* other,
              GoldenStore& goldens);
   ~Repetition();
@@ -35,7 +35,7 @@ class Repetition {
     int runs = 3;
     bool quick = false;  // runs are short enough to try further plans
   };
-  /// `base` and `other` are the first two fills of the trial.
+  /// `base` is the first fill of the trial.
   RelationRecord run(const Trial& trial, const Series& series);
 
   /// Seconds spent so far in making inputs, and in goldens and comparisons.

@@ -300,12 +300,26 @@ void CaseRunner::judge_fills(Trial& trial) {
   }
 }
 
+// What takes turns with the first fill's inputs when a plan runs again and again. All fills have
+// the same integers, so inputs that have some get others here.
+const PreparedInputs* CaseRunner::other_inputs(const Trial& trial) {
+  const bool has_integers = std::ranges::any_of(problem_.operation->roles(), [&](const Role& role) {
+    return role.access == ATTEST_READ && role.dtype == ATTEST_I32 && problem_.has(role.index);
+  });
+  if (given_ || !has_integers) return trial.fills.size() > 1 ? &inputs(fills_[1]) : nullptr;
+  if (!other_tables_) {
+    const Stopwatch watch(inputs_s_);
+    const Fill fill{problem_.operation->fills(problem_).front(), spec_seed(spec_) + 1, true};
+    other_tables_ = std::make_unique<PreparedInputs>(problem_, fill, nullptr);
+  }
+  return other_tables_.get();
+}
+
 // One plan that runs again and again.
 RelationRecord CaseRunner::check_repetition(const Trial& trial) {
-  if (!repetition_) {
-    const PreparedInputs* other = trial.fills.size() > 1 ? &inputs(fills_[1]) : nullptr;
-    repetition_ = std::make_unique<Repetition>(problem_, inputs(fills_.front()), other, goldens_);
-  }
+  if (!repetition_)
+    repetition_ = std::make_unique<Repetition>(problem_, inputs(fills_.front()),
+                                               other_inputs(trial), goldens_);
   const double run_ns = trial.quickest_run_ns();
   return repetition_->run(
       trial, {.runs = repeated_runs(run_ns, options_.relations == RelationChoice::kAll),

@@ -123,6 +123,7 @@ class CaseRunner {
   void explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial);
   void check_relations(Trial& trial);
   RelationRecord check_repetition(const Trial& trial);
+  const PreparedInputs* other_inputs(const Trial& trial);
   bool goes_on(Trial& trial, RelationRecord relation) const;
   RelationChecks* first_relations();
   RelationChecks* huge_relations();
@@ -151,7 +152,9 @@ class CaseRunner {
   std::map<std::string, std::unique_ptr<PreparedInputs>> prepared_;
   // The first fill's inputs with some rows changed, for audits of timed runs
   std::unique_ptr<PreparedInputs> altered_;
-  GoldenStore goldens_;                        // of prepared_ and altered_
+  // With other lengths, orders and pages than every fill, for repetition
+  std::unique_ptr<PreparedInputs> other_tables_;
+  GoldenStore goldens_;                        // of all inputs above
   std::unique_ptr<Repetition> repetition_;     // on the first fill
   std::unique_ptr<RelationChecks> relations_;  // on the first fill
   std::unique_ptr<RelationChecks> huge_relations_;
