@@ -60,5 +60,28 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
   }
 }
 
+TEST_F(SuiteSchema, KnowsScaling) {
+  const auto good = json::parse(R"({"name": "s", "summary": "x", "scaling": [
+    {"name": "a", "operation": "softmax", "dtypes": ["f32"], "head_dim": 8,
+     "over": ["seq_len_q=16..1k", "batch=1,2"], "threads": "1..n", "deadline": "50ms",
+     "memory": "2GiB", "impls": ["flash_*"]}]})");
+  EXPECT_EQ(schema_.errors(good), "");
+  EXPECT_NO_THROW(parse_suite(good.dump(), "good.json"));
+  for (const char* keys : {R"({"over": []})", R"({"over": "seq_len_q"})", R"({"deadline": 50})",
+                           R"({"inputs": "random"})", R"({"misses": {"a": "b"}})",
+                           R"({"head_dims": 8})", R"({"name": ""})"}) {
+    auto bad = good;
+    bad["scaling"][0].update(json::parse(keys));
+    EXPECT_FALSE(accepts(bad)) << bad;
+    EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
+  }
+  for (const char* key : {"name", "over"}) {
+    auto bad = good;
+    bad["scaling"][0].erase(key);
+    EXPECT_FALSE(accepts(bad)) << bad;
+    EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace attest::core

@@ -14,6 +14,7 @@
 #include "core/problem/quantities.hpp"
 #include "core/problem/spec.hpp"
 #include "core/problem/strict_json.hpp"
+#include "core/problem/sweep.hpp"
 #include "core/problem/values.hpp"
 #include "core/tensor/error.hpp"
 
@@ -23,13 +24,17 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostCases = 4096, kMostEntries = 16, kLongestName = 80, kLongestText = 400;
-constexpr size_t kMostExcuses = 64;
+constexpr size_t kMostExcuses = 64, kMostScalings = 64;
 constexpr double kMostBudget_s = 3600;
-constexpr std::string_view kTokensValue = "tokens", kSizeField = "seq_len";
+constexpr std::string_view kSizeField = "seq_len";
 // Keys of a case that are no words of a spec line.
 const std::vector<std::string> kCaseKeys{"name",   "operation", "dtypes", "quick", "inputs",
                                          "source", "note",      "impls",  "fills", "misses"};
-const std::vector<std::string> kSuiteKeys{"name", "summary", "budget", "defaults", "cases"};
+const std::vector<std::string> kSuiteKeys{"name",     "summary", "budget",
+                                          "defaults", "cases",   "scaling"};
+// Keys of an entry of `scaling` that are no keys of a case, and keys of a case that it lacks.
+const std::vector<std::string> kScalingKeys{"over", "threads", "deadline", "memory"};
+constexpr const char* kCaseKeysOnly[] = {"inputs", "misses"};
 
 /// The place in a file that is being read; every Error begins with it.
 struct Place {
@@ -223,14 +228,16 @@ void check_misses(const Place& place, const std::vector<Excuse>& misses,
     at(place, [&] { require_matches("misses:", {excuse.glob}, names); });
 }
 
-Case read_case(const Place& file, const json& object, const std::string& suite, size_t number) {
-  const Place nameless{fmt::format("{}: case {}", file.text, number)};
+// `section`: "case" or "scaling", for messages.
+Case read_case(const Place& file, const json& object, const std::string& suite, size_t number,
+               std::string_view section) {
+  const Place nameless{fmt::format("{}: {} {}", file.text, section, number)};
   if (!object.is_object())
     nameless.fail("must be an object, e.g. {\"name\": \"vit_b16/self\", \"seq_len_q\": 197}");
   Case one;
   one.name = name_of(nameless, object);
   one.suite = suite;
-  const Place place{fmt::format("{}: case '{}'", file.text, one.name)};
+  const Place place{fmt::format("{}: {} '{}'", file.text, section, one.name)};
   one.operation = text_of(place, object, "operation", true);
   one.dtypes = dtypes_of(place, object);
   one.quick = flag_of(place, object, "quick");
@@ -257,6 +264,74 @@ json merged(const json& defaults, const json& object) {
   return all;
 }
 
+std::vector<std::string> over_of(const Place& place, const json& object) {
+  constexpr std::string_view kRight =
+      "a field and its sizes, e.g. \"seq_len_q=1k..256k\", or a list of these";
+  if (!object.contains("over")) place.fail(fmt::format("has no over, which is {}", kRight));
+  if (object["over"].is_string()) return {text_of(place, object, "over", true)};
+  return list_of(place, object, "over", kRight);
+}
+
+/// A number of seconds or bytes: text that `parse` reads; 0: there is no such key.
+template <class Parse>
+auto quantity_of(const Place& place, const json& object, const std::string& key,
+                 std::string_view right, const Parse& parse) {
+  const std::string text = text_of(place, object, key, false);
+  const auto value = text.empty() ? decltype(parse(text)){0} : parse(text);
+  if (!value || (!text.empty() && *value == 0))
+    place.fail(key, fmt::format("{}, and above 0", right));
+  return *value;
+}
+
+Scaling read_scaling(const Place& file, const json& defaults, const json& own,
+                     const std::string& suite, size_t number) {
+  const Place nameless{fmt::format("{}: scaling {}", file.text, number)};
+  if (!own.is_object())
+    nameless.fail(R"(must be an object, e.g. {"name": "dense", "over": "seq_len_q=1k..256k"})");
+  const Place place{fmt::format("{}: scaling '{}'", file.text, name_of(nameless, own))};
+  for (const char* key : kCaseKeysOnly)
+    if (own.contains(key)) place.fail(fmt::format("{}: is for cases only", key));
+  const json given = merged(defaults, own);
+  Scaling scaling;
+  scaling.over = over_of(place, given);
+  scaling.threads = text_of(place, given, "threads", false);
+  if (!scaling.threads.empty() && !parse_range(scaling.threads, 2, 1))
+    place.fail("threads", "numbers of threads, e.g. \"1..n\" or \"1,2,4\"");
+  scaling.deadline_s = quantity_of(place, given, "deadline", kSecondsWords, parse_seconds);
+  scaling.memory_bytes = quantity_of(place, given, "memory", kBytesWords,
+                                     [](std::string_view text) { return parse_bytes(text); });
+  json object = given;
+  for (const std::string& key : kScalingKeys) object.erase(key);
+  for (const char* key : kCaseKeysOnly) object.erase(key);  // of the defaults
+  const std::string operation = text_of(place, object, "operation", true);
+  at(place, [&] {
+    std::vector<Word> words;
+    for (const auto& [key, value] : object.items())
+      if (value != false) words.push_back({key, "given"});
+    const size_t is_given = words.size();
+    add_first_sizes(operation_of(operation), scaling.over, words);
+    for (size_t i = is_given; i < words.size(); ++i)
+      object[words[i].key] = parse_count(words[i].value, 1, INT64_MAX).value();
+  });
+  scaling.base = read_case(file, object, suite, number, "scaling");
+  at(place, [&] { sweeps_of(scaling); });
+  return scaling;
+}
+
+void read_scalings(const Place& file, const json& document, const json& defaults, Suite& suite) {
+  const auto at = document.find("scaling");
+  if (at == document.end()) return;
+  if (!at->is_array() || at->empty() || at->size() > kMostScalings)
+    file.fail("scaling", fmt::format("a list of 1 to {} entries", kMostScalings));
+  std::set<std::string> names;
+  for (const json& object : *at) {
+    suite.scaling.push_back(
+        read_scaling(file, defaults, object, suite.name, suite.scaling.size() + 1));
+    if (const std::string& name = suite.scaling.back().base.name; !names.insert(name).second)
+      file.fail(fmt::format("scaling '{}': that name is taken by an entry before it", name));
+  }
+}
+
 // Excuses of the defaults are every case's, behind its own; each has to be good for one case at
 // least.
 void share_misses(const Place& file, const json& defaults, const json& cases, Suite& suite) {
@@ -274,22 +349,6 @@ void share_misses(const Place& file, const json& defaults, const json& cases, Su
 
 }  // namespace
 
-bool Case::sized_by_tokens() const {
-  return std::ranges::any_of(words, [](const Word& word) { return word.value == kTokensValue; });
-}
-
-Problem Case::problem(DType dtype, int64_t token_count) const {
-  std::string line = fmt::format("{} dtype={}", operation, dtype_name(dtype));
-  for (const Word& word : words) {
-    line += fmt::format(" {}", word.key);
-    if (word.value == kTokensValue)
-      line += fmt::format("={}", token_count);
-    else if (!word.value.empty())
-      line += fmt::format("={}", word.value);
-  }
-  return parse_problem(line);
-}
-
 Suite parse_suite(std::string_view json_text, std::string_view file_name) {
   const json document = parse_strict_json(json_text, file_name);
   const Place file{std::string(file_name)};
@@ -305,13 +364,15 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
   const json defaults = document.value("defaults", json::object());
   if (!defaults.is_object()) file.fail("defaults", "an object with keys of a case");
   if (defaults.contains("name")) file.fail("defaults: name: must stand in each case");
+  read_scalings(file, document, defaults, suite);
   const auto cases = document.find("cases");
+  if (cases == document.end() && !suite.scaling.empty()) return suite;
   if (cases == document.end() || !cases->is_array() || cases->empty() || cases->size() > kMostCases)
     file.fail("cases", fmt::format("a list of 1 to {} cases", kMostCases));
   std::set<std::string> names;
   for (const json& object : *cases) {
     suite.cases.push_back(
-        read_case(file, merged(defaults, object), suite.name, suite.cases.size() + 1));
+        read_case(file, merged(defaults, object), suite.name, suite.cases.size() + 1, "case"));
     if (!names.insert(suite.cases.back().name).second)
       file.fail(fmt::format("case '{}': that name is taken by a case before it",
                             suite.cases.back().name));

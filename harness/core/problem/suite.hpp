@@ -15,49 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/operations/operation.hpp"
+#include "core/problem/case.hpp"
 
 namespace attest::core {
-
-/// Where a case's inputs come from.
-struct Inputs {
-  bool from_tokens = false;
-  std::string source = "random";  // or a line of core/inputs/tokens.hpp:
-                                  // "lidar:voxel_size=0.05,curve=z,first=32768"
-};
-
-/// A word of a spec line. For a seq_len field, the value "tokens" stands for the number of tokens
-/// of the source.
-struct Word {
-  std::string key, value;  // value "": a word without a value
-};
-
-/// Why the inputs of a case may miss the events (NumericEvent) that a glob matches.
-struct Excuse {
-  std::string glob, why;
-  bool shared = false;  // from the suite's defaults: it need not match an event of this case
-};
-
-struct Case {
-  std::string name;  // model/layer, unique in its suite
-  std::string suite, operation;
-  std::vector<Word> words;    // of its spec line, without operation and dtype
-  std::vector<DType> dtypes;  // one problem for each
-  bool quick = false;         // in the --quick selection
-  Inputs inputs;
-  std::string source;  // the upstream project and files that the shape comes from
-  std::string note;
-  std::vector<std::string> only_impls;  // globs; empty: all
-  std::vector<Excuse> misses;           // events that its inputs may miss
-  std::vector<std::string>
-      fills;  // judged only on these; kAllFills: on all; empty: on the default fills
-
-  /// Whether a size is the number of tokens.
-  bool sized_by_tokens() const;
-  /// The problem in that dtype. Throws Error as parse_problem does. `token_count` is ignored unless
-  /// sized_by_tokens().
-  Problem problem(DType dtype, int64_t token_count) const;
-};
 
 struct Suite {
   std::string name, summary;
@@ -65,6 +25,7 @@ struct Suite {
   // Seconds of timed runs for each implementation and problem; 0: the command's default
   double budget_s = 0;
   std::vector<Case> cases;
+  std::vector<Scaling> scaling;
 };
 
 /// The number of tokens with which the problems of a suite are checked when it is read.

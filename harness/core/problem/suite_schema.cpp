@@ -17,7 +17,8 @@ constexpr const char* kFrame = R"({
   "description": "",
   "type": "object",
   "additionalProperties": false,
-  "required": ["name", "summary", "cases"],
+  "required": ["name", "summary"],
+  "anyOf": [{"required": ["cases"]}, {"required": ["scaling"]}],
   "properties": {
     "name": {"$ref": "#/definitions/name"},
     "summary": {"$ref": "#/definitions/text"},
@@ -35,6 +36,11 @@ constexpr const char* kFrame = R"({
     "cases": {
       "type": "array", "minItems": 1, "maxItems": 4096,
       "items": {"allOf": [{"$ref": "#/definitions/case"}, {"required": ["name"]}]}
+    },
+    "scaling": {
+      "type": "array", "minItems": 1, "maxItems": 64,
+      "items": {"allOf": [{"$ref": "#/definitions/sweep"}, {"required": ["name", "over"]}]},
+      "description": "problems at many sizes, for attest scale"
     }
   },
   "definitions": {
@@ -74,7 +80,9 @@ constexpr const char* kFrame = R"({
     "strides": {
       "type": "array", "minItems": 1, "maxItems": 6, "items": {"type": "integer", "minimum": 0}
     },
-    "case": {"type": "object", "additionalProperties": false, "properties": {}}
+    "over": {"type": "string", "pattern": "^[a-z_]+=[^ ]+$", "maxLength": 400},
+    "case": {"type": "object", "additionalProperties": false, "properties": {}},
+    "sweep": {"type": "object", "additionalProperties": false, "properties": {}}
   }
 })";
 
@@ -102,6 +110,26 @@ constexpr const char* kCaseSchema = R"({
     "description": "short for window_right 0; bottom_right also sets diagonal 1"
   },
   "unaligned": {"type": "boolean", "description": "tensors are aligned to their element only"}
+})";
+
+// The keys that an entry of `scaling` has beside those of a case.
+constexpr const char* kScalingSchema = R"({
+  "over": {
+    "anyOf": [
+      {"$ref": "#/definitions/over"},
+      {"type": "array", "minItems": 1, "maxItems": 16, "items": {"$ref": "#/definitions/over"}}
+    ],
+    "description": "the field that grows and its sizes: seq_len_q=1k..256k"
+  },
+  "threads": {"type": "string", "description": "numbers of threads: 1..n or 1,2,4"},
+  "deadline": {
+    "type": "string",
+    "description": "50ms: the largest size that runs in this time is looked for"
+  },
+  "memory": {
+    "type": "string",
+    "description": "2GiB: the largest size whose tensors and measured memory fit is looked for"
+  }
 })";
 
 Json reference(const char* definition, const std::string& description) {
@@ -155,7 +183,12 @@ std::string suite_schema() {
       "line: the parameters and tensors of its operation.";
   Json keys = case_keys();
   for (const Operation* operation : all_operations()) add_words(*operation, keys);
+  Json sweep = Json::parse(kScalingSchema);
+  for (const auto& [key, value] : keys.items())
+    if (key != "inputs" && key != "misses")
+      sweep[key]["$ref"] = fmt::format("#/definitions/case/properties/{}", key);
   schema["definitions"]["case"]["properties"] = std::move(keys);
+  schema["definitions"]["sweep"]["properties"] = std::move(sweep);
   return schema.dump(1) + "\n";
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "core/problem/spec.hpp"
+#include "core/problem/sweep.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -223,6 +224,57 @@ TEST(Suite, FilesThatCannotBeRead) {
   const std::string file = ::testing::TempDir() + "suite_test.json";
   std::ofstream(file) << with_case(R"("seq_len_q": 8)");
   EXPECT_EQ(read_suite(file).cases.size(), 1u);
+}
+
+// A suite with one entry of `scaling` that has these keys beside its name.
+std::string with_scaling(const std::string& keys) {
+  return R"({"name": "s", "summary": "for tests",
+  "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 64,
+               "inputs": "lidar:voxel_size=0.05"},
+  "scaling": [{"name": "dense", )" +
+         keys + "}]}";
+}
+
+TEST(Suite, ScalingIsAProblemAtManySizes) {
+  const Suite suite =
+      parse_suite(with_scaling(R"("over": ["seq_len_q=1k..16k", "batch=1,2"], "threads": "1..n",
+                      "deadline": "50ms", "memory": "2GiB", "impls": ["flash_*"], "quick": true)"),
+                  "x.json");
+  EXPECT_TRUE(suite.cases.empty());
+  ASSERT_EQ(suite.scaling.size(), 1u);
+  const Scaling& scaling = suite.scaling[0];
+  EXPECT_EQ(scaling.base.name, "dense");
+  EXPECT_EQ(scaling.base.suite, "s");
+  EXPECT_TRUE(scaling.base.quick);
+  EXPECT_FALSE(scaling.base.inputs.from_tokens) << "a default that is for cases only";
+  EXPECT_EQ(scaling.threads, "1..n");
+  EXPECT_DOUBLE_EQ(scaling.deadline_s, 0.05);
+  EXPECT_EQ(scaling.memory_bytes, uint64_t{2} << 30);
+  const std::vector<Sweep> sweeps = sweeps_of(scaling);
+  ASSERT_EQ(sweeps.size(), 2u);
+  EXPECT_EQ(print_problem(sweeps[1].at(ATTEST_F16, 2)),
+            "softmax dtype=f16 batch=2 seq_len_q=1024 head_dim=64");
+}
+
+TEST(Suite, ScalingThatMakesNoSenseIsRefused) {
+  const auto error = [](const std::string& keys) { return suite_error(with_scaling(keys)); };
+  EXPECT_THAT(error(R"("seq_len_q": 4)"), HasSubstr("scaling 'dense': has no over"));
+  EXPECT_THAT(error(R"("over": "seq_len_q=4..1")"),
+              StartsWith("x.json: scaling 'dense': over 'seq_len_q=4..1': must be a range"));
+  EXPECT_THAT(error(R"("over": "seq_len_q=4..16", "inputs": "random")"),
+              HasSubstr("inputs: is for cases only"));
+  EXPECT_THAT(error(R"("over": "seq_len_q=4..16", "threads": "none")"),
+              HasSubstr("threads: must be numbers of threads"));
+  EXPECT_THAT(error(R"("over": "seq_len_q=4..16", "deadline": "0ms")"),
+              HasSubstr("deadline: must be a time such as 50ms"));
+  EXPECT_THAT(error(R"("over": "seq_len_q=4..16", "memory": "much")"),
+              HasSubstr("memory: must be a size such as 512MiB"));
+  EXPECT_THAT(error(R"("over": "seq_len_q=4..16", "head_dims": 4)"),
+              HasSubstr("scaling 'dense': unknown key 'head_dims', did you mean 'head_dim'?"));
+  EXPECT_THAT(error(R"("over": "seq_len_q=4..16"}, {"name": "dense", "over": "seq_len_q=1,2")"),
+              HasSubstr("that name is taken"));
+  EXPECT_THAT(suite_error(R"({"name": "s", "summary": "for tests", "scaling": []})"),
+              HasSubstr("scaling: must be a list of 1 to"));
 }
 
 }  // namespace

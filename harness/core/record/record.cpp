@@ -198,6 +198,15 @@ void walk(MemoryRecord& m, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(SweepPoint& s, Visit&& visit) {
+  visit("sweep", s.sweep);
+  visit("over", s.over);
+  visit("value", s.value);
+  visit("deadline_ns", s.deadline_ns);
+  visit("memory_bytes", s.memory_bytes);
+}
+
+template <class Visit>
 void walk(Record& r, Visit&& visit) {
   visit("suite", r.suite);
   visit("case", r.case_name);
@@ -214,6 +223,7 @@ void walk(Record& r, Visit&& visit) {
   visit("features", r.features);
   visit("device", r.device);
   visit("threads", r.threads);
+  visit("sweep", r.sweep);
   walk(r.outcome, visit);
   visit("arithmetic", r.arithmetic);
   visit("max_ratio", r.max_ratio);

@@ -71,6 +71,17 @@ struct MemoryRecord {
   double tensor_bytes = 0;
 };
 
+/// Which point of a sweep a record is: a sweep is one problem at many sizes.
+struct SweepPoint {
+  std::string sweep;  // its name in the suite
+  std::string over;   // the field that grows; empty: the smallest problem, for the launch cost
+  int64_t value = 0;  // of that field
+  // What one run may take; the largest size within it is looked for. memory_bytes counts tensors
+  // and measured peak together.
+  std::optional<double> deadline_ns;
+  std::optional<uint64_t> memory_bytes;
+};
+
 struct Record {
   std::string suite, case_name, spec, inputs, source;
   std::string impl, impl_version, plugin, plugin_hash;
@@ -78,6 +89,7 @@ struct Record {
       libraries_hash;  // of all that its process had loaded, where it was timed
   std::string operation, dtype, features, device;
   int32_t threads = 1;
+  std::optional<SweepPoint> sweep;
   Outcome outcome{ReasonCode::kErrorGolden, "nothing was judged"};
   std::string arithmetic;               // as declared; empty where query was not reached
   double max_ratio = 0, rms_ratio = 0;  // the worst over the fills

@@ -31,6 +31,7 @@ Record sample() {
   r.dtype = "f16";
   r.device = "cpu";
   r.threads = 2;
+  r.sweep = SweepPoint{"dense", "seq_len_q", 4096, 5e7, uint64_t{2} << 30};
   r.outcome = {ReasonCode::kFailNan, "o[0,1,2,3] = nan where 1 is right"};
   r.arithmetic = "qk=f32";
   r.max_ratio = INFINITY;

@@ -130,8 +130,9 @@ std::string Job::token_line() const {
 }
 
 std::vector<std::string> Job::only_impls() const {
-  const auto* of_suite = std::get_if<SuiteJob>(&source);
-  return of_suite ? of_suite->wanted->only_impls : std::vector<std::string>();
+  if (const auto* of_suite = std::get_if<SuiteJob>(&source)) return of_suite->wanted->only_impls;
+  const auto* spec = std::get_if<SpecJob>(&source);
+  return spec ? spec->only_impls : std::vector<std::string>();
 }
 
 void Plan::append(Plan&& other) {
@@ -148,7 +149,10 @@ Plan plan_suites(const std::vector<std::string>& suites, const CaseFilter& filte
   std::vector<std::string> files;
   for (const std::string& suite : suites) {
     files.push_back(find_suite(suite));
-    add_cases(plan.suites.emplace_back(read_suite(files.back())), filter, plan);
+    const Suite& read = plan.suites.emplace_back(read_suite(files.back()));
+    if (read.cases.empty())
+      throw Error(fmt::format("{0}: has no cases, but sweeps: attest scale {0}", suite));
+    add_cases(read, filter, plan);
   }
   std::ranges::sort(plan.dtypes);
   plan.dtypes.erase(std::unique(plan.dtypes.begin(), plan.dtypes.end()), plan.dtypes.end());

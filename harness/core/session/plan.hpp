@@ -3,11 +3,13 @@
 #pragma once
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "core/problem/suite.hpp"
+#include "core/record/record.hpp"
 #include "core/session/token_store.hpp"
 #include "core/vectors/read_vectors.hpp"
 
@@ -23,7 +25,8 @@ struct SuiteJob {
 /// One problem by its spec line.
 struct SpecJob {
   std::string spec;
-  std::string inputs = "random";  // or a token source
+  std::string inputs = "random";             // or a token source
+  std::vector<std::string> only_impls = {};  // globs; empty: all
 };
 
 /// A test vector or a captured case.
@@ -39,6 +42,7 @@ struct Job {
   std::vector<std::string> fills;  // judge only on these; empty: on the default ones
   double budget_s = 0;             // seconds of timed runs; 0: the session's budget
   std::variant<SuiteJob, SpecJob, VectorJob> source;
+  std::optional<SweepPoint> point = {};  // as in its records; nothing: it is no part of a sweep
 
   bool is_vector() const { return std::holds_alternative<VectorJob>(source); }
   /// Globs; only implementations with matching names run the job. Empty: all.

@@ -72,6 +72,13 @@ Record without_inputs(const Job& job, const Registry::Entry* entry, int32_t thre
 
 }  // namespace
 
+void Shares::add(const Shares& other) {
+  total_s += other.total_s;
+  implementations_s += other.implementations_s;
+  judging_s += other.judging_s;
+  inputs_s += other.inputs_s;
+}
+
 Session::Session(Plan plan, const Implementations& implementations, const RunOptions& options,
                  const std::vector<std::string>& token_files, bool (*cancelled)())
     : plan_(std::move(plan)),
@@ -88,13 +95,12 @@ void Session::check_impls() const {
   std::vector<std::string> names;
   for (const Registry::Entry& entry : entries) names.push_back(entry.implementation->name);
   for (const Job& job : plan_.jobs) {
-    const auto* source = std::get_if<SuiteJob>(&job.source);
-    if (!source) continue;
-    const std::vector<std::string>& wanted = source->wanted->only_impls;
+    const std::vector<std::string> wanted = job.only_impls();
     if (std::ranges::any_of(entries, [&](const auto& entry) { return entry.called(wanted); }))
       continue;
+    const auto* source = std::get_if<SuiteJob>(&job.source);
     const std::string where =
-        fmt::format("{}: case '{}': impls:", source->file, source->wanted->name);
+        fmt::format("{}: case '{}': impls:", source ? source->file : job.suite, job.case_name);
     try {
       require_matches(where, wanted, names);
     } catch (const Error& error) {
@@ -146,6 +152,7 @@ bool Session::add_earlier(const CaseKey& key, Sink& sink) {
 
 void Session::add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink) {
   if (stops(sink)) return;  // the record at hand was cut short
+  record.sweep = job.point;
   sink.finished(job, entry, record);
   shares_.implementations_s += implementation_seconds(record);
   records_.push_back(std::move(record));
@@ -221,18 +228,25 @@ void Session::read_users_files() {
       tokens_.take(line);
 }
 
+void Session::extend(Plan&& more) {
+  plan_.append(std::move(more));
+  check_impls();
+}
+
 void Session::run(Sink& sink) {
   const auto start = Clock::now();
+  const double loaded_s = tokens_.seconds();
   completed_ = true;
   read_users_files();
-  for (const Job& job : plan_.jobs) {
+  for (; next_job_ < plan_.jobs.size(); ++next_job_) {
     if (stops(sink)) break;
+    const Job& job = plan_.jobs[next_job_];
     if (job.is_vector())
       run_vector(job, sink);
     else
       run_case(job, sink);
   }
-  shares_.inputs_s += tokens_.seconds();
+  shares_.inputs_s += tokens_.seconds() - loaded_s;
   shares_.total_s += seconds_since(start);
 }
 

@@ -32,6 +32,8 @@ class Sink {
 /// How a session spent its time, in seconds.
 struct Shares {
   double total_s = 0, implementations_s = 0, judging_s = 0, inputs_s = 0;
+
+  void add(const Shares& other);
 };
 
 class Session {
@@ -48,8 +50,11 @@ class Session {
   /// The identity of this run. A results file can only be resumed by a run with the same identity.
   Identity identity() const;
 
-  /// Runs all jobs. One whose inputs cannot be made gets records with kErrorInputs. Throws Error if
-  /// one of `token_files` cannot be read; it is then thrown before the first job.
+  /// Adds jobs to the plan, for the next call of run().
+  void extend(Plan&& more);
+  /// Runs all jobs that were not run yet. One whose inputs cannot be made gets records with
+  /// kErrorInputs. Throws Error if one of `token_files` cannot be read; it is then thrown before
+  /// the first job.
   void run(Sink& sink);
   /// All records in the order of the plan, including those of Sink::earlier.
   const std::vector<Record>& records() const { return records_; }
@@ -76,6 +81,7 @@ class Session {
   void read_users_files();
 
   Plan plan_;
+  size_t next_job_ = 0;  // the first that run() has not run
   const Implementations& implementations_;
   RunOptions options_;
   TokenStore tokens_;

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "core/session/earlier_results.hpp"
+#include "core/session/sweep_plan.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -220,6 +221,83 @@ TEST_F(RunSessions, OptionsAreWhatMakesItAnotherRun) {
   longer.limits.timeout_s = 7;
   EXPECT_NE(one.identity(), Session(plan(), implementations_, longer).identity());
   EXPECT_EQ(one.identity(), Session(plan(), implementations_, options_).identity());
+}
+
+std::vector<Sweep> sweeps(const std::string& over) {
+  return sweeps_of(scaling_of_spec("softmax head_dim=16", {over}));
+}
+
+TEST_F(Sessions, ASweepHasAJobForEachSizeAndItsSmallestProblemFirst) {
+  const Plan plan = plan_sweeps(sweeps("seq_len_q=8,32"), {.threads = 2});
+  EXPECT_THAT(names(plan),
+              ElementsAre("/softmax/smallest/threads=2 f32", "/softmax/seq_len_q=8/threads=2 f32",
+                          "/softmax/seq_len_q=32/threads=2 f32"));
+  EXPECT_EQ(plan.jobs[0].point->over, "");
+  EXPECT_EQ(plan.jobs[2].point->over, "seq_len_q");
+  EXPECT_EQ(plan.jobs[2].point->value, 32);
+  EXPECT_THAT(names(plan_sweeps(sweeps("seq_len_q=8"), {})),
+              ElementsAre("/softmax/smallest f32", "/softmax/seq_len_q=8 f32"));
+  EXPECT_THROW(plan_sweeps(sweeps("seq_len_q=8"), {.fills = {"hug"}}), Error);
+}
+
+TEST_F(Sessions, SweepsOfOneNameAreSetApart) {
+  std::vector<Scaling> scalings(3, scaling_of_spec("linear head_dim=8", {"seq_len_q=8,16"}));
+  number_names(scalings);
+  EXPECT_EQ(scalings[0].base.name, "linear");
+  EXPECT_EQ(scalings[2].base.name, "linear-3");
+}
+
+TEST_F(Sessions, SweepsComeFromSuites) {
+  std::ofstream(folder_ / "s.json") << R"({"name": "s", "summary": "sizes",
+      "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 16},
+      "scaling": [{"name": "a", "over": "seq_len_q=8,32", "quick": true, "deadline": "5ms"},
+                  {"name": "b", "over": "batch=1,2", "seq_len_q": 9}]})";
+  const std::string file = folder_ / "s.json";
+  const auto read = [&](const SweepFilter& filter) {
+    std::vector<std::string> all;
+    for (const Scaling& scaling : read_scalings({file}, filter))
+      all.push_back(scaling.base.name + " " + std::to_string(scaling.base.dtypes.size()));
+    return all;
+  };
+  EXPECT_THAT(read({}), ElementsAre("a 2", "b 2"));
+  EXPECT_THAT(read({.dtypes = {"f16"}, .quick = true}), ElementsAre("a 1"));
+  EXPECT_THAT(read({.names = {"b*"}}), ElementsAre("b 2"));
+  EXPECT_THROW(read({.names = {"c"}}), Error);
+  EXPECT_THROW(read({.dtypes = {"f8"}}), Error);
+  EXPECT_THROW(read_scalings({suite_}, {}), Error) << "it has no scaling";
+  const Plan plan = plan_sweeps(sweeps_of(read_scalings({file}, {})[0]), {});
+  EXPECT_EQ(plan.jobs[0].point->deadline_ns, 5e6);
+  EXPECT_FALSE(plan.jobs[0].point->memory_bytes);
+}
+
+TEST_F(RunSessions, APlanGrowsWhileItsRecordsShowWhatIsMissing) {
+  const std::vector<Sweep> all = sweeps("seq_len_q=8,32");
+  Session session(plan_sweeps(all, {}), implementations_, options_);
+  Notes notes;
+  session.run(notes);
+  EXPECT_EQ(session.records().size(), 3u);
+  Plan more;
+  add_point(all[0], 16, {}, more);
+  session.extend(std::move(more));
+  session.run(notes);
+  ASSERT_EQ(session.records().size(), 4u);
+  EXPECT_TRUE(session.completed());
+  EXPECT_EQ(session.records()[3].case_name, "softmax/seq_len_q=16");
+  EXPECT_EQ(session.records()[3].sweep->value, 16);
+  EXPECT_EQ(session.records()[3].sweep->over, "seq_len_q");
+  EXPECT_EQ(session.records()[3].outcome.code, ReasonCode::kPass);
+  EXPECT_EQ(session.records()[3].spec, "softmax dtype=f32 seq_len_q=16 head_dim=16");
+}
+
+TEST_F(RunSessions, ASweepMayBeForSomeImplementations) {
+  std::vector<Sweep> all = sweeps("seq_len_q=8,32");
+  all[0].of.base.only_impls = {"nobody"};
+  try {
+    Session session(plan_sweeps(all, {}), implementations_, options_);
+    FAIL() << "nobody is loaded";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("impls: nobody: matches none of"));
+  }
 }
 
 }  // namespace
