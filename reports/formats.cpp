@@ -14,6 +14,8 @@ namespace {
 constexpr Format kFormats[] = {
     {"terminal", "", ".txt", "the table that a run ends with", print_terminal},
     {"bench", "", ".bench.txt", "for each case the implementations by speed", print_bench_format},
+    {"scaling", "", ".scaling.txt", "of attest scale: exponents, crossovers and largest sizes",
+     print_scaling_format},
     {"markdown", "md", ".md", "counts, the worst records, then all verdicts and reasons",
      print_markdown},
     {"html", "", ".html", "a page that opens from disk: which implementation may be used, and why",

@@ -74,9 +74,7 @@ void print_next(const std::vector<core::Record>& records, const JudgingOptions& 
     fmt::print("  {:<{}}  # {}\n", command, width, purpose);
 }
 
-// Says why the run was not completed, and how to complete it.
-void print_stop(const core::Session& session, const JudgingOptions& options) {
-  if (session.completed()) return;
+void print_stop(const JudgingOptions& options) {
   fmt::print(stderr, "attest: {}; what was measured is kept",
              interrupted() ? "interrupted" : "stopped after the first bad record (--fail-fast)");
   const std::string& path = options.results_path();

@@ -11,8 +11,8 @@ namespace attest::cli {
 void print_shares(const core::Shares& shares);
 /// The commands that a user may want next.
 void print_next(const std::vector<core::Record>& records, const JudgingOptions& options);
-/// If the run was not completed: why, and how to complete it.
-void print_stop(const core::Session& session, const JudgingOptions& options);
+/// Why a run was not completed, and how to complete it.
+void print_stop(const JudgingOptions& options);
 /// Of a run on vectors: the unsupported ones, counted by reason, and for each implementation the
 /// number of records with each verdict.
 void print_counts(const std::vector<core::Record>& records);

@@ -36,39 +36,90 @@ void check_paths(const JudgingOptions& options) {
   if (options.resume.empty() && !options.overwrite) refuse_to_replace(options.output);
 }
 
+/// The sessions of one run, one after the other, into one recorder.
+class Judging {
+ public:
+  Judging(JudgingOptions& options, const JudgingHooks& hooks) : options_(options), hooks_(hooks) {}
+
+  void run(core::Session& session, Recorder& recorder) {
+    session.run(recorder);
+    while (session.completed() && hooks_.extend) {
+      const size_t before = session.most_records();
+      core::Plan more = hooks_.extend(all_records(session));
+      if (more.jobs.empty()) break;
+      session.extend(std::move(more));
+      recorder.expect(session.most_records() - before);
+      session.run(recorder);
+    }
+    records_ = all_records(session);
+    completed_ = session.completed();
+    shares_.add(session.shares());
+  }
+
+  void run_next_sessions(Recorder& recorder) {
+    while (completed_ && hooks_.next_session) {
+      core::Plan plan = hooks_.next_session(records_);
+      if (plan.jobs.empty()) return;
+      const core::Implementations implementations = options_.plugins.load();
+      core::Session session(std::move(plan), implementations, options_.run_options(),
+                            options_.token_files, interrupted);
+      recorder.expect(session.most_records());
+      run(session, recorder);
+    }
+  }
+
+  const std::vector<core::Record>& records() const { return records_; }
+  bool completed() const { return completed_; }
+  const core::Shares& shares() const { return shares_; }
+
+ private:
+  std::vector<core::Record> all_records(const core::Session& session) const {
+    std::vector<core::Record> all = records_;
+    all.insert(all.end(), session.records().begin(), session.records().end());
+    return all;
+  }
+
+  JudgingOptions& options_;
+  const JudgingHooks& hooks_;
+  std::vector<core::Record> records_;  // of the sessions that are over
+  bool completed_ = false;
+  core::Shares shares_;
+};
+
 }  // namespace
 
-int judge_plan(core::Plan plan, JudgingOptions& options, const PrintRecords& before,
-               const PrintRecords& after) {
+int judge_plan(core::Plan plan, JudgingOptions& options, const JudgingHooks& hooks) {
   check_paths(options);
   if (options.dry_run) return exit_code(forecast(std::move(plan), options), true);
   const core::Implementations implementations = options.plugins.load();
+  Judging judging(options, hooks);
   core::Session session(std::move(plan), implementations, options.run_options(),
                         options.token_files, interrupted);
   Recorder recorder(options, implementations, session);
   TableFile table(options.table);
 
   catch_interrupts();
-  session.run(recorder);
-  if (session.completed()) recorder.close(session);
-  table.write(recorder.results(session));
+  judging.run(session, recorder);
+  judging.run_next_sessions(recorder);
+  const std::vector<core::Record>& records = judging.records();
+  const core::NeverJudged left = core::never_judged(implementations.chosen(), records);
+  if (judging.completed()) recorder.close(records, left);
+  table.write(recorder.results(records, judging.completed()));
 
-  const std::vector<core::Record>& records = session.records();
-  if (before) before(records);
+  if (hooks.before) hooks.before(records);
   if (options.shows_progress)
     recorder.end_table();
   else
-    recorder.print_all(session);
-  if (after) after(records);
-  if (options.shows_shares) print_shares(session.shares());
-  const core::NeverJudged left = session.never_judged();
+    recorder.print_all(records, judging.completed());
+  if (hooks.after) hooks.after(records);
+  if (options.shows_shares) print_shares(judging.shares());
   if (!options.table.empty()) fmt::print("table: {}\n", options.table);
   if (options.shows_coverage) {
     if (!options.results_path().empty()) fmt::print("results: {}\n", options.results_path());
     fmt::print("{}", core::print_never_judged(left));
     print_next(records, options);
   }
-  print_stop(session, options);
+  if (!judging.completed()) print_stop(options);
   return exit_code(records, left.empty() || !options.strict);
 }
 

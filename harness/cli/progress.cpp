@@ -53,7 +53,7 @@ std::string progress_line(size_t done, size_t total, double seconds, const std::
   return text;
 }
 
-Progress::Progress(size_t total) : total_(total), terminal_(is_terminal(stderr)) {
+Progress::Progress(size_t total) : terminal_(is_terminal(stderr)), total_(total) {
   if (!terminal_) return;
   // Signals are for the thread that runs the session.
   sigset_t all, before;
@@ -93,6 +93,11 @@ void Progress::start(const std::string& what) {
   const std::lock_guard lock(mutex_);
   what_ = what;
   draw();
+}
+
+void Progress::expect(size_t more) {
+  const std::lock_guard lock(mutex_);
+  total_ += more;
 }
 
 void Progress::finish() {

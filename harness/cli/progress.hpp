@@ -30,6 +30,8 @@ class Progress {
 
   /// Shows `what` as the work that begins now.
   void start(const std::string& what);
+  /// Adds records to come.
+  void expect(size_t more);
   /// Counts one record as done.
   void finish();
   /// Erases the line until the next start, so that something else can be printed.
@@ -39,12 +41,11 @@ class Progress {
   void draw();
   void keep_drawing();
 
-  const size_t total_;
   const bool terminal_;
   const core::Clock::time_point began_ = core::Clock::now();
   std::mutex mutex_;  // of what follows
   std::condition_variable ended_;
-  size_t done_ = 0;
+  size_t total_, done_ = 0;
   std::string what_;  // empty: the line is not shown
   bool ends_ = false;
   std::thread thread_;  // draws the line again and again

@@ -49,10 +49,11 @@ void Recorder::end_table() {
   if (output_lost_) throw MachineError("standard output cannot be written to");
 }
 
-void Recorder::print_all(const core::Session& session) {
+void Recorder::print_all(const std::vector<core::Record>& records, bool complete) {
   progress_.reset();
   print(reports::find_format(options_.format)
-            .print(reports::make_input({results(session)}), {.colour = wants_colour(stdout)}));
+            .print(reports::make_input({results(records, complete)}),
+                   {.colour = wants_colour(stdout)}));
   if (output_lost_) throw MachineError("standard output cannot be written to");
 }
 
@@ -72,14 +73,18 @@ void Recorder::begin(const core::Session& session) {
     results_->write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier_.count()}});
 }
 
-core::Results Recorder::results(const core::Session& session) const {
+core::Results Recorder::results(const std::vector<core::Record>& records, bool complete) const {
   core::Results results;
   results.path = options_.results_path();
   results.header = header_;
-  results.records = session.records();
+  results.records = records;
   results.begun = true;
-  results.complete = session.completed();
+  results.complete = complete;
   return results;
+}
+
+void Recorder::expect(size_t more) {
+  if (progress_) progress_->expect(more);
 }
 
 void Recorder::starting(const std::string& what) {
@@ -106,10 +111,11 @@ void Recorder::finished(const core::Job& job, const core::Registry::Entry* entry
   show(record);
 }
 
-void Recorder::close(const core::Session& session) {
+void Recorder::close(const std::vector<core::Record>& records,
+                     const core::NeverJudged& never_judged) {
   if (!results_ || earlier_.complete()) return;
-  core::Closing closing = core::Closing::of(session.records(), utc_now());
-  closing.never_judged = session.never_judged();
+  core::Closing closing = core::Closing::of(records, utc_now());
+  closing.never_judged = never_judged;
   results_->write(to_json(closing));
 }
 

@@ -29,11 +29,13 @@ class Recorder : public core::Sink {
   /// standard output could not be written.
   void end_table();
   /// If no rows were printed: prints all records in the options' format. Throws as end_table does.
-  void print_all(const core::Session& session);
-  /// Writes the closing line of a completed session to the results file.
-  void close(const core::Session& session);
-  /// The contents of the results file, even if none is written.
-  core::Results results(const core::Session& session) const;
+  void print_all(const std::vector<core::Record>& records, bool complete);
+  /// Expects so many more records.
+  void expect(size_t more);
+  /// Writes the closing line of a completed run to the results file.
+  void close(const std::vector<core::Record>& records, const core::NeverJudged& never_judged);
+  /// The contents of the results file with these records, even if none is written.
+  core::Results results(const std::vector<core::Record>& records, bool complete) const;
 
  private:
   void begin(const core::Session& session);

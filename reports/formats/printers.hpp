@@ -11,6 +11,8 @@ namespace attest::reports {
 std::string print_terminal(const Input& input, const Style& style);
 /// For each case the implementations by speed.
 std::string print_bench_format(const Input& input, const Style& style);
+/// How implementations scale, from the records of sweeps.
+std::string print_scaling_format(const Input& input, const Style& style);
 /// A summary: the sentence, counts, the worst records, then all verdicts and reasons in parts that
 /// a reader opens. Parts are left out, and said to be, where it would be larger than 900 kB.
 std::string print_markdown(const Input& input, const Style& style);

@@ -20,6 +20,7 @@ Command add_replay(CLI::App& program);
 Command add_doctor(CLI::App& program);
 Command add_new(CLI::App& program);
 Command add_explain(CLI::App& program);
+Command add_scale(CLI::App& program);
 /// These two describe all commands of the program, which must outlive what they return.
 Command add_completion(CLI::App& program);
 Command add_man(CLI::App& program);

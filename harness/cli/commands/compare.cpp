@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/machine_error.hpp"
+#include "cli/json_file.hpp"
 #include "cli/progress.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/builds.hpp"
@@ -64,13 +63,6 @@ void check(const CompareArguments& arguments, const std::vector<core::Results>& 
         fmt::format("--relative-to {}: no file has records of another", core::in_quotes(peer)));
 }
 
-void write_json(const std::string& path, const reports::Comparison& comparison) {
-  std::ofstream out(path, std::ios::trunc);
-  out << to_json(comparison).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n"
-      << std::flush;
-  if (!out) throw MachineError(fmt::format("--json {}: cannot be written", path));
-}
-
 int run(CompareArguments& arguments) {
   if (arguments.after.empty()) {
     if (arguments.before.size() < 2)
@@ -83,7 +75,7 @@ int run(CompareArguments& arguments) {
   check(arguments, before, after);
   reports::require_one_build(before, after);
   const reports::Comparison comparison = compare(before, after, arguments.options);
-  if (!arguments.json_path.empty()) write_json(arguments.json_path, comparison);
+  write_json_file(arguments.json_path, to_json(comparison));
   fmt::print("{}", print_comparison(comparison, {.colour = wants_colour(stdout),
                                                  .changed_only = arguments.changed_only}));
   if (comparison.cases.empty()) {

@@ -52,16 +52,22 @@ void list_suites() {
   }
 }
 
+std::string dtypes_of(const core::Case& one) {
+  std::string types;
+  for (const core::DType dtype : one.dtypes)
+    types += (types.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
+  return types;
+}
+
 void list_suite(const std::string& given) {
   const core::Suite suite = core::read_suite(core::find_suite(given));
   fmt::print("{}: {}\n", suite.name, suite.summary);
-  for (const core::Case& one : suite.cases) {
-    std::string types;
-    for (const core::DType dtype : one.dtypes)
-      types += (types.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
-    fmt::print("  {:<44} {:<12} {}{}\n", one.name, types, one.quick ? "quick, " : "",
+  for (const core::Case& one : suite.cases)
+    fmt::print("  {:<44} {:<12} {}{}\n", one.name, dtypes_of(one), one.quick ? "quick, " : "",
                one.inputs.source);
-  }
+  for (const core::Scaling& scaling : suite.scaling)
+    fmt::print("  {:<44} {:<12} {}over {}\n", scaling.base.name, dtypes_of(scaling.base),
+               scaling.base.quick ? "quick, " : "", fmt::join(scaling.over, ", "));
 }
 
 // Throws Error: options that do not go together.

@@ -36,7 +36,7 @@ Command add_replay(CLI::App& program) {
     arguments->judging.command = command_line(*command);
     return judge_plan(
         core::plan_vectors(arguments->folders, {.cases = arguments->cases}, arguments->words),
-        arguments->judging, {}, print_counts);
+        arguments->judging, {.after = print_counts});
   };
 }
 

@@ -81,7 +81,7 @@ int run(ReproArguments& arguments) {
     judging.observer = [&dumper](const core::JudgedRun& run) { dumper->add(run); };
   }
   const int code = judge_plan(core::plan_spec(arguments.job, arguments.fills, "repro"), judging,
-                              print_all_details);
+                              {.before = print_all_details});
   if (dumper) dumper->finish();
   return code;
 }

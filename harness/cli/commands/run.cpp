@@ -39,7 +39,7 @@ int run_vectors(RunArguments& arguments) {
                       "judged, not timed; --case names them",
                       option));
   return judge_plan(core::plan_vectors(arguments.vectors, filter, arguments.words),
-                    arguments.judging, {}, print_counts);
+                    arguments.judging, {.after = print_counts});
 }
 
 // Most seconds of four runs where the command line says none: slow kernels too are through the
