@@ -149,7 +149,8 @@ std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, 
   SameNeighbours same(*this, trial, inputs(fills_.front()), specs,
                       pace.window_ns + kNeighbourLead_ns);
   Neighbours neighbours(specs);
-  const PacedResult paced = run_paced(trial, pace.period_ns, pace.window_ns, frames);
+  // All frames, unless they queue up for as long again.
+  const PacedResult paced = run_paced(trial, pace.period_ns, 2 * pace.window_ns, frames);
   std::vector<NeighbourRecord> works;
   for (const NeighbourWork& work : neighbours.stop())
     works.push_back({work.name, work.rate, work.unit});
