@@ -255,7 +255,7 @@ TEST_F(RunVectors, TableIsAReport) {
   std::stringstream text;
   text << std::ifstream(folder_ / "verdicts.md").rdbuf();
   EXPECT_THAT(text.str(), ::testing::ContainsRegex(
-                              "\nattest [^ ]*, commit [^ ]+, on .* with [0-9]+ threads\n"));
+                              ": attest [^ ]*, commit [^ ]+, on .* with [0-9]+ threads, "));
   EXPECT_THAT(text.str(), HasSubstr("| case | dtype | reference | naive |\n"));
   EXPECT_THAT(text.str(), ::testing::ContainsRegex("good . f32 . pass [^|]*. pass"));
   EXPECT_THAT(text.str(), HasSubstr("| unknown |  | unsupported: operation 'hyena' |  |\n"));

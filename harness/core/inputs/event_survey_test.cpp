@@ -53,7 +53,7 @@ const Trial kTrials[] = {
     {"softmax dtype=f16 batch=3 num_heads=4 num_kv_heads=2 seq_len_q=67 seq_len_kv=1021 "
      "head_dim=64 "
      "page_size=16 page_table seq_lens_kv",
-     {}},
+     {"rise/16/last/much"}},
     {"softmax dtype=f16 num_heads=2 seq_len_q=4099 head_dim=16 patch_size=1024 order", {}},
     {"softmax dtype=f16 num_heads=3 seq_len_q=3136 head_dim=32 grid_height=56 grid_width=56 "
      "window_height=7 window_width=7 shift_y=3 shift_x=3 "
