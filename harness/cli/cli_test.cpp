@@ -442,7 +442,7 @@ TEST_F(Cli, StopsAtTheFirstBadRecordIfAsked) {
   EXPECT_EQ(stopped.code, 1);
   EXPECT_THAT(stopped.text, HasSubstr("attest: stopped after the first bad record (--fail-fast); "
                                       "what was measured is kept, and --resume r.jsonl without"));
-  EXPECT_THAT(text("r.md"), HasSubstr("The run was not completed"));
+  EXPECT_THAT(text("r.md"), HasSubstr("r.jsonl: the run did not end"));
   EXPECT_THAT(run("report r.jsonl").text, HasSubstr("The run was not completed"));
   const std::vector<json> kept = lines("r.jsonl");
   ASSERT_GE(kept.size(), 2u);

@@ -9,6 +9,11 @@
 
 #include "reports/input.hpp"
 
+// attest_test defines it. A header also has to compile by itself.
+#ifndef ATTEST_SOURCE_DIR
+#define ATTEST_SOURCE_DIR "."
+#endif
+
 namespace attest::testing {
 
 /// The folder of the golden files.
