@@ -82,7 +82,7 @@ std::string xml(std::string_view text) {
 std::string csv_text(std::string_view text) {
   std::string cell = valid_utf8(text);
   // With one of these, or with blanks before one, spreadsheets begin a formula.
-  const size_t first = cell.find_first_not_of(" ");
+  const size_t first = cell.find_first_not_of(' ');
   if (first != std::string::npos &&
       std::string_view("=+-@\t\r\n").find(cell[first]) != std::string_view::npos)
     cell = "'" + cell;

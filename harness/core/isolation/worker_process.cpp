@@ -215,8 +215,11 @@ void Worker::show_output() {
   char buffer[1 << 14];
   shown_bytes_ = std::min(shown_bytes_, lseek(output_.get(), 0, SEEK_END));  // it may truncate it
   for (ssize_t n; (n = pread(output_.get(), buffer, sizeof(buffer), shown_bytes_)) > 0;) {
-    for (ssize_t written = 0, step; written < n; written += step)
-      if ((step = write(STDERR_FILENO, buffer + written, size_t(n - written))) <= 0) break;
+    for (ssize_t written = 0; written < n;) {
+      const ssize_t step = write(STDERR_FILENO, buffer + written, size_t(n - written));
+      if (step <= 0) break;
+      written += step;
+    }
     shown_bytes_ += n;
   }
   if (shown_bytes_ > kKept)
