@@ -28,8 +28,8 @@ struct Facts {
   bool of_pairs(int role) const { return has(role) && t[role].dim[2] > 1; }
   /// Some row's band lies before the first key.
   bool negative_diagonal() const {
-    return band && (p.diagonal_offset < 0 ||
-                    (p.diagonal == ATTEST_BOTTOM_RIGHT && p.seq_len_q > p.seq_len_kv));
+    return band && (p.diagonal_offset < 0 || (p.diagonal == ATTEST_BOTTOM_RIGHT &&
+                                              (p.seq_len_q > p.seq_len_kv || own_lengths())));
   }
   /// Queries and keys have lengths of their own in each sequence.
   bool own_lengths() const {

@@ -86,7 +86,7 @@ std::string sinks(int64_t n) {
 }
 std::string varlen(int64_t n) {
   return fmt::format(
-      "softmax batch=3 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 "
+      "softmax batch=4 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 "
       "diagonal=1 cu_seqlens_q cu_seqlens_kv "
       "lse",
       fewer_queries(n), n);
