@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/record/case_key.hpp"
+#include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/launches.hpp"
 
@@ -19,6 +20,14 @@ using core::Results;
 constexpr double kNoisy = 0.1;       // interquartile range / median
 constexpr double kBusyPercent = 10;  // of the time, something waited for a CPU
 
+// A race may have been seen after one of two files was copied.
+bool contradict(const Record& a, const Record& b) {
+  const auto is_overruled = [](const Record& record) {
+    return record.outcome.code == core::ReasonCode::kSuspectRace;
+  };
+  return !is_overruled(a) && !is_overruled(b) && to_json(a) != to_json(b);
+}
+
 /// Adds the records of `again`, another file of the same run. Says what it left out.
 std::string join(Results& run, Results again) {
   std::map<core::CaseKey, const Record*> known;
@@ -30,7 +39,7 @@ std::string join(Results& run, Results again) {
     if (at == known.end())
       fresh.push_back(std::move(record));
     else
-      different += to_json(*at->second) != to_json(record);
+      different += contradict(*at->second, record);
   }
   std::string text = fmt::format("{} and {} hold the same run, of {}; it counts once",
                                  file_name(run), file_name(again), run.header.started);
@@ -38,6 +47,7 @@ std::string join(Results& run, Results again) {
     text += fmt::format(". {} of its records differ between the files; those of {} are shown",
                         different, file_name(run));
   std::ranges::move(fresh, std::back_inserter(run.records));
+  core::overrule_races(run.records);
   if (again.complete && !run.complete) run.closing = std::move(again.closing);
   run.complete |= again.complete;
   return text;

@@ -65,6 +65,20 @@ TEST(Input, SaysWhereTwoFilesOfOneRunDiffer) {
                                     "are shown")));
 }
 
+// One was copied before the race was seen: a pass that is overruled in the other is no difference.
+TEST(Input, ARaceInOneOfTwoFilesOverrulesThePassesOfBoth) {
+  core::Record race = record("y");
+  race.outcome.code = core::ReasonCode::kFailTolerance;
+  race.fills.push_back({.fill = "random", .reruns = core::RerunRecord{.runs = 1, .apart = true}});
+  core::Record overruled = record("x");
+  overruled.outcome.code = core::ReasonCode::kSuspectRace;
+  const Input input =
+      make_input({file("a.jsonl", {record("x")}), file("b.jsonl", {overruled, race})});
+  ASSERT_EQ(input.runs[0].records.size(), 2u);
+  EXPECT_EQ(input.runs[0].records[0].outcome.code, core::ReasonCode::kSuspectRace);
+  EXPECT_THAT(input.warnings, ElementsAre(Not(HasSubstr("differ"))));
+}
+
 TEST(Input, AFileWithoutAHeaderIsRefused) {
   core::Results empty;
   empty.path = "empty.jsonl";

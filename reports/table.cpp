@@ -40,7 +40,8 @@ std::string line(const Record& r, size_t width, bool colour) {
   const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
   text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "",
                       judged ? share(r.rms_ratio) : "");
-  if (r.time) {
+  const bool is_lucky = r.outcome.code == core::ReasonCode::kSuspectRace;  // of no use to anybody
+  if (r.time && !is_lucky) {
     const double spread =
         r.time->median_ns > 0 ? (r.time->q3_ns - r.time->q1_ns) / r.time->median_ns * 100 : 0;
     text += fmt::format(" {:>9} {:>4.0f}% {:>9} {:>7}", print_time(r.time->median_ns), spread,
@@ -169,12 +170,7 @@ std::string TableWriter::heading() const {
 }
 
 std::string TableWriter::add(const Record& record) {
-  const Verdict verdict = record.outcome.verdict();
-  ++counts_[verdict];
-  if (verdict == Verdict::kUnsupported) {
-    unsupported_.add(record);
-    return {};
-  }
+  if (record.outcome.verdict() == Verdict::kUnsupported) return {};
   std::string text;
   if (std::string title = case_title(record); title != title_) {
     text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", title, colour_ ? "\033[0m" : "");
@@ -186,8 +182,14 @@ std::string TableWriter::add(const Record& record) {
   return text;
 }
 
-std::string TableWriter::ending() const {
-  return unsupported_.print() + "\n" + print_verdicts(counts_) +
+std::string TableWriter::ending(const std::vector<Record>& records) const {
+  UnsupportedCounts unsupported;
+  std::map<Verdict, int> counts;
+  for (const Record& record : records) {
+    ++counts[record.outcome.verdict()];
+    if (record.outcome.verdict() == Verdict::kUnsupported) unsupported.add(record);
+  }
+  return unsupported.print() + "\n" + print_verdicts(counts) +
          "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
          "memory: peak beyond the tensors\n";
 }
@@ -211,7 +213,7 @@ std::string print_table(const std::vector<Record>& records, bool colour) {
   std::string text = writer.heading();
   for (const std::vector<const Record*>& block : by_case(records))
     for (const Record* record : block) text += writer.add(*record);
-  return text + writer.ending();
+  return text + writer.ending(records);
 }
 
 }  // namespace attest::reports

@@ -35,15 +35,14 @@ class TableWriter {
   /// The row of a record. If the previous row is of another case, the title of the case comes
   /// first. Empty if the implementation does not support the case.
   std::string add(const core::Record& record);
-  /// The unsupported cases with their reasons, the counts of verdicts, the legend.
-  std::string ending() const;
+  /// The unsupported cases with their reasons, the counts of verdicts, the legend. `records`: those
+  /// that were added; a race may have changed verdicts since.
+  std::string ending(const std::vector<core::Record>& records) const;
 
  private:
   size_t width_ = 14;
   bool colour_;
   std::string title_;  // of the last row's case
-  UnsupportedCounts unsupported_;
-  std::map<core::Verdict, int> counts_;
 };
 
 /// The whole table: a block for each case and dtype, with a line for each implementation: verdict,

@@ -51,6 +51,13 @@ void print_shares(const core::Shares& shares) {
       own / shares.total_s * 100);
 }
 
+void print_overruled(const std::map<std::string, core::Overruled>& overruled) {
+  for (const auto& [impl, all] : overruled)
+    fmt::print("{}: {} above {} suspect: {}\n", impl,
+               all.passes == 1 ? "1 pass" : fmt::format("{} passes", all.passes),
+               all.passes == 1 ? "is" : "are", all.why);
+}
+
 // What can be done next, as commands.
 void print_next(const std::vector<core::Record>& records, const JudgingOptions& options) {
   std::vector<std::pair<std::string, std::string>> steps;

@@ -81,7 +81,8 @@ TEST_F(BashCompletion, KnowsWhatAnOptionTakes) {
 
 TEST_F(BashCompletion, CompletesAReasonCodeAfterItsColon) {
   EXPECT_THAT(complete("attest explain fail:tol"), ElementsAre("tolerance"));
-  EXPECT_THAT(complete("attest explain suspect"), ElementsAre("suspect:zeros", "suspect:constant"));
+  EXPECT_THAT(complete("attest explain suspect"),
+              ElementsAre("suspect:zeros", "suspect:constant", "suspect:race"));
 }
 
 TEST_F(HelpText, FishCompletes) {

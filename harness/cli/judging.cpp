@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "cli/ending.hpp"
 #include "cli/exit_code.hpp"
@@ -11,6 +12,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/recorder.hpp"
 #include "cli/table_file.hpp"
+#include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {
@@ -69,6 +71,8 @@ class Judging {
   }
 
   const std::vector<core::Record>& records() const { return records_; }
+  /// To be called when all sessions are over: passes before a race are suspect too.
+  std::map<std::string, core::Overruled> overrule() { return core::overrule_races(records_); }
   bool completed() const { return completed_; }
   const core::Shares& shares() const { return shares_; }
 
@@ -101,16 +105,19 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const JudgingHooks& hoo
   catch_interrupts();
   judging.run(session, recorder);
   judging.run_next_sessions(recorder);
+  const std::map<std::string, core::Overruled> overruled = judging.overrule();
   const std::vector<core::Record>& records = judging.records();
   const core::NeverJudged left = core::never_judged(implementations.chosen(), records);
   if (judging.completed()) recorder.close(records, left);
   table.write(recorder.results(records, judging.completed()));
 
   if (hooks.before) hooks.before(records);
-  if (options.shows_progress)
-    recorder.end_table();
-  else
+  if (options.shows_progress) {
+    recorder.end_table(records);
+    print_overruled(overruled);
+  } else {
     recorder.print_all(records, judging.completed());
+  }
   if (hooks.after) hooks.after(records);
   if (options.shows_shares) print_shares(judging.shares());
   if (!options.table.empty()) fmt::print("table: {}\n", options.table);

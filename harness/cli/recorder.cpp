@@ -42,10 +42,10 @@ void Recorder::print(const std::string& text) {
   output_lost_ = std::fputs(text.c_str(), stdout) == EOF || std::fflush(stdout) == EOF;
 }
 
-void Recorder::end_table() {
+void Recorder::end_table(const std::vector<core::Record>& records) {
   progress_.reset();
   if (!table_) return;
-  print((has_rows_ ? "" : table_->heading()) + table_->ending());
+  print((has_rows_ ? "" : table_->heading()) + table_->ending(records));
   if (output_lost_) throw MachineError("standard output cannot be written to");
 }
 

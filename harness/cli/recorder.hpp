@@ -25,9 +25,9 @@ class Recorder : public core::Sink {
   void finished(const core::Job& job, const core::Registry::Entry* entry,
                 core::Record& record) override;
   bool wants_more() const override { return !(options_.fail_fast && has_bad_); }
-  /// If rows were printed as records came: prints the lines below the table. Throws MachineError if
-  /// standard output could not be written.
-  void end_table();
+  /// If rows were printed as records came: prints the lines below the table, for all records.
+  /// Throws MachineError if standard output could not be written.
+  void end_table(const std::vector<core::Record>& records);
   /// If no rows were printed: prints all records in the options' format. Throws as end_table does.
   void print_all(const std::vector<core::Record>& records, bool complete);
   /// Expects so many more records.

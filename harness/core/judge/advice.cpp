@@ -75,6 +75,10 @@ constexpr Causes kZeros = {"The kernel was never launched, or failed without a r
 constexpr Causes kConstant = {"Weights are uniform: the scores are all 0 or all equal.",
                               "One value is written to every element."};
 
+constexpr Causes kRace = {
+    "Threads, warps or blocks use shared memory or a buffer without a barrier between them.",
+    "Memory is read that nobody wrote, so that a result depends on what was there before."};
+
 constexpr Causes kTable = {"The feature, dtype, head size or operation is not in the table."};
 constexpr Causes kQuery = {"query decided that it does not take this problem."};
 constexpr Causes kArithmetic = {"--min-arithmetic asks for more than the kernel declares."};
@@ -166,6 +170,10 @@ Advice advice(ReasonCode code) {
     case ReasonCode::kSuspectZeros:
       return {kZeros, "Check the status of every launch and copy in run."};
     case ReasonCode::kSuspectConstant: return {kConstant, kReproNext};
+    case ReasonCode::kSuspectRace:
+      return {kRace,
+              "Repair the case that the reason names: attest repro --repeat 100 on it, "
+              "-fsanitize=thread, or compute-sanitizer --tool racecheck."};
     case ReasonCode::kUnsupportedTable:
       return {kTable, "Nothing, if that is meant; else add it to the plugin's attest_impl."};
     case ReasonCode::kUnsupportedQuery: return {kQuery, kNothingNext};

@@ -295,13 +295,17 @@ Header header_from_json(const json& line) {
 Closing closing_from_json(const json& line) {
   return {line.value("finished", ""), line.value("results", size_t{0}),
           line.value("verdicts", decltype(Closing::verdicts)()),
-          line.value("never_judged", decltype(Closing::never_judged)())};
+          line.value("never_judged", decltype(Closing::never_judged)()),
+          line.value("races", decltype(Closing::races)())};
 }
 
 Closing Closing::of(const std::vector<Record>& records, std::string finished) {
-  Closing closing{std::move(finished), records.size(), {}, {}};
-  for (const Record& record : records)
+  Closing closing{std::move(finished), records.size(), {}, {}, {}};
+  for (const Record& record : records) {
     ++closing.verdicts[std::string(name(record.outcome.verdict()))];
+    if (record.outcome.code == ReasonCode::kSuspectRace)
+      closing.races.try_emplace(record.impl, record.outcome.reason);
+  }
   return closing;
 }
 
@@ -311,6 +315,7 @@ json to_json(const Closing& closing) {
             {"results", closing.results},
             {"verdicts", closing.verdicts}};
   if (!closing.never_judged.empty()) line["never_judged"] = closing.never_judged;
+  if (!closing.races.empty()) line["races"] = closing.races;
   return line;
 }
 

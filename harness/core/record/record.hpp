@@ -124,6 +124,8 @@ struct Closing {
   std::map<std::string, int> verdicts;  // how many of each
   // By implementation: features and dtypes that its table lists and that no judged record had.
   std::map<std::string, std::vector<std::string>> never_judged;
+  // By implementation: why its passes are suspect (record/races.hpp).
+  std::map<std::string, std::string> races;
 
   static Closing of(const std::vector<Record>& records, std::string finished);
 };

@@ -19,6 +19,7 @@ struct Results {
   size_t bytes = 0;       // where its last whole line ends
 };
 
+/// Passes beside a race are suspect (record/races.hpp), also those that were written before it.
 /// An empty file has not begun. Throws Error: it cannot be read, is no results file, is of a newer
 /// schema, or holds several runs; the line is named.
 Results read_results(const std::string& path);

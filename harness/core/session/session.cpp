@@ -146,6 +146,7 @@ bool Session::add_earlier(const CaseKey& key, Sink& sink) {
   const Record* record = sink.earlier(key);
   if (!record) return false;
   note_speed(*record, rates_);
+  races_.note(*record);
   records_.push_back(*record);
   return true;
 }
@@ -153,6 +154,7 @@ bool Session::add_earlier(const CaseKey& key, Sink& sink) {
 void Session::add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink) {
   if (stops(sink)) return;  // the record at hand was cut short
   record.sweep = job.point;
+  record = without_luck(std::move(record));
   sink.finished(job, entry, record);
   shares_.implementations_s += implementation_seconds(record);
   records_.push_back(std::move(record));
@@ -254,6 +256,12 @@ NeverJudged Session::never_judged() const {
   return core::never_judged(implementations_.chosen(), records_);
 }
 
+Record Session::without_luck(Record record) {
+  races_.note(record);
+  races_.overrule(record);
+  return record;
+}
+
 Record Session::run_one(size_t index, const Registry::Entry* entry) {
   const Job& job = plan_.jobs.at(index);
   try {
@@ -267,7 +275,7 @@ Record Session::run_one(size_t index, const Registry::Entry* entry) {
     if (!entry) return open_reference_.value();
     if (open_->has_problem() &&
         !(open_reference_ && open_reference_->outcome.code == ReasonCode::kErrorVector))
-      return open_->run(*entry);
+      return without_luck(open_->run(*entry));
     Record none = open_reference_.value();
     none.impl = entry->implementation->name;
     none.outcome.code = ReasonCode::kUnsupportedVector;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/record/races.hpp"
 #include "core/session/coverage.hpp"
 #include "core/session/implementations.hpp"
 #include "core/session/open_job.hpp"
@@ -56,7 +57,8 @@ class Session {
   /// kErrorInputs. Throws Error if one of `token_files` cannot be read; it is then thrown before
   /// the first job.
   void run(Sink& sink);
-  /// All records in the order of the plan, including those of Sink::earlier.
+  /// All records in the order of the plan, including those of Sink::earlier. One that passes after
+  /// a race of its implementation is suspect; overrule_races does the same to those before.
   const std::vector<Record>& records() const { return records_; }
   /// Whether run() has made all records of the plan; false if it stopped before.
   bool completed() const { return completed_; }
@@ -75,6 +77,7 @@ class Session {
                    const std::vector<Registry::Entry>& entries, OpenJob& open, Sink& sink);
   bool add_earlier(const CaseKey& key, Sink& sink);
   bool stops(const Sink& sink);
+  Record without_luck(Record record);
   void add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink);
   void note_shares(const OpenJob& open);
   void check_impls() const;
@@ -87,6 +90,7 @@ class Session {
   TokenStore tokens_;
   bool (*cancelled_)();
   Rates rates_;
+  Races races_;
   std::vector<Record> records_;
   bool completed_ = false;
   Shares shares_;

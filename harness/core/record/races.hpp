@@ -1,0 +1,39 @@
+// An implementation that gave other outputs on a rerun cannot be trusted where it passed by luck:
+// its passes in the same run are suspect as well.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/record/record.hpp"
+
+namespace attest::core {
+
+/// The implementations of a run whose reruns were apart (RerunRecord::apart).
+class Races {
+ public:
+  /// Keeps a record of which two runs were apart; the first of an implementation counts.
+  void note(const Record& record);
+  /// Makes a pass of an implementation that was noted suspect, with the case that showed it as the
+  /// reason. Returns whether it did.
+  bool overrule(Record& record) const;
+  /// Why the passes of that record's implementation are suspect; null: they are not.
+  const std::string* why(const Record& record) const;
+
+ private:
+  std::map<std::pair<std::string, std::string>, std::string>
+      why_;  // by implementation and hash of its plugin
+};
+
+/// Passes of one implementation that a race overruled.
+struct Overruled {
+  size_t passes = 0;
+  std::string why;  // "a rerun of small/b f32 (fill random) gave other outputs ..."
+};
+
+/// Overrules the passes of a whole run, in whatever order its records are. By implementation: those
+/// that were passes until now.
+std::map<std::string, Overruled> overrule_races(std::vector<Record>& records);
+
+}  // namespace attest::core
