@@ -82,6 +82,16 @@ void warn_of_run(const Results& run, std::vector<std::string>& warnings) {
     warnings.push_back(fmt::format("{}: the CPU was throttled when the run began", file));
 }
 
+void warn_of_newer_codes(const Results& run, std::vector<std::string>& warnings) {
+  std::set<std::string_view> codes;
+  for (const Record& record : run.records)
+    if (is_newer(record.outcome.code)) codes.insert(name(record.outcome.code));
+  if (!codes.empty())
+    warnings.push_back(fmt::format(
+        "{}: a newer attest wrote {}, which this one cannot explain; the verdicts count",
+        file_name(run), fmt::join(codes, ", ")));
+}
+
 void warn_of_noise(const std::vector<Results>& runs, std::vector<std::string>& warnings) {
   size_t timed = 0, noisy = 0;
   for (const Results& run : runs)
@@ -108,6 +118,7 @@ std::vector<std::string> warnings_of(const std::vector<Results>& runs) {
   std::set<std::string> machines;
   for (const Results& run : runs) {
     warn_of_run(run, warnings);
+    warn_of_newer_codes(run, warnings);
     machines.insert(machine(run, "cpu"));
   }
   if (machines.size() > 1)

@@ -19,7 +19,8 @@ struct Input {
 Input make_input(std::vector<core::Results> files);
 
 /// What weakens the results of these runs: runs that did not end, builds that are not optimised,
-/// busy or throttled machines, several machines, noisy times.
+/// busy or throttled machines, several machines, noisy times; and reason codes that this attest
+/// does not know.
 std::vector<std::string> warnings_of(const std::vector<core::Results>& runs);
 
 /// The name of a run's file without its folder; "this run" if it has none.

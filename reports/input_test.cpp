@@ -109,6 +109,14 @@ TEST(Input, WarnsOfWhatWeakensTimes) {
   EXPECT_EQ(warnings.size(), 7u);
 }
 
+TEST(Input, WarnsOfReasonCodesOfANewerAttest) {
+  core::Results run = file("a.jsonl", {record("x"), record("y")});
+  run.records[1].outcome.code = core::read_reason_code("fail:later", "fail");
+  EXPECT_THAT(warnings_of({run}),
+              ElementsAre("a.jsonl: a newer attest wrote fail:later, which this one cannot "
+                          "explain; the verdicts count"));
+}
+
 TEST(Input, ARunWithoutANameIsCalledThisRun) {
   core::Results run = file("", {record("x")});
   run.path = "";

@@ -136,7 +136,7 @@ json page_data(const Input& input) {
   for (const Results& run : input.runs) {
     for (const Record& record : run.records) {
       data["records"].push_back(record_json(record, data["runs"].size()));
-      const core::Reason& reason = core::kReasons[size_t(record.outcome.code)];
+      const core::Reason& reason = core::reason_of(record.outcome.code);
       if (!reason.name.empty()) data["reasons"][std::string(reason.name)] = reason.meaning;
     }
     data["runs"].push_back(run_json_of(run));

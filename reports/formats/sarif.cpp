@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
 ordered_json rules(const std::vector<ReasonCode>& codes) {
   ordered_json all = ordered_json::array();
   for (const ReasonCode code : codes) {
-    const core::Reason& reason = core::kReasons[size_t(code)];
+    const core::Reason& reason = core::reason_of(code);
     all.push_back({{"id", reason.name},
                    {"shortDescription", {{"text", reason.meaning}}},
                    {"help", {{"text", fmt::format("attest explain {}", reason.name)}}}});

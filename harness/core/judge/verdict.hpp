@@ -197,8 +197,15 @@ constexpr Reason kReasons[] = {
 
 static_assert(std::size(kReasons) == size_t(ReasonCode::kTimeoutRun) + 1);
 
+/// Whether a results file had this code, which the table lacks: a newer attest wrote it.
+constexpr bool is_newer(ReasonCode code) { return size_t(code) >= std::size(kReasons); }
+/// The row of such a code. Its meaning is not known here.
+const Reason& newer_reason(ReasonCode code);
+constexpr const Reason& reason_of(ReasonCode code) {
+  return is_newer(code) ? newer_reason(code) : kReasons[size_t(code)];
+}
 /// "fail:tolerance"; empty for a pass.
-constexpr std::string_view name(ReasonCode code) { return kReasons[size_t(code)].name; }
+constexpr std::string_view name(ReasonCode code) { return reason_of(code).name; }
 /// The verdict that the code's name starts with.
 constexpr Verdict verdict_of(ReasonCode code) {
   const std::string_view start = name(code).substr(0, name(code).find(':'));
@@ -224,7 +231,8 @@ struct Outcome {
   constexpr bool is_bad() const { return core::is_bad(verdict()); }
 };
 
-/// The reason code of that name. Throws Error where the table has none, or one of another verdict.
+/// The reason code of that name. One that the table lacks is kept by its name and verdict, as those
+/// of a newer attest. Throws Error: a name that begins with another verdict, or none.
 ReasonCode read_reason_code(std::string_view name, std::string_view verdict);
 
 /// As tensor/walk.hpp says. The verdict is written for readers; it follows from the code.

@@ -12,6 +12,9 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "core/tensor/error.hpp"
 
 namespace attest::core {
 namespace {
@@ -81,6 +84,33 @@ TEST(ReasonCodes, SomethingSetsEach) {
     EXPECT_TRUE(sources.contains(enumerator_of(reason)) ||
                 sources.contains(std::string(reason.name)))
         << reason.name << ": nothing sets it";
+}
+
+// Of a results file that a newer attest wrote.
+TEST(ReasonCodes, ThatTheTableLacksKeepTheirNameAndVerdict) {
+  const ReasonCode fail = read_reason_code("fail:later", "fail"),
+                   suspect = read_reason_code("suspect:later", "suspect");
+  EXPECT_TRUE(is_newer(fail) && is_newer(suspect));
+  EXPECT_FALSE(is_newer(ReasonCode::kTimeoutRun));
+  EXPECT_EQ(name(fail), "fail:later");
+  EXPECT_EQ(verdict_of(fail), Verdict::kFail);
+  EXPECT_EQ(name(suspect), "suspect:later");
+  EXPECT_EQ(verdict_of(suspect), Verdict::kSuspect);
+  EXPECT_EQ(read_reason_code("fail:later", "fail"), fail);
+  EXPECT_NE(fail, suspect);
+  EXPECT_EQ(find_reason("fail:later"), nullptr);
+}
+
+TEST(ReasonCodes, ThatContradictTheirVerdictAreErrors) {
+  for (const auto& [code, verdict] : {std::pair("fail:nan", "suspect"),
+                                      {"fail:later", "suspect"},
+                                      {"later", "fail"},
+                                      {"fail:", "fail"},
+                                      {"pass:later", "pass"},
+                                      {"", "fail"},
+                                      {"later:x", "later"},
+                                      {"fail:a b", "fail"}})
+    EXPECT_THROW(read_reason_code(code, verdict), Error) << code << " " << verdict;
 }
 
 TEST(Outcomes, AreBadWhereTheirVerdictIs) {

@@ -62,9 +62,31 @@ TEST_F(ResultsRead, NewerSchemasAreRefused) {
   }
 }
 
+TEST_F(ResultsRead, AReasonCodeOfANewerAttestKeepsItsVerdict) {
+  nlohmann::json record = nlohmann::json::parse(record_);
+  record["code"] = "fail:later";
+  EXPECT_EQ(error(header_ + line(record)),
+            ": line 2: record: verdict 'error' with reason code 'fail:later'");
+  record["verdict"] = "fail";
+  const Results results = read(header_ + line(record));
+  ASSERT_EQ(results.records.size(), 1u);
+  EXPECT_EQ(results.records[0].outcome.verdict(), Verdict::kFail);
+  EXPECT_EQ(to_json(results.records[0]), record);
+}
+
+// Lines that were written before the race was seen are read as those after it.
+TEST_F(ResultsRead, PassesBesideARaceAreSuspect) {
+  Record before{.suite = "vit", .case_name = "a", .impl = "mine"}, race = before;
+  before.outcome = {};
+  race.fills.push_back({.fill = "random", .reruns = RerunRecord{.runs = 1, .apart = true}});
+  const Results results = read(header_ + line(to_json(before)) + line(to_json(race)));
+  EXPECT_EQ(results.records.at(0).outcome.code, ReasonCode::kSuspectRace);
+}
+
 TEST_F(ResultsRead, TheClosingLineIsKept) {
   Closing closing = Closing::of({}, "2026-01-01T00:00:01Z");
   closing.never_judged = {{"mine", {"VARLEN"}}};
+  closing.races = {{"mine", "a rerun of a gave other outputs"}};
   const Results results = read(header_ + line(to_json(closing)));
   EXPECT_EQ(to_json(results.closing), to_json(closing));
 }
