@@ -160,11 +160,15 @@ TEST_F(Repro, ShowsTheCallsThatLedToACrash) {
     extern "C" __attribute__((visibility("default"), noinline)) void crash_here(float* at) {
       *at = 1;
     }
+    static __attribute__((noinline)) void hidden_caller(float* at) {
+      crash_here(at);
+      __builtin_unreachable();  // nothing of this function follows the call
+    }
     struct Named {
       static constexpr attest::Info kInfo{.name = "named", .version = "1", .summary = "dies",
                                           .dtypes = ATTEST_BIT(ATTEST_F32), .features = 0};
       explicit Named(const attest_problem&) {}
-      void run(void* const*, void*, void*) { crash_here(nullptr); }
+      void run(void* const*, void*, void*) { hidden_caller(nullptr); }
     };
     ATTEST_PLUGIN(attest::table<Named>()))";
   const Outcome built = testing::run_shell(
@@ -173,9 +177,14 @@ TEST_F(Repro, ShowsTheCallsThatLedToACrash) {
   ASSERT_EQ(built.code, 0) << built.text;
   const std::string spec = " --judge-only -o r.jsonl --overwrite 'softmax seq_len_q=8 head_dim=8'";
   const Outcome named = attest("repro --plugin named.so --impl named" + spec);
-  EXPECT_THAT(named.text,
-              ContainsRegex("\nstack: named.so\\+0x[0-9a-f]+ \\(crash_here\\) < named.so"));
+  EXPECT_THAT(
+      named.text,
+      ContainsRegex("\nstack: named.so\\+0x[0-9a-f]+ \\(crash_here\\) < named.so\\+0x[0-9a-f]+ "
+                    "\\([a-zA-Z0-9_]*hidden_caller[a-zA-Z0-9_]*\\)"));
   EXPECT_EQ(record()["code"], "crash:signal");
+  testing::run_shell(folder_, "strip named.so");
+  EXPECT_THAT(attest("repro --plugin named.so --impl named" + spec).text,
+              AllOf(HasSubstr(" (crash_here) < named.so+0x"), Not(HasSubstr("hidden_caller"))));
   EXPECT_THAT(std::string(record()["reason"]),
               AllOf(HasSubstr("SIGSEGV in run"), HasSubstr("(crash_here)"),
                     Not(HasSubstr(folder_.string()))));

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr off_t kFlood = 1 << 20;    // bytes of output that are kept
-constexpr size_t kMostOutput = 300;  // of what a dying worker said, in a reason
+constexpr size_t kMostOutput = 600;  // of what a dying worker said, in a reason
 constexpr double kEndPatience_s = 10;
 
 // Duplicates at numbers that no descriptor of a worker has, so that moving them into place

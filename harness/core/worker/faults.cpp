@@ -14,6 +14,8 @@
 #include <cstring>
 #include <exception>
 
+#include "core/worker/symbols.hpp"
+
 namespace attest::core {
 namespace {
 
@@ -29,8 +31,8 @@ std::terminate_handler terminate_before = nullptr;
 // A line of text that is put together without memory of the heap, which may be broken.
 class Line {
  public:
-  void add(const char* text) {
-    for (; *text && size_ < sizeof(text_); ++text) text_[size_++] = *text;
+  void add(const char* text, size_t most = sizeof(text_)) {
+    for (; *text && size_ < sizeof(text_) && most > 0; ++text, --most) text_[size_++] = *text;
   }
   void add_hex(uint64_t value) {
     add("0x");
@@ -39,23 +41,24 @@ class Line {
     for (; shift >= 0 && size_ < sizeof(text_); shift -= 4)
       text_[size_++] = "0123456789abcdef"[value >> shift & 15];
   }
-  bool has_room() const { return size_ + 80 < sizeof(text_); }
+  bool has_room() const { return size_ + 130 < sizeof(text_); }
   void write_out() const {
     if (write(STDERR_FILENO, text_, size_) < 0) return;
   }
 
  private:
-  char text_[256];
+  char text_[512];
   size_t size_ = 0;
 };
 
-// A call on the stack: a place in a library, and the function if the library exports it. The name
-// of another function is not known here; addr2line finds it by the offset.
+// A call on the stack: a place in a library, and the function if the library exports it.
 struct Frame {
-  explicit Frame(const void* address) : at(address) {
+  /// `returns`: the address is behind a call, which may be the last instruction of its function.
+  explicit Frame(const void* address, bool returns = false) : at(address), behind(returns) {
+    const char* const inside = static_cast<const char*>(at) - behind;
     ElfW(Sym)* symbol = nullptr;
-    known = dladdr1(at, &library, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) != 0;
-    const uint64_t into = distance(library.dli_saddr);
+    known = dladdr1(inside, &library, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) != 0;
+    const uint64_t into = distance(library.dli_saddr) - behind;
     named = known && symbol && library.dli_sname && into < symbol->st_size;
   }
   uint64_t distance(const void* from) const {
@@ -67,18 +70,25 @@ struct Frame {
   }
 
   const void* at;
+  uint64_t behind;  // bytes
   Dl_info library{};
   bool known = false, named = false;
 };
 
-// "mine.so+0x1139 (crash_here)".
+constexpr size_t kMostName = 80;  // names of templates have no end
+
+// "mine.so+0x1139 (crash_here)". A stripped library has no names but those that it exports.
 void add_frame(Line& line, const Frame& frame) {
   line.add(frame.file());
   line.add("+");
   line.add_hex(frame.distance(frame.library.dli_fbase));
-  if (!frame.named) return;
+  const SymbolTable hidden(frame.named ? "" : frame.library.dli_fname);
+  const char* const name =
+      frame.named ? frame.library.dli_sname
+                  : hidden.function_at(frame.distance(frame.library.dli_fbase) - frame.behind);
+  if (!name) return;
   line.add(" (");
-  line.add(frame.library.dli_sname);
+  line.add(name, kMostName);
   line.add(")");
 }
 
@@ -91,10 +101,12 @@ void write_stack() {
   const Frame own(reinterpret_cast<void*>(&write_stack));
   Line line;
   const void* shown = nullptr;
+  int interrupted = count;  // the frame that the signal came upon; the system's own is before it
   for (int i = 0; i < count && line.has_room(); ++i) {
-    const Frame frame(frames[i]);
+    const Frame frame(frames[i], i > interrupted);
     if (frame.known && frame.library.dli_fbase == own.library.dli_fbase) {
       if (shown) break;
+      interrupted = i + 2;
       continue;  // the handler
     }
     const bool is_inside_libc =
