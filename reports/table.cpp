@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <sstream>
 
 #include "reports/escape.hpp"
 #include "reports/pacing.hpp"
@@ -93,6 +94,30 @@ std::string case_title(const Record& r) {
       fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype));
 }
 
+std::string print_sizes(const std::string& spec) {
+  std::map<std::string, std::string, std::less<>> sizes;
+  std::istringstream words(spec);
+  for (std::string word; words >> word;)
+    if (const size_t equals = word.find('='); equals != word.npos)
+      sizes[word.substr(0, equals)] = word.substr(equals + 1);
+  const auto size = [&](std::string_view name, const std::string& otherwise) {
+    const auto at = sizes.find(name);
+    return at == sizes.end() ? otherwise : at->second;
+  };
+  const auto both = [&](std::string_view of_queries, std::string_view of_keys) {
+    const std::string queries = size(of_queries, "1"), keys = size(of_keys, queries);
+    return queries == keys ? queries : queries + "/" + keys;
+  };
+  if (!sizes.contains("head_dim")) return {};
+  return printable(fmt::format("{}x{}x{}x{}", size("batch", "1"), both("num_heads", "num_kv_heads"),
+                               both("seq_len_q", "seq_len_kv"), both("head_dim", "head_dim_v")));
+}
+
+std::string case_heading(const Record& r) {
+  const std::string sizes = print_sizes(r.spec);
+  return case_title(r) + (sizes.empty() ? "" : "  ") + sizes;
+}
+
 std::string verdict_column(Verdict verdict, bool colour) {
   return fmt::format("{}{:<11}{}", colour ? colour_of(verdict) : "", name(verdict),
                      colour ? "\033[0m" : "");
@@ -101,11 +126,13 @@ std::string verdict_column(Verdict verdict, bool colour) {
 std::string print_hints(const Record& r, size_t width) {
   if (!r.outcome.is_bad()) return {};
   std::string text;
-  const auto failed = std::ranges::find_if(
-      r.fills, [](const core::FillRecord& fill) { return fill.judgement.location.has_value(); });
+  const auto failed = std::ranges::find_if(r.fills, [](const core::FillRecord& fill) {
+    return fill.judgement.location.has_value() || fill.judgement.guess.has_value();
+  });
   if (failed != r.fills.end()) {
-    text += fmt::format("  {:{}}  on {}: {}\n", "", width, printable(failed->fill),
-                        printable(print_location(*failed->judgement.location)));
+    if (const auto& location = failed->judgement.location)
+      text += fmt::format("  {:{}}  on {}: {}\n", "", width, printable(failed->fill),
+                          printable(print_location(*location)));
     if (const auto& guess = failed->judgement.guess)
       text += fmt::format("  {:{}}  {}\n", "", width, printable(*guess));
   }
@@ -173,7 +200,8 @@ std::string TableWriter::add(const Record& record) {
   if (record.outcome.verdict() == Verdict::kUnsupported) return {};
   std::string text;
   if (std::string title = case_title(record); title != title_) {
-    text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", title, colour_ ? "\033[0m" : "");
+    text = fmt::format("{}{}{}\n", colour_ ? "\033[1m" : "", case_heading(record),
+                       colour_ ? "\033[0m" : "");
     title_ = std::move(title);
   }
   text += line(record, width_, colour_) + print_hints(record, width_);
@@ -191,7 +219,9 @@ std::string TableWriter::ending(const std::vector<Record>& records) const {
   }
   return unsupported.print() + "\n" + print_verdicts(counts) +
          "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
-         "memory: peak beyond the tensors\n";
+         "memory: peak beyond the tensors\n"
+         "after a case: batch x heads x tokens x channels; a/b: a of queries, b of keys or "
+         "values\n";
 }
 
 std::vector<std::vector<const Record*>> by_case(const std::vector<Record>& records) {

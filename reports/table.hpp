@@ -11,6 +11,13 @@ namespace attest::reports {
 /// "vit/vit_b_16_224/self f16": above the rows of a case.
 std::string case_title(const core::Record& record);
 
+/// "vit/vit_b_16_224/self f16  1x12x197x64": the same with the sizes of the problem.
+std::string case_heading(const core::Record& record);
+
+/// The sizes of a problem from its spec line, "1x12x197x64": batch, heads, tokens, channels. Where
+/// keys or values have others than queries, both: "1x8/2x16/4096x64". Empty without such sizes.
+std::string print_sizes(const std::string& spec);
+
 /// Counts unsupported records, which are too many to show one by one.
 class UnsupportedCounts {
  public:

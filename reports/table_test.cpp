@@ -43,7 +43,22 @@ TEST(Table, IsReadable) {
       "  linear_cpu    2: is not an implementation of softmax (2)\n"
       "\n1 pass, 2 unsupported, 1 skipped\n"
       "worst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; memory: "
-      "peak beyond the tensors\n");
+      "peak beyond the tensors\n"
+      "after a case: batch x heads x tokens x channels; a/b: a of queries, b of keys or values\n");
+}
+
+TEST(Table, HasTheSizesOfEachCase) {
+  EXPECT_EQ(print_sizes("softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64"), "1x12x197x64");
+  EXPECT_EQ(print_sizes("softmax batch=2 num_heads=8 num_kv_heads=2 seq_len_q=16 seq_len_kv=4096 "
+                        "head_dim=64 head_dim_v=128"),
+            "2x8/2x16/4096x64/128");
+  EXPECT_EQ(print_sizes("softmax num_heads=8 num_kv_heads=8 seq_len_q=9 head_dim=16"), "1x8x9x16");
+  EXPECT_EQ(print_sizes("scale rows=3"), "");
+  EXPECT_EQ(print_sizes("none"), "");
+  core::Record r = passed_on_cpu();
+  r.spec = "softmax num_heads=12 seq_len_q=197 head_dim=64";
+  EXPECT_NE(print_table({r}, false).find("vit/vit_b16_224/self f16  1x12x197x64\n  flash_cpu"),
+            std::string::npos);
 }
 
 // Row by row it is the same table; a case whose rows are apart has its title again.

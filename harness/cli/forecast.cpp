@@ -56,7 +56,7 @@ class Forecast : public core::Sink {
                 core::Record& record) override {
     if (!record.outcome.passes()) ++others_[record.outcome.verdict()];
     if (record.outcome.verdict() == core::Verdict::kUnsupported) return unsupported_.add(record);
-    if (const std::string title = reports::case_title(record); title != title_)
+    if (const std::string title = reports::case_heading(record); title != title_)
       fmt::print("{}\n", title_ = title);
     fmt::print("  {:<{}}  ", record.impl, width_);
     if (!record.outcome.passes())
@@ -81,7 +81,7 @@ class Forecast : public core::Sink {
  private:
   // Seconds of timed runs.
   double timed_s(const core::Job& job) const {
-    if (options_.untimed || job.is_vector()) return 0;
+    if (options_.untimed) return 0;
     return job.budget_s > 0 ? job.budget_s : options_.plugins.limits.budget_s;
   }
   void add(const core::Record& record, double timed_s) {
