@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/tensor/error.hpp"
+
 namespace attest::cli {
 
 void add_vector_words(CLI::App& command, core::VectorWords& words) {
@@ -18,6 +20,15 @@ void add_vector_words(CLI::App& command, core::VectorWords& words) {
             [&words, key = std::string(key)](const std::string& value) { words[key] = value; },
             help)
         ->type_name("WORDS");
+}
+
+CLI::Option* add_time_of_vectors(CLI::App& command, bool& is_timed) {
+  return command.add_flag("--time", is_timed, "time implementations on vectors that they pass");
+}
+
+void settle_time(JudgingOptions& judging, bool is_timed) {
+  if (is_timed && judging.untimed) throw core::Error("--time cannot be given with --judge-only");
+  judging.untimed = !is_timed;
 }
 
 }  // namespace attest::cli

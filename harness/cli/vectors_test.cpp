@@ -17,6 +17,7 @@ namespace {
 
 using attest::testing::Outcome;
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 class RunVectors : public ::testing::Test {
@@ -176,6 +177,62 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
   EXPECT_THAT(run("--vectors all --case 'b*'").text, HasSubstr("matches none of"));
 }
 
+TEST_F(RunVectors, AreTimedWhereThatIsAskedFor) {
+  write_case("all/good", 3);
+  for (const char* command : {"run --vectors all --budget 0.02", "replay all"}) {
+    const Outcome outcome = testing::run_attest(
+        folder_, std::string(command) + " --impl naive --time --overwrite -o r.jsonl");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    std::ifstream in(folder_ / "r.jsonl");
+    size_t timed = 0;
+    for (std::string text; std::getline(in, text);) {
+      const nlohmann::json line = nlohmann::json::parse(text);
+      timed += line["type"] == "result" && line["impl"] == "naive" && line.contains("time");
+    }
+    EXPECT_EQ(timed, 1u) << command;
+  }
+  testing::run_attest(folder_, "replay all --impl naive --overwrite -o r.jsonl");
+  std::ifstream in(folder_ / "r.jsonl");
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(in), {}), Not(HasSubstr("median_ns")));
+}
+
+/// A file of q, k, v and o, of two rows of two channels each.
+std::string four_tensors(const std::string& shape, const std::vector<float>& values) {
+  std::string header;
+  for (const auto& [name, begin] :
+       {std::pair("q", 0), std::pair("k", 16), std::pair("v", 32), std::pair("o", 48)})
+    header += std::string(header.empty() ? "{" : ",") + '"' + name +
+              R"(":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":[)" +
+              std::to_string(begin) + "," + std::to_string(begin + 16) + "]}";
+  return core::safetensors_file(header + "}", core::packed_values<float>(values));
+}
+
+// A description that does not fit is found by trying others.
+TEST_F(RunVectors, SayWhatTheirDescriptionLacks) {
+  // The first query sees the first key alone.
+  write("causal.safetensors", four_tensors("[1,1,2,2]", {0, 0, 0, 0, 0, 0, 0, 0,  //
+                                                         1, 2, 3, 4, 1, 2, 2, 3}));
+  EXPECT_THAT(run("--vectors causal.safetensors").text,
+              HasSubstr(" it would pass with --params causal\n"));
+  EXPECT_THAT(run("--vectors causal.safetensors --params causal").text,
+              Not(HasSubstr("it would pass")));
+  write("causal.json", R"({"params": {"softcap": 9}, "tensors": {"q": "causal.safetensors:q",
+      "k": "causal.safetensors:k", "v": "causal.safetensors:v", "o": "causal.safetensors:o"}})");
+  EXPECT_THAT(run("--vectors causal.json").text,
+              HasSubstr(R"( it would pass with "params": "softcap=9 causal" in causal.json)"));
+  // Two tokens of one head, which [batch, heads, tokens, dim] takes for two heads of one token.
+  write("turned.safetensors", four_tensors("[1,2,1,2]", {0, 0, 0, 0, 0, 0, 0, 0,  //
+                                                         1, 2, 3, 4, 2, 3, 2, 3}));
+  EXPECT_THAT(run("--vectors turned.safetensors").text,
+              HasSubstr(" it would pass with --layout bshd\n"));
+  // The weights are e^4 to 1.
+  write("scaled.safetensors",
+        four_tensors("[1,1,2,2]", {2, 0, 0, 2, 2, 0, 0, 2, 1, 2, 3, 4,  //
+                                   1.0359724f, 2.0359724f, 2.9640276f, 3.9640276f}));
+  EXPECT_THAT(run("--vectors scaled.safetensors").text,
+              HasSubstr(" it is as if softmax_scale were 1\n"));
+}
+
 // Options of suites are refused by name or do what they say: none is passed over in silence.
 TEST_F(RunVectors, OptionsAreHeededOrRefused) {
   write_case("all/a", 3);
@@ -188,6 +245,8 @@ TEST_F(RunVectors, OptionsAreHeededOrRefused) {
                           " cannot be given with"));
   }
   EXPECT_THAT(run("--vectors all default").text, HasSubstr("suites cannot be given with"));
+  EXPECT_THAT(run("--time").text, HasSubstr("--time goes with --vectors"));
+  EXPECT_EQ(run("--vectors all --time --judge-only").code, 64);
   EXPECT_EQ(run("--vectors all --judge-only -o r.jsonl").code, 0);  // as they are judged anyway
   std::ifstream in(folder_ / "r.jsonl");
   for (std::string line; std::getline(in, line);)

@@ -14,6 +14,7 @@ Command add_replay(CLI::App& program) {
   struct Arguments {
     std::vector<std::string> folders, cases;
     core::VectorWords words;
+    bool is_timed = false;
     JudgingOptions judging;
   };
   CLI::App* command = program.add_subcommand(
@@ -31,9 +32,11 @@ Command add_replay(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("GLOB");
   add_vector_words(*command, arguments->words);
+  add_time_of_vectors(*command, arguments->is_timed);
   arguments->judging.add_many_to(*command);
   return [arguments, command] {
     arguments->judging.command = command_line(*command);
+    settle_time(arguments->judging, arguments->is_timed);
     return judge_plan(
         core::plan_vectors(arguments->folders, {.cases = arguments->cases}, arguments->words),
         arguments->judging, {.after = print_counts});

@@ -21,23 +21,27 @@ struct RunArguments {
   std::vector<std::string> suites, vectors;
   core::CaseFilter filter;
   core::VectorWords words;
-  bool own_case_limit = false;
+  bool own_case_limit = false, times_vectors = false;
   JudgingOptions judging;
 };
 
-// Vectors bring their own inputs, and are judged, not timed: they are small.
+// Vectors bring their own inputs. They are small, so that their time says little: it is measured
+// only if it is asked for.
 int run_vectors(RunArguments& arguments) {
   const core::CaseFilter& filter = arguments.filter;
   for (const auto& [given, option] :
        {std::pair(!arguments.suites.empty(), "suites"),
         std::pair(!arguments.judging.token_files.empty(), "--tokens"),
         std::pair(!filter.fills.empty(), "--fill"), std::pair(!filter.dtypes.empty(), "--dtype"),
-        std::pair(filter.quick, "--quick"), std::pair(filter.budget_s > 0, "--budget")})
+        std::pair(filter.quick, "--quick")})
     if (given)
-      throw core::Error(
-          fmt::format("{} cannot be given with --vectors: vectors bring their inputs and are "
-                      "judged, not timed; --case names them",
-                      option));
+      throw core::Error(fmt::format(
+          "{} cannot be given with --vectors: vectors bring their inputs; --case names them",
+          option));
+  if (filter.budget_s > 0 && !arguments.times_vectors)
+    throw core::Error("--budget cannot be given with --vectors, unless --time is given too");
+  settle_time(arguments.judging, arguments.times_vectors);
+  if (filter.budget_s > 0) arguments.judging.plugins.limits.budget_s = filter.budget_s;
   return judge_plan(core::plan_vectors(arguments.vectors, filter, arguments.words),
                     arguments.judging, {.after = print_counts});
 }
@@ -60,6 +64,7 @@ int run(RunArguments& arguments) {
   if (!arguments.words.empty())
     throw core::Error(
         fmt::format("--{} goes with --vectors FILE.safetensors", arguments.words.begin()->first));
+  if (arguments.times_vectors) throw core::Error("--time goes with --vectors; suites are timed");
   JudgingOptions& judging = arguments.judging;
   core::Selection& selection = judging.plugins.selection;
   core::Limits& limits = judging.plugins.limits;
@@ -95,6 +100,7 @@ Command add_run(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("DIR");
   add_vector_words(*command, arguments->words);
+  add_time_of_vectors(*command, arguments->times_vectors);
   command->add_flag("--quick", arguments->filter.quick,
                     "only the cases that a suite marks as quick, with shorter timing");
   command

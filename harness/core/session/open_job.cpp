@@ -1,5 +1,7 @@
 #include "core/session/open_job.hpp"
 
+#include <algorithm>
+
 #include "core/problem/spec.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/tensor/error.hpp"
@@ -71,8 +73,9 @@ class OpenCase : public OpenJob {
 class OpenVector : public OpenJob {
  public:
   OpenVector(const Job& job, const VectorJob& source, const RunOptions& options, Rates& rates)
-      : options_(options_of(job, options)), read_(vector_or_record(job.suite, source.place)) {
-    options_.timed = false;  // vectors are small
+      : options_(options_of(job, options)),
+        place_(source.place),
+        read_(vector_or_record(job.suite, source.place)) {
     vector_ = std::get_if<TestVector>(&read_);
     if (vector_) runner_ = std::make_unique<VectorRunner>(*vector_, job.suite, options_, rates);
     key_ = {.suite = job.suite,
@@ -84,7 +87,11 @@ class OpenVector : public OpenJob {
   }
 
   std::optional<CaseKey> reference_key() const override { return key_; }
-  Record reference() override { return runner_ ? runner_->reference() : std::get<Record>(read_); }
+  Record reference() override {
+    Record record = runner_ ? runner_->reference() : std::get<Record>(read_);
+    if (record.outcome.is_bad()) explain(record);
+    return record;
+  }
   bool has_problem() const override { return runner_ && runner_->has_problem(); }
   Record run(const Registry::Entry& entry) override {
     return runner_->run(*entry.plugin, *entry.implementation);
@@ -93,7 +100,22 @@ class OpenVector : public OpenJob {
   double judging_s() const override { return runner_ ? runner_->judging_s() : 0; }
 
  private:
+  // A vector that its description fits badly is more frequent than one that is wrong.
+  void explain(Record& record) const {
+    const std::optional<std::string> words = words_to_pass(place_, options_);
+    if (!words && runner_) return runner_->explain(record);
+    if (!words) return;
+    const std::string sentence = "it would pass with " + *words;
+    const auto bad = std::ranges::find_if(
+        record.fills, [](const FillRecord& fill) { return fill.judgement.outcome.is_bad(); });
+    if (bad == record.fills.end())
+      record.outcome.reason += "; " + sentence;
+    else
+      bad->judgement.guess = sentence;
+  }
+
   RunOptions options_;
+  const VectorPlace& place_;
   std::variant<TestVector, Record> read_;
   const TestVector* vector_ = nullptr;  // in read_
   CaseKey key_;

@@ -93,6 +93,8 @@ FileTensor& rotate_by_points(TestVector& vector, const FileTensor& x, const File
                              const FileTensor& frequencies);
 /// Maps a description with `tensors`.
 void map_named(const nlohmann::json& description, TestVector& vector, const VectorPlace& place);
+/// The description of a vector that is not ONNX's. Throws Error if it cannot be read.
+nlohmann::json describe(const VectorPlace& place);
 /// The description of a file of tensors that has none: from the names of its tensors ("q" or
 /// "query", "o" or "out" ...) and place.words. Throws Error: a name that is no tensor of the
 /// operation.

@@ -158,8 +158,10 @@ void read_onnx(const VectorPlace& place, TestVector& vector) {
   mapping(from, vector);
 }
 
-void read_described(const VectorPlace& place, TestVector& vector) {
-  const json description = place.bare ? describe_bare(place) : description_of(place.model);
+void read_described(const VectorPlace& place, TestVector& vector,
+                    const std::map<std::string, std::string>& other) {
+  json description = describe(place);
+  for (const auto& [key, value] : other) description[key] = value;
   if (description.contains("tensors"))
     map_named(description, vector, place);
   else
@@ -212,14 +214,18 @@ std::vector<VectorPlace> find_vectors(const fs::path& folder) {
       ": has no vectors: folders with a model.onnx and a test_data_set_0, or with a case.json");
 }
 
-TestVector read_vector(const VectorPlace& place) {
+json describe(const VectorPlace& place) {
+  return place.bare ? describe_bare(place) : description_of(place.model);
+}
+
+TestVector read_vector(const VectorPlace& place, const std::map<std::string, std::string>& other) {
   TestVector vector;
   vector.name = place.name;
   try {
     if (place.kind == VectorPlace::Kind::kOnnx)
       read_onnx(place, vector);
     else
-      read_described(place, vector);
+      read_described(place, vector, other);
   } catch (const Unsupported& refusal) {
     TestVector none;
     none.name = vector.name;

@@ -20,7 +20,9 @@ void check_words(const std::map<std::string, std::string>& words);
 std::string suite_of_vectors(const std::filesystem::path& folder);
 /// Reads the files of a vector and maps its operation. Throws Error: files that are damaged,
 /// missing, or contradict each other. An operation that attest does not know sets
-/// TestVector::unsupported.
-TestVector read_vector(const VectorPlace& place);
+/// TestVector::unsupported. `other`: values that its description is to have instead
+/// (other_readings.hpp).
+TestVector read_vector(const VectorPlace& place,
+                       const std::map<std::string, std::string>& other = {});
 
 }  // namespace attest::core

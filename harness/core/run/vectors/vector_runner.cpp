@@ -6,11 +6,15 @@
 #include <optional>
 
 #include "core/inputs/golden_store.hpp"
+#include "core/judge/guess.hpp"
+#include "core/judge/locate.hpp"
 #include "core/judge/reference.hpp"
 #include "core/problem/spec.hpp"
+#include "core/run/outputs.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 #include "core/vectors/onnx/scores.hpp"
+#include "core/vectors/other_readings.hpp"
 
 namespace attest::core {
 namespace {
@@ -163,6 +167,47 @@ Record VectorRunner::reference() const {
     record.outcome = {ReasonCode::kErrorVector, error.what()};
   }
   return record;
+}
+
+void VectorRunner::explain(Record& record) const {
+  const auto bad = std::ranges::find_if(
+      record.fills, [](const FillRecord& fill) { return fill.judgement.outcome.is_bad(); });
+  if (!vector_.problem || bad == record.fills.end()) return;
+  const Problem& problem = *vector_.problem;
+  Tensors outputs{};
+  for (const VectorOutput& output : vector_.outputs)
+    if (output.kind == VectorOutput::Kind::kRole && !output.partial &&
+        output.expected.spec.dtype == problem.tensor[size_t(output.role)].dtype)
+      outputs[size_t(output.role)] = output.expected;
+  for (const Role& role : problem.operation->roles())
+    if (is_output(role) && role.required && !outputs[size_t(role.index)]) return;
+  Arithmetic arithmetic = vector_.arithmetic.value_or(Arithmetic{});
+  arithmetic.output = main_output(problem).dtype;
+  const PreparedInputs prepared(problem, vector_.given);
+  const Tensors& inputs = prepared.shared().tensors();
+  if (vector_.arithmetic)
+    bad->judgement.location = GoldenStore(nullptr).of(prepared).use(
+        [&](const Golden& golden) { return locate(problem, golden, arithmetic, outputs); });
+  bad->judgement.guess = guess_mistake(problem, arithmetic, inputs, outputs);
+}
+
+std::optional<std::string> words_to_pass(const VectorPlace& place, const RunOptions& options) {
+  constexpr double kMostFlops = 1e9;  // of one golden; there are five
+  try {
+    for (const OtherReading& reading : other_readings(place)) {
+      try {
+        const TestVector vector = read_vector(place, reading.keys);
+        if (!vector.problem || vector.outputs.empty()) continue;
+        if (vector.problem->operation->flops(*vector.problem) > kMostFlops) return std::nullopt;
+        Rates rates;
+        if (VectorRunner(vector, "", options, rates).reference().outcome.passes())
+          return reading.words;
+      } catch (const Error&) {  // the tensors do not fit each other so
+      }
+    }
+  } catch (const Error&) {  // its files are damaged
+  }
+  return std::nullopt;
 }
 
 Record VectorRunner::run(Plugin& plugin, const Implementation& implementation) {

@@ -2,6 +2,7 @@
 // implementation against the reference, by sigma.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -21,6 +22,11 @@ inline constexpr std::string_view kGiven = "given";
 std::variant<TestVector, Record> vector_or_record(const std::string& suite,
                                                   const VectorPlace& place);
 
+/// The words that the description of a vector lacks: with them the reference passes, which failed
+/// without them. "--params causal"; nothing: no other reading helps, or the vector is too large for
+/// trying.
+std::optional<std::string> words_to_pass(const VectorPlace& place, const RunOptions& options);
+
 class VectorRunner {
  public:
   /// `vector` must not be unsupported. `vector`, `options` and `rates` must outlive this object.
@@ -31,6 +37,9 @@ class VectorRunner {
   /// judges these outputs by sigma instead; the record is then called kGiven. Never throws: invalid
   /// inputs give error:vector.
   Record reference() const;
+  /// Says in the reference's record, which is bad, where the outputs are wrong and which mistake
+  /// gives them.
+  void explain(Record& record) const;
   /// Whether there is a problem for implementations to run.
   bool has_problem() const { return runner_ != nullptr; }
   /// Judges one implementation. Never throws: invalid inputs give error:vector.
