@@ -95,9 +95,8 @@ TEST(Buffers, NoticeEveryByteWrittenAroundTheElements) {
         });
       char* data = static_cast<char*>(o.data);
       if (slot.role == kWorkspaceRole) {
-        // The workspace lies behind O in the same mapping, two guards further.
-        data += outputs.slots()[0].map_bytes - outputs.slots()[0].data_offset + 2 * kGuardBytes +
-                slot.data_offset;
+        // The workspace lies behind O in the same memory.
+        data += outputs.slots()[0].map_bytes - outputs.slots()[0].data_offset + slot.data_offset;
       }
       for (int64_t at = -slot.data_offset; at < slot.map_bytes - slot.data_offset; ++at) {
         data[at] = char(data[at] + 1);
@@ -146,7 +145,7 @@ TEST(Buffers, HoldLeftoversInTheWorkspace) {
   ASSERT_EQ(slot.role, kWorkspaceRole);
   const char* workspace = static_cast<const char*>(outputs.tensors()[ATTEST_O].data) +
                           outputs.slots()[0].map_bytes - outputs.slots()[0].data_offset +
-                          2 * kGuardBytes + slot.data_offset;
+                          slot.data_offset;
   const auto holds = [&](Leftover leftover, const std::function<bool(float, int32_t)>& is) {
     outputs.poison(leftover);
     EXPECT_EQ(outputs.broken_canary(), "") << name(leftover);

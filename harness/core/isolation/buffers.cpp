@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/tensor/error.hpp"
+#include "core/tensor/runs.hpp"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1
@@ -43,14 +44,6 @@ Slot make_slot(int32_t role, int64_t bytes, int64_t file_offset, int64_t alignme
 }
 
 }  // namespace
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
 
 Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) {
   bytes_ = size_t(kGuardBytes);
@@ -95,17 +88,24 @@ Mapping::~Mapping() {
   if (base_) munmap(base_, bytes_);
 }
 
-std::pair<void*, size_t> Mapping::withdraw() {
+std::pair<void*, size_t> Mapping::close() {
+  if (base_ && mprotect(base_, bytes_, PROT_NONE) != 0)
+    throw Error(
+        fmt::format("cannot close {} bytes of addresses: {}", bytes_, std::strerror(errno)));
+  return {base_, bytes_};
+}
+
+void Mapping::withdraw() {
   if (base_ && mmap(base_, bytes_, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
     throw Error(
         fmt::format("cannot withdraw {} bytes of addresses: {}", bytes_, std::strerror(errno)));
-  return {base_, bytes_};
 }
 
 SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes)
     : problem_(problem), canary_(access == ATTEST_READ ? Canary::kInput : Canary::kOutput) {
   int64_t bytes = 0;
+  Reuse reuse = access == ATTEST_READ ? Reuse::kZeroed : Reuse::kKept;
   const bool unaligned = (problem.features & ATTEST_WITH_UNALIGNED) != 0;
   auto add = [&](int32_t role, int64_t data_bytes, int64_t alignment) {
     slots_.push_back(make_slot(role, data_bytes, bytes, alignment));
@@ -113,16 +113,12 @@ SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t wo
   };
   for (const Role& role : problem.operation->roles()) {
     const TensorSpec& spec = problem.tensor[size_t(role.index)];
-    if (present(spec) && (role.access & access))
-      add(role.index, extent_bytes(spec),
-          unaligned ? int64_t(dtype_bytes(spec.dtype)) : kAlignment);
+    if (!present(spec) || !(role.access & access)) continue;
+    add(role.index, extent_bytes(spec), unaligned ? int64_t(dtype_bytes(spec.dtype)) : kAlignment);
+    if (is_sparse(spec)) reuse = Reuse::kNever;
   }
   if (workspace_bytes > 0) add(kWorkspaceRole, int64_t(workspace_bytes), kWorkspaceAlignment);
-  file_ = Descriptor(memfd_create("attest", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file_ || ftruncate(file_.get(), bytes) != 0)
-    throw Error(
-        fmt::format("cannot create {} bytes of shared memory: {}", bytes, std::strerror(errno)));
-  mapping_ = Mapping(file_.get(), slots_, true);
+  memory_ = std::make_unique<SharedMemory>(access, bytes, reuse);
   place(Side::kEnd);
 }
 
@@ -131,7 +127,7 @@ void SharedTensors::place(Side side) {
     slots_[i].data_offset = data_offset(slots_[i], side);
     const auto role = size_t(slots_[i].role);
     if (slots_[i].role != kWorkspaceRole)
-      tensors_[role] = {problem_.tensor[role], mapping_.data(i, slots_[i])};
+      tensors_[role] = {problem_.tensor[role], map(i) + slots_[i].data_offset};
   }
   for (size_t i = 0; i < slots_.size(); ++i) write_canaries(surroundings(i));
 }
@@ -140,21 +136,21 @@ Surroundings SharedTensors::surroundings(size_t i) const {
   const Slot& slot = slots_[i];
   const TensorSpec* spec =
       slot.role == kWorkspaceRole ? nullptr : &tensors_[size_t(slot.role)].spec;
-  return {mapping_.map(i), slot.map_bytes, slot.data_offset, slot.data_bytes, spec, canary_};
+  return {map(i), slot.map_bytes, slot.data_offset, slot.data_bytes, spec, canary_};
 }
 
-void SharedTensors::seal_size() { fcntl(file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW); }
+void SharedTensors::seal_size() { fcntl(descriptor(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW); }
 
 void SharedTensors::seal() {
   // Older kernels refuse the flag; the worker's read-only mapping then protects the inputs alone.
-  fcntl(file_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+  fcntl(descriptor(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
 }
 
 void SharedTensors::poison(Leftover leftover) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     write_canaries(surroundings(i));
     if (slots_[i].role == kWorkspaceRole)
-      fill_workspace(mapping_.data(i, slots_[i]), slots_[i].data_bytes, leftover);
+      fill_workspace(map(i) + slots_[i].data_offset, slots_[i].data_bytes, leftover);
     else
       poison_tensor(tensors_[size_t(slots_[i].role)]);
   }

@@ -1,18 +1,19 @@
 // Tensors in memory that two processes share: guard pages, canaries, poison.
 //
 // The parent creates a SharedTensors and hands its descriptor and slots to the worker, which maps
-// each slot with map_slots. Inputs are sealed, so that nobody but the parent can ever map them
-// writable.
+// them (Mapping). Inputs are sealed, so that nobody but the parent can ever map them writable.
 #pragma once
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/isolation/guards.hpp"
+#include "core/isolation/shared_memory.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {
@@ -35,20 +36,6 @@ struct Slot {
   int64_t alignment = 0;
 };
 
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
 /// Memory mapped in this process: slots apart from each other, inaccessible memory on both sides of
 /// each.
 class Mapping {
@@ -64,9 +51,11 @@ class Mapping {
   /// stays. `now`: the slots that this was made with. Throws Error where the slots differ.
   void show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable);
 
-  /// Unmaps the memory but keeps the addresses reserved, so that later accesses fault. Returns the
-  /// first address and the number of bytes.
-  std::pair<void*, size_t> withdraw();
+  /// Puts the memory out of reach: later accesses fault. Returns the first address and the number
+  /// of bytes.
+  std::pair<void*, size_t> close();
+  /// Unmaps the memory but keeps the addresses reserved and out of reach.
+  void withdraw();
 
   /// First byte of slot `i`, and its first element.
   char* map(size_t i) const { return maps_[i]; }
@@ -81,11 +70,11 @@ class Mapping {
 /// All tensors of a problem with one kind of access, created by the parent.
 class SharedTensors {
  public:
-  /// `access`: ATTEST_READ: the inputs; ATTEST_WRITE: the outputs and `workspace_bytes` of
-  /// workspace.
+  /// `access`: ATTEST_READ: the inputs, which are zero; ATTEST_WRITE: the outputs and
+  /// `workspace_bytes` of workspace, which may hold anything until `poison` is called.
   SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes = 0);
 
-  int descriptor() const { return file_.get(); }
+  int descriptor() const { return memory_->descriptor(); }
   std::span<const Slot> slots() const { return slots_; }
   /// By role; roles of the other kind of access are absent.
   const Tensors& tensors() const { return tensors_; }
@@ -104,13 +93,13 @@ class SharedTensors {
   std::string broken_canary() const;
 
  private:
+  char* map(size_t i) const { return memory_->data() + slots_[i].file_offset; }
   Surroundings surroundings(size_t i) const;
 
   const Problem& problem_;
   Canary canary_;
-  Descriptor file_;
   std::vector<Slot> slots_;
-  Mapping mapping_;
+  std::unique_ptr<SharedMemory> memory_;
   Tensors tensors_{};
 };
 

@@ -42,7 +42,7 @@ void poison_tensor(const Tensor& tensor);
 bool is_poison(const Tensor& tensor);
 /// Bytes at either end of a workspace beyond twice so much that are filled: more would take longer
 /// than the run.
-inline constexpr int64_t kPoisonedWorkspace = int64_t{128} << 20;
+inline constexpr int64_t kPoisonedWorkspace = int64_t{32} << 20;
 /// What a workspace holds before a run. Nothing is promised of it, and each of these is a number
 /// that some bug takes for its own: NaN; numbers in (0, 1), as weights, maxima and shares of the
 /// work are; 1e30; 1.0f; zeros; the integer 1, as a semaphore or a flag may be.

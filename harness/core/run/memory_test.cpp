@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "core/measure/affinity.hpp"
+#include "core/measure/caches.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/runner.hpp"
@@ -122,6 +124,31 @@ TEST(MemoryRoom, RelationsHeedTheUsersLimit) {
   EXPECT_TRUE(record.outcome.passes()) << record.outcome.reason;
   ASSERT_FALSE(record.relations.empty());
   EXPECT_EQ(record.relations[0].judgement.outcome.code, ReasonCode::kSkippedMemory);
+}
+
+// What the worker keeps for later timed runs is not the implementation's.
+TEST(MemoryLimit, LeavesOutWhatTheWorkerKeeps) {
+  const uint64_t for_caches = 2 * last_level_cache_bytes(allowed_cpus()),
+                 limit = for_caches + (uint64_t{64} << 20);
+  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/mutants.so",
+                {.executable = find_worker(),
+                 .cpus = "",
+                 .limits = {.threads = 1, .timeout_s = 60, .memory_bytes = limit}});
+  const auto time = [&](const std::string& spec) {
+    const Problem problem = parse_problem(spec);
+    const SharedTensors inputs(problem, ATTEST_READ);
+    const Implementation& implementation = testing::named(plugin, "mutant_none");
+    SharedTensors outputs(problem, ATTEST_WRITE,
+                          plugin.query(implementation, problem).support.workspace_bytes),
+        differing(problem, ATTEST_WRITE);
+    return plugin.time(implementation, problem,
+                       {.inputs = inputs, .outputs = outputs, .differing = differing},
+                       {.expected_ns = 1e6, .budget_ns = 0.3e9});
+  };
+  const TimeResult large = time("softmax seq_len_q=1 seq_len_kv=210000 head_dim=64"),
+                   small = time("softmax seq_len_q=61 head_dim=64");
+  EXPECT_FALSE(large.failure) << large.failure->reason;
+  EXPECT_FALSE(small.failure) << small.failure->reason;
 }
 
 }  // namespace

@@ -210,7 +210,8 @@ std::optional<Outcome> Plugin::look(uint64_t& most_bytes, const Waiting& waiting
   if (options_.cancelled && options_.cancelled())
     return Outcome{ReasonCode::kTimeoutRun, "interrupted"};
   worker_->take_output();
-  const uint64_t resident = worker_->resident_bytes();
+  const uint64_t all = worker_->resident_bytes(),
+                 resident = all - std::min<uint64_t>(all, page.kept_bytes);
   if (most_bytes == 0) most_bytes = memory_limit(waiting.tensor_bytes, resident);
   if (resident > most_bytes)
     return Outcome{

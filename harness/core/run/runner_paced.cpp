@@ -109,6 +109,8 @@ class CaseRunner::SameNeighbours {
           differing(runner.problem_, ATTEST_WRITE);
       outputs.seal_size();
       differing.seal_size();
+      outputs.poison();
+      differing.poison();
       return plugin->pace(trial.implementation, runner.problem_,
                           {.inputs = inputs.shared(), .outputs = outputs, .differing = differing},
                           {.expected_ns = trial.fills.back().run_ns, .window_ns = window_ns});

@@ -11,6 +11,9 @@ namespace attest::core {
 /// Whether the tensor addresses every element of its extent, whatever the order of its dims.
 inline bool fills_extent(const TensorSpec& spec) { return element_count(spec) == extent(spec); }
 
+/// Whether the gaps between its elements take far more memory than the elements.
+inline bool is_sparse(const TensorSpec& spec) { return extent(spec) > 8 * element_count(spec); }
+
 /// Calls visit(first, count), in elements, for every contiguous run of addressed elements, in the
 /// order of memory. Strides must nest: each is at least the extent of all inner dims. The harness
 /// checks this for every problem.

@@ -12,8 +12,6 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kZone = 4096;  // bytes of canary behind the data, and at least so many before
-// a tensor with gaps of more than this many times its elements is copied run by run
-constexpr int64_t kSparse = 8;
 constexpr unsigned char kNaN = 0xff;  // in each byte: a NaN of every floating-point dtype
 
 }  // namespace
@@ -43,7 +41,7 @@ template <class Move>
 void DeviceTensors::for_each_piece(const Copy& copy, const Move& move) const {
   const attest_tensor& spec = tensor_[copy.source.slot.role];
   const int64_t bytes = copy.source.slot.data_bytes;
-  if (extent(spec) <= kSparse * element_count(spec)) return move(int64_t{0}, bytes);
+  if (!is_sparse(spec)) return move(int64_t{0}, bytes);
   const auto width = int64_t(dtype_bytes(spec.dtype));
   for_each_run(spec, [&](int64_t first, int64_t count) {
     const int64_t begin = std::max<int64_t>(first * width - kGapEdge, 0);

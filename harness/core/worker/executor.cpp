@@ -1,5 +1,6 @@
 #include "core/worker/executor.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -274,8 +275,15 @@ Reply::Result Executor::perform(Call& call, const ScriptRequest& request,
 void Executor::retire(Mapping& mapping) {
   const size_t at = status_.retired_count++ % kRetired;
   retired_[at] = std::move(mapping);
-  const auto [begin, bytes] = retired_[at].withdraw();
+  ++newly_retired_;
+  const auto [begin, bytes] = retired_[at].close();
   status_.retired[at] = {uint64_t(begin), uint64_t(begin) + bytes};
+}
+
+void Executor::clean_up() {
+  size_t at = status_.retired_count;
+  for (size_t left = std::min(std::exchange(newly_retired_, 0), kRetired); left > 0; --left)
+    retired_[--at % kRetired].withdraw();
 }
 
 Reply Executor::execute(const Request& request, const Descriptors& descriptors) {
@@ -290,6 +298,7 @@ Reply Executor::execute(const Request& request, const Descriptors& descriptors) 
     reply_.result = FailedStep{.status = no_room ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR};
   }
   if (!escaped_exception().empty()) reply_.exception = escaped_exception();
+  status_.kept_bytes = PrivateMemory::kept_bytes();
   reply_.findings = watch_.findings();
   reply_.notes.insert(reply_.notes.begin(), watch_.notes().begin(), watch_.notes().end());
   reply_.more_threads = watch_.more_threads();

@@ -28,6 +28,9 @@ class Executor {
 
   /// One request, one reply. Throws what mapping tensors throws.
   Reply execute(const Request& request, const std::vector<Descriptor>& descriptors);
+  /// Gives back memory that `execute` has put out of reach. Called when the reply has been sent, so
+  /// that the harness judges meanwhile.
+  void clean_up();
 
  private:
   struct Call;
@@ -49,6 +52,7 @@ class Executor {
   /// Puts into the reply what a device said of timed runs.
   void note_device(const TimedDevice& device);
   /// Takes a run's tensors out of reach and keeps their addresses from new ones for some time.
+  /// clean_up unmaps them, which takes time.
   void retire(Mapping& mapping);
 
   /// The device of a call, opened when first needed.
@@ -62,6 +66,7 @@ class Executor {
   std::string modes_changed_at_load_;
   Watch watch_;
   Mapping retired_[kRetired];
+  size_t newly_retired_ = 0;  // since the last clean_up
   LoadedPlugin plugin_;
 };
 

@@ -1,7 +1,5 @@
 #include "core/worker/timed_tensors.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,9 +13,6 @@ namespace {
 constexpr size_t kFlips = 64, kSpans = 8;
 constexpr int64_t kSpanElements = 64;
 constexpr int64_t kPieceBytes = 4096;
-
-// A sparse tensor would get a huge page for every few elements.
-bool is_sparse(const attest_tensor& spec) { return extent(spec) > 8 * element_count(spec); }
 
 // The byte and the bit of the leading mantissa bit of an element: flipping it keeps sign and
 // binade. Mask 0: no such dtype.
@@ -37,35 +32,30 @@ MantissaBit leading_mantissa_bit(DType dtype) {
 
 }  // namespace
 
-PrivateBuffer::PrivateBuffer(size_t bytes, size_t offset, bool sparse)
-    : bytes_(bytes + offset + (size_t{2} << 20)), offset_(offset) {
-  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | (sparse ? MAP_NORESERVE : 0), -1, 0);
-  if (base_ == MAP_FAILED) throw Error("out of memory for the timed tensors");
-  if (bytes >= size_t{1} << 20) madvise(base_, bytes_, sparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
-}
-PrivateBuffer::~PrivateBuffer() {
-  if (base_) munmap(base_, bytes_);
-}
-
 TimedTensors::TimedTensors(const attest_tensor* tensor, const MappedTensors& first,
                            const MappedTensors* second, const MappedTensors& outputs,
                            StatusPage& status)
     : tensor_(tensor), first_(first), second_(second), outputs_(outputs) {
+  std::vector<PrivateMemory::Piece> pieces;
+  for (const MappedTensors* tensors : {&first_, &outputs_})
+    for (const Slot& slot : tensors->slots)
+      pieces.push_back({size_t(slot.data_bytes), size_t(slot.alignment),
+                        slot.role != kWorkspaceRole && is_sparse(tensor[slot.role])});
+  memory_.emplace(pieces);
+  status.kept_bytes = PrivateMemory::kept_bytes();
   int32_t noted = 0;
-  for (const MappedTensors* tensors : {&first_, &outputs_}) {
-    for (size_t i = 0; i < tensors->slots.size(); ++i) {
-      const Slot& slot = tensors->slots[i];
-      const bool workspace = slot.role == kWorkspaceRole;
-      buffers_.emplace_back(size_t(slot.data_bytes), size_t(slot.alignment),
-                            !workspace && is_sparse(tensor[slot.role]));
-      char* data = buffers_.back().data();
-      if (!workspace) copy_elements(tensor[slot.role], data, tensors->data(i));
-      arguments_.add(slot, data);
-      const auto begin = reinterpret_cast<uint64_t>(data), end = begin + uint64_t(slot.data_bytes);
-      if (noted < int32_t(std::size(status.slots)))
-        status.slots[noted++] = {slot.role, 0, begin, end, begin, end};
-    }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const bool input = i < first_.slots.size();
+    const Slot& slot = input ? first_.slots[i] : outputs_.slots[i - first_.slots.size()];
+    char* data = memory_->data(i);
+    if (input)
+      copy_elements(tensor[slot.role], data, first_.data(i));
+    else if (slot.role != kWorkspaceRole)
+      poison_tensor({tensor[slot.role], data});
+    arguments_.add(slot, data);
+    const auto begin = reinterpret_cast<uint64_t>(data), end = begin + uint64_t(slot.data_bytes);
+    if (noted < int32_t(std::size(status.slots)))
+      status.slots[noted++] = {slot.role, 0, begin, end, begin, end};
   }
   status.slot_count = noted;
   if (second_) find_pieces();
@@ -76,7 +66,7 @@ std::vector<DeviceTensors::Source> TimedTensors::sources() const {
   for (const MappedTensors* tensors : {&first_, &outputs_})
     for (const Slot& slot : tensors->slots)
       sources.push_back({slot,
-                         slot.role == kWorkspaceRole ? nullptr : buffers_[sources.size()].data(),
+                         slot.role == kWorkspaceRole ? nullptr : memory_->data(sources.size()),
                          tensors == &outputs_});
   return sources;
 }
@@ -91,7 +81,7 @@ void TimedTensors::find_pieces() {
       for (int64_t at = run * width, end = at + count * width; at < end; at += kPieceBytes) {
         const auto bytes = size_t(std::min(kPieceBytes, end - at));
         if (std::memcmp(one + at, other + at, bytes) != 0)
-          pieces_.push_back({buffers_[i].data() + at, one + at, other + at, bytes});
+          pieces_.push_back({memory_->data(i) + at, one + at, other + at, bytes});
       }
     });
   }
@@ -104,7 +94,7 @@ void TimedTensors::load(bool second) {
 
 bool TimedTensors::inputs_unchanged() const {
   for (size_t i = 0; i < first_.slots.size(); ++i)
-    if (!same_elements(tensor_[first_.slots[i].role], buffers_[i].data(), first_.data(i)))
+    if (!same_elements(tensor_[first_.slots[i].role], memory_->data(i), first_.data(i)))
       return false;
   return true;
 }
@@ -120,7 +110,7 @@ void TimedTensors::choose_flips(Dice& dice) {
         row_offset(spec, spec.rank, int64_t(below(dice, size_t(element_count(spec)))));
     if (bit.mask == 0) continue;
     const double value = std::abs(load_element(i, element));
-    char* byte = buffers_[i].data() + element * int64_t(dtype_bytes(spec.dtype)) + bit.byte;
+    char* byte = memory_->data(i) + element * int64_t(dtype_bytes(spec.dtype)) + bit.byte;
     const bool taken = std::any_of(flips_.begin(), flips_.end(),
                                    [&](const Flip& flip) { return flip.byte == byte; });
     if (value > 0 && value < 1 && !taken) flips_.push_back({byte, bit.mask});

@@ -2,30 +2,15 @@
 // it finds out what became of it.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "core/worker/device_tensors.hpp"
 #include "core/worker/mapped.hpp"
+#include "core/worker/private_memory.hpp"
 
 namespace attest::core {
-
-/// Memory of this process alone, in huge pages where there are any, `offset` bytes off a page.
-class PrivateBuffer {
- public:
-  /// Throws Error: out of memory.
-  PrivateBuffer(size_t bytes, size_t offset, bool sparse);
-  PrivateBuffer(PrivateBuffer&& other) noexcept
-      : base_(other.base_), bytes_(other.bytes_), offset_(other.offset_) {
-    other.base_ = nullptr;
-  }
-  ~PrivateBuffer();
-  char* data() const { return static_cast<char*>(base_) + offset_; }
-
- private:
-  void* base_;
-  size_t bytes_, offset_;
-};
 
 using Dice = std::mt19937_64;
 /// A random number below `end`, which is at least 1.
@@ -99,11 +84,11 @@ class TimedTensors {
   void find_pieces();
   double load_element(size_t i, int64_t element) const;
   void scramble_span(Dice& dice, const attest_tensor& spec, char* data);
-  char* output(size_t i) const { return buffers_[first_.slots.size() + i].data(); }
+  char* output(size_t i) const { return memory_->data(first_.slots.size() + i); }
 
   const attest_tensor* tensor_;
   const MappedTensors &first_, *second_, &outputs_;
-  std::vector<PrivateBuffer> buffers_;  // of the inputs, then of the outputs
+  std::optional<PrivateMemory> memory_;  // of the inputs, then of the outputs
   Arguments arguments_;
   std::vector<Piece> pieces_;
   std::vector<Flip> flips_;

@@ -45,7 +45,7 @@ class SocketIdentity {
 void try_heap() {
   std::vector<std::unique_ptr<char[]>> pieces;
   for (size_t bytes = 24; bytes <= 256 << 10; bytes *= 2)
-    pieces.push_back(std::make_unique<char[]>(bytes));
+    pieces.push_back(std::make_unique_for_overwrite<char[]>(bytes));
 }
 
 Greeting greeting_of(const Executor& executor) {
@@ -110,6 +110,7 @@ int serve(const char* plugin_path, const char* cpus) {
       return kLostConnection;
     const Reply reply = answer(*executor, message, descriptors);
     if (!connection.holds() || !channel.send(to_json(reply))) return kLostConnection;
+    executor->clean_up();
   }
 }
 

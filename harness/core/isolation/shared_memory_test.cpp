@@ -1,0 +1,75 @@
+// Shared memory is handed on: inputs as zeros, never to another access, and sparse memory never.
+#include "core/isolation/shared_memory.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "attest.h"
+
+namespace attest::core {
+namespace {
+
+// Sizes that no other test of this program uses.
+constexpr int64_t kBytes = 5 << 20;
+
+ino_t file_of(const SharedMemory& memory) {
+  struct stat facts{};
+  EXPECT_EQ(fstat(memory.descriptor(), &facts), 0);
+  return facts.st_ino;
+}
+bool is_zero(const SharedMemory& memory, int64_t bytes) {
+  return std::all_of(memory.data(), memory.data() + bytes, [](char byte) { return byte == 0; });
+}
+
+// The file of memory that was full of ones when its owner went.
+ino_t used(int32_t access, int64_t bytes, Reuse reuse) {
+  const SharedMemory memory(access, bytes, reuse);
+  std::fill_n(memory.data(), bytes, char(1));
+  return file_of(memory);
+}
+
+TEST(SharedMemory, IsHandedOnAndZeroWhereThatIsPromised) {
+  const ino_t inputs = used(ATTEST_READ, kBytes, Reuse::kZeroed),
+              outputs = used(ATTEST_WRITE, kBytes, Reuse::kKept);
+  const SharedMemory zeroed(ATTEST_READ, kBytes - 100, Reuse::kZeroed),
+      kept(ATTEST_WRITE, kBytes - 100, Reuse::kKept);
+  EXPECT_EQ(file_of(zeroed), inputs);
+  EXPECT_TRUE(is_zero(zeroed, kBytes - 100));
+  EXPECT_EQ(file_of(kept), outputs);
+  EXPECT_EQ(kept.data()[0], 1);
+}
+
+TEST(SharedMemory, HasOneOwnerAtATimeAndKeepsItsAccess) {
+  const ino_t inputs = used(ATTEST_READ, 2 * kBytes, Reuse::kZeroed);
+  const SharedMemory outputs(ATTEST_WRITE, 2 * kBytes, Reuse::kKept);
+  EXPECT_NE(file_of(outputs), inputs);
+  const SharedMemory first(ATTEST_READ, 2 * kBytes, Reuse::kZeroed),
+      second(ATTEST_READ, 2 * kBytes, Reuse::kZeroed);
+  EXPECT_EQ(file_of(first), inputs);
+  EXPECT_NE(file_of(second), inputs);
+  EXPECT_TRUE(is_zero(second, 2 * kBytes));
+}
+
+TEST(SharedMemory, OfSparseTensorsIsNew) {
+  const ino_t sparse = used(ATTEST_WRITE, 3 * kBytes, Reuse::kNever);
+  const SharedMemory dense(ATTEST_WRITE, 3 * kBytes, Reuse::kKept);
+  EXPECT_NE(file_of(dense), sparse);
+  used(ATTEST_READ, 3 * kBytes, Reuse::kZeroed);
+  const SharedMemory next(ATTEST_READ, 3 * kBytes, Reuse::kNever);
+  struct stat facts{};
+  ASSERT_EQ(fstat(next.descriptor(), &facts), 0);
+  EXPECT_EQ(facts.st_blocks, 0);
+}
+
+// A small problem does not take the memory that a large one will want.
+TEST(SharedMemory, GoesToOwnersOfItsSize) {
+  const ino_t large = used(ATTEST_WRITE, 40 * kBytes, Reuse::kKept);
+  const SharedMemory small(ATTEST_WRITE, kBytes / 5, Reuse::kKept);
+  EXPECT_NE(file_of(small), large);
+}
+
+}  // namespace
+}  // namespace attest::core

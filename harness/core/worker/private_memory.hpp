@@ -1,0 +1,41 @@
+// The memory of the tensors in timed runs.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace attest::core {
+
+/// Pieces of memory of this process alone, which hold anything at first. Large ones lie in huge
+/// pages where there are any.
+///
+/// New pages can cost more than a short run: the kernel clears them, and a virtual machine may have
+/// to get them from its host. So the process keeps the memory for the next object, a 64th of the
+/// machine's and 256 MiB at most, and puts it out of reach until then. One object exists at a time.
+class PrivateMemory {
+ public:
+  struct Piece {
+    size_t bytes;
+    size_t offset;  // of the piece's first byte, from a page
+    bool sparse;    // few of its pages will be used: they stay ordinary and are not kept
+  };
+  /// Throws Error: out of memory.
+  explicit PrivateMemory(std::span<const Piece> pieces);
+  ~PrivateMemory();
+  PrivateMemory(const PrivateMemory&) = delete;
+  PrivateMemory& operator=(const PrivateMemory&) = delete;
+
+  char* data(size_t i) const { return data_[i]; }
+  /// Bytes that this process keeps and that no object uses.
+  static size_t kept_bytes();
+
+ private:
+  struct Sparse {
+    void* base;
+    size_t bytes;
+  };
+  std::vector<char*> data_;
+  std::vector<Sparse> sparse_;
+};
+
+}  // namespace attest::core

@@ -1,0 +1,66 @@
+// Private memory is kept for the next object, out of reach in between, and not without limit.
+#include "core/worker/private_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <vector>
+
+namespace attest::core {
+namespace {
+
+using Pieces = std::vector<PrivateMemory::Piece>;
+constexpr size_t kMiB = size_t{1} << 20;
+
+TEST(PrivateMemory, HasPiecesApartAndOffAPage) {
+  const Pieces pieces{{100, 64, false},      {5000, 2, false},     {3 * kMiB, 64, false},
+                      {64 * kMiB, 64, true}, {4 * kMiB, 8, false}, {4096, 256, false}};
+  const PrivateMemory memory(pieces);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data(i)) % 4096, pieces[i].offset);
+    memory.data(i)[0] = memory.data(i)[pieces[i].bytes - 1] = char(i);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    EXPECT_EQ(memory.data(i)[0], char(i));
+    EXPECT_EQ(memory.data(i)[pieces[i].bytes - 1], char(i));
+  }
+}
+
+TEST(PrivateMemory, IsThatOfTheObjectBefore) {
+  const auto addresses = [](const Pieces& pieces) {
+    const PrivateMemory memory(pieces);
+    for (size_t i = 0; i < pieces.size(); ++i) memory.data(i)[0] = 1;
+    return std::pair(memory.data(0), memory.data(1));
+  };
+  const auto before = addresses({{10 * kMiB, 64, false}, {10000, 64, false}});
+  EXPECT_EQ(addresses({{2 * kMiB, 64, false}, {100, 64, false}}), before);
+  EXPECT_EQ(addresses({{11 * kMiB, 64, false}, {20000, 64, false}}), before);
+}
+
+TEST(PrivateMemoryDeathTest, IsOutOfReachWhileItIsKept) {
+  char* gone[2];
+  {
+    const PrivateMemory memory(Pieces{{3 * kMiB, 64, false}, {100, 64, false}});
+    for (const size_t i : {0, 1}) *(gone[i] = memory.data(i)) = 1;
+  }
+  for (char* const at : gone) EXPECT_EXIT(*at = 1, ::testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST(PrivateMemory, IsKeptUpToALimitAndNotIfItIsSparse) {
+  const size_t before = PrivateMemory::kept_bytes();
+  {
+    const PrivateMemory memory(Pieces{{257 * kMiB, 64, false}, {40 * kMiB, 64, true}});
+    memory.data(0)[257 * kMiB - 1] = 1;
+  }
+  EXPECT_EQ(PrivateMemory::kept_bytes(), before);
+  {
+    const PrivateMemory memory(Pieces{{30 * kMiB, 64, false}});
+  }
+  EXPECT_GE(PrivateMemory::kept_bytes(), 30 * kMiB);
+  const PrivateMemory memory(Pieces{{20 * kMiB, 64, false}});
+  EXPECT_GE(PrivateMemory::kept_bytes(), 9 * kMiB);
+  EXPECT_LE(PrivateMemory::kept_bytes(), 11 * kMiB);
+}
+
+}  // namespace
+}  // namespace attest::core
