@@ -23,6 +23,7 @@ struct Runs {
 };
 constexpr Runs kRuns[] = {{50, 0.1e9}, {10, 0.2e9}, {3, 3e9}};
 constexpr int kJudgedRuns[] = {1, 2, 3, 10, 50};
+constexpr int kFirstAtSecondPlace = 3;
 constexpr Leftover kFirstLeftover = Leftover::kLarge;  // in the workspace before run 1
 
 // Elements of all outputs.
@@ -72,13 +73,12 @@ RelationRecord Repetition::run(const Trial& trial, const Series& series) {
   record.judgement.outcome = fits(trial, series.runs);
   if (!record.judgement.outcome.passes()) return record;
   if (other_ && !other_inputs_) {
-    const auto start = Clock::now();
+    const Stopwatch watch(inputs_s_);
     other_inputs_ = std::make_unique<SharedTensors>(problem_, ATTEST_READ);
     for (const Role& role : problem_.operation->roles())
       if (const Tensor& to = other_inputs_->tensors()[size_t(role.index)])
         copy_elements(other_->shared().tensors()[size_t(role.index)], to);
     other_inputs_->seal();
-    inputs_s_ += seconds_since(start);
   }
   record.judgement.method =
       trial.arithmetic.has(ATTEST_NONDETERMINISTIC) ? "within twice the gate" : "to the bit";
@@ -90,7 +90,7 @@ RelationRecord Repetition::run(const Trial& trial, const Series& series) {
 void Repetition::compare(const Trial& trial, const SharedTensors& first,
                          const SharedTensors& second, bool other, const std::string& which,
                          RelationRecord& record) {
-  const auto start = Clock::now();
+  const Stopwatch watch(judging_s_);
   record.judgement.exact_elements += output_elements(problem_);
   if (hash_outputs(problem_, first.tensors()) == hash_outputs(problem_, second.tensors())) return;
   const SigmaTable sigmas = golden_of(other).use(
@@ -100,7 +100,6 @@ void Repetition::compare(const Trial& trial, const SharedTensors& first,
   const RelationRun again{problem_, inputs, second.tensors(), nullptr};
   const Judgement judged =
       judge_relation(*relation_, base, {&again, 1}, !trial.arithmetic.has(ATTEST_NONDETERMINISTIC));
-  judging_s_ += seconds_since(start);
   if (judged.outcome.is_bad()) {
     record.judgement = judged;
     record.judgement.outcome.reason += " (" + which + ")";
@@ -113,7 +112,7 @@ void Repetition::compare(const Trial& trial, const SharedTensors& first,
 // The second run's inputs are others: judged by what a fill of these inputs left, or by the golden.
 void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
                              RelationRecord& record) {
-  const auto start = Clock::now();
+  const Stopwatch watch(judging_s_);
   record.judgement.exact_elements += output_elements(problem_);
   const std::string hash = hash_outputs(problem_, outputs.tensors());
   if (std::ranges::any_of(trial.fills, [&](const FillRun& fill) {
@@ -123,7 +122,6 @@ void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
   const Judgement judged = golden_of(true).use([&](const Golden& golden) {
     return judge(problem_, golden, trial.arithmetic, outputs.tensors(), &other_inputs_->tensors());
   });
-  judging_s_ += seconds_since(start);
   if (judged.outcome.passes()) return;
   const Verdict verdict = judged.outcome.verdict();
   const bool wrong = verdict == Verdict::kFail || verdict == Verdict::kSuspect;
@@ -136,8 +134,10 @@ void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
                                           judged.outcome.reason, inputs)};
 }
 
-// Inputs take turns, and so do places: runs 1 and 2 have the same addresses, runs 3 and 4 others,
-// and so on.
+// Places take turns: runs 1 and 2 have the same addresses, runs 3 and 4 others, and so on. Judged
+// runs with an even number have the other inputs, after runs on the own ones at the same addresses.
+// All other runs have the own ones: putting tensors in the place of others takes more time than
+// many a run. Only the first outputs at a place bring a workspace, which stays there.
 Script Repetition::script_of(const Trial& trial, int runs, const SharedTensors& first_outputs,
                              Played& played) const {
   Script script;
@@ -145,26 +145,37 @@ Script Repetition::script_of(const Trial& trial, int runs, const SharedTensors& 
   const int32_t own = script.add(base_.shared()),
                 others = other_inputs_ ? script.add(*other_inputs_) : own;
   int32_t unjudged = -1;
-  const auto add_outputs = [&] {
-    SharedTensors& made =
-        played.outputs.emplace_back(problem_, ATTEST_WRITE, trial.workspace_bytes);
+  const auto add_outputs = [&](uint64_t workspace_bytes) {
+    SharedTensors& made = played.outputs.emplace_back(problem_, ATTEST_WRITE, workspace_bytes);
     made.seal_size();
     made.poison(Leftover::kFractions);
     return script.add(made);
   };
   script.create(0);
   for (int run = 1; run <= runs; ++run) {
+    const bool judged =
+        std::find(std::begin(kJudgedRuns), std::end(kJudgedRuns), run) != std::end(kJudgedRuns);
     int32_t outputs = unjudged;
-    if (std::find(std::begin(kJudgedRuns), std::end(kJudgedRuns), run) != std::end(kJudgedRuns)) {
-      outputs = run == 1 ? script.add(first_outputs) : add_outputs();
+    if (judged) {
+      outputs = run == 1 ? script.add(first_outputs)
+                         : add_outputs(run == kFirstAtSecondPlace ? trial.workspace_bytes : 0);
       played.judged.emplace_back(run, script.sets[size_t(outputs)]);
     } else if (unjudged < 0) {
-      outputs = unjudged = add_outputs();
+      outputs = unjudged = add_outputs(0);
     }
-    script.run(0, (run - 1) / 2 % 2, run % 2 == 1 ? own : others, outputs);
+    script.run(0, (run - 1) / 2 % 2, judged && run % 2 == 0 ? others : own, outputs);
   }
   script.destroy(0);
   return script;
+}
+
+std::string Repetition::canary_of(const SharedTensors& outputs) {
+  const Stopwatch watch(judging_s_);
+  return outputs.broken_canary();
+}
+std::string Repetition::hash_of(const SharedTensors& outputs) {
+  const Stopwatch watch(judging_s_);
+  return hash_outputs(problem_, outputs.tensors());
 }
 
 // Run 1 against what the fill left; run 2 by judge_other; all others against these two.
@@ -172,14 +183,14 @@ void Repetition::judge_runs(const Trial& trial, const Played& played, RelationRe
   const Outcome& outcome = record.judgement.outcome;
   const SharedTensors* second = nullptr;
   for (const auto& [run, outputs] : played.judged) {
-    if (const std::string canary = outputs->broken_canary(); !canary.empty()) {
+    if (const std::string canary = canary_of(*outputs); !canary.empty()) {
       record.judgement.outcome = {ReasonCode::kCrashCanary,
                                   fmt::format("{} (run {} of one plan)", canary, run)};
       return;
     }
     const bool other = other_inputs_ && run % 2 == 0;
     if (run == 1) {
-      if (hash_outputs(problem_, outputs->tensors()) != trial.fills.at(0).outputs_hash)
+      if (hash_of(*outputs) != trial.fills.at(0).outputs_hash)
         try_leftover(trial, Leftover::kNaN, record);
     } else if (other && !second) {
       judge_other(trial, *outputs, record);

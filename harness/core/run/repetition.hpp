@@ -53,6 +53,8 @@ class Repetition {
   std::optional<RerunRecord> play_again(const Trial& trial, int runs, const Played& first);
   Script script_of(const Trial& trial, int runs, const SharedTensors& first_outputs,
                    Played& played) const;
+  std::string canary_of(const SharedTensors& outputs);
+  std::string hash_of(const SharedTensors& outputs);
   void judge_runs(const Trial& trial, const Played& played, RelationRecord& record);
   void judge_other(const Trial& trial, const SharedTensors& outputs, RelationRecord& record);
   void compare(const Trial& trial, const SharedTensors& first, const SharedTensors& second,

@@ -81,17 +81,13 @@ const PreparedInputs& CaseRunner::inputs(const std::string& fill) {
 
 Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithmetic& arithmetic,
                                     const SharedTensors& outputs) {
-  const auto start = Clock::now();
-  const Judgement judgement = goldens_.of(prepared).use([&](const Golden& golden) {
+  return goldens_.of(prepared).use([&](const Golden& golden) {
     return judge(problem_, golden, arithmetic, outputs.tensors(), &prepared.shared().tensors());
   });
-  judging_s_ += seconds_since(start);
-  return judgement;
 }
 
 // Says where the outputs of a trial that failed are wrong. One guess is enough for a record.
 void CaseRunner::explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial) {
-  const Stopwatch watch(judging_s_);
   const Tensors& outputs = trial.outputs->tensors();
   judgement.location = goldens_.of(prepared).use(
       [&](const Golden& golden) { return locate(problem_, golden, trial.arithmetic, outputs); });
@@ -179,25 +175,35 @@ Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const Prepar
   }
   if (run.peak_bytes) memory.peak_bytes = std::max(memory.peak_bytes.value_or(0), *run.peak_bytes);
   fill.run_ns = run.run_ns;
-  const SharedTensors& outputs = *trial.outputs;
-  fill.outputs_hash = hash_outputs(problem_, outputs.tensors());
-
-  const double before_s = judging_s_;
-  Judgement judgement = judge_outputs(prepared, trial.arithmetic, outputs);
-  if (judgement.outcome.is_bad()) explain(judgement, prepared, trial);
-  fill.golden_ns = (judging_s_ - before_s) * 1e9;
+  Judgement judgement;
+  {
+    const Stopwatch watch(judging_s_);
+    fill.outputs_hash = hash_outputs(problem_, trial.outputs->tensors());
+    const auto start = Clock::now();
+    judgement = judge_outputs(prepared, trial.arithmetic, *trial.outputs);
+    if (judgement.outcome.is_bad()) explain(judgement, prepared, trial);
+    fill.golden_ns = nanoseconds_since(start);
+  }
   if (const std::string& remark = goldens_.of(prepared).remark(); !remark.empty())
     trial.record.notes.push_back(fmt::format("{} (fill {})", remark, fill.fill));
 
   if (const std::optional<Outcome> late = trial.plugin.settle(problem_))
     judgement.outcome = *late;
-  else if (hash_outputs(problem_, outputs.tensors()) != fill.outputs_hash)
-    judgement.outcome = {ReasonCode::kCrashLateWrite, "an output changed while it was judged"};
-  else if (const std::string canary = outputs.broken_canary(); !canary.empty())
-    judgement.outcome = {ReasonCode::kCrashCanary, canary};
-  else if (!prepared.unchanged())
-    judgement.outcome = {ReasonCode::kCrashInputWritten, "an input was changed"};
+  else if (Outcome written = beyond_outputs(trial, prepared, fill); !written.passes())
+    judgement.outcome = std::move(written);
   return judgement;
+}
+
+// Whether a run, or a thread that it left, wrote where or when it must not; a pass: nothing shows.
+Outcome CaseRunner::beyond_outputs(const Trial& trial, const PreparedInputs& prepared,
+                                   const FillRecord& fill) {
+  const Stopwatch watch(judging_s_);
+  if (hash_outputs(problem_, trial.outputs->tensors()) != fill.outputs_hash)
+    return {ReasonCode::kCrashLateWrite, "an output changed while it was judged"};
+  if (std::string canary = trial.outputs->broken_canary(); !canary.empty())
+    return {ReasonCode::kCrashCanary, std::move(canary)};
+  if (!prepared.unchanged()) return {ReasonCode::kCrashInputWritten, "an input was changed"};
+  return {};
 }
 
 // Runs again on the inputs of a fill: as often as was asked for, or if it is the first of the

@@ -121,6 +121,8 @@ class CaseRunner {
   void repeat(Trial& trial, const PreparedInputs& prepared, FillRecord& fill);
   void repeat_passed(Trial& trial);
   void explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial);
+  Outcome beyond_outputs(const Trial& trial, const PreparedInputs& prepared,
+                         const FillRecord& fill);
   void check_relations(Trial& trial);
   RelationRecord check_repetition(const Trial& trial);
   const PreparedInputs* other_inputs(const Trial& trial);

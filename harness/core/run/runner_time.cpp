@@ -9,6 +9,7 @@
 #include "core/run/runner.hpp"
 #include "core/statistics/statistics.hpp"
 #include "core/tensor/random.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -63,6 +64,7 @@ const PreparedInputs* CaseRunner::second_inputs(const Trial& trial) {
   const PreparedInputs& first = inputs(fills_.front());
   const bool closed_form = first.fill().name != "random" && first.fill().name != kTokensFill;
   if (!closed_form && goldens_.of(first).seconds() < kGoldenShare * options_.limits.budget_s) {
+    const Stopwatch watch(inputs_s_);
     if (!altered_) altered_ = std::make_unique<PreparedInputs>(first, unpredictable_seed());
     return altered_.get();
   }
@@ -75,9 +77,10 @@ CaseRunner::AuditSet::AuditSet(CaseRunner& runner, Trial& trial)
       outputs_(*trial.outputs),
       differing_(runner.problem_, ATTEST_WRITE),
       second_outputs_(runner.problem_, ATTEST_WRITE) {
-  trial.outputs->poison();
   differing_.seal_size();
   second_outputs_.seal_size();
+  for (SharedTensors* outputs : {trial.outputs.get(), &differing_, &second_outputs_})
+    outputs->poison();
 }
 
 AuditedTensors CaseRunner::AuditSet::tensors() const {
@@ -103,6 +106,7 @@ Outcome CaseRunner::judge_audited(const Trial& trial, const AuditFindings& findi
   if (findings.late)
     return {ReasonCode::kFailLateOutput,
             fmt::format("outputs changed after run had returned (while {})", doing)};
+  const Stopwatch watch(judging_s_);
   for (const Audited& one : audited) {
     const std::string hash = hash_outputs(problem_, one.outputs.tensors());
     const auto was_judged = [&](const FillRun& fill) {
