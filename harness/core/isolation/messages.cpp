@@ -1,5 +1,8 @@
 #include "core/isolation/messages.hpp"
 
+#include <fmt/format.h>
+
+#include "core/tensor/error.hpp"
 #include "core/tensor/walk.hpp"
 
 namespace attest::core {
@@ -166,6 +169,13 @@ json to_json(const Reply& reply) { return write_json(reply); }
 
 Greeting greeting_from_json(const json& message) { return read_json<Greeting>(message); }
 Request request_from_json(const json& message) { return read_json<Request>(message); }
-Reply reply_from_json(const json& message) { return read_json<Reply>(message); }
+Reply reply_from_json(const json& message) {
+  Reply reply = read_json<Reply>(message);
+  // A results file may hold the codes of a newer attest; this worker is of the same version.
+  for (const Outcome& finding : reply.findings)
+    if (is_newer(finding.code))
+      throw Error(fmt::format("a reply with the unknown reason code '{}'", name(finding.code)));
+  return reply;
+}
 
 }  // namespace attest::core
