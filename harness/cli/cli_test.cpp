@@ -421,6 +421,7 @@ TEST_F(Cli, SaysWhatToDoNext) {
   EXPECT_THAT(without, ::testing::Contains(::testing::StartsWith("-o results.jsonl")));
   const std::vector<std::string> with = commands(run(arguments + " -o r.jsonl").text);
   ASSERT_EQ(with.size(), 3u);
+  EXPECT_THAT(with[0], ::testing::StartsWith("attest report r.jsonl -o report.html"));
   fs::copy(folder_ / "r.jsonl", folder_ / "later.jsonl");
   for (const std::string& command : with) {
     ASSERT_THAT(command, ::testing::StartsWith("attest "));

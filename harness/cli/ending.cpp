@@ -67,8 +67,8 @@ void print_next(const std::vector<core::Record>& records, const JudgingOptions& 
   if (options.results_path().empty()) {
     steps.emplace_back("-o results.jsonl", "with this option a run keeps its results");
   } else {
-    steps.emplace_back(fmt::format("attest report {} --format markdown", path),
-                       "the results as a page");
+    steps.emplace_back(fmt::format("attest report {} -o report.html", path),
+                       "the results as a page that opens from disk");
     steps.emplace_back(fmt::format("attest compare {} later.jsonl", path),
                        "in CI: exits with 1 or 2 if a later run is worse");
   }
