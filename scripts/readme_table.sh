@@ -12,7 +12,6 @@ readme=$root/README.md
 cases="vit/vit_b_16_224/self f32
 vit/vit_b_16_224/self f16
 vit/swin_t_224/stage1_shifted f16
-bev/bev_grid_200/linear f32
 lidar/full_32768/self f32
 lidar/full_32768/self f16
 lidar/ptv3_stage0/patch_hilbert f16"

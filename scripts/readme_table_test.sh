@@ -25,7 +25,7 @@ stale 's/x197x64$/x196x64/' 'vit/vit_b_16_224/self f32  1x12x196x64'
 stale 's/^( +verdict +worst) +rms/\1/' 'verdict'
 stale 's/^(after a case: ).*/\1something/' 'after a case: something'
 stale '/^worst, rms:/d' "the line 'worst, rms:'"
-stale '/^bev\/bev_grid_200/d' 'bev/bev_grid_200/linear f32'
+stale '/^vit\/swin_t/d' 'vit/swin_t_224/stage1_shifted f16'
 
 # Other cases, repro lines and what follows the counts are left out; times are taken over.
 mkdir "$work/root" "$work/root/scripts"
