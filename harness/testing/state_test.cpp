@@ -27,7 +27,13 @@ constexpr const char
     *kPages =
         "softmax batch=2 seq_len_q=5 seq_len_kv=61 head_dim=16 page_size=16 page_table "
         "seq_lens_kv",
-    *kOrder = "softmax seq_len_q=61 head_dim=16 order window_right=0";
+    *kOrder = "softmax seq_len_q=61 head_dim=16 order window_right=0",
+    *kChunk = "softmax seq_len_q=20 seq_len_kv=61 head_dim=16 window_right=0",
+    *kPatches = "softmax seq_len_q=61 head_dim=16 patch_size=16",
+    *kGrid =
+        "softmax num_heads=2 seq_len_q=48 head_dim=16 grid_height=6 grid_width=8 "
+        "window_height=3 window_width=4 shift_y=1 shift_x=1 shift_bias=-100",
+    *kFourHeads = "softmax num_heads=4 seq_len_q=20 head_dim=16";
 
 std::unique_ptr<Plugin> plugin(const std::string& name) {
   return std::make_unique<Plugin>(
@@ -77,7 +83,7 @@ constexpr Planted kPlanted[] = {
     {"state_integer_one", kPlain, "repetition", "large numbers and the integer 1"},
     {"state_semaphore_left", kPlain, "repetition plan-reuse", "run 2 of one plan"},
     {"state_semaphore_kept", kPlain, "repetition", "run 3 of one plan"},
-    {"state_by_address", kPlain, "repetition", "run 2 of one plan"},
+    {"state_by_address", kPlain, "repetition plan-reuse", "run 2 of one plan"},
     {"state_first_addresses", kPlain, "repetition", "run 3 of one plan"},
     {"state_integers_of_run_1", kLengths, "repetition", "run 2 of one plan, on inputs with other"},
     {"state_integers_of_run_1", kPacked, "repetition", "run 2 of one plan, on inputs with other"},
@@ -85,19 +91,51 @@ constexpr Planted kPlanted[] = {
     {"state_integers_of_run_1", kOrder, "repetition", "run 2 of one plan, on inputs with other"},
     {"state_pages_of_run_1", kPages, "repetition", "run 2 of one plan, on inputs with other"},
     {"state_key_without_scale", kPlain, "plan-reuse", "variant 'scale'|the problem itself"},
+    {"state_first_seq_len_q", kPlain, "plan-reuse", "variant 'seq_len_q'"},
+    {"state_first_seq_len_kv", kPlain, "plan-reuse", "variant 'seq_len_kv'"},
+    {"state_first_head_dim_v", kPlain, "plan-reuse", "variant 'head_dim_v'"},
     {"state_key_without_mask", kPlain, "plan-reuse", "variant 'mask'|the problem itself"},
     {"state_key_without_mask", kMask, "plan-reuse", "variant 'mask'|the problem itself"},
-    {"state_key_without_window", kPlain, "plan-reuse", "variant 'window'|the problem itself"},
-    {"state_key_without_window", kCausal, "plan-reuse", "variant 'window'|the problem itself"},
+    {"state_key_without_window", kPlain, "plan-reuse", "window|the problem itself"},
+    {"state_key_without_window", kCausal, "plan-reuse", "window|the problem itself"},
+    {"state_key_without_window_left", kPlain, "plan-reuse", "variant '(second )?window_left'"},
+    {"state_key_without_window_right", kPlain, "plan-reuse", "variant 'window(_right)?'"},
+    {"state_key_without_diagonal", kChunk, "plan-reuse", "variant 'diagonal'|the problem itself"},
+    {"state_key_without_offset", kPlain, "plan-reuse",
+     "variant '(window|(second )?diagonal_offset)'"},
+    {"state_key_of_offset_present", kPlain, "plan-reuse", "variant '(second )?diagonal_offset'"},
+    {"state_key_without_softcap", kPlain, "plan-reuse", "softcap'|the problem itself"},
+    {"state_key_of_softcap_present", kPlain, "plan-reuse", "variant '(second )?softcap'"},
+    {"state_key_without_bias", kPlain, "plan-reuse", "variant 'bias'|the problem itself"},
+    {"state_key_without_alibi", kPlain, "plan-reuse", "variant 'alibi_slopes'|the problem itself"},
+    {"state_key_without_sinks", kPlain, "plan-reuse", "variant 'sinks'|the problem itself"},
+    {"state_key_without_lse", kPlain, "plan-reuse", "variant 'lse'"},
+    {"state_key_without_order", kCausal, "plan-reuse", "variant 'order'|the problem itself"},
+    {"state_key_without_patches", kPatches, "plan-reuse",
+     "variant 'patch_size'|the problem itself"},
+    {"state_key_without_patches", kPlain, "plan-reuse",
+     "variant '(second )?patch_size'|the problem itself"},
+    {"state_key_of_patches_present", kPlain, "plan-reuse", "variant '(second )?patch_size'"},
+    {"state_key_of_shift_present", kGrid, "plan-reuse", "variant 'shift_[yx]'|the problem itself"},
+    {"state_key_without_shift", kGrid, "plan-reuse", "variant 'shift_[yx]'|the problem itself"},
+    {"state_key_without_shift_bias", kGrid, "plan-reuse",
+     "variant 'shift_bias'|the problem itself"},
+    {"state_key_without_grid_window", kGrid, "plan-reuse",
+     "variant 'window_height'|the problem itself"},
+    {"state_key_without_rel_bias", kGrid, "plan-reuse", "variant 'rel_bias'|the problem itself"},
     {"state_key_without_strides", kPlain, "plan-reuse", "plan-reuse"},
     {"state_key_without_dtype", kPlain, "plan-reuse", "plan-reuse"},
     {"state_key_without_dtype", kHalf, "plan-reuse", "plan-reuse"},
     {"state_key_without_kv_heads", kPlain, "plan-reuse", "plan-reuse"},
     {"state_key_without_kv_heads", kGqa, "plan-reuse", "plan-reuse"},
+    {"state_key_of_groups", kGqa, "plan-reuse", "plan-reuse"},
+    {"state_key_of_groups", kFourHeads, "plan-reuse", "plan-reuse"},
     {"state_key_without_lengths", kPlain, "plan-reuse", "plan-reuse"},
     // In both orders a plan of the usual scale comes before that of the variant, which is wrong by
     // the same bits in both.
     {"state_scale_by_sizes", kPlain, "plan-reuse", "variant 'scale'"},
+    // The same, but right within the gate.
+    {"state_rounds_by_sizes", kPlain, "plan-reuse", "variant 'scale' \\(in a process of its own"},
     {"state_lengths_kept", kLengths, "repetition plan-reuse", "run 2 of one plan"},
     {"state_last_created", kPlain, "plan-reuse", "plan-reuse"},
     {"state_dies_with_another", kPlain, "plan-reuse", "plan-reuse"},
@@ -137,13 +175,20 @@ TEST_F(State, EachIsFoundByTheDefaults) {
 }
 
 TEST_F(State, RightOnesPass) {
-  for (const char* spec :
-       {kPlain, kCausal, kMask, kGqa, kHalf, kLengths, kPacked, kPages, kOrder}) {
+  for (const char* spec : {kPlain, kCausal, kMask, kGqa, kHalf, kLengths, kPacked, kPages, kOrder,
+                           kChunk, kPatches, kGrid}) {
     const Record record = run("state_none", spec);
     EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     EXPECT_EQ(record.relations.back().relation, "plan-reuse") << spec;
     EXPECT_GT(record.relations.back().judgement.exact_elements, 0) << spec;
   }
+}
+
+// Its outputs are judged by their goldens alone.
+TEST_F(State, WhoDeclaresToBeNondeterministicPasses) {
+  const Record record = run("state_rounds_declared", kPlain);
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
+  EXPECT_THAT(record.relations.back().judgement.method, HasSubstr("plans, 0 of them"));
 }
 
 TEST_F(State, WhoRefusesASecondPlanPasses) {
@@ -160,6 +205,11 @@ TEST_F(State, BuiltInImplementationsPass) {
   } kBuiltIn[] = {
       {"plugins/naive", "naive", kPlain},
       {"plugins/naive", "naive", kLengths},
+      {"plugins/naive", "naive", kPages},
+      {"plugins/naive", "naive", kOrder},
+      {"plugins/naive", "naive", kPatches},
+      {"plugins/naive", "naive", kGrid},
+      {"plugins/naive", "naive", kHalf},
       {"plugins/flash_cpu", "flash_cpu", kGqa},
       {"plugins/flash_cpu", "flash_cpu", kMask},
       {"plugins/window_cpu", "window_cpu",

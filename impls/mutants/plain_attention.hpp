@@ -32,6 +32,12 @@ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
     total = keep * total + weight;
     top = peak;
   }
+  if (a.sinks && total > 0) {
+    const float peak = std::max(top, a.sink(h)), keep = std::exp(top - peak);
+    for (float& channel : sum) channel *= keep;
+    total = keep * total + std::exp(a.sink(h) - peak);
+    top = peak;
+  }
   for (int64_t d = 0; d < a.p.head_dim_v; ++d)
     a.o(at.batch, h, at.row, d) = total == 0 ? 0 : sum[static_cast<size_t>(d)] / total;
   if (a.lse) a.lse(at.batch, h, at.row) = top + std::log(total);

@@ -3,9 +3,11 @@
 // workspaces, addresses, caches, what plans share.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,10 +37,35 @@ enum class Bug {
   kKeyWithoutStrides,
   kKeyWithoutMask,
   kKeyWithoutWindow,
+  kKeyWithoutWindowLeft,
+  kKeyWithoutWindowRight,
+  kKeyWithoutDiagonal,
+  kKeyWithoutOffset,
+  kKeyOfOffsetPresent,
+  kKeyWithoutSoftcap,
+  kKeyOfSoftcapPresent,
+  kKeyWithoutBias,
+  kKeyWithoutAlibi,
+  kKeyWithoutSinks,
+  kKeyWithoutLse,
+  kKeyWithoutOrder,
+  kKeyWithoutPatches,
+  kKeyOfPatchesPresent,
+  kKeyWithoutShift,
+  kKeyOfShiftPresent,
+  kKeyWithoutShiftBias,
+  kKeyWithoutGridWindow,
+  kKeyWithoutRelBias,
   kKeyWithoutDtype,
   kKeyWithoutKvHeads,
+  kKeyOfGroups,
   kKeyWithoutLengths,
   kScaleBySizes,
+  kRoundsBySizes,
+  kRoundsDeclared,
+  kFirstRows,
+  kFirstKeys,
+  kFirstWidth,
   kLengthsKept,
   kLastCreated,
   kDiesWithAnother,
@@ -90,14 +117,73 @@ constexpr Description describe(Bug bug) {
       return {"state_key_without_mask", "a cache of plans without the mask in its keys"};
     case Bug::kKeyWithoutWindow:
       return {"state_key_without_window", "a cache of plans without the window in its keys"};
+    case Bug::kKeyWithoutWindowLeft:
+      return {"state_key_without_window_left",
+              "a cache of plans without the size of window_left in its keys"};
+    case Bug::kKeyWithoutWindowRight:
+      return {"state_key_without_window_right",
+              "a cache of plans without the size of window_right in its keys"};
+    case Bug::kKeyWithoutDiagonal:
+      return {"state_key_without_diagonal", "a cache of plans without the diagonal in its keys"};
+    case Bug::kKeyWithoutOffset:
+      return {"state_key_without_offset", "a cache of plans without diagonal_offset in its keys"};
+    case Bug::kKeyOfOffsetPresent:
+      return {"state_key_of_offset_present",
+              "a cache of plans that only knows whether there is a diagonal_offset"};
+    case Bug::kKeyWithoutSoftcap:
+      return {"state_key_without_softcap", "a cache of plans without the softcap in its keys"};
+    case Bug::kKeyOfSoftcapPresent:
+      return {"state_key_of_softcap_present", "a cache that only knows whether there is a softcap"};
+    case Bug::kKeyWithoutBias:
+      return {"state_key_without_bias", "a cache of plans without the bias in its keys"};
+    case Bug::kKeyWithoutAlibi:
+      return {"state_key_without_alibi", "a cache of plans without ALiBi's slopes in its keys"};
+    case Bug::kKeyWithoutSinks:
+      return {"state_key_without_sinks", "a cache of plans without the sinks in its keys"};
+    case Bug::kKeyWithoutLse:
+      return {"state_key_without_lse", "a cache of plans without the lse in its keys"};
+    case Bug::kKeyWithoutOrder:
+      return {"state_key_without_order", "a cache of plans without the order in its keys"};
+    case Bug::kKeyWithoutPatches:
+      return {"state_key_without_patches", "a cache of plans without patch_size in its keys"};
+    case Bug::kKeyWithoutShift:
+      return {"state_key_without_shift",
+              "a cache of plans without shift_y and shift_x in its keys"};
+    case Bug::kKeyOfPatchesPresent:
+      return {"state_key_of_patches_present",
+              "a cache of plans that only knows whether there are patches"};
+    case Bug::kKeyOfShiftPresent:
+      return {"state_key_of_shift_present",
+              "a cache of plans that only knows whether windows are shifted"};
+    case Bug::kKeyWithoutShiftBias:
+      return {"state_key_without_shift_bias", "a cache of plans without shift_bias in its keys"};
+    case Bug::kKeyWithoutGridWindow:
+      return {"state_key_without_grid_window",
+              "a cache of plans without window_height in its keys"};
+    case Bug::kKeyWithoutRelBias:
+      return {"state_key_without_rel_bias",
+              "a cache of plans without the relative bias in its keys"};
     case Bug::kKeyWithoutDtype:
       return {"state_key_without_dtype", "a cache of plans without dtypes in its keys"};
     case Bug::kKeyWithoutKvHeads:
       return {"state_key_without_kv_heads", "a cache of plans without num_kv_heads in its keys"};
+    case Bug::kKeyOfGroups:
+      return {"state_key_of_groups", "a cache that only knows whether heads are grouped"};
     case Bug::kKeyWithoutLengths:
       return {"state_key_without_lengths", "a cache of plans without SEQ_LENS in its keys"};
     case Bug::kScaleBySizes:
       return {"state_scale_by_sizes", "keeps the scale of the first plan of the same sizes"};
+    case Bug::kRoundsBySizes:
+      return {"state_rounds_by_sizes", "rounds as the first plan of the same sizes chose"};
+    case Bug::kRoundsDeclared:
+      return {"state_rounds_declared", "the same, and declares that it is nondeterministic"};
+    case Bug::kFirstRows:
+      return {"state_first_seq_len_q", "computes no more rows than the first plan of the process"};
+    case Bug::kFirstKeys:
+      return {"state_first_seq_len_kv", "reads no more keys than the first plan of the process"};
+    case Bug::kFirstWidth:
+      return {"state_first_head_dim_v",
+              "computes no more channels than the first plan of the process"};
     case Bug::kLengthsKept:
       return {"state_lengths_kept", "keeps the lengths that the first run of a shape had"};
     case Bug::kLastCreated:
@@ -130,25 +216,56 @@ struct OwnProblem {
   OwnProblem(const OwnProblem&) = delete;
 };
 
+/// Takes from a problem what the keys of a cache lack.
+void forget(Bug bug, OwnProblem& own) {
+  attest_softmax_params& p = own.params;
+  const auto drop = [&](int32_t role) { own.tensor[static_cast<size_t>(role)] = {}; };
+  const auto drop_keys = [&] { drop(ATTEST_K), drop(ATTEST_V); };
+  switch (bug) {
+    case Bug::kOneAtATimeKept:
+    case Bug::kKeyWithoutScale: p.softmax_scale = 0; break;
+    case Bug::kKeyWithoutMask: return drop(ATTEST_MASK);
+    case Bug::kKeyWithoutWindow: p.window_left = p.window_right = -1; break;
+    case Bug::kKeyWithoutWindowLeft: p.window_left = std::min<int64_t>(p.window_left, 0); break;
+    case Bug::kKeyWithoutWindowRight: p.window_right = std::min<int64_t>(p.window_right, 0); break;
+    case Bug::kKeyWithoutDiagonal: p.diagonal = ATTEST_TOP_LEFT; break;
+    case Bug::kKeyWithoutOffset: p.diagonal_offset = 0; break;
+    case Bug::kKeyOfOffsetPresent: p.diagonal_offset = p.diagonal_offset != 0; break;
+    case Bug::kKeyWithoutSoftcap: p.softcap = 0; break;
+    case Bug::kKeyOfSoftcapPresent: p.softcap = std::min(p.softcap, 1.0f); break;
+    case Bug::kKeyWithoutBias: return drop(ATTEST_BIAS);
+    case Bug::kKeyWithoutAlibi: return drop(ATTEST_ALIBI_SLOPES);
+    case Bug::kKeyWithoutSinks: return drop(ATTEST_SINKS);
+    case Bug::kKeyWithoutLse: return drop(ATTEST_LSE);
+    case Bug::kKeyWithoutOrder: return drop(ATTEST_ORDER);
+    case Bug::kKeyWithoutPatches: p.patch_size = 0; break;
+    case Bug::kKeyOfPatchesPresent: p.patch_size = p.patch_size > 0; break;
+    case Bug::kKeyWithoutShift: p.shift_y = p.shift_x = 0; break;
+    case Bug::kKeyOfShiftPresent: p.shift_y = p.shift_y > 0, p.shift_x = p.shift_x > 0; break;
+    case Bug::kKeyWithoutShiftBias: p.shift_bias = 0; break;
+    case Bug::kKeyWithoutGridWindow: return drop(ATTEST_REL_BIAS), void(p.window_height = 0);
+    case Bug::kKeyWithoutRelBias: return drop(ATTEST_REL_BIAS);
+    case Bug::kKeyWithoutDtype:
+      for (attest_tensor& tensor : own.tensor)
+        if (tensor.dtype != ATTEST_NONE) tensor.dtype = ATTEST_F32;
+      break;
+    case Bug::kKeyWithoutStrides:
+      for (attest_tensor& tensor : own.tensor) std::memset(tensor.stride, 0, sizeof tensor.stride);
+      break;
+    case Bug::kKeyWithoutKvHeads: return drop_keys(), void(p.num_kv_heads = 0);
+    case Bug::kKeyOfGroups: return drop_keys(), void(p.num_kv_heads = p.num_kv_heads < p.num_heads);
+    case Bug::kKeyWithoutLengths: return drop(ATTEST_SEQ_LENS_Q), drop(ATTEST_SEQ_LENS_KV);
+    default: break;
+  }
+}
+
 /// What a cache of plans looks a problem up by: all that matters, but for what the bug forgets.
 std::string key_of(Bug bug, const attest_problem& problem) {
   OwnProblem own(problem);
-  attest_softmax_params& p = own.params;
-  if (bug == Bug::kKeyWithoutScale || bug == Bug::kOneAtATimeKept) p.softmax_scale = 0;
-  if (bug == Bug::kKeyWithoutWindow) p.window_left = p.window_right = -1;
-  if (bug == Bug::kKeyWithoutKvHeads) p.num_kv_heads = 0;
-  const bool whole = bug == Bug::kKeyWithoutKvHeads;
-  std::string key(reinterpret_cast<const char*>(&p), sizeof p);
-  for (int32_t role = 0; role < ATTEST_ROLES; ++role) {
-    attest_tensor& tensor = own.tensor[static_cast<size_t>(role)];
-    if (bug == Bug::kKeyWithoutMask && role == ATTEST_MASK) continue;
-    if (bug == Bug::kKeyWithoutLengths && (role == ATTEST_SEQ_LENS_Q || role == ATTEST_SEQ_LENS_KV))
-      continue;
-    if (whole && (role == ATTEST_K || role == ATTEST_V)) continue;
-    if (bug == Bug::kKeyWithoutDtype && tensor.dtype != ATTEST_NONE) tensor.dtype = ATTEST_F32;
-    if (bug == Bug::kKeyWithoutStrides) std::memset(tensor.stride, 0, sizeof tensor.stride);
+  forget(bug, own);
+  std::string key(reinterpret_cast<const char*>(&own.params), sizeof own.params);
+  for (const attest_tensor& tensor : own.tensor)
     key.append(reinterpret_cast<const char*>(&tensor), sizeof tensor);
-  }
   return key;
 }
 
@@ -164,7 +281,9 @@ std::array<int64_t, 5> sizes_of(const attest_softmax_params& p) {
 
 /// What outlives a plan.
 struct Process {
+  std::optional<attest_softmax_params> first;
   std::map<std::array<int64_t, 5>, float> scale_of;
+  std::map<std::array<int64_t, 5>, bool> rounds_up;
   std::map<std::string, std::unique_ptr<OwnProblem>> plans;
   std::map<std::string, std::vector<int32_t>> lengths;
   std::map<std::string, int64_t> alive_of;  // plans of one problem
@@ -172,20 +291,25 @@ struct Process {
   int64_t destroyed = 0, alive = 0;
 };
 
+constexpr uint64_t kFeatures =
+    ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_GQA | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
+    ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
+    ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
+
 template <Bug kBug>
 class State {
  public:
-  static constexpr attest::Info kInfo{
-      .name = describe(kBug).name,
-      .version = "1",
-      .summary = describe(kBug).summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_CAUSAL | ATTEST_WITH_MASK | ATTEST_WITH_LSE |
-                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_VARLEN |
-                  ATTEST_WITH_PAGES | ATTEST_WITH_ORDER};
+  static constexpr attest::Info kInfo{.name = describe(kBug).name,
+                                      .version = "1",
+                                      .summary = describe(kBug).summary,
+                                      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
+                                      .features = kFeatures};
 
   static const char* query(const attest_problem&, attest_support& support) {
     support.workspace_bytes = 64;
+    if (kBug == Bug::kRoundsDeclared) support.arithmetic |= ATTEST_NONDETERMINISTIC;
     return nullptr;
   }
 
@@ -202,6 +326,12 @@ class State {
     if (kBug == Bug::kScaleBySizes) {
       attest_softmax_params& p = own_->params;
       p.softmax_scale = process().scale_of.try_emplace(sizes_of(p), p.softmax_scale).first->second;
+    }
+    limit_to_first();
+    if (kBug == Bug::kRoundsBySizes || kBug == Bug::kRoundsDeclared) {
+      const attest_softmax_params& p = own_->params;
+      const bool flat = p.softmax_scale * std::sqrt(static_cast<float>(p.head_dim)) < 0.75f;
+      rounds_up_ = process().rounds_up.try_emplace(sizes_of(p), flat).first->second;
     }
     process().last_scale = own_->params.softmax_scale;
     destroyed_ = process().destroyed;
@@ -240,7 +370,17 @@ class State {
     mutants::attend(a);
     if (wrong(static_cast<float*>(workspace)))
       a.o(0, 0, 0, 0) = static_cast<float>(a.o(0, 0, 0, 0)) + 1.0f;
+    if (rounds_up_) a.o(0, 0, 0, 0) = std::nextafter(static_cast<float>(a.o(0, 0, 0, 0)), INFINITY);
     if (kBug == Bug::kByAddress) keep(a, data[ATTEST_O]);
+  }
+
+  void limit_to_first() {
+    attest_softmax_params& p = own_->params;
+    if (!process().first) process().first = p;
+    const attest_softmax_params& first = *process().first;
+    if (kBug == Bug::kFirstRows) p.seq_len_q = std::min(p.seq_len_q, first.seq_len_q);
+    if (kBug == Bug::kFirstKeys) p.seq_len_kv = std::min(p.seq_len_kv, first.seq_len_kv);
+    if (kBug == Bug::kFirstWidth) p.head_dim_v = std::min(p.head_dim_v, first.head_dim_v);
   }
 
   static Process& process() {
@@ -328,27 +468,22 @@ class State {
   std::unique_ptr<OwnProblem> own_;
   const attest_problem* problem_ = nullptr;
   int64_t runs_ = 0, destroyed_ = 0;
+  bool rounds_up_ = false;
   void* first_[ATTEST_ROLES]{};
   std::map<int32_t, std::vector<int32_t>> integers_;
   std::vector<float> kept_;
   const void* kept_for_ = nullptr;
 };
 
-template <Bug... kBugs>
-const attest_impl* table_of(size_t index) {
-  static const attest_impl* const tables[] = {attest::table<State<kBugs>>()...};
-  return index < sizeof...(kBugs) ? tables[index] : nullptr;
+template <size_t... kIndex>
+const attest_impl* table_of(size_t index, std::index_sequence<kIndex...>) {
+  static const attest_impl* const tables[] = {attest::table<State<static_cast<Bug>(kIndex)>>()...};
+  return index < sizeof...(kIndex) ? tables[index] : nullptr;
 }
 
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return table_of<Bug::kNone, Bug::kRun2, Bug::kRun3, Bug::kFromRun10, Bug::kFromRun50,
-                  Bug::kFractions, Bug::kLarge, Bug::kOne, Bug::kZero, Bug::kIntegerOne,
-                  Bug::kSemaphoreLeft, Bug::kSemaphoreKept, Bug::kByAddress, Bug::kFirstAddresses,
-                  Bug::kIntegersOfRun1, Bug::kPagesOfRun1, Bug::kKeyWithoutScale,
-                  Bug::kKeyWithoutStrides, Bug::kKeyWithoutMask, Bug::kKeyWithoutWindow,
-                  Bug::kKeyWithoutDtype, Bug::kKeyWithoutKvHeads, Bug::kKeyWithoutLengths,
-                  Bug::kScaleBySizes, Bug::kLengthsKept, Bug::kLastCreated, Bug::kDiesWithAnother,
-                  Bug::kSharedByProblem, Bug::kOneAtATime, Bug::kOneAtATimeKept>(index);
+  constexpr auto kBugs = static_cast<size_t>(Bug::kOneAtATimeKept) + 1;  // the last one
+  return table_of(index, std::make_index_sequence<kBugs>());
 }

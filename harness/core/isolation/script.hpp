@@ -38,6 +38,6 @@ struct Script {
 };
 
 /// Sets that one script may have: what a message carries.
-inline constexpr size_t kMostSets = 60;
+inline constexpr size_t kMostSets = 240;
 
 }  // namespace attest::core

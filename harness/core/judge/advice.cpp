@@ -39,7 +39,7 @@ constexpr Causes kRepetition = {
     "Threads race, or memory is read that nobody wrote."};
 constexpr Causes kPlanReuse = {
     "A cache of compiled kernels, descriptors or tables has too short a key: it leaves out scale, "
-    "strides, dtype, the mask or lengths.",
+    "strides, dtype, the mask, the size of a window, the softcap or another parameter.",
     "A plan keeps its parameters in a global variable."};
 constexpr Causes kKeyOrder = {
     "A key is lost, or counted twice, at a position that depends on its tile.",

@@ -105,8 +105,9 @@ constexpr Reason kReasons[] = {
      "a later run of the same plan, or a run with something else in its workspace, gave other bits "
      "or numbers"},
     {ReasonCode::kFailPlanReuse, "fail:plan-reuse",
-     "right in a process of its own, wrong beside a problem of the same shape that differs in one "
-     "thing"},
+     "beside a problem of the same shape that differs in one thing, it gives another output than "
+     "in "
+     "a process of its own"},
     {ReasonCode::kFailKeyPermutation, "fail:key-permutation",
      "the output changed when keys that the same queries see changed places"},
     {ReasonCode::kFailQueryPermutation, "fail:query-permutation",

@@ -59,7 +59,7 @@ std::vector<Variant> common_variants(const Problem& problem) {
     else
       pad_rows(other);
   });
-  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
+  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16, ATTEST_F64})
     if (dtype != problem.dtype)
       add_variant(variants, "dtype " + std::string(dtype_name(dtype)), problem,
                   [&](Problem& other) { set_dtype(other, dtype); });

@@ -13,7 +13,7 @@
 namespace attest::core {
 
 struct Variant {
-  std::string name;  // "scale", "strides", "mask", "window", "dtype f16", "num_kv_heads", "lengths"
+  std::string name;  // "scale", "strides", "mask", "second window_left", "dtype f16", "lengths"
   Problem problem;
   std::function<void(const Tensors&)>
       change;  // applied to the inputs after fill "random" wrote them; may be empty

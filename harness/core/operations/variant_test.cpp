@@ -37,7 +37,15 @@ std::map<std::string, Problem> variants_of(const Problem& problem) {
 TEST(Variants, DifferInWhatTheirNamesSay) {
   const Problem problem = softmax([](Problem&) {});
   const auto found = variants_of(problem);
-  EXPECT_EQ(found.size(), 8u);
+  std::vector<std::string> names;
+  for (const auto& [name, variant] : found) names.push_back(name);
+  EXPECT_THAT(
+      names, UnorderedElementsAre("seq_len_q", "seq_len_kv", "head_dim_v", "scale", "num_kv_heads",
+                                  "second num_kv_heads", "mask", "window", "window_right",
+                                  "window_left", "second window_left", "diagonal_offset",
+                                  "second diagonal_offset", "softcap", "second softcap", "bias",
+                                  "alibi_slopes", "sinks", "lse", "patch_size", "second patch_size",
+                                  "strides", "dtype f16", "dtype bf16", "dtype f64", "lengths"));
   EXPECT_EQ(found.at("scale").as<attest_softmax_params>().softmax_scale, 0.125f);
   EXPECT_EQ(found.at("scale").features, problem.features);
   EXPECT_EQ(found.at("strides").features, uint64_t{ATTEST_WITH_STRIDES});
@@ -46,7 +54,16 @@ TEST(Variants, DifferInWhatTheirNamesSay) {
   EXPECT_EQ(found.at("dtype bf16").features, 0u);
   EXPECT_EQ(found.at("mask").features, uint64_t{ATTEST_WITH_MASK});
   EXPECT_EQ(found.at("window").features, uint64_t{ATTEST_WITH_CAUSAL});
-  EXPECT_EQ(found.at("num_kv_heads").features, uint64_t{ATTEST_WITH_GQA});
+  EXPECT_EQ(found.at("num_kv_heads").as<attest_softmax_params>().num_kv_heads, 1);
+  EXPECT_EQ(found.at("second num_kv_heads").as<attest_softmax_params>().num_kv_heads, 2);
+  EXPECT_EQ(found.at("window_left").as<attest_softmax_params>().window_left, 2);
+  EXPECT_EQ(found.at("second window_left").as<attest_softmax_params>().window_left, 4);
+  EXPECT_EQ(found.at("window_right").features, uint64_t{ATTEST_WITH_WINDOW});
+  EXPECT_EQ(found.at("diagonal_offset").features,
+            uint64_t{ATTEST_WITH_CAUSAL | ATTEST_WITH_DIAGONAL});
+  EXPECT_EQ(found.at("alibi_slopes").features, uint64_t{ATTEST_WITH_ALIBI});
+  EXPECT_EQ(found.at("lse").tensor[ATTEST_LSE].dtype, ATTEST_F32);
+  EXPECT_EQ(found.at("bias").tensor[ATTEST_BIAS].dim[1], 1);
   EXPECT_EQ(found.at("lengths").features, uint64_t{ATTEST_WITH_SEQ_LENS});
 }
 
@@ -66,7 +83,29 @@ TEST(Variants, TakeAwayWhatTheProblemHas) {
   EXPECT_EQ(found.at("mask").features, features & ~uint64_t{ATTEST_WITH_MASK});
   EXPECT_EQ(found.at("window").features, features & ~uint64_t{ATTEST_WITH_CAUSAL});
   EXPECT_EQ(found.at("strides").features, features & ~uint64_t{ATTEST_WITH_STRIDES});
-  EXPECT_EQ(found.at("num_kv_heads").as<attest_softmax_params>().num_kv_heads, 4);
+  EXPECT_EQ(found.at("num_kv_heads").as<attest_softmax_params>().num_kv_heads, 1);
+  EXPECT_EQ(found.at("second num_kv_heads").as<attest_softmax_params>().num_kv_heads, 4);
+}
+
+TEST(Variants, OfAGridAreThoseThatItHas) {
+  const auto found = variants_of(softmax([](Problem& other) {
+    auto& p = other.as<attest_softmax_params>();
+    p.seq_len_q = 24;
+    p.grid_height = 4;
+    p.grid_width = 6;
+    p.window_height = 2;
+    p.window_width = 3;
+    p.shift_y = 1;
+    p.shift_bias = -100;
+  }));
+  for (const char* name : {"window", "window_left", "diagonal_offset", "alibi_slopes", "order",
+                           "patch_size", "lengths"})
+    EXPECT_FALSE(found.contains(name)) << name;
+  EXPECT_EQ(found.at("shift_y").as<attest_softmax_params>().shift_y, 0);
+  EXPECT_EQ(found.at("shift_x").as<attest_softmax_params>().shift_x, 1);
+  EXPECT_EQ(found.at("shift_bias").as<attest_softmax_params>().shift_bias, -1);
+  EXPECT_EQ(found.at("window_height").as<attest_softmax_params>().window_height, 4);
+  EXPECT_EQ(found.at("rel_bias").features, uint64_t{ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS});
 }
 
 // Packed sequences come in the opposite order: the same problem, other data.
@@ -122,8 +161,8 @@ TEST(Variants, OfLinearAttention) {
   finish_problem(problem);
   std::vector<std::string> names;
   for (const auto& [name, variant] : variants_of(problem)) names.push_back(name);
-  EXPECT_THAT(names, UnorderedElementsAre("strides", "dtype f16", "dtype bf16", "eps", "mask",
-                                          "num_kv_heads"));
+  EXPECT_THAT(names, UnorderedElementsAre("strides", "dtype f16", "dtype bf16", "dtype f64", "eps",
+                                          "mask", "num_kv_heads"));
 }
 
 }  // namespace

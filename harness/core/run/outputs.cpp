@@ -22,4 +22,11 @@ std::string hash_outputs(const Problem& problem, const Tensors& tensors) {
   return hex(hash);
 }
 
+int64_t tensor_elements(const Problem& problem) {
+  int64_t count = 0;
+  for (const TensorSpec& spec : problem.tensor)
+    if (present(spec)) count += element_count(spec);
+  return count;
+}
+
 }  // namespace attest::core

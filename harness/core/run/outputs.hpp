@@ -1,4 +1,4 @@
-// The outputs of a problem, whichever program computed them.
+// The outputs of a problem, whichever program computed them, and the size of its tensors.
 #pragma once
 #include <string>
 
@@ -11,5 +11,8 @@ const TensorSpec& main_output(const Problem& problem);
 
 /// A hash of all outputs of the problem, as 16 hexadecimal digits.
 std::string hash_outputs(const Problem& problem, const Tensors& tensors);
+
+/// The number of elements of all tensors of the problem.
+int64_t tensor_elements(const Problem& problem);
 
 }  // namespace attest::core

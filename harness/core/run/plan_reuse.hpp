@@ -3,7 +3,9 @@
 // plans.
 //
 // Two processes create and run the plans in opposite orders. So each problem is early in one
-// process and late in the other, and an output that depends on earlier plans differs.
+// process and late in the other, and an output that depends on earlier plans differs. Each problem
+// also runs in a process of its own, as far as time allows. Outputs are judged by their goldens;
+// unless the implementation declares itself nondeterministic, they must agree to the bit as well.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,7 +26,8 @@ class PlanReuse {
   ~PlanReuse();
 
   /// Tries the variants that the implementation supports. Without `again`, variants that were
-  /// already tried with this implementation are left out. Returns nothing if no variant is left.
+  /// already tried with this implementation are left out, and goldens, tensors and processes of
+  /// their own have limits. Returns nothing if no variant is left.
   std::optional<RelationRecord> run(Plugin& plugin, const Implementation& implementation,
                                     bool again);
 
@@ -41,6 +44,9 @@ class PlanReuse {
             bool alive_at_once, RelationRecord& record);
   void judge(Plugin& plugin, const Implementation& implementation, Part& part,
              RelationRecord& record);
+  void run_alone(Plugin& plugin, const Implementation& implementation, Part& part);
+  void compare(const Part& part, const std::vector<const SharedTensors*>& different,
+               RelationRecord& record) const;
   void make_inputs(Member& member);
 
   std::vector<std::unique_ptr<Member>> members_;  // the problem itself, then its variants

@@ -8,6 +8,7 @@
 #include "core/judge/relation_check.hpp"
 #include "core/measure/time.hpp"
 #include "core/run/memory_room.hpp"
+#include "core/run/outputs.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
@@ -17,13 +18,6 @@ constexpr double kQuickRun_ns = 20e6;  // some fifteen runs of it are a fraction
 // Of all tensors: what it takes to make and compare them likewise
 constexpr int64_t kQuickElements = int64_t{1} << 21;
 constexpr int64_t kKeptElements = int64_t{1} << 21;
-
-int64_t elements(const Problem& problem) {
-  int64_t count = 0;
-  for (const TensorSpec& spec : problem.tensor)
-    if (present(spec)) count += element_count(spec);
-  return count;
-}
 
 }  // namespace
 
@@ -51,12 +45,15 @@ struct RelationChecks::Made {
 
 bool wants_relations(RelationChoice choice, const Problem& problem, double run_ns) {
   if (choice != RelationChoice::kAuto) return choice == RelationChoice::kAll;
-  return run_ns <= kQuickRun_ns && elements(problem) <= kQuickElements;
+  return run_ns <= kQuickRun_ns && tensor_elements(problem) <= kQuickElements;
 }
 
 RelationChecks::RelationChecks(const Problem& problem, const PreparedInputs& base,
                                GoldenStore& goldens, std::string_view only)
-    : problem_(problem), base_(base), goldens_(goldens), keep_(elements(problem) <= kKeptElements) {
+    : problem_(problem),
+      base_(base),
+      goldens_(goldens),
+      keep_(tensor_elements(problem) <= kKeptElements) {
   const Stopwatch watch(inputs_s_);
   relations_ = problem.operation->relations(problem, base.shared().tensors());
   if (!only.empty()) {

@@ -6,6 +6,7 @@
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/softmax.hpp"
+#include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
@@ -62,41 +63,187 @@ void shorten(const Tensors& inputs, int64_t longest) {
   }
 }
 
-void toggle_mask(Problem& problem) {
-  TensorSpec& mask = problem.tensor[ATTEST_MASK];
-  const auto& p = problem.as<Params>();
-  mask = present(mask) ? TensorSpec{}
-                       : dense_tensor(ATTEST_BOOL, ATTEST_READ,
-                                      std::vector<int64_t>{1, 1, p.seq_len_q, p.seq_len_kv});
+// Gives the problem a tensor of that role, or takes it away. One of pairs is the same for all
+// heads.
+void toggle(Problem& problem, int32_t role) {
+  TensorSpec& spec = problem.tensor[size_t(role)];
+  if (present(spec)) {
+    spec = TensorSpec{};
+    return;
+  }
+  const Role& of = *find_role(*problem.operation, role);
+  std::vector<int64_t> dims = problem.operation->dims(problem, role);
+  for (size_t axis = 0; axis + 2 < dims.size(); ++axis)
+    if (problem.operation->may_broadcast(role, int(axis))) dims[axis] = 1;
+  spec = dense_tensor(of.dtype == ATTEST_NONE ? problem.dtype : of.dtype, of.access, dims);
 }
+template <int32_t kRole>
+void toggle(Problem& problem) {
+  toggle(problem, kRole);
+}
+
+void resize(Problem& problem, void (*change)(Params&)) {
+  problem = resized(problem, [=](Problem& other) { change(other.as<Params>()); });
+}
+
+void refuse_unless(bool fits) {
+  if (!fits) throw Error("the problem has no such variant");
+}
+bool has_lengths(const Problem& problem) {
+  return (problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS)) != 0;
+}
+bool has_band(const Params& p) { return p.window_left >= 0 || p.window_right >= 0; }
+// Of a band that is given anew.
+int64_t width(const Params& p) { return std::max<int64_t>(1, p.seq_len_kv / 8); }
+
+// The band that a diagonal is that of: a causal one, if there is none.
+Params& with_band(Problem& problem) {
+  auto& p = problem.as<Params>();
+  if (!has_band(p)) p.window_right = 0;
+  return p;
+}
+
+// Another number of key heads: the smallest of them, all, or the next one that divides num_heads.
+void group_heads(Problem& problem, bool second) {
+  const auto& p = problem.as<Params>();
+  std::vector<int64_t> others;
+  for (const int64_t count : {int64_t{1}, p.num_heads, p.num_heads % 2 == 0 ? p.num_heads / 2 : 1,
+                              p.num_heads % 3 == 0 ? p.num_heads / 3 : 1})
+    if (count != p.num_kv_heads && std::ranges::find(others, count) == others.end())
+      others.push_back(count);
+  refuse_unless(others.size() > size_t(second));
+  const int64_t wanted = others[second];
+  problem = resized(problem, [=](Problem& other) { other.as<Params>().num_kv_heads = wanted; });
+}
+
+// Changes the problem so that it differs in one thing from the problem or from another variant.
+// Throws Error if the problem has no such variant. A cache that only knows whether a parameter is
+// used confuses two values of it; so some parameters have a second variant.
+struct OneThing {
+  const char* name;
+  void (*change)(Problem&);
+};
+constexpr OneThing kThings[] = {
+    {"seq_len_q",
+     [](Problem& other) { resize(other, [](Params& p) { p.seq_len_q += p.seq_len_q / 4 + 1; }); }},
+    {"seq_len_kv",
+     [](Problem& other) {
+       resize(other, [](Params& p) { p.seq_len_kv += p.seq_len_kv / 4 + 1; });
+     }},
+    {"head_dim_v", [](Problem& other) { resize(other, [](Params& p) { p.head_dim_v += 8; }); }},
+    {"scale", [](Problem& other) { other.as<Params>().softmax_scale *= 0.5f; }},
+    {"num_kv_heads", [](Problem& other) { group_heads(other, false); }},
+    {"second num_kv_heads", [](Problem& other) { group_heads(other, true); }},
+    {"mask", toggle<ATTEST_MASK>},
+    {"window",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.patch_size == 0);
+       p.window_right = p.window_right == 0 ? -1 : 0;
+     }},
+    {"window_right",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       p.window_right = std::max<int64_t>(p.window_right, 0) + width(p);
+     }},
+    {"window_left",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       p.window_left = std::max<int64_t>(p.window_left, 0) + width(p);
+     }},
+    {"second window_left",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.window_left < 0);
+       p.window_left = 2 * width(p);
+     }},
+    {"diagonal",
+     [](Problem& other) {
+       const bool moves =
+           has_lengths(other) || other.as<Params>().seq_len_q != other.as<Params>().seq_len_kv;
+       refuse_unless(moves && other.as<Params>().patch_size == 0);
+       Params& p = with_band(other);
+       p.diagonal = p.diagonal == ATTEST_TOP_LEFT ? ATTEST_BOTTOM_RIGHT : ATTEST_TOP_LEFT;
+     }},
+    {"diagonal_offset", [](Problem& other) { with_band(other).diagonal_offset += 2; }},
+    {"second diagonal_offset",
+     [](Problem& other) {
+       Params& p = with_band(other);
+       refuse_unless(p.diagonal_offset == 0);
+       p.diagonal_offset = -2;
+     }},
+    {"softcap",
+     [](Problem& other) {
+       float& cap = other.as<Params>().softcap;
+       cap = cap > 0 ? cap / 2 : 1;
+     }},
+    {"second softcap",
+     [](Problem& other) {
+       float& cap = other.as<Params>().softcap;
+       refuse_unless(cap == 0);
+       cap = 2;
+     }},
+    {"bias", toggle<ATTEST_BIAS>},
+    {"alibi_slopes", toggle<ATTEST_ALIBI_SLOPES>},
+    {"sinks", toggle<ATTEST_SINKS>},
+    {"lse", toggle<ATTEST_LSE>},
+    {"rel_bias", toggle<ATTEST_REL_BIAS>},
+    {"order",
+     [](Problem& other) {
+       const auto& p = other.as<Params>();
+       refuse_unless(has_band(p) || p.patch_size > 0);  // else no order shows
+       toggle(other, ATTEST_ORDER);
+     }},
+    {"patch_size",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       p.patch_size = p.patch_size > 0 ? (p.patch_size + 1) / 2 : (p.seq_len_kv + 2) / 3;
+     }},
+    {"second patch_size",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.patch_size == 0);
+       p.patch_size = (p.seq_len_kv + 1) / 2;
+     }},
+    {"shift_y",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.window_height > 0);
+       p.shift_y = (p.shift_y + 1) % p.window_height;
+     }},
+    {"shift_x",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.window_width > 0);
+       p.shift_x = (p.shift_x + 1) % p.window_width;
+     }},
+    {"shift_bias",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.shift_y != 0 || p.shift_x != 0);
+       p.shift_bias = p.shift_bias == -1 ? -2 : -1;  // small: it must show in the output
+     }},
+    {"window_height",
+     [](Problem& other) {
+       refuse_unless(other.as<Params>().grid_height > 0);
+       other = resized(other, [](Problem& changed) {
+         auto& p = changed.as<Params>();
+         p.window_height = p.window_height == p.grid_height ? 1 : p.grid_height;
+         p.shift_y = std::min(p.shift_y, p.window_height - 1);
+       });
+     }},
+};
 
 }  // namespace
 
 std::vector<Variant> SoftmaxOperation::variants(const Problem& problem) const {
-  std::vector<Variant> variants;
+  std::vector<Variant> variants = common_variants(problem);
   const auto& p = problem.as<Params>();
-  add_variant(variants, "scale", problem,
-              [](Problem& other) { other.as<Params>().softmax_scale *= 0.5f; });
-  for (Variant& common : common_variants(problem)) variants.push_back(std::move(common));
-  add_variant(variants, "mask", problem, toggle_mask);
-  if (p.grid_height == 0 && p.patch_size == 0)
-    add_variant(variants, "window", problem, [](Problem& other) {
-      auto& params = other.as<Params>();
-      params.window_right = params.window_right == 0 ? -1 : 0;
-    });
-  if (p.num_heads > 1)
-    add_variant(variants, "num_kv_heads", problem, [&](Problem& other) {
-      other = resized(problem, [](Problem& larger) {
-        auto& params = larger.as<Params>();
-        params.num_kv_heads = params.num_kv_heads == params.num_heads ? 1 : params.num_heads;
-      });
-    });
-  constexpr uint64_t kLengths = ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS;
   auto has = [&](size_t role) { return present(problem.tensor[role]); };
-  if (p.batch > 1 && (problem.features & kLengths) && !has(ATTEST_ORDER) && !has(ATTEST_MASK) &&
+  if (p.batch > 1 && has_lengths(problem) && !has(ATTEST_ORDER) && !has(ATTEST_MASK) &&
       !has(ATTEST_BIAS))
     add_variant(variants, "lengths", problem, [](Problem&) {}, reverse_lengths);
-  if (!(problem.features & kLengths) && p.grid_height == 0 && p.patch_size == 0)
+  if (!has_lengths(problem) && p.grid_height == 0 && p.patch_size == 0)
     add_variant(
         variants, "lengths", problem,
         [&](Problem& other) {
@@ -104,6 +251,7 @@ std::vector<Variant> SoftmaxOperation::variants(const Problem& problem) const {
               dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{p.batch});
         },
         [longest = p.seq_len_kv](const Tensors& inputs) { shorten(inputs, longest); });
+  for (const OneThing& thing : kThings) add_variant(variants, thing.name, problem, thing.change);
   return variants;
 }
 
