@@ -39,6 +39,7 @@ ccache              ccache                     option compiles only what has cha
 duktape             duk                        extra  tests the rule of the page
 chromium            chromium                   all    opens the page of a report
 chromium-driver     chromedriver               all    drives it
+python3-yaml        ../lib/python3/dist-packages/yaml/__init__.py  all  reads CI recipes
 python3-selenium    ../lib/python3/dist-packages/selenium/__init__.py  all  drives the driver
 clang-format-19     clang-format-19            all    checks the form of the sources
 clang-tidy-19       clang-tidy-19              all    finds mistakes in them

@@ -25,6 +25,7 @@ new_machine() {
     gtest/gtest.h gmock/gmock.h valijson/validator.hpp \
     ../share/benchmark/compare.py ../lib/python3/dist-packages/scipy/version.py \
     ../lib/python3/dist-packages/selenium/__init__.py \
+    ../lib/python3/dist-packages/yaml/__init__.py \
     ../lib/llvm-19/lib/clang/19/include/omp.h; do
     mkdir -p "$(dirname "$machine/include/$header")"
     : >"$machine/include/$header"
