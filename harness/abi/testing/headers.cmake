@@ -10,7 +10,7 @@ function(attest_edit_header variable pattern replacement)
 endfunction()
 
 # CMake treats brackets and semicolons specially, so other characters stand for them while it edits.
-file(READ ${CMAKE_CURRENT_LIST_DIR}/../attest.h text)
+file(READ ${PROJECT_SOURCE_DIR}/harness/abi/attest.h text)
 string(REPLACE ";" "@S@" text "${text}")
 string(REPLACE "[" "@L@" text "${text}")
 string(REPLACE "]" "@R@" text "${text}")
@@ -39,4 +39,4 @@ foreach(version older newer)
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/attest_${version}.h CONTENT "${${version}}")
 endforeach()
 set_property(DIRECTORY APPEND PROPERTY
-  CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/../attest.h)
+  CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/harness/abi/attest.h)

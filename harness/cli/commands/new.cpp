@@ -103,11 +103,16 @@ void write_implementation(const NewArguments& arguments) {
   const std::string file = replaced(std::string(language.from.file), "NAME", arguments.name);
   refuse_existing(file);
   write(language.from, arguments.name);
+  const std::string folder = include_folder();
+  if (folder.empty())
+    fmt::print(stderr,
+               "attest: warning: attest.h is not beside this program; put its folder in the place "
+               "of FOLDER\n");
   fmt::print(
       "{}: {}. Build it and have it judged:\n\n  {} -I{} {} -o {}.so{}\n"
       "  attest run --plugin ./{}.so\n",
-      file, language.what, language.compile, shell_word(include_folder()), file, arguments.name,
-      language.libraries, arguments.name);
+      file, language.what, language.compile, folder.empty() ? "FOLDER" : shell_word(folder), file,
+      arguments.name, language.libraries, arguments.name);
 }
 
 void write_operation(const std::string& name) {

@@ -19,7 +19,7 @@ extern const Template kCxxTemplate, kCTemplate, kCudaTemplate;
 /// An operation in a folder of its own.
 std::span<const Template> operation_templates();
 
-/// The folder of attest.h: in the source tree, or in the installation.
+/// The folder of attest.h in the build tree or the installation of this program; "": there is none.
 std::string include_folder();
 
 }  // namespace attest::cli

@@ -90,8 +90,8 @@ std::vector<fs::path> find_plugins() {
 std::map<std::string, fs::path> find_suites() {
   std::map<std::string, fs::path> suites;
   std::error_code error;
-  for (const fs::path& folder :
-       {own_prefix() / ATTEST_DATADIR / "attest/suites", fs::path(ATTEST_SUITES_SOURCE)})
+  for (const fs::path& folder : {own_prefix() / ATTEST_DATADIR / "attest/suites",
+                                 fs::path(ATTEST_SUITES_SOURCE), own_prefix() / "suites"})
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
       if (entry.path().extension() == ".json" && entry.path().stem().extension() != ".schema")
         suites.emplace(entry.path().stem(), entry.path());  // the first one stays

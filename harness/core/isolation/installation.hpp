@@ -13,7 +13,7 @@ namespace attest::core {
 std::filesystem::path own_binary();
 /// The folder that has bin, lib, libexec, share (or, of a build tree, bin and plugins) in it.
 std::filesystem::path own_prefix();
-/// The suites of the installation or the source tree, by name.
+/// The suites of the installation, of the source tree, or of the build tree, by name.
 std::map<std::string, std::filesystem::path> find_suites();
 /// A file as given, or the suite of that name in the installation or the source tree. Throws Error
 /// that lists the known suites.

@@ -45,7 +45,9 @@ fi
 # A project that knows nothing but the prefix. Its own plugin, as `attest new` writes it, is judged
 # by its own GoogleTest program.
 cp -r "$here/consumer_gtest" project
-(cd project && attest new mine >/dev/null)
+(cd project && attest new mine >../new)
+grep -q -e "-I$work/prefix/include " new && [[ -e $work/prefix/include/attest.h ]] ||
+  { cat new; echo "attest new does not name the folder of attest.h"; exit 1; }
 "$cmake" -G Ninja -S project -B project/build -DCMAKE_PREFIX_PATH="$work/prefix" \
   -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >log 2>&1 &&
