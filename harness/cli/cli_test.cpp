@@ -391,6 +391,19 @@ TEST_F(Cli, KeepsResultsFromBeingReplaced) {
       64);
   EXPECT_EQ(run(arguments + " --dtype f32 --overwrite").code, 0);
   EXPECT_EQ(lines("kept.jsonl").size(), 3u);
+
+  const std::string rest = "run small.json --quick --impl flash_cpu --judge-only --relations none ";
+  write("junk.txt", "a poem");
+  const Outcome junk = run(rest + "-o junk.txt");
+  EXPECT_EQ(junk.code, 64);
+  EXPECT_THAT(junk.text, AllOf(HasSubstr("holds something that is no results; name another file"),
+                               Not(HasSubstr("--resume"))));
+  const Outcome table = run(rest + "--table junk.txt");
+  EXPECT_EQ(table.code, 64);
+  EXPECT_THAT(table.text, HasSubstr("--table junk.txt: the file exists; name another"));
+  EXPECT_EQ(text("junk.txt"), "a poem");
+  EXPECT_EQ(run(rest + "--table junk.txt --overwrite").code, 0);
+  EXPECT_THAT(text("junk.txt"), HasSubstr("flash_cpu"));
 }
 
 // On a terminal one line moves; elsewhere there is a line for each record and nothing else.
@@ -506,6 +519,22 @@ TEST_F(Cli, SaysWhatWasNeverJudged) {
   EXPECT_THAT(never, ::testing::Contains("f16"));
   EXPECT_THAT(never, Not(::testing::Contains("CAUSAL")));
   EXPECT_EQ(run(arguments + " --strict").code, 3);
+}
+
+// A typo beside a name that is right; what else the case is not for is not said to be unjudged.
+TEST_F(Cli, WarnsOfAnImplementationThatACaseNamesInVain) {
+  write("typo.json", R"({"name": "t", "summary": "s", "cases": [
+    {"name": "a", "operation": "softmax", "dtypes": ["f32", "f16"], "seq_len_q": 8, "head_dim": 8,
+     "impls": ["naive", "flsh_cpu"]}]})");
+  const Outcome outcome = run("run typo.json --judge-only --relations none");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  const std::string warning =
+      "typo.json: case 'a': impls: 'flsh_cpu' is not loaded, did you mean 'flash_cpu'?\n";
+  const size_t at = outcome.text.find(warning);
+  EXPECT_NE(at, std::string::npos) << outcome.text;
+  EXPECT_EQ(outcome.text.find(warning, at + 1), std::string::npos) << "once for both dtypes";
+  EXPECT_THAT(outcome.text, HasSubstr("naive: declared, never judged: "));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("flash_cpu: declared")));
 }
 
 TEST_F(Cli, SaysInOneLineWhatIsWrong) {

@@ -112,6 +112,7 @@ std::vector<core::Record> forecast(core::Plan plan, JudgingOptions& options) {
   const core::Implementations implementations = options.plugins.load();
   core::Session session(std::move(plan), implementations, options.run_options(),
                         options.token_files);
+  print_warnings(session.warnings());
   Forecast sink(options, implementations, options.identity(session));
   session.run(sink);
   sink.print_totals();

@@ -35,7 +35,9 @@ void check_paths(const JudgingOptions& options) {
       fs::weakly_canonical(options.resume) != fs::weakly_canonical(options.output))
     throw core::Error(
         fmt::format("--resume {}: -o names another file, {}", options.resume, options.output));
-  if (options.resume.empty() && !options.overwrite) refuse_to_replace(options.output);
+  if (!options.resume.empty() || options.overwrite) return;
+  refuse_to_replace(options.output);
+  refuse_to_replace_table(options.table);
 }
 
 /// The sessions of one run, one after the other, into one recorder.
@@ -99,6 +101,7 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const JudgingHooks& hoo
   Judging judging(options, hooks);
   core::Session session(std::move(plan), implementations, options.run_options(),
                         options.token_files, interrupted);
+  print_warnings(session.warnings());
   Recorder recorder(options, implementations, session);
   TableFile table(options.table);
 

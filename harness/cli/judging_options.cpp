@@ -47,7 +47,7 @@ void JudgingOptions::add_to(CLI::App& app) {
       ->type_name("LIST");
   app.add_option("-o,--output", output, "write the results to a new file, as JSON lines")
       ->type_name("FILE");
-  app.add_flag("--overwrite", overwrite, "let -o replace an existing results file");
+  app.add_flag("--overwrite", overwrite, "let -o and --table replace files that exist");
   plugins.add_to(app);
 }
 

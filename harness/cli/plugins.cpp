@@ -7,6 +7,10 @@
 
 namespace attest::cli {
 
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) fmt::print(stderr, "attest: warning: {}\n", warning);
+}
+
 void PluginOptions::add_to(CLI::App& command) {
   command
       .add_option("--plugin", selection.plugins,
@@ -35,8 +39,7 @@ void PluginOptions::add_to(CLI::App& command) {
 core::Implementations PluginOptions::load() {
   limits = core::settle(limits);
   core::Implementations implementations(selection, limits, interrupted);
-  for (const std::string& warning : implementations.warnings())
-    fmt::print(stderr, "attest: warning: {}\n", warning);
+  print_warnings(implementations.warnings());
   return implementations;
 }
 

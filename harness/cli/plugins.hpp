@@ -2,9 +2,15 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
+#include <string>
+#include <vector>
+
 #include "core/session/implementations.hpp"
 
 namespace attest::cli {
+
+/// Prints each on standard error.
+void print_warnings(const std::vector<std::string>& warnings);
 
 struct PluginOptions {
   core::Selection selection;          // --plugin, --impl

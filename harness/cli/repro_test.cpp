@@ -55,6 +55,9 @@ TEST_F(Repro, DumpsWhatTheJudgeSaw) {
                                  spec);
   EXPECT_EQ(outcome.code, 1) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("dump: 3 runs below dump; attest run --vectors dump"));
+  for (const char* name : {"mutant_gqa_tiled", "naive"})  // each block says whose it is
+    EXPECT_THAT(outcome.text,
+                HasSubstr(std::string("implementation:  ") + name + "\nspec:            softmax"));
   const json worst = record()["fills"][0]["judgement"]["worst"];
   const core::FileTensor rows = array("dump/mutant_gqa_tiled/random/o.rows.npy"),
                          error = array("dump/mutant_gqa_tiled/random/o.error.npy");

@@ -17,19 +17,43 @@
 
 namespace attest::cli {
 
-void refuse_to_replace(const std::string& path) {
+namespace {
+
+bool holds_something(const std::string& path) {
   struct stat facts{};
-  if (path.empty() || stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
-      facts.st_size == 0)
-    return;
-  std::string holds = "holds something that is no results";
+  return !path.empty() && stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
+         facts.st_size > 0;
+}
+
+// -1: it is no results file.
+int64_t count_records(const std::string& path) {
   try {
-    holds = fmt::format("holds {} results", core::read_results(path).records.size());
+    return int64_t(core::read_results(path).records.size());
   } catch (const core::Error&) {
+    return -1;
   }
-  throw core::Error(fmt::format(
-      "-o {}: {}; --overwrite replaces the file, --resume {} goes on with a run that was cut short",
-      path, holds, path));
+}
+
+}  // namespace
+
+void refuse_to_replace(const std::string& path) {
+  if (!holds_something(path)) return;
+  const int64_t records = count_records(path);
+  if (records < 0)
+    throw core::Error(fmt::format(
+        "-o {}: holds something that is no results; name another file, or replace it with "
+        "--overwrite",
+        path));
+  throw core::Error(
+      fmt::format("-o {}: holds {} results; --overwrite replaces the file, --resume "
+                  "{} goes on with a run that was cut short",
+                  path, records, path));
+}
+
+void refuse_to_replace_table(const std::string& path) {
+  if (holds_something(path))
+    throw core::Error(fmt::format(
+        "--table {}: the file exists; name another, or replace it with --overwrite", path));
 }
 
 ResultsFile::ResultsFile(const std::string& path, off_t kept_bytes) : path_(path) {

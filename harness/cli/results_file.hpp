@@ -28,5 +28,7 @@ class ResultsFile {
 /// Throws Error if the file exists and is not empty, so that -o does not overwrite results. "": no
 /// file.
 void refuse_to_replace(const std::string& path);
+/// The same for --table.
+void refuse_to_replace_table(const std::string& path);
 
 }  // namespace attest::cli

@@ -39,6 +39,7 @@ void print_rerun_details(const core::RerunRecord& reruns) {
 }
 
 void print_details(const core::Record& record) {
+  fmt::print("implementation:  {}\n", record.impl);
   fmt::print("spec:            {}\ninputs:          {}\narithmetic:      {}\n", record.spec,
              record.inputs, record.arithmetic);
   for (const core::FillRecord& fill : record.fills) {

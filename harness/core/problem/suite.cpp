@@ -96,7 +96,11 @@ std::vector<std::string> list_of(const Place& place, const json& object, const s
                                  std::string_view right) {
   const auto at = object.find(key);
   if (at == object.end()) return {};
-  if (!at->is_array() || at->empty() || at->size() > kMostEntries) place.fail(key, right);
+  if (!at->is_array() || at->empty()) place.fail(key, right);
+  if (at->size() > kMostEntries)
+    place.fail(fmt::format("{}: {} entries; at most {} are allowed{}", key, at->size(),
+                           kMostEntries,
+                           key == "impls" ? ", and a glob may stand for many names" : ""));
   std::vector<std::string> entries;
   for (const json& entry : *at) {
     if (!entry.is_string() || entry.get<std::string>().empty() ||

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
+
 #include "core/operations/operation.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
@@ -49,7 +51,9 @@ std::vector<std::string> names_of(const Declared& declared, int32_t number) {
 NeverJudged never_judged(const std::vector<Registry::Entry>& chosen,
                          const std::vector<Record>& records) {
   std::map<std::string, Declared> needs, judged;  // of a spec line; of an implementation
+  std::set<std::string> asked;  // implementations; those without a record were kept out
   for (const Record& record : records) {
+    asked.insert(record.impl);
     if (!was_judged(record)) continue;
     const auto [at, is_new] = needs.emplace(record.spec, Declared());
     if (is_new) at->second = needs_of(record.spec);
@@ -60,6 +64,7 @@ NeverJudged never_judged(const std::vector<Registry::Entry>& chosen,
   NeverJudged left;
   for (const Registry::Entry& entry : chosen) {
     const Implementation& i = *entry.implementation;
+    if (!asked.contains(i.name)) continue;
     const Declared seen = judged[i.name],
                    rest{i.features & ~seen.features, i.dtypes & ~seen.dtypes};
     if (rest.features || rest.dtypes) left[i.name] = names_of(rest, i.operation);

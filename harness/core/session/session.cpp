@@ -90,23 +90,32 @@ Session::Session(Plan plan, const Implementations& implementations, const RunOpt
 }
 
 // A case that is for implementations which are not loaded would drop out of the run unseen.
-void Session::check_impls() const {
+void Session::check_impls() {
   const std::vector<Registry::Entry>& entries = implementations_.registry().entries();
   std::vector<std::string> names;
   for (const Registry::Entry& entry : entries) names.push_back(entry.implementation->name);
   for (const Job& job : plan_.jobs) {
     const std::vector<std::string> wanted = job.only_impls();
-    if (std::ranges::any_of(entries, [&](const auto& entry) { return entry.called(wanted); }))
-      continue;
     const auto* source = std::get_if<SuiteJob>(&job.source);
     const std::string where =
         fmt::format("{}: case '{}': impls:", source ? source->file : job.suite, job.case_name);
+    if (std::ranges::any_of(entries, [&](const auto& entry) { return entry.called(wanted); })) {
+      for (const std::string& glob : wanted)
+        if (std::ranges::none_of(entries, [&](const auto& entry) { return entry.called({glob}); }))
+          note_warning(fmt::format("{} '{}' is not loaded{}", where, glob, near_name(glob, names)));
+      continue;
+    }
     try {
       require_matches(where, wanted, names);
     } catch (const Error& error) {
       throw Error(error.what() + near_name(wanted.front(), names));
     }
   }
+}
+
+// A case with several dtypes is several jobs.
+void Session::note_warning(std::string text) {
+  if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
 }
 
 size_t Session::most_records() const {

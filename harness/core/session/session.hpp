@@ -46,6 +46,8 @@ class Session {
           const std::vector<std::string>& token_files = {}, bool (*cancelled)() = nullptr);
 
   const Plan& plan() const { return plan_; }
+  /// A line for each implementation that a case is for, beside others, and that is not loaded.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   /// The largest number of records that a complete run can have.
   size_t most_records() const;
   /// The identity of this run. A results file can only be resumed by a run with the same identity.
@@ -80,7 +82,8 @@ class Session {
   Record without_luck(Record record);
   void add(const Job& job, const Registry::Entry* entry, Record record, Sink& sink);
   void note_shares(const OpenJob& open);
-  void check_impls() const;
+  void check_impls();
+  void note_warning(std::string text);
   void read_users_files();
 
   Plan plan_;
@@ -92,6 +95,7 @@ class Session {
   Rates rates_;
   Races races_;
   std::vector<Record> records_;
+  std::vector<std::string> warnings_;
   bool completed_ = false;
   Shares shares_;
 

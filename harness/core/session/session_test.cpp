@@ -161,6 +161,24 @@ TEST_F(RunSessions, ACaseForOthersThanAreLoadedIsAnError) {
   }
 }
 
+TEST_F(RunSessions, WarnOfOneThatIsNotLoadedBesideOthers) {
+  Plan some = plan_spec(
+      {.spec = "softmax seq_len_q=8 head_dim=16", .only_impls = {"naive", "nave"}}, {}, "one");
+  Session session(std::move(some), implementations_, options_);
+  EXPECT_THAT(session.warnings(),
+              ElementsAre(HasSubstr("'nave' is not loaded, did you mean 'naive'?")));
+  EXPECT_TRUE(Session(plan(), implementations_, options_).warnings().empty());
+}
+
+TEST_F(RunSessions, OneThatNoCaseIsForIsNotCalledUnjudged) {
+  const Implementations all({}, options_.limits);
+  Session session(plan({.cases = {"c"}, .dtypes = {"f32"}}), all, options_);
+  Notes notes;
+  session.run(notes);
+  EXPECT_TRUE(session.never_judged().contains("naive"));
+  EXPECT_EQ(session.never_judged().size(), 1u);
+}
+
 // Four tokens for a problem of 61.
 TEST_F(RunSessions, InputsThatCannotBeMadeAreARecordAndTheRunGoesOn) {
   Plan plan = plan_spec({"softmax seq_len_q=61 head_dim=16", "image:width=32,height=32,patch=16"},
