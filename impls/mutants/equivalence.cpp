@@ -45,14 +45,8 @@ struct Facts {
     return false;
   }
 
-  /// Whether inputs with closed forms exist, and with them logits of 100.
-  bool large_logits() const {
-    return p.softcap == 0 && (!has(ATTEST_REL_BIAS) || p.window_height * p.window_width <= 256);
-  }
-  /// Likewise of 30,000: beside them a sink or a distance is nothing or all.
-  bool huge_logits() const {
-    return large_logits() && !has(ATTEST_SINKS) && !has(ATTEST_ALIBI_SLOPES);
-  }
+  /// Whether inputs with logits of 30,000 exist.
+  bool huge_logits() const { return p.softcap == 0; }
 
   const attest_problem& problem;
   const attest_softmax_params& p;
@@ -67,9 +61,12 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
   const attest_softmax_params& p = f.p;
   const int64_t keys = p.seq_len_kv;
   switch (mutation) {
-    case Mutation::kNoMax: return f.large_logits();
-    case Mutation::kMaxFromMinus1e4:
+    case Mutation::kNoMax:
     case Mutation::kScoreOverflow: return f.huge_logits();
+    // Where all logits are below -1e4, a sink has all of the weight, whatever the maximum is; but
+    // lse is that of a row without keys.
+    case Mutation::kMaxFromMinus1e4:
+      return f.huge_logits() && (!f.has(ATTEST_SINKS) || f.has(ATTEST_LSE));
     case Mutation::kDoubledKey:
     case Mutation::kValueOffByOne:
     case Mutation::kWrongScale:

@@ -200,7 +200,18 @@ class Kernel {
     return j < past;
   }
 
+  /// The sink joins when all tiles have been added: no step of a tile knows of it.
+  void add_sink(const Block& at, int64_t r, const Scratch& x) const {
+    const float sink = a_.sink(at.h), top = x.row[r].top;
+    if (sink == kHidden || top == kHidden) return;
+    const float with_sink = std::max(top, sink), rescale = std::exp(top - with_sink);
+    x.row[r].top = with_sink;
+    x.row[r].total = x.row[r].total * rescale + std::exp(sink - with_sink);
+    for (int64_t d = 0; d < x.channels; ++d) x.sum[r * x.channels + d] *= rescale;
+  }
+
   void write(const Block& at, int64_t r, const Scratch& x) const {
+    add_sink(at, r, x);
     const attest::Cell cell = a_.query(at.b, at.first + r);
     const float total = normaliser(x.row[r].total);
     const bool empty = is(Bug::kNanRowZero) ? !(total > 0) : total == 0;

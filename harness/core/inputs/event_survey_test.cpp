@@ -23,9 +23,9 @@ struct Trial {
 };
 void PrintTo(const Trial& trial, std::ostream* out) { *out << trial.line; }
 
-// What is listed as missed is left to do, event by event: inputs that have it make the test fail
-// until it is taken from the list. Values cancel over blocks of eight keys, which no term may part;
-// beside logits of 30,000 a sink, or what ALiBi and a shift add, is nothing or all.
+// An event that is listed and found makes the test fail until it is taken from the list. Values
+// cancel over blocks of eight keys; ALiBi, REL_BIAS and shift_bias add different numbers to them.
+// ALiBi leaves most of 4,099 keys next to no weight in 515 rows.
 const Trial kTrials[] = {
     {"softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=64", {}},
     {"softmax dtype=f16 num_heads=2 seq_len_q=197 head_dim=64", {}},
@@ -37,32 +37,50 @@ const Trial kTrials[] = {
     {"softmax dtype=f32 num_heads=1 seq_len_q=500 seq_len_kv=262147 head_dim=16", {}},
     {"softmax dtype=f16 num_heads=2 seq_len_q=1021 head_dim=64 window_right=0", {"lane/64/51"}},
     {"softmax dtype=f32 num_heads=2 seq_len_q=4099 head_dim=64 window_left=256 window_right=256",
-     {"rise/128/last/much", "rise/256/last/much"}},
+     {}},
     {"softmax dtype=f16 num_heads=4 num_kv_heads=2 seq_len_q=1021 head_dim=64", {}},
     {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 softcap=50", {}},
-    {"softmax dtype=f16 num_heads=2 seq_len_q=1021 head_dim=64 mask=[1,1,1021,1021]",
-     {"cancels", "lane/64/1", "lane/64/8"}},
-    {"softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1021 head_dim=64 mask=[2,1,1,1021]",
-     {"cancels", "hidden/mask/unaligned/512"}},
-    {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 bias=[1,2,1021,1021]",
-     {"cancels", "inf/bias"}},
-    {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 bias=[1,1,1,1021]",
-     {"cancels", "hidden/bias/unaligned/256", "hidden/bias/unaligned/512", "weights/key"}},
+    {"softmax dtype=f16 num_heads=2 seq_len_q=1021 head_dim=64 mask=[1,1,1021,1021]", {}},
+    {"softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1021 head_dim=64 mask=[2,1,1,1021]", {}},
+    {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 bias=[1,2,1021,1021]", {}},
+    {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 bias=[1,1,1,1021]", {}},
     {"softmax dtype=f16 batch=4 num_heads=2 seq_len_q=1021 head_dim=64 cu_seqlens_q cu_seqlens_kv",
      {}},
     {"softmax dtype=f16 batch=3 num_heads=4 num_kv_heads=2 seq_len_q=67 seq_len_kv=1021 "
      "head_dim=64 "
      "page_size=16 page_table seq_lens_kv",
-     {"rise/16/last/much"}},
+     {}},
     {"softmax dtype=f16 num_heads=2 seq_len_q=4099 head_dim=16 patch_size=1024 order", {}},
     {"softmax dtype=f16 num_heads=3 seq_len_q=3136 head_dim=32 grid_height=56 grid_width=56 "
      "window_height=7 window_width=7 shift_y=3 shift_x=3 "
      "shift_bias=-100 rel_bias",
-     {"cancels", "logit/-30000"}},
-    {"softmax dtype=f32 num_heads=4 seq_len_q=1021 head_dim=64 alibi_slopes",
-     {"cancels", "logit/+30000", "logit/-30000", "rise/16/tail/little"}},
-    {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 sinks",
-     {"logit/+30000", "logit/-30000"}},
+     {"cancels"}},
+    {"softmax dtype=f32 num_heads=4 seq_len_q=1021 head_dim=64 alibi_slopes", {"cancels"}},
+    {"softmax dtype=f32 num_heads=2 seq_len_q=1021 head_dim=64 sinks", {}},
+    // Terms that no closed form has together
+    {"softmax dtype=f16 num_heads=2 seq_len_q=197 head_dim=32 mask=[1,1,197,197] alibi_slopes",
+     {"cancels"}},
+    {"softmax dtype=f16 num_heads=2 seq_len_q=515 seq_len_kv=4099 head_dim=32 mask=[1,1,515,4099] "
+     "alibi_slopes",
+     {"cancels", "weights/key"}},
+    {"softmax dtype=bf16 num_heads=2 seq_len_q=1021 head_dim=32 bias=[1,2,1021,1021] alibi_slopes",
+     {"cancels"}},
+    {"softmax dtype=f32 num_heads=2 seq_len_q=197 head_dim=32 bias=[1,2,197,1]", {}},
+    {"softmax dtype=f16 num_heads=2 seq_len_q=4099 head_dim=32 bias=[1,1,4099,1]", {}},
+    {"softmax dtype=f32 num_heads=2 seq_len_q=197 head_dim=32 alibi_slopes sinks", {"cancels"}},
+    {"softmax dtype=bf16 num_heads=2 seq_len_q=4099 head_dim=32 alibi_slopes sinks", {"cancels"}},
+    {"softmax dtype=f16 num_heads=2 seq_len_q=210 head_dim=32 grid_height=15 grid_width=14 "
+     "window_height=15 window_width=14 mask=[1,1,210,210]",
+     {}},
+    {"softmax dtype=f16 seq_len_q=4104 head_dim=32 grid_height=57 grid_width=72 window_height=19 "
+     "window_width=24 mask=[1,1,4104,4104]",
+     {}},
+    {"softmax dtype=f32 num_heads=2 seq_len_q=285 head_dim=32 grid_height=19 grid_width=15 "
+     "window_height=19 window_width=15 rel_bias",
+     {"cancels"}},
+    {"softmax dtype=f16 seq_len_q=4104 head_dim=32 grid_height=57 grid_width=72 window_height=19 "
+     "window_width=24 shift_y=5 shift_x=6 shift_bias=-100 rel_bias bias=[1,1,1,4104]",
+     {"cancels"}},
 };
 
 constexpr double kMostFlops = 1.5e9;  // of problems that are surveyed twice
@@ -97,7 +115,7 @@ TEST(EventSurvey, EveryDefaultFillIsNeeded) {
   }
   EXPECT_THAT(fills, ElementsAre("cancelling", "codebook", "codebook_peaked", "huge", "random",
                                  "rising", "wild"));
-  fills.erase("random");
+  fills.erase("random"), needed.erase("random");
   EXPECT_EQ(needed, fills);
 }
 

@@ -98,7 +98,10 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       // bf16 queries, keys that have one dot product and different biases
       "softmax dtype=f16 batch=4 num_heads=2 seq_len_q=440 head_dim=113 head_dim_v=128 "
       "grid_height=20 grid_width=22 "
-      "window_height=5 window_width=2 lse bias=[4,1,1,440] rel_bias unaligned"};
+      "window_height=5 window_width=2 lse bias=[4,1,1,440] rel_bias unaligned",
+      // f16 probabilities of equal keys, between which REL_BIAS puts others
+      "softmax dtype=f32 seq_len_q=700 head_dim=1 softmax_scale=0.08489782 softcap=0.6936495 "
+      "grid_height=25 grid_width=28 window_height=25 window_width=28 v=bf16 rel_bias=f16"};
   for (const char* spec : specs) {
     const TrialOptions options{.problems = 1, .at_the_top = 0, .spec = spec};
     const std::vector<FillVerdict> verdicts =
@@ -152,7 +155,36 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
       // an f16 normaliser of weights that a softcap makes nearly equal
       {"acc_f16__first",
        "softmax dtype=f16 seq_len_q=1 seq_len_kv=450 head_dim=40 head_dim_v=72 softcap=0.5835202 "
-       "diagonal=1 bias=[1,1,1,1] mask=[1,1,1,1]"}};
+       "diagonal=1 bias=[1,1,1,1] mask=[1,1,1,1]"},
+      // 8-bit operands of QK for keys that weigh next to nothing beside a sink
+      {"qk_e4m3__first__whole",
+       "softmax dtype=f16 seq_len_q=648 head_dim=1 softmax_scale=0.041465346 grid_height=27 "
+       "grid_width=24 window_height=27 window_width=24 shift_y=16 shift_x=5 shift_bias=-100 lse "
+       "mask rel_bias sinks"},
+      // probabilities that a sink makes small enough to be flushed, in one part of the keys alone
+      {"flushes__exp_13__splits",
+       "softmax dtype=f32 seq_len_q=98 head_dim=8 head_dim_v=16 diagonal=1 cu_seqlens_q "
+       "cu_seqlens_kv order alibi_slopes sinks"},
+      // probabilities in 8 bits that differ by their distances alone, beside a sink
+      {"score_f16__sums_rounded__tall",
+       "softmax dtype=bf16 seq_len_q=1 seq_len_kv=2180 head_dim=1 lse bias mask alibi_slopes sinks "
+       "unaligned"},
+      {"prob_e5m2__exp_13__tall_splits",
+       "softmax dtype=f32 seq_len_q=1 seq_len_kv=4492 head_dim=1 softmax_scale=0.1440992 lse "
+       "bias=[1,1,1,1] alibi_slopes sinks unaligned"},
+      // small f16 probabilities that differ by their distances alone, beside a mark
+      {"score_f16__cut__whole_reversed",
+       "softmax dtype=f32 num_heads=4 num_kv_heads=2 seq_len_q=215 head_dim=38 patch_size=16 lse "
+       "alibi_slopes sinks"},
+      // values that e4m3 clips, of a mark that is not the one a row asks for
+      {"pv_e4m3__exp_8__whole_reversed",
+       "softmax dtype=f64 batch=4 num_heads=2 seq_len_q=1 seq_len_kv=61 head_dim=72 "
+       "window_right=0 diagonal_offset=16 lse"},
+      // 8-bit operands of QK behind a softcap, of equal keys
+      {"qk_e5m2__pv_tf32__whole_reversed",
+       "softmax dtype=f32 num_heads=2 seq_len_q=480 head_dim=8 softcap=0.7092181 grid_height=24 "
+       "grid_width=20 window_height=8 window_width=5 shift_y=6 shift_x=4 shift_bias=-2 lse "
+       "mask=[1,2,480,1] rel_bias unaligned"}};
   for (const auto& [implementation, spec] : once) {
     const TrialOptions options{
         .problems = 1, .at_the_top = 0, .spec = spec, .implementations = implementation, .each = 3};

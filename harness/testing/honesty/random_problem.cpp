@@ -167,10 +167,11 @@ class SoftmaxMaker : Maker {
 
  private:
   void set_grid(SoftmaxParams& p) {
-    p.window_height = d_.between(1, 9);
-    p.window_width = d_.between(1, 9);
-    p.grid_height = p.window_height * d_.between(1, 12);
-    p.grid_width = p.window_width * d_.between(1, 12);
+    const int64_t widest = d_.chance(20) ? 28 : 9, most = widest > 9 ? 3 : 12;
+    p.window_height = d_.between(1, widest);
+    p.window_width = d_.between(1, widest);
+    p.grid_height = p.window_height * d_.between(1, most);
+    p.grid_width = p.window_width * d_.between(1, most);
     if (d_.chance(60)) {
       p.shift_y = d_.below(p.window_height);
       p.shift_x = d_.below(p.window_width);
@@ -246,12 +247,14 @@ class SoftmaxMaker : Maker {
   }
 
   void set_terms(Problem& problem, bool grid) {
-    if (d_.chance(15)) note(problem, ATTEST_BIAS);
-    if (d_.chance(15)) note(problem, ATTEST_MASK);
+    // Terms for which no closed form is known together
+    const bool combined = d_.chance(15);
+    if (d_.chance(combined ? 50 : 15)) note(problem, ATTEST_BIAS);
+    if (d_.chance(combined ? 50 : 15)) note(problem, ATTEST_MASK);
     if (grid && d_.chance(60)) note(problem, ATTEST_REL_BIAS);
-    if (!grid && d_.chance(12)) note(problem, ATTEST_ALIBI_SLOPES);
+    if (!grid && d_.chance(combined ? 70 : 12)) note(problem, ATTEST_ALIBI_SLOPES);
     if (d_.chance(70)) note(problem, ATTEST_LSE);
-    if (d_.chance(12)) note(problem, ATTEST_SINKS);
+    if (d_.chance(combined ? 40 : 12)) note(problem, ATTEST_SINKS);
   }
 
   bool order_ = false, patches_ = false;

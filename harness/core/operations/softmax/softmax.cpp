@@ -212,13 +212,6 @@ bool on_request(const Problem& problem, const std::string& name) {
          (name == "huge" && problem.as<Params>().softcap > 0);
 }
 
-// The closed form of ALiBi weighs all keys relative to the best score of any code. Beside that one,
-// most weights of "rising" would be 0.
-bool has_closed_form(const Problem& problem, const Fill& fill) {
-  const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
-  return is_codebook(fill) && !(alibi && fill.name == "rising");
-}
-
 }  // namespace
 
 std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
@@ -249,8 +242,8 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
 std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill,
                                                  const Tensors& tensors) const {
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
+  if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
   if (fill.name == "wild") return wild_golden(problem, tensors);
-  if (fill.name == "rising") return rising_golden(problem, tensors);
   return softmax_golden(problem, tensors);
 }
 
@@ -258,7 +251,7 @@ std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device
                                                       const Problem& problem, const Fill& fill,
                                                       const Tensors& tensors) const {
   if (has_closed_form(problem, fill) || fill.name == "wild") return golden(problem, fill, tensors);
-  if (fill.name == "rising") return rising_golden(problem, tensors, &device);
+  if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors, &device);
   return softmax_golden(problem, tensors, &device);
 }
 

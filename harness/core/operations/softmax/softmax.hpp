@@ -102,17 +102,22 @@ void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors,
 /// null.
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
                                        const GoldenDevice* device = nullptr);
-/// The golden of the fill "rising", whose vectors have few codes.
-std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors,
-                                      const GoldenDevice* device = nullptr);
 /// The golden of the fill "wild", on fewer rows: one row that sees a NaN shows as much as many.
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors);
 
-// The closed form of codebook.hpp.
-/// The closed-form fills of this problem, the one that shows most bugs first; may be empty.
+// The codebook fills (codebook.hpp).
+/// The codebook fills of this problem, the one that shows most bugs first.
 std::vector<std::string> codebook_fills(const Problem& problem);
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
+/// Whether the output of these inputs has a closed form; always false for other fills.
+bool has_closed_form(const Problem& problem, const Fill& fill);
+/// The golden in closed form: every row.
 std::unique_ptr<Golden> codebook_golden(const Problem& problem, const Fill& fill,
                                         const Tensors& tensors);
+/// The golden of a codebook fill without a closed form: every row if that is cheap, else a sample
+/// in which each query code has a row. `device` may be null.
+std::unique_ptr<Golden> sampled_codebook_golden(const Problem& problem, const Fill& fill,
+                                                const Tensors& tensors,
+                                                const GoldenDevice* device = nullptr);
 
 }  // namespace attest::core

@@ -56,6 +56,7 @@ Codebook::Codebook(const Problem& problem, const Fill& fill, const Tensors& tens
       levels_(problem, tensors, geometry_, level_unit(kind_of(fill.name))),
       seed_(fill.seed),
       kind_(kind_of(fill.name)),
+      has_slopes_(problem.has(ATTEST_ALIBI_SLOPES)),
       k_rows_(tensors[ATTEST_K].spec.dim[2]),
       q_rows_(tensors[ATTEST_Q].spec.dim[2]),
       tiny_(smallest_normal(tensors[ATTEST_K].spec.dtype) / 4),
@@ -103,13 +104,15 @@ bool Codebook::hidden(int64_t b, int64_t j) const {
 }
 
 void Codebook::count_codes() {
-  const int64_t most = std::clamp<int64_t>(kMost / levels_.key_levels(), 8, kMost);
+  // The fewer keys have one code, the more each of them weighs where it is the best.
+  const int64_t levels = kind_ == Kind::kPeaked ? 1 : levels_.key_levels(),
+                most = std::clamp<int64_t>(kMost / levels, 8, kMost);
   key_codes_ = query_codes_ = std::clamp<int64_t>(period_ / 4, 2, most);
   if (kind_ == Kind::kEdges) plan_edges(most);
   if (kind_ == Kind::kRising) plan_marks();
   if (kind_ == Kind::kEqual) key_codes_ = 1;
   if (!cancels()) return;
-  key_codes_ = kBlock * std::clamp<int64_t>(period_ / (2 * kBlock), 1, kMost / kBlock);
+  key_codes_ = kBlock * std::clamp<int64_t>(period_ / (2 * kBlock), 1, most / kBlock);
   query_codes_ = kCancellingQueries;
 }
 

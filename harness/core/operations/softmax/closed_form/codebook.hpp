@@ -1,5 +1,6 @@
 // The codebook fills. Keys and queries are taken from a few vectors, so that softmax attention has
-// a closed form at any size.
+// a closed form at any size; has_closed_form (softmax.hpp) tells for which problems. In others the
+// golden for any inputs judges the rows (sampled.cpp).
 //
 // K[.., j, :] and Q[.., i, :] are each one of C vectors; V[.., j, :] is random. Let n_g be the
 // number of visible keys of code g, and V_g the sum of their values. A query of code h then has o_i
@@ -18,13 +19,14 @@
 // "codebook_peaked": each query has one best code, with a score near 24.
 //
 // "cancelling": four query codes, and keys in blocks of eight whose values are orthogonal to the
-// weights that each query code gives them. The true output is nearly 0 while sum p |v| is not. The
-// rounding of the output vanishes, so the arithmetic before it shows: probabilities, scores or sums
-// in less than float32, even if the output is stored in bfloat16.
+// weights that each query code gives them. A mask or bias does the same to all keys of a block. The
+// true output is nearly 0 while sum p |v| is not. The rounding of the output vanishes, so the
+// arithmetic before it shows: probabilities, scores or sums in less than float32, even if the
+// output is stored in bfloat16.
 //
 // "huge": "codebook" with logits near 30,000, near -30,000 or near 0, depending on the query code.
 // All keys have the same power of two in one channel; queries have a power of two or 0 there. One
-// query code is all 0, so its rows are flat. Biases are 4,096 times as large. Keys that no query
+// query code is all 0, so its rows are flat. Biases are 256 times as large. Keys that no query
 // sees are NaN and infinities. Honest scores in less than float32 err by whole numbers here; such
 // rows only have to be averages of the values.
 //
@@ -72,13 +74,19 @@ class Codebook {
   enum class Kind { kWide, kPeaked, kCancelling, kHuge, kEdges, kEqual, kFlat, kTiny, kRising };
   /// BIAS and REL_BIAS are multiples of this.
   static double level_unit(Kind kind) {
-    return kind == Kind::kHuge ? 4096 : kind == Kind::kRising ? 0x1p-6 : 1;
+    return kind == Kind::kHuge     ? 256
+           : kind == Kind::kRising ? 0x1p-6
+           : kind == Kind::kPeaked ? 0.25
+                                   : 1;
   }
   /// The kind of a fill with that name. Throws Error if it is not a codebook fill.
   static Kind kind_of(std::string_view fill);
   /// Whether a codebook fill has that name.
   static bool knows(std::string_view fill);
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
+  /// Whether an interval sees each position modulo the longest interval once: windows, patches, and
+  /// bands that move.
+  static bool repeats(const attest_softmax_params& params);
   /// Bounds of |v|: of visible keys (4, or a projection of eight such values), and of marks.
   static constexpr double kLargestValue = 16, kLargestMark = 2048;
   /// The number of keys in the largest interval that a row sees.
@@ -145,8 +153,13 @@ class Codebook {
   void turn(int64_t head, Cell cell, int64_t code);
   void plan_marks();
   void turn_to_marks();
-  int64_t asked(int64_t b, Interval seen, int64_t i, int64_t head) const;
-  bool repeats() const;
+  int64_t asked(int64_t b, Interval seen, int64_t i, int64_t head);
+  int64_t next_ask(int64_t b, int64_t i, int64_t head);
+  const Marks& marks_of(int64_t b) const;
+  int64_t code_of(const Marks& marks, int64_t index) const;
+  int64_t place_of(const Marks& marks, int64_t code) const;
+  int64_t seen_place(int64_t mark_place, int64_t begin) const;
+  bool repeats() const { return repeats(params_); }
   int64_t mark_code(int64_t b, int64_t j) const;
   void part_directions(std::vector<float>& keys, uint64_t seed) const;
   void lift_marks(std::vector<float>& keys, uint64_t seed) const;
@@ -163,6 +176,7 @@ class Codebook {
   ScoreLevels levels_;
   uint64_t seed_;
   Kind kind_;
+  bool has_slopes_;
   int64_t k_rows_, q_rows_;
   double tiny_;            // kTiny: the value of that channel of Q and K
   double largest_finite_;  // of the dtype of Q and K
@@ -170,11 +184,14 @@ class Codebook {
   int64_t period_ = 1;  // keys of the largest interval
   float sigma_ = 1;     // standard deviation of the channels of K
   int64_t edge_codes_ = 0;
-  std::map<int64_t, EdgePlaces> edges_;              // kEdges: by length of sequence or window
-  std::map<int64_t, Marks> marks_;                   // kRising: by length of sequence or window
-  std::vector<Ask> asks_;                            // kRising: for each query code
-  std::vector<std::vector<uint8_t>> codes_of_mark_;  // kRising: the query codes that ask for a mark
-  std::vector<uint8_t> codes_of_gaps_;               // kRising: the query codes whose Ask is a gap
+  std::map<int64_t, EdgePlaces> edges_;  // kEdges: by length of sequence or window
+  std::map<int64_t, Marks> marks_;       // kRising: by length of sequence or window
+  std::vector<Ask> asks_;                // kRising: for each query code
+  // kRising, by key code: the query codes that ask for a mark
+  std::vector<std::vector<uint8_t>> codes_of_mark_;
+  std::vector<uint8_t> codes_of_gaps_;  // kRising: the query codes whose Ask is a gap
+  std::vector<int64_t> rows_asking_;    // kRising, [num_heads, query codes]: how often next_ask has
+                                        // returned each
   std::vector<uint8_t> turned_;  // [num_heads, cells of Q]: the code of a query; kUnseen: any code
   std::vector<int64_t> first_claim_;  // [dim 0 of K, dim 2 of K]: b * seq_len_kv + j of the first
                                       // position in that cell, or -1

@@ -89,22 +89,23 @@ void fill_key_codes(const Codebook& book, const Tensor& k, const attest_softmax_
 }  // namespace
 
 std::vector<std::string> codebook_fills(const Problem& problem) {
-  const bool alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]),
-             sinks = present(problem.tensor[ATTEST_SINKS]);
-  if (alibi && sinks) return {};  // not in the closed form of ALiBi
-  if (!ScoreLevels::fit(problem) || (alibi && !codebook::AlibiRows::fit(problem))) return {};
-  const auto& p = problem.as<attest_softmax_params>();
-  bool plain = p.shift_bias == 0 && !alibi;
-  for (const size_t role : {size_t{ATTEST_BIAS}, size_t{ATTEST_MASK}, size_t{ATTEST_REL_BIAS}})
-    plain &= !present(problem.tensor[role]);
-  std::vector<std::string> names{"codebook", "codebook_peaked"};
-  // The closed form with ALiBi weighs keys beside the best score of any: where a row does not see
-  // that one, huge scores leave it 0. Beside them a sink is nothing or all.
-  if (!alibi && !sinks) names.emplace_back("huge");
-  names.emplace_back("rising");
-  if (plain) names.emplace_back("cancelling");
+  std::vector<std::string> names{"codebook", "codebook_peaked", "huge", "rising"};
+  // Values cancel over blocks of keys to which nothing different is added.
+  if (problem.as<attest_softmax_params>().shift_bias == 0 &&
+      !present(problem.tensor[ATTEST_ALIBI_SLOPES]) && !present(problem.tensor[ATTEST_REL_BIAS]))
+    names.emplace_back("cancelling");
   for (const char* name : {"edges", "flat", "tiny", "equal"}) names.emplace_back(name);
   return names;
+}
+
+// The closed form with ALiBi has no sinks, and weighs all keys relative to the best score of any
+// code: where a row does not see that one, most weights of "huge" and "rising" would be 0.
+bool has_closed_form(const Problem& problem, const Fill& fill) {
+  if (!Codebook::knows(fill.name) || !ScoreLevels::fit(problem)) return false;
+  if (!present(problem.tensor[ATTEST_ALIBI_SLOPES])) return true;
+  const Codebook::Kind kind = Codebook::kind_of(fill.name);
+  return kind != Codebook::Kind::kHuge && kind != Codebook::Kind::kRising &&
+         !present(problem.tensor[ATTEST_SINKS]) && codebook::AlibiRows::fit(problem);
 }
 
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors,

@@ -38,8 +38,8 @@ ScoreLevels::ScoreLevels(const Problem& problem, const Tensors& tensors, const G
       unit_(unit),
       shifted_(shifted(problem.as<attest_softmax_params>())),
       shift_bias_(double(problem.as<attest_softmax_params>().shift_bias)),
-      key_levels_(count_levels(bool(bias_), bool(rel_bias_), shifted_)),
-      query_levels_(shifted_ && !rel_bias_ ? kRegions : 1),
+      key_levels_(fit(problem) ? count_levels(bool(bias_), bool(rel_bias_), shifted_) : 1),
+      query_levels_(fit(problem) && shifted_ && !rel_bias_ ? kRegions : 1),
       heads_(problem.as<attest_softmax_params>().num_heads),
       by_row_(of_pairs(mask_.spec) || of_pairs(bias_.spec)) {
   if (by_row_) find_patterns();
@@ -55,8 +55,9 @@ void ScoreLevels::find_patterns() {
     Patterns& of = patterns_[n];
     std::map<std::pair<int64_t, int64_t>, int32_t> found;
     for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
-      const auto [at, is_new] =
-          found.try_emplace({mask.of(b, h, i), bias.of(b, h, i)}, int32_t(of.first_place.size()));
+      const int64_t row = geometry_.token(i);
+      const auto [at, is_new] = found.try_emplace({mask.of(b, h, row), bias.of(b, h, row)},
+                                                  int32_t(of.first_place.size()));
       if (is_new) of.first_place.push_back(i);
       of.pattern.push_back(at->second);
     }
@@ -81,14 +82,15 @@ double ScoreLevels::any_value(uint64_t seed, uint64_t index) {
 }
 
 bool ScoreLevels::hidden(int64_t b, int64_t h, int64_t i, int64_t j) const {
-  const int64_t token = geometry_.token(j);
-  return (mask_ && mask_.at({b, h, i, token}) == 0) ||
-         (bias_ && bias_.at({b, h, i, token}) == kHidden);
+  const int64_t query = geometry_.token(i), key = geometry_.token(j);
+  return (mask_ && mask_.at({b, h, query, key}) == 0) ||
+         (bias_ && bias_.at({b, h, query, key}) == kHidden);
 }
 
 int64_t ScoreLevels::of_key(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (may_hide() && hidden(b, h, i, j)) return -1;
-  int64_t level = bias_ ? index_of(bias_.at({b, h, i, geometry_.token(j)}) / unit_) : 0;
+  int64_t level =
+      bias_ ? index_of(bias_.at({b, h, geometry_.token(i), geometry_.token(j)}) / unit_) : 0;
   if (rel_bias_) level = level * kCount + index_of(geometry_.rel_bias(h, i, j) / unit_);
   if (!shifted_) return level;
   return rel_bias_ ? level * 2 + (geometry_.region(i) != geometry_.region(j))

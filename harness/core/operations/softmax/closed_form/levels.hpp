@@ -12,10 +12,11 @@ namespace attest::core {
 class ScoreLevels {
  public:
   /// Reads the levels from the filled tensors. `unit`: a power of two by which they are multiplied.
+  /// If the problem does not fit(), all keys have one level; it is not that of their scores.
   ScoreLevels(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
               double unit);
 
-  /// Whether the problem has a closed form: each of its terms depends on the key alone, or on the
+  /// Whether a closed form can have the problem's terms: each depends on the key alone, or on the
   /// key and the row's pattern, or on two positions in a small grid window.
   static bool fit(const Problem& problem);
   /// Writes BIAS, MASK and REL_BIAS; the tables must be filled. `variant`: a small number that

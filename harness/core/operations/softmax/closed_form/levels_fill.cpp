@@ -34,15 +34,39 @@ struct Sight {
   }
 };
 
+// How the terms of a problem are laid out over its keys.
+struct Layout {
+  const Geometry& geometry;
+  const Sight sight;
+  int64_t window;  // keys of a grid window; 0: no grid
+  bool repeats;    // Codebook::repeats
+  int64_t run;     // keys that are hidden together and have one number: those of a block that
+                   // cancels, else 1
+
+  Layout(const attest_softmax_params& p, const Geometry& of, Codebook::Kind kind)
+      : geometry(of),
+        sight(of),
+        window(p.window_height * p.window_width),
+        repeats(Codebook::repeats(p)),
+        run(kind == Codebook::Kind::kCancelling ? Codebook::kBlock : 1) {}
+  int64_t runs(int64_t keys) const { return (keys + run - 1) / run; }
+  /// The most runs that a row sees.
+  int64_t seen() const { return runs(sight.seen); }
+  bool has_bands() const { return sight.bands && window == 0; }
+  /// The number of the run of key position j.
+  int64_t run_of(int64_t j) const {
+    return window > 0 ? j / window * runs(window) + j % window / run : j / run;
+  }
+};
+
 // The numbers of one tensor, MASK or BIAS, row by row.
 class Term {
  public:
-  Term(const Tensors& tensors, int32_t role, const Geometry& geometry, const Sight& sight,
-       uint64_t seed, double unit, int64_t variant)
+  Term(const Tensors& tensors, int32_t role, const Layout& layout, uint64_t seed, double unit,
+       int64_t variant)
       : role_(role),
         spec_(tensors[size_t(role)].spec),
-        geometry_(geometry),
-        sight_(sight),
+        layout_(layout),
         seed_(random_bits(seed, uint64_t(role))),
         unit_(unit),
         variant_(variant),
@@ -53,18 +77,22 @@ class Term {
   /// Of all rows, where it is of keys.
   std::vector<float> of_keys(int64_t b, int64_t h) const {
     const int64_t head = b * spec_.dim[1] + h;
-    std::vector<uint8_t> hidden(size_t(spec_.dim[3]), 0);
     if (spec_.dim[3] == 1) {
-      hidden[0] = row_count(spec_, 2) > 1 && random_below(seed_, uint64_t(head), 8) == 0;
-    } else if (masked_) {
-      hide_some(hidden, stream(head, 0));
-    } else {
-      const std::vector<uint8_t> runs =
-          hidden_keys(stream(head, 1), keys(b), sight_.seen, sight_.bands, variant_ + head);
-      std::copy(runs.begin(), runs.end(), hidden.begin());
+      const bool hides = row_count(spec_, 2) > 1 && random_below(seed_, uint64_t(head), 8) == 0;
+      return numbers({hides}, stream(head, 2));
     }
-    if (variant_ == int64_t(Codebook::Kind::kRising) && spec_.dim[3] > 1) show_marks(b, hidden);
-    return numbers(hidden, stream(head, 2));
+    std::vector<uint8_t> all;
+    for (int64_t window = 0; window < windows(); ++window) {
+      std::vector<uint8_t> hidden(size_t(runs(b)), 0);
+      if (masked_)
+        hide_some(hidden, random_bits(stream(head, 0), uint64_t(window)));
+      else
+        hidden = hidden_keys(random_bits(stream(head, 1), uint64_t(window)), runs(b),
+                             layout_.seen(), layout_.has_bands(), variant_ + head + window);
+      if (variant_ == int64_t(Codebook::Kind::kRising)) show_marks(hidden);
+      all.insert(all.end(), hidden.begin(), hidden.end());
+    }
+    return numbers(all, stream(head, 2));
   }
 
   /// Of pattern `n` of a head.
@@ -74,18 +102,24 @@ class Term {
     const auto shift =
         follows_ ? 1 + int64_t(random_below(seed_, uint64_t(head), kPatterns - 1)) : 0;
     const int64_t pattern = (n + shift) % kPatterns;
-    std::vector<uint8_t> hidden(size_t(spec_.dim[3]), 0);
-    if (spec_.dim[3] == 1) {
-      hidden[0] = pattern % (is_mask_ ? 4 : 8) == HiddenPatterns::kBlind;
-    } else if (follows_ && pattern % 4 != 3) {
-      hide_some(hidden, stream(head, 10 + pattern));
-    } else {
-      const Interval never = masked_ ? Interval{} : never_seen(seed_, spec_.dim[3], sight_.seen);
-      const std::vector<uint8_t> runs =
-          HiddenPatterns(stream(head, 3), keys(b), sight_.seen, never).hidden(pattern);
-      std::copy(runs.begin(), runs.end(), hidden.begin());
+    const uint64_t numbers_of = stream(head, 10 + kPatterns + pattern);
+    if (spec_.dim[3] == 1)
+      return numbers({pattern % (is_mask_ ? 4 : 8) == HiddenPatterns::kBlind}, numbers_of);
+    const bool rising = variant_ == int64_t(Codebook::Kind::kRising);  // a mark might be there
+    const Interval never =
+        masked_ || rising ? Interval{} : never_seen(seed_, most_runs(), layout_.seen());
+    std::vector<uint8_t> all;
+    for (int64_t window = 0; window < windows(); ++window) {
+      std::vector<uint8_t> hidden(size_t(runs(b)), 0);
+      if (follows_ && pattern % 4 != 3)
+        hide_some(hidden, random_bits(stream(head, 10 + pattern), uint64_t(window)));
+      else
+        hidden = HiddenPatterns(random_bits(stream(head, 3), uint64_t(window)), runs(b),
+                                layout_.seen(), never)
+                     .hidden(pattern);
+      all.insert(all.end(), hidden.begin(), hidden.end());
     }
-    return numbers(hidden, stream(head, 10 + kPatterns + pattern));
+    return numbers(all, numbers_of);
   }
 
   int32_t role() const { return role_; }
@@ -96,40 +130,56 @@ class Term {
     if (spec_.dim[3] == 1) return;  // what hides whole rows may
     const std::vector<float> row =
         spec_.dim[2] > 1 ? of_pattern(outer, head, n) : of_keys(outer, head);
-    for (size_t j = 0; j < row.size(); ++j) visible[j] &= row[j] != (is_mask_ ? 0 : float(kHidden));
+    for (size_t j = 0; j < visible.size(); ++j)
+      visible[j] &= row[size_t(token(int64_t(j)))] != (is_mask_ ? 0 : float(kHidden));
   }
 
  private:
   uint64_t stream(int64_t head, int64_t n) const {
     return random_bits(random_bits(seed_, uint64_t(1 + head)), uint64_t(n));
   }
-  // What lies behind the end of a shorter sequence is visible: nobody may read it.
-  int64_t keys(int64_t b) const {
-    return spec_.dim[0] > 1 ? std::min(geometry_.length_kv(b), spec_.dim[3]) : spec_.dim[3];
+  int64_t token(int64_t j) const { return spec_.dim[3] == 1 ? 0 : layout_.geometry.token(j); }
+  // Windows of a grid, each of which hides keys of its own; else 1.
+  int64_t windows() const { return layout_.window > 0 ? spec_.dim[3] / layout_.window : 1; }
+  // Runs of a window, or of a sequence. What lies behind the end of a shorter sequence is visible:
+  // nobody may read it.
+  int64_t runs(int64_t b) const {
+    const bool own = spec_.dim[0] > 1 && layout_.window == 0;
+    return own ? std::min(layout_.runs(layout_.geometry.length_kv(b)), most_runs()) : most_runs();
+  }
+  int64_t most_runs() const {
+    return layout_.runs(layout_.window > 0 ? layout_.window : spec_.dim[3]);
   }
 
   // What "rising" needs: all marks, and before the first one the keys that marks rise above.
-  void show_marks(int64_t b, std::vector<uint8_t>& hidden) const {
-    const Marks marks(keys(b), Marks::kMost);
-    for (const int64_t place : marks.places()) hidden[size_t(place)] = 0;
-    std::fill_n(hidden.begin(), std::min<int64_t>(Marks::kFirstTile, keys(b)), 0);
+  void show_marks(std::vector<uint8_t>& hidden) const {
+    const auto keys = int64_t(hidden.size()),
+               period = layout_.repeats ? std::min(layout_.sight.seen, keys) : keys;
+    if (period == 0) return;
+    const Marks marks(period, Marks::kMost);
+    for (int64_t j = 0; j < keys; ++j)
+      if (j % period < Marks::kFirstTile || marks.index_of(j % period) >= 0) hidden[size_t(j)] = 0;
   }
   static void hide_some(std::vector<uint8_t>& hidden, uint64_t seed) {
     for (size_t j = 0; j < hidden.size(); ++j) hidden[j] = random_below(seed, j, 64) == 0;
   }
+  // `hidden`: the runs, window by window.
   std::vector<float> numbers(const std::vector<uint8_t>& hidden, uint64_t seed) const {
-    std::vector<float> numbers(hidden.size());
-    for (size_t j = 0; j < hidden.size(); ++j)
-      numbers[j] = is_mask_    ? float(hidden[j] == 0)
-                   : hidden[j] ? float(kHidden)
-                               : float(unit_ * ScoreLevels::any_value(seed, j));
+    std::vector<float> numbers(size_t(spec_.dim[3]));
+    for (int64_t j = 0; j < spec_.dim[3]; ++j) {
+      const int64_t run = layout_.run_of(j);
+      const bool hides = run < int64_t(hidden.size()) && hidden[size_t(run)] != 0;
+      const auto index = uint64_t(layout_.run > 1 ? run : j);
+      numbers[size_t(token(j))] = is_mask_ ? float(!hides)
+                                  : hides  ? float(kHidden)
+                                           : float(unit_ * ScoreLevels::any_value(seed, index));
+    }
     return numbers;
   }
 
   int32_t role_;
   TensorSpec spec_;
-  const Geometry& geometry_;
-  const Sight& sight_;
+  const Layout& layout_;
   uint64_t seed_;
   double unit_;
   int64_t variant_;
@@ -152,9 +202,10 @@ void copy_mask_row(const Tensor& tensor, int64_t row, const char* from) {
 // shared.
 class RowPatterns {
  public:
-  RowPatterns(const Geometry& geometry, const Sight& sight, const std::vector<Term>& terms,
-              uint64_t seed, int64_t variant, int64_t keys)
-      : terms_(terms), keys_(keys) {
+  RowPatterns(const Layout& layout, const std::vector<Term>& terms, uint64_t seed, int64_t variant,
+              int64_t keys)
+      : layout_(layout), terms_(terms), keys_(keys) {
+    const Geometry& geometry = layout.geometry;
     int64_t rows = 0;
     for (const Term& term : terms)
       if (const TensorSpec& spec = term.spec(); spec.dim[2] > 1) {
@@ -165,14 +216,15 @@ class RowPatterns {
     dealt_.resize(size_t(outers_ * heads_));
 #pragma omp parallel for schedule(dynamic)
     for (size_t n = 0; n < dealt_.size(); ++n) {
-      const int64_t b = outers_ > 1 ? int64_t(n) / heads_ : sight.longest, h = int64_t(n) % heads_;
+      const int64_t b = outers_ > 1 ? int64_t(n) / heads_ : layout.sight.longest,
+                    h = int64_t(n) % heads_;
       const std::vector<std::vector<int32_t>> seen = count_seen(b, h);
       dealt_[n] =
           deal_patterns({.seed = random_bits(seed, n),
                          .rows = rows,
                          .variant = variant + 2 * int64_t(n),
-                         .longest_aligned = {HiddenPatterns::longest_aligned(sight.seen, false),
-                                             HiddenPatterns::longest_aligned(sight.seen, true)},
+                         .longest_aligned = {HiddenPatterns::longest_aligned(layout.seen(), false),
+                                             HiddenPatterns::longest_aligned(layout.seen(), true)},
                          .sees = [&](int64_t i, int64_t pattern) {
                            if (i >= geometry.length_q(b)) return true;  // nobody's row
                            const Interval at = geometry.keys(b, i);
@@ -196,7 +248,7 @@ class RowPatterns {
             dealt_[size_t((outers_ > 1 ? b * heads_ : 0) + (heads_ > 1 ? h : 0))];
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < spec.dim[2]; ++i)
-          copy_mask_row(tensor, (b * spec.dim[1] + h) * spec.dim[2] + i,
+          copy_mask_row(tensor, (b * spec.dim[1] + h) * spec.dim[2] + layout_.geometry.token(i),
                         &memory[size_t(dealt[size_t(i)]) * row_bytes]);
       }
   }
@@ -214,6 +266,7 @@ class RowPatterns {
     return seen;
   }
 
+  const Layout& layout_;
   const std::vector<Term>& terms_;
   int64_t keys_, outers_ = std::numeric_limits<int64_t>::max(), heads_ = outers_;
   std::vector<std::vector<uint8_t>> dealt_;
@@ -237,19 +290,18 @@ void ScoreLevels::fill(const Problem& problem, uint64_t seed, const Tensors& ten
                 for (size_t n = 0; n < values.size(); ++n)
                   values[n] = float(unit * any_value(from, uint64_t(row) * values.size() + n));
               });
+  const auto& p = problem.as<attest_softmax_params>();
   const Geometry geometry(problem, tensors);
-  const Sight sight(geometry);
+  const Layout layout(p, geometry, Codebook::Kind(variant));
   const uint64_t own = random_bits(seed, uint64_t(variant));
   std::vector<Term> terms;
   for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS})
-    if (tensors[size_t(role)])
-      terms.emplace_back(tensors, role, geometry, sight, own, unit, variant);
+    if (tensors[size_t(role)]) terms.emplace_back(tensors, role, layout, own, unit, variant);
   for (const Term& term : terms)
     if (!of_pairs(tensors[size_t(term.role())]))
       fill_term_of_keys(term, tensors[size_t(term.role())]);
   if (!of_pairs(tensors[ATTEST_MASK]) && !of_pairs(tensors[ATTEST_BIAS])) return;
-  const RowPatterns patterns(geometry, sight, terms, own, variant,
-                             problem.as<attest_softmax_params>().seq_len_kv);
+  const RowPatterns patterns(layout, terms, own, variant, p.seq_len_kv);
   for (const Term& term : terms)
     if (of_pairs(tensors[size_t(term.role())])) patterns.write(term, tensors[size_t(term.role())]);
 }

@@ -7,9 +7,8 @@ namespace {
 
 constexpr int64_t kFirstTile = Marks::kFirstTile, kLanes = 64;
 constexpr int64_t kScatter = 37;  // odd: neighbouring lanes stand in tiles far apart
-// Little, much, and beyond what kernels clamp a difference at: 64, and where exp leaves float32
-// at 88.
-constexpr double kRises[] = {1, 30, 72, 104};
+// Much, and beyond what kernels clamp a difference at: 64, and where exp leaves float32 at 88.
+constexpr double kMuch = 30, kOver64 = 72, kOver88 = 104;
 // What all other keys together still weigh, and at 40 do no more.
 constexpr double kGaps[] = {8, 10, 12, 14, 16, 18, 20, 40};
 
@@ -46,23 +45,23 @@ int64_t Marks::index_of(int64_t place) const {
   return at != places_.end() && *at == place ? at - places_.begin() : -1;
 }
 
-std::vector<Ask> asks_for(const Marks& marks, int64_t most) {
+std::vector<Ask> asks_for(const Marks& marks, int64_t most, double little) {
+  const double rises[] = {little, kMuch, kOver64, kOver88};
   std::vector<Ask> asks{{Ask::kStairs}, {Ask::kLowStairs}};
   auto add = [&](int64_t mark, double lead, bool is_gap = false) {
     if (int64_t(asks.size()) < most) asks.push_back({mark, lead, is_gap});
   };
-  const double largest = kRises[std::size(kRises) - 1];
   const int64_t first = 0, middle = marks.size() / 2, last = marks.size() - 1;
-  for (const double rise : kRises)
+  for (const double rise : rises)
     for (int64_t mark = 0; mark < marks.size(); ++mark)
       if (!marks.is_lane(mark)) add(mark, rise);
   for (const double gap : kGaps)
     for (const int64_t mark : {first, last}) add(mark, gap, true);
   for (int64_t mark = 0; mark < marks.size(); ++mark)
-    if (marks.is_lane(mark)) add(mark, largest);
+    if (marks.is_lane(mark)) add(mark, kOver88);
   for (const double gap : kGaps) add(middle, gap, true);
   for (int64_t mark = 0; mark < marks.size(); ++mark)
-    if (marks.is_lane(mark)) add(mark, kRises[mark % 3]);
+    if (marks.is_lane(mark)) add(mark, rises[mark % 3]);
   return asks;
 }
 

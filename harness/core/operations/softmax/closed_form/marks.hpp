@@ -47,6 +47,7 @@ struct Ask {
 };
 
 /// The asks for all marks with all leads, those that show most bugs first; at most `most`.
-std::vector<Ask> asks_for(const Marks& marks, int64_t most);
+/// `little`: the least lead that tests a rise.
+std::vector<Ask> asks_for(const Marks& marks, int64_t most, double little);
 
 }  // namespace attest::core

@@ -168,10 +168,13 @@ std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool
   const int64_t power = power_below(seen), least = std::clamp<int64_t>(power / 2, 1, kShortest),
                 longest = std::clamp<int64_t>(power / (bands ? 8 : 2), least,
                                               kShortest << (kLengths - 1));
-  // Several fills and heads begin with runs of different lengths, every other one off the grid.
+  // Several fills and heads begin with runs of different lengths, every other one off the grid. One
+  // in four begins with a run that is as long as possible, off the grid.
   const int64_t lengths = std::bit_width(uint64_t(std::max<int64_t>(longest / kShortest, 1)));
-  int64_t length = std::min(kShortest << (variant % lengths), longest);
-  for (int64_t place = 0, n = variant / 2; place < keys;
+  const bool begins_long = variant % 4 == 1 && !bands;
+  int64_t length = begins_long ? std::min(power, 2 * longest)
+                               : std::min(kShortest << (variant % lengths), longest);
+  for (int64_t place = 0, n = begins_long ? 1 : variant / 2; place < keys;
        ++n, length = length < longest ? 2 * length : std::min(kShortest, longest)) {
     const int64_t gap = std::min(length, keys / 8) + dice.below(length / 2 + 1), next = place + gap,
                   begin = n % 2 ? off_grid(next, dice) : (next + length - 1) / length * length,
@@ -182,9 +185,11 @@ std::vector<uint8_t> hidden_keys(uint64_t seed, int64_t keys, int64_t seen, bool
     place = begin + size;
   }
   // Of a band the first rows see little else.
-  const int64_t end = bands ? std::max<int64_t>(1, longest / 4) : std::min<int64_t>(longest, 256);
+  const bool widely = !bands && (variant % 4 == 0 || variant % 4 == 3);
+  const int64_t end =
+      bands ? std::max<int64_t>(1, longest / 4) : std::min<int64_t>(widely ? power : longest, 256);
   if (variant % 2 == 0) hide(0, end);
-  if (variant % 4 == 0 || variant % 4 == 3) hide((keys - 1) / end * end, keys);
+  if (variant % 4 == 3 || (bands && variant % 4 == 0)) hide((keys - 1) / end * end, keys);
   if (std::find(hidden.begin(), hidden.end(), 0) == hidden.end() && keys > 0)
     hidden[size_t(keys / 2)] = 0;
   return hidden;
@@ -199,7 +204,9 @@ class Dealer {
 
   std::vector<uint8_t> deal() {
     const int64_t unit = deal_.rows >= kManyRows || deal_.variant % 2 ? 64 : 16;
-    int64_t part = unit < deal_.rows ? 3 * deal_.variant : deal_.variant / 2;
+    // "rising", of variant 8, begins with what "cancelling" does, which not all problems have.
+    int64_t part =
+        unit < deal_.rows ? 3 * deal_.variant + deal_.variant / 8 * 6 : deal_.variant / 2;
     const int64_t first_cycle = part + int64_t(std::size(kParts));
     for (int64_t begin = 0; begin < deal_.rows; ++part) {
       const Part kind = kParts[size_t(part) % std::size(kParts)];
@@ -211,7 +218,7 @@ class Dealer {
       else if (kind == kRuns)
         runs(begin, end, unit);
       else
-        block(begin, end, kind, part);
+        block(begin, end, kind);
       begin = end;
     }
     return std::move(pattern_);
@@ -264,26 +271,27 @@ class Dealer {
       if (!deal_.sees(i, pattern)) return false;
     return deal_.sees(end - 1, pattern);
   }
-  // One that hides much: the longest runs every other time.
-  uint8_t pick_hiding(int64_t begin, int64_t end, int64_t part) {
-    if (hiding_++ % 2 == 0)
-      for (const bool last : {part % 2 == 0, part % 2 != 0})
+  // One that hides much: the longest runs three times out of four, once in four at the end.
+  uint8_t pick_hiding(int64_t begin, int64_t end) {
+    const int64_t turn = hiding_++ % 4;
+    if (turn < 3)
+      for (const bool last : {turn == 2, turn != 2})
         if (sees(begin, end, deal_.longest_aligned[last]))
           return uint8_t(deal_.longest_aligned[last]);
     return pick(begin, end, HiddenPatterns::kFirstHiding);
   }
 
-  void block(int64_t begin, int64_t end, Part kind, int64_t part) {
+  void block(int64_t begin, int64_t end, Part kind) {
     const bool odd_sees = kind == kFirstSees || kind == kLastSees || kind == kOneSees,
                base_hides = odd_sees || kind == kAll;
     const auto all = uint8_t(HiddenPatterns::kVisible);
     std::fill(pattern_.begin() + begin, pattern_.begin() + end,
-              base_hides ? pick_hiding(begin, end, part) : all);
+              base_hides ? pick_hiding(begin, end) : all);
     if (kind == kAll || end - begin < 2) return;
     const bool first = kind == kFirstSees || kind == kFirstHides,
                last = kind == kLastSees || kind == kLastHides;
     const int64_t odd = first ? begin : last ? end - 1 : begin + (end - begin) / 2;
-    pattern_[size_t(odd)] = odd_sees ? all : pick_hiding(odd, odd + 1, part);
+    pattern_[size_t(odd)] = odd_sees ? all : pick_hiding(odd, odd + 1);
   }
 
   void runs(int64_t begin, int64_t end, int64_t unit) {

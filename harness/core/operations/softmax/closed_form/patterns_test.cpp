@@ -129,7 +129,7 @@ TEST(CodebookPatterns, AreDealtInBlocksAndRowByRow) {
   EXPECT_LE(std::set(rows.begin(), rows.end()).size(), size_t(HiddenPatterns::kCount));
   int64_t same = 0;
   for (size_t i = 0; i < rows.size(); ++i) same += rows[i] == others[i];
-  EXPECT_LT(same, 100) << "heads have masks of their own";
+  EXPECT_LT(same, 200) << "heads have masks of their own";
 }
 
 TEST(CodebookPatterns, OfKeysHideRunsToo) {
@@ -350,7 +350,7 @@ Rows spoil(Rows rows, const TileBug& bug, int64_t tile, size_t block) {
 TEST(CodebookPatterns, ShowTilesSkippedByAWrongTest) {
   for (const int64_t tokens : {61, 197, 1021}) {
     std::map<std::string, double> worst;
-    for (const char* fill : {"codebook", "codebook_peaked", "huge"}) {
+    for (const char* fill : {"codebook", "codebook_peaked", "huge", "rising"}) {
       const Case c(ATTEST_BF16, {fill, 11},
                    [&](Params& p) {
                      p.seq_len_q = tokens;

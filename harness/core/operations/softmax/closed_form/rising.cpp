@@ -27,6 +27,7 @@ constexpr int64_t kOwnChannels = 2;  // before the directions
 constexpr double kMostAlike = 0.8;   // of two directions
 constexpr int64_t kLastTile = 256;   // the largest that a row's last mark is looked for in
 constexpr int64_t kFewLeads = 2;     // of a mark that is there for its lane
+constexpr int64_t kSequences = 101;  // by which sequences begin with different marks
 constexpr int64_t kWholeTile = 64;   // rows that end with one ask for their last mark
 // A lead that a softcap does not allow becomes this share of the widest that it does.
 constexpr double kFarEnough = 0.98;
@@ -46,11 +47,9 @@ int64_t turn_of_end(int64_t end, int64_t head, int64_t count) {
 
 }  // namespace
 
-// Whether an interval sees each place modulo the longest interval once: windows, patches, and bands
-// that move.
-bool Codebook::repeats() const {
-  return params_.grid_height > 0 || params_.patch_size > 0 ||
-         (params_.window_left >= 0 && params_.window_right >= 0);
+bool Codebook::repeats(const attest_softmax_params& params) {
+  return params.grid_height > 0 || params.patch_size > 0 ||
+         (params.window_left >= 0 && params.window_right >= 0);
 }
 
 void Codebook::plan_marks() {
@@ -58,7 +57,7 @@ void Codebook::plan_marks() {
   const Marks marks(period_, most);
   edge_codes_ = marks.size();
   key_codes_ = edge_codes_ + kOtherCodes;
-  asks_ = asks_for(marks, kMostAsks);
+  asks_ = asks_for(marks, kMostAsks, has_slopes_ ? 2 : 1);
   query_codes_ = int64_t(asks_.size());
   codes_of_mark_.resize(size_t(marks.size()));
   for (size_t code = 0; code < asks_.size(); ++code) {
@@ -71,15 +70,32 @@ void Codebook::plan_marks() {
   marks_.try_emplace(period_, marks);
 }
 
+const Marks& Codebook::marks_of(int64_t b) const {
+  return marks_.at(repeats() ? period_ : geometry_.length_kv(b));
+}
+
+// The code of a mark. Sequences that have fewer marks than there are codes leave some out in the
+// middle, so that the last mark of each has the last code.
+int64_t Codebook::code_of(const Marks& marks, int64_t index) const {
+  return index < marks.size() / 2 ? index : index + edge_codes_ - marks.size();
+}
+int64_t Codebook::place_of(const Marks& marks, int64_t code) const {
+  const int64_t index =
+      code < marks.size() / 2 ? code : std::max(code - edge_codes_ + marks.size(), int64_t{0});
+  return index < marks.size() && code_of(marks, index) == code ? marks.place(index) : -1;
+}
+
 int64_t Codebook::mark_code(int64_t b, int64_t j) const {
-  return repeats() ? marks_.at(period_).index_of(j % period_)
-                   : marks_.at(geometry_.length_kv(b)).index_of(j);
+  const Marks& marks = marks_of(b);
+  const int64_t index = marks.index_of(repeats() ? j % period_ : j);
+  return index < 0 ? -1 : code_of(marks, index);
 }
 
 // Rows that see all marks ask for everything in turn. The others ask for a mark that they see:
 // where they end with a tile, and once in four elsewhere, for their last one.
 void Codebook::turn_to_marks() {
   turned_.assign(size_t(params_.num_heads * geometry_.batch() * q_rows_), kUnseen);
+  rows_asking_.assign(size_t(params_.num_heads) * asks_.size(), 0);
   for (int64_t b = 0; b < geometry_.batch(); ++b)
     for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
       const Interval seen = geometry_.keys(b, i);
@@ -89,22 +105,53 @@ void Codebook::turn_to_marks() {
     }
 }
 
+// Where intervals repeat, the first key position from `begin` on with that mark.
+int64_t Codebook::seen_place(int64_t mark_place, int64_t begin) const {
+  return repeats() ? mark_place + (begin - mark_place + period_ - 1) / period_ * period_
+                   : mark_place;
+}
+
+// For a row that sees all marks but those that its pattern hides: what the fewest rows have asked
+// for before.
+int64_t Codebook::next_ask(int64_t b, int64_t i, int64_t head) {
+  const Marks& marks = marks_of(b);
+  const int64_t begin = geometry_.keys(b, i).begin;
+  // Each head goes on where few rows of the one after it end. The last one, from whose leads ALiBi
+  // takes least, begins with what shows most bugs.
+  const int64_t heads = params_.num_heads,
+                few = std::min(query_codes_ / heads, geometry_.length_q(b)),
+                first = (heads - 1 - head) * few;
+  int64_t* const asking = &rows_asking_[size_t(head * query_codes_)];
+  int64_t best = -1;
+  for (int64_t n = 0; n < query_codes_; ++n) {
+    const int64_t code = (first + n) % query_codes_, mark = asks_[size_t(code)].mark;
+    if (best >= 0 && asking[code] >= asking[best]) continue;
+    const int64_t place = mark < 0 ? 0 : place_of(marks, mark);
+    if (mark < 0 || (place >= 0 && !levels_.hidden(b, head, i, seen_place(place, begin))))
+      best = code;
+  }
+  ++asking[best];
+  return best;
+}
+
 // The query code of row i of a sequence and head, which sees that interval.
-int64_t Codebook::asked(int64_t b, Interval seen, int64_t i, int64_t head) const {
+int64_t Codebook::asked(int64_t b, Interval seen, int64_t i, int64_t head) {
   const int64_t count = i * params_.num_heads + head;
-  if (seen.size() == period_ || (!repeats() && seen.size() == geometry_.length_kv(b)))
-    return count % query_codes_;
-  const Marks& marks = marks_.at(repeats() ? period_ : geometry_.length_kv(b));
-  int64_t last = -1;
-  std::vector<int64_t> there;
+  if (seen.size() == period_ || (!repeats() && seen.size() == geometry_.length_kv(b))) {
+    if (levels_.patterns(b, head) > 1) return next_ask(b, i, head);
+    // Each time that all have been asked for, the heads change places.
+    return (count + count / query_codes_ + b * kSequences) % query_codes_;
+  }
+  const Marks& marks = marks_of(b);
+  int64_t last = -1, last_place = -1;
+  std::vector<int64_t> there;  // codes of marks
   for (int64_t index = 0; index < marks.size(); ++index) {
-    int64_t place = marks.place(index);
-    if (repeats())
-      place +=
-          (seen.begin - place + period_ - 1) / period_ * period_;  // the first one from there on
-    if (!seen.contains(place)) continue;
-    there.push_back(index);
-    if (seen.end - place <= kLastTile && (last < 0 || place > marks.place(last))) last = index;
+    const int64_t place = seen_place(marks.place(index), seen.begin);
+    if (!seen.contains(place) || levels_.hidden(b, head, i, place)) continue;
+    there.push_back(code_of(marks, index));
+    if (seen.end - place > kLastTile || place <= last_place) continue;
+    last = there.back();
+    last_place = place;
   }
   if (there.empty() || count % 16 == 0) return count / 16 % 2;  // stairs, high or low
   const uint64_t bits = random_bits(random_bits(seed_, kAsks), uint64_t(count));

@@ -64,7 +64,7 @@ TEST(RisingFill, QueriesGiveTheirMarksTheLeadsTheyAskFor) {
       });
       const Codebook book(c.problem, c.fill, c.tensors);
       const codebook::HeadScores scores(book, c.p(), 0, dtype, dtype);
-      const std::vector<Ask> asks = asks_for(Marks(1021, book.edge_codes()), book.query_codes());
+      const std::vector<Ask> asks = asks_for(Marks(1021, book.edge_codes()), book.query_codes(), 1);
       ASSERT_EQ(int64_t(asks.size()), book.query_codes());
       for (size_t code = 0; code < asks.size(); ++code) {
         const auto& [mark, lead, is_gap] = asks[code];

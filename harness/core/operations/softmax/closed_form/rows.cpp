@@ -22,8 +22,8 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
 
 }  // namespace
 
-constexpr double kSmallError = 1e-4;  // of a score
-constexpr double kWeightless = 40;    // so far below the largest score no value counts
+constexpr double kSmallError = 1e-4;   // of a score
+constexpr double kWeightless = 1e-17;  // a value of any size does not show with such a weight
 
 HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head,
                        DType q_dtype, DType k_dtype) {
@@ -88,18 +88,11 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
 }
 
 void HeadScores::declare(const SigmaModel& model) {
-  // Up to there exp(x) - 1 is nearly x: to 2.5 % where all scores are large, to 13 % where those of
-  // some queries are.
-  const double linear = huge_ ? 0.05 : 0.25;
+  const double linear = huge_ ? SigmaModel::kLinearIfLarge : SigmaModel::kLinear;
   const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
   error.assign(score.size(), 0.0), largest_error.assign(query_groups_, 0.0);
-  saturated.assign(query_groups_, false);
-  for (size_t h = 0; h < query_groups_; ++h) {
-    const double* scores = &score[h * groups];
-    const double top = *std::max_element(scores, scores + groups);
-    for (size_t g = 0; g < groups; ++g)
-      if (largest_of_[g] > model.largest_v && scores[g] > top - kWeightless) saturated[h] = true;
-  }
+  too_large.resize(groups);
+  for (size_t g = 0; g < groups; ++g) too_large[g] = largest_of_[g] > model.largest_v;
   for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance,
                       &lone_variance, &at_cap})
     table->resize(score.size());
@@ -428,8 +421,10 @@ void RowExpectation::find_unsure(size_t h) {
   constexpr double kNothing = 1e-3;
   unsure_codes_.clear();
   unsure_error_ = 0;
+  saturated_ = false;
   for (size_t g = 0; g < codes_; ++g) {
     const double error = scores_.error[h * codes_ + g];
+    saturated_ |= scores_.too_large[g] && count_[g] > 0 && p_[g] > kWeightless;
     if (error == 0 || count_[g] * p_[g] * most_of(error) < kNothing) continue;
     unsure_codes_.push_back(g);
     unsure_error_ = std::max(unsure_error_, error);
@@ -440,7 +435,7 @@ void RowExpectation::find_unsure(size_t h) {
 // weights may grow; at most it is another average of the values.
 double RowExpectation::unsure_sigma(const GroupSums& sums, size_t h, size_t element) const {
   const double any_average = scores_.any_average(model_);
-  if (scores_.saturated[h]) return any_average;
+  if (saturated_) return any_average;
   double most = 0;
   for (const size_t g : unsure_codes_) {
     const double of_code = sums.sum()[g * o_.size() + element] - count_[g] * o_[element];

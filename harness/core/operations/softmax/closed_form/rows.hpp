@@ -33,8 +33,8 @@ struct HeadScores {
   // After declare(): the errors of scores that are too large for a linear sigma (else 0), and the
   // largest such error of each query group.
   std::vector<double> error, largest_error;
-  // [query groups], after declare(): the operand of PV cannot hold the values of a key that weighs.
-  std::vector<bool> saturated;
+  // [key groups], after declare(): whether the operand of PV cannot hold the values.
+  std::vector<bool> too_large;
 
   HeadScores() = default;
   /// Computes scores from the stored vectors, in the dtypes of Q and K.
@@ -143,6 +143,7 @@ class RowExpectation {
   std::vector<double> marks_;  // weights of the visible marks, ascending
   std::vector<size_t> unsure_codes_;  // codes with keys and a HeadScores::error
   double unsure_error_ = 0;           // the largest of these errors
+  bool saturated_ = false;            // a key weighs whose values the operand of PV cannot hold
   std::vector<size_t> bent_;          // codes whose scores a softcap makes nearly equal
   double bent_error_ = 0;             // bound of the error of these scores
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_,

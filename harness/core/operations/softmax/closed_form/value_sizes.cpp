@@ -7,19 +7,17 @@ namespace {
 
 constexpr float kOthers = 64;           // at most
 constexpr double kLargestSum = 0x1p15;  // of a row's values: half of what f16 holds
+constexpr int kMarkSizes = 10;
 
 }  // namespace
 
 double largest_value_of(const Codebook& book, int64_t key_code) {
   if (book.kind() != Codebook::Kind::kRising) return book.largest_value();
   if (key_code >= book.edge_codes()) return double(others_factor(book)) * kLargestRandom;
-  return std::ldexp(kLargestRandom, mark_exponent(book, key_code));
+  return std::ldexp(kLargestRandom, mark_exponent(key_code));
 }
 
-int mark_exponent(const Codebook& book, int64_t code) {
-  const int steps = book.geometry().has_slopes() ? 7 : 10;
-  return int((code + steps - 1) % steps);
-}
+int mark_exponent(int64_t code) { return int((code + kMarkSizes - 1) % kMarkSizes); }
 
 float others_factor(const Codebook& book) {
   float factor = kOthers;

@@ -10,10 +10,9 @@ inline constexpr double kLargestRandom = 4;
 /// Bound of |value| for keys of that code.
 double largest_value_of(const Codebook& book, int64_t key_code);
 
-/// The fill "rising" multiplies the values of marks of that code by 2 to this power. Without ALiBi
-/// they are up to 2^9 kLargestRandom; the closed form skips values that an operand of PV cannot
-/// hold. With ALiBi there is no closed form, so they stay below 448, the largest number of e4m3.
-int mark_exponent(const Codebook& book, int64_t code);
+/// The fill "rising" multiplies the values of marks of that code by 2 to this power, at most 9.
+/// Goldens skip values that an operand of PV cannot hold.
+int mark_exponent(int64_t code);
 
 /// The fill "rising" multiplies the values of other keys by this factor, so that the sum over all
 /// keys of a row fits into an accumulator in f16.

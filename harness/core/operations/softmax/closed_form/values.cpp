@@ -32,10 +32,14 @@ float random_value(uint64_t seed, uint64_t index) {
 class Projection {
  public:
   Projection(const codebook::HeadScores& scores, const Codebook& book, int64_t pattern) {
+    // All keys of a block have one level, which multiplies their weights alike.
+    const int64_t levels = book.levels().key_levels();
     for (int64_t h = 0; h < book.query_codes(); ++h) {
-      const double* s = &scores.score[size_t(h * book.key_codes() + pattern * kBlock)];
-      const double top = *std::max_element(s, s + kBlock);
-      std::array<double, kBlock> row;
+      std::array<double, kBlock> s, row;
+      for (int64_t k = 0; k < kBlock; ++k)
+        s[size_t(k)] =
+            scores.score[size_t(h * book.key_groups() + (pattern * kBlock + k) * levels)];
+      const double top = *std::max_element(s.begin(), s.end());
       // 24 bits are the same whichever exp it was.
       for (size_t k = 0; k < row.size(); ++k) row[k] = double(float(std::exp(s[k] - top)));
       add(row);
@@ -119,7 +123,7 @@ void raise_marks(const Codebook& book, int64_t head, Cell cell, std::vector<floa
     if (c % 2 == 0)
       values[c] = mark ? 0 : others * std::fabs(values[c]);
     else if (mark)
-      values[c] = std::ldexp(values[c], mark_exponent(book, code));
+      values[c] = std::ldexp(values[c], mark_exponent(code));
   }
 }
 

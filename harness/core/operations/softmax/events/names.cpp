@@ -160,11 +160,10 @@ class Catalogue {
     const bool keys_differ = shape_.key_heads > 1 || rows_differ();
     const std::string one_head =
         keys_differ ? "" : "one head, and all its rows see the same keys: they would all be NaN";
-    const std::string bias_why =
-        !has(ATTEST_BIAS) ? "there is no bias"
-        : element_count(spec(ATTEST_BIAS)) > spec(ATTEST_BIAS).dim[3] || rows_differ()
-            ? ""
-            : "all rows have one bias: they would all be NaN";
+    const std::string bias_why = !has(ATTEST_BIAS) ? "there is no bias"
+                                 : spec(ATTEST_BIAS).dim[2] > 1 || rows_differ()
+                                     ? ""
+                                     : "all rows of a head have one bias: they would all be NaN";
     for (const bool infinite : {false, true}) {
       const char* kind = infinite ? "inf" : "nan";
       const std::string capped = infinite && p_.softcap > 0 ? kCapped : "",

@@ -9,9 +9,10 @@
 namespace attest::core::events {
 namespace {
 
-constexpr float kWeightless = -80;  // of a logit under the largest
-constexpr size_t kBiasRows = 256, kHiddenKeys = 64;
-constexpr int64_t kRowsOfHiddenKey = 2048;
+constexpr float kWeightless = -80;          // of a logit under the largest
+constexpr int64_t kBiasPairs = 20'000'000;  // that are looked at in a head
+constexpr size_t kHiddenKeys = 64;
+constexpr int64_t kRowsOfHiddenKey = 1 << 16;
 
 void note(std::span<const float> numbers, const char* tensor, Wild& wild) {
   for (const float x : numbers) {
@@ -93,7 +94,7 @@ bool hidden_from_all(const PairTensors& pairs, const Geometry& geometry,
 
 void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& wild) {
   bool wild_key_seen = false, calm_row = false;
-  size_t tried = 0;
+  int64_t tried = 0;  // pairs of BIAS
   for (size_t r = 0; r < rows.places.size(); ++r) {
     const RowPlace& row = rows.places[r];
     const RowSummary& summary = rows.summaries[r];
@@ -105,8 +106,9 @@ void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& w
     note(unit.query(row.i), "q", wild);
     for (const int64_t j : seen_of(unit, row, unit.wild_keys(), false))
       note(unit.key(j), "k", wild), wild_key_seen = true;
-    if (bias && !is_wild(unit.query(row.i)) && tried++ < kBiasRows)
-      note_bias(unit, bias, row, wild);
+    if (!bias || is_wild(unit.query(row.i)) || tried >= kBiasPairs) continue;
+    note_bias(unit, bias, row, wild);
+    tried += row.keys.size();
   }
   wild.calm_row |= calm_row;
   if (calm_row && wild_key_seen) wild.seen.insert("nan/of_others/k");

@@ -41,8 +41,10 @@ class WildValues {
       write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
       write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
     }
-    if (p_.softcap == 0 && others_seen_with(keys / 5) >= kMostHidden)
+    if (p_.softcap == 0 && others_seen_with(keys / 5) >= kMostHidden) {
       write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
+      hide_from_first_row(keys / 5);
+    }
     if (const std::optional<int64_t> b = spoilt_sequence())
       write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
     const auto [nan_query, nan_bias, infinite_bias, infinite_query] =
@@ -53,6 +55,7 @@ class WildValues {
     if (p_.softcap == 0 && geometry_.keys(longest_, infinite_query).size() > kMostHidden)
       write_query(infinite_query, kInfinity);
     write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
+    write_bias_of_keys();
   }
 
  private:
@@ -125,18 +128,44 @@ class WildValues {
     if (place < geometry_.length_q(longest_))
       write_element(ATTEST_Q, geometry_.query(longest_, place), p_.num_heads - 1, 0, value);
   }
+  // So that some row of the head that is judged is left out, BIAS hides from it what is near the
+  // infinite key. Masks hide enough.
+  void hide_from_first_row(int64_t place) const {
+    const Tensor& bias = tensors_[ATTEST_BIAS];
+    const Interval seen = geometry_.keys(longest_, 0);
+    if (!bias || bias.spec.dim[2] == 1 || bias.spec.dim[3] == 1) return;
+    for (int64_t j = place; j < place + kMostHidden && seen.contains(j); ++j)
+      store_bias(0, j, kHidden);
+  }
+
+  // In a bias of keys, those that only the last rows see: other rows are left as they are.
+  void write_bias_of_keys() const {
+    const Tensor& bias = tensors_[ATTEST_BIAS];
+    if (!bias || bias.spec.dim[2] > 1 || bias.spec.dim[3] == 1) return;
+    const int64_t rows = geometry_.length_q(longest_);
+    if (rows == 0) return;
+    const Interval first = geometry_.keys(longest_, 0), end = geometry_.keys(longest_, rows - 1);
+    if (end.size() < 2 || first.contains(end.end - 1)) return;
+    store_bias(0, end.end - 1, kNan);
+    // Of a row that does not see the NaN
+    const int64_t before = end.begin > 0 ? end.begin - 1 : end.end - 2;
+    if (!first.contains(before)) store_bias(0, before, kInfinity);
+  }
+  void store_bias(int64_t i, int64_t j, double value) const {
+    const Tensor& bias = tensors_[ATTEST_BIAS];
+    store(bias.data, bias.spec.dtype,
+          longest_ * bias.spec.stride[0] + (p_.num_heads - 1) * bias.spec.stride[1] +
+              geometry_.token(i) * bias.spec.stride[2] + geometry_.token(j) * bias.spec.stride[3],
+          value);
+  }
+
   // Of pairs alone: in a bias of keys it would be every row's.
   void write_bias(int64_t place, double value) const {
     const Tensor& bias = tensors_[ATTEST_BIAS];
     if (!bias || bias.spec.dim[2] == 1 || place >= geometry_.length_q(longest_)) return;
     const Interval seen = geometry_.keys(longest_, place);
     if (seen.size() == 0) return;
-    const int64_t key = geometry_.token(seen.begin + seen.size() / 2),
-                  query = geometry_.token(place);
-    store(bias.data, bias.spec.dtype,
-          longest_ * bias.spec.stride[0] + (p_.num_heads - 1) * bias.spec.stride[1] +
-              query * bias.spec.stride[2] + key * bias.spec.stride[3],
-          value);
+    store_bias(place, seen.begin + seen.size() / 2, value);
     // An infinite key weighs nothing there: with it the row would be NaN whatever its bias.
     write_query(place, p_.softmax_scale < 0 ? 1 : -1);
   }

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "core/operations/softmax/golden/device_rows.hpp"
+#include "core/operations/softmax/golden/known_inputs.hpp"
 #include "core/operations/softmax/golden/passes/key_passes.hpp"
 #include "core/operations/softmax/golden/sweep.hpp"
 #include "core/operations/softmax/softmax.hpp"
@@ -26,27 +27,21 @@ struct Sigmas {
   std::vector<double> o, lse;  // [rows, head_dim_v], [rows]
 };
 
-// What the golden is to know of the fill.
-struct RowsOf {
-  RowBudget budget = {};
-  bool few_codes = false;  // SigmaModel::take_few_codes
-};
-
 class SoftmaxGolden final : public Golden {
  public:
   /// `device` may be null. Throws GoldenRefused where there is one, and its rows differ from the
   /// host's.
-  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const RowsOf& rows_of,
-                const GoldenDevice* device = nullptr)
-      : few_codes_(rows_of.few_codes),
+  SoftmaxGolden(const Problem& problem, const Tensors& tensors, const KnownInputs& known,
+                const GoldenDevice* device)
+      : vectors_(known.vectors),
         problem_(problem),
         tensors_(tensors),
         params_(problem_.as<attest_softmax_params>()),
         geometry_(problem_, tensors_),
         equal_(find_groups()),
         device_(device && is_for(*device) ? device : nullptr),
-        plan_(plan_rows(problem_, geometry_,
-                        device_ ? DeviceRows::budget(*device_) : rows_of.budget)),
+        plan_(plan_rows(problem_, geometry_, device_ ? DeviceRows::budget(*device_) : known.budget,
+                        known.wanted)),
         bounds_(problem_, tensors_, geometry_, !plan_.all),
         scores_(plan_.rows.size()),
         o_(plan_.rows.size() * size_t(params_.head_dim_v)),
@@ -135,7 +130,8 @@ class SoftmaxGolden final : public Golden {
 
   // Where the host would sample few rows, and the device can do more.
   bool is_for(const GoldenDevice& device) const {
-    return multiply_adds(problem_, geometry_) > device.worthwhile_multiply_adds() &&
+    return vectors_ != KnownInputs::Vectors::kHuge &&
+           multiply_adds(problem_, geometry_) > device.worthwhile_multiply_adds() &&
            DeviceRows::budget(device).sampled > RowBudget{}.sampled &&
            DeviceRows::unknown(problem_, equal_).empty();
   }
@@ -168,7 +164,7 @@ class SoftmaxGolden final : public Golden {
         {fitting, omp_get_max_threads(), int64_t(plan_.tasks.size()) + 1, worthwhile}));
 #pragma omp parallel num_threads(threads)
     {
-      KeyPasses passes(problem_, tensors_, geometry_);
+      KeyPasses passes(problem_, tensors_, geometry_, vectors_ == KnownInputs::Vectors::kHuge);
 #pragma omp for schedule(dynamic, 1)
       for (size_t t = 0; t < plan_.tasks.size(); ++t) body(passes, plan_.tasks[t]);
     }
@@ -181,7 +177,8 @@ class SoftmaxGolden final : public Golden {
     auto sigmas = std::make_shared<Sigmas>(
         Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
     SigmaModel model = SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_);
-    if (few_codes_) model.take_few_codes();
+    if (vectors_ != KnownInputs::Vectors::kAny)
+      model.take_few_codes(vectors_ == KnownInputs::Vectors::kHuge);
     if (device_rows_)
       device_rows_->finish(scores_.data(), model,
                            {.o = have_o_ ? nullptr : o_.data(),
@@ -202,7 +199,7 @@ class SoftmaxGolden final : public Golden {
     return sigmas;
   }
 
-  const bool few_codes_;
+  const KnownInputs::Vectors vectors_;
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;
@@ -225,19 +222,19 @@ class SoftmaxGolden final : public Golden {
 
 }  // namespace
 
-std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
-                                       const GoldenDevice* device) {
-  return std::make_unique<SoftmaxGolden>(problem, tensors, RowsOf{}, device);
+std::unique_ptr<Golden> golden_of(const Problem& problem, const Tensors& tensors,
+                                  const KnownInputs& known, const GoldenDevice* device) {
+  return std::make_unique<SoftmaxGolden>(problem, tensors, known, device);
 }
 
-std::unique_ptr<Golden> rising_golden(const Problem& problem, const Tensors& tensors,
-                                      const GoldenDevice* device) {
-  return std::make_unique<SoftmaxGolden>(problem, tensors, RowsOf{.few_codes = true}, device);
+std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
+                                       const GoldenDevice* device) {
+  return golden_of(problem, tensors, {}, device);
 }
 
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
-  const RowBudget few{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
-  return std::make_unique<SoftmaxGolden>(problem, tensors, RowsOf{.budget = few}, nullptr);
+  constexpr RowBudget kFew{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
+  return golden_of(problem, tensors, {.budget = kFew});
 }
 
 }  // namespace attest::core

@@ -7,8 +7,9 @@
 namespace attest::core {
 namespace {
 
-constexpr double kLinear = 0.25;  // sigma is linear in the error of scores: up to this error
-constexpr double kFewSteps = 8;   // of half a subnormal step
+constexpr double kFewSteps = 8;        // of half a subnormal step
+constexpr double kStepsOfCodes = 64;   // likewise, of probabilities that differ by distances alone
+constexpr double kWeightless = 1e-17;  // a value of any size does not show with such a weight
 
 // A sink is a key whose value is 0, so only terms of o are left of it. Its probability is rounded
 // only where the normaliser sums rounded ones.
@@ -32,11 +33,43 @@ struct SharedTerms {
   kernels::WeightSums weights;  // with the sink
   double kappa;
   double flat_roundoff;  // of probabilities that all round alike, as a share of o
+  double few_steps;      // of the small probabilities beside a large one, how many round alike
   double normaliser;     // LseSums::rounding
   double coherent;       // LseSums::coherent
   double mean_o2;        // over finite channels
+  double moved;          // variance of all weights beside the sink, where all scores err alike
   double score_error;    // of scores that err by too much for a sigma that is linear in it, else 0
+  bool bent;             // a softcap bends errors of scores that are too large for it
+  bool any_average;      // nothing is known of the row but that it is an average
 };
+
+// What the keys weigh beside the sink.
+double share_of_keys(const RowScores& row) {
+  if (row.sink == kHidden) return 1;
+  return std::max(1 - std::exp(row.sink - row.lse), std::exp(row.largest - row.lse));
+}
+
+// The variance of the error of the scores that weigh.
+double error_of_scores(const RowScores& row, const kernels::WeightSums& weights,
+                       const SigmaModel& model) {
+  const double square = weights.px2 / share_of_keys(row);
+  double variance = model.qk_variance(model.squares() ? square : std::sqrt(square));
+  if (model.few_codes) {
+    const double steps = 2;  // of a score: the product, and what is added to it
+    variance += steps * model.u_s * model.u_s / 3 * row.largest * row.largest;
+  }
+  return variance;
+}
+
+// Its root, if it is so large that sigma is not linear in it, else 0.
+double large_error(const RowScores& row, double variance, const SigmaModel& model) {
+  if (!model.coarse_scores && !model.few_codes) return 0;
+  double error = std::sqrt(variance);
+  // So many equal weights may be added that a coarse sum stops growing.
+  if (model.large_scores) error = std::max(error, model.u_acc * model.chain(row.keys));
+  return error > (model.large_scores ? SigmaModel::kLinearIfLarge : SigmaModel::kLinear) ? error
+                                                                                         : 0;
+}
 
 double mean_square(const double* o, int64_t channels) {
   double mean = 0;
@@ -45,28 +78,48 @@ double mean_square(const double* o, int64_t channels) {
   return mean;
 }
 
+// Scores closer to one another than a probability's roundoff are one group, equal keys or not. So
+// are probabilities that are all of a few subnormal steps: they round the same way. Inputs of few
+// codes may have scores that are spread over a few roundoffs, by their distances alone: then the
+// roundings of some of them are left.
+double roundings_together(const RowScores& row, double largest_p, double eta_kappa,
+                          const SigmaModel& model) {
+  constexpr double kFewRoundoffs = 8;
+  const double apart = row.largest - row.least;
+  if (apart <= model.u_p) return model.alike;
+  if (largest_p < kFewSteps * eta_kappa) return model.few_steps;
+  return model.few_codes && apart <= kFewRoundoffs * model.u_p ? model.u_p / apart : 0;
+}
+
 SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaModel& model,
                          int64_t dim_v) {
   SharedTerms terms{.weights = sums.weights, .kappa = model.kappa(row.top(), row.lse)};
   add_sink(row, model, terms.weights);
   const double eta_kappa = model.eta_p * terms.kappa, keys = double(row.keys);
-  // Scores closer to one another than a probability's roundoff are one group, equal keys or not. So
-  // are probabilities that are all of a few subnormal steps: they round the same way.
   const double largest_p = std::exp(row.largest - row.lse);
-  const double together = row.largest - row.least <= model.u_p ? model.alike
-                          : largest_p < kFewSteps * eta_kappa  ? model.few_steps
-                                                               : 0;
+  const double together = roundings_together(row, largest_p, eta_kappa, model);
   const bool flat = together > 0;
   const double all_alike = model.u_p + keys * eta_kappa;
-  terms.flat_roundoff = together * (1 - model.theta) * all_alike;
+  // Where the normaliser sums the rounded probabilities, only the sink's part of it errs otherwise.
+  const double apart = 1 - model.theta * share_of_keys(row);
+  terms.flat_roundoff = together * apart * all_alike;
+  // So may those of few codes that are small beside that of a mark.
+  const double least_p = std::exp(row.least - row.lse);
+  terms.few_steps =
+      model.few_codes && least_p < kStepsOfCodes * eta_kappa ? model.few_steps * keys : 0;
   terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2;
   const double repeated = std::max(model.least_repeated, sums.repeated / (keys * keys));
   const double top = std::exp(row.top() - row.lse);  // of the sink too
   terms.coherent = model.coherent_variance(terms.weights.small, flat ? 1 : repeated, top, row.keys);
   terms.mean_o2 = mean_square(sums.pv, dim_v);
-  const double score_error =
-      model.coarse_scores ? std::sqrt(model.qk_variance(terms.weights.px2)) : 0;
-  terms.score_error = score_error > kLinear ? score_error : 0;
+  const double variance = error_of_scores(row, terms.weights, model);
+  // Keys of few codes have nearly equal scores, whose errors are one; without a sink it cancels.
+  const double of_sink = row.sink == kHidden ? 0 : std::exp(row.sink - row.lse);
+  terms.moved = model.few_codes ? of_sink * of_sink * variance : 0;
+  terms.score_error = large_error(row, variance, model);
+  // A softcap bends large errors of scores; of equal keys they are not independent.
+  terms.bent = model.few_codes && model.coarse_scores && model.softcap > 0;
+  terms.any_average = terms.score_error > 0 || terms.bent || sums.too_large > kWeightless;
   return terms;
 }
 
@@ -75,14 +128,15 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
   const double o = sums.pv[d];
   // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2
   // either way.
-  const double rounding =
-      model.theta > 0 ? 0
-                      : sums.a2v2[d] + (needs_a2(model) ? 0 : model.u_p * model.u_p * sums.p2v2[d]);
+  const double rounding = model.theta > 0
+                              ? 0
+                              : std::max(1.0, terms.few_steps) * sums.a2v2[d] +
+                                    (needs_a2(model) ? 0 : model.u_p * model.u_p * sums.p2v2[d]);
   // Of keys that may be lost, none is or all are.
   const double least_lost = sums.flushed[d], most_lost = least_lost + sums.unsure[d];
   return {.o = o,
           .rounding = rounding + terms.flat_roundoff * terms.flat_roundoff * o * o,
-          .score = sums.e2v2[d] - 2 * o * sums.e2v[d] + o * o * terms.weights.e2,
+          .score = sums.e2v2[d] - 2 * o * sums.e2v[d] + o * o * (terms.weights.e2 + terms.moved),
           .p2v2 = sums.p2v2[d],
           .p2 = terms.weights.p2,
           .flushed = std::max(std::fabs(least_lost), std::fabs(most_lost)),
@@ -109,7 +163,7 @@ LseSums lse_sums(const RowScores& row, const RowSums& sums, const SharedTerms& t
           .score = (model.u_s * model.u_s + model.growth()) *
                        (one_score ? std::max(farthest * farthest, weights.p2t) : weights.p2t) +
                    weights.p2q,
-          .square = model.squares() ? weights.px2 : 0,
+          .square = model.squares() ? weights.px2 + sums.common_dot * sums.common_dot : 0,
           .mean_dot = sums.mean_dot,
           .common = sums.common,
           .rescales = std::sqrt(std::max(sums.rises, 1.0)),
@@ -159,11 +213,11 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   for (int64_t d = 0; d < dim_v; ++d)
     sigma[d] = model.element_sigma(element_sums(row, sums, terms, model, d), row.keys);
   lse_sigma = model.lse_sigma(lse_sums(row, sums, terms, model), row.keys);
-  if (terms.score_error > 0) {  // then nothing is known of the row but that it is an average
+  if (terms.any_average)
     for (int64_t d = 0; d < dim_v; ++d)
       sigma[d] = std::hypot(sigma[d], model.any_average_of(sums.largest_v));
-    lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
-  }
+  if (terms.bent) lse_sigma = std::hypot(lse_sigma, 2 * model.softcap / SigmaModel::kGate);
+  if (terms.score_error > 0) lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
   if (results.reach)
     results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
 }

@@ -80,7 +80,8 @@ std::array<int64_t, 4> marked_places(int64_t length) {
   return {length / 4, length / 3, length * 2 / 3, length * 3 / 4};
 }
 
-std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed) {
+std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed,
+                                   std::span<const int64_t> wanted) {
   if (count >= length) {
     std::vector<int64_t> all(static_cast<size_t>(length));
     for (size_t i = 0; i < all.size(); ++i) all[i] = int64_t(i);
@@ -96,9 +97,11 @@ std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block,
   choose(length - 1);
   for (const int64_t place : marked_places(length))
     if (places < count) choose(place);
+  for (size_t n = 0; n < wanted.size() && places < count * 3 / 4; ++n) choose(wanted[n]);
+  const int64_t with_edges = wanted.empty() ? count / 2 : places + (count - places) / 2;
   const std::vector<int64_t> candidates = edges(length, block);
   // Drawn at random, so that with few rows a head each head has other edges.
-  for (uint64_t draw = 0; !candidates.empty() && draw < uint64_t(count) && places < count / 2;
+  for (uint64_t draw = 0; !candidates.empty() && draw < uint64_t(count) && places < with_edges;
        ++draw)
     choose(candidates[size_t(random_below(seed, draw, candidates.size()))]);
   for (uint64_t draw = uint64_t(count); places < count; ++draw)
@@ -114,7 +117,8 @@ double multiply_adds(const Problem& problem, const Geometry& geometry) {
   return cost(p, geometry).pairs * work_a_pair(p);
 }
 
-RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBudget& budget) {
+RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBudget& budget,
+                  const WantedPlaces& wanted) {
   const Params& p = problem.as<Params>();
   const Cost total = cost(p, geometry);
   RowPlan plan;
@@ -135,8 +139,10 @@ RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBud
       const int64_t length = geometry.length_q(b);
       for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         const uint64_t seed = random_bits(kSampleSeed, uint64_t(b * p.num_heads + h));
+        const bool all = plan.all || plan.rows_a_head >= length;
+        const std::vector<int64_t> places = all || !wanted ? std::vector<int64_t>() : wanted(b, h);
         for (const int64_t i :
-             sample_places(length, plan.all ? length : plan.rows_a_head, block, seed))
+             sample_places(length, all ? length : plan.rows_a_head, block, seed, places))
           place_and_head.emplace_back(i, h);
       }
       std::sort(place_and_head.begin(), place_and_head.end());

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -49,10 +50,15 @@ struct RowBudget {
   int64_t rows_a_head = 256;
 };
 
+/// The positions that a sample of the rows of sequence b and query head h should contain, the most
+/// important first.
+using WantedPlaces = std::function<std::vector<int64_t>(int64_t b, int64_t h)>;
+
 /// All rows if that is cheap; else a stratified sample of up to `rows_a_head` rows for each
 /// sequence and head: the first, the last, rows around tile edges, and random ones. Depends only on
-/// the problem and the lengths.
-RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBudget& budget = {});
+/// the problem, the lengths, and what is `wanted`, which may be empty.
+RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBudget& budget = {},
+                  const WantedPlaces& wanted = {});
 /// Multiply-adds in QK and PV of all rows.
 double multiply_adds(const Problem& problem, const Geometry& geometry);
 
@@ -60,8 +66,10 @@ double multiply_adds(const Problem& problem, const Geometry& geometry);
 std::array<int64_t, 4> marked_places(int64_t length);
 
 /// `count` of the positions 0 .. length - 1, ascending; all if there are no more. They contain the
-/// first, the last and the marked positions. Half of the others lie beside multiples of 16 .. 1,024
-/// and of `block` (patch or window size; 0: none); the rest are random.
-std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed);
+/// first, the last and the marked positions, and up to three quarters are `wanted`. Half of the
+/// others lie beside multiples of 16 .. 1,024 and of `block` (patch or window size; 0: none); the
+/// rest are random.
+std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed,
+                                   std::span<const int64_t> wanted = {});
 
 }  // namespace attest::core

@@ -80,7 +80,6 @@ class Geometry {
   /// shift_bias, ALIBI_SLOPES.
   bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_ || slopes_; }
   bool has_sinks() const { return bool(sinks_); }
-  bool has_slopes() const { return bool(slopes_); }
   /// The sink's logit of query head h; -inf: the problem has no sinks.
   double sink(int64_t h) const;
   /// Whether the same number may be added to many scores of a row: by shift_bias, or by a BIAS with

@@ -78,6 +78,9 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       least_repeated(0),
       truncated(arithmetic.has(ATTEST_P_TRUNCATED) ? factor(SigmaTerm::kTruncation) : 0),
       normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
+      few_codes(false),
+      large_scores(false),
+      softcap(0),
       sum_chain(arithmetic.sum_chain),
       head_dim(dim) {
   // The coarser of the two dtypes that P passes through decides which small ones survive.
@@ -102,6 +105,7 @@ SigmaModel SigmaModel::of(const SoftmaxArithmetic& arithmetic, const Problem& pr
     model.scale_bias =
         factor(SigmaTerm::kFoldedScale) *
         folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
+  model.softcap = double(p.softcap);
   if (p.softcap > 0 && model.has_common_addends()) {
     model.cap_error = factor(SigmaTerm::kAtCap) * model.u_s * double(p.softcap);
     model.slope_at_cap = 2 * model.u_s;

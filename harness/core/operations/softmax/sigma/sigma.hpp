@@ -136,7 +136,9 @@ struct SigmaModel {
   double least_repeated;  // least `repeated` of coherent_variance, if keys are nearly alike
   double truncated;       // 1: probabilities are truncated
   bool normalised_first;
-  int64_t sum_chain;  // 0: all keys
+  bool few_codes, large_scores;  // take_few_codes
+  double softcap;                // 0: none
+  int64_t sum_chain;             // 0: all keys
   int64_t head_dim;
 
   /// exp(max - lse): the factor by which normalising multiplies an absolute error of a probability.
@@ -173,11 +175,17 @@ struct SigmaModel {
   /// large.
   static constexpr double kUneven = 3;
   /// To be called for inputs whose vectors are a large common part plus one of few codes. Their dot
-  /// products do not grow evenly, and many of their weights are nearly equal.
-  void take_few_codes() {
+  /// products do not grow evenly, and many of their weights are nearly equal. `large`: the scores
+  /// of all rows are large.
+  void take_few_codes(bool large) {
     grown *= std::sqrt(kUneven);
     least_repeated = 1;
+    few_codes = true;
+    large_scores = large;
   }
+  /// Up to these errors of scores exp(x) - 1 is nearly x: to 13 % where the scores of some rows are
+  /// large, to 2.5 % where those of all rows are.
+  static constexpr double kLinear = 0.25, kLinearIfLarge = 0.05;
   /// The variance of a score's error: that of its dot product, plus that of its own rounding, which
   /// is a uniform error of up to u_s |s|.
   double score_square() const { return u_s * u_s / 3 + dot_growth(); }
@@ -189,8 +197,12 @@ struct SigmaModel {
   /// there is one step, else a weighted mean over the steps. `dot`: the square of the scaled
   /// product, times the square of the softcap's slope. `kept`: the sum of the squares after all
   /// steps, likewise.
-  double staged_square(double dot, double kept) const {
-    return (u_s * u_s / 3 * kept + dot_growth() * dot) / score_square();
+  double staged_square(double dot, double kept) const { return staged_square(dot, dot, kept); }
+  /// `own_dot`: as `dot`, without the part of the product that all keys share and that a scaled
+  /// query rounds alike.
+  double staged_square(double dot, double own_dot, double kept) const {
+    return (u_s * u_s / 3 * kept + growth() * dot + scale_bias * scale_bias * own_dot) /
+           score_square();
   }
 
   /// Probabilities below `gone` are lost: they are flushed, or too small to change the sum that

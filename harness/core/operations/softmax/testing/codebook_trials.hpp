@@ -52,7 +52,9 @@ struct Case {
   }
   const Params& p() const { return problem.as<Params>(); }
   const TensorSpec& spec(size_t role) const { return problem.tensor[role]; }
-  std::unique_ptr<Golden> golden() const { return codebook_golden(problem, fill, tensors); }
+  std::unique_ptr<Golden> golden() const {
+    return softmax_operation().golden(problem, fill, tensors);
+  }
   std::vector<double> row(size_t role, int64_t outer, int64_t head, int64_t r) const {
     const TensorSpec& s = spec(role);
     std::vector<double> values(size_t(s.dim[3]));

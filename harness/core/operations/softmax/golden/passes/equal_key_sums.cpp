@@ -1,29 +1,41 @@
 #include "core/operations/softmax/golden/passes/equal_key_sums.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
-namespace attest::core::passes {
+#include "core/tensor/random.hpp"
 
-EqualKeySums::Run::Run(int64_t head_dim_v)
-    : av(size_t(head_dim_v)), a2v2(av.size()), ev(av.size()), unsure_pv(av.size()) {}
-EqualKeySums::Group::Group(int64_t head_dim_v) : ev(size_t(head_dim_v)), run(head_dim_v) {}
+namespace attest::core::passes {
 
 EqualKeySums::EqualKeySums(int64_t head_dim_v, KeySums& sums)
     : head_dim_v_(head_dim_v), sums_(sums) {}
 
-void EqualKeySums::start(int64_t rows) { open_.assign(size_t(rows), Group(head_dim_v_)); }
+// Groups that were open before have been ended, and can be used again.
+void EqualKeySums::start(int64_t rows) {
+  if (open_.size() < size_t(rows)) open_.resize(size_t(rows));
+  for (Group& group : open_) group.ev.assign(size_t(head_dim_v_), 0.0);
+}
+
+// The open run of that score. It may take the place of a run of another score.
+EqualKeySums::Run& EqualKeySums::run_of(int64_t row, double score, const SigmaModel& model) {
+  const size_t place = random_bits(std::bit_cast<uint64_t>(score), 0) % kRuns;
+  Run& run = open_[size_t(row)].runs[place];
+  if (run.keys > 0 && run.score != score) end_run(row, run, model);
+  for (auto* sums : {&run.av, &run.a2v2, &run.ev, &run.unsure_pv})
+    sums->resize(size_t(head_dim_v_));
+  run.score = score;
+  return run;
+}
 
 void EqualKeySums::add(int64_t row, const EqualKey& key, const SigmaModel& model,
                        const SigmaModel::Flushing& flushing) {
   Group& group = open_[size_t(row)];
-  Run& run = group.run;
-  if (key.group != group.id || key.score != run.score) end_run(row, model);
-  if (key.group != group.id) end_group(row);
+  if (key.group != group.id) end_group(row, model);
+  Run& run = run_of(row, key.score, model);
   group.id = key.group;
   group.square = key.staged_square - key.added_square;
   group.dot_variance = model.qk_variance(key.magnitude);
-  run.score = key.score;
   run.added_square = key.added_square;
   ++run.keys;
   const double p = key.p, a = std::sqrt(key.rounding_square);
@@ -61,8 +73,7 @@ void EqualKeySums::add_own_part(int64_t row, double variance, const double* valu
 
 // Probabilities of one score round alike beside one maximum. Where an online softmax has met the
 // keys at several maxima they do not, and what would cancel between them is left.
-void EqualKeySums::end_run(int64_t row, const SigmaModel& model) {
-  Run& run = open_[size_t(row)].run;
+void EqualKeySums::end_run(int64_t row, Run& run, const SigmaModel& model) {
   KeySums::Scalars& scalars = sums_.scalars[size_t(row)];
   const double share = model.theta / 3, p2 = run.p * run.p;
   scalars.weights.p2 += p2;
@@ -81,12 +92,15 @@ void EqualKeySums::end_run(int64_t row, const SigmaModel& model) {
     unsure2[d] += unsure * unsure;
     run.av[d] = run.a2v2[d] = run.ev[d] = run.unsure_pv[d] = 0;
   }
-  run.a = run.e = run.p = run.score = 0;
+  run.a = run.e = run.p = 0;
   run.keys = 0;
 }
 
-void EqualKeySums::end_group(int64_t row) {
+void EqualKeySums::end_group(int64_t row, const SigmaModel& model) {
   Group& group = open_[size_t(row)];
+  if (group.id < 0) return;
+  for (Run& run : group.runs)
+    if (run.keys > 0) end_run(row, run, model);
   kernels::WeightSums& weights = sums_.scalars[size_t(row)].weights;
   const double p2 = group.p * group.p;
   weights.p2t += p2 * group.square;
@@ -98,13 +112,10 @@ void EqualKeySums::end_group(int64_t row) {
     e2v2[d] += group.ev[d] * group.ev[d];
     group.ev[d] = 0;
   }
-  group.e = group.p = group.square = group.dot_variance = group.run.added_square = 0;
+  group.e = group.p = group.square = group.dot_variance = 0;
   group.id = -1;
 }
 
-void EqualKeySums::finish(int64_t row, const SigmaModel& model) {
-  end_run(row, model);
-  end_group(row);
-}
+void EqualKeySums::finish(int64_t row, const SigmaModel& model) { end_group(row, model); }
 
 }  // namespace attest::core::passes

@@ -88,6 +88,38 @@ TEST(EqualKeySums, OfTwoScoresShareTheDotProduct) {
   EXPECT_NEAR(row.a2v2[0], 10e-6, 1e-18);  // 1 + 3^2
 }
 
+// A bias of few values: keys of one score come in any order.
+TEST(EqualKeySums, OfOneScoreRoundAlikeWhateverLiesBetween) {
+  const SigmaModel model = f16_model();
+  EqualKeysTrial trial;
+  trial.second.score = 2.5;
+  trial.equal.start(kEqualRow + 1);
+  for (int n = 0; n < 3; ++n)
+    for (const EqualKey& key : {trial.first, trial.second})
+      trial.equal.add(kEqualRow, key, model, kNoneLost);
+  trial.equal.finish(kEqualRow, model);
+  const RowSums row = trial.sums.row(kEqualRow);
+  EXPECT_NEAR(row.weights.a2, 2 * 9e-6, 1e-18);  // (3 * 1e-3)^2
+  EXPECT_NEAR(row.a2v2[0], 9e-6 * (1 + 9), 1e-18);
+  EXPECT_EQ(row.repeated, 2 * 9);
+}
+
+// Distances: many scores, each of one key.
+TEST(EqualKeySums, OfManyScoresEndOneAfterAnother) {
+  const SigmaModel model = f16_model();
+  EqualKeysTrial trial;
+  trial.equal.start(kEqualRow + 1);
+  for (int n = 0; n < 100; ++n) {
+    trial.first.score = n;
+    trial.equal.add(kEqualRow, trial.first, model, kNoneLost);
+  }
+  trial.equal.finish(kEqualRow, model);
+  const RowSums row = trial.sums.row(kEqualRow);
+  EXPECT_NEAR(row.weights.a2, 100 * 1e-6, 1e-15);
+  EXPECT_NEAR(row.weights.p2q, 25 * 25 * model.qk_variance(3), 1e-20);
+  EXPECT_EQ(row.repeated, 0);
+}
+
 TEST(EqualKeySums, OfTwoGroupsShareNothing) {
   const SigmaModel model = f16_model();
   EqualKeysTrial trial;

@@ -37,8 +37,10 @@ void add_scores(const double* scores, int64_t count, RowScores& row, double& sum
 }  // namespace
 
 struct KeyPasses::Impl {
-  Impl(const Problem& problem, const Tensors& tensors, const Geometry& places)
+  Impl(const Problem& problem, const Tensors& tensors, const Geometry& places, bool common)
       : geometry(places),
+        has_softcap(problem.as<attest_softmax_params>().softcap > 0),
+        common_channel(common),
         shape(problem.as<attest_softmax_params>()),
         queries(tensors[ATTEST_Q], places, problem.as<attest_softmax_params>()),
         keys(tensors[ATTEST_K], places, shape),
@@ -48,6 +50,7 @@ struct KeyPasses::Impl {
         prefixes(shape) {}
 
   const Geometry& geometry;
+  const bool has_softcap, common_channel;
   const BlockShape shape;
   Queries queries;
   Keys keys;
@@ -55,6 +58,7 @@ struct KeyPasses::Impl {
   TileScores tile_scores;
   SecondPass second_pass;
   PrefixSums prefixes;
+  std::vector<double> common_dots;  // [rows of the task]; empty unless common_channel
 
   // Calls load(block) for every block of keys, then body(block, tile) for every tile of rows that
   // may see some of them.
@@ -98,7 +102,8 @@ struct KeyPasses::Impl {
     const KeyOrder order(task.keys, equal);
     const auto count = int64_t(rows.size());
     queries.load(rows);
-    queries.find_magnitudes(count, model.squares());
+    queries.find_magnitudes(count, model.squares(), common_channel);
+    if (common_channel) find_common_dots(task, rows);
     second_pass.start(count, order.has_groups());
     values.largest = 0;
     for_tiles(
@@ -109,12 +114,21 @@ struct KeyPasses::Impl {
           values.load(task, block);
         },
         [&](const KeyBlock& block, const Tile& tile) {
-          tile_scores.find_with_errors(queries, keys, block, tile, model);
+          tile_scores.find_with_errors(queries, keys, block, tile, model, common_dots);
           second_pass.add(tile_scores, values, block, tile, scores, model);
         });
     second_pass.finish(model);
     if (model.needs_prefix()) find_prefixes(task, rows, scores);
     for (int64_t r = 0; r < count; ++r) write_row(r, scores[size_t(r)], model, results);
+  }
+
+  // Keys that no row sees may be NaN; the others are alike in channel 0. Nothing is left of it
+  // behind a softcap.
+  void find_common_dots(const RowTask& task, std::span<const JudgedRow> rows) {
+    common_dots.assign(rows.size(), 0.0);
+    const double key = keys.first_finite(task, 0);
+    for (size_t r = 0; r < rows.size() && !has_softcap; ++r)
+      common_dots[r] = queries.scaled.row(int64_t(r))[0] * key;
   }
 
   // The third pass takes keys in the order of their places, equal or not.
@@ -137,6 +151,7 @@ struct KeyPasses::Impl {
                  const RowResults& results) const {
     RowSums of_row = second_pass.sums().row(r);
     of_row.largest_v = values.largest;
+    if (common_channel) of_row.common_dot = common_dots[size_t(r)];
     if (model.needs_prefix()) {
       of_row.prefix = prefixes.largest().row(r);
       of_row.rises = prefixes.rises(r);
@@ -145,8 +160,9 @@ struct KeyPasses::Impl {
   }
 };
 
-KeyPasses::KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
-    : impl_(std::make_unique<Impl>(problem, tensors, geometry)) {}
+KeyPasses::KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                     bool common_channel)
+    : impl_(std::make_unique<Impl>(problem, tensors, geometry, common_channel)) {}
 KeyPasses::~KeyPasses() = default;
 
 void KeyPasses::score(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,

@@ -23,8 +23,10 @@ namespace attest::core {
 /// equal keys of its sequence and key head. Row n of a task is row n of the results.
 class KeyPasses {
  public:
-  /// All arguments must outlive this object.
-  KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry);
+  /// The first three arguments must outlive this object. `common_channel`: all keys that rows see
+  /// are alike in channel 0, and large there.
+  KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+            bool common_channel = false);
   ~KeyPasses();
 
   /// The first pass: writes `scores`, [rows]. Here a score is a logit as attest.h defines it:

@@ -82,11 +82,23 @@ void KeySums::add_errors(const TileWeights& weights, const Values& values, const
 
 // Equal keys are lost together: EqualKeySums has their unsure2.
 void KeySums::add_lost(const TileWeights& weights, const Values& values, const KeyBlock& block,
-                       const Tile& tile) {
+                       const Tile& tile, bool in_parts) {
   if (weights.any_unsure) add_weighted(weights.unsure, values.values, block.count(), tile, unsure);
-  if (weights.any_unsure && !block.grouped())
+  if ((weights.any_unsure && !block.grouped()) || (weights.any_lost && in_parts))
     add_weighted(weights.unsure_squares, values.squares, block.count(), tile, unsure2);
   if (weights.any_lost) add_weighted(weights.lost, values.values, block.count(), tile, flushed);
+}
+
+void KeySums::add_too_large(const TileWeights& weights, const Values& values, const KeyBlock& block,
+                            const Tile& tile, double largest) {
+  for (int64_t key = 0; key < block.count(); ++key) {
+    const double* value = values.values.row(key);
+    if (std::none_of(value, value + values.values.stride(),
+                     [largest](double x) { return std::fabs(x) > largest; }))
+      continue;
+    for (int64_t r = 0; r < tile.count(); ++r)
+      scalars[size_t(tile.first + r)].too_large += weights.probabilities.row(r)[key];
+  }
 }
 
 RowSums KeySums::row(int64_t row) const {
@@ -104,7 +116,8 @@ RowSums KeySums::row(int64_t row) const {
           .repeated = of_row.repeated,
           .common = of_row.common,
           .at_cap = of_row.at_cap,
-          .mean_dot = of_row.mean_dot};
+          .mean_dot = of_row.mean_dot,
+          .too_large = of_row.too_large};
 }
 
 }  // namespace attest::core::passes

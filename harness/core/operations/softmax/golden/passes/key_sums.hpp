@@ -28,11 +28,15 @@ class KeySums {
   void add_errors(const TileWeights& weights, const Values& values, const KeyBlock& block,
                   const Tile& tile, bool own_a2v2);
   /// Adds probabilities that are lost or may be lost to flushed and unsure; those of lone keys to
-  /// unsure2.
+  /// unsure2. `in_parts`: as for TileWeights::find_lost.
   void add_lost(const TileWeights& weights, const Values& values, const KeyBlock& block,
-                const Tile& tile);
+                const Tile& tile, bool in_parts = false);
 
-  /// The sums of one row of the task, without prefix, rises and largest_v.
+  /// Adds the probabilities of keys with a value beyond `largest` to too_large.
+  void add_too_large(const TileWeights& weights, const Values& values, const KeyBlock& block,
+                     const Tile& tile, double largest);
+
+  /// The sums of one row of the task, without prefix, rises, largest_v and common_dot.
   RowSums row(int64_t row) const;
 
   // [kTaskRows, value_stride] each. RowSums has the formulas.
@@ -40,7 +44,7 @@ class KeySums {
   // The members of RowSums that are one number for each row.
   struct Scalars {
     kernels::WeightSums weights;
-    double repeated = 0, common = 0, mean_dot = 0, at_cap = 0;
+    double repeated = 0, common = 0, mean_dot = 0, at_cap = 0, too_large = 0;
   };
   std::vector<Scalars> scalars;  // [kTaskRows]
 };

@@ -43,9 +43,10 @@ void Queries::load(std::span<const JudgedRow> rows) {
   }
 }
 
-void Queries::find_magnitudes(int64_t rows, bool squared) {
+void Queries::find_magnitudes(int64_t rows, bool squared, bool common_channel) {
   write_magnitudes(scaled.numbers().first(size_t(rows * scaled.stride())), squared,
                    magnitudes.numbers());
+  for (int64_t r = 0; r < rows && squared && common_channel; ++r) magnitudes.row(r)[0] = 0;
 }
 
 Keys::Keys(const Tensor& k, const Geometry& geometry, const BlockShape& shape)
@@ -75,6 +76,18 @@ void Keys::load(const RowTask& task, const KeyBlock& block) {
 
 void Keys::find_magnitudes(bool squared) {
   write_magnitudes(transposed.numbers(), squared, magnitudes.numbers());
+}
+
+double Keys::first_finite(const RowTask& task, int64_t channel) const {
+  const TensorSpec& spec = k_.spec;
+  for (int64_t j = task.keys.begin; j < task.keys.end; ++j) {
+    const Cell cell = geometry_.key(task.b, j);
+    const double value = core::load(k_.data, spec.dtype,
+                                    cell.outer * spec.stride[0] + task.kv_head * spec.stride[1] +
+                                        cell.row * spec.stride[2] + channel * spec.stride[3]);
+    if (is_finite(value)) return value;
+  }
+  return 0;
 }
 
 Values::Values(const Tensor& v, const Geometry& geometry, const BlockShape& shape)

@@ -15,8 +15,9 @@ struct Queries {
   Queries(const Tensor& q, const Geometry& geometry, const attest_softmax_params& params);
 
   void load(std::span<const JudgedRow> rows);
-  /// Writes `magnitudes` of the first `rows` rows.
-  void find_magnitudes(int64_t rows, bool squared);
+  /// Writes `magnitudes` of the first `rows` rows. `common_channel`: all keys are alike in channel
+  /// 0, which has no magnitude then if squared, because a rounded query moves all scores alike.
+  void find_magnitudes(int64_t rows, bool squared, bool common_channel = false);
 
   Matrix scaled;      // [kTaskRows, head_dim]: queries times softmax_scale
   Matrix magnitudes;  // [kTaskRows, head_dim]: |scaled|, or scaled^2 if squared
@@ -33,6 +34,8 @@ struct Keys {
 
   void load(const RowTask& task, const KeyBlock& block);
   void find_magnitudes(bool squared);
+  /// A channel of the first key of the task in which it is finite; 0 if there is none.
+  double first_finite(const RowTask& task, int64_t channel) const;
 
   // [head_dim, key_stride]: each column is a key. Columns after the block are 0, up to a multiple
   // of kColumns.

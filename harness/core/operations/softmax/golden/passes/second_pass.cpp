@@ -44,6 +44,8 @@ void SecondPass::add(const TileScores& scores, const Values& values, const KeyBl
   if (!block.grouped()) sums_.add_errors(weights_, values, block, tile, needs_a2(model));
   sums_.add_non_finite(scores, weights_, values, tile);
   if (may_lose) add_lost(values, block, tile, task_rows, model);
+  if (values.largest > model.largest_v)
+    sums_.add_too_large(weights_, values, block, tile, model.largest_v);
 }
 
 // The sums of squares over equal keys are those of EqualKeySums.
@@ -88,9 +90,12 @@ void SecondPass::add_equal_keys(const TileScores& scores, const Values& values,
 void SecondPass::add_lost(const Values& values, const KeyBlock& block, const Tile& tile,
                           std::span<const RowScores> task_rows, const SigmaModel& model) {
   weights_.clear_lost();
+  // Only the part of the keys that the sink joins may lose what is small beside it.
+  const bool in_parts = model.few_codes && geometry_.has_sinks();
   for (int64_t r = 0; r < tile.count(); ++r)
-    weights_.find_lost(r, flushing_of(task_rows[size_t(tile.first + r)], model), block.count());
-  sums_.add_lost(weights_, values, block, tile);
+    weights_.find_lost(r, flushing_of(task_rows[size_t(tile.first + r)], model), block.count(),
+                       in_parts);
+  sums_.add_lost(weights_, values, block, tile, in_parts);
 }
 
 }  // namespace attest::core::passes

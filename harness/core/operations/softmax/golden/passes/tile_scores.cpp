@@ -33,7 +33,8 @@ void TileScores::find(const Queries& queries, const Keys& keys, const KeyBlock& 
 }
 
 void TileScores::find_with_errors(const Queries& queries, const Keys& keys, const KeyBlock& block,
-                                  const Tile& tile, const SigmaModel& model) {
+                                  const Tile& tile, const SigmaModel& model,
+                                  std::span<const double> common_dots) {
   multiply(queries.scaled, keys.transposed, block, tile, scores);
   multiply(queries.magnitudes, keys.magnitudes, block, tile, magnitudes);
   for (int64_t r = 0; r < tile.count(); ++r) {
@@ -45,7 +46,9 @@ void TileScores::find_with_errors(const Queries& queries, const Keys& keys, cons
     }
     if (staged()) std::copy_n(row, block.count(), capped_.data());
     add_pair_terms(tile.rows[size_t(r)], block, row);
-    if (staged()) note_stages(r, block.count(), model);
+    if (staged())
+      note_stages(r, block.count(), model,
+                  common_dots.empty() ? 0 : common_dots[size_t(tile.first + r)]);
   }
 }
 
@@ -89,22 +92,25 @@ void TileScores::add_pair_terms(const JudgedRow& row, const KeyBlock& block,
   }
 }
 
-void TileScores::note_stages(int64_t r, int64_t keys, const SigmaModel& model) {
+void TileScores::note_stages(int64_t r, int64_t keys, const SigmaModel& model, double common_dot) {
   const double *score = scores.row(r), *capped = capped_.data(), *slope = slopes_.data();
   double *dot = sloped_dots.row(r), *staged_square = staged_squares.row(r),
          *added_square = added_squares.row(r), *lesser_size = lesser_sizes.row(r),
          *at_cap = at_caps.row(r);
   const bool has_softcap = softcap_ > 0;
   for (int64_t key = 0; key < keys; ++key) {
+    double own_dot = dot[key] - common_dot;
     if (has_softcap) {
       dot[key] = slope[key] == 0 ? 0 : dot[key] * slope[key];
+      own_dot = slope[key] == 0 ? 0 : own_dot * slope[key];
       at_cap[key] = model.is_at_cap(slope[key]) ? 1 : 0;
     }
     const double dot_square = dot[key] * dot[key];
     const double kept = dot_square + (has_softcap ? capped[key] * capped[key] : 0);
     const bool added = score[key] != capped[key] && score[key] != kHidden;
     added_square[key] = added ? model.staged_square(0, score[key] * score[key]) : 0;
-    staged_square[key] = model.staged_square(dot_square, kept) + added_square[key];
+    staged_square[key] =
+        model.staged_square(dot_square, own_dot * own_dot, kept) + added_square[key];
     lesser_size[key] = added ? std::min(std::fabs(score[key]), std::fabs(capped[key])) : 0;
   }
 }

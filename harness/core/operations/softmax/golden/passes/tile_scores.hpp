@@ -17,9 +17,11 @@ class TileScores {
 
   /// Writes only `scores`.
   void find(const Queries& queries, const Keys& keys, const KeyBlock& block, const Tile& tile);
-  /// Writes all members below. The magnitudes of queries and keys must be there.
+  /// Writes all members below. The magnitudes of queries and keys must be there. `common_dots`,
+  /// [rows of the task] or empty: the part of the dot products that all keys share.
   void find_with_errors(const Queries& queries, const Keys& keys, const KeyBlock& block,
-                        const Tile& tile, const SigmaModel& model);
+                        const Tile& tile, const SigmaModel& model,
+                        std::span<const double> common_dots = {});
   /// Whether scores have more than one step.
   bool staged() const { return softcap_ > 0 || geometry_.pair_terms(); }
 
@@ -40,7 +42,7 @@ class TileScores {
                 Matrix& products) const;
   void shrink(double* row_magnitudes, int64_t keys, bool squares) const;
   void add_pair_terms(const JudgedRow& row, const KeyBlock& block, double* row_scores) const;
-  void note_stages(int64_t r, int64_t keys, const SigmaModel& model);
+  void note_stages(int64_t r, int64_t keys, const SigmaModel& model, double common_dot);
 
   const Geometry& geometry_;
   double softcap_;  // 0: none

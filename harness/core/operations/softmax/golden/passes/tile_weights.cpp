@@ -28,14 +28,15 @@ kernels::WeightSums TileWeights::find(const TileScores& from, int64_t r,
                            .error_squares = error_squares.row(r)});
 }
 
-void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys) {
+void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys,
+                            bool in_parts) {
   const double* probability = probabilities.row(r);
   double *lost_p = lost.row(r), *unsure_p = unsure.row(r), *unsure_square = unsure_squares.row(r);
   for (int64_t key = 0; key < keys; ++key) {
     const double p = probability[key];
     lost_p[key] = p < flushing.gone ? p : 0;
     unsure_p[key] = p >= flushing.gone && p < flushing.kept ? p : 0;
-    unsure_square[key] = unsure_p[key] * unsure_p[key];
+    unsure_square[key] = unsure_p[key] * unsure_p[key] + (in_parts ? lost_p[key] * lost_p[key] : 0);
     any_lost |= lost_p[key] > 0;
     any_unsure |= unsure_p[key] > 0;
   }

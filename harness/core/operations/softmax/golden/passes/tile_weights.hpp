@@ -21,7 +21,9 @@ class TileWeights {
   Matrix error_squares;        // e^2: the variance of p from its score's error
 
   /// Writes row `r` of the other matrices, from its probabilities.
-  void find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys);
+  /// `in_parts`: a kernel that takes the keys in parts may lose those of some parts alone.
+  void find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys,
+                 bool in_parts = false);
   /// Resets any_lost and any_unsure.
   void clear_lost() { any_lost = any_unsure = false; }
 

@@ -1,0 +1,82 @@
+// Terms that no closed form has together: masks and biases of pairs beside ALiBi or on a grid, a
+// bias with one number for each row, ALiBi with sinks, wide windows and many levels of REL_BIAS.
+// Their problems get the inputs of all fills, so bugs of single steps show in them as in others.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "core/problem/spec.hpp"
+#include "testing/mutants/trial.hpp"
+
+namespace attest::testing {
+namespace {
+
+// A small problem, and one of some 4,099 keys. A grid of some 4,099 tokens has one window.
+struct Kind {
+  const char *name, *small, *large;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+const Kind kKinds[] = {
+    {"mask_beside_alibi", "seq_len_q=197 mask=[1,1,197,197] alibi_slopes",
+     "seq_len_q=515 seq_len_kv=4099 mask=[1,1,515,4099] alibi_slopes"},
+    {"bias_beside_alibi", "seq_len_q=197 bias=[1,1,197,197] alibi_slopes",
+     "seq_len_q=515 seq_len_kv=4099 bias=[1,1,515,4099] alibi_slopes"},
+    {"mask_on_a_grid",
+     "seq_len_q=210 grid_height=15 grid_width=14 window_height=15 window_width=14 "
+     "mask=[1,1,210,210]",
+     "seq_len_q=2050 grid_height=50 grid_width=41 window_height=50 window_width=41 "
+     "mask=[1,1,2050,2050]"},
+    {"bias_of_rows", "seq_len_q=197 bias=[1,1,197,1]",
+     "seq_len_q=515 seq_len_kv=4099 bias=[1,1,515,1]"},
+    {"alibi_with_sinks", "seq_len_q=197 alibi_slopes sinks",
+     "seq_len_q=515 seq_len_kv=4099 alibi_slopes sinks"},
+    {"wide_windows",
+     "seq_len_q=285 grid_height=19 grid_width=15 window_height=19 window_width=15 rel_bias",
+     "seq_len_q=2050 grid_height=50 grid_width=41 window_height=50 window_width=41 rel_bias"},
+    {"many_levels",
+     "seq_len_q=210 grid_height=15 grid_width=14 window_height=15 window_width=14 shift_y=5 "
+     "shift_x=4 shift_bias=-2 rel_bias bias=[1,1,1,210]",
+     "seq_len_q=2050 grid_height=50 grid_width=41 window_height=50 window_width=41 shift_y=5 "
+     "shift_x=4 shift_bias=-2 rel_bias bias=[1,1,1,2050]"},
+};
+
+constexpr const char* kMutants[] = {"step_max_without_tail_t64", "step_sum_kept_flushed_t32",
+                                    "step_max_of_16_t64_l64", "step_weights_from_e16_t64",
+                                    "step_sum_kept_last_tile_t16"};
+
+class Combined : public ::testing::TestWithParam<Kind> {
+ protected:
+  // `terms`: the problem without dtype and heads.
+  static void try_mutants(const char* terms, int heads) {
+    core::Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/steps.so",
+                        {.executable = core::find_worker(),
+                         .cpus = "",
+                         .limits = {.threads = 2, .timeout_s = 120}});
+    const Family family{.name = "combined", .most_tokens = 0, .spec = nullptr};
+    const MutantCase wanted{
+        &family, 0, "f16",
+        fmt::format("softmax dtype=f16 num_heads={} head_dim=32 {}", heads, terms)};
+    Trials trials(plugin, wanted, false);
+    int tried = 0;
+    for (const core::Implementation& one : plugin.implementations()) {
+      if (std::ranges::find(kMutants, one.name) == std::end(kMutants)) continue;
+      const Trial trial = trials.run(one);
+      EXPECT_EQ(trial.outcome, Trial::Outcome::kCaught)
+          << one.name << ": " << trial.worst << " of its gates, " << wanted.spec;
+      ++tried;
+    }
+    EXPECT_EQ(tried, int(std::size(kMutants)));
+  }
+};
+
+TEST_P(Combined, ShowBugsOfSingleSteps) { try_mutants(GetParam().small, 2); }
+TEST_P(Combined, ShowBugsOfSingleStepsInLongRows) { try_mutants(GetParam().large, 1); }
+
+INSTANTIATE_TEST_SUITE_P(Terms, Combined, ::testing::ValuesIn(kKinds),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+}  // namespace
+}  // namespace attest::testing
