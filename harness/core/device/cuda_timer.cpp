@@ -41,6 +41,8 @@ CudaGate::~CudaGate() {
   }
   changed_.notify_one();
   watcher_.join();
+  // The stream may not have come to the wait yet: a run that failed has left it behind.
+  cuda_driver().stream_synchronize(stream_.handle());
   cuda_driver().host_release(value_);
 }
 

@@ -168,9 +168,10 @@ FAKE int cuStreamCreate(void** stream, unsigned) { return *stream = new Stream, 
 FAKE int cuStreamDestroy_v2(void* stream) { return delete static_cast<Stream*>(stream), kOk; }
 FAKE int cuStreamSynchronize(void* stream) {
   if (refuses(stream)) return kCaptureUnsupported;
-  const auto& one = *static_cast<Stream*>(stream);
+  auto& one = *static_cast<Stream*>(stream);
   while (one.value && std::atomic_ref(*one.value).load(std::memory_order_acquire) < one.awaited)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
+  one.value = nullptr;  // whoever owned it may release it now
   static std::atomic<int> times = 0;
   return wants("fault") || (wants("fault-in-run") && ++times > 1) ? kIllegalAddress : kOk;
 }
