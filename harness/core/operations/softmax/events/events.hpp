@@ -68,6 +68,9 @@
 //     A sequence has some, but less than seq_len_q queries (seq_len_kv keys).
 // lengths/empty/q, /kv
 //     A sequence has no queries (has queries, but no keys).
+// lengths/empty/q_before_rows, /q_behind_rows
+//     A packed sequence without queries stands before one whose first row sees a key (behind one
+//     whose last row does), so that what is written for it spoils a row of the other.
 #pragma once
 #include <set>
 #include <string>

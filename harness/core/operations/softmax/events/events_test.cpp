@@ -438,5 +438,49 @@ TEST(Events, LengthsOfSequences) {
   EXPECT_THAT(of_lengths({8, 8}, {8, 5}, {0}), IsEmpty()) << "nothing is judged there";
 }
 
+// Row 0 (row 7) of the output belongs to the sequence behind (before) the empty one.
+TEST(Events, AnEmptySequenceBesideRowsIsNamed) {
+  const auto found = [](const std::vector<int64_t>& q, const std::vector<int64_t>& kv,
+                        const std::vector<int64_t>& judged, bool packed = true) {
+    Case c = make_case(
+        "packed",
+        [&](P& p) {
+          p.batch = int64_t(q.size());
+          p.num_heads = 1;
+          p.seq_len_q = p.seq_len_kv = 8;
+          p.head_dim = 2;
+        },
+        packed ? std::vector<int32_t>{ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV}
+               : std::vector<int32_t>{ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV});
+    int64_t sum_q = 0, sum_kv = 0;
+    for (size_t b = 0; b <= q.size(); ++b) {
+      const int64_t at = int64_t(b);
+      if (packed) {
+        put(c.tensors[ATTEST_CU_SEQLENS_Q], {at}, double(sum_q));
+        put(c.tensors[ATTEST_CU_SEQLENS_KV], {at}, double(sum_kv));
+      } else if (b < q.size()) {
+        put(c.tensors[ATTEST_SEQ_LENS_Q], {at}, double(q[b]));
+        put(c.tensors[ATTEST_SEQ_LENS_KV], {at}, double(kv[b]));
+      }
+      if (b < q.size()) sum_q += q[b], sum_kv += kv[b];
+    }
+    std::vector<bool> is_judged(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), false);
+    for (const int64_t row : judged) is_judged[size_t(row)] = true;
+    Names some;
+    for (const std::string& name :
+         softmax_operation().count_events(c.problem, c.tensors, is_judged))
+      if (name.starts_with("lengths/empty/q_")) some.insert(name);
+    return some;
+  };
+  constexpr const char *kBefore = "lengths/empty/q_before_rows",
+                       *kBehind = "lengths/empty/q_behind_rows";
+  EXPECT_THAT(found({0, 8}, {2, 8}, {0}), UnorderedElementsAre(kBefore));
+  EXPECT_THAT(found({8, 0}, {8, 2}, {7}), UnorderedElementsAre(kBehind));
+  EXPECT_THAT(found({4, 0, 4}, {4, 1, 4}, {3, 4}), UnorderedElementsAre(kBefore, kBehind));
+  EXPECT_THAT(found({4, 0, 4}, {4, 1, 4}, {0, 7}), IsEmpty()) << "other rows are judged";
+  EXPECT_THAT(found({0, 8}, {8, 0}, {0}), IsEmpty()) << "the row is zeros anyway";
+  EXPECT_THAT(found({0, 8}, {2, 8}, {0, 8}, false), IsEmpty()) << "each has rows of its own";
+}
+
 }  // namespace
 }  // namespace attest::core

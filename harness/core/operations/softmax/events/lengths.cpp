@@ -50,6 +50,23 @@ std::string no_difference(const Problem& problem, const LengthRoom& q, const Len
              : "";
 }
 
+// A packed sequence without queries, beside the rows of others.
+void find_empty_between(const Geometry& geometry, const std::vector<bool>& judged, Found& found) {
+  // Whether the first (last) packed row of a sequence is judged and sees a key.
+  const auto shows = [&](int64_t b, bool first) {
+    int64_t edge = 0;  // position of that row
+    for (int64_t i = 1; i < geometry.length_q(b); ++i)
+      if ((geometry.query(b, i).row < geometry.query(b, edge).row) == first) edge = i;
+    return geometry.length_q(b) > 0 && geometry.keys(b, edge).size() > 0 &&
+           judged[size_t(geometry.output_row(b, 0, edge))];
+  };
+  for (int64_t b = 0; b < geometry.batch(); ++b) {
+    if (geometry.length_q(b) > 0) continue;
+    if (b + 1 < geometry.batch() && shows(b + 1, true)) found.insert("lengths/empty/q_before_rows");
+    if (b > 0 && shows(b - 1, false)) found.insert("lengths/empty/q_behind_rows");
+  }
+}
+
 }  // namespace
 
 std::vector<NumericEvent> length_events(const Problem& problem) {
@@ -60,9 +77,16 @@ std::vector<NumericEvent> length_events(const Problem& problem) {
     offsets = "no sequence is partly filled";
   if (offsets.empty() && std::min(q.filled, kv.filled) < 2)
     offsets = "no two sequences have queries and keys";
-  return {{"lengths/q_differs", same},      {"lengths/offsets_differ", offsets},
-          {"lengths/partial/q", q.partial}, {"lengths/partial/kv", kv.partial},
-          {"lengths/empty/q", q.empty},     {"lengths/empty/kv", kv.empty}};
+  const std::string beside =
+      problem.has(ATTEST_CU_SEQLENS_Q) ? q.empty : "no sequence's rows follow another's";
+  return {{"lengths/q_differs", same},
+          {"lengths/offsets_differ", offsets},
+          {"lengths/partial/q", q.partial},
+          {"lengths/partial/kv", kv.partial},
+          {"lengths/empty/q", q.empty},
+          {"lengths/empty/q_before_rows", beside},
+          {"lengths/empty/q_behind_rows", beside},
+          {"lengths/empty/kv", kv.empty}};
 }
 
 void find_lengths(const Problem& problem, const Geometry& geometry, const std::vector<bool>& judged,
@@ -74,6 +98,7 @@ void find_lengths(const Problem& problem, const Geometry& geometry, const std::v
         if (judged[size_t(geometry.output_row(b, h, i))]) return true;
     return false;
   };
+  if (problem.has(ATTEST_CU_SEQLENS_Q)) find_empty_between(geometry, judged, found);
   std::optional<int64_t> offset;
   for (int64_t b = 0; b < p.batch; ++b) {
     const int64_t rows = geometry.length_q(b), keys = geometry.length_kv(b);

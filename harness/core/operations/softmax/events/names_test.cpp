@@ -140,12 +140,14 @@ TEST(EventNames, WhatLengthsCanBe) {
   EXPECT_EQ(why_not(of(sequences(4, 50)), "lengths/q_differs"), "");
   EXPECT_EQ(why_not(of(sequences(4, 50)), "lengths/offsets_differ"),
             "no sequence is partly filled");
+  EXPECT_EQ(why_not(of(sequences(4), {ATTEST_SEQ_LENS_Q}), "lengths/empty/q_before_rows"),
+            "no sequence's rows follow another's");
   const Case two = of(sequences(2), packed);
   EXPECT_EQ(why_not(two, "lengths/offsets_differ"), "");
   EXPECT_EQ(why_not(two, "lengths/empty/q"), "2 sequences of up to 37 have 55 tokens");
   const Case four = of(sequences(4), packed);
-  for (const char* name :
-       {"q_differs", "offsets_differ", "partial/q", "partial/kv", "empty/q", "empty/kv"})
+  for (const char* name : {"q_differs", "offsets_differ", "partial/q", "partial/kv", "empty/q",
+                           "empty/q_before_rows", "empty/q_behind_rows", "empty/kv"})
     EXPECT_EQ(why_not(four, std::string("lengths/") + name), "") << name;
   const Case ordered = of(sequences(4), {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER});
   EXPECT_EQ(why_not(ordered, "lengths/q_differs"), "queries and keys are the same tokens");

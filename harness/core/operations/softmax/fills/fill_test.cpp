@@ -113,6 +113,23 @@ TEST(SoftmaxFill, LengthsTellQueriesFromKeysAndSequencesApart) {
       }
 }
 
+// What is written for a sequence without rows spoils a row of the one before or behind it.
+TEST(SoftmaxFill, AnEmptySequenceStandsBetweenTwoThatSee) {
+  for (const int64_t batch : {3, 4, 8})
+    for (const bool other : {false, true}) {
+      const Case c = with_lengths(batch, kPacked);
+      const std::vector<int64_t> q = sequence_lengths(c.problem, false, other),
+                                 kv = sequence_lengths(c.problem, true, other);
+      bool before = false, behind = false;
+      for (size_t b = 0; b < q.size(); ++b) {
+        const auto sees = [&](size_t at) { return at < q.size() && q[at] > 0 && kv[at] > 0; };
+        before |= q[b] == 0 && sees(b + 1);
+        behind |= q[b] == 0 && sees(b - 1);
+      }
+      EXPECT_TRUE(before && behind) << batch << (other ? ", other lengths" : "");
+    }
+}
+
 TEST(SoftmaxFill, OtherLengthsAreOthersWhereThereAreAny) {
   for (const auto& roles : {kPacked, kPadded})
     for (const int64_t batch : {1, 2, 3, 8}) {

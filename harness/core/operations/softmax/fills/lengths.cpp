@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"
 
@@ -12,7 +13,7 @@ using Params = attest_softmax_params;
 using LengthList = std::vector<int64_t>;
 
 constexpr uint64_t kLengthSeed = 0x6c656e67746873;  // not the fill's: lengths belong to the problem
-constexpr uint64_t kDraws = 32;
+constexpr uint64_t kDraws = 512, kDrawnLengths = 1 << 20;  // of a draw; of all draws together
 
 // The queries or the keys of a problem.
 struct Side {
@@ -79,10 +80,28 @@ LengthList draw(const Side& side, uint64_t seed, bool empty) {
   return LengthList(size_t(side.batch), side.longest);
 }
 
+// A sequence without rows beside one whose first (last) row sees a key: what is written for the
+// former spoils that row. Bit 1: before it; bit 0: behind it. Sequences that are not packed have
+// rows of their own.
+int empty_beside_rows(const Params& p, const Lengths& lengths, bool packed) {
+  if (!packed) return 3;
+  const auto sees = [&](size_t b, bool first) {
+    const int64_t rows = lengths.q[b], i = first ? 0 : rows - 1;
+    return rows > 0 && visible_keys(p, i, rows, lengths.kv[b]).size() > 0;
+  };
+  bool before = false, behind = false;
+  for (size_t b = 0; b < lengths.q.size(); ++b) {
+    if (lengths.q[b] > 0) continue;
+    before |= b + 1 < lengths.q.size() && sees(b + 1, true);
+    behind |= b > 0 && sees(b - 1, false);
+  }
+  return 2 * before + behind;
+}
+
 // What a kernel that takes one length for another gets wrong, the likeliest mistake first: the
 // length of the queries for that of the keys, the longest sequence's diagonal for one's own, the
-// longest for one's own; a row without keys, a sequence without rows.
-int shows(const Lengths& lengths, const Side& q, const Side& kv) {
+// longest for one's own; a row without keys, a sequence without rows, and where that stands.
+int shows(const Params& p, const Lengths& lengths, const Side& q, const Side& kv) {
   bool differ = false, partial_q = false, partial_kv = false, blind = false, idle = false;
   std::optional<int64_t> offset;
   bool offsets_differ = false;
@@ -97,22 +116,24 @@ int shows(const Lengths& lengths, const Side& q, const Side& kv) {
     offsets_differ |= offset.value_or(keys - rows) != keys - rows;
     offset = keys - rows;
   }
-  return 32 * differ + 16 * offsets_differ + 8 * partial_kv + 4 * blind + 2 * idle + partial_q;
+  return 128 * differ + 64 * offsets_differ + 32 * partial_kv + 16 * blind + 8 * idle +
+         2 * empty_beside_rows(p, lengths, q.packed) + partial_q;
 }
 
 // Of the draws but `taken`, the first that shows most.
 std::optional<Lengths> best(const Problem& problem, const std::optional<Lengths>& taken) {
   const Side q = side_of(problem, false), kv = side_of(problem, true);
   const bool same_tokens = problem.has(ATTEST_ORDER) || problem.as<Params>().patch_size > 0;
-  constexpr int kAll = 63;
+  constexpr int kAll = 255;
   std::optional<Lengths> best;
   int most = -1;
-  for (uint64_t k = 0; k < kDraws && most < kAll; ++k) {
+  const uint64_t draws = std::clamp<uint64_t>(kDrawnLengths / uint64_t(q.batch), 1, kDraws);
+  for (uint64_t k = 0; k < draws && most < kAll; ++k) {
     const uint64_t seed = random_bits(kLengthSeed, 2 * k);
     const Lengths drawn{draw(q, seed, k % 2 == 0),
                         same_tokens ? draw(kv, seed, k % 2 == 0)
                                     : draw(kv, random_bits(kLengthSeed, 2 * k + 1), k % 4 < 2)};
-    const int shown = shows(drawn, q, kv);
+    const int shown = shows(problem.as<Params>(), drawn, q, kv);
     if (shown > most && drawn != taken) best = drawn, most = shown;
   }
   return best;
