@@ -16,7 +16,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr const char
-    *kTiny = "softmax seq_len_q=16 head_dim=8",  // so that 50 runs are short on a busy machine too
+    *kTiny = "softmax seq_len_q=16 head_dim=8",  // so that 64 runs are short on a busy machine too
     *kPlain = "softmax num_heads=2 seq_len_q=61 head_dim=16",
     *kCausal = "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0 lse",
     *kMask = "softmax num_heads=2 seq_len_q=61 head_dim=16 mask",
@@ -74,8 +74,14 @@ constexpr Planted kPlanted[] = {
     {"state_run_2", kPlain, "repetition plan-reuse",
      "run 2 of one plan, on inputs of fill codebook"},
     {"state_run_3", kPlain, "repetition plan-reuse", "run 3 of one plan"},
+    {"state_run_7", kPlain, "repetition", "run 7 of one plan"},
+    {"state_run_13", kTiny, "repetition", "run 13 of one plan"},
+    {"state_every_14", kTiny, "repetition", "run 14 of one plan"},
     {"state_from_run_10", kTiny, "repetition", "run 10 of one plan"},
     {"state_from_run_50", kTiny, "repetition", "run 50 of one plan"},
+    {"state_from_run_60", kTiny, "repetition", "run 64 of one plan"},
+    {"state_maximum_in_workspace", kPlain, "repetition",
+     "numbers in .0, 1., on inputs of fill huge"},
     {"state_fractions", kPlain, "repetition", "run 3 of one plan"},
     {"state_large", kPlain, "repetition", "holds large numbers and NaN"},
     {"state_one", kPlain, "repetition", "large numbers and 1.0"},
@@ -151,6 +157,8 @@ TEST_F(State, EachIsFoundByOneCheckAlone) {
     const bool second = std::string(planted.reason).find("run 2") == 0;
     if (second || planted.name == std::string("state_by_address"))
       options_.fills = {"random", "codebook"};
+    if (planted.name == std::string("state_maximum_in_workspace"))
+      options_.fills = {"random", "codebook", "cancelling", "huge"};
     const Record record = run(planted.name, planted.spec);
     for (const FillRecord& fill : record.fills)
       EXPECT_EQ(fill.judgement.outcome.verdict(), Verdict::kPass)
@@ -240,7 +248,7 @@ TEST_F(State, PlansAreReusedOnceForAllCases) {
 }
 
 TEST(RepeatedRuns, AreAsManyAsTimeAllows) {
-  EXPECT_EQ(repeated_runs(1e6, false), 50);
+  EXPECT_EQ(repeated_runs(1e6, false), 64);
   EXPECT_EQ(repeated_runs(15e6, false), 10);
   EXPECT_EQ(repeated_runs(0.9e9, false), 3);
   EXPECT_EQ(repeated_runs(1.1e9, false), 0);

@@ -9,21 +9,28 @@
 
 namespace mutants {
 
-/// One row of O, and of LSE where there is one. `backwards`: from the last key to the first.
+template <class T>
+float logit(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const attest::Cell at = a.query(b, i), key = a.key(b, j);
+  float dot = 0;
+  for (int64_t d = 0; d < a.p.head_dim; ++d)
+    dot += a.q(at.batch, h, at.row, d) * a.k(key.batch, a.kv_head(h), key.row, d);
+  return a.logit(dot, b, h, i, j);
+}
+
+/// One row of O, and of LSE where there is one. `backwards`: from the last key to the first. `top`:
+/// what the maximum begins with.
 template <class T>
 void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
-                std::vector<float>& sum, bool backwards = false) {
+                std::vector<float>& sum, bool backwards = false, float top = -INFINITY) {
   const attest::Cell at = a.query(b, i);
   sum.assign(static_cast<size_t>(a.p.head_dim_v), 0.0f);
-  float top = -INFINITY, total = 0;
+  float total = 0;
   const attest::Keys keys = a.keys(b, i);
   for (int64_t n = 0; n < keys.end - keys.begin; ++n) {
     const int64_t j = backwards ? keys.end - 1 - n : keys.begin + n;
     const attest::Cell key = a.key(b, j);
-    float dot = 0;
-    for (int64_t d = 0; d < a.p.head_dim; ++d)
-      dot += a.q(at.batch, h, at.row, d) * a.k(key.batch, a.kv_head(h), key.row, d);
-    const float s = a.logit(dot, b, h, i, j);
+    const float s = logit(a, b, h, i, j);
     if (s == -INFINITY) continue;
     const float peak = std::max(top, s), keep = std::exp(top - peak), weight = std::exp(s - peak);
     for (int64_t d = 0; d < a.p.head_dim_v; ++d)

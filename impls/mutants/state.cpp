@@ -21,12 +21,17 @@ enum class Bug {
   kRun2,
   kRun3,
   kFromRun10,
+  kRun7,
+  kRun13,
+  kEvery14,
   kFromRun50,
+  kFromRun60,
   kFractions,
   kLarge,
   kOne,
   kZero,
   kIntegerOne,
+  kMaximumInWorkspace,
   kSemaphoreLeft,
   kSemaphoreKept,
   kByAddress,
@@ -82,8 +87,12 @@ constexpr Description describe(Bug bug) {
     case Bug::kNone: return {"state_none", "keeps nothing"};
     case Bug::kRun2: return {"state_run_2", "wrong in the second run of a plan"};
     case Bug::kRun3: return {"state_run_3", "wrong in the third run of a plan"};
+    case Bug::kRun7: return {"state_run_7", "wrong in the seventh run of a plan"};
+    case Bug::kRun13: return {"state_run_13", "wrong in the thirteenth run of a plan"};
+    case Bug::kEvery14: return {"state_every_14", "wrong in every fourteenth run of a plan"};
     case Bug::kFromRun10: return {"state_from_run_10", "wrong from the tenth run of a plan on"};
     case Bug::kFromRun50: return {"state_from_run_50", "wrong from the fiftieth run of a plan on"};
+    case Bug::kFromRun60: return {"state_from_run_60", "wrong from the sixtieth run of a plan on"};
     case Bug::kFractions:
       return {"state_fractions", "takes a number in (0, 1) in the workspace for a weight"};
     case Bug::kLarge:
@@ -93,6 +102,9 @@ constexpr Description describe(Bug bug) {
       return {"state_zero", "takes 0 in the workspace for a counter that is to be filled"};
     case Bug::kIntegerOne:
       return {"state_integer_one", "takes the integer 1 in the workspace for a lock"};
+    case Bug::kMaximumInWorkspace:
+      return {"state_maximum_in_workspace",
+              "begins with a number below 1 in the workspace as a row's maximum"};
     case Bug::kSemaphoreLeft:
       return {"state_semaphore_left",
               "zeroes a semaphore in a plan's first run and leaves it at 1"};
@@ -367,7 +379,10 @@ class State {
     if (kBug == Bug::kLastCreated) own_->params.softmax_scale = process().last_scale;
     const attest::Softmax<T> a(*problem_, used);
     if (kBug == Bug::kByAddress && kept_for_ == data[ATTEST_O]) return put(a);
-    mutants::attend(a);
+    if (kBug == Bug::kMaximumInWorkspace)
+      attend_from(a, *static_cast<const float*>(workspace));
+    else
+      mutants::attend(a);
     if (wrong(static_cast<float*>(workspace)))
       a.o(0, 0, 0, 0) = static_cast<float>(a.o(0, 0, 0, 0)) + 1.0f;
     if (rounds_up_) a.o(0, 0, 0, 0) = std::nextafter(static_cast<float>(a.o(0, 0, 0, 0)), INFINITY);
@@ -397,8 +412,12 @@ class State {
     switch (kBug) {
       case Bug::kRun2: return runs_ == 2;
       case Bug::kRun3: return runs_ == 3;
+      case Bug::kRun7: return runs_ == 7;
+      case Bug::kRun13: return runs_ == 13;
+      case Bug::kEvery14: return runs_ % 14 == 0;
       case Bug::kFromRun10: return runs_ >= 10;
       case Bug::kFromRun50: return runs_ >= 50;
+      case Bug::kFromRun60: return runs_ >= 60;
       case Bug::kFractions: return found > 1e-6f && found < 1;
       case Bug::kLarge: return found > 1e6f;
       case Bug::kOne: return found == 1;
@@ -410,6 +429,21 @@ class State {
       case Bug::kSharedByProblem: return alive_of_mine() > 1;
       default: return false;
     }
+  }
+
+  /// The maximum of a whole row first, which begins with a number that was found.
+  template <class T>
+  static void attend_from(const attest::Softmax<T>& a, float found) {
+    std::vector<float> sum;
+    for (int64_t b = 0; b < a.p.batch; ++b)
+      for (int64_t h = 0; h < a.p.num_heads; ++h)
+        for (int64_t i = 0; i < a.rows(b); ++i) {
+          float top = std::fabs(found) < 1 ? found : -INFINITY;
+          const attest::Keys keys = a.keys(b, i);
+          for (int64_t j = keys.begin; j < keys.end; ++j)
+            top = std::max(top, mutants::logit(a, b, h, i, j));
+          mutants::attend_row(a, b, h, i, sum, false, top);
+        }
   }
 
   /// Whether the semaphore was not free.

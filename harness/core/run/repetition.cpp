@@ -21,9 +21,12 @@ struct Runs {
   int count;
   double most_ns;
 };
-constexpr Runs kRuns[] = {{50, 0.1e9}, {10, 0.2e9}, {3, 3e9}};
-constexpr int kJudgedRuns[] = {1, 2, 3, 10, 50};
+constexpr Runs kRuns[] = {{64, 0.13e9}, {10, 0.2e9}, {3, 3e9}};
+constexpr int kJudgedRuns[] = {1, 2, 3, 7, 10, 14, 50, 64};
 constexpr int kFirstAtSecondPlace = 3;
+// If the outputs of one run have at most so many bytes, these first runs are judged too.
+constexpr int kFirstJudged = 16;
+constexpr double kSmallOutputs = 1 << 20;
 constexpr Leftover kFirstLeftover = Leftover::kLarge;  // in the workspace before run 1
 
 // Elements of all outputs.
@@ -35,6 +38,10 @@ int64_t output_elements(const Problem& problem) {
   }
   return count;
 }
+
+bool is_listed(int run) { return std::ranges::find(kJudgedRuns, run) != std::end(kJudgedRuns); }
+// Those runs have the other inputs.
+bool takes_others(int run) { return run % 2 == 0 && is_listed(run); }
 
 Outcome in_a_run(const Outcome& failure) {
   return {failure.code, failure.reason + " (in a run for repetition)"};
@@ -88,14 +95,14 @@ RelationRecord Repetition::run(const Trial& trial, const Series& series) {
 
 // Two runs on the same inputs; where they do not agree, the record says so.
 void Repetition::compare(const Trial& trial, const SharedTensors& first,
-                         const SharedTensors& second, bool other, const std::string& which,
-                         RelationRecord& record) {
+                         const SharedTensors& second, const PreparedInputs& prepared,
+                         const std::string& which, RelationRecord& record) {
   const Stopwatch watch(judging_s_);
   record.judgement.exact_elements += output_elements(problem_);
   if (hash_outputs(problem_, first.tensors()) == hash_outputs(problem_, second.tensors())) return;
-  const SigmaTable sigmas = golden_of(other).use(
+  const SigmaTable sigmas = goldens_.of(prepared).use(
       [&](const Golden& golden) { return SigmaTable(problem_, golden, trial.arithmetic); });
-  const Tensors& inputs = (other ? *other_inputs_ : base_.shared()).tensors();
+  const Tensors& inputs = prepared.shared().tensors();
   const RelationRun base{problem_, inputs, first.tensors(), &sigmas};
   const RelationRun again{problem_, inputs, second.tensors(), nullptr};
   const Judgement judged =
@@ -119,7 +126,7 @@ void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
         return fill.inputs_hash == other_->hash() && fill.outputs_hash == hash;
       }))
     return;
-  const Judgement judged = golden_of(true).use([&](const Golden& golden) {
+  const Judgement judged = goldens_.of(*other_).use([&](const Golden& golden) {
     return judge(problem_, golden, trial.arithmetic, outputs.tensors(), &other_inputs_->tensors());
   });
   if (judged.outcome.passes()) return;
@@ -134,7 +141,7 @@ void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
                                           judged.outcome.reason, inputs)};
 }
 
-// Places take turns: runs 1 and 2 have the same addresses, runs 3 and 4 others, and so on. Judged
+// Places take turns: runs 1 and 2 have the same addresses, runs 3 and 4 others, and so on. Listed
 // runs with an even number have the other inputs, after runs on the own ones at the same addresses.
 // All other runs have the own ones: putting tensors in the place of others takes more time than
 // many a run. Only the first outputs at a place bring a workspace, which stays there.
@@ -145,6 +152,7 @@ Script Repetition::script_of(const Trial& trial, int runs, const SharedTensors& 
   const int32_t own = script.add(base_.shared()),
                 others = other_inputs_ ? script.add(*other_inputs_) : own;
   int32_t unjudged = -1;
+  const bool small = 8.0 * double(output_elements(problem_)) <= kSmallOutputs;
   const auto add_outputs = [&](uint64_t workspace_bytes) {
     SharedTensors& made = played.outputs.emplace_back(problem_, ATTEST_WRITE, workspace_bytes);
     made.seal_size();
@@ -153,17 +161,15 @@ Script Repetition::script_of(const Trial& trial, int runs, const SharedTensors& 
   };
   script.create(0);
   for (int run = 1; run <= runs; ++run) {
-    const bool judged =
-        std::find(std::begin(kJudgedRuns), std::end(kJudgedRuns), run) != std::end(kJudgedRuns);
     int32_t outputs = unjudged;
-    if (judged) {
+    if (is_listed(run) || (small && run <= kFirstJudged)) {
       outputs = run == 1 ? script.add(first_outputs)
                          : add_outputs(run == kFirstAtSecondPlace ? trial.workspace_bytes : 0);
       played.judged.emplace_back(run, script.sets[size_t(outputs)]);
     } else if (unjudged < 0) {
       outputs = unjudged = add_outputs(0);
     }
-    script.run(0, (run - 1) / 2 % 2, judged && run % 2 == 0 ? others : own, outputs);
+    script.run(0, (run - 1) / 2 % 2, takes_others(run) ? others : own, outputs);
   }
   script.destroy(0);
   return script;
@@ -188,35 +194,57 @@ void Repetition::judge_runs(const Trial& trial, const Played& played, RelationRe
                                   fmt::format("{} (run {} of one plan)", canary, run)};
       return;
     }
-    const bool other = other_inputs_ && run % 2 == 0;
+    const bool other = other_inputs_ && takes_others(run);
     if (run == 1) {
       if (hash_of(*outputs) != trial.fills.at(0).outputs_hash)
-        try_leftover(trial, Leftover::kNaN, record);
+        try_leftover(trial, Leftover::kNaN, *trial.outputs, base_, record);
     } else if (other && !second) {
       judge_other(trial, *outputs, record);
       second = outputs;
     } else {
-      compare(trial, other ? *second : *trial.outputs, *outputs, other,
+      compare(trial, other ? *second : *trial.outputs, *outputs, other ? *other_ : base_,
               fmt::format("run {} of one plan", run), record);
     }
     if (!outcome.passes()) return;
   }
 }
 
-// A plan of its own whose workspace holds something else leaves what run 1 left.
-void Repetition::try_leftover(const Trial& trial, Leftover leftover, RelationRecord& record) {
-  SharedTensors outputs(problem_, ATTEST_WRITE, trial.workspace_bytes);
+// The run of a plan of its own.
+std::optional<Outcome> Repetition::run_alone(const Trial& trial, const PreparedInputs& inputs,
+                                             Leftover leftover, SharedTensors& outputs,
+                                             RelationRecord& record) const {
   outputs.seal_size();
   outputs.poison(leftover);
-  const RunResult run = trial.plugin.run(trial.implementation, problem_, base_.shared(), outputs);
-  if (run.failure) {
-    record.judgement.outcome = in_a_run(*run.failure);
+  const RunResult run = trial.plugin.run(trial.implementation, problem_, inputs.shared(), outputs);
+  record.run_ns += run.run_ns;
+  return run.failure;
+}
+
+// A plan whose workspace holds something else than kFirstLeftover leaves what `first` has.
+void Repetition::try_leftover(const Trial& trial, Leftover leftover, const SharedTensors& first,
+                              const PreparedInputs& inputs, RelationRecord& record) {
+  SharedTensors outputs(problem_, ATTEST_WRITE, trial.workspace_bytes);
+  if (const auto failure = run_alone(trial, inputs, leftover, outputs, record)) {
+    record.judgement.outcome = in_a_run(*failure);
     return;
   }
-  record.run_ns += run.run_ns;
-  const std::string which = fmt::format("first runs of two plans whose workspace holds {} and {}",
-                                        name(Leftover::kLarge), name(leftover));
-  compare(trial, *trial.outputs, outputs, false, which, record);
+  const std::string which = fmt::format(
+      "first runs of two plans whose workspace holds {} and {}{}", name(kFirstLeftover),
+      name(leftover), &inputs == &base_ ? "" : ", on inputs of fill " + inputs.fill().name);
+  compare(trial, first, outputs, inputs, which, record);
+}
+
+// What the workspace holds may be taken for a maximum or a sum: beside scores far below 0 it shows.
+void Repetition::try_leftovers_on(const Trial& trial, const PreparedInputs& extreme,
+                                  RelationRecord& record) {
+  SharedTensors first(problem_, ATTEST_WRITE, trial.workspace_bytes);
+  if (const auto failure = run_alone(trial, extreme, kFirstLeftover, first, record)) {
+    record.judgement.outcome = in_a_run(*failure);
+    return;
+  }
+  for (const Leftover leftover : kLeftovers)
+    if (leftover != kFirstLeftover && !record.judgement.outcome.is_bad())
+      try_leftover(trial, leftover, first, extreme, record);
 }
 
 // The same runs by another plan. Whatever the first plan kept from run to run, this one keeps too.
@@ -241,7 +269,7 @@ std::optional<RerunRecord> Repetition::play_again(const Trial& trial, int runs,
     const auto& [run, outputs] = first.judged[i];
     const Tensors& other = again.judged[i].second->tensors();
     if (hash_outputs(problem_, other) == hash_outputs(problem_, outputs->tensors())) continue;
-    const PreparedInputs& inputs = other_inputs_ && run % 2 == 0 ? *other_ : base_;
+    const PreparedInputs& inputs = other_inputs_ && takes_others(run) ? *other_ : base_;
     KeptGolden& golden = goldens_.of(inputs);
     record.apart = are_apart(inputs, golden, trial.arithmetic, outputs->tensors(), other);
     if (record.others.empty() || record.apart)
@@ -270,7 +298,8 @@ void Repetition::play(const Trial& trial, const Series& series, RelationRecord& 
   if (!series.quick || trial.workspace_bytes == 0) return;
   // The plan above has had large numbers and fractions, its fill NaN.
   for (const Leftover leftover : {Leftover::kOnes, Leftover::kZeros, Leftover::kIntegerOnes})
-    if (!outcome.is_bad()) try_leftover(trial, leftover, record);
+    if (!outcome.is_bad()) try_leftover(trial, leftover, *trial.outputs, base_, record);
+  if (series.extreme && !outcome.is_bad()) try_leftovers_on(trial, *series.extreme, record);
 }
 
 }  // namespace attest::core

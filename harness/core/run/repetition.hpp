@@ -1,10 +1,11 @@
 // The relation repetition: one plan runs many times on two sets of inputs, and the same inputs must
 // give the same outputs.
 //
-// Runs 1, 3, 5 ... have the inputs of the first fill, runs 2, 4, 6 ... others. Runs 3 and 4, 7 and
-// 8 ... have tensors and workspace at a second set of addresses. At either set, the
-// workspace stays as the previous run left it. Runs 1, 2, 3, 10 and 50 are judged, as far as there
-// are that many. If runs are quick, further plans run with other contents in their workspace.
+// Runs 2, 10, 14, 50 and 64 have the other inputs, all others those of the first fill. Runs 3 and
+// 4, 7 and 8 ... have tensors and workspace at a second set of addresses. At either set, the
+// workspace stays as the previous run left it. The runs named above are judged, runs 1, 3 and 7
+// too, and the first 16 if outputs are small. If runs are quick, further plans run with other
+// contents in their workspace, on the first fill and on that of extreme scores.
 #pragma once
 #include <list>
 #include <memory>
@@ -19,7 +20,7 @@
 
 namespace attest::core {
 
-/// How often a plan runs if one run takes `run_ns`: 50, 10 or 3 times; 0: three runs take too long.
+/// How often a plan runs if one run takes `run_ns`: 64, 10 or 3 times; 0: three runs take too long.
 /// `slow_too`: a longer run is accepted for three runs.
 int repeated_runs(double run_ns, bool slow_too);
 
@@ -33,7 +34,8 @@ class Repetition {
 
   struct Series {
     int runs = 3;
-    bool quick = false;  // runs are short enough to try further plans
+    bool quick = false;                       // runs are short enough to try further plans
+    const PreparedInputs* extreme = nullptr;  // on these too; null: there are none
   };
   /// `base` is the first fill of the trial.
   RelationRecord run(const Trial& trial, const Series& series);
@@ -58,9 +60,13 @@ class Repetition {
   void judge_runs(const Trial& trial, const Played& played, RelationRecord& record);
   void judge_other(const Trial& trial, const SharedTensors& outputs, RelationRecord& record);
   void compare(const Trial& trial, const SharedTensors& first, const SharedTensors& second,
-               bool other, const std::string& which, RelationRecord& record);
-  void try_leftover(const Trial& trial, Leftover leftover, RelationRecord& record);
-  KeptGolden& golden_of(bool other) { return goldens_.of(other ? *other_ : base_); }
+               const PreparedInputs& prepared, const std::string& which, RelationRecord& record);
+  std::optional<Outcome> run_alone(const Trial& trial, const PreparedInputs& inputs,
+                                   Leftover leftover, SharedTensors& outputs,
+                                   RelationRecord& record) const;
+  void try_leftover(const Trial& trial, Leftover leftover, const SharedTensors& first,
+                    const PreparedInputs& inputs, RelationRecord& record);
+  void try_leftovers_on(const Trial& trial, const PreparedInputs& extreme, RelationRecord& record);
 
   const Problem& problem_;
   const PreparedInputs& base_;

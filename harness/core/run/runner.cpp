@@ -22,6 +22,7 @@ constexpr int kLeastRuns = 4;
 constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
 // Of a problem whose key permutation on `huge` costs a golden of some 30 ms
 constexpr double kHugeFlops = 2e8;
+constexpr std::string_view kHuge = "huge";  // the fill of extreme scores
 // Some fifty runs of plan-reuse take seconds then, whatever is asked for
 constexpr double kReusedRun_ns = 0.1e9;
 // Of the memory that is available
@@ -327,9 +328,13 @@ RelationRecord CaseRunner::check_repetition(const Trial& trial) {
     repetition_ = std::make_unique<Repetition>(problem_, inputs(fills_.front()),
                                                other_inputs(trial), goldens_);
   const double run_ns = trial.quickest_run_ns();
+  const bool quick = wants_relations(options_.relations, problem_, run_ns),
+             has_extreme = quick && trial.workspace_bytes > 0 && fills_.front() != kHuge &&
+                           std::ranges::find(fills_, kHuge) != fills_.end();
   return repetition_->run(
       trial, {.runs = repeated_runs(run_ns, options_.relations == RelationChoice::kAll),
-              .quick = wants_relations(options_.relations, problem_, run_ns)});
+              .quick = quick,
+              .extreme = has_extreme ? &inputs(std::string(kHuge)) : nullptr});
 }
 
 // On the first fill whose rows can be compared, or null: rows of NaN have no relation to others.
@@ -344,7 +349,6 @@ RelationChecks* CaseRunner::first_relations() {
 // Key permutation on the fill whose logits rise furthest, where the problem has it and relations
 // are on another one.
 RelationChecks* CaseRunner::huge_relations() {
-  constexpr std::string_view kHuge = "huge";
   if (options_.relations != RelationChoice::kAll &&
       problem_.operation->flops(problem_) > kHugeFlops)
     return nullptr;
