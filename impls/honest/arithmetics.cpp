@@ -30,6 +30,7 @@ struct Named {
     if (linear) name = "linear__" + name;
     method.computes = method.declares = arithmetic_of(pair, number);
     method.tile = order.tile;
+    method.computes.one_sum = order.tile == kQuarter;
     method.reversed = order.reversed;
     method.splits = order.splits;
     method.folds_scale = !linear && number % 2 == 1 && method.computes.qk != ATTEST_F32;

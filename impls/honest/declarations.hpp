@@ -65,7 +65,7 @@ struct Order {
 constexpr Order kOrders[] = {{"whole", 0, false, 1},        {"whole_reversed", 0, true, 1},
                              {"tiles", kAnyTile, false, 1}, {"reversed", 64, true, 1},
                              {"tall", 1024, false, 1},      {"splits", 64, false, 4},
-                             {"tall_splits", 512, true, 3}};
+                             {"tall_splits", 512, true, 3}, {"quarters", kQuarter, false, 4}};
 constexpr size_t kOrderCount = sizeof(kOrders) / sizeof(*kOrders);
 
 /// What it says of linear attention, where phi is the operand of QK and the state that of PV. Sums

@@ -29,6 +29,7 @@ constexpr Method merged_by_lse(Method method) {
   method.declares.ways |= ATTEST_WEIGHS_BY_LSE;
   return method;
 }
+constexpr Method in_one_sum(Method method) { return method.computes.one_sum = true, method; }
 constexpr Method weighing_pairs(Method method) {
   method.weighs_pairs = true;
   method.declares.ways |= ATTEST_WEIGHS_PAIRS;
@@ -44,6 +45,8 @@ constexpr Method kReversed = reversed(
     honest_method("honest_reversed", "whole rows, the last key first, float32", kFloat, 0));
 constexpr Method kSplit = merged_by_lse(
     split(honest_method("honest_split", "four parts merged by their lse, float32", kFloat, 64), 4));
+constexpr Method kQuarters = in_one_sum(split(
+    honest_method("honest_quarters", "four parts, each one float32 sum", kFloat, kQuarter), 4));
 constexpr Method kHalf = honest_method(
     "honest_f16_probabilities", "unfused: probabilities cast to f16", half_probabilities(), 0);
 constexpr Method kScores =
@@ -70,8 +73,9 @@ constexpr Method kLinearBrain =
 
 ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>(),
               attest::table<Softmax<kReversed>>(), attest::table<Softmax<kSplit>>(),
-              attest::table<Softmax<kHalf>>(), attest::table<Softmax<kScores>>(),
-              attest::table<Softmax<kBrain>>(), attest::table<Linear<kLinearNaive>>(),
-              attest::table<Linear<kLinearTiled>>(), attest::table<Linear<kLinearReversed>>(),
-              attest::table<Linear<kLinearSplit>>(), attest::table<Linear<kLinearPairs>>(),
-              attest::table<Linear<kLinearHalf>>(), attest::table<Linear<kLinearBrain>>())
+              attest::table<Softmax<kQuarters>>(), attest::table<Softmax<kHalf>>(),
+              attest::table<Softmax<kScores>>(), attest::table<Softmax<kBrain>>(),
+              attest::table<Linear<kLinearNaive>>(), attest::table<Linear<kLinearTiled>>(),
+              attest::table<Linear<kLinearReversed>>(), attest::table<Linear<kLinearSplit>>(),
+              attest::table<Linear<kLinearPairs>>(), attest::table<Linear<kLinearHalf>>(),
+              attest::table<Linear<kLinearBrain>>())

@@ -126,7 +126,11 @@ float Probabilities(float* p, int64_t count, float divisor, const Arithmetic& a,
   if (divisor != 1)
     for (int64_t i = 0; i < count; ++i) p[i] /= divisor;
   const bool sums_rounded = (a.ways & ATTEST_SUMS_ROUNDED_P) != 0;
-  if (!sums_rounded) total = Sum(p, count, a.accumulator, total);
+  const auto add = [&] {
+    for (int64_t i = 0; a.one_sum && i < count; ++i) total = Sum(p + i, 1, a.accumulator, total);
+    if (!a.one_sum) total = Sum(p, count, a.accumulator, total);
+  };
+  if (!sums_rounded) add();
   const auto kept = [=](auto round) {
     for (int64_t i = 0; i < count; ++i) p[i] = round(p[i]);
   };
@@ -134,7 +138,7 @@ float Probabilities(float* p, int64_t count, float divisor, const Arithmetic& a,
     with_cutting(a.probability, kept);
   else
     with_rounding(a.probability, kept);
-  if (sums_rounded) total = Sum(p, count, a.accumulator, total);
+  if (sums_rounded) add();
   RoundRow(p, count, a.pv);
   if (a.ways & ATTEST_FLUSHES_SUBNORMALS) {
     const float least = std::fmax(smallest_normal(a.probability), smallest_normal(a.pv));

@@ -16,6 +16,8 @@ struct Arithmetic {
   float exp_error;
   // Every exp is too small by exp_error; else its error wanders between both bounds
   bool exp_leans = false;
+  // The normaliser adds one probability after the other, not eight sums of them
+  bool one_sum = false;
 };
 
 /// c[2, 32] += a[2, depth] b[depth, 32]; strides in floats. Each element is one chain of fused
@@ -39,7 +41,7 @@ void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmet
 /// p becomes what a kernel multiplies with: divided by `divisor`, rounded or cut to the dtype of
 /// probabilities, flushed, rounded to the operand. Returns the sum of what the normaliser adds,
 /// starting at `total`: before the rounding, or after it if the ways say so; in the dtype of the
-/// accumulator, one after the other where that is coarser than float32.
+/// accumulator, one after the other where that is coarser than float32 or `one_sum`.
 float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic,
                     float total);
 /// The sum alone.

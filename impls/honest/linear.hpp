@@ -63,7 +63,7 @@ class LinearKernel {
   static int64_t tile(const Method& method, int64_t keys) {
     if (method.splits > 1) return std::max<int64_t>(1, (keys + method.splits - 1) / method.splits);
     if (method.tile == 0) return std::max<int64_t>(keys, 1);
-    return method.tile == kAnyTile ? 64 : method.tile;
+    return method.tile < 0 ? 64 : method.tile;
   }
 
   void gather(int64_t b, int64_t kv_head) {

@@ -12,7 +12,7 @@ struct Method {
   const char *name, *summary;
   Arithmetic computes = kFloat, declares = kFloat;
   int64_t tile = 0;  // keys of a tile of the online softmax; 0: the whole row at once; kAnyTile: by
-                     // the problem's sizes
+                     // the problem's sizes; kQuarter: a quarter of the keys
   bool reversed = false;  // the last key comes first
   int64_t splits = 1;  // parts of the keys that are attended to apart, then merged: by their lse,
                        // if that is declared
@@ -24,7 +24,7 @@ struct Method {
        rounds_k = true;       // of linear attention: phi of Q, phi of K are rounded to the operand
   bool weighs_pairs = false;  // of linear attention: ATTEST_WEIGHS_PAIRS
 };
-constexpr int64_t kAnyTile = -1;
+constexpr int64_t kAnyTile = -1, kQuarter = -2;
 
 /// Whoever computes in `arithmetic` and says so.
 constexpr Method honest_method(const char* name, const char* summary, Arithmetic arithmetic,

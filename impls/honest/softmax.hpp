@@ -89,6 +89,7 @@ class SoftmaxKernel {
   }
   static int64_t tile(const attest_softmax_params& p, const Method& method) {
     if (method.tile == 0) return std::max<int64_t>(p.seq_len_kv, 1);
+    if (method.tile == kQuarter) return (p.seq_len_kv + 3) / 4;
     if (method.tile != kAnyTile) return method.tile;
     constexpr int64_t kTiles[] = {16, 32, 48, 64, 128, 256};
     return kTiles[static_cast<size_t>(p.seq_len_kv + p.head_dim + p.seq_len_q) % 6];

@@ -193,6 +193,15 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
     EXPECT_EQ(exit_code(verdicts), 0) << implementation << " " << spec;
     if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
   }
+  // Four float32 sums of 16,400 keys of few weights.
+  const TrialOptions quarters{
+      .problems = 1,
+      .at_the_top = 0,
+      .spec = "softmax dtype=f32 seq_len_q=4 seq_len_kv=65600 head_dim=16 lse",
+      .implementations = "honest_quarters",
+      .fill = "codebook"};
+  const char* const honest = ATTEST_BINARY_DIR "/tests/plugins/honest.so";
+  EXPECT_EQ(exit_code(judge_random_problems(honest, quarters, 0, 1)), 0);
   // A float32 sum of 256 tiles beside one key that has nearly all weight.
   const TrialOptions tiled{.problems = 1,
                            .at_the_top = 0,

@@ -500,8 +500,13 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
                alike = std::pow(alike_beside(1), keys / chain);
   const double steps = chain * chain * a_step * a_step * alike;
   // The chain may be that of a block of keys, the one with that key among them.
-  const double a_key = std::min(u * top / std::sqrt(3.0), small / keys);
-  return std::max(steps, chain * chain * a_key * a_key * alike_beside(top));
+  const double a_key = std::min(u * top / std::sqrt(3.0), small / keys),
+               block = chain * chain * a_key * a_key * alike_beside(top);
+  // So may those of all others. Their sums reach chain / keys of the weight that is left.
+  const double rest = 1 - top;
+  if (!(chain < keys && rest > 0)) return std::max(steps, block);
+  const double part = std::min(u * chain / 4 * rest, small);
+  return std::max({steps, block, part * part * alike_beside(rest * chain / keys)});
 }
 
 }  // namespace attest::core::codebook

@@ -33,6 +33,7 @@ TEST(CodebookSigma, HonestKernelsPassAndLostKeysFail) {
         };
         if (!large) judge("float32", {}, true);
         judge("sequential", {.tile = 1 << 30}, true);
+        judge("quarters", {.tile = (tokens + 3) / 4}, true);
         judge("own dtype", {.probability = dtype}, true);
         if (!large) judge("f16 scores", {.probability = ATTEST_F16, .score = ATTEST_F16}, true);
         judge("tile lost",

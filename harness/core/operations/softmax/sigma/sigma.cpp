@@ -62,6 +62,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       stalled(factor(SigmaTerm::kStalled)),
       again(factor(SigmaTerm::kRepeated)),
       blocks(factor(SigmaTerm::kBlocks)),
+      parts(factor(SigmaTerm::kParts)),
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
       common(factor(SigmaTerm::kCommonAddend)),
@@ -142,10 +143,13 @@ double SigmaModel::coherent_variance(double lost_sum, double repeated, double to
                                      int64_t keys) const {
   // A quarter of an ulp of the final sum, as the mean over its growth; no more than is added.
   const double length = chain(keys), step = again * std::min(u_acc * length / 4, 1 - top);
+  // Of the parts, which have the weight of all other keys.
+  const double part =
+      length < double(keys) ? parts * std::min(u_acc * length / 4, 1.0) * (1 - top) : 0;
   // Beside a large weight the sum can lose all that is added to it, but no more.
   const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
   return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum +
-         step * step * std::pow(repeated, double(keys) / length);
+         std::max(step * step * std::pow(repeated, double(keys) / length), part * part * repeated);
 }
 
 double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {

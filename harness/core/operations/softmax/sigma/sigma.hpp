@@ -45,6 +45,7 @@ enum class SigmaTerm {
   kSmallSums,        // sums over keys below the smallest normal number
   kSmallValues,      // V rounded to an operand below its smallest normal number
   kBlocks,           // kRepeated beside a key of large weight, if each block of keys is one chain
+  kParts,            // kRepeated in every part of the keys, if each part is one chain
   kStalled,          // so many p are absorbed that the sum stops growing
   kTwoRoundings,     // p that are rounded in the normaliser and again in the product
   kFewSteps,         // p of a few subnormal steps round alike
@@ -125,8 +126,8 @@ struct SigmaModel {
   double slope_at_cap = -1;  // see is_at_cap; below 0: no score is
   double cut_sum;  // of the lse: roundoff of summed probabilities that are truncated; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
-  double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, lost, underflow,
-      common, few_steps, average;
+  double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, parts, lost,
+      underflow, common, few_steps, average;
   double exp_error;   // of exp, as declared
   double rescale;     // the error of an exp that a prefix of the keys shares
   bool sums_rounded;  // the normaliser sums the rounded probabilities
@@ -227,9 +228,10 @@ struct SigmaModel {
   /// Lost probabilities: `lost` is the sum of p below unsummed_below. Equal addends: they round the
   /// same way as long as the sum has the same exponent; `repeated` is the chance that two addends
   /// are equal, the sum of (share of all keys)^2 over groups of at least two keys. If a step of the
-  /// chain adds several keys, all of them must be equal. Blocks: the chain may be that of a block
-  /// of keys, with one key in each step. If one key has much of the weight, `top`, the sum has its
-  /// final size from then on, and every addition rounds the same way.
+  /// chain adds several keys, all of them must be equal. But the chain may be that of a part of the
+  /// keys, with one key in each step: the sums of all parts have the same exponents at the same
+  /// steps, so they err alike. Blocks: if one key has much of the weight, `top`, the sum of its
+  /// part has its final size from then on, and every addition rounds the same way.
   double coherent_variance(double lost, double repeated, double top, int64_t keys) const;
 
   /// Sigma is linear in the share that a sum loses. A sum that has lost a quarter or more may have
