@@ -87,6 +87,24 @@ TEST(Variants, TakeAwayWhatTheProblemHas) {
   EXPECT_EQ(found.at("second num_kv_heads").as<attest_softmax_params>().num_kv_heads, 4);
 }
 
+// A cache may know whether heads are grouped, and whether there is a band, and no more.
+TEST(Variants, ChangeGroupsAndDiagonalsThatAreThere) {
+  const auto found = variants_of(softmax([](Problem& other) {
+    auto& p = other.as<attest_softmax_params>();
+    p.num_heads = 6;
+    p.num_kv_heads = 2;
+    p.seq_len_kv = 30;
+    p.window_right = 0;
+  }));
+  EXPECT_EQ(found.at("second num_kv_heads").as<attest_softmax_params>().num_kv_heads, 3);
+  EXPECT_EQ(found.at("diagonal").as<attest_softmax_params>().diagonal, ATTEST_BOTTOM_RIGHT);
+  EXPECT_EQ(found.count("diagonal of a new band"), 0u);
+  const auto without = variants_of(
+      softmax([](Problem& other) { other.as<attest_softmax_params>().seq_len_kv = 30; }));
+  EXPECT_EQ(without.count("diagonal"), 0u);
+  EXPECT_EQ(without.at("diagonal of a new band").as<attest_softmax_params>().window_right, 0);
+}
+
 TEST(Variants, OfAGridAreThoseThatItHas) {
   const auto found = variants_of(softmax([](Problem& other) {
     auto& p = other.as<attest_softmax_params>();

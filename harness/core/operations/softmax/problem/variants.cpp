@@ -103,12 +103,22 @@ Params& with_band(Problem& problem) {
   return p;
 }
 
-// Another number of key heads: the smallest of them, all, or the next one that divides num_heads.
+// The other diagonal, where that changes what rows see.
+void turn_diagonal(Problem& problem) {
+  const auto& sizes = problem.as<Params>();
+  refuse_unless((has_lengths(problem) || sizes.seq_len_q != sizes.seq_len_kv) &&
+                sizes.patch_size == 0);
+  Params& p = with_band(problem);
+  p.diagonal = p.diagonal == ATTEST_TOP_LEFT ? ATTEST_BOTTOM_RIGHT : ATTEST_TOP_LEFT;
+}
+
+// Another number of key heads: the smallest of them, or the next one that divides num_heads. All
+// come last, because a cache may know whether heads are grouped.
 void group_heads(Problem& problem, bool second) {
   const auto& p = problem.as<Params>();
   std::vector<int64_t> others;
-  for (const int64_t count : {int64_t{1}, p.num_heads, p.num_heads % 2 == 0 ? p.num_heads / 2 : 1,
-                              p.num_heads % 3 == 0 ? p.num_heads / 3 : 1})
+  for (const int64_t count : {int64_t{1}, p.num_heads % 2 == 0 ? p.num_heads / 2 : 1,
+                              p.num_heads % 3 == 0 ? p.num_heads / 3 : 1, p.num_heads})
     if (count != p.num_kv_heads && std::ranges::find(others, count) == others.end())
       others.push_back(count);
   refuse_unless(others.size() > size_t(second));
@@ -159,11 +169,13 @@ constexpr OneThing kThings[] = {
      }},
     {"diagonal",
      [](Problem& other) {
-       const bool moves =
-           has_lengths(other) || other.as<Params>().seq_len_q != other.as<Params>().seq_len_kv;
-       refuse_unless(moves && other.as<Params>().patch_size == 0);
-       Params& p = with_band(other);
-       p.diagonal = p.diagonal == ATTEST_TOP_LEFT ? ATTEST_BOTTOM_RIGHT : ATTEST_TOP_LEFT;
+       refuse_unless(has_band(other.as<Params>()));
+       turn_diagonal(other);
+     }},
+    {"diagonal of a new band",
+     [](Problem& other) {
+       refuse_unless(!has_band(other.as<Params>()));
+       turn_diagonal(other);
      }},
     {"diagonal_offset", [](Problem& other) { with_band(other).diagonal_offset += 2; }},
     {"second diagonal_offset",
