@@ -8,7 +8,7 @@
 #   ROUNDS  each is two launches of either build (default: 4; fewer are a weak comparison)
 # Exit codes: those of `attest compare`; 4 if a launch wrote no results.
 set -euo pipefail
-(($# >= 3)) || { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 64; }
+(($# >= 3)) || { sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 64; }
 out=$1 before=$2 after=$3
 shift 3
 attest=${ATTEST:-attest}

@@ -10,7 +10,7 @@
 #   FLOOR        change in percent that two runs of one build may show (default: 10)
 # Exit codes: those of `attest run`; if that is 0, those of `attest compare`.
 set -euo pipefail
-(($# >= 1)) || { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 64; }
+(($# >= 1)) || { sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 64; }
 out=$1
 shift
 attest=${ATTEST:-attest}

@@ -127,9 +127,9 @@ done
 
 # A baseline of a kernel that passed makes the same script compare.
 export ATTEST=$work/attest-archive/bin/attest
-cp clone/before/../comparison/before.001.jsonl baseline.jsonl
-make -s -C project mine.so 2>/dev/null
-git -C project checkout -q main && touch project/mine.cpp && make -s -C project mine.so
+cp clone/comparison/before.001.jsonl baseline.jsonl
+git -C project checkout -q main
+make -s -C project mine.so
 BASELINE=baseline.jsonl FLOOR=900 "$here/judge.sh" out small.json --plugin project/mine.so \
   --impl 'mine,naive' --budget 5ms >said 2>&1 || { cat said; die "a comparison with a baseline"; }
 grep -q 'no baseline' said && die "the baseline was not read"
