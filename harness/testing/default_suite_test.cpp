@@ -44,7 +44,8 @@ const std::set<std::string>& first_cases() {
   return kFirst;
 }
 
-// With those in front. Whether an implementation fails the suite does not hang on the order.
+// The cases of the suite, with those in front. The order does not decide whether an implementation
+// fails the suite.
 std::vector<Case> cases_of(const core::Suite& suite) {
   std::vector<Case> cases = suite.cases;
   std::ranges::stable_partition(cases,

@@ -106,8 +106,7 @@ constexpr Reason kReasons[] = {
      "or numbers"},
     {ReasonCode::kFailPlanReuse, "fail:plan-reuse",
      "beside a problem of the same shape that differs in one thing, it gives another output than "
-     "in "
-     "a process of its own"},
+     "in a process of its own"},
     {ReasonCode::kFailKeyPermutation, "fail:key-permutation",
      "the output changed when keys that the same queries see changed places"},
     {ReasonCode::kFailQueryPermutation, "fail:query-permutation",

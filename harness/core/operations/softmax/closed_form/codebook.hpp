@@ -190,8 +190,8 @@ class Codebook {
   // kRising, by key code: the query codes that ask for a mark
   std::vector<std::vector<uint8_t>> codes_of_mark_;
   std::vector<uint8_t> codes_of_gaps_;  // kRising: the query codes whose Ask is a gap
-  std::vector<int64_t> rows_asking_;    // kRising, [num_heads, query codes]: how often next_ask has
-                                        // returned each
+  std::vector<int64_t> rows_asking_;    // kRising, [num_heads, query codes]: how many times
+                                        // next_ask has returned the code
   std::vector<uint8_t> turned_;  // [num_heads, cells of Q]: the code of a query; kUnseen: any code
   std::vector<int64_t> first_claim_;  // [dim 0 of K, dim 2 of K]: b * seq_len_kv + j of the first
                                       // position in that cell, or -1

@@ -111,8 +111,8 @@ int64_t Codebook::seen_place(int64_t mark_place, int64_t begin) const {
                    : mark_place;
 }
 
-// For a row that sees all marks but those that its pattern hides: what the fewest rows have asked
-// for before.
+// Returns the query code that the fewest rows of the head have had so far. The row sees all marks
+// except those that its pattern hides; codes that ask for a hidden mark are left out.
 int64_t Codebook::next_ask(int64_t b, int64_t i, int64_t head) {
   const Marks& marks = marks_of(b);
   const int64_t begin = geometry_.keys(b, i).begin;

@@ -143,7 +143,7 @@ class RowExpectation {
   std::vector<double> marks_;  // weights of the visible marks, ascending
   std::vector<size_t> unsure_codes_;  // codes with keys and a HeadScores::error
   double unsure_error_ = 0;           // the largest of these errors
-  bool saturated_ = false;            // a key weighs whose values the operand of PV cannot hold
+  bool saturated_ = false;            // values of a key with weight overflow the operand of PV
   std::vector<size_t> bent_;          // codes whose scores a softcap makes nearly equal
   double bent_error_ = 0;             // bound of the error of these scores
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_,

@@ -10,13 +10,14 @@ namespace attest::core {
 namespace {
 
 constexpr uint64_t kAskedSeed = 0x61736b6564;
-// A row costs several times as much as one of other inputs, because errors of equal keys are added.
+// These rows cost several times as much as those of random inputs: the errors of equal keys are
+// added before they are squared.
 constexpr RowBudget kBudget{.all = 5e8, .sampled = 1e9, .rows_a_head = 128},
     kBudgetOfMarks{.all = 5e8, .sampled = 2e9, .rows_a_head = 256};
 
-// A row of a sequence and head for each query code that one has. Each head begins with other codes,
-// so that a few rows of each show most of them. The last one, where ALiBi takes little away from
-// leads, begins with those that show most bugs.
+// Returns one row of sequence b and head h for each query code that occurs there. Each head begins
+// with other codes, so that a few rows of each head cover most codes. The last head begins with the
+// codes that show most bugs, because ALiBi lowers leads least there.
 std::vector<int64_t> rows_of_codes(const Codebook& book, int64_t heads, int64_t b, int64_t h) {
   const Geometry& geometry = book.geometry();
   const int64_t length = geometry.length_q(b), unit = b * heads + h,

@@ -1,4 +1,4 @@
-// What the golden for any inputs may know of them.
+// What a fill tells the golden that computes rows one by one.
 #pragma once
 #include <memory>
 
@@ -9,15 +9,16 @@ namespace attest::core {
 
 struct KnownInputs {
   /// kFewCodes: keys and queries are taken from a few vectors (SigmaModel::take_few_codes). kHuge:
-  /// likewise; also, all keys that rows see are alike in channel 0, and scores are large by it.
+  /// the same holds, and all keys that rows see have one large number in channel 0, which makes all
+  /// scores large.
   enum class Vectors { kAny, kFewCodes, kHuge };
   Vectors vectors = Vectors::kAny;
   RowBudget budget = {};
   WantedPlaces wanted = {};  // the rows that a sample should have
 };
 
-/// The golden for any inputs. `device` computes the rows if the host would take long; it may be
-/// null. It does not compute Vectors::kHuge.
+/// The golden that computes rows one by one, whatever the inputs are. `device` computes them if the
+/// host would take long, except for Vectors::kHuge; it may be null.
 std::unique_ptr<Golden> golden_of(const Problem& problem, const Tensors& tensors,
                                   const KnownInputs& known, const GoldenDevice* device = nullptr);
 

@@ -21,7 +21,8 @@ class TileWeights {
   Matrix error_squares;        // e^2: the variance of p from its score's error
 
   /// Writes row `r` of the other matrices, from its probabilities.
-  /// `in_parts`: a kernel that takes the keys in parts may lose those of some parts alone.
+  /// `in_parts`: a kernel may split the keys into parts, each with a maximum of its own. A small
+  /// probability may then be lost in one part, while equally small ones of other parts are kept.
   void find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys,
                  bool in_parts = false);
   /// Resets any_lost and any_unsure.
