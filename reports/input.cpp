@@ -22,9 +22,6 @@ constexpr double kBusyPercent = 10;  // of the time, something waited for a CPU
 
 // A race may have been seen after one of two files was copied.
 bool contradict(const Record& a, const Record& b) {
-  const auto is_overruled = [](const Record& record) {
-    return record.outcome.code == core::ReasonCode::kSuspectRace;
-  };
   return !is_overruled(a) && !is_overruled(b) && to_json(a) != to_json(b);
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/record/races.hpp"
 #include "reports/escape.hpp"
 #include "reports/pacing.hpp"
 
@@ -41,8 +42,7 @@ std::string line(const Record& r, size_t width, bool colour) {
   const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
   text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "",
                       judged ? share(r.rms_ratio) : "");
-  const bool is_lucky = r.outcome.code == core::ReasonCode::kSuspectRace;  // of no use to anybody
-  if (r.time && !is_lucky) {
+  if (r.time && !is_overruled(r)) {
     const double spread =
         r.time->median_ns > 0 ? (r.time->q3_ns - r.time->q1_ns) / r.time->median_ns * 100 : 0;
     text += fmt::format(" {:>9} {:>4.0f}% {:>9} {:>7}", print_time(r.time->median_ns), spread,

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "cli/machine_error.hpp"
@@ -25,12 +26,12 @@ bool holds_something(const std::string& path) {
          facts.st_size > 0;
 }
 
-// -1: it is no results file.
-int64_t count_records(const std::string& path) {
+// Nothing: it is no results file.
+std::optional<size_t> count_records(const std::string& path) {
   try {
-    return int64_t(core::read_results(path).records.size());
+    return core::read_results(path).records.size();
   } catch (const core::Error&) {
-    return -1;
+    return std::nullopt;
   }
 }
 
@@ -38,8 +39,8 @@ int64_t count_records(const std::string& path) {
 
 void refuse_to_replace(const std::string& path) {
   if (!holds_something(path)) return;
-  const int64_t records = count_records(path);
-  if (records < 0)
+  const std::optional<size_t> records = count_records(path);
+  if (!records)
     throw core::Error(fmt::format(
         "-o {}: holds something that is no results; name another file, or replace it with "
         "--overwrite",
@@ -47,7 +48,7 @@ void refuse_to_replace(const std::string& path) {
   throw core::Error(
       fmt::format("-o {}: holds {} results; --overwrite replaces the file, --resume "
                   "{} goes on with a run that was cut short",
-                  path, records, path));
+                  path, *records, path));
 }
 
 void refuse_to_replace_table(const std::string& path) {

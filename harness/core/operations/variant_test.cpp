@@ -34,6 +34,12 @@ std::map<std::string, Problem> variants_of(const Problem& problem) {
   return found;
 }
 
+// Those of softmax() with other parameters.
+std::map<std::string, Problem> variants_with(void (*change)(attest_softmax_params&)) {
+  return variants_of(
+      softmax([change](Problem& other) { change(other.as<attest_softmax_params>()); }));
+}
+
 TEST(Variants, DifferInWhatTheirNamesSay) {
   const Problem problem = softmax([](Problem&) {});
   const auto found = variants_of(problem);
@@ -89,25 +95,22 @@ TEST(Variants, TakeAwayWhatTheProblemHas) {
 
 // A cache may know whether heads are grouped, and whether there is a band, and no more.
 TEST(Variants, ChangeGroupsAndDiagonalsThatAreThere) {
-  const auto found = variants_of(softmax([](Problem& other) {
-    auto& p = other.as<attest_softmax_params>();
+  const auto found = variants_with([](attest_softmax_params& p) {
     p.num_heads = 6;
     p.num_kv_heads = 2;
     p.seq_len_kv = 30;
     p.window_right = 0;
-  }));
+  });
   EXPECT_EQ(found.at("second num_kv_heads").as<attest_softmax_params>().num_kv_heads, 3);
   EXPECT_EQ(found.at("diagonal").as<attest_softmax_params>().diagonal, ATTEST_BOTTOM_RIGHT);
   EXPECT_EQ(found.count("diagonal of a new band"), 0u);
-  const auto without = variants_of(
-      softmax([](Problem& other) { other.as<attest_softmax_params>().seq_len_kv = 30; }));
+  const auto without = variants_with([](attest_softmax_params& p) { p.seq_len_kv = 30; });
   EXPECT_EQ(without.count("diagonal"), 0u);
   EXPECT_EQ(without.at("diagonal of a new band").as<attest_softmax_params>().window_right, 0);
 }
 
 TEST(Variants, OfAGridAreThoseThatItHas) {
-  const auto found = variants_of(softmax([](Problem& other) {
-    auto& p = other.as<attest_softmax_params>();
+  const auto found = variants_with([](attest_softmax_params& p) {
     p.seq_len_q = 24;
     p.grid_height = 4;
     p.grid_width = 6;
@@ -115,7 +118,7 @@ TEST(Variants, OfAGridAreThoseThatItHas) {
     p.window_width = 3;
     p.shift_y = 1;
     p.shift_bias = -100;
-  }));
+  });
   for (const char* name : {"window", "window_left", "diagonal_offset", "alibi_slopes", "order",
                            "patch_size", "lengths"})
     EXPECT_FALSE(found.contains(name)) << name;

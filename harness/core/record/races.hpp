@@ -10,10 +10,16 @@
 
 namespace attest::core {
 
+/// Whether a race has made this pass suspect.
+inline bool is_overruled(const Record& record) {
+  return record.outcome.code == ReasonCode::kSuspectRace;
+}
+
 /// The implementations of a run whose reruns were apart (RerunRecord::apart).
 class Races {
  public:
-  /// Keeps a record of which two runs were apart; the first of an implementation counts.
+  /// Remembers the implementation if reruns in this record were apart. Only the first such record
+  /// of an implementation counts.
   void note(const Record& record);
   /// Makes a pass of an implementation that was noted suspect, with the case that showed it as the
   /// reason. Returns whether it did.
@@ -22,8 +28,8 @@ class Races {
   const std::string* why(const Record& record) const;
 
  private:
-  std::map<std::pair<std::string, std::string>, std::string>
-      why_;  // by implementation and hash of its plugin
+  // By implementation and hash of its plugin.
+  std::map<std::pair<std::string, std::string>, std::string> why_;
 };
 
 /// Passes of one implementation that a race overruled.
@@ -32,8 +38,8 @@ struct Overruled {
   std::string why;  // "a rerun of small/b f32 (fill random) gave other outputs ..."
 };
 
-/// Overrules the passes of a whole run, in whatever order its records are. By implementation: those
-/// that were passes until now.
+/// Overrules the passes of a whole run, whether they come before or after the race. Returns, by
+/// implementation, how many passes this call has overruled.
 std::map<std::string, Overruled> overrule_races(std::vector<Record>& records);
 
 }  // namespace attest::core

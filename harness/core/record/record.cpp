@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -290,6 +291,12 @@ Header header_from_json(const json& line) {
                     schema.dump(), kSchemaVersion));
   return {line.value("command", ""), line.value("started", ""),
           line.at("environment").get<decltype(Header::environment)>()};
+}
+
+FillRecord* first_bad_fill(Record& record) {
+  const auto bad = std::ranges::find_if(
+      record.fills, [](const FillRecord& fill) { return fill.judgement.outcome.is_bad(); });
+  return bad == record.fills.end() ? nullptr : &*bad;
 }
 
 Closing closing_from_json(const json& line) {

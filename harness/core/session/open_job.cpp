@@ -1,7 +1,5 @@
 #include "core/session/open_job.hpp"
 
-#include <algorithm>
-
 #include "core/problem/spec.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/tensor/error.hpp"
@@ -106,12 +104,10 @@ class OpenVector : public OpenJob {
     if (!words && runner_) return runner_->explain(record);
     if (!words) return;
     const std::string sentence = "it would pass with " + *words;
-    const auto bad = std::ranges::find_if(
-        record.fills, [](const FillRecord& fill) { return fill.judgement.outcome.is_bad(); });
-    if (bad == record.fills.end())
-      record.outcome.reason += "; " + sentence;
-    else
+    if (FillRecord* const bad = first_bad_fill(record))
       bad->judgement.guess = sentence;
+    else
+      record.outcome.reason += "; " + sentence;
   }
 
   RunOptions options_;

@@ -170,9 +170,8 @@ Record VectorRunner::reference() const {
 }
 
 void VectorRunner::explain(Record& record) const {
-  const auto bad = std::ranges::find_if(
-      record.fills, [](const FillRecord& fill) { return fill.judgement.outcome.is_bad(); });
-  if (!vector_.problem || bad == record.fills.end()) return;
+  FillRecord* const bad = first_bad_fill(record);
+  if (!vector_.problem || !bad) return;
   const Problem& problem = *vector_.problem;
   Tensors outputs{};
   for (const VectorOutput& output : vector_.outputs)

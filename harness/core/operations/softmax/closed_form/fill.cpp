@@ -116,7 +116,7 @@ void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tens
                     Codebook::level_unit(kind), int64_t(kind));
   if (tensors[ATTEST_ALIBI_SLOPES])
     fill_slopes(problem, random_bits(fill.seed, kSlopesStream), tensors[ATTEST_ALIBI_SLOPES]);
-  const double lift = Codebook::kind_of(fill.name) == Codebook::Kind::kPeaked ? kPeakedSink : 0;
+  const double lift = kind == Codebook::Kind::kPeaked ? kPeakedSink : 0;
   if (tensors[ATTEST_SINKS])
     fill_sinks(problem, random_bits(fill.seed, kSinksStream), tensors[ATTEST_SINKS], lift);
   const Codebook book(problem, fill, tensors);

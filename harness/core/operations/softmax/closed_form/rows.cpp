@@ -22,8 +22,7 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
 
 }  // namespace
 
-constexpr double kSmallError = 1e-4;   // of a score
-constexpr double kWeightless = 1e-17;  // a value of any size does not show with such a weight
+constexpr double kSmallError = 1e-4;  // of a score
 
 HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int64_t head,
                        DType q_dtype, DType k_dtype) {
@@ -424,7 +423,7 @@ void RowExpectation::find_unsure(size_t h) {
   saturated_ = false;
   for (size_t g = 0; g < codes_; ++g) {
     const double error = scores_.error[h * codes_ + g];
-    saturated_ |= scores_.too_large[g] && count_[g] > 0 && p_[g] > kWeightless;
+    saturated_ |= scores_.too_large[g] && count_[g] > 0 && p_[g] > SigmaModel::kWeightless;
     if (error == 0 || count_[g] * p_[g] * most_of(error) < kNothing) continue;
     unsure_codes_.push_back(g);
     unsure_error_ = std::max(unsure_error_, error);

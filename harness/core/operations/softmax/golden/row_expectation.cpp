@@ -7,9 +7,8 @@
 namespace attest::core {
 namespace {
 
-constexpr double kFewSteps = 8;        // of half a subnormal step
-constexpr double kStepsOfCodes = 64;   // likewise, of probabilities that differ by distances alone
-constexpr double kWeightless = 1e-17;  // a value of any size does not show with such a weight
+constexpr double kFewSteps = 8;       // of half a subnormal step
+constexpr double kStepsOfCodes = 64;  // likewise, of probabilities that differ by distances alone
 
 // A sink is a key whose value is 0, so only terms of o are left of it. Its probability is rounded
 // only where the normaliser sums rounded ones.
@@ -119,7 +118,8 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   terms.score_error = large_error(row, variance, model);
   // A softcap bends large errors of scores; of equal keys they are not independent.
   terms.bent = model.few_codes && model.coarse_scores && model.softcap > 0;
-  terms.any_average = terms.score_error > 0 || terms.bent || sums.too_large > kWeightless;
+  terms.any_average =
+      terms.score_error > 0 || terms.bent || sums.too_large > SigmaModel::kWeightless;
   return terms;
 }
 

@@ -93,17 +93,17 @@ bool has_lengths(const Problem& problem) {
   return (problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS)) != 0;
 }
 bool has_band(const Params& p) { return p.window_left >= 0 || p.window_right >= 0; }
-// Of a band that is given anew.
+// The size of a band that a variant adds.
 int64_t width(const Params& p) { return std::max<int64_t>(1, p.seq_len_kv / 8); }
 
-// The band that a diagonal is that of: a causal one, if there is none.
+// Makes the problem causal if it has no band. A diagonal only matters to a band.
 Params& with_band(Problem& problem) {
   auto& p = problem.as<Params>();
   if (!has_band(p)) p.window_right = 0;
   return p;
 }
 
-// The other diagonal, where that changes what rows see.
+// Aligns the band's diagonal at the other corner, if rows then see other keys.
 void turn_diagonal(Problem& problem) {
   const auto& sizes = problem.as<Params>();
   refuse_unless((has_lengths(problem) || sizes.seq_len_q != sizes.seq_len_kv) &&
@@ -112,15 +112,17 @@ void turn_diagonal(Problem& problem) {
   p.diagonal = p.diagonal == ATTEST_TOP_LEFT ? ATTEST_BOTTOM_RIGHT : ATTEST_TOP_LEFT;
 }
 
-// Another number of key heads: the smallest of them, or the next one that divides num_heads. All
-// come last, because a cache may know whether heads are grouped.
+// Another number of key heads: one for all heads, for every two, for every three, or for each. The
+// last of these leaves heads ungrouped, which even a coarse cache may know, so it is tried last.
 void group_heads(Problem& problem, bool second) {
   const auto& p = problem.as<Params>();
   std::vector<int64_t> others;
-  for (const int64_t count : {int64_t{1}, p.num_heads % 2 == 0 ? p.num_heads / 2 : 1,
-                              p.num_heads % 3 == 0 ? p.num_heads / 3 : 1, p.num_heads})
-    if (count != p.num_kv_heads && std::ranges::find(others, count) == others.end())
+  for (const int64_t group : {p.num_heads, int64_t{2}, int64_t{3}, int64_t{1}}) {
+    const int64_t count = p.num_heads / group;
+    if (count * group == p.num_heads && count != p.num_kv_heads &&
+        std::ranges::find(others, count) == others.end())
       others.push_back(count);
+  }
   refuse_unless(others.size() > size_t(second));
   const int64_t wanted = others[second];
   problem = resized(problem, [=](Problem& other) { other.as<Params>().num_kv_heads = wanted; });

@@ -187,6 +187,8 @@ struct SigmaModel {
   /// Up to these errors of scores exp(x) - 1 is nearly x: to 13 % where the scores of some rows are
   /// large, to 2.5 % where those of all rows are.
   static constexpr double kLinear = 0.25, kLinearIfLarge = 0.05;
+  /// A value of any size does not show if its key has no more weight than this.
+  static constexpr double kWeightless = 1e-17;
   /// The variance of a score's error: that of its dot product, plus that of its own rounding, which
   /// is a uniform error of up to u_s |s|.
   double score_square() const { return u_s * u_s / 3 + dot_growth(); }
