@@ -18,7 +18,6 @@ cmake               cmake                      build  describes the build (3.22 
 ninja-build         ninja                      build  runs it
 pkg-config          pkg-config                 build  finds Highway and xxHash
 git                 git                        build  names the commit in every result
-libbenchmark-dev    benchmark/benchmark.h      build  Google Benchmark: the timing loop
 nlohmann-json3-dev  nlohmann/json.hpp          build  suites and results are JSON
 libcli11-dev        CLI/CLI.hpp                build  the command line
 libfmt-dev          fmt/core.h                 build  text formatting
@@ -32,6 +31,7 @@ libprotobuf-dev     google/protobuf/message.h  option ONNX test vectors (.onnx, 
 libonnx-dev         onnx/onnx_pb.h             option their schema
 libgtest-dev        gtest/gtest.h              tests  GoogleTest
 libgmock-dev        gmock/gmock.h              tests  its matchers
+libbenchmark-dev    benchmark/benchmark.h      extra  tests the adapter of Google Benchmark
 libvalijson-dev     valijson/validator.hpp     extra  validates results (not in Ubuntu 22.04)
 libbenchmark-tools  ../share/benchmark/compare.py  extra  reads reports of Google Benchmark's form
 python3-scipy       ../lib/python3/dist-packages/scipy/version.py  extra  statistics for it

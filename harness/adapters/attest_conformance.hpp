@@ -1,9 +1,11 @@
 // Judges implementations from another program, one (implementation, case) at a time. It is one
 // shared library; programs that link it need none of attest's dependencies. attest_gtest.hpp makes
-// GoogleTest tests of it. C++17.
+// GoogleTest tests of it, attest_gbench.hpp benchmarks of Google Benchmark. C++17.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,8 @@ struct Options {
   double timeout_s = 60;  // limit for one call into a plugin
   // "acc=f32,prob=bf16": an implementation that declares less precise arithmetic is unsupported
   std::string min_arithmetic = {};
+  bool timed = false;      // time what passes
+  double budget_s = 0.25;  // of timed runs, for each (implementation, case)
 };
 
 /// One (implementation, case). The names consist of letters, digits, '_' and '/', and are the same
@@ -33,6 +37,18 @@ struct Test {
   std::string group;  // "vit/vit_b_16_224/self/f32"; for a vector: "onnx/test_attention_4d"
   std::string name;   // "flash_cpu"; for a vector also "reference", which compares attest's
                       // reference with the vector's outputs
+};
+
+/// The times of one (implementation, case), and what one run does. 0: not known.
+struct Times {
+  double median_ns = 0, median_low_ns = 0, median_high_ns = 0;  // of one run; the 95 % interval
+  double cold_median_ns = 0;                                    // with emptied caches
+  int64_t runs = 0;                                             // that the samples consist of
+  double flops = 0;        // floating-point operations; a multiply-add counts 2
+  double least_bytes = 0;  // the least that a run has to move
+  double queries = 0;      // tokens for which the outputs are computed
+  double peak_bytes = 0;   // memory beside the tensors, as measured
+  int threads = 0;         // of the implementation
 };
 
 struct Outcome {
@@ -44,6 +60,7 @@ struct Outcome {
   std::string spec;                     // the problem in one line
   std::string arithmetic;               // as declared
   double max_ratio = 0, rms_ratio = 0;  // errors divided by their gates; <= 1 passes
+  std::optional<Times> times = {};      // of what passed, with Options::timed
 };
 
 class ATTEST_EXPORT Conformance {

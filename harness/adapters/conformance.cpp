@@ -11,6 +11,7 @@
 #include "core/device/device_kinds.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/problem/glob.hpp"
+#include "core/problem/spec.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/session/session.hpp"
 #include "core/tensor/error.hpp"
@@ -28,6 +29,30 @@ std::string plain(const std::string& text) {
   return name;
 }
 
+// 0 where the operation has no queries, or where the record has no spec line that can be read.
+double queries_of(const Record& record) {
+  try {
+    return core::query_count(core::parse_problem(record.spec));
+  } catch (const core::Error&) {
+    return 0;
+  }
+}
+
+std::optional<Times> times_of(const Record& record) {
+  if (!record.time || !record.outcome.passes()) return {};
+  const core::TimeRecord& time = *record.time;
+  return Times{.median_ns = time.median_ns,
+               .median_low_ns = time.median_low_ns,
+               .median_high_ns = time.median_high_ns,
+               .cold_median_ns = time.cold_median_ns,
+               .runs = int64_t(time.samples_ns.size()) * time.iterations_per_sample,
+               .flops = record.flops,
+               .least_bytes = record.min_bytes,
+               .queries = queries_of(record),
+               .peak_bytes = double(record.memory.peak_bytes.value_or(0)),
+               .threads = record.threads};
+}
+
 Outcome outcome_of(const Record& record) {
   Outcome outcome{.kind = Outcome::Kind::kNotRun,
                   .verdict = std::string(name(record.outcome.verdict())),
@@ -36,7 +61,8 @@ Outcome outcome_of(const Record& record) {
                   .spec = record.spec,
                   .arithmetic = record.arithmetic,
                   .max_ratio = record.max_ratio,
-                  .rms_ratio = record.rms_ratio};
+                  .rms_ratio = record.rms_ratio,
+                  .times = times_of(record)};
   if (record.outcome.passes()) outcome.kind = Outcome::Kind::kPass;
   if (record.outcome.is_bad()) outcome.kind = Outcome::Kind::kBad;
   return outcome;
@@ -58,8 +84,8 @@ struct Conformance::State {
 
   explicit State(const Options& options) {
     core::Plan plan = plan_of(options);
-    const core::Limits limits =
-        core::settle({.threads = options.threads, .timeout_s = options.timeout_s});
+    const core::Limits limits = core::settle(
+        {.threads = options.threads, .timeout_s = options.timeout_s, .budget_s = options.budget_s});
     core::Selection selection{
         .plugins = options.plugins, .globs = options.impls, .option = "impls:"};
     selection.with_found = options.plugins.empty() || !options.impls.empty();
@@ -68,7 +94,7 @@ struct Conformance::State {
                     core::RunOptions{.limits = limits,
                                      .least = core::parse_min_arithmetic(options.min_arithmetic,
                                                                          core::all_operations()),
-                                     .timed = false,
+                                     .timed = options.timed,
                                      .golden_device = core::find_golden_device()});
     name_tests();
   }

@@ -70,7 +70,7 @@ TEST(Doctor, WhatIsMissingHasAdvice) {
   const auto findings = diagnose();
   EXPECT_TRUE(find(findings, "CUDA"));
   EXPECT_TRUE(find(findings, "performance counters"));
-  EXPECT_TRUE(find(findings, "Google Benchmark"));
+  EXPECT_TRUE(find(findings, "Highway"));
   for (const Finding& finding : findings) {
     EXPECT_FALSE(finding.what.empty() || finding.found.empty()) << finding.what;
     EXPECT_TRUE(finding.kind != Kind::kMissing || !finding.advice.empty()) << finding.what;

@@ -109,7 +109,7 @@ TEST(Environment, KnowsTheBuild) {
   const Environment environment = read_environment();
   EXPECT_FALSE(environment.at("build").at("compiler").empty());
   EXPECT_FALSE(environment.at("build").at("commit").empty());
-  EXPECT_FALSE(environment.at("libraries").at("Google Benchmark").empty());
+  EXPECT_FALSE(environment.at("libraries").at("Highway").empty());
   EXPECT_FALSE(environment.at("cpu").at("allowed").empty());
 }
 

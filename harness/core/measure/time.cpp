@@ -1,13 +1,10 @@
 #include "core/measure/time.hpp"
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <map>
 
 #include "core/measure/caches.hpp"
 #include "core/measure/stop_rule.hpp"
-#include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
@@ -18,71 +15,13 @@ constexpr int64_t kMostIterations = 100000;
 constexpr size_t kMostColdSamples = 30;
 constexpr double kColdShare = 0.1;  // of the budget, for cold samples with their flushes
 
-// Google Benchmark takes flags from BENCHMARK_* variables: repetitions, list_tests or out would
-// change or end the timing.
-void reset_flags() {
-  const char* arguments[] = {"attest",
-                             "--benchmark_list_tests=false",
-                             "--benchmark_repetitions=1",
-                             "--benchmark_min_warmup_time=0",
-                             "--benchmark_dry_run=false",
-                             "--benchmark_enable_random_interleaving=false",
-                             "--benchmark_out=",
-                             "--benchmark_perf_counters=",
-                             "--v=0",
-                             nullptr};
-  int count = int(std::size(arguments)) - 1;
-  benchmark::Initialize(&count, const_cast<char**>(arguments));
+// Runs one block; nanoseconds a run. The calls go through std::function into a plugin, so that the
+// compiler can neither drop nor merge them.
+double time_block(const TimingRequest& request, int64_t iterations) {
+  const auto start = Clock::now();
+  for (int64_t i = 0; i < iterations; ++i) request.run();
+  return nanoseconds_since(start) / double(iterations);
 }
-
-// Keeps what Google Benchmark reports of one block.
-class Collector final : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) {
-      iterations += run.iterations;
-      seconds += run.real_accumulated_time;
-    }
-  }
-  int64_t iterations = 0;
-  double seconds = 0;
-};
-
-// A benchmark of blocks of `iterations` runs with manual time, registered while this lives.
-class Blocks {
- public:
-  Blocks(const TimingRequest& request, int64_t iterations) : iterations_(iterations) {
-    static const bool once = (reset_flags(), true);
-    (void)once;
-    benchmark::ClearRegisteredBenchmarks();
-    benchmark::RegisterBenchmark("attest",
-                                 [&request, iterations](benchmark::State& state) {
-                                   while (state.KeepRunningBatch(iterations)) {
-                                     const auto start = Clock::now();
-                                     for (int64_t i = 0; i < iterations; ++i) request.run();
-                                     state.SetIterationTime(nanoseconds_since(start) * 1e-9);
-                                   }
-                                 })
-        ->UseManualTime()
-        ->Iterations(iterations);
-  }
-  Blocks(const Blocks&) = delete;
-  Blocks& operator=(const Blocks&) = delete;
-  ~Blocks() { benchmark::ClearRegisteredBenchmarks(); }
-
-  /// Runs one block; nanoseconds a run.
-  double sample() {
-    Collector collector;
-    benchmark::RunSpecifiedBenchmarks(&collector, nullptr, "attest");
-    if (collector.iterations != iterations_)
-      throw Error("Google Benchmark did not run the block that it was given");
-    return collector.seconds * 1e9 / double(iterations_);
-  }
-
- private:
-  int64_t iterations_;
-};
 
 // Runs until a block's time has passed, once at least, a slow one once; the shortest run, or a
 // quarter of the mean where that is more: where some runs do nothing, a block must not become
@@ -106,13 +45,12 @@ double warm_up(const TimingRequest& request, double& warmup_ns) {
 }
 
 void sample_warm(const TimingRequest& request, const StopRule& rule, Timing& timing) {
-  Blocks blocks(request, timing.iterations_per_sample);
   double spent_ns = 0;
   while (!rule.enough(timing.warm_ns, spent_ns)) {
     const auto start = Clock::now();
     if (request.before) request.before();
     spent_ns += nanoseconds_since(start);
-    timing.warm_ns.push_back(blocks.sample());
+    timing.warm_ns.push_back(time_block(request, timing.iterations_per_sample));
     spent_ns += timing.warm_ns.back() * double(timing.iterations_per_sample);
   }
 }
@@ -124,11 +62,10 @@ void sample_cold(const TimingRequest& request, const StopRule& rule, Timing& tim
       flushers.try_emplace(request.last_level_cache_bytes, request.last_level_cache_bytes)
           .first->second;
   const auto start = Clock::now();  // flushing counts: it is what takes the time
-  Blocks blocks(request, 1);
   while (!rule.enough(timing.cold_ns, nanoseconds_since(start))) {
     if (request.before) request.before();
     flusher.flush();
-    timing.cold_ns.push_back(blocks.sample());
+    timing.cold_ns.push_back(time_block(request, 1));
   }
 }
 

@@ -1,5 +1,4 @@
-// Times a function, in warm and cold samples. Google Benchmark runs the loop; stop_rule.hpp ends
-// it.
+// Times a function, in warm and cold samples, until stop_rule.hpp has enough of them.
 //
 //   TimingRequest request{.run = [&] { table.run(plan, data, workspace, nullptr); }};
 //   request.budget_ns = 0.25e9;
@@ -34,10 +33,7 @@ struct Timing {
 
 /// Takes at least two warm samples, and stops when the median is precise enough or the budget is
 /// spent. Cold samples get a tenth of the budget; there are at least two. A block has as many runs
-/// as take about 10 ms, at least one. Prints nothing, and ignores the BENCHMARK_* variables of the
-/// environment. Only one thread at a time may call it. It clears Google Benchmark's global
-/// registry, so the program must not register other benchmarks. Throws Error if Google Benchmark
-/// ran nothing.
+/// as take about 10 ms, at least one. Only one thread at a time may call it.
 Timing measure_time(const TimingRequest& request);
 
 }  // namespace attest::core

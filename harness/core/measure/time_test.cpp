@@ -2,12 +2,9 @@
 #include "core/measure/time.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "core/measure/pointer_chase.hpp"
@@ -103,17 +100,6 @@ TEST(Time, ColdRunsFindTheirDataGone) {
   EXPECT_GT(summarise(timing.cold_ns).min, 2 * summarise(timing.warm_ns).min);
 }
 
-TEST(Time, PrintsNothing) {
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  measure_time({.run = [] { spin(1e4); },
-                .expected_ns = 1e4,
-                .budget_ns = 2e6,
-                .last_level_cache_bytes = 1 << 20});
-  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-}
-
 TEST(Time, OverheadOfABlockIsSmall) {
   std::vector<double> gaps_ns;  // from the end of a run to the beginning of the next block
   auto last = Clock::now();
@@ -123,21 +109,7 @@ TEST(Time, OverheadOfABlockIsSmall) {
                 .budget_ns = 100e6,
                 .precision = 0,
                 .cold = false});
-  EXPECT_LT(summarise(gaps_ns).q1, 1e6);
-}
-
-// The user's BENCHMARK_* variables are read before main: this test program again, with variables
-// that would change or end a timing.
-TEST(Time, EnvironmentChangesNothing) {
-  for (const char* variable :
-       {"BENCHMARK_LIST_TESTS=true", "BENCHMARK_REPETITIONS=7", "BENCHMARK_MIN_WARMUP_TIME=1",
-        "BENCHMARK_FILTER=other", "BENCHMARK_OUT=/dev/full"}) {
-    const std::string command =
-        std::string(variable) +
-        " GTEST_FILTER='Time.CountsEveryRun:Time.ASlow*:Time.PrintsNothing' /proc/" +
-        std::to_string(getpid()) + "/exe >/dev/null";
-    EXPECT_EQ(std::system(command.c_str()), 0) << variable;
-  }
+  EXPECT_LT(summarise(gaps_ns).q1, 1e5);
 }
 
 }  // namespace

@@ -238,6 +238,23 @@ double min_bytes(const Problem& problem) {
   return bytes;
 }
 
+double query_count(const Problem& problem) {
+  const Operation& operation = *problem.operation;
+  for (const Role& role : operation.roles()) {
+    const TensorSpec& spec = problem.tensor[size_t(role.index)];
+    if (!is_output(role) || !present(spec)) continue;
+    double count = 1;
+    bool has_queries = false;
+    for (int axis = 0; axis < spec.rank; ++axis) {
+      const std::string dim = operation.dim_name(role.index, axis);
+      has_queries |= dim == "query";
+      if (dim == "batch" || dim == "query") count *= double(spec.dim[axis]);
+    }
+    return has_queries ? count : 0;
+  }
+  return 0;
+}
+
 std::vector<std::string> feature_names(uint64_t features, const Operation* operation) {
   static constexpr const char* kNames[] = {
       "GQA",  "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL",  "SOFTCAP", "BIAS",

@@ -242,6 +242,8 @@ void finish_problem(Problem& problem);
 
 /// Bytes of all tensors, each element once: the least that a run has to move.
 double min_bytes(const Problem& problem);
+/// The number of queries in one run, of all sequences; 0 if the operation names no such dims.
+double query_count(const Problem& problem);
 /// Names of the feature bits, e.g. "CAUSAL+LSE"; bits of an operation's own are "OWN(n)".
 std::string print_features(uint64_t features);
 /// The same as a list. If `operation` is not null, its own bits have its names.

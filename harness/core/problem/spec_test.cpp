@@ -36,6 +36,13 @@ TEST(Spec, SaysOnlyWhatDoesNotFollow) {
   EXPECT_EQ(problem.tensor[ATTEST_Q].dtype, ATTEST_F16);
 }
 
+TEST(Spec, CountsTheQueriesOfAllSequences) {
+  EXPECT_EQ(query_count(
+                parse_problem("softmax batch=3 num_heads=5 seq_len_q=7 seq_len_kv=11 head_dim=8")),
+            21);
+  EXPECT_EQ(query_count(parse_problem("linear batch=2 num_heads=3 seq_len_q=9 head_dim=4")), 18);
+}
+
 // Each line is what print gives for the problem that the other one describes.
 TEST(Spec, EqualProblemsHaveEqualLines) {
   const std::pair<const char*, const char*> cases[] = {
