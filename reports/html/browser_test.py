@@ -46,6 +46,26 @@ def rows(browser, table):
     return browser.find_elements(By.CSS_SELECTOR, f"#{table}-table tbody tr")
 
 
+def choose_baseline(browser):
+    """The last column of the speed table then has each record's speed-up on the same problem."""
+    data = json.loads(browser.execute_script(
+        "return document.getElementById('data').textContent"))
+    key = lambda record: (record["run"], record["suite"], record["name"], record["spec"])
+    timed = [record for record in data["records"] if "time" in record]
+    base = {key(r): r["time"]["median"] for r in timed if r["impl"] == "naive"}
+    expected = sorted(base[key(r)] / r["time"]["median"] for r in timed if key(r) in base)
+    assert max(expected) > 1.1, "the golden results have something faster than naive"
+    select = Select(browser.find_element(By.ID, "speed-baseline"))
+    select.select_by_value("naive")
+    cells = [row.find_elements(By.TAG_NAME, "td")[-1].text for row in rows(browser, "speed")]
+    shown = sorted(float(cell.split()[0]) for cell in cells if cell)
+    assert len(shown) == len(expected), (shown, expected)
+    assert all(abs(a / b - 1) < 0.01 for a, b in zip(shown, expected)), (shown, expected)
+    select.select_by_value("")
+    head = browser.find_element(By.CSS_SELECTOR, "#speed-table thead").text
+    assert "speed-up" not in head, head
+
+
 def use(browser):
     """Decide, filters, sorting, the dialog of a record."""
     by_id = lambda name: browser.find_element(By.ID, name)
@@ -73,6 +93,7 @@ def use(browser):
         assert head.get_attribute("aria-sort") == order
     assert "naive" in rows(browser, "speed")[0].text
 
+    choose_baseline(browser)
     browser.find_element(By.CSS_SELECTOR, "#matrix-table button.cell").click()
     dialog = browser.find_element(By.CSS_SELECTOR, "dialog[open]")
     assert "attest repro --impl flash_cpu" in dialog.text, dialog.text

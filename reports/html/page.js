@@ -321,8 +321,17 @@
     const found = value(record);
     return found === null || found === undefined || Number.isNaN(found) ? "" : print(found);
   }});
+  const problemOf = record =>
+    JSON.stringify([record.run, record.title, record.dtype, record.spec]);
+  // By problem, the medians of an implementation: what speed-ups are relative to. The last counts.
+  function mediansOf(impl) {
+    return new Map(data.records.filter(record => record.impl === impl && record.time)
+      .map(record => [problemOf(record), record.time.median]));
+  }
   function tables(records) {
     const timed = records.filter(record => record.time);
+    const baseline = byId("speed-baseline").value;
+    const medians = mediansOf(baseline);
     table(byId("speed-table"), `Speed: ${timed.length} of ${records.length} records were timed`, [
       ...base,
       column("median", r => r.time.median, time), column("from", r => r.time.low, time),
@@ -333,6 +342,9 @@
       column("of peak", r => r.device === "cpu" && data.runs[r.run].peak_gflops > 0
         ? r.flops / r.time.median / data.runs[r.run].peak_gflops * 100 : null,
       value => value.toFixed(0) + " %"),
+      ...(baseline ? [column(`speed-up against ${baseline}`,
+        r => medians.has(problemOf(r)) ? medians.get(problemOf(r)) / r.time.median : null,
+        value => digits(value) + " times")] : []),
     ], timed);
     const measured = records.filter(record => memoryOf(record) !== null);
     table(byId("memory-table"), `Memory beyond the tensors: measured for ${measured.length} of ` +
@@ -391,6 +403,10 @@
           .map(value => ({key: value, text: value}))));
       listen("filter-" + key, draw);
     }
+    options(byId("speed-baseline"), [{key: "", text: "none"}].concat(
+      unique(data.records.filter(record => record.time).map(record => record.impl))
+        .map(impl => ({key: impl, text: impl}))));
+    listen("speed-baseline", draw);
     listen("filter-different", draw);
     listen("filter-search", () => {
       clearTimeout(waiting);
