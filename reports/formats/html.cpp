@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "core/tensor/walk.hpp"
 #include "reports/escape.hpp"
@@ -14,6 +16,7 @@
 #include "reports/launches.hpp"
 #include "reports/pacing.hpp"
 #include "reports/summary.hpp"
+#include "reports/table.hpp"
 
 namespace attest::reports {
 namespace {
@@ -144,16 +147,31 @@ json page_data(const Input& input) {
   return data;
 }
 
+/// A page whose data are larger than this says so: a browser may be slow with it.
+constexpr size_t kLargeBytes = size_t{10} << 20;
+
+/// The warnings of the runs, and one if the page's data are large.
+std::vector<std::string> page_warnings(const Input& input, size_t data_bytes) {
+  std::vector<std::string> warnings = input.warnings;
+  if (data_bytes > kLargeBytes)
+    warnings.push_back(fmt::format(
+        "this page holds {} of data, and a browser may be slow with it; a report of fewer results "
+        "files is smaller",
+        print_bytes(double(data_bytes))));
+  return warnings;
+}
+
 /// What a reader has to know first. It is there without the script.
-std::string page_head(const Input& input) {
+std::string page_head(const Input& input, size_t data_bytes) {
   const Summary summary = summary_of(input);
   const bool good = summary.all.judged() > 0 && summary.all.bad() == 0;
   std::string text = fmt::format("<h1 class=\"{}\">{} {}</h1>\n", good ? "good" : "bad",
                                  good ? "&#10003;" : "&#10007;", xml(summary.sentence));
-  if (!input.warnings.empty()) text += "<ul class=\"warnings\">\n";
-  for (const std::string& warning : input.warnings)
+  const std::vector<std::string> warnings = page_warnings(input, data_bytes);
+  if (!warnings.empty()) text += "<ul class=\"warnings\">\n";
+  for (const std::string& warning : warnings)
     text += fmt::format("<li><span class=\"warn\">Warning:</span> {}</li>\n", xml(warning));
-  if (!input.warnings.empty()) text += "</ul>\n";
+  if (!warnings.empty()) text += "</ul>\n";
   for (const Results& run : input.runs) {
     std::set<std::string> hashes;
     for (const Record& r : run.records)
@@ -173,6 +191,7 @@ std::string print_html(const Input& input, const Style&) {
   const std::string policy =
       fmt::format("default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'",
                   base64_of_hex(html::kStyleSha256), base64_of_hex(html::kScriptSha256));
+  const std::string data = script_json(page_data(input));
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
@@ -180,8 +199,7 @@ std::string print_html(const Input& input, const Style&) {
       "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}</main>\n"
       "<script type=\"application/json\" id=\"data\">{}</script>\n<script>{}</script>\n"
       "</body>\n</html>\n",
-      policy, html::kStyle, page_head(input), html::kBody, script_json(page_data(input)),
-      html::kScript);
+      policy, html::kStyle, page_head(input, data.size()), html::kBody, data, html::kScript);
 }
 
 }  // namespace attest::reports

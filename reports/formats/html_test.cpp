@@ -56,6 +56,15 @@ TEST(Html, TheHeadStandsWithoutTheScript) {
   EXPECT_THAT(text, HasSubstr("commit 0123456789ab"));
 }
 
+TEST(Html, ALargePageSaysSo) {
+  EXPECT_THAT(page(), Not(HasSubstr("a browser may be slow")));
+  Input input = attest::testing::golden_input();
+  input.runs[0].records[0].notes = {std::string(size_t{11} << 20, 'x')};
+  const std::string large = print_html(input, {});
+  const std::string head = large.substr(0, large.find("id=\"data\""));
+  EXPECT_THAT(head, HasSubstr("this page holds 11.0 MiB of data, and a browser may be slow"));
+}
+
 TEST(Html, NothingIsLoaded) {
   const std::string text = page();
   EXPECT_THAT(text, HasSubstr("content=\"default-src 'none'; style-src 'sha256-"));
