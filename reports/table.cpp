@@ -1,15 +1,18 @@
 #include "reports/table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <span>
 #include <sstream>
 
 #include "core/record/races.hpp"
 #include "reports/escape.hpp"
+#include "reports/fill_words.hpp"
 #include "reports/pacing.hpp"
 
 namespace attest::reports {
@@ -69,6 +72,19 @@ std::vector<std::string> rerun_words(const Record& r) {
   return words;
 }
 
+// "passes on random, codebook; huge has logits near 30,000 ..., which show ..."; empty: the fill
+// belongs to an operation of somebody else.
+std::string what_differs(std::span<const core::FillRecord> passed, const std::string& failed) {
+  const FillWords* const words = fill_words(failed);
+  if (!words) return {};
+  std::vector<std::string> names;
+  for (const core::FillRecord& fill : passed)
+    if (fill.judgement.outcome.passes()) names.push_back(fill.fill);
+  if (names.empty()) return {};
+  return fmt::format("passes on {}; {} has {}: it shows {}", fmt::join(names, ", "), failed,
+                     words->inputs, words->shows);
+}
+
 // "does not list GRID (7), does not list PAGES (3), and 2 more reasons (5)"
 std::string most_frequent(const std::map<std::string, int>& reasons) {
   constexpr size_t kShown = 3;
@@ -125,20 +141,28 @@ std::string verdict_column(Verdict verdict, bool colour) {
 
 std::string print_hints(const Record& r, size_t width) {
   if (!r.outcome.is_bad()) return {};
+  std::vector<std::string> lines = rerun_words(r);
+  const bool is_race = core::shows_race(r);
+  const auto tell = [&](const std::string& name, const core::Judgement& judgement) {
+    if (!judgement.location && !judgement.guess) return false;
+    if (judgement.location)
+      lines.push_back(fmt::format("on {}: {}", name, print_location(*judgement.location)));
+    // An output that changes from run to run is not that of a mistake in the formula.
+    if (judgement.guess && !is_race) lines.push_back(*judgement.guess);
+    return true;
+  };
+  const auto failed = std::ranges::find_if(
+      r.fills, [&](const auto& fill) { return tell(fill.fill, fill.judgement); });
+  if (failed != r.fills.end() && failed != r.fills.begin() && !is_race)
+    lines.push_back(what_differs({r.fills.begin(), failed}, failed->fill));
+  if (failed == r.fills.end())
+    std::ranges::find_if(r.relations,
+                         [&](const auto& one) { return tell(one.relation, one.judgement); });
+  std::erase(lines, "");
+  if (!r.repro.empty()) lines.push_back(r.repro);
   std::string text;
-  const auto failed = std::ranges::find_if(r.fills, [](const core::FillRecord& fill) {
-    return fill.judgement.location.has_value() || fill.judgement.guess.has_value();
-  });
-  if (failed != r.fills.end()) {
-    if (const auto& location = failed->judgement.location)
-      text += fmt::format("  {:{}}  on {}: {}\n", "", width, printable(failed->fill),
-                          printable(print_location(*location)));
-    if (const auto& guess = failed->judgement.guess)
-      text += fmt::format("  {:{}}  {}\n", "", width, printable(*guess));
-  }
-  for (const std::string& words : rerun_words(r))
-    text += fmt::format("  {:{}}  {}\n", "", width, printable(words));
-  if (!r.repro.empty()) text += fmt::format("  {:{}}  {}\n", "", width, printable(r.repro));
+  for (const std::string& one : lines)
+    text += fmt::format("  {:{}}  {}\n", "", width, printable(one));
   return text;
 }
 

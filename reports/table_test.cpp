@@ -89,6 +89,57 @@ TEST(Table, ShowsNoTimeOfAPassBesideARace) {
   EXPECT_EQ(text.find(" ms"), std::string::npos) << text;
 }
 
+core::FillRecord judged(const std::string& fill, core::ReasonCode code) {
+  core::FillRecord one{.fill = fill};
+  one.judgement.outcome.code = code;
+  if (code != core::ReasonCode::kPass) {
+    one.judgement.location = core::Location{.tensor = "o", .elements = 9, .wrong_elements = 3};
+    one.judgement.guess = "no known mistake gives this output";
+  }
+  return one;
+}
+
+// Which inputs pass and which do not is half of an explanation.
+TEST(Table, SaysWhatTheFailingFillHas) {
+  core::Record r = passed_on_cpu();
+  r.outcome.code = core::ReasonCode::kFailTolerance;
+  r.fills = {judged("random", core::ReasonCode::kPass), judged("codebook", core::ReasonCode::kPass),
+             judged("huge", core::ReasonCode::kFailTolerance)};
+  EXPECT_NE(print_hints(r, 4).find("passes on random, codebook; huge has logits near 30,000"),
+            std::string::npos)
+      << print_hints(r, 4);
+  r.fills.erase(r.fills.begin(), r.fills.begin() + 2);
+  EXPECT_EQ(print_hints(r, 4).find("passes on"), std::string::npos) << "nothing passed before";
+  r.fills.insert(r.fills.begin(), judged("random", core::ReasonCode::kPass));
+  r.fills.back().fill = "somebody's own";
+  EXPECT_EQ(print_hints(r, 4).find("passes on"), std::string::npos) << "nobody knows what it has";
+}
+
+// Bits that change from run to run are no mistake in a formula.
+TEST(Table, TellsOfARaceFirstAndGuessesNothingThen) {
+  core::Record r = passed_on_cpu();
+  r.outcome.code = core::ReasonCode::kFailTolerance;
+  r.fills = {judged("random", core::ReasonCode::kFailTolerance)};
+  EXPECT_NE(print_hints(r, 4).find("no known mistake"), std::string::npos);
+  r.fills[0].reruns = core::RerunRecord{.runs = 1, .unjudged = 1, .apart = true};
+  r.fills[0].reruns->others.emplace_back();
+  r.fills[0].reruns->others[0].runs = 1;
+  const std::string text = print_hints(r, 4);
+  EXPECT_EQ(text.find("no known mistake"), std::string::npos) << text;
+  EXPECT_LT(text.find("race or uninitialised memory"), text.find("on random: o:")) << text;
+}
+
+// A relation may find what no fill does.
+TEST(Table, SaysWhereTheOutputOfARelationIsWrong) {
+  core::Record r = passed_on_cpu();
+  r.outcome.code = core::ReasonCode::kFailTolerance;
+  r.fills = {judged("random", core::ReasonCode::kPass)};
+  r.relations = {{.relation = "plan-reuse"}};
+  r.relations[0].judgement = judged("", core::ReasonCode::kFailTolerance).judgement;
+  EXPECT_NE(print_hints(r, 4).find("on plan-reuse: o: 3 of 9 elements"), std::string::npos)
+      << print_hints(r, 4);
+}
+
 // Hundreds of unsupported cases take a line for each implementation.
 TEST(Table, NamesTheMostFrequentReasonsOfUnsupportedCases) {
   UnsupportedCounts counts;

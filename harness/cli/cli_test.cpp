@@ -14,6 +14,8 @@
 #include <sstream>
 #include <thread>
 
+#include "core/operations/operation.hpp"
+#include "core/problem/spec.hpp"
 #include "testing/shell.hpp"
 
 namespace attest::cli {
@@ -760,6 +762,37 @@ TEST_F(Cli, ExplainsReasonCodes) {
   EXPECT_THAT(failures, Not(HasSubstr("crash:")));
   EXPECT_THAT(all, AllOf(HasSubstr("fail:split-merge"), HasSubstr("timeout:run")));
   EXPECT_THAT(run("explain pass").text, HasSubstr("Within the tolerance"));
+}
+
+// A record names fills, and somebody may ask about any of them.
+TEST_F(Cli, ExplainsFills) {
+  const Outcome one = run("explain huge");
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.text, HasSubstr("huge, a fill\n  Its inputs: logits near 30,000"));
+  EXPECT_THAT(one.text, HasSubstr("a maximum that starts too high"));
+  EXPECT_EQ(run("explain hug").code, 64);
+  EXPECT_THAT(run("explain hug").text, HasSubstr("did you mean 'huge'?"));
+  const std::string all = run("explain").text;
+  for (const core::Operation* operation : core::all_operations()) {
+    const core::Problem problem =
+        core::parse_problem(std::string(operation->name()) + " seq_len_q=37 head_dim=16");
+    for (const std::string& fill : operation->fills(problem))
+      EXPECT_THAT(all, HasSubstr("\n" + fill + " "));
+    for (const std::string& fill : operation->more_fills(problem))
+      EXPECT_THAT(all, HasSubstr("\n" + fill + " "));
+  }
+}
+
+// One mistake in many cases is one line.
+TEST_F(Cli, SaysWhatMostFailuresHaveInCommon) {
+  const Outcome outcome =
+      run("run smoke --dtype f32 --case 'softmax/causal*' "
+          "--judge-only --plugin " ATTEST_BINARY_DIR
+          "/tests/plugins/mutants.so --impl mutant_scale_twice");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.text, ::testing::ContainsRegex(
+                                "\nmutant_scale_twice: in [0-9]+ of [0-9]+ bad records it is "
+                                "as if softmax_scale were"));
 }
 
 // The promise that a right kernel never fails, on every feature: each implementation passes each

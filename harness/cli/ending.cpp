@@ -8,6 +8,8 @@
 
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
+#include "core/record/races.hpp"
+#include "reports/input.hpp"
 
 namespace attest::cli {
 namespace {
@@ -20,6 +22,18 @@ std::string most_frequent_code(const std::vector<core::Record>& records) {
   const auto most = std::ranges::max_element(
       counts, {}, [](const auto& code_and_count) { return code_and_count.second; });
   return most == counts.end() ? "" : std::string(name(most->first));
+}
+
+// The mistake that the record's output is that of; empty: none is known.
+std::string mistake_of(const core::Record& record) {
+  const auto known = [](const core::Judgement& judgement) {
+    return judgement.guess && judgement.guess->starts_with("it is as if") ? *judgement.guess : "";
+  };
+  for (const core::FillRecord& fill : record.fills)
+    if (std::string guess = known(fill.judgement); !guess.empty()) return guess;
+  for (const core::RelationRecord& relation : record.relations)
+    if (std::string guess = known(relation.judgement); !guess.empty()) return guess;
+  return {};
 }
 
 // A line for each reason, with the names of some vectors: sets of vectors have a hundred of them.
@@ -58,12 +72,41 @@ void print_overruled(const std::map<std::string, core::Overruled>& overruled) {
                all.passes == 1 ? "is" : "are", all.why);
 }
 
+void print_guesses(const std::vector<core::Record>& records) {
+  struct Guesses {
+    size_t bad = 0;
+    std::map<std::string, size_t> times;
+  };
+  std::map<std::string, Guesses> by_impl;
+  for (const core::Record& record : records) {
+    if (!record.outcome.is_bad() || core::shows_race(record)) continue;
+    Guesses& guesses = by_impl[record.impl];
+    ++guesses.bad;
+    if (const std::string guess = mistake_of(record); !guess.empty()) ++guesses.times[guess];
+  }
+  for (const auto& [impl, guesses] : by_impl) {
+    const auto most = std::ranges::max_element(
+        guesses.times, {}, [](const auto& guess_and_count) { return guess_and_count.second; });
+    if (most != guesses.times.end() && guesses.bad > 1)
+      fmt::print("{}: in {} of {} bad records {}\n", impl, most->second, guesses.bad, most->first);
+  }
+}
+
+void print_noise(const std::vector<core::Record>& records) {
+  const std::string noise = reports::print_noise(reports::noise_of(records));
+  if (!noise.empty()) fmt::print("{}: do not compare them; run again on a quiet machine\n", noise);
+}
+
 // What can be done next, as commands.
 void print_next(const std::vector<core::Record>& records, const JudgingOptions& options) {
   std::vector<std::pair<std::string, std::string>> steps;
   const std::string path = shell_word(options.results_path());
-  if (const std::string code = most_frequent_code(records); !code.empty())
+  if (std::ranges::any_of(records, core::shows_race)) {
+    steps.emplace_back("attest explain suspect:race", "what it means, and what to do");
+    steps.emplace_back("--threads 1", "if all passes with this option, threads race");
+  } else if (const std::string code = most_frequent_code(records); !code.empty()) {
     steps.emplace_back("attest explain " + code, "what it means, and what to do");
+  }
   if (options.results_path().empty()) {
     steps.emplace_back("-o results.jsonl", "with this option a run keeps its results");
   } else {

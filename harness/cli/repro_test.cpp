@@ -45,6 +45,20 @@ class Repro : public ::testing::Test {
   const fs::path folder_ = fs::path(::testing::TempDir()) / ("repro_" + std::to_string(getpid()));
 };
 
+// A case of one problem can fail by another one, which its line then names, with the mistake there.
+TEST_F(Repro, NamesTheVariantThatFailsByItself) {
+  const Outcome outcome = attest("repro --judge-only --plugin " + kPlugins +
+                                 "template_bugs.so --impl template_causal_off_by_one "
+                                 "'softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32'");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.text,
+              HasSubstr("(of its variant 'window', which fails by itself: 'softmax dtype=f32 "
+                        "num_heads=2 seq_len_q=61 head_dim=32 window_right=0')"));
+  EXPECT_THAT(outcome.text, HasSubstr("on plan-reuse: o: "));
+  EXPECT_THAT(outcome.text, HasSubstr("it is as if the diagonal were one key further to the right, "
+                                      "so that a row sees one key too many\n"));
+}
+
 // The dump has the numbers that the record has, and is judged again as they were.
 TEST_F(Repro, DumpsWhatTheJudgeSaw) {
   const std::string spec =

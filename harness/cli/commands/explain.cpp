@@ -1,4 +1,4 @@
-// attest explain: what a reason code means, its likely causes, and what to do.
+// attest explain: what a reason code means, its likely causes, and what to do; what a fill is.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "core/judge/advice.hpp"
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
+#include "reports/fill_words.hpp"
 
 namespace attest::cli {
 namespace {
@@ -57,6 +58,18 @@ void explain(const Reason& reason) {
   fmt::print("What to do:\n{}", wrapped("  ", "  ", advice.next));
 }
 
+void explain(const reports::FillWords& fill) {
+  fmt::print("{}, a fill\n{}{}", fill.fill,
+             wrapped("  ", "  ", fmt::format("Its inputs: {}.", fill.inputs)),
+             wrapped("  ", "  ", fmt::format("It shows {}.", fill.shows)));
+}
+
+void list_fills() {
+  fmt::print("\nfills, kinds of inputs:\n");
+  for (const reports::FillWords& one : reports::all_fill_words())
+    fmt::print("{:<24} {}\n", one.fill, one.inputs);
+}
+
 void list(std::string_view verdict) {
   for (const Reason& reason : core::kReasons)
     if (!reason.name.empty() &&
@@ -72,14 +85,20 @@ int explain_word(const std::string& word) {
   if (word.empty() ||
       std::ranges::find(core::kVerdictNames, word) != std::end(core::kVerdictNames)) {
     list(word);
+    if (word.empty()) list_fills();
+    return kOk;
+  }
+  if (const reports::FillWords* const fill = reports::fill_words(word)) {
+    explain(*fill);
     return kOk;
   }
   const Reason* reason = core::find_reason(word);
   if (!reason) {
     std::vector<std::string> known;
+    for (const reports::FillWords& one : reports::all_fill_words()) known.emplace_back(one.fill);
     for (const Reason& one : core::kReasons)
       if (!one.name.empty()) known.emplace_back(one.name);
-    throw core::Error(fmt::format("no reason code {}{}; attest explain lists them all",
+    throw core::Error(fmt::format("no reason code or fill {}{}; attest explain lists them all",
                                   core::in_quotes(word), core::did_you_mean(word, known)));
   }
   explain(*reason);
@@ -89,13 +108,14 @@ int explain_word(const std::string& word) {
 }  // namespace
 
 Command add_explain(CLI::App& program) {
-  CLI::App* command = program.add_subcommand(
-      "explain", "say what a reason code means, its likely causes, and what to do");
+  CLI::App* command =
+      program.add_subcommand("explain", "say what a reason code or a fill means, and what to do");
   auto word = std::make_shared<std::string>();
   command
-      ->add_option("code", *word,
-                   "a reason code of a record, or a verdict for a list of its codes; none: a list "
-                   "of all codes")
+      ->add_option(
+          "code", *word,
+          "a reason code of a record, a fill, or a verdict for a list of its codes; none: a "
+          "list of all codes and fills")
       ->type_name("CODE");
   command->footer("Example: attest explain fail:tolerance");
   return [word] { return explain_word(*word); };

@@ -306,6 +306,7 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
   });
 
   Judgement judgement;
+  double said = 0;  // the error that the outcome tells of, as a share of its gate
   judgement.method = golden.method();
   if (std::string device = golden.device(); !device.empty())
     judgement.golden_device = std::move(device);
@@ -327,7 +328,10 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     // Of errors within the gates for all elements, that they point one way says more than their
     // size.
     const bool fails = largest > 1 || !(of_all <= 1) || (of_rounded > 1 && !one_sided);
-    if (fails && judgement.outcome.passes()) {
+    const bool says_more =
+        judgement.outcome.code == ReasonCode::kFailTolerance && largest > std::max(said, 1.0);
+    if (fails && (judgement.outcome.passes() || says_more)) {
+      said = largest;
       decide(judgement, worst, tally, largest, rms);
       if (judgement.outcome.code == ReasonCode::kFailTolerance && largest <= 1 &&
           of_rounded > of_all)

@@ -211,7 +211,8 @@ std::optional<std::string> guess_factor(const Problem& problem, const Trial& tru
 
 std::optional<std::string> guess_mistake(const Problem& problem, const Arithmetic& arithmetic,
                                          const Tensors& inputs, const Tensors& outputs) {
-  if (problem.operation->flops(problem) > kMostGuessFlops) return std::nullopt;
+  if (problem.operation->flops(problem) > kMostGuessFlops)
+    return "the problem is too large to try known mistakes; a smaller one may name it";
   const Trial truth(problem, inputs, arithmetic, outputs);
   if (truth.passes()) return std::nullopt;
   const std::optional<Location> wrong = truth.location();

@@ -11,7 +11,7 @@ namespace attest::core {
 /// which it passes: "it is as if softmax_scale were 1". If there is none, names the mistake that
 /// explains the most rows, if it leaves few: "it is as if bias were left out, but for 2 of 122
 /// rows". If there is none either, returns "no known mistake gives this output". Returns nothing
-/// if the problem is too large for that, or if the main output is right.
+/// if the main output is right. If the problem is too large to try mistakes, says so.
 std::optional<std::string> guess_mistake(const Problem& problem, const Arithmetic& arithmetic,
                                          const Tensors& inputs, const Tensors& outputs);
 

@@ -24,6 +24,8 @@ std::pair<std::string, std::string> build_of(const Record& record) {
 
 }  // namespace
 
+bool shows_race(const Record& record) { return !unsteady_check(record).empty(); }
+
 void Races::note(const Record& record) {
   const std::string check = unsteady_check(record);
   if (check.empty()) return;

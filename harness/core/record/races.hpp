@@ -15,6 +15,9 @@ inline bool is_overruled(const Record& record) {
   return record.outcome.code == ReasonCode::kSuspectRace;
 }
 
+/// Whether two runs on the same inputs differ by more than the record's arithmetic explains.
+bool shows_race(const Record& record);
+
 /// The implementations of a run whose reruns were apart (RerunRecord::apart).
 class Races {
  public:

@@ -7,10 +7,13 @@
 #include <list>
 
 #include "core/judge/check.hpp"
+#include "core/judge/guess.hpp"
+#include "core/judge/locate.hpp"
 #include "core/judge/relation_check.hpp"
 #include "core/measure/time.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/operations/relation.hpp"
+#include "core/problem/spec.hpp"
 #include "core/run/outputs.hpp"
 #include "core/tensor/stopwatch.hpp"
 
@@ -190,24 +193,42 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
     return core::judge(problem, *part.member.golden, part.arithmetic, outputs.tensors(), &inputs);
   };
   Judgement worst;
+  const SharedTensors* wrong = nullptr;
   for (const SharedTensors* outputs : different) {
     const Judgement one = judged(*outputs);
-    if (is_wrong(one) && !worst.outcome.is_bad()) worst = one;
+    if (is_wrong(one) && !wrong) worst = one, wrong = outputs;
     if (!is_wrong(one))
       record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }
-  if (!worst.outcome.is_bad()) {
+  if (!wrong) {
     if (!part.arithmetic.has(ATTEST_NONDETERMINISTIC)) compare(part, different, record);
     return;
   }
   if (!part.alone) run_alone(plugin, implementation, part);
-  const bool right_alone = !part.alone_failure && !is_wrong(judged(*part.alone));
   record.judgement = worst;
-  record.judgement.outcome = {
-      right_alone ? ReasonCode::kFailPlanReuse : worst.outcome.code,
-      fmt::format(
-          "plan-reuse: {} of {}, {}", worst.outcome.reason, part.member.name,
-          right_alone ? "which is right in a process of its own" : "in a process of its own too")};
+  if (!part.alone_failure && !is_wrong(judged(*part.alone))) {
+    record.judgement.outcome = {
+        ReasonCode::kFailPlanReuse,
+        fmt::format("plan-reuse: {} of {}, which is right in a process of its own",
+                    worst.outcome.reason, part.member.name)};
+    return;
+  }
+  explain(part, *wrong, record.judgement);
+}
+
+// The part fails by itself. What it is takes the place of the case's own problem in all words.
+void PlanReuse::explain(const Part& part, const SharedTensors& outputs,
+                        Judgement& judgement) const {
+  const Problem& problem = part.member.problem;
+  judgement.outcome.reason +=
+      &part.member == members_.front().get() || part.member.change
+          ? fmt::format(" (of {}, in a process of its own too)", part.member.name)
+          : fmt::format(" (of {}, which fails by itself: '{}')", part.member.name,
+                        print_problem(problem));
+  judgement.location = locate(problem, *part.member.golden, part.arithmetic, outputs.tensors());
+  if (judgement.location)
+    judgement.guess =
+        guess_mistake(problem, part.arithmetic, part.member.inputs->tensors(), outputs.tensors());
 }
 
 // Outputs within their gates must agree to the bit, with those of the process of its own if there

@@ -47,6 +47,7 @@ class PlanReuse {
   void run_alone(Plugin& plugin, const Implementation& implementation, Part& part);
   void compare(const Part& part, const std::vector<const SharedTensors*>& different,
                RelationRecord& record) const;
+  void explain(const Part& part, const SharedTensors& outputs, Judgement& judgement) const;
   void make_inputs(Member& member);
 
   std::vector<std::unique_ptr<Member>> members_;  // the problem itself, then its variants

@@ -2,10 +2,12 @@
 #include "core/operations/mistake.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 #include "core/operations/softmax/softmax.hpp"
 
@@ -104,10 +106,15 @@ class Mistakes {
       add_params("window_left were left out", [](Params& p) { p.window_left = -1; });
       add_params("window_right were left out", [](Params& p) { p.window_right = -1; });
     }
-    add_params("the diagonal were one key further to the right",
-               [](Params& p) { ++p.diagonal_offset; });
-    add_params("the diagonal were one key further to the left",
-               [](Params& p) { --p.diagonal_offset; });
+    const bool has_one_end = (p_.window_left < 0) != (p_.window_right < 0);
+    const auto diagonal = [&](std::string_view side, bool sees_more) {
+      return fmt::format("the diagonal were one key further to the {}{}", side,
+                         !has_one_end ? ""
+                         : sees_more  ? ", so that a row sees one key too many"
+                                      : ", so that a row sees one key too few");
+    };
+    add_params(diagonal("right", p_.window_left < 0), [](Params& p) { ++p.diagonal_offset; });
+    add_params(diagonal("left", p_.window_left >= 0), [](Params& p) { --p.diagonal_offset; });
     if (p_.window_left >= 0 && p_.window_right >= 0) add_band_ends();
     add_params("diagonal_offset were 0", [](Params& p) { p.diagonal_offset = 0; });
     add_params(fmt::format("the diagonal were anchored at the {}",
@@ -131,13 +138,23 @@ class Mistakes {
     if (p_.num_kv_heads > 1) read_heads("every query head read key head 0", first);
   }
 
+  // The tiles after which that many keys are left.
+  std::vector<int64_t> tiles_that_leave(int64_t last) const {
+    std::vector<int64_t> tiles;
+    for (const int64_t tile : kTiles)
+      if (p_.seq_len_kv > tile && p_.seq_len_kv % tile == last) tiles.push_back(tile);
+    return tiles;
+  }
   // `first` keys at the begin and `last` keys at the end do not count. The diagonal stays where it
   // is: it is counted from the first key, or from the last one.
   void lose(int64_t first, int64_t last) {
     const int64_t lost = first + last, end = p_.seq_len_kv - last;
-    const std::string words =
+    std::string words =
         lost == 1 ? fmt::format("the {} key were missing", first > 0 ? "first" : "last")
                   : fmt::format("the {} {} keys were missing", first > 0 ? "first" : "last", lost);
+    if (const std::vector<int64_t> tiles = tiles_that_leave(last); first == 0 && !tiles.empty())
+      words += fmt::format(" ({} keys are tiles of {} and {} more)", p_.seq_len_kv,
+                           fmt::join(tiles, " or "), last);
     add(words, [&](Mistake& mistake) {
       auto& p = mistake.problem.as<Params>();
       p.seq_len_kv -= lost;

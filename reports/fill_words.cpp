@@ -1,0 +1,46 @@
+#include "reports/fill_words.hpp"
+
+#include <algorithm>
+
+namespace attest::reports {
+namespace {
+
+constexpr FillWords kWords[] = {
+    {"random", "normal Q, K and V; masks and biases that hide single pairs at random",
+     "most mistakes, if the problem is small"},
+    {"tokens", "Q, K and V projected from the points of a sweep or from an image",
+     "values that follow a scene"},
+    {"codebook", "keys and queries that are taken from a few vectors",
+     "one wrong row or one lost key among many"},
+    {"codebook_peaked", "scores of which one leads by 24 in every row",
+     "a sum that is not rescaled, or one lost key"},
+    {"huge", "logits near 30,000, near -30,000 or near 0 in a row; hidden keys are NaN",
+     "exp without a maximum, a maximum that starts too high, scores that overflow, hidden keys "
+     "that "
+     "are read"},
+    {"rising", "a maximum that rises late in the row, by little or by much, or in one lane only",
+     "a maximum that is not taken over all keys, a sum that is not rescaled in some tile, small "
+     "weights that are dropped"},
+    {"wild", "a few NaN and infinities in keys, values and queries that rows see",
+     "a NaN that a maximum drops, an infinity that is taken for a mask"},
+    {"cancelling", "values that cancel in every row, so that little but the error is left",
+     "less precision than declared"},
+    {"faint", "a normaliser that is small and comes from few keys",
+     "a wrong eps, a normaliser that loses small terms"},
+    {"edges", "a heavy key at either end of the row, or beside the edge of a tile",
+     "a key that is lost, doubled or displaced at an edge"},
+    {"equal", "scores that are all equal in a row", "a wrong sum of the normaliser, ties"},
+    {"flat", "scores that differ by little in a row", "a wrong sum of the normaliser"},
+    {"tiny", "numbers below the smallest normal one", "numbers that are flushed to 0"},
+};
+
+}  // namespace
+
+std::span<const FillWords> all_fill_words() { return kWords; }
+
+const FillWords* fill_words(std::string_view fill) {
+  const auto* const at = std::ranges::find(kWords, fill, &FillWords::fill);
+  return at == std::end(kWords) ? nullptr : at;
+}
+
+}  // namespace attest::reports
