@@ -90,33 +90,27 @@ void warn_of_newer_codes(const Results& run, std::vector<std::string>& warnings)
 }
 
 void warn_of_noise(const std::vector<Results>& runs, std::vector<std::string>& warnings) {
-  Noise all;
-  for (const Results& run : runs) {
-    const Noise noise = noise_of(run.records);
-    all.timed += noise.timed;
-    all.noisy += noise.noisy;
-  }
-  if (all.noisy > 0) warnings.push_back(print_noise(all));
+  Noise noise;
+  for (const Results& run : runs) noise.add(run.records);
+  if (noise.noisy > 0) warnings.push_back(noise.print());
 }
 
 }  // namespace
 
-Noise noise_of(const std::vector<Record>& records) {
-  Noise noise;
+void Noise::add(const std::vector<Record>& records) {
   for (const Record& record : records) {
     if (!record.time) continue;
-    ++noise.timed;
-    noise.noisy += record.time->q3_ns - record.time->q1_ns > kNoisy * record.time->median_ns;
+    ++timed;
+    noisy += record.time->q3_ns - record.time->q1_ns > kNoisy * record.time->median_ns;
   }
-  return noise;
 }
 
-std::string print_noise(const Noise& noise) {
-  return noise.noisy == 0 ? ""
-                          : fmt::format(
-                                "{} of {} times are noisy: half of their samples spread "
-                                "over more than {:.0f} % of the median",
-                                noise.noisy, noise.timed, kNoisy * 100);
+std::string Noise::print() const {
+  if (noisy == 0) return "";
+  return fmt::format(
+      "{} of {} times are noisy: half of their samples spread over more than {:.0f} % of the "
+      "median",
+      noisy, timed, kNoisy * 100);
 }
 
 std::string file_name(const Results& run) {

@@ -23,13 +23,14 @@ Input make_input(std::vector<core::Results> files);
 /// does not know.
 std::vector<std::string> warnings_of(const std::vector<core::Results>& runs);
 
-/// How many of these records have times, and of how many the samples spread too far.
+/// Counts the records that have times, and those whose samples spread too far.
 struct Noise {
   size_t timed = 0, noisy = 0;
+
+  void add(const std::vector<core::Record>& records);
+  /// "3 of 27 times are noisy: ...". It is empty if no time is noisy.
+  std::string print() const;
 };
-Noise noise_of(const std::vector<core::Record>& records);
-/// "3 of 27 times are noisy: ..."; empty if none is.
-std::string print_noise(const Noise& noise);
 
 /// The name of a run's file without its folder; "this run" if it has none.
 std::string file_name(const core::Results& run);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <span>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "reports/escape.hpp"
 #include "reports/fill_words.hpp"
 #include "reports/pacing.hpp"
+#include "reports/summary.hpp"
 
 namespace attest::reports {
 namespace {
@@ -72,8 +74,8 @@ std::vector<std::string> rerun_words(const Record& r) {
   return words;
 }
 
-// "passes on random, codebook; huge has logits near 30,000 ..., which show ..."; empty: the fill
-// belongs to an operation of somebody else.
+// "passes on random, codebook; huge has logits near 30,000 ...: it shows ...". It is empty if the
+// fill belongs to an operation of somebody else.
 std::string what_differs(std::span<const core::FillRecord> passed, const std::string& failed) {
   const FillWords* const words = fill_words(failed);
   if (!words) return {};
@@ -83,6 +85,33 @@ std::string what_differs(std::span<const core::FillRecord> passed, const std::st
   if (names.empty()) return {};
   return fmt::format("passes on {}; {} has {}: it shows {}", fmt::join(names, ", "), failed,
                      words->inputs, words->shows);
+}
+
+bool is_explained(const core::Judgement& judgement) {
+  return judgement.location.has_value() || judgement.guess.has_value();
+}
+
+// The lines below a bad record: reruns, then the first fill of which more is known than that it
+// failed, or else the first such relation, and the command that repeats the case.
+std::vector<std::string> hints(const Record& r) {
+  std::vector<std::string> lines = rerun_words(r);
+  const bool is_race = core::shows_race(r);
+  const auto tell = [&](const std::string& check, core::Judgement judgement) {
+    // An output that changes from run to run is not that of a mistake in the formula.
+    if (is_race) judgement.guess.reset();
+    std::ranges::move(finding(check, judgement), std::back_inserter(lines));
+  };
+  const auto explained = [](const auto& check) { return is_explained(check.judgement); };
+  if (const auto fill = std::ranges::find_if(r.fills, explained); fill != r.fills.end()) {
+    tell(fill->fill, fill->judgement);
+    const std::string differs = what_differs({r.fills.begin(), fill}, fill->fill);
+    if (!differs.empty() && !is_race) lines.push_back(differs);
+  } else if (const auto relation = std::ranges::find_if(r.relations, explained);
+             relation != r.relations.end()) {
+    tell(relation->relation, relation->judgement);
+  }
+  if (!r.repro.empty()) lines.push_back(r.repro);
+  return lines;
 }
 
 // "does not list GRID (7), does not list PAGES (3), and 2 more reasons (5)"
@@ -141,27 +170,8 @@ std::string verdict_column(Verdict verdict, bool colour) {
 
 std::string print_hints(const Record& r, size_t width) {
   if (!r.outcome.is_bad()) return {};
-  std::vector<std::string> lines = rerun_words(r);
-  const bool is_race = core::shows_race(r);
-  const auto tell = [&](const std::string& name, const core::Judgement& judgement) {
-    if (!judgement.location && !judgement.guess) return false;
-    if (judgement.location)
-      lines.push_back(fmt::format("on {}: {}", name, print_location(*judgement.location)));
-    // An output that changes from run to run is not that of a mistake in the formula.
-    if (judgement.guess && !is_race) lines.push_back(*judgement.guess);
-    return true;
-  };
-  const auto failed = std::ranges::find_if(
-      r.fills, [&](const auto& fill) { return tell(fill.fill, fill.judgement); });
-  if (failed != r.fills.end() && failed != r.fills.begin() && !is_race)
-    lines.push_back(what_differs({r.fills.begin(), failed}, failed->fill));
-  if (failed == r.fills.end())
-    std::ranges::find_if(r.relations,
-                         [&](const auto& one) { return tell(one.relation, one.judgement); });
-  std::erase(lines, "");
-  if (!r.repro.empty()) lines.push_back(r.repro);
   std::string text;
-  for (const std::string& one : lines)
+  for (const std::string& one : hints(r))
     text += fmt::format("  {:{}}  {}\n", "", width, printable(one));
   return text;
 }

@@ -8,32 +8,37 @@
 
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
+#include "core/judge/guess.hpp"
 #include "core/record/races.hpp"
 #include "reports/input.hpp"
 
 namespace attest::cli {
 namespace {
 
-// The reason code of most bad records; empty: none is bad.
+// The key with the highest count; of several, the first. The map's end if it is empty.
+template <class Key>
+auto most_frequent(const std::map<Key, size_t>& counts) {
+  return std::ranges::max_element(counts, {}, &std::pair<const Key, size_t>::second);
+}
+
+// The reason code of most bad records. It is empty if no record is bad.
 std::string most_frequent_code(const std::vector<core::Record>& records) {
-  std::map<core::ReasonCode, int> counts;
+  std::map<core::ReasonCode, size_t> counts;
   for (const core::Record& record : records)
     if (record.outcome.is_bad()) ++counts[record.outcome.code];
-  const auto most = std::ranges::max_element(
-      counts, {}, [](const auto& code_and_count) { return code_and_count.second; });
+  const auto most = most_frequent(counts);
   return most == counts.end() ? "" : std::string(name(most->first));
 }
 
-// The mistake that the record's output is that of; empty: none is known.
+// The guess that names the mistake behind a record's output. It is empty if none does.
 std::string mistake_of(const core::Record& record) {
-  const auto known = [](const core::Judgement& judgement) {
-    return judgement.guess && judgement.guess->starts_with("it is as if") ? *judgement.guess : "";
+  const auto knows = [](const auto& check) {
+    return check.judgement.guess && core::names_mistake(*check.judgement.guess);
   };
-  for (const core::FillRecord& fill : record.fills)
-    if (std::string guess = known(fill.judgement); !guess.empty()) return guess;
-  for (const core::RelationRecord& relation : record.relations)
-    if (std::string guess = known(relation.judgement); !guess.empty()) return guess;
-  return {};
+  if (const auto fill = std::ranges::find_if(record.fills, knows); fill != record.fills.end())
+    return *fill->judgement.guess;
+  const auto relation = std::ranges::find_if(record.relations, knows);
+  return relation == record.relations.end() ? "" : *relation->judgement.guess;
 }
 
 // A line for each reason, with the names of some vectors: sets of vectors have a hundred of them.
@@ -85,15 +90,16 @@ void print_guesses(const std::vector<core::Record>& records) {
     if (const std::string guess = mistake_of(record); !guess.empty()) ++guesses.times[guess];
   }
   for (const auto& [impl, guesses] : by_impl) {
-    const auto most = std::ranges::max_element(
-        guesses.times, {}, [](const auto& guess_and_count) { return guess_and_count.second; });
+    const auto most = most_frequent(guesses.times);
     if (most != guesses.times.end() && guesses.bad > 1)
       fmt::print("{}: in {} of {} bad records {}\n", impl, most->second, guesses.bad, most->first);
   }
 }
 
 void print_noise(const std::vector<core::Record>& records) {
-  const std::string noise = reports::print_noise(reports::noise_of(records));
+  reports::Noise all;
+  all.add(records);
+  const std::string noise = all.print();
   if (!noise.empty()) fmt::print("{}: do not compare them; run again on a quiet machine\n", noise);
 }
 

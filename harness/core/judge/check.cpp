@@ -306,7 +306,6 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
   });
 
   Judgement judgement;
-  double said = 0;  // the error that the outcome tells of, as a share of its gate
   judgement.method = golden.method();
   if (std::string device = golden.device(); !device.empty())
     judgement.golden_device = std::move(device);
@@ -321,7 +320,8 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     judgement.exact_elements += tally.exact;
     judgement.swept_elements += tally.swept;
     const Mismatch worst = describe(role, problem.tensor[size_t(role_index)], tally);
-    if (!judgement.worst || largest > judgement.worst->ratio) judgement.worst = worst;
+    const bool errs_most = !judgement.worst || largest > judgement.worst->ratio;
+    if (errs_most) judgement.worst = worst;
     judgement.max_ratio = std::max(judgement.max_ratio, largest);
     judgement.rms_ratio = std::max(judgement.rms_ratio, rms);
     const bool one_sided = one_sided_ratio(tally, golden.distinct_rows()) > 1;
@@ -329,9 +329,8 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     // size.
     const bool fails = largest > 1 || !(of_all <= 1) || (of_rounded > 1 && !one_sided);
     const bool says_more =
-        judgement.outcome.code == ReasonCode::kFailTolerance && largest > std::max(said, 1.0);
+        errs_most && largest > 1 && judgement.outcome.code == ReasonCode::kFailTolerance;
     if (fails && (judgement.outcome.passes() || says_more)) {
-      said = largest;
       decide(judgement, worst, tally, largest, rms);
       if (judgement.outcome.code == ReasonCode::kFailTolerance && largest <= 1 &&
           of_rounded > of_all)

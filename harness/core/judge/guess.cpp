@@ -190,7 +190,7 @@ std::optional<std::string> guess_factor(const Problem& problem, const Trial& tru
   constexpr double kLeast = 1e-3;  // an output of zeros is zero times anything
   if (const double factor = truth.output_factor();
       std::fabs(factor) > kLeast && truth.passes_times(factor))
-    return fmt::format("it is as if o were multiplied by {:.4g}", factor);
+    return fmt::format("{}o were multiplied by {:.4g}", kAsIf, factor);
   for (const Field& field : problem.operation->fields()) {
     if (std::string_view(field.name) != "softmax_scale") continue;
     const double factor = ScaleSearch(problem, field, inputs, outputs).find();
@@ -202,7 +202,7 @@ std::optional<std::string> guess_factor(const Problem& problem, const Trial& tru
         problem, inputs, [&](Mistake& mistake) { set_field(mistake.problem, field, scale); });
     for (const Mistake& mistake : mistakes)
       if (Trial(mistake.problem, mistake.inputs, arithmetic, outputs).passes())
-        return "it is as if " + mistake.words;
+        return std::string(kAsIf) + mistake.words;
   }
   return std::nullopt;
 }
@@ -223,11 +223,11 @@ std::optional<std::string> guess_mistake(const Problem& problem, const Arithmeti
   std::string nearest = "no known mistake gives this output";
   for (const Mistake& mistake : problem.operation->mistakes(problem, inputs)) {
     const Trial trial(mistake.problem, mistake.inputs, arithmetic, outputs);
-    if (trial.passes()) return "it is as if " + mistake.words;
+    if (trial.passes()) return std::string(kAsIf) + mistake.words;
     const std::optional<Location> left = trial.location();
     if (!left || double(left->wrong_rows) > fewest) continue;
     fewest = double(left->wrong_rows) - 1;
-    nearest = fmt::format("it is as if {}, but for {} of {} rows", mistake.words, left->wrong_rows,
+    nearest = fmt::format("{}{}, but for {} of {} rows", kAsIf, mistake.words, left->wrong_rows,
                           left->rows);
   }
   if (std::optional<std::string> factor = guess_factor(problem, truth, arithmetic, inputs, outputs))

@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/operations/operation.hpp"
 
@@ -14,5 +15,9 @@ namespace attest::core {
 /// if the main output is right. If the problem is too large to try mistakes, says so.
 std::optional<std::string> guess_mistake(const Problem& problem, const Arithmetic& arithmetic,
                                          const Tensors& inputs, const Tensors& outputs);
+
+/// Every guess that names a mistake begins with these words; one that names none does not.
+inline constexpr std::string_view kAsIf = "it is as if ";
+inline bool names_mistake(std::string_view guess) { return guess.starts_with(kAsIf); }
 
 }  // namespace attest::core
