@@ -1,4 +1,4 @@
-// What the inputs of each fill are, in the words of a hint below a failure.
+// Says of each fill what its inputs are and what they show.
 #pragma once
 #include <span>
 #include <string_view>
@@ -11,9 +11,9 @@ struct FillWords {
   std::string_view shows;   // "a maximum that starts too high, scores that overflow"
 };
 
-/// The fills of all operations that attest has, as core/judge/INPUTS.md describes them.
+/// Has an entry for each fill of attest's own operations. core/judge/INPUTS.md says more of them.
 std::span<const FillWords> all_fill_words();
-/// Null: the fill belongs to an operation of somebody else.
+/// Returns null if the fill belongs to an operation of somebody else.
 const FillWords* fill_words(std::string_view fill);
 
 }  // namespace attest::reports

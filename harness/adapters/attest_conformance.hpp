@@ -27,8 +27,8 @@ struct Options {
   double timeout_s = 60;  // limit for one call into a plugin
   // "acc=f32,prob=bf16": an implementation that declares less precise arithmetic is unsupported
   std::string min_arithmetic = {};
-  bool timed = false;      // time what passes
-  double budget_s = 0.25;  // of timed runs, for each (implementation, case)
+  bool timed = false;      // whether implementations that pass are timed
+  double budget_s = 0.25;  // seconds in which one (implementation, case) is timed
 };
 
 /// One (implementation, case). The names consist of letters, digits, '_' and '/', and are the same
@@ -39,16 +39,18 @@ struct Test {
                       // reference with the vector's outputs
 };
 
-/// The times of one (implementation, case), and what one run does. 0: not known.
+/// How long one (implementation, case) takes, and what one run of it does. A number that is not
+/// known is 0.
 struct Times {
-  double median_ns = 0, median_low_ns = 0, median_high_ns = 0;  // of one run; the 95 % interval
-  double cold_median_ns = 0;                                    // with emptied caches
-  int64_t runs = 0;                                             // that the samples consist of
+  double median_ns = 0;                          // the median time of one run
+  double median_low_ns = 0, median_high_ns = 0;  // the ends of the 95 % interval of that median
+  double cold_median_ns = 0;                     // the median time if caches are emptied before
+  int64_t runs = 0;                              // the number of timed runs
   double flops = 0;        // floating-point operations; a multiply-add counts 2
-  double least_bytes = 0;  // the least that a run has to move
-  double queries = 0;      // tokens for which the outputs are computed
-  double peak_bytes = 0;   // memory beside the tensors, as measured
-  int threads = 0;         // of the implementation
+  double least_bytes = 0;  // the fewest bytes that a run can move
+  double queries = 0;      // the number of tokens that an output is computed for
+  double peak_bytes = 0;   // the measured peak of memory beside the tensors
+  int threads = 0;         // the number of threads that the implementation may use
 };
 
 struct Outcome {
@@ -60,7 +62,7 @@ struct Outcome {
   std::string spec;                     // the problem in one line
   std::string arithmetic;               // as declared
   double max_ratio = 0, rms_ratio = 0;  // errors divided by their gates; <= 1 passes
-  std::optional<Times> times = {};      // of what passed, with Options::timed
+  std::optional<Times> times = {};      // set if the implementation passed and Options::timed is
 };
 
 class ATTEST_EXPORT Conformance {

@@ -1,5 +1,5 @@
-// Every (implementation, case) as a benchmark of Google Benchmark, so that its filters, reports and
-// compare.py work.
+// This header makes a benchmark of Google Benchmark from every (implementation, case). The filters
+// and reports of Google Benchmark work on them, and so does its compare.py.
 //
 //   #include <attest_gbench.hpp>
 //   int main(int argc, char** argv) {
@@ -7,7 +7,9 @@
 //     return attest::gbench::run(argc, argv, {{"./mine.so"}, {"smoke"}});
 //   }
 //
-//   mine_benchmark --benchmark_filter='smoke/softmax/.*/mine/'    names: attest_conformance.hpp
+//   mine_benchmark --benchmark_filter='smoke/softmax/.*/mine/'
+//
+// attest_conformance.hpp says how the names are made.
 #pragma once
 #include <benchmark/benchmark.h>
 
@@ -27,12 +29,12 @@ namespace attest::gbench {
 
 using conformance::Options;
 
-/// What has happened in the benchmarks so far.
+/// Counts over the benchmarks that have run so far.
 struct Tally {
-  int bad = 0;  // benchmarks whose implementation failed, crashed or ran out of time
+  int bad = 0;  // how many implementations failed, crashed or ran out of time
 };
 
-/// The counters of one run. Rates are for each second of the median run.
+/// Sets the counters of one benchmark. Rates are what one run does, divided by the median time.
 inline void count(benchmark::State& state, const conformance::Outcome& outcome) {
   const conformance::Times& times = *outcome.times;
   const auto put = [&](const char* name, double value) {
@@ -52,8 +54,8 @@ inline void count(benchmark::State& state, const conformance::Outcome& outcome) 
 }
 
 /// Judges and times one (implementation, case). attest's worker process runs the implementation and
-/// takes the samples; the benchmark has one iteration, whose time is the median run. Whatever has
-/// no time is an error of the benchmark, with the reason.
+/// takes the samples. The benchmark has one iteration, whose time is that of the median run. If the
+/// implementation has no time, the benchmark has an error that gives the reason.
 inline void measure(benchmark::State& state, conformance::Conformance& all, std::size_t index,
                     Tally& tally) {
   const conformance::Outcome outcome = all.run(index);
@@ -84,10 +86,11 @@ inline std::shared_ptr<const Tally> add(Options options) {
   return tally;
 }
 
-/// Google Benchmark's JSON, made fit for compare.py. CPU times are the wall times, because attest
-/// measures no CPU time: Google Benchmark would report that of this process, which only waits. An
-/// entry without a time has 0 in its place, which would compare as infinitely fast, so that its
-/// name says so and matches no entry with a time.
+/// Writes Google Benchmark's JSON in a form that compare.py reads rightly. The CPU time of an entry
+/// is its wall time: attest measures no CPU time, and Google Benchmark would write that of this
+/// process, which only waits. Google Benchmark writes 0 if an entry has no time, and compare.py
+/// would take that for infinitely fast. Such an entry gets a name of its own, which ends in
+/// "(no time)", so compare.py does not compare it with an entry that has a time.
 class JsonReporter : public benchmark::JSONReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {

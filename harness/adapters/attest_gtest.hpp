@@ -1,5 +1,5 @@
-// Conformance as GoogleTest tests: one for every (implementation, case), so that filters, sharding
-// and XML work.
+// This header makes a GoogleTest test from every (implementation, case). The filters, the sharding
+// and the XML of GoogleTest work on them.
 //
 //   #include <attest_gtest.hpp>
 //   int main(int argc, char** argv) {

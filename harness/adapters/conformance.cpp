@@ -29,7 +29,7 @@ std::string plain(const std::string& text) {
   return name;
 }
 
-// 0 where the operation has no queries, or where the record has no spec line that can be read.
+// Returns 0 if the operation has no queries, or if the record has no spec line that can be read.
 double queries_of(const Record& record) {
   try {
     return core::query_count(core::parse_problem(record.spec));

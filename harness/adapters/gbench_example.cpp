@@ -1,4 +1,4 @@
-// A benchmark program as an out-of-tree project writes it: what the tests of the adapter run.
+// The tests of the adapter run this program. A project outside attest writes one like it.
 #include <cstdlib>
 
 #include "attest_gbench.hpp"

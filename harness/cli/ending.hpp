@@ -16,7 +16,7 @@ void print_shares(const core::Shares& shares);
 void print_overruled(const std::map<std::string, core::Overruled>& overruled);
 /// The mistake behind most bad records, for each implementation that has several of them.
 void print_guesses(const std::vector<core::Record>& records);
-/// How many times are noisy; nothing if none is.
+/// How many times are noisy. Prints nothing if none is.
 void print_noise(const std::vector<core::Record>& records);
 /// The commands that a user may want next.
 void print_next(const std::vector<core::Record>& records, const JudgingOptions& options);

@@ -45,7 +45,8 @@ class Repro : public ::testing::Test {
   const fs::path folder_ = fs::path(::testing::TempDir()) / ("repro_" + std::to_string(getpid()));
 };
 
-// A case of one problem can fail by another one, which its line then names, with the mistake there.
+// A case may fail only because a variant of its problem does. The output names that variant and the
+// mistake in it.
 TEST_F(Repro, NamesTheVariantThatFailsByItself) {
   const Outcome outcome = attest("repro --judge-only --plugin " + kPlugins +
                                  "template_bugs.so --impl template_causal_off_by_one "

@@ -323,7 +323,7 @@
   }});
   const problemOf = record =>
     JSON.stringify([record.run, record.title, record.dtype, record.spec]);
-  // By problem, the medians of an implementation: what speed-ups are relative to. The last counts.
+  // Maps each problem to the median of an implementation. Of several records the last one counts.
   function mediansOf(impl) {
     return new Map(data.records.filter(record => record.impl === impl && record.time)
       .map(record => [problemOf(record), record.time.median]));

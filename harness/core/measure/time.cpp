@@ -15,8 +15,8 @@ constexpr int64_t kMostIterations = 100000;
 constexpr size_t kMostColdSamples = 30;
 constexpr double kColdShare = 0.1;  // of the budget, for cold samples with their flushes
 
-// Runs one block; nanoseconds a run. The calls go through std::function into a plugin, so that the
-// compiler can neither drop nor merge them.
+// Runs one block and returns the nanoseconds of one run. The calls go through std::function into a
+// plugin, so that the compiler can neither drop nor merge them.
 double time_block(const TimingRequest& request, int64_t iterations) {
   const auto start = Clock::now();
   for (int64_t i = 0; i < iterations; ++i) request.run();

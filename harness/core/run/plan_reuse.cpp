@@ -216,7 +216,8 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
   explain(part, *wrong, record.judgement);
 }
 
-// The part fails by itself. What it is takes the place of the case's own problem in all words.
+// The part fails by itself, so reuse is not the cause. Names its problem, says where its output is
+// wrong, and guesses the mistake.
 void PlanReuse::explain(const Part& part, const SharedTensors& outputs,
                         Judgement& judgement) const {
   const Problem& problem = part.member.problem;

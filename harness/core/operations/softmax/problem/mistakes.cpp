@@ -138,7 +138,7 @@ class Mistakes {
     if (p_.num_kv_heads > 1) read_heads("every query head read key head 0", first);
   }
 
-  // The tiles after which that many keys are left.
+  // The tile sizes that leave `last` keys for a short last tile.
   std::vector<int64_t> tiles_that_leave(int64_t last) const {
     std::vector<int64_t> tiles;
     for (const int64_t tile : kTiles)
