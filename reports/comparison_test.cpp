@@ -8,13 +8,16 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
-#include "core/tensor/random.hpp"
 #include "reports/builds.hpp"
 #include "reports/comparison_text.hpp"
+#include "reports/testing/records.hpp"
 
 namespace attest::reports {
 namespace {
 
+using attest::testing::file;
+using attest::testing::passed;
+using attest::testing::time_of;
 using core::Change;
 using core::ReasonCode;
 using core::Record;
@@ -22,43 +25,6 @@ using core::Results;
 using core::Verdict;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-core::TimeRecord time_of(double ns, uint64_t seed = 1) {
-  core::TimeRecord time;
-  for (uint64_t i = 0; i < 20; ++i)
-    time.samples_ns.push_back(ns * (1 + 1e-3 * double(core::random_normal(seed, i))));
-  return time;
-}
-
-Record passed(const std::string& impl = "flash_cuda", double ns = 1e6) {
-  Record r{.suite = "vit",
-           .case_name = "a",
-           .spec = "softmax seq_len_q=64",
-           .inputs = "random",
-           .impl = impl};
-  r.plugin_hash = "00ff00ff00ff00ff", r.dtype = "f16", r.device = "cuda", r.threads = 2,
-  r.outcome = {};
-  r.fills.push_back(
-      {.fill = "random", .inputs_hash = "0123456789abcdef", .outputs_hash = "fedcba9876543210"});
-  r.fills[0].judgement.max_ratio = 0.4;
-  r.fills[0].judgement.rms_ratio = 0.3;
-  r.fills[0].judgement.exact_elements = 10;
-  r.time = time_of(ns);
-  r.memory.workspace_bytes = 1 << 20;
-  r.memory.pool_peak_bytes = 0;
-  return r;
-}
-
-Results file(std::vector<Record> records, const std::string& started = "2026-01-01T00:00:00Z") {
-  Results results{
-      .path = "x.jsonl", .records = std::move(records), .begun = true, .complete = true};
-  results.header = {"attest run",
-                    started,
-                    {{"cuda", {{"name", "H200"}}},
-                     {"cpu", {{"model", "EPYC"}}},
-                     {"build", {{"build_type", "Release"}}}}};
-  return results;
-}
 
 const CompareOptions kWithFloor{.rule = {.floor = 0.03}};
 

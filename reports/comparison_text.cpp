@@ -98,9 +98,7 @@ std::string meanings(const Comparison& comparison) {
   std::set<std::string> codes;
   for (const Compared& one : comparison.cases)
     for (const Changed* changed : {&one.time, &one.memory, &one.error}) codes.insert(changed->code);
-  std::string text;
-  for (const auto& [code, meaning] : kMeanings)
-    if (codes.contains(code)) text += fmt::format("{}: {}\n", code, meaning);
+  std::string text = print_meanings(codes);
   if (std::ranges::any_of(comparison.cases, of_the_machine))
     text +=
         "machine: implementation, attest, libraries and environment are the same on both sides: "
@@ -201,6 +199,13 @@ std::string print_comparison(const Comparison& comparison, const PrintOptions& o
   for (const std::string& note : comparison.notes) text += note + "\n";
   return text + meanings(comparison) + counts(comparison) +
          "x: after / before, with its interval\n";
+}
+
+std::string print_meanings(const std::set<std::string>& codes) {
+  std::string text;
+  for (const auto& [code, meaning] : kMeanings)
+    if (codes.contains(code)) text += fmt::format("{}: {}\n", code, meaning);
+  return text;
 }
 
 nlohmann::json to_json(const Comparison& comparison) {

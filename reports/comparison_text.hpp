@@ -1,6 +1,7 @@
 // Prints a comparison for a terminal, or as JSON.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 
 #include "reports/comparison.hpp"
@@ -16,6 +17,10 @@ struct PrintOptions {
 /// changes in time, memory and error, each with the ratio after / before. Below: records of one
 /// side only, notes, the meaning of the codes, counts.
 std::string print_comparison(const Comparison& comparison, const PrintOptions& options);
+
+/// What codes of Changed mean, a line for each: "wide: the interval ...". Codes without a meaning
+/// are left out.
+std::string print_meanings(const std::set<std::string>& codes);
 
 nlohmann::json to_json(const Comparison& comparison);
 

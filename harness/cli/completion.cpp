@@ -5,14 +5,10 @@
 
 #include <algorithm>
 
+#include "cli/replaced.hpp"
+
 namespace attest::cli {
 namespace {
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 // In single quotes, for bash and zsh.
 std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }

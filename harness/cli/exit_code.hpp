@@ -21,10 +21,12 @@ inline constexpr ExitCodeHelp kExitCodes[] = {
     {kOk, "ok: everything that was judged passed"},
     {kBad,
      "a case failed, is suspect, ended in an error, crashed or timed out; compare: something no "
-     "longer passes; list --events: a case misses an event without a reason"},
-    {kWorse, "compare: slower, bigger or less accurate"},
+     "longer passes; gate: a limit on a verdict is broken; list --events: a case misses an event "
+     "without a reason"},
+    {kWorse, "compare: slower, bigger or less accurate; gate: another limit is broken"},
     {kInconclusive,
-     "with --strict: undecided comparisons, or declared features and dtypes that no case judged"},
+     "with --strict: undecided comparisons or limits, or declared features and dtypes that no case "
+     "judged"},
     {kNothing, "the output or the machine failed, or nothing was judged or compared"},
     {kUsage, "a bad argument, suite or token file, or a filter that matches nothing"},
     {kInterrupted, "interrupted"},

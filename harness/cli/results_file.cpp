@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "cli/machine_error.hpp"
-#include "core/record/results.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {
@@ -36,6 +35,31 @@ std::optional<size_t> count_records(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<core::Results> read_launches(const std::vector<std::string>& paths) {
+  std::vector<core::Results> all;
+  for (const std::string& path : paths) {
+    all.push_back(core::read_results(path));
+    if (!all.back().begun) throw core::Error(fmt::format("{}: holds no results", path));
+  }
+  return all;
+}
+
+void require_peer(const std::vector<core::Results>& before, const std::vector<core::Results>& after,
+                  const std::string& peer) {
+  if (peer.empty()) return;
+  bool known = false, others = false;
+  for (const std::vector<core::Results>* side : {&before, &after})
+    for (const core::Results& results : *side)
+      for (const core::Record& record : results.records)
+        (record.impl == peer ? known : others) = true;
+  if (!known)
+    throw core::Error(
+        fmt::format("--relative-to {}: no file has records of it", core::in_quotes(peer)));
+  if (!others)
+    throw core::Error(
+        fmt::format("--relative-to {}: no file has records of another", core::in_quotes(peer)));
+}
 
 void refuse_to_replace(const std::string& path) {
   if (!holds_something(path)) return;

@@ -5,6 +5,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
+
+#include "core/record/results.hpp"
 
 namespace attest::cli {
 
@@ -24,6 +27,14 @@ class ResultsFile {
   std::string path_;
   int fd_ = -1;
 };
+
+/// Results files, of which each is one launch. Throws Error also if one has no header.
+std::vector<core::Results> read_launches(const std::vector<std::string>& paths);
+
+/// Throws Error if neither side has records of `peer`, the implementation of --relative-to, or none
+/// of another. "": times are not relative.
+void require_peer(const std::vector<core::Results>& before, const std::vector<core::Results>& after,
+                  const std::string& peer);
 
 /// Throws Error if the file exists and is not empty, so that -o does not overwrite results. "": no
 /// file.

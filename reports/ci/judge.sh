@@ -8,7 +8,9 @@
 #   BASELINE     a results file to compare with; skipped if the file does not exist
 #   RELATIVE_TO  implementation whose times the others' are divided by (default: naive)
 #   FLOOR        change in percent that two runs of one build may show (default: 10)
-# Exit codes: those of `attest run`; if that is 0, those of `attest compare`.
+#   RULES        limits and waivers: `attest gate` judges by them, in place of `attest compare`
+# Exit codes: those of `attest run`; if that is 0, those of `attest compare`. With RULES and a
+# baseline: those of `attest gate`, also if a case failed, for it may be waived.
 set -euo pipefail
 (($# >= 1)) || { sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 64; }
 out=$1
@@ -26,6 +28,11 @@ if [[ -n ${GITHUB_ACTIONS:-} ]]; then
   [[ -z ${GITHUB_STEP_SUMMARY:-} ]] || cat "$out/report.md" >>"$GITHUB_STEP_SUMMARY"
 fi
 
+if [[ -n ${RULES:-} && -e ${BASELINE:-} ]]; then
+  ((status <= 1)) || exit "$status"
+  exec "$attest" gate "$out/results.jsonl" --baseline "$BASELINE" --rules "$RULES" \
+    --relative-to "${RELATIVE_TO:-naive}"
+fi
 ((status == 0)) || exit "$status"
 if [[ -e ${BASELINE:-} ]]; then
   "$attest" compare --relative-to "${RELATIVE_TO:-naive}" --floor "${FLOOR:-10}" --changed \

@@ -133,6 +133,21 @@ make -s -C project mine.so
 BASELINE=baseline.jsonl FLOOR=900 "$here/judge.sh" out small.json --plugin project/mine.so \
   --impl 'mine,naive' --budget 5ms >said 2>&1 || { cat said; die "a comparison with a baseline"; }
 grep -q 'no baseline' said && die "the baseline was not read"
+
+# With rules the same script asks the gate, which a waiver satisfies though the kernel is broken.
+git -C project checkout -q broken
+make -s -B -C project mine.so
+gate() {  # gate WAIVERS: exit code of judge.sh with them
+  printf '{"rules": [{"verdict": "pass"}], "waivers": [%s]}' "$1" >rules.json
+  status=0
+  RULES=rules.json BASELINE=baseline.jsonl "$here/judge.sh" out small.json \
+    --plugin project/mine.so --impl 'mine,naive' --budget 5ms >said 2>&1 || status=$?
+}
+gate ''
+expect 1 "a gate without a waiver"
+grep -q 'mine: verdict: fail, was pass' said || die "the gate does not say what is broken"
+gate '{"impl": "mine", "reason": "known", "expires": "2999-12-31"}'
+expect 0 "a gate with a waiver"
 kind=$("$here/machine.sh")
 [[ $kind =~ ^[[:alnum:]-]+$ ]] || die "'$kind' is no word for a machine"
 echo "6 jobs of 3 recipes did what they say"

@@ -10,6 +10,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/json_file.hpp"
 #include "cli/progress.hpp"
+#include "cli/results_file.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/builds.hpp"
 #include "reports/comparison_text.hpp"
@@ -25,42 +26,21 @@ struct CompareArguments {
   reports::CompareOptions options;
 };
 
-std::vector<core::Results> read(const std::vector<std::string>& paths) {
-  std::vector<core::Results> all;
-  for (const std::string& path : paths) {
-    all.push_back(core::read_results(path));
-    if (!all.back().begun) throw core::Error(fmt::format("{}: holds no results", path));
-  }
-  return all;
-}
-
 // "5%" -> "5". Returns no error, as CLI11 wants it.
 std::string drop_percent_sign(std::string& text) {
   if (text.ends_with('%')) text.pop_back();
   return {};
 }
 
-/// Throws Error: what is compared has no record of an implementation of that name, or the JSON
-/// would be written over it.
-void check(const CompareArguments& arguments, const std::vector<core::Results>& before,
-           const std::vector<core::Results>& after) {
-  const std::string& peer = arguments.options.relative_to;
-  bool known = peer.empty(), others = peer.empty();
-  for (const std::vector<core::Results>* side : {&before, &after})
-    for (const core::Results& results : *side) {
-      for (const core::Record& record : results.records)
-        (record.impl == peer ? known : others) = true;
+/// Throws Error if the JSON would be written over what is compared.
+void check_json_path(const CompareArguments& arguments) {
+  for (const std::vector<std::string>* side : {&arguments.before, &arguments.after})
+    for (const std::string& path : *side) {
       std::error_code ignored;
-      if (std::filesystem::equivalent(results.path, arguments.json_path, ignored))
+      if (std::filesystem::equivalent(path, arguments.json_path, ignored))
         throw core::Error(
             fmt::format("--json {}: is one of the files that are compared", arguments.json_path));
     }
-  if (!known)
-    throw core::Error(
-        fmt::format("--relative-to {}: no file has records of it", core::in_quotes(peer)));
-  if (!others)
-    throw core::Error(
-        fmt::format("--relative-to {}: no file has records of another", core::in_quotes(peer)));
 }
 
 int run(CompareArguments& arguments) {
@@ -71,8 +51,10 @@ int run(CompareArguments& arguments) {
     arguments.before.pop_back();
   }
   if (arguments.floor_percent > 0) arguments.options.rule.floor = arguments.floor_percent / 100;
-  const std::vector<core::Results> before = read(arguments.before), after = read(arguments.after);
-  check(arguments, before, after);
+  const std::vector<core::Results> before = read_launches(arguments.before),
+                                   after = read_launches(arguments.after);
+  require_peer(before, after, arguments.options.relative_to);
+  check_json_path(arguments);
   reports::require_one_build(before, after);
   const reports::Comparison comparison = compare(before, after, arguments.options);
   write_json_file(arguments.json_path, to_json(comparison));

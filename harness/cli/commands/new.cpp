@@ -14,6 +14,7 @@
 #include "cli/commands/templates.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/machine_error.hpp"
+#include "cli/replaced.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::cli {
@@ -25,12 +26,6 @@ struct NewArguments {
   std::string name;
   bool c = false, cuda = false, operation = false;
 };
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; !from.empty() && (at = text.find(from, at)) != text.npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 // "my_kernel" -> "MyKernel".
 std::string type_name(const std::string& name) {

@@ -1,0 +1,187 @@
+// attest gate as a build server meets it: results with one thing planted, and the exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "testing/shell.hpp"
+
+namespace attest::cli {
+namespace {
+
+using attest::testing::Outcome;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+class Gate : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = fs::path(::testing::TempDir()) / ("attest_gate_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    const Outcome outcome =
+        run("run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 "
+            "--relations none -o ran.jsonl");
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+    // However busy the machine is.
+    rewrite("ran.jsonl", "base.jsonl",
+            [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
+    std::ofstream(folder_ / "rules.json") << R"({"rules": [
+        {"verdict": "pass", "time": {"slower_than": "5 %"}, "memory": {"bigger_than": "5 %"},
+         "error": {"larger_than": "1 %"}}]})";
+    const Outcome same = gate("base.jsonl --baseline base.jsonl --strict");
+    ASSERT_EQ(same.code, 0) << same.text;
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+  static Outcome run(const std::string& arguments) {
+    return testing::run_attest(folder_, arguments);
+  }
+  static Outcome gate(const std::string& arguments, const std::string& rules = "rules.json") {
+    return run("gate " + arguments + " --rules " + rules);
+  }
+
+  // The lines of a file as another, with its records changed.
+  static void rewrite(const char* from, const char* to, const std::function<void(json&)>& change) {
+    std::ifstream in(folder_ / from);
+    std::ofstream out(folder_ / to);
+    for (std::string text; std::getline(in, text);) {
+      json line = json::parse(text);
+      if (line["type"] == "result") change(line);
+      out << line.dump() << "\n";
+    }
+  }
+  // base.jsonl as that of another build, with its first record changed, as new.jsonl.
+  static void change(const std::function<void(json&)>& change) {
+    bool is_first = true;
+    rewrite("base.jsonl", "new.jsonl", [&](json& line) {
+      line["plugin_hash"] = "1111111111111111";
+      if (std::exchange(is_first, false)) change(line);
+    });
+  }
+  static Outcome gate_changed(const std::function<void(json&)>& with,
+                              const std::string& options = "") {
+    change(with);
+    return gate("new.jsonl --baseline base.jsonl " + options);
+  }
+  static void fail(json& line) {
+    line["verdict"] = "fail";
+    line["code"] = "fail:tolerance";
+  }
+
+  static inline fs::path folder_;
+};
+
+TEST_F(Gate, ExitCodesSayWhatIsBroken) {
+  EXPECT_EQ(gate_changed([](json&) {}, "--strict").code, 0) << "another build, as good";
+  const Outcome slower =
+      gate_changed([](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 3e6); });
+  EXPECT_EQ(slower.code, 2) << slower.text;
+  EXPECT_THAT(slower.text,
+              AllOf(HasSubstr("naive: time: slower x3.000 [3.000 3.000]; rule 1 allows 5 %\n"
+                              "      attest repro --impl naive"),
+                    HasSubstr("8 limits of 2 cases: 1 broken (1 time), 0 waived, 0 undecided")));
+  EXPECT_EQ(gate_changed([](json& line) {
+              line["memory"]["workspace_bytes"] = line["memory"]["peak_bytes"] = 1 << 30;
+            }).code,
+            2);
+  EXPECT_EQ(
+      gate_changed([](json& line) { line["fills"][0]["judgement"]["max_ratio"] = 0.99; }).code, 2);
+  const Outcome failing = gate_changed(fail);
+  EXPECT_EQ(failing.code, 1) << failing.text;
+  EXPECT_THAT(failing.text, HasSubstr("verdict: fail, was pass"));
+  const Outcome untimed = gate_changed([](json& line) { line.erase("time"); });
+  EXPECT_EQ(untimed.code, 0) << untimed.text;
+  EXPECT_THAT(untimed.text, HasSubstr("time: cannot be compared (timed-once); rule 1 allows 5 %"));
+  EXPECT_EQ(gate("new.jsonl --baseline base.jsonl --strict").code, 3);
+}
+
+TEST_F(Gate, WaiversHoldUntilTheyExpire) {
+  change(fail);
+  const auto with_waiver = [](const std::string& keys) {
+    std::ofstream(folder_ / "waiver.json")
+        << R"({"rules": [{"verdict": "pass"}], "waivers": [{"reason": "issue 12", )" << keys
+        << "}]}";
+    return gate("new.jsonl", "waiver.json");
+  };
+  const Outcome waived = with_waiver(R"("impl": "naive", "expires": "2999-12-31")");
+  EXPECT_EQ(waived.code, 0) << waived.text;
+  EXPECT_THAT(waived.text, AllOf(HasSubstr("; waived until 2999-12-31: issue 12\n"),
+                                 HasSubstr("0 broken, 1 waived")));
+  const Outcome expired = with_waiver(R"("impl": "naive", "expires": "2001-12-31")");
+  EXPECT_EQ(expired.code, 1);
+  EXPECT_THAT(expired.text, HasSubstr("waiver 1 expired on 2001-12-31 and waives nothing"));
+  const Outcome unused = with_waiver(R"("impl": "other", "expires": "2999-12-31")");
+  EXPECT_EQ(unused.code, 1);
+  EXPECT_THAT(unused.text, HasSubstr("waiver 1 waives nothing: remove it (issue 12)"));
+}
+
+TEST_F(Gate, CasesOfOneSideAreListed) {
+  change([](json& line) { line["case"] = "another"; });
+  const Outcome outcome = gate("new.jsonl --baseline base.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("in the baseline, but not in the results:\n  smoke/softmax/"),
+                    HasSubstr("not in the baseline:\n  smoke/another f32 naive"),
+                    HasSubstr("1 missing, 1 new")));
+  EXPECT_EQ(gate("new.jsonl --baseline base.jsonl --strict").code, 3);
+}
+
+TEST_F(Gate, ABaselineThatTellsNothingIsNoPass) {
+  rewrite("base.jsonl", "other.jsonl",
+          [](json& line) { line["case"] = "other/" + line["case"].get<std::string>(); });
+  const Outcome none = gate("base.jsonl --baseline other.jsonl");
+  EXPECT_EQ(none.code, 4) << none.text;
+  EXPECT_THAT(none.text, HasSubstr("attest: the baseline has none of these cases"));
+
+  std::ifstream in(folder_ / "base.jsonl");
+  std::ofstream out(folder_ / "elsewhere.jsonl");
+  for (std::string text; std::getline(in, text);) {
+    json line = json::parse(text);
+    if (line["type"] == "header") line["environment"]["cpu"]["model"] = "another";
+    out << line.dump() << "\n";
+  }
+  out.close();
+  const Outcome elsewhere = gate("base.jsonl --baseline elsewhere.jsonl");
+  EXPECT_EQ(elsewhere.code, 4) << elsewhere.text;
+  EXPECT_THAT(elsewhere.text, HasSubstr("attest: no time could be judged: the baseline is of "
+                                        "another machine"));
+  EXPECT_EQ(gate("base.jsonl --baseline elsewhere.jsonl --across-machines").code, 0);
+}
+
+TEST_F(Gate, SaysInOneLineWhatIsWrong) {
+  std::ofstream(folder_ / "typo.json") << R"({"rules": [{"verdict": "pass", "tim": {}}]})";
+  std::ofstream(folder_ / "newer.jsonl") << R"({"type": "header", "schema": 99})"
+                                         << "\n";
+  std::ofstream(folder_ / "unmatched.json") << R"({"rules": [{"impl": "x", "verdict": "pass"}]})";
+  const std::tuple<std::string, std::string, int, std::string> cases[] = {
+      {"base.jsonl", "none.json", 64, "attest: none.json: cannot be read"},
+      {"base.jsonl", "typo.json", 64,
+       "attest: typo.json: rule 1: unknown key 'tim', did you mean 'time'?"},
+      {"base.jsonl", "rules.json", 64,
+       "attest: rules.json: rule 1: time.slower_than needs a baseline; name it with --baseline"},
+      {"none.jsonl --baseline base.jsonl", "rules.json", 64, "attest: none.jsonl: cannot be read"},
+      {"base.jsonl --baseline newer.jsonl", "rules.json", 64, "attest: newer.jsonl: line 1: "},
+      {"base.jsonl --baseline base.jsonl --relative-to nobody", "rules.json", 64,
+       "attest: --relative-to 'nobody': no file has records of it"},
+      {"base.jsonl", "unmatched.json", 4, "attest: no rule matches a case of the results"},
+  };
+  for (const auto& [arguments, rules, code, said] : cases) {
+    const Outcome outcome = gate(arguments, rules);
+    EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(said)) << arguments;
+  }
+  const Outcome bare = run("gate base.jsonl");
+  EXPECT_EQ(bare.code, 64);
+  EXPECT_THAT(bare.text, HasSubstr("--rules is required"));
+}
+
+}  // namespace
+}  // namespace attest::cli
