@@ -242,6 +242,23 @@ std::vector<TermCase> term_cases() {
       {T::kFlushed, "flushed", "flushes p below 2^-14 to 0",
        in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
        [] { return dominated({.keys = 4099, .mean_v = 1}, 4098, 14); }, Bug::kNormaliser},
+      {T::kFlushedApart,
+       "flushed_apart",
+       "the same in each half of the keys, beside its own maximum; the halves' values cancel",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
+       [] {
+         constexpr int64_t kKeys = 4099;
+         Case c = dominated({.keys = kKeys}, kKeys - 1, 14, 0.1);
+         std::vector<double> values(size_t(kKeys * 32));
+         edit(c, ATTEST_V, [&](int64_t j, int64_t d, double x) {
+           values[size_t(j * 32 + d)] = x;
+           if (j == kKeys - 1) return 0.0;
+           return j < kKeys / 2 ? x : -values[size_t((kKeys - 2 - j) * 32 + d)];
+         });
+         return c;
+       },
+       Bug::kAddition,
+       {.parts = 2}},
       {T::kScore, "score", "keeps scores in f16", in(ATTEST_F32, {{kScore, ATTEST_F16}}),
        [] { return dense({.keys = 197}); }},
       {T::kDotProduct, "dot_product", "q k sums to nearly 0 over large products",

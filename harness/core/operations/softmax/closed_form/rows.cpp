@@ -376,11 +376,14 @@ void RowExpectation::add_flushed(const GroupSums& sums, double total) {
                kept = model_.flush_below * (1 + model_.flush_apart);
   for (size_t g = 0; g < codes_; ++g) {
     if (count_[g] == 0 || p_[g] * total >= kept) continue;
-    std::vector<double>& to = p_[g] * total < lost ? flushed_ : zone_;
+    const bool is_lost = p_[g] * total < lost;
+    const double *sum = &sums.sum()[g * flushed_.size()],
+                 *squares = &sums.squares()[g * flushed_.size()];
     for (size_t e = 0; e < flushed_.size(); ++e) {
-      const double of_group = p_[g] * sums.sum()[g * flushed_.size() + e];
-      to[e] += of_group;
-      if (&to == &zone_) unsure_[e] += of_group * of_group;
+      const double of_group = p_[g] * sum[e];
+      (is_lost ? flushed_ : zone_)[e] += of_group;
+      unsure_[e] +=
+          is_lost ? model_.flushed_apart * p_[g] * p_[g] * squares[e] : of_group * of_group;
     }
   }
   for (size_t e = 0; e < flushed_.size(); ++e)

@@ -52,6 +52,7 @@ struct Inputs {
 /// SigmaModel::staged_square as two factors.
 struct Model {
   double u_p, score2, q0, q1, q2, a_share, of_dot, of_kept, slope_at_cap;
+  double apart;          // SigmaModel::Flushing
   int32_t squares;       // SigmaModel::squares
   int32_t lone_weights;  // needs_a2
 };

@@ -425,6 +425,7 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
                     .of_dot = model.staged_square(1, 0),
                     .of_kept = model.staged_square(0, 1),
                     .slope_at_cap = model.slope_at_cap,
+                    .apart = model.flushed_apart,
                     .squares = model.squares(),
                     .lone_weights = needs_a2(model)};
   std::vector<Row> rows = own.rows();

@@ -37,13 +37,14 @@ struct RowScores {
 /// square is over groups g of them: sum_g (sum_{j in g} p v)^2 instead of sum p^2 v^2, and so on.
 struct RowSums {
   // [head_dim_v] each.
-  const double* pv;                // sum p v: the output
-  const double* reach;             // the largest |partial sum of p v|, in the order of the keys
-  const double* p2v2;              // sum p^2 v^2, without groups
-  const double* a2v2;              // sum a^2 v^2; contains lone keys only if needs_a2
-  const double *e2v, *e2v2;        // sum e^2 v, sum e^2 v^2
-  const double* flushed;           // sum p v over keys that are lost: SigmaModel::Flushing
-  const double *unsure, *unsure2;  // sum p v, sum p^2 v^2 over keys that may be lost
+  const double* pv;          // sum p v: the output
+  const double* reach;       // the largest |partial sum of p v|, in the order of the keys
+  const double* p2v2;        // sum p^2 v^2, without groups
+  const double* a2v2;        // sum a^2 v^2; contains lone keys only if needs_a2
+  const double *e2v, *e2v2;  // sum e^2 v, sum e^2 v^2
+  const double* flushed;     // sum p v over keys that are lost: SigmaModel::Flushing
+  const double* unsure;      // sum p v over keys that may be lost
+  const double* unsure2;     // sum p^2 v^2 over these, and Flushing::apart of it over lost ones
   const double* prefix = nullptr;  // ElementSums::prefix, if SigmaModel::needs_prefix
 
   kernels::WeightSums weights{};

@@ -219,7 +219,7 @@ __device__ inline void add_values(const Job& job, const Block& block, int64_t fi
       sums.of[kPv][r] += w.p * v, sums.of[kP2v2][r] += w.p * w.p * v2;
       sums.of[kA2v2][r] += w.a2 * v2, sums.of[kE2v][r] += w.e2 * v, sums.of[kE2v2][r] += w.e2 * v2;
       sums.of[kFlushed][r] += w.lost * v, sums.of[kUnsure][r] += w.unsure * v,
-          sums.of[kUnsure2][r] += w.unsure * w.unsure * v2;
+          sums.of[kUnsure2][r] += (w.unsure * w.unsure + job.model.apart * w.lost * w.lost) * v2;
     }
   }
   for (int r = 0; r < kHalf; ++r)

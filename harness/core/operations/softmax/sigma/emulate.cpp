@@ -189,7 +189,13 @@ class Emulator {
     return normaliser;
   }
   std::vector<double> all_kept(std::vector<double> p) const {
-    for (double& x : p) x = keep(x);
+    const auto parts = size_t(style_.parts);
+    for (size_t part = 0; part < parts; ++part) {
+      const size_t begin = p.size() * part / parts, end = p.size() * (part + 1) / parts;
+      const std::span keys = std::span(p).subspan(begin, end - begin);
+      const double largest = parts > 1 && !keys.empty() ? std::ranges::max(keys) : 1;
+      for (double& x : keys) x = largest > 0 ? keep(x / largest) * largest : 0;
+    }
     return p;
   }
   double with_sink(double sum) const {

@@ -28,6 +28,7 @@ struct EmulationStyle {
                               // a vectorised loop
   bool cuts_towards_zero = false;  // exp errs to one side, by the declared error
   bool online = false;             // sums are rescaled by that exp as the maximum rises
+  int64_t parts = 1;  // into which the keys are split; each rounds its p beside its own maximum
 };
 
 /// Calls sink(role, row, values) for O, and for LSE if the problem has one. `rows` are numbered as

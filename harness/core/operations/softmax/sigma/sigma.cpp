@@ -36,6 +36,9 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       flush_apart(kNearlyFlushed +
                   std::max(unit_roundoff(arithmetic.probability), unit_roundoff(arithmetic.pv)) +
                   kUsualScore * unit_roundoff(arithmetic.score)),
+      flushed_apart(arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)
+                        ? std::pow(factor(SigmaTerm::kFlushedApart), 2)
+                        : 0),
       u_v(factor(SigmaTerm::kValues) * extra_roundoff(storage, arithmetic.pv)),
       eta_v(half_subnormal(arithmetic.pv) > half_subnormal(storage)
                 ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv)

@@ -25,6 +25,7 @@ enum class SigmaTerm {
   kNormaliser,       // of the lse: the normaliser sums rounded p
   kTruncation,       // p is truncated: all errors have one sign
   kFlushed,          // p below the smallest normal number is 0
+  kFlushedApart,     // p that some parts of the keys flush and others keep
   kScore,            // rounding of scores
   kDotProduct,       // accumulation of a dot product of mixed signs
   kDotGrowth,        // accumulation of a dot product that grows
@@ -65,7 +66,8 @@ struct ElementSums {
   double p2v2 = 0;     // sum p^2 v^2
   double p2 = 0;       // sum p^2
   double flushed = 0;  // sum of p v over the keys that are lost: SigmaModel::Flushing
-  // Variance of the sum of p v over keys that may be lost: SigmaModel::Flushing
+  // Variance of the sum of p v over keys that may be lost, or that one part of the keys may lose
+  // and another keep: SigmaModel::Flushing
   double unsure = 0;
   double prefix = 0;  // largest |sum of p (v - o)| over a prefix of the keys, times the root of the
                       // number of rescalings
@@ -112,6 +114,7 @@ struct SigmaModel {
                           // if that is coarser
   double flush_below;     // probabilities below this become 0; 0: none do
   double flush_apart;    // within this relative distance of flush_below, a probability may become 0
+  double flushed_apart;  // Flushing::apart
   double u_v, eta_v;     // rounding of V to the operand of PV; 0: V is not rounded
   double largest_v;      // the largest number of the operand of PV
   double eta_acc;        // of sums over keys
@@ -210,13 +213,16 @@ struct SigmaModel {
 
   /// Probabilities below `gone` are lost: they are flushed, or too small to change the sum that
   /// they are added to, of which each step adds keys / chain probabilities. Those between `gone`
-  /// and `kept` may be lost, depending on how they are rounded before.
+  /// and `kept` may be lost, depending on how they are rounded before. A kernel that splits the
+  /// keys into parts, or meets the maximum late, flushes by the maximum that it knows. So it may
+  /// lose only some of the keys below `gone`, whose sum need not cancel as that of all of them
+  /// does: `apart` is what each adds to the variance, in units of p^2 v^2.
   struct Flushing {
-    double gone, kept;
+    double gone, kept, apart = 0;
   };
   Flushing flushing(double kappa, int64_t keys) const {
     const double gone = std::max(flush_below * (1 - flush_apart) * kappa, absorbed_below(keys));
-    return {gone, std::max(flush_below * (1 + flush_apart) * kappa, gone)};
+    return {gone, std::max(flush_below * (1 + flush_apart) * kappa, gone), flushed_apart};
   }
   double absorbed_below(int64_t keys) const {
     return u_acc * chain(keys) / double(std::max<int64_t>(keys, 1));

@@ -169,7 +169,7 @@ struct Brute {
                        .lse = keys.empty() ? 0 : lse};
       const double u_s2 = model.u_s * model.u_s;
       for (const auto& [key, members] : groups) {
-        double rounded = 0, apart = 0, moved = 0, share = 0, whole = 0;
+        double rounded = 0, apart = 0, moved = 0, share = 0, whole = 0, squares = 0;
         for (const size_t j : members) {
           const auto w = double(weight[j]);
           const double a = model.u_p * w + model.eta_p * kappa, from = v[j][e] - model.theta * o[e];
@@ -178,15 +178,17 @@ struct Brute {
           moved += w * (v[j][e] - o[e]);
           share += w;
           whole += w * v[j][e];
-          sums.p2v2 += w * w * v[j][e] * v[j][e];
+          squares += w * w * v[j][e] * v[j][e];
           sums.p2 += w * w;
         }
+        sums.p2v2 += squares;
         const double kept =
             double(weight[members[0]]) * (model.normalised_first ? 1 : double(total));
         const double margin = model.flush_apart, at = kept / std::max(model.flush_below, 1e-300);
-        if (at < 1 - margin)
+        if (at < 1 - margin) {
           flushed += whole;
-        else if (at < 1 + margin) {
+          sums.unsure += model.flushed_apart * squares;
+        } else if (at < 1 + margin) {
           zone += whole;
           sums.unsure += whole * whole;
         }

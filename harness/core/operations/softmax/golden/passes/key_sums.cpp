@@ -80,13 +80,16 @@ void KeySums::add_errors(const TileWeights& weights, const Values& values, const
   if (own_a2v2) add_weighted(weights.rounding_squares, values.squares, block.count(), tile, a2v2);
 }
 
-// Equal keys are lost together: EqualKeySums has their unsure2.
+// Equal keys that may be lost are lost together: EqualKeySums has their unsure2. Those of several
+// parts of the keys are not.
 void KeySums::add_lost(const TileWeights& weights, const Values& values, const KeyBlock& block,
-                       const Tile& tile, bool in_parts) {
-  if (weights.any_unsure) add_weighted(weights.unsure, values.values, block.count(), tile, unsure);
-  if ((weights.any_unsure && !block.grouped()) || (weights.any_lost && in_parts))
-    add_weighted(weights.unsure_squares, values.squares, block.count(), tile, unsure2);
-  if (weights.any_lost) add_weighted(weights.lost, values.values, block.count(), tile, flushed);
+                       const Tile& tile) {
+  const int64_t keys = block.count();
+  if (weights.any_unsure) add_weighted(weights.unsure, values.values, keys, tile, unsure);
+  if (weights.any_unsure && !block.grouped())
+    add_weighted(weights.unsure_squares, values.squares, keys, tile, unsure2);
+  if (weights.any_lost) add_weighted(weights.lost, values.values, keys, tile, flushed);
+  if (weights.any_apart) add_weighted(weights.lost_squares, values.squares, keys, tile, unsure2);
 }
 
 void KeySums::add_too_large(const TileWeights& weights, const Values& values, const KeyBlock& block,

@@ -28,9 +28,9 @@ class KeySums {
   void add_errors(const TileWeights& weights, const Values& values, const KeyBlock& block,
                   const Tile& tile, bool own_a2v2);
   /// Adds probabilities that are lost or may be lost to flushed and unsure; those of lone keys to
-  /// unsure2. `in_parts`: as for TileWeights::find_lost.
+  /// unsure2, with TileWeights::lost_squares.
   void add_lost(const TileWeights& weights, const Values& values, const KeyBlock& block,
-                const Tile& tile, bool in_parts = false);
+                const Tile& tile);
 
   /// Adds the probabilities of keys with a value beyond `largest` to too_large.
   void add_too_large(const TileWeights& weights, const Values& values, const KeyBlock& block,

@@ -104,7 +104,8 @@ TEST(KeySums, NonFiniteValuesReachOnlyRowsThatSeeThem) {
   EXPECT_EQ(trial.sums.pv.row(0)[2], 0);
 }
 
-// Equal keys are lost together, so their squares are not summed here.
+// Equal keys that may be lost are lost together, so their squares are not summed here. Those that
+// only a part of the keys loses are not.
 TEST(KeySums, LostKeysAreSummedApart) {
   for (const bool grouped : {false, true}) {
     KeySumsTrial trial;
@@ -113,6 +114,7 @@ TEST(KeySums, LostKeysAreSummedApart) {
     const double lost[] = {0.5, 0, 0}, unsure[] = {0, 2, 4};
     for (size_t key = 0; key < 3; ++key) {
       trial.weights.lost.row(kSumsRow)[key] = lost[key];
+      trial.weights.lost_squares.row(kSumsRow)[key] = 3 * lost[key] * lost[key];
       trial.weights.unsure.row(kSumsRow)[key] = unsure[key];
       trial.weights.unsure_squares.row(kSumsRow)[key] = unsure[key] * unsure[key];
       trial.values.values.row(int64_t(key))[3] = 10;
@@ -126,6 +128,10 @@ TEST(KeySums, LostKeysAreSummedApart) {
     EXPECT_EQ(trial.sums.row(kSumsRow).flushed[3], 5);
     EXPECT_EQ(trial.sums.row(kSumsRow).unsure[3], 60);
     EXPECT_EQ(trial.sums.row(kSumsRow).unsure2[3], grouped ? 0 : 2000);
+    trial.weights.any_lost = trial.weights.any_unsure = false;
+    trial.weights.any_apart = true;
+    trial.sums.add_lost(trial.weights, trial.values, block, trial.tile);
+    EXPECT_EQ(trial.sums.row(kSumsRow).unsure2[3], grouped ? 75 : 2075);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
 
+#include <algorithm>
+
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::passes {
@@ -90,12 +92,13 @@ void SecondPass::add_equal_keys(const TileScores& scores, const Values& values,
 void SecondPass::add_lost(const Values& values, const KeyBlock& block, const Tile& tile,
                           std::span<const RowScores> task_rows, const SigmaModel& model) {
   weights_.clear_lost();
-  // Only the part of the keys that the sink joins may lose what is small beside it.
-  const bool in_parts = model.few_codes && geometry_.has_sinks();
-  for (int64_t r = 0; r < tile.count(); ++r)
-    weights_.find_lost(r, flushing_of(task_rows[size_t(tile.first + r)], model), block.count(),
-                       in_parts);
-  sums_.add_lost(weights_, values, block, tile, in_parts);
+  for (int64_t r = 0; r < tile.count(); ++r) {
+    SigmaModel::Flushing flushing = flushing_of(task_rows[size_t(tile.first + r)], model);
+    // Only the part of the keys that the sink joins may lose what is small beside it.
+    if (model.few_codes && geometry_.has_sinks()) flushing.apart = std::max(flushing.apart, 1.0);
+    weights_.find_lost(r, flushing, block.count());
+  }
+  sums_.add_lost(weights_, values, block, tile);
 }
 
 }  // namespace attest::core::passes

@@ -5,7 +5,6 @@
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::passes {
-namespace {}  // namespace
 
 TileWeights::TileWeights(const BlockShape& shape)
     : probabilities(kTileRows, shape.key_stride),
@@ -13,6 +12,7 @@ TileWeights::TileWeights(const BlockShape& shape)
       rounding_squares(kTileRows, shape.key_stride),
       error_squares(kTileRows, shape.key_stride),
       lost(kTileRows, shape.key_stride),
+      lost_squares(kTileRows, shape.key_stride),
       unsure(kTileRows, shape.key_stride),
       unsure_squares(kTileRows, shape.key_stride) {}
 
@@ -28,16 +28,18 @@ kernels::WeightSums TileWeights::find(const TileScores& from, int64_t r,
                            .error_squares = error_squares.row(r)});
 }
 
-void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys,
-                            bool in_parts) {
+void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys) {
   const double* probability = probabilities.row(r);
-  double *lost_p = lost.row(r), *unsure_p = unsure.row(r), *unsure_square = unsure_squares.row(r);
+  double *lost_p = lost.row(r), *lost_square = lost_squares.row(r), *unsure_p = unsure.row(r),
+         *unsure_square = unsure_squares.row(r);
   for (int64_t key = 0; key < keys; ++key) {
     const double p = probability[key];
     lost_p[key] = p < flushing.gone ? p : 0;
     unsure_p[key] = p >= flushing.gone && p < flushing.kept ? p : 0;
-    unsure_square[key] = unsure_p[key] * unsure_p[key] + (in_parts ? lost_p[key] * lost_p[key] : 0);
+    lost_square[key] = flushing.apart * lost_p[key] * lost_p[key];
+    unsure_square[key] = unsure_p[key] * unsure_p[key];
     any_lost |= lost_p[key] > 0;
+    any_apart |= lost_square[key] > 0;
     any_unsure |= unsure_p[key] > 0;
   }
 }

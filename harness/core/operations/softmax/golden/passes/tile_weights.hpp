@@ -21,17 +21,16 @@ class TileWeights {
   Matrix error_squares;        // e^2: the variance of p from its score's error
 
   /// Writes row `r` of the other matrices, from its probabilities.
-  /// `in_parts`: a kernel may split the keys into parts, each with a maximum of its own. A small
-  /// probability may then be lost in one part, while equally small ones of other parts are kept.
-  void find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys,
-                 bool in_parts = false);
-  /// Resets any_lost and any_unsure.
-  void clear_lost() { any_lost = any_unsure = false; }
+  void find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys);
+  /// Resets any_lost, any_unsure and any_apart.
+  void clear_lost() { any_lost = any_unsure = any_apart = false; }
 
-  Matrix lost;                                // p if it is lost, else 0
-  Matrix unsure;                              // p if it may be lost, else 0
-  Matrix unsure_squares;                      // unsure^2
-  bool any_lost = false, any_unsure = false;  // whether a row has any, since clear_lost
+  Matrix lost;            // p if it is lost, else 0
+  Matrix lost_squares;    // lost^2 times SigmaModel::Flushing::apart
+  Matrix unsure;          // p if it may be lost, else 0
+  Matrix unsure_squares;  // unsure^2
+  // Whether a row has any, since clear_lost. any_apart: of lost_squares.
+  bool any_lost = false, any_unsure = false, any_apart = false;
 };
 
 /// The next functions add the keys of one block to sums for LSE.

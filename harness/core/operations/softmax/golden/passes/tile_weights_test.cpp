@@ -78,18 +78,25 @@ TEST(TileWeights, TellWhatIsLostFromWhatMayBe) {
   WeightsTrial trial(0);
   trial.find();
   TileWeights& weights = trial.weights;
-  weights.find_lost(kWeightRow, {.gone = 0.1, .kept = 0.3}, kWeightKeys);
+  weights.find_lost(kWeightRow, {.gone = 0.1, .kept = 0.3, .apart = 3}, kWeightKeys);
   EXPECT_TRUE(weights.any_lost);
   EXPECT_TRUE(weights.any_unsure);
+  EXPECT_TRUE(weights.any_apart);
   EXPECT_NEAR(weights.lost.row(kWeightRow)[2], std::exp(-5), 1e-16);
   EXPECT_EQ(weights.lost.row(kWeightRow)[3], 0);
+  EXPECT_NEAR(weights.lost_squares.row(kWeightRow)[2], 3 * std::exp(-10), 1e-19);
+  EXPECT_EQ(weights.lost_squares.row(kWeightRow)[3], 0);
   EXPECT_EQ(weights.unsure.row(kWeightRow)[2], 0);
   EXPECT_NEAR(weights.unsure.row(kWeightRow)[3], std::exp(-1.5), 1e-15);
   EXPECT_NEAR(weights.unsure_squares.row(kWeightRow)[3], std::exp(-3), 1e-15);
   EXPECT_EQ(weights.unsure.row(kWeightRow)[0], 0);
   weights.clear_lost();
-  weights.find_lost(kWeightRow, {.gone = 1e-9, .kept = 1e-9}, kWeightKeys);
-  EXPECT_FALSE(weights.any_lost || weights.any_unsure);
+  weights.find_lost(kWeightRow, {.gone = 0.1, .kept = 0.1}, kWeightKeys);
+  EXPECT_TRUE(weights.any_lost);
+  EXPECT_FALSE(weights.any_unsure || weights.any_apart);
+  weights.clear_lost();
+  weights.find_lost(kWeightRow, {.gone = 1e-9, .kept = 1e-9, .apart = 3}, kWeightKeys);
+  EXPECT_FALSE(weights.any_lost || weights.any_unsure || weights.any_apart);
 }
 
 }  // namespace
