@@ -172,6 +172,7 @@ class Gate {
     for (size_t i = 0; i < matches_.size(); ++i)
       if (matches_[i] == 0) result_.unmatched.push_back(rules_.rules[i].name);
     result_.unable = unable();
+    add_provenance();
     add_waiver_notes();
     std::ranges::copy(comparison({}).notes, std::back_inserter(result_.notes));
     return std::move(result_);
@@ -362,6 +363,13 @@ class Gate {
   }
 
   bool has_expired(const GateWaiver& waiver) const { return waiver.expires < options_.today; }
+
+  void add_provenance() {
+    for (const Results& file : before_files_)
+      if (const std::string updated = fact(file, "baseline", "updated"); !updated.empty())
+        result_.notes.push_back(fmt::format("{}: baseline of {} from {}", file.path, updated,
+                                            fact(file, "baseline", "from")));
+  }
 
   void add_waiver_notes() {
     for (size_t i = 0; i < waives_.size(); ++i) {

@@ -183,5 +183,119 @@ TEST_F(Gate, SaysInOneLineWhatIsWrong) {
   EXPECT_THAT(bare.text, HasSubstr("--rules is required"));
 }
 
+// Baselines of the results of Gate.
+class Baseline : public Gate {
+ protected:
+  static Outcome update(const std::string& arguments) {
+    return run("baseline update " + arguments);
+  }
+  static std::vector<json> lines(const char* file) {
+    std::vector<json> all;
+    std::ifstream in(folder_ / file);
+    for (std::string text; std::getline(in, text);) all.push_back(json::parse(text));
+    return all;
+  }
+  // A file with its header changed.
+  static void with_header(const char* from, const char* to,
+                          const std::function<void(json&)>& change) {
+    std::vector<json> all = lines(from);
+    change(all.front());
+    std::ofstream out(folder_ / to);
+    for (const json& line : all) out << line.dump() << "\n";
+  }
+};
+
+TEST_F(Baseline, SaysWhereItComesFrom) {
+  with_header("base.jsonl", "run.jsonl", [](json& header) {
+    header["started"] = "2026-01-02T03:04:05Z";
+    header["environment"]["build"]["commit"] = "1a2b3c4";
+  });
+  const Outcome outcome = update("fresh.jsonl run.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_EQ(outcome.text,
+            "fresh.jsonl: 2 records from run.jsonl (2026-01-02T03:04:05Z, commit 1a2b3c4)\n");
+  const json header = lines("fresh.jsonl").front();
+  EXPECT_EQ(header["command"], "attest baseline update fresh.jsonl run.jsonl");
+  EXPECT_EQ(header["environment"]["baseline"]["from"],
+            "run.jsonl (2026-01-02T03:04:05Z, commit 1a2b3c4)");
+  EXPECT_EQ(header["environment"]["cpu"], lines("base.jsonl").front()["environment"]["cpu"]);
+  const Outcome gated = gate("base.jsonl --baseline fresh.jsonl --strict");
+  EXPECT_EQ(gated.code, 0) << gated.text;
+  EXPECT_THAT(gated.text, AllOf(HasSubstr("fresh.jsonl: baseline of 20"),
+                                HasSubstr(" from run.jsonl (2026-01-02T03:04:05Z")));
+}
+
+TEST_F(Baseline, KeepsTheCasesThatResultsLack) {
+  ASSERT_EQ(update("kept.jsonl base.jsonl").code, 0);
+  std::vector<json> all = lines("base.jsonl");
+  all.erase(all.begin() + 1);
+  all.front()["environment"]["build"]["commit"] = "another";
+  all[1]["time"]["samples_ns"] = std::vector<double>(20, 5e5);
+  std::ofstream part(folder_ / "part.jsonl");
+  for (const json& line : all) part << line.dump() << "\n";
+  part.close();
+  const Outcome outcome = update("kept.jsonl part.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("kept: 1 records of 20"));
+  const std::vector<json> now = lines("kept.jsonl");
+  ASSERT_EQ(now.size(), 4u);
+  EXPECT_EQ(now[1]["case"], lines("base.jsonl")[1]["case"]);
+  EXPECT_EQ(now[1]["time"]["samples_ns"][0], 1e6);
+  EXPECT_EQ(now[2]["time"]["samples_ns"][0], 5e5);
+  EXPECT_EQ(now[3]["results"], 2);
+  EXPECT_FALSE(now[0]["environment"]["build"].contains("commit")) << "they are of two commits";
+}
+
+TEST_F(Baseline, TakesNothingBadUnlessAsked) {
+  ASSERT_EQ(update("good.jsonl base.jsonl").code, 0);
+  const std::vector<json> before = lines("good.jsonl");
+  change(fail);
+  const Outcome refused = update("good.jsonl new.jsonl");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.text, AllOf(HasSubstr("new.jsonl: smoke/softmax/"), HasSubstr(": fail\n"),
+                                  HasSubstr("attest: 1 results are bad; ")));
+  EXPECT_EQ(lines("good.jsonl"), before);
+  EXPECT_EQ(update("good.jsonl new.jsonl --allow-failing").code, 0);
+  EXPECT_EQ(lines("good.jsonl")[1]["verdict"], "fail");
+}
+
+TEST_F(Baseline, IsOfOneMachineAndOneBuild) {
+  ASSERT_EQ(update("here.jsonl base.jsonl").code, 0);
+  for (const auto& [group, name, said] :
+       {std::tuple("cpu", "model", "is of another machine than here.jsonl: other, not "),
+        std::tuple("build", "build_type", "is of another kind of build than here.jsonl: other")}) {
+    with_header("base.jsonl", "there.jsonl",
+                [&](json& header) { header["environment"][group][name] = "other"; });
+    const Outcome refused = update("here.jsonl there.jsonl");
+    EXPECT_EQ(refused.code, 64);
+    EXPECT_THAT(refused.text, AllOf(HasSubstr(said), HasSubstr("--replace begins a new baseline")));
+    EXPECT_EQ(update("mixed.jsonl base.jsonl there.jsonl").code, 64);
+  }
+  EXPECT_EQ(update("here.jsonl there.jsonl --replace").code, 0);
+  EXPECT_EQ(lines("here.jsonl")[0]["environment"]["build"]["build_type"], "other");
+}
+
+TEST_F(Baseline, SaysInOneLineWhatIsWrong) {
+  std::vector<json> all = lines("base.jsonl");
+  all.pop_back();
+  std::ofstream cut(folder_ / "cut.jsonl");
+  for (const json& line : all) cut << line.dump() << "\n";
+  cut.close();
+  with_header("base.jsonl", "again.jsonl", [](json&) {});
+  const std::tuple<std::string, int, std::string> cases[] = {
+      {"x.jsonl cut.jsonl", 64, "attest: cut.jsonl: its run was cut short; finish it"},
+      {"x.jsonl base.jsonl again.jsonl", 64, "attest: base.jsonl and again.jsonl both have smoke/"},
+      {"base.jsonl base.jsonl", 64, "attest: base.jsonl: is the baseline itself"},
+      {"/nowhere/x.jsonl base.jsonl", 4, "attest: /nowhere/x.jsonl: cannot be written"},
+  };
+  for (const auto& [arguments, code, said] : cases) {
+    const Outcome outcome = update(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(said));
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "x.jsonl"));
+  EXPECT_EQ(run("baseline upgrade x.jsonl base.jsonl").code, 64);
+}
+
 }  // namespace
 }  // namespace attest::cli

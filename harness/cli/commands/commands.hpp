@@ -15,6 +15,7 @@ Command add_run(CLI::App& program);
 Command add_repro(CLI::App& program);
 Command add_compare(CLI::App& program);
 Command add_gate(CLI::App& program);
+Command add_baseline(CLI::App& program);
 Command add_report(CLI::App& program);
 Command add_capture(CLI::App& program);
 Command add_replay(CLI::App& program);
