@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs and this machine lacks, with one call of apt-get. Does nothing if
-# nothing is missing.
+# nothing is missing. oneDNN comes from PyPI where the distribution's is too old
+# (scripts/onednn.sh); without it, one implementation is left out.
 #   scripts/setup.sh          what a build needs
 #   scripts/setup.sh --tests  what the tests need, too
 #   scripts/setup.sh --all    what the check of the sources' form needs, too
@@ -10,7 +11,8 @@ set -euo pipefail
 
 # need: `build` and `tests` must be there (`tests` with --tests or --all only). `option`, `extra`
 # (with --tests or --all) and `all` (with --all) are installed if apt knows them.
-# probe: a command, a header below an include folder, or any file beside one (../).
+# probe: a command, a header below an include folder, any file beside one (../), or a module of
+# Python (import:).
 # package           probe                      need   why
 packages() { sed 's/#.*//' <<'TABLE'
 g++                 g++                        build  compiles everything: C++20 as g++ 11 has it
@@ -29,6 +31,8 @@ libxxhash-dev       xxhash.h                   build  hashes of inputs and outpu
 zlib1g-dev          zlib.h                     build  packed NumPy archives (.npz)
 libprotobuf-dev     google/protobuf/message.h  option ONNX test vectors (.onnx, .pb)
 libonnx-dev         onnx/onnx_pb.h             option their schema
+libdnnl-dev         oneapi/dnnl/dnnl_graph.hpp option oneDNN, to compare with (from 3.2 on)
+python3-venv        import:ensurepip           option fetches a newer oneDNN from PyPI
 libgtest-dev        gtest/gtest.h              tests  GoogleTest
 libgmock-dev        gmock/gmock.h              tests  its matchers
 libbenchmark-dev    benchmark/benchmark.h      extra  tests the adapter of Google Benchmark
@@ -59,6 +63,7 @@ found() {  # found PROBE
   IFS='|' read -ra names <<<"$1"
   case $1 in
     *.h | *.hpp | *Core | ../*) ;;
+    import:*) python3 -c "import ${1#import:}" 2>/dev/null; return ;;
     *) command -v "$1" >/dev/null; return ;;
   esac
   IFS=: read -ra folders <<<"$include_path"
@@ -87,7 +92,14 @@ find_missing() {  # find_missing TESTS(0|1) ALL(0|1)
   done < <(packages)
 }
 
-known() { [[ -n $(apt-cache show --no-all-versions "$1" 2>/dev/null) ]]; }
+# Whether apt has a package, and in a version that is of use.
+known() {
+  local version
+  version=$(apt-cache show --no-all-versions "$1" 2>/dev/null | sed -n 's/^Version: //p')
+  case $1:$version in
+    *: | libdnnl-dev:[0-2].* | libdnnl-dev:3.[01].*) return 1 ;;
+  esac
+}
 all_known() { local package; for package in "$@"; do known "$package" || return 1; done; }
 
 apt_get() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"; }
@@ -138,3 +150,4 @@ main() {
 }
 
 main "$@"
+bash "$(dirname "${BASH_SOURCE[0]}")/onednn.sh" || true

@@ -129,12 +129,13 @@ function(attest_test name)
   endif()
 endfunction()
 
-# attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY])
+# attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY] [NOT_INSTALLED])
 # One implementation as a shared library that exports attest_plugin_v1 and nothing else. It lies in
 # the build tree's plugins/ and is installed to lib/attest/plugins. A TEST_ONLY plugin lies in
-# tests/plugins and is not installed.
+# tests/plugins and is not installed. A NOT_INSTALLED plugin links a library that is too large for a
+# package.
 function(attest_plugin name)
-  cmake_parse_arguments(PLUGIN "TEST_ONLY" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(PLUGIN "TEST_ONLY;NOT_INSTALLED" "" "SOURCES;LINK" ${ARGN})
   attest_plugin_module(${name} SOURCES ${PLUGIN_SOURCES} LINK ${PLUGIN_LINK} attest_flags)
   set_target_properties(${name} PROPERTIES CXX_STANDARD 17)
   if(PLUGIN_TEST_ONLY)
@@ -143,8 +144,10 @@ function(attest_plugin name)
     add_dependencies(attest_test_plugins ${name})
   else()
     set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
-    install(TARGETS ${name} RUNTIME_DEPENDENCY_SET attest_libraries
-      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/plugins)
+    if(NOT PLUGIN_NOT_INSTALLED)
+      install(TARGETS ${name} RUNTIME_DEPENDENCY_SET attest_libraries
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/attest/plugins)
+    endif()
   endif()
 endfunction()
 
