@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 
 #include "core/record/case_key.hpp"
@@ -112,21 +111,6 @@ Summary summary_of(const Input& input) {
 }
 
 std::string title(const Record& record) { return question_of(record).name(); }
-
-std::vector<std::string> finding(const std::string& check, const core::Judgement& judgement) {
-  std::vector<std::string> found;
-  if (judgement.location)
-    found.push_back(fmt::format("on {}: {}", check, print_location(*judgement.location)));
-  if (judgement.guess) found.push_back(*judgement.guess);
-  return found;
-}
-
-std::vector<std::string> findings(const Record& record) {
-  std::vector<std::string> found;
-  for (const core::FillRecord& fill : record.fills)
-    std::ranges::move(finding(fill.fill, fill.judgement), std::back_inserter(found));
-  return found;
-}
 
 double spent_ns(const Record& record) {
   double sum = 0;

@@ -43,11 +43,6 @@ Summary summary_of(const Input& input);
 
 /// "vit/vit_b_16_224/self f16 flash_cpu".
 std::string title(const core::Record& record);
-/// What the record says beyond its reason, for who looks for the bug: where the output is wrong and
-/// what the mistake may be.
-std::vector<std::string> findings(const core::Record& record);
-/// What one check of a record says in the same way. `check`: the name of its fill or relation.
-std::vector<std::string> finding(const std::string& check, const core::Judgement& judgement);
 /// Wall time of the judged and timed runs.
 double spent_ns(const core::Record& record);
 

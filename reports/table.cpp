@@ -6,16 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <map>
-#include <span>
 #include <sstream>
 
 #include "core/record/races.hpp"
 #include "reports/escape.hpp"
-#include "reports/fill_words.hpp"
+#include "reports/findings.hpp"
 #include "reports/pacing.hpp"
-#include "reports/summary.hpp"
+#include "reports/patterns.hpp"
 
 namespace attest::reports {
 namespace {
@@ -62,56 +60,10 @@ std::string line(const Record& r, size_t width, bool colour) {
   return text + "\n";
 }
 
-// What reruns of fills and of relations showed, unless it is that nothing changes.
-std::vector<std::string> rerun_words(const Record& r) {
-  std::vector<std::string> words;
-  const auto add = [&](const std::optional<core::RerunRecord>& reruns) {
-    if (reruns && (reruns->workspace || reruns->differing() > 0))
-      words.push_back(print_reruns(*reruns));
-  };
-  for (const core::FillRecord& fill : r.fills) add(fill.reruns);
-  for (const core::RelationRecord& relation : r.relations) add(relation.reruns);
-  return words;
-}
-
-// "passes on random, codebook; huge has logits near 30,000 ...: it shows ...". It is empty if the
-// fill belongs to an operation of somebody else.
-std::string what_differs(std::span<const core::FillRecord> passed, const std::string& failed) {
-  const FillWords* const words = fill_words(failed);
-  if (!words) return {};
-  std::vector<std::string> names;
-  for (const core::FillRecord& fill : passed)
-    if (fill.judgement.outcome.passes()) names.push_back(fill.fill);
-  if (names.empty()) return {};
-  return fmt::format("passes on {}; {} has {}: it shows {}", fmt::join(names, ", "), failed,
-                     words->inputs, words->shows);
-}
-
-bool is_explained(const core::Judgement& judgement) {
-  return judgement.location.has_value() || judgement.guess.has_value();
-}
-
-// The lines below a bad record: reruns, then the first fill of which more is known than that it
-// failed, or else the first such relation, and the command that repeats the case.
-std::vector<std::string> hints(const Record& r) {
-  std::vector<std::string> lines = rerun_words(r);
-  const bool is_race = core::shows_race(r);
-  const auto tell = [&](const std::string& check, core::Judgement judgement) {
-    // An output that changes from run to run is not that of a mistake in the formula.
-    if (is_race) judgement.guess.reset();
-    std::ranges::move(finding(check, judgement), std::back_inserter(lines));
-  };
-  const auto explained = [](const auto& check) { return is_explained(check.judgement); };
-  if (const auto fill = std::ranges::find_if(r.fills, explained); fill != r.fills.end()) {
-    tell(fill->fill, fill->judgement);
-    const std::string differs = what_differs({r.fills.begin(), fill}, fill->fill);
-    if (!differs.empty() && !is_race) lines.push_back(differs);
-  } else if (const auto relation = std::ranges::find_if(r.relations, explained);
-             relation != r.relations.end()) {
-    tell(relation->relation, relation->judgement);
-  }
-  if (!r.repro.empty()) lines.push_back(r.repro);
-  return lines;
+std::string lines(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += printable(text) + "\n";
+  return all;
 }
 
 // "does not list GRID (7), does not list PAGES (3), and 2 more reasons (5)"
@@ -171,7 +123,9 @@ std::string verdict_column(Verdict verdict, bool colour) {
 std::string print_hints(const Record& r, size_t width) {
   if (!r.outcome.is_bad()) return {};
   std::string text;
-  for (const std::string& one : hints(r))
+  std::vector<std::string> hints = findings(r);
+  if (!r.repro.empty()) hints.push_back(r.repro);
+  for (const std::string& one : hints)
     text += fmt::format("  {:{}}  {}\n", "", width, printable(one));
   return text;
 }
@@ -251,8 +205,8 @@ std::string TableWriter::ending(const std::vector<Record>& records) const {
     ++counts[record.outcome.verdict()];
     if (record.outcome.verdict() == Verdict::kUnsupported) unsupported.add(record);
   }
-  return unsupported.print() + "\n" + print_verdicts(counts) +
-         "\nworst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
+  return unsupported.print() + "\n" + print_verdicts(counts) + "\n" + lines(patterns(records)) +
+         "worst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
          "memory: peak beyond the tensors\n"
          "after a case: batch x heads x tokens x channels; a/b: a of queries, b of keys or "
          "values\n";

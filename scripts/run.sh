@@ -39,6 +39,8 @@ finished=$(clock)
 if [[ -n $page && -e build/results.jsonl ]]; then
   "$build/bin/attest" report build/results.jsonl -o "$page" && echo "page: $page"
 fi
+[[ $(command -v attest) -ef $build/bin/attest ]] ||
+  echo "to call attest by its name: export PATH=$build/bin:\$PATH"
 
 echo "set-up $(seconds "$started" "$set_up") s, build $(seconds "$set_up" "$built") s," \
   "job $(seconds "$built" "$finished") s"

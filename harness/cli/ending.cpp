@@ -8,37 +8,20 @@
 
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
-#include "core/judge/guess.hpp"
 #include "core/record/races.hpp"
 #include "reports/input.hpp"
 
 namespace attest::cli {
 namespace {
 
-// The key with the highest count; of several, the first. The map's end if it is empty.
-template <class Key>
-auto most_frequent(const std::map<Key, size_t>& counts) {
-  return std::ranges::max_element(counts, {}, &std::pair<const Key, size_t>::second);
-}
-
 // The reason code of most bad records. It is empty if no record is bad.
 std::string most_frequent_code(const std::vector<core::Record>& records) {
   std::map<core::ReasonCode, size_t> counts;
   for (const core::Record& record : records)
     if (record.outcome.is_bad()) ++counts[record.outcome.code];
-  const auto most = most_frequent(counts);
+  const auto most =
+      std::ranges::max_element(counts, {}, &std::pair<const core::ReasonCode, size_t>::second);
   return most == counts.end() ? "" : std::string(name(most->first));
-}
-
-// The guess that names the mistake behind a record's output. It is empty if none does.
-std::string mistake_of(const core::Record& record) {
-  const auto knows = [](const auto& check) {
-    return check.judgement.guess && core::names_mistake(*check.judgement.guess);
-  };
-  if (const auto fill = std::ranges::find_if(record.fills, knows); fill != record.fills.end())
-    return *fill->judgement.guess;
-  const auto relation = std::ranges::find_if(record.relations, knows);
-  return relation == record.relations.end() ? "" : *relation->judgement.guess;
 }
 
 // A line for each reason, with the names of some vectors: sets of vectors have a hundred of them.
@@ -77,25 +60,6 @@ void print_overruled(const std::map<std::string, core::Overruled>& overruled) {
                all.passes == 1 ? "is" : "are", all.why);
 }
 
-void print_guesses(const std::vector<core::Record>& records) {
-  struct Guesses {
-    size_t bad = 0;
-    std::map<std::string, size_t> times;
-  };
-  std::map<std::string, Guesses> by_impl;
-  for (const core::Record& record : records) {
-    if (!record.outcome.is_bad() || core::shows_race(record)) continue;
-    Guesses& guesses = by_impl[record.impl];
-    ++guesses.bad;
-    if (const std::string guess = mistake_of(record); !guess.empty()) ++guesses.times[guess];
-  }
-  for (const auto& [impl, guesses] : by_impl) {
-    const auto most = most_frequent(guesses.times);
-    if (most != guesses.times.end() && guesses.bad > 1)
-      fmt::print("{}: in {} of {} bad records {}\n", impl, most->second, guesses.bad, most->first);
-  }
-}
-
 void print_noise(const std::vector<core::Record>& records) {
   reports::Noise all;
   all.add(records);
@@ -109,7 +73,6 @@ void print_next(const std::vector<core::Record>& records, const JudgingOptions& 
   const std::string path = shell_word(options.results_path());
   if (std::ranges::any_of(records, core::shows_race)) {
     steps.emplace_back("attest explain suspect:race", "what it means, and what to do");
-    steps.emplace_back("--threads 1", "if all passes with this option, threads race");
   } else if (const std::string code = most_frequent_code(records); !code.empty()) {
     steps.emplace_back("attest explain " + code, "what it means, and what to do");
   }

@@ -14,8 +14,6 @@ namespace attest::cli {
 void print_shares(const core::Shares& shares);
 /// Whose passes in the table above are none, because a later case showed a race.
 void print_overruled(const std::map<std::string, core::Overruled>& overruled);
-/// The mistake behind most bad records, for each implementation that has several of them.
-void print_guesses(const std::vector<core::Record>& records);
 /// How many times are noisy. Prints nothing if none is.
 void print_noise(const std::vector<core::Record>& records);
 /// The commands that a user may want next.

@@ -118,7 +118,6 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const JudgingHooks& hoo
   if (options.shows_progress) {
     recorder.end_table(records);
     print_overruled(overruled);
-    print_guesses(records);
     print_noise(records);
   } else {
     recorder.print_all(records, judging.completed());

@@ -54,7 +54,6 @@ TEST_F(RacingRun, HasNoPassOfTheImplementationThatRaced) {
   EXPECT_THAT(outcome.text, HasSubstr("race_barrier: 1 pass above is suspect: " + why));
   EXPECT_THAT(outcome.text, HasSubstr("\n3 pass, 1 fail, 2 suspect\n"));
   EXPECT_THAT(outcome.text, HasSubstr("\n  attest explain suspect:race "));
-  EXPECT_THAT(outcome.text, HasSubstr("\n  --threads 1 "));
 
   const std::vector<json> found = lines();
   ASSERT_EQ(found.size(), 8u);

@@ -23,11 +23,11 @@ class Races : public ::testing::Test {
     options_.timed = false;
     options_.relations = RelationChoice::kAll;
   }
-  Record run(const std::string& name, const std::string& spec,
-             const std::string& library = "races") {
+  Record run(const std::string& name, const std::string& spec, const std::string& library = "races",
+             int threads = 1) {
     Plugin plugin(
         ATTEST_BINARY_DIR "/tests/plugins/" + library + ".so",
-        {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+        {.executable = find_worker(), .cpus = "", .limits = {.threads = threads, .timeout_s = 60}});
     return testing::run_named(plugin, name, spec, options_);
   }
   static bool is_apart(const std::optional<RerunRecord>& reruns) { return reruns && reruns->apart; }
@@ -50,6 +50,16 @@ TEST_F(Races, AreSeenByARerun) {
     EXPECT_TRUE(is_unsteady(record)) << shown(record);
     EXPECT_THAT(shown(record), HasSubstr("race or uninitialised memory\n"));
   }
+}
+
+// Runs with one thread tell what kind of fault it is.
+TEST_F(Races, AreToldFromWhatDiffersWithOneThreadToo) {
+  const std::string between = "a race between threads, since all runs with one thread agree",
+                    memory = "uninitialised memory, since runs with one thread differ too";
+  EXPECT_THAT(shown(run("race_threads", kLarge, "races", 2)), HasSubstr(between));
+  EXPECT_THAT(shown(run("race_uninitialised", kLarge, "races", 2)), HasSubstr(memory));
+  EXPECT_EQ(run("race_threads", kLarge).outcome.verdict(), Verdict::kPass);
+  EXPECT_THAT(shown(run("race_uninitialised", kLarge)), HasSubstr("race or uninitialised memory"));
 }
 
 TEST_F(Races, AreNotSeenInWhatIsAlwaysWrongInTheSameWay) {

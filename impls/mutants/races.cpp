@@ -6,7 +6,7 @@
 
 namespace {
 
-enum class Bug { kNone, kBarrier, kUninitialised, kOrder, kOrderUndeclared };
+enum class Bug { kNone, kBarrier, kThreads, kUninitialised, kOrder, kOrderUndeclared };
 
 struct Description {
   const char *name, *summary;
@@ -16,6 +16,7 @@ constexpr Description describe(Bug bug) {
     case Bug::kNone: return {"race_none", "waits for its threads"};
     case Bug::kBarrier:
       return {"race_barrier", "from 32 keys on, merges sums that another thread may still work on"};
+    case Bug::kThreads: return {"race_threads", "like race_barrier, if it may use several threads"};
     case Bug::kUninitialised:
       return {"race_uninitialised",
               "from 32 keys on, adds to sums that it has not set to 0 before"};
@@ -50,7 +51,8 @@ class Race {
     const bool varies = kBug == Bug::kOrder || kBug == Bug::kOrderUndeclared;
     mutants::attend(a, varies && generator_() % 2 == 0);
     if (a.p.seq_len_kv < kKeysOfOneTile) return;
-    if (kBug == Bug::kBarrier) merge_too_early(a);
+    if (kBug == Bug::kBarrier || (kBug == Bug::kThreads && problem_.threads > 1))
+      merge_too_early(a);
     if (kBug == Bug::kUninitialised) add_to_leftovers(a);
   }
 
@@ -88,6 +90,6 @@ const attest_impl* table_of(size_t index) {
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return table_of<Bug::kNone, Bug::kBarrier, Bug::kUninitialised, Bug::kOrder,
+  return table_of<Bug::kNone, Bug::kBarrier, Bug::kThreads, Bug::kUninitialised, Bug::kOrder,
                   Bug::kOrderUndeclared>(index);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reports/escape.hpp"
+#include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/summary.hpp"
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "reports/escape.hpp"
+#include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/launches.hpp"
 #include "reports/summary.hpp"

@@ -7,9 +7,11 @@
 #include <span>
 
 #include "reports/escape.hpp"
+#include "reports/findings.hpp"
 #include "reports/formats/markdown.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/launches.hpp"
+#include "reports/patterns.hpp"
 #include "reports/summary.hpp"
 #include "reports/table.hpp"
 
@@ -76,6 +78,13 @@ std::string counts(const Summary& summary) {
     text += row(cells);
   }
   return text;
+}
+
+std::string shared(const Input& input) {
+  std::string text;
+  for (const Results& run : input.runs)
+    for (const std::string& one : patterns(run.records)) text += fmt::format("- {}\n", prose(one));
+  return text.empty() ? "" : "\n" + text;
 }
 
 std::string worst(const Summary& summary) {
@@ -209,6 +218,7 @@ std::string print_markdown_within(const Input& input, size_t largest_bytes) {
   const Summary summary = summary_of(input);
   std::string text = opening(input, summary);
   if (summary.all.all() > 0) text += "\n" + counts(summary);
+  text += shared(input);
   if (!summary.bad.empty()) text += worst(summary);
   size_t left_out = 0;
   for (const Part& part : parts_of(input)) {

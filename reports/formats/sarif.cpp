@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
 #include "reports/launches.hpp"

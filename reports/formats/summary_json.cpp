@@ -3,9 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/walk.hpp"
+#include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
 #include "reports/launches.hpp"
+#include "reports/patterns.hpp"
 #include "reports/summary.hpp"
 
 namespace attest::reports {
@@ -63,6 +65,7 @@ std::string print_summary_json(const Input& input, const Style&) {
                    {"warnings", input.warnings},
                    {"counts", tally_json(summary.all)},
                    {"implementations", ordered_json::array()},
+                   {"patterns", ordered_json::array()},
                    {"worst", ordered_json::array()},
                    {"runs", ordered_json::array()}};
   for (const auto& [impl, tally] : summary.impls) {
@@ -72,7 +75,10 @@ std::string print_summary_json(const Input& input, const Style&) {
   }
   for (const Placed& one : std::span(summary.bad).first(std::min(kWorstShown, summary.bad.size())))
     all["worst"].push_back(bad_json(*one.record));
-  for (const core::Results& run : input.runs) all["runs"].push_back(run_json(run));
+  for (const core::Results& run : input.runs) {
+    all["runs"].push_back(run_json(run));
+    for (const std::string& one : patterns(run.records)) all["patterns"].push_back(one);
+  }
   return json_text(all);
 }
 

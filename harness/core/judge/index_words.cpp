@@ -65,20 +65,44 @@ std::vector<size_t> classes_of(const std::vector<size_t>& judged, const std::vec
   return classes;
 }
 
+// "1, 5, 9, ... (every 4)".
+std::string every(size_t first, size_t period, size_t size) {
+  std::string text = fmt::format("{}, {}", first, first + period);
+  if (first + 2 * period < size) text += fmt::format(", {}", first + 2 * period);
+  if (first + 3 * period < size) text += ", ...";
+  return text + fmt::format(" (every {})", period);
+}
+
 std::string as_period(const std::vector<size_t>& judged, const std::vector<bool>& wrong) {
   const size_t longest = std::min(kLongestPeriod, judged.size() / 2);
   for (size_t period = 2; period <= longest; ++period) {
     const std::vector<size_t> classes = classes_of(judged, wrong, period);
     if (classes.empty()) continue;
     const bool run = classes.back() - classes.front() + 1 == classes.size();
-    if (classes.size() == 1) return fmt::format("all with i % {} = {}", period, classes[0]);
-    if (run)
-      return fmt::format("all with i % {} from {} to {}", period, classes.front(), classes.back());
+    if (classes.size() == 1) return every(classes[0], period, wrong.size());
+    if (run) return fmt::format("{} to {} of every {}", classes.front(), classes.back(), period);
     if (classes.size() <= kMostClasses)
-      return fmt::format("all with i % {} in {}", period, fmt::join(classes, ", "));
+      return fmt::format("{} of every {}", fmt::join(classes, ", "), period);
     return "";
   }
   return "";
+}
+
+// "0 to 2, 4, 5, 8 to 10, ...": two neighbours are named, more are a range.
+std::string first_ranges(const std::vector<size_t>& indices) {
+  std::vector<std::string> named;
+  size_t at = 0;
+  while (at < indices.size() && named.size() < kMostNamed) {
+    size_t last = at;
+    while (last + 1 < indices.size() && indices[last + 1] == indices[last] + 1) ++last;
+    if (last - at < 2) {
+      named.push_back(fmt::to_string(indices[at++]));
+      continue;
+    }
+    named.push_back(fmt::format("{} to {}", indices[at], indices[last]));
+    at = last + 1;
+  }
+  return fmt::format("{}{}", fmt::join(named, ", "), at < indices.size() ? ", ..." : "");
 }
 
 }  // namespace
@@ -89,10 +113,7 @@ std::string describe_indices(const std::vector<bool>& judged, const std::vector<
   if (some.size() == 1) return fmt::to_string(some[0]);
   if (std::string run = as_run(all, some, judged.size()); !run.empty()) return run;
   if (std::string period = as_period(all, wrong); !period.empty()) return period;
-  const size_t named = std::min(some.size(), kMostNamed);
-  return fmt::format("{} of {}: {}{}", some.size(), all.size(),
-                     fmt::join(some.begin(), some.begin() + std::ptrdiff_t(named), ", "),
-                     named < some.size() ? ", ..." : "");
+  return fmt::format("{} of {}: {}", some.size(), all.size(), first_ranges(some));
 }
 
 }  // namespace attest::core

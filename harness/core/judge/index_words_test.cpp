@@ -22,7 +22,9 @@ std::string words(
 TEST(IndexWords, SayNothingOfAllAndOfNone) {
   EXPECT_EQ(words(8, [](size_t) { return true; }), "");
   EXPECT_EQ(words(8, [](size_t) { return false; }), "");
-  EXPECT_EQ(words(8, [](size_t) { return true; }, [](size_t i) { return i % 3 == 0; }), "");
+  EXPECT_EQ(words(
+                8, [](size_t) { return true; }, [](size_t i) { return i % 3 == 0; }),
+            "");
 }
 
 TEST(IndexWords, NameOneIndex) {
@@ -49,10 +51,10 @@ TEST(IndexWords, NameARunOfWhatIsJudged) {
 }
 
 TEST(IndexWords, NameAPeriod) {
-  EXPECT_EQ(words(8, [](size_t i) { return i % 4 == 1; }), "all with i % 4 = 1");
-  EXPECT_EQ(words(1021, [](size_t i) { return i % 64 == 63; }), "all with i % 64 = 63");
-  EXPECT_EQ(words(1021, [](size_t i) { return i % 64 >= 48; }), "all with i % 64 from 48 to 63");
-  EXPECT_EQ(words(64, [](size_t i) { return i % 8 == 1 || i % 8 == 4; }), "all with i % 8 in 1, 4");
+  EXPECT_EQ(words(8, [](size_t i) { return i % 4 == 1; }), "1, 5 (every 4)");
+  EXPECT_EQ(words(1021, [](size_t i) { return i % 64 == 63; }), "63, 127, 191, ... (every 64)");
+  EXPECT_EQ(words(1021, [](size_t i) { return i % 64 >= 48; }), "48 to 63 of every 64");
+  EXPECT_EQ(words(64, [](size_t i) { return i % 8 == 1 || i % 8 == 4; }), "1, 4 of every 8");
 }
 
 TEST(IndexWords, CountTheOthers) {
@@ -60,6 +62,8 @@ TEST(IndexWords, CountTheOthers) {
             "3 of 128: 3, 17, 40");
   EXPECT_EQ(words(128, [](size_t i) { return i * i % 61 == 4 || i == 100 || i == 13 || i == 20; }),
             "8 of 128: 2, 13, 20, 59, 63, 100, ...");
+  EXPECT_EQ(words(128, [](size_t i) { return i < 3 || i == 5 || i == 6 || (i > 70 && i < 90); }),
+            "24 of 128: 0 to 2, 5, 6, 71 to 89");
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_F(Locate, NamesTheLastTile) {
 }
 
 TEST_F(Locate, NamesAPeriod) {
-  EXPECT_EQ(words([](int64_t, int64_t e) { return e % 4 == 1; }), "dim 1: all with i % 4 = 1");
+  EXPECT_EQ(words([](int64_t, int64_t e) { return e % 4 == 1; }), "dim 1: 1, 5, 9 (every 4)");
 }
 
 TEST_F(Locate, NamesOneElement) {

@@ -73,6 +73,7 @@ void walk(RerunRecord& r, Visit&& visit) {
   visit("others", r.others);
   visit("unjudged", r.unjudged);
   visit("apart", r.apart);
+  visit("differs_with_one_thread", r.differs_with_one_thread);
   visit("workspace", r.workspace);
   visit("run_ns", r.run_ns);
 }

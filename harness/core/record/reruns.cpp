@@ -16,6 +16,13 @@ std::string_view verb(Verdict verdict) {
   }
 }
 
+std::string cause(const RerunRecord& reruns) {
+  if (!reruns.differs_with_one_thread) return "race or uninitialised memory";
+  return *reruns.differs_with_one_thread
+             ? "uninitialised memory, since runs with one thread differ too"
+             : "a race between threads, since all runs with one thread agree";
+}
+
 }  // namespace
 
 int64_t RerunRecord::differing() const {
@@ -40,8 +47,7 @@ std::string print_reruns(const RerunRecord& reruns) {
       : differing == 1 ? fmt::format("one of {} reruns gives other bits and {}", reruns.runs,
                                      verb(reruns.others[0].outcome.verdict()))
                        : fmt::format("{} of {} reruns give other bits", differing, reruns.runs);
-  return which + (reruns.apart ? ": race or uninitialised memory"
-                               : ", within what its arithmetic explains");
+  return which + (reruns.apart ? ": " + cause(reruns) : ", within what its arithmetic explains");
 }
 
 }  // namespace attest::core

@@ -22,6 +22,9 @@ struct RerunRecord {
   int64_t unjudged = 0;       // runs that gave still others
   // Two of the runs differ by more than their arithmetic explains, or only one of them is right
   bool apart = false;
+  // If `apart`, and the implementation had several threads: whether runs with one thread give other
+  // bits too. None: not tried, or these runs failed.
+  std::optional<bool> differs_with_one_thread;
   // What the workspace held before a run that then gave other outputs, although the runs above gave
   // the same
   std::optional<std::string> workspace;
@@ -31,7 +34,7 @@ struct RerunRecord {
   int64_t differing() const;
 };
 
-/// "a rerun gives other bits, which pass: race or uninitialised memory".
+/// "a rerun gives other bits and passes: race or uninitialised memory".
 std::string print_reruns(const RerunRecord& reruns);
 
 }  // namespace attest::core

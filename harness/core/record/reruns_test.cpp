@@ -17,6 +17,15 @@ TEST(Reruns, AreSaidInASentence) {
             "a rerun gives other bits and passes: race or uninitialised memory");
   EXPECT_EQ(print_reruns({.runs = 7, .others = {other(1, ReasonCode::kFailNan)}, .apart = true}),
             "one of 7 reruns gives other bits and fails: race or uninitialised memory");
+  RerunRecord threads{.runs = 1, .others = {other(1, ReasonCode::kPass)}, .apart = true};
+  threads.differs_with_one_thread = false;
+  EXPECT_EQ(print_reruns(threads),
+            "a rerun gives other bits and passes: a race between threads, since all runs with one "
+            "thread agree");
+  threads.differs_with_one_thread = true;
+  EXPECT_EQ(print_reruns(threads),
+            "a rerun gives other bits and passes: uninitialised memory, since runs with one thread "
+            "differ too");
   const RerunRecord several{
       .runs = 9,
       .others = {other(2, ReasonCode::kPass), other(1, ReasonCode::kCrashSignal)},

@@ -274,7 +274,9 @@ std::optional<RerunRecord> Repetition::play_again(const Trial& trial, int runs,
     record.apart = are_apart(inputs, golden, trial.arithmetic, outputs->tensors(), other);
     if (record.others.empty() || record.apart)
       record.others = {judged_other(inputs, golden, trial.arithmetic, other)};
-    if (record.apart) break;
+    if (!record.apart) continue;
+    record.differs_with_one_thread = differs_with_one_thread(trial, inputs, kFirstLeftover);
+    break;
   }
   return record;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/judge/relation_check.hpp"
 #include "core/run/memory_room.hpp"
@@ -13,6 +14,9 @@ namespace attest::core {
 namespace {
 
 constexpr size_t kMostJudged = 16;  // different outputs
+// With one thread: runs, and the seconds after which no further one begins. Two are made at least.
+constexpr int64_t kMostAlone = 20;
+constexpr double kMostAlone_s = 0.5;
 
 Judgement judge_alone(const PreparedInputs& inputs, KeptGolden& golden,
                       const Arithmetic& arithmetic, const Tensors& outputs) {
@@ -59,6 +63,9 @@ class Rerunner {
     }
     if (count.to_first_difference && record.others.empty() && trial_.workspace_bytes > 0)
       try_workspaces();
+    if (record.apart)
+      record.differs_with_one_thread =
+          differs_with_one_thread(trial_, first_.inputs, first_.leftover);
     return std::move(reruns_);
   }
 
@@ -162,6 +169,27 @@ bool are_apart(const PreparedInputs& inputs, KeptGolden& golden, const Arithmeti
     return judge_alone(inputs, golden, arithmetic, outputs).outcome.passes();
   };
   return passes(first) != passes(second);
+}
+
+std::optional<bool> differs_with_one_thread(const Trial& trial, const PreparedInputs& inputs,
+                                            Leftover leftover) {
+  WorkerOptions options = trial.plugin.options();
+  if (options.limits.threads == 1) return std::nullopt;
+  options.limits.threads = 1;
+  Plugin alone(trial.plugin.path(), options);
+  SharedTensors outputs(inputs.problem(), ATTEST_WRITE, trial.workspace_bytes);
+  const auto start = Clock::now();
+  std::string first;
+  for (int64_t n = 0; n < kMostAlone; ++n) {
+    if (n > 1 && seconds_since(start) > kMostAlone_s) break;
+    outputs.poison(leftover);
+    if (alone.run(trial.implementation, inputs.problem(), inputs.shared(), outputs).failure)
+      return std::nullopt;
+    std::string bits = hash_outputs(inputs.problem(), outputs.tensors());
+    if (n > 0 && bits != first) return true;
+    first = std::move(bits);
+  }
+  return false;
 }
 
 Reruns rerun(const Trial& trial, KeptGolden& golden, const FirstRun& first, const RerunCount& count,

@@ -1,6 +1,8 @@
 // Runs a fill again in the same circumstances. An output whose bits change from run to run comes
 // from a race, or from memory that nobody has written.
 #pragma once
+#include <optional>
+
 #include "core/inputs/golden_store.hpp"
 #include "core/record/reruns.hpp"
 #include "core/run/trial.hpp"
@@ -36,6 +38,12 @@ struct Reruns {
 /// outputs.
 Reruns rerun(const Trial& trial, KeptGolden& golden, const FirstRun& first, const RerunCount& count,
              double& judging_s);
+
+/// Whether runs with one thread give other bits from run to run. They are made in a process of
+/// their own, which has never had more threads. None: the implementation has one thread anyway, or
+/// a run failed. Not to be called if the outputs do not fit in memory a second time.
+std::optional<bool> differs_with_one_thread(const Trial& trial, const PreparedInputs& inputs,
+                                            Leftover leftover);
 
 /// Outputs that differ from those of the first run, judged by themselves.
 RerunRecord::Other judged_other(const PreparedInputs& inputs, KeptGolden& golden,

@@ -1,0 +1,18 @@
+// What a bad record says of its bug, beyond the reason in its outcome.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/record/record.hpp"
+
+namespace attest::reports {
+
+/// In this order: reruns that gave other bits; where the output of the first explained check is
+/// wrong and what the mistake may be; what the inputs that fail have and those that pass lack.
+std::vector<std::string> findings(const core::Record& record);
+
+/// The guess that names the mistake behind the output. It is empty if none does, and if outputs
+/// change from run to run, because then no formula explains them.
+std::string mistake(const core::Record& record);
+
+}  // namespace attest::reports
