@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <sstream>
@@ -84,6 +85,18 @@ std::string most_frequent(const std::map<std::string, int>& reasons) {
   return text;
 }
 
+using Fields = std::map<std::string, std::string, std::less<>>;
+
+/// The words name=value of a spec line.
+Fields fields_of(const std::string& spec) {
+  Fields fields;
+  std::istringstream words(spec);
+  for (std::string word; words >> word;)
+    if (const size_t equals = word.find('='); equals != word.npos)
+      fields[word.substr(0, equals)] = word.substr(equals + 1);
+  return fields;
+}
+
 }  // namespace
 
 std::string case_title(const Record& r) {
@@ -92,11 +105,7 @@ std::string case_title(const Record& r) {
 }
 
 std::string print_sizes(const std::string& spec) {
-  std::map<std::string, std::string, std::less<>> sizes;
-  std::istringstream words(spec);
-  for (std::string word; words >> word;)
-    if (const size_t equals = word.find('='); equals != word.npos)
-      sizes[word.substr(0, equals)] = word.substr(equals + 1);
+  const Fields sizes = fields_of(spec);
   const auto size = [&](std::string_view name, const std::string& otherwise) {
     const auto at = sizes.find(name);
     return at == sizes.end() ? otherwise : at->second;
@@ -108,6 +117,15 @@ std::string print_sizes(const std::string& spec) {
   if (!sizes.contains("head_dim")) return {};
   return printable(fmt::format("{}x{}x{}x{}", size("batch", "1"), both("num_heads", "num_kv_heads"),
                                both("seq_len_q", "seq_len_kv"), both("head_dim", "head_dim_v")));
+}
+
+int64_t tokens_of(const std::string& spec) {
+  const Fields fields = fields_of(spec);
+  int64_t most = 0;
+  for (const char* name : {"seq_len_q", "seq_len_kv"})
+    if (const auto at = fields.find(name); at != fields.end())
+      most = std::max<int64_t>(most, std::strtoll(at->second.c_str(), nullptr, 10));
+  return most;
 }
 
 std::string case_heading(const Record& r) {

@@ -1,5 +1,6 @@
 // Prints records as a table for a terminal.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ std::string case_heading(const core::Record& record);
 /// The sizes of a problem from its spec line, "1x12x197x64": batch, heads, tokens, channels. Where
 /// keys or values have others than queries, both: "1x8/2x16/4096x64". Empty without such sizes.
 std::string print_sizes(const std::string& spec);
+/// The tokens of a sequence from its spec line: of queries or of keys, whichever are more. 0
+/// without such sizes.
+int64_t tokens_of(const std::string& spec);
 
 /// Counts unsupported records, which are too many to show one by one.
 class UnsupportedCounts {

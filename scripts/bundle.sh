@@ -50,6 +50,7 @@ if [[ -z $build ]]; then
   fi
   build=$root/build/bundle-$architecture
   bash "$root/scripts/setup.sh" || exit 4
+  bash "$root/scripts/charts.sh" || echo "bundle.sh: goes on without charts in pages" >&2
   bash "$root/scripts/cuda_packages.sh" ||
     echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF \

@@ -15,6 +15,7 @@ seconds() { printf '%d.%d' $((($2 - $1) / 1000000000)) $((($2 - $1) / 100000000 
 
 started=$(clock)
 bash "$root/scripts/setup.sh" || exit 4
+bash "$root/scripts/charts.sh" || echo "run.sh: goes on without charts in the page" >&2
 set_up=$(clock)
 
 # A build folder that a developer has configured keeps its configuration.

@@ -32,7 +32,7 @@ zlib1g-dev          zlib.h                     build  packed NumPy archives (.np
 libprotobuf-dev     google/protobuf/message.h  option ONNX test vectors (.onnx, .pb)
 libonnx-dev         onnx/onnx_pb.h             option their schema
 libdnnl-dev         oneapi/dnnl/dnnl_graph.hpp option oneDNN, to compare with (from 3.2 on)
-python3-venv        import:ensurepip           option fetches a newer oneDNN from PyPI
+python3-venv        import:ensurepip           option fetches oneDNN and what draws charts from PyPI
 libgtest-dev        gtest/gtest.h              tests  GoogleTest
 libgmock-dev        gmock/gmock.h              tests  its matchers
 libbenchmark-dev    benchmark/benchmark.h      extra  tests the adapter of Google Benchmark

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
+#include "reports/html/charts.hpp"
 #include "reports/launches.hpp"
 #include "reports/pacing.hpp"
 #include "reports/summary.hpp"
@@ -89,6 +92,17 @@ json time_json(const core::TimeRecord& time) {
           {"create", time.create_ns},    {"samples", time.samples_ns.size()}};
 }
 
+/// What a spec says beside its tokens: a curve over these joins records that agree in it. 1,024
+/// queries over many keys are another curve than as many queries as keys.
+std::string without_tokens(const std::string& spec) {
+  const std::string tokens = fmt::format("={}", tokens_of(spec));
+  std::istringstream words(spec);
+  std::string rest;
+  for (std::string word; words >> word;)
+    if (!word.starts_with("seq_len_") || !word.ends_with(tokens)) rest += word + " ";
+  return rest;
+}
+
 json record_json(const Record& r, size_t run) {
   json one{{"run", run},
            {"suite", r.suite},
@@ -109,6 +123,7 @@ json record_json(const Record& r, size_t run) {
            {"memory", memory_json(r.memory)},
            {"flops", r.flops},
            {"repro", r.repro}};
+  if (const int64_t tokens = tokens_of(r.spec)) one["tokens"] = tokens;
   if (r.time) one["time"] = time_json(*r.time);
   for (const core::FillRecord& fill : r.fills) {
     json judged = judgement_json(fill.fill, fill.judgement);
@@ -135,10 +150,20 @@ json run_json_of(const Results& run) {
 }
 
 json page_data(const Input& input) {
-  json data{{"runs", json::array()}, {"records", json::array()}, {"reasons", json::object()}};
+  json data{{"runs", json::array()},
+            {"records", json::array()},
+            {"reasons", json::object()},
+            {"charts", html::charts()},
+            {"chart_config", html::chart_config()}};
+  std::map<std::string, size_t> series;
   for (const Results& run : input.runs) {
     for (const Record& record : run.records) {
-      data["records"].push_back(record_json(record, data["runs"].size()));
+      json one = record_json(record, data["runs"].size());
+      const bool smallest = record.sweep && record.sweep->over.empty();  // for the launch cost
+      const std::string rest = fmt::format("{} {} {} {}", data["runs"].size(), record.suite,
+                                           smallest, without_tokens(record.spec));
+      one["series"] = series.try_emplace(rest, series.size()).first->second;
+      data["records"].push_back(std::move(one));
       const core::Reason& reason = core::reason_of(record.outcome.code);
       if (!reason.name.empty()) data["reasons"][std::string(reason.name)] = reason.meaning;
     }
@@ -187,19 +212,30 @@ std::string page_head(const Input& input, size_t data_bytes) {
 
 }  // namespace
 
-std::string print_html(const Input& input, const Style&) {
-  const std::string policy =
+std::string print_html(const Input& input, const Style& style) {
+  const html::Bundle vega = style.charts ? html::kVega : html::Bundle{};
+  std::string policy =
       fmt::format("default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'",
                   base64_of_hex(html::kStyleSha256), base64_of_hex(html::kScriptSha256));
+  std::string licences, vega_script;
+  if (!vega.script.empty()) {
+    policy += fmt::format(" 'sha256-{}'", base64_of_hex(vega.sha256));
+    vega_script = fmt::format("<script id=\"vega\">{}</script>\n", vega.script);
+    licences = fmt::format(
+        "<details id=\"licences\"><summary>Licences of what draws the charts</summary>\n"
+        "<pre>{}</pre></details>\n",
+        xml(vega.licences));
+  }
   const std::string data = script_json(page_data(input));
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}</main>\n"
-      "<script type=\"application/json\" id=\"data\">{}</script>\n<script>{}</script>\n"
+      "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}{}</main>\n"
+      "<script type=\"application/json\" id=\"data\">{}</script>\n{}<script>{}</script>\n"
       "</body>\n</html>\n",
-      policy, html::kStyle, page_head(input, data.size()), html::kBody, data, html::kScript);
+      policy, html::kStyle, page_head(input, data.size()), html::kBody, licences, data, vega_script,
+      html::kScript);
 }
 
 }  // namespace attest::reports

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "reports/formats/printers.hpp"
+#include "reports/html/assets.hpp"
 #include "reports/testing/golden.hpp"
 
 namespace attest::reports {
@@ -14,7 +16,9 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string page() { return print_html(attest::testing::golden_input(), {}); }
+/// The page without Vega: what is in it is our own.
+std::string page() { return print_html(attest::testing::golden_input(), {.charts = false}); }
+std::string page_with_charts() { return print_html(attest::testing::golden_input(), {}); }
 
 size_t count(const std::string& text, const std::string& part) {
   size_t found = 0;
@@ -72,6 +76,66 @@ TEST(Html, NothingIsLoaded) {
   EXPECT_THAT(before_data, Not(::testing::ContainsRegex("<[a-z]+[^>]*( src=| href=\"[^#])")));
   for (const char* part : {"@import", "url(", "fetch(", "eval(", "import("})
     EXPECT_THAT(text, Not(HasSubstr(part)));
+}
+
+TEST(Html, RecordsHaveWhatChartsShow) {
+  const json records = data_of(page())["records"];
+  EXPECT_EQ(records[0]["tokens"], 197);
+  EXPECT_EQ(records[0]["series"], records[1]["series"]) << "the same problem";
+}
+
+TEST(Html, CurvesJoinProblemsThatDifferInTokensAlone) {
+  Input input = attest::testing::golden_input();
+  auto& records = input.runs[0].records;
+  const std::vector<std::string> specs{
+      "softmax num_heads=1 seq_len_q=64 head_dim=8", "softmax num_heads=1 seq_len_q=128 head_dim=8",
+      "softmax num_heads=2 seq_len_q=128 head_dim=8",
+      "softmax num_heads=1 seq_len_q=64 seq_len_kv=128 head_dim=8",
+      "softmax num_heads=1 seq_len_q=64 seq_len_kv=256 head_dim=8"};
+  records.resize(specs.size(), records[0]);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    records[i].suite = "s";
+    records[i].spec = specs[i];
+  }
+  const json shown = data_of(print_html(input, {.charts = false}))["records"];
+  EXPECT_EQ(shown[0]["series"], shown[1]["series"]);
+  EXPECT_NE(shown[1]["series"], shown[2]["series"]) << "other heads";
+  EXPECT_NE(shown[1]["series"], shown[3]["series"]) << "fewer queries than keys";
+  EXPECT_EQ(shown[3]["series"], shown[4]["series"]) << "the same queries, more keys";
+  EXPECT_EQ(shown[3]["tokens"], 128);
+}
+
+// A mark can only show fields that its chart has columns for, or that every row has.
+TEST(Html, ChartsUseTheFieldsOfTheirColumns) {
+  const json data = data_of(page());
+  ASSERT_GE(data["charts"].size(), 1u);
+  for (const json& chart : data["charts"]) {
+    std::set<std::string> known{"impl", "title", "dtype", "panel", "series", "label"}, used;
+    for (const json& column : chart["columns"]) known.insert(column["field"]);
+    const json flat = chart["spec"].flatten();
+    for (const auto& [key, value] : flat.items())
+      if (key.ends_with("/field")) used.insert(value.get<std::string>());
+    EXPECT_THAT(known, ::testing::IsSupersetOf(used)) << chart["id"];
+    EXPECT_GE(used.size(), 4u) << chart["id"];
+  }
+}
+
+TEST(Html, ThePolicyAllowsVegaOnlyWhereItIs) {
+  const auto hashes = [](const std::string& text) {
+    const size_t from = text.find("script-src");
+    return count(text.substr(from, text.find('"', from) - from), "'sha256-");
+  };
+  EXPECT_EQ(hashes(page()), 1u);
+  EXPECT_THAT(page(), Not(HasSubstr("id=\"licences\"")));
+  if (html::kVega.script.empty()) GTEST_SKIP() << "this build has no Vega (scripts/charts.sh)";
+  const std::string text = page_with_charts();
+  EXPECT_EQ(hashes(text), 2u);
+  EXPECT_EQ(count(text, "<script"), 3u);
+  EXPECT_EQ(count(text, "</script"), 3u);
+  for (const char* holder : {"University of Washington Interactive Data Lab", "Mike Bostock",
+                             "Jon Mease", "BSD 3-Clause License", "ISC License", "MIT License"})
+    EXPECT_THAT(text, HasSubstr(holder));
+  EXPECT_LT(text.size() - page().size(), size_t{1000} << 10);
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 """Opens a page of attest report in Chromium and uses it as a reader would.
 
-usage: browser_test.py PAGE FOLDER      screenshots and the PDF are kept in FOLDER
+usage: browser_test.py PAGE TABLES FOLDER [--no-vega]
+TABLES is the page that --no-charts writes. Screenshots and the PDF are kept in FOLDER. --no-vega:
+the build had no Vega, so PAGE has tables, too.
 Exit code 77 (skipped): python3-selenium, chromium or chromium-driver is not there.
 """
 import base64
+import csv
 import json
 import os
 import shutil
@@ -14,9 +17,10 @@ try:
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import Select
+    from selenium.webdriver.support.ui import Select, WebDriverWait
 except ImportError:
     print("NOT TESTED: no python3-selenium")
     sys.exit(77)
@@ -66,6 +70,134 @@ def choose_baseline(browser):
     assert "speed-up" not in head, head
 
 
+def wait_for_charts(browser):
+    """How the page shows its charts: "drawn" or "tables"."""
+    found = WebDriverWait(browser, 30).until(
+        lambda driver: driver.execute_script("return document.body.dataset.charts || null"))
+    return found
+
+
+def data_of(browser):
+    return json.loads(browser.execute_script("return document.getElementById('data').textContent"))
+
+
+def rows_of(data, chart):
+    """The records that have a positive number for each column of the chart."""
+    def number(record, path):
+        for key in path.split("."):
+            record = record.get(key) if isinstance(record, dict) else None
+        return record if isinstance(record, (int, float)) and record > 0 else None
+    rows = [[number(record, column["from"]) for column in chart["columns"]]
+            for record in data["records"]]
+    return [row for row in rows if None not in row]
+
+
+def points(browser, chart):
+    """Label and location of the marks that stand for records."""
+    return browser.execute_script("""
+        const found = document.querySelectorAll(
+          `#chart-${arguments[0]} svg .mark-symbol.role-mark path[aria-label]`);
+        return [...found].map(path => {
+          const box = path.getBoundingClientRect();
+          return {label: path.getAttribute("aria-label"), x: box.x + box.width / 2,
+            y: box.y + box.height / 2, width: box.width};
+        });""", chart["id"])
+
+
+# What the axes of each chart show of a record: the column, and where it is in the page's data.
+AXES = {"time": {"x": ("tokens", "tokens", 1), "y": ("median, ms", "time.median", 1e-6)}}
+
+
+def check_places(data, chart, marks):
+    """Labels have the record's figures; more is further to the right, or further up."""
+    figures = {f"{record['title']} {record['dtype']} {record['impl']}": record
+               for record in ({**r, "title": "/".join(filter(None, (r["suite"], r["name"])))}
+                              for r in data["records"])}
+    for place, (title, path, factor) in AXES[chart["id"]].items():
+        def value(mark):
+            found = figures[mark["label"].split("; ")[0]]
+            for key in path.split("."):
+                found = found[key]
+            return found
+        panels = {}
+        for mark in marks:
+            said = dict(part.rsplit(": ", 1) for part in mark["label"].split("; ")[1:])
+            assert abs(float(said[title]) / (value(mark) * factor) - 1) < 1e-3, mark
+            dtype = mark["label"].split("; ")[0].split()[-2]
+            panels.setdefault(dtype, []).append((value(mark), mark[place]))
+        for found in panels.values():
+            ordered = sorted(found)
+            for (low, first), (high, second) in zip(ordered, ordered[1:]):
+                further = second - first if place == "x" else first - second
+                assert abs(further) < 0.5 if low == high else further > 0.5, (path, ordered)
+
+
+def look_at_charts(browser):
+    """Each record with the figures of a chart is a mark with a label, where its figures say."""
+    assert wait_for_charts(browser) == "drawn"
+    data = data_of(browser)
+    assert len(data["charts"]) >= 1
+    for chart in data["charts"]:
+        rows, marks = rows_of(data, chart), points(browser, chart)
+        assert len(rows) > 1, f"the golden results have nothing for the chart {chart['id']}"
+        assert len(marks) == len(rows), (chart["id"], len(marks), len(rows))
+        for mark in marks:
+            assert mark["width"] > 0 and "; " in mark["label"], mark
+        check_places(data, chart, marks)
+        text = browser.find_element(By.CSS_SELECTOR, f"#chart-{chart['id']} svg").text
+        assert "flash_cpu" in text and "NaN" not in text, text
+
+    filtered = Select(browser.find_element(By.ID, "filter-impl"))
+    filtered.select_by_value("naive")
+    shown = lambda driver: {mark["label"].split("; ")[0].split()[-1]
+                            for mark in points(driver, data["charts"][0])} == {"naive"}
+    WebDriverWait(browser, 30).until(shown)
+    filtered.select_by_value("")
+    WebDriverWait(browser, 30).until(
+        lambda driver: len(points(driver, data["charts"][0])) == len(rows_of(
+            data, data["charts"][0])))
+
+
+def use_chart(browser, folder):
+    """What a mark says, the data of a chart as a table and as CSV."""
+    data = data_of(browser)
+    chart = data["charts"][0]
+    figure = browser.find_element(By.ID, "chart-" + chart["id"])
+    browser.execute_script("arguments[0].scrollIntoView()", figure)
+    mark = figure.find_element(By.CSS_SELECTOR, "svg .mark-symbol.role-mark path[aria-label]")
+    ActionChains(browser).move_to_element(mark).perform()
+    tip = browser.find_element(By.CSS_SELECTOR, ".tip")
+    assert tip.text.split("\n")[0] == mark.get_attribute("aria-label").split("; ")[0], tip.text
+    figure.find_element(By.TAG_NAME, "summary").click()
+    WebDriverWait(browser, 30).until(
+        lambda _: len(figure.find_elements(By.CSS_SELECTOR, "tbody tr")) ==
+        len(rows_of(data, chart)))
+
+    path = os.path.join(folder, f"attest-{chart['id']}.csv")
+    if os.path.exists(path):
+        os.remove(path)
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior",
+                            {"behavior": "allow", "downloadPath": os.path.abspath(folder)})
+    figure.find_element(By.CSS_SELECTOR, "button.more").click()
+    WebDriverWait(browser, 30).until(lambda _: os.path.exists(path))
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = list(csv.reader(file))
+    assert len(lines) == 1 + len(rows_of(data, chart)), lines
+    assert lines[0][:3] == ["case", "dtype", "implementation"], lines[0]
+
+
+def read_tables(browser, page):
+    """A page without Vega: the data of each chart stand in its place."""
+    browser.get("file://" + page)
+    assert wait_for_charts(browser) == "tables"
+    assert not browser.find_elements(By.CSS_SELECTOR, "figure svg")
+    data = data_of(browser)
+    for chart in data["charts"]:
+        shown = browser.find_elements(By.CSS_SELECTOR, f"#chart-{chart['id']} tbody tr")
+        assert len(shown) == len(rows_of(data, chart)) > 1, (chart["id"], len(shown))
+        assert all(row.is_displayed() for row in shown)
+
+
 def use(browser):
     """Decide, filters, sorting, the dialog of a record."""
     by_id = lambda name: browser.find_element(By.ID, name)
@@ -110,6 +242,7 @@ def look(browser, page, folder):
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
                 "width": width, "height": 1400, "deviceScaleFactor": 1, "mobile": width < 600})
             browser.get("file://" + page)
+            wait_for_charts(browser)
             browser.save_screenshot(os.path.join(folder, f"page_{width}_{scheme}.png"))
             wide = browser.execute_script("return document.documentElement.scrollWidth")
             assert wide <= width, f"{wide} pixels at {width}"
@@ -123,16 +256,23 @@ def print_page(browser, folder):
 
 
 def main():
-    page, folder = os.path.abspath(sys.argv[1]), sys.argv[2]
+    page, tables = (os.path.abspath(path) for path in sys.argv[1:3])
+    folder = sys.argv[3]
+    has_vega = "--no-vega" not in sys.argv[4:]
     os.makedirs(folder, exist_ok=True)
     browser = open_browser()
     try:
         browser.get("file://" + page)
         assert browser.execute_script("return document.body.dataset.ready") == "yes"
         use(browser)
+        if has_vega:
+            look_at_charts(browser)
+            use_chart(browser, folder)
         look(browser, page, folder)
         print_page(browser, folder)
-        assert all(url.startswith("file://" + page) for url in requests(browser))
+        read_tables(browser, tables)
+        allowed = ("file://" + page, "file://" + tables, "data:text/csv")
+        assert all(url.startswith(allowed) for url in requests(browser))
         errors = browser.get_log("browser")
         assert not errors, errors
     finally:

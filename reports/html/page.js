@@ -8,11 +8,13 @@
   const kSigns = {pass: "✓", fail: "✗", suspect: "✗", error: "✗", crash: "✗", timeout: "✗",
     unsupported: "–", skipped: "…"};
   const kBad = ["fail", "suspect", "error", "crash", "timeout"];
+  const machines = new Set(data.runs.map(run => run.machine)).size;
   for (const record of data.records) {
     record.machine = data.runs[record.run].machine;
     record.max_ratio = number(record.max_ratio);
     record.rms_ratio = number(record.rms_ratio);
     record.title = [record.suite, record.name].filter(Boolean).join("/");
+    record.panel = record.dtype + (machines > 1 ? " on " + record.machine : "");
   }
 
   function number(value) {
@@ -394,6 +396,7 @@
     byId("filter-count").textContent = `${records.length} of ${data.records.length} records`;
     matrix(records);
     tables(records);
+    drawCharts(records, unique(data.records.map(record => record.impl)));
   }
   let waiting = 0;
   function setUpFilters() {
@@ -417,6 +420,7 @@
     for (const place of document.querySelectorAll("[data-table]"))
       if (place.showAll) place.showAll();
   });
+  const drawCharts = setUpCharts(data.charts, data.chart_config, {make, table});
   setUpDecide();
   setUpFilters();
   draw();

@@ -1,0 +1,141 @@
+// The charts of the page. With Vega in the page they are drawn as SVG, and their data can be opened
+// below; without it their data stand in their places.
+//
+// setUpCharts(charts, config, {make, table}) makes their places in the page and returns
+// draw(records), which fills them and resolves when all are drawn.
+"use strict";
+
+/* exported setUpCharts */
+function setUpCharts(charts, config, {make, table}) {
+  const canDraw = typeof window.vegaEmbed === "function";
+  const kCommon = [["title", "case"], ["dtype", "dtype"], ["impl", "implementation"]];
+  const tip = make("div", {class: "tip", role: "tooltip", hidden: ""});
+  document.body.append(tip);
+
+  const short = value => String(Number(value.toPrecision(4)));
+  function labelOf(chart, row) {
+    return [`${row.title} ${row.dtype} ${row.impl}`].concat(
+      chart.columns.map(column => `${column.title}: ${short(row[column.field])}`)).join("; ");
+  }
+  function rowsOf(chart, records) {
+    const rows = [];
+    for (const record of records) {
+      const row = {impl: record.impl, title: record.title, dtype: record.dtype,
+        panel: record.panel, series: record.impl + " " + record.series};
+      for (const {field, from, factor} of chart.columns) {
+        const value = from.split(".").reduce((at, key) => at && at[key], record);
+        row[field] = typeof value === "number" ? value * factor : NaN;
+      }
+      // The axes are logarithmic.
+      if (!chart.columns.every(({field}) => Number.isFinite(row[field]) && row[field] > 0))
+        continue;
+      row.label = labelOf(chart, row);
+      rows.push(row);
+    }
+    return rows;
+  }
+
+  // CSV as spreadsheets read it; no cell is taken for a formula.
+  function csv(chart, rows) {
+    const cell = value => {
+      let text = typeof value === "number" ? String(value) : value;
+      if (typeof value !== "number" && /^ *[=+\-@\t\r\n]/.test(text)) text = "'" + text;
+      return /[,"\r\n;]/.test(text) ? `"${text.replace(/"/g, "\"\"")}"` : text;
+    };
+    const keys = kCommon.concat(chart.columns.map(column => [column.field, column.title]));
+    return [keys.map(([, title]) => cell(title)), ...rows.map(row => keys.map(([key]) =>
+      cell(row[key])))].map(line => line.join(",") + "\n").join("");
+  }
+  function save(chart, rows) {
+    make("a", {download: `attest-${chart.id}.csv`,
+      href: "data:text/csv;charset=utf-8," + encodeURIComponent(csv(chart, rows))}).click();
+  }
+
+  // What a mark says of its record, beside the pointer.
+  function showTip(handler, event, item, value) {
+    tip.hidden = !value;
+    if (!value) return;
+    tip.replaceChildren(...String(value).split("; ").map(line => make("div", {}, line)));
+    const left = event.pageX + 12 + tip.offsetWidth > document.documentElement.clientWidth
+      ? Math.max(0, event.pageX - 12 - tip.offsetWidth) : event.pageX + 12;
+    tip.style.left = left + "px";
+    tip.style.top = event.pageY + 12 + "px";
+  }
+
+  // The specification for a place of this width: a picture beside another only where both fit.
+  function fitted(chart, rows, width, impls) {
+    const panels = new Set(rows.map(row => row.panel)).size;
+    const columns = Math.min(panels, width >= 900 ? 2 : 1);
+    const spec = JSON.parse(JSON.stringify(chart.spec));
+    spec.data.values = rows;
+    spec.columns = columns;
+    spec.spec.width = Math.max(180, Math.min(620, Math.floor(width / columns) - 90));
+    spec.spec.height = Math.max(180, Math.min(300, spec.spec.width * 0.6));
+    const scales = [spec.spec.encoding.color,
+      ...spec.spec.layer.map(layer => layer.encoding.shape)];
+    for (const scale of scales.filter(Boolean)) {
+      scale.scale = {domain: impls};
+      scale.legend = {columns: Math.max(1, Math.floor(width / 160))};
+    }
+    return spec;
+  }
+
+  function makePlace(chart) {
+    const picture = make("div", {class: "picture"});
+    const data = make("div", {"data-table": ""});
+    const details = make("details", {}, make("summary", {}, "Data of this chart"), data);
+    const button = make("button", {type: "button", class: "more"}, "Save as CSV");
+    const figure = make("figure", {id: "chart-" + chart.id, class: "chart"},
+      make("figcaption", {}, make("h3", {}, chart.title), make("p", {class: "soft"}, chart.about)),
+      picture, canDraw ? details : data, button);
+    document.getElementById("charts-" + chart.section).append(figure);
+    return {chart, picture, data, details, button, rows: [], view: null};
+  }
+
+  function showData(place) {
+    if (canDraw && !place.details.open) return;
+    table(place.data, place.chart.title, [
+      ...kCommon.map(([key, title]) => ({title, value: row => row[key]})),
+      ...place.chart.columns.map(column => ({title: column.title, numeric: true,
+        value: row => row[column.field], text: row => short(row[column.field])})),
+    ], place.rows);
+  }
+
+  async function drawOne(place, impls) {
+    if (place.rows.length === 0) {
+      if (place.view) place.view.finalize();
+      place.view = null;
+      place.picture.replaceChildren(
+        make("p", {class: "soft"}, "None of these records has the figures of this chart."));
+      return;
+    }
+    if (place.view) return void await place.view.data("rows", place.rows).runAsync();
+    const target = make("div");
+    place.picture.replaceChildren(target);
+    const spec = fitted(place.chart, place.rows, place.picture.clientWidth, impls);
+    // The page's policy allows no eval: expressions are interpreted (ast), and no style is added.
+    const result = await window.vegaEmbed(target, spec, {mode: "vega-lite", renderer: "svg",
+      ast: true, defaultStyle: false, actions: false, tooltip: showTip, config});
+    place.view = result.view;
+  }
+
+  const places = charts.map(makePlace);
+  for (const place of places) {
+    place.details.addEventListener("toggle", () => showData(place));
+    place.button.addEventListener("click", () => save(place.chart, place.rows));
+  }
+  let last = 0;
+  return async function draw(records, impls) {
+    const turn = ++last;
+    for (const place of places) {
+      place.rows = rowsOf(place.chart, records);
+      showData(place);
+    }
+    for (const place of canDraw ? places : []) {
+      await new Promise(resume => setTimeout(resume));  // what is above is shown first
+      if (turn !== last) return;
+      await drawOne(place, impls);
+    }
+    document.body.dataset.charts = canDraw ? "drawn" : "tables";
+  };
+}

@@ -1,0 +1,31 @@
+# Tests embed.cmake: a build has the charts' script if it was fetched and a page can hold it, and
+# goes on without it otherwise. Run it with cmake -D WORK=<folder> -P embed_test.cmake.
+include(${CMAKE_CURRENT_LIST_DIR}/embed.cmake)
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+
+# Whether the page's source has `script` as what draws charts.
+function(expect what vega script)
+  attest_embed_page(${CMAKE_CURRENT_LIST_DIR} "${vega}" ${WORK}/assets.cpp)
+  file(READ ${WORK}/assets.cpp source)
+  string(FIND "${source}" "kVega{R\"__vega__(${script})__vega__\"" at)
+  if(at EQUAL -1)
+    message(SEND_ERROR "${what}: not so")
+  endif()
+  string(FIND "${source}" "Interactive Data Lab" licences)
+  if(script STREQUAL "" AND NOT licences EQUAL -1)
+    message(SEND_ERROR "${what}: there are licences of what is not there")
+  elseif(NOT script STREQUAL "" AND licences EQUAL -1)
+    message(SEND_ERROR "${what}: the licences are missing")
+  endif()
+endfunction()
+
+set(script "const a = [1, 2]; f(`\${a}`, /</g, \"\\n\");\n")
+file(WRITE ${WORK}/vega.js "${script}")
+expect("a fetched script is in the page as it is" ${WORK}/vega.js "${script}")
+expect("nothing was fetched" ${WORK}/missing.js "")
+expect("charts are switched off" "" "")
+foreach(part "</SCRIPT>" "<!--" ")__vega__\"")
+  file(WRITE ${WORK}/bad.js "f('${part}');")
+  expect("a script with ${part} is left out" ${WORK}/bad.js "")
+endforeach()
