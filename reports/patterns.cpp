@@ -72,6 +72,7 @@ struct Spec {
 // Something that a problem has or lacks.
 struct Trait {
   std::string words;               // after "have"
+  bool is_named = true;            // by the spec line; otherwise a size may have it by chance
   std::vector<bool> bad, passing;  // whether each record has it
 
   size_t in_bad() const { return size_t(std::ranges::count(bad, true)); }
@@ -85,8 +86,8 @@ struct Sides {
 };
 
 template <class Has>
-Trait trait(std::string words, const Sides& sides, Has has) {
-  Trait made{std::move(words), {}, {}};
+Trait trait(std::string words, bool is_named, const Sides& sides, Has has) {
+  Trait made{std::move(words), is_named, {}, {}};
   for (const Spec& one : sides.bad) made.bad.push_back(has(one));
   for (const Spec& one : sides.passing) made.passing.push_back(has(one));
   return made;
@@ -97,19 +98,20 @@ void add_words(const Sides& sides, std::vector<Trait>& traits) {
   for (const std::vector<Spec>* side : {&sides.bad, &sides.passing})
     for (const Spec& one : *side) all.insert(one.words.begin(), one.words.end());
   for (const std::string& word : all)
-    traits.push_back(trait(word, sides, [&](const Spec& one) { return one.words.contains(word); }));
+    traits.push_back(
+        trait(word, true, sides, [&](const Spec& one) { return one.words.contains(word); }));
 }
 
 void add_different_sizes(const Sides& sides, std::vector<Trait>& traits) {
   for (const auto& [field, other] : kOtherwise)
-    traits.push_back(trait(fmt::format("{} other than {}", field, other), sides,
+    traits.push_back(trait(fmt::format("{} other than {}", field, other), true, sides,
                            [&](const Spec& one) { return one.size(field) != one.size(other); }));
 }
 
 void add_rests(const Sides& sides, std::vector<Trait>& traits) {
   for (const char* field : {"seq_len_kv", "seq_len_q", "head_dim", "head_dim_v"})
     for (const int64_t tile : kTiles)
-      traits.push_back(trait(fmt::format("{} % {} other than 0", field, tile), sides,
+      traits.push_back(trait(fmt::format("{} % {} other than 0", field, tile), false, sides,
                              [&](const Spec& one) { return one.size(field) % tile != 0; }));
 }
 
@@ -119,9 +121,9 @@ void add_bounds(const Sides& sides, std::vector<Trait>& traits) {
     const auto of_field = [&](const Spec& one) { return one.size(field); };
     const auto [least, most] = std::ranges::minmax(sides.bad, {}, of_field);
     const int64_t low = least.size(field), high = most.size(field);
-    traits.push_back(trait(fmt::format("{} of {} or more", field, low), sides,
+    traits.push_back(trait(fmt::format("{} of {} or more", field, low), false, sides,
                            [&](const Spec& one) { return one.size(field) >= low; }));
-    traits.push_back(trait(fmt::format("{} of {} or less", field, high), sides,
+    traits.push_back(trait(fmt::format("{} of {} or less", field, high), false, sides,
                            [&](const Spec& one) { return one.size(field) <= high; }));
   }
 }
@@ -150,11 +152,13 @@ std::optional<std::string> one_divides(const std::vector<Trait>& traits, size_t 
   return std::nullopt;
 }
 
-// Of two traits that all bad records have, those that no passing record has together.
+// Of two traits that all bad records have, those that no passing record has together. Among sizes
+// there would be two for almost any records.
 std::optional<std::string> two_divide(const std::vector<const Trait*>& shared) {
   for (size_t first = 0; first < shared.size(); ++first)
     for (size_t second = first + 1; second < shared.size(); ++second) {
       const Trait &a = *shared[first], &b = *shared[second];
+      if (!a.is_named || !b.is_named) continue;
       bool any_has_both = false;
       for (size_t i = 0; i < a.passing.size(); ++i) any_has_both |= a.passing[i] && b.passing[i];
       if (!any_has_both)

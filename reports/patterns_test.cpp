@@ -105,6 +105,19 @@ TEST(Patterns, NameTwoThatOnlyTogetherDivide) {
                           "pass has both"));
 }
 
+// One key head is right whatever heads are taken modulo; that its head_dim differs is chance.
+TEST(Patterns, TakeNoSizeByChanceForASecondTrait) {
+  std::vector<std::string> passing(9, "num_heads=4 seq_len_q=61 head_dim=64");
+  passing.emplace_back("num_heads=4 num_kv_heads=1 seq_len_q=61 head_dim=64");
+  EXPECT_THAT(
+      patterns(records({"num_heads=4 num_kv_heads=2 seq_len_q=61 head_dim=16",
+                        "num_heads=8 num_kv_heads=2 seq_len_q=61 head_dim=16",
+                        "num_heads=6 num_kv_heads=3 seq_len_q=61 head_dim=64"},
+                       passing)),
+      ElementsAre("mine: all 3 bad records have num_kv_heads other than num_heads; so have 1 of "
+                  "the 10 that pass"));
+}
+
 TEST(Patterns, SayHowManyOthersHaveIt) {
   std::vector<std::string> passing = kPlain;
   passing.insert(passing.end(), kPlain.begin(), kPlain.end());
