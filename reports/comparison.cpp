@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/statistics/statistics.hpp"
@@ -40,6 +41,15 @@ VerdictChange verdict_change(Verdict before, Verdict after) {
   if (core::is_bad(before)) return VerdictChange::kFixed;
   if (before != Verdict::kPass || after == Verdict::kPass) return VerdictChange::kSame;
   return after == Verdict::kUnsupported ? VerdictChange::kRegressed : VerdictChange::kSkipped;
+}
+
+/// Whether a sample is no time: a clock that stood still or went back, or a file that was edited.
+bool has_bad_times(const Records& records) {
+  return std::ranges::any_of(records, [](const Record* record) {
+    return record->time && std::ranges::any_of(record->time->samples_ns, [](double ns) {
+             return !(ns > 0 && std::isfinite(ns));
+           });
+  });
 }
 
 double middle(const std::vector<core::Launch>& launches) {
@@ -184,7 +194,10 @@ class Comparer {
     one.before_ns = middle(all_launches(before_, key));
     one.after_ns = middle(all_launches(after_, key));
     one.time =
-        compare_times(key, one, options_.across_machines ? "" : apart(*was.front(), *is.front()));
+        has_bad_times(was) || has_bad_times(is)
+            ? invalid("bad-times")
+            : compare_times(key, one,
+                            options_.across_machines ? "" : apart(*was.front(), *is.front()));
     one.memory = compare_memory(was, is, options_.rule.band);
     one.error = compare_errors(was, is, options_.rule.band);
     return one;
@@ -299,6 +312,11 @@ bool nothing_to_tell(const Changed& changed) {
   return changed.change == Change::kInvalid && kCodes.contains(changed.code);
 }
 
+bool is_apart(const Changed& time) {
+  static const std::set<std::string> kCodes{"other-machine", "other-build", "other-threads"};
+  return time.change == Change::kInvalid && kCodes.contains(time.code);
+}
+
 bool worse(const Compared& one) {
   const bool slower = one.time.change == Change::kWorse && !one.same_everything;
   return one.verdict == VerdictChange::kRegressed || slower ||
@@ -309,7 +327,8 @@ bool unchanged(const Compared& one) {
   const auto same = [](const Changed& quantity) {
     return quantity.change == Change::kSame || nothing_to_tell(quantity);
   };
-  return one.before == one.after && same(one.time) && same(one.memory) && same(one.error);
+  const bool same_time = same(one.time) || one.time.code == "within-floor";
+  return one.before == one.after && same_time && same(one.memory) && same(one.error);
 }
 
 bool regressed(const Comparison& comparison) {
@@ -320,6 +339,15 @@ bool regressed(const Comparison& comparison) {
 
 bool worse(const Comparison& comparison) {
   return std::ranges::any_of(comparison.cases, [](const Compared& one) { return worse(one); });
+}
+
+bool all_apart(const Comparison& comparison) {
+  const auto count = [&](auto is) {
+    return std::ranges::count_if(comparison.cases,
+                                 [&](const Compared& one) { return is(one.time); });
+  };
+  return count(is_apart) > 0 &&
+         count(is_apart) + count(nothing_to_tell) == std::ssize(comparison.cases);
 }
 
 bool inconclusive(const Comparison& comparison) {

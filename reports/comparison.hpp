@@ -49,9 +49,9 @@ struct Comparison {
 /// are paired.
 /// The codes of Changed are those of core/statistics/change.hpp and these, all for
 /// Change::kInvalid: "not-passed", "other-problem"; for times "not-timed", "timed-once" (on one
-/// side only), "other-machine", "other-build", "other-threads", "is-peer" (this is relative_to),
-/// "no-peer" (relative_to has no time); for memory "not-measured"; for errors "other-inputs",
-/// "other-arithmetic".
+/// side only), "bad-times" (a sample is not above zero), "other-machine", "other-build",
+/// "other-threads", "is-peer" (this is relative_to), "no-peer" (relative_to has no time); for
+/// memory "not-measured"; for errors "other-inputs", "other-arithmetic".
 Comparison compare(const std::vector<core::Results>& before,
                    const std::vector<core::Results>& after, const CompareOptions& options);
 
@@ -59,15 +59,21 @@ Comparison compare(const std::vector<core::Results>& before,
 /// peer.
 bool nothing_to_tell(const core::Changed& changed);
 
+/// Whether times were not compared because machine, kind of build or number of threads differ.
+bool is_apart(const core::Changed& time);
+
 /// Whether a case got worse in anything. A difference that comes from the machine does not count.
 bool worse(const Compared& one);
-/// Whether nothing about a case changed, and nothing was undecided.
+/// Whether nothing about a case changed, and nothing was undecided; a time within the floor counts
+/// as unchanged.
 bool unchanged(const Compared& one);
 
 /// Whether any case no longer passes.
 bool regressed(const Comparison& comparison);
 /// Whether any case got worse.
 bool worse(const Comparison& comparison);
+/// Whether times were to be compared, and none could be because all are apart.
+bool all_apart(const Comparison& comparison);
 /// Whether records are missing after, a case that passed was skipped, or a change was undecided.
 bool inconclusive(const Comparison& comparison);
 

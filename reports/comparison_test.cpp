@@ -216,6 +216,59 @@ TEST(Builds, OneSideIsOneBuild) {
               HasSubstr("1111111111111111 and 2222222222222222 in c"));
 }
 
+// A clock that went back, or a file that was edited: no verdict, and nothing that is passed over.
+TEST(Comparison, TimesThatAreNoTimesAreNotCompared) {
+  for (const double ns : {0.0, -1e6, double(NAN), double(INFINITY)}) {
+    const auto bad_sample = [ns](Record& r) { r.time->samples_ns[3] = ns; };
+    const auto all_bad = [ns](Record& r) { r.time->samples_ns.assign(20, ns); };
+    EXPECT_EQ(one(passed(), with(bad_sample)).time.code, "bad-times") << ns;
+    EXPECT_EQ(one(with(bad_sample), passed()).time.code, "bad-times") << ns;
+    const Comparison found = compare({file({with(all_bad)})}, {file({with(all_bad)})}, kWithFloor);
+    EXPECT_EQ(found.cases.at(0).time.code, "bad-times") << ns;
+    EXPECT_EQ(found.cases.at(0).memory.change, Change::kSame);
+    EXPECT_FALSE(worse(found));
+    EXPECT_TRUE(inconclusive(found));
+    EXPECT_THAT(print_comparison(found, {.changed_only = true}), HasSubstr("INVALID (bad-times)"));
+  }
+}
+
+TEST(Comparison, OneSampleDecidesNothing) {
+  const auto sample = [](double ns) {
+    return with([ns](Record& r) { r.time->samples_ns.assign(1, ns); });
+  };
+  for (const double factor : {0.5, 1.0, 2.0}) {
+    EXPECT_EQ(one(passed(), sample(1e6 * factor)).time.code, "one-sample") << factor;
+    EXPECT_EQ(one(sample(1e6 * factor), passed()).time.code, "one-sample") << factor;
+  }
+  EXPECT_TRUE(inconclusive(compare({file({passed()})}, {file({sample(1e6)})}, kWithFloor)));
+}
+
+// The floor says by how much launches differ: what is smaller is neither a change nor equality.
+TEST(Comparison, AFloorMakesNothingEqual) {
+  const Record slower = passed("flash_cuda", 1.02e6);
+  EXPECT_EQ(one(passed(), slower).time.code, "within-floor");
+  const Comparison found = compare({file({passed()})}, {file({slower})}, kWithFloor);
+  EXPECT_FALSE(worse(found));
+  EXPECT_TRUE(inconclusive(found));
+  EXPECT_THAT(print_comparison(found, {.changed_only = true}), HasSubstr("1 of 1 did not change"));
+  EXPECT_EQ(one(passed(), passed("flash_cuda", 1.001e6)).time.change, Change::kSame);
+}
+
+TEST(Comparison, SaysIfNoTimeIsComparable) {
+  Results elsewhere = file({passed(), passed("window_cuda")});
+  elsewhere.header.environment["cuda"]["name"] = "another";
+  const Results here = file({passed(), passed("window_cuda")});
+  EXPECT_TRUE(all_apart(compare({elsewhere}, {here}, kWithFloor)));
+  EXPECT_FALSE(all_apart(compare({here}, {here}, kWithFloor)));
+  EXPECT_FALSE(all_apart(compare({elsewhere}, {here}, {.rule = {}, .across_machines = true})));
+  CompareOptions relative = kWithFloor;
+  relative.relative_to = "window_cuda";
+  EXPECT_TRUE(all_apart(compare({elsewhere}, {here}, relative))) << "the peer is not compared";
+  Results untimed = here;
+  for (Record& record : untimed.records) record.time.reset();
+  EXPECT_FALSE(all_apart(compare({untimed}, {untimed}, kWithFloor)));
+}
+
 TEST(Comparison, OneSideAlone) {
   const Record other = passed("window_cuda");
   const Comparison found =
@@ -301,7 +354,7 @@ TEST(Comparison, IsReadable) {
             "\nonly before:\n  vit/a f16 x\n"
             "2 compared: 1 regressed, 0 fixed, 0 skipped; 1 slower, 0 faster, 0 as fast, 0 "
             "inconclusive, 0 not comparable; "
-            "1 bigger, 0 smaller; 1 less accurate, 0 more accurate\n"
+            "1 bigger, 0 smaller; 1 less accurate, 0 more accurate; 1 only before, 0 only after\n"
             "x: after / before, with its interval\n");
   const nlohmann::json json = to_json(found);
   EXPECT_EQ(json["cases"][0]["time"]["change"], "SLOWER");

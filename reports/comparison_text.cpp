@@ -34,6 +34,10 @@ constexpr Meaning kMeanings[] = {
      "these launches do not show how much times vary: state it with --floor, or run eight launches "
      "of each build that take turns"},
     {"wide", "the interval reaches across the edge of what matters"},
+    {"within-floor",
+     "launches of one build differ by as much: a change is not shown, and not excluded"},
+    {"one-sample", "a launch has one sample, which does not show how much times vary"},
+    {"bad-times", "a measured time is not above zero: the clock or the file is wrong"},
     {"clocks", "the clock changed: in cycles it is another answer"},
     {"resolution", "the timer does not tell such times apart"},
     {"many-cases", "among so many cases one like that is to be expected: more launches would tell"},
@@ -134,11 +138,12 @@ std::string counts(const Comparison& comparison) {
   return fmt::format(
       "{} compared: {} regressed, {} fixed, {} skipped; {} slower, {} faster, {} as fast, {} "
       "inconclusive, {} not comparable; "
-      "{} bigger, {} smaller; {} less accurate, {} more accurate\n",
+      "{} bigger, {} smaller; {} less accurate, {} more accurate; {} only before, {} only after\n",
       comparison.cases.size(), verdicts.at("regressed"), verdicts.at("fixed"),
       verdicts.at("skipped"), time.at("SLOWER"), time.at("FASTER"), time.at("SAME"),
       time.at("INCONCLUSIVE"), time.at("INVALID"), memory.at("BIGGER"), memory.at("SMALLER"),
-      error.at("LESS ACCURATE"), error.at("MORE ACCURATE"));
+      error.at("LESS ACCURATE"), error.at("MORE ACCURATE"), comparison.only_before.size(),
+      comparison.only_after.size());
 }
 
 nlohmann::json to_json(const Changed& changed, const char* const* words) {

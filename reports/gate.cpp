@@ -76,7 +76,8 @@ Answer of_change(const Changed& changed, const char* word, double allowed) {
   switch (changed.change) {
     case Change::kWorse:
       return {fmt::format("{} {}", word, range), "", changed.ratio / (1 + allowed)};
-    case Change::kInconclusive:
+    case Change::kInconclusive:  // whether or not it changed, it is not worse than allowed
+      if (changed.high <= 1 + allowed && changed.code != "clocks") return {};
       return undecided_answer(fmt::format("may be {} {}", word, range), changed.code);
     case Change::kInvalid:  // it did not pass before; or others are measured by it
       if (changed.code == "not-passed" || changed.code == "is-peer") return {};
@@ -275,9 +276,7 @@ class Gate {
   }
 
   Answer of_time(const Compared& compared, double allowed) {
-    static const std::set<std::string> kApart{"other-machine", "other-build", "other-threads"};
-    const bool is_apart = kApart.contains(compared.time.code);
-    (is_apart ? times_apart_ : times_judged_) += 1;
+    if (!nothing_to_tell(compared.time)) ++(is_apart(compared.time) ? times_apart_ : times_judged_);
     if (compared.time.change == Change::kWorse && compared.same_everything) return {};
     return of_change(compared.time, "slower", allowed);
   }

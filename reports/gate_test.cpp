@@ -201,6 +201,8 @@ TEST(Gate, WhatCannotBeJudgedIsUndecided) {
       {[](Record& r) { r.fills[0].inputs_hash = "1111111111111111"; }, "error", "other-inputs"},
       {[](Record& r) { r.memory.peak_bytes = 1; }, "memory", "not-measured"},
       {[](Record& r) { r.time = time_of(1.03e6); }, "time", "wide"},
+      {[](Record& r) { r.time->samples_ns.assign(20, 0); }, "time", "bad-times"},
+      {[](Record& r) { r.time->samples_ns.assign(1, 1e6); }, "time", "one-sample"},
   };
   for (const auto& [change, group, code] : changes) {
     Record is = measured();
@@ -221,6 +223,16 @@ TEST(Gate, WhatCannotBeJudgedIsUndecided) {
       {{.name = "rule 1", .scope = kEverything, .limits = {{Limit::kSlowerThan, 0.03}}}}, {}};
   EXPECT_EQ(gated(measured(), failing, times).undecided.at(0).code, "not-passed");
   EXPECT_THAT(gated(failing, measured(), times).undecided, IsEmpty()) << "it has become right";
+}
+
+// Whether the time changed is open; that it did not grow by 3 % is not.
+TEST(Gate, KeepsWhatCannotBeOverTheLimit) {
+  Record is = measured();
+  is.time->samples_ns.assign(20, 1.02e6);
+  EXPECT_FALSE(undecided(gated(measured(), is)));
+  is.time->samples_ns.assign(10, 0.9e6);
+  is.time->samples_ns.resize(20, 1.02e6);
+  EXPECT_FALSE(undecided(gated(measured(), is)));
 }
 
 TEST(Gate, ListsCasesOfOneSide) {
@@ -245,6 +257,14 @@ TEST(Gate, SaysWhenItCanJudgeNothing) {
   const Gated found = gate({elsewhere}, {file({measured()})}, rules, kToday);
   EXPECT_THAT(found.unable, HasSubstr("the baseline is of another machine"));
   EXPECT_EQ(found.undecided.size(), 2u) << "time and energy";
+  GateOptions relative = kToday;
+  relative.relative_to = "peer";
+  Record peer = measured();
+  peer.impl = "peer";
+  elsewhere.records.push_back(peer);
+  EXPECT_THAT(gate({elsewhere}, {file({measured(), peer})}, rules, relative).unable,
+              HasSubstr("another machine"));
+  elsewhere.records.pop_back();
   GateOptions asked = kToday;
   asked.across_machines = true;
   EXPECT_EQ(gate({elsewhere}, {file({measured()})}, rules, asked).unable, "");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/statistics/statistics.hpp"
 
@@ -32,6 +33,10 @@ core::Launch clocked(const std::vector<const Record*>& records) {
   launch.median = s.median;
   launch.low = s.median_low;
   launch.high = s.median_high;
+  if (samples.size() == 1) {  // which says nothing of its spread
+    launch.low = 0;
+    launch.high = std::numeric_limits<double>::infinity();
+  }
   launch.clock = core::summarise(clocks).median;
   return launch;
 }

@@ -163,6 +163,44 @@ TEST_F(Compare, NothingInCommonIsNothingMeasured) {
   EXPECT_EQ(compare("a.jsonl begun.jsonl").code, 4);
 }
 
+TEST_F(Compare, NoTimeOfAnotherMachineIsNothingMeasured) {
+  std::ifstream in(folder_ / "a.jsonl");
+  std::ofstream out(folder_ / "elsewhere.jsonl");
+  for (std::string text; std::getline(in, text);) {
+    json line = json::parse(text);
+    if (line["type"] == "header") line["environment"]["cpu"]["model"] = "another";
+    out << line.dump() << "\n";
+  }
+  out.close();
+  const Outcome outcome = compare("--floor 5 elsewhere.jsonl a.jsonl");
+  EXPECT_EQ(outcome.code, 4) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("attest: no time could be compared"));
+  EXPECT_EQ(compare("--floor 5 --across-machines elsewhere.jsonl a.jsonl").code, 0);
+  change([](json& line) { line["memory"]["peak_bytes"] = 1 << 30; });
+  EXPECT_EQ(compare("--floor 5 elsewhere.jsonl b.jsonl").code, 2) << "memory can be compared";
+}
+
+TEST_F(Compare, TimesThatAreNoTimesAreUndecided) {
+  for (const double ns : {0.0, -1e6}) {
+    rewrite("a.jsonl", "b.jsonl",
+            [&](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, ns); });
+    EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 0);
+    EXPECT_EQ(compare("--floor 5 --strict a.jsonl b.jsonl").code, 3);
+    const Outcome both = compare("--floor 5 --strict b.jsonl b.jsonl");
+    EXPECT_EQ(both.code, 3) << both.text;
+    EXPECT_THAT(both.text, HasSubstr("bad-times: a measured time is not above zero"));
+  }
+}
+
+TEST_F(Compare, CasesOfOneSideAreListedAndCounted) {
+  change([](json& line) { line["case"] = "another"; });
+  const Outcome outcome = compare("--floor 5 a.jsonl b.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("only before:\n  smoke/softmax/"));
+  EXPECT_THAT(outcome.text, HasSubstr("1 only before, 1 only after\n"));
+  EXPECT_EQ(compare("--floor 5 --strict a.jsonl b.jsonl").code, 3);
+}
+
 TEST_F(Compare, ATornFileIsReadAsFarAsItGoes) {
   std::ifstream in(folder_ / "a.jsonl");
   std::string text((std::istreambuf_iterator<char>(in)), {});

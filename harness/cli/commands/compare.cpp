@@ -66,6 +66,12 @@ int run(CompareArguments& arguments) {
   }
   if (regressed(comparison)) return kBad;
   if (worse(comparison)) return kWorse;
+  if (all_apart(comparison)) {
+    fmt::print(stderr,
+               "attest: no time could be compared: the sides are of different machines, kinds of "
+               "build or numbers of threads; --across-machines compares them all the same\n");
+    return kNothing;
+  }
   return arguments.strict && inconclusive(comparison) ? kInconclusive : kOk;
 }
 
@@ -114,7 +120,8 @@ Command add_compare(CLI::App& program) {
       "attest compare --relative-to naive --floor 5 last.jsonl this.jsonl\n"
       "Exit codes: 0 nothing is worse; 1 something no longer passes; 2 slower, bigger or less "
       "accurate; 3 --strict: something is undecided or missing;\n"
-      "4 the sides have no case in common; 64 usage, or not a results file.");
+      "4 the sides have no case in common, or no time could be compared because machines differ; "
+      "64 usage, or not a results file.");
   return [arguments] { return run(*arguments); };
 }
 

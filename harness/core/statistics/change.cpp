@@ -28,13 +28,20 @@ double spread(std::span<const Launch> launches) {
   return most->median / least->median - 1;
 }
 
+bool lies_within(const Changed& changed, double band) {
+  return changed.low >= 1 / (1 + band) && changed.high <= 1 + band;
+}
+
 // Noise widens what has to be beyond the band, never what is called the same.
-Change side(const Changed& changed, double same_band) {
+Change side(const Changed& changed, const ChangeRule& rule) {
   if (changed.low > 1 + changed.band) return Change::kWorse;
   if (changed.high < 1 / (1 + changed.band)) return Change::kBetter;
-  return changed.low >= 1 / (1 + same_band) && changed.high <= 1 + same_band
-             ? Change::kSame
-             : Change::kInconclusive;
+  return lies_within(changed, rule.band) ? Change::kSame : Change::kInconclusive;
+}
+
+const char* why_inconclusive(const Changed& changed) {
+  if (!std::isfinite(changed.high)) return "one-sample";
+  return lies_within(changed, changed.band) ? "within-floor" : "wide";
 }
 
 void compare_pairs(std::span<const Launch> before, std::span<const Launch> after,
@@ -46,7 +53,7 @@ void compare_pairs(std::span<const Launch> before, std::span<const Launch> after
   changed.ratio = std::exp(s.median);
   changed.low = std::exp(s.median_low);
   changed.high = std::exp(s.median_high);
-  changed.change = side(changed, changed.band);
+  changed.change = side(changed, rule);
   changed.code = "paired";
   const double beyond = std::log1p(changed.band) * (s.median < 0 ? -1 : 1);
   const auto hits = std::ranges::count_if(
@@ -64,9 +71,8 @@ void compare_weakly(std::span<const Launch> before, std::span<const Launch> afte
   changed.change = Change::kInconclusive;
   changed.code = "no-floor";
   if (!rule.floor && !own_floor) return;
-  const double same_band = changed.band;
   if (own_floor) changed.band = std::max({changed.band, spread(before), spread(after)});
-  changed.change = side(changed, same_band);
+  changed.change = side(changed, rule);
   changed.code = "floor";
 }
 
@@ -98,7 +104,8 @@ Changed compare_launches(std::span<const Launch> before, std::span<const Launch>
   if (before.empty() || after.empty()) return changed;
   changed.paired = paired && before.size() == after.size() && before.size() >= kLeastLaunches;
   (changed.paired ? compare_pairs : compare_weakly)(before, after, rule, changed);
-  if (changed.change == Change::kInconclusive && changed.code != "no-floor") changed.code = "wide";
+  if (changed.change == Change::kInconclusive && changed.code != "no-floor")
+    changed.code = why_inconclusive(changed);
   if (!decided(changed.change)) return changed;
   const Launch was = hull(before), is = hull(after);
   if (std::fabs(is.median - was.median) <= std::max(was.resolution, is.resolution)) {

@@ -18,7 +18,7 @@ enum class Change { kSame, kBetter, kWorse, kInconclusive, kInvalid };
 
 /// The value of a quantity in one launch. Less is better.
 struct Launch {
-  double median = 0, low = 0, high = 0;  // the median with its interval
+  double median = 0, low = 0, high = 0;  // the median with its interval; infinite: not known
   double resolution = 0;                 // smaller differences do not count
   double clock = 0;                      // the clock rate of the device; 0: not known
 
@@ -37,9 +37,11 @@ struct ChangeRule {
 ///
 /// - same, better, worse: "paired" (interval of paired ratios), "floor" (weak, with an A/A floor),
 ///   "exact" (compare_exact).
-/// - inconclusive: "wide" (the interval contains the edge of the band), "no-floor" (weak, without a
-///   floor), "clocks" (the clock rate changed, and cycles contradict the time), "resolution" (below
-///   the timer's resolution), "many-cases" (significant alone, but not among this many cases).
+/// - inconclusive: "wide" (the interval contains the edge of the band), "within-floor" (it lies
+///   within the floor, but not within the band), "one-sample" (weak, and a launch has no interval),
+///   "no-floor" (weak, without a floor), "clocks" (the clock rate changed, and cycles contradict
+///   the time), "resolution" (below the timer's resolution), "many-cases" (significant alone, but
+///   not among this many cases).
 /// - invalid: "no-launches", or a code of the caller.
 struct Changed {
   Change change = Change::kInvalid;

@@ -110,7 +110,11 @@ TEST(Change, AFloorFromElsewhereDecides) {
   EXPECT_NEAR(change({110, 109, 111}).ratio, 1.1, 1e-12);
   EXPECT_NEAR(change({110, 109, 111}).low, 109.0 / 101, 1e-12);
   EXPECT_EQ(change({90, 89, 91}).change, Change::kBetter);
-  EXPECT_EQ(change({101, 100, 102}).change, Change::kSame);
+  EXPECT_EQ(compare_launches({{{100, 99.8, 100.2}}}, {{{100, 99.9, 100.1}}}, false, rule).change,
+            Change::kSame);
+  EXPECT_EQ(change({101, 100, 102}).change, Change::kInconclusive) << "a floor makes nothing equal";
+  EXPECT_EQ(change({101, 100, 102}).code, "within-floor");
+  EXPECT_EQ(change({101, 0, INFINITY}).code, "one-sample");
   EXPECT_EQ(change({106, 105, 107}).change, Change::kInconclusive);  // 3.96 % to 8.1 %
   EXPECT_EQ(change({106, 105, 107}).code, "wide");
   EXPECT_EQ(change({110, 90, 130}).code, "wide");  // noise
