@@ -47,6 +47,12 @@ enum class Bug {
   kNanValueZero,
   kNanRowZero,
   kNanBiasZero,
+  // The same in a row's first tile alone, in its last one (short or not) alone.
+  kNanScoreDroppedAtEnd,
+  kInfScoreHiddenAtEnd,
+  kMinusInfScoreNanAtEnd,
+  kNanValueZeroAtEnd,
+  kInfValueCutAtEnd,
   // The range and roundings of the normaliser.
   kNormaliserStops,
   kNormaliserF16,
@@ -61,6 +67,9 @@ enum class Bug {
 
 /// What a forgotten rescale leaves as it is.
 enum class Part { kSum, kTotal, kBoth };
+
+/// The tile of a row, or of a sequence in V, that has the bug.
+enum class End { kFirst, kLast };
 
 /// One implementation each: step_<word>_t<tile>, with _l<lanes> behind it where lanes matter.
 struct Variant {
@@ -77,6 +86,7 @@ struct Planted {
   float limit = 0;  // what the summary counts in: a rise, a weight, a value
   Part part = Part::kSum;
   float largest_weight = 0;  // a weight beyond is infinite, as in f16; 0: none is
+  End end = End::kFirst;     // of bugs at an end
 };
 
 constexpr Part kTotal = Part::kTotal, kBoth = Part::kBoth;
@@ -311,6 +321,86 @@ constexpr Planted kPlanted[] = {
     {"nan_value_zero", Bug::kNanValueZero, {{{64}}}, "NaN in V is 0"},
     {"nan_row_zero", Bug::kNanRowZero, {{{64}}}, "a row whose normaliser is NaN is 0"},
     {"nan_bias_zero", Bug::kNanBiasZero, {{{64}}}, "NaN in the bias is 0"},
+    {"nan_score_dropped_first_tile",
+     Bug::kNanScoreDroppedAtEnd,
+     {{{16}, {64}}},
+     "in a row's first tile a key whose score is NaN is left out",
+     0,
+     {},
+     0,
+     End::kFirst},
+    {"inf_score_hidden_first_tile",
+     Bug::kInfScoreHiddenAtEnd,
+     {{{64}}},
+     "in a row's first tile a key whose score is Inf is left out",
+     0,
+     {},
+     0,
+     End::kFirst},
+    {"minus_inf_score_nan_first_tile",
+     Bug::kMinusInfScoreNanAtEnd,
+     {{{16}}},
+     "in a row's first tile a score of -Inf makes the row NaN",
+     0,
+     {},
+     0,
+     End::kFirst},
+    {"nan_value_zero_first_tile",
+     Bug::kNanValueZeroAtEnd,
+     {{{16}}},
+     "NaN in V is 0 in the first tile of a sequence",
+     0,
+     {},
+     0,
+     End::kFirst},
+    {"inf_value_cut_first_tile",
+     Bug::kInfValueCutAtEnd,
+     {{{64}}},
+     "Inf in V is 65504 in the first tile of a sequence",
+     kLargestHalf,
+     {},
+     0,
+     End::kFirst},
+    {"nan_score_dropped_last_tile",
+     Bug::kNanScoreDroppedAtEnd,
+     {{{16}, {64}}},
+     "in a row's last tile a key whose score is NaN is left out",
+     0,
+     {},
+     0,
+     End::kLast},
+    {"inf_score_hidden_last_tile",
+     Bug::kInfScoreHiddenAtEnd,
+     {{{16}}},
+     "in a row's last tile a key whose score is Inf is left out",
+     0,
+     {},
+     0,
+     End::kLast},
+    {"minus_inf_score_nan_last_tile",
+     Bug::kMinusInfScoreNanAtEnd,
+     {{{64}}},
+     "in a row's last tile a score of -Inf makes the row NaN",
+     0,
+     {},
+     0,
+     End::kLast},
+    {"nan_value_zero_last_tile",
+     Bug::kNanValueZeroAtEnd,
+     {{{64}}},
+     "NaN in V is 0 in the last tile of a sequence",
+     0,
+     {},
+     0,
+     End::kLast},
+    {"inf_value_cut_last_tile",
+     Bug::kInfValueCutAtEnd,
+     {{{16}}},
+     "Inf in V is 65504 in the last tile of a sequence",
+     kLargestHalf,
+     {},
+     0,
+     End::kLast},
 
     {"normaliser_to_65504",
      Bug::kNormaliserStops,

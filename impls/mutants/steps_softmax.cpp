@@ -162,7 +162,7 @@ class Kernel {
         const attest::Cell key = a_.key(at.b, begin + j);
         load_row(&a_.k(key.batch, head, key.row, 0), a_.k.stride(3), head_dim, x.line);
         load_row(&a_.v(key.batch, head, key.row, 0), a_.v.stride(3), a_.p.head_dim_v, v);
-        plant_in_values(v, x.channels);
+        plant_in_values(v, x.channels, begin == 0, begin + tile_ >= all);
       }
       for (int64_t d = 0; d < head_dim; ++d) x.kt[d * tile_ + j] = x.line[d];
       for (int64_t d = 0; d < x.channels; ++d) worst += v[d] * 0;  // NaN from Inf and NaN
@@ -170,11 +170,15 @@ class Kernel {
     return {n, begin, tile_, keys, all / tile_, x.kt, x.v, worst != 0};
   }
 
-  void plant_in_values(float* v, int64_t channels) const {
+  void plant_in_values(float* v, int64_t channels, bool in_first, bool in_last) const {
     const float most = step_.planted->limit;
     if (is(Bug::kValuesTo))
       for (int64_t d = 0; d < channels; ++d) v[d] = std::min(std::max(v[d], -most), most);
-    if (is(Bug::kNanValueZero))
+    const bool at_end = step_.planted->end == End::kFirst ? in_first : in_last;
+    if (is(Bug::kInfValueCutAtEnd) && at_end)
+      for (int64_t d = 0; d < channels; ++d)
+        v[d] = std::isinf(v[d]) ? std::copysign(most, v[d]) : v[d];
+    if (is(Bug::kNanValueZero) || (is(Bug::kNanValueZeroAtEnd) && at_end))
       for (int64_t d = 0; d < channels; ++d) v[d] = std::isnan(v[d]) ? 0 : v[d];
   }
 

@@ -82,6 +82,18 @@ Made value(double of_one) {
     input.value = [=](int64_t j) { return j == tile + 1 ? of_one : 0.0; };
   };
 }
+/// At one key of the first or of the last tile, which is short.
+int64_t in_end(const Input& input, bool first) { return first ? 1 : input.keys - 2; }
+Made score_in_end(double of_one, bool first) {
+  return [=](Input& input, int64_t, int64_t) {
+    input.logit = [of_one, at = in_end(input, first)](int64_t j) { return j == at ? of_one : 0.0; };
+  };
+}
+Made value_in_end(double of_one, bool first) {
+  return [=](Input& input, int64_t, int64_t) {
+    input.value = [of_one, at = in_end(input, first)](int64_t j) { return j == at ? of_one : 0.0; };
+  };
+}
 void sum_beyond_half(Input& input, int64_t, int64_t) { input.keys = 70001; }
 
 /// By the planted bug's word, without what part forgets: "sum_", "total_", "both_".
@@ -146,6 +158,16 @@ const std::map<std::string, Made>& inputs() {
        [](Input& input, int64_t tile, int64_t) {
          input.bias = [tile](int64_t, int64_t j) { return j == tile ? kNan : 0.0; };
        }},
+      {"nan_score_dropped_first_tile", score_in_end(kNan, true)},
+      {"nan_score_dropped_last_tile", score_in_end(kNan, false)},
+      {"inf_score_hidden_first_tile", score_in_end(trial::kInfinity, true)},
+      {"inf_score_hidden_last_tile", score_in_end(trial::kInfinity, false)},
+      {"minus_inf_score_nan_first_tile", score_in_end(-trial::kInfinity, true)},
+      {"minus_inf_score_nan_last_tile", score_in_end(-trial::kInfinity, false)},
+      {"nan_value_zero_first_tile", value_in_end(kNan, true)},
+      {"nan_value_zero_last_tile", value_in_end(kNan, false)},
+      {"inf_value_cut_first_tile", value_in_end(trial::kInfinity, true)},
+      {"inf_value_cut_last_tile", value_in_end(trial::kInfinity, false)},
       {"normaliser_to_65504", sum_beyond_half},
       {"f16_normaliser", sum_beyond_half},
       {"f16_normaliser_saturated", sum_beyond_half},

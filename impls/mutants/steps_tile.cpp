@@ -11,7 +11,8 @@
 namespace steps {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity(), kHidden = -kInfinity;
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kHidden = -kInfinity,
+                kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kLanes = 8, kVectors = kColumns / kLanes;
 typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));  // any alignment
 
@@ -83,6 +84,30 @@ void end_after_run(const Tile& tile, int32_t longest, Row& row, float* p) {
     if (row.ended) p[j] = kHidden;
     row.run = p[j] == kHidden ? row.run + 1 : 0;
     row.ended |= row.run >= longest;
+  }
+}
+
+/// Whether the tile is the first (the last) one of which the row's band shows some key.
+bool is_end(End end, const Row& row, const Tile& tile) {
+  if (!reaches(row, tile)) return false;
+  return end == End::kFirst ? tile.begin <= row.begin : tile.begin + tile.size >= row.end;
+}
+
+/// What bugs make of NaN and infinities among the scores of a row's first or last tile.
+void plant_in_scores(const Rows& rows, int64_t i, const Tile& tile, float* p) {
+  const Planted& planted = *rows.step->planted;
+  const auto replace = [&](auto is_replaced, float by) {
+    std::replace_if(p, p + tile.keys, is_replaced, by);
+  };
+  if (!is_end(planted.end, rows.row[i], tile)) return;
+  switch (planted.bug) {
+    case Bug::kNanScoreDroppedAtEnd:
+      return replace([](float score) { return std::isnan(score); }, kHidden);
+    case Bug::kInfScoreHiddenAtEnd:
+      return replace([](float score) { return score == kInfinity; }, kHidden);
+    case Bug::kMinusInfScoreNanAtEnd:
+      return replace([](float score) { return score == kHidden; }, kNan);
+    default: return;
   }
 }
 
@@ -199,6 +224,7 @@ void note_hidden(const Rows& rows, const Tile& tile, const float* p, Row& row) {
 
 /// One row: scores become weights; its top, total and sum are brought up to date, but for p v.
 ATTEST_INLINE void weigh(const Rows& rows, int64_t i, const Tile& tile, float* p, float* hidden) {
+  plant_in_scores(rows, i, tile, p);
   to_logits(rows, i, tile, p);
   plant_in_logits(rows, i, tile, p);
   if (tile.wild)

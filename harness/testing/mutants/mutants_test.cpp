@@ -129,6 +129,8 @@ TEST(Steps, AreSeenWhereTheyFirstShow) {
       EXPECT_TRUE(caught) << row->mutant << ": " << trial.worst << " of its gates";
       EXPECT_TRUE(!caught || !all_checks || seen_by(trial, row->check))
           << row->mutant << " is not seen by " << row->check;
+      EXPECT_TRUE(row->check != std::string("wild") || trial.catches.size() == 1)
+          << row->mutant << " is seen without NaN and infinities that rows see";
     }
   }
 }

@@ -113,6 +113,18 @@ const std::vector<Expected> kWild = {
     {"step_nan_value_zero_t64", kDense, 61, "wild"},
     {"step_nan_row_zero_t64", kDense, 61, "wild"},
     {"step_nan_bias_zero_t64", "pair_bias", 61, "wild"},
+    {"step_nan_score_dropped_first_tile_t16", kDense, 61, "wild"},
+    {"step_nan_score_dropped_first_tile_t64", kDense, 197, "wild"},
+    {"step_nan_score_dropped_last_tile_t16", kDense, 61, "wild"},
+    {"step_nan_score_dropped_last_tile_t64", kDense, 197, "wild"},
+    {"step_inf_score_hidden_first_tile_t64", kDense, 197, "wild"},
+    {"step_inf_score_hidden_last_tile_t16", kDense, 61, "wild"},
+    {"step_minus_inf_score_nan_first_tile_t16", kDense, 61, "wild"},
+    {"step_minus_inf_score_nan_last_tile_t64", kDense, 197, "wild"},
+    {"step_nan_value_zero_first_tile_t16", kDense, 61, "wild"},
+    {"step_nan_value_zero_last_tile_t64", kDense, 197, "wild"},
+    {"step_inf_value_cut_first_tile_t64", kDense, 197, "wild"},
+    {"step_inf_value_cut_last_tile_t16", kDense, 61, "wild"},
 };
 
 }  // namespace

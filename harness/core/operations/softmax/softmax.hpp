@@ -96,7 +96,8 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);
 /// mean 0. Keys that no query may see (padding, unused pages) are decoys: large scores, V = 1000.
 void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 /// The fill "wild": "random" with a few NaN and infinities that rows see. Those of Q and BIAS are
-/// in rows that every sample has (marked_places).
+/// in rows that every sample has (marked_places); those in the first and last tiles of rows are
+/// seen by end_rows, which wild_golden judges.
 void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 /// The golden for any inputs. `device` computes the rows if the host would take long; it may be
 /// null.

@@ -77,8 +77,14 @@ class Counter {
   // Where all that is judged is NaN, a kernel that writes nothing else is right.
   void note_wild() {
     const bool calm = wild_.calm_row || wild_.calm_channel;
-    for (const std::string& name : wild_.seen)
-      if (calm) found_.insert(name);
+    if (!calm) return;
+    found_.insert(wild_.seen.begin(), wild_.seen.end());
+    const EventShape shape(problem_);
+    TileSizes possible = 0;
+    for (size_t t = 0; t < kEventTiles.size(); ++t)
+      if (shape.tile[t].most_tiles >= 2) possible |= TileSizes{1} << t;
+    for (const auto& [name, sizes] : wild_.ends)
+      if (possible != 0 && (sizes & possible) == possible) found_.insert(name);
   }
 
   bool all_judged() const {

@@ -37,6 +37,13 @@
 //     half of the rows, and the rows named, see some keys.
 // nan/q, /k, /v, /bias; inf/q, /k, /v, /bias
 //     A row sees a NaN (an infinity) of that tensor, but not everything that is judged does.
+// nan/first_tile/score, /v; inf/first_tile/+score, /+v, /-v; the same of last_tile
+//     The logit of a row is NaN (+inf) for keys of its first (last) tile alone, or a channel of V
+//     has NaN (+inf, -inf) there alone among the keys that the row sees. The row has several tiles,
+//     and its first (last) one may be short. This happens for tiles of every size of which any row
+//     has two.
+// inf/first_tile/-score, inf/last_tile/-score
+//     The same, where a key that masks do not hide has the logit -inf. Others may have it, too.
 // nan/of_others/k
 //     A row does not see a key with a NaN or an infinity that another row of its head sees.
 // hidden_nan/k, /v
@@ -72,6 +79,8 @@
 //     A packed sequence without queries stands before one whose first row sees a key (behind one
 //     whose last row does), so that what is written for it spoils a row of the other.
 #pragma once
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -127,11 +136,15 @@ void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry&
 void find_blocks(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                  const std::vector<bool>& judged, Found& found);
 
+/// Bit t: holds for tiles of kEventTiles[t] keys.
+using TileSizes = uint32_t;
+
 /// NaN and infinities that rows see, over all heads.
 struct Wild {
-  Found seen;                 // nan/k ..., if some row sees one
-  bool calm_row = false;      // some row sees none
-  bool calm_channel = false;  // some row sees one in V, and has a channel without any
+  Found seen;                             // nan/k ..., if some row sees one
+  bool calm_row = false;                  // some row sees none, or none in some channel of V
+  bool calm_channel = false;              // some row sees one in V, and has a channel without any
+  std::map<std::string, TileSizes> ends;  // nan/first_tile/v ..., for which tiles it happens
 };
 void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& wild);
 void find_hidden_wild(const Problem& problem, const Tensors& tensors, const Geometry& geometry,

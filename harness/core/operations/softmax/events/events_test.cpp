@@ -276,7 +276,7 @@ bool is_wild_name(const std::string& name) {
 Names wild(const Hand& hand) {
   Names some;
   for (const std::string& name : hand.count())
-    if (is_wild_name(name)) some.insert(name);
+    if (is_wild_name(name) && name.find("_tile/") == std::string::npos) some.insert(name);
   return some;
 }
 
@@ -311,6 +311,70 @@ TEST(Events, NanAndInfinitiesThatRowsSee) {
     put(bias.tensor(ATTEST_BIAS), {0, 0, 1, 7}, number);
     EXPECT_THAT(wild(bias), UnorderedElementsAre(kind + "bias"));
   }
+}
+
+Names at_ends(const Hand& hand) {
+  Names some;
+  for (const std::string& name : hand.count())
+    if (name.find("_tile/") != std::string::npos) some.insert(name);
+  return some;
+}
+
+// 83 keys: tiles of 16, 32 and 64 end with a short one.
+TEST(Events, ScoresThatOneTileSpoils) {
+  // Channel 1 is asked for by query 1 alone; the others multiply 0 or -1 there.
+  const auto spoilt = [](std::initializer_list<int64_t> keys, double query) {
+    Hand hand(83, 2);
+    put(hand.tensor(ATTEST_Q), {0, 0, 0, 1}, -1);
+    put(hand.tensor(ATTEST_Q), {0, 0, 1, 1}, query);
+    for (const int64_t j : keys) put(hand.tensor(ATTEST_K), {0, 0, j, 1}, kInf);
+    return at_ends(hand);
+  };
+  EXPECT_THAT(spoilt({15}, 0),
+              UnorderedElementsAre("nan/first_tile/score", "inf/first_tile/-score"));
+  EXPECT_THAT(spoilt({15}, 2),
+              UnorderedElementsAre("inf/first_tile/+score", "inf/first_tile/-score"));
+  EXPECT_THAT(spoilt({80}, 0), UnorderedElementsAre("nan/last_tile/score", "inf/last_tile/-score"));
+  EXPECT_THAT(spoilt({82}, 2),
+              UnorderedElementsAre("inf/last_tile/+score", "inf/last_tile/-score"));
+  EXPECT_THAT(spoilt({15}, -1), UnorderedElementsAre("inf/first_tile/-score"));
+  EXPECT_THAT(spoilt({16}, 0), IsEmpty()) << "the first tile of 32 alone";
+  EXPECT_THAT(spoilt({79}, 0), IsEmpty()) << "the last tile of 64 alone";
+  EXPECT_THAT(spoilt({3, 82}, 0),
+              UnorderedElementsAre("inf/first_tile/-score", "inf/last_tile/-score"));
+}
+
+TEST(Events, ValuesThatOneTileSpoils) {
+  const auto spoilt = [](std::initializer_list<int64_t> keys, double value) {
+    Hand hand(83, 2);
+    for (const int64_t j : keys) put(hand.tensor(ATTEST_V), {0, 0, j, 1}, value);
+    return hand;
+  };
+  EXPECT_THAT(at_ends(spoilt({0}, kNan)), UnorderedElementsAre("nan/first_tile/v"));
+  EXPECT_THAT(at_ends(spoilt({15}, kInf)), UnorderedElementsAre("inf/first_tile/+v"));
+  EXPECT_THAT(at_ends(spoilt({81, 82}, -kInf)), UnorderedElementsAre("inf/last_tile/-v"));
+  EXPECT_THAT(at_ends(spoilt({0, 82}, kNan)), IsEmpty());
+  EXPECT_THAT(at_ends(spoilt({40}, kNan)), IsEmpty());
+  Hand of_both_kinds = spoilt({3}, kNan);
+  put(of_both_kinds.tensor(ATTEST_V), {0, 0, 4, 1}, kInf);
+  EXPECT_THAT(at_ends(of_both_kinds), IsEmpty());
+  EXPECT_THAT(at_ends(spoilt({3}, kNan).key(peak(40, 100))), IsEmpty()) << "it has no weight";
+}
+
+// What a row sees counts, not where the sequence ends.
+TEST(Events, EndsAreThoseOfARow) {
+  Hand causal(83, 83, [](P& p) { p.window_right = 0; });
+  put(causal.tensor(ATTEST_V), {0, 0, 70, 1}, kNan);
+  EXPECT_THAT(at_ends(causal), UnorderedElementsAre("nan/last_tile/v"));
+  Hand masked(83, 2, {}, {ATTEST_MASK});
+  masked.hide([](int64_t i, int64_t j) { return i == 0 && j == 82; });
+  put(masked.tensor(ATTEST_K), {0, 0, 82, 0}, kNan);
+  EXPECT_THAT(at_ends(masked), UnorderedElementsAre("nan/last_tile/score"));
+  masked.hide([](int64_t, int64_t j) { return j == 82; });
+  EXPECT_THAT(at_ends(masked), IsEmpty());
+  Hand one_tile(16, 2);
+  put(one_tile.tensor(ATTEST_V), {0, 0, 3, 1}, kNan);
+  EXPECT_THAT(at_ends(one_tile), IsEmpty());
 }
 
 TEST(Events, NanThatNobodySees) {

@@ -153,8 +153,15 @@ class Catalogue {
   // What an infinity may not stand for, since honest kernels differ in what they make of it.
   static constexpr const char* kCapped =
       "beyond the softcap -inf is a score like any other, or hides the key where kernels mark so";
+  static constexpr const char* kCappedScores =
+      "infinities of K, of which queries make such scores, are scores like any other beyond the "
+      "softcap";
   static constexpr const char* kWeightless =
       "keys far below the largest weigh 0 in float32, and 0 times infinity is NaN";
+
+  std::string weightless() const {
+    return p_.shift_bias != 0 || has(ATTEST_ALIBI_SLOPES) ? kWeightless : "";
+  }
 
   void add_wild() {
     const bool keys_differ = shape_.key_heads > 1 || rows_differ();
@@ -167,20 +174,38 @@ class Catalogue {
     for (const bool infinite : {false, true}) {
       const char* kind = infinite ? "inf" : "nan";
       const std::string capped = infinite && p_.softcap > 0 ? kCapped : "",
-                        weightless = infinite && (p_.shift_bias != 0 || has(ATTEST_ALIBI_SLOPES))
-                                         ? kWeightless
-                                         : "";
+                        weighs_not = infinite ? weightless() : "";
       add(fmt::format("{}/q", kind), first_of(capped, shape_.rows > 1 ? "" : "there is one row"));
       add(fmt::format("{}/k", kind), first_of(capped, one_head));
-      add(fmt::format("{}/v", kind), first_of(weightless, p_.head_dim_v > 1 ? "" : one_head));
+      add(fmt::format("{}/v", kind), first_of(weighs_not, p_.head_dim_v > 1 ? "" : one_head));
       add(fmt::format("{}/bias", kind), bias_why);
     }
+    add_wild_ends(one_head);
     add("nan/of_others/k", rows_differ() ? "" : "all rows of a head see the same keys");
     const bool hides =
         no_hiding(ATTEST_MASK, false).empty() || no_hiding(ATTEST_BIAS, false).empty();
     for (const char* tensor : {"k", "v"})
       add(fmt::format("hidden_nan/{}", tensor),
           shape_.unread || hides ? "" : "some row sees each key");
+  }
+
+  // What one tile of a row has alone.
+  void add_wild_ends(const std::string& one_head) {
+    const std::string tiles =
+        shape_.tile.front().most_tiles >= 2 ? "" : "no row sees two tiles of 16";
+    const std::string score = p_.softcap > 0    ? kCappedScores
+                              : shape_.rows > 1 ? ""
+                                                : "there is one row";
+    const std::string nan = p_.head_dim_v > 1 ? "" : one_head,
+                      infinite = first_of(weightless(), nan);
+    for (const char* end : {"first_tile", "last_tile"}) {
+      add(fmt::format("nan/{}/score", end), first_of(tiles, score));
+      add(fmt::format("nan/{}/v", end), first_of(tiles, nan));
+      for (const char* sign : {"+", "-"}) {
+        add(fmt::format("inf/{}/{}score", end, sign), first_of(tiles, score));
+        add(fmt::format("inf/{}/{}v", end, sign), first_of(tiles, infinite));
+      }
+    }
   }
 
   void add_weights() {

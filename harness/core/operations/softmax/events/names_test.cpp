@@ -126,6 +126,20 @@ TEST(EventNames, WhoCanSeeNan) {
   EXPECT_EQ(why_not(of([](P&) {}, {ATTEST_SEQ_LENS_KV}), "hidden_nan/v"), "");
 }
 
+TEST(EventNames, WhoHasEndsThatCanBeNan) {
+  const Case one_tile = of([](P& p) { p.seq_len_kv = 16; });
+  EXPECT_EQ(why_not(one_tile, "nan/first_tile/v"), "no row sees two tiles of 16");
+  const Case two_tiles = of([](P& p) { p.seq_len_kv = 17; });
+  EXPECT_EQ(why_not(two_tiles, "nan/first_tile/v"), "");
+  EXPECT_EQ(why_not(two_tiles, "inf/last_tile/-score"), "");
+  const Case capped = of([](P& p) { p.softcap = 5, p.seq_len_kv = 17; });
+  EXPECT_NE(why_not(capped, "nan/last_tile/score"), "");
+  EXPECT_EQ(why_not(capped, "inf/last_tile/-v"), "");
+  const Case sloped = of([](P& p) { p.seq_len_kv = 17; }, {ATTEST_ALIBI_SLOPES});
+  EXPECT_NE(why_not(sloped, "inf/first_tile/+v"), "");
+  EXPECT_EQ(why_not(sloped, "nan/first_tile/v"), "");
+}
+
 TEST(EventNames, WhatLengthsCanBe) {
   const std::vector<int32_t> packed = {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV};
   const auto sequences = [](int64_t batch, int64_t keys = 37) {

@@ -157,6 +157,21 @@ float Unit::logit(const RowPlace& place, int64_t j) const {
   return float(term);
 }
 
+namespace {
+
+void note_spoilt(const Row& row, RowSummary& summary) {
+  Interval& spoilt = summary.spoilt;
+  for (int64_t k = 0; k < int64_t(row.logits.size()); ++k) {
+    const float logit = row.logits[size_t(k)];
+    if (logit <= std::numeric_limits<float>::max()) continue;
+    (std::isnan(logit) ? summary.nan_logit : summary.infinite_logit) = true;
+    const int64_t j = row.keys.begin + k;
+    spoilt = {spoilt.size() == 0 ? j : spoilt.begin, j + 1};
+  }
+}
+
+}  // namespace
+
 RowSummary Unit::summary(const RowPlace& place, const Row& row) const {
   RowSummary found;
   const float* logits = row.logits.data();
@@ -170,6 +185,7 @@ RowSummary Unit::summary(const RowPlace& place, const Row& row) const {
   }
   found.top = top;
   found.wild = bad != 0;
+  if (found.wild) note_spoilt(row, found);
   // An infinite key whose logit is -inf has no weight, and leaves the row as it is.
   for (auto j = std::lower_bound(wild_keys_.begin(), wild_keys_.end(), row.keys.begin);
        !found.wild && j != wild_keys_.end() && *j < row.keys.end; ++j)

@@ -36,8 +36,11 @@ struct RowSummary {
   int64_t tops = 0;                     // the number of logits within 1 of top
   int64_t visible = 0;
   double sum = 0;  // of exp(logit - top), relative error 1e-4
-  bool wild =
-      false;  // the row sees a NaN or an infinity in Q, K or BIAS; the rest is undefined then
+  // The row sees a NaN or an infinity in Q, K or BIAS; all but `spoilt` is undefined then.
+  bool wild = false;
+  // From the first to the last logit that is NaN or +inf, and of which kinds there are
+  Interval spoilt;
+  bool nan_logit = false, infinite_logit = false;
 };
 
 /// The inspected rows of one head.

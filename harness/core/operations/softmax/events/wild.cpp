@@ -34,6 +34,71 @@ std::vector<int64_t> seen_of(const Unit& unit, const RowPlace& row,
   return seen;
 }
 
+// The tile sizes for which a row has several tiles, and all positions first .. last lie in its
+// first one (in its last one).
+TileSizes sizes_at_end(const RowPlace& row, int64_t first, int64_t last, bool of_first_tile) {
+  TileSizes sizes = 0;
+  for (size_t t = 0; t < kEventTiles.size(); ++t) {
+    const TileRange tiles = tiles_of(row.keys, row.origin, kEventTiles[t]);
+    const int64_t first_end = row.origin + (tiles.first + 1) * kEventTiles[t],
+                  last_begin = row.origin + tiles.last * kEventTiles[t];
+    if (tiles.count() >= 2 && (of_first_tile ? last < first_end : first >= last_begin))
+      sizes |= TileSizes{1} << t;
+  }
+  return sizes;
+}
+
+void note_ends(const RowPlace& row, int64_t first, int64_t last, const std::string& kind,
+               const std::string& what, Wild& wild) {
+  wild.ends[kind + "/first_tile/" + what] |= sizes_at_end(row, first, last, true);
+  wild.ends[kind + "/last_tile/" + what] |= sizes_at_end(row, first, last, false);
+}
+
+// Logits that are NaN or +inf.
+void note_spoilt_ends(const RowPlace& row, const RowSummary& summary, Wild& wild) {
+  if (summary.nan_logit == summary.infinite_logit) return;
+  const bool nan = summary.nan_logit;
+  note_ends(row, summary.spoilt.begin, summary.spoilt.end - 1, nan ? "nan" : "inf",
+            nan ? "score" : "+score", wild);
+}
+
+void note_weightless_ends(const Unit& unit, const RowPlace& row, Wild& wild) {
+  for (const int64_t j : seen_of(unit, row, unit.wild_keys(), true))
+    if (unit.logit(row, j) == kHidden) note_ends(row, j, j, "inf", "-score", wild);
+}
+
+// What a row sees in one channel of V that is not finite.
+struct WildChannel {
+  int64_t first = -1, last = -1;
+  bool nan = false, plus = false, minus = false;
+  bool weighs = true;
+
+  void add(int64_t j, float value, bool with_weight) {
+    if (std::isfinite(value)) return;
+    first = first < 0 ? j : first, last = j;
+    (std::isnan(value) ? nan : value > 0 ? plus : minus) = true;
+    weighs &= with_weight;
+  }
+  bool of_one_kind() const { return int(nan) + int(plus) + int(minus) == 1; }
+};
+
+// Returns whether all that the row sees in some channel is finite.
+bool note_value_ends(const Unit& unit, const RowPlace& row, const RowSummary& summary, Wild& wild) {
+  std::vector<WildChannel> channels(size_t(unit.params().head_dim_v));
+  for (const int64_t j : seen_of(unit, row, unit.wild_values(), true)) {
+    const bool weighs = unit.logit(row, j) >= summary.top + kWeightless;
+    for (size_t c = 0; c < channels.size(); ++c) channels[c].add(j, unit.value(j)[c], weighs);
+  }
+  for (const WildChannel& channel : channels)
+    if (channel.of_one_kind() && channel.weighs)
+      note_ends(row, channel.first, channel.last, channel.nan ? "nan" : "inf",
+                channel.nan    ? "v"
+                : channel.plus ? "+v"
+                               : "-v",
+                wild);
+  return std::ranges::any_of(channels, [](const WildChannel& c) { return c.first < 0; });
+}
+
 // Values that reach the output: with next to no weight some honest kernels leave them out.
 bool note_values(const Unit& unit, const RowPlace& row, const RowSummary& summary, Wild& wild) {
   const auto width = size_t(unit.params().head_dim_v);
@@ -93,16 +158,21 @@ bool hidden_from_all(const PairTensors& pairs, const Geometry& geometry,
 }  // namespace
 
 void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& wild) {
-  bool wild_key_seen = false, calm_row = false;
-  int64_t tried = 0;  // pairs of BIAS
+  bool wild_key_seen = false, free_row = false;  // free: sees no wild key
+  int64_t tried = 0;                             // pairs of BIAS
   for (size_t r = 0; r < rows.places.size(); ++r) {
     const RowPlace& row = rows.places[r];
     const RowSummary& summary = rows.summaries[r];
     if (!summary.wild) {
       if (summary.visible == 0) continue;
-      if (!note_values(unit, row, summary, wild)) calm_row = true;
+      note_weightless_ends(unit, row, wild);
+      if (note_values(unit, row, summary, wild) && !note_value_ends(unit, row, summary, wild))
+        continue;
+      wild.calm_row = true;
+      free_row |= seen_of(unit, row, unit.wild_keys(), false).empty();
       continue;
     }
+    note_spoilt_ends(row, summary, wild);
     note(unit.query(row.i), "q", wild);
     for (const int64_t j : seen_of(unit, row, unit.wild_keys(), false))
       note(unit.key(j), "k", wild), wild_key_seen = true;
@@ -110,8 +180,7 @@ void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& w
     note_bias(unit, bias, row, wild);
     tried += row.keys.size();
   }
-  wild.calm_row |= calm_row;
-  if (calm_row && wild_key_seen) wild.seen.insert("nan/of_others/k");
+  if (free_row && wild_key_seen) wild.seen.insert("nan/of_others/k");
 }
 
 void find_hidden_wild(const Problem& problem, const Tensors& tensors, const Geometry& geometry,

@@ -6,9 +6,11 @@
 // single channels, those of Q and BIAS single rows.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
+#include <set>
 
+#include "core/operations/softmax/fills/wild_elements.hpp"
+#include "core/operations/softmax/fills/wild_ends.hpp"
 #include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
@@ -19,18 +21,19 @@ namespace attest::core {
 namespace {
 
 constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
-constexpr double kLeast = 0x1p-4;     // of what an infinity is multiplied by
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class WildValues {
  public:
   WildValues(const Problem& problem, const Tensors& tensors)
-      : p_(problem.as<attest_softmax_params>()), tensors_(tensors), geometry_(problem, tensors) {
+      : problem_(problem),
+        p_(problem.as<attest_softmax_params>()),
+        tensors_(tensors),
+        geometry_(problem, tensors) {
     for (int64_t b = 1; b < geometry_.batch(); ++b)
       if (pairs(b) > pairs(longest_)) longest_ = b;
   }
 
-  void write() const {
+  void write() {
     const int64_t keys = geometry_.length_kv(longest_), last = p_.num_kv_heads - 1;
     if (keys == 0) return;
     keep_from_zero();
@@ -41,7 +44,7 @@ class WildValues {
       write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
       write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
     }
-    if (p_.softcap == 0 && others_seen_with(keys / 5) >= kMostHidden) {
+    if (p_.softcap == 0 && others_seen_with(geometry_, longest_, keys / 5) >= kMostHidden) {
       write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
       hide_from_first_row(keys / 5);
     }
@@ -56,39 +59,24 @@ class WildValues {
       write_query(infinite_query, kInfinity);
     write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
     write_bias_of_keys();
+    write_wild_ends(problem_, tensors_, geometry_, longest_, taken_);
   }
 
  private:
   int64_t pairs(int64_t b) const { return geometry_.length_q(b) * geometry_.length_kv(b); }
 
-  // What an infinite key or query is multiplied by: an operand of 8 bits may make 0 of a number as
-  // small as 2^-11, and 0 times infinity is NaN.
+  // Whatever an infinite key or query is multiplied by
   void keep_from_zero() const {
     const int64_t group = p_.num_heads / p_.num_kv_heads;
     for (int64_t h = p_.num_heads - group; h < p_.num_heads; ++h)
       for (int64_t i = 0; i < geometry_.length_q(longest_); ++i)
-        keep_from_zero(ATTEST_Q, geometry_.query(longest_, i), h);
+        keep_from_zero({tensors_[ATTEST_Q], geometry_.query(longest_, i), h, 0});
     for (int64_t j = 0; j < geometry_.length_kv(longest_); ++j)
-      keep_from_zero(ATTEST_K, geometry_.key(longest_, j), p_.num_kv_heads - 1);
+      keep_from_zero({tensors_[ATTEST_K], geometry_.key(longest_, j), p_.num_kv_heads - 1, 0});
   }
-  void keep_from_zero(int32_t role, Cell cell, int64_t head) const {
-    const Tensor& tensor = tensors_[size_t(role)];
-    const auto& stride = tensor.spec.stride;
-    const int64_t at = cell.outer * stride[0] + head * stride[1] + cell.row * stride[2];
-    const double value = load(tensor.data, tensor.spec.dtype, at);
-    if (std::fabs(value) < kLeast)
-      store(tensor.data, tensor.spec.dtype, at, std::copysign(kLeast, value));
-  }
-
-  // How many keys every row sees besides that one. Where all that a row sees scores -inf, its
-  // softmax means nothing.
-  static constexpr int64_t kMostHidden = 12;  // of which masks leave some
-  int64_t others_seen_with(int64_t place) const {
-    int64_t least = geometry_.length_kv(longest_);
-    for (int64_t i = 0; i < geometry_.length_q(longest_); ++i)
-      if (const Interval seen = geometry_.keys(longest_, i); seen.contains(place))
-        least = std::min(least, seen.size() - 1);
-    return least;
+  static void keep_from_zero(const WildElement& element) {
+    const double value = element.read();
+    if (std::fabs(value) < kLeast) element.write(std::copysign(kLeast, value));
   }
 
   // Whether every key has a weight that float32 holds. One of 1e-44 is 0 to an honest kernel, and 0
@@ -105,28 +93,22 @@ class WildValues {
     return std::nullopt;
   }
 
-  void write_element(int32_t role, Cell cell, int64_t head, int64_t channel, double value) const {
-    const Tensor& tensor = tensors_[size_t(role)];
-    const TensorSpec& spec = tensor.spec;
-    if (channel >= spec.dim[3]) return;
-    store(tensor.data, spec.dtype,
-          cell.outer * spec.stride[0] + head * spec.stride[1] + cell.row * spec.stride[2] +
-              channel * spec.stride[3],
-          value);
-  }
   // At that place or the next one that masks leave visible.
   void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
-                 double value) const {
+                 double value) {
     const int64_t row = geometry_.length_q(b) / 2;
     const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
     const Interval seen = geometry_.keys(b, row);
     int64_t j = place;
     while (seen.contains(j) && !geometry_.visible(b, query_head, row, j)) ++j;
-    write_element(role, geometry_.key(b, seen.contains(j) ? j : place), head, channel, value);
+    if (!seen.contains(j)) j = place;
+    WildElement(tensors_[size_t(role)], geometry_.key(b, j), head, channel).write(value);
+    taken_.insert(j);
   }
   void write_query(int64_t place, double value) const {
     if (place < geometry_.length_q(longest_))
-      write_element(ATTEST_Q, geometry_.query(longest_, place), p_.num_heads - 1, 0, value);
+      WildElement(tensors_[ATTEST_Q], geometry_.query(longest_, place), p_.num_heads - 1, 0)
+          .write(value);
   }
   // So that some row of the head that is judged is left out, BIAS hides from it what is near the
   // infinite key. Masks hide enough.
@@ -170,13 +152,23 @@ class WildValues {
     write_query(place, p_.softmax_scale < 0 ? 1 : -1);
   }
 
+  const Problem& problem_;
   const attest_softmax_params& p_;
   const Tensors& tensors_;
   const Geometry geometry_;
-  int64_t longest_ = 0;  // the sequence of most pairs
+  int64_t longest_ = 0;      // the sequence of most pairs
+  std::set<int64_t> taken_;  // positions of keys that are written to
 };
 
 }  // namespace
+
+int64_t others_seen_with(const Geometry& geometry, int64_t b, int64_t place) {
+  int64_t least = geometry.length_kv(b);
+  for (int64_t i = 0; i < geometry.length_q(b); ++i)
+    if (const Interval seen = geometry.keys(b, i); seen.contains(place))
+      least = std::min(least, seen.size() - 1);
+  return least;
+}
 
 void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   fill_random(problem, {fill.name, random_bits(fill.seed, kWildStream)}, tensors, only_own);

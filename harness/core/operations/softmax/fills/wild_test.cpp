@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/operations/softmax/fills/wild_ends.hpp"
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
 namespace attest::core::codebook_trials {
@@ -33,21 +34,26 @@ bool has_nan(const Case& c, size_t role, int64_t outer, int64_t head, int64_t ro
   return std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
 }
 
+bool is_wild(const Case& c, size_t role, int64_t head, int64_t row) {
+  const std::vector<double> values = c.row(role, 0, head, row);
+  return !std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+}
+
 TEST(WildFill, SomeRowsAreNanSomeInfiniteAndMostFinite) {
   const std::function<void(Params&)> changes[] = {[](Params& p) {
                                                     p.num_heads = 2;
                                                     p.seq_len_q = 61;
-                                                    p.head_dim = 16;
+                                                    p.head_dim = p.head_dim_v = 32;
                                                   },
                                                   [](Params& p) {
                                                     p.seq_len_q = 61;
-                                                    p.head_dim = 16;
+                                                    p.head_dim = p.head_dim_v = 32;
                                                     p.window_right = 0;
                                                   },
                                                   [](Params& p) {
                                                     p.num_heads = 2;
                                                     p.seq_len_q = 61;
-                                                    p.head_dim = 16;
+                                                    p.head_dim = p.head_dim_v = 32;
                                                     p.softcap = 15;
                                                   },
                                                   [](Params& p) {
@@ -55,7 +61,7 @@ TEST(WildFill, SomeRowsAreNanSomeInfiniteAndMostFinite) {
                                                     p.num_kv_heads = 2;
                                                     p.seq_len_q = 40;
                                                     p.seq_len_kv = 130;
-                                                    p.head_dim = 32;
+                                                    p.head_dim = p.head_dim_v = 32;
                                                   }};
   for (const auto& change : changes)
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
@@ -94,6 +100,40 @@ TEST(WildFill, QueriesThatMeetInfinitiesAreNotSmall) {
       EXPECT_FALSE(std::fabs(c.row(role, 0, 1, row)[0]) < 0x1p-4) << role << " " << row;
 }
 
+// 0 times infinity is NaN: a key whose score is infinite must not have an infinite value, too.
+TEST(WildFill, NoKeyIsWildInBothKAndV) {
+  const std::function<void(Params&)> changes[] = {
+      [](Params& p) { p.seq_len_q = 61; }, [](Params& p) { p.seq_len_q = 257; },
+      [](Params& p) { p.seq_len_q = 61, p.num_heads = 2; },
+      [](Params& p) { p.seq_len_q = 197, p.window_right = 0; },
+      [](Params& p) { p.seq_len_q = 300, p.window_left = 40, p.window_right = 20; }};
+  for (const auto& change : changes) {
+    const Case c(ATTEST_F32, {"wild", 7}, [&](Params& p) {
+      p.head_dim = 16;
+      change(p);
+    });
+    const int64_t head = c.p().num_kv_heads - 1;
+    for (int64_t j = 0; j < c.p().seq_len_kv; ++j)
+      EXPECT_FALSE(is_wild(c, ATTEST_K, head, j) && is_wild(c, ATTEST_V, head, j)) << j;
+  }
+}
+
+// The rows at whose ends something is wild are judged where others are not.
+TEST(WildFill, SamplesHaveTheRowsOfEnds) {
+  const Case c(ATTEST_F32, {"wild", 7}, [](Params& p) {
+    p.num_heads = 2;
+    p.seq_len_q = 3001;
+    p.seq_len_kv = 8195;
+    p.head_dim = 16;
+  });
+  const auto golden = c.problem.operation->golden(c.problem, c.fill, c.tensors);
+  ASSERT_NE(golden->method(), "float64, all rows");
+  const Expectations expected(*golden, {}, ATTEST_O);
+  const std::vector<int64_t> rows = end_rows(c.problem, Geometry(c.problem, c.tensors), 0);
+  ASSERT_GE(rows.size(), 6u);
+  for (size_t n = 0; n < 6; ++n) EXPECT_EQ(expected.value.count(3001 + rows[n]), 1u) << rows[n];
+}
+
 // A sample of rows has all rows whose queries and biases are NaN. The others are swept, and what a
 // NaN may reach has no bounds.
 TEST(WildFill, IsJudgedOnSamplesOfRows) {
@@ -110,7 +150,7 @@ TEST(WildFill, IsJudgedOnSamplesOfRows) {
   const Expectations expected(*golden, {}, ATTEST_O);
   std::set<int64_t> nan_rows;
   for (const auto& [row, values] : expected.value)
-    if (std::isnan(values[5])) nan_rows.insert(row - 2003);
+    if (std::isnan(values[15])) nan_rows.insert(row - 2003);
   for (const int64_t place : {2003 / 4, 2003 / 3, 2003 * 2 / 3, 2003 * 3 / 4})
     EXPECT_TRUE(nan_rows.count(place)) << place;
   std::vector<double> exact(2 * 2003 * 16);

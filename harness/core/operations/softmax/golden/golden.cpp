@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "core/operations/softmax/fills/wild_ends.hpp"
 #include "core/operations/softmax/golden/device_rows.hpp"
 #include "core/operations/softmax/golden/known_inputs.hpp"
 #include "core/operations/softmax/golden/passes/key_passes.hpp"
@@ -234,7 +235,10 @@ std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& te
 
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
   constexpr RowBudget kFew{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
-  return golden_of(problem, tensors, {.budget = kFew});
+  const WantedPlaces ends = [&problem, geometry = Geometry(problem, tensors)](int64_t b, int64_t) {
+    return end_rows(problem, geometry, b);
+  };
+  return golden_of(problem, tensors, {.budget = kFew, .wanted = ends});
 }
 
 }  // namespace attest::core

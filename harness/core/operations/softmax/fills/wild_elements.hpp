@@ -1,0 +1,41 @@
+// What the parts of the fill "wild" share: single elements of Q, K and V, and which keys may be
+// infinite.
+#pragma once
+#include <cstdint>
+#include <limits>
+
+#include "core/operations/softmax/problem/geometry.hpp"
+#include "core/tensor/constants.hpp"
+
+namespace attest::core {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+/// The least size of a query that meets an infinite key: an operand of 8 bits may make 0 of a
+/// number as small as 2^-11, and 0 times infinity is NaN.
+constexpr double kLeast = 0x1p-4;
+/// The number of keys that a row has to see besides an infinite one, of which masks leave some.
+/// Where all that a row sees scores -inf, its softmax means nothing.
+constexpr int64_t kMostHidden = 12;
+
+/// Element `channel` of one row of Q, K or V. What lies beyond the last channel is not written.
+class WildElement {
+ public:
+  WildElement(const Tensor& tensor, Cell cell, int64_t head, int64_t channel)
+      : tensor_(tensor), channel_(channel) {
+    const auto& stride = tensor.spec.stride;
+    at_ = cell.outer * stride[0] + head * stride[1] + cell.row * stride[2] + channel * stride[3];
+  }
+  double read() const { return load(tensor_.data, tensor_.spec.dtype, at_); }
+  void write(double value) const {
+    if (channel_ < tensor_.spec.dim[3]) store(tensor_.data, tensor_.spec.dtype, at_, value);
+  }
+
+ private:
+  const Tensor& tensor_;
+  int64_t channel_, at_;
+};
+
+/// The least number of keys that a row sees besides that one; masks do not count.
+int64_t others_seen_with(const Geometry& geometry, int64_t b, int64_t place);
+
+}  // namespace attest::core
