@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "core/judge/guess.hpp"
+#include "core/record/mistake.hpp"
 #include "core/record/races.hpp"
 #include "reports/fill_words.hpp"
 
@@ -78,9 +78,7 @@ std::vector<std::string> findings(const Record& record) {
 
 std::string mistake(const Record& record) {
   if (core::shows_race(record)) return {};
-  const auto knows = [](const auto& check) {
-    return check.judgement.guess && core::names_mistake(*check.judgement.guess);
-  };
+  const auto knows = [](const auto& check) { return core::names_mistake(check.judgement); };
   if (const auto fill = std::ranges::find_if(record.fills, knows); fill != record.fills.end())
     return *fill->judgement.guess;
   const auto relation = std::ranges::find_if(record.relations, knows);

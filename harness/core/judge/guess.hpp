@@ -18,6 +18,5 @@ std::optional<std::string> guess_mistake(const Problem& problem, const Arithmeti
 
 /// Every guess that names a mistake begins with these words; one that names none does not.
 inline constexpr std::string_view kAsIf = "it is as if ";
-inline bool names_mistake(std::string_view guess) { return guess.starts_with(kAsIf); }
 
 }  // namespace attest::core

@@ -22,9 +22,7 @@ std::string words(
 TEST(IndexWords, SayNothingOfAllAndOfNone) {
   EXPECT_EQ(words(8, [](size_t) { return true; }), "");
   EXPECT_EQ(words(8, [](size_t) { return false; }), "");
-  EXPECT_EQ(words(
-                8, [](size_t) { return true; }, [](size_t i) { return i % 3 == 0; }),
-            "");
+  EXPECT_EQ(words(8, [](size_t) { return true; }, [](size_t i) { return i % 3 == 0; }), "");
 }
 
 TEST(IndexWords, NameOneIndex) {
