@@ -39,6 +39,9 @@ class ScaledGolden : public Golden {
     });
   }
   int64_t distinct_rows() const override { return golden_.distinct_rows(); }
+  int64_t independent_rows(const Arithmetic& arithmetic) const override {
+    return golden_.independent_rows(arithmetic);
+  }
   std::string method() const override { return golden_.method(); }
 
  private:

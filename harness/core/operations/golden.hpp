@@ -55,6 +55,11 @@ class Golden {
   /// How many rows err independently. Equal queries on the same keys have equal rows, and equal
   /// errors; they count once.
   virtual int64_t distinct_rows() const { return std::numeric_limits<int64_t>::max(); }
+  /// How many errors of the declared arithmetic are independent, as far as a mean of their squares
+  /// shows it; elements of one row count as one at the most.
+  virtual int64_t independent_rows(const Arithmetic& /*arithmetic*/) const {
+    return distinct_rows();
+  }
   /// How the golden is computed, for the record: "closed form, all rows", "float64, all rows",
   /// "float64, 256 of 32,768 rows a head".
   virtual std::string method() const = 0;

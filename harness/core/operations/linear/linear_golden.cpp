@@ -1,12 +1,16 @@
 // The float64 golden of linear attention, on all rows.
 #include <algorithm>
 #include <cmath>
+#include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/operations/equal_rows.hpp"
 #include "core/operations/linear/feature_map.hpp"
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/linear/linear_sigma.hpp"
+#include "core/operations/linear/shared_errors.hpp"
 #include "core/operations/product.hpp"
 #include "core/tensor/random.hpp"
 
@@ -17,6 +21,8 @@ using linear::padded;
 // Keys that are looked at for numbers that repeat; of chains shorter than 1 / kShortChains of the
 // keys only few matter.
 constexpr int64_t kSampled = 1024, kFewSampled = 64, kShortChains = 4;
+// Of outputs that are looked at for errors that they share: rows, channels and keys.
+constexpr int64_t kSampledRows = 32, kSampledChannels = 64, kSampledKeys = 256;
 // Rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
 constexpr int64_t kChunk = 64;
 
@@ -44,6 +50,7 @@ class LinearGolden final : public Golden {
     const Variances variances(LinearArithmetic::of(arithmetic), p_, tensors_[ATTEST_V].spec.dtype);
     const int64_t group = p_.num_heads / p_.num_kv_heads,
                   chunks = (p_.seq_len_q + kChunk - 1) / kChunk;
+    double independent = 0;
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         Moments moments = all_moments(b, kv_head);
@@ -58,8 +65,24 @@ class LinearGolden final : public Golden {
             expect_rows(rows, b, kv_head * group + task / chunks, task % chunks * kChunk, moments,
                         quadratic, variances, sink);
         }
+        independent +=
+            linear::independent_errors(output_sample(b, kv_head, moments, quadratic, variances));
       }
     }
+    const std::lock_guard guard(lock_);
+    if (!known_independent(arithmetic))
+      independent_.emplace_back(arithmetic, std::max<int64_t>(1, std::llround(independent)));
+  }
+
+  // Sums over the keys take most of the time, so `expect` counts.
+  int64_t independent_rows(const Arithmetic& arithmetic) const override {
+    {
+      const std::lock_guard guard(lock_);
+      if (const auto known = known_independent(arithmetic)) return *known;
+    }
+    expect(arithmetic, [](const Expected&) {});
+    const std::lock_guard guard(lock_);
+    return known_independent(arithmetic).value();
   }
 
  private:
@@ -78,6 +101,13 @@ class LinearGolden final : public Golden {
     std::vector<double> phi, square, wide, value, x, y, root, lean;
     std::vector<int64_t> row;
   };
+
+  // To be called with the lock held.
+  std::optional<int64_t> known_independent(const Arithmetic& arithmetic) const {
+    for (const auto& [known, count] : independent_)
+      if (known == arithmetic) return count;
+    return {};
+  }
 
   static bool counts(const Tensor& mask, int64_t b, int axis, int64_t index) {
     if (!mask) return true;
@@ -278,10 +308,10 @@ class LinearGolden final : public Golden {
     }
   }
 
-  void expect_rows(Rows& rows, int64_t b, int64_t head, int64_t first, const Moments& m,
-                   const Quadratic& quadratic, const Variances& u, const Sink& sink) const {
-    const int64_t d = sizes_.head_dim, width = sizes_.width,
-                  count = std::min(kChunk, p_.seq_len_q - first);
+  // Values and sigmas of `count` rows, in rows.value and rows.x, [count, head_dim_v].
+  void find_rows(Rows& rows, int64_t b, int64_t head, int64_t first, int64_t count,
+                 const Moments& m, const Quadratic& quadratic, const Variances& u) const {
+    const int64_t d = sizes_.head_dim, width = sizes_.width;
     load_mapped(tensors_[ATTEST_Q], b, head, first, count, tensors_[ATTEST_QUERY_MASK], 2, rows);
     for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root, &rows.lean})
       std::fill(sums->begin(), sums->end(), 0.0);
@@ -318,6 +348,12 @@ class LinearGolden final : public Golden {
         rows.x[to] = std::sqrt(variance);
       }
     }
+  }
+
+  void expect_rows(Rows& rows, int64_t b, int64_t head, int64_t first, const Moments& m,
+                   const Quadratic& quadratic, const Variances& u, const Sink& sink) const {
+    const int64_t count = std::min(kChunk, p_.seq_len_q - first);
+    find_rows(rows, b, head, first, count, m, quadratic, u);
     sink({.role = ATTEST_O,
           .leading = 3,
           .width = p_.head_dim_v,
@@ -326,10 +362,65 @@ class LinearGolden final : public Golden {
           .sigma = rows.x.data()});
   }
 
+  // Rows in the middle of the first query head.
+  linear::OutputSample output_sample(int64_t b, int64_t kv_head, const Moments& m,
+                                     const Quadratic& quadratic, const Variances& u) const {
+    const int64_t group = p_.num_heads / p_.num_kv_heads,
+                  count = std::min(kSampledRows, p_.seq_len_q);
+    Rows rows(sizes_);
+    find_rows(rows, b, kv_head * group, (p_.seq_len_q - count) / 2, count, m, quadratic, u);
+    linear::OutputSample outputs{.rows = group * p_.seq_len_q, .channels = p_.head_dim_v};
+    for (int64_t r = 0; r < count; ++r) {
+      std::vector<double>& query = outputs.queries.emplace_back(size_t(sizes_.head_dim));
+      for (size_t c = 0; c < query.size(); ++c)
+        query[c] = rows.phi[size_t(r) * query.size() + c] * std::sqrt(m.A0[c]);
+    }
+    outputs.feature_share = shares(rows, count, m, Quadratic(sizes_, m, u.of_key_features()));
+    outputs.state_share = shares(rows, count, m, Quadratic(sizes_, m, u.of_state()));
+    outputs.values = sampled_values(b, kv_head);
+    return outputs;
+  }
+
+  // What the variances of `part` are of those of rows that find_rows has found: for each row, the
+  // mean over its channels.
+  std::vector<double> shares(const Rows& found, int64_t count, const Moments& m,
+                             const Quadratic& part) const {
+    const int64_t d = sizes_.head_dim, width = sizes_.width;
+    std::vector<double> x(found.x.size()), y(x.size()), share(static_cast<size_t>(count));
+    add_channels(found.square, part.X, x, count), add_channels(found.square, part.Y, y, count);
+    for (int64_t r = 0; r < count; ++r) {
+      double normaliser = double(p_.eps), z = 0;
+      for (int64_t c = 0; c < d; ++c) {
+        normaliser += found.phi[size_t(r * d + c)] * m.z[size_t(c)];
+        z += found.square[size_t(r * d + c)] * part.Z[size_t(c)];
+      }
+      for (int64_t e = 0; e < p_.head_dim_v; ++e) {
+        const auto at = size_t(r * p_.head_dim_v + e), from = size_t(r * width + e);
+        const double o = found.value[at], all = found.x[at] * normaliser;
+        const double variance = x[from] - 2 * o * y[from] + o * o * z;
+        if (variance > 0 && variance < all * all)
+          share[size_t(r)] += variance / (all * all) / double(p_.head_dim_v);
+        else if (variance > 0)
+          share[size_t(r)] += 1 / double(p_.head_dim_v);
+      }
+    }
+    return share;
+  }
+
+  std::vector<std::vector<double>> sampled_values(int64_t b, int64_t kv_head) const {
+    std::vector<std::vector<double>> all = sample(tensors_[ATTEST_V], b, kv_head, kSampledKeys),
+                                     some;
+    const size_t step = (all.size() + size_t(kSampledChannels) - 1) / size_t(kSampledChannels);
+    for (size_t e = 0; e < all.size(); e += step) some.push_back(std::move(all[e]));
+    return some;
+  }
+
   attest_linear_params p_;
   Sizes sizes_;
   Tensors tensors_;
   std::vector<EqualRows> equal_;  // [batch, num_kv_heads]
+  mutable std::mutex lock_;
+  mutable std::vector<std::pair<Arithmetic, int64_t>> independent_;  // for each that was asked for
 };
 
 }  // namespace

@@ -84,6 +84,19 @@ Variances::Variances(const LinearArithmetic& arithmetic, const attest_linear_par
   value = u_state > unit_roundoff(stored_v) ? square(factor(Term::kValues) * u_state) / 3 : 0;
 }
 
+Variances Variances::of_key_features() const {
+  Variances own = *this;
+  own.query = own.state = own.state_small = own.keys = own.channels = own.pairs = own.one_sum = 0;
+  return own;
+}
+
+Variances Variances::of_state() const {
+  Variances own = *this;
+  own.query = own.key = own.equal = own.channels = own.pairs = 0;
+  if (one_sum > 0) own.state = own.state_small = own.keys = 0;
+  return own;
+}
+
 Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
     : X(m.S.size()), Y(X), S2(X), Sz(X), Z(m.z.size()), z2(Z), root(X) {
   const bool equal = !m.E0.empty();

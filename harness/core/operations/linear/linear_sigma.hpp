@@ -84,6 +84,11 @@ struct Variances {
   // channel. 0 with a state.
   double one_sum;
 
+  /// These variances, but only those of phi(k), or of the state: the errors that all rows of a key
+  /// head share. Kernels without a state have none of the latter.
+  Variances of_key_features() const;
+  Variances of_state() const;
+
   /// Takes the place of m^2 for equal keys. A kernel that rounds phi to a multiple of a roundoff of
   /// 1 turns a smaller phi into 0; its error is phi itself.
   double alike_square(double phi, double wide) const {
