@@ -45,6 +45,7 @@ while IFS= read -r header; do
 done < <(find "$source/harness" "$source/reports" -name '*.hpp' \
   -not -path "$source/harness/abi/*" | sort)
 while IFS= read -r header; do
-  alone "$header" "$cxx" -x c++ -std=c++17 -I"$source/impls" || status=1
+  first_in_its_source "$header" ||
+    alone "$header" "$cxx" -x c++ -std=c++17 -I"$source/impls" || status=1
 done < <(find "$source/impls" -name '*.hpp' -not -name '*-inl.hpp' | sort)
 exit $status

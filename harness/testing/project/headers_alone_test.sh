@@ -48,3 +48,8 @@ printf '// A source.\n#include "core/tensor/a.hpp"\n\n#include <vector>\n' \
 expect 0 "a header that its source includes first: sources_alone.sh compiles it"
 printf '#include <vector>\n\n#include "core/tensor/a.hpp"\n' >"$tree/harness/core/tensor/a.cpp"
 expect 1 "a header that its source does not include first" 'alone: harness/core/tensor/a.hpp'
+reset
+printf '#pragma once\n#include <no_library.h>\n' >"$tree/impls/b.hpp"
+expect 1 "a header of a library that is not there" 'alone: impls/b.hpp'
+printf '#include "b.hpp"\n' >"$tree/impls/b.cpp"
+expect 0 "the same, but its source includes it first and is built only with that library"
