@@ -173,8 +173,10 @@ std::optional<std::string> one_nearly_divides(const std::vector<const Trait*>& s
                                               size_t passing) {
   const auto rarest = std::ranges::min_element(shared, {}, &Trait::in_passing);
   if (rarest == shared.end() || (*rarest)->in_passing() * 4 > passing) return std::nullopt;
-  return fmt::format("all {} bad records have {}; so have {} of the {} that pass",
-                     (*rarest)->bad.size(), (*rarest)->words, (*rarest)->in_passing(), passing);
+  const size_t others = (*rarest)->in_passing();
+  return fmt::format("all {} bad records have {}; so {} {} of the {} that pass",
+                     (*rarest)->bad.size(), (*rarest)->words, others == 1 ? "has" : "have", others,
+                     passing);
 }
 
 std::optional<std::string> what_divides(const Sides& sides) {

@@ -114,7 +114,7 @@ TEST(Patterns, TakeNoSizeByChanceForASecondTrait) {
                         "num_heads=8 num_kv_heads=2 seq_len_q=61 head_dim=16",
                         "num_heads=6 num_kv_heads=3 seq_len_q=61 head_dim=64"},
                        passing)),
-      ElementsAre("mine: all 3 bad records have num_kv_heads other than num_heads; so have 1 of "
+      ElementsAre("mine: all 3 bad records have num_kv_heads other than num_heads; so has 1 of "
                   "the 10 that pass"));
 }
 
@@ -126,7 +126,7 @@ TEST(Patterns, SayHowManyOthersHaveIt) {
                                 "seq_len_q=192 head_dim=64 sinks lse window_right=0",
                                 "num_heads=4 seq_len_q=256 head_dim=64 softcap=3 sinks"},
                                passing)),
-              ElementsAre("mine: all 3 bad records have sinks; so have 1 of the 9 that pass"));
+              ElementsAre("mine: all 3 bad records have sinks; so has 1 of the 9 that pass"));
 }
 
 TEST(Patterns, SayNothingOfFewRecordsAndOfWhatNothingDivides) {
