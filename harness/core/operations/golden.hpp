@@ -55,8 +55,8 @@ class Golden {
   /// How many rows err independently. Equal queries on the same keys have equal rows, and equal
   /// errors; they count once.
   virtual int64_t distinct_rows() const { return std::numeric_limits<int64_t>::max(); }
-  /// How many errors of the declared arithmetic are independent, as far as a mean of their squares
-  /// shows it; elements of one row count as one at the most.
+  /// The number of independent errors of the declared arithmetic whose mean square is as steady as
+  /// that of all outputs. The elements of one row count as one error at most.
   virtual int64_t independent_rows(const Arithmetic& /*arithmetic*/) const {
     return distinct_rows();
   }

@@ -65,7 +65,7 @@ class WildValues {
  private:
   int64_t pairs(int64_t b) const { return geometry_.length_q(b) * geometry_.length_kv(b); }
 
-  // Whatever an infinite key or query is multiplied by
+  // An infinite key or query is multiplied by these: infinity times 0 would be NaN.
   void keep_from_zero() const {
     const int64_t group = p_.num_heads / p_.num_kv_heads;
     for (int64_t h = p_.num_heads - group; h < p_.num_heads; ++h)

@@ -13,8 +13,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// The least size of a query that meets an infinite key: an operand of 8 bits may make 0 of a
 /// number as small as 2^-11, and 0 times infinity is NaN.
 constexpr double kLeast = 0x1p-4;
-/// The number of keys that a row has to see besides an infinite one, of which masks leave some.
-/// Where all that a row sees scores -inf, its softmax means nothing.
+/// A row has to see at least this many keys besides an infinite one. Masks hide some of them, but
+/// not all: if every key of a row scores -inf, its softmax means nothing.
 constexpr int64_t kMostHidden = 12;
 
 /// Element `channel` of one row of Q, K or V. What lies beyond the last channel is not written.

@@ -50,7 +50,7 @@ class WildEnds {
       write_score(row(0), End::kFirst, 0);
       write_score(row(2), End::kLast, 0);
     }
-    // Before other scores take the last key of a short tile
+    // Values come now, because the other scores may take the last key of a short tile.
     write_values(End::kFirst, 0);
     write_values(End::kLast, 1);
     if (capped) return;
