@@ -1,15 +1,18 @@
 // onednn_primitives: what one writes who has oneDNN's primitives: scores by a matrix product, their
 // softmax, values by a second product. Scores and probabilities of some sequences, or of some query
-// rows of one sequence, are in memory at a time.
+// rows of one sequence, are in memory at a time. Between the primitives, loops hide and add
+// (onednn/hiding.hpp).
 #include <oneapi/dnnl/dnnl_debug.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attest.hpp"
+#include "onednn/hiding.hpp"
 #include "onednn/library.hpp"
 
 #ifndef ATTEST_ONEDNN_SCORE_BYTES  // of a part, unless one row of it is more
@@ -29,11 +32,14 @@ uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment 
 int64_t element_bytes(int32_t dtype) { return dtype == ATTEST_F32 ? 4 : 2; }
 bool of_keys(int32_t role) { return role == ATTEST_K || role == ATTEST_V; }
 
+bool hides(const attest_problem& problem) { return (problem.features & onednn::kHiding) != 0; }
+
 /// What the primitives compute in one go: query rows of all heads of some sequences, or of one
 /// head.
 struct Part {
   int64_t sequences, heads, rows;
   bool one_head() const { return sequences == 1 && heads == 1; }
+  int64_t all_rows() const { return sequences * heads * rows; }
 };
 
 /// Dims and strides with the query heads that share a head of K and V apart: [sequences, kv heads,
@@ -64,6 +70,9 @@ Shape shape_of(const attest_problem& problem, int32_t role, const Part& part) {
   Shape shape{dims_of(p, part, of_keys(role), of_keys(role) ? p.seq_len_kv : part.rows, t.dim[3]),
               Dims(t.stride, t.stride + 4)};
   Dims& strides = shape.strides;
+  if (role == ATTEST_V && hides(problem))  // Hiding::values
+    strides = {p.num_kv_heads * p.seq_len_kv * p.head_dim_v, p.seq_len_kv * p.head_dim_v,
+               p.head_dim_v, 1};
   if (part.one_head())
     strides.erase(strides.begin(), strides.begin() + 2);
   else if (group > 1 && of_keys(role))
@@ -95,7 +104,13 @@ dnnl::matmul::primitive_desc products_of_keys(const attest_problem& problem, con
   const auto& p = attest::params<attest_softmax_params>(problem);
   dnnl::primitive_attr attr = onednn::attributes();
   dnnl::post_ops scaled;
-  scaled.append_eltwise(dnnl::algorithm::eltwise_linear, p.softmax_scale, 0);
+  if (p.softcap > 0) {
+    scaled.append_eltwise(dnnl::algorithm::eltwise_linear, p.softmax_scale / p.softcap, 0);
+    scaled.append_eltwise(dnnl::algorithm::eltwise_tanh, 0, 0);
+    scaled.append_eltwise(dnnl::algorithm::eltwise_linear, p.softcap, 0);
+  } else {
+    scaled.append_eltwise(dnnl::algorithm::eltwise_linear, p.softmax_scale, 0);
+  }
   attr.set_post_ops(scaled);
   return {onednn::cpu(), desc_of(problem, ATTEST_Q, part), desc_of(problem, ATTEST_K, part),
           pairs_of(problem, part, Type::f32), attr};
@@ -135,9 +150,9 @@ class Steps {
     const bool in_place = problem.tensor[ATTEST_Q].dtype == ATTEST_F32;
     layout_.weights = in_place ? 0 : aligned(softmax_.src_desc().get_size());
     layout_.scratch = layout_.weights + aligned(softmax_.dst_desc().get_size());
-    layout_.bytes = layout_.scratch + std::max({keys_.scratchpad_desc().get_size(),
-                                                softmax_.scratchpad_desc().get_size(),
-                                                values_.scratchpad_desc().get_size()});
+    layout_.bytes = layout_.scratch + aligned(std::max({keys_.scratchpad_desc().get_size(),
+                                                        softmax_.scratchpad_desc().get_size(),
+                                                        values_.scratchpad_desc().get_size()}));
   }
   Part part() const { return part_; }
   uint64_t workspace_bytes() const { return layout_.bytes; }
@@ -156,28 +171,38 @@ class Steps {
     multiply_values_ = dnnl::matmul(values_);
   }
 
-  /// The tensors begin with the part's first sequence and row.
-  void run(dnnl::stream& stream, void* q, void* k, void* v, void* o, char* workspace) const {
-    const dnnl::engine& cpu = onednn::cpu();
-    const dnnl::memory scores(keys_.dst_desc(), cpu, workspace),
-        weights(softmax_.dst_desc(), cpu, workspace + layout_.weights);
-    const auto scratch = [&](const Desc& desc) {
-      return dnnl::memory(desc, cpu, workspace + layout_.scratch);
-    };
-    multiply_keys_.execute(stream, {{DNNL_ARG_SRC, {keys_.src_desc(), cpu, q}},
-                                    {DNNL_ARG_WEIGHTS, {keys_.weights_desc(), cpu, k}},
-                                    {DNNL_ARG_DST, scores},
-                                    {DNNL_ARG_SCRATCHPAD, scratch(keys_.scratchpad_desc())}});
-    normalise_.execute(stream, {{DNNL_ARG_SRC, scores},
-                                {DNNL_ARG_DST, weights},
-                                {DNNL_ARG_SCRATCHPAD, scratch(softmax_.scratchpad_desc())}});
-    multiply_values_.execute(stream, {{DNNL_ARG_SRC, weights},
-                                      {DNNL_ARG_WEIGHTS, {values_.weights_desc(), cpu, v}},
-                                      {DNNL_ARG_DST, {values_.dst_desc(), cpu, o}},
-                                      {DNNL_ARG_SCRATCHPAD, scratch(values_.scratchpad_desc())}});
+  float* scores(char* workspace) const { return reinterpret_cast<float*>(workspace); }
+
+  /// The tensors of each step begin with the part's first sequence, head and row.
+  void multiply_keys(dnnl::stream& stream, void* q, void* k, char* workspace) const {
+    multiply_keys_.execute(stream,
+                           {{DNNL_ARG_SRC, memory(keys_.src_desc(), q)},
+                            {DNNL_ARG_WEIGHTS, memory(keys_.weights_desc(), k)},
+                            {DNNL_ARG_DST, memory(keys_.dst_desc(), workspace)},
+                            {DNNL_ARG_SCRATCHPAD, scratch(keys_.scratchpad_desc(), workspace)}});
+  }
+  void normalise(dnnl::stream& stream, char* workspace) const {
+    normalise_.execute(stream,
+                       {{DNNL_ARG_SRC, memory(softmax_.src_desc(), workspace)},
+                        {DNNL_ARG_DST, memory(softmax_.dst_desc(), workspace + layout_.weights)},
+                        {DNNL_ARG_SCRATCHPAD, scratch(softmax_.scratchpad_desc(), workspace)}});
+  }
+  void multiply_values(dnnl::stream& stream, void* v, void* o, char* workspace) const {
+    multiply_values_.execute(
+        stream, {{DNNL_ARG_SRC, memory(values_.src_desc(), workspace + layout_.weights)},
+                 {DNNL_ARG_WEIGHTS, memory(values_.weights_desc(), v)},
+                 {DNNL_ARG_DST, memory(values_.dst_desc(), o)},
+                 {DNNL_ARG_SCRATCHPAD, scratch(values_.scratchpad_desc(), workspace)}});
   }
 
  private:
+  static dnnl::memory memory(const Desc& desc, void* address) {
+    return {desc, onednn::cpu(), address};
+  }
+  dnnl::memory scratch(const Desc& desc, char* workspace) const {
+    return memory(desc, workspace + layout_.scratch);
+  }
+
   const Part part_;
   const dnnl::matmul::primitive_desc keys_;
   const dnnl::softmax_forward::primitive_desc softmax_;
@@ -194,11 +219,13 @@ class OneDnn {
       .version = "",  // table()
       .summary = "oneDNN's matmul, softmax and matmul, the score matrix in memory",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_STRIDES};
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | onednn::kHiding};
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     static thread_local std::string why;
     const onednn::Threads threads(problem.threads);
+    int64_t rows = 0;
     try {
       for (const Steps& steps : plan(problem)) {
         if (steps.uses_reference()) {
@@ -206,7 +233,9 @@ class OneDnn {
           return why.c_str();
         }
         support.workspace_bytes = std::max(support.workspace_bytes, steps.workspace_bytes());
+        rows = std::max(rows, steps.part().all_rows());
       }
+      if (hides(problem)) support.workspace_bytes += hiding_bytes(problem, rows);
     } catch (const dnnl::error& error) {
       why = onednn::version_and_isa() + ": " + error.message + " (" +
             dnnl_status2str(error.status) + ")";
@@ -221,13 +250,35 @@ class OneDnn {
   explicit OneDnn(const attest_problem& given) : problem(given) {
     const onednn::Threads threads(problem.threads);
     steps_ = plan(problem);
-    for (Steps& steps : steps_) steps.compile();
+    for (Steps& steps : steps_) {
+      steps.compile();
+      steps_bytes_ = std::max(steps_bytes_, steps.workspace_bytes());
+    }
   }
 
   const attest_problem& problem;
 
+  template <class T>
   void run(void* const* data, void* workspace, void* /*stream*/) {
     const onednn::Threads threads(problem.threads);
+    const auto memory = static_cast<char*>(workspace);
+    std::optional<onednn::Hiding<T>> hiding;
+    if (hides(problem)) hiding.emplace(problem, data, memory + steps_bytes_);
+    each_block([&](const Steps& steps, const onednn::Block& at) {
+      const int64_t b = at.sequence, h = at.head, kv_head = kv_head_of(h);
+      void* const v = hiding ? hiding->values(b, kv_head) : address(data, ATTEST_V, b, kv_head, 0);
+      steps.multiply_keys(stream_, address(data, ATTEST_Q, b, h, at.row),
+                          address(data, ATTEST_K, b, kv_head, 0), memory);
+      if (hiding) hiding->edit(at, steps.scores(memory));
+      steps.normalise(stream_, memory);
+      steps.multiply_values(stream_, v, address(data, ATTEST_O, b, h, at.row), memory);
+      if (hiding) hiding->right(at);
+    });
+  }
+
+ private:
+  template <class Body>
+  void each_block(const Body& body) const {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const Part whole = steps_.front().part();
     for (int64_t b = 0; b < p.batch; b += whole.sequences)
@@ -235,20 +286,19 @@ class OneDnn {
         for (int64_t i = 0; i < p.seq_len_q; i += whole.rows) {
           const bool last = b + whole.sequences > p.batch || i + whole.rows > p.seq_len_q;
           const Steps& steps = last ? steps_.back() : steps_.front();
-          const auto at = [&](int32_t role) { return address(data, role, b, h, i); };
-          steps.run(stream_, at(ATTEST_Q), at(ATTEST_K), at(ATTEST_V), at(ATTEST_O),
-                    static_cast<char*>(workspace));
+          const Part part = steps.part();
+          body(steps, onednn::Block{b, h, i, part.sequences, part.heads, part.rows});
         }
   }
 
- private:
-  /// Of the first element of sequence b and head h, and of row i where the rows are queries.
-  void* address(void* const* data, int32_t role, int64_t b, int64_t h, int64_t i) const {
+  int64_t kv_head_of(int64_t h) const {
     const auto& p = attest::params<attest_softmax_params>(problem);
+    return h / (p.num_heads / p.num_kv_heads);
+  }
+  /// Of the first element of a row of a sequence and a head.
+  void* address(void* const* data, int32_t role, int64_t b, int64_t h, int64_t row) const {
     const attest_tensor& t = problem.tensor[role];
-    const int64_t head = of_keys(role) ? h / (p.num_heads / p.num_kv_heads) : h,
-                  row = of_keys(role) ? 0 : i;
-    const int64_t element = b * t.stride[0] + head * t.stride[1] + row * t.stride[2];
+    const int64_t element = b * t.stride[0] + h * t.stride[1] + row * t.stride[2];
     return static_cast<char*>(data[role]) + element * element_bytes(t.dtype);
   }
 
@@ -268,18 +318,24 @@ class OneDnn {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const double row_bytes = 4.0 * static_cast<double>(heads) * static_cast<double>(p.seq_len_kv);
     const int64_t fitting = std::max<int64_t>(1, static_cast<int64_t>(kScoreBytes / row_bytes));
-    Part part{1, heads, std::min(p.seq_len_q, fitting)}, rest = part;
+    Part part{1, heads, std::min(p.seq_len_q, fitting)};
     if (part.rows == p.seq_len_q) part.sequences = std::min(sequences, fitting / p.seq_len_q);
-    rest.sequences = p.batch % part.sequences;
-    rest.rows = p.seq_len_q % part.rows;
+    const int64_t more_sequences = p.batch % part.sequences, more_rows = p.seq_len_q % part.rows;
     std::vector<Steps> steps;
     steps.emplace_back(problem, part);
-    if (rest.sequences > 0) steps.emplace_back(problem, Part{rest.sequences, heads, part.rows});
-    if (rest.rows > 0) steps.emplace_back(problem, Part{1, heads, rest.rows});
+    if (more_sequences > 0) steps.emplace_back(problem, Part{more_sequences, heads, part.rows});
+    if (more_rows > 0) steps.emplace_back(problem, Part{1, heads, more_rows});
     return steps;
   }
 
+  static uint64_t hiding_bytes(const attest_problem& problem, int64_t rows) {
+    return problem.tensor[ATTEST_Q].dtype == ATTEST_F32
+               ? onednn::Hiding<float>::bytes(problem, rows)
+               : onednn::Hiding<attest::Half>::bytes(problem, rows);
+  }
+
   std::vector<Steps> steps_;
+  uint64_t steps_bytes_ = 0;
   dnnl::stream stream_{onednn::cpu()};
 };
 

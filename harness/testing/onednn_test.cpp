@@ -127,6 +127,12 @@ INSTANTIATE_TEST_SUITE_P(
             "v.order=0213 o.order=0213",
             "batch=2 num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 q.order=0213 "
             "k.order=0213 v.order=0213 o.order=0213",
+            "num_heads=2 seq_len_q=40 seq_len_kv=33 head_dim=16 window_right=0 diagonal=1",
+            "num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 window_left=5 window_right=3",
+            "batch=3 seq_len_q=33 head_dim=16 mask=[3,1,1,33] v.order=0213",
+            "num_heads=2 seq_len_q=33 head_dim=16 mask=[1,2,33,33] window_right=0",
+            "batch=2 num_heads=2 seq_len_q=33 head_dim=16 bias=[1,2,33,33] softcap=2.5",
+            "batch=4 num_heads=2 seq_len_q=33 head_dim=16 seq_lens_q seq_lens_kv alibi_slopes",
             "seq_len_q=1 seq_len_kv=1 head_dim=1",
             "seq_len_q=7 seq_len_kv=1200 head_dim=8 softmax_scale=0.5")));
 
