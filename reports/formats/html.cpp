@@ -79,6 +79,10 @@ json memory_json(const core::MemoryRecord& memory) {
   json all{{"workspace", memory.workspace_bytes}, {"tensors", memory.tensor_bytes}};
   if (memory.peak_bytes) all["peak"] = *memory.peak_bytes;
   if (memory.pool_peak_bytes) all["pool"] = *memory.pool_peak_bytes;
+  if (memory.pool_peak_bytes)
+    all["used"] = *memory.pool_peak_bytes + memory.workspace_bytes;
+  else if (memory.peak_bytes)
+    all["used"] = *memory.peak_bytes;
   if (memory.unseen) all["unseen"] = *memory.unseen;
   return all;
 }

@@ -110,7 +110,9 @@ TEST(Html, ChartsUseTheFieldsOfTheirColumns) {
   const json data = data_of(page());
   ASSERT_GE(data["charts"].size(), 1u);
   for (const json& chart : data["charts"]) {
-    std::set<std::string> known{"impl", "title", "dtype", "panel", "series", "label"}, used;
+    std::set<std::string> known{"impl",   "title", "dtype", "panel",
+                                "series", "label", "limit", "word"},  // the last two: of limits
+        used;
     for (const json& column : chart["columns"]) known.insert(column["field"]);
     const json flat = chart["spec"].flatten();
     for (const auto& [key, value] : flat.items())

@@ -105,7 +105,11 @@ def points(browser, chart):
 
 
 # What the axes of each chart show of a record: the column, and where it is in the page's data.
-AXES = {"time": {"x": ("tokens", "tokens", 1), "y": ("median, ms", "time.median", 1e-6)}}
+AXES = {
+    "time": {"x": ("tokens", "tokens", 1), "y": ("median, ms", "time.median", 1e-6)},
+    "memory": {"x": ("tokens", "tokens", 1), "y": ("memory, MiB", "memory.used", 2 ** -20)},
+    "error": {"x": ("median, ms", "time.median", 1e-6), "y": ("share of the gate", "max_ratio", 1)},
+}
 
 
 def check_places(data, chart, marks):
@@ -136,7 +140,7 @@ def look_at_charts(browser):
     """Each record with the figures of a chart is a mark with a label, where its figures say."""
     assert wait_for_charts(browser) == "drawn"
     data = data_of(browser)
-    assert len(data["charts"]) >= 1
+    assert {chart["id"] for chart in data["charts"]} == set(AXES)
     for chart in data["charts"]:
         rows, marks = rows_of(data, chart), points(browser, chart)
         assert len(rows) > 1, f"the golden results have nothing for the chart {chart['id']}"

@@ -7,16 +7,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kMilliseconds = 1e-6, kMebibytes = 1.0 / (1 << 20);
+
 json column(const char* field, const char* title, const char* from, double factor = 1) {
   return {{"field", field}, {"title", title}, {"from", from}, {"factor", factor}};
-}
-
-/// One picture for each dtype and machine, whose records may be compared.
-json by_panel(json layers, json encoding) {
-  return {{"data", {{"name", "rows"}}},
-          {"resolve", {{"axis", {{"x", "independent"}, {"y", "independent"}}}}},
-          {"facet", {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}}},
-          {"spec", {{"encoding", std::move(encoding)}, {"layer", std::move(layers)}}}};
 }
 
 /// A logarithmic axis. `format` is d3's: "~s" writes 20k, "~g" 0.02.
@@ -31,14 +25,52 @@ json axis(const char* field, const char* title, const char* format = "~g") {
 /// Colour and form of a mark both tell the implementation.
 json by_impl() { return {{"field", "impl"}, {"type", "nominal"}, {"title", nullptr}}; }
 
+/// One picture for each dtype and machine, whose records may be compared. Layers that show records
+/// get `x` and the implementation's colour, unless they have a colour.
+json by_panel(json layers, const json& x) {
+  for (json& layer : layers) {
+    if (layer.contains("data")) continue;
+    layer["encoding"]["x"] = x;
+    layer["encoding"].emplace("color", by_impl());
+  }
+  return {{"data", {{"name", "rows"}}},
+          {"resolve", {{"axis", {{"x", "independent"}, {"y", "independent"}}}}},
+          {"facet", {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}}},
+          {"spec", {{"layer", std::move(layers)}}}};
+}
+
 json mark(const char* type, json properties = json::object()) {
   properties["type"] = type;
   return properties;
 }
 
-/// A band and a line for each series over `x`, and a point for each record.
-json curves(const char* x, const char* x_title, const char* y, const char* y_title,
-            const char* low = nullptr, const char* high = nullptr) {
+/// The marks of the records themselves, with what each says of its record.
+json points(json y) {
+  const json label{{"field", "label"}, {"type", "nominal"}};
+  return {
+      {"mark", mark("point", {{"filled", true}, {"opacity", 1}, {"size", 60}})},
+      {"encoding",
+       {{"y", std::move(y)}, {"shape", by_impl()}, {"description", label}, {"tooltip", label}}}};
+}
+
+/// A dashed line across a picture where `values` of y are, with a word at each: [{limit, word}].
+json limits(const json& y, json values) {
+  json at = y;
+  at["field"] = "limit";
+  const json ink{{"value", "currentColor"}};
+  const json line = mark("rule", {{"strokeDash", {4, 3}}, {"aria", false}});
+  const json text =
+      mark("text", {{"align", "left"}, {"baseline", "top"}, {"dy", 3}, {"aria", false}});
+  const json word{{"y", at}, {"x", {{"value", 4}}}, {"text", {{"field", "word"}}}, {"color", ink}};
+  return {{"data", {{"values", std::move(values)}}},
+          {"layer",
+           {{{"mark", line}, {"encoding", {{"y", at}, {"color", ink}}}},
+            {{"mark", text}, {"encoding", word}}}}};
+}
+
+/// A band and a line for each series over the tokens, and a point for each record.
+json curves(const char* y, const char* y_title, const char* low = nullptr,
+            const char* high = nullptr) {
   const json series{{"field", "series"}, {"type", "nominal"}};
   const json at = axis(y, y_title);
   json layers = json::array();
@@ -53,31 +85,64 @@ json curves(const char* x, const char* x_title, const char* y, const char* y_tit
   }
   layers.push_back(
       {{"mark", mark("line", {{"aria", false}})}, {"encoding", {{"y", at}, {"detail", series}}}});
-  json point{{"y", at}, {"shape", by_impl()}};
-  point["description"] = {{"field", "label"}, {"type", "nominal"}};
-  point["tooltip"] = point["description"];
-  layers.push_back({{"mark", mark("point", {{"filled", true}, {"opacity", 1}, {"size", 60}})},
-                    {"encoding", std::move(point)}});
-  return by_panel(std::move(layers), {{"x", axis(x, x_title, "~s")}, {"color", by_impl()}});
+  layers.push_back(points(at));
+  return by_panel(std::move(layers), axis("tokens", "tokens of a sequence", "~s"));
 }
 
 json time_chart() {
-  return {
-      {"id", "time"},
-      {"section", "speed"},
-      {"title", "Time by number of tokens"},
-      {"about",
-       "Medians with their intervals of confidence. The tokens are those of the queries or of "
-       "the keys, whichever are more. Lines join problems that differ only in them."},
-      {"columns",
-       {column("tokens", "tokens", "tokens"), column("median", "median, ms", "time.median", 1e-6),
-        column("low", "from, ms", "time.low", 1e-6), column("high", "to, ms", "time.high", 1e-6)}},
-      {"spec", curves("tokens", "tokens of a sequence", "median", "median, ms", "low", "high")}};
+  return {{"id", "time"},
+          {"section", "speed"},
+          {"title", "Time by number of tokens"},
+          {"about",
+           "Medians with their intervals of confidence. The tokens are those of the queries or of "
+           "the keys, whichever are more. Lines join problems that differ only in them."},
+          {"columns",
+           {column("tokens", "tokens", "tokens"),
+            column("median", "median, ms", "time.median", kMilliseconds),
+            column("low", "from, ms", "time.low", kMilliseconds),
+            column("high", "to, ms", "time.high", kMilliseconds)}},
+          {"spec", curves("median", "median, ms", "low", "high")}};
+}
+
+json memory_chart() {
+  return {{"id", "memory"},
+          {"section", "memory"},
+          {"title", "Memory by number of tokens"},
+          {"about",
+           "The most that was measured beyond the tensors. Lines join problems that differ only in "
+           "their tokens. What takes none is left out: the axis is logarithmic."},
+          {"columns",
+           {column("tokens", "tokens", "tokens"),
+            column("used", "memory, MiB", "memory.used", kMebibytes)}},
+          {"spec", curves("used", "memory, MiB")}};
+}
+
+/// Which implementation trades accuracy for time.
+json error_chart() {
+  const json at = axis("error", "share of the gate");
+  json same_case{{"y", at}, {"detail", {{"field", "title"}, {"type", "nominal"}}}};
+  same_case["color"] = {{"value", "currentColor"}};
+  json layers =
+      json::array({limits(at, json::array({{{"limit", 1}, {"word", "gate: passes below"}}})),
+                   {{"mark", mark("line", {{"opacity", 0.3}, {"strokeWidth", 1}, {"aria", false}})},
+                    {"encoding", std::move(same_case)}},
+                   points(at)});
+  return {{"id", "error"},
+          {"section", "accuracy"},
+          {"title", "Error against time"},
+          {"about",
+           "The largest error as a share of its gate, of the records that were timed. Lines join "
+           "the implementations of one case. Further down is more accurate, further left is "
+           "faster."},
+          {"columns",
+           {column("median", "median, ms", "time.median", kMilliseconds),
+            column("error", "share of the gate", "max_ratio")}},
+          {"spec", by_panel(std::move(layers), axis("median", "median, ms"))}};
 }
 
 }  // namespace
 
-json charts() { return json::array({time_chart()}); }
+json charts() { return json::array({time_chart(), memory_chart(), error_chart()}); }
 
 json chart_config() {
   const json ink = "currentColor";  // of the page, light or dark

@@ -71,9 +71,9 @@ function setUpCharts(charts, config, {make, table}) {
     spec.columns = columns;
     spec.spec.width = Math.max(180, Math.min(620, Math.floor(width / columns) - 90));
     spec.spec.height = Math.max(180, Math.min(300, spec.spec.width * 0.6));
-    const scales = [spec.spec.encoding.color,
-      ...spec.spec.layer.map(layer => layer.encoding.shape)];
-    for (const scale of scales.filter(Boolean)) {
+    const scales = spec.spec.layer.filter(layer => layer.encoding)
+      .flatMap(layer => [layer.encoding.color, layer.encoding.shape]);
+    for (const scale of scales.filter(one => one && one.field === "impl")) {
       scale.scale = {domain: impls};
       scale.legend = {columns: Math.max(1, Math.floor(width / 160))};
     }
