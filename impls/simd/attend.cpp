@@ -163,27 +163,39 @@ void mend_row(const Slice& s, const Block& b, int64_t i, float* row) {
   }
 }
 
-template <class T>
-void store_rows(const Slice& s, const Block& b, float* rows) {
+/// Divides a block's O by its normaliser; returns whether a NaN is among the quotients.
+bool normalise(const Slice& s, const Block& b) {
   const Floats d;
-  if (s.sink != -kInfinity) add_sink(s, b);
   const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
+  bool odd = false;
   for (int v = 0; v < b.vectors; ++v) {
     const Vector sum = hn::Load(d, b.sum + v * kLanes);
     const Vector inverse =
         hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+    Vector poison = hn::Zero(d);  // a sum of zeros, or NaN: an infinity times 0 is one, too
     for (int64_t c = 0; c < depth; ++c) {
       float* const at = b.o + c * wide + v * kLanes;
-      hn::Store(hn::Mul(hn::Load(d, at), inverse), d, at);
+      const Vector quotient = hn::Mul(hn::Load(d, at), inverse);
+      poison = hn::MulAdd(quotient, hn::Zero(d), poison);
+      hn::Store(quotient, d, at);
     }
-    transpose_out(b.o + v * kLanes, wide, depth, rows + v * kLanes * depth, depth);
+    odd |= !hn::AllTrue(d, hn::Eq(poison, hn::Zero(d)));
   }
+  return odd;
+}
+
+template <class T>
+void store_rows(const Slice& s, const Block& b, float* rows) {
+  if (s.sink != -kInfinity) add_sink(s, b);
+  const bool odd = normalise(s, b);
+  const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
+  for (int v = 0; v < b.vectors; ++v)
+    transpose_out(b.o + v * kLanes, wide, depth, rows + v * kLanes * depth, depth);
   for (int64_t i = 0; i < b.count; ++i) {
     const int64_t place = b.first + i, row = s.order != nullptr ? s.order[place] : place;
     float* const values = rows + i * depth;
     // A sum that is NaN says that scores are.
-    if (b.sum[i] > 0 && std::any_of(values, values + s.head_dim_v, [](float x) { return x != x; }))
-      mend_row<T>(s, b, place, values);
+    if (odd && b.sum[i] > 0) mend_row<T>(s, b, place, values);
     narrow_row(values, s.head_dim_v, static_cast<T*>(s.o) + row * s.o_stride);
     if (s.lse != nullptr)
       s.lse[row * s.lse_stride] =
