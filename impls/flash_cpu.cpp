@@ -45,17 +45,34 @@ struct FlashCpu {
     return nullptr;
   }
 
+  struct Head {  // one (batch, head)
+    impls::Lengths lengths;
+    impls::Slice slice;
+  };
+  Head head_of(void* const* data, int64_t head) const {
+    const int64_t heads = impls::softmax_params(problem).num_heads, b = head / heads;
+    const impls::Lengths lengths = impls::lengths(problem, data, b);
+    return {lengths, impls::softmax_slice(problem, data, b, head % heads, lengths)};
+  }
+
   template <class T>
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const Plan work = plan(problem);
     impls::share(p.batch * p.num_heads * work.groups, problem.threads, workspace,
                  work.scratch_bytes, [&](int64_t task, void* scratch) {
-                   const int64_t head = task / work.groups, b = head / p.num_heads,
-                                 h = head % p.num_heads;
+                   const Head head = head_of(data, task / work.groups);
+                   impls::Slice slice = head.slice;
+                   // Tasks are taken last first, one a thread.
+                   const int64_t next_head = (task - problem.threads) / work.groups;
+                   Head next;
+                   if (task >= problem.threads && next_head != task / work.groups) {
+                     next = head_of(data, next_head);
+                     slice.next = &next.slice;
+                     slice.next_keys = next.lengths.kv;
+                   }
+                   const impls::Lengths& n = head.lengths;
                    const int64_t begin = task % work.groups * work.group, end = begin + work.group;
-                   const impls::Lengths n = impls::lengths(problem, data, b);
-                   const impls::Slice slice = impls::softmax_slice(problem, data, b, h, n);
                    if (begin < n.q)
                      impls::attend(slice, {begin, std::min(end, n.q)}, {0, n.kv}, scratch);
                    if (end > n.q)

@@ -76,7 +76,7 @@ Scratch cut(char* base, int64_t head_dim, int64_t head_dim_v, int64_t queries) {
   s.scores = floats(round_up(t.keys, kRows) * kBlock);
   s.keys = floats(t.keys * padded(head_dim));
   s.values = floats(t.keys * padded(head_dim_v));
-  s.rows = floats(kBlock * width);
+  s.rows = floats(kLanes * width);
   s.extra = floats(kBlock);
   for (int64_t b = 0; b < blocks; ++b) {
     Block block;
@@ -103,18 +103,32 @@ Range visible_keys(const Slice& s, int64_t first, int64_t last, Range all) {
   return {all.begin, std::max(all.begin, all.end)};
 }
 
+/// Whether rows of T can be transposed where they are: 16-byte pieces of float, evenly apart.
+template <class T>
+bool in_place(const Slice& s, int64_t head_dim, int64_t lanes) {
+  return sizeof(T) == 4 && s.order == nullptr && head_dim % 4 == 0 && lanes == kLanes;
+}
+
 template <class T>
 void load_queries(const Slice& s, Block& b, float* rows) {
   const int64_t depth = round_up(s.head_dim, 4), wide = b.vectors * kLanes;
   const double unit = s.softcap > 0 ? 1.0 / s.softcap : kLog2E;
   const float factor = static_cast<float>(s.softmax_scale * unit);
-  std::memset(rows, 0, static_cast<size_t>(wide * depth) * 4);
-  for (int64_t i = 0; i < b.count; ++i) {
-    const int64_t place = b.first + i, row = s.order != nullptr ? s.order[place] : place;
-    widen_row(static_cast<const T*>(s.q) + row * s.q_stride, s.head_dim, factor, rows + i * depth);
+  const auto* const q = static_cast<const T*>(s.q);
+  for (int64_t first = 0; first < wide; first += kLanes) {
+    const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
+    if (in_place<T>(s, s.head_dim, lanes)) {
+      transpose_in(reinterpret_cast<const float*>(q + (b.first + first) * s.q_stride), s.q_stride,
+                   depth, factor, b.q + first, wide);
+      continue;
+    }
+    std::memset(rows, 0, static_cast<size_t>(kLanes * depth) * 4);
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t place = b.first + first + i, row = s.order != nullptr ? s.order[place] : place;
+      widen_row(q + row * s.q_stride, s.head_dim, 1.0f, rows + i * depth);
+    }
+    transpose_in(rows, depth, depth, factor, b.q + first, wide);
   }
-  for (int v = 0; v < b.vectors; ++v)
-    transpose_in(rows + v * kLanes * depth, depth, depth, b.q + v * kLanes, wide);
 }
 
 /// The sink joins rows that see a key: their maximum, and what they are divided by.
@@ -163,45 +177,36 @@ void mend_row(const Slice& s, const Block& b, int64_t i, float* row) {
   }
 }
 
-/// Divides a block's O by its normaliser; returns whether a NaN is among the quotients.
-bool normalise(const Slice& s, const Block& b) {
-  const Floats d;
-  const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
-  bool odd = false;
-  for (int v = 0; v < b.vectors; ++v) {
-    const Vector sum = hn::Load(d, b.sum + v * kLanes);
-    const Vector inverse =
-        hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
-    Vector poison = hn::Zero(d);  // a sum of zeros, or NaN: an infinity times 0 is one, too
-    for (int64_t c = 0; c < depth; ++c) {
-      float* const at = b.o + c * wide + v * kLanes;
-      const Vector quotient = hn::Mul(hn::Load(d, at), inverse);
-      poison = hn::MulAdd(quotient, hn::Zero(d), poison);
-      hn::Store(quotient, d, at);
-    }
-    odd |= !hn::AllTrue(d, hn::Eq(poison, hn::Zero(d)));
-  }
-  return odd;
+void store_lse(const Slice& s, const Block& b, int64_t i, int64_t row) {
+  if (s.lse == nullptr) return;
+  s.lse[row * s.lse_stride] =
+      b.sum[i] == 0 ? -kInfinity
+                    : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
 }
 
 template <class T>
 void store_rows(const Slice& s, const Block& b, float* rows) {
+  const Floats d;
   if (s.sink != -kInfinity) add_sink(s, b);
-  const bool odd = normalise(s, b);
   const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
-  for (int v = 0; v < b.vectors; ++v)
-    transpose_out(b.o + v * kLanes, wide, depth, rows + v * kLanes * depth, depth);
-  for (int64_t i = 0; i < b.count; ++i) {
-    const int64_t place = b.first + i, row = s.order != nullptr ? s.order[place] : place;
-    float* const values = rows + i * depth;
-    // A sum that is NaN says that scores are.
-    if (odd && b.sum[i] > 0) mend_row<T>(s, b, place, values);
-    narrow_row(values, s.head_dim_v, static_cast<T*>(s.o) + row * s.o_stride);
-    if (s.lse != nullptr)
-      s.lse[row * s.lse_stride] =
-          b.sum[i] == 0
-              ? -kInfinity
-              : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
+  auto* const o = static_cast<T*>(s.o);
+  for (int64_t first = 0; first < wide; first += kLanes) {
+    const Vector sum = hn::Load(d, b.sum + first);
+    const Vector inverse =
+        hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+    const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
+    const bool direct = in_place<T>(s, s.head_dim_v, lanes);
+    float* const target =
+        direct ? reinterpret_cast<float*>(o + (b.first + first) * s.o_stride) : rows;
+    const int64_t stride = direct ? s.o_stride : depth;
+    const bool odd = transpose_out(b.o + first, wide, depth, inverse, target, stride);
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t place = b.first + first + i, row = s.order != nullptr ? s.order[place] : place;
+      // A sum that is NaN says that scores are.
+      if (odd && b.sum[first + i] > 0) mend_row<T>(s, b, place, target + i * stride);
+      if (!direct) narrow_row(target + i * stride, s.head_dim_v, o + row * s.o_stride);
+      store_lse(s, b, first + i, row);
+    }
   }
 }
 
@@ -257,11 +262,38 @@ void gather_extra(const Slice& s, const Block& b, int64_t j, int64_t wide, float
   for (int64_t i = distinct; i < wide; ++i) extra[i] = extra[0];
 }
 
+/// Rows that are used next. They are fetched a few at a time between register tiles: the
+/// processor's own prefetchers do not follow eight rows of K, or pieces of many rows of V.
+struct Ahead {
+  struct Rows {
+    const char* next;
+    int64_t stride, bytes, count;  // stride, bytes: of a row
+  };
+  Rows rows[2] = {};
+  int64_t step = 0;  // rows a call
+
+  template <class T>
+  void add(const void* data, int64_t stride, Range range, int64_t depth) {
+    Rows& x = rows[rows[0].count > 0];
+    constexpr int64_t size = sizeof(T);
+    x = {static_cast<const char*>(data) + range.begin * stride * size, stride * size, depth * size,
+         range.end - range.begin};
+  }
+  void fetch() {
+    for (Rows& x : rows) {
+      int64_t n = std::min(step, x.count);
+      for (x.count -= n; n > 0; --n, x.next += x.stride)
+        for (int64_t at = 0; at < x.bytes; at += 64) __builtin_prefetch(x.next + at, 0, 2);
+    }
+  }
+};
+
 struct Tile {
   Range keys;  // places
   Rows k, v;   // of keys.begin and on
   float* scores;
   float* extra;
+  Ahead* ahead;
   bool guarded = false;  // V has Inf or NaN, which a masked weight must not touch
 };
 
@@ -332,6 +364,7 @@ void attend_tile(const Slice& s, const Block& b, const Tile& t) {
     for (int r = 0; r < kRows; ++r) row[r] = t.k.data + std::min(j + r, count - 1) * t.k.stride;
     Vector acc[kRows][vectors];
     dot_tile<vectors>(row, b.q, s.head_dim, acc);
+    t.ahead->fetch();
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < vectors; ++v) {
         hn::Store(acc[r][v], d, t.scores + (j + r) * wide + v * kLanes);
@@ -412,6 +445,23 @@ bool crosses_edge(const Slice& s, const Block& b, Range keys) {
          (s.window_right >= 0 && keys.end - 1 > first + s.window_right);
 }
 
+/// What to fetch while `blocks` blocks attend to `count` keys, before `rest`: the tile after them,
+/// else the first one of the slice that comes next.
+template <class T>
+Ahead look_ahead(const Slice& s, Range rest, int64_t blocks, int64_t count) {
+  const Slice* const from = rest.begin < rest.end ? &s : s.next;
+  if (from == nullptr || from->order != nullptr || from->pages != nullptr) return {};
+  const int64_t step = tiling(s.head_dim, s.head_dim_v).keys;
+  if (from == s.next) rest = {0, s.next_keys};
+  rest.end = std::min(rest.end, rest.begin + step);
+  Ahead ahead;
+  ahead.add<T>(from->k, from->k_stride, rest, s.head_dim);
+  ahead.add<T>(from->v, from->v_stride, rest, s.head_dim_v);
+  const int64_t calls = std::max<int64_t>(1, blocks * (count / kRows));
+  ahead.step = (rest.end - rest.begin + calls - 1) / calls;
+  return ahead;
+}
+
 template <class T>
 void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
   int64_t blocks = 0;
@@ -433,6 +483,7 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
                              count, s.head_dim, 1, scratch.keys);
     const Rows v = tile_rows(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, start,
                              count, s.head_dim_v, kRows, scratch.values);
+    Ahead ahead = look_ahead<T>(s, {at + step, keys.end}, blocks, count);
     int finite = -1;  // not known yet
     for (int64_t n = 0; n < blocks; ++n) {
       const Block& b = scratch.blocks[n];
@@ -440,7 +491,8 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
              k,
              v,
              scratch.scores,
-             scratch.extra};
+             scratch.extra,
+             &ahead};
       if (t.keys.begin >= t.keys.end) continue;
       t.k.data += (t.keys.begin - start) * k.stride;
       t.v.data += (t.keys.begin - start) * v.stride;

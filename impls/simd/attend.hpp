@@ -45,6 +45,8 @@ struct Slice {
   float sink = -std::numeric_limits<float>::infinity();  // a logit that joins the normaliser of
                                                          // every row that sees a key
   float alibi_slope = 0;                                 // times |i + offset - j| is taken off
+  const Slice* next = nullptr;  // whose K and V the caller reads next, to be fetched in time
+  int64_t next_keys = 0;        // how many keys it has
 };
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.

@@ -236,18 +236,25 @@ HWY_INLINE void narrow_row(const float* source, int64_t count, T* target) {
 }
 
 #if HWY_TARGET == HWY_SCALAR
-/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has
-/// `pitch` floats a row.
-HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns,
-                             int64_t pitch) {
+/// columns[c][l] = factor * rows[l * stride + c] for l < kLanes, c < count (a multiple of 4);
+/// columns has `pitch` floats a row.
+HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float factor,
+                             float* columns, int64_t pitch) {
   for (int64_t c = 0; c < count; ++c)
-    for (int l = 0; l < kLanes; ++l) columns[c * pitch + l] = rows[l * stride + c];
+    for (int l = 0; l < kLanes; ++l) columns[c * pitch + l] = factor * rows[l * stride + c];
 }
-/// The way back: rows[l * stride + c] = columns[c][l].
-HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows,
-                              int64_t stride) {
-  for (int64_t c = 0; c < count; ++c)
-    for (int l = 0; l < kLanes; ++l) rows[l * stride + c] = columns[c * pitch + l];
+/// The way back: rows[l * stride + c] = factor[l] * columns[c][l]. Whether one of them is infinite
+/// or NaN.
+HWY_INLINE bool transpose_out(const float* columns, int64_t pitch, int64_t count, Vector factor,
+                              float* rows, int64_t stride) {
+  float poison = 0;
+  for (int64_t c = 0; c < count; ++c) {
+    for (int l = 0; l < kLanes; ++l) {
+      rows[l * stride + c] = hn::GetLane(factor) * columns[c * pitch + l];
+      poison += 0.0f * rows[l * stride + c];
+    }
+  }
+  return poison != 0;
 }
 #else
 /// A vector whose 128-bit block b is the four floats at base + 4 * b * stride, and back.
@@ -288,28 +295,35 @@ HWY_INLINE void transpose_blocks(Vector (&x)[4]) {
   x[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
-/// columns[c][l] = rows[l * stride + c] for l < kLanes, c < count (a multiple of 4); columns has
-/// `pitch` floats a row.
-HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float* columns,
-                             int64_t pitch) {
+/// columns[c][l] = factor * rows[l * stride + c] for l < kLanes, c < count (a multiple of 4);
+/// columns has `pitch` floats a row.
+HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float factor,
+                             float* columns, int64_t pitch) {
   const Floats d;
+  const Vector scale = hn::Set(d, factor);
   for (int64_t c = 0; c < count; c += 4) {
     Vector x[4];
     for (int r = 0; r < 4; ++r) x[r] = load_blocks(d, rows + r * stride + c, stride);
     transpose_blocks(x);
-    for (int r = 0; r < 4; ++r) hn::Store(x[r], d, columns + (c + r) * pitch);
+    for (int r = 0; r < 4; ++r) hn::Store(hn::Mul(x[r], scale), d, columns + (c + r) * pitch);
   }
 }
-/// The way back: rows[l * stride + c] = columns[c][l].
-HWY_INLINE void transpose_out(const float* columns, int64_t pitch, int64_t count, float* rows,
-                              int64_t stride) {
+/// The way back: rows[l * stride + c] = factor[l] * columns[c][l]. Whether one of them is infinite
+/// or NaN.
+HWY_INLINE bool transpose_out(const float* columns, int64_t pitch, int64_t count, Vector factor,
+                              float* rows, int64_t stride) {
   const Floats d;
+  Vector poison = hn::Zero(d);
   for (int64_t c = 0; c < count; c += 4) {
     Vector x[4];
-    for (int r = 0; r < 4; ++r) x[r] = hn::Load(d, columns + (c + r) * pitch);
+    for (int r = 0; r < 4; ++r) {
+      x[r] = hn::Mul(hn::Load(d, columns + (c + r) * pitch), factor);
+      poison = hn::MulAdd(x[r], hn::Zero(d), poison);
+    }
     transpose_blocks(x);
     for (int r = 0; r < 4; ++r) store_blocks(d, x[r], rows + r * stride + c, stride);
   }
+  return !hn::AllTrue(d, hn::Eq(poison, hn::Zero(d)));
 }
 #endif
 
