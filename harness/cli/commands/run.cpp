@@ -1,6 +1,7 @@
 // attest run: judges and times implementations on suites.
 #include <fmt/format.h>
 
+#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -18,7 +19,9 @@ namespace {
 constexpr const char* kDefaultSuite = "default";
 
 struct RunArguments {
-  std::vector<std::string> suites, vectors;
+  std::vector<std::string> subjects, vectors;
+  std::string records_path;
+  bool only_plugins = false;
   core::CaseFilter filter;
   core::VectorWords words;
   bool own_case_limit = false, times_vectors = false;
@@ -30,10 +33,11 @@ struct RunArguments {
 int run_vectors(RunArguments& arguments) {
   const core::CaseFilter& filter = arguments.filter;
   for (const auto& [given, option] :
-       {std::pair(!arguments.suites.empty(), "suites"),
+       {std::pair(!arguments.subjects.empty(), "suites"),
         std::pair(!arguments.judging.token_files.empty(), "--tokens"),
         std::pair(!filter.fills.empty(), "--fill"), std::pair(!filter.dtypes.empty(), "--dtype"),
-        std::pair(filter.quick, "--quick")})
+        std::pair(filter.quick, "--quick"),
+        std::pair(!arguments.records_path.empty(), "--records")})
     if (given)
       throw core::Error(fmt::format(
           "{} cannot be given with --vectors: vectors bring their inputs; --case names them",
@@ -59,6 +63,32 @@ double default_budget_s(bool is_default_suite, bool quick) {
   return quick ? 0.15 : 1.0;
 }
 
+// Lines without those that are empty or begin with '#'.
+std::vector<std::string> read_lines(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line.front() != '#') lines.push_back(line);
+  if (!file.eof()) throw core::Error(fmt::format("--records {}: cannot be read", path));
+  return lines;
+}
+
+core::Plan make_plan(const RunArguments& arguments) {
+  core::Plan plan =
+      core::plan_subjects(arguments.subjects, arguments.filter, arguments.judging.token_files);
+  if (arguments.records_path.empty()) return plan;
+  const std::vector<std::string> unknown =
+      core::keep_records(plan, read_lines(arguments.records_path));
+  if (plan.jobs.empty())
+    throw core::Error(fmt::format("--records {}: names no case of these suites{}",
+                                  arguments.records_path,
+                                  unknown.empty() ? "" : ", e.g. " + unknown.front()));
+  for (const std::string& line : unknown)
+    print_warnings({fmt::format("--records {}: no case is called {}", arguments.records_path,
+                                core::in_quotes(line))});
+  return plan;
+}
+
 int run(RunArguments& arguments) {
   if (!arguments.vectors.empty()) return run_vectors(arguments);
   if (!arguments.words.empty())
@@ -68,18 +98,19 @@ int run(RunArguments& arguments) {
   JudgingOptions& judging = arguments.judging;
   core::Selection& selection = judging.plugins.selection;
   core::Limits& limits = judging.plugins.limits;
-  if (arguments.suites.empty()) arguments.suites = {kDefaultSuite};
+  if (arguments.subjects.empty()) arguments.subjects = {kDefaultSuite};
   // On the default suite, named or not, a plugin of one's own is judged by itself; on others it is
   // compared.
-  const bool is_default_suite = arguments.suites == std::vector<std::string>{kDefaultSuite};
+  const bool is_default_suite = arguments.subjects == std::vector<std::string>{kDefaultSuite};
   selection.only_named = is_default_suite && !selection.plugins.empty();
+  selection.with_found = !arguments.only_plugins;
   const core::CaseFilter& filter = arguments.filter;
   if (!arguments.own_case_limit)
     limits.case_limit_s = default_case_limit_s(is_default_suite, filter.quick);
   limits.budget_s =
       filter.budget_s > 0 ? filter.budget_s : default_budget_s(is_default_suite, filter.quick);
   judging.shows_shares = true;
-  return judge_plan(core::plan_suites(arguments.suites, filter, judging.token_files), judging);
+  return judge_plan(make_plan(arguments), judging);
 }
 
 }  // namespace
@@ -89,8 +120,9 @@ Command add_run(CLI::App& program) {
       program.add_subcommand("run", "judge and time implementations on suites of cases");
   auto arguments = std::make_shared<RunArguments>();
   command
-      ->add_option("suites", arguments->suites,
-                   "suite files, or names of suites that come with attest (default: default)")
+      ->add_option("subjects", arguments->subjects,
+                   "suite files, names of suites that come with attest, or problems such as "
+                   "'softmax num_heads=8 seq_len_q=1k head_dim=64' (default: default)")
       ->type_name("SUITE");
   command
       ->add_option("--vectors", arguments->vectors,
@@ -114,6 +146,13 @@ Command add_run(CLI::App& program) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
+  command
+      ->add_option("--records", arguments->records_path,
+                   "run only what the lines of this file name, in their order: SUITE/CASE DTYPE "
+                   "IMPL, where IMPL is a glob; attest ab writes such files")
+      ->type_name("FILE");
+  command->add_flag("--only-plugins", arguments->only_plugins,
+                    "load no implementations but those of --plugin");
   command
       ->add_option(
           "--tokens", arguments->judging.token_files,

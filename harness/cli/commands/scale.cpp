@@ -110,16 +110,11 @@ class ScalePlanner {
   int rounds_ = 0;             // of added points in this session
 };
 
-bool is_spec(const std::string& subject) {
-  const std::string first = subject.substr(0, subject.find(' '));
-  return core::find_operation(first) || subject.find_first_of(" =") != subject.npos;
-}
-
 std::vector<core::Scaling> read_subjects(const ScaleArguments& arguments) {
   std::vector<core::Scaling> all;
   std::vector<std::string> suites;
   for (const std::string& subject : arguments.subjects) {
-    if (!is_spec(subject)) {
+    if (!core::is_spec(subject)) {
       suites.push_back(subject);
       continue;
     }

@@ -130,6 +130,7 @@ std::string Job::token_line() const {
 }
 
 std::vector<std::string> Job::only_impls() const {
+  if (!only.empty()) return only;
   if (const auto* of_suite = std::get_if<SuiteJob>(&source)) return of_suite->wanted->only_impls;
   const auto* spec = std::get_if<SpecJob>(&source);
   return spec ? spec->only_impls : std::vector<std::string>();
@@ -185,6 +186,58 @@ Plan plan_spec(const SpecJob& job, const std::vector<std::string>& fills,
     plan.jobs.push_back({"", case_name, dtype, fills, 0, source});
   }
   return plan;
+}
+
+bool is_spec(const std::string& subject) {
+  const std::string first = subject.substr(0, subject.find(' '));
+  return find_operation(first) || subject.find_first_of(" =") != subject.npos;
+}
+
+Plan plan_subjects(const std::vector<std::string>& subjects, const CaseFilter& filter,
+                   const std::vector<std::string>& token_files) {
+  std::vector<std::string> suites, specs;
+  for (const std::string& subject : subjects)
+    (is_spec(subject) ? specs : suites).push_back(subject);
+  if (suites.empty() && (filter.quick || !filter.cases.empty() || !filter.dtypes.empty()))
+    throw Error(
+        "--quick, --case and --dtype select cases of suites; a problem has a word dtype=f16");
+  if (suites.empty() && !token_files.empty())
+    throw Error(fmt::format("--tokens {}: no case takes tokens of that kind", token_files.front()));
+  Plan plan;
+  if (!suites.empty()) plan = plan_suites(suites, filter, token_files);
+  for (size_t i = 0; i < specs.size(); ++i)
+    plan.append(plan_spec({.spec = specs[i]}, filter.fills, fmt::format("problem{}", i + 1)));
+  if (!specs.empty()) plan.identity["problems"] = fmt::format("{}", fmt::join(specs, "; "));
+  return plan;
+}
+
+std::vector<std::string> keep_records(Plan& plan, const std::vector<std::string>& lines) {
+  std::vector<std::string> unknown;
+  std::vector<Job> kept;
+  const auto name = [](const Job& job) {
+    return fmt::format("{}{}{} {}", job.suite, job.suite.empty() ? "" : "/", job.case_name,
+                       job.dtype);
+  };
+  for (const std::string& line : lines) {
+    const size_t space = line.rfind(' ');
+    if (space == line.npos || line.find(' ') == space)
+      throw Error(fmt::format("{}: must be SUITE/CASE DTYPE IMPL", in_quotes(line)));
+    const std::string wanted = line.substr(0, space), impl = line.substr(space + 1);
+    auto at = std::ranges::find(kept, wanted, name);
+    if (at == kept.end()) {
+      const auto job = std::ranges::find(plan.jobs, wanted, name);
+      if (job == plan.jobs.end()) {
+        unknown.push_back(line);
+        continue;
+      }
+      at = kept.insert(at, *job);
+      at->only.clear();
+    }
+    at->only.push_back(impl);
+  }
+  plan.jobs = std::move(kept);
+  plan.identity["records"] = hex(hash_text(fmt::format("{}", fmt::join(lines, "\n"))));
+  return unknown;
 }
 
 Plan plan_vectors(const std::vector<std::string>& folders, const CaseFilter& filter,

@@ -43,6 +43,7 @@ struct Job {
   double budget_s = 0;             // seconds of timed runs; 0: the session's budget
   std::variant<SuiteJob, SpecJob, VectorJob> source;
   std::optional<SweepPoint> point = {};  // as in its records; nothing: it is no part of a sweep
+  std::vector<std::string> only = {};    // globs of implementations; empty: those of the source
 
   bool is_vector() const { return std::holds_alternative<VectorJob>(source); }
   /// Globs; only implementations with matching names run the job. Empty: all.
@@ -87,6 +88,21 @@ Plan plan_spec(const SpecJob& job, const std::vector<std::string>& fills,
 
 /// Describes a .safetensors or .npz file that has no case.json: values for keys of a case.json.
 using VectorWords = std::map<std::string, std::string>;
+
+/// Whether a word of a command line is a spec line, and not the name of a suite.
+bool is_spec(const std::string& subject);
+
+/// The cases of suites, then a case for each spec line: "problem1", "problem2" ... The filter
+/// selects cases of suites. Throws Error as plan_suites and plan_spec do, or if there are only spec
+/// lines and the filter selects cases.
+Plan plan_subjects(const std::vector<std::string>& subjects, const CaseFilter& filter,
+                   const std::vector<std::string>& token_files = {});
+
+/// Keeps the jobs that lines name, and puts them in the order of the lines: "SUITE/CASE DTYPE
+/// IMPL", where IMPL is a glob of the implementations that run the job. Several lines about one job
+/// add up. Returns the lines that name no job of the plan. Throws Error: a line has fewer than
+/// three words.
+std::vector<std::string> keep_records(Plan& plan, const std::vector<std::string>& lines);
 
 /// The vectors of `folders` whose names match the filter's cases. Throws Error: there is no vector,
 /// two have the same name, or `words` are invalid or given for a vector that has a description.

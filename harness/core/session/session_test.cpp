@@ -70,6 +70,28 @@ class RunSessions : public Sessions {
   const Implementations implementations_{{.globs = {"naive"}}, options_.limits};
 };
 
+TEST_F(Sessions, SubjectsAreSuitesAndProblems) {
+  const Plan both =
+      plan_subjects({suite_, "softmax seq_len_q=8 head_dim=16", "softmax seq_len_q=4 head_dim=4"},
+                    {.cases = {"a"}, .dtypes = {"f16"}});
+  EXPECT_THAT(names(both), ElementsAre("small/a f16", "/problem1 f32", "/problem2 f32"));
+  EXPECT_THROW(plan_subjects({"softmax seq_len_q=4 head_dim=4"}, {.quick = true}), Error);
+  EXPECT_THROW(plan_subjects({"softmax seq_len_q=4 head_dim=4"}, {}, {"sweep.pcd"}), Error);
+  EXPECT_THROW(plan_subjects({"softmax head_dims=4 seq_len_q=4"}, {}), Error);
+}
+
+TEST_F(Sessions, KeepsNamedRecordsInTheirOrder) {
+  Plan kept = plan_subjects({suite_, "softmax seq_len_q=4 head_dim=4"}, {});
+  const std::vector<std::string> unknown =
+      keep_records(kept, {"small/c f32 flash_*", "problem1 f32 *", "small/d f32 naive",
+                          "small/a f16 naive", "small/c f32 naive"});
+  EXPECT_THAT(names(kept), ElementsAre("small/c f32", "/problem1 f32", "small/a f16"));
+  EXPECT_THAT(kept.jobs[0].only_impls(), ElementsAre("flash_*", "naive"));
+  EXPECT_THAT(unknown, ElementsAre("small/d f32 naive"));
+  EXPECT_THROW(keep_records(kept, {"small/a f16"}), Error);
+  EXPECT_THROW(keep_records(kept, {"small/a"}), Error);
+}
+
 TEST_F(Sessions, APlanHasWhatItsFilterKeeps) {
   EXPECT_THAT(names(plan({.dtypes = {"f32"}, .quick = true})), ElementsAre("small/a f32"));
   EXPECT_THAT(names(plan({.cases = {"b", "small/c"}})),
