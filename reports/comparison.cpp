@@ -118,9 +118,9 @@ class Comparer {
   Comparer(const std::vector<Results>& before, const std::vector<Results>& after,
            const CompareOptions& options)
       : options_(options),
-        before_(by_start(before)),
-        after_(by_start(after)),
-        took_turns_(took_turns(before_, after_)) {}
+        before_(side(before)),
+        after_(side(after)),
+        took_turns_(options.in_turns || took_turns(before_, after_)) {}
 
   Comparison compare() {
     for (const Key& key : keys(before_)) {
@@ -139,6 +139,10 @@ class Comparer {
   }
 
  private:
+  Side side(const std::vector<Results>& files) const {
+    return options_.in_turns ? Side(files.begin(), files.end()) : by_start(files);
+  }
+
   /// In the order in which they come.
   static std::vector<Key> keys(const Side& side) {
     std::vector<Key> all;

@@ -23,6 +23,8 @@ struct CompareOptions {
   std::string relative_to;       // times are divided by this implementation's time in the same
                                  // launch; empty: times are in nanoseconds
   bool across_machines = false;  // compare times even between machines or kinds of build
+  bool in_turns = false;         // before[i] and after[i] were started one after the other; if
+                                 // false, the times of their starts tell
 };
 
 /// One (implementation, case, dtype) that both sides have.

@@ -20,10 +20,11 @@ struct ExitCodeHelp {
 inline constexpr ExitCodeHelp kExitCodes[] = {
     {kOk, "ok: everything that was judged passed"},
     {kBad,
-     "a case failed, is suspect, ended in an error, crashed or timed out; compare: something no "
-     "longer passes; gate: a limit on a verdict is broken; list --events: a case misses an event "
+     "a case failed, is suspect, ended in an error, crashed or timed out; compare, ab: something "
+     "no longer passes; gate: a limit on a verdict is broken; list --events: a case misses an "
+     "event "
      "without a reason"},
-    {kWorse, "compare: slower, bigger or less accurate; gate: another limit is broken"},
+    {kWorse, "compare, ab: slower, bigger or less accurate; gate: another limit is broken"},
     {kInconclusive,
      "with --strict: undecided comparisons or limits, or declared features and dtypes that no case "
      "judged"},

@@ -1,5 +1,6 @@
 #include "cli/header.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,16 +15,23 @@
 
 namespace attest::cli {
 
-std::string utc_now() {
+namespace {
+
+// "2026-01-31T12:00:00"
+std::string print_utc(std::time_t time) {
   char text[32];
-  const std::time_t now = std::time(nullptr);
   std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  gmtime_r(&time, &utc);
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
   return text;
 }
 
-namespace {
+// With milliseconds: launches that take turns are told apart by when they started.
+std::string utc_start() {
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  return fmt::format("{}.{:03}Z", print_utc(now.tv_sec), now.tv_nsec / 1000000);
+}
 
 // Variables of a terminal or a job, different from one to the next, of which no kernel makes
 // anything.
@@ -56,9 +64,11 @@ std::string hash_variables() {
 
 }  // namespace
 
+std::string utc_now() { return print_utc(std::time(nullptr)) + "Z"; }
+
 core::Header make_header(const std::string& command, const core::Implementations& implementations,
                          int32_t threads) {
-  core::Header header{command, utc_now(), core::read_environment()};
+  core::Header header{command, utc_start(), core::read_environment()};
   header.environment["run"] = {{"pinned_cpus", implementations.cpus()},
                                {"threads", std::to_string(threads)},
                                {"variables_hash", hash_variables()}};

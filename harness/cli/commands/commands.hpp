@@ -9,6 +9,7 @@ namespace attest::cli {
 /// Runs the command after the arguments were parsed. Returns an ExitCode.
 using Command = std::function<int()>;
 
+Command add_ab(CLI::App& program);
 Command add_bench(CLI::App& program);
 Command add_list(CLI::App& program);
 Command add_run(CLI::App& program);

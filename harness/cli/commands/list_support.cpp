@@ -14,7 +14,7 @@ namespace {
 using core::Record;
 
 // A limit that no estimate reaches: a problem is slow, but not refused.
-constexpr double kNoCaseLimit_s = 1e9;
+constexpr double kAnyTime_s = 1e9;
 
 /// `record`: of a session that runs nothing.
 void print_problem(const Record& record, int threads) {
@@ -51,7 +51,7 @@ void list_support(const std::string& spec, PluginOptions& options) {
   core::Plan plan = core::plan_spec({.spec = spec}, {}, "list");
   const core::Implementations implementations = options.load();
   core::RunOptions run{.limits = options.limits, .dry_run = true};
-  run.limits.case_limit_s = kNoCaseLimit_s;
+  run.limits.case_limit_s = kAnyTime_s;
   core::Session session(std::move(plan), implementations, run);
   const size_t width = implementations.name_width();
   bool is_first = true;

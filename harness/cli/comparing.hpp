@@ -1,0 +1,25 @@
+// The options and the exit code that the commands which compare share: compare, ab.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include "reports/comparison.hpp"
+
+namespace attest::cli {
+
+struct Comparing {
+  bool strict = false, changed_only = false;
+  double floor_percent = 0;
+
+  void add_to(CLI::App& command);
+  /// What the arguments say. Call it when they were parsed.
+  reports::CompareOptions options() const;
+  /// Prints the comparison.
+  void print(const reports::Comparison& comparison) const;
+  /// Returns an ExitCode; says on standard error why nothing was compared.
+  int exit_code(const reports::Comparison& comparison) const;
+
+ private:
+  reports::CompareOptions options_;
+};
+
+}  // namespace attest::cli
