@@ -6,7 +6,9 @@ namespace attest::reports {
 namespace {
 
 constexpr FillWords kWords[] = {
-    {"random", "normal Q, K and V; masks and biases that hide single pairs at random",
+    {"random",
+     "normal Q, K and V; masks and biases that hide single pairs at random, finite biases that "
+     "hide",
      "most mistakes, if the problem is small"},
     {"tokens", "Q, K and V projected from the points of a sweep or from an image",
      "values that follow a scene"},

@@ -53,6 +53,10 @@ enum class Bug {
   kMinusInfScoreNanAtEnd,
   kNanValueZeroAtEnd,
   kInfValueCutAtEnd,
+  // Finite numbers in BIAS that are taken for -inf, or become it.
+  kBiasHides,
+  kMaxFrom,
+  kBiasOverflows,
   // The range and roundings of the normaliser.
   kNormaliserStops,
   kNormaliserF16,
@@ -401,6 +405,21 @@ constexpr Planted kPlanted[] = {
      {},
      0,
      End::kLast},
+
+    {"bias_hides_from_minus_1e4",
+     Bug::kBiasHides,
+     {{{16}, {64}}},
+     "a bias below -10000 hides the key",
+     -1e4f},
+    {"max_from_minus_32768",
+     Bug::kMaxFrom,
+     {{{32}, {128}}},
+     "the maximum starts at -32768",
+     -32768},
+    {"bias_overflows_in_base_2",
+     Bug::kBiasOverflows,
+     {{{16}, {64}}},
+     "a finite bias times log2(e) is -inf, and -inf less -inf is NaN"},
 
     {"normaliser_to_65504",
      Bug::kNormaliserStops,

@@ -68,6 +68,7 @@ class PairTerms final : public Terms {
     const Bug bug = step_.planted->bug;
     if (bug == Bug::kTermsOfFirstRow) i = i / step_.variant.lanes * step_.variant.lanes;
     const float term = a_.pair_term(b_, h_, i, j);
+    if (bug == Bug::kBiasHides && term < step_.planted->limit) return kHidden;
     return bug == Bug::kNanBiasZero && std::isnan(term) ? 0 : term;
   }
 
@@ -142,7 +143,8 @@ class Kernel {
       load_row(&a_.q(cell.batch, at.h, cell.row, 0), stride, a_.p.head_dim, q);
       for (int64_t d = 0; d < a_.p.head_dim; ++d) q[d] *= a_.p.softmax_scale;
       const attest::Keys keys = r < at.rows ? a_.keys(at.b, i) : attest::Keys{0, 0};
-      x.row[r] = {keys.begin, keys.end, kHidden, 0, 0, 0, false, false};
+      const float top = is(Bug::kMaxFrom) ? step_.planted->limit : kHidden;
+      x.row[r] = {keys.begin, keys.end, top, 0, 0, 0, false, false};
       if (keys.begin == keys.end) continue;
       at.lowest_key = std::min(at.lowest_key, keys.begin);
       at.past_key = std::max(at.past_key, keys.end);

@@ -87,6 +87,14 @@ void end_after_run(const Tile& tile, int32_t longest, Row& row, float* p) {
   }
 }
 
+/// Logits times log2(e) are -inf, which a maximum of -inf does not survive.
+void overflow_in_base_2(const Row& row, const Tile& tile, float* p) {
+  constexpr float kLog2E = 1.44269504f;
+  const float most = std::max(row.top, *std::max_element(p, p + tile.keys));
+  if (most == kHidden || most * kLog2E != kHidden) return;
+  std::replace_if(p, p + tile.keys, [](float logit) { return logit != kHidden; }, kNan);
+}
+
 /// Whether the tile is the first (the last) one of which the row's band shows some key.
 bool is_end(End end, const Row& row, const Tile& tile) {
   if (!reaches(row, tile)) return false;
@@ -122,6 +130,7 @@ void plant_in_logits(const Rows& rows, int64_t i, const Tile& tile, float* p) {
     case Bug::kInfScoreHidden:
       for (int64_t j = 0; j < tile.size; ++j) p[j] = p[j] == kInfinity ? kHidden : p[j];
       return;
+    case Bug::kBiasOverflows: return overflow_in_base_2(row, tile, p);
     case Bug::kRunEnds: return end_after_run(tile, rows.step->variant.lanes, row, p);
     case Bug::kEmptyByFirstTile:
       row.ended |= tile.begin <= row.begin && reaches(row, tile) && are_hidden(p, 0, tile.size);

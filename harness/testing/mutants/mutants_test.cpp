@@ -105,6 +105,11 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Mutants,
                            return std::to_string(size.param.tokens) + "_" + size.param.dtype;
                          });
 
+bool needs_finite_biases(const std::string& mutant) {
+  return mutant.starts_with("step_bias_hides") || mutant.starts_with("step_max_from_minus") ||
+         mutant.starts_with("step_bias_overflows");
+}
+
 // The mutants of steps.so, each once a row of what is expected of it: on the smallest case that
 // shows it.
 TEST(Steps, AreSeenWhereTheyFirstShow) {
@@ -131,6 +136,11 @@ TEST(Steps, AreSeenWhereTheyFirstShow) {
           << row->mutant << " is not seen by " << row->check;
       EXPECT_TRUE(row->check != std::string("wild") || trial.catches.size() == 1)
           << row->mutant << " is seen without NaN and infinities that rows see";
+      if (needs_finite_biases(row->mutant)) {
+        for (const Catch& by : trial.catches)
+          EXPECT_TRUE(by.check == "random" || by.check.starts_with("relation "))
+              << row->mutant << " is seen without finite biases, by " << by.check;
+      }
     }
   }
 }

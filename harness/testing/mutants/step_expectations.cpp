@@ -105,6 +105,16 @@ const std::vector<Expected> kHidden = {
     {"step_hidden_max_zero_t64", kPairs, 197, "huge"},
 };
 
+// Biases that hide though they are finite.
+const std::vector<Expected> kFinite = {
+    {"step_bias_hides_from_minus_1e4_t16", "pair_bias", 61, "random"},
+    {"step_bias_hides_from_minus_1e4_t64", "pair_bias", 61, "random"},
+    {"step_max_from_minus_32768_t32", "pair_bias", 61, "random"},
+    {"step_max_from_minus_32768_t128", "pair_bias", 61, "random"},
+    {"step_bias_overflows_in_base_2_t16", "pair_bias", 61, "random", "f32 bf16"},
+    {"step_bias_overflows_in_base_2_t64", "pair_bias", 197, "random", "f32 bf16"},
+};
+
 // NaN and Inf that rows see.
 const std::vector<Expected> kWild = {
     {"step_nan_score_dropped_t16", kDense, 61, "wild"},
@@ -131,7 +141,7 @@ const std::vector<Expected> kWild = {
 
 std::vector<Expected> step_expectations() {
   std::vector<Expected> all;
-  for (const auto* some : {&kRescale, &kRange, &kHidden, &kWild})
+  for (const auto* some : {&kRescale, &kRange, &kHidden, &kFinite, &kWild})
     all.insert(all.end(), some->begin(), some->end());
   return all;
 }

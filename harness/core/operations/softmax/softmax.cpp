@@ -5,6 +5,7 @@
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/closed_form/codebook.hpp"
+#include "core/operations/softmax/fills/finite_biases.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -237,6 +238,7 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
                 "': softmax has random, tokens, wild, codebook, codebook_peaked, huge, rising, "
                 "cancelling, edges, equal, flat and tiny");
   fill_random(problem, fill, tensors, only_own);
+  if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill,

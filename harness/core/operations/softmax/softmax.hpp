@@ -94,6 +94,7 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);
 
 /// The fill "random". Q and K are normal, scaled so that scores have standard deviation 1; V has
 /// mean 0. Keys that no query may see (padding, unused pages) are decoys: large scores, V = 1000.
+/// The fill "tokens" has these terms, too; "random" has finite_biases.hpp besides.
 void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 /// The fill "wild": "random" with a few NaN and infinities that rows see. Those of Q and BIAS are
 /// in rows that every sample has (marked_places); those in the first and last tiles of rows are

@@ -51,6 +51,7 @@ class Counter {
     note_wild();
     find_hidden(problem_, inputs_, geometry_, judged_, found_);
     find_blocks(problem_, inputs_, geometry_, judged_, found_);
+    find_finite_biases(problem_, inputs_, geometry_, judged_, found_);
     find_hidden_wild(problem_, inputs_, geometry_, found_);
     find_lengths(problem_, geometry_, judged_, found_);
     return std::move(found_);

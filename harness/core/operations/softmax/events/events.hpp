@@ -35,6 +35,13 @@
 //     In a block of 64 rows and T keys these pairs are hidden: all; all of the first row, but not
 //     of the last; all of the last row, but not of the first; all but those of one row. At least
 //     half of the rows, and the rows named, see some keys.
+// finite_bias/only
+//     All keys that a row sees have finite biases of at most -10,000.
+// finite_bias/lowest
+//     A row sees keys with the lowest finite bias of its type (f64: of f32), and keys with biases
+//     above -1,000.
+// finite_bias/T/first
+//     The same in a row of at least 2 T keys: all that it sees in its first tile have the lowest.
 // nan/q, /k, /v, /bias; inf/q, /k, /v, /bias
 //     A row sees a NaN (an infinity) of that tensor, but not everything that is judged does.
 // nan/first_tile/score, /v; inf/first_tile/+score, /+v, /-v; the same of last_tile
@@ -135,6 +142,10 @@ void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry&
                  const std::vector<bool>& judged, Found& found);
 void find_blocks(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                  const std::vector<bool>& judged, Found& found);
+
+/// Events of what programs write into BIAS where others write -inf.
+void find_finite_biases(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                        const std::vector<bool>& judged, Found& found);
 
 /// Bit t: holds for tiles of kEventTiles[t] keys.
 using TileSizes = uint32_t;

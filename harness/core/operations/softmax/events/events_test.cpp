@@ -394,6 +394,33 @@ TEST(Events, NanThatNobodySees) {
   EXPECT_THAT(wild(masked), UnorderedElementsAre("hidden_nan/v"));
 }
 
+TEST(Events, FiniteBiasesThatHide) {
+  const double lowest = std::numeric_limits<float>::lowest();
+  const auto found = [](const std::function<double(int64_t, int64_t)>& bias, DType dtype) {
+    const Hand hand(40, 2, {}, {ATTEST_BIAS}, dtype);
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t j = 0; j < 40; ++j) put(hand.tensor(ATTEST_BIAS), {0, 0, i, j}, bias(i, j));
+    return hand.count("finite_bias/");
+  };
+  EXPECT_THAT(found([](int64_t, int64_t) { return 0.0; }, ATTEST_F32), IsEmpty());
+  EXPECT_THAT(found([](int64_t i, int64_t) { return i == 1 ? -10000 : 0.0; }, ATTEST_F32),
+              UnorderedElementsAre("finite_bias/only"));
+  // Beside one key that has none, -inf and what another type has for its lowest number
+  EXPECT_THAT(found([](int64_t, int64_t j) { return j > 0 ? -10000 : 0.0; }, ATTEST_F32),
+              IsEmpty());
+  EXPECT_THAT(found([](int64_t, int64_t j) { return j > 0 ? -kInf : 0.0; }, ATTEST_F32), IsEmpty());
+  EXPECT_THAT(found([](int64_t, int64_t j) { return j > 0 ? -65504 : 0.0; }, ATTEST_F32),
+              IsEmpty());
+  EXPECT_THAT(found([](int64_t, int64_t j) { return j > 0 ? -65504 : 0.0; }, ATTEST_F16),
+              UnorderedElementsAre("finite_bias/lowest"));
+  EXPECT_THAT(found([&](int64_t, int64_t j) { return j < 15 ? lowest : 0.0; }, ATTEST_F32),
+              UnorderedElementsAre("finite_bias/lowest"));
+  EXPECT_THAT(found([&](int64_t, int64_t j) { return j < 16 ? lowest : 0.0; }, ATTEST_F32),
+              UnorderedElementsAre("finite_bias/lowest", "finite_bias/16/first"));
+  EXPECT_THAT(found([&](int64_t, int64_t) { return lowest; }, ATTEST_F32),
+              UnorderedElementsAre("finite_bias/only"));
+}
+
 TEST(Events, SumsAndSizesOfLogits) {
   EXPECT_THAT(Hand(65504).count("equal"), UnorderedElementsAre("equal/65504"));
   EXPECT_THAT(Hand(65503).count("equal"), IsEmpty());

@@ -22,6 +22,7 @@ class Catalogue {
     add_lanes();
     add_gaps();
     for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS}) add_hidden(role);
+    add_finite_biases();
     add_wild();
     add_weights();
     for (NumericEvent& event : events::length_events(problem_)) events_.push_back(std::move(event));
@@ -142,6 +143,23 @@ class Catalogue {
     for (const int64_t run : events::kRuns)
       add(fmt::format("hidden/{}/unaligned/{}", name, run), first_of(none, keys(run + 2)));
     add("hidden/" + name + "/scattered", first_of(none, keys(3)));
+  }
+
+  void add_finite_biases() {
+    const bool by_row = has(ATTEST_BIAS) && spec(ATTEST_BIAS).dim[2] > 1;
+    const std::string none = has(ATTEST_BIAS) ? "" : "there is no bias",
+                      hides_none = no_hiding(ATTEST_BIAS, false),
+                      few = by_row && p_.seq_len_q < 3 ? "there are fewer than three rows" : "";
+    auto keys = [&](int64_t least) {
+      return shape_.most_keys >= least ? "" : fmt::format("no row sees {} keys", least);
+    };
+    add("finite_bias/only", first_of(none, by_row ? "" : "all rows of a head have one bias"));
+    add("finite_bias/lowest", first_of(hides_none, first_of(few, keys(by_row ? 4 : 16))));
+    const std::string same =
+        !by_row && shape_.varies ? "some row sees its first tile alone, with the same biases" : "";
+    for (const int64_t tile : kEventTiles)
+      add(fmt::format("finite_bias/{}/first", tile),
+          first_of(hides_none, first_of(first_of(few, same), keys(2 * tile))));
   }
 
   // Whether hiding or intervals part the rows of one head.

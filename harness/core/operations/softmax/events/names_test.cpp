@@ -107,6 +107,20 @@ TEST(EventNames, WhatMasksCanHide) {
             "no 64 rows have 16 keys and more in common");
 }
 
+TEST(EventNames, WhoCanHaveFiniteBiases) {
+  EXPECT_EQ(why_not(of([](P&) {}), "finite_bias/only"), "there is no bias");
+  const Case pairs = of([](P& p) { p.seq_len_q = 50; }, {ATTEST_BIAS});
+  for (const char* event : {"only", "lowest", "16/first"})
+    EXPECT_EQ(why_not(pairs, std::string("finite_bias/") + event), "") << event;
+  EXPECT_EQ(why_not(pairs, "finite_bias/32/first"), "no row sees 64 keys");
+  const Case keys = core::testing::broadcast(pairs, ATTEST_BIAS, {2});
+  EXPECT_EQ(why_not(keys, "finite_bias/only"), "all rows of a head have one bias");
+  EXPECT_EQ(why_not(keys, "finite_bias/16/first"), "");
+  const Case rows = core::testing::broadcast(pairs, ATTEST_BIAS, {3});
+  EXPECT_EQ(why_not(rows, "finite_bias/only"), "");
+  EXPECT_EQ(why_not(rows, "finite_bias/lowest"), "bias is one value a row");
+}
+
 TEST(EventNames, WhoCanSeeNan) {
   const Case one = of([](P& p) { p.num_heads = 1; });
   EXPECT_NE(why_not(one, "nan/k"), "");

@@ -40,6 +40,32 @@ TEST(SoftmaxFill, SameSeedSameBytesOnAnyNumberOfThreads) {
   }
 }
 
+// Some row has far biases alone, and none the lowest ones alone: it sees no key, or another one.
+TEST(SoftmaxFill, NoRowSeesTheLowestBiasesAlone) {
+  int64_t rows_far_below = 0, lowest_biases = 0;
+  for (const Case& c : testing::all_cases()) {
+    const Tensor& bias = c.tensors[ATTEST_BIAS];
+    if (!bias) continue;
+    const Geometry geometry(c.problem, c.tensors);
+    for (int64_t b = 0; b < geometry.batch(); ++b)
+      for (int64_t h = 0; h < c.params().num_heads; ++h)
+        for (int64_t i = 0; i < geometry.length_q(b); ++i) {
+          const Interval keys = geometry.keys(b, i);
+          int64_t seen = 0, lowest = 0, far_below = 0;
+          for (int64_t j = keys.begin; j < keys.end; ++j) {
+            if (!geometry.visible(b, h, i, j)) continue;
+            const double number = bias.at({b, h, geometry.token(i), geometry.token(j)});
+            ++seen, lowest += number < -50000, far_below += number < -10000;
+          }
+          EXPECT_TRUE(seen == 0 || lowest < seen) << c.name << ", row " << i;
+          lowest_biases += lowest;
+          rows_far_below += seen > 0 && far_below == seen;
+        }
+  }
+  EXPECT_GT(rows_far_below, 10);
+  EXPECT_GT(lowest_biases, 100);
+}
+
 TEST(SoftmaxFill, ScoresHaveStandardDeviationOne) {
   for (const float scale : {0.0f, 1.0f, 0.01f, -3.0f}) {
     const Case c = make_case("", [scale](Params& p) {

@@ -49,9 +49,12 @@ std::unique_ptr<Golden> golden_of(const Case& c) {
   return softmax_operation().golden(c.problem, {"random", 1}, c.tensors);
 }
 
-bool agree(double a, long double b) {
+// Scores that biases bring to -40,960 lose 13 bits of float64.
+double tolerance(const Case& c) { return c.tensors[ATTEST_BIAS] ? 2e-11 : 1e-12; }
+
+bool agree(double a, long double b, double tolerance) {
   if (std::isinf(b)) return a == double(b);
-  return std::fabs(a - double(b)) <= 1e-12 * std::max(1.0, std::fabs(double(b)));
+  return std::fabs(a - double(b)) <= tolerance * std::max(1.0, std::fabs(double(b)));
 }
 
 TEST(SoftmaxGolden, AgreesWithBruteForceOnEveryFeature) {
@@ -68,12 +71,12 @@ TEST(SoftmaxGolden, AgreesWithBruteForceOnEveryFeature) {
       const Said::Row& got = said.exact[0].at(row);
       const std::vector<long double> o = brute.o(expected, row / places % c.params().num_heads);
       for (int64_t d = 0; d < c.params().head_dim_v; ++d) {
-        ASSERT_PRED2(agree, got.value[size_t(d)], o[size_t(d)])
+        ASSERT_TRUE(agree(got.value[size_t(d)], o[size_t(d)], tolerance(c)))
             << c.name << " row " << row << " channel " << d;
         ASSERT_GT(got.sigma[size_t(d)], 0) << c.name;
       }
       if (!c.tensors[ATTEST_LSE]) continue;
-      ASSERT_PRED2(agree, said.exact[1].at(row).value[0], brute.lse(expected))
+      ASSERT_TRUE(agree(said.exact[1].at(row).value[0], brute.lse(expected), tolerance(c)))
           << c.name << " row " << row;
     }
   }
