@@ -208,6 +208,8 @@ Trial window_trial(uint64_t seed) {
                     {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
     trial::randomize(t.tensor[ATTEST_REL_BIAS], r.engine, 1);
   }
+  if (r.chance(25)) add_pair_tensor(t, r, ATTEST_BIAS);
+  if (r.chance(25)) add_pair_tensor(t, r, ATTEST_MASK);
   return t;
 }
 

@@ -20,9 +20,10 @@ struct WindowCpu {
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
-                  ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER |
-                  ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES |
+                  ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_UNALIGNED};
 
   const attest_problem& problem;
 
@@ -123,6 +124,7 @@ struct WindowCpu {
         int32_t* const region = reinterpret_cast<int32_t*>(own + w.list_bytes);
         list_window(window, order, region);
         slice.order = order;
+        slice.pairs_of_rows = true;
         if (w.rel_size > 0) {
           slice.rel_bias = rel_bias + h * w.rel_size;
           slice.rel_place = places;
@@ -159,14 +161,15 @@ struct WindowCpu {
   void list_window(int64_t window, int32_t* order, int32_t* region) const {
     const attest_softmax_params& p = softmax();
     const int64_t across = p.grid_width / p.window_width;
-    const int64_t top = window / across * p.window_height, left = window % across * p.window_width;
-    for (int64_t y = top; y < top + p.window_height; ++y) {
-      for (int64_t x = left; x < left + p.window_width; ++x) {
-        const int64_t from_y = modulo(y + p.shift_y, p.grid_height),
-                      from_x = modulo(x + p.shift_x, p.grid_width);
-        *order++ = static_cast<int32_t>(from_y * p.grid_width + from_x);
-        *region++ = 2 * (from_y < modulo(p.shift_y, p.grid_height)) +
-                    (from_x < modulo(p.shift_x, p.grid_width));
+    const int64_t seam_y = modulo(p.shift_y, p.grid_height),
+                  seam_x = modulo(p.shift_x, p.grid_width);
+    int64_t y = (window / across * p.window_height + seam_y) % p.grid_height;
+    const int64_t left = (window % across * p.window_width + seam_x) % p.grid_width;
+    for (int64_t i = 0; i < p.window_height; ++i, y = y + 1 == p.grid_height ? 0 : y + 1) {
+      int64_t x = left;
+      for (int64_t j = 0; j < p.window_width; ++j, x = x + 1 == p.grid_width ? 0 : x + 1) {
+        *order++ = static_cast<int32_t>(y * p.grid_width + x);
+        *region++ = 2 * (y < seam_y) + (x < seam_x);
       }
     }
   }

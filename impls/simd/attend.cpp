@@ -27,6 +27,7 @@ namespace HWY_NAMESPACE {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 constexpr int64_t kBlock = kVectors * kLanes;  // queries of a full block
+constexpr int64_t kPairKeys = 16;              // whose biases and masks are transposed at a time
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 int64_t padded(int64_t head_dim) {
@@ -56,7 +57,7 @@ struct Block {
 /// One thread's memory, cut from the host's workspace; counts when there is no base.
 struct Scratch {
   Block* blocks;
-  float *scores, *keys, *values, *rows, *extra;
+  float *scores, *keys, *values, *rows, *pair_terms;
   size_t bytes;
 };
 
@@ -77,7 +78,7 @@ Scratch cut(char* base, int64_t head_dim, int64_t head_dim_v, int64_t queries) {
   s.keys = floats(t.keys * padded(head_dim));
   s.values = floats(t.keys * padded(head_dim_v));
   s.rows = floats(kLanes * width);
-  s.extra = floats(kBlock);
+  s.pair_terms = floats(kPairKeys * kBlock);
   for (int64_t b = 0; b < blocks; ++b) {
     Block block;
     block.q = floats(padded(head_dim) * kBlock);
@@ -153,12 +154,19 @@ const T* row_at(const Slice& s, const T* data, int64_t stride, int64_t page_stri
   return data + (s.order != nullptr ? s.order[place] : place) * stride;
 }
 
+/// What bias and mask add to the logit of places i and j; -inf: not attended.
+float pair_term(const Slice& s, int64_t i, int64_t j) {
+  if (s.pairs_of_rows) i = s.order[i], j = s.order[j];
+  if (s.mask != nullptr && s.mask[i * s.mask_stride_q + j * s.mask_stride_kv] == 0)
+    return -kInfinity;
+  if (s.bias == nullptr) return 0;
+  return element(s.dtype, s.bias, i * s.bias_stride_q + j * s.bias_stride_kv);
+}
+
 bool sees(const Slice& s, int64_t i, int64_t j) {
   if (s.window_left >= 0 && j < i + s.offset - s.window_left) return false;
   if (s.window_right >= 0 && j > i + s.offset + s.window_right) return false;
-  if (s.mask != nullptr && s.mask[i * s.mask_stride_q + j * s.mask_stride_kv] == 0) return false;
-  return s.bias == nullptr ||
-         element(s.dtype, s.bias, i * s.bias_stride_q + j * s.bias_stride_kv) != -kInfinity;
+  return pair_term(s, i, j) != -kInfinity;
 }
 
 /// An infinity of V that place i sees stays one however small its weight; as a float that weight
@@ -246,20 +254,67 @@ bool all_finite(Rows rows, int64_t count, int64_t depth) {
   return hn::GetLane(hn::SumOfLanes(d, poison)) + rest == 0;
 }
 
-/// What bias and mask add to the logits of key j, one a query; -inf: not attended.
-void gather_extra(const Slice& s, const Block& b, int64_t j, int64_t wide, float* extra) {
-  const bool same = s.bias_stride_q == 0 && s.mask_stride_q == 0;
-  const int64_t distinct = same ? 1 : b.count;
-  for (int64_t i = 0; i < distinct; ++i) {
-    const int64_t place = b.first + i;
-    float value = s.bias != nullptr
-                      ? element(s.dtype, s.bias, place * s.bias_stride_q + j * s.bias_stride_kv)
-                      : 0;
-    if (s.mask != nullptr && s.mask[place * s.mask_stride_q + j * s.mask_stride_kv] == 0)
-      value = -kInfinity;
-    extra[i] = value;
+/// Whether the pair terms of a query are one row of elements in memory.
+bool pair_rows(const Slice& s) {
+  return !s.pairs_of_rows && (s.bias == nullptr || s.bias_stride_kv == 1) &&
+         (s.mask == nullptr || s.mask_stride_kv == 1);
+}
+
+/// Puts -inf where the mask has 0; kPairKeys terms, of which `count` have a mask.
+void hide_pairs(const uint8_t* mask, int64_t count, float* terms) {
+  const Floats d;
+  const hn::Rebind<uint8_t, Floats> byte;
+  const hn::RebindToSigned<Floats> number;
+  uint8_t seen[kPairKeys] = {};
+  std::memcpy(seen, mask, static_cast<size_t>(count));
+  for (int64_t n = 0; n < kPairKeys; n += kLanes) {
+    const auto word = hn::PromoteTo(number, hn::LoadU(byte, seen + n));
+    const auto hidden = hn::RebindMask(d, hn::Eq(word, hn::Zero(number)));
+    hn::StoreU(hn::IfThenElse(hidden, hn::Set(d, -kInfinity), hn::LoadU(d, terms + n)), d,
+               terms + n);
   }
-  for (int64_t i = distinct; i < wide; ++i) extra[i] = extra[0];
+}
+
+/// The pair terms of place i with keys from j on.
+template <class T>
+void load_pair_row(const Slice& s, int64_t i, int64_t j, int64_t count, float* terms) {
+  std::memset(terms, 0, kPairKeys * 4);
+  if (s.bias != nullptr)
+    widen_row(static_cast<const T*>(s.bias) + i * s.bias_stride_q + j, count, 1.0f, terms);
+  if (s.mask != nullptr) hide_pairs(s.mask + i * s.mask_stride_q + j, count, terms);
+}
+
+/// The pair terms of a block with keys from j on, at most kPairKeys: [keys][wide].
+template <class T>
+void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, float* terms) {
+  HWY_ALIGN float rows[kLanes * kPairKeys] = {};
+  const int64_t wide = b.vectors * kLanes;
+  const bool whole = pair_rows(s);
+  const bool direct = sizeof(T) == 4 && whole && s.mask == nullptr && count == kPairKeys;
+  for (int64_t first = 0; first < wide; first += kLanes) {
+    if (direct && first + kLanes <= b.count) {
+      const float* const bias =
+          static_cast<const float*>(s.bias) + (b.first + first) * s.bias_stride_q + j;
+      for (int64_t l = 0; l < kLanes; ++l)
+        __builtin_prefetch(bias + l * s.bias_stride_q + kPairKeys);
+      transpose_in(bias, s.bias_stride_q, kPairKeys, 1.0f, terms + first, wide);
+      continue;
+    }
+    for (int64_t l = 0; l < kLanes; ++l) {
+      const int64_t i = b.first + std::min(first + l, b.count - 1);
+      float* const row = rows + l * kPairKeys;
+      if (whole)
+        load_pair_row<T>(s, i, j, count, row);
+      else
+        for (int64_t n = 0; n < count; ++n) row[n] = pair_term(s, i, j + n);
+    }
+    transpose_in(rows, kPairKeys, kPairKeys, 1.0f, terms + first, wide);
+  }
+}
+void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, float* terms) {
+  if (s.dtype == ATTEST_F32) return load_pair_terms<float>(s, b, j, count, terms);
+  if (s.dtype == ATTEST_F16) return load_pair_terms<F16>(s, b, j, count, terms);
+  load_pair_terms<Bf16>(s, b, j, count, terms);
 }
 
 /// Rows that are used next. They are fetched a few at a time between register tiles: the
@@ -292,7 +347,7 @@ struct Tile {
   Range keys;  // places
   Rows k, v;   // of keys.begin and on
   float* scores;
-  float* extra;
+  float* pair_terms;  // [kPairKeys][vectors * kLanes]
   Ahead* ahead;
   bool guarded = false;  // V has Inf or NaN, which a masked weight must not touch
 };
@@ -307,6 +362,9 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
   const Vector cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
   const Vector slope = hn::Set(d, static_cast<float>(-s.alibi_slope * kLog2E));
   constexpr int64_t wide = vectors * kLanes;
+  const bool paired = s.bias != nullptr || s.mask != nullptr;
+  const bool shared =  // the pair terms of a key are the same for every query
+      paired && s.bias_stride_q == 0 && s.mask_stride_q == 0 && !s.pairs_of_rows;
   for (int64_t j = t.keys.begin; j < t.keys.end; ++j) {
     float* const row = t.scores + (j - t.keys.begin) * wide;
     // Lanes low .. high of the block see key j; the clamp keeps them small enough for a float.
@@ -316,8 +374,10 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
     const Vector low = hn::Set(d, s.window_right < 0 ? -1.0f : lane(j - s.window_right - s.offset));
     const Vector high = hn::Set(
         d, s.window_left < 0 ? static_cast<float>(wide) : lane(j + s.window_left - s.offset));
-    const bool extra = s.bias != nullptr || s.mask != nullptr;
-    if (extra) gather_extra(s, b, j, wide, t.extra);
+    const int64_t n = (j - t.keys.begin) % kPairKeys;
+    if (paired && !shared && n == 0)
+      load_pair_terms(s, b, j, std::min(kPairKeys, t.keys.end - j), t.pair_terms);
+    const Vector shared_term = hn::Set(d, shared ? pair_term(s, b.first, j) : 0.0f);
     for (int v = 0; v < vectors; ++v) {
       Vector x = hn::Load(d, row + v * kLanes);
       if (s.softcap > 0) x = hn::Mul(tanh_lanes(x), cap);
@@ -332,8 +392,9 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
         x = hn::Add(x, hn::IfThenZeroElse(hn::RebindMask(d, same),
                                           hn::Set(d, s.shift_bias * static_cast<float>(kLog2E))));
       }
-      if (extra) {
-        const Vector more = hn::Load(d, t.extra + v * kLanes);
+      if (paired) {
+        const Vector more =
+            shared ? shared_term : hn::Load(d, t.pair_terms + n * wide + v * kLanes);
         x = hn::IfThenElse(hn::Eq(more, nothing), nothing, hn::MulAdd(more, log2e, x));
       }
       const Vector place = hn::Iota(d, static_cast<float>(v * kLanes));
@@ -491,7 +552,7 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
              k,
              v,
              scratch.scores,
-             scratch.extra,
+             scratch.pair_terms,
              &ahead};
       if (t.keys.begin >= t.keys.end) continue;
       t.k.data += (t.keys.begin - start) * k.stride;

@@ -37,6 +37,7 @@ struct Slice {
   const void* bias = nullptr;     // [queries, keys]
   const uint8_t* mask = nullptr;  // [queries, keys]
   int64_t bias_stride_q = 0, bias_stride_kv = 0, mask_stride_q = 0, mask_stride_kv = 0;
+  bool pairs_of_rows = false;       // bias and mask are of rows, not of places
   const float* rel_bias = nullptr;  // added: rel_bias[rel_place[i] - rel_place[j] + rel_centre]
   const int32_t* rel_place = nullptr;
   int32_t rel_centre = 0;
