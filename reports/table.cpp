@@ -128,6 +128,21 @@ int64_t tokens_of(const std::string& spec) {
   return most;
 }
 
+std::string without_tokens(const std::string& spec) {
+  const std::string tokens = fmt::format("={}", tokens_of(spec));
+  std::istringstream words(spec);
+  std::string rest;
+  for (std::string word; words >> word;)
+    if (!word.starts_with("seq_len_") || !word.ends_with(tokens))
+      rest += (rest.empty() ? "" : " ") + word;
+  return rest;
+}
+
+std::optional<double> used_bytes(const core::MemoryRecord& memory) {
+  if (memory.pool_peak_bytes) return double(*memory.pool_peak_bytes + memory.workspace_bytes);
+  return memory.peak_bytes ? std::optional(double(*memory.peak_bytes)) : std::nullopt;
+}
+
 std::string case_heading(const Record& r) {
   const std::string sizes = print_sizes(r.spec);
   return case_title(r) + (sizes.empty() ? "" : "  ") + sizes;

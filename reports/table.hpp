@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ std::string print_sizes(const std::string& spec);
 /// The tokens of a sequence from its spec line: of queries or of keys, whichever are more. 0
 /// without such sizes.
 int64_t tokens_of(const std::string& spec);
+/// The spec line without the sizes that tokens_of returns: problems that agree in it differ in
+/// tokens alone. 1,024 queries over many keys are another problem than as many queries as keys.
+std::string without_tokens(const std::string& spec);
+/// The most memory that was measured beyond the tensors; of a device, pool and workspace together.
+/// Nothing: it was not measured.
+std::optional<double> used_bytes(const core::MemoryRecord& memory);
 
 /// Counts unsupported records, which are too many to show one by one.
 class UnsupportedCounts {

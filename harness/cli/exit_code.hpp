@@ -21,13 +21,12 @@ inline constexpr ExitCodeHelp kExitCodes[] = {
     {kOk, "ok: everything that was judged passed"},
     {kBad,
      "a case failed, is suspect, ended in an error, crashed or timed out; compare, ab: something "
-     "no longer passes; gate: a limit on a verdict is broken; list --events: a case misses an "
-     "event "
-     "without a reason"},
+     "no longer passes; gate: a limit on a verdict is broken; choose: for a case no "
+     "implementation may be used; list --events: a case misses an event without a reason"},
     {kWorse, "compare, ab: slower, bigger or less accurate; gate: another limit is broken"},
     {kInconclusive,
-     "with --strict: undecided comparisons or limits, or declared features and dtypes that no case "
-     "judged"},
+     "choose: for a case the records cannot tell; with --strict: undecided comparisons or limits, "
+     "or declared features and dtypes that no case judged"},
     {kNothing, "the output or the machine failed, or nothing was judged or compared"},
     {kUsage, "a bad argument, suite or token file, or a filter that matches nothing"},
     {kInterrupted, "interrupted"},

@@ -7,11 +7,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/tensor/walk.hpp"
+#include "reports/choice.hpp"
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
@@ -79,10 +79,7 @@ json memory_json(const core::MemoryRecord& memory) {
   json all{{"workspace", memory.workspace_bytes}, {"tensors", memory.tensor_bytes}};
   if (memory.peak_bytes) all["peak"] = *memory.peak_bytes;
   if (memory.pool_peak_bytes) all["pool"] = *memory.pool_peak_bytes;
-  if (memory.pool_peak_bytes)
-    all["used"] = *memory.pool_peak_bytes + memory.workspace_bytes;
-  else if (memory.peak_bytes)
-    all["used"] = *memory.peak_bytes;
+  if (const std::optional<double> used = used_bytes(memory)) all["used"] = *used;
   if (memory.unseen) all["unseen"] = *memory.unseen;
   return all;
 }
@@ -94,17 +91,6 @@ json time_json(const core::TimeRecord& time) {
           {"high", time.median_high_ns}, {"min", time.min_ns},
           {"max", time.max_ns},          {"cold", cold},
           {"create", time.create_ns},    {"samples", time.samples_ns.size()}};
-}
-
-/// What a spec says beside its tokens: a curve over these joins records that agree in it. 1,024
-/// queries over many keys are another curve than as many queries as keys.
-std::string without_tokens(const std::string& spec) {
-  const std::string tokens = fmt::format("={}", tokens_of(spec));
-  std::istringstream words(spec);
-  std::string rest;
-  for (std::string word; words >> word;)
-    if (!word.starts_with("seq_len_") || !word.ends_with(tokens)) rest += word + " ";
-  return rest;
 }
 
 json record_json(const Record& r, size_t run) {
@@ -121,6 +107,7 @@ json record_json(const Record& r, size_t run) {
            {"spec", r.spec},
            {"features", r.features},
            {"device", r.device},
+           {"threads", r.threads},
            {"plugin", r.plugin},
            {"hash", r.plugin_hash},
            {"arithmetic", r.arithmetic},
@@ -159,14 +146,20 @@ json page_data(const Input& input) {
             {"reasons", json::object()},
             {"charts", html::charts()},
             {"chart_config", html::chart_config()}};
-  std::map<std::string, size_t> series;
+  std::map<std::string, size_t> series, families;
   for (const Results& run : input.runs) {
+    const std::string machine = reports::machine(run, "cpu");
     for (const Record& record : run.records) {
       json one = record_json(record, data["runs"].size());
       const bool smallest = record.sweep && record.sweep->over.empty();  // for the launch cost
       const std::string rest = fmt::format("{} {} {} {}", data["runs"].size(), record.suite,
                                            smallest, without_tokens(record.spec));
       one["series"] = series.try_emplace(rest, series.size()).first->second;
+      if (const std::string family = family_of(record); !family.empty()) {
+        const std::string key =
+            fmt::format("{}\n{}\n{}\n{}", machine, record.suite, record.dtype, family);
+        one["family"] = families.try_emplace(key, families.size()).first->second;
+      }
       data["records"].push_back(std::move(one));
       const core::Reason& reason = core::reason_of(record.outcome.code);
       if (!reason.name.empty()) data["reasons"][std::string(reason.name)] = reason.meaning;

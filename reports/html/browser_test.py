@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Opens a page of attest report in Chromium and uses it as a reader would.
 
-usage: browser_test.py PAGE TABLES FOLDER [--no-vega]
-TABLES is the page that --no-charts writes. Screenshots and the PDF are kept in FOLDER. --no-vega:
-the build had no Vega, so PAGE has tables, too.
+usage: browser_test.py PAGE TABLES FOLDER ATTEST [--no-vega]
+TABLES is the page that --no-charts writes. FOLDER has choices.html, the page of first.jsonl and
+second.jsonl (questions.py); screenshots and the PDF are kept there. ATTEST is the program.
+--no-vega: the build had no Vega, so PAGE has tables, too.
 Exit code 77 (skipped): python3-selenium, chromium or chromium-driver is not there.
 """
 import base64
@@ -12,6 +13,8 @@ import json
 import os
 import shutil
 import sys
+
+import questions
 
 try:
     from selenium import webdriver
@@ -237,6 +240,57 @@ def use(browser):
     dialog.find_element(By.TAG_NAME, "button").click()
 
 
+ASK = """
+    const [cases, values] = arguments;
+    const set = (id, value) => {
+      const element = document.getElementById("decide-" + id);
+      element.value = value;
+      element.dispatchEvent(new Event(element.type === "number" ? "input" : "change"));
+    };
+    for (const [id, value] of Object.entries(values)) set(id, value === null ? "" : value);
+    return cases.map(value => {
+      set("case", value);
+      const rows = [...document.querySelectorAll("#answer tbody tr")].map(row => {
+        const state = row.querySelector("[data-limit]");
+        const [name, threads] = row.cells[0].textContent.split(", ");
+        return [name, threads ? parseInt(threads) : null, state.textContent, state.dataset.limit,
+          row.querySelector("button.cell").getAttribute("aria-label")];
+      });
+      return [document.querySelector("#answer strong").textContent, rows];
+    });
+"""
+
+
+def compare_choices(browser, attest, folder):
+    """The page and `attest choose` answer 200 questions alike."""
+    page = os.path.join(folder, "choices.html")
+    files = [os.path.join(folder, name + ".jsonl") for name in ("first", "second")]
+    browser.get("file://" + os.path.abspath(page))
+    values = [option.get_attribute("value") for option in
+              Select(browser.find_element(By.ID, "decide-case")).options]
+    states = {"✓ yes": "usable", "? cannot tell": "undecided", "✗ no": "rejected"}
+    seen = set()
+    for limits, cases in questions.questions(values):
+        choices = questions.command_answers(attest, files, limits)
+        shown = browser.execute_script(ASK, cases, {**limits, "period": ""})
+        for case, (head, rows) in zip(cases, shown):
+            answer, entries = questions.answer_for(choices, json.loads(case))
+            best = entries[0][0] if answer == "use" else {
+                "none": "None may be used", "inconclusive": "INCONCLUSIVE"}[answer]
+            assert head.split(", ")[0] == best, (limits, case, head, best)
+            assert len(rows) == len(entries), (limits, case, rows, entries)
+            for (name, threads, state, limit, label), entry in zip(rows, entries):
+                ours = [name, threads or entry[1], states[state], limit]
+                assert ours == entry[:4], (limits, case, ours, entry)
+                assert f"/{entry[4]} " in label, (limits, case, label, entry)
+                seen.add((entry[2], limit))
+    missing = {("usable", ""), ("undecided", "between"), ("undecided", "range"),
+               ("undecided", "deadline"), ("rejected", "deadline"), ("rejected", "memory"),
+               ("undecided", "memory"), ("rejected", "accuracy"), ("undecided", "time"),
+               ("rejected", "error"), ("undecided", "skipped")} - seen
+    assert not missing, f"no question has the answer {missing}"
+
+
 def look(browser, page, folder):
     """Screenshots, wide and narrow, light and dark: nothing is wider than the window."""
     for width in (1440, 400):
@@ -262,7 +316,8 @@ def print_page(browser, folder):
 def main():
     page, tables = (os.path.abspath(path) for path in sys.argv[1:3])
     folder = sys.argv[3]
-    has_vega = "--no-vega" not in sys.argv[4:]
+    attest = sys.argv[4]
+    has_vega = "--no-vega" not in sys.argv[5:]
     os.makedirs(folder, exist_ok=True)
     browser = open_browser()
     try:
@@ -275,7 +330,9 @@ def main():
         look(browser, page, folder)
         print_page(browser, folder)
         read_tables(browser, tables)
-        allowed = ("file://" + page, "file://" + tables, "data:text/csv")
+        compare_choices(browser, attest, folder)
+        allowed = ("file://" + page, "file://" + tables, "data:text/csv",
+                   "file://" + os.path.abspath(os.path.join(folder, "choices.html")))
         assert all(url.startswith(allowed) for url in requests(browser))
         errors = browser.get_log("browser")
         assert not errors, errors

@@ -4,15 +4,15 @@
 
 (function () {
   function record(changes) {
-    var made = {impl: "a", suite: "vit", name: "x", dtype: "f16", machine: "m", verdict: "pass",
+    var made = {impl: "a", threads: 1, family: 7, tokens: 1000, suite: "vit", name: "x", dtype: "f16", machine: "m", verdict: "pass",
       max_ratio: 0.4, memory: {workspace: 0, peak: 100},
       time: {median: 10, low: 9, high: 11, max: 15, cold: 0}};
     for (var key in changes) made[key] = changes[key];
     return made;
   }
   function asked(changes) {
-    var made = {suite: "vit", name: "x", dtype: "f16", machine: "m", deadline_ns: null,
-      memory_bytes: null, max_error_ratio: null};
+    var made = {suite: "vit", name: "x", dtype: "f16", machine: "m", family: 7,
+      tokens: null, deadline_ns: null, memory_bytes: null, max_error_ratio: null};
     for (var key in changes) made[key] = changes[key];
     return made;
   }
@@ -21,8 +21,8 @@
     var got = answer.entries.map(function (entry) {
       return entry.impl + " " + entry.state + (entry.why ? " " + entry.why : "");
     }).join(", ");
-    if (got !== states || answer.best !== best)
-      throw new Error(what + ": " + got + "; best " + answer.best);
+    var taken = answer.best ? answer.best.impl : null;
+    if (got !== states || taken !== best) throw new Error(what + ": " + got + "; best " + taken);
   }
   function time(changes) {
     var made = {median: 10, low: 9, high: 11, max: 15, cold: 0};
@@ -45,8 +45,8 @@
   expect("unsupported", [record({verdict: "unsupported"})], {}, "a rejected unsupported", null);
 
   expect("an error at the limit", [record()], {max_error_ratio: 0.4}, "a usable", "a");
-  expect("an error above it", [record()], {max_error_ratio: 0.39}, "a rejected error", null);
-  expect("an error of NaN", [record({max_ratio: NaN})], {max_error_ratio: 1}, "a rejected error",
+  expect("an error above it", [record()], {max_error_ratio: 0.39}, "a rejected accuracy", null);
+  expect("an error of NaN", [record({max_ratio: NaN})], {max_error_ratio: 1}, "a rejected accuracy",
     null);
 
   expect("memory at the limit", [record()], {memory_bytes: 100}, "a usable", "a");
@@ -73,5 +73,40 @@
   expect("usable before undecided before rejected",
     [record({impl: "c", verdict: "fail"}), record(), b], {deadline_ns: 14},
     "b usable, a undecided deadline, c rejected fail", "b");
+
+  // At sizes that were not measured.
+  function at(tokens, changes) {
+    var made = record({name: "n" + tokens, tokens: tokens});
+    for (var key in changes) made[key] = changes[key];
+    return made;
+  }
+  function took(ns) { return {time: time({median: ns, low: ns, high: ns, max: ns})}; }
+  var sizes = [at(1000, took(10)), at(4000, took(40))];
+  expect("a measured size", sizes, {tokens: 1000, deadline_ns: 10}, "a usable", "a");
+  expect("another family", [at(1000, {family: 8})], {tokens: 1000}, "", null);
+  expect("both sides within", sizes, {tokens: 2000, deadline_ns: 40}, "a usable", "a");
+  expect("both sides beyond", sizes, {tokens: 2000, deadline_ns: 9}, "a rejected deadline", null);
+  expect("the larger one beyond", sizes, {tokens: 2000, deadline_ns: 30}, "a undecided between",
+    null);
+  expect("wrong on one side", [at(1000), at(4000, {verdict: "fail"})], {tokens: 2000},
+    "a undecided between", null);
+  expect("larger than measured", sizes, {tokens: 4001, deadline_ns: 100}, "a undecided range",
+    null);
+  expect("larger than measured, and too slow at the largest", sizes,
+    {tokens: 4001, deadline_ns: 30}, "a rejected deadline", null);
+  expect("smaller than measured", sizes, {tokens: 999}, "a undecided range", null);
+  expect("smaller than measured, and too slow there", sizes, {tokens: 999, deadline_ns: 1},
+    "a undecided range", null);
+  expect("a skipped size was not measured",
+    [at(1000), at(2000, {verdict: "skipped", time: undefined}), at(4000)], {tokens: 2000},
+    "a usable", "a");
+  expect("only skipped", [at(2000, {verdict: "skipped"})], {tokens: 2000}, "a undecided skipped",
+    null);
+  expect("two cases of one size both count", [at(2000), at(2000, {name: "y", verdict: "fail"})],
+    {tokens: 2000}, "a undecided between", null);
+  expect("the last record of a size counts", [at(2000, {verdict: "fail"}), at(2000)],
+    {tokens: 2000}, "a usable", "a");
+  expect("threads are told apart", [record({threads: 2, time: time({median: 4})}), record()], {},
+    "a usable, a usable", "a");
   print("every question has the right answer");
 }());

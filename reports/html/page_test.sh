@@ -9,10 +9,13 @@ mkdir -p "$folder"
 results=$source/reports/golden/results.jsonl
 "$build/bin/attest" report "$results" -o "$folder/page.html"
 "$build/bin/attest" report "$results" --no-charts -o "$folder/tables.html"
+/usr/bin/python3 "$source/reports/html/questions.py" write "$results" "$folder"
+"$build/bin/attest" report "$folder/first.jsonl" "$folder/second.jsonl" --no-charts \
+  -o "$folder/choices.html"
 vega=()
 if ! grep -q '<script id="vega">' "$folder/page.html"; then
   echo "NOT TESTED: charts, because the build has no Vega (scripts/charts.sh)"
   vega=(--no-vega)
 fi
 /usr/bin/python3 "$source/reports/html/browser_test.py" "$folder/page.html" "$folder/tables.html" \
-  "$folder" "${vega[@]}"
+  "$folder" "$build/bin/attest" "${vega[@]}"

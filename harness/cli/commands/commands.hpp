@@ -14,6 +14,7 @@ Command add_bench(CLI::App& program);
 Command add_list(CLI::App& program);
 Command add_run(CLI::App& program);
 Command add_repro(CLI::App& program);
+Command add_choose(CLI::App& program);
 Command add_compare(CLI::App& program);
 Command add_gate(CLI::App& program);
 Command add_baseline(CLI::App& program);

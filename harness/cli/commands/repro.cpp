@@ -16,7 +16,7 @@
 namespace attest::cli {
 namespace {
 
-constexpr double kNoCaseLimit_s = 1e6;
+constexpr double kReproCaseLimit_s = 1e6;
 
 struct ReproArguments {
   core::SpecJob job;
@@ -94,7 +94,7 @@ Command add_repro(CLI::App& program) {
       "repro", "run one problem by its spec line; the field repro of a record has the command");
   auto arguments = std::make_shared<ReproArguments>();
   arguments->judging.plugins.limits.budget_s = 1;
-  arguments->judging.plugins.limits.case_limit_s = kNoCaseLimit_s;
+  arguments->judging.plugins.limits.case_limit_s = kReproCaseLimit_s;
   add_spec(*command, arguments->job.spec,
            "the problem, e.g. 'softmax dtype=f16 num_heads=12 seq_len_q=197 head_dim=64'")
       ->required();

@@ -1,0 +1,62 @@
+// attest choose as a user and a run-time meet it: what it says, and the exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "testing/shell.hpp"
+
+namespace attest::cli {
+namespace {
+
+using attest::testing::Outcome;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// Of results with every verdict: flash_cpu and naive pass vit_b_16_224/self, 8 and 44 ms.
+Outcome choose(const std::string& arguments) {
+  return testing::run_attest(::testing::TempDir(), "choose " ATTEST_SOURCE_DIR
+                                                   "/reports/golden/results.jsonl " +
+                                                       arguments);
+}
+
+TEST(Choose, NamesTheBestAndWhyNotTheOthers) {
+  const Outcome all = choose("--case 'vit_b*' --deadline 50ms --memory 1GiB --max-error-ratio 0.5");
+  EXPECT_EQ(all.code, 0) << all.text;
+  EXPECT_THAT(all.text, AllOf(HasSubstr("vit/vit_b_16_224/self f16, on Example CPU\n"
+                                        "  take flash_cpu: 2 of 4 may be used\n"),
+                              HasSubstr("  no           breaks      crash: SIGSEGV in run"),
+                              HasSubstr("attest repro --impl breaks")));
+  const Outcome tight = choose("--case 'vit/vit_b*' --deadline 17ms");
+  EXPECT_THAT(tight.text, HasSubstr("  no           naive       its median is 43.4 ms"));
+}
+
+TEST(Choose, ExitCodesFailSafe) {
+  const Outcome inconclusive = choose("--case 'vit_b*' --deadline 10ms");
+  EXPECT_EQ(inconclusive.code, 3) << inconclusive.text;
+  EXPECT_THAT(inconclusive.text, HasSubstr("INCONCLUSIVE"));
+  EXPECT_EQ(choose("--case 'vit_b*' --max-error-ratio 0.1").code, 1);
+  EXPECT_EQ(choose("--case vit_b_16_224/self --tokens 4k").code, 3) << "larger than measured";
+  EXPECT_EQ(choose("").code, 1) << "for some cases none passes";
+  const Outcome unknown = choose("--case nowhere");
+  EXPECT_EQ(unknown.code, 64);
+  EXPECT_THAT(unknown.text, HasSubstr("--case nowhere: matches none of: "));
+  EXPECT_EQ(choose("--tokens 0").code, 64);
+  EXPECT_EQ(choose("--deadline soon").code, 64);
+}
+
+TEST(Choose, ARuntimeReadsTheJson) {
+  const Outcome outcome = choose("--case 'vit_b*' --tokens 197 --deadline 50ms --format json");
+  const nlohmann::json document =
+      nlohmann::json::parse(outcome.text.substr(outcome.text.find("{\n")));  // behind the warnings
+  EXPECT_EQ(document["limits"]["deadline_ns"], 5e7);
+  const nlohmann::json& choice = document["choices"].at(0);
+  EXPECT_EQ(choice["answer"], "use");
+  EXPECT_EQ(choice["best"], "flash_cpu");
+  EXPECT_EQ(choice["candidates"][0]["points"][0]["tokens"], 197);
+  EXPECT_EQ(document["grids"].size(), 1u);
+}
+
+}  // namespace
+}  // namespace attest::cli

@@ -1,0 +1,28 @@
+// Prints choices for a terminal, and as JSON for a program that picks an implementation.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/choice.hpp"
+
+namespace attest::reports {
+
+/// The answer for one problem.
+struct Answer {
+  ProblemRecords problem;
+  Choice choice;
+};
+
+/// Which implementation to take, then a line for each with its reason; below those that may not be
+/// used, the command that shows it.
+std::string print_choice(const Answer& answer, const ChoiceLimits& limits, bool colour);
+
+/// The answers, and for each of the families a grid: the answer at each power of two of tokens.
+/// reports/README.md describes the document.
+nlohmann::ordered_json choices_json(const std::vector<Answer>& answers,
+                                    const std::vector<ProblemRecords>& families,
+                                    const ChoiceLimits& limits);
+
+}  // namespace attest::reports

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""Results and questions for Decide, made from a seed, and the answers of attest choose to them.
+
+usage: questions.py write GOLDEN FOLDER
+Writes FOLDER/first.jsonl and FOLDER/second.jsonl: results of two machines, made from the record of
+GOLDEN that was timed first. browser_test.py asks the page and the command.
+"""
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+
+TOKENS = (256, 1024, 4096, 16384)
+TIMES_MS = (1, 5, 20, 50, 80)  # of records and of questions, so that some are equal
+MEMORY = (0, 2 ** 20, 3 * 2 ** 20, 64 * 2 ** 20)
+ERRORS = (0.1, 0.3, 0.5, 0.9)
+VERDICTS = {"fail": "fail:tolerance", "crash": "crash:signal", "unsupported": "unsupported:query",
+            "error": "error:runtime", "skipped": "skipped:time"}
+
+
+def change_time(time, draw):
+    median = draw.choice(TIMES_MS) * 1e6
+    time.update(median_ns=median, median_low_ns=median * draw.choice((0.9, 1)),
+                median_high_ns=median * 1.1, max_ns=median * draw.choice((1, 1.2, 4)),
+                cold_median_ns=0.0, cold_samples_ns=[])
+    if draw.random() < 0.2:
+        time.update(cold_median_ns=median * 2, cold_samples_ns=[median, median * 4])
+
+
+def memory_of(draw):
+    kind = draw.random()
+    memory = {"tensor_bytes": 1e6, "workspace_bytes": draw.choice(MEMORY)}
+    if kind < 0.7:
+        memory["peak_bytes"] = draw.choice(MEMORY)
+    if kind < 0.2:
+        memory["pool_peak_bytes"] = draw.choice(MEMORY)
+    if kind < 0.1:
+        memory["unseen"] = "streams"
+    return memory
+
+
+def make_record(base, draw, tokens, head_dim, dtype, impl, threads):
+    record = copy.deepcopy(base)
+    record.update(suite="made", case=f"n{tokens}_d{head_dim}", dtype=dtype, impl=impl,
+                  threads=threads, max_ratio=draw.choice(ERRORS + ("nan",)),
+                  spec=f"softmax dtype={dtype} seq_len_q={tokens} head_dim={head_dim}",
+                  memory=memory_of(draw))
+    change_time(record["time"], draw)
+    if draw.random() < 0.2:
+        record["verdict"] = draw.choice(list(VERDICTS))
+        record["code"] = VERDICTS[record["verdict"]]
+    if record["verdict"] != "pass" or draw.random() < 0.1:
+        del record["time"]
+    return record
+
+
+def write(golden, folder):
+    with open(golden, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    base = next(line for line in lines if "time" in line)
+    for number, name in enumerate(("first", "second")):
+        draw = random.Random(20261125 + number)
+        header = copy.deepcopy(lines[0])
+        header["environment"]["cpu"]["model"] = f"The {name} CPU"
+        records = [make_record(base, draw, tokens, head_dim, dtype, impl, threads)
+                   for tokens in TOKENS for head_dim in (32, 64) for dtype in ("f16", "f32")
+                   for impl in "abcd" for threads in (1, 2)
+                   if draw.random() < 0.8 and (threads == 1 or impl == "a")]
+        with open(os.path.join(folder, name + ".jsonl"), "w", encoding="utf-8") as file:
+            for line in [header, *records, *records[::9], lines[-1]]:
+                file.write(json.dumps(line) + "\n")
+
+
+def questions(cases):
+    """200 questions, of which each five share their limits: (limits, five cases)."""
+    draw = random.Random(7)
+    asked = []
+    for _ in range(40):
+        limits = {"tokens": draw.choice((None, draw.randint(100, 20000), draw.choice(TOKENS))),
+                  "deadline": draw.choice((None, *TIMES_MS)),
+                  "memory": draw.choice((None, 1, 2, 3, 64)),
+                  "error": draw.choice((None, *ERRORS))}
+        asked.append((limits, draw.sample(cases, 5)))
+    return asked
+
+
+def options(limits):
+    """The limits as the command takes them."""
+    words = []
+    for name, option, unit in (("tokens", "--tokens", ""), ("deadline", "--deadline", "ms"),
+                               ("memory", "--memory", "MiB"), ("error", "--max-error-ratio", "")):
+        if limits[name] is not None:
+            words += [option, f"{limits[name]}{unit}"]
+    return words
+
+
+def command_answers(attest, files, limits):
+    """The answers of the command: those of each case, or with tokens of each family."""
+    done = subprocess.run([attest, "choose", *files, "--format", "json", *options(limits)],
+                          stdout=subprocess.PIPE, check=False)
+    return json.loads(done.stdout)["choices"]
+
+
+def answer_for(choices, case):
+    """The best, and each implementation with its state and the limit that it breaks."""
+    suite, name, dtype, machine = case
+    head_dim = "head_dim=" + name.split("_d")[1]
+    found, = [one for one in choices if (one["suite"], one["dtype"], one["machine"]) ==
+              (suite, dtype, machine) and
+              (one["case"] == name if "case" in one else one["problem"].endswith(head_dim))]
+    entries = [[one["impl"], one["threads"], one["usable"], one["limit"],
+                one["points"][0]["case"]] for one in found["candidates"]]
+    return found["answer"], entries
+
+
+if __name__ == "__main__":
+    write(*sys.argv[2:4])
