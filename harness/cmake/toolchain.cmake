@@ -5,11 +5,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
     "g++ ${CMAKE_CXX_COMPILER_VERSION} is too old: attest needs C++20 as g++ 11 has it")
 endif()
 
+# Paths below this tree are cached as relative ones, so that another build folder beside build/test,
+# or another clone, finds what was compiled there.
 find_program(CCACHE_PROGRAM ccache)
 mark_as_advanced(CCACHE_PROGRAM)
 foreach(language C CXX)
   if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-    set(CMAKE_${language}_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+    set(CMAKE_${language}_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE_PROGRAM})
   endif()
 endforeach()
 

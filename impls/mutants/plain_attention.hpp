@@ -6,16 +6,48 @@
 #include <vector>
 
 #include "attest.hpp"
+#include "load.hpp"
 
 namespace mutants {
+
+constexpr int64_t kPart = 64;  // elements of a row that are widened to float32 at once
+
+/// The product of two rows of `count` elements, in eight sums.
+template <class T>
+float dot(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t count) {
+  constexpr int64_t kSums = 8;
+  float x[kPart], y[kPart], sums[kSums] = {};
+  for (int64_t begin = 0; begin < count; begin += kPart) {
+    const int64_t part = std::min(kPart, count - begin), padded = round_up(part, kSums);
+    load_row(a + begin * a_stride, a_stride, part, x);
+    load_row(b + begin * b_stride, b_stride, part, y);
+    for (int64_t d = part; d < padded; ++d) x[d] = y[d] = 0;
+    for (int64_t d = 0; d < padded; d += kSums)
+      for (int64_t n = 0; n < kSums; ++n) sums[n] += x[d + n] * y[d + n];
+  }
+  float sum = 0;
+  for (const float part : sums) sum += part;
+  return sum;
+}
+
+/// to[d] = keep * to[d] + weight * row[d] for `count` elements of a row.
+template <class T>
+void add_weighted(float keep, float weight, const T* row, int64_t stride, int64_t count,
+                  float* to) {
+  float x[kPart];
+  for (int64_t begin = 0; begin < count; begin += kPart) {
+    const int64_t part = std::min(kPart, count - begin);
+    load_row(row + begin * stride, stride, part, x);
+    for (int64_t d = 0; d < part; ++d) to[begin + d] = keep * to[begin + d] + weight * x[d];
+  }
+}
 
 template <class T>
 float logit(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, int64_t j) {
   const attest::Cell at = a.query(b, i), key = a.key(b, j);
-  float dot = 0;
-  for (int64_t d = 0; d < a.p.head_dim; ++d)
-    dot += a.q(at.batch, h, at.row, d) * a.k(key.batch, a.kv_head(h), key.row, d);
-  return a.logit(dot, b, h, i, j);
+  const float score = dot(&a.q(at.batch, h, at.row, 0), a.q.stride(3),
+                          &a.k(key.batch, a.kv_head(h), key.row, 0), a.k.stride(3), a.p.head_dim);
+  return a.logit(score, b, h, i, j);
 }
 
 /// One row of O, and of LSE where there is one. `backwards`: from the last key to the first. `top`:
@@ -33,9 +65,8 @@ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
     const float s = logit(a, b, h, i, j);
     if (s == -INFINITY) continue;
     const float peak = std::max(top, s), keep = std::exp(top - peak), weight = std::exp(s - peak);
-    for (int64_t d = 0; d < a.p.head_dim_v; ++d)
-      sum[static_cast<size_t>(d)] =
-          keep * sum[static_cast<size_t>(d)] + weight * a.v(key.batch, a.kv_head(h), key.row, d);
+    add_weighted(keep, weight, &a.v(key.batch, a.kv_head(h), key.row, 0), a.v.stride(3),
+                 a.p.head_dim_v, sum.data());
     total = keep * total + weight;
     top = peak;
   }
