@@ -324,6 +324,40 @@ double run_flash(Trial& t) {
   return trial::judge_softmax(t);
 }
 
+/// Few queries of many keys: in parts, and heads of one query side by side.
+Trial decode_trial(uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  Trial t;
+  set_heads(t, r);
+  attest_softmax_params& p = t.softmax();
+  p.batch = r.upto(2);
+  p.num_kv_heads = r.upto(2);
+  p.num_heads = p.num_kv_heads * r.pick<int64_t>({1, 3, 4});
+  p.head_dim = p.head_dim_v = r.pick<int64_t>({8, 17, 32});
+  t.features = p.softcap > 0 ? ATTEST_WITH_SOFTCAP : 0;
+  if (p.num_heads != p.num_kv_heads) t.features |= ATTEST_WITH_GQA;
+  p.seq_len_q = r.chance(60) ? 1 : r.upto(16);
+  p.seq_len_kv = r.chance(70) ? 4096 + r.upto(4000) : r.upto(300);
+  if (r.chance(40)) {
+    set_band(t, r);
+    if (p.window_left >= 0 && r.chance(70)) p.window_left += 2500;
+  }
+  add_qkvo(t, r, p.seq_len_q, p.seq_len_kv, false, r.pick({1.0, 4.0}));
+  if (r.chance(30)) add_lengths(t, r, ATTEST_SEQ_LENS_KV, p.seq_len_kv);
+  if (r.chance(20)) add_lengths(t, r, ATTEST_SEQ_LENS_Q, p.seq_len_q);
+  if (r.chance(20)) add_pair_tensor(t, r, ATTEST_BIAS);
+  if (r.chance(20)) add_pair_tensor(t, r, ATTEST_MASK);
+  if (r.chance(20)) {
+    t.features |= ATTEST_WITH_SINKS;
+    trial::Tensor& sinks = t.tensor[ATTEST_SINKS] = trial::make(ATTEST_F32, {p.num_heads});
+    trial::randomize(sinks, r.engine, 5);
+  }
+  return t;
+}
+TEST(Kernels, FewQueriesMatchDefinition) {
+  sweep("flash_cpu", 36, decode_trial, trial::judge_softmax);
+}
+
 TEST(Kernels, LogitsOfThirtyThousandAndBeyond) {
   on_each_target([](const char* target) {
     for (const double scale : {300.0, 30000.0, 1e6}) {
@@ -422,7 +456,7 @@ TEST(Kernels, SameBitsForAnyNumberOfThreads) {
     for (uint64_t seed = 1; seed <= 12; ++seed) {
       std::vector<char> first;
       for (const int32_t threads : {1, 2, 3}) {
-        Trial t = std::string(name) == "flash_cpu"    ? flash_trial(seed)
+        Trial t = std::string(name) == "flash_cpu" ? (seed % 2 ? flash_trial : decode_trial)(seed)
                   : std::string(name) == "window_cpu" ? window_trial(seed)
                                                       : linear_trial(seed);
         t.threads = threads;

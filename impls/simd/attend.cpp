@@ -54,14 +54,16 @@ struct Block {
   int32_t *rel = nullptr, *region = nullptr;
 };
 
-/// One thread's memory, cut from the host's workspace; counts when there is no base.
+/// One thread's memory, cut from the host's workspace; counts when there is no base. `used_before`:
+/// its blocks are kept as they are.
 struct Scratch {
   Block* blocks;
   float *scores, *keys, *values, *rows, *pair_terms;
   size_t bytes;
 };
 
-Scratch cut(char* base, int64_t head_dim, int64_t head_dim_v, int64_t queries) {
+Scratch cut(char* base, int64_t head_dim, int64_t head_dim_v, int64_t queries,
+            bool used_before = false) {
   const Tiling t = tiling(head_dim, head_dim_v);
   const int64_t blocks = (queries + kBlock - 1) / kBlock;
   const int64_t width = std::max(padded(head_dim), padded(head_dim_v));
@@ -87,7 +89,7 @@ Scratch cut(char* base, int64_t head_dim, int64_t head_dim_v, int64_t queries) {
     block.sum = floats(kBlock);
     block.rel = reinterpret_cast<int32_t*>(floats(kBlock));
     block.region = reinterpret_cast<int32_t*>(floats(kBlock));
-    if (base != nullptr) s.blocks[b] = block;
+    if (base != nullptr && !used_before) s.blocks[b] = block;
   }
   s.bytes = static_cast<size_t>(round_up(static_cast<int64_t>(used), 256));
   return s;
@@ -523,6 +525,7 @@ Ahead look_ahead(const Slice& s, Range rest, int64_t blocks, int64_t count) {
   return ahead;
 }
 
+/// Attends to `all` keys, as far as the queries see them. What comes out is left in the blocks.
 template <class T>
 void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
   int64_t blocks = 0;
@@ -566,15 +569,64 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
       }
     }
   }
-  for (int64_t n = 0; n < blocks; ++n) store_rows<T>(s, scratch.blocks[n], scratch.rows);
+}
+
+/// Adds to a block what the same queries have of other keys.
+void add_block(const Slice& s, Block& to, const Block& from) {
+  const Floats d;
+  const int64_t wide = to.vectors * kLanes;
+  to.keys = {std::min(to.keys.begin, from.keys.begin), std::max(to.keys.end, from.keys.end)};
+  for (int64_t i = 0; i < wide; i += kLanes) {
+    const Vector top = hn::Load(d, to.top + i), other = hn::Load(d, from.top + i);
+    const Vector highest = hn::Max(top, other);
+    const Vector base = hn::IfThenZeroElse(hn::Eq(highest, hn::Set(d, -kInfinity)), highest);
+    const Vector keep = exp2_lanes(hn::Sub(top, base)), take = exp2_lanes(hn::Sub(other, base));
+    const auto add = [&](float* target, const float* source) HWY_ATTR {
+      const Vector kept = hn::Mul(hn::Load(d, target), keep);
+      hn::Store(hn::MulAdd(hn::Load(d, source), take, kept), d, target);
+    };
+    hn::Store(highest, d, to.top + i);
+    add(to.sum + i, from.sum + i);
+    for (int64_t c = 0; c < padded(s.head_dim_v); ++c)
+      add(to.o + c * wide + i, from.o + c * wide + i);
+  }
+}
+
+template <class T>
+void merge(const Slice& s, Range queries, int64_t parts, char* memory, size_t bytes) {
+  const int64_t count = queries.end - queries.begin;
+  Scratch first = cut(memory, s.head_dim, s.head_dim_v, count, true);
+  for (int64_t n = 0; n < (count + kBlock - 1) / kBlock; ++n) {
+    Block& b = first.blocks[n];
+    for (int64_t part = 1; part < parts; ++part) {
+      char* const base = memory + static_cast<size_t>(part) * bytes;
+      add_block(s, b, cut(base, s.head_dim, s.head_dim_v, count, true).blocks[n]);
+    }
+    store_rows<T>(s, b, first.rows);
+  }
+}
+
+void merge_parts(const Slice& s, Range queries, int64_t parts, void* scratch, size_t bytes) {
+  char* const memory = static_cast<char*>(scratch);
+  if (s.dtype == ATTEST_F32) return merge<float>(s, queries, parts, memory, bytes);
+  if (s.dtype == ATTEST_F16) return merge<F16>(s, queries, parts, memory, bytes);
+  merge<Bf16>(s, queries, parts, memory, bytes);
+}
+
+void attend_some(const Slice& s, Range queries, Range keys, void* memory) {
+  Scratch scratch =
+      cut(static_cast<char*>(memory), s.head_dim, s.head_dim_v, queries.end - queries.begin);
+  if (s.dtype == ATTEST_F32)
+    attend<float>(s, queries, keys, scratch);
+  else if (s.dtype == ATTEST_F16)
+    attend<F16>(s, queries, keys, scratch);
+  else
+    attend<Bf16>(s, queries, keys, scratch);
 }
 
 void attend_slice(const Slice& s, Range queries, Range keys, void* memory) {
-  Scratch scratch =
-      cut(static_cast<char*>(memory), s.head_dim, s.head_dim_v, queries.end - queries.begin);
-  if (s.dtype == ATTEST_F32) return attend<float>(s, queries, keys, scratch);
-  if (s.dtype == ATTEST_F16) return attend<F16>(s, queries, keys, scratch);
-  attend<Bf16>(s, queries, keys, scratch);
+  attend_some(s, queries, keys, memory);
+  merge_parts(s, queries, 1, memory, 0);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -598,6 +650,16 @@ size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
 HWY_EXPORT(attend_slice);
 void attend(const Slice& slice, Range queries, Range keys, void* scratch) {
   HWY_DYNAMIC_DISPATCH(attend_slice)(slice, queries, keys, scratch);
+}
+
+HWY_EXPORT(attend_some);
+void attend_part(const Slice& slice, Range queries, Range keys, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(attend_some)(slice, queries, keys, scratch);
+}
+
+HWY_EXPORT(merge_parts);
+void merge(const Slice& slice, Range queries, int64_t parts, void* scratch, size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(merge_parts)(slice, queries, parts, scratch, bytes);
 }
 
 void clear_rows(const Slice& s, Range queries) {

@@ -65,6 +65,13 @@ size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries);
 /// Writes o and lse of `queries` from all `keys` that they may see. No key: o = 0, lse = -inf.
 void attend(const Slice& slice, Range queries, Range keys, void* scratch);
 
+/// As attend() for some of the keys, the result left in `scratch` for merge().
+void attend_part(const Slice& slice, Range queries, Range keys, void* scratch);
+
+/// Writes o and lse of `queries` from `parts` of their keys, in the order of the parts: part n has
+/// its scratch at scratch + n * bytes. No part may be of other queries.
+void merge(const Slice& slice, Range queries, int64_t parts, void* scratch, size_t bytes);
+
 /// o = 0 and lse = -inf for places that do not count.
 void clear_rows(const Slice& slice, Range queries);
 
