@@ -223,7 +223,18 @@ class Comparer {
         if (b.median > 0 && a.median > 0) was.push_back(b), is.push_back(a);
       }
     }
-    return core::compare_launches(was, is, took_turns_, options_.rule);
+    return core::compare_launches(was, is, took_turns_, rule_of(key));
+  }
+
+  core::ChangeRule rule_of(const Key& key) const {
+    core::ChangeRule rule = options_.rule;
+    if (!options_.floors) return rule;
+    const auto at = options_.floors->cases.find(key);
+    if (at == options_.floors->cases.end()) return rule;
+    const double least = rule.floor.value_or(0);
+    rule.floor = std::max(least, at->second.spread);
+    rule.paired_floor = std::max(least, at->second.paired);
+    return rule;
   }
 
   void add_notes() {

@@ -7,6 +7,7 @@
 
 #include "core/record/results.hpp"
 #include "core/statistics/change.hpp"
+#include "reports/floors.hpp"
 
 namespace attest::reports {
 
@@ -20,11 +21,13 @@ enum class VerdictChange {
 
 struct CompareOptions {
   core::ChangeRule rule;
-  std::string relative_to;       // times are divided by this implementation's time in the same
-                                 // launch; empty: times are in nanoseconds
-  bool across_machines = false;  // compare times even between machines or kinds of build
-  bool in_turns = false;         // before[i] and after[i] were started one after the other; if
-                                 // false, the times of their starts tell
+  std::string relative_to;         // times are divided by this implementation's time in the same
+                                   // launch; empty: times are in nanoseconds
+  bool across_machines = false;    // compare times even between machines or kinds of build
+  bool in_turns = false;           // before[i] and after[i] were started one after the other; if
+                                   // false, the times of their starts tell
+  const Floors* floors = nullptr;  // of cases; a case counts with the larger of its own and that
+                                   // of the rule; null: there are none
 };
 
 /// One (implementation, case, dtype) that both sides have.

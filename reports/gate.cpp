@@ -308,7 +308,8 @@ class Gate {
     one.comparison = compare(before_files_, after_files_,
                              {.rule = rule,
                               .relative_to = options_.relative_to,
-                              .across_machines = options_.across_machines});
+                              .across_machines = options_.across_machines,
+                              .floors = options_.floors});
     for (const Compared& compared : one.comparison.cases)
       one.cases[{.suite = compared.suite,
                  .case_name = compared.case_name,

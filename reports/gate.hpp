@@ -9,6 +9,7 @@
 
 #include "core/record/case_key.hpp"
 #include "core/record/results.hpp"
+#include "reports/floors.hpp"
 
 namespace attest::reports {
 
@@ -80,9 +81,10 @@ struct GateRules {
 };
 
 struct GateOptions {
-  std::string today;             // "2026-12-31", UTC
-  std::string relative_to;       // as in CompareOptions
-  bool across_machines = false;  // as in CompareOptions
+  std::string today;               // "2026-12-31", UTC
+  std::string relative_to;         // as in CompareOptions
+  bool across_machines = false;    // as in CompareOptions
+  const Floors* floors = nullptr;  // as in CompareOptions
 };
 
 /// One limit of one case that was broken or could not be judged.

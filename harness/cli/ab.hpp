@@ -39,6 +39,8 @@ using AbObserver = std::function<void(const AbLaunch& last, size_t cases_left)>;
 struct AbOptions {
   size_t rounds = core::kLeastLaunches;
   uint64_t seed = 0;
+  bool self_check = false;         // both sides are one build: nothing stops early, and nothing is
+                                   // measured once more
   std::vector<std::string> cases;  // "SUITE/CASE DTYPE"
   reports::CompareOptions compare;
 };

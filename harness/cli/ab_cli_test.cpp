@@ -153,6 +153,32 @@ TEST_F(AbCli, AnInterruptComparesTheRoundsThatAreOver) {
   EXPECT_EQ(testing::run_attest(folder_, "compare out/before.* --after out/after.*").code, 0);
 }
 
+TEST_F(AbCli, ASelfCheckWritesFloorsThatComparisonsUse) {
+  const Outcome outcome = ab("--before old.so --self-check");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(
+      outcome.text,
+      AllOf(HasSubstr("both sides are old.so"), HasSubstr("2 cases, 16 rounds"),
+            HasSubstr("A/A: 4 comparisons of identical builds: 0 slower, 0 faster"),
+            HasSubstr("at most 52.7 % are false alarms"), HasSubstr("floors: out/floors.json")));
+  std::ifstream in(folder_ / "out/floors.json");
+  json floors = json::parse(in);
+  for (json& floor : floors["cases"]) floor["paired"] = 0.2;
+  std::ofstream(folder_ / "floors.json") << floors;
+  const Outcome slower = ab("--before old.so --after slow.so --floor-from floors.json");
+  EXPECT_EQ(slower.code, 0) << slower.text;
+  EXPECT_THAT(slower.text, HasSubstr("INCONCLUSIVE x1.100 [1.100 1.100] (within-floor)"));
+  EXPECT_EQ(testing::run_attest(folder_, "compare out/before.* --after out/after.*").code, 2);
+  EXPECT_EQ(testing::run_attest(folder_,
+                                "compare out/before.* --after out/after.* --floor-from floors.json")
+                .code,
+            0);
+  const Outcome wrong = testing::run_attest(
+      folder_, "compare out/before.* --after out/after.* --floor-from out/comparison.json");
+  EXPECT_EQ(wrong.code, 64);
+  EXPECT_THAT(wrong.text, HasSubstr("--floor-from out/comparison.json: holds no floors"));
+}
+
 TEST_F(AbCli, SaysWhatIsWrong) {
   std::ofstream(folder_ / "poem.so") << "roses";
   const std::tuple<std::string, int, std::string> cases[] = {
@@ -161,6 +187,9 @@ TEST_F(AbCli, SaysWhatIsWrong) {
       {"--before old.so --after none.so", 64, "none.so: there is no such file"},
       {"--before old.so --after old.so --after-env EXTRA", 64, "'EXTRA': must be NAME=VALUE"},
       {"--before old.so --after slow.so --rounds 0", 64, "--rounds"},
+      {"--before old.so --after slow.so --self-check", 64, "--self-check runs one build"},
+      {"--before old.so --after slow.so --floor-from none.json", 64,
+       "--floor-from none.json: cannot be read"},
       {"--before old.so --after slow.so --impl --refused", 64,
        "the launch before wrote no results (exit code 64): no option --refused"},
       {"--before old.so --after poem.so", 4,

@@ -207,6 +207,14 @@ TEST(Ab, AnInterruptLeavesPairs) {
   EXPECT_THAT(run(at_once, {}).comparison.cases, IsEmpty());
 }
 
+TEST(Ab, ASelfCheckRunsAllRoundsOfAllCases) {
+  Machine machine{.ratio = {{"a", 1}, {"b", 1.2}}, .jitter = 1e-3};
+  const AbOutcome outcome = run(machine, {.rounds = 16, .self_check = true});
+  EXPECT_THAT(machine.launches, SizeIs(32));
+  EXPECT_THAT(names_of(machine.launches.back()), SizeIs(2));
+  EXPECT_EQ(outcome.slower + outcome.stopped_early, 0u);
+}
+
 TEST(Ab, ManyCasesNeedMoreRounds) {
   EXPECT_EQ(rounds_for(1, {}), 8u);
   EXPECT_EQ(rounds_for(12, {}), 8u) << "12 / 2^8 < 0.05";

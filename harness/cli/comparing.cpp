@@ -27,6 +27,7 @@ void Comparing::add_to(CLI::App& command) {
       ->transform(CLI::Validator(drop_percent_sign, ""))
       ->check(CLI::Range(0.01, 1000.0))
       ->type_name("PERCENT");
+  floors_.add_to(command);
   command
       .add_option("--relative-to", options_.relative_to,
                   "divide times by those of this implementation in the same launch, e.g. a "
@@ -40,10 +41,15 @@ void Comparing::add_to(CLI::App& command) {
                    "exit with 3 if something is undecided, or missing in the new results");
 }
 
-reports::CompareOptions Comparing::options() const {
+reports::CompareOptions Comparing::options() {
   reports::CompareOptions options = options_;
   if (floor_percent > 0) options.rule.floor = floor_percent / 100;
+  options.floors = floors_.read();
   return options;
+}
+
+void Comparing::check_floors(const std::vector<core::Results>& results) const {
+  floors_.require_of(results, options_.relative_to);
 }
 
 void Comparing::print(const reports::Comparison& comparison) const {

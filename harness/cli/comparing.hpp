@@ -2,6 +2,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
+#include "cli/floors_option.hpp"
 #include "reports/comparison.hpp"
 
 namespace attest::cli {
@@ -11,8 +12,12 @@ struct Comparing {
   double floor_percent = 0;
 
   void add_to(CLI::App& command);
-  /// What the arguments say. Call it when they were parsed.
-  reports::CompareOptions options() const;
+  /// What the arguments say. Call it when they were parsed. Throws Error if the file of
+  /// --floor-from cannot be read. This must outlive what is returned.
+  reports::CompareOptions options();
+  const std::string& relative_to() const { return options_.relative_to; }
+  /// Throws Error if the floors are not of these results.
+  void check_floors(const std::vector<core::Results>& results) const;
   /// Prints the comparison.
   void print(const reports::Comparison& comparison) const;
   /// Returns an ExitCode; says on standard error why nothing was compared.
@@ -20,6 +25,7 @@ struct Comparing {
 
  private:
   reports::CompareOptions options_;
+  FloorsOption floors_;
 };
 
 }  // namespace attest::cli

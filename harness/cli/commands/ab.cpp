@@ -14,6 +14,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/comparing.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/header.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/json_file.hpp"
 #include "cli/machine_error.hpp"
@@ -27,7 +28,7 @@
 #include "core/tensor/stopwatch.hpp"
 #include "reports/builds.hpp"
 #include "reports/comparison_text.hpp"
-#include "reports/table.hpp"
+#include "reports/self_check.hpp"
 
 namespace attest::cli {
 namespace {
@@ -35,6 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFolder = "attest-ab";
+constexpr size_t kSelfCheckRounds = 2 * core::kLeastLaunches;  // two comparisons of each case
 constexpr double kBudget_s = 0.1;  // a launch counts as one measurement, however long it is
 
 /// What sets one side apart from the other.
@@ -53,7 +55,7 @@ struct AbArguments {
   uint64_t seed = 0;
   double budget_s = kBudget_s;
   std::string folder;
-  bool overwrite = false;
+  bool overwrite = false, self_check = false;
   Comparing comparing;
   std::vector<std::string> passed_on;  // options that go to each launch as they are
   std::string command;
@@ -110,7 +112,7 @@ class Launcher {
     for (const std::string& plugin : arguments_.plugins)
       all.insert(all.end(), {"--plugin", plugin});
     if (!side.plugin.empty()) all.insert(all.end(), {"--plugin", side.plugin});
-    if (!side.plugin.empty() && arguments_.comparing.options().relative_to.empty())
+    if (!side.plugin.empty() && arguments_.comparing.relative_to().empty())
       all.emplace_back("--only-plugins");
     if (arguments_.filter.quick) all.emplace_back("--quick");
     all.insert(all.end(), arguments_.passed_on.begin(), arguments_.passed_on.end());
@@ -167,7 +169,8 @@ fs::path make_folder(const AbArguments& arguments) {
         "-o {}: the folder is not empty; name another, or replace its results with --overwrite",
         folder.string()));
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".jsonl" || entry.path().stem() == "records")
+    if (entry.path().extension() == ".jsonl" || entry.path().extension() == ".json" ||
+        entry.path().stem() == "records")
       fs::remove(entry.path(), error);
   return folder;
 }
@@ -183,16 +186,26 @@ std::vector<std::string> cases_of(const AbArguments& arguments) {
   return cases;
 }
 
-void check_sides(const AbArguments& arguments) {
-  const auto& [before, after] = arguments.sides;
+void check_sides(AbArguments& arguments) {
+  auto& [before, after] = arguments.sides;
+  if (arguments.self_check) {
+    const auto is_other = [](const auto& of_after, const auto& of_before) {
+      return !of_after.empty() && of_after != of_before;
+    };
+    if (is_other(after.plugin, before.plugin) || is_other(after.attest, before.attest) ||
+        is_other(after.environment, before.environment))
+      throw core::Error("ab: --self-check runs one build on both sides: that of --before");
+    after = before;
+  }
   if (before.plugin.empty() != after.plugin.empty())
     throw core::Error(fmt::format("ab: --{0} names a plugin, --{1} none; name one with --{1} too",
                                   before.plugin.empty() ? "after" : "before",
                                   before.plugin.empty() ? "before" : "after"));
-  if (before == after)
+  if (before == after && !arguments.self_check)
     throw core::Error(
         "ab: both sides are the same; set them apart by --before and --after, --before-attest or "
-        "--after-attest, --before-env or --after-env");
+        "--after-attest, --before-env or --after-env; --self-check measures how much one build "
+        "differs from itself");
   for (const SideArguments& side : arguments.sides) {
     for (const std::string& path : {side.plugin, side.attest})
       if (!path.empty() && !fs::exists(path))
@@ -255,55 +268,93 @@ std::string print_ending(const AbOutcome& outcome, double seconds) {
   return text;
 }
 
+void print_beginning(const AbArguments& arguments, const AbOptions& options,
+                     const fs::path& folder) {
+  const std::string before = print_side(AbSide::kBefore, arguments.sides[0]);
+  fmt::print("{}\n{} case{}, {} rounds, seed {}; results: {}\n",
+             arguments.self_check
+                 ? fmt::format("both sides are {}", before.substr(before.find(' ') + 1))
+                 : fmt::format("{}; {}", before, print_side(AbSide::kAfter, arguments.sides[1])),
+             options.cases.size(), options.cases.size() == 1 ? "" : "s", options.rounds,
+             options.seed, folder.string());
+  const size_t least = rounds_for(options.cases.size(), options.compare.rule);
+  if (options.rounds < least)
+    fmt::print("with {} rounds no time of {} case{} is certain; --rounds {} may show a change\n",
+               options.rounds, options.cases.size(), options.cases.size() == 1 ? "" : "s", least);
+  std::fflush(stdout);
+}
+
+AbOutcome run_launches(const AbArguments& arguments, const AbOptions& options,
+                       const fs::path& folder) {
+  Launcher launcher(arguments, folder);
+  RoundPrinter printer(options.rounds);
+  return run_ab(
+      options,
+      [&](const AbLaunch& launch) {
+        printer.starting(launch);
+        std::optional<core::Results> results = launcher.launch(launch);
+        printer.finished();
+        if (results && launch.number == 1) arguments.comparing.check_floors({*results});
+        return results;
+      },
+      [&](const AbLaunch& last, size_t left) { printer.round(last, left); });
+}
+
+void print_compared(const AbArguments& arguments, const AbOptions& options,
+                    const AbOutcome& outcome, const fs::path& folder, double seconds) {
+  nlohmann::json json = to_json(outcome.comparison);
+  json["ab"] = facts(arguments, options, outcome, seconds);
+  write_json_file(folder / "comparison.json", json);
+  fmt::print("\n");
+  arguments.comparing.print(outcome.comparison);
+  fmt::print("{}\nagain from the results: attest compare {} --after {}\n",
+             print_ending(outcome, seconds), (folder / "before.*").string(),
+             (folder / "after.*").string());
+}
+
+/// Returns whether any case was timed.
+bool print_self_check(const AbArguments& arguments, const AbOutcome& outcome,
+                      const fs::path& folder, double seconds) {
+  reports::Floors floors =
+      reports::floors_of(outcome.before, outcome.after, arguments.comparing.relative_to());
+  floors.measured = utc_now();
+  const std::string path = folder / "floors.json";
+  write_json_file(path, to_json(floors));
+  fmt::print("\n{}{}\nfloors: {}; attest compare --floor-from {} uses them\n", print_floors(floors),
+             print_ending(outcome, seconds), path, path);
+  return !floors.cases.empty();
+}
+
 int run(AbArguments& arguments) {
   check_sides(arguments);
   if (arguments.subjects.empty()) arguments.subjects = {"default"};
-  AbOptions options{.seed = arguments.seed,
+  AbOptions options{.rounds = arguments.rounds,
+                    .seed = arguments.seed,
+                    .self_check = arguments.self_check,
                     .cases = cases_of(arguments),
                     .compare = arguments.comparing.options()};
-  const size_t least = rounds_for(options.cases.size(), options.compare.rule);
-  options.rounds = arguments.rounds > 0 ? arguments.rounds : least;
+  if (options.rounds == 0)
+    options.rounds = arguments.self_check ? kSelfCheckRounds
+                                          : rounds_for(options.cases.size(), options.compare.rule);
   const fs::path folder = make_folder(arguments);
-  fmt::print("{}; {}\n{} case{}, {} rounds, seed {}; results: {}\n",
-             print_side(AbSide::kBefore, arguments.sides[0]),
-             print_side(AbSide::kAfter, arguments.sides[1]), options.cases.size(),
-             options.cases.size() == 1 ? "" : "s", options.rounds, options.seed, folder.string());
-  if (options.rounds < least)
-    fmt::print("with {} rounds no time of {} cases is certain; --rounds {} may show a change\n",
-               options.rounds, options.cases.size(), least);
-  std::fflush(stdout);
-
+  print_beginning(arguments, options, folder);
   catch_interrupts();
   const auto began = core::Clock::now();
-  Launcher launcher(arguments, folder);
-  std::optional<RoundPrinter> printer(options.rounds);
-  const AbOutcome outcome = run_ab(
-      options,
-      [&](const AbLaunch& launch) {
-        printer->starting(launch);
-        std::optional<core::Results> results = launcher.launch(launch);
-        printer->finished();
-        return results;
-      },
-      [&](const AbLaunch& last, size_t left) { printer->round(last, left); });
-  printer.reset();
+  const AbOutcome outcome = run_launches(arguments, options, folder);
   const double seconds = core::seconds_since(began);
-  if (!outcome.before.empty()) {
-    reports::require_one_build(outcome.before, outcome.after);
-    nlohmann::json json = to_json(outcome.comparison);
-    json["ab"] = facts(arguments, options, outcome, seconds);
-    write_json_file(folder / "comparison.json", json);
-    fmt::print("\n");
-    arguments.comparing.print(outcome.comparison);
-    fmt::print("{}\nagain from the results: attest compare {} --after {}\n",
-               print_ending(outcome, seconds), (folder / "before.*").string(),
-               (folder / "after.*").string());
-  }
+  reports::require_one_build(outcome.before, outcome.after);
+  bool timed = true;
+  if (arguments.self_check)
+    timed = print_self_check(arguments, outcome, folder, seconds);
+  else if (!outcome.before.empty())
+    print_compared(arguments, options, outcome, folder, seconds);
   if (outcome.interrupted) {
     fmt::print(stderr, "attest: interrupted after {} whole rounds\n", outcome.before.size());
     return kInterrupted;
   }
-  return arguments.comparing.exit_code(outcome.comparison);
+  if (!arguments.self_check) return arguments.comparing.exit_code(outcome.comparison);
+  if (!timed) fmt::print(stderr, "attest: no case was timed\n");
+  return timed ? kOk : kNothing;
 }
 
 void add_sides(CLI::App& command, AbArguments& arguments) {
@@ -380,6 +431,10 @@ Command add_ab(CLI::App& program) {
                    "cases needs)")
       ->check(CLI::Range(size_t{1}, size_t{1000}))
       ->type_name("N");
+  command->add_flag("--self-check", arguments->self_check,
+                    "run one build on both sides (--before, or this attest): says how often "
+                    "identical builds are called slower or faster on this machine, and by how much "
+                    "their times differ, and writes this to floors.json");
   command->add_option("--seed", arguments->seed, "draws the order of the cases in each round")
       ->type_name("N");
   add_seconds(*command, "--budget", arguments->budget_s,
@@ -403,6 +458,7 @@ Command add_ab(CLI::App& program) {
       "--impl flash_cpu\n"
       "One plugin, two environments: attest ab --before my.so --after my.so --after-env "
       "OMP_PROC_BIND=close vit\n"
+      "This machine's own noise: attest ab --self-check --before my.so vit\n"
       "Ctrl-C compares the rounds that are over.\n"
       "Exit codes: those of attest compare; 130 if it was interrupted.");
   return [arguments, command] {

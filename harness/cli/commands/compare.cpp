@@ -45,6 +45,7 @@ int run(CompareArguments& arguments) {
   const std::vector<core::Results> before = read_launches(arguments.before),
                                    after = read_launches(arguments.after);
   require_peer(before, after, options.relative_to);
+  arguments.comparing.check_floors(after);
   check_json_path(arguments);
   reports::require_one_build(before, after);
   const reports::Comparison comparison = compare(before, after, options);

@@ -5,6 +5,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/floors_option.hpp"
 #include "cli/gate_rules.hpp"
 #include "cli/header.hpp"
 #include "cli/progress.hpp"
@@ -21,6 +22,7 @@ struct GateArguments {
   std::string rules_path;
   bool strict = false;
   reports::GateOptions options;
+  FloorsOption floors;
 };
 
 int exit_code(const reports::Gated& gated, bool strict) {
@@ -39,6 +41,8 @@ int run(GateArguments& arguments) {
   const std::vector<core::Results> before = read_launches(arguments.baseline),
                                    after = read_launches(arguments.results);
   require_peer(before, after, arguments.options.relative_to);
+  arguments.options.floors = arguments.floors.read();
+  arguments.floors.require_of(after, arguments.options.relative_to);
   reports::require_one_build(before, after);
   arguments.options.today = utc_now().substr(0, 10);
   const reports::Gated gated = gate(before, after, rules, arguments.options);
@@ -67,6 +71,7 @@ Command add_gate(CLI::App& program) {
                    "limits and waivers as JSON; reports/README.md describes the file")
       ->required()
       ->type_name("FILE");
+  arguments->floors.add_to(*command);
   command
       ->add_option("--relative-to", arguments->options.relative_to,
                    "divide times by those of this implementation in the same launch")

@@ -103,6 +103,7 @@ Changed compare_launches(std::span<const Launch> before, std::span<const Launch>
                   .launches_after = after.size()};
   if (before.empty() || after.empty()) return changed;
   changed.paired = paired && before.size() == after.size() && before.size() >= kLeastLaunches;
+  if (changed.paired && rule.paired_floor) changed.band = std::max(rule.band, *rule.paired_floor);
   (changed.paired ? compare_pairs : compare_weakly)(before, after, rule, changed);
   if (changed.change == Change::kInconclusive && changed.code != "no-floor")
     changed.code = why_inconclusive(changed);

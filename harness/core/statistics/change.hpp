@@ -27,10 +27,11 @@ struct Launch {
 };
 
 struct ChangeRule {
-  double band = 0.01;           // relative differences up to this do not matter
-  std::optional<double> floor;  // A/A floor, if it was measured before
-  double coverage = 0.99;       // of the interval of paired ratios
-  double family_error = 0.05;   // chance of calling any unchanged case worse, over all cases
+  double band = 0.01;                  // relative differences up to this do not matter
+  std::optional<double> floor;         // A/A floor, if it was measured before
+  std::optional<double> paired_floor;  // of the median of paired ratios; nothing: `floor`
+  double coverage = 0.99;              // of the interval of paired ratios
+  double family_error = 0.05;          // chance of calling any unchanged case worse, over all cases
 };
 
 /// The change of one quantity. The codes:
