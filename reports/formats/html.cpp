@@ -16,6 +16,7 @@
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
 #include "reports/html/charts.hpp"
+#include "reports/html/shown.hpp"
 #include "reports/launches.hpp"
 #include "reports/pacing.hpp"
 #include "reports/summary.hpp"
@@ -84,13 +85,32 @@ json memory_json(const core::MemoryRecord& memory) {
   return all;
 }
 
+/// How many samples lie in each of 64 equal intervals from the least to the greatest. The samples
+/// themselves stay in the results.
+json histogram(const std::vector<double>& samples) {
+  constexpr size_t kBins = 64;
+  std::vector<size_t> counts(kBins);
+  const auto [least, greatest] = std::ranges::minmax(samples);
+  const double width = (greatest - least) / kBins;
+  for (const double sample : samples)
+    ++counts[width > 0 ? std::min(kBins - 1, size_t((sample - least) / width)) : 0];
+  return {{"from", least}, {"to", greatest}, {"counts", counts}};
+}
+
 json time_json(const core::TimeRecord& time) {
   double cold = time.cold_median_ns;
   for (const double sample : time.cold_samples_ns) cold = std::max(cold, sample);
-  return {{"median", time.median_ns},    {"low", time.median_low_ns},
-          {"high", time.median_high_ns}, {"min", time.min_ns},
-          {"max", time.max_ns},          {"cold", cold},
-          {"create", time.create_ns},    {"samples", time.samples_ns.size()}};
+  json all{{"median", time.median_ns},
+           {"low", time.median_low_ns},
+           {"high", time.median_high_ns},
+           {"min", time.min_ns},
+           {"max", time.max_ns},
+           {"cold", cold},
+           {"worst", std::max(time.max_ns, cold)},
+           {"create", time.create_ns},
+           {"samples", time.samples_ns.size()}};
+  if (!time.samples_ns.empty()) all["histogram"] = histogram(time.samples_ns);
+  return all;
 }
 
 json record_json(const Record& r, size_t run) {
@@ -113,6 +133,7 @@ json record_json(const Record& r, size_t run) {
            {"arithmetic", r.arithmetic},
            {"memory", memory_json(r.memory)},
            {"flops", r.flops},
+           {"min_bytes", r.min_bytes},
            {"repro", r.repro}};
   if (const int64_t tokens = tokens_of(r.spec)) one["tokens"] = tokens;
   if (r.time) one["time"] = time_json(*r.time);
@@ -136,8 +157,15 @@ json run_json_of(const Results& run) {
           {"machine", machine(run, "cpu")},
           {"commit", fact(run, "build", "commit")},
           {"peak_gflops", std::strtod(fact(run, "limits", "all_fma_gflops").c_str(), nullptr)},
+          {"peak_gbs", std::strtod(fact(run, "limits", "all_read_gbs").c_str(), nullptr)},
           {"never_judged", run.closing.never_judged},
           {"environment", run.header.environment}};
+}
+
+size_t record_count(const Input& input) {
+  size_t count = 0;
+  for (const Results& run : input.runs) count += run.records.size();
+  return count;
 }
 
 json page_data(const Input& input) {
@@ -146,10 +174,12 @@ json page_data(const Input& input) {
             {"reasons", json::object()},
             {"charts", html::charts()},
             {"chart_config", html::chart_config()}};
+  const std::set<const Record*> shown = html::shown_records(input);
   std::map<std::string, size_t> series, families;
   for (const Results& run : input.runs) {
     const std::string machine = reports::machine(run, "cpu");
     for (const Record& record : run.records) {
+      if (!shown.contains(&record)) continue;
       json one = record_json(record, data["runs"].size());
       const bool smallest = record.sweep && record.sweep->over.empty();  // for the launch cost
       const std::string rest = fmt::format("{} {} {} {}", data["runs"].size(), record.suite,
@@ -166,15 +196,24 @@ json page_data(const Input& input) {
     }
     data["runs"].push_back(run_json_of(run));
   }
+  data["left_out"] = record_count(input) - shown.size();
   return data;
 }
 
 /// A page whose data are larger than this says so: a browser may be slow with it.
 constexpr size_t kLargeBytes = size_t{10} << 20;
 
-/// The warnings of the runs, and one if the page's data are large.
-std::vector<std::string> page_warnings(const Input& input, size_t data_bytes) {
+/// The warnings of the runs, and what a reader has to know of a large page: which records it lacks,
+/// and that a browser may be slow.
+std::vector<std::string> page_warnings(const Input& input, size_t left_out, size_t data_bytes) {
   std::vector<std::string> warnings = input.warnings;
+  const size_t all = record_count(input);
+  if (left_out > 0)
+    warnings.push_back(fmt::format(
+        "this page holds {} of {} records: whole cases, those with bad records first; the verdict "
+        "above counts all. attest choose and attest report -f csv read all, and a report of fewer "
+        "results files leaves out less",
+        all - left_out, all));
   if (data_bytes > kLargeBytes)
     warnings.push_back(fmt::format(
         "this page holds {} of data, and a browser may be slow with it; a report of fewer results "
@@ -184,12 +223,12 @@ std::vector<std::string> page_warnings(const Input& input, size_t data_bytes) {
 }
 
 /// What a reader has to know first. It is there without the script.
-std::string page_head(const Input& input, size_t data_bytes) {
+std::string page_head(const Input& input, size_t left_out, size_t data_bytes) {
   const Summary summary = summary_of(input);
   const bool good = summary.all.judged() > 0 && summary.all.bad() == 0;
   std::string text = fmt::format("<h1 class=\"{}\">{} {}</h1>\n", good ? "good" : "bad",
                                  good ? "&#10003;" : "&#10007;", xml(summary.sentence));
-  const std::vector<std::string> warnings = page_warnings(input, data_bytes);
+  const std::vector<std::string> warnings = page_warnings(input, left_out, data_bytes);
   if (!warnings.empty()) text += "<ul class=\"warnings\">\n";
   for (const std::string& warning : warnings)
     text += fmt::format("<li><span class=\"warn\">Warning:</span> {}</li>\n", xml(warning));
@@ -199,7 +238,8 @@ std::string page_head(const Input& input, size_t data_bytes) {
     for (const Record& r : run.records)
       if (!r.plugin_hash.empty()) hashes.insert(r.plugin + " " + r.plugin_hash);
     text += fmt::format(
-        "<p>{}: {}, {} threads; {}; attest {}, commit {}<br><span class=\"soft\">{}</span></p>\n",
+        "<p>{}: {}, {} threads; {}; attest {}, commit {}</p>\n<details><summary>Plugins and "
+        "their hashes</summary><p class=\"soft\">{}</p></details>\n",
         xml(file_name(run)), xml(machine(run, "cpu")), xml(fact(run, "cpu", "threads")),
         xml(run.header.started), xml(fact(run, "build", "version")),
         xml(fact(run, "build", "commit")), xml(fmt::format("{}", fmt::join(hashes, ", "))));
@@ -223,7 +263,9 @@ std::string print_html(const Input& input, const Style& style) {
         "<pre>{}</pre></details>\n",
         xml(vega.licences));
   }
-  const std::string data = script_json(page_data(input));
+  const json all = page_data(input);
+  const size_t left_out = all["left_out"];
+  const std::string data = script_json(all);
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
@@ -231,8 +273,8 @@ std::string print_html(const Input& input, const Style& style) {
       "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}{}</main>\n"
       "<script type=\"application/json\" id=\"data\">{}</script>\n{}<script>{}</script>\n"
       "</body>\n</html>\n",
-      policy, html::kStyle, page_head(input, data.size()), html::kBody, licences, data, vega_script,
-      html::kScript);
+      policy, html::kStyle, page_head(input, left_out, data.size()), html::kBody, licences, data,
+      vega_script, html::kScript);
 }
 
 }  // namespace attest::reports

@@ -7,6 +7,7 @@
 
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
+#include "reports/html/shown.hpp"
 #include "reports/testing/golden.hpp"
 
 namespace attest::reports {
@@ -36,8 +37,8 @@ TEST(Html, TextOfRecordsIsNoMarkup) {
   const std::string text = page();
   EXPECT_EQ(count(text, "<script"), 2u);
   EXPECT_EQ(count(text, "</script"), 2u);
-  for (const char* part : {"<img", "<i>fill", "</details>"})
-    EXPECT_THAT(text, Not(HasSubstr(part)));
+  EXPECT_EQ(count(text, "</details>"), 1u) << "that of the hashes; records have more";
+  for (const char* part : {"<img", "<i>fill"}) EXPECT_THAT(text, Not(HasSubstr(part)));
 }
 
 TEST(Html, DataHoldsEveryRecord) {
@@ -67,6 +68,58 @@ TEST(Html, ALargePageSaysSo) {
   const std::string large = print_html(input, {});
   const std::string head = large.substr(0, large.find("id=\"data\""));
   EXPECT_THAT(head, HasSubstr("this page holds 11.0 MiB of data, and a browser may be slow"));
+}
+
+TEST(Html, AHistogramHasEverySample) {
+  const Input input = attest::testing::golden_input();
+  const json records = data_of(page())["records"];
+  const core::TimeRecord& time = *input.runs[0].records[0].time;
+  const json histogram = records[0]["time"]["histogram"];
+  ASSERT_EQ(histogram["counts"].size(), 64u);
+  size_t sum = 0;
+  for (const json& count : histogram["counts"]) sum += count.get<size_t>();
+  EXPECT_EQ(sum, time.samples_ns.size());
+  EXPECT_EQ(histogram["to"], time.max_ns);
+  EXPECT_EQ(histogram["counts"][63], 1u) << "the slowest, far from the others";
+  EXPECT_EQ(records[0]["time"]["worst"], time.max_ns);
+}
+
+/// `count` cases with two records each, made of the first two of the golden results.
+Input many(size_t count) {
+  Input input = attest::testing::golden_input();
+  auto& records = input.runs[0].records;
+  const std::vector<core::Record> pair(records.begin(), records.begin() + 2);
+  records.clear();
+  for (size_t i = 0; i < count; ++i)
+    for (core::Record record : pair) {
+      record.case_name = "c" + std::to_string(i);
+      records.push_back(std::move(record));
+    }
+  return input;
+}
+
+TEST(Html, APageOf500RecordsHasTwoMebibytes) {
+  EXPECT_LT(print_html(many(250), {}).size(), size_t{2} << 20);
+}
+
+TEST(Html, OfVeryManyRecordsItHoldsBadCasesFirst) {
+  Input input = many(3);
+  input.runs[0].records[5].outcome.code = core::ReasonCode::kFailNan;
+  const auto& records = input.runs[0].records;
+  EXPECT_EQ(html::shown_records(input, 6).size(), 6u);
+  EXPECT_EQ(html::shown_records(input, 5),
+            (std::set{&records[4], &records[5], &records[0], &records[1]}));
+  EXPECT_EQ(html::shown_records(input, 1), (std::set{&records[4], &records[5]}));
+}
+
+TEST(Html, SaysWhatItLeavesOut) {
+  EXPECT_EQ(data_of(page())["left_out"], 0u);
+  const std::string text = print_html(many(2501), {.charts = false});
+  EXPECT_THAT(text, HasSubstr("this page holds 5000 of 5002 records: whole cases"));
+  EXPECT_THAT(text, HasSubstr("All 5002 judged records pass"));
+  const json data = data_of(text);
+  EXPECT_EQ(data["left_out"], 2u);
+  EXPECT_EQ(data["records"].size(), 5000u);
 }
 
 TEST(Html, NothingIsLoaded) {
@@ -111,7 +164,8 @@ TEST(Html, ChartsUseTheFieldsOfTheirColumns) {
   ASSERT_GE(data["charts"].size(), 1u);
   for (const json& chart : data["charts"]) {
     std::set<std::string> known{"impl",   "title", "dtype", "panel",
-                                "series", "label", "limit", "word"},  // the last two: of limits
+                                "series", "label", "limit", "word",  // of limits
+                                "share"},                            // of the transform
         used;
     for (const json& column : chart["columns"]) known.insert(column["field"]);
     const json flat = chart["spec"].flatten();

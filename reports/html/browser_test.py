@@ -91,7 +91,8 @@ def rows_of(data, chart):
             record = record.get(key) if isinstance(record, dict) else None
         return record if isinstance(record, (int, float)) and record > 0 else None
     rows = [[number(record, column["from"]) for column in chart["columns"]]
-            for record in data["records"]]
+            for record in data["records"]
+            if record["verdict"] == "pass" or not chart.get("passing")]
     return [row for row in rows if None not in row]
 
 
@@ -109,6 +110,7 @@ def points(browser, chart):
 
 # What the axes of each chart show of a record: the column, and where it is in the page's data.
 AXES = {
+    "deadline": {"x": ("slowest time seen, ms", "time.worst", 1e-6)},
     "time": {"x": ("tokens", "tokens", 1), "y": ("median, ms", "time.median", 1e-6)},
     "memory": {"x": ("tokens", "tokens", 1), "y": ("memory, MiB", "memory.used", 2 ** -20)},
     "error": {"x": ("median, ms", "time.median", 1e-6), "y": ("share of the gate", "max_ratio", 1)},

@@ -1,6 +1,7 @@
 #include "reports/html/charts.hpp"
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace attest::reports::html {
 namespace {
@@ -117,6 +118,52 @@ json memory_chart() {
           {"spec", curves("used", "memory, MiB")}};
 }
 
+/// Periods of the sensors of a vehicle, in milliseconds.
+json periods() {
+  json all = json::array();
+  for (const int hertz : {30, 20, 15, 12, 10})
+    all.push_back({{"limit", 1000.0 / hertz}, {"word", std::to_string(hertz) + " Hz"}});
+  return all;
+}
+
+/// The share of an implementation's records that meet a period, by the period.
+json deadline_chart() {
+  const json x = axis("worst", "slowest time seen, ms");
+  json at = x;
+  at["field"] = "limit";
+  const json ink{{"value", "currentColor"}};
+  const json share{{"field", "share"},
+                   {"type", "quantitative"},
+                   {"title", "share of the cases that meet it"},
+                   {"scale", {{"domain", {0, 1}}}},
+                   {"axis", {{"format", ".0%"}, {"tickCount", 5}}}};
+  const json rule{{"mark", mark("rule", {{"strokeDash", {4, 3}}, {"aria", false}})},
+                  {"encoding", {{"x", at}, {"color", ink}}}};
+  const json text{
+      {"mark",
+       mark("text", {{"angle", 270}, {"align", "left"}, {"dx", 4}, {"dy", -6}, {"aria", false}})},
+      {"encoding",
+       {{"x", at}, {"y", {{"value", "height"}}}, {"color", ink}, {"text", {{"field", "word"}}}}}};
+  const json step = mark("line", {{"interpolate", "step-after"}, {"aria", false}});
+  json layers = json::array({{{"data", {{"values", periods()}}}, {"layer", {rule, text}}},
+                             {{"mark", step}, {"encoding", {{"y", share}}}},
+                             points(share)});
+  json spec = by_panel(std::move(layers), x);
+  spec["spec"]["transform"] = {{{"window", {{{"op", "cume_dist"}, {"as", "share"}}}},
+                                {"sort", {{{"field", "worst"}}}},
+                                {"groupby", {"impl", "panel"}}}};
+  return {{"id", "deadline"},
+          {"section", "speed"},
+          {"title", "Deadlines: share of cases by period"},
+          {"about",
+           "Of an implementation's records that were timed, the share whose slowest time, warm or "
+           "cold, is within the period below. Dashed lines are rates of frames. A case that is "
+           "wrong or was not timed is not counted."},
+          {"passing", true},
+          {"columns", {column("worst", "slowest time seen, ms", "time.worst", kMilliseconds)}},
+          {"spec", std::move(spec)}};
+}
+
 /// Which implementation trades accuracy for time.
 json error_chart() {
   const json at = axis("error", "share of the gate");
@@ -142,7 +189,9 @@ json error_chart() {
 
 }  // namespace
 
-json charts() { return json::array({time_chart(), memory_chart(), error_chart()}); }
+json charts() {
+  return json::array({time_chart(), deadline_chart(), memory_chart(), error_chart()});
+}
 
 json chart_config() {
   const json ink = "currentColor";  // of the page, light or dark

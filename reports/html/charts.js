@@ -20,6 +20,7 @@ function setUpCharts(charts, config, {make, table}) {
   function rowsOf(chart, records) {
     const rows = [];
     for (const record of records) {
+      if (chart.passing && record.verdict !== "pass") continue;
       const row = {impl: record.impl, title: record.title, dtype: record.dtype,
         panel: record.panel, series: record.impl + " " + record.series};
       for (const {field, from, factor} of chart.columns) {
@@ -75,7 +76,8 @@ function setUpCharts(charts, config, {make, table}) {
       .flatMap(layer => [layer.encoding.color, layer.encoding.shape]);
     for (const scale of scales.filter(one => one && one.field === "impl")) {
       scale.scale = {domain: impls};
-      scale.legend = {columns: Math.max(1, Math.floor(width / 160))};
+      scale.legend = {values: impls.filter(impl => rows.some(row => row.impl === impl)),
+        columns: Math.max(1, Math.floor(width / 160))};
     }
     return spec;
   }

@@ -34,10 +34,10 @@
   function scaled(value, step, units) {
     let unit = 0;
     while (value >= step * 0.9995 && unit + 1 < units.length) { value /= step; ++unit; }
-    return digits(value) + " " + units[unit];
+    return digits(value) + "\u00a0" + units[unit];
   }
   const time = ns => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
-  const bytes = value => value < 1 ? "0" : value < 1024 ? value + " B"
+  const bytes = value => value < 1 ? "0" : value < 1024 ? value + "\u00a0B"
     : scaled(value / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]);
   const ratio = value => Number.isFinite(value)
     ? value < 9.995 ? value.toFixed(2) : value.toPrecision(2) : Number.isNaN(value) ? "nan" : "inf";
@@ -78,7 +78,8 @@
         const line = make("tr", {class: rowClass ? rowClass(row) : null});
         for (const column of columns) {
           const text = column.text ? column.text(row) : column.value(row);
-          line.append(make("td", {class: column.numeric ? "number" : null},
+          line.append(make("td", {class: column.numeric ? "number" : null,
+            "data-title": column.title},
             text === null || text === undefined ? "" : text));
         }
         body.append(line);
@@ -119,6 +120,36 @@
         text: one => `${one.exact} exactly, ${one.swept} in range; ${one.method}`},
     ], list);
     return place;
+  }
+  // The samples' distribution: a bar for each of 64 intervals, and a line at Decide's deadline.
+  function histogramOf(record) {
+    const found = record.time && record.time.histogram;
+    if (!found || found.to <= found.from) return "";
+    const draw = (tag, attributes, ...children) => {
+      const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+      element.append(...children);
+      return element;
+    };
+    const most = Math.max(...found.counts), deadline = asked().deadline_ns;
+    const label = `${record.time.samples} samples from ${time(found.from)} to ${time(found.to)}`;
+    const picture = draw("svg", {viewBox: "0 0 640 120", role: "img", "aria-label": label,
+      class: "histogram"});
+    found.counts.forEach((count, bin) => picture.append(draw("rect", {x: bin * 10 + 1, width: 8,
+      y: 100 - count / most * 96, height: count / most * 96})));
+    picture.append(draw("line", {x1: 0, x2: 640, y1: 100, y2: 100}));
+    picture.append(draw("text", {x: 0, y: 116}, time(found.from)),
+      draw("text", {x: 640, y: 116, "text-anchor": "end"}, time(found.to)));
+    const at = deadline === null ? -1 : (deadline - found.from) / (found.to - found.from) * 640;
+    if (at >= 0 && at <= 640)
+      picture.append(draw("line", {x1: at, x2: at, y1: 0, y2: 100, class: "deadline"}),
+        draw("text", {x: at > 320 ? at - 4 : at + 4, y: 12,
+          "text-anchor": at > 320 ? "end" : "start"}, "deadline " + time(deadline)));
+    const where = deadline === null || (at >= 0 && at <= 640) ? ""
+      : `; the deadline of ${time(deadline)} lies ${at < 0 ? "before" : "beyond"} all of them`;
+    return make("figure", {class: "chart"},
+      make("figcaption", {class: "soft"}, "Distribution of the samples: " + label + where),
+      picture);
   }
   function copied(text) {
     const button = make("button", {type: "button", onclick: () => {
@@ -164,6 +195,7 @@
     dialog.replaceChildren(
       make("button", {type: "button", onclick: () => dialog.close()}, "Close"),
       make("h2", {}, `${record.title} ${record.dtype} ${record.impl}: `, word(record)), ...lines,
+      histogramOf(record),
       judgements(record.fills, "Inputs"), judgements(record.relations, "Relations between runs"),
       make("h2", {}, "Repeat"), copied(record.repro),
       record.code ? make("p", {}, "What to do: ", make("code", {}, "attest explain " + record.code))
@@ -288,7 +320,7 @@
     const question = asked();
     byId("decide-tokens").disabled = question.family === undefined;
     const result = decide(data.records, question);
-    const place2 = make("div");
+    const place2 = make("div", {class: "cards"});
     table(place2, "Implementations for this problem", [
       {title: "implementation", value: entry => nameOf(entry, result)},
       {title: "may be used", value: entry => entry.state, text: entry => make("span",
@@ -306,6 +338,8 @@
       nearest ? "Problem: " + nearest.spec : "",
       question.tokens !== null && nearest && nearest.tokens !== question.tokens
         ? `; the nearest measured to ${grouped(question.tokens)} tokens` : ""),
+    data.left_out ? make("p", {class: "warn"}, `This page lacks ${grouped(data.left_out)} ` +
+      "records; the command below reads all.") : "",
     place2, make("p", {class: "soft"}, "The same on a command line: ",
       make("code", {}, chooseCommand(question))));
   }
@@ -385,6 +419,16 @@
     return new Map(data.records.filter(record => record.impl === impl && record.time)
       .map(record => [problemOf(record), record.time.median]));
   }
+  // The time that arithmetic or reading all tensors takes at the measured peaks, whichever is more,
+  // as a share of the median. Where not all elements are read, it is not known.
+  const kReadsLess = ["VARLEN", "SEQ_LENS", "PAGES", "WINDOW"];
+  function rooflineShare(record) {
+    const {peak_gflops: arithmetic, peak_gbs: reading} = data.runs[record.run];
+    if (record.device !== "cpu" || !(arithmetic > 0 && reading > 0)) return null;
+    if (record.features.split("+").some(feature => kReadsLess.includes(feature))) return null;
+    const least = Math.max(record.flops / arithmetic, record.min_bytes / reading);
+    return least / record.time.median * 100;
+  }
   function tables(records) {
     const timed = records.filter(record => record.time);
     const baseline = byId("speed-baseline").value;
@@ -398,7 +442,8 @@
       column("GFLOP/s", r => r.flops / r.time.median, digits),
       column("of peak", r => r.device === "cpu" && data.runs[r.run].peak_gflops > 0
         ? r.flops / r.time.median / data.runs[r.run].peak_gflops * 100 : null,
-      value => value.toFixed(0) + " %"),
+      value => value.toFixed(0) + "\u00a0%"),
+      column("of roofline", rooflineShare, value => value.toFixed(0) + "\u00a0%"),
       ...(baseline ? [column(`speed-up against ${baseline}`,
         r => medians.has(problemOf(r)) ? medians.get(problemOf(r)) / r.time.median : null,
         value => digits(value) + " times")] : []),
