@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Opens a page of attest report in Chromium and uses it as a reader would.
 
-usage: browser_test.py PAGE TABLES FOLDER ATTEST [--no-vega]
+usage: browser_test.py PAGE TABLES FOLDER ATTEST AXE [--no-vega]
 TABLES is the page that --no-charts writes. FOLDER has choices.html, the page of first.jsonl and
-second.jsonl (questions.py); screenshots and the PDF are kept there. ATTEST is the program.
+second.jsonl (questions.py); screenshots and the PDF are kept there. ATTEST is the program,
+AXE the script axe.min.js; if it is not there, that check is left out.
 --no-vega: the build had no Vega, so PAGE has tables, too.
 Exit code 77 (skipped): python3-selenium, chromium or chromium-driver is not there.
 """
@@ -308,6 +309,32 @@ def look(browser, page, folder):
             assert wide <= width, f"{wide} pixels at {width}"
 
 
+RUN_AXE = """
+    const done = arguments[0];
+    const words = one => `${one.id} (${one.help}): ${one.nodes.map(node => node.html).join("; ")}`;
+    axe.run(document).then(found => done([found.passes.length, found.violations.map(words)]),
+      error => done([0, [String(error)]]));
+"""
+
+
+def check_access(browser, page, axe):
+    """axe-core finds nothing that keeps a reader from using the page, or an open record."""
+    if not os.path.exists(axe):
+        print("NOT TESTED: the check by axe (scripts/axe.sh fetches it)")
+        return
+    with open(axe, encoding="utf-8") as file:
+        script = file.read()
+    browser.get("file://" + page)
+    wait_for_charts(browser)
+    browser.execute_script(script)
+    for open_record in (False, True):
+        if open_record:
+            browser.find_element(By.CSS_SELECTOR, "#matrix-table button.cell").click()
+        passes, violations = browser.execute_async_script(RUN_AXE)
+        assert not violations, violations
+        assert passes > 10, f"axe tried {passes} rules only"
+
+
 def print_page(browser, folder):
     pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
     with open(os.path.join(folder, "page.pdf"), "wb") as file:
@@ -318,8 +345,8 @@ def print_page(browser, folder):
 def main():
     page, tables = (os.path.abspath(path) for path in sys.argv[1:3])
     folder = sys.argv[3]
-    attest = sys.argv[4]
-    has_vega = "--no-vega" not in sys.argv[5:]
+    attest, axe = sys.argv[4:6]
+    has_vega = "--no-vega" not in sys.argv[6:]
     os.makedirs(folder, exist_ok=True)
     browser = open_browser()
     try:
@@ -330,6 +357,7 @@ def main():
             look_at_charts(browser)
             use_chart(browser, folder)
         look(browser, page, folder)
+        check_access(browser, page, axe)
         print_page(browser, folder)
         read_tables(browser, tables)
         compare_choices(browser, attest, folder)

@@ -18,4 +18,4 @@ if ! grep -q '<script id="vega">' "$folder/page.html"; then
   vega=(--no-vega)
 fi
 /usr/bin/python3 "$source/reports/html/browser_test.py" "$folder/page.html" "$folder/tables.html" \
-  "$folder" "$build/bin/attest" "${vega[@]}"
+  "$folder" "$build/bin/attest" "$source/build/axe/axe.min.js" "${vega[@]}"
