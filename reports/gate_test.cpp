@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 
 #include "reports/gate_text.hpp"
@@ -313,6 +315,15 @@ TEST(Gate, IsReadable) {
       gate({file(was)}, {file(is)}, {{strictest(), unmatched}, {known, expired, unused}}, kToday);
   attest::testing::expect_golden(print_gate(found, false), "gate.terminal");
   EXPECT_THAT(print_gate(found, true), HasSubstr("\033[1;31m  vit/failing f16 flash_cuda"));
+  const nlohmann::json json = to_json(found);
+  EXPECT_EQ(json["broken"].size(), found.broken.size());
+  EXPECT_EQ(json["broken"][0]["case"], "failing");
+  EXPECT_EQ(json["waived"][0]["waiver"], "waived until 2026-12-31: issue 12");
+  EXPECT_EQ(json["undecided"][0]["code"], found.undecided[0].code);
+  EXPECT_EQ(json["missing"], nlohmann::json({"vit/gone f16 flash_cuda"}));
+  EXPECT_EQ(json["new"], nlohmann::json({"vit/new f16 flash_cuda"}));
+  EXPECT_EQ(json["unmatched"], nlohmann::json({"rule 2"}));
+  EXPECT_EQ(json["limits"], found.limits);
 }
 
 }  // namespace

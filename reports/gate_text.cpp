@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "reports/comparison_text.hpp"
@@ -75,7 +76,36 @@ std::string counts(const Gated& gated) {
       gated.undecided.size(), gated.missing.size(), gated.added.size());
 }
 
+nlohmann::json to_json(const std::vector<GateFinding>& findings) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const GateFinding& finding : findings)
+    all.push_back({{"suite", finding.key.suite},
+                   {"case", finding.key.case_name},
+                   {"dtype", finding.key.dtype},
+                   {"impl", finding.key.impl},
+                   {"limit", finding.group},
+                   {"what", finding.what},
+                   {"code", finding.code},
+                   {"waiver", finding.waiver},
+                   {"repro", finding.repro}});
+  return all;
+}
+
 }  // namespace
+
+nlohmann::json to_json(const Gated& gated) {
+  return {{"type", "gate"},
+          {"cases", gated.cases},
+          {"limits", gated.limits},
+          {"broken", to_json(gated.broken)},
+          {"waived", to_json(gated.waived)},
+          {"undecided", to_json(gated.undecided)},
+          {"missing", gated.missing},
+          {"new", gated.added},
+          {"unmatched", gated.unmatched},
+          {"notes", gated.notes},
+          {"unable", gated.unable}};
+}
 
 std::string print_gate(const Gated& gated, bool colour) {
   std::string text = broken_lines(gated.broken, colour) + waived_lines(gated.waived) +

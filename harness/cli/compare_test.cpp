@@ -141,8 +141,7 @@ TEST_F(Compare, SaysInOneLineWhatIsWrong) {
        "--relative-to 'nobody': no file has records of it"},
       {"a.jsonl a.jsonl --relative-to naive --floor 5", 64,
        "--relative-to 'naive': no file has records of another"},
-      {"a.jsonl a.jsonl --json a.jsonl", 64,
-       "--json a.jsonl: is one of the files that are compared"},
+      {"a.jsonl a.jsonl --json a.jsonl", 64, "--json a.jsonl: is one of the files that are read"},
   };
   for (const auto& [arguments, code, said] : cases) {
     const Outcome outcome = compare(arguments);

@@ -156,6 +156,25 @@ TEST_F(Gate, ABaselineThatTellsNothingIsNoPass) {
   EXPECT_EQ(gate("base.jsonl --baseline elsewhere.jsonl --across-machines").code, 0);
 }
 
+TEST_F(Gate, WritesWhatItFoundAsJson) {
+  const Outcome outcome =
+      gate_changed([](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 3e6); },
+                   "--json g.json");
+  EXPECT_EQ(outcome.code, 2);
+  std::ifstream in(folder_ / "g.json");
+  const json found = json::parse(in);
+  EXPECT_EQ(found["exit_code"], 2);
+  ASSERT_EQ(found["broken"].size(), 1u) << found;
+  EXPECT_EQ(found["broken"][0]["limit"], "time");
+  EXPECT_THAT(std::string(found["broken"][0]["repro"]), HasSubstr("attest repro --impl naive"));
+  for (const std::string file : {"base.jsonl", "rules.json"}) {
+    const Outcome refused = gate("base.jsonl --baseline base.jsonl --json " + file);
+    EXPECT_EQ(refused.code, 64);
+    EXPECT_THAT(refused.text, HasSubstr("--json " + file + ": is one of the files that are read"));
+  }
+  EXPECT_EQ(gate("base.jsonl --baseline base.jsonl --json /nowhere/g.json").code, 4);
+}
+
 TEST_F(Gate, SaysInOneLineWhatIsWrong) {
   std::ofstream(folder_ / "typo.json") << R"({"rules": [{"verdict": "pass", "tim": {}}]})";
   std::ofstream(folder_ / "newer.jsonl") << R"({"type": "header", "schema": 99})"

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/machine_error.hpp"
+#include "core/tensor/error.hpp"
 
 namespace attest::cli {
 
@@ -14,6 +16,17 @@ void write_json_file(const std::string& path, const nlohmann::json& json) {
   std::ofstream out(path, std::ios::trunc);
   out << json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
   if (!out) throw MachineError(fmt::format("--json {}: cannot be written", path));
+}
+
+void refuse_inputs(const std::string& option, const std::string& path,
+                   const std::vector<std::string>& inputs,
+                   const std::vector<std::string>& more_inputs) {
+  for (const std::vector<std::string>* files : {&inputs, &more_inputs})
+    for (const std::string& input : *files) {
+      std::error_code ignored;
+      if (std::filesystem::equivalent(input, path, ignored))
+        throw core::Error(fmt::format("{} {}: is one of the files that are read", option, path));
+    }
 }
 
 }  // namespace attest::cli

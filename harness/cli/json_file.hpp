@@ -2,10 +2,16 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace attest::cli {
 
 /// Replaces the file. An empty path: nothing is written. Throws MachineError if writing fails.
 void write_json_file(const std::string& path, const nlohmann::json& json);
+
+/// Throws Error if the file would be written over one of those that are read.
+void refuse_inputs(const std::string& option, const std::string& path,
+                   const std::vector<std::string>& inputs,
+                   const std::vector<std::string>& more_inputs);
 
 }  // namespace attest::cli

@@ -2,7 +2,6 @@
 // bigger or less accurate.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -23,17 +22,6 @@ struct CompareArguments {
   Comparing comparing;
 };
 
-/// Throws Error if the JSON would be written over what is compared.
-void check_json_path(const CompareArguments& arguments) {
-  for (const std::vector<std::string>* side : {&arguments.before, &arguments.after})
-    for (const std::string& path : *side) {
-      std::error_code ignored;
-      if (std::filesystem::equivalent(path, arguments.json_path, ignored))
-        throw core::Error(
-            fmt::format("--json {}: is one of the files that are compared", arguments.json_path));
-    }
-}
-
 int run(CompareArguments& arguments) {
   if (arguments.after.empty()) {
     if (arguments.before.size() < 2)
@@ -46,7 +34,7 @@ int run(CompareArguments& arguments) {
                                    after = read_launches(arguments.after);
   require_peer(before, after, options.relative_to);
   arguments.comparing.check_floors(after);
-  check_json_path(arguments);
+  refuse_inputs("--json", arguments.json_path, arguments.before, arguments.after);
   reports::require_one_build(before, after);
   const reports::Comparison comparison = compare(before, after, options);
   write_json_file(arguments.json_path, to_json(comparison));

@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/floors_option.hpp"
 #include "cli/gate_rules.hpp"
 #include "cli/header.hpp"
+#include "cli/json_file.hpp"
 #include "cli/progress.hpp"
 #include "cli/results_file.hpp"
 #include "core/tensor/error.hpp"
@@ -19,7 +21,7 @@ namespace {
 
 struct GateArguments {
   std::vector<std::string> results, baseline;
-  std::string rules_path;
+  std::string rules_path, json_path;
   bool strict = false;
   reports::GateOptions options;
   FloorsOption floors;
@@ -38,6 +40,8 @@ int run(GateArguments& arguments) {
       !limit.empty() && arguments.baseline.empty())
     throw core::Error(fmt::format("{}: {} needs a baseline; name it with --baseline FILE",
                                   arguments.rules_path, limit));
+  refuse_inputs("--json", arguments.json_path, arguments.results, arguments.baseline);
+  refuse_inputs("--json", arguments.json_path, {arguments.rules_path}, {});
   const std::vector<core::Results> before = read_launches(arguments.baseline),
                                    after = read_launches(arguments.results);
   require_peer(before, after, arguments.options.relative_to);
@@ -46,9 +50,13 @@ int run(GateArguments& arguments) {
   reports::require_one_build(before, after);
   arguments.options.today = utc_now().substr(0, 10);
   const reports::Gated gated = gate(before, after, rules, arguments.options);
+  const int code = exit_code(gated, arguments.strict);
+  nlohmann::json json = to_json(gated);
+  json["exit_code"] = code;
+  write_json_file(arguments.json_path, json);
   fmt::print("{}", print_gate(gated, wants_colour(stdout)));
   if (!gated.unable.empty()) fmt::print(stderr, "attest: {}\n", gated.unable);
-  return exit_code(gated, arguments.strict);
+  return code;
 }
 
 }  // namespace
@@ -81,6 +89,8 @@ Command add_gate(CLI::App& program) {
   command->add_flag("--strict", arguments->strict,
                     "exit with 3 if a limit could not be judged, a case of the baseline is "
                     "missing, or a rule matches no case");
+  command->add_option("--json", arguments->json_path, "also write what was found as JSON")
+      ->type_name("FILE");
   command->footer(
       "Example of rules:\n"
       "  {\"rules\": [{\"verdict\": \"not_bad\", \"time\": {\"slower_than\": \"10 %\"}},\n"
