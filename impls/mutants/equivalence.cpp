@@ -47,6 +47,8 @@ struct Facts {
 
   /// Whether inputs with logits of 30,000 exist.
   bool huge_logits() const { return p.softcap == 0; }
+  /// Whether inputs exist in which a row has biases of -40,960 alone.
+  bool far_biases() const { return of_pairs(ATTEST_BIAS); }
 
   const attest_problem& problem;
   const attest_softmax_params& p;
@@ -61,12 +63,12 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
   const attest_softmax_params& p = f.p;
   const int64_t keys = p.seq_len_kv;
   switch (mutation) {
-    case Mutation::kNoMax:
     case Mutation::kScoreOverflow: return f.huge_logits();
+    case Mutation::kNoMax: return f.huge_logits() || f.far_biases();
     // Where all logits are below -1e4, a sink has all of the weight, whatever the maximum is; but
     // lse is that of a row without keys.
     case Mutation::kMaxFromMinus1e4:
-      return f.huge_logits() && (!f.has(ATTEST_SINKS) || f.has(ATTEST_LSE));
+      return (f.huge_logits() || f.far_biases()) && (!f.has(ATTEST_SINKS) || f.has(ATTEST_LSE));
     case Mutation::kDoubledKey:
     case Mutation::kValueOffByOne:
     case Mutation::kWrongScale:
