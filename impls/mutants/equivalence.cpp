@@ -120,6 +120,9 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
       return f.has(ATTEST_ALIBI_SLOPES) && (f.bottom_right || p.diagonal_offset != 0);
     case Mutation::kAlibiHead0: return f.has(ATTEST_ALIBI_SLOPES) && p.num_heads > 1;
     case Mutation::kSinkDropped: return f.has(ATTEST_SINKS);
+    // Beside such a sink the output is next to 0 either way.
+    case Mutation::kMaxWithoutSink:
+      return f.has(ATTEST_SINKS) && f.has(ATTEST_LSE) && f.huge_logits();
     case Mutation::kSinkOfNextHead: return f.has(ATTEST_SINKS) && p.num_heads > 1;
     case Mutation::kScaleTwice:
     case Mutation::kScaleForgotten: return p.softmax_scale != 1 && keys > 1;

@@ -59,6 +59,7 @@ class Kernel {
   bool is(Mutation mutation) const { return mutation_ == mutation; }
 
   float phi(float channel) const {
+    if (is(Mutation::kLinearNanAsZero) && std::isnan(channel)) channel = 0;
     if (is(Mutation::kLinearPhiRelu)) return std::max(channel, 0.0f) + 1;
     if (is(Mutation::kLinearPhiCut) && channel < -6) return 0;
     return attest::Linear<T>::phi(channel) - (is(Mutation::kLinearPhiWithoutOne) ? 1 : 0);
@@ -85,12 +86,25 @@ class Kernel {
       return;
     load_row(&a_.k(b, h, j, 0), a_.k.stride(3), head_dim_, x.phi);
     load_row(&a_.v(b, h, j, 0), a_.v.stride(3), x.width - 1, x.row);
+    plant_in_values(j, x);
     x.row[x.width - 1] = 1;
     if (!counts && is(Mutation::kLinearMaskOfValuesOnly)) std::fill_n(x.row, x.width - 1, 0.0f);
     for (int64_t c = 0; c < head_dim_; ++c) {
       const float weight =
           phi(x.phi[c]) * (!counts && is(Mutation::kLinearHiddenLeaks) ? 0.0f : 1.0f);
       add_scaled(weight, x.row, x.width, x.chunk + c * x.width);
+    }
+  }
+
+  void plant_in_values(int64_t j, const State& x) const {
+    const bool last = j == a_.p.seq_len_kv - 1;
+    for (int64_t d = 0; d < x.width - 1; ++d) {
+      float& value = x.row[d];
+      if (is(Mutation::kLinearInfValueCut) && std::isinf(value))
+        value = std::copysign(65504.0f, value);
+      if ((is(Mutation::kLinearNanValueZero) || (is(Mutation::kLinearNanTail) && last)) &&
+          std::isnan(value))
+        value = 0;
     }
   }
 

@@ -50,6 +50,7 @@ enum class Mutation {
   kAlibiHead0,
   kSinkDropped,
   kSinkOfNextHead,
+  kMaxWithoutSink,
   // arithmetic
   kWrongScale,
   kScaleTwice,
@@ -108,6 +109,10 @@ enum class Mutation {
   kLinearGqaTiled,
   kLinearHiddenLeaks,
   kLinearChannelTail,
+  kLinearNanAsZero,
+  kLinearNanValueZero,
+  kLinearInfValueCut,
+  kLinearNanTail,
   kCount
 };
 
@@ -177,6 +182,8 @@ constexpr Description kMutations[] = {
     {Mutation::kAlibiHead0, "mutant_alibi_head_0", "the slope of head 0 for all heads"},
     {Mutation::kSinkDropped, "mutant_sink_dropped", "the sink does not join the normaliser"},
     {Mutation::kSinkOfNextHead, "mutant_sink_of_next_head", "the sink of the next head"},
+    {Mutation::kMaxWithoutSink, "mutant_max_without_sink",
+     "the sink does not raise the maximum; where it leads by more than 88"},
     {Mutation::kWrongScale, "mutant_wrong_scale", "softmax_scale times 1.02"},
     {Mutation::kScaleTwice, "mutant_scale_twice", "softmax_scale squared"},
     {Mutation::kScaleForgotten, "mutant_scale_forgotten", "softmax_scale taken for 1"},
@@ -262,6 +269,11 @@ constexpr Description kMutations[] = {
      "0 times Inf or NaN of hidden rows is added"},
     {Mutation::kLinearChannelTail, "mutant_linear_channel_tail",
      "channels of Q and K beyond a multiple of 16 are ignored"},
+    {Mutation::kLinearNanAsZero, "mutant_linear_nan_as_zero",
+     "NaN in Q and K is taken for 0, as fmax(x, 0) takes it"},
+    {Mutation::kLinearNanValueZero, "mutant_linear_nan_value_zero", "NaN in V is 0"},
+    {Mutation::kLinearInfValueCut, "mutant_linear_inf_value_cut", "Inf in V is 65504"},
+    {Mutation::kLinearNanTail, "mutant_linear_nan_tail", "NaN in V of the last key is 0"},
 };
 
 constexpr size_t kTables = sizeof kMutations / sizeof *kMutations;

@@ -58,6 +58,7 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_alibi_head_0", "alibi", 61, "random"},
       {"mutant_sink_dropped", "sinks"},
       {"mutant_sink_of_next_head", "sinks"},
+      {"mutant_max_without_sink", "sinks", 61, "huge"},
       {"mutant_wrong_scale", kDense},
       {"mutant_scale_twice", kDense},
       {"mutant_scale_forgotten", kDense},
@@ -114,6 +115,10 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_linear_hidden_leaks", "linear_masked", 61, nullptr, kAll,
        "no fill hides Inf or NaN"},
       {"mutant_linear_channel_tail", "linear", 61, "random"},
+      {"mutant_linear_nan_as_zero", "linear", 61, "wild"},
+      {"mutant_linear_nan_value_zero", "linear", 61, "wild"},
+      {"mutant_linear_inf_value_cut", "linear", 61, "wild"},
+      {"mutant_linear_nan_tail", "linear", 61, "wild"},
   };
   return all;
 }

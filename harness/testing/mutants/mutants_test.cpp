@@ -196,6 +196,9 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
   } kAlone[] = {
       {"huge", "mutant_max_from_minus_1e4", "plain", "bf16"},
       {"faint", "mutant_linear_phi_cut", "linear", "f16"},
+      {"wild", "mutant_linear_nan_as_zero", "linear", "f32"},
+      {"wild", "mutant_linear_nan_tail", "linear", "bf16"},
+      {"huge", "mutant_max_without_sink", "sinks", "f16"},
   };
   for (const auto& [fill, mutant, family_name, dtype, more] : kAlone) {
     MutantCase wanted = make_case(family(family_name), 61, dtype);

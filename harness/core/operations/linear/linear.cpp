@@ -117,8 +117,11 @@ class LinearOperation final : public Operation {
            rows * (2 * state + 2 * double(p.head_dim) + double(p.head_dim_v));
   }
 
-  std::vector<std::string> fills(const Problem&) const override {
-    return {"random", "cancelling", "faint"};
+  // A masked query has phi 0, and 0 times a state of NaN is NaN or, where the row is left out, 0.
+  std::vector<std::string> fills(const Problem& problem) const override {
+    std::vector<std::string> names{"random", "cancelling", "faint"};
+    if (!problem.has(ATTEST_QUERY_MASK)) names.emplace_back("wild");
+    return names;
   }
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
             bool only_own) const override {

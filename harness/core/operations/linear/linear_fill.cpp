@@ -1,5 +1,7 @@
 // Inputs of linear attention.
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/operations/fill_rows.hpp"
@@ -96,19 +98,95 @@ void fill_cancelling_values(const Tensor& v, uint64_t seed) {
   });
 }
 
+// --- "wild" ---
+//
+// A NaN of K makes every output of its key head NaN, so it stands in the first key head of the last
+// sequence, if there are others. In the last key head of the first sequence, V has NaN and
+// infinities, each in a channel of its own, and one query is NaN.
+constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
+// phi above the smallest normal number of 8-bit types: what is flushed to 0 makes NaN of infinity.
+constexpr double kLeastChannel = -3;
+
+class LinearWild {
+ public:
+  LinearWild(const Problem& problem, const Tensors& tensors)
+      : p_(problem.as<attest_linear_params>()), tensors_(tensors) {}
+
+  void write() const {
+    if (p_.batch * p_.num_kv_heads > 1)
+      if (const std::vector<int64_t> keys = places(ATTEST_MASK, p_.batch - 1, 3, p_.seq_len_kv);
+          !keys.empty())
+        put(ATTEST_K, p_.batch - 1, 0, keys[keys.size() / 2], 0, kNan);
+    write_values();
+    const std::vector<int64_t> rows = places(ATTEST_QUERY_MASK, 0, 2, p_.seq_len_q);
+    if (rows.size() > 1) put(ATTEST_Q, 0, p_.num_heads - 1, rows[rows.size() / 3], 0, kNan);
+  }
+
+ private:
+  static constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                          kInf = std::numeric_limits<double>::infinity();
+
+  void write_values() const {
+    const std::vector<int64_t> keys = places(ATTEST_MASK, 0, 3, p_.seq_len_kv);
+    if (keys.empty()) return;
+    const int64_t head = p_.num_kv_heads - 1, first = keys.front(), last = keys.back(),
+                  middle = keys[keys.size() / 2];
+    raise(ATTEST_K, head, p_.seq_len_kv);
+    for (int64_t h = p_.num_heads - p_.num_heads / p_.num_kv_heads; h < p_.num_heads; ++h)
+      raise(ATTEST_Q, h, p_.seq_len_q);
+    const std::pair<int64_t, double> values[] = {{middle, kNan}, {middle, kInf}, {middle, -kInf},
+                                                 {last, kNan},   {first, kNan},  {last, -kInf},
+                                                 {first, kInf}};
+    int64_t channel = 0;  // the last one stays as it is
+    for (const auto& [key, value] : values)
+      if (channel + 1 < p_.head_dim_v) put(ATTEST_V, 0, head, key, channel++, value);
+  }
+
+  // Positions that count.
+  std::vector<int64_t> places(int32_t mask_role, int64_t b, int axis, int64_t count) const {
+    std::vector<int64_t> found;
+    const Tensor& mask = tensors_[size_t(mask_role)];
+    for (int64_t i = 0; i < count; ++i)
+      if (!mask ||
+          load(mask.data, ATTEST_BOOL, b * mask.spec.stride[0] + i * mask.spec.stride[axis]) != 0)
+        found.push_back(i);
+    return found;
+  }
+  int64_t at(int32_t role, int64_t b, int64_t head, int64_t row, int64_t channel) const {
+    const auto& stride = tensors_[size_t(role)].spec.stride;
+    return b * stride[0] + head * stride[1] + row * stride[2] + channel * stride[3];
+  }
+  void put(int32_t role, int64_t b, int64_t head, int64_t row, int64_t channel,
+           double value) const {
+    const Tensor& tensor = tensors_[size_t(role)];
+    store(tensor.data, tensor.spec.dtype, at(role, b, head, row, channel), value);
+  }
+  void raise(int32_t role, int64_t head, int64_t rows) const {
+    const Tensor& tensor = tensors_[size_t(role)];
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t c = 0; c < p_.head_dim; ++c)
+        if (load(tensor.data, tensor.spec.dtype, at(role, 0, head, row, c)) < kLeastChannel)
+          put(role, 0, head, row, c, kLeastChannel);
+  }
+
+  const attest_linear_params& p_;
+  const Tensors& tensors_;
+};
+
 }  // namespace
 
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
-  if (const std::string_view known[] = {"random", kTokens, "faint", "cancelling"};
+  if (const std::string_view known[] = {"random", kTokens, "faint", "cancelling", "wild"};
       std::find(std::begin(known), std::end(known), fill.name) == std::end(known))
     throw Error("fill '" + fill.name +
-                "': linear attention has random, tokens, faint and cancelling");
-  const bool faint = fill.name == "faint", cancels = fill.name == "cancelling";
+                "': linear attention has random, tokens, faint, cancelling and wild");
+  const bool faint = fill.name == "faint", cancels = fill.name == "cancelling",
+             wild = fill.name == "wild";
   for (const Role& role : problem.operation->roles()) {
     const Tensor& tensor = tensors[size_t(role.index)];
     const bool given = only_own && fill.name == kTokens && role.content != Role::Content::kOwn;
     if (!tensor || is_output(role) || given) continue;
-    const uint64_t seed = random_bits(fill.seed, uint64_t(role.index));
+    const uint64_t seed = random_bits(fill.seed, uint64_t(role.index) + (wild ? kWildStream : 0));
     if (role.dtype == ATTEST_BOOL)
       fill_mask(tensor, seed,
                 role.index == ATTEST_MASK && cancels ? std::max<int64_t>(tensor.spec.dim[3] / 2, 1)
@@ -124,6 +202,7 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
     else
       fill_normal(tensor, seed);
   }
+  if (wild) LinearWild(problem, tensors).write();
 }
 
 }  // namespace attest::core

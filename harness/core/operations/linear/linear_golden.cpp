@@ -65,8 +65,9 @@ class LinearGolden final : public Golden {
             expect_rows(rows, b, kv_head * group + task / chunks, task % chunks * kChunk, moments,
                         quadratic, variances, sink);
         }
-        independent +=
-            linear::independent_errors(output_sample(b, kv_head, moments, quadratic, variances));
+        const linear::OutputSample sample =
+            output_sample(b, kv_head, moments, quadratic, variances);
+        if (sample.channels > 0) independent += linear::independent_errors(sample);
       }
     }
     const std::lock_guard guard(lock_);
@@ -246,7 +247,9 @@ class LinearGolden final : public Golden {
     }
   }
 
-  // Some keys that stand for all, a channel of theirs in each column.
+  static double finite(double x) { return std::isfinite(x) ? x : 0; }
+
+  // Some keys that stand for all, a channel of theirs in each column; NaN and infinities are 0.
   std::vector<std::vector<double>> sample(const Tensor& from, int64_t b, int64_t kv_head,
                                           int64_t most) const {
     std::vector<std::vector<double>> columns(size_t(from.spec.dim[3]));
@@ -258,7 +261,7 @@ class LinearGolden final : public Golden {
           first + int64_t(random_bits(uint64_t(most), uint64_t(n)) % uint64_t(next - first));
       if (!counts(tensors_[ATTEST_MASK], b, 3, j)) continue;
       load_one(from, b, kv_head, j, row.data());
-      for (size_t c = 0; c < row.size(); ++c) columns[c].push_back(row[c]);
+      for (size_t c = 0; c < row.size(); ++c) columns[c].push_back(finite(row[c]));
     }
     return columns;
   }
@@ -362,18 +365,26 @@ class LinearGolden final : public Golden {
           .sigma = rows.x.data()});
   }
 
-  // Rows in the middle of the first query head.
+  // Rows in the middle of the first query head, and the channels that have a finite output there.
   linear::OutputSample output_sample(int64_t b, int64_t kv_head, const Moments& m,
                                      const Quadratic& quadratic, const Variances& u) const {
     const int64_t group = p_.num_heads / p_.num_kv_heads,
                   count = std::min(kSampledRows, p_.seq_len_q);
     Rows rows(sizes_);
     find_rows(rows, b, kv_head * group, (p_.seq_len_q - count) / 2, count, m, quadratic, u);
-    linear::OutputSample outputs{.rows = group * p_.seq_len_q, .channels = p_.head_dim_v};
+    linear::OutputSample outputs{.rows = group * p_.seq_len_q};
+    for (int64_t e = 0; e < p_.head_dim_v; ++e) {
+      const auto is_known = [&](int64_t r) {
+        return std::isfinite(rows.value[size_t(r * p_.head_dim_v + e)]);
+      };
+      int64_t r = 0;
+      while (r < count && !is_known(r)) ++r;
+      outputs.channels += r < count;
+    }
     for (int64_t r = 0; r < count; ++r) {
       std::vector<double>& query = outputs.queries.emplace_back(size_t(sizes_.head_dim));
       for (size_t c = 0; c < query.size(); ++c)
-        query[c] = rows.phi[size_t(r) * query.size() + c] * std::sqrt(m.A0[c]);
+        query[c] = finite(rows.phi[size_t(r) * query.size() + c] * std::sqrt(m.A0[c]));
     }
     outputs.feature_share = shares(rows, count, m, Quadratic(sizes_, m, u.of_key_features()));
     outputs.state_share = shares(rows, count, m, Quadratic(sizes_, m, u.of_state()));

@@ -199,7 +199,7 @@ TEST(LinearFill, SameBytesWhateverTheStrides) {
 
 TEST(LinearFill, TokensGiveTheirOwnFillAlone) {
   const Shape shape{.seq_len_q = 10, .head_dim = 8};
-  for (const char* fill : {"tokens", "faint", "cancelling"}) {
+  for (const char* fill : {"tokens", "faint", "cancelling", "wild"}) {
     Case c(shape, ATTEST_F32, {"random", 1});
     const uint64_t given = hash_tensor(c.tensors[ATTEST_K]);
     linear_operation().fill(c.problem, {fill, 1}, c.tensors, true);
@@ -207,6 +207,37 @@ TEST(LinearFill, TokensGiveTheirOwnFillAlone) {
   }
   Case c(shape, ATTEST_F32, {"random", 1});
   EXPECT_THROW(linear_operation().fill(c.problem, {"peaked", 1}, c.tensors, false), Error);
+}
+
+// NaN and both infinities come out, masked or not, beside outputs that are finite and have a sigma.
+TEST(LinearFill, WildComesOut) {
+  const Shape shapes[] = {
+      {.batch = 2, .num_heads = 4, .num_kv_heads = 2, .seq_len_q = 61, .head_dim = 8},
+      {.seq_len_q = 9, .seq_len_kv = 130, .head_dim = 16, .head_dim_v = 5},
+      {.seq_len_q = 515, .seq_len_kv = 4099, .head_dim = 8}};
+  for (const Shape& shape : shapes)
+    for (const bool masked : {false, true}) {
+      Case c(shape, ATTEST_F16, {"wild", 1}, masked);
+      const auto golden = linear_operation().golden(c.problem, {}, c.tensors);
+      std::map<std::string, int64_t> found;
+      std::mutex lock;
+      golden->expect({}, [&](const Expected& chunk) {
+        const std::lock_guard guard(lock);
+        for (size_t at = 0; at < chunk.rows.size() * size_t(chunk.width); ++at) {
+          const double value = chunk.value[at];
+          ++found[std::isnan(value) ? "nan"
+                  : value > 1e300   ? "+"
+                  : value < -1e300  ? "-"
+                                    : "finite"];
+          EXPECT_TRUE(!std::isfinite(value) || (chunk.sigma[at] > 0 && chunk.sigma[at] < 1));
+        }
+      });
+      for (const char* kind : {"nan", "+", "-", "finite"})
+        EXPECT_GT(found[kind], 0) << kind << ", " << shape.seq_len_kv << " keys, " << masked;
+      const int64_t independent = golden->independent_rows({});
+      EXPECT_GE(independent, 1);
+      EXPECT_LT(independent, element_count(c.spec(ATTEST_O)));
+    }
 }
 
 // No block of channels, and the state of none, is 0: only their sum over all channels is.

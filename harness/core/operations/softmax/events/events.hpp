@@ -55,6 +55,9 @@
 //     A row does not see a key with a NaN or an infinity that another row of its head sees.
 // hidden_nan/k, /v
 //     A key that no row sees has a NaN or an infinity.
+// sink/leads, /trails
+//     A row's sink exceeds all of its logits by more than 88; its largest logit exceeds the sink by
+//     as much.
 // equal/65504
 //     The weights of a row sum to at least 65,504 times the largest weight.
 // logit/+30000, logit/-30000

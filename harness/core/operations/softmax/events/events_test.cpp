@@ -421,6 +421,16 @@ TEST(Events, FiniteBiasesThatHide) {
               UnorderedElementsAre("finite_bias/only"));
 }
 
+TEST(Events, SinksThatLeadOrTrail) {
+  for (const auto& [sink, event] : std::vector<std::pair<double, std::string>>{
+           {87, ""}, {89, "sink/leads"}, {-87, ""}, {-89, "sink/trails"}}) {
+    const Hand hand(20, 2, {}, {ATTEST_SINKS});
+    store(hand.tensor(ATTEST_SINKS).data, ATTEST_F32, 0, sink);
+    EXPECT_EQ(hand.count("sink/"), event.empty() ? Names{} : Names{event}) << sink;
+  }
+  EXPECT_THAT(Hand(20, 2).key(peak(3, 200)).count("sink/"), IsEmpty());
+}
+
 TEST(Events, SumsAndSizesOfLogits) {
   EXPECT_THAT(Hand(65504).count("equal"), UnorderedElementsAre("equal/65504"));
   EXPECT_THAT(Hand(65503).count("equal"), IsEmpty());

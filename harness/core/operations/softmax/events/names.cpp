@@ -235,6 +235,8 @@ class Catalogue {
     const std::string capped = bounded ? fmt::format("softcap {}", p_.softcap) : "";
     add("logit/+30000", capped);
     add("logit/-30000", capped);
+    for (const char* event : {"sink/leads", "sink/trails"})
+      add(event, has(ATTEST_SINKS) ? "" : "there are no sinks");
     add("weights/graded", keys(events::kGradedKeys));
     add("weights/key", keys(2));
     add("cancels", keys(events::kCancellingKeys));

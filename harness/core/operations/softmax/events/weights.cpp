@@ -80,6 +80,11 @@ bool is_graded(const Row& row, const RowSummary& summary) {
   return weights >= kGradedWeights;
 }
 
+void note_sink(double sink, const RowSummary& summary, Found& found) {
+  if (sink - double(summary.top) > kBeyondExp) found.insert("sink/leads");
+  if (double(summary.top) - sink > kBeyondExp) found.insert("sink/trails");
+}
+
 bool usable(const RowSummary& summary) { return !summary.wild && summary.visible > 0; }
 
 }  // namespace
@@ -94,6 +99,8 @@ void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
     const RowSummary& summary = rows.summaries[r];
     if (!usable(summary)) continue;
     if (summary.sum >= kManyEqual) found.insert("equal/65504");
+    if (unit.geometry().has_sinks())
+      note_sink(unit.geometry().sink(rows.places[r].h), summary, found);
     if (double(summary.top) > kHugeLogit) found.insert("logit/+30000");
     if (double(summary.top) < -kHugeLogit) found.insert("logit/-30000");
     // Its values are looked at only where some key has the weight, and no row before it had the
