@@ -247,11 +247,9 @@ std::string title(const ProblemRecords& problem) {
 }
 
 std::string family_of(const Record& record) {
-  const int64_t tokens = tokens_of(record.spec);
-  if (tokens == 0) return {};
-  std::string family = without_tokens(record.spec);
-  if (record.sweep && record.sweep->over.empty()) family += " (smallest)";
-  return family;
+  const bool is_for_launch_cost = record.sweep && record.sweep->over.empty();
+  const bool has_tokens = tokens_of(record.spec) > 0;
+  return has_tokens && !is_for_launch_cost ? without_tokens(record.spec) : std::string();
 }
 
 const char* name(Usable usable) {

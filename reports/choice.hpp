@@ -37,9 +37,9 @@ std::vector<ProblemRecords> families(const Input& input);
 /// "lidar/full_32768/self f16"; of a family its spec, "lidar: softmax dtype=f16 head_dim=64".
 std::string title(const ProblemRecords& problem);
 
-/// What the problems of a family have in common: suite, dtype and the spec without the tokens.
-/// Empty if the record has no tokens. Problems that a sweep measures for the launch cost are a
-/// family of their own.
+/// The spec without the tokens, which the problems of a family have in common beside suite and
+/// dtype. Empty if the record is in no family: it has no tokens, or is the smallest problem of a
+/// sweep, measured for the launch cost.
 std::string family_of(const core::Record& record);
 
 enum class Usable { kYes, kUnknown, kNo };

@@ -161,6 +161,14 @@ TEST(Choice, OtherProblemsAndMachinesAreNotMixed) {
   EXPECT_EQ(cases(input).size(), 2u);
 }
 
+TEST(Choice, AProblemForTheLaunchCostIsInNoFamily) {
+  Record smallest = sized(1, 1);
+  smallest.sweep = core::SweepPoint{};
+  EXPECT_EQ(answer_of({sized(4000, 40), smallest}, {}, 1000), "a undecided range");
+  smallest.sweep->over = "seq_len_q";
+  EXPECT_EQ(answer_of({sized(4000, 40), smallest}, {}, 1000), "a usable");
+}
+
 TEST(Choice, TheGridIsThePowersOfTwoBetweenTheSizes) {
   Input input;
   input.runs = {attest::testing::file({sized(1000, 10), sized(4500, 45)})};

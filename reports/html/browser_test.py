@@ -371,4 +371,5 @@ def main():
     print("page: " + page)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -438,7 +438,7 @@
       column("median", r => r.time.median, time), column("from", r => r.time.low, time),
       column("to", r => r.time.high, time), column("slowest", r => r.time.max, time),
       column("samples", r => r.time.samples, String),
-      column("cold", r => r.time.cold, time), column("creation", r => r.time.create, time),
+      column("cold", r => r.time.cold || null, time), column("creation", r => r.time.create, time),
       column("GFLOP/s", r => r.flops / r.time.median, digits),
       column("of peak", r => r.device === "cpu" && data.runs[r.run].peak_gflops > 0
         ? r.flops / r.time.median / data.runs[r.run].peak_gflops * 100 : null,
