@@ -23,7 +23,7 @@ trap 'rm -f "$tables"' EXIT
   >"$tables" || [[ $? == 1 ]]
 cpu=$(grep -m1 'model name' /proc/cpuinfo | sed 's/.*: //' || true)
 {
-  sed "/^$marker\$/,\$d" "$page"
+  sed "\|^$marker\$|,\$d" "$page"
   printf '%s\n\nMade by commit %s on %s.\n\n' "$marker" \
     "$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)" "$cpu"
   cat "$tables"
