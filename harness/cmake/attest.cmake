@@ -12,8 +12,10 @@ target_compile_options(attest_flags INTERFACE
   # g++ 12 warns of overlapping copies inside std::string concatenation (GCC bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(ATTEST_SANITIZE)
-  add_compile_options(
-    -fsanitize=${ATTEST_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # Without -fsanitize=null: it takes a tenth of the compiler's time, and whatever is read or
+  # written through a null pointer dies anyway.
+  add_compile_options(-fsanitize=${ATTEST_SANITIZE} -fno-sanitize=null -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ATTEST_SANITIZE})
   # Once a sanitizer has rewritten the standard library, g++ sees uninitialised values in it
   # (<regex>, std::function).

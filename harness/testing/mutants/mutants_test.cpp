@@ -94,16 +94,14 @@ TEST_P(Mutants, NeverPass) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Mutants,
-                         ::testing::Values(Size{61, "f32"}, Size{61, "f16"}, Size{61, "bf16"},
-                                           Size{197, "f32"}, Size{197, "f16"}, Size{197, "bf16"},
-                                           Size{1021, "f16", {"causal", "window", "gqa"}, false},
-                                           Size{4099, "f32", {"causal"}, false},
-                                           Size{16411, "f16", {"plain"}, false},
-                                           Size{65551, "bf16", {"plain"}, false}),
-                         [](const auto& size) {
-                           return std::to_string(size.param.tokens) + "_" + size.param.dtype;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Mutants,
+    ::testing::Values(Size{61, "f32"}, Size{61, "f16"}, Size{61, "bf16"}, Size{197, "f32"},
+                      Size{197, "f16", {}, false}, Size{197, "bf16", {}, false},
+                      Size{1021, "f16", {"causal", "window", "gqa"}, false},
+                      Size{4099, "f32", {"causal"}, false}, Size{16411, "f16", {"plain"}, false},
+                      Size{65551, "bf16", {"plain"}, false}),
+    [](const auto& size) { return std::to_string(size.param.tokens) + "_" + size.param.dtype; });
 
 bool needs_finite_biases(const std::string& mutant) {
   return mutant.starts_with("step_bias_hides") || mutant.starts_with("step_max_from_minus") ||
