@@ -111,7 +111,11 @@ function setUpCharts(charts, config, {make, table}) {
         make("p", {class: "soft"}, "None of these records has the figures of this chart."));
       return;
     }
-    if (place.view) return void await place.view.data("rows", place.rows).runAsync();
+    const panels = new Set(place.rows.map(row => row.panel)).size;  // they shape the picture
+    if (place.view && place.panels === panels)
+      return void await place.view.data("rows", place.rows).runAsync();
+    if (place.view) place.view.finalize();
+    place.panels = panels;
     const target = make("div");
     place.picture.replaceChildren(target);
     const spec = fitted(place.chart, place.rows, place.picture.clientWidth, impls);
