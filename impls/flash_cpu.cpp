@@ -126,7 +126,8 @@ struct FlashCpu {
                    if (task >= problem.threads && next_head != task / work.groups) {
                      next = head_of(data, work, next_head);
                      head.slice.next = &next.slice;
-                     head.slice.next_keys = next.keys.end;
+                     head.slice.next_keys = next.keys;
+                     head.slice.next_queries = {(work.groups - 1) * work.group, next.queries};
                    }
                    const int64_t begin = task % work.groups * work.group, end = begin + work.group;
                    if (begin < head.queries)

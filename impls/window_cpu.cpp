@@ -10,6 +10,10 @@
 
 namespace {
 
+// Of windows with a table of pairs: 256 KB a head; fewer windows would not pay for it.
+constexpr int64_t kMaxTableTokens = 256, kMinTableWindows = 16;
+constexpr int64_t kWidestVector = 16;  // floats
+
 constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 struct WindowCpu {
@@ -27,15 +31,17 @@ struct WindowCpu {
 
   const attest_problem& problem;
 
-  /// How the work and the workspace are cut: [relative bias of all heads][places in it] [thread:
-  /// order, regions, scratch] ...
+  /// How the work and the workspace are cut: [relative bias of all heads][places in it][its pair
+  /// tables] [thread: order, regions, scratch] ...
   struct Plan {
     int64_t
         window;  // queries that see one another: a patch, a grid window; else the whole sequence
     int64_t windows;        // of one (batch, head)
     int64_t group, groups;  // queries a task, tasks a window
     int64_t rel_size;       // floats of one head's relative bias
-    size_t rel_bytes, place_bytes, list_bytes, scratch_bytes, thread_bytes, workspace_bytes;
+    int64_t table_row;      // floats of a key's row in a head's table of pairs; 0: no table
+    size_t rel_bytes, place_bytes, table_bytes, list_bytes, scratch_bytes, thread_bytes,
+        workspace_bytes;
   };
   static size_t round_up(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
   static Plan plan(const attest_problem& problem) {
@@ -54,11 +60,15 @@ struct WindowCpu {
       w.rel_size = (2 * p.window_height - 1) * (2 * p.window_width - 1);
     w.rel_bytes = round_up(4 * w.rel_size * p.num_heads);
     w.place_bytes = grid ? round_up(4 * w.window) : 0;
+    // A table of pairs is read faster than the relative bias, if several windows share it.
+    if (w.rel_size > 0 && w.window <= kMaxTableTokens && p.batch * w.windows >= kMinTableWindows)
+      w.table_row = ceil_div(w.window, kWidestVector) * kWidestVector;
+    w.table_bytes = round_up(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
     w.scratch_bytes = impls::scratch_bytes(p.head_dim, p.head_dim_v, w.group);
     w.thread_bytes = 2 * w.list_bytes + w.scratch_bytes;
-    w.workspace_bytes =
-        w.rel_bytes + w.place_bytes + static_cast<size_t>(problem.threads) * w.thread_bytes;
+    w.workspace_bytes = w.rel_bytes + w.place_bytes + w.table_bytes +
+                        static_cast<size_t>(problem.threads) * w.thread_bytes;
     return w;
   }
 
@@ -110,7 +120,11 @@ struct WindowCpu {
         places[n] = static_cast<int32_t>(n / p.window_width * (2 * p.window_width - 1) +
                                          n % p.window_width);
     const int64_t tasks = p.batch * p.num_heads * w.windows * w.groups;
-    char* const threads = reinterpret_cast<char*>(places) + w.place_bytes;
+    float* const table = reinterpret_cast<float*>(reinterpret_cast<char*>(places) + w.place_bytes);
+    const int32_t centre =
+        static_cast<int32_t>((p.window_height - 1) * (2 * p.window_width - 1) + p.window_width - 1);
+    if (w.table_row > 0) fill_table(w, rel_bias, places, centre, table);
+    char* const threads = reinterpret_cast<char*>(table) + w.table_bytes;
     impls::share(tasks, problem.threads, threads, w.thread_bytes, [&](int64_t task, char* own) {
       const int64_t group = task % w.groups, window = task / w.groups % w.windows;
       const int64_t head = task / w.groups / w.windows, b = head / p.num_heads,
@@ -125,11 +139,13 @@ struct WindowCpu {
         list_window(window, order, region);
         slice.order = order;
         slice.pairs_of_rows = true;
-        if (w.rel_size > 0) {
+        if (w.table_row > 0) {
+          slice.pair_table = table + h * w.window * w.table_row;
+          slice.pair_table_stride = w.table_row;
+        } else if (w.rel_size > 0) {
           slice.rel_bias = rel_bias + h * w.rel_size;
           slice.rel_place = places;
-          slice.rel_centre = static_cast<int32_t>((p.window_height - 1) * (2 * p.window_width - 1) +
-                                                  p.window_width - 1);
+          slice.rel_centre = centre;
         }
         if (p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0))
           slice.region = region, slice.shift_bias = p.shift_bias;
@@ -185,6 +201,15 @@ struct WindowCpu {
         for (int64_t x = 0; x < 2 * p.window_width - 1; ++x)
           *target++ =
               impls::element(t.dtype, source, h * t.stride[0] + y * t.stride[1] + x * t.stride[2]);
+  }
+
+  /// [num_heads][window: keys][table_row: queries] from the dense relative bias.
+  void fill_table(const Plan& w, const float* rel_bias, const int32_t* places, int32_t centre,
+                  float* table) const {
+    for (int64_t h = 0; h < softmax().num_heads; ++h, rel_bias += w.rel_size)
+      for (int64_t j = 0; j < w.window; ++j, table += w.table_row)
+        for (int64_t i = 0; i < w.table_row; ++i)
+          table[i] = i < w.window ? rel_bias[places[i] - places[j] + centre] : 0;
   }
 
   const attest_softmax_params& softmax() const { return impls::softmax_params(problem); }

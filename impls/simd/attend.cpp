@@ -324,21 +324,21 @@ void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, f
 struct Ahead {
   struct Rows {
     const char* next;
-    int64_t stride, bytes, count;  // stride, bytes: of a row
+    int64_t stride, bytes, count, step;  // stride, bytes: of a row; step: rows a call
   };
-  Rows rows[2] = {};
-  int64_t step = 0;  // rows a call
+  Rows rows[3] = {};
+  int64_t used = 0;
 
   template <class T>
-  void add(const void* data, int64_t stride, Range range, int64_t depth) {
-    Rows& x = rows[rows[0].count > 0];
+  void add(const void* data, int64_t stride, Range range, int64_t depth, int64_t calls) {
     constexpr int64_t size = sizeof(T);
-    x = {static_cast<const char*>(data) + range.begin * stride * size, stride * size, depth * size,
-         range.end - range.begin};
+    const int64_t count = std::max<int64_t>(0, range.end - range.begin);
+    rows[used++] = {static_cast<const char*>(data) + range.begin * stride * size, stride * size,
+                    depth * size, count, (count + calls - 1) / calls};
   }
   void fetch() {
     for (Rows& x : rows) {
-      int64_t n = std::min(step, x.count);
+      int64_t n = std::min(x.step, x.count);
       for (x.count -= n; n > 0; --n, x.next += x.stride)
         for (int64_t at = 0; at < x.bytes; at += 64) __builtin_prefetch(x.next + at, 0, 2);
     }
@@ -387,6 +387,10 @@ void edit_scores(const Slice& s, const Block& b, const Tile& t, Vector (&top)[ve
         const auto at = hn::Add(hn::Load(number, b.rel + v * kLanes),
                                 hn::Set(number, s.rel_centre - s.rel_place[j]));
         x = hn::MulAdd(hn::GatherIndex(d, s.rel_bias, at), log2e, x);
+      }
+      if (s.pair_table != nullptr) {
+        const float* const terms = s.pair_table + j * s.pair_table_stride + b.first;
+        x = hn::MulAdd(hn::LoadU(d, terms + v * kLanes), log2e, x);
       }
       if (s.region != nullptr) {
         const auto same =
@@ -509,19 +513,19 @@ bool crosses_edge(const Slice& s, const Block& b, Range keys) {
 }
 
 /// What to fetch while `blocks` blocks attend to `count` keys, before `rest`: the tile after them,
-/// else the first one of the slice that comes next.
+/// else the queries and the first tile of the slice that comes next.
 template <class T>
 Ahead look_ahead(const Slice& s, Range rest, int64_t blocks, int64_t count) {
-  const Slice* const from = rest.begin < rest.end ? &s : s.next;
-  if (from == nullptr || from->order != nullptr || from->pages != nullptr) return {};
-  const int64_t step = tiling(s.head_dim, s.head_dim_v).keys;
-  if (from == s.next) rest = {0, s.next_keys};
-  rest.end = std::min(rest.end, rest.begin + step);
+  const bool last = rest.begin >= rest.end;
+  const Slice* const from = last ? s.next : &s;
   Ahead ahead;
-  ahead.add<T>(from->k, from->k_stride, rest, s.head_dim);
-  ahead.add<T>(from->v, from->v_stride, rest, s.head_dim_v);
+  if (from == nullptr || from->order != nullptr || from->pages != nullptr) return ahead;
+  if (last) rest = s.next_keys;
+  rest.end = std::min(rest.end, rest.begin + tiling(s.head_dim, s.head_dim_v).keys);
   const int64_t calls = std::max<int64_t>(1, blocks * (count / kRows));
-  ahead.step = (rest.end - rest.begin + calls - 1) / calls;
+  ahead.add<T>(from->k, from->k_stride, rest, s.head_dim, calls);
+  ahead.add<T>(from->v, from->v_stride, rest, s.head_dim_v, calls);
+  if (last) ahead.add<T>(from->q, from->q_stride, s.next_queries, s.head_dim, calls);
   return ahead;
 }
 
@@ -537,7 +541,8 @@ void attend(const Slice& s, Range queries, Range all, Scratch& scratch) {
     keys = {std::min(keys.begin, b.keys.begin), std::max(keys.end, b.keys.end)};
   }
   const bool always = s.softcap > 0 || s.bias != nullptr || s.mask != nullptr ||
-                      s.rel_bias != nullptr || s.region != nullptr || s.alibi_slope != 0;
+                      s.rel_bias != nullptr || s.pair_table != nullptr || s.region != nullptr ||
+                      s.alibi_slope != 0;
   const int64_t step = tiling(s.head_dim, s.head_dim_v).keys;
   // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on
   // the queries it runs with.

@@ -41,13 +41,16 @@ struct Slice {
   const float* rel_bias = nullptr;  // added: rel_bias[rel_place[i] - rel_place[j] + rel_centre]
   const int32_t* rel_place = nullptr;
   int32_t rel_centre = 0;
+  // Added: pair_table[j * pair_table_stride + i]. Its rows are padded to whole vectors of queries.
+  const float* pair_table = nullptr;
+  int64_t pair_table_stride = 0;
   const int32_t* region = nullptr;  // shift_bias is added where region[i] != region[j]
   float shift_bias = 0;
   float sink = -std::numeric_limits<float>::infinity();  // a logit that joins the normaliser of
                                                          // every row that sees a key
   float alibi_slope = 0;                                 // times |i + offset - j| is taken off
-  const Slice* next = nullptr;  // whose K and V the caller reads next, to be fetched in time
-  int64_t next_keys = 0;        // how many keys it has
+  const Slice* next = nullptr;  // what the caller attends to next, to be fetched in time
+  Range next_queries{0, 0}, next_keys{0, 0};
 };
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
