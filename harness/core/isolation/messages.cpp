@@ -117,6 +117,7 @@ void walk(TimeReply& reply, Visit&& visit) {
   visit("audited_runs", reply.audited_runs);
   visit("audits_ns", reply.audits_ns);
   visit("device", reply.device);
+  visit("usage", reply.usage);
   visit("differs", reply.differs);
   visit("stale", reply.stale);
   visit("late", reply.late);

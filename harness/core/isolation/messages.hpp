@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/device/device_times.hpp"
+#include "core/device/host_usage.hpp"
 #include "core/isolation/buffers.hpp"
 #include "core/isolation/script.hpp"
 #include "core/judge/verdict.hpp"
@@ -135,6 +136,7 @@ struct TimeReply {
   int64_t audited_runs = 0;
   double audits_ns = 0;               // of runs beside the samples, for the audits
   std::optional<DeviceTimes> device;  // where it was the device's clock that was read
+  std::optional<HostUsage> usage;     // where it was the host's
   bool differs = false;  // the outputs of a second run on the same inputs went into `differing`
   bool stale = false;    // a run left an output as it was before the run
   bool late = false;     // outputs changed after run had returned

@@ -91,6 +91,7 @@ std::vector<Reply> sample_replies() {
                                 .audited_runs = 7,
                                 .audits_ns = 8,
                                 .device = DeviceTimes{1, 2, 3, 4},
+                                .usage = HostUsage{1, 2, 3, 4, {0, 1}, 5, "none"},
                                 .differs = true,
                                 .stale = true,
                                 .late = true,
@@ -203,7 +204,7 @@ TEST(Messages, NeitherSideTrustsTheOther) {
   for (const Reply& reply : sample_replies())
     expect_distrust(to_json(reply),
                     {"exception", "device_fault", "no_room", "trespass", "pool_peak_bytes",
-                     "peak_bytes", "device", "refusal"},
+                     "peak_bytes", "device", "usage", "migrations", "refusal"},
                     reply_from_json);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/measure/caches.hpp"
 #include "core/measure/stop_rule.hpp"
+#include "core/measure/usage.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
@@ -46,13 +47,17 @@ double warm_up(const TimingRequest& request, double& warmup_ns) {
 
 void sample_warm(const TimingRequest& request, const StopRule& rule, Timing& timing) {
   double spent_ns = 0;
+  UsageMeter meter;
   while (!rule.enough(timing.warm_ns, spent_ns)) {
     const auto start = Clock::now();
     if (request.before) request.before();
     spent_ns += nanoseconds_since(start);
+    meter.begin();
     timing.warm_ns.push_back(time_block(request, timing.iterations_per_sample));
+    meter.end();
     spent_ns += timing.warm_ns.back() * double(timing.iterations_per_sample);
   }
+  timing.usage = meter.usage();
 }
 
 void sample_cold(const TimingRequest& request, const StopRule& rule, Timing& timing) {

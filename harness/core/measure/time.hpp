@@ -9,6 +9,8 @@
 #include <functional>
 #include <vector>
 
+#include "core/device/host_usage.hpp"
+
 namespace attest::core {
 
 struct TimingRequest {
@@ -29,6 +31,7 @@ struct Timing {
   std::vector<double> cold_ns;  // time of one run after a walk over twice the last-level cache
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0;
+  HostUsage usage;  // of the warm samples
 };
 
 /// Takes at least two warm samples, and stops when the median is precise enough or the budget is

@@ -125,6 +125,7 @@ void walk(TimeRecord& t, Visit&& visit) {
   visit("audits_ns", t.audits_ns);
   visit("audit_seed", t.audit_seed);
   visit("device", t.device);
+  visit("usage", t.usage);
 }
 
 template <class Visit>

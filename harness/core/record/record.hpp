@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/device/device_times.hpp"
+#include "core/device/host_usage.hpp"
 #include "core/judge/check.hpp"
 #include "core/record/paced.hpp"
 #include "core/record/reruns.hpp"
@@ -58,6 +59,7 @@ struct TimeRecord {
   std::optional<double> audits_ns;        // runs beside the samples, for the audits
   std::optional<std::string> audit_seed;  // of that choice; 16 hexadecimal digits
   std::optional<DeviceTimeRecord> device;
+  std::optional<HostUsage> usage;  // of the samples, where the host's clock was read
 };
 
 struct MemoryRecord {

@@ -73,10 +73,15 @@ Record sample() {
       .audited_runs = 4,
       .audits_ns = 7,
       .audit_seed = "00ff00ff00ff00ff",
-      .device = DeviceTimeRecord{
-          {.replayed_runs = 256, .discarded_samples = 2, .launch_ns = 2500, .clock_mhz = 1980},
-          {{"celsius", "41"}},
-          {{"celsius", "55"}}}};
+      .device =
+          DeviceTimeRecord{
+              {.replayed_runs = 256, .discarded_samples = 2, .launch_ns = 2500, .clock_mhz = 1980},
+              {{"celsius", "41"}},
+              {{"celsius", "55"}}},
+      .usage = HostUsage{.minor_faults = 3,
+                         .preemptions = 2,
+                         .preempted_samples = {1},
+                         .no_migrations = "not counted"}};
   PhaseRecord phase{.processing_time_ns = {1e6, 3e6},
                     .latency_ns = {1e6, 3e6},
                     .policies = {{.policy = "queue-all", .frames = 2}},

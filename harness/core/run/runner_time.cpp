@@ -53,7 +53,8 @@ TimeRecord summary_of(const TimeResult& timed) {
       .audited_runs = timed.audited_runs,
       .audits_ns = timed.audits_ns,
       .audit_seed = {},
-      .device = device};
+      .device = device,
+      .usage = timed.usage};
 }
 
 }  // namespace

@@ -74,6 +74,9 @@ TEST(TimedRuns, PassForWhoDoesTheWork) {
     ASSERT_TRUE(record.time);
     EXPECT_GE(record.time->audited_runs.value_or(0), 2);
     EXPECT_EQ(record.time->audit_seed.value_or("").size(), 16u);
+    ASSERT_TRUE(record.time->usage);
+    EXPECT_NE(record.time->usage->migrations.has_value(),
+              !record.time->usage->no_migrations.empty());
   }
 }
 

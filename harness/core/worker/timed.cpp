@@ -192,11 +192,15 @@ TimeReply TimedRuns::measure(const attest_impl& table, void* plan, double budget
                   .audited_runs = audited_,
                   .audits_ns = audits_ns_,
                   .device = std::nullopt,
+                  .usage = std::nullopt,
                   .differs = differs_,
                   .stale = stale_,
                   .late = !outputs_stay(),
                   .inputs_changed = !tensors_.inputs_unchanged()};
-  if (device_) reply.device = on_device;
+  if (device_)
+    reply.device = on_device;
+  else
+    reply.usage = measured.usage;
   return reply;
 }
 
