@@ -208,6 +208,34 @@ def read_tables(browser, page):
         assert all(row.is_displayed() for row in shown)
 
 
+def look_at_samples(browser, dialog):
+    """The distribution in an open record: a bar for each bin, as high as its count says."""
+    record = data_of(browser)["records"][0]
+    histogram = dialog.find_element(By.CSS_SELECTOR, "svg.histogram")
+    assert histogram.get_attribute("aria-label").startswith(
+        f"{record['time']['samples']} samples from "), histogram.get_attribute("aria-label")
+    heights = [float(bar.get_attribute("height"))
+               for bar in histogram.find_elements(By.TAG_NAME, "rect")]
+    counts = record["time"]["histogram"]["counts"]
+    assert len(heights) == len(counts) == 64, (len(heights), len(counts))
+    assert all(abs(height / 96 - count / max(counts)) < 1e-6
+               for height, count in zip(heights, counts)), heights
+    assert "the deadline of 10.0" in dialog.text or "deadline 10.0" in dialog.text, dialog.text
+
+
+def look_at_roofline(browser):
+    """Arithmetic at its peak takes longer here than reading the tensors does."""
+    data = data_of(browser)
+    run, record = data["runs"][0], data["records"][0]
+    least = record["flops"] / run["peak_gflops"]
+    assert least > record["min_bytes"] / run["peak_gbs"] > 0
+    heads = [head.text.split(" ▲")[0].split(" ▼")[0] for head in
+             browser.find_elements(By.CSS_SELECTOR, "#speed-table thead th")]
+    cells = next(row for row in rows(browser, "speed") if record["impl"] in row.text)
+    shown = cells.find_elements(By.TAG_NAME, "td")[heads.index("of roofline")].text
+    assert shown.split() == [f"{least / record['time']['median'] * 100:.0f}", "%"], shown
+
+
 def use(browser):
     """Decide, filters, sorting, the dialog of a record."""
     by_id = lambda name: browser.find_element(By.ID, name)
@@ -236,9 +264,11 @@ def use(browser):
     assert "naive" in rows(browser, "speed")[0].text
 
     choose_baseline(browser)
+    look_at_roofline(browser)
     browser.find_element(By.CSS_SELECTOR, "#matrix-table button.cell").click()
     dialog = browser.find_element(By.CSS_SELECTOR, "dialog[open]")
     assert "attest repro --impl flash_cpu" in dialog.text, dialog.text
+    look_at_samples(browser, dialog)
     assert "#record-" in browser.current_url
     dialog.find_element(By.TAG_NAME, "button").click()
 
