@@ -102,7 +102,7 @@
   document.body.append(dialog);
   dialog.addEventListener("close", () => history.replaceState(null, "", "#matrix"));
   function judgements(list, caption) {
-    const place = make("div");
+    const place = make("div", {class: "cards"});
     if (!list || list.length === 0) return place;
     table(place, caption, [
       {title: "inputs or relation", value: one => one.name},
@@ -133,13 +133,13 @@
     };
     const most = Math.max(...found.counts), deadline = asked().deadline_ns;
     const label = `${record.time.samples} samples from ${time(found.from)} to ${time(found.to)}`;
-    const picture = draw("svg", {viewBox: "0 0 640 120", role: "img", "aria-label": label,
+    const picture = draw("svg", {viewBox: "0 0 640 128", role: "img", "aria-label": label,
       class: "histogram"});
     found.counts.forEach((count, bin) => picture.append(draw("rect", {x: bin * 10 + 1, width: 8,
       y: 100 - count / most * 96, height: count / most * 96})));
     picture.append(draw("line", {x1: 0, x2: 640, y1: 100, y2: 100}));
-    picture.append(draw("text", {x: 0, y: 116}, time(found.from)),
-      draw("text", {x: 640, y: 116, "text-anchor": "end"}, time(found.to)));
+    picture.append(draw("text", {x: 0, y: 122}, time(found.from)),
+      draw("text", {x: 640, y: 122, "text-anchor": "end"}, time(found.to)));
     const at = deadline === null ? -1 : (deadline - found.from) / (found.to - found.from) * 640;
     if (at >= 0 && at <= 640)
       picture.append(draw("line", {x1: at, x2: at, y1: 0, y2: 100, class: "deadline"}),
