@@ -150,10 +150,10 @@ std::string print_floors(const Floors& floors) {
   if (floors.comparisons == 0)
     return text + fmt::format("fewer than {} rounds: no comparison\n", core::kLeastLaunches);
   return text + fmt::format(
-                    "A/A: {} comparisons of identical builds: {} slower, {} faster, {} "
+                    "A/A: {} comparison{} of identical builds: {} slower, {} faster, {} "
                     "inconclusive; at most {:.1f} % are false alarms, at 95 % confidence\n",
-                    floors.comparisons, floors.slower, floors.faster, floors.inconclusive,
-                    100 * floors.most_alarms());
+                    floors.comparisons, floors.comparisons == 1 ? "" : "s", floors.slower,
+                    floors.faster, floors.inconclusive, 100 * floors.most_alarms());
 }
 
 }  // namespace attest::reports
