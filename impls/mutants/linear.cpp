@@ -100,8 +100,6 @@ class Kernel {
     const bool last = j == a_.p.seq_len_kv - 1;
     for (int64_t d = 0; d < x.width - 1; ++d) {
       float& value = x.row[d];
-      if (is(Mutation::kLinearInfValueCut) && std::isinf(value))
-        value = std::copysign(65504.0f, value);
       if ((is(Mutation::kLinearNanValueZero) || (is(Mutation::kLinearNanTail) && last)) &&
           std::isnan(value))
         value = 0;

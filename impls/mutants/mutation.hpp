@@ -111,7 +111,6 @@ enum class Mutation {
   kLinearChannelTail,
   kLinearNanAsZero,
   kLinearNanValueZero,
-  kLinearInfValueCut,
   kLinearNanTail,
   kCount
 };
@@ -272,7 +271,6 @@ constexpr Description kMutations[] = {
     {Mutation::kLinearNanAsZero, "mutant_linear_nan_as_zero",
      "NaN in Q and K is taken for 0, as fmax(x, 0) takes it"},
     {Mutation::kLinearNanValueZero, "mutant_linear_nan_value_zero", "NaN in V is 0"},
-    {Mutation::kLinearInfValueCut, "mutant_linear_inf_value_cut", "Inf in V is 65504"},
     {Mutation::kLinearNanTail, "mutant_linear_nan_tail", "NaN in V of the last key is 0"},
 };
 

@@ -117,7 +117,6 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_linear_channel_tail", "linear", 61, "random"},
       {"mutant_linear_nan_as_zero", "linear", 61, "wild"},
       {"mutant_linear_nan_value_zero", "linear", 61, "wild"},
-      {"mutant_linear_inf_value_cut", "linear", 61, "wild"},
       {"mutant_linear_nan_tail", "linear", 61, "wild"},
   };
   return all;
