@@ -9,7 +9,7 @@
 #include "core/record/case_key.hpp"
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/launches.hpp"
+#include "reports/compare/launches.hpp"
 
 namespace attest::reports {
 namespace {

@@ -77,7 +77,10 @@ class Rounds {
       last_.side = side;
       last_.number = ++outcome_.launches;
       both[int(side)] = launch_(last_);
-      if (!both[int(side)]) return !(outcome_.interrupted = true);
+      if (!both[int(side)]) {
+        outcome_.interrupted = true;
+        return false;
+      }
     }
     before_.push_back(std::move(*both[0]));
     after_.push_back(std::move(*both[1]));

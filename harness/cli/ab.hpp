@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/record/results.hpp"
-#include "reports/comparison.hpp"
+#include "reports/compare/comparison.hpp"
 
 namespace attest::cli {
 

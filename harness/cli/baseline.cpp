@@ -13,7 +13,7 @@
 #include "cli/machine_error.hpp"
 #include "core/record/case_key.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/launches.hpp"
+#include "reports/compare/launches.hpp"
 
 namespace attest::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/progress.hpp"
-#include "reports/comparison_text.hpp"
+#include "reports/compare/comparison_text.hpp"
 
 namespace attest::cli {
 namespace {

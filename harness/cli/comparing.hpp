@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/floors_option.hpp"
-#include "reports/comparison.hpp"
+#include "reports/compare/comparison.hpp"
 
 namespace attest::cli {
 

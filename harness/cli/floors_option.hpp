@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/floors.hpp"
+#include "reports/compare/floors.hpp"
 
 namespace attest::cli {
 

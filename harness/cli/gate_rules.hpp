@@ -3,12 +3,12 @@
 //   {"rules": [{"impl": "flash_*", "verdict": "pass", "time": {"slower_than": "3 %"}}],
 //    "waivers": [{"case": "bev/*", "limits": "time", "reason": "#12", "expires": "2026-12-31"}]}
 //
-// reports/rules.schema.json describes the file.
+// reports/gate/rules.schema.json describes the file.
 #pragma once
 #include <string>
 #include <string_view>
 
-#include "reports/gate.hpp"
+#include "reports/gate/gate.hpp"
 
 namespace attest::cli {
 

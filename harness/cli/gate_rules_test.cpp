@@ -128,7 +128,7 @@ TEST(GateRules, RefusesWhatIsNoDay) {
 }
 
 TEST(GateRules, HaveASchemaThatRefusesTheSame) {
-  const attest::testing::JsonSchema schema("reports/rules.schema.json");
+  const attest::testing::JsonSchema schema("reports/gate/rules.schema.json");
   const json good = json::parse(std::ifstream(kAll));
   EXPECT_EQ(schema.errors(good), "");
   const auto refused = [&](const json& bad) {

@@ -6,9 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "reports/compare/launches.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
-#include "reports/launches.hpp"
 #include "reports/summary.hpp"
 
 namespace attest::reports {

@@ -2,9 +2,9 @@
 // measured.
 #include <fmt/format.h>
 
+#include "reports/compare/launches.hpp"
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/launches.hpp"
 
 namespace attest::reports {
 namespace {

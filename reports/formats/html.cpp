@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "core/tensor/walk.hpp"
-#include "reports/choice.hpp"
+#include "reports/choice/choice.hpp"
+#include "reports/compare/launches.hpp"
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
 #include "reports/html/charts.hpp"
 #include "reports/html/shown.hpp"
-#include "reports/launches.hpp"
 #include "reports/pacing.hpp"
 #include "reports/summary.hpp"
 #include "reports/table.hpp"

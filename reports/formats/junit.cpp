@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <map>
 
+#include "reports/compare/launches.hpp"
 #include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/launches.hpp"
 #include "reports/summary.hpp"
 
 namespace attest::reports {

@@ -6,11 +6,11 @@
 #include <set>
 #include <span>
 
+#include "reports/compare/launches.hpp"
 #include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/markdown.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/launches.hpp"
 #include "reports/patterns.hpp"
 #include "reports/summary.hpp"
 #include "reports/table.hpp"

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/walk.hpp"
+#include "reports/compare/launches.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
-#include "reports/launches.hpp"
 #include "reports/patterns.hpp"
 #include "reports/summary.hpp"
 

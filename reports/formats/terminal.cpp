@@ -3,7 +3,7 @@
 
 #include "reports/bench.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/scaling_text.hpp"
+#include "reports/scaling/scaling_text.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {

@@ -26,9 +26,9 @@
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 #include "core/tensor/stopwatch.hpp"
-#include "reports/builds.hpp"
-#include "reports/comparison_text.hpp"
-#include "reports/self_check.hpp"
+#include "reports/compare/builds.hpp"
+#include "reports/compare/comparison_text.hpp"
+#include "reports/compare/self_check.hpp"
 
 namespace attest::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "core/problem/glob.hpp"
 #include "core/problem/quantities.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/choice_text.hpp"
+#include "reports/choice/choice_text.hpp"
 #include "reports/json_text.hpp"
 
 namespace attest::cli {

@@ -10,8 +10,8 @@
 #include "cli/json_file.hpp"
 #include "cli/results_file.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/builds.hpp"
-#include "reports/comparison_text.hpp"
+#include "reports/compare/builds.hpp"
+#include "reports/compare/comparison_text.hpp"
 
 namespace attest::cli {
 namespace {

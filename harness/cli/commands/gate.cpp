@@ -13,8 +13,8 @@
 #include "cli/progress.hpp"
 #include "cli/results_file.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/builds.hpp"
-#include "reports/gate_text.hpp"
+#include "reports/compare/builds.hpp"
+#include "reports/gate/gate_text.hpp"
 
 namespace attest::cli {
 namespace {

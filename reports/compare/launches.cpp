@@ -1,4 +1,4 @@
-#include "reports/launches.hpp"
+#include "reports/compare/launches.hpp"
 
 #include <fmt/format.h>
 

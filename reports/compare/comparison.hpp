@@ -7,7 +7,7 @@
 
 #include "core/record/results.hpp"
 #include "core/statistics/change.hpp"
-#include "reports/floors.hpp"
+#include "reports/compare/floors.hpp"
 
 namespace attest::reports {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "reports/scaling.hpp"
+#include "reports/scaling/scaling.hpp"
 
 namespace attest::reports {
 

@@ -1,5 +1,5 @@
 // What is said of records of sweeps: exponents, crossovers, largest sizes, threads, findings.
-#include "reports/scaling.hpp"
+#include "reports/scaling/scaling.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "reports/scaling_text.hpp"
+#include "reports/scaling/scaling_text.hpp"
 
 namespace attest::reports {
 namespace {

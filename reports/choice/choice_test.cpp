@@ -1,6 +1,6 @@
 // Choices: every way in which an implementation is not to be used, and sizes between those that
 // were measured. html/decide_test.js has the same for the page.
-#include "reports/choice.hpp"
+#include "reports/choice/choice.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "reports/choice_text.hpp"
+#include "reports/choice/choice_text.hpp"
 #include "reports/testing/records.hpp"
 
 namespace attest::reports {

@@ -1,4 +1,4 @@
-#include "reports/scaling.hpp"
+#include "reports/scaling/scaling.hpp"
 
 #include <fmt/format.h>
 

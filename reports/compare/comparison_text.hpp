@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "reports/comparison.hpp"
+#include "reports/compare/comparison.hpp"
 
 namespace attest::reports {
 

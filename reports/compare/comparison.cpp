@@ -1,4 +1,4 @@
-#include "reports/comparison.hpp"
+#include "reports/compare/comparison.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/statistics/statistics.hpp"
-#include "reports/launches.hpp"
+#include "reports/compare/launches.hpp"
 
 namespace attest::reports {
 namespace {

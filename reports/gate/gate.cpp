@@ -1,4 +1,4 @@
-#include "reports/gate.hpp"
+#include "reports/gate/gate.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 
 #include "core/statistics/change.hpp"
-#include "reports/comparison.hpp"
-#include "reports/launches.hpp"
+#include "reports/compare/comparison.hpp"
+#include "reports/compare/launches.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {

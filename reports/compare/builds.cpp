@@ -1,4 +1,4 @@
-#include "reports/builds.hpp"
+#include "reports/compare/builds.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

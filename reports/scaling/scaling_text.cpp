@@ -1,4 +1,4 @@
-#include "reports/scaling_text.hpp"
+#include "reports/scaling/scaling_text.hpp"
 
 #include <fmt/format.h>
 

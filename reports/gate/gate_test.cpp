@@ -1,5 +1,5 @@
 // Gates: each limit is broken by something that only it sees; rules, waivers, what is undecided.
-#include "reports/gate.hpp"
+#include "reports/gate/gate.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "reports/gate_text.hpp"
+#include "reports/gate/gate_text.hpp"
 #include "reports/testing/golden.hpp"
 #include "reports/testing/records.hpp"
 

@@ -1,4 +1,4 @@
-#include "reports/choice_text.hpp"
+#include "reports/choice/choice_text.hpp"
 
 #include <fmt/format.h>
 

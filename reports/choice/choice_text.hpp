@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/choice.hpp"
+#include "reports/choice/choice.hpp"
 
 namespace attest::reports {
 

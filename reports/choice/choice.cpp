@@ -1,4 +1,4 @@
-#include "reports/choice.hpp"
+#include "reports/choice/choice.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "reports/compare/launches.hpp"
 #include "reports/escape.hpp"
-#include "reports/launches.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {

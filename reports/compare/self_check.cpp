@@ -1,11 +1,11 @@
-#include "reports/self_check.hpp"
+#include "reports/compare/self_check.hpp"
 
 #include <algorithm>
 
 #include "core/statistics/change.hpp"
 #include "core/statistics/statistics.hpp"
-#include "reports/comparison.hpp"
-#include "reports/launches.hpp"
+#include "reports/compare/comparison.hpp"
+#include "reports/compare/launches.hpp"
 
 namespace attest::reports {
 namespace {

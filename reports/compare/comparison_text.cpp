@@ -1,4 +1,4 @@
-#include "reports/comparison_text.hpp"
+#include "reports/compare/comparison_text.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "reports/floors.hpp"
+#include "reports/compare/floors.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "core/statistics/change.hpp"
 #include "core/statistics/deadline.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/launches.hpp"
+#include "reports/compare/launches.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {

@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "reports/gate.hpp"
+#include "reports/gate/gate.hpp"
 
 namespace attest::reports {
 

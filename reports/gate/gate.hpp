@@ -9,7 +9,7 @@
 
 #include "core/record/case_key.hpp"
 #include "core/record/results.hpp"
-#include "reports/floors.hpp"
+#include "reports/compare/floors.hpp"
 
 namespace attest::reports {
 

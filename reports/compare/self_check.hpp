@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/record/results.hpp"
-#include "reports/floors.hpp"
+#include "reports/compare/floors.hpp"
 
 namespace attest::reports {
 

@@ -1,4 +1,4 @@
-#include "reports/gate_text.hpp"
+#include "reports/gate/gate_text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "reports/comparison_text.hpp"
+#include "reports/compare/comparison_text.hpp"
 
 namespace attest::reports {
 namespace {

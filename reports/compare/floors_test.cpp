@@ -1,5 +1,5 @@
 // Floors of launches of one build, and what comparisons make of them.
-#include "reports/floors.hpp"
+#include "reports/compare/floors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
-#include "reports/comparison.hpp"
-#include "reports/gate.hpp"
-#include "reports/self_check.hpp"
+#include "reports/compare/comparison.hpp"
+#include "reports/compare/self_check.hpp"
+#include "reports/gate/gate.hpp"
 #include "reports/testing/records.hpp"
 
 namespace attest::reports {

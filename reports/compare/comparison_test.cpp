@@ -1,5 +1,5 @@
 // Comparisons of records in which one thing was made worse, better, or not comparable.
-#include "reports/comparison.hpp"
+#include "reports/compare/comparison.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
-#include "reports/builds.hpp"
-#include "reports/comparison_text.hpp"
+#include "reports/compare/builds.hpp"
+#include "reports/compare/comparison_text.hpp"
 #include "reports/testing/records.hpp"
 
 namespace attest::reports {
