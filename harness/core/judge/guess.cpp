@@ -73,7 +73,8 @@ class Trial {
   bool passes_times(double factor) const {
     return judge(problem_, ScaledGolden(*golden_, factor), arithmetic_, tensors_).outcome.passes();
   }
-  /// The factor between the golden and the output, by least squares; 0: there is none.
+  /// The factor between the golden and the output, by least squares of errors in sigmas; 0: there
+  /// is none.
   double output_factor() const {
     double products = 0, squares = 0;
     std::mutex lock;
@@ -88,10 +89,12 @@ class Trial {
         load_row(tensor.data, tensor.spec.dtype,
                  row_offset(tensor.spec, chunk.leading, chunk.rows[r]), chunk.width, stride,
                  got.data());
-        const double* value = chunk.value + (chunk.shared ? 0 : r * got.size());
+        const size_t first = chunk.shared ? 0 : r * got.size();
         for (size_t e = 0; e < got.size(); ++e) {
-          products += got[e] * value[e];
-          squares += value[e] * value[e];
+          const double value = chunk.value[first + e], sigma = chunk.sigma[first + e];
+          if (!(sigma > 0)) continue;
+          products += got[e] / sigma * (value / sigma);
+          squares += value / sigma * (value / sigma);
         }
       }
     });
@@ -125,8 +128,10 @@ class ScaleSearch {
                  trials = 2 * (kDecades / kStep + kSteps);
     const int64_t most = std::min({count, kRows, int64_t(kMostFlops / (trials * row_flops))});
     for (int64_t n = 0; n < most; ++n) {
-      const int64_t row = count - 1 - n * count / most;  // the last rows see most keys of a band
+      // The last rows see most keys of a band. Those of several heads are not all of one query.
+      const int64_t row = std::max<int64_t>(count - 1 - n * count / most - n, 0);
       std::vector<double>& got = got_[row];
+      if (!got.empty()) continue;
       got.resize(size_t(width));
       load_row(output.data, output.spec.dtype, row_offset(output.spec, leading, row), width,
                output.spec.stride[leading], got.data());
@@ -161,20 +166,27 @@ class ScaleSearch {
   static constexpr double kDecades = 8, kStep = 0.25;  // of the binary logarithm
   static constexpr double kFits = 0.1;  // of the squares of the output: more is no fit
 
+  /// The median over the rows, some of which may be rounded coarsely.
   double error_at(double exponent) const {
     Problem changed = problem_;
     set_field(changed, field_, get_field(problem_, field_) * std::exp2(exponent));
-    double error = 0, squares = 0;
+    std::vector<double> errors;
     problem_.operation->emulate(changed, inputs_, exact_, 0, rows_,
                                 [&](int32_t role, int64_t row, std::span<const double> values) {
                                   if (role != role_) return;
                                   const std::vector<double>& got = got_.at(row);
+                                  double error = 0, squares = 0;
                                   for (size_t e = 0; e < values.size(); ++e) {
                                     error += (values[e] - got[e]) * (values[e] - got[e]);
                                     squares += got[e] * got[e];
                                   }
+                                  const bool is_number = std::isfinite(error) && squares > 0;
+                                  errors.push_back(is_number ? error / squares : kInfinity);
                                 });
-    return std::isfinite(error) && squares > 0 ? error / squares : kInfinity;
+    if (errors.empty()) return kInfinity;
+    const auto median = errors.begin() + ptrdiff_t((errors.size() - 1) / 2);
+    std::ranges::nth_element(errors, median);
+    return *median;
   }
 
   const Problem& problem_;
