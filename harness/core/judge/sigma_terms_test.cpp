@@ -247,13 +247,27 @@ std::vector<TermCase> term_cases() {
        "the same in each half of the keys, beside its own maximum; the halves' values cancel",
        in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
        [] {
-         constexpr int64_t kKeys = 4099;
+         constexpr int64_t kKeys = 63;
          Case c = dominated({.keys = kKeys}, kKeys - 1, 14, 0.1);
          std::vector<double> values(size_t(kKeys * 32));
          edit(c, ATTEST_V, [&](int64_t j, int64_t d, double x) {
            values[size_t(j * 32 + d)] = x;
            if (j == kKeys - 1) return 0.0;
            return j < kKeys / 2 ? x : -values[size_t((kKeys - 2 - j) * 32 + d)];
+         });
+         return c;
+       },
+       Bug::kAddition,
+       {.parts = 2}},
+      {T::kFlushedRun,
+       "flushed_run",
+       "the same, where values grow from key to key and cancel over the row",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
+       [] {
+         constexpr int64_t kKeys = 4099;
+         Case c = dominated({.keys = kKeys}, kKeys - 1, 14, 0.1);
+         edit(c, ATTEST_V, [&](int64_t j, int64_t, double) {
+           return j == kKeys - 1 ? 0 : double(2 * j) / double(kKeys - 2) - 1;
          });
          return c;
        },

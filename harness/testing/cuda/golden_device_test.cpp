@@ -413,18 +413,27 @@ TEST_F(GoldenOnDevice, EverySumIsChecked) {
       "sums",
       [](attest_softmax_params& p) {
         p.num_heads = 1;
-        p.seq_len_q = 3;
+        p.seq_len_q = 4;
         p.seq_len_kv = 90;
         p.softcap = 30;
         p.softmax_scale = 0.249f;
       },
       {ATTEST_BIAS, ATTEST_LSE}, ATTEST_BF16);
   c = testing::broadcast(std::move(c), ATTEST_BIAS, {3});
-  for (int64_t i = 0; i < 3 * 8; ++i) {
-    const double factor = i < 2 * 8 ? 8 : 64;  // the last row has scores at the softcap
-    store(c.tensors[ATTEST_Q].data, ATTEST_BF16, i,
-          factor * load(c.tensors[ATTEST_Q].data, ATTEST_BF16, i));
+  // Row 2 has scores at the softcap; in row 3 one key takes the weight, and the others are alike.
+  constexpr double kFactors[] = {8, 8, 64, 0.5};
+  for (int64_t i = 0; i < 4 * 8; ++i) {
+    const double x = kFactors[i / 8] * load(c.tensors[ATTEST_Q].data, ATTEST_BF16, i);
+    store(c.tensors[ATTEST_Q].data, ATTEST_BF16, i, x);
+    if (i >= 3 * 8) store(c.tensors[ATTEST_K].data, ATTEST_BF16, 89 * 8 + i - 3 * 8, 12 * x);
   }
+  // Runs of lost keys, whose partial sums are looked at after key 63, that nearly cancel.
+  for (int64_t j = 0; j < 90; ++j)
+    for (int64_t d = 0; d < 8; ++d) {
+      const double noise = load(c.tensors[ATTEST_V].data, ATTEST_BF16, 8 * j + d);
+      store(c.tensors[ATTEST_V].data, ATTEST_BF16, 8 * j + d,
+            j == 89 ? 0 : (j < 64 ? 3 : -7.5) * (d % 2 ? 1 : -1) + 0.1 * noise);
+    }
   const size_t width = size_t(row_job::sums_of_row(8));
   for (size_t n = 0; n < size_t(row_job::kSums) + size_t(row_job::kVectors); ++n) {
     const size_t begin = n < row_job::kSums ? n : row_job::kSums + (n - row_job::kSums) * 8,

@@ -70,7 +70,20 @@ struct Job {
 enum Score { kLeast, kLargest, kSum, kSeen, kScores };
 /// The results of the second kernel: these numbers, then the vectors of RowSums, head_dim_v each.
 enum Sum { kP2, kA2, kE2, kP2t, kP2q, kPx2, kSmall, kCommon, kMeanDot, kAtCap, kSums };
-enum Vector { kPv, kReach, kP2v2, kA2v2, kE2v, kE2v2, kFlushed, kUnsure, kUnsure2, kVectors };
+enum Vector {
+  kPv,
+  kReach,
+  kP2v2,
+  kA2v2,
+  kE2v,
+  kE2v2,
+  kFlushed,
+  kFlushedMost,
+  kFlushedLeast,
+  kUnsure,
+  kUnsure2,
+  kVectors
+};
 
 inline constexpr const char* kScoresKernel = "attest_softmax_row_scores";
 inline constexpr const char* kSumsKernel = "attest_softmax_row_sums";

@@ -123,6 +123,15 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   return terms;
 }
 
+// The largest |sum of p v| over neighbours among the lost keys, without what signs give by chance.
+double lost_by_runs(const RowSums& sums, int64_t d) {
+  // A random walk seldom spans more than that, in units of the root of the sum of its squares.
+  constexpr double kByChance = 3;
+  const double run = std::max(sums.flushed_most[d], sums.flushed[d]) -
+                     std::min(sums.flushed_least[d], sums.flushed[d]);
+  return std::sqrt(std::max(run * run - kByChance * kByChance * sums.unsure2[d], 0.0));
+}
+
 ElementSums element_sums(const RowScores& row, const RowSums& sums, const SharedTerms& terms,
                          const SigmaModel& model, int64_t d) {
   const double o = sums.pv[d];
@@ -139,7 +148,8 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
           .score = sums.e2v2[d] - 2 * o * sums.e2v[d] + o * o * (terms.weights.e2 + terms.moved),
           .p2v2 = sums.p2v2[d],
           .p2 = terms.weights.p2,
-          .flushed = std::max(std::fabs(least_lost), std::fabs(most_lost)),
+          .flushed = std::max({std::fabs(least_lost), std::fabs(most_lost),
+                               model.flushed_run * lost_by_runs(sums, d)}),
           .unsure = sums.unsure2[d],
           .prefix = sums.prefix ? std::sqrt(std::max(sums.rises, 1.0)) * sums.prefix[d] : 0,
           .resummed = terms.normaliser,

@@ -43,8 +43,10 @@ struct RowSums {
   const double* a2v2;        // sum a^2 v^2; contains lone keys only if needs_a2
   const double *e2v, *e2v2;  // sum e^2 v, sum e^2 v^2
   const double* flushed;     // sum p v over keys that are lost: SigmaModel::Flushing
-  const double* unsure;      // sum p v over keys that may be lost
-  const double* unsure2;     // sum p^2 v^2 over these, and Flushing::apart of it over lost ones
+  // Its largest and least partial sum in the order of the keys, seen every kReachKeys; 0 included
+  const double *flushed_most, *flushed_least;
+  const double* unsure;   // sum p v over keys that may be lost
+  const double* unsure2;  // sum p^2 v^2 over these, and Flushing::apart of it over lost ones
   const double* prefix = nullptr;  // ElementSums::prefix, if SigmaModel::needs_prefix
 
   kernels::WeightSums weights{};

@@ -222,8 +222,12 @@ __device__ inline void add_values(const Job& job, const Block& block, int64_t fi
           sums.of[kUnsure2][r] += (w.unsure * w.unsure + job.model.apart * w.lost * w.lost) * v2;
     }
   }
-  for (int r = 0; r < kHalf; ++r)
+  for (int r = 0; r < kHalf; ++r) {
+    const double lost = sums.of[kFlushed][r];
     sums.of[kReach][r] = larger(sums.of[kReach][r], fabs(sums.of[kPv][r]));
+    sums.of[kFlushedMost][r] = larger(sums.of[kFlushedMost][r], lost);
+    sums.of[kFlushedLeast][r] = -larger(-sums.of[kFlushedLeast][r], -lost);
+  }
 }
 
 /// Second pass. Every block of channels makes the weights anew; the first one writes their sums.

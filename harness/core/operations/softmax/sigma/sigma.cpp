@@ -39,6 +39,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       flushed_apart(arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)
                         ? std::pow(factor(SigmaTerm::kFlushedApart), 2)
                         : 0),
+      flushed_run(arithmetic.has(ATTEST_FLUSHES_SUBNORMALS) ? factor(SigmaTerm::kFlushedRun) : 0),
       u_v(factor(SigmaTerm::kValues) * extra_roundoff(storage, arithmetic.pv)),
       eta_v(half_subnormal(arithmetic.pv) > half_subnormal(storage)
                 ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv)

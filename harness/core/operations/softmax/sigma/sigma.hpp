@@ -26,6 +26,7 @@ enum class SigmaTerm {
   kTruncation,       // p is truncated: all errors have one sign
   kFlushed,          // p below the smallest normal number is 0
   kFlushedApart,     // p that some parts of the keys flush and others keep
+  kFlushedRun,       // p that only a run of neighbouring keys flushes
   kScore,            // rounding of scores
   kDotProduct,       // accumulation of a dot product of mixed signs
   kDotGrowth,        // accumulation of a dot product that grows
@@ -63,9 +64,11 @@ struct ElementSums {
   double rounding = 0;  // sum_g (sum_{j in g} a_j (v_j - theta o))^2,  a_j = u_p p_j + eta_p kappa
   // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
   double score = 0;
-  double p2v2 = 0;     // sum p^2 v^2
-  double p2 = 0;       // sum p^2
-  double flushed = 0;  // sum of p v over the keys that are lost: SigmaModel::Flushing
+  double p2v2 = 0;  // sum p^2 v^2
+  double p2 = 0;    // sum p^2
+  // |sum of p v| over the keys that are lost: SigmaModel::Flushing; the largest over any run of
+  // neighbours among them, if SigmaModel::flushed_run
+  double flushed = 0;
   // Variance of the sum of p v over keys that may be lost, or that one part of the keys may lose
   // and another keep: SigmaModel::Flushing
   double unsure = 0;
@@ -115,6 +118,9 @@ struct SigmaModel {
   double flush_below;     // probabilities below this become 0; 0: none do
   double flush_apart;    // within this relative distance of flush_below, a probability may become 0
   double flushed_apart;  // Flushing::apart
+  // 1 if the kernel flushes: an online softmax keeps what it flushes from the maximum's key on, so
+  // where values follow the position of their keys it loses what does not cancel; else 0
+  double flushed_run;
   double u_v, eta_v;     // rounding of V to the operand of PV; 0: V is not rounded
   double largest_v;      // the largest number of the operand of PV
   double eta_acc;        // of sums over keys

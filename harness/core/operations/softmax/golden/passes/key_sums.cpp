@@ -23,6 +23,20 @@ bool looks_after(const KeyBlock& block, int64_t keys) {
   return !block.contiguous() || (last + 1) % kReachKeys == 0 || !block.more_behind(keys);
 }
 
+/// sums += weights values, as add_weighted does. `look` gets the partial sums wherever they are
+/// looked at: a pointer to [padded_rows(tile.count()), value_stride], and their number.
+template <class Look>
+void add_and_look(const Matrix& weights, const Matrix& values, const KeyBlock& block,
+                  const Tile& tile, Matrix& sums, const Look& look) {
+  const int64_t rows = padded_rows(tile.count()), channels = sums.stride();
+  for (int64_t key = 0, keys = 0; key < block.count(); key += keys) {
+    keys = keys_until_look(block, key);
+    add_product(weights.left(0, key), values.right(key), sums.sum(tile.first),
+                {.rows = rows, .inner = keys, .columns = channels});
+    if (looks_after(block, key + keys)) look(sums.row(tile.first), rows * channels);
+  }
+}
+
 }  // namespace
 
 void add_weighted(const Matrix& weights, const Matrix& values, int64_t keys, const Tile& tile,
@@ -39,29 +53,27 @@ KeySums::KeySums(const BlockShape& shape)
       e2v(kTaskRows, shape.value_stride),
       e2v2(kTaskRows, shape.value_stride),
       flushed(kTaskRows, shape.value_stride),
+      flushed_most(kTaskRows, shape.value_stride),
+      flushed_least(kTaskRows, shape.value_stride),
       unsure(kTaskRows, shape.value_stride),
       unsure2(kTaskRows, shape.value_stride),
       scalars(size_t(kTaskRows)) {}
 
 void KeySums::clear() {
-  for (Matrix* sums : {&pv, &reach, &p2v2, &a2v2, &e2v, &e2v2, &flushed, &unsure, &unsure2})
+  for (Matrix* sums : {&pv, &reach, &p2v2, &a2v2, &e2v, &e2v2, &flushed, &flushed_most,
+                       &flushed_least, &unsure, &unsure2})
     sums->clear();
   scalars.assign(scalars.size(), {});
 }
 
 void KeySums::add_probabilities(const TileWeights& weights, const Values& values,
                                 const KeyBlock& block, const Tile& tile) {
-  const int64_t rows = padded_rows(tile.count()), channels = pv.stride();
-  for (int64_t key = 0, keys = 0; key < block.count(); key += keys) {
-    keys = keys_until_look(block, key);
-    add_product(weights.probabilities.left(0, key), values.values.right(key), pv.sum(tile.first),
-                {.rows = rows, .inner = keys, .columns = channels});
-    if (!looks_after(block, key + keys)) continue;
-    const double* partial = pv.row(tile.first);
-    double* largest = reach.row(tile.first);
-    for (int64_t n = 0; n < rows * channels; ++n)
-      largest[n] = std::max(largest[n], std::fabs(partial[n]));
-  }
+  double* largest = reach.row(tile.first);
+  add_and_look(weights.probabilities, values.values, block, tile, pv,
+               [largest](const double* partial, int64_t count) {
+                 for (int64_t n = 0; n < count; ++n)
+                   largest[n] = std::max(largest[n], std::fabs(partial[n]));
+               });
   add_weighted(weights.probability_squares, values.squares, block.count(), tile, p2v2);
 }
 
@@ -88,7 +100,16 @@ void KeySums::add_lost(const TileWeights& weights, const Values& values, const K
   if (weights.any_unsure) add_weighted(weights.unsure, values.values, keys, tile, unsure);
   if (weights.any_unsure && !block.grouped())
     add_weighted(weights.unsure_squares, values.squares, keys, tile, unsure2);
-  if (weights.any_lost) add_weighted(weights.lost, values.values, keys, tile, flushed);
+  if (weights.any_lost) {
+    double *most = flushed_most.row(tile.first), *least = flushed_least.row(tile.first);
+    add_and_look(weights.lost, values.values, block, tile, flushed,
+                 [most, least](const double* partial, int64_t count) {
+                   for (int64_t n = 0; n < count; ++n) {
+                     most[n] = std::max(most[n], partial[n]);
+                     least[n] = std::min(least[n], partial[n]);
+                   }
+                 });
+  }
   if (weights.any_apart) add_weighted(weights.lost_squares, values.squares, keys, tile, unsure2);
 }
 
@@ -113,6 +134,8 @@ RowSums KeySums::row(int64_t row) const {
           .e2v = e2v.row(row),
           .e2v2 = e2v2.row(row),
           .flushed = flushed.row(row),
+          .flushed_most = flushed_most.row(row),
+          .flushed_least = flushed_least.row(row),
           .unsure = unsure.row(row),
           .unsure2 = unsure2.row(row),
           .weights = of_row.weights,

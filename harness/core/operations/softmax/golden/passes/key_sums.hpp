@@ -27,8 +27,8 @@ class KeySums {
   /// Adds lone keys to e2v and e2v2, and to a2v2 if `own_a2v2`.
   void add_errors(const TileWeights& weights, const Values& values, const KeyBlock& block,
                   const Tile& tile, bool own_a2v2);
-  /// Adds probabilities that are lost or may be lost to flushed and unsure; those of lone keys to
-  /// unsure2, with TileWeights::lost_squares.
+  /// Adds probabilities that are lost or may be lost to flushed, its partial sums, and unsure;
+  /// those of lone keys to unsure2, with TileWeights::lost_squares.
   void add_lost(const TileWeights& weights, const Values& values, const KeyBlock& block,
                 const Tile& tile);
 
@@ -40,7 +40,7 @@ class KeySums {
   RowSums row(int64_t row) const;
 
   // [kTaskRows, value_stride] each. RowSums has the formulas.
-  Matrix pv, reach, p2v2, a2v2, e2v, e2v2, flushed, unsure, unsure2;
+  Matrix pv, reach, p2v2, a2v2, e2v, e2v2, flushed, flushed_most, flushed_least, unsure, unsure2;
   // The members of RowSums that are one number for each row.
   struct Scalars {
     kernels::WeightSums weights;

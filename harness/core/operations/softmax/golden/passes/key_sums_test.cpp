@@ -135,6 +135,24 @@ TEST(KeySums, LostKeysAreSummedApart) {
   }
 }
 
+// The sum over all lost keys is nothing. That over those before place 128, where it is looked at,
+// is not; place 72 is not looked at.
+TEST(KeySums, RunsOfLostKeysAreSeenWhereverBlocksBegin) {
+  for (const int64_t most : {7, 64, 256}) {
+    KeySumsTrial trial;
+    const auto value = [](int64_t n) { return n == 32 ? 1e6 : n == 33 ? -1e6 : n < 88 ? 42 : -84; };
+    trial.add_blocks(most, one, value, [&](const KeyBlock& block) {
+      for (int64_t key = 0; key < block.count(); ++key) trial.weights.lost.row(kSumsRow)[key] = 1;
+      trial.weights.any_lost = true;
+      trial.sums.add_lost(trial.weights, trial.values, block, trial.tile);
+    });
+    const RowSums row = trial.sums.row(kSumsRow);
+    EXPECT_EQ(row.flushed[3], 86 * 42 - 42 * 84) << most;
+    EXPECT_EQ(row.flushed_most[3], 86 * 42) << most;
+    EXPECT_EQ(row.flushed_least[3], 0) << most;
+  }
+}
+
 TEST(KeySums, StartAtZero) {
   KeySumsTrial trial;
   trial.sums.pv.row(kTaskRows - 1)[0] = 1;
