@@ -39,7 +39,10 @@ TEST(Mutants, DoNotPassTheSmokeSuite) {
     for (const core::Implementation& mutant : plugin.implementations()) {
       const core::Record record = runner.run(plugin, mutant);
       const bool healthy = mutant.name.ends_with("_none");
-      const bool may_pass = healthy || excused.count(mutant.name) > 0;
+      // With a query mask, linear attention has no fill with NaN.
+      const bool lacks_nan = mutant.name.starts_with("mutant_linear_nan") &&
+                             std::ranges::count(runner.fills(), "wild") == 0;
+      const bool may_pass = healthy || lacks_nan || excused.count(mutant.name) > 0;
       EXPECT_FALSE(healthy && record.outcome.is_bad()) << one.name << ": " << record.outcome.reason;
       EXPECT_TRUE(may_pass || !record.outcome.passes()) << mutant.name << " passes " << one.name;
       failed[mutant.name] += record.outcome.is_bad();
