@@ -195,6 +195,7 @@ TEST_F(AbCli, SaysWhatIsWrong) {
       {"--before old.so --after poem.so", 4,
        "the launch after wrote no results (exit code 70): poem.so does not load"},
       {"--before old.so --after slow.so --budget never", 64, "--budget"},
+      {"--before old.so --after slow.so --relative-to nobody", 64, "no file has records of it"},
   };
   for (const auto& [arguments, code, said] : cases) {
     const Outcome outcome = ab(arguments);
@@ -210,6 +211,11 @@ TEST_F(AbCli, SaysWhatIsWrong) {
   const Outcome full = attest("smoke -o .");
   EXPECT_EQ(full.code, 64);
   EXPECT_THAT(full.text, HasSubstr("-o .: the folder is not empty"));
+  std::ofstream(folder_ / "compile_commands.json") << "[]";
+  const Outcome own = attest("smoke -o . --overwrite");
+  EXPECT_EQ(own.code, 64);
+  EXPECT_THAT(own.text, HasSubstr("is not of attest ab; name another folder"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "compile_commands.json"));
 }
 
 }  // namespace

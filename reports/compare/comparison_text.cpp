@@ -36,7 +36,7 @@ constexpr Meaning kMeanings[] = {
     {"wide", "the interval reaches across the edge of what matters"},
     {"within-floor",
      "launches of one build differ by as much: a change is not shown, and not excluded"},
-    {"not-confirmed", "it was slower, but not when it was measured again"},
+    {"not-confirmed", "it was slower at first, but no second measurement confirms it"},
     {"one-sample", "a launch has one sample, which does not show how much times vary"},
     {"bad-times", "a measured time is not above zero: the clock or the file is wrong"},
     {"clocks", "the clock changed: in cycles it is another answer"},

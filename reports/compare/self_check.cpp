@@ -15,10 +15,13 @@ using core::Results;
 
 double excess(double ratio) { return std::max(ratio, 1 / ratio) - 1; }
 
-/// The medians of a case in the launches of a side; empty: one has none.
+/// The medians of a case in the launches of a side; empty: one has none above zero.
 std::vector<double> medians(const Side& side, const Key& key, const std::string& relative_to) {
   std::vector<double> all;
-  for (const core::Launch& one : all_launches(side, key, relative_to)) all.push_back(one.median);
+  for (const core::Launch& one : all_launches(side, key, relative_to)) {
+    if (!(one.median > 0)) return {};
+    all.push_back(one.median);
+  }
   return all.size() == side.size() ? all : std::vector<double>();
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "cli/ab.hpp"
@@ -106,8 +107,8 @@ class Launcher {
     std::ofstream out(records);
     for (const std::string& line : launch.records) out << line << "\n";
     if (!out.flush()) throw MachineError(fmt::format("{}: cannot be written", records.string()));
-    std::vector<std::string> all{side.attest.empty() ? core::own_binary().string() : side.attest,
-                                 "run"};
+    const fs::path attest = side.attest.empty() ? core::own_binary() : fs::absolute(side.attest);
+    std::vector<std::string> all{attest.string(), "run"};
     all.insert(all.end(), arguments_.subjects.begin(), arguments_.subjects.end());
     for (const std::string& plugin : arguments_.plugins)
       all.insert(all.end(), {"--plugin", plugin});
@@ -148,12 +149,21 @@ class Launcher {
   std::vector<fs::path> round_;  // results of the round that runs
 };
 
+/// Whether an earlier `attest ab` wrote a file of that name.
+bool is_own(const fs::path& path) {
+  static const std::regex kOwn(
+      R"((unpaired-)?(again-)?(before|after)\.\d{3,}\.jsonl|records\.\d{3,}|)"
+      R"(comparison\.json|floors\.json|log)");
+  return std::regex_match(path.filename().string(), kOwn);
+}
+
 bool has_files(const fs::path& folder) {
   std::error_code error;
   return fs::exists(folder, error) && !fs::is_empty(folder, error);
 }
 
-/// Makes the folder of the results. One of the user's must be empty, or is emptied of results.
+/// Makes the folder of the results. One of the user's must be empty, or is emptied of what an
+/// earlier `attest ab` wrote, if it has nothing else.
 fs::path make_folder(const AbArguments& arguments) {
   fs::path folder = arguments.folder.empty() ? kFolder : arguments.folder;
   if (arguments.folder.empty())
@@ -168,10 +178,14 @@ fs::path make_folder(const AbArguments& arguments) {
     throw core::Error(fmt::format(
         "-o {}: the folder is not empty; name another, or replace its results with --overwrite",
         folder.string()));
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".jsonl" || entry.path().extension() == ".json" ||
-        entry.path().stem() == "records")
-      fs::remove(entry.path(), error);
+  std::vector<fs::path> own;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!is_own(entry.path()))
+      throw core::Error(fmt::format("-o {}: {} is not of attest ab; name another folder",
+                                    folder.string(), entry.path().filename().string()));
+    own.push_back(entry.path());
+  }
+  for (const fs::path& path : own) fs::remove(path, error);
   return folder;
 }
 
@@ -261,7 +275,8 @@ nlohmann::json facts(const AbArguments& arguments, const AbOptions& options,
 std::string print_ending(const AbOutcome& outcome, double seconds) {
   std::string text = fmt::format("{} launches in {:.0f} s", outcome.launches, seconds);
   if (outcome.stopped_early > 0)
-    text += fmt::format("; {} were certain before the last round", outcome.stopped_early);
+    text += fmt::format("; {} case{} certain before the last round", outcome.stopped_early,
+                        outcome.stopped_early == 1 ? " was" : "s were");
   if (outcome.slower > 0)
     text += fmt::format("; {} of {} slower when measured once more",
                         outcome.slower - outcome.not_confirmed, outcome.slower);
@@ -294,7 +309,10 @@ AbOutcome run_launches(const AbArguments& arguments, const AbOptions& options,
         printer.starting(launch);
         std::optional<core::Results> results = launcher.launch(launch);
         printer.finished();
-        if (results && launch.number == 1) arguments.comparing.check_floors({*results});
+        if (results && launch.number == 1) {
+          require_peer({*results}, {}, arguments.comparing.relative_to());
+          arguments.comparing.check_floors({*results});
+        }
         return results;
       },
       [&](const AbLaunch& last, size_t left) { printer.round(last, left); });
