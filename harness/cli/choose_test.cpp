@@ -1,4 +1,4 @@
-// attest choose as a user and a run-time meet it: what it says, and the exit codes.
+// attest choose as a user and a runtime meet it: what it says, and the exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -41,10 +41,11 @@ double worst_of(const core::TimeRecord& time) {
 }
 
 void limit_memory(const core::MemoryRecord& memory, double most, Finding& finding) {
+  // What was seen is the least that it takes.
   const std::optional<double> used = used_bytes(memory);
-  if (!used && double(memory.workspace_bytes) > most) return finding.set(Usable::kNo, "memory");
-  if (!used || memory.unseen) return finding.set(Usable::kUnknown, "memory");
-  if (*used > most) finding.set(Usable::kNo, "memory");
+  if (used.value_or(double(memory.workspace_bytes)) > most)
+    return finding.set(Usable::kNo, "memory");
+  if (!used || memory.unseen) finding.set(Usable::kUnknown, "memory");
 }
 
 void limit_time(const std::optional<core::TimeRecord>& time, double deadline, Finding& finding) {

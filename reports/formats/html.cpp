@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -109,7 +110,9 @@ json time_json(const core::TimeRecord& time) {
            {"worst", std::max(time.max_ns, cold)},
            {"create", time.create_ns},
            {"samples", time.samples_ns.size()}};
-  if (!time.samples_ns.empty()) all["histogram"] = histogram(time.samples_ns);
+  const auto is_finite = [](double sample) { return std::isfinite(sample); };
+  if (!time.samples_ns.empty() && std::ranges::all_of(time.samples_ns, is_finite))
+    all["histogram"] = histogram(time.samples_ns);
   return all;
 }
 

@@ -1,4 +1,4 @@
-// The rule of Decide, which is also that of `attest choose` (reports/choice.hpp); browser_test.py
+// The rule of Decide, which is also that of `attest choose` (reports/choice/choice.hpp); browser_test.py
 // compares them. It is plain ECMAScript 5, so that any JavaScript engine can test it
 // (decide_test.js).
 //
@@ -122,9 +122,9 @@ function decideOne(record, question) {
     set("rejected", "accuracy");
   if (question.memory_bytes !== null) {
     var used = memoryOf(record);
-    if (used === null && record.memory.workspace > question.memory_bytes) set("rejected", "memory");
+    var least = used === null ? record.memory.workspace : used;
+    if (least > question.memory_bytes) set("rejected", "memory");
     else if (used === null || record.memory.unseen) set("undecided", "memory");
-    else if (used > question.memory_bytes) set("rejected", "memory");
   }
   if (question.deadline_ns !== null) {
     if (!record.time) set("undecided", "time");

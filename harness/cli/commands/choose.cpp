@@ -121,9 +121,11 @@ Command add_choose(CLI::App& program) {
       ->add_option("--case", arguments->cases,
                    "cases by their names, or SUITE/NAME; several are separated by commas")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("GLOB");
   command->add_option("--dtype", arguments->dtypes, "only these dtypes")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("GLOB");
   command
       ->add_option_function<std::string>(
