@@ -26,7 +26,7 @@ result() {
 }
 {
   echo '{"type": "header", "environment": {"cpu": {"model": "Some CPU"},' \
-    '"limits": {"fma_gflops": "200"}}}'
+    '"limits": {"fma_gflops": "100", "all_fma_gflops": "200"}}}'
   result flash_cpu pass $ms
   result window_cpu unsupported 0
   result onednn_primitives pass 12
