@@ -13,20 +13,8 @@ wheels=(3c1558fa0055e88c465bd3d71760cde9fa2c94a95f776a0ef9178252fd820b1f
   e6ecfe4b7e2ea9e8c30fd6d6eaea3ef85475be1ad249407d9796dce4ecdb5b32)
 [[ $(cat "$folder/version" 2>/dev/null) != "$version" ]] || exit 0
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-stop() { echo "charts.sh: $1: $(tail -n 1 "$work/log")" >&2; exit 4; }
-
-# A python3 of another origin may lack venv where the distribution's has it.
-made=no
-for python in python3 /usr/bin/python3; do
-  if "$python" -m venv --clear "$work/venv" >"$work/log" 2>&1; then made=yes; break; fi
-done
-[[ $made == yes ]] || stop "python3 -m venv (package python3-venv)"
-echo "vl-convert-python==$version ${wheels[*]/#/--hash=sha256:}" >"$work/requirements"
-"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps \
-  --only-binary=:all: --retries 1 --timeout 15 --require-hashes -r "$work/requirements" \
-  >"$work/log" 2>&1 || stop "pip install vl-convert-python==$version"
+source "$root/scripts/pypi.sh"
+install_wheel "vl-convert-python==$version" "${wheels[@]}"
 mkdir -p "$folder"
 "$work/venv/bin/python" - "$folder" >"$work/log" 2>&1 <<'PYTHON' || stop "javascript_bundle()"
 import importlib.metadata
