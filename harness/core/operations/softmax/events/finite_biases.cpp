@@ -5,7 +5,7 @@
 
 #include "core/operations/softmax/events/events.hpp"
 #include "core/operations/softmax/events/pairs.hpp"
-#include "core/operations/softmax/golden/row_plan.hpp"
+#include "core/tensor/dtype.hpp"
 
 namespace attest::core::events {
 namespace {
@@ -16,7 +16,7 @@ constexpr double kFarBelow = -10000, kOrdinary = -1000;
 
 // The lowest finite number of a type, but no less than float32's: sums may be in float32.
 double lowest_of(DType dtype) {
-  return dtype == ATTEST_F16 ? -65504 : dtype == ATTEST_BF16 ? -0x1.fep127 : -0x1.fffffep127;
+  return -std::min(largest_finite(dtype), largest_finite(ATTEST_F32));
 }
 
 // What a row sees of BIAS.
@@ -60,20 +60,9 @@ void find_finite_biases(const Problem& problem, const Tensors& tensors, const Ge
   const Tensor& bias = tensors[ATTEST_BIAS];
   if (!bias) return;
   const PairTensors pairs(tensors, geometry);
-  const auto& p = problem.as<attest_softmax_params>();
-  for (int64_t b = 0; b < geometry.batch(); ++b)
-    for (int64_t h = 0; h < (pairs.depends_on(1) ? p.num_heads : 1); ++h) {
-      Interval last{};
-      for (const int64_t i : sample_places(geometry.length_q(b), kBiasRows, 0, kBiasSeed)) {
-        const PairRow row{b, h, i, geometry.keys(b, i),
-                          tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
-        if (!judged[size_t(geometry.output_row(b, h, i))]) continue;
-        if (!pairs.depends_on(2) && row.keys.begin == last.begin && row.keys.end == last.end)
-          continue;
-        last = row.keys;
-        note(row, look_at(pairs, row, bias, geometry), found);
-      }
-    }
+  each_sampled_row(problem, geometry, judged, pairs, kBiasRows, kBiasSeed, [&](const PairRow& row) {
+    note(row, look_at(pairs, row, bias, geometry), found);
+  });
 }
 
 }  // namespace attest::core::events

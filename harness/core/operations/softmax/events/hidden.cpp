@@ -5,7 +5,6 @@
 
 #include "core/operations/softmax/events/events.hpp"
 #include "core/operations/softmax/events/pairs.hpp"
-#include "core/operations/softmax/golden/row_plan.hpp"
 
 namespace attest::core::events {
 namespace {
@@ -84,20 +83,9 @@ void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry&
                  const std::vector<bool>& judged, Found& found) {
   const PairTensors pairs(tensors, geometry);
   if (pairs.present().empty()) return;
-  const auto& p = problem.as<attest_softmax_params>();
-  for (int64_t b = 0; b < geometry.batch(); ++b)
-    for (int64_t h = 0; h < (pairs.depends_on(1) ? p.num_heads : 1); ++h) {
-      Interval last{};
-      for (const int64_t i : sample_places(geometry.length_q(b), kRows, 0, kHiddenSeed)) {
-        const PairRow row{b, h, i, geometry.keys(b, i),
-                          tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
-        if (!judged[size_t(geometry.output_row(b, h, i))]) continue;
-        if (!pairs.depends_on(2) && row.keys.begin == last.begin && row.keys.end == last.end)
-          continue;
-        last = row.keys;
-        if (pairs.sees_any(row)) find_of_row(pairs, row, found);
-      }
-    }
+  each_sampled_row(problem, geometry, judged, pairs, kRows, kHiddenSeed, [&](const PairRow& row) {
+    if (pairs.sees_any(row)) find_of_row(pairs, row, found);
+  });
 }
 
 }  // namespace attest::core::events

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/operations/softmax/events/shape.hpp"
+#include "core/operations/softmax/golden/row_plan.hpp"
 
 namespace attest::core::events {
 
@@ -53,5 +54,28 @@ class PairTensors {
   const Geometry& geometry_;
   std::vector<Which> present_;
 };
+
+/// Calls `body` with judged rows: a sample of at most `most` rows of each head, which `seed` draws.
+/// If no tensor depends on the row, of neighbouring rows with the same keys only the first one is
+/// taken.
+template <class Body>
+void each_sampled_row(const Problem& problem, const Geometry& geometry,
+                      const std::vector<bool>& judged, const PairTensors& pairs, int64_t most,
+                      uint64_t seed, const Body& body) {
+  const auto& p = problem.as<attest_softmax_params>();
+  for (int64_t b = 0; b < geometry.batch(); ++b)
+    for (int64_t h = 0; h < (pairs.depends_on(1) ? p.num_heads : 1); ++h) {
+      Interval last{};
+      for (const int64_t i : sample_places(geometry.length_q(b), most, 0, seed)) {
+        const PairRow row{b, h, i, geometry.keys(b, i),
+                          tile_origin(p, i, geometry.length_q(b), geometry.length_kv(b))};
+        if (!judged[size_t(geometry.output_row(b, h, i))]) continue;
+        if (!pairs.depends_on(2) && row.keys.begin == last.begin && row.keys.end == last.end)
+          continue;
+        last = row.keys;
+        body(row);
+      }
+    }
+}
 
 }  // namespace attest::core::events

@@ -1,10 +1,10 @@
 #include "core/operations/softmax/fills/finite_biases.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "core/operations/softmax/problem/geometry.hpp"
+#include "core/tensor/dtype.hpp"
 
 namespace attest::core {
 namespace {
@@ -13,12 +13,9 @@ constexpr double kFarBelow = -40960;  // f16 and bf16 hold it; times log2(e), f1
 constexpr int64_t kPeriod = 16, kPeriodOfFew = 4, kFewRows = 32;
 constexpr int64_t kLongestRun = 256;  // in a bias of keys
 
+// No less than the lowest number of float32, in which sums may be.
 double lowest_of(DType dtype) {
-  switch (dtype) {
-    case ATTEST_F16: return -65504;
-    case ATTEST_BF16: return -0x1.fep127;
-    default: return double(std::numeric_limits<float>::lowest());  // f64 too: sums may be float32
-  }
+  return -std::min(largest_finite(dtype), largest_finite(ATTEST_F32));
 }
 
 class FiniteBiases {
