@@ -41,7 +41,7 @@ void shuffle(std::vector<std::string>& lines, uint64_t seed, size_t round) {
     std::swap(lines[i - 1], lines[core::random_below(stream, i, i)]);
 }
 
-/// Rounds over some records, until each is certain.
+/// Runs rounds until the verdict of each case is certain.
 class Rounds {
  public:
   Rounds(const AbOptions& options, const AbLauncher& launch, const AbObserver& observe,
@@ -65,7 +65,7 @@ class Rounds {
   size_t stopped_early() const { return stopped_early_; }
 
  private:
-  /// Returns false if it was interrupted; its launches then do not count.
+  /// Returns false if the round was interrupted. Its launches then do not count.
   bool run_round(size_t round, bool confirms) {
     last_ = {.round = round, .most_rounds = options_.rounds, .confirms = confirms};
     last_.records = lines_;
@@ -87,7 +87,7 @@ class Rounds {
     return true;
   }
 
-  /// Looks after the first round, and after those from which a verdict can be certain.
+  /// Does nothing in a round after which no verdict can be certain, except in the first one.
   void leave_out_certain_cases(size_t round) {
     core::ChangeRule rule = options_.compare.rule;
     rule.coverage = kCertainCoverage;
@@ -121,7 +121,7 @@ class Rounds {
     return certain;
   }
 
-  /// The implementation of relative_to runs beside each case.
+  /// Adds the implementation that relative_to names to each case.
   void add_peers(std::vector<std::string>& lines) const {
     if (options_.compare.relative_to.empty()) return;
     std::set<std::string> all(lines.begin(), lines.end());
@@ -142,7 +142,7 @@ class Rounds {
   size_t stopped_early_ = 0;
 };
 
-/// Measures cases again that are slower; those that are not, then, become inconclusive.
+/// Measures slower cases a second time. A case that is not slower then becomes inconclusive.
 void confirm(const AbOptions& options, const AbLauncher& launch, const AbObserver& observe,
              AbOutcome& outcome) {
   std::vector<std::string> lines;

@@ -1,12 +1,12 @@
-// Compares two builds in turns: which launches there are, which cases each of them runs, and when a
-// case needs no more of them.
+// Compares two builds in turns. This decides which launches are made, which cases each of them
+// runs, and when a case needs no more launches.
 //
-// A round is one launch of either side, and the side that comes first changes from round to round
-// (ABBA). Each launch of a round runs its cases in one order, which is drawn from the seed. A case
-// that cannot be compared is left out after the first round. One whose verdict is certain is left
-// out before the last: its interval at 99.9 % says the same, and so does a sign test at a tenth of
-// the error. Looks that strict leave the error of the last look as it is (Haybittle 1971, Peto et
-// al. 1976). Cases that are slower are measured once more, by launches of their own.
+// A round has one launch of each side, and the side that comes first changes from round to round
+// (ABBA). Both launches of a round run their cases in the same order, which is drawn from the seed.
+// A case that cannot be compared is left out after the first round. A case is also left out as soon
+// as its verdict is certain: an interval at 99.9 % and a sign test at a tenth of the error both say
+// so. Looks that strict hardly change the error of the last look (Haybittle 1971, Peto et al.
+// 1976). Cases that turn out slower are measured a second time, by further launches.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -21,36 +21,38 @@ namespace attest::cli {
 
 enum class AbSide { kBefore, kAfter };
 
-/// One launch that is to be made.
+/// Describes a launch that is to be made.
 struct AbLaunch {
   AbSide side = AbSide::kBefore;
   size_t number = 0;  // from 1, of all launches
   size_t round = 0;   // from 1
   size_t most_rounds = 0;
-  bool confirms = false;             // it measures cases again that were slower
-  std::vector<std::string> records;  // "SUITE/CASE DTYPE IMPL", in their order
+  bool confirms = false;             // the launch measures slower cases a second time
+  std::vector<std::string> records;  // what it runs, in this order: "SUITE/CASE DTYPE IMPL"
 };
 
-/// Makes a launch. Nothing: it was interrupted.
+/// Makes a launch and returns its results, or nothing if it was interrupted.
 using AbLauncher = std::function<std::optional<core::Results>(const AbLaunch&)>;
-/// Called after each round with the launches of this round and the number of cases that go on.
+/// Called after each round with the round's last launch and the number of cases that go on.
 using AbObserver = std::function<void(const AbLaunch& last, size_t cases_left)>;
 
 struct AbOptions {
   size_t rounds = core::kLeastLaunches;
   uint64_t seed = 0;
-  bool self_check = false;         // both sides are one build: nothing stops early, and nothing is
-                                   // measured once more
+  // Both sides are the same build. No case stops early, and none is measured a second time.
+  bool self_check = false;
   std::vector<std::string> cases;  // "SUITE/CASE DTYPE"
   reports::CompareOptions compare;
 };
 
 struct AbOutcome {
   reports::Comparison comparison;
-  std::vector<core::Results> before, after;  // of whole rounds, without those that confirm
+  // The launches of all whole rounds. Second measurements are not among them.
+  std::vector<core::Results> before, after;
   size_t launches = 0;
-  size_t stopped_early = 0;              // cases whose verdict was certain before the last round
-  size_t slower = 0, not_confirmed = 0;  // cases that were measured again, and were not slower then
+  size_t stopped_early = 0;  // cases whose verdict was certain before the last round
+  size_t slower = 0;         // cases that were slower at first, and were measured a second time
+  size_t not_confirmed = 0;  // those among them that were not slower the second time
   bool interrupted = false;
 };
 

@@ -50,7 +50,7 @@ struct SideArguments {
 
 struct AbArguments {
   SideArguments sides[2];
-  std::vector<std::string> subjects, plugins, impls, tokens;
+  std::vector<std::string> subjects, plugins;
   core::CaseFilter filter;
   size_t rounds = 0;  // 0: rounds_for
   uint64_t seed = 0;
@@ -74,19 +74,21 @@ std::string print_side(AbSide side, const SideArguments& arguments) {
                      words.empty() ? "this attest" : fmt::format("{}", fmt::join(words, ", ")));
 }
 
-/// Makes launches of `attest run` into a folder.
+/// Starts `attest run` for each launch. Its results go to a folder.
 class Launcher {
  public:
   Launcher(const AbArguments& arguments, fs::path folder)
       : arguments_(arguments), folder_(std::move(folder)) {}
 
-  /// Nothing: interrupted. Throws Error or MachineError if it wrote no results.
+  /// Returns nothing if it was interrupted. Throws Error or MachineError if the launch wrote no
+  /// results.
   std::optional<core::Results> launch(const AbLaunch& launch) {
     if (launch.number % 2 == 1) round_.clear();
     if (interrupted()) return set_aside();
     const fs::path path = results_path(launch);
     round_.push_back(path);
-    const int code = run_child({.words = words(launch, path),
+    const fs::path records = write_records(launch);
+    const int code = run_child({.words = words(launch, records, path),
                                 .environment = arguments_.sides[int(launch.side)].environment,
                                 .log = folder_ / "log"});
     if (interrupted()) return set_aside();
@@ -95,18 +97,24 @@ class Launcher {
   }
 
  private:
-  // Three digits: launches sort by their names.
+  // The number has three digits, so that the files sort in the order of the launches.
   fs::path results_path(const AbLaunch& launch) const {
     return folder_ / fmt::format("{}{}.{:03}.jsonl", launch.confirms ? "again-" : "",
                                  word(launch.side), launch.number);
   }
 
-  std::vector<std::string> words(const AbLaunch& launch, const fs::path& path) const {
-    const SideArguments& side = arguments_.sides[int(launch.side)];
-    const fs::path records = folder_ / fmt::format("records.{:03}", launch.number);
-    std::ofstream out(records);
+  /// Writes the file that --records takes, and returns its path.
+  fs::path write_records(const AbLaunch& launch) const {
+    fs::path path = folder_ / fmt::format("records.{:03}", launch.number);
+    std::ofstream out(path);
     for (const std::string& line : launch.records) out << line << "\n";
-    if (!out.flush()) throw MachineError(fmt::format("{}: cannot be written", records.string()));
+    if (!out.flush()) throw MachineError(fmt::format("{}: cannot be written", path.string()));
+    return path;
+  }
+
+  std::vector<std::string> words(const AbLaunch& launch, const fs::path& records,
+                                 const fs::path& results) const {
+    const SideArguments& side = arguments_.sides[int(launch.side)];
     const fs::path attest = side.attest.empty() ? core::own_binary() : fs::absolute(side.attest);
     std::vector<std::string> all{attest.string(), "run"};
     all.insert(all.end(), arguments_.subjects.begin(), arguments_.subjects.end());
@@ -118,11 +126,11 @@ class Launcher {
     if (arguments_.filter.quick) all.emplace_back("--quick");
     all.insert(all.end(), arguments_.passed_on.begin(), arguments_.passed_on.end());
     all.insert(all.end(), {"--budget", fmt::format("{}", arguments_.budget_s), "--relations",
-                           "none", "--records", records, "-o", path, "--overwrite"});
+                           "none", "--records", records, "-o", results, "--overwrite"});
     return all;
   }
 
-  /// Renames what a round has that did not come to its end, so that the other files are pairs.
+  /// Renames the results of a round that was interrupted, so that all other files come in pairs.
   std::optional<core::Results> set_aside() {
     std::error_code ignored;
     for (const fs::path& path : round_)
@@ -146,7 +154,7 @@ class Launcher {
 
   const AbArguments& arguments_;
   const fs::path folder_;
-  std::vector<fs::path> round_;  // results of the round that runs
+  std::vector<fs::path> round_;  // result files of the current round
 };
 
 /// Whether an earlier `attest ab` wrote a file of that name.
@@ -191,12 +199,9 @@ fs::path make_folder(const AbArguments& arguments) {
 
 /// "SUITE/CASE DTYPE" of each job.
 std::vector<std::string> cases_of(const AbArguments& arguments) {
-  const core::Plan plan =
-      core::plan_subjects(arguments.subjects, arguments.filter, arguments.tokens);
   std::vector<std::string> cases;
-  for (const core::Job& job : plan.jobs)
-    cases.push_back(fmt::format("{}{}{} {}", job.suite, job.suite.empty() ? "" : "/", job.case_name,
-                                job.dtype));
+  for (const core::Job& job : core::plan_subjects(arguments.subjects, arguments.filter).jobs)
+    cases.push_back(job.name());
   return cases;
 }
 

@@ -120,6 +120,10 @@ Identity identify_vectors(const std::vector<Job>& jobs) {
 
 }  // namespace
 
+std::string Job::name() const {
+  return fmt::format("{}{}{} {}", suite, suite.empty() ? "" : "/", case_name, dtype);
+}
+
 std::string Job::token_line() const {
   if (const auto* of_suite = std::get_if<SuiteJob>(&source)) {
     const Inputs& inputs = of_suite->wanted->inputs;
@@ -214,18 +218,14 @@ Plan plan_subjects(const std::vector<std::string>& subjects, const CaseFilter& f
 std::vector<std::string> keep_records(Plan& plan, const std::vector<std::string>& lines) {
   std::vector<std::string> unknown;
   std::vector<Job> kept;
-  const auto name = [](const Job& job) {
-    return fmt::format("{}{}{} {}", job.suite, job.suite.empty() ? "" : "/", job.case_name,
-                       job.dtype);
-  };
   for (const std::string& line : lines) {
     const size_t space = line.rfind(' ');
     if (space == line.npos || line.find(' ') == space)
       throw Error(fmt::format("{}: must be SUITE/CASE DTYPE IMPL", in_quotes(line)));
     const std::string wanted = line.substr(0, space), impl = line.substr(space + 1);
-    auto at = std::ranges::find(kept, wanted, name);
+    auto at = std::ranges::find(kept, wanted, &Job::name);
     if (at == kept.end()) {
-      const auto job = std::ranges::find(plan.jobs, wanted, name);
+      const auto job = std::ranges::find(plan.jobs, wanted, &Job::name);
       if (job == plan.jobs.end()) {
         unknown.push_back(line);
         continue;

@@ -43,8 +43,11 @@ struct Job {
   double budget_s = 0;             // seconds of timed runs; 0: the session's budget
   std::variant<SuiteJob, SpecJob, VectorJob> source;
   std::optional<SweepPoint> point = {};  // as in its records; nothing: it is no part of a sweep
-  std::vector<std::string> only = {};    // globs of implementations; empty: those of the source
+  // Names (globs) of the implementations that run the job. If there are none, its source has them.
+  std::vector<std::string> only = {};
 
+  /// "SUITE/CASE DTYPE", as a line of keep_records begins.
+  std::string name() const;
   bool is_vector() const { return std::holds_alternative<VectorJob>(source); }
   /// Globs; only implementations with matching names run the job. Empty: all.
   std::vector<std::string> only_impls() const;
@@ -98,10 +101,10 @@ bool is_spec(const std::string& subject);
 Plan plan_subjects(const std::vector<std::string>& subjects, const CaseFilter& filter,
                    const std::vector<std::string>& token_files = {});
 
-/// Keeps the jobs that lines name, and puts them in the order of the lines: "SUITE/CASE DTYPE
-/// IMPL", where IMPL is a glob of the implementations that run the job. Several lines about one job
-/// add up. Returns the lines that name no job of the plan. Throws Error: a line has fewer than
-/// three words.
+/// Keeps only the jobs that `lines` name, in the order of the lines. A line is "SUITE/CASE DTYPE
+/// IMPL"; IMPL is a glob, and the implementations that it matches run the job. A job may have
+/// several lines. Returns the lines that name no job of the plan. Throws Error if a line has fewer
+/// than three words.
 std::vector<std::string> keep_records(Plan& plan, const std::vector<std::string>& lines);
 
 /// The vectors of `folders` whose names match the filter's cases. Throws Error: there is no vector,
