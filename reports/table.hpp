@@ -25,8 +25,8 @@ int64_t tokens_of(const std::string& spec);
 /// The spec line without the sizes that tokens_of returns: problems that agree in it differ in
 /// tokens alone. 1,024 queries over many keys are another problem than as many queries as keys.
 std::string without_tokens(const std::string& spec);
-/// The most memory that was measured beyond the tensors; of a device, pool and workspace together.
-/// Nothing: it was not measured.
+/// The bytes that an implementation takes beside its tensors, as they were measured. On a device
+/// the memory pool and the workspace are added up. Returns nothing if the memory was not measured.
 std::optional<double> used_bytes(const core::MemoryRecord& memory);
 
 /// Counts unsupported records, which are too many to show one by one.

@@ -7,16 +7,16 @@
 
 namespace attest::core {
 
-/// Of the warm samples together, and of all threads. What lies between samples does not count,
-/// except for migrations.
+/// Sums over all threads and all warm samples. What happens between samples does not count, but
+/// migrations are counted from the beginning to the end of the measurement.
 struct HostUsage {
-  int64_t minor_faults = 0;                // pages that were there, or were made
-  int64_t major_faults = 0;                // pages that had to be read from disk
-  int64_t voluntary_switches = 0;          // a thread waited, and gave its core up
+  int64_t minor_faults = 0;                // a page was in memory, or was made there
+  int64_t major_faults = 0;                // a page had to be read from disk
+  int64_t voluntary_switches = 0;          // a thread gave up its core to wait
   int64_t preemptions = 0;                 // a thread had to leave its core to another
-  std::vector<int64_t> preempted_samples;  // the samples with preemptions, from 0
-  std::optional<int64_t> migrations;       // from core to core, over all samples
-  std::string no_migrations;               // why they are not known
+  std::vector<int64_t> preempted_samples;  // numbers of the samples with preemptions, from 0
+  std::optional<int64_t> migrations;       // a thread moved from one core to another
+  std::string no_migrations;               // why the migrations are not known
 };
 
 /// As tensor/walk.hpp says.

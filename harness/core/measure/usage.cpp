@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of one thread. Kernels without CONFIG_SCHED_DEBUG have no such file.
+// Returns the migrations of one thread, or nothing: kernels without CONFIG_SCHED_DEBUG have no such
+// file.
 std::optional<int64_t> read_migrations_of(const fs::path& sched) {
   std::ifstream file(sched);
   for (std::string line; std::getline(file, line);) {
@@ -28,7 +29,7 @@ std::optional<int64_t> read_migrations_of(const fs::path& sched) {
   return std::nullopt;
 }
 
-/// Of all threads that live. A thread that ends meanwhile does not count.
+/// Returns the migrations of all threads that exist. A thread that has ended does not count.
 std::optional<int64_t> read_migrations(const fs::path& proc) {
   std::optional<int64_t> all;
   std::error_code error;

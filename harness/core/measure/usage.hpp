@@ -1,4 +1,5 @@
-// Counts page faults, context switches and migrations of this process while it takes samples.
+// A UsageMeter counts the page faults, context switches and migrations of the process that it runs
+// in. It counts during samples, not between them.
 //
 //   UsageMeter meter;
 //   for (...) { meter.begin(); sample(); meter.end(); }
@@ -11,7 +12,7 @@
 
 namespace attest::core {
 
-/// Counts of this process since it began, of all its threads (getrusage).
+/// What getrusage has counted for all threads of this process since the process began.
 struct UsageCounts {
   int64_t minor_faults = 0, major_faults = 0, voluntary_switches = 0, preemptions = 0;
 };
@@ -19,14 +20,14 @@ UsageCounts read_usage();
 
 class UsageMeter {
  public:
-  /// `read` and `proc`, the folder of this process in /proc, are others in tests.
+  /// `proc` is the folder of this process in /proc. Tests replace it and `read`.
   explicit UsageMeter(std::function<UsageCounts()> read = read_usage,
                       std::filesystem::path proc = "/proc/self");
 
   void begin() { before_ = read_(); }
   /// Ends the sample that begin() began.
   void end();
-  /// Of all samples so far.
+  /// Returns the counts of all samples so far.
   HostUsage usage() const;
 
  private:
