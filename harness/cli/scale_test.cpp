@@ -83,6 +83,27 @@ TEST_F(Scale, EveryPointIsARecord) {
   EXPECT_EQ(json::parse(std::ifstream(folder_ / "s.json"))["sweeps"][0]["series"].size(), 2u);
 }
 
+TEST_F(Scale, EveryReportReadsItAgainFromTheFile) {
+  ASSERT_EQ(scale(kSmall + "--impl 'flash_cpu,naive' --threads 1 --doublings 0 --deadline 50ms "
+                           "--memory 64MiB -o s.jsonl")
+                .code,
+            0);
+  ASSERT_EQ(run("report s.jsonl -f markdown,json,html --no-charts -o s").code, 0);
+  const auto text = [&](const char* name) {
+    std::ifstream in(folder_ / name);
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  };
+  json summary = json::parse(text("s.json"));
+  EXPECT_EQ(attest::testing::JsonSchema("reports/summary.schema.json").errors(summary), "");
+  ASSERT_EQ(summary["scaling"].size(), 1u);
+  EXPECT_EQ(summary["scaling"][0]["sweeps"][0]["series"].size(), 2u);
+  for (const char* name : {"s.md", "s.html"})
+    EXPECT_THAT(text(name),
+                AllOf(HasSubstr("Scaling of softmax f32 over seq"), HasSubstr("Crossovers"),
+                      HasSubstr("in 50.0 ms"), HasSubstr("in 64.0 MiB")))
+        << name;
+}
+
 TEST_F(Scale, PointsAreAddedWhereTheFitIsLoose) {
   const Outcome outcome = scale(
       "'softmax num_heads=2 head_dim=32' --over seq_len_q=64..1k:16 --impl naive --threads 1 "

@@ -20,6 +20,7 @@
 #include "reports/html/charts.hpp"
 #include "reports/html/shown.hpp"
 #include "reports/pacing.hpp"
+#include "reports/scaling/scaling_tables.hpp"
 #include "reports/summary.hpp"
 #include "reports/table.hpp"
 
@@ -180,6 +181,7 @@ json page_data(const Input& input) {
   const std::set<const Record*> shown = html::shown_records(input);
   std::map<std::string, size_t> series, families;
   for (const Results& run : input.runs) {
+  data["scaling"] = json::array();
     const std::string machine = reports::machine(run, "cpu");
     for (const Record& record : run.records) {
       if (!shown.contains(&record)) continue;
@@ -199,6 +201,11 @@ json page_data(const Input& input) {
     }
     data["runs"].push_back(run_json_of(run));
   }
+    for (const ScalingTable& table : scaling_tables(run))
+      data["scaling"].push_back({{"run", data["runs"].size()},
+                                 {"title", table.title},
+                                 {"columns", table.columns},
+                                 {"rows", table.rows}});
   data["left_out"] = record_count(input) - shown.size();
   return data;
 }

@@ -158,6 +158,24 @@ TEST(Html, CurvesJoinProblemsThatDifferInTokensAlone) {
   EXPECT_EQ(shown[3]["tokens"], 128);
 }
 
+TEST(Html, HoldsHowARunScales) {
+  EXPECT_TRUE(data_of(page())["scaling"].empty());
+  Input input = attest::testing::golden_input();
+  core::Record base = input.runs[0].records[0];
+  for (const int64_t value : {0, 512, 1024, 2048}) {
+    base.sweep = core::SweepPoint{"<b>dense", value == 0 ? "" : "seq_len_q", value, 5e7, {}};
+    base.time->median_ns = double(value * value + 10);
+    input.runs[0].records.push_back(base);
+  }
+  const std::string text = print_html(input, {.charts = false});
+  EXPECT_THAT(text, Not(HasSubstr("<b>dense")));
+  const json tables = data_of(text)["scaling"];
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_THAT(tables[0]["title"].get<std::string>(), HasSubstr("<b>dense"));
+  EXPECT_EQ(tables[0]["columns"].size(), tables[0]["rows"][0].size());
+  EXPECT_THAT(tables[0]["rows"][0][1].get<std::string>(), HasSubstr("n^2.00"));
+}
+
 // A mark can only show fields that its chart has columns for, or that every row has.
 TEST(Html, ChartsUseTheFieldsOfTheirColumns) {
   const json data = data_of(page());

@@ -12,6 +12,7 @@
 #include "reports/formats/markdown.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/patterns.hpp"
+#include "reports/scaling/scaling_tables.hpp"
 #include "reports/summary.hpp"
 #include "reports/table.hpp"
 
@@ -102,10 +103,11 @@ std::string worst(const Summary& summary) {
   return text;
 }
 
-/// A part that a reader opens. Rows may be left out.
+/// A part that a reader opens, unless it is open. Rows may be left out.
 struct Part {
   std::string title, head;
   std::vector<std::string> rows;
+  bool is_open = false;
 };
 
 /// One row a case and dtype, one column an implementation; a cell is empty where an implementation
@@ -159,9 +161,28 @@ Part reasons(const Input& input) {
   return part;
 }
 
-/// The verdicts of each suite of each run, and the reasons.
+/// " of results.jsonl", where there is more than one run.
+std::string of_run(const Input& input, const Results& run) {
+  return input.runs.size() > 1 ? " of " + file_name(run) : "";
+}
+
+Part scaling_part(const ScalingTable& table, const std::string& of_run) {
+  const auto cells = [](const std::vector<std::string>& texts) {
+    std::vector<std::string> all;
+    for (const std::string& text : texts) all.push_back(prose(text));
+    return all;
+  };
+  Part part{table.title + of_run, head(cells(table.columns)), {}, true};
+  for (const auto& texts : table.rows) part.rows.push_back(row(cells(texts)));
+  return part;
+}
+
+/// How implementations scale, the verdicts of each suite of each run, and the reasons.
 std::vector<Part> parts_of(const Input& input) {
   std::vector<Part> parts;
+  for (const Results& run : input.runs)
+    for (const ScalingTable& table : scaling_tables(run))
+      parts.push_back(scaling_part(table, of_run(input, run)));
   for (const Results& run : input.runs) {
     std::vector<const Record*> all;
     for (const Record& r : run.records) all.push_back(&r);
@@ -169,10 +190,9 @@ std::vector<Part> parts_of(const Input& input) {
       std::vector<const Record*> own;
       std::ranges::copy_if(all, std::back_inserter(own),
                            [&](const Record* r) { return r->suite == suite; });
-      const std::string where = input.runs.size() > 1 ? " of " + file_name(run) : "";
       parts.push_back(
-          verdicts(fmt::format("{}{}: {} records", suite.empty() ? "without a suite" : suite, where,
-                               own.size()),
+          verdicts(fmt::format("{}{}: {} records", suite.empty() ? "without a suite" : suite,
+                               of_run(input, run), own.size()),
                    own));
     }
   }
@@ -182,8 +202,8 @@ std::vector<Part> parts_of(const Input& input) {
 
 /// As many rows of a part as the room has; the count of the others is added to `left_out`.
 std::string folded(const Part& part, size_t room_bytes, size_t& left_out) {
-  const std::string begin =
-      fmt::format("\n<details><summary>{}</summary>\n\n{}", xml(part.title), part.head);
+  const std::string begin = fmt::format("\n<details{}><summary>{}</summary>\n\n{}",
+                                        part.is_open ? " open" : "", xml(part.title), part.head);
   const std::string end = "\n</details>\n";
   std::string rows;
   size_t shown = 0;

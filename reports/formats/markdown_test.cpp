@@ -44,6 +44,21 @@ std::string print(std::vector<core::Record> records) {
   return print_markdown(results(std::move(records)), {});
 }
 
+TEST(Markdown, SaysHowARunScales) {
+  std::vector<core::Record> records;
+  for (const int64_t value : {0, 512, 1024, 2048}) {
+    core::Record r = record("dense", "fl|ash", core::ReasonCode::kPass, "");
+    r.sweep = core::SweepPoint{"dense", value == 0 ? "" : "seq_len_q", value, 5e7, {}};
+    r.time = core::TimeRecord{.median_ns = double(value * value + 10)};
+    records.push_back(r);
+  }
+  const std::string text = print(records);
+  EXPECT_THAT(text, HasSubstr("<details open><summary>Scaling of onnx/dense f32 over seq_len_q, 1 "
+                              "thread</summary>\n\n| implementation | time grows as |"));
+  EXPECT_THAT(text, HasSubstr("\n| fl\\|ash | n^2.00 "));
+  EXPECT_THAT(text, HasSubstr(", extrapolated |"));
+}
+
 TEST(Markdown, ARowACaseAColumnAnImplementation) {
   core::Record gelu = record("gelu", "reference", core::ReasonCode::kUnsupportedQuery, "Gelu");
   gelu.outcome.code = core::ReasonCode::kUnsupportedVector;

@@ -8,6 +8,7 @@
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
 #include "reports/patterns.hpp"
+#include "reports/scaling/scaling_json.hpp"
 #include "reports/summary.hpp"
 
 namespace attest::reports {
@@ -78,6 +79,11 @@ std::string print_summary_json(const Input& input, const Style&) {
   for (const core::Results& run : input.runs) {
     all["runs"].push_back(run_json(run));
     for (const std::string& one : patterns(run.records)) all["patterns"].push_back(one);
+    if (const Scaling scaling = scaling_of(run.records); !scaling.sweeps.empty()) {
+      ordered_json one = to_json(scaling);
+      one["file"] = file_name(run);
+      all["scaling"].push_back(std::move(one));
+    }
   }
   return json_text(all);
 }

@@ -26,6 +26,27 @@ TEST(SummaryJson, SatisfiesItsSchema) {
   EXPECT_EQ(schema.errors(summary(input)), "");
 }
 
+TEST(SummaryJson, HoldsHowARunScales) {
+  const attest::testing::JsonSchema schema("reports/summary.schema.json");
+  Input input = attest::testing::golden_input();
+  EXPECT_FALSE(summary(input).contains("scaling"));
+  core::Record base = input.runs[0].records[0];
+  for (const int64_t value : {0, 512, 1024, 2048}) {
+    base.sweep = core::SweepPoint{"dense", value == 0 ? "" : "seq_len_q", value, 5e7, {}};
+    base.time->median_ns = double(value * value + 10);
+    base.memory.peak_bytes = 4096 + uint64_t(value);
+    input.runs[0].records.push_back(base);
+  }
+  json all = summary(input);
+  EXPECT_EQ(schema.errors(all), "");
+  ASSERT_EQ(all["scaling"].size(), 1u);
+  json& series = all["scaling"][0]["sweeps"][0]["series"][0];
+  EXPECT_NEAR(series["time"]["exponent"].get<double>(), 2, 0.01);
+  EXPECT_EQ(series["within_deadline"]["how"], "extrapolated");
+  series["time"]["code"] = "guessed";
+  EXPECT_NE(schema.errors(all), "");
+}
+
 TEST(SummaryJson, TheSchemaRefusesOthers) {
   const attest::testing::JsonSchema schema("reports/summary.schema.json");
   const json right = summary(attest::testing::golden_input());

@@ -315,15 +315,15 @@ TEST(Gate, IsReadable) {
       gate({file(was)}, {file(is)}, {{strictest(), unmatched}, {known, expired, unused}}, kToday);
   attest::testing::expect_golden(print_gate(found, false), "gate.terminal");
   EXPECT_THAT(print_gate(found, true), HasSubstr("\033[1;31m  vit/failing f16 flash_cuda"));
-  const nlohmann::json json = to_json(found);
-  EXPECT_EQ(json["broken"].size(), found.broken.size());
-  EXPECT_EQ(json["broken"][0]["case"], "failing");
-  EXPECT_EQ(json["waived"][0]["waiver"], "waived until 2026-12-31: issue 12");
-  EXPECT_EQ(json["undecided"][0]["code"], found.undecided[0].code);
-  EXPECT_EQ(json["missing"], nlohmann::json({"vit/gone f16 flash_cuda"}));
-  EXPECT_EQ(json["new"], nlohmann::json({"vit/new f16 flash_cuda"}));
-  EXPECT_EQ(json["unmatched"], nlohmann::json({"rule 2"}));
-  EXPECT_EQ(json["limits"], found.limits);
+  const nlohmann::json written = to_json(found);
+  EXPECT_EQ(written["broken"].size(), found.broken.size());
+  EXPECT_EQ(written["broken"][0]["case"], "failing");
+  EXPECT_EQ(written["waived"][0]["waiver"], "waived until 2026-12-31: issue 12");
+  EXPECT_EQ(written["undecided"][0]["code"], found.undecided[0].code);
+  EXPECT_EQ(written["missing"], nlohmann::json({"vit/gone f16 flash_cuda"}));
+  EXPECT_EQ(written["new"], nlohmann::json({"vit/new f16 flash_cuda"}));
+  EXPECT_EQ(written["unmatched"], nlohmann::json({"rule 2"}));
+  EXPECT_EQ(written["limits"], found.limits);
 }
 
 }  // namespace

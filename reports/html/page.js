@@ -474,6 +474,18 @@
         dtypes: list(r => [r.dtype], tried), features: list(r => r.features.split("+"), tried),
         never: unique(data.runs.flatMap(run => run.never_judged[impl] || [])).join(", ")};
     });
+  // Tables that attest report made; they are about all records, whatever the filters say.
+  function scaling() {
+    for (const made of data.scaling) {
+      const place = make("div", {"data-table": ""});
+      byId("scaling-tables").append(place);
+      const file = data.runs.length > 1 ? " of " + data.runs[made.run].file : "";
+      table(place, made.title + file, made.columns.map((title, index) =>
+        ({title, value: row => row[index]})), made.rows);
+    }
+    for (const part of document.querySelectorAll("[data-scaling]"))
+      part.hidden = data.scaling.length === 0;
+  }
     table(byId("coverage-table"), "What was judged of each implementation", [
       {title: "implementation", value: row => row.impl},
       {title: "judged", numeric: true, value: row => row.judged,
@@ -516,6 +528,7 @@
       waiting = setTimeout(draw, 80);
     });
   }
+  scaling();
   window.addEventListener("beforeprint", () => {
     for (const place of document.querySelectorAll("[data-table]"))
       if (place.showAll) place.showAll();

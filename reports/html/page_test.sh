@@ -12,6 +12,7 @@ results=$source/reports/golden/results.jsonl
 /usr/bin/python3 "$source/reports/html/questions.py" write "$results" "$folder"
 "$build/bin/attest" report "$folder/first.jsonl" "$folder/second.jsonl" --no-charts \
   -o "$folder/choices.html"
+"$build/bin/attest" report "$folder/scaling.jsonl" --no-charts -o "$folder/scaling.html"
 vega=()
 if ! grep -q '<script id="vega">' "$folder/page.html"; then
   echo "NOT TESTED: charts, because the build has no Vega (scripts/charts.sh)"

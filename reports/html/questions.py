@@ -3,7 +3,8 @@
 
 usage: questions.py write GOLDEN FOLDER
 Writes FOLDER/first.jsonl and FOLDER/second.jsonl: results of two machines, made from the record of
-GOLDEN that was timed first. browser_test.py asks the page and the command.
+GOLDEN that was timed first. browser_test.py asks the page and the command. FOLDER/scaling.jsonl has
+two implementations that cross at 2,000 tokens.
 """
 import copy
 import json
@@ -73,6 +74,24 @@ def write(golden, folder):
                 file.write(json.dumps(line) + "\n")
 
 
+def write_scaling(golden, path):
+    with open(golden, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    base = next(line for line in lines if "time" in line)
+    records = []
+    for tokens in (0, 512, 1024, 4096, 8192):
+        for impl, median in (("square", tokens ** 2 + 10.), ("line", 2000. * tokens + 10)):
+            record = copy.deepcopy(base)
+            record.update(suite="made", case=f"dense/{tokens}", impl=impl, sweep={
+                "sweep": "dense", "over": "seq_len_q" if tokens else "", "value": tokens,
+                "deadline_ns": 5e7})
+            record["time"].update(median_ns=median, median_low_ns=median, median_high_ns=median)
+            records.append(record)
+    with open(path, "w", encoding="utf-8") as file:
+        for line in [lines[0], *records, lines[-1]]:
+            file.write(json.dumps(line) + "\n")
+
+
 def questions(cases):
     """200 questions, of which each five share their limits: (limits, five cases)."""
     draw = random.Random(7)
@@ -117,3 +136,4 @@ def answer_for(choices, case):
 
 if __name__ == "__main__":
     write(*sys.argv[2:4])
+    write_scaling(sys.argv[2], os.path.join(sys.argv[3], "scaling.jsonl"))

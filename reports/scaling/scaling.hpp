@@ -1,6 +1,5 @@
 // How implementations scale: fits, crossovers and largest sizes, from the records of sweeps.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -7,12 +7,16 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/tensor/random.hpp"
+#include "reports/scaling/scaling_json.hpp"
+#include "reports/scaling/scaling_tables.hpp"
 #include "reports/scaling/scaling_text.hpp"
 
 namespace attest::reports {
 namespace {
 
 using core::LargestSize;
+using core::PowerLaw;
 using core::Record;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -237,13 +241,86 @@ TEST(Scaling, FewPointsAreDoubled) {
 }
 
 TEST(Scaling, JsonHasWhatIsPrinted) {
-  const nlohmann::json json = to_json(scaling_of(records_of({kFlash, kLinear})));
-  EXPECT_EQ(json["type"], "scaling");
-  const nlohmann::json& series = json["sweeps"][0]["series"][0];
+  const nlohmann::json written = to_json(scaling_of(records_of({kFlash, kLinear})));
+  EXPECT_EQ(written["type"], "scaling");
+  const nlohmann::json& series = written["sweeps"][0]["series"][0];
   EXPECT_NEAR(series["time"]["exponent"].get<double>(), 2, 0.01);
   EXPECT_EQ(series["within_deadline"]["how"], "between");
   EXPECT_EQ(series["points"].size(), 5u);
-  EXPECT_EQ(json["pairs"][0]["crossings"][0]["faster_before"], "flash");
+  EXPECT_EQ(written["pairs"][0]["crossings"][0]["faster_before"], "flash");
+}
+
+TEST(Scaling, TablesSayWhatWasExtrapolated) {
+  Kernel hides = kNaive;
+  hides.impl = "hides", hides.workspace_factor = 0;
+  const std::vector<ScalingTable> tables =
+      scaling_tables({.records = records_of({kFlash, kLinear, hides})});
+  ASSERT_EQ(tables.size(), 3u);
+  EXPECT_EQ(tables[0].title, "Scaling of dense f32 over seq_len_q, 1 thread");
+  for (const ScalingTable& table : tables)
+    for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size());
+  const auto cell = [&](const std::string& column, const std::string& impl) -> std::string {
+    const auto at = std::ranges::find(tables[0].columns, column);
+    if (at == tables[0].columns.end()) return "no such column";
+    for (const auto& row : tables[0].rows)
+      if (row[0] == impl) return row[size_t(at - tables[0].columns.begin())];
+    return "no such row";
+  };
+  EXPECT_THAT(cell("time grows as", "flash"), HasSubstr("n^2.00 ["));
+  EXPECT_EQ(cell("from seq_len_q", "flash"), "1024");
+  EXPECT_EQ(cell("largest seq_len_q in 50.0 ms", "flash"), "7071 [4096 8192]");
+  EXPECT_THAT(cell("largest seq_len_q in 50.0 ms", "linear"),
+              ::testing::MatchesRegex("167.. .*, extrapolated"));
+  EXPECT_EQ(tables[1].title, "Crossovers");
+  EXPECT_EQ(tables[1].rows[0][1], "flash is faster up to 2048, linear from 4096 on");
+  EXPECT_EQ(tables[2].title, "Findings about memory");
+  EXPECT_EQ(tables[2].rows.size(), 1u);
+  EXPECT_TRUE(scaling_tables({}).empty());
+}
+
+/// Records as a machine makes them: noise in every time, now and then a launch that is 1.3 times as
+/// slow, and the cost of a launch in each time.
+std::vector<Record> noisy_records(const std::vector<Kernel>& kernels, uint64_t seed) {
+  std::vector<Record> all;
+  uint64_t next = 0;
+  for (const Kernel& kernel : kernels)
+    for (const int64_t value : {0, 256, 512, 1024, 2048, 4096, 8192, 16384}) {
+      Record record = record_of(kernel, value);
+      const double noise = 0.015 * double(core::random_normal(seed, next++)),
+                   slow = core::random_uniform(seed, next++) < 0.05 ? 1.3 : 1;
+      core::TimeRecord& time = *record.time;
+      for (double* ns : {&time.median_ns, &time.median_low_ns, &time.median_high_ns})
+        *ns *= std::exp(noise) * slow;
+      all.push_back(std::move(record));
+    }
+  return all;
+}
+
+// The true times are 10 us + 1.0 ns n^2 and 10 us + 3 us n, which are equal at 3000.
+TEST(Scaling, IsRightOnASimulatedMachine) {
+  Kernel flash = kFlash, linear = kLinear;
+  flash.launch_ns = linear.launch_ns = 1e4;
+  const int trials = 1000;
+  int flash_held = 0, linear_held = 0, one_crossing = 0, wrong_crossings = 0;
+  for (int trial = 0; trial < trials; ++trial) {
+    const Scaling scaling = scaling_of(noisy_records({flash, linear}, uint64_t(trial) + 1));
+    const PowerLaw &square = scaling.sweeps[0].series[0].laws.time,
+                   &line = scaling.sweeps[0].series[1].laws.time;
+    ASSERT_TRUE(square.fitted() && line.fitted());
+    EXPECT_GE(square.from, 256);
+    EXPECT_LE(square.from, 1024) << "below, the launch cost is more than a tenth";
+    flash_held += square.low <= 2 && 2 <= square.high;
+    linear_held += line.low <= 1 && 1 <= line.high;
+    const auto& crossings = scaling.pairs[0].found.crossings;
+    one_crossing += crossings.size() == 1;
+    for (const core::Crossing& crossing : crossings)
+      wrong_crossings += crossing.last > 3000 || crossing.first < 3000;
+  }
+  // What is left of the launch cost makes the slopes a little flatter than the true ones.
+  EXPECT_GE(flash_held, 0.93 * trials);
+  EXPECT_GE(linear_held, 0.90 * trials);
+  EXPECT_GE(one_crossing, 0.97 * trials);
+  EXPECT_LE(wrong_crossings, 0.03 * trials);
 }
 
 TEST(Scaling, OtherRecordsAreNone) {

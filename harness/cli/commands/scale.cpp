@@ -15,6 +15,7 @@
 #include "cli/quantity_options.hpp"
 #include "core/session/sweep_plan.hpp"
 #include "core/tensor/error.hpp"
+#include "reports/scaling/scaling_json.hpp"
 #include "reports/scaling/scaling_text.hpp"
 
 namespace attest::cli {
