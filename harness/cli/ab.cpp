@@ -48,26 +48,37 @@ class Rounds {
          AbOutcome& outcome)
       : options_(options), launch_(launch), observe_(observe), outcome_(outcome) {
     options_.compare.in_turns = true;
+    most_rounds_ = options.rounds > 0 ? options.rounds
+                                      : rounds_for(options.cases.size(), options.compare.rule);
   }
 
   void run(std::vector<std::string> lines, bool confirms) {
     lines_ = std::move(lines);
     add_peers(lines_);
-    for (size_t round = 1; round <= options_.rounds && !lines_.empty(); ++round) {
+    for (size_t round = 1; round <= most_rounds_ && !lines_.empty(); ++round) {
       if (!run_round(round, confirms)) break;
-      if (round < options_.rounds) leave_out_certain_cases(round);
-      observe_(last_, lines_.size());
+      if (round == 1) count_compared();
+      if (round < most_rounds_) leave_out_certain_cases(round);
+      observe_(last_, {lines_.size(), compared_, most_rounds_});
     }
   }
 
   Comparison compare() const { return reports::compare(before_, after_, options_.compare); }
   std::vector<core::Results> before_, after_;
   size_t stopped_early() const { return stopped_early_; }
+  size_t most_rounds() const { return most_rounds_; }
 
  private:
+  /// A plan names cases. How many implementations can be compared on each, the first round tells.
+  void count_compared() {
+    for (const Compared& one : compare().cases) compared_ += one.time.change != Change::kInvalid;
+    if (options_.rounds == 0)
+      most_rounds_ = std::max(most_rounds_, rounds_for(compared_, options_.compare.rule));
+  }
+
   /// Returns false if the round was interrupted. Its launches then do not count.
   bool run_round(size_t round, bool confirms) {
-    last_ = {.round = round, .most_rounds = options_.rounds, .confirms = confirms};
+    last_ = {.round = round, .most_rounds = most_rounds_, .confirms = confirms};
     last_.records = lines_;
     shuffle(last_.records, options_.seed, outcome_.launches);
     const bool before_first = round % 2 == 1;
@@ -92,9 +103,8 @@ class Rounds {
     core::ChangeRule rule = options_.compare.rule;
     rule.coverage = kCertainCoverage;
     rule.family_error *= kCertainErrorShare;
-    if (round > 1 && (options_.self_check || round < rounds_for(cases_, rule))) return;
+    if (round > 1 && (options_.self_check || round < rounds_for(compared_, rule))) return;
     const Comparison now = compare();
-    cases_ = now.cases.size();
     const std::set<std::string> certain = certain_cases(rule);
     std::vector<std::string> left;
     for (const Compared& one : now.cases) {
@@ -115,7 +125,7 @@ class Rounds {
     reports::CompareOptions strict = options_.compare;
     strict.rule = rule;
     std::set<std::string> certain;
-    if (before_.size() < rounds_for(cases_, rule)) return certain;
+    if (before_.size() < rounds_for(compared_, rule)) return certain;
     for (const Compared& one : reports::compare(before_, after_, strict).cases)
       if (one.time.paired && one.time.change != Change::kInconclusive) certain.insert(name_of(one));
     return certain;
@@ -138,7 +148,8 @@ class Rounds {
   AbLaunch last_;
   std::vector<std::string> lines_;  // of the next round
   std::set<std::string> done_;
-  size_t cases_ = 0;  // that both sides have
+  size_t most_rounds_ = 0;
+  size_t compared_ = 0;  // times that both sides have
   size_t stopped_early_ = 0;
 };
 
@@ -166,10 +177,10 @@ void confirm(const AbOptions& options, const AbLauncher& launch, const AbObserve
 
 }  // namespace
 
-size_t rounds_for(size_t cases, const core::ChangeRule& rule) {
+size_t rounds_for(size_t compared, const core::ChangeRule& rule) {
   // A sign test of n rounds has a p-value of 2^-n at least; an interval, a coverage of 1 - 2^(1-n)
   // at most.
-  const double by_family = std::log2(double(std::max<size_t>(cases, 1)) / rule.family_error),
+  const double by_family = std::log2(double(std::max<size_t>(compared, 1)) / rule.family_error),
                by_coverage = 1 - std::log2(1 - rule.coverage);
   return std::max(core::kLeastLaunches, size_t(std::ceil(std::max(by_family, by_coverage))));
 }
@@ -182,6 +193,7 @@ AbOutcome run_ab(const AbOptions& options, const AbLauncher& launch, const AbObs
   rounds.run(std::move(lines), false);
   outcome.comparison = rounds.compare();
   outcome.stopped_early = rounds.stopped_early();
+  outcome.rounds = rounds.most_rounds();
   if (!options.self_check) confirm(options, launch, observe, outcome);
   outcome.before = std::move(rounds.before_);
   outcome.after = std::move(rounds.after_);

@@ -69,7 +69,7 @@ struct Machine {
 
 AbOutcome run(Machine& machine, AbOptions options) {
   for (const auto& [name, ratio] : machine.ratio) options.cases.push_back(name + " f16");
-  return run_ab(options, std::ref(machine), [](const AbLaunch&, size_t) {});
+  return run_ab(options, std::ref(machine), [](const AbLaunch&, const AbProgress&) {});
 }
 
 Compared named(const AbOutcome& outcome, const std::string& name) {
@@ -168,7 +168,7 @@ TEST(Ab, WhatCannotBeComparedIsLeftOutAfterOneRound) {
           if (record.case_name == "b") record.outcome = {core::ReasonCode::kFailTolerance, "wrong"};
         return results;
       },
-      [](const AbLaunch&, size_t) {});
+      [](const AbLaunch&, const AbProgress&) {});
   EXPECT_THAT(names_of(machine.launches[1]), UnorderedElementsAre("a", "b"));
   EXPECT_THAT(names_of(machine.launches[2]), ElementsAre("a"));
 }
@@ -185,7 +185,7 @@ TEST(Ab, ThePeerRunsBesideEachCase) {
         results->records.back().impl = "library";
         return results;
       },
-      [](const AbLaunch&, size_t) {});
+      [](const AbLaunch&, const AbProgress&) {});
   EXPECT_THAT(machine.launches[2].records, UnorderedElementsAre("a f16 flash", "a f16 library"));
 }
 
@@ -213,6 +213,42 @@ TEST(Ab, ASelfCheckRunsAllRoundsOfAllCases) {
   EXPECT_THAT(machine.launches, SizeIs(32));
   EXPECT_THAT(names_of(machine.launches.back()), SizeIs(2));
   EXPECT_EQ(outcome.slower + outcome.stopped_early, 0u);
+}
+
+// 5 cases by 4 implementations are 20 comparisons, for which 8 rounds are too few.
+TEST(Ab, RoundsCountEachImplementationOfACase) {
+  Machine machine{.ratio = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"slow", 1.2}}, .jitter = 1e-3};
+  AbOptions options;
+  for (const auto& [name, ratio] : machine.ratio) options.cases.push_back(name + " f16");
+  size_t compared = 0;
+  const AbOutcome outcome = run_ab(
+      options,
+      [&](const AbLaunch& launch) {
+        AbLaunch once = launch;  // the machine makes a record for each line
+        std::set<std::string> names;
+        std::erase_if(once.records, [&](const std::string& line) {
+          return !names.insert(line.substr(0, line.find(' '))).second;
+        });
+        std::optional<core::Results> results = machine(once);
+        for (const core::Record& record : std::vector(results->records))
+          for (const char* impl : {"second", "third", "fails"}) {
+            core::Record other = record;
+            other.impl = impl;
+            if (other.impl == "fails") other.outcome = {core::ReasonCode::kFailTolerance, "wrong"};
+            results->records.push_back(std::move(other));
+          }
+        return results;
+      },
+      [&](const AbLaunch& last, const AbProgress& now) {
+        if (!last.confirms) compared = now.compared;
+      });
+  EXPECT_EQ(compared, 15u) << "what fails is not compared";
+  EXPECT_EQ(outcome.rounds, rounds_for(15, {}));
+  EXPECT_EQ(outcome.before.size(), 9u) << "15 / 2^8 > 0.05";
+  for (const Compared& one : outcome.comparison.cases)
+    if (one.case_name == "slow" && one.impl != "fails") {
+      EXPECT_EQ(one.time.change, Change::kWorse) << one.impl;
+    }
 }
 
 TEST(Ab, ManyCasesNeedMoreRounds) {

@@ -11,11 +11,14 @@
 
 namespace attest::cli {
 
-void write_json_file(const std::string& path, const nlohmann::json& json) {
+void write_json_file(const std::string& option, const std::string& path,
+                     const nlohmann::json& json) {
   if (path.empty()) return;
   std::ofstream out(path, std::ios::trunc);
   out << json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
-  if (!out) throw MachineError(fmt::format("--json {}: cannot be written", path));
+  if (!out)
+    throw MachineError(
+        fmt::format("{}{}{}: cannot be written", option, option.empty() ? "" : " ", path));
 }
 
 void refuse_inputs(const std::string& option, const std::string& path,

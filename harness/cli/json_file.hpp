@@ -1,4 +1,4 @@
-// --json: what a command prints, as one JSON file.
+// JSON files that commands write.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -6,8 +6,10 @@
 
 namespace attest::cli {
 
-/// Replaces the file. An empty path: nothing is written. Throws MachineError if writing fails.
-void write_json_file(const std::string& path, const nlohmann::json& json);
+/// Replaces the file. An empty path: nothing is written. Throws MachineError if writing fails; its
+/// message names `option`, unless that is empty.
+void write_json_file(const std::string& option, const std::string& path,
+                     const nlohmann::json& json);
 
 /// Throws Error if the file would be written over one of those that are read.
 void refuse_inputs(const std::string& option, const std::string& path,

@@ -52,7 +52,7 @@ struct AbArguments {
   SideArguments sides[2];
   std::vector<std::string> subjects, plugins;
   core::CaseFilter filter;
-  size_t rounds = 0;  // 0: rounds_for
+  size_t rounds = 0;  // 0: as many as the times need that are compared
   uint64_t seed = 0;
   double budget_s = kBudget_s;
   std::string folder;
@@ -121,13 +121,24 @@ class Launcher {
     for (const std::string& plugin : arguments_.plugins)
       all.insert(all.end(), {"--plugin", plugin});
     if (!side.plugin.empty()) all.insert(all.end(), {"--plugin", side.plugin});
-    if (!side.plugin.empty() && arguments_.comparing.relative_to().empty())
-      all.emplace_back("--only-plugins");
+    add_selection(side, all);
     if (arguments_.filter.quick) all.emplace_back("--quick");
     all.insert(all.end(), arguments_.passed_on.begin(), arguments_.passed_on.end());
     all.insert(all.end(), {"--budget", fmt::format("{}", arguments_.budget_s), "--relations",
                            "none", "--records", records, "-o", results, "--overwrite"});
     return all;
+  }
+
+  /// Only the implementations of the plugin run, or those that the user names, and the peer.
+  void add_selection(const SideArguments& side, std::vector<std::string>& all) const {
+    const std::string& peer = arguments_.comparing.relative_to();
+    const bool has_globs =
+        std::ranges::find(arguments_.passed_on, "--impl") != arguments_.passed_on.end();
+    if (!side.plugin.empty() && peer.empty()) all.emplace_back("--only-plugins");
+    if (peer.empty() || (side.plugin.empty() && !has_globs)) return;
+    if (!has_globs)
+      all.insert(all.end(), {"--impl", "*@" + fs::path(side.plugin).filename().string()});
+    all.insert(all.end(), {"--impl", peer});
   }
 
   /// Renames the results of a round that was interrupted, so that all other files come in pairs.
@@ -238,7 +249,7 @@ void check_sides(AbArguments& arguments) {
 /// A line for each round. On a terminal the progress line stands below.
 class RoundPrinter {
  public:
-  explicit RoundPrinter(size_t rounds) : progress_(2 * rounds) {}
+  RoundPrinter(size_t rounds, const core::ChangeRule& rule) : rule_(rule), progress_(2 * rounds) {}
 
   void starting(const AbLaunch& launch) {
     if (launch.confirms && !confirms_) progress_.expect(2 * launch.most_rounds);
@@ -247,18 +258,35 @@ class RoundPrinter {
                                 launch.round, launch.most_rounds, word(launch.side)));
   }
   void finished() { progress_.finish(); }
-  void round(const AbLaunch& last, size_t left) {
+  void round(const AbLaunch& last, const AbProgress& now) {
     progress_.clear();
+    const size_t left = now.records_left;
     fmt::print("{}round {} of {}: {:.1f} s{}\n", last.confirms ? "once more, " : "", last.round,
                last.most_rounds, core::seconds_since(since_),
-               left == last.records.size() || last.round == last.most_rounds
+               left == last.records.size() || last.round == now.most_rounds
                    ? ""
                    : fmt::format("; {} {} on", left, left == 1 ? "goes" : "go"));
+    if (last.round == 1 && !last.confirms) compared(last, now);
     std::fflush(stdout);
     since_ = core::Clock::now();
   }
 
  private:
+  // How many times are compared is known after the first round.
+  void compared(const AbLaunch& last, const AbProgress& now) {
+    const std::string times =
+        fmt::format("{} time{}", now.compared, now.compared == 1 ? " is" : "s are");
+    if (now.most_rounds > last.most_rounds) {
+      progress_.expect(2 * (now.most_rounds - last.most_rounds));
+      fmt::print("{} compared, which takes {} rounds\n", times, now.most_rounds);
+    } else if (const size_t least = rounds_for(now.compared, rule_); now.most_rounds < least) {
+      fmt::print(
+          "{} compared: with {} rounds no change of one is certain; --rounds {} may show it\n",
+          times, now.most_rounds, least);
+    }
+  }
+
+  core::ChangeRule rule_;
   Progress progress_;
   bool confirms_ = false;
   core::Clock::time_point since_ = core::Clock::now();
@@ -268,7 +296,7 @@ nlohmann::json facts(const AbArguments& arguments, const AbOptions& options,
                      const AbOutcome& outcome, double seconds) {
   return {{"command", arguments.command},
           {"seed", options.seed},
-          {"rounds", options.rounds},
+          {"rounds", outcome.rounds},
           {"launches", outcome.launches},
           {"stopped_early", outcome.stopped_early},
           {"slower", outcome.slower},
@@ -288,26 +316,28 @@ std::string print_ending(const AbOutcome& outcome, double seconds) {
   return text;
 }
 
+// Before the first round, only cases can be counted.
+size_t first_rounds(const AbOptions& options) {
+  return options.rounds > 0 ? options.rounds
+                            : rounds_for(options.cases.size(), options.compare.rule);
+}
+
 void print_beginning(const AbArguments& arguments, const AbOptions& options,
                      const fs::path& folder) {
   const std::string before = print_side(AbSide::kBefore, arguments.sides[0]);
-  fmt::print("{}\n{} case{}, {} rounds, seed {}; results: {}\n",
+  fmt::print("{}\n{} case{}, {} rounds{}, seed {}; results: {}\n",
              arguments.self_check
                  ? fmt::format("both sides are {}", before.substr(before.find(' ') + 1))
                  : fmt::format("{}; {}", before, print_side(AbSide::kAfter, arguments.sides[1])),
-             options.cases.size(), options.cases.size() == 1 ? "" : "s", options.rounds,
-             options.seed, folder.string());
-  const size_t least = rounds_for(options.cases.size(), options.compare.rule);
-  if (options.rounds < least)
-    fmt::print("with {} rounds no time of {} case{} is certain; --rounds {} may show a change\n",
-               options.rounds, options.cases.size(), options.cases.size() == 1 ? "" : "s", least);
+             options.cases.size(), options.cases.size() == 1 ? "" : "s", first_rounds(options),
+             options.rounds == 0 ? " or more" : "", options.seed, folder.string());
   std::fflush(stdout);
 }
 
 AbOutcome run_launches(const AbArguments& arguments, const AbOptions& options,
                        const fs::path& folder) {
   Launcher launcher(arguments, folder);
-  RoundPrinter printer(options.rounds);
+  RoundPrinter printer(first_rounds(options), options.compare.rule);
   return run_ab(
       options,
       [&](const AbLaunch& launch) {
@@ -320,14 +350,14 @@ AbOutcome run_launches(const AbArguments& arguments, const AbOptions& options,
         }
         return results;
       },
-      [&](const AbLaunch& last, size_t left) { printer.round(last, left); });
+      [&](const AbLaunch& last, const AbProgress& now) { printer.round(last, now); });
 }
 
 void print_compared(const AbArguments& arguments, const AbOptions& options,
                     const AbOutcome& outcome, const fs::path& folder, double seconds) {
   nlohmann::json json = to_json(outcome.comparison);
   json["ab"] = facts(arguments, options, outcome, seconds);
-  write_json_file(folder / "comparison.json", json);
+  write_json_file("", folder / "comparison.json", json);
   fmt::print("\n");
   arguments.comparing.print(outcome.comparison);
   fmt::print("{}\nagain from the results: attest compare {} --after {}\n",
@@ -342,7 +372,7 @@ bool print_self_check(const AbArguments& arguments, const AbOutcome& outcome,
       reports::floors_of(outcome.before, outcome.after, arguments.comparing.relative_to());
   floors.measured = utc_now();
   const std::string path = folder / "floors.json";
-  write_json_file(path, to_json(floors));
+  write_json_file("", path, to_json(floors));
   fmt::print("\n{}{}\nfloors: {}; attest compare --floor-from {} uses them\n", print_floors(floors),
              print_ending(outcome, seconds), path, path);
   return !floors.cases.empty();
@@ -356,9 +386,7 @@ int run(AbArguments& arguments) {
                     .self_check = arguments.self_check,
                     .cases = cases_of(arguments),
                     .compare = arguments.comparing.options()};
-  if (options.rounds == 0)
-    options.rounds = arguments.self_check ? kSelfCheckRounds
-                                          : rounds_for(options.cases.size(), options.compare.rule);
+  if (options.rounds == 0 && arguments.self_check) options.rounds = kSelfCheckRounds;
   const fs::path folder = make_folder(arguments);
   print_beginning(arguments, options, folder);
   catch_interrupts();
@@ -451,7 +479,7 @@ Command add_ab(CLI::App& program) {
   command
       ->add_option("--rounds", arguments->rounds,
                    "most launches of each build (default: 8, or as many more as the number of "
-                   "cases needs)")
+                   "compared times needs, one for each case and implementation)")
       ->check(CLI::Range(size_t{1}, size_t{1000}))
       ->type_name("N");
   command->add_flag("--self-check", arguments->self_check,

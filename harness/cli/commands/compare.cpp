@@ -37,7 +37,7 @@ int run(CompareArguments& arguments) {
   refuse_inputs("--json", arguments.json_path, arguments.before, arguments.after);
   reports::require_one_build(before, after);
   const reports::Comparison comparison = compare(before, after, options);
-  write_json_file(arguments.json_path, to_json(comparison));
+  write_json_file("--json", arguments.json_path, to_json(comparison));
   arguments.comparing.print(comparison);
   return arguments.comparing.exit_code(comparison);
 }

@@ -53,7 +53,7 @@ int run(GateArguments& arguments) {
   const int code = exit_code(gated, arguments.strict);
   nlohmann::json json = to_json(gated);
   json["exit_code"] = code;
-  write_json_file(arguments.json_path, json);
+  write_json_file("--json", arguments.json_path, json);
   fmt::print("{}", print_gate(gated, wants_colour(stdout)));
   if (!gated.unable.empty()) fmt::print(stderr, "attest: {}\n", gated.unable);
   return code;

@@ -175,7 +175,7 @@ int run(ScaleArguments& arguments) {
   const auto print = [&](const std::vector<core::Record>& records) {
     scaling = reports::scaling_of(records);
     fmt::print("\n{}", print_scaling(scaling));
-    write_json_file(arguments.json_path, to_json(scaling));
+    write_json_file("--json", arguments.json_path, to_json(scaling));
   };
   // Of scale it means findings, not what was never judged.
   const bool strict = std::exchange(arguments.judging.strict, false);
