@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/escape.hpp"
+#include "reports/limits.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {
@@ -41,23 +42,18 @@ bool is_ranked(const Record& record) { return record.outcome.passes() && record.
 // Bytes of all tensors per nanosecond.
 double gbs(const Record& record) { return record.min_bytes / record.time->median_ns; }
 
-// The peaks are those of the CPUs.
-std::string share(const Record& record, double rate, double peak) {
-  return peak > 0 && record.device == "cpu" ? fmt::format("{:.0f}%", rate / peak * 100) : "";
-}
-
 // With too few samples, the interval of the median is that of all samples.
 bool has_few_samples(const Record& record) { return record.time->coverage < kWantedCoverage; }
 
-std::string row(const Record& record, const Peaks& peaks) {
+std::string row(const Record& record) {
   if (!record.time) return "  " + printable(record.outcome.reason);
   const core::TimeRecord& time = *record.time;
   const std::string high = print_time(time.median_high_ns) + (has_few_samples(record) ? "*" : "");
   return fmt::format(
-      " {:>9} {:>9} .. {:<10} {:>7} {:>7} {:>7} {:>7} {:>9}", print_time(time.median_ns),
+      " {:>9} {:>9} .. {:<10} {:>7} {:>7} {:>9}  {:<17} {:>9}", print_time(time.median_ns),
       print_time(time.median_low_ns), high, three_digits(record.gflops()),
-      share(record, record.gflops(), peaks.gflops), three_digits(gbs(record)),
-      share(record, gbs(record), peaks.gbs),
+      three_digits(gbs(record)), roofline_share(record),
+      record.roofline ? printable(record.roofline->limit) : "",
       record.memory.peak_bytes ? print_bytes(double(*record.memory.peak_bytes)) : "");
 }
 
@@ -103,14 +99,14 @@ std::string heading(const Record& record) {
                      print_flops(record.flops), print_bytes(record.min_bytes));
 }
 
-std::string print_block(Block block, const Peaks& peaks, bool colour) {
+std::string print_block(Block block, bool colour) {
   size_t width = 14;
   for (const Record* record : block) width = std::max(width, record->impl.size());
   sort(block);
   std::string text = heading(*block.front());
   text +=
-      fmt::format("  {:<{}}  {:<11} {:>9} {:^23} {:>7} {:>7} {:>7} {:>7} {:>9}\n", "", width,
-                  "verdict", "time", "interval", "GFLOP/s", "of peak", "GB/s", "of peak", "memory");
+      fmt::format("  {:<{}}  {:<11} {:>9} {:^23} {:>7} {:>7} {:>9}  {:<17} {:>9}\n", "", width,
+                  "verdict", "time", "interval", "GFLOP/s", "GB/s", "roofline", "limit", "memory");
   std::string refusals;
   for (const Record* record : block) {
     if (record->outcome.verdict() == Verdict::kUnsupported) {
@@ -119,7 +115,7 @@ std::string print_block(Block block, const Peaks& peaks, bool colour) {
       continue;
     }
     text += fmt::format("  {:<{}}  {}{}\n", printable(record->impl), width,
-                        verdict_column(record->outcome.verdict(), colour), row(*record, peaks)) +
+                        verdict_column(record->outcome.verdict(), colour), row(*record)) +
             print_hints(*record, width);
   }
   if (!refusals.empty()) text += "do not take it:\n" + refusals;
@@ -137,9 +133,12 @@ std::string legend(const core::Results& results, const Peaks& peaks) {
       any_few ? " (*: too few samples for that; from least to largest)" : "");
   if (peaks.gflops > 0)
     text += fmt::format(
-        "of peak: {} GFLOP/s of float32 multiply-adds and {} GB/s of reads, measured on {} "
-        "threads\n",
+        "roofline: the least time that the limits of this machine allow, as a share of the median; "
+        "limit: which binds. Measured on {2} threads: {0} GFLOP/s of float32 multiply-adds, {1} "
+        "GB/s of reads from memory\n",
         three_digits(peaks.gflops), three_digits(peaks.gbs), peaks.threads);
+  if (const std::string excess = print_excess(results.records); !excess.empty())
+    text += "ERROR of attest: " + excess + "\n";
   return text;
 }
 
@@ -148,8 +147,7 @@ std::string legend(const core::Results& results, const Peaks& peaks) {
 std::string print_bench(const core::Results& results, bool colour) {
   const Peaks peaks = peaks_of(results.header);
   std::string text;
-  for (const Block& block : by_case(results.records))
-    text += print_block(block, peaks, colour) + "\n";
+  for (const Block& block : by_case(results.records)) text += print_block(block, colour) + "\n";
   if (std::ranges::any_of(results.records, is_ranked)) text += legend(results, peaks);
   return text + cut_short(results);
 }

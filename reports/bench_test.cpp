@@ -20,6 +20,9 @@ core::Record timed(const std::string& impl, double median_ns, double half_width 
   r.outcome = {};
   r.flops = 4e9;
   r.min_bytes = 4 << 20;
+  if (median_ns > 0)
+    r.roofline =
+        core::RooflineRecord{.share = 40e6 / median_ns, .limit = "f32 AVX3", .least_ns = 40e6};
   r.time = core::TimeRecord{.median_ns = median_ns,
                             .median_low_ns = median_ns * (1 - half_width),
                             .median_high_ns = median_ns * (1 + half_width),
@@ -32,6 +35,7 @@ core::Record refused(const std::string& impl, core::ReasonCode code, const std::
   core::Record r = timed(impl, 0);
   r.outcome = {code, reason};
   r.time.reset();
+  r.roofline.reset();
   return r;
 }
 
@@ -51,14 +55,12 @@ TEST(Bench, IsReadable) {
                   timed("window_cpu", 70e6), timed("flash_cpu", 50e6)}),
           false),
       "softmax dtype=f32 seq_len_q=4096 head_dim=64: 4.00 GFLOP, 4.00 MiB of tensors\n"
-      "                  verdict          time        interval         GFLOP/s of peak    GB/s of "
-      "peak    memory\n"
-      "  flash_cpu       pass          50.0 ms   49.5 ms .. 50.5 ms       80.0     80%    0.08     "
-      " "
-      "0%  3.00 MiB\n"
-      "  window_cpu      pass          70.0 ms   69.3 ms .. 70.7 ms       57.1     57%    0.06     "
-      " "
-      "0%  3.00 MiB\n"
+      "                  verdict          time        interval         GFLOP/s    GB/s  roofline  "
+      "limit                memory\n"
+      "  flash_cpu       pass          50.0 ms   49.5 ms .. 50.5 ms       80.0    0.08       80%  "
+      "f32 AVX3           3.00 MiB\n"
+      "  window_cpu      pass          70.0 ms   69.3 ms .. 70.7 ms       57.1    0.06       57%  "
+      "f32 AVX3           3.00 MiB\n"
       "  naive           skipped      needs 57 GiB\n"
       "do not take it:\n"
       "  linear_cpu      is for linear\n"
@@ -66,8 +68,9 @@ TEST(Bench, IsReadable) {
       "\n"
       "interval: of the median, 95 %; GB/s: as if each tensor were moved once; memory: peak beyond "
       "the tensors\n"
-      "of peak: 100 GFLOP/s of float32 multiply-adds and 20.0 GB/s of reads, measured on 2 "
-      "threads\n");
+      "roofline: the least time that the limits of this machine allow, as a share of the median; "
+      "limit: which binds. Measured on 2 threads: 100 GFLOP/s of float32 multiply-adds, 20.0 GB/s "
+      "of reads from memory\n");
 }
 
 TEST(Bench, NamesTheFastestOnlyWhereItIsKnown) {
@@ -113,14 +116,16 @@ TEST(Bench, HasABlockForEachDtype) {
   EXPECT_THAT(text, HasSubstr("only a passes\n"));
 }
 
-// The header's rates are those of the CPUs, and an old file has none.
-TEST(Bench, ComparesWithPeaksOnlyWhereTheyAreKnown) {
+// The limits are those of the CPUs, and an old file has none.
+TEST(Bench, HasARooflineOnlyWhereItIsKnown) {
   core::Record device = timed("on_device", 50e6);
   device.device = "cuda";
+  device.roofline.reset();
   EXPECT_THAT(print_bench(probed({device}), false), Not(HasSubstr("80%")));
   core::Results old = probed({timed("a", 50e6)});
   old.header.environment.clear();
-  EXPECT_THAT(print_bench(old, false), Not(HasSubstr("of peak:")));
+  old.records[0].roofline.reset();
+  EXPECT_THAT(print_bench(old, false), Not(HasSubstr("roofline:")));
   EXPECT_THAT(print_bench(old, false), Not(HasSubstr("80%")));
 }
 

@@ -75,6 +75,8 @@ void warn_of_run(const Results& run, std::vector<std::string>& warnings) {
         fmt::format("{}: the machine was busy with something else: programs waited "
                     "for a CPU {:.0f} % of the time before the run",
                     file, std::min(busy, 100.0)));
+  if (const std::string excess = print_excess(run.records); !excess.empty())
+    warnings.push_back(fmt::format("{}: {}", file, excess));
   if (number_of(run, "state", "throttling_now") > 0)
     warnings.push_back(fmt::format("{}: the CPU was throttled when the run began", file));
 }

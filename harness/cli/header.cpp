@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "core/measure/environment.hpp"
-#include "core/measure/probe.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace attest::cli {
@@ -67,17 +66,17 @@ std::string hash_variables() {
 std::string utc_now() { return print_utc(std::time(nullptr)) + "Z"; }
 
 core::Header make_header(const std::string& command, const core::Implementations& implementations,
-                         int32_t threads) {
+                         const core::Probe& probe) {
   core::Header header{command, utc_start(), core::read_environment()};
   header.environment["run"] = {{"pinned_cpus", implementations.cpus()},
-                               {"threads", std::to_string(threads)},
+                               {"threads", std::to_string(probe.threads)},
                                {"variables_hash", hash_variables()}};
   if (!implementations.shared_names().empty())
     header.environment["shared_names"] = implementations.shared_names();
   for (const char* variable :
        {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
     if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;
-  header.environment["limits"] = facts(core::probe_machine(threads));
+  header.environment["limits"] = facts(probe);
   return header;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/header.hpp"
 #include "cli/machine_error.hpp"
 #include "cli/repro_line.hpp"
+#include "core/run/roofline.hpp"
 #include "reports/formats.hpp"
 
 namespace attest::cli {
@@ -60,7 +61,8 @@ void Recorder::print_all(const std::vector<core::Record>& records, bool complete
 void Recorder::begin(const core::Session& session) {
   const std::string path = options_.results_path();
   if (path.empty() && options_.table.empty() && !options_.probes_machine) return;
-  header_ = make_header(options_.command, implementations_, options_.plugins.limits.threads);
+  probe_ = core::probe_machine(options_.plugins.limits.threads);
+  header_ = make_header(options_.command, implementations_, *probe_);
   if (path.empty()) return;
   const core::Identity identity = options_.identity(session);
   header_.environment["identity"] = identity;
@@ -105,6 +107,7 @@ void Recorder::finished(const core::Job& job, const core::Registry::Entry* entry
   if (entry && implementations_.shared_names().contains(impl))
     impl = entry->own_name + "@" + record.plugin;
   record.repro = repro_line(options_, job, impl, record);
+  if (probe_) record.roofline = core::roofline_of(record, *probe_);
   if (results_) results_->write(to_json(record));
   has_bad_ |= record.outcome.is_bad();
   if (progress_) progress_->finish();

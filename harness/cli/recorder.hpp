@@ -6,6 +6,7 @@
 #include "cli/judging_options.hpp"
 #include "cli/progress.hpp"
 #include "cli/results_file.hpp"
+#include "core/measure/probe.hpp"
 #include "core/record/results.hpp"
 #include "core/session/earlier_results.hpp"
 #include "core/session/session.hpp"
@@ -45,6 +46,7 @@ class Recorder : public core::Sink {
   const JudgingOptions& options_;
   const core::Implementations& implementations_;
   core::EarlierResults earlier_;
+  std::optional<core::Probe> probe_;  // of the machine, where a header has it
   core::Header header_;
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;

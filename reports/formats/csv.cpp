@@ -83,6 +83,20 @@ constexpr Column kColumns[] = {
      [](const Results&, const Record& record) {
        return record.time ? number_text(record.gflops()) : "";
      }},
+    {"roofline_share",
+     [](const Results&, const Record& record) {
+       return record.roofline ? number_text(record.roofline->share) : "";
+     }},
+    {"roofline_limit",
+     [](const Results&, const Record& record) {
+       return record.roofline ? csv_text(record.roofline->limit) : "";
+     }},
+    {"flops_per_byte",
+     [](const Results&, const Record& record) {
+       return record.roofline && record.roofline->flops_per_byte
+                  ? number_text(*record.roofline->flops_per_byte)
+                  : "";
+     }},
     {"peak_bytes", of_memory<&core::MemoryRecord::peak_bytes>},
     {"workspace_bytes", of_memory<&core::MemoryRecord::workspace_bytes>},
     {"tensor_bytes", of_memory<&core::MemoryRecord::tensor_bytes>},

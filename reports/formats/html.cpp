@@ -141,6 +141,10 @@ json record_json(const Record& r, size_t run) {
            {"repro", r.repro}};
   if (const int64_t tokens = tokens_of(r.spec)) one["tokens"] = tokens;
   if (r.time) one["time"] = time_json(*r.time);
+  if (r.roofline) {
+    one["roofline"] = {{"share", r.roofline->share}, {"limit", r.roofline->limit}};
+    if (r.roofline->flops_per_byte) one["roofline"]["intensity"] = *r.roofline->flops_per_byte;
+  }
   for (const core::FillRecord& fill : r.fills) {
     json judged = judgement_json(fill.fill, fill.judgement);
     judged["outputs"] = fill.outputs_hash;
@@ -160,8 +164,6 @@ json run_json_of(const Results& run) {
           {"started", run.header.started},
           {"machine", machine(run, "cpu")},
           {"commit", fact(run, "build", "commit")},
-          {"peak_gflops", std::strtod(fact(run, "limits", "all_fma_gflops").c_str(), nullptr)},
-          {"peak_gbs", std::strtod(fact(run, "limits", "all_read_gbs").c_str(), nullptr)},
           {"never_judged", run.closing.never_judged},
           {"environment", run.header.environment}};
 }
@@ -179,9 +181,9 @@ json page_data(const Input& input) {
             {"charts", html::charts()},
             {"chart_config", html::chart_config()}};
   const std::set<const Record*> shown = html::shown_records(input);
+  data["scaling"] = json::array();
   std::map<std::string, size_t> series, families;
   for (const Results& run : input.runs) {
-  data["scaling"] = json::array();
     const std::string machine = reports::machine(run, "cpu");
     for (const Record& record : run.records) {
       if (!shown.contains(&record)) continue;
@@ -199,13 +201,13 @@ json page_data(const Input& input) {
       const core::Reason& reason = core::reason_of(record.outcome.code);
       if (!reason.name.empty()) data["reasons"][std::string(reason.name)] = reason.meaning;
     }
-    data["runs"].push_back(run_json_of(run));
-  }
     for (const ScalingTable& table : scaling_tables(run))
       data["scaling"].push_back({{"run", data["runs"].size()},
                                  {"title", table.title},
                                  {"columns", table.columns},
                                  {"rows", table.rows}});
+    data["runs"].push_back(run_json_of(run));
+  }
   data["left_out"] = record_count(input) - shown.size();
   return data;
 }

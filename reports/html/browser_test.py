@@ -224,16 +224,29 @@ def look_at_samples(browser, dialog):
 
 
 def look_at_roofline(browser):
-    """Arithmetic at its peak takes longer here than reading the tensors does."""
-    data = data_of(browser)
-    run, record = data["runs"][0], data["records"][0]
-    least = record["flops"] / run["peak_gflops"]
-    assert least > record["min_bytes"] / run["peak_gbs"] > 0
+    """The share of a record, and what binds."""
+    record = data_of(browser)["records"][0]
+    roofline = record["roofline"]
     heads = [head.text.split(" ▲")[0].split(" ▼")[0] for head in
              browser.find_elements(By.CSS_SELECTOR, "#speed-table thead th")]
     cells = next(row for row in rows(browser, "speed") if record["impl"] in row.text)
-    shown = cells.find_elements(By.TAG_NAME, "td")[heads.index("of roofline")].text
-    assert shown.split() == [f"{least / record['time']['median'] * 100:.0f}", "%"], shown
+    shown = [cells.find_elements(By.TAG_NAME, "td")[heads.index(title)].text
+             for title in ("of roofline", "what binds")]
+    assert shown[0].split() == [f"{roofline['share'] * 100:.0f}", "%"], shown
+    assert shown[1] == roofline["limit"], shown
+
+
+def look_at_scaling(browser, page):
+    """Exponents and crossovers of a page with sweeps; a page without has no such part."""
+    assert not browser.find_element(By.ID, "scaling").is_displayed()
+    browser.get("file://" + page)
+    part = browser.find_element(By.ID, "scaling")
+    assert part.is_displayed()
+    made = data_of(browser)["scaling"]
+    assert len(made) > 1 and "grows as" in str(made[0]["columns"])
+    for number, table in enumerate(part.find_elements(By.TAG_NAME, "table")):
+        cells = [cell.text for cell in table.find_elements(By.CSS_SELECTOR, "tbody td")]
+        assert cells == [cell for row in made[number]["rows"] for cell in row], cells
 
 
 def use(browser):
@@ -391,8 +404,11 @@ def main():
         print_page(browser, folder)
         read_tables(browser, tables)
         compare_choices(browser, attest, folder)
-        allowed = ("file://" + page, "file://" + tables, "data:text/csv",
-                   "file://" + os.path.abspath(os.path.join(folder, "choices.html")))
+        choices, scaling = (os.path.abspath(os.path.join(folder, name))
+                            for name in ("choices.html", "scaling.html"))
+        look_at_scaling(browser, scaling)
+        allowed = ("file://" + page, "file://" + tables, "data:text/csv", "file://" + choices,
+                   "file://" + scaling)
         assert all(url.startswith(allowed) for url in requests(browser))
         errors = browser.get_log("browser")
         assert not errors, errors

@@ -419,16 +419,6 @@
     return new Map(data.records.filter(record => record.impl === impl && record.time)
       .map(record => [problemOf(record), record.time.median]));
   }
-  // The time that arithmetic or reading all tensors takes at the measured peaks, whichever is more,
-  // as a share of the median. Where not all elements are read, it is not known.
-  const kReadsLess = ["VARLEN", "SEQ_LENS", "PAGES", "WINDOW"];
-  function rooflineShare(record) {
-    const {peak_gflops: arithmetic, peak_gbs: reading} = data.runs[record.run];
-    if (record.device !== "cpu" || !(arithmetic > 0 && reading > 0)) return null;
-    if (record.features.split("+").some(feature => kReadsLess.includes(feature))) return null;
-    const least = Math.max(record.flops / arithmetic, record.min_bytes / reading);
-    return least / record.time.median * 100;
-  }
   function tables(records) {
     const timed = records.filter(record => record.time);
     const baseline = byId("speed-baseline").value;
@@ -440,10 +430,12 @@
       column("samples", r => r.time.samples, String),
       column("cold", r => r.time.cold || null, time), column("creation", r => r.time.create, time),
       column("GFLOP/s", r => r.flops / r.time.median, digits),
-      column("of peak", r => r.device === "cpu" && data.runs[r.run].peak_gflops > 0
-        ? r.flops / r.time.median / data.runs[r.run].peak_gflops * 100 : null,
-      value => value.toFixed(0) + "\u00a0%"),
-      column("of roofline", rooflineShare, value => value.toFixed(0) + "\u00a0%"),
+      {title: "of roofline", numeric: true, value: r => r.roofline ? r.roofline.share : null,
+        text: ({roofline}) => !roofline ? "" : make("span",
+          {class: roofline.share > 1 ? "bad" : null},
+          (roofline.share * 100).toFixed(0) + "\u00a0%" + (roofline.share > 1 ? " (!)" : ""))},
+      {title: "what binds", value: r => r.roofline ? r.roofline.limit : null},
+      column("flops a byte", r => r.roofline ? r.roofline.intensity : null, digits),
       ...(baseline ? [column(`speed-up against ${baseline}`,
         r => medians.has(problemOf(r)) ? medians.get(problemOf(r)) / r.time.median : null,
         value => digits(value) + " times")] : []),
@@ -474,6 +466,14 @@
         dtypes: list(r => [r.dtype], tried), features: list(r => r.features.split("+"), tried),
         never: unique(data.runs.flatMap(run => run.never_judged[impl] || [])).join(", ")};
     });
+    table(byId("coverage-table"), "What was judged of each implementation", [
+      {title: "implementation", value: row => row.impl},
+      {title: "judged", numeric: true, value: row => row.judged,
+        text: row => `${row.judged} of ${row.all}`},
+      {title: "dtypes", value: row => row.dtypes}, {title: "features", value: row => row.features},
+      {title: "declared, never judged", value: row => row.never},
+    ], rows);
+  }
   // Tables that attest report made; they are about all records, whatever the filters say.
   function scaling() {
     for (const made of data.scaling) {
@@ -485,14 +485,6 @@
     }
     for (const part of document.querySelectorAll("[data-scaling]"))
       part.hidden = data.scaling.length === 0;
-  }
-    table(byId("coverage-table"), "What was judged of each implementation", [
-      {title: "implementation", value: row => row.impl},
-      {title: "judged", numeric: true, value: row => row.judged,
-        text: row => `${row.judged} of ${row.all}`},
-      {title: "dtypes", value: row => row.dtypes}, {title: "features", value: row => row.features},
-      {title: "declared, never judged", value: row => row.never},
-    ], rows);
   }
   function environment() {
     const rows = data.runs.flatMap(run => Object.entries(run.environment).flatMap(
@@ -528,7 +520,6 @@
       waiting = setTimeout(draw, 80);
     });
   }
-  scaling();
   window.addEventListener("beforeprint", () => {
     for (const place of document.querySelectorAll("[data-table]"))
       if (place.showAll) place.showAll();
@@ -537,6 +528,7 @@
   setUpDecide();
   setUpFilters();
   draw();
+  scaling();
   coverage();
   environment();
   const linked = /^#record-(\d+)$/.exec(location.hash);

@@ -22,6 +22,7 @@ Command add_report(CLI::App& program);
 Command add_capture(CLI::App& program);
 Command add_replay(CLI::App& program);
 Command add_doctor(CLI::App& program);
+Command add_probe(CLI::App& program);
 Command add_new(CLI::App& program);
 Command add_explain(CLI::App& program);
 Command add_scale(CLI::App& program);

@@ -19,16 +19,15 @@ constexpr double kAnyTime_s = 1e9;
 /// `record`: of a session that runs nothing.
 void print_problem(const Record& record, int threads) {
   const core::Probe probe = core::probe_machine(threads);
-  const double least_ns =
-      std::max(record.flops / probe.all_fma_gflops, record.min_bytes / probe.all_read_gbs);
+  const double gflops = probe.fma().gflops.all, gbs = probe.memory().read_gbs.all;
+  const double least_ns = std::max(record.flops / gflops, record.min_bytes / gbs);
   fmt::print(
       "{}: {}, {} of tensors\n"
       "estimate: a run takes at least {}, as {} thread{} of this machine reach{} {} GFLOP/s and "
       "{} GB/s\n",
       record.spec, reports::print_flops(record.flops), reports::print_bytes(record.min_bytes),
       reports::print_time(least_ns), probe.threads, probe.threads == 1 ? "" : "s",
-      probe.threads == 1 ? "es" : "", reports::three_digits(probe.all_fma_gflops),
-      reports::three_digits(probe.all_read_gbs));
+      probe.threads == 1 ? "es" : "", reports::three_digits(gflops), reports::three_digits(gbs));
 }
 
 std::string answer(const Record& record) {

@@ -10,6 +10,7 @@
 
 #include "core/measure/affinity.hpp"
 #include "core/measure/caches.hpp"
+#include "core/measure/compute_units.hpp"
 #include "core/measure/memory.hpp"
 #include "core/measure/probe_kernels.hpp"
 #include "core/tensor/stopwatch.hpp"
@@ -17,16 +18,20 @@
 namespace attest::core {
 namespace {
 
-constexpr int kBursts = 4;
-constexpr double kBurst_s = 0.012;
+// Many short bursts: on a busy machine one of them is likely to be left alone.
+constexpr int kBursts = 16;
+constexpr double kBurst_s = 0.0015;
+// Two bursts that take longer than this together are enough.
+constexpr auto kLongEnough = std::chrono::milliseconds(60);
 constexpr size_t kMostBuffer = size_t{256} << 20, kLeastBuffer = size_t{8} << 20;
+constexpr size_t kPage = 4096;
 
-/// Has `threads` threads do `work(thread)` at the same time, kBursts times, or twice where the
-/// machine is so busy that time runs out; the shortest time from the common start to the last end.
+/// Has `threads` threads do `work(thread)` at the same time, kBursts times, or twice where that
+/// takes long; the shortest time from the common start to the last end.
 double best_burst_s(int threads, const std::function<void(int)>& work) {
-  const auto deadline = Clock::now() + std::chrono::milliseconds(500);
+  const auto enough = Clock::now() + kLongEnough;
   double best_s = 1e9;
-  for (int burst = 0; burst < kBursts && (burst < 2 || Clock::now() < deadline); ++burst) {
+  for (int burst = 0; burst < kBursts && (burst < 2 || Clock::now() < enough); ++burst) {
     std::atomic<int> waiting{threads};
     std::vector<Clock::time_point> ends(static_cast<size_t>(threads));
     auto body = [&](int thread) {
@@ -46,64 +51,181 @@ double best_burst_s(int threads, const std::function<void(int)>& work) {
   return best_s;
 }
 
-// How many rounds last a burst on one thread; this warms the clock up too.
-int64_t rounds_of_a_burst() {
-  for (int64_t rounds = 1024;; rounds *= 2) {
+// How many rounds of `run` last a burst on one thread; this warms the clock up too.
+int64_t rounds_of_a_burst(const std::function<void(int64_t)>& run, int64_t first) {
+  for (int64_t rounds = first;; rounds *= 2) {
     const auto start = Clock::now();
-    run_multiply_adds(rounds);
+    run(rounds);
     const double took_s = seconds_since(start);
     if (took_s > kBurst_s / 4)
       return std::max<int64_t>(1, int64_t(double(rounds) * kBurst_s / took_s));
   }
 }
 
-double fma_gflops(int threads, int64_t rounds) {
-  std::vector<double> flops(size_t(threads), 0.0);
-  const double best_s =
-      best_burst_s(threads, [&](int thread) { flops[size_t(thread)] = run_multiply_adds(rounds); });
-  return flops[0] * threads / best_s * 1e-9;
+/// In 10^9 of what `run` counts, a second.
+PeakRate rate_of(double (*run)(int64_t), int threads) {
+  const int64_t rounds = rounds_of_a_burst([run](int64_t count) { run(count); }, 256);
+  const auto rate = [&](int used) {
+    std::vector<double> done(size_t(used), 0.0);
+    const double best_s =
+        best_burst_s(used, [&](int thread) { done[size_t(thread)] = run(rounds); });
+    return done[0] * used / best_s * 1e-9;
+  };
+  PeakRate peak{rate(1), 0};
+  peak.all = threads == 1 ? peak.one : rate(threads);
+  return peak;
 }
 
-// Each thread reads its own share, so that together they read the whole buffer once.
-double read_gbs(const PageBuffer& buffer, int threads) {
-  const size_t share = buffer.size() / size_t(threads) / 4096 * 4096;
-  const double best_s = best_burst_s(threads, [&](int thread) {
-    const volatile uint32_t kept = run_reads(buffer.data() + size_t(thread) * share, share);
-    (void)kept;
-  });
-  return double(share) * threads / best_s * 1e-9;
+/// What a thread works on, a part of the buffer of its own.
+struct Share {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+using OnShare = std::function<void(Share share, int64_t passes)>;
+
+void read_share(Share share, int64_t passes) {
+  const volatile uint32_t kept = run_reads(share.data, share.bytes, passes);
+  (void)kept;
+}
+
+void triad_share(Share share, int64_t passes) {
+  constexpr size_t kStep = 64;
+  const size_t count = share.bytes / 3 / sizeof(float) / kStep * kStep;
+  auto* a = reinterpret_cast<float*>(share.data);
+  run_triad(a, a + count, a + 2 * count, count, passes);
+}
+
+/// Measures how fast parts of one buffer are worked on.
+class Bandwidths {
+ public:
+  Bandwidths(size_t buffer_bytes, int threads) : buffer_(buffer_bytes), threads_(threads) {}
+
+  size_t bytes() const { return buffer_.size(); }
+
+  /// Each thread goes over `share_bytes` of its own, again and again.
+  PeakRate of_cache(size_t share_bytes, const OnShare& work) const {
+    const size_t bytes =
+        std::clamp(share_bytes, kPage, buffer_.size() / size_t(threads_)) / kPage * kPage;
+    const int64_t passes =
+        rounds_of_a_burst([&](int64_t count) { work({buffer_.data(), bytes}, count); }, 1);
+    return rates([&](int) { return bytes; }, passes, work);
+  }
+  /// The threads share the whole buffer, and go over it once.
+  PeakRate of_memory(const OnShare& work) const {
+    return rates([&](int used) { return buffer_.size() / size_t(used) / kPage * kPage; }, 1, work);
+  }
+
+ private:
+  PeakRate rates(const std::function<size_t(int)>& share_bytes, int64_t passes,
+                 const OnShare& work) const {
+    const auto rate = [&](int used) {
+      const size_t bytes = share_bytes(used);
+      const double best_s = best_burst_s(used, [&](int thread) {
+        work({buffer_.data() + size_t(thread) * bytes, bytes}, passes);
+      });
+      return double(bytes) * double(passes) * used / best_s * 1e-9;
+    };
+    PeakRate peak{rate(1), 0};
+    peak.all = threads_ == 1 ? peak.one : rate(threads_);
+    return peak;
+  }
+
+  PageBuffer buffer_;
+  int threads_;
+};
+
+/// The data caches of the first CPU in use, from the nearest on; those of the others are taken to
+/// be alike. No rates yet.
+std::vector<MemoryLevel> cache_levels(const std::vector<int>& cpus, int threads) {
+  std::vector<MemoryLevel> levels;
+  for (const Cache& cache : read_caches(cpus.front())) {
+    if (cache.type == "Instruction" || cache.size_bytes == 0) continue;
+    const auto is_used = [&](int cpu) { return std::ranges::find(cpus, cpu) != cpus.end(); };
+    const auto sharing = std::max<std::ptrdiff_t>(1, std::ranges::count_if(cache.cpus, is_used));
+    const auto copies = uint64_t((threads + sharing - 1) / sharing);
+    levels.push_back(
+        {fmt::format("L{}", cache.level), cache.size_bytes, cache.size_bytes * copies, {}, {}});
+  }
+  std::ranges::sort(levels, {}, &MemoryLevel::own_bytes);
+  return levels;
+}
+
+/// How much a thread goes over to measure a cache: half of it, but more than the faster caches
+/// hold, so that they cannot serve it.
+size_t share_for(const std::vector<MemoryLevel>& levels, size_t level, int threads) {
+  const auto users = uint64_t(threads);
+  if (level == 0) return levels[0].own_bytes / 2;
+  const uint64_t faster = levels[level - 1].own_bytes,
+                 own = std::min(levels[level].own_bytes, levels[level].all_bytes / users);
+  return std::max(2 * faster, std::min(own / 2, 4 * faster));
+}
+
+void measure_levels(Probe& probe, ProbeDepth depth) {
+  const std::vector<int> cpus = allowed_cpus();
+  const uint64_t cache_bytes = last_level_cache_bytes(cpus);
+  const auto affordable = std::max<uint64_t>(kLeastBuffer, read_memory().available_bytes / 8);
+  const Bandwidths bandwidths(std::min<uint64_t>({4 * cache_bytes, kMostBuffer, affordable}),
+                              probe.threads);
+  probe.last_level_cache_bytes = double(cache_bytes);
+  probe.buffer_bytes = double(bandwidths.bytes());
+  probe.levels = cache_levels(cpus, probe.threads);
+  for (size_t level = 0; level < probe.levels.size(); ++level) {
+    const size_t share = share_for(probe.levels, level, probe.threads);
+    MemoryLevel& of = probe.levels[level];
+    of.read_gbs = bandwidths.of_cache(share, read_share);
+    if (depth == ProbeDepth::kAll) of.triad_gbs = bandwidths.of_cache(share, triad_share);
+  }
+  MemoryLevel& memory = probe.levels.emplace_back(MemoryLevel{"memory", 0, 0, {}, {}});
+  memory.read_gbs = bandwidths.of_memory(read_share);
+  if (depth == ProbeDepth::kAll) memory.triad_gbs = bandwidths.of_memory(triad_share);
+}
+
+/// "AVX-512 BF16" as part of a key: "avx512_bf16".
+std::string key_of(const std::string& unit) {
+  std::string key;
+  for (const char c : unit)
+    if (c == ' ')
+      key += '_';
+    else if (c != '-')
+      key += char(std::tolower(static_cast<unsigned char>(c)));
+  return key;
 }
 
 }  // namespace
 
-Probe probe_machine(int threads) {
+Probe probe_machine(int threads, ProbeDepth depth) {
   Probe probe;
-  probe.vectors = vectors_in_use();
   probe.threads = std::max(threads, 1);
-  const int64_t rounds = rounds_of_a_burst();
-  probe.fma_gflops = fma_gflops(1, rounds);
-  probe.all_fma_gflops = probe.threads == 1 ? probe.fma_gflops : fma_gflops(probe.threads, rounds);
-
-  const uint64_t cache_bytes = last_level_cache_bytes(allowed_cpus());
-  const auto affordable = std::max<uint64_t>(kLeastBuffer, read_memory().available_bytes / 8);
-  const PageBuffer buffer(std::min<uint64_t>({4 * cache_bytes, kMostBuffer, affordable}));
-  probe.last_level_cache_bytes = double(cache_bytes);
-  probe.buffer_bytes = double(buffer.size());
-  probe.read_gbs = read_gbs(buffer, 1);
-  probe.all_read_gbs = probe.threads == 1 ? probe.read_gbs : read_gbs(buffer, probe.threads);
+  for (const ComputeUnit& unit : compute_units())
+    probe.arithmetic.push_back({unit.dtype, unit.name, rate_of(unit.run, probe.threads)});
+  if (depth == ProbeDepth::kAll) probe.exp_gps = rate_of(run_exponentials, probe.threads);
+  measure_levels(probe, depth);
   return probe;
 }
 
 std::map<std::string, std::string> facts(const Probe& probe) {
-  auto number = [](double value) { return fmt::format("{:.4g}", value); };
-  return {{"vectors", probe.vectors},
-          {"threads", std::to_string(probe.threads)},
-          {"fma_gflops", number(probe.fma_gflops)},
-          {"all_fma_gflops", number(probe.all_fma_gflops)},
-          {"read_gbs", number(probe.read_gbs)},
-          {"all_read_gbs", number(probe.all_read_gbs)},
-          {"buffer_bytes", fmt::format("{:.0f}", probe.buffer_bytes)},
-          {"last_level_cache_bytes", fmt::format("{:.0f}", probe.last_level_cache_bytes)}};
+  std::map<std::string, std::string> all{
+      {"vectors", probe.fma().unit},
+      {"threads", std::to_string(probe.threads)},
+      {"buffer_bytes", fmt::format("{:.0f}", probe.buffer_bytes)},
+      {"last_level_cache_bytes", fmt::format("{:.0f}", probe.last_level_cache_bytes)}};
+  const auto add = [&](const std::string& key, const PeakRate& rate) {
+    if (rate.one <= 0) return;
+    all[key] = fmt::format("{:.4g}", rate.one);
+    all["all_" + key] = fmt::format("{:.4g}", rate.all);
+  };
+  for (const ArithmeticPeak& peak : probe.arithmetic)
+    add(&peak == &probe.fma() ? "fma_gflops"
+                              : fmt::format("{}_{}_gflops", peak.dtype, key_of(peak.unit)),
+        peak.gflops);
+  add("exp_gps", probe.exp_gps);
+  for (const MemoryLevel& level : probe.levels) {
+    const std::string prefix = &level == &probe.memory() ? "" : key_of(level.name) + "_";
+    add(prefix + "read_gbs", level.read_gbs);
+    add(prefix + "triad_gbs", level.triad_gbs);
+    if (level.own_bytes > 0) all[prefix + "bytes"] = std::to_string(level.own_bytes);
+  }
+  return all;
 }
 
 }  // namespace attest::core

@@ -1,26 +1,60 @@
-// Measures the peak rates of this machine: FP32 multiply-adds and memory reads, with one thread and
-// with all. Results can be given as a fraction of them.
+// Measures the peak rates of this machine: multiply-adds in each dtype, reads from each level of
+// the caches and from memory, exponentials; with one thread and with all. Results can be given as a
+// fraction of them (roofline.hpp).
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace attest::core {
 
-struct Probe {
-  std::string vectors;  // the SIMD instruction set, by Highway's name: "AVX3", "NEON"
-  int threads = 1;      // number of threads of the "all" figures
-  double fma_gflops = 0, all_fma_gflops = 0;  // a multiply-add counts as 2
-  double read_gbs = 0, all_read_gbs = 0;  // 10^9 bytes a second, from a buffer beyond the caches
-  double buffer_bytes = 0;                // size of that buffer
-  // Of the CPUs in use. If the buffer is less than 4 times as large, caches speed up the reads
-  double last_level_cache_bytes = 0;
+/// A rate of one thread, and of all threads together.
+struct PeakRate {
+  double one = 0, all = 0;  // 0: not measured
 };
 
-/// The best of several bursts. Takes about 0.4 s and at most 256 MiB, or an eighth of the available
-/// memory. `threads` is at least 1; they run on the CPUs of the process's affinity mask.
-Probe probe_machine(int threads);
+/// The multiply-adds of one unit of the CPU.
+struct ArithmeticPeak {
+  std::string dtype;  // of the factors: "f32", "f16", "bf16"
+  std::string unit;   // "AVX3", "AVX-512 BF16", "AMX"
+  PeakRate gflops;    // a multiply-add counts as 2
+};
 
-/// The figures as key -> text, for the header of a results file.
+/// A level of the caches, or the memory behind them.
+struct MemoryLevel {
+  std::string name;        // "L1", "L2", "L3", "memory"
+  uint64_t own_bytes = 0;  // what one thread alone can have of it; 0: memory
+  uint64_t all_bytes = 0;  // of all CPUs in use together; 0: memory
+  PeakRate read_gbs;       // 10^9 bytes a second
+  PeakRate triad_gbs;      // a = b + s c, three arrays counted; 0: not measured
+};
+
+struct Probe {
+  int threads = 1;                         // number of threads of the "all" figures
+  std::vector<ArithmeticPeak> arithmetic;  // f32 comes first
+  std::vector<MemoryLevel> levels;         // from the fastest to memory
+  PeakRate exp_gps;                        // 10^9 FP32 exponentials a second; 0: not measured
+  double buffer_bytes = 0;                 // size of the buffer of the figures of memory
+  // Of the CPUs in use. If the buffer is less than 4 times as large, caches speed up its reads
+  double last_level_cache_bytes = 0;
+
+  const ArithmeticPeak& fma() const { return arithmetic.front(); }
+  const MemoryLevel& memory() const { return levels.back(); }
+};
+
+/// What a probe measures.
+enum class ProbeDepth {
+  kLimits,  // what rooflines need; about 0.5 s
+  kAll      // exponentials and triads too; about 1 s
+};
+
+/// The best of several bursts of each figure. Takes at most 256 MiB, or an eighth of the available
+/// memory. `threads` is at least 1; they run on the CPUs of the process's affinity mask.
+Probe probe_machine(int threads, ProbeDepth depth = ProbeDepth::kLimits);
+
+/// The figures as key -> text, for the header of a results file. Rates of all threads begin with
+/// "all_".
 std::map<std::string, std::string> facts(const Probe& probe);
 
 }  // namespace attest::core

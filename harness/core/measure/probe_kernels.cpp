@@ -5,6 +5,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/measure/probe_kernels.cpp"
 #include <hwy/foreach_target.h>
+// After foreach_target.h, which includes this file again for each target.
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -49,18 +51,50 @@ double MultiplyAdds(int64_t rounds) {
   return 2.0 * 12 * kRepeats * double(hn::Lanes(d)) * double(rounds);
 }
 
-uint32_t Reads(const std::byte* data, size_t bytes) {
+// x -> exp(-x) runs towards 0.567, so that all values stay normal.
+double Exponentials(int64_t rounds) {
+  const F d;
+  V a = hn::Set(d, 0.1f), b = hn::Set(d, 0.2f), c = hn::Set(d, 0.3f), e = hn::Set(d, 0.4f),
+    f = hn::Set(d, 0.5f), g = hn::Set(d, 0.6f), h = hn::Set(d, 0.7f), i = hn::Set(d, 0.8f);
+  for (int64_t round = 0; round < rounds; ++round) {
+    a = hn::Exp(d, hn::Neg(a));
+    b = hn::Exp(d, hn::Neg(b));
+    c = hn::Exp(d, hn::Neg(c));
+    e = hn::Exp(d, hn::Neg(e));
+    f = hn::Exp(d, hn::Neg(f));
+    g = hn::Exp(d, hn::Neg(g));
+    h = hn::Exp(d, hn::Neg(h));
+    i = hn::Exp(d, hn::Neg(i));
+  }
+  const V sum =
+      hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i)));
+  const volatile float kept = hn::GetLane(hn::SumOfLanes(d, sum));
+  (void)kept;
+  return 8 * double(hn::Lanes(d)) * double(rounds);
+}
+
+void Triad(float* HWY_RESTRICT a, const float* HWY_RESTRICT b, const float* HWY_RESTRICT c,
+           size_t count, int64_t passes) {
+  const F d;
+  const V half = hn::Set(d, 0.5f);
+  for (int64_t pass = 0; pass < passes; ++pass)
+    for (size_t at = 0; at < count; at += hn::Lanes(d))
+      hn::Store(hn::MulAdd(hn::Load(d, c + at), half, hn::Load(d, b + at)), d, a + at);
+}
+
+uint32_t Reads(const std::byte* data, size_t bytes, int64_t passes) {
   const hn::ScalableTag<uint32_t> d;
   const size_t step = 4 * hn::Lanes(d);
   const auto* words = reinterpret_cast<const uint32_t*>(data);
   auto a = hn::Zero(d), b = a, c = a, e = a;
   const size_t count = bytes / sizeof(uint32_t) / step * step;
-  for (size_t at = 0; at < count; at += step) {
-    a = hn::Add(a, hn::Load(d, words + at));
-    b = hn::Add(b, hn::Load(d, words + at + step / 4));
-    c = hn::Add(c, hn::Load(d, words + at + step / 2));
-    e = hn::Add(e, hn::Load(d, words + at + step / 4 * 3));
-  }
+  for (int64_t pass = 0; pass < passes; ++pass)
+    for (size_t at = 0; at < count; at += step) {
+      a = hn::Add(a, hn::Load(d, words + at));
+      b = hn::Add(b, hn::Load(d, words + at + step / 4));
+      c = hn::Add(c, hn::Load(d, words + at + step / 2));
+      e = hn::Add(e, hn::Load(d, words + at + step / 4 * 3));
+    }
   // By hand: the intrinsic behind SumOfLanes adds signed integers, whose overflow is undefined.
   HWY_ALIGN uint32_t lanes[hn::MaxLanes(d)];
   hn::Store(hn::Add(hn::Add(a, b), hn::Add(c, e)), d, lanes);
@@ -76,12 +110,18 @@ HWY_AFTER_NAMESPACE();
 namespace attest::core {
 
 HWY_EXPORT(MultiplyAdds);
+HWY_EXPORT(Exponentials);
 HWY_EXPORT(Reads);
+HWY_EXPORT(Triad);
 HWY_EXPORT(Vectors);
 
 double run_multiply_adds(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(MultiplyAdds)(rounds); }
-uint32_t run_reads(const std::byte* data, size_t bytes) {
-  return HWY_DYNAMIC_DISPATCH(Reads)(data, bytes);
+double run_exponentials(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(Exponentials)(rounds); }
+uint32_t run_reads(const std::byte* data, size_t bytes, int64_t passes) {
+  return HWY_DYNAMIC_DISPATCH(Reads)(data, bytes, passes);
+}
+void run_triad(float* a, const float* b, const float* c, size_t count, int64_t passes) {
+  HWY_DYNAMIC_DISPATCH(Triad)(a, b, c, count, passes);
 }
 const char* vectors_in_use() { return HWY_DYNAMIC_DISPATCH(Vectors)(); }
 

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/measure/affinity.hpp"
 #include "core/measure/caches.hpp"
+#include "core/measure/compute_units.hpp"
+#include "core/measure/files.hpp"
 #include "core/measure/probe_kernels.hpp"
 #include "core/tensor/stopwatch.hpp"
 
@@ -22,42 +26,109 @@ TEST(Probe, ReadsEveryVector) {
     EXPECT_NE(run_reads(buffer.data(), buffer.size()), before) << at;
     --word;
   }
+  EXPECT_EQ(run_reads(buffer.data(), buffer.size(), 3), 3 * before);
 }
 
-TEST(Probe, MultiplyAddsTakeTimeInProportion) {
-  auto best_s = [](int64_t rounds) {
-    double best = 1e9;
-    for (int i = 0; i < 5; ++i) {
-      const auto start = Clock::now();
-      run_multiply_adds(rounds);
-      best = std::min(best, seconds_since(start));
-    }
-    return best;
-  };
-  EXPECT_EQ(run_multiply_adds(2000), 2 * run_multiply_adds(1000));
-  EXPECT_GT(best_s(400000), 4 * best_s(40000));  // ten times the work, were nothing else running
+TEST(Probe, TriadReachesEveryElement) {
+  constexpr size_t kCount = 1024;
+  alignas(64) static float a[kCount], b[kCount], c[kCount];
+  for (size_t i = 0; i < kCount; ++i) a[i] = -1, b[i] = float(i), c[i] = float(2 * i);
+  run_triad(a, b, c, kCount, 1);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(a[i], float(2 * i)) << i;
+}
+
+/// The shortest of five times of `run(rounds)`.
+double best_s(double (*run)(int64_t), int64_t rounds) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = Clock::now();
+    run(rounds);
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+TEST(Probe, LoopsTakeTimeInProportion) {
+  std::vector<ComputeUnit> units = compute_units();
+  units.push_back({"f32", "exp", run_exponentials});
+  for (const ComputeUnit& unit : units) {
+    EXPECT_EQ(unit.run(2000), 2 * unit.run(1000)) << unit.name;
+    // Ten times the work, were nothing else running.
+    EXPECT_GT(best_s(unit.run, 200000), 4 * best_s(unit.run, 20000)) << unit.name;
+  }
+}
+
+// A unit that the CPU or the system refuses would have ended this process.
+TEST(Probe, UnitsAreThoseOfTheCpu) {
+  const std::vector<ComputeUnit> units = compute_units();
+  ASSERT_FALSE(units.empty());
+  EXPECT_EQ(units.front().dtype, "f32");
+  const std::string flags = read_text("/proc/cpuinfo");
+  for (const ComputeUnit& unit : units) {
+    EXPECT_GT(unit.run(1), 0) << unit.name;
+    for (const auto& [name, flag] :
+         {std::pair("AMX", "amx_bf16"), std::pair("AVX-512 BF16", "avx512_bf16"),
+          std::pair("AVX-512 FP16", "avx512_fp16")})
+      EXPECT_TRUE(unit.name != name || flags.find(flag) != flags.npos) << unit.name;
+  }
 }
 
 TEST(Probe, FiguresMakeSense) {
   const int threads = int(allowed_cpus().size());
   const auto start = Clock::now();
-  const Probe probe = probe_machine(threads);
-  EXPECT_LT(seconds_since(start),
-            10);  // 0.4 when quiet
-  EXPECT_FALSE(probe.vectors.empty());
+  const Probe probe = probe_machine(threads, ProbeDepth::kAll);
+  EXPECT_LT(seconds_since(start), 15);  // about 1 when quiet
   EXPECT_EQ(probe.threads, threads);
-  EXPECT_GT(probe.fma_gflops, 0);
-  EXPECT_GT(probe.read_gbs, 0);
-  EXPECT_GE(probe.all_fma_gflops, 0.8 * probe.fma_gflops);
-  EXPECT_GE(probe.all_read_gbs, 0.5 * probe.read_gbs);
+  EXPECT_FALSE(probe.fma().unit.empty());
+  for (const ArithmeticPeak& peak : probe.arithmetic) {
+    EXPECT_GT(peak.gflops.one, 0) << peak.unit;
+    EXPECT_GE(peak.gflops.all, 0.5 * peak.gflops.one) << peak.unit;
+  }
+  EXPECT_GT(probe.exp_gps.one, 0);
+  EXPECT_LT(probe.exp_gps.one, probe.fma().gflops.one) << "an exp takes several multiply-adds";
+  ASSERT_FALSE(probe.levels.empty());
+  EXPECT_EQ(probe.memory().name, "memory");
+  EXPECT_EQ(probe.memory().own_bytes, 0u);
+  for (size_t i = 0; i < probe.levels.size(); ++i) {
+    const MemoryLevel& level = probe.levels[i];
+    EXPECT_GT(level.read_gbs.one, 0) << level.name;
+    EXPECT_GE(level.read_gbs.all, 0.5 * level.read_gbs.one) << level.name;
+    EXPECT_GT(level.triad_gbs.one, 0) << level.name;
+    if (i > 0 && level.own_bytes > 0) {
+      EXPECT_GT(level.own_bytes, probe.levels[i - 1].own_bytes) << level.name;
+    }
+  }
+  // The nearest cache is faster than memory by far on every machine.
+  if (probe.levels.size() > 1) {
+    EXPECT_GT(probe.levels[0].read_gbs.one, 1.5 * probe.memory().read_gbs.one);
+  }
   EXPECT_LE(probe.buffer_bytes, double(256u << 20));
-  EXPECT_EQ(facts(probe).at("threads"), std::to_string(threads));
+}
+
+TEST(Probe, FactsHaveEveryRate) {
+  Probe probe;
+  probe.threads = 4;
+  probe.arithmetic = {{"f32", "AVX3", {100, 380}}, {"bf16", "AVX-512 BF16", {200, 760}}};
+  probe.levels = {{"L1", 48 << 10, 192 << 10, {300, 1200}, {}},
+                  {"memory", 0, 0, {10, 30}, {9, 25}}};
+  const auto all = facts(probe);
+  EXPECT_EQ(all.at("fma_gflops"), "100");
+  EXPECT_EQ(all.at("all_fma_gflops"), "380");
+  EXPECT_EQ(all.at("all_bf16_avx512_bf16_gflops"), "760");
+  EXPECT_EQ(all.at("l1_read_gbs"), "300");
+  EXPECT_EQ(all.at("l1_bytes"), "49152");
+  EXPECT_EQ(all.at("all_read_gbs"), "30");
+  EXPECT_EQ(all.at("triad_gbs"), "9");
+  EXPECT_FALSE(all.contains("exp_gps")) << "it was not measured";
+  EXPECT_EQ(all.at("threads"), "4");
 }
 
 TEST(Probe, OneThreadIsAll) {
   const Probe probe = probe_machine(0);
   EXPECT_EQ(probe.threads, 1);
-  EXPECT_EQ(probe.all_fma_gflops, probe.fma_gflops);
+  for (const ArithmeticPeak& peak : probe.arithmetic)
+    EXPECT_EQ(peak.gflops.all, peak.gflops.one) << peak.unit;
+  EXPECT_EQ(probe.memory().read_gbs.all, probe.memory().read_gbs.one);
 }
 
 }  // namespace

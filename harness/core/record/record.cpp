@@ -201,6 +201,14 @@ void walk(MemoryRecord& m, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(RooflineRecord& r, Visit&& visit) {
+  visit("share", r.share);
+  visit("limit", r.limit);
+  visit("least_ns", r.least_ns);
+  visit("flops_per_byte", r.flops_per_byte);
+}
+
+template <class Visit>
 void walk(SweepPoint& s, Visit&& visit) {
   visit("sweep", s.sweep);
   visit("over", s.over);
@@ -234,6 +242,7 @@ void walk(Record& r, Visit&& visit) {
   visit("fills", r.fills);
   visit("relations", LaterField{r.relations});
   visit("time", r.time);
+  visit("roofline", r.roofline);
   visit("paced", r.paced);
   visit("energy", r.energy);
   visit("memory", r.memory);

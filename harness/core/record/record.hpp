@@ -73,6 +73,16 @@ struct MemoryRecord {
   double tensor_bytes = 0;
 };
 
+/// How near a time comes to the limits of the machine (run/roofline.hpp).
+struct RooflineRecord {
+  double share =
+      0;  // least_ns / median_ns; above 1 the harness is wrong: in its peaks or its counts
+  std::string limit;    // what binds: "f32 AVX3", "bf16 AMX", "L2 reads", "memory reads"
+  double least_ns = 0;  // what a run takes at least on this machine
+  // Arithmetic intensity; nothing where a run need not read all of its tensors
+  std::optional<double> flops_per_byte;
+};
+
 /// Which point of a sweep a record is: a sweep is one problem at many sizes.
 struct SweepPoint {
   std::string sweep;  // its name in the suite
@@ -98,6 +108,7 @@ struct Record {
   std::vector<FillRecord> fills;
   std::vector<RelationRecord> relations;  // as far as they were tried
   std::optional<TimeRecord> time;
+  std::optional<RooflineRecord> roofline;
   std::optional<PacedRecord> paced;
   std::optional<std::vector<EnergyRecord>> energy;  // by each sensor
   MemoryRecord memory;

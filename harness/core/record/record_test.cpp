@@ -90,6 +90,8 @@ Record sample() {
   phase.policies[0].percentiles = {{0.5, 1e6, 1e6, 3e6, 0.5, 3e6, 7},
                                    {.share = 0.999, .needed = 9}};
   r.paced = PacedRecord{.period_ns = 5e7, .alone = phase, .contended = phase, .slowdown = 1.5};
+  r.roofline =
+      RooflineRecord{.share = 0.8, .limit = "bf16 AMX", .least_ns = 1e6, .flops_per_byte = 128.5};
   r.energy = {{.sensor = "rapl package-0",
                .covers = "CPU package 0",
                .method = "counter",

@@ -1,0 +1,81 @@
+// attest probe: measures what this machine can do at most.
+#include "core/measure/probe.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/json_file.hpp"
+#include "core/measure/affinity.hpp"
+#include "reports/table.hpp"
+
+namespace attest::cli {
+namespace {
+
+struct ProbeArguments {
+  int threads = 0;
+  std::string json_path;
+};
+
+void print_rate(const std::string& what, const core::PeakRate& rate, const char* unit,
+                const std::string& remark) {
+  if (rate.one <= 0) return;
+  std::string line =
+      fmt::format("{:<16} {:>9} {:>9} {:<8} {}", what, reports::three_digits(rate.one),
+                  reports::three_digits(rate.all), unit, remark);
+  line.erase(line.find_last_not_of(' ') + 1);
+  fmt::print("{}\n", line);
+}
+
+void print_probe(const core::Probe& probe) {
+  fmt::print("{:<16} {:>9} {:>9}\n", "", "1 thread",
+             probe.threads == 1 ? "1 thread" : fmt::format("{} threads", probe.threads));
+  for (const core::ArithmeticPeak& peak : probe.arithmetic)
+    print_rate(peak.dtype + " multiply-add", peak.gflops, "GFLOP/s", peak.unit);
+  print_rate("f32 exp", probe.exp_gps, "Gexp/s", probe.fma().unit);
+  for (const core::MemoryLevel& level : probe.levels) {
+    const std::string size = level.own_bytes > 0
+                                 ? reports::print_bytes(double(level.own_bytes))
+                                 : reports::print_bytes(probe.buffer_bytes) + " of buffer";
+    print_rate(level.name + " read", level.read_gbs, "GB/s", size);
+    print_rate(level.name + " triad", level.triad_gbs, "GB/s", "");
+  }
+  if (probe.buffer_bytes < 4 * probe.last_level_cache_bytes)
+    fmt::print("the figures of memory are partly those of the last-level cache, which has {}\n",
+               reports::print_bytes(probe.last_level_cache_bytes));
+}
+
+int run(const ProbeArguments& arguments) {
+  const auto cpus = int(core::allowed_cpus().size());
+  const core::Probe probe =
+      core::probe_machine(arguments.threads > 0 ? arguments.threads : cpus, core::ProbeDepth::kAll);
+  print_probe(probe);
+  write_json_file("--json", arguments.json_path, {{"type", "probe"}, {"limits", facts(probe)}});
+  return kOk;
+}
+
+}  // namespace
+
+Command add_probe(CLI::App& program) {
+  CLI::App* command = program.add_subcommand(
+      "probe", "measure the peak rates of this machine: arithmetic, exp, caches and memory");
+  auto arguments = std::make_shared<ProbeArguments>();
+  command
+      ->add_option("--threads", arguments->threads,
+                   "threads of the second column (default: all CPUs that this process may use)")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("N");
+  command->add_option("--json", arguments->json_path, "also write the figures as JSON")
+      ->type_name("FILE");
+  command->footer(
+      "Example: attest probe --json limits.json\n"
+      "f16 and bf16 are there where the CPU has units for them. The header of a results file has "
+      "the same\n"
+      "figures but exp and triad, and each timed record its share of the roofline that they make.");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace attest::cli
