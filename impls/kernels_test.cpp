@@ -1,10 +1,11 @@
-// flash_cpu, window_cpu and linear_cpu against float64 by definition: random problems of small odd
-// sizes with every feature and element type, on every instruction set that this machine has; and
-// what masks and extreme numbers must not do.
+// flash_cpu, flash_cpu_bf16, window_cpu and linear_cpu against float64 by definition: random
+// problems of small odd sizes with every feature and element type, on every instruction set that
+// this machine has; and what masks and extreme numbers must not do.
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "simd/trial.hpp"
@@ -266,34 +267,126 @@ void on_each_target(const std::function<void(const char*)>& body) {
   hwy::GetChosenTarget().Update(all);
 }
 
-void sweep(const char* name, uint64_t seeds, Trial (*make)(uint64_t), double (*judge)(Trial&)) {
+/// Which products flash_cpu_bf16 multiplies by, until the end of the scope.
+struct Products {
+  explicit Products(const char* name) { setenv("ATTEST_CPU_BF16", name, 1); }
+  ~Products() { unsetenv("ATTEST_CPU_BF16"); }
+};
+
+/// Q, K and V become bf16, whatever their dtype: what else flash_cpu_bf16 rounds are its weights.
+void round_to_bf16(Trial& t) {
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) {
+    trial::Tensor& x = t.tensor[role];
+    for (size_t n = 0; n < x.elements(); ++n)
+      x.set(static_cast<int64_t>(n), impls::widen(impls::narrow<impls::Bf16>(
+                                         static_cast<float>(x.get(static_cast<int64_t>(n))))));
+  }
+  t.weight_error = 0x1p-8;
+  t.exp_error = impls::kCoarseExp2Error;
+}
+
+/// Runs and judges a dense problem.
+using Judged = std::function<double(Trial&)>;
+double run_plugin(const char* name, Trial& t) {
+  const attest_impl* const impl = trial::load(name);
+  if (impl == nullptr || trial::execute(*impl, t).status != ATTEST_OK) return trial::kInfinity;
+  return trial::judge_softmax(t);
+}
+
+/// Whether this machine has these products. If not, flash_cpu_bf16 has to say so.
+bool has_products(const char* name) {
+  const Products forced(name);
+  Trial t;
+  attest_softmax_params& p = t.softmax();
+  p.struct_size = sizeof p;
+  p.batch = p.num_heads = p.num_kv_heads = p.seq_len_q = p.seq_len_kv = 1;
+  p.head_dim = p.head_dim_v = 1;
+  p.window_left = p.window_right = -1;
+  p.softmax_scale = 1;
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O})
+    t.tensor[role] = trial::make(ATTEST_F32, {1, 1, 1, 1});
+  const trial::Outcome outcome = trial::execute(*trial::load("flash_cpu_bf16"), t);
+  if (outcome.status == ATTEST_OK) return true;
+  EXPECT_EQ(outcome.status, ATTEST_UNSUPPORTED);
+  EXPECT_EQ(outcome.reason.find(std::string("ATTEST_CPU_BF16=") + name + ": no "), 0u)
+      << outcome.reason;
+  std::printf("%s\n", outcome.reason.c_str());
+  return false;
+}
+
+/// Runs the body with flash_cpu on each target, and with flash_cpu_bf16 by each of its products.
+void on_each_flash(const std::function<void(const char*, const Judged&)>& body) {
+  on_each_target([&](const char* target) {
+    body(target, [](Trial& t) { return run_plugin("flash_cpu", t); });
+    const Products forced("portable");
+    body((std::string("bf16 on ") + target).c_str(), [](Trial& t) {
+      round_to_bf16(t);
+      return run_plugin("flash_cpu_bf16", t);
+    });
+  });
+  for (const char* name : {"amx", "avx512_bf16"}) {
+    if (!has_products(name)) continue;
+    const Products forced(name);
+    body(name, [](Trial& t) {
+      round_to_bf16(t);
+      return run_plugin("flash_cpu_bf16", t);
+    });
+  }
+}
+
+/// Judges problems of seeds 1 to `seeds`; `where`: for messages.
+void sweep_seeds(const char* name, const char* where, uint64_t seeds,
+                 const std::function<Trial(uint64_t)>& make, double (*judge)(Trial&)) {
   const attest_impl* const impl = trial::load(name);
   ASSERT_NE(impl, nullptr);
+  double worst = 0;
+  uint64_t ran = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    Trial t = make(seed);
+    const trial::Outcome outcome = trial::execute(*impl, t);
+    if (outcome.status == ATTEST_UNSUPPORTED) continue;
+    ASSERT_EQ(outcome.status, ATTEST_OK) << outcome.reason;
+    ++ran;
+    const double ratio = judge(t);
+    worst = std::max(worst, ratio);
+    EXPECT_LE(ratio, 1) << name << " on " << where << ", seed " << seed << ", features " << std::hex
+                        << t.features;
+  }
+  EXPECT_GE(ran, seeds * 9 / 10) << "most problems must be supported, or nothing is tested";
+  std::printf("%s on %s: %d problems, worst error / allowed %.2f\n", name, where,
+              static_cast<int>(ran), worst);
+}
+
+void sweep(const char* name, uint64_t seeds, Trial (*make)(uint64_t), double (*judge)(Trial&)) {
   uint64_t last = seeds;
   on_each_target([&](const char* target) {
-    double worst = 0;
-    uint64_t ran = 0;
-    for (uint64_t seed = 1; seed <= last; ++seed) {
-      Trial t = make(seed);
-      const trial::Outcome outcome = trial::execute(*impl, t);
-      if (outcome.status == ATTEST_UNSUPPORTED) continue;
-      ASSERT_EQ(outcome.status, ATTEST_OK) << outcome.reason;
-      ++ran;
-      const double ratio = judge(t);
-      worst = std::max(worst, ratio);
-      EXPECT_LE(ratio, 1) << name << " on " << target << ", seed " << seed << ", features "
-                          << std::hex << t.features;
-    }
-    EXPECT_GE(ran, last * 9 / 10) << "most problems must be supported, or nothing is tested";
-    std::printf("%s on %s: %d problems, worst error / allowed %.2f\n", name, target,
-                static_cast<int>(ran), worst);
+    sweep_seeds(name, target, last, make, judge);
     last = seeds / 3;  // the best target in full, the others in part
+  });
+}
+
+/// The same for flash_cpu_bf16 by each of its products.
+void sweep_bf16(uint64_t seeds, Trial (*make)(uint64_t)) {
+  const auto rounded = [make](uint64_t seed) {
+    Trial t = make(seed);
+    round_to_bf16(t);
+    return t;
+  };
+  for (const char* name : {"amx", "avx512_bf16"}) {
+    if (!has_products(name)) continue;
+    const Products forced(name);
+    sweep_seeds("flash_cpu_bf16", name, seeds, rounded, trial::judge_softmax);
+  }
+  const Products forced("portable");
+  on_each_target([&](const char* target) {
+    sweep_seeds("flash_cpu_bf16", target, seeds / 3, rounded, trial::judge_softmax);
   });
 }
 
 TEST(Kernels, FlashMatchesDefinition) {
   sweep("flash_cpu", 120, flash_trial, trial::judge_softmax);
 }
+TEST(Kernels, FlashBf16MatchesDefinition) { sweep_bf16(60, flash_trial); }
 TEST(Kernels, WindowMatchesDefinition) {
   sweep("window_cpu", 120, window_trial, trial::judge_softmax);
 }
@@ -316,12 +409,6 @@ Trial dense(int64_t heads, int64_t seq_len_q, int64_t seq_len_kv, int64_t head_d
   for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V})
     trial::randomize(t.tensor[role], r.engine, 1);
   return t;
-}
-
-double run_flash(Trial& t) {
-  const attest_impl* const impl = trial::load("flash_cpu");
-  if (impl == nullptr || trial::execute(*impl, t).status != ATTEST_OK) return trial::kInfinity;
-  return trial::judge_softmax(t);
 }
 
 /// Few queries of many keys: in parts, and heads of one query side by side.
@@ -358,8 +445,10 @@ TEST(Kernels, FewQueriesMatchDefinition) {
   sweep("flash_cpu", 36, decode_trial, trial::judge_softmax);
 }
 
+TEST(Kernels, FewQueriesOfBf16MatchDefinition) { sweep_bf16(18, decode_trial); }
+
 TEST(Kernels, LogitsOfThirtyThousandAndBeyond) {
-  on_each_target([](const char* target) {
+  on_each_flash([](const char* target, const Judged& run_flash) {
     for (const double scale : {300.0, 30000.0, 1e6}) {
       Trial t = dense(2, 61, 197, 64, 5);
       t.softmax().softmax_scale = static_cast<float>(scale / 8);
@@ -371,7 +460,7 @@ TEST(Kernels, LogitsOfThirtyThousandAndBeyond) {
 /// Poisons key 70 of 150 in K, V or both, hides it from the even queries by a mask: they must not
 /// notice, the odd ones must.
 TEST(Kernels, HiddenNanAndInfDoNotLeakAndVisibleOnesDo) {
-  on_each_target([](const char* target) {
+  on_each_flash([](const char* target, const Judged& run_flash) {
     for (const double poison : {std::nan(""), trial::kInfinity}) {
       for (const int role : {ATTEST_K, ATTEST_V}) {
         Trial t = dense(1, 100, 150, 24, 6);
@@ -395,7 +484,7 @@ TEST(Kernels, HiddenNanAndInfDoNotLeakAndVisibleOnesDo) {
 // Logits of 0 but for key `at`, or of -400 up to it: as floats its weight, or what was summed by
 // then, comes to 0.
 TEST(Kernels, InfinitiesStayHoweverSmallTheirWeight) {
-  on_each_target([](const char* target) {
+  on_each_flash([](const char* target, const Judged& run_flash) {
     for (const int64_t at : {int64_t{3}, int64_t{140}})
       for (const bool rising : {false, true})
         for (const bool masked : {false, true}) {
@@ -419,18 +508,19 @@ TEST(Kernels, InfinitiesStayHoweverSmallTheirWeight) {
           run_flash(t);
           for (int64_t i = 0; i < 100; ++i) {
             const bool seen = !masked || i % 2 == 1;
-            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 3}), seen ? trial::kInfinity : 1)
-                << target << " query " << i << " key " << at;
+            const double o = t.tensor[ATTEST_O]({0, 0, i, 3});
+            EXPECT_TRUE(seen ? o == trial::kInfinity : std::abs(o - 1) <= t.exp_error)
+                << o << ", " << target << " query " << i << " key " << at;
             EXPECT_EQ(std::isnan(t.tensor[ATTEST_O]({0, 0, i, 4})), seen)
                 << target << " query " << i << " key " << at;
-            EXPECT_EQ(t.tensor[ATTEST_O]({0, 0, i, 5}), 1)
+            EXPECT_NEAR(t.tensor[ATTEST_O]({0, 0, i, 5}), 1, t.exp_error)
                 << target << " query " << i << " key " << at;
           }
         }
   });
 }
 TEST(Kernels, CausalFutureNanDoesNotLeak) {
-  on_each_target([](const char* target) {
+  on_each_flash([](const char* target, const Judged& run_flash) {
     Trial t = dense(1, 150, 150, 32, 7);
     t.features |= ATTEST_WITH_CAUSAL;
     t.softmax().window_right = 0;
@@ -446,19 +536,20 @@ TEST(Kernels, LongSumsStayAccurate) {
   Trial t = dense(1, 20, 20000, 16, 8);
   for (int64_t n = 0; n < 20000 * 16; ++n)
     t.tensor[ATTEST_V].set(n, t.tensor[ATTEST_V].get(n) * 0.01 + 1);  // mean 1: sums grow
-  EXPECT_LE(run_flash(t), 0.5);
+  EXPECT_LE(run_plugin("flash_cpu", t), 0.5);
 }
 
 TEST(Kernels, SameBitsForAnyNumberOfThreads) {
-  for (const char* name : {"flash_cpu", "window_cpu", "linear_cpu"}) {
+  for (const char* name : {"flash_cpu", "flash_cpu_bf16", "window_cpu", "linear_cpu"}) {
     const attest_impl* const impl = trial::load(name);
     ASSERT_NE(impl, nullptr);
     for (uint64_t seed = 1; seed <= 12; ++seed) {
       std::vector<char> first;
       for (const int32_t threads : {1, 2, 3}) {
-        Trial t = std::string(name) == "flash_cpu" ? (seed % 2 ? flash_trial : decode_trial)(seed)
-                  : std::string(name) == "window_cpu" ? window_trial(seed)
-                                                      : linear_trial(seed);
+        Trial t = std::string(name) == "window_cpu"   ? window_trial(seed)
+                  : std::string(name) == "linear_cpu" ? linear_trial(seed)
+                  : seed % 2                          ? flash_trial(seed)
+                                                      : decode_trial(seed);
         t.threads = threads;
         if (trial::execute(*impl, t).status != ATTEST_OK) continue;
         const std::vector<char>& o = t.tensor[ATTEST_O].bytes;
@@ -468,6 +559,25 @@ TEST(Kernels, SameBitsForAnyNumberOfThreads) {
           EXPECT_TRUE(o == first) << name << ", seed " << seed << ", threads " << threads;
       }
     }
+  }
+}
+
+/// The products sum the same numbers in other orders: in float32 outputs they hardly differ.
+TEST(Kernels, ProductsOfBf16Agree) {
+  const attest_impl* const impl = trial::load("flash_cpu_bf16");
+  ASSERT_NE(impl, nullptr);
+  const auto outputs = [&](const char* name) {
+    const Products forced(name);
+    Trial t = dense(2, 100, 300, 72, 11);
+    EXPECT_EQ(trial::execute(*impl, t).status, ATTEST_OK) << name;
+    t.tensor[ATTEST_O].decode();
+    return t.tensor[ATTEST_O].values;
+  };
+  const std::vector<double> expected = outputs("portable");
+  for (const char* name : {"amx", "avx512_bf16"}) {
+    if (!has_products(name)) continue;
+    const std::vector<double> got = outputs(name);
+    for (size_t n = 0; n < got.size(); ++n) EXPECT_NEAR(got[n], expected[n], 3e-4) << name;
   }
 }
 
@@ -482,6 +592,11 @@ TEST(Kernels, RefusalsSayWhy) {
   columns.tensor[ATTEST_K].spec.stride[3] = 10;
   columns.tensor[ATTEST_K].spec.stride[2] = 1;
   EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), columns).status, ATTEST_UNSUPPORTED);
+
+  const Products forced("sve");
+  Trial plain = dense(1, 10, 10, 8, 9);
+  EXPECT_EQ(trial::execute(*trial::load("flash_cpu_bf16"), plain).reason,
+            "ATTEST_CPU_BF16 is none of amx, avx512_bf16, portable");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // window_cpu: softmax attention inside windows, O(tokens * window): bands along the sequence,
 // patches of tokens in a given order (PTv3, with its last-patch rule), windows of a grid, shifted
 // or not, with a relative position bias (Swin). A window's rows are gathered into tiles by the
-// kernel that flash_cpu uses (simd/attend.cpp); all is computed in float32.
+// kernel that flash_cpu uses (simd/attend_f32.cpp); all is computed in float32.
 #include <algorithm>
 
 #include "attest.hpp"
@@ -13,6 +13,8 @@ namespace {
 // Of windows with a table of pairs: 256 KB a head; fewer windows would not pay for it.
 constexpr int64_t kMaxTableTokens = 256, kMinTableWindows = 16;
 constexpr int64_t kWidestVector = 16;  // floats
+
+using Tiles = impls::Float32Tiles;
 
 constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -52,7 +54,7 @@ struct WindowCpu {
                : p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q)
                                   : p.seq_len_q;
     w.windows = ceil_div(p.seq_len_q, w.window);
-    const impls::Tiling tiling = impls::tiling(p.head_dim, p.head_dim_v);
+    const impls::Tiling tiling = Tiles::kernel().tiling(p.head_dim, p.head_dim_v);
     w.group =
         impls::group_queries(w.window, p.batch * p.num_heads * w.windows, problem.threads, tiling);
     w.groups = ceil_div(w.window, w.group);
@@ -65,7 +67,7 @@ struct WindowCpu {
       w.table_row = ceil_div(w.window, kWidestVector) * kWidestVector;
     w.table_bytes = round_up(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
-    w.scratch_bytes = impls::scratch_bytes(p.head_dim, p.head_dim_v, w.group);
+    w.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v, w.group);
     w.thread_bytes = 2 * w.list_bytes + w.scratch_bytes;
     w.workspace_bytes = w.rel_bytes + w.place_bytes + w.table_bytes +
                         static_cast<size_t>(problem.threads) * w.thread_bytes;
@@ -101,9 +103,9 @@ struct WindowCpu {
     int64_t keys = p.grid_height > 0 || p.patch_size > 0 ? w.window : p.seq_len_kv;
     if (p.window_left >= 0 && p.window_right >= 0)
       keys = std::min(keys, p.window_left + p.window_right + 1);
-    impls::declare_float32(support);
+    Tiles::declare(support);
     // A band starts inside a tile: one more of them.
-    support.sum_chain = impls::tiling(p.head_dim, p.head_dim_v).sum_chain(keys) + 1;
+    support.sum_chain = Tiles::kernel().tiling(p.head_dim, p.head_dim_v).sum_chain(keys) + 1;
     support.workspace_bytes = w.workspace_bytes;
     return nullptr;
   }
@@ -149,7 +151,7 @@ struct WindowCpu {
         }
         if (p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0))
           slice.region = region, slice.shift_bias = p.shift_bias;
-        return impls::attend(slice, part, {0, w.window}, scratch);
+        return impls::attend<Tiles>(slice, part, {0, w.window}, scratch);
       }
       if (data[ATTEST_ORDER] != nullptr)
         slice.order = static_cast<const int32_t*>(data[ATTEST_ORDER]) +
@@ -168,7 +170,7 @@ struct WindowCpu {
           0, keys.end - window);  // a short last patch sees the last places: a whole patch, if any
     }
     const int64_t begin = first + part.begin, end = first + part.end;
-    if (begin < n.q) impls::attend(slice, {begin, std::min(end, n.q)}, keys, scratch);
+    if (begin < n.q) impls::attend<Tiles>(slice, {begin, std::min(end, n.q)}, keys, scratch);
     if (end > n.q) impls::clear_rows(slice, {std::max(begin, n.q), std::min(end, n.rows_q)});
   }
 

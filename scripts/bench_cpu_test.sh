@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests scripts/bench_cpu.sh with an attest that writes records of known times: the best of two
-# rounds counts, ratios are to the best peer and to the peak, a shape that fails is named.
+# rounds counts, ratios are to the best peer and to the peak, bf16 products have columns of their
+# own, a shape that fails is named.
 # usage: bench_cpu_test.sh     exit code 77 (skipped): no python3
 set -euo pipefail
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
@@ -11,8 +12,9 @@ trap 'rm -rf "$work"' EXIT
 die() { cat "$work/said"; echo "$*"; exit 1; }
 bench() { ATTEST_PEERS_PYTHON=python3 "$scripts/bench_cpu.sh" --build "$work" -o "$work/out" "$@"; }
 
-# attest bench OPERATION ... -o FILE: 1.2 GFLOP in 10 ms, in the second round in 8; a peer needs 12
-# ms and one that fails 1 ms; the peak is 200 GFLOP/s. It fails for bf16.
+# attest bench OPERATION ... -o FILE: 1.2 GFLOP in 10 ms, in the second round in 8; with bf16
+# products in 4. A peer needs 12 ms and one that fails 1 ms; the peak is 200 GFLOP/s. It fails for
+# the dtype bf16.
 mkdir -p "$work/bin"
 cat >"$work/bin/attest" <<'END'
 #!/usr/bin/env bash
@@ -28,6 +30,7 @@ result() {
   echo '{"type": "header", "environment": {"cpu": {"model": "Some CPU"},' \
     '"limits": {"fma_gflops": "100", "all_fma_gflops": "200"}}}'
   result flash_cpu pass $ms
+  result flash_cpu_bf16 pass 4
   result window_cpu unsupported 0
   result onednn_primitives pass 12
   result other_cpu fail 1
@@ -38,6 +41,7 @@ chmod +x "$work/bin/attest"
 bench --only vit_b_batch_8 >"$work/said" || die "it fails"
 grep -q 'GFLOP/s on Some CPU' "$work/said" || die "it does not name the processor"
 line='| vit_b_batch_8 | f32 | 1 | flash_cpu 150.0 | 75% | onednn_primitives 100.0 | 1.50 |'
+line+=' 300.0 | 2.00 | 3.00 |'
 grep -qxF "$line" "$work/said" || die "the table lacks: $line"
 [[ $(wc -l <"$work/bin/calls") == 2 ]] || die "not two rounds"
 grep -q 'bench softmax batch=8 num_heads=12 .*--dtype f32 --threads 1 ' "$work/bin/calls" ||

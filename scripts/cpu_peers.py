@@ -136,25 +136,38 @@ def read(folder):
     return shapes, processor
 
 
+def best_of(rates):
+    """The name and the rate of the fastest, ("", 0) of none."""
+    return max(rates.items(), key=lambda item: item[1], default=("", 0.0))
+
+
+def ratio(rate, other):
+    return f"{rate / other:.2f}" if rate and other else ""
+
+
 def table(folder):
     shapes, processor = read(folder)
     print(f"GFLOP/s on {processor}, best of all rounds; of peak: share of what as many threads")
-    print("reach in float32 multiply-adds; ratio: the best of ours over the best peer\n")
-    print("| shape | dtype | threads | ours | of peak | peers | ratio |")
-    print("| --- | --- | ---: | ---: | ---: | --- | ---: |")
+    print("reach in float32 multiply-adds; ratio: the best of ours over the best peer. What")
+    print("rounds to bf16 has columns of its own, with its rate over ours and over the best peer\n")
+    print("| shape | dtype | threads | ours | of peak | peers | ratio | bf16 | / ours | / peer |")
+    print("| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
     for (name, dtype, threads), shape in sorted(shapes.items()):
         if "flops" not in shape:
-            print(f"| {name} | {dtype} | {threads} | not timed | | | |")
+            print(f"| {name} | {dtype} | {threads} | not timed | | | | | | |")
             continue
         rates = {who: shape["flops"] / ns for who, ns in shape["times"].items()}
         ours = {who: rate for who, rate in rates.items() if who.endswith("_cpu")}
-        peers = {who: rate for who, rate in rates.items() if who not in ours}
-        best = max(ours, key=ours.get, default=None)
+        bf16 = {who: rate for who, rate in rates.items() if who.endswith("_cpu_bf16")}
+        peers = {who: rate for who, rate in rates.items() if who not in ours and who not in bf16}
+        who, best = best_of(ours)
+        _, low = best_of(bf16)
+        _, peer = best_of(peers)
         others = ", ".join(f"{who} {rate:.1f}" for who, rate in sorted(peers.items()))
-        peak = f"{ours[best] / shape['fma_gflops']:.0%}" if best and shape["fma_gflops"] else ""
-        ratio = f"{ours[best] / max(peers.values()):.2f}" if best and peers else ""
-        print(f"| {name} | {dtype} | {threads} | " + (f"{best} {ours[best]:.1f}" if best else "") +
-              f" | {peak} | {others} | {ratio} |")
+        peak = f"{best / shape['fma_gflops']:.0%}" if best and shape["fma_gflops"] else ""
+        print(f"| {name} | {dtype} | {threads} | " + (f"{who} {best:.1f}" if best else "") +
+              f" | {peak} | {others} | {ratio(best, peer)} | " + (f"{low:.1f}" if low else "") +
+              f" | {ratio(low, best)} | {ratio(low, peer)} |")
 
 
 def main(arguments):

@@ -1,7 +1,7 @@
-// Softmax attention of one head over a range of queries and keys: the tile kernel behind flash_cpu
-// and window_cpu.
-//   Slice s = ...;  attend(s, {0, 384}, {0, s.keys}, scratch);   // scratch: scratch_bytes(...)
-//   bytes on 64
+// Softmax attention of one head over a range of queries and keys: the tile kernels behind
+// flash_cpu, flash_cpu_bf16 and window_cpu.
+//   Slice s = ...;  attend<Float32Tiles>(s, {0, 384}, {0, keys}, scratch);
+//   scratch: scratch_bytes(...) bytes on 64
 // Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs. Queries stand
 // in the vector lanes.
 #pragma once
@@ -9,6 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+
+#include "attest.h"
+#include "simd/storage.hpp"
 
 namespace impls {
 
@@ -56,24 +59,57 @@ struct Slice {
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
 struct Tiling {
   int64_t keys, queries, lanes;  // queries: the most one call takes; lanes: queries a vector
+  bool from_zero;                // whether the sum over a tile starts from zero
   /// The longest chain of float additions in a sum over `keys` keys: within a tile, then over
   /// tiles.
-  int64_t sum_chain(int64_t all_keys) const { return keys + (all_keys + keys - 1) / keys; }
+  int64_t sum_chain(int64_t all_keys) const {
+    return from_zero ? keys + (all_keys + keys - 1) / keys : all_keys;
+  }
 };
-Tiling tiling(int64_t head_dim, int64_t head_dim_v);
 
-/// Scratch of one thread, a multiple of 256 bytes, for calls of at most `queries` queries.
-size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries);
+/// The functions of a tile kernel.
+struct TileKernel {
+  Tiling (*tiling)(int64_t head_dim, int64_t head_dim_v);
 
-/// Writes o and lse of `queries` from all `keys` that they may see. No key: o = 0, lse = -inf.
-void attend(const Slice& slice, Range queries, Range keys, void* scratch);
+  /// Scratch of one thread, a multiple of 256 bytes, for calls of at most `queries` queries.
+  size_t (*scratch_bytes)(int64_t head_dim, int64_t head_dim_v, int64_t queries);
 
-/// As attend() for some of the keys, the result left in `scratch` for merge().
-void attend_part(const Slice& slice, Range queries, Range keys, void* scratch);
+  /// Attends to `keys`, as far as `queries` see them. The result is left in `scratch` for merge().
+  void (*attend_part)(const Slice& slice, Range queries, Range keys, void* scratch);
 
-/// Writes o and lse of `queries` from `parts` of their keys, in the order of the parts: part n has
-/// its scratch at scratch + n * bytes. No part may be of other queries.
-void merge(const Slice& slice, Range queries, int64_t parts, void* scratch, size_t bytes);
+  /// Writes o and lse of `queries` from `parts` of their keys, in the order of the parts: part n
+  /// has its scratch at scratch + n * bytes. No part may be of other queries. No key: o = 0,
+  /// lse = -inf.
+  void (*merge)(const Slice& slice, Range queries, int64_t parts, void* scratch, size_t bytes);
+};
+
+/// Everything is computed in float32, whatever the storage.
+struct Float32Tiles {
+  /// For the instruction set of this processor.
+  static const TileKernel& kernel();
+
+  static void declare(attest_support& support) {
+    support.stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = kExp2Error;
+  }
+  /// Why this processor cannot run it; null if it can.
+  static const char* refusal() { return nullptr; }
+};
+
+/// The products multiply bf16 and sum in float32: Q, K, V and the weights exp(logit - max) are
+/// rounded to bf16. They multiply by AMX, by AVX512_BF16, or by what Highway has elsewhere;
+/// ATTEST_CPU_BF16=amx, avx512_bf16 or portable demands one of them.
+struct Bf16Tiles {
+  static const TileKernel& kernel();
+  static void declare(attest_support& support);
+  static const char* refusal();
+};
+
+/// Writes o and lse of `queries` from all `keys` that they may see.
+template <class Tiles>
+void attend(const Slice& slice, Range queries, Range keys, void* scratch) {
+  Tiles::kernel().attend_part(slice, queries, keys, scratch);
+  Tiles::kernel().merge(slice, queries, 1, scratch, 0);
+}
 
 /// o = 0 and lse = -inf for places that do not count.
 void clear_rows(const Slice& slice, Range queries);

@@ -188,16 +188,20 @@ HWY_INLINE void store_lanes(Vector value, F16* target) {
   for (int l = 0; l < kLanes; ++l) target[l] = narrow<F16>(wide[l]);
 #endif
 }
-HWY_INLINE void store_lanes(Vector value, Bf16* target) {
+/// Rounded to bf16, in the low half of each word.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> bf16_words(Vector value) {
   const hn::RebindToUnsigned<Floats> word;
-  const hn::RebindToSigned<Floats> number;
-  const hn::Rebind<uint16_t, Floats> half;
   const auto bits = hn::BitCast(word, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(word, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(word, 0x7fff)));
   const auto quiet = hn::Or(bits, hn::Set(word, 0x400000));
-  const auto chosen = hn::IfThenElse(hn::RebindMask(word, hn::Ne(value, value)), quiet, rounded);
-  hn::StoreU(hn::DemoteTo(half, hn::BitCast(number, hn::ShiftRight<16>(chosen))), half,
+  return hn::ShiftRight<16>(
+      hn::IfThenElse(hn::RebindMask(word, hn::Ne(value, value)), quiet, rounded));
+}
+HWY_INLINE void store_lanes(Vector value, Bf16* target) {
+  const hn::RebindToSigned<Floats> number;
+  const hn::Rebind<uint16_t, Floats> half;
+  hn::StoreU(hn::DemoteTo(half, hn::BitCast(number, bf16_words(value))), half,
              reinterpret_cast<uint16_t*>(target));
 }
 
@@ -242,6 +246,12 @@ HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, f
                              float* columns, int64_t pitch) {
   for (int64_t c = 0; c < count; ++c)
     for (int l = 0; l < kLanes; ++l) columns[c * pitch + l] = factor * rows[l * stride + c];
+}
+/// The same for words of any kind.
+HWY_INLINE void transpose_words(const uint32_t* rows, int64_t stride, int64_t count,
+                                uint32_t* columns, int64_t pitch) {
+  for (int64_t c = 0; c < count; ++c)
+    for (int l = 0; l < kLanes; ++l) columns[c * pitch + l] = rows[l * stride + c];
 }
 /// The way back: rows[l * stride + c] = factor[l] * columns[c][l]. Whether one of them is infinite
 /// or NaN.
@@ -306,6 +316,19 @@ HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, f
     for (int r = 0; r < 4; ++r) x[r] = load_blocks(d, rows + r * stride + c, stride);
     transpose_blocks(x);
     for (int r = 0; r < 4; ++r) hn::Store(hn::Mul(x[r], scale), d, columns + (c + r) * pitch);
+  }
+}
+/// The same for words of any kind.
+HWY_INLINE void transpose_words(const uint32_t* rows, int64_t stride, int64_t count,
+                                uint32_t* columns, int64_t pitch) {
+  const Floats d;
+  const float* const source = reinterpret_cast<const float*>(rows);
+  for (int64_t c = 0; c < count; c += 4) {
+    Vector x[4];
+    for (int r = 0; r < 4; ++r) x[r] = load_blocks(d, source + r * stride + c, stride);
+    transpose_blocks(x);
+    for (int r = 0; r < 4; ++r)
+      hn::Store(x[r], d, reinterpret_cast<float*>(columns) + (c + r) * pitch);
   }
 }
 /// The way back: rows[l * stride + c] = factor[l] * columns[c][l]. Whether one of them is infinite

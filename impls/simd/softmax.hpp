@@ -32,11 +32,6 @@ inline const char* why_not(const attest_problem& problem) {
   return nullptr;
 }
 
-/// What both kernels compute in: every stage in f32, whatever the storage, and this exp.
-inline void declare_float32(attest_support& support) {
-  support.stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = kExp2Error;
-}
-
 struct Lengths {              // of one sequence
   int64_t q, kv;              // rows that count
   int64_t rows_q;             // rows there are: those from q on get o = 0, lse = -inf

@@ -158,12 +158,13 @@ void judge_row(const Row& at, Worst& worst) {
     if (poisoned) value = std::nan("");
     const double got = o({at.s.batch_q, at.h, out, c});
     worst.meet(got, value,
-               unit(o.spec.dtype) * std::abs(value) + tiny(o.spec.dtype) + logit_error * size_v);
+               unit(o.spec.dtype) * std::abs(value) + tiny(o.spec.dtype) +
+                   (logit_error + at.t.weight_error + at.t.exp_error) * size_v);
   }
   if (const Tensor* lse = at.t.find(ATTEST_LSE)) {
     const double expected = poisoned ? std::nan("") : sum == 0 ? -kInfinity : top + std::log(sum);
     worst.meet((*lse)({at.s.batch_q, at.h, out}), expected,
-               1.2e-7 * std::abs(expected) + logit_error);
+               1.2e-7 * std::abs(expected) + logit_error + at.t.exp_error);
   }
 }
 

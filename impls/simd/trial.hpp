@@ -90,6 +90,7 @@ struct Trial {
   std::map<int, Tensor> tensor;
   uint64_t features = 0;
   int32_t operation = ATTEST_SOFTMAX, threads = 1;
+  double weight_error = 0, exp_error = 0;  // relative, that judge_softmax allows besides float32's
   alignas(64) char params[ATTEST_ROOM] = {};
 
   attest_softmax_params& softmax() { return *reinterpret_cast<attest_softmax_params*>(params); }

@@ -1,0 +1,499 @@
+// What the tile kernels of softmax attention share (attend_f32.cpp, attend_bf16.cpp): blocks of
+// queries, the walk over key tiles, masks and biases on scores, outputs, parts. Compiled once a
+// Highway target: include it after foreach_target.h.
+//
+// A block is up to 3 vectors of queries. Scores are [keys][queries], sums over values
+// [head_dim_v][queries]: queries stand in the lanes. A kernel is a class `Kernel` with
+//   tiling(head_dim, head_dim_v)
+//   room_of(head_dim, head_dim_v)  its scratch
+//   kWholeTiles                    whether blocks take all keys of a tile, hidden ones too
+//   Kernel(slice), with room and tile_keys
+//   load_queries<T>(block, rows)   fills block.q
+//   load_tile<T>(keys, scratch)    K and V of a tile, for all blocks
+//   attend_tile(block, tile, seen, scratch, ahead)
+#if defined(ATTEST_IMPLS_ATTEND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEST_IMPLS_ATTEND_INL_HPP
+#undef ATTEST_IMPLS_ATTEND_INL_HPP
+#else
+#define ATTEST_IMPLS_ATTEND_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "simd/attend.hpp"
+#include "simd/lanes-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace impls {
+namespace HWY_NAMESPACE {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
+constexpr int64_t kBlock = kVectors * kLanes;  // queries of a full block
+constexpr int64_t kPairKeys = 16;              // whose biases and masks are transposed at a time
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+struct Block {
+  int64_t first = 0, count = 0;  // places first .. first + count - 1
+  int vectors = 0;
+  Range keys{0, 0};    // that any of its queries sees
+  void* q = nullptr;   // the kernel's own: [head_dim][vectors * kLanes]
+  float* o = nullptr;  // [padded head_dim_v][vectors * kLanes]
+  float *top = nullptr,
+        *sum = nullptr;  // [vectors * kLanes]: running maximum (of log2) and normaliser
+  int32_t *rel = nullptr, *region = nullptr;
+};
+
+/// Floats of scratch: of a tile, of a thread, of a block.
+struct Room {
+  int64_t scores, keys, values, rows, q, o;
+};
+
+/// One thread's memory, cut from the host's workspace; counts when there is no base. `used_before`:
+/// its blocks are kept as they are.
+struct Scratch {
+  Block* blocks;
+  float *scores, *keys, *values, *rows, *pair_terms;
+  size_t bytes;
+};
+
+inline Scratch cut(char* base, const Room& room, int64_t queries, bool used_before = false) {
+  const int64_t blocks = (queries + kBlock - 1) / kBlock;
+  size_t used = 0;
+  const auto take = [&](int64_t bytes) {
+    char* const at = base == nullptr ? nullptr : base + used;
+    used += static_cast<size_t>(round_up(bytes, 64));
+    return at;
+  };
+  const auto floats = [&](int64_t count) { return reinterpret_cast<float*>(take(4 * count)); };
+  Scratch s;
+  s.blocks = reinterpret_cast<Block*>(take(blocks * static_cast<int64_t>(sizeof(Block))));
+  s.scores = floats(room.scores);
+  s.keys = floats(room.keys);
+  s.values = floats(room.values);
+  s.rows = floats(room.rows);
+  s.pair_terms = floats(kPairKeys * kBlock);
+  for (int64_t b = 0; b < blocks; ++b) {
+    Block block;
+    block.q = floats(room.q);
+    block.o = floats(room.o);
+    block.top = floats(kBlock);
+    block.sum = floats(kBlock);
+    block.rel = reinterpret_cast<int32_t*>(floats(kBlock));
+    block.region = reinterpret_cast<int32_t*>(floats(kBlock));
+    if (base != nullptr && !used_before) s.blocks[b] = block;
+  }
+  s.bytes = static_cast<size_t>(round_up(static_cast<int64_t>(used), 256));
+  return s;
+}
+
+/// Keys of `all` that a query of places [first, last] may see.
+inline Range visible_keys(const Slice& s, int64_t first, int64_t last, Range all) {
+  if (s.window_left >= 0) all.begin = std::max(all.begin, first + s.offset - s.window_left);
+  if (s.window_right >= 0) all.end = std::min(all.end, last + s.offset + s.window_right + 1);
+  return {all.begin, std::max(all.begin, all.end)};
+}
+
+/// Whether rows of T can be transposed where they are: 16-byte pieces of float, evenly apart.
+template <class T>
+bool in_place(const Slice& s, int64_t head_dim, int64_t lanes) {
+  return sizeof(T) == 4 && s.order == nullptr && head_dim % 4 == 0 && lanes == kLanes;
+}
+
+/// The sink joins rows that see a key: their maximum, and what they are divided by.
+inline void add_sink(const Slice& s, const Block& b) {
+  const float sink = static_cast<float>(s.sink * kLog2E);
+  const int64_t wide = b.vectors * kLanes;
+  for (int64_t i = 0; i < wide; ++i) {
+    if (b.top[i] == -kInfinity) continue;
+    const float top = std::max(b.top[i], sink), keep = std::exp2(b.top[i] - top);
+    b.sum[i] = b.sum[i] * keep + std::exp2(sink - top);
+    b.top[i] = top;
+    for (int64_t c = 0; c < s.head_dim_v; ++c) b.o[c * wide + i] *= keep;
+  }
+}
+
+/// The row of K or V that stands at a place.
+template <class T>
+const T* row_at(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t place) {
+  if (s.pages != nullptr)
+    return data + s.pages[place / s.page_size * s.pages_stride] * page_stride +
+           place % s.page_size * stride;
+  return data + (s.order != nullptr ? s.order[place] : place) * stride;
+}
+
+/// What bias and mask add to the logit of places i and j; -inf: not attended.
+inline float pair_term(const Slice& s, int64_t i, int64_t j) {
+  if (s.pairs_of_rows) i = s.order[i], j = s.order[j];
+  if (s.mask != nullptr && s.mask[i * s.mask_stride_q + j * s.mask_stride_kv] == 0)
+    return -kInfinity;
+  if (s.bias == nullptr) return 0;
+  return element(s.dtype, s.bias, i * s.bias_stride_q + j * s.bias_stride_kv);
+}
+
+inline bool sees(const Slice& s, int64_t i, int64_t j) {
+  if (s.window_left >= 0 && j < i + s.offset - s.window_left) return false;
+  if (s.window_right >= 0 && j > i + s.offset + s.window_right) return false;
+  return pair_term(s, i, j) != -kInfinity;
+}
+
+/// An infinity of V that place i sees stays one however small its weight; as a float that weight
+/// may be 0, and 0 times infinity NaN.
+template <class T>
+void mend_row(const Slice& s, const Block& b, int64_t i, float* row) {
+  for (int64_t c = 0; c < s.head_dim_v; ++c) {
+    if (row[c] == row[c]) continue;
+    float odd = 0;  // the sum of what is not finite: of infinities of both signs NaN
+    for (int64_t j = b.keys.begin; j < b.keys.end && odd == odd; ++j) {
+      const float value = element(
+          s.dtype, row_at(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, j), c);
+      if (!(std::fabs(value) < kInfinity) && sees(s, i, j)) odd += value;
+    }
+    if (odd != 0) row[c] = odd;
+  }
+}
+
+inline void store_lse(const Slice& s, const Block& b, int64_t i, int64_t row) {
+  if (s.lse == nullptr) return;
+  s.lse[row * s.lse_stride] =
+      b.sum[i] == 0 ? -kInfinity
+                    : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
+}
+
+template <class T>
+void store_rows(const Slice& s, const Block& b, float* rows) {
+  const Floats d;
+  if (s.sink != -kInfinity) add_sink(s, b);
+  const int64_t depth = round_up(s.head_dim_v, 4), wide = b.vectors * kLanes;
+  auto* const o = static_cast<T*>(s.o);
+  for (int64_t first = 0; first < wide; first += kLanes) {
+    const Vector sum = hn::Load(d, b.sum + first);
+    const Vector inverse =
+        hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+    const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
+    const bool direct = in_place<T>(s, s.head_dim_v, lanes);
+    float* const target =
+        direct ? reinterpret_cast<float*>(o + (b.first + first) * s.o_stride) : rows;
+    const int64_t stride = direct ? s.o_stride : depth;
+    const bool odd = transpose_out(b.o + first, wide, depth, inverse, target, stride);
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t place = b.first + first + i, row = s.order != nullptr ? s.order[place] : place;
+      // A sum that is NaN says that scores are.
+      if (odd && b.sum[first + i] > 0) mend_row<T>(s, b, place, target + i * stride);
+      if (!direct) narrow_row(target + i * stride, s.head_dim_v, o + row * s.o_stride);
+      store_lse(s, b, first + i, row);
+    }
+  }
+}
+
+/// Whether the pair terms of a query are one row of elements in memory.
+inline bool pair_rows(const Slice& s) {
+  return !s.pairs_of_rows && (s.bias == nullptr || s.bias_stride_kv == 1) &&
+         (s.mask == nullptr || s.mask_stride_kv == 1);
+}
+
+/// Puts -inf where the mask has 0; kPairKeys terms, of which `count` have a mask.
+inline void hide_pairs(const uint8_t* mask, int64_t count, float* terms) {
+  const Floats d;
+  const hn::Rebind<uint8_t, Floats> byte;
+  const hn::RebindToSigned<Floats> number;
+  uint8_t seen[kPairKeys] = {};
+  std::memcpy(seen, mask, static_cast<size_t>(count));
+  for (int64_t n = 0; n < kPairKeys; n += kLanes) {
+    const auto word = hn::PromoteTo(number, hn::LoadU(byte, seen + n));
+    const auto hidden = hn::RebindMask(d, hn::Eq(word, hn::Zero(number)));
+    hn::StoreU(hn::IfThenElse(hidden, hn::Set(d, -kInfinity), hn::LoadU(d, terms + n)), d,
+               terms + n);
+  }
+}
+
+/// The pair terms of place i with keys from j on.
+template <class T>
+void load_pair_row(const Slice& s, int64_t i, int64_t j, int64_t count, float* terms) {
+  std::memset(terms, 0, kPairKeys * 4);
+  if (s.bias != nullptr)
+    widen_row(static_cast<const T*>(s.bias) + i * s.bias_stride_q + j, count, 1.0f, terms);
+  if (s.mask != nullptr) hide_pairs(s.mask + i * s.mask_stride_q + j, count, terms);
+}
+
+/// The pair terms of a block with keys from j on, at most kPairKeys: [keys][wide].
+template <class T>
+void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, float* terms) {
+  HWY_ALIGN float rows[kLanes * kPairKeys] = {};
+  const int64_t wide = b.vectors * kLanes;
+  const bool whole = pair_rows(s);
+  const bool direct = sizeof(T) == 4 && whole && s.mask == nullptr && count == kPairKeys;
+  for (int64_t first = 0; first < wide; first += kLanes) {
+    if (direct && first + kLanes <= b.count) {
+      const float* const bias =
+          static_cast<const float*>(s.bias) + (b.first + first) * s.bias_stride_q + j;
+      for (int64_t l = 0; l < kLanes; ++l)
+        __builtin_prefetch(bias + l * s.bias_stride_q + kPairKeys);
+      transpose_in(bias, s.bias_stride_q, kPairKeys, 1.0f, terms + first, wide);
+      continue;
+    }
+    for (int64_t l = 0; l < kLanes; ++l) {
+      const int64_t i = b.first + std::min(first + l, b.count - 1);
+      float* const row = rows + l * kPairKeys;
+      if (whole)
+        load_pair_row<T>(s, i, j, count, row);
+      else
+        for (int64_t n = 0; n < count; ++n) row[n] = pair_term(s, i, j + n);
+    }
+    transpose_in(rows, kPairKeys, kPairKeys, 1.0f, terms + first, wide);
+  }
+}
+inline void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count,
+                            float* terms) {
+  if (s.dtype == ATTEST_F32) return load_pair_terms<float>(s, b, j, count, terms);
+  if (s.dtype == ATTEST_F16) return load_pair_terms<F16>(s, b, j, count, terms);
+  load_pair_terms<Bf16>(s, b, j, count, terms);
+}
+
+/// Rows that are used next. They are fetched a few at a time between register tiles: the
+/// processor's own prefetchers do not follow eight rows of K, or pieces of many rows of V.
+struct Ahead {
+  struct Rows {
+    const char* next;
+    int64_t stride, bytes, count, step;  // stride, bytes: of a row; step: rows a call
+  };
+  Rows rows[3] = {};
+  int64_t used = 0;
+
+  template <class T>
+  void add(const void* data, int64_t stride, Range range, int64_t depth, int64_t calls) {
+    constexpr int64_t size = sizeof(T);
+    const int64_t count = std::max<int64_t>(0, range.end - range.begin);
+    rows[used++] = {static_cast<const char*>(data) + range.begin * stride * size, stride * size,
+                    depth * size, count, (count + calls - 1) / calls};
+  }
+  void fetch() {
+    for (Rows& x : rows) {
+      int64_t n = std::min(x.step, x.count);
+      for (x.count -= n; n > 0; --n, x.next += x.stride)
+        for (int64_t at = 0; at < x.bytes; at += 64) __builtin_prefetch(x.next + at, 0, 2);
+    }
+  }
+};
+
+/// The scores of a block and some keys.
+struct Scores {
+  Range keys;         // places
+  float* scores;      // [keys][vectors * kLanes]
+  float* pair_terms;  // [kPairKeys][vectors * kLanes]
+};
+
+/// Everything that is not q.k, on scores: softcap, bias, mask, windows. Raises `top`. Scores that
+/// are not `scaled` yet are multiplied by `unit` first.
+template <int vectors, bool scaled>
+void edit_scores(const Slice& s, const Block& b, const Scores& t, float unit,
+                 Vector (&top)[vectors]) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> number;
+  const Vector log2e = hn::Set(d, static_cast<float>(kLog2E)), nothing = hn::Set(d, -kInfinity);
+  const Vector cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
+  const Vector slope = hn::Set(d, static_cast<float>(-s.alibi_slope * kLog2E));
+  constexpr int64_t wide = vectors * kLanes;
+  const bool paired = s.bias != nullptr || s.mask != nullptr;
+  const bool shared =  // the pair terms of a key are the same for every query
+      paired && s.bias_stride_q == 0 && s.mask_stride_q == 0 && !s.pairs_of_rows;
+  for (int64_t j = t.keys.begin; j < t.keys.end; ++j) {
+    float* const row = t.scores + (j - t.keys.begin) * wide;
+    // Lanes low .. high of the block see key j; the clamp keeps them small enough for a float.
+    const auto lane = [&](int64_t place) {
+      return static_cast<float>(std::clamp<int64_t>(place - b.first, -1, wide));
+    };
+    const Vector low = hn::Set(d, s.window_right < 0 ? -1.0f : lane(j - s.window_right - s.offset));
+    const Vector high = hn::Set(
+        d, s.window_left < 0 ? static_cast<float>(wide) : lane(j + s.window_left - s.offset));
+    const int64_t n = (j - t.keys.begin) % kPairKeys;
+    if (paired && !shared && n == 0)
+      load_pair_terms(s, b, j, std::min(kPairKeys, t.keys.end - j), t.pair_terms);
+    const Vector shared_term = hn::Set(d, shared ? pair_term(s, b.first, j) : 0.0f);
+    for (int v = 0; v < vectors; ++v) {
+      Vector x = hn::Load(d, row + v * kLanes);
+      if constexpr (!scaled) x = hn::Mul(x, hn::Set(d, unit));
+      if (s.softcap > 0) x = hn::Mul(tanh_lanes(x), cap);
+      if (s.rel_bias != nullptr) {
+        const auto at = hn::Add(hn::Load(number, b.rel + v * kLanes),
+                                hn::Set(number, s.rel_centre - s.rel_place[j]));
+        x = hn::MulAdd(hn::GatherIndex(d, s.rel_bias, at), log2e, x);
+      }
+      if (s.pair_table != nullptr) {
+        const float* const terms = s.pair_table + j * s.pair_table_stride + b.first;
+        x = hn::MulAdd(hn::LoadU(d, terms + v * kLanes), log2e, x);
+      }
+      if (s.region != nullptr) {
+        const auto same =
+            hn::Eq(hn::Load(number, b.region + v * kLanes), hn::Set(number, s.region[j]));
+        x = hn::Add(x, hn::IfThenZeroElse(hn::RebindMask(d, same),
+                                          hn::Set(d, s.shift_bias * static_cast<float>(kLog2E))));
+      }
+      if (paired) {
+        const Vector more =
+            shared ? shared_term : hn::Load(d, t.pair_terms + n * wide + v * kLanes);
+        x = hn::IfThenElse(hn::Eq(more, nothing), nothing, hn::MulAdd(more, log2e, x));
+      }
+      const Vector place = hn::Iota(d, static_cast<float>(v * kLanes));
+      if (s.alibi_slope != 0) {
+        const Vector away =
+            hn::Abs(hn::Add(place, hn::Set(d, static_cast<float>(b.first + s.offset - j))));
+        x = hn::MulAdd(away, slope, x);
+      }
+      x = hn::IfThenElse(hn::And(hn::Ge(place, low), hn::Le(place, high)), x, nothing);
+      top[v] = hn::Max(top[v], x);
+      hn::Store(x, d, row + v * kLanes);
+    }
+  }
+}
+
+template <class T, class Kernel>
+void start_block(const Kernel& kernel, const Slice& s, Range queries, Range keys,
+                 const Scratch& scratch, Block& b) {
+  b.first = queries.begin;
+  b.count = std::min(kBlock, queries.end - queries.begin);
+  b.vectors = static_cast<int>((b.count + kLanes - 1) / kLanes);
+  b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
+  kernel.template load_queries<T>(b, scratch.rows);
+  const int64_t wide = b.vectors * kLanes;
+  std::memset(b.o, 0, static_cast<size_t>(kernel.room.o / kBlock * wide) * 4);
+  for (int64_t i = 0; i < wide; ++i) {
+    const int64_t place = b.first + std::min(i, b.count - 1);
+    b.top[i] = -kInfinity;
+    b.sum[i] = 0;
+    b.rel[i] = s.rel_place != nullptr ? s.rel_place[place] : 0;
+    b.region[i] = s.region != nullptr ? s.region[place] : 0;
+  }
+}
+
+/// Whether some query of the block must not see some key of `keys`.
+inline bool crosses_edge(const Slice& s, const Block& b, Range keys) {
+  const int64_t first = b.first + s.offset, last = first + b.count - 1;
+  return (s.window_left >= 0 && keys.begin < last - s.window_left) ||
+         (s.window_right >= 0 && keys.end - 1 > first + s.window_right);
+}
+
+/// What to fetch in `calls` calls while blocks attend to the keys before `rest`: the tile after
+/// them, else the queries and the first tile of the slice that comes next.
+template <class T>
+Ahead look_ahead(const Slice& s, Range rest, int64_t tile_keys, int64_t calls) {
+  const bool last = rest.begin >= rest.end;
+  const Slice* const from = last ? s.next : &s;
+  Ahead ahead;
+  if (from == nullptr || from->order != nullptr || from->pages != nullptr) return ahead;
+  if (last) rest = s.next_keys;
+  rest.end = std::min(rest.end, rest.begin + tile_keys);
+  ahead.add<T>(from->k, from->k_stride, rest, s.head_dim, calls);
+  ahead.add<T>(from->v, from->v_stride, rest, s.head_dim_v, calls);
+  if (last) ahead.add<T>(from->q, from->q_stride, s.next_queries, s.head_dim, calls);
+  return ahead;
+}
+
+/// Attends to `all` keys, as far as the queries see them. What comes out is left in the blocks.
+template <class Kernel, class T>
+void attend_tiles(const Slice& s, Range queries, Range all, void* memory) {
+  Kernel kernel(s);
+  const Scratch scratch = cut(static_cast<char*>(memory), kernel.room, queries.end - queries.begin);
+  int64_t blocks = 0;
+  Range keys{all.end, all.begin};  // of all blocks together
+  for (int64_t i = queries.begin; i < queries.end; i += kBlock, ++blocks) {
+    Block& b = scratch.blocks[blocks];
+    start_block<T>(kernel, s, {i, queries.end}, all, scratch, b);
+    if (b.keys.begin == b.keys.end) continue;
+    keys = {std::min(keys.begin, b.keys.begin), std::max(keys.end, b.keys.end)};
+  }
+  const int64_t step = kernel.tile_keys;
+  // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on
+  // the queries it runs with.
+  for (int64_t at = all.begin + (keys.begin - all.begin) / step * step; at < keys.end; at += step) {
+    const Range whole{at, std::min(at + step, all.end)};
+    const Range part{std::max(at, keys.begin), std::min(at + step, keys.end)};
+    auto tile = kernel.template load_tile<T>(Kernel::kWholeTiles ? whole : part, scratch);
+    const int64_t calls = blocks * (tile.keys.end - tile.keys.begin) / Kernel::kFetchKeys;
+    Ahead ahead = look_ahead<T>(s, {at + step, keys.end}, step, std::max<int64_t>(1, calls));
+    for (int64_t n = 0; n < blocks; ++n) {
+      const Block& b = scratch.blocks[n];
+      const Range seen{std::max(tile.keys.begin, b.keys.begin),
+                       std::min(tile.keys.end, b.keys.end)};
+      if (seen.begin >= seen.end) continue;
+      kernel.attend_tile(b, tile, Kernel::kWholeTiles ? tile.keys : seen, scratch, ahead);
+    }
+  }
+}
+
+/// Whether scores are more than q.k for every block and tile.
+inline bool always_edited(const Slice& s) {
+  return s.softcap > 0 || s.bias != nullptr || s.mask != nullptr || s.rel_bias != nullptr ||
+         s.pair_table != nullptr || s.region != nullptr || s.alibi_slope != 0;
+}
+
+/// Adds to a block what the same queries have of other keys.
+inline void add_block(const Slice& s, Block& to, const Block& from) {
+  const Floats d;
+  const int64_t wide = to.vectors * kLanes;
+  to.keys = {std::min(to.keys.begin, from.keys.begin), std::max(to.keys.end, from.keys.end)};
+  for (int64_t i = 0; i < wide; i += kLanes) {
+    const Vector top = hn::Load(d, to.top + i), other = hn::Load(d, from.top + i);
+    const Vector highest = hn::Max(top, other);
+    const Vector base = hn::IfThenZeroElse(hn::Eq(highest, hn::Set(d, -kInfinity)), highest);
+    const Vector keep = exp2_lanes(hn::Sub(top, base)), take = exp2_lanes(hn::Sub(other, base));
+    const auto add = [&](float* target, const float* source) HWY_ATTR {
+      const Vector kept = hn::Mul(hn::Load(d, target), keep);
+      hn::Store(hn::MulAdd(hn::Load(d, source), take, kept), d, target);
+    };
+    hn::Store(highest, d, to.top + i);
+    add(to.sum + i, from.sum + i);
+    for (int64_t c = 0; c < s.head_dim_v; ++c) add(to.o + c * wide + i, from.o + c * wide + i);
+  }
+}
+
+template <class T>
+void merge(const Slice& s, const Room& room, Range queries, int64_t parts, char* memory,
+           size_t bytes) {
+  const int64_t count = queries.end - queries.begin;
+  const Scratch first = cut(memory, room, count, true);
+  for (int64_t n = 0; n < (count + kBlock - 1) / kBlock; ++n) {
+    Block& b = first.blocks[n];
+    for (int64_t part = 1; part < parts; ++part)
+      add_block(s, b, cut(memory + static_cast<size_t>(part) * bytes, room, count, true).blocks[n]);
+    store_rows<T>(s, b, first.rows);
+  }
+}
+
+template <class Kernel>
+void merge_parts(const Slice& s, Range queries, int64_t parts, void* scratch, size_t bytes) {
+  const Room room = Kernel::room_of(s.head_dim, s.head_dim_v);
+  char* const memory = static_cast<char*>(scratch);
+  if (s.dtype == ATTEST_F32) return merge<float>(s, room, queries, parts, memory, bytes);
+  if (s.dtype == ATTEST_F16) return merge<F16>(s, room, queries, parts, memory, bytes);
+  merge<Bf16>(s, room, queries, parts, memory, bytes);
+}
+
+template <class Kernel>
+void attend_part(const Slice& s, Range queries, Range keys, void* memory) {
+  if (s.dtype == ATTEST_F32) return attend_tiles<Kernel, float>(s, queries, keys, memory);
+  if (s.dtype == ATTEST_F16) return attend_tiles<Kernel, F16>(s, queries, keys, memory);
+  attend_tiles<Kernel, Bf16>(s, queries, keys, memory);
+}
+
+template <class Kernel>
+size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
+  return cut(nullptr, Kernel::room_of(head_dim, head_dim_v), queries).bytes;
+}
+
+template <class Kernel>
+const TileKernel* tile_kernel() {
+  static constexpr TileKernel functions{Kernel::tiling, scratch_bytes<Kernel>, attend_part<Kernel>,
+                                        merge_parts<Kernel>};
+  return &functions;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace impls
+HWY_AFTER_NAMESPACE();
+#endif

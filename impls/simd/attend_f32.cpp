@@ -1,0 +1,245 @@
+// The tile kernel of softmax attention in float32 (attend.hpp): online softmax over key tiles,
+// several query blocks a tile.
+//
+// A block's Q lies transposed [head_dim][queries], scaled by softmax_scale * log2(e), so that
+// scores come out as [keys][queries] with K read by broadcast, in its natural layout; so does V in
+// the second product. The sum over a tile starts from zero and is then added to the row's own:
+// chains stay short, which is worth a digit at 32k keys.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "simd/attend_f32.cpp"
+#include "simd/targets.hpp"
+
+// After targets.hpp, which says what foreach_target.h compiles.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "simd/attend-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace impls {
+namespace HWY_NAMESPACE {
+namespace {
+
+// For register tiles of 4 and 8, transposes of 4.
+int64_t padded(int64_t head_dim) { return round_up(head_dim, 8); }
+
+template <class T>
+void load_queries(const Slice& s, Block& b, float* rows) {
+  const int64_t depth = round_up(s.head_dim, 4), wide = b.vectors * kLanes;
+  const double unit = s.softcap > 0 ? 1.0 / s.softcap : kLog2E;
+  const float factor = static_cast<float>(s.softmax_scale * unit);
+  const auto* const q = static_cast<const T*>(s.q);
+  float* const columns = static_cast<float*>(b.q);
+  for (int64_t first = 0; first < wide; first += kLanes) {
+    const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
+    if (in_place<T>(s, s.head_dim, lanes)) {
+      transpose_in(reinterpret_cast<const float*>(q + (b.first + first) * s.q_stride), s.q_stride,
+                   depth, factor, columns + first, wide);
+      continue;
+    }
+    std::memset(rows, 0, static_cast<size_t>(kLanes * depth) * 4);
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t place = b.first + first + i, row = s.order != nullptr ? s.order[place] : place;
+      widen_row(q + row * s.q_stride, s.head_dim, 1.0f, rows + i * depth);
+    }
+    transpose_in(rows, depth, depth, factor, columns + first, wide);
+  }
+}
+
+/// Rows of K or V as floats: in place where they lie so, else converted and gathered into `copy`,
+/// padded with zeros.
+struct Rows {
+  const float* data;
+  int64_t stride;
+};
+template <class T>
+Rows tile_rows(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t first,
+               int64_t count, int64_t depth, int64_t unit, float* copy) {
+  if constexpr (sizeof(T) == 4) {
+    if (s.order == nullptr && s.pages == nullptr && depth % unit == 0)
+      return {data + first * stride, stride};
+  }
+  const int64_t pitch = padded(depth);
+  for (int64_t place = first; place < first + count; ++place) {
+    float* const target = copy + (place - first) * pitch;
+    widen_row(row_at(s, data, stride, page_stride, place), depth, 1.0f, target);
+    for (int64_t c = depth; c < pitch; ++c) target[c] = 0;
+  }
+  return {copy, pitch};
+}
+
+bool all_finite(Rows rows, int64_t count, int64_t depth) {
+  const Floats d;
+  Vector poison = hn::Zero(d);
+  float rest = 0;
+  for (int64_t j = 0; j < count; ++j) {
+    const float* const row = rows.data + j * rows.stride;
+    int64_t c = 0;
+    for (; c + kLanes <= depth; c += kLanes)
+      poison = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), poison);
+    for (; c < depth; ++c) rest += row[c] * 0.0f;
+  }
+  return hn::GetLane(hn::SumOfLanes(d, poison)) + rest == 0;
+}
+
+/// K and V of a tile, for all blocks.
+struct Tile {
+  Range keys;  // places
+  Rows k, v;   // of keys.begin and on
+  int finite;  // whether all of V is; -1: not known yet
+};
+
+/// What one block attends to of a tile.
+struct Part : Scores {
+  Rows k, v;
+  Ahead* ahead;
+  bool guarded;  // V has Inf or NaN, which a masked weight must not touch
+};
+
+/// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from
+/// some queries.
+template <int vectors, bool edited>
+void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
+  const Floats d;
+  const int64_t count = t.keys.end - t.keys.begin;
+  constexpr int64_t wide = vectors * kLanes;
+
+  Vector before[vectors], top[vectors];
+  for (int v = 0; v < vectors; ++v) top[v] = before[v] = hn::Load(d, b.top + v * kLanes);
+  for (int64_t j = 0; j < count; j += kRows) {
+    const float* row[kRows];  // rows beyond the last repeat it; their scores are not used
+    for (int r = 0; r < kRows; ++r) row[r] = t.k.data + std::min(j + r, count - 1) * t.k.stride;
+    Vector acc[kRows][vectors];
+    dot_tile<vectors>(row, static_cast<const float*>(b.q), s.head_dim, acc);
+    t.ahead->fetch();
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < vectors; ++v) {
+        hn::Store(acc[r][v], d, t.scores + (j + r) * wide + v * kLanes);
+        if constexpr (!edited) top[v] = hn::Max(top[v], acc[r][v]);
+      }
+    }
+  }
+  if constexpr (edited) edit_scores<vectors, true>(s, b, t, 1.0f, top);
+
+  Vector keep[vectors], base[vectors], sum[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    // A row without any key yet has the maximum -inf: any finite base gives it weights of 0 instead
+    // of NaN.
+    base[v] = hn::IfThenZeroElse(hn::Eq(top[v], hn::Set(d, -kInfinity)), top[v]);
+    keep[v] = exp2_lanes(hn::Sub(before[v], base[v]));
+    sum[v] = hn::Zero(d);
+    hn::Store(top[v], d, b.top + v * kLanes);
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    for (int v = 0; v < vectors; ++v) {
+      float* const at = t.scores + j * wide + v * kLanes;
+      const Vector x = hn::Load(d, at);
+      Vector p = exp2_lanes(hn::Sub(x, base[v]));
+      sum[v] = hn::Add(sum[v], p);
+      if constexpr (edited)
+        p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
+      hn::Store(p, d, at);
+    }
+  }
+  for (int v = 0; v < vectors; ++v)
+    hn::Store(hn::MulAdd(hn::Load(d, b.sum + v * kLanes), keep[v], sum[v]), d, b.sum + v * kLanes);
+
+  for (int64_t c = 0; c < s.head_dim_v; c += kRows) {
+    Vector acc[kRows][vectors];
+    if (edited && t.guarded) {
+      outer_tile<vectors, true>(t.v.data + c, t.v.stride, t.scores, wide, count, acc);
+    } else {
+      outer_tile<vectors, false>(t.v.data + c, t.v.stride, t.scores, wide, count, acc);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < vectors; ++v) {
+        float* const at = b.o + (c + r) * wide + v * kLanes;
+        hn::Store(hn::MulAdd(hn::Load(d, at), keep[v], acc[r][v]), d, at);
+      }
+    }
+  }
+}
+
+template <bool edited>
+void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
+  if (b.vectors == 3) return attend_part_of_tile<3, edited>(s, b, t);
+  if (b.vectors == 2) return attend_part_of_tile<2, edited>(s, b, t);
+  attend_part_of_tile<1, edited>(s, b, t);
+}
+
+struct Float32Kernel {
+  static constexpr bool kWholeTiles = false;
+  static constexpr int64_t kFetchKeys = kRows;
+
+  static Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
+    const int64_t widest = std::max(head_dim, head_dim_v);
+    // A block's Q and O beside a K and a V tile: half a megabyte, which is half of a small L2.
+    const int64_t blocks = std::clamp<int64_t>(
+        (int64_t{1} << 18) / (4 * kBlock * (padded(head_dim) + padded(head_dim_v))), 1,
+        std::max<int64_t>(1, 384 / kBlock));
+    return {widest <= 64 ? 128 : 64, blocks * kBlock, kLanes, true};
+  }
+
+  static Room room_of(int64_t head_dim, int64_t head_dim_v) {
+    const int64_t keys = tiling(head_dim, head_dim_v).keys;
+    Room room;
+    room.scores = round_up(keys, kRows) * kBlock;
+    room.keys = keys * padded(head_dim);
+    room.values = keys * padded(head_dim_v);
+    room.rows = kLanes * std::max(padded(head_dim), padded(head_dim_v));
+    room.q = padded(head_dim) * kBlock;
+    room.o = padded(head_dim_v) * kBlock;
+    return room;
+  }
+
+  explicit Float32Kernel(const Slice& slice) : s(slice) {}
+
+  const Slice& s;
+  const Room room = room_of(s.head_dim, s.head_dim_v);
+  const int64_t tile_keys = tiling(s.head_dim, s.head_dim_v).keys;
+  const bool always = always_edited(s);
+
+  template <class T>
+  void load_queries(Block& b, float* rows) const {
+    HWY_NAMESPACE::load_queries<T>(s, b, rows);
+  }
+
+  template <class T>
+  Tile load_tile(Range keys, const Scratch& scratch) const {
+    const int64_t count = keys.end - keys.begin;
+    return {keys,
+            tile_rows(s, static_cast<const T*>(s.k), s.k_stride, s.k_page_stride, keys.begin, count,
+                      s.head_dim, 1, scratch.keys),
+            tile_rows(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, keys.begin, count,
+                      s.head_dim_v, kRows, scratch.values),
+            -1};
+  }
+
+  void attend_tile(const Block& b, Tile& tile, Range seen, const Scratch& scratch,
+                   Ahead& ahead) const {
+    Part part{{seen, scratch.scores, scratch.pair_terms}, tile.k, tile.v, &ahead, false};
+    part.k.data += (seen.begin - tile.keys.begin) * tile.k.stride;
+    part.v.data += (seen.begin - tile.keys.begin) * tile.v.stride;
+    if (!always && !crosses_edge(s, b, seen)) return attend_part_of_tile<false>(s, b, part);
+    if (tile.finite < 0)
+      tile.finite = all_finite(tile.v, tile.keys.end - tile.keys.begin, s.head_dim_v);
+    part.guarded = tile.finite == 0;
+    attend_part_of_tile<true>(s, b, part);
+  }
+};
+
+const TileKernel* kernel() { return tile_kernel<Float32Kernel>(); }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace impls
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace impls {
+
+HWY_EXPORT(kernel);
+const TileKernel& Float32Tiles::kernel() { return *HWY_DYNAMIC_DISPATCH(kernel)(); }
+
+}  // namespace impls
+#endif

@@ -1,0 +1,33 @@
+// Products of bf16 matrices with sums in float32, by instructions that Highway does not have: AMX
+// and AVX512_BF16 of x86. attend_bf16.cpp uses them with 16 floats a vector.
+#pragma once
+
+#include <cstdint>
+
+namespace impls {
+
+struct Products {
+  const char* name;
+
+  /// c[r][..] = sum over n < depth of a[r][n] b[n][..], added to what c has if `add`.
+  /// a: [rows][depth] with a_stride elements a row; b: pairs of neighbouring n,
+  /// [depth / 2][16 * vectors][2]; c: [rows][16 * vectors]. rows and depth are read and written as
+  /// multiples of 16 and 32: what lies beyond must be there, and b or a be 0 in it.
+  void (*multiply)(const uint16_t* a, int64_t a_stride, int64_t rows, const uint32_t* b,
+                   int vectors, int64_t depth, float* c, bool add);
+
+  /// Called by a thread before its first product and after its last one.
+  void (*begin)();
+  void (*end)();
+};
+
+struct ProductsChoice {
+  const Products* products;  // null: those that are written with Highway
+  const char* refusal;       // why there are none as ATTEST_CPU_BF16 demands; else null
+};
+
+/// The fastest that this processor has, or those that ATTEST_CPU_BF16 names: amx, avx512_bf16 or
+/// portable.
+ProductsChoice choose_products();
+
+}  // namespace impls
