@@ -88,17 +88,20 @@ void analyse(ScalingSeries& series, const ScalingSweep& sweep) {
   std::ranges::sort(series.points, {}, &ScalingPoint::value);
   const std::vector<Sized> times = series.times(), memory = sized(series.points, total_memory);
   ScalingLaws& laws = series.laws;
-  laws.time = fit_power_law(times, series.launch_ns.value_or(0));
-  laws.memory = fit_power_law(memory, series.fixed_bytes.value_or(0));
-  laws.own_memory = fit_power_law(
+  laws.time = fit_power_law(times, {.floor = series.launch_ns.value_or(0)});
+  const auto fit_bytes = [](const std::vector<Sized>& bytes, double fixed) {
+    return fit_power_law(bytes, {.floor = fixed, .is_exact = true});
+  };
+  laws.memory = fit_bytes(memory, series.fixed_bytes.value_or(0));
+  laws.own_memory = fit_bytes(
       sized(series.points, [](const ScalingPoint& point) { return point.own_memory_bytes; }),
       series.fixed_own_bytes.value_or(0));
-  laws.workspace = fit_power_law(sized(series.points,
-                                       [](const ScalingPoint& point) -> std::optional<double> {
-                                         if (!point.own_memory_bytes) return {};
-                                         return point.workspace_bytes;
-                                       }),
-                                 0);
+  laws.workspace = fit_bytes(sized(series.points,
+                                   [](const ScalingPoint& point) -> std::optional<double> {
+                                     if (!point.own_memory_bytes) return {};
+                                     return point.workspace_bytes;
+                                   }),
+                             0);
   if (sweep.deadline_ns)
     series.within_deadline = largest_within(times, laws.time, *sweep.deadline_ns);
   if (sweep.memory_bytes)

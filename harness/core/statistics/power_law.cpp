@@ -44,12 +44,14 @@ SlopeTrim trim_slopes(size_t points, double wanted_coverage) {
   return trim;
 }
 
+double slope(const Sized& from, const Sized& to) {
+  return std::log(to.value / from.value) / std::log(to.size / from.size);
+}
+
 std::vector<double> sorted_slopes(std::span<const Sized> points) {
   std::vector<double> slopes;
   for (size_t i = 0; i < points.size(); ++i)
-    for (size_t j = i + 1; j < points.size(); ++j)
-      slopes.push_back(std::log(points[j].value / points[i].value) /
-                       std::log(points[j].size / points[i].size));
+    for (size_t j = i + 1; j < points.size(); ++j) slopes.push_back(slope(points[i], points[j]));
   std::ranges::sort(slopes);
   return slopes;
 }
@@ -61,24 +63,38 @@ std::span<const Sized> above_floor(std::span<const Sized> points, double floor) 
   return points.subspan(first);
 }
 
+bool is_straight(std::span<const Sized> points) {
+  const double exponent = quantile(sorted_slopes(points), 0.5);
+  for (size_t i = 0; i + 1 < points.size(); ++i)
+    if (std::fabs(slope(points[i], points[i + 1]) - exponent) > kMostBend) return false;
+  return true;
+}
+
+std::span<const Sized> above_bend(std::span<const Sized> points) {
+  for (size_t first = 0; first + kLeastPoints <= points.size(); ++first)
+    if (is_straight(points.subspan(first))) return points.subspan(first);
+  return points;
+}
+
 }  // namespace
 
 bool PowerLaw::is_loose(double half_width, double wanted_coverage) const {
   return !fitted() || coverage < wanted_coverage || high - low > 2 * half_width;
 }
 
-PowerLaw fit_power_law(std::span<const Sized> points, double floor, double wanted_coverage) {
+PowerLaw fit_power_law(std::span<const Sized> points, const FitRule& rule) {
   PowerLaw law;
   if (std::ranges::any_of(points, [](const Sized& point) { return point.value <= 0; })) {
     law.code = "zero";
     return law;
   }
-  points = above_floor(points, floor);
+  points = above_floor(points, rule.floor);
+  if (rule.is_exact) points = above_bend(points);
   law.points = points.size();
   if (!points.empty()) law.from = points.front().size, law.to = points.back().size;
   if (points.size() < kLeastPoints) return law;
   const std::vector<double> slopes = sorted_slopes(points);
-  const SlopeTrim trim = trim_slopes(points.size(), wanted_coverage);
+  const SlopeTrim trim = trim_slopes(points.size(), rule.wanted_coverage);
   law.code = "fitted";
   law.exponent = quantile(slopes, 0.5);
   law.low = slopes[trim.count];

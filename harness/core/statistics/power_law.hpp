@@ -34,9 +34,21 @@ struct PowerLaw {
 /// A fixed cost hides how a value grows unless the value is this many times as large.
 inline constexpr double kAboveFloor = 10;
 
-/// The law of `points`, which are sorted by size. Only points from the first size on from which all
-/// values are above kAboveFloor * `floor` count; floor 0: all count.
-PowerLaw fit_power_law(std::span<const Sized> points, double floor, double wanted_coverage = 0.95);
+/// Exact values follow a law only from the first size on from which no slope between neighbours
+/// differs by more than this from the exponent.
+inline constexpr double kMostBend = 0.05;
+
+struct FitRule {
+  double floor = 0;  // only points from the first size on from which all values are above
+                     // kAboveFloor * floor count; 0: all count
+  double wanted_coverage = 0.95;
+  // The values have no noise. Where an additive term makes small sizes grow otherwise, the law
+  // begins above them (kMostBend), unless fewer than three points would be left.
+  bool is_exact = false;
+};
+
+/// The law of `points`, which are sorted by size.
+PowerLaw fit_power_law(std::span<const Sized> points, const FitRule& rule);
 
 /// The largest size whose value is at most some limit.
 struct LargestSize {

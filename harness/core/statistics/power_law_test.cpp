@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "core/tensor/random.hpp"
@@ -21,12 +22,16 @@ std::vector<Sized> points(std::vector<double> sizes, const std::function<double(
   return all;
 }
 
+PowerLaw fit(std::span<const Sized> points, double floor) {
+  return fit_power_law(points, {.floor = floor});
+}
+
 const std::vector<double> kSizes{1024, 2048, 4096, 8192, 16384, 32768, 65536};
 
 TEST(PowerLaw, FindsAnExactExponent) {
   for (const double exponent : {0.0, 1.0, 2.0, 2.5}) {
     const PowerLaw law =
-        fit_power_law(points(kSizes, [&](double n) { return 3 * std::pow(n, exponent); }), 0);
+        fit(points(kSizes, [&](double n) { return 3 * std::pow(n, exponent); }), 0);
     ASSERT_TRUE(law.fitted());
     EXPECT_NEAR(law.exponent, exponent, 1e-12);
     EXPECT_NEAR(law.low, exponent, 1e-12);
@@ -47,13 +52,13 @@ TEST(PowerLaw, TheIntervalHoldsTheExponentAsOftenAsItSays) {
     double coverage = 0;
     for (int t = 0; t < trials; ++t) {
       uint64_t next = 0;
-      const PowerLaw law = fit_power_law(
-          points(sizes,
-                 [&](double size) {
-                   const double noise = double(random_normal(uint64_t(t) + 1, next++));
-                   return size * size * std::exp(0.03 * noise * noise);  // skewed, as times are
-                 }),
-          0);
+      const PowerLaw law =
+          fit(points(sizes,
+                     [&](double size) {
+                       const double noise = double(random_normal(uint64_t(t) + 1, next++));
+                       return size * size * std::exp(0.03 * noise * noise);  // skewed, as times are
+                     }),
+              0);
       held += law.low <= 2 && 2 <= law.high;
       coverage = law.coverage;
     }
@@ -66,7 +71,7 @@ TEST(PowerLaw, TheIntervalHoldsTheExponentAsOftenAsItSays) {
 TEST(PowerLaw, OneBadPointHardlyMoves) {
   std::vector<Sized> all = points(kSizes, [](double n) { return n * n; });
   all[3].value *= 3;
-  const PowerLaw law = fit_power_law(all, 0);
+  const PowerLaw law = fit(all, 0);
   EXPECT_NEAR(law.exponent, 2, 0.02);
   EXPECT_LE(law.low, 2);
   EXPECT_GE(law.high, 2);
@@ -76,56 +81,73 @@ TEST(PowerLaw, AFixedCostIsLeftOut) {
   const auto with_cost = [](double cost) {
     return points(kSizes, [cost](double n) { return cost + n * n; });
   };
-  EXPECT_LT(fit_power_law(with_cost(5e6), 0).low, 1.5) << "with the fixed cost it looks flatter";
-  const PowerLaw law = fit_power_law(with_cost(5e6), 5e6);
+  EXPECT_LT(fit(with_cost(5e6), 0).low, 1.5) << "with the fixed cost it looks flatter";
+  const PowerLaw law = fit(with_cost(5e6), 5e6);
   EXPECT_EQ(law.from, 8192) << "the first size above ten times the cost";
   ASSERT_TRUE(law.fitted());
   EXPECT_EQ(law.points, 4u);
   EXPECT_NEAR(law.exponent, 2, 0.05);
-  EXPECT_EQ(fit_power_law(with_cost(5e7), 5e7).code, "few-points");
-  EXPECT_EQ(fit_power_law(with_cost(5e7), 5e7).from, 32768);
+  EXPECT_EQ(fit(with_cost(5e7), 5e7).code, "few-points");
+  EXPECT_EQ(fit(with_cost(5e7), 5e7).from, 32768);
 }
 
 // A value that comes below the floor again takes all sizes before it with it.
 TEST(PowerLaw, HoldsFromTheSizeFromWhichAllAreAboveTheFloor) {
   std::vector<Sized> all = points(kSizes, [](double n) { return n; });
   all[2].value = 100;
-  EXPECT_EQ(fit_power_law(all, 50).from, 8192);
+  EXPECT_EQ(fit(all, 50).from, 8192);
   all[6].value = 400;
-  EXPECT_EQ(fit_power_law(all, 50).code, "few-points");
+  EXPECT_EQ(fit(all, 50).code, "few-points");
+}
+
+// A score matrix of n^2 beside rows of n: the law of exact values is that of the large sizes.
+TEST(PowerLaw, ExactValuesFollowTheLawAboveTheBend) {
+  const std::vector<Sized> bent =
+      points(kSizes, [](double n) { return 4 * n * n + 4096 * n + 1e6; });
+  EXPECT_LT(fit(bent, 0).exponent, 1.9);
+  const PowerLaw law = fit_power_law(bent, {.is_exact = true});
+  EXPECT_EQ(law.from, 8192) << "below, slopes differ by more than 0.05";
+  EXPECT_EQ(law.points, 4u);
+  EXPECT_NEAR(law.exponent, 2, 0.05);
+  EXPECT_GT(law.exponent, fit(bent, 0).exponent);
+  // Nothing is left out of a straight line, nor of one that bends up to its end.
+  const std::vector<Sized> straight = points(kSizes, [](double n) { return 3 * n; });
+  EXPECT_EQ(fit_power_law(straight, {.is_exact = true}).points, 7u);
+  const std::vector<Sized> bends = points(kSizes, [](double n) { return std::exp(n / 3e4); });
+  EXPECT_EQ(fit_power_law(bends, {.is_exact = true}).points, 7u);
 }
 
 TEST(PowerLaw, FewPointsSaySo) {
   const auto square = [](double n) { return n * n; };
-  EXPECT_EQ(fit_power_law({}, 0).code, "few-points");
-  EXPECT_EQ(fit_power_law(points({1024, 2048}, square), 0).code, "few-points");
-  const PowerLaw three = fit_power_law(points({1024, 2048, 4096}, square), 0);
+  EXPECT_EQ(fit({}, 0).code, "few-points");
+  EXPECT_EQ(fit(points({1024, 2048}, square), 0).code, "few-points");
+  const PowerLaw three = fit(points({1024, 2048, 4096}, square), 0);
   EXPECT_TRUE(three.fitted());
   EXPECT_NEAR(three.coverage, 1 - 2.0 / 6, 1e-12);
   EXPECT_TRUE(three.is_loose(0.05)) << "three points cannot promise 95 %";
-  EXPECT_EQ(fit_power_law(points({1024, 2048, 4096}, [](double) { return 0; }), 0).code, "zero");
+  EXPECT_EQ(fit(points({1024, 2048, 4096}, [](double) { return 0; }), 0).code, "zero");
 }
 
 TEST(PowerLaw, IsLooseWhereTheSlopesDiffer) {
   std::vector<Sized> all = points(kSizes, [](double n) { return n; });
   for (size_t i = 0; i < all.size(); i += 2) all[i].value *= 1.3;
-  EXPECT_TRUE(fit_power_law(all, 0).is_loose(0.05));
+  EXPECT_TRUE(fit(all, 0).is_loose(0.05));
 }
 
 TEST(LargestWithin, LiesBetweenMeasuredSizes) {
   const std::vector<Sized> all = points(kSizes, [](double n) { return n * n; });
-  const LargestSize largest = largest_within(all, fit_power_law(all, 0), 3000.0 * 3000);
+  const LargestSize largest = largest_within(all, fit(all, 0), 3000.0 * 3000);
   EXPECT_EQ(largest.how, How::kBetween);
   EXPECT_EQ(largest.low, 2048);
   EXPECT_EQ(largest.high, 4096);
   EXPECT_NEAR(largest.size, 3000, 1e-6);
-  EXPECT_EQ(largest_within(all, fit_power_law(all, 0), 1024.0 * 1024).low, 1024);
+  EXPECT_EQ(largest_within(all, fit(all, 0), 1024.0 * 1024).low, 1024);
 }
 
 TEST(LargestWithin, SaysWhatIsExtrapolated) {
   std::vector<Sized> all = points(kSizes, [](double n) { return n * n; });
   all[3].value *= 1.05;
-  const LargestSize largest = largest_within(all, fit_power_law(all, 0), 4 * 65536.0 * 65536);
+  const LargestSize largest = largest_within(all, fit(all, 0), 4 * 65536.0 * 65536);
   EXPECT_EQ(largest.how, How::kExtrapolated);
   EXPECT_NEAR(largest.size, 2 * 65536, 1500);
   EXPECT_LT(largest.low, largest.size + 1e-6);
@@ -135,12 +157,12 @@ TEST(LargestWithin, SaysWhatIsExtrapolated) {
 TEST(LargestWithin, HasAnAnswerAtEitherEnd) {
   const std::vector<Sized> all = points(kSizes, [](double n) { return n * n; }),
                            flat = points(kSizes, [](double) { return 7; });
-  const PowerLaw law = fit_power_law(all, 0);
+  const PowerLaw law = fit(all, 0);
   EXPECT_EQ(largest_within({}, law, 1).how, How::kUnknown);
   EXPECT_EQ(largest_within(all, law, 5).how, How::kBelow);
   EXPECT_EQ(largest_within(all, law, 5).high, 1024);
   EXPECT_EQ(largest_within(all, law, 0).how, How::kBelow);
-  const LargestSize unlimited = largest_within(flat, fit_power_law(flat, 0), 8);
+  const LargestSize unlimited = largest_within(flat, fit(flat, 0), 8);
   EXPECT_EQ(unlimited.how, How::kUnlimited);
   EXPECT_EQ(unlimited.low, 65536);
   EXPECT_EQ(largest_within(std::span(all).first(2), {}, 1e12).how, How::kUnlimited)
