@@ -9,6 +9,7 @@
 
 #include "core/record/case_key.hpp"
 #include "core/tensor/random.hpp"
+#include "reports/compare/launches.hpp"
 
 namespace attest::cli {
 namespace {
@@ -133,10 +134,11 @@ class Rounds {
 
   /// Adds the implementation that relative_to names to each case.
   void add_peers(std::vector<std::string>& lines) const {
-    if (options_.compare.relative_to.empty()) return;
+    const std::string& peer_name = options_.compare.relative_to;
+    if (peer_name.empty() || peer_name == reports::kRooflinePeer) return;
     std::set<std::string> all(lines.begin(), lines.end());
     for (const std::string& line : std::vector(lines)) {
-      const std::string peer = with_impl(line, options_.compare.relative_to);
+      const std::string peer = with_impl(line, peer_name);
       if (all.insert(peer).second) lines.push_back(peer);
     }
   }

@@ -141,6 +141,8 @@ TEST_F(AbCli, OnlyThePluginAndItsPeerRun) {
     return first;
   };
   EXPECT_THAT(arguments_of(""), AllOf(HasSubstr("--only-plugins"), Not(HasSubstr("--impl"))));
+  EXPECT_THAT(arguments_of("--relative-to roofline"),
+              AllOf(HasSubstr("--only-plugins"), Not(HasSubstr("--impl"))));
   EXPECT_THAT(arguments_of("--relative-to naive"),
               AllOf(HasSubstr("--impl *@old.so --impl naive"), Not(HasSubstr("--only-plugins"))));
   EXPECT_THAT(arguments_of("--relative-to naive --impl mine"),

@@ -125,7 +125,22 @@ TEST_F(Compare, TwoFilesAloneAreInconclusive) {
   EXPECT_EQ(compare("--strict a.jsonl b.jsonl").code, 3);
 }
 
+TEST_F(Compare, TimesMayBeSharesOfTheRoofline) {
+  const Outcome same = compare("--floor 5 --relative-to roofline a.jsonl a.jsonl");
+  EXPECT_EQ(same.code, 0) << same.text;
+  EXPECT_THAT(same.text, HasSubstr("2 as fast"));
+  // Another build on a day when the machine is a third as fast.
+  rewrite("a.jsonl", "b.jsonl", [](json& line) {
+    line["plugin_hash"] = "1111111111111111";
+    scale_times(line, 3);
+    line["roofline"]["least_ns"] = 3 * line["roofline"]["least_ns"].get<double>();
+  });
+  EXPECT_EQ(compare("--floor 5 --relative-to roofline a.jsonl b.jsonl").code, 0);
+  EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 2);
+}
+
 TEST_F(Compare, SaysInOneLineWhatIsWrong) {
+  rewrite("a.jsonl", "old.jsonl", [](json& line) { line.erase("roofline"); });
   std::ofstream(folder_ / "poem.jsonl") << "roses\nare red\n";
   std::ofstream(folder_ / "empty.jsonl") << "";
   change([](json& line) { line["case"] = "another"; });
@@ -139,6 +154,8 @@ TEST_F(Compare, SaysInOneLineWhatIsWrong) {
       {"a.jsonl a.jsonl --json /nowhere/c.json", 4, "--json /nowhere/c.json: cannot be written"},
       {"a.jsonl a.jsonl --relative-to nobody --floor 5", 64,
        "--relative-to 'nobody': no file has records of it"},
+      {"old.jsonl old.jsonl --relative-to roofline --floor 5", 64,
+       "--relative-to roofline: no record has it"},
       {"a.jsonl a.jsonl --relative-to naive --floor 5", 64,
        "--relative-to 'naive': no file has records of another"},
       {"a.jsonl a.jsonl --json a.jsonl", 64, "--json a.jsonl: is one of the files that are read"},

@@ -31,7 +31,8 @@ void Comparing::add_to(CLI::App& command) {
   command
       .add_option("--relative-to", options_.relative_to,
                   "divide times by those of this implementation in the same launch, e.g. a "
-                  "library; such ratios can be compared from day to day")
+                  "library, or by the least time that the machine allows: roofline; such ratios "
+                  "can be compared from day to day")
       ->type_name("IMPL");
   command.add_flag("--across-machines", options_.across_machines,
                    "compare times even between machines, kinds of build or numbers of threads");

@@ -14,6 +14,7 @@
 
 #include "cli/machine_error.hpp"
 #include "core/tensor/error.hpp"
+#include "reports/compare/launches.hpp"
 
 namespace attest::cli {
 
@@ -34,6 +35,16 @@ std::optional<size_t> count_records(const std::string& path) {
   }
 }
 
+void require_rooflines(const std::vector<core::Results>& before,
+                       const std::vector<core::Results>& after) {
+  for (const std::vector<core::Results>* side : {&before, &after})
+    for (const core::Results& results : *side)
+      for (const core::Record& record : results.records)
+        if (record.roofline) return;
+  throw core::Error(
+      "--relative-to roofline: no record has it; only times of CPUs do, from this attest on");
+}
+
 }  // namespace
 
 std::vector<core::Results> read_launches(const std::vector<std::string>& paths) {
@@ -48,6 +59,7 @@ std::vector<core::Results> read_launches(const std::vector<std::string>& paths) 
 void require_peer(const std::vector<core::Results>& before, const std::vector<core::Results>& after,
                   const std::string& peer) {
   if (peer.empty()) return;
+  if (peer == reports::kRooflinePeer) return require_rooflines(before, after);
   bool known = false, others = false;
   for (const std::vector<core::Results>* side : {&before, &after})
     for (const core::Results& results : *side)

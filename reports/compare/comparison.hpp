@@ -22,7 +22,8 @@ enum class VerdictChange {
 struct CompareOptions {
   core::ChangeRule rule;
   std::string relative_to;         // times are divided by this implementation's time in the same
-                                   // launch; empty: times are in nanoseconds
+                                   // launch, or by that of the roofline (kRooflinePeer); empty:
+                                   // times are in nanoseconds
   bool across_machines = false;    // compare times even between machines or kinds of build
   bool in_turns = false;           // before[i] and after[i] were started one after the other; if
                                    // false, the times of their starts tell

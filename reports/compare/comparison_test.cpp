@@ -10,6 +10,7 @@
 #include "core/tensor/error.hpp"
 #include "reports/compare/builds.hpp"
 #include "reports/compare/comparison_text.hpp"
+#include "reports/compare/launches.hpp"
 #include "reports/testing/records.hpp"
 
 namespace attest::reports {
@@ -305,6 +306,23 @@ TEST(Comparison, RelativeToAPeerOfTheSameLaunch) {
   // The same share: whatever the day was like.
   EXPECT_FALSE(worse(compare(
       {before}, {file({passed("flash_cuda", 1.2e6), passed("cudnn_cuda", 2.4e6)})}, options)));
+}
+
+// On the second day the machine has half the clock, and the implementation keeps its share of it.
+TEST(Comparison, RelativeToTheRooflineOfTheSameLaunch) {
+  const auto day = [](double ns, double least_ns) {
+    Record record = passed("flash_cuda", ns);
+    record.roofline = core::RooflineRecord{
+        .share = least_ns / ns, .limit = "f32 AVX3", .least_ns = least_ns, .flops_per_byte = {}};
+    return file({record});
+  };
+  CompareOptions options = kWithFloor;
+  options.relative_to = kRooflinePeer;
+  EXPECT_FALSE(worse(compare({day(1e6, 8e5)}, {day(2e6, 16e5)}, options)));
+  const Comparison found = compare({day(1e6, 8e5)}, {day(2e6, 14e5)}, options);
+  EXPECT_NEAR(found.cases[0].time.ratio, 2 * 8.0 / 14, 0.002);
+  EXPECT_EQ(found.cases[0].time.change, Change::kWorse);
+  EXPECT_EQ(compare({file({passed()})}, {file({passed()})}, options).cases[0].time.code, "no-peer");
 }
 
 std::string at(int minute) { return "2026-01-01T00:" + std::to_string(10 + minute) + ":00Z"; }

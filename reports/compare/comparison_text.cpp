@@ -51,7 +51,7 @@ constexpr Meaning kMeanings[] = {
     {"other-inputs", "errors on different inputs, or in other rows of them, are not compared"},
     {"other-arithmetic", "declares other arithmetic, so errors are shares of another gate"},
     {"timed-once", "one side has no time"},
-    {"no-peer", "the implementation of --relative-to has no time there"},
+    {"no-peer", "what --relative-to names has no time there"},
     {"not-measured", "one side has no measured peak"},
 };
 

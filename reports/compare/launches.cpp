@@ -41,6 +41,15 @@ core::Launch clocked(const std::vector<const Record*>& records) {
   return launch;
 }
 
+/// What these records take at least on their machine; median 0: not known.
+core::Launch least(const std::vector<const Record*>& records) {
+  std::vector<double> all;
+  for (const Record* record : records)
+    if (record->outcome.passes() && record->roofline) all.push_back(record->roofline->least_ns);
+  const double median = core::summarise(all).median;
+  return {.median = median, .low = median, .high = median};
+}
+
 }  // namespace
 
 Run::Run(const Results& results) : file(&results) {
@@ -58,7 +67,7 @@ core::Launch Run::launch(const Key& key, const std::string& relative_to) const {
   if (relative_to.empty() || own.median <= 0) return own;
   Key peer = key;
   peer.impl = relative_to;
-  const core::Launch other = clocked(find(peer));
+  const core::Launch other = relative_to == kRooflinePeer ? least(find(key)) : clocked(find(peer));
   return other.median > 0 ? own.relative_to(other) : core::Launch();
 }
 

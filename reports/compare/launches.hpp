@@ -12,6 +12,10 @@ namespace attest::reports {
 
 using Key = core::CaseKey;
 
+/// Instead of an implementation to divide times by: the least time that the limits of the machine
+/// allow, as they were measured in the same launch.
+inline constexpr const char* kRooflinePeer = "roofline";
+
 /// One launch, with its records by key. The results must outlive it.
 struct Run {
   const core::Results* file = nullptr;
@@ -21,7 +25,8 @@ struct Run {
   /// The records of that key; may be empty.
   const std::vector<const core::Record*>& find(const Key& key) const;
   /// The time of the passing records; median 0: there is none. The samples of several records are
-  /// combined. In nanoseconds, or divided by the time of the implementation `relative_to`.
+  /// combined. In nanoseconds, or divided by the time of the implementation `relative_to`, or by
+  /// the least time (kRooflinePeer).
   core::Launch launch(const Key& key, const std::string& relative_to = {}) const;
 };
 using Side = std::vector<Run>;

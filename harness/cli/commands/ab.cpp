@@ -29,6 +29,7 @@
 #include "core/tensor/stopwatch.hpp"
 #include "reports/compare/builds.hpp"
 #include "reports/compare/comparison_text.hpp"
+#include "reports/compare/launches.hpp"
 #include "reports/compare/self_check.hpp"
 
 namespace attest::cli {
@@ -134,8 +135,9 @@ class Launcher {
     const std::string& peer = arguments_.comparing.relative_to();
     const bool has_globs =
         std::ranges::find(arguments_.passed_on, "--impl") != arguments_.passed_on.end();
-    if (!side.plugin.empty() && peer.empty()) all.emplace_back("--only-plugins");
-    if (peer.empty() || (side.plugin.empty() && !has_globs)) return;
+    const bool runs_alone = peer.empty() || peer == reports::kRooflinePeer;
+    if (!side.plugin.empty() && runs_alone) all.emplace_back("--only-plugins");
+    if (runs_alone || (side.plugin.empty() && !has_globs)) return;
     if (!has_globs)
       all.insert(all.end(), {"--impl", "*@" + fs::path(side.plugin).filename().string()});
     all.insert(all.end(), {"--impl", peer});

@@ -81,8 +81,10 @@ Command add_gate(CLI::App& program) {
       ->type_name("FILE");
   arguments->floors.add_to(*command);
   command
-      ->add_option("--relative-to", arguments->options.relative_to,
-                   "divide times by those of this implementation in the same launch")
+      ->add_option(
+          "--relative-to", arguments->options.relative_to,
+          "divide times by those of this implementation in the same launch, or by the least "
+          "time that the machine allows: roofline")
       ->type_name("IMPL");
   command->add_flag("--across-machines", arguments->options.across_machines,
                     "compare times even between machines, kinds of build or numbers of threads");
