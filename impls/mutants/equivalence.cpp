@@ -63,8 +63,7 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
   const attest_softmax_params& p = f.p;
   const int64_t keys = p.seq_len_kv;
   switch (mutation) {
-    case Mutation::kScoreOverflow: return f.huge_logits();
-    case Mutation::kNoMax: return f.huge_logits() || f.far_biases();
+    case Mutation::kNoMax: return f.huge_logits() || f.has(ATTEST_BIAS) || f.has(ATTEST_REL_BIAS);
     // Where all logits are below -1e4, a sink has all of the weight, whatever the maximum is; but
     // lse is that of a row without keys.
     case Mutation::kMaxFromMinus1e4:
@@ -121,8 +120,8 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kAlibiHead0: return f.has(ATTEST_ALIBI_SLOPES) && p.num_heads > 1;
     case Mutation::kSinkDropped: return f.has(ATTEST_SINKS);
     // Beside such a sink the output is next to 0 either way.
-    case Mutation::kMaxWithoutSink:
-      return f.has(ATTEST_SINKS) && f.has(ATTEST_LSE) && f.huge_logits();
+    case Mutation::kMaxWithoutSink: return f.has(ATTEST_SINKS) && f.has(ATTEST_LSE);
+    case Mutation::kMaxOfSink: return f.has(ATTEST_SINKS);
     case Mutation::kSinkOfNextHead: return f.has(ATTEST_SINKS) && p.num_heads > 1;
     case Mutation::kScaleTwice:
     case Mutation::kScaleForgotten: return p.softmax_scale != 1 && keys > 1;

@@ -51,6 +51,7 @@ enum class Mutation {
   kSinkDropped,
   kSinkOfNextHead,
   kMaxWithoutSink,
+  kMaxOfSink,
   // arithmetic
   kWrongScale,
   kScaleTwice,
@@ -183,6 +184,8 @@ constexpr Description kMutations[] = {
     {Mutation::kSinkOfNextHead, "mutant_sink_of_next_head", "the sink of the next head"},
     {Mutation::kMaxWithoutSink, "mutant_max_without_sink",
      "the sink does not raise the maximum; where it leads by more than 88"},
+    {Mutation::kMaxOfSink, "mutant_max_of_sink",
+     "the sink is taken for the maximum; where it trails by more than 88"},
     {Mutation::kWrongScale, "mutant_wrong_scale", "softmax_scale times 1.02"},
     {Mutation::kScaleTwice, "mutant_scale_twice", "softmax_scale squared"},
     {Mutation::kScaleForgotten, "mutant_scale_forgotten", "softmax_scale taken for 1"},

@@ -415,7 +415,9 @@ class Kernel {
 
   void join_sink(int64_t h, int64_t r, const Scratch& x) const {
     const float sink = a_.sink(is(Mutation::kSinkOfNextHead) ? (h + 1) % a_.p.num_heads : h);
-    const float top = is(Mutation::kMaxWithoutSink) ? x.top[r] : std::max(x.top[r], sink),
+    const float top = is(Mutation::kMaxWithoutSink) ? x.top[r]
+                      : is(Mutation::kMaxOfSink)    ? sink
+                                                    : std::max(x.top[r], sink),
                 keep = std::exp(x.top[r] - top);
     for (int64_t d = 0; d < x.channels; ++d) x.sum[r * x.channels + d] *= keep;
     x.total[r] = x.total[r] * keep + std::exp(sink - top);

@@ -47,8 +47,10 @@ enum class Bug {
   kNanValueZero,
   kNanRowZero,
   kNanBiasZero,
+  kNanScoreCapped,
   // The same in a row's first tile alone, in its last one (short or not) alone.
   kNanScoreDroppedAtEnd,
+  kNanScoreCappedAtEnd,
   kInfScoreHiddenAtEnd,
   kMinusInfScoreNanAtEnd,
   kNanValueZeroAtEnd,
@@ -67,6 +69,7 @@ enum class Bug {
   kValuesTo,
   kScoresTo,
   kDotsTo,
+  kSoftcapOverflows,
 };
 
 /// What a forgotten rescale leaves as it is.
@@ -325,6 +328,23 @@ constexpr Planted kPlanted[] = {
     {"nan_value_zero", Bug::kNanValueZero, {{{64}}}, "NaN in V is 0"},
     {"nan_row_zero", Bug::kNanRowZero, {{{64}}}, "a row whose normaliser is NaN is 0"},
     {"nan_bias_zero", Bug::kNanBiasZero, {{{64}}}, "NaN in the bias is 0"},
+    {"nan_score_capped", Bug::kNanScoreCapped, {{{64}}}, "a score that is NaN becomes the softcap"},
+    {"nan_score_capped_first_tile",
+     Bug::kNanScoreCappedAtEnd,
+     {{{16}, {64}}},
+     "in a row's first tile a score that is NaN becomes the softcap",
+     0,
+     {},
+     0,
+     End::kFirst},
+    {"nan_score_capped_last_tile",
+     Bug::kNanScoreCappedAtEnd,
+     {{{16}, {64}}},
+     "in a row's last tile a score that is NaN becomes the softcap",
+     0,
+     {},
+     0,
+     End::kLast},
     {"nan_score_dropped_first_tile",
      Bug::kNanScoreDroppedAtEnd,
      {{{16}, {64}}},
@@ -453,6 +473,10 @@ constexpr Planted kPlanted[] = {
      {{{64}}},
      "q.k is clipped at 65504, before softmax_scale",
      kLargestHalf},
+    {"softcap_overflows",
+     Bug::kSoftcapOverflows,
+     {{{64}}},
+     "tanh is (e^2x - 1) / (e^2x + 1), which is NaN beyond 44 softcaps"},
 };
 
 /// One table of the plugin.

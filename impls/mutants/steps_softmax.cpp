@@ -60,7 +60,7 @@ class PairTerms final : public Terms {
     for (int64_t j = 0; j < keys; ++j) {
       if (scores[j] == kHidden) continue;
       const float term = of_pair(first_ + row, first_key + j), cap = a_.p.softcap;
-      const float score = cap > 0 ? cap * std::tanh(scores[j] / cap) : scores[j];
+      const float score = cap > 0 ? cap * tanh(scores[j] / cap) : scores[j];
       scores[j] = term == kHidden ? kHidden : score + term;
     }
   }
@@ -73,6 +73,12 @@ class PairTerms final : public Terms {
   }
 
  private:
+  float tanh(float x) const {
+    if (step_.planted->bug != Bug::kSoftcapOverflows) return std::tanh(x);
+    const float e = std::exp(2 * x);
+    return (e - 1) / (e + 1);
+  }
+
   const attest::Softmax<T>& a_;
   const Step& step_;
   const int64_t b_, h_, first_;

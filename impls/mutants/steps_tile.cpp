@@ -107,10 +107,15 @@ void plant_in_scores(const Rows& rows, int64_t i, const Tile& tile, float* p) {
   const auto replace = [&](auto is_replaced, float by) {
     std::replace_if(p, p + tile.keys, is_replaced, by);
   };
+  // An infinite score becomes the softcap.
+  if (planted.bug == Bug::kNanScoreCapped)
+    return replace([](float score) { return std::isnan(score); }, kInfinity);
   if (!is_end(planted.end, rows.row[i], tile)) return;
   switch (planted.bug) {
     case Bug::kNanScoreDroppedAtEnd:
       return replace([](float score) { return std::isnan(score); }, kHidden);
+    case Bug::kNanScoreCappedAtEnd:
+      return replace([](float score) { return std::isnan(score); }, kInfinity);
     case Bug::kInfScoreHiddenAtEnd:
       return replace([](float score) { return score == kInfinity; }, kHidden);
     case Bug::kMinusInfScoreNanAtEnd:

@@ -30,6 +30,17 @@ std::string window(int64_t n) {
       "softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=40 window_left={} window_right=3",
       queries(n), n, n / 8);
 }
+// Fewer keys than a tile has.
+std::string narrow(int64_t n) {
+  return fmt::format(
+      "softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_left=6 window_right=3 lse",
+      queries(n), n);
+}
+// A key head for each end of a row, and one more.
+std::string softcap(int64_t n) {
+  return fmt::format("softmax num_heads=3 seq_len_q={} seq_len_kv={} head_dim=32 softcap=30 lse",
+                     queries(n), n);
+}
 std::string empty_rows(int64_t n) {
   return fmt::format(
       "softmax num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 "
@@ -84,6 +95,7 @@ std::string sinks(int64_t n) {
       "sinks",
       fewer_queries(n), n);
 }
+std::string capped_sinks(int64_t n) { return sinks(n) + " softcap=20"; }
 std::string varlen(int64_t n) {
   return fmt::format(
       "softmax batch=4 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=32 window_right=0 "
@@ -148,6 +160,8 @@ const std::vector<Family>& families() {
       {"plain", kAny, plain},
       {"causal", kAny, causal},
       {"window", kLarge, window},
+      {"narrow", kFeature, narrow},
+      {"softcap", kFeature, softcap},
       {"empty_rows", kFeature, empty_rows},
       {"gqa", kFeature, gqa},
       {"bias", kPairs, bias},
@@ -158,6 +172,7 @@ const std::vector<Family>& families() {
       {"cross_head", kAny, cross_head},
       {"alibi", kLarge, alibi},
       {"sinks", kFeature, sinks},
+      {"capped_sinks", kFeature, capped_sinks},
       {"varlen", kFeature, varlen},
       {"seq_lens", kFeature, seq_lens},
       {"pages", kLarge, pages},

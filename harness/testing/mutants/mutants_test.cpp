@@ -197,6 +197,8 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
       {"wild", "mutant_linear_nan_as_zero", "linear", "f32"},
       {"wild", "mutant_linear_nan_tail", "linear", "bf16"},
       {"huge", "mutant_max_without_sink", "sinks", "f16"},
+      {"huge", "mutant_max_without_sink", "capped_sinks", "bf16"},
+      {"wild", "mutant_max_of_sink", "capped_sinks", "f32"},
   };
   for (const auto& [fill, mutant, family_name, dtype, more] : kAlone) {
     MutantCase wanted = make_case(family(family_name), 61, dtype);

@@ -77,6 +77,7 @@ const std::vector<Expected> kRange = {
     {"step_scores_to_50_t64", kDense, 61, "huge"},
     {"step_scores_to_64_t64", kDense, 61, "huge"},
     {"step_dots_to_65504_t64", kDense, 61, "huge"},
+    {"step_softcap_overflows_t64", "softcap", 61, "huge"},
 };
 
 // Tiles that are hidden as a whole, by masks and by biases of -inf; runs of 16 to 512 keys.
@@ -123,6 +124,16 @@ const std::vector<Expected> kWild = {
     {"step_nan_value_zero_t64", kDense, 61, "wild"},
     {"step_nan_row_zero_t64", kDense, 61, "wild"},
     {"step_nan_bias_zero_t64", "pair_bias", 61, "wild"},
+    {"step_nan_score_capped_t64", "softcap", 61, "wild"},
+    {"step_nan_score_capped_first_tile_t16", "softcap", 61, "wild"},
+    {"step_nan_score_capped_first_tile_t64", "softcap", 197, "wild"},
+    {"step_nan_score_capped_last_tile_t16", "softcap", 61, "wild"},
+    {"step_nan_score_capped_last_tile_t64", "softcap", 197, "wild"},
+    {"step_inf_score_hidden_t64", "narrow", 61, "wild"},
+    {"step_nan_score_dropped_first_tile_t16", "narrow", 61, "wild"},
+    {"step_nan_score_dropped_last_tile_t16", "narrow", 61, "wild"},
+    {"step_inf_score_hidden_last_tile_t16", "narrow", 61, "wild"},
+    {"step_minus_inf_score_nan_first_tile_t16", "narrow", 61, "wild"},
     {"step_nan_score_dropped_first_tile_t16", kDense, 61, "wild"},
     {"step_nan_score_dropped_first_tile_t64", kDense, 197, "wild"},
     {"step_nan_score_dropped_last_tile_t16", kDense, 61, "wild"},

@@ -206,11 +206,8 @@ double SoftmaxOperation::flops(const Problem& problem) const {
 
 namespace {
 
-// A softcap keeps huge logits small: all of them are the cap, and what shows with them has nothing
-// to show.
-bool on_request(const Problem& problem, const std::string& name) {
-  return std::ranges::find(kOnRequest, name) != std::end(kOnRequest) ||
-         (name == "huge" && problem.as<Params>().softcap > 0);
+bool on_request(const std::string& name) {
+  return std::ranges::find(kOnRequest, name) != std::end(kOnRequest);
 }
 
 }  // namespace
@@ -218,14 +215,14 @@ bool on_request(const Problem& problem, const std::string& name) {
 std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   std::vector<std::string> names{"random"};
   for (std::string& name : codebook_fills(problem))
-    if (!on_request(problem, name)) names.push_back(std::move(name));
+    if (!on_request(name)) names.push_back(std::move(name));
   names.emplace_back("wild");
   return names;
 }
 
 std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) const {
   std::vector<std::string> names = codebook_fills(problem);
-  std::erase_if(names, [&](const std::string& name) { return !on_request(problem, name); });
+  std::erase_if(names, [&](const std::string& name) { return !on_request(name); });
   return names;
 }
 

@@ -88,6 +88,8 @@ void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes);
 /// Writes SINKS that weigh about as much as the keys of a row: the logarithm of the number of keys,
 /// in whole octaves, plus a normal number and `lift`.
 void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks, double lift);
+/// Adds `lift` to the SINKS of every `step`-th head, beginning with head 0.
+void lift_sinks(const Tensor& sinks, double lift, int64_t step);
 /// Writes slopes, sinks, BIAS and REL_BIAS (normal numbers; BIAS with a few -inf), and MASK (80 %
 /// ones, and a few rows that see nothing).
 void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);

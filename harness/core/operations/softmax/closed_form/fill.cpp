@@ -10,6 +10,8 @@ namespace {
 constexpr float kDecoyFactor = 1.5f;
 // What a sink weighs about half of a peaked row with, beside as many flat keys
 constexpr double kPeakedSink = 20;
+// Above a softcap, by which a sink leads: BIAS and REL_BIAS add up to 640 each.
+constexpr double kLeadingSink = 2000;
 enum FillStream : uint64_t {
   kValuesStream = 100,
   kDecoysStream,
@@ -119,6 +121,10 @@ void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tens
   const double lift = kind == Codebook::Kind::kPeaked ? kPeakedSink : 0;
   if (tensors[ATTEST_SINKS])
     fill_sinks(problem, random_bits(fill.seed, kSinksStream), tensors[ATTEST_SINKS], lift);
+  // The logits of other problems are far from any sink.
+  const auto softcap = double(problem.as<attest_softmax_params>().softcap);
+  if (tensors[ATTEST_SINKS] && kind == Codebook::Kind::kHuge && softcap > 0)
+    lift_sinks(tensors[ATTEST_SINKS], softcap + kLeadingSink, 2);
   const Codebook book(problem, fill, tensors);
   fill_queries(book, tensors[ATTEST_Q]);
   fill_key_codes(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(),

@@ -320,6 +320,24 @@ TEST(CodebookFills, HugeHidesNaNAndInfinity) {
   }
 }
 
+// Sinks beside a softcap, and scores that it bends, are as far apart as without one.
+TEST(CodebookFills, ASoftcapLeavesNothingOut) {
+  const auto found = [](const char* fill) {
+    const Case c(ATTEST_F16, {fill, 3},
+                 [](Params& p) {
+                   p.num_heads = 2;
+                   p.seq_len_q = 61;
+                   p.head_dim = 16;
+                   p.softcap = 20;
+                 },
+                 {ATTEST_SINKS, ATTEST_LSE});
+    const std::vector<bool> all(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), true);
+    return softmax_operation().count_events(c.problem, c.tensors, all);
+  };
+  EXPECT_THAT(found("huge"), ::testing::IsSupersetOf({"sink/leads", "softcap/+88", "softcap/-88"}));
+  EXPECT_THAT(found("wild"), ::testing::Contains("sink/trails"));
+}
+
 TEST(CodebookFills, EdgesHaveKeysOfTheirOwn) {
   const Case c(ATTEST_F16, {"edges", 3}, [](Params& p) {
     p.seq_len_q = 64;

@@ -62,6 +62,9 @@
 //     The weights of a row sum to at least 65,504 times the largest weight.
 // logit/+30000, logit/-30000
 //     The largest logit of a row is above 20,000; all logits of a row are below -20,000.
+// softcap/+88, softcap/-88
+//     Before the softcap, the largest score of a row is above 88 times the softcap; all are below
+//     -88 times it, so that exp of twice the ratio overflows.
 // weights/graded
 //     Three in four rows of at least 64 keys, all judged, have at least 8 distinct weights that are
 //     within e^-4 of the largest and at least 0.2 % of the row; logits of at most 256; and values

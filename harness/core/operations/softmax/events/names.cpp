@@ -207,6 +207,15 @@ class Catalogue {
           shape_.unread || hides ? "" : "some row sees each key");
   }
 
+  // Beyond a softcap no score is infinite, so K has a NaN where a score is to be one.
+  std::string no_capped_nan(bool in_first_tile) const {
+    const bool apart = shape_.key_heads > 1 || shape_.varies;
+    if (!apart) return "one head, and all its rows see the same keys: they would all be NaN";
+    return !in_first_tile || shape_.key_heads > 2 || shape_.starts_differ
+               ? ""
+               : "a NaN of K in the first tile is every row's, and one key head has to be left";
+  }
+
   // What one tile of a row has alone.
   void add_wild_ends(const std::string& one_head) {
     const std::string tiles =
@@ -216,8 +225,10 @@ class Catalogue {
                                                 : "there is one row";
     const std::string nan = p_.head_dim_v > 1 ? "" : one_head,
                       infinite = first_of(weightless(), nan);
-    for (const char* end : {"first_tile", "last_tile"}) {
-      add(fmt::format("nan/{}/score", end), first_of(tiles, score));
+    for (const bool first : {true, false}) {
+      const char* end = first ? "first_tile" : "last_tile";
+      add(fmt::format("nan/{}/score", end),
+          first_of(tiles, p_.softcap > 0 ? no_capped_nan(first) : score));
       add(fmt::format("nan/{}/v", end), first_of(tiles, nan));
       for (const char* sign : {"+", "-"}) {
         add(fmt::format("inf/{}/{}score", end, sign), first_of(tiles, score));
@@ -235,6 +246,11 @@ class Catalogue {
     const std::string capped = bounded ? fmt::format("softcap {}", p_.softcap) : "";
     add("logit/+30000", capped);
     add("logit/-30000", capped);
+    for (const char* event : {"softcap/+88", "softcap/-88"})
+      add(event, p_.softcap == 0 ? "there is no softcap"
+                 : double(p_.softcap) * events::kBeyondExp > events::kHugeLogit
+                     ? "no fill has such scores"
+                     : "");
     for (const char* event : {"sink/leads", "sink/trails"})
       add(event, has(ATTEST_SINKS) ? "" : "there are no sinks");
     add("weights/graded", keys(events::kGradedKeys));

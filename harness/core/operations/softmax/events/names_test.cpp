@@ -147,11 +147,28 @@ TEST(EventNames, WhoHasEndsThatCanBeNan) {
   EXPECT_EQ(why_not(two_tiles, "nan/first_tile/v"), "");
   EXPECT_EQ(why_not(two_tiles, "inf/last_tile/-score"), "");
   const Case capped = of([](P& p) { p.softcap = 5, p.seq_len_kv = 17; });
-  EXPECT_NE(why_not(capped, "nan/last_tile/score"), "");
+  EXPECT_NE(why_not(capped, "inf/last_tile/+score"), "");
   EXPECT_EQ(why_not(capped, "inf/last_tile/-v"), "");
   const Case sloped = of([](P& p) { p.seq_len_kv = 17; }, {ATTEST_ALIBI_SLOPES});
   EXPECT_NE(why_not(sloped, "inf/first_tile/+v"), "");
   EXPECT_EQ(why_not(sloped, "nan/first_tile/v"), "");
+}
+
+// Beyond a softcap a NaN of K makes the score, so a key head for each end is needed, and one more.
+TEST(EventNames, WhoHasNanAtEndsBeyondASoftcap) {
+  const auto of_heads = [](int64_t heads, int64_t window_left) {
+    return of([=](P& p) {
+      p.softcap = 5;
+      p.num_heads = heads;
+      p.seq_len_q = p.seq_len_kv = 40;
+      p.window_left = window_left;
+    });
+  };
+  EXPECT_NE(why_not(of_heads(1, -1), "nan/last_tile/score"), "");
+  EXPECT_EQ(why_not(of_heads(2, -1), "nan/last_tile/score"), "");
+  EXPECT_NE(why_not(of_heads(2, -1), "nan/first_tile/score"), "");
+  EXPECT_EQ(why_not(of_heads(3, -1), "nan/first_tile/score"), "");
+  EXPECT_EQ(why_not(of_heads(2, 20), "nan/first_tile/score"), "");
 }
 
 TEST(EventNames, WhatLengthsCanBe) {

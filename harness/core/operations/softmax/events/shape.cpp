@@ -36,19 +36,21 @@ void EventShape::add_row(Interval keys, int64_t origin) {
 void EventShape::add_sequence(const attest_softmax_params& params, int64_t length_q,
                               int64_t length_kv, int64_t& keys_read) {
   Interval all{length_kv, 0};
-  int64_t least = length_kv, seeing = 0;
+  int64_t least = length_kv, seeing = 0, last_begin = 0;
   for (int64_t i = 0; i < length_q; ++i) {
     const Interval keys = visible_keys(params, i, length_q, length_kv);
     least = std::min(least, keys.size());
     if (keys.size() == 0) continue;
     ++seeing;
     all = {std::min(all.begin, keys.begin), std::max(all.end, keys.end)};
+    last_begin = std::max(last_begin, keys.begin);
     add_row(keys, tile_origin(params, i, length_q, length_kv));
   }
   rows += seeing * params.num_heads;
   key_heads += seeing > 0 ? params.num_kv_heads : 0;
   keys_read += all.size();
   varies |= all.size() > 0 && least < all.size();
+  starts_differ |= all.size() > 0 && all.begin < last_begin;
   for (int64_t i = 0; i + kQueryTile <= length_q; i += kQueryTile) {
     const Interval first = visible_keys(params, i, length_q, length_kv);
     const Interval last = visible_keys(params, i + kQueryTile - 1, length_q, length_kv);

@@ -36,12 +36,13 @@ struct EventShape {
   };
   std::array<OfTile, kEventTiles.size()> tile{};
   std::array<int64_t, kEventLanes.size()>
-      lanes{};            // keys after a row's first tile are in lanes 0 .. lanes - 1
-  int64_t most_keys = 0;  // the most keys of a row
-  int64_t rows = 0;       // rows that see a key, over all heads
-  int64_t key_heads = 0;  // over all sequences that have rows
-  bool varies = false;    // some key is in the interval of one row but not of another
-  bool unread = false;    // some key is in no interval
+      lanes{};                 // keys after a row's first tile are in lanes 0 .. lanes - 1
+  int64_t most_keys = 0;       // the most keys of a row
+  int64_t rows = 0;            // rows that see a key, over all heads
+  int64_t key_heads = 0;       // over all sequences that have rows
+  bool varies = false;         // some key is in the interval of one row but not of another
+  bool starts_differ = false;  // the intervals of two rows of a sequence begin at different keys
+  bool unread = false;         // some key is in no interval
 
  private:
   void add_sequence(const attest_softmax_params& params, int64_t length_q, int64_t length_kv,

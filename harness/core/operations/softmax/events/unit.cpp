@@ -113,11 +113,15 @@ double Unit::cost(int64_t keys) const {
          double(keys) * (kKeyCost + (geometry_.pair_terms() ? 2 * kKeyCost : 0));
 }
 
+float Unit::dot(const float* query, const float* key) const {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < params_.head_dim; ++c) sum += query[c] * key[c];
+  return sum;
+}
+
 float Unit::score(const float* query, const float* key) const {
-  float dot = 0;
-#pragma omp simd reduction(+ : dot)
-  for (int64_t c = 0; c < params_.head_dim; ++c) dot += query[c] * key[c];
-  const float s = params_.softmax_scale * dot;
+  const float s = params_.softmax_scale * dot(query, key);
   return params_.softcap > 0 ? params_.softcap * std::tanh(s / params_.softcap) : s;
 }
 

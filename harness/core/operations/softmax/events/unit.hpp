@@ -93,6 +93,11 @@ class Unit {
   Row row(const RowPlace& place, Buffer& buffer) const;
   /// The logit of one pair.
   float logit(const RowPlace& place, int64_t j) const;
+  /// softmax_scale q.k, before a softcap.
+  float plain_score(const RowPlace& place, int64_t j) const {
+    return params_.softmax_scale *
+           dot(vector(query_vectors_, place.query_class).data(), key(j).data());
+  }
   RowSummary summary(const RowPlace& place, const Row& row) const;
 
  private:
@@ -101,6 +106,7 @@ class Unit {
                                       size_t(params_.head_dim));
   }
   void load_values(const Tensor& v);
+  float dot(const float* query, const float* key) const;
   float score(const float* query, const float* key) const;
   bool few_keys() const { return 4 * int64_t(key_classes()) <= keys(); }
 

@@ -85,6 +85,13 @@ void note_sink(double sink, const RowSummary& summary, Found& found) {
   if (double(summary.top) - sink > kBeyondExp) found.insert("sink/trails");
 }
 
+void note_softcap(const Unit& unit, const RowPlace& row, const RowSummary& summary, Found& found) {
+  const double score =
+      double(unit.plain_score(row, summary.top_at)) / double(unit.params().softcap);
+  if (score > kBeyondExp) found.insert("softcap/+88");
+  if (score < -kBeyondExp) found.insert("softcap/-88");
+}
+
 bool usable(const RowSummary& summary) { return !summary.wild && summary.visible > 0; }
 
 }  // namespace
@@ -101,6 +108,7 @@ void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
     if (summary.sum >= kManyEqual) found.insert("equal/65504");
     if (unit.geometry().has_sinks())
       note_sink(unit.geometry().sink(rows.places[r].h), summary, found);
+    if (unit.params().softcap > 0) note_softcap(unit, rows.places[r], summary, found);
     if (double(summary.top) > kHugeLogit) found.insert("logit/+30000");
     if (double(summary.top) < -kHugeLogit) found.insert("logit/-30000");
     // Its values are looked at only where some key has the weight, and no row before it had the

@@ -142,6 +142,13 @@ void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks, doub
           random_normal(seed, uint64_t(h)) + 0.6875 * octaves + lift);  // ln 2, nearly
 }
 
+void lift_sinks(const Tensor& sinks, double lift, int64_t step) {
+  for (int64_t h = 0; h < sinks.spec.dim[0]; h += step) {
+    const int64_t at = h * sinks.spec.stride[0];
+    store(sinks.data, ATTEST_F32, at, load(sinks.data, ATTEST_F32, at) + lift);
+  }
+}
+
 void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
   if (const Tensor& bias = tensors[ATTEST_BIAS]) {
     const uint64_t bias_seed = role_seed(seed, ATTEST_BIAS),

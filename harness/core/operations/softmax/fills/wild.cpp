@@ -20,7 +20,8 @@
 namespace attest::core {
 namespace {
 
-constexpr uint64_t kWildStream = 70;  // so that no number is that of "random"
+constexpr double kTrailingSink = 128;  // below the least score
+constexpr uint64_t kWildStream = 70;   // so that no number is that of "random"
 
 class WildValues {
  public:
@@ -44,19 +45,23 @@ class WildValues {
       write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
       write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
     }
-    if (p_.softcap == 0 && others_seen_with(geometry_, longest_, keys / 5) >= kMostHidden) {
+    const Interval heads{p_.num_heads - p_.num_heads / p_.num_kv_heads, p_.num_heads};
+    if (p_.softcap == 0 && others_stay_finite(geometry_, longest_, heads, keys / 5, {})) {
       write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
       hide_from_first_row(keys / 5);
     }
-    if (const std::optional<int64_t> b = spoilt_sequence())
-      write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
+    if (const std::optional<int64_t> b = spoilt_sequence()) {
+      if (p_.softcap > 0 && !end_rows(problem_, geometry_, *b).empty())
+        write_nan_keys_at_ends(problem_, tensors_, geometry_, longest_);
+      else
+        write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
+    }
     const auto [nan_query, nan_bias, infinite_bias, infinite_query] =
         marked_places(geometry_.length_q(longest_));
     write_query(nan_query, kNan);
     // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before
     // that.
-    if (p_.softcap == 0 && geometry_.keys(longest_, infinite_query).size() > kMostHidden)
-      write_query(infinite_query, kInfinity);
+    if (p_.softcap == 0) write_query(infinite_query, infinity_with_largest_score(infinite_query));
     write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
     write_bias_of_keys();
     write_wild_ends(problem_, tensors_, geometry_, longest_, taken_);
@@ -110,6 +115,19 @@ class WildValues {
       WildElement(tensors_[ATTEST_Q], geometry_.query(longest_, place), p_.num_heads - 1, 0)
           .write(value);
   }
+  // The infinite query of which some key has the score +inf.
+  double infinity_with_largest_score(int64_t place) const {
+    if (place >= geometry_.length_q(longest_)) return kInfinity;
+    const Interval seen = geometry_.keys(longest_, place);
+    if (seen.size() > kMostHidden) return kInfinity;
+    for (int64_t j = seen.begin; j < seen.end; ++j)
+      if (geometry_.visible(longest_, p_.num_heads - 1, place, j)) {
+        const WildElement key(tensors_[ATTEST_K], geometry_.key(longest_, j), p_.num_kv_heads - 1,
+                              0);
+        return std::copysign(kInfinity, key.read() * double(p_.softmax_scale));
+      }
+    return kInfinity;  // it sees no key
+  }
   // So that some row of the head that is judged is left out, BIAS hides from it what is near the
   // infinite key. Masks hide enough.
   void hide_from_first_row(int64_t place) const {
@@ -162,16 +180,28 @@ class WildValues {
 
 }  // namespace
 
-int64_t others_seen_with(const Geometry& geometry, int64_t b, int64_t place) {
-  int64_t least = geometry.length_kv(b);
-  for (int64_t i = 0; i < geometry.length_q(b); ++i)
-    if (const Interval seen = geometry.keys(b, i); seen.contains(place))
-      least = std::min(least, seen.size() - 1);
-  return least;
+bool others_stay_finite(const Geometry& geometry, int64_t b, Interval heads, int64_t key,
+                        const std::set<int64_t>& infinite) {
+  const auto sees_another = [&](int64_t h, int64_t i, Interval seen) {
+    for (int64_t j = seen.begin; j < seen.end; ++j)
+      if (j != key && !infinite.contains(j) && geometry.visible(b, h, i, j)) return true;
+    return false;
+  };
+  for (int64_t i = 0; i < geometry.length_q(b); ++i) {
+    const Interval seen = geometry.keys(b, i);
+    if (!seen.contains(key) || seen.size() > kMostHidden) continue;
+    for (int64_t h = heads.begin; h < heads.end; ++h)
+      if (geometry.visible(b, h, i, key) && !sees_another(h, i, seen)) return false;
+  }
+  return true;
 }
 
 void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   fill_random(problem, {fill.name, random_bits(fill.seed, kWildStream)}, tensors, only_own);
+  // Beside a softcap no other fill has sinks that are next to nothing.
+  const auto softcap = double(problem.as<attest_softmax_params>().softcap);
+  if (tensors[ATTEST_SINKS] && softcap > 0)
+    lift_sinks(tensors[ATTEST_SINKS], -softcap - kTrailingSink, 1);
   WildValues(problem, tensors).write();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <set>
 
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/tensor/constants.hpp"
@@ -13,8 +14,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// The least size of a query that meets an infinite key: an operand of 8 bits may make 0 of a
 /// number as small as 2^-11, and 0 times infinity is NaN.
 constexpr double kLeast = 0x1p-4;
-/// A row has to see at least this many keys besides an infinite one. Masks hide some of them, but
-/// not all: if every key of a row scores -inf, its softmax means nothing.
+/// If every key of a row scores -inf, its softmax means nothing. Of so many keys masks hide some,
+/// but not all.
 constexpr int64_t kMostHidden = 12;
 
 /// Element `channel` of one row of Q, K or V. What lies beyond the last channel is not written.
@@ -35,7 +36,9 @@ class WildElement {
   int64_t channel_, at_;
 };
 
-/// The least number of keys that a row sees besides that one; masks do not count.
-int64_t others_seen_with(const Geometry& geometry, int64_t b, int64_t place);
+/// Whether each row of those query heads that sees the key sees another one besides `infinite`.
+/// Rows with more than kMostHidden keys are taken for such.
+bool others_stay_finite(const Geometry& geometry, int64_t b, Interval heads, int64_t key,
+                        const std::set<int64_t>& infinite);
 
 }  // namespace attest::core

@@ -25,6 +25,18 @@ size_t sizes_of_two_tiles(Interval keys, int64_t origin) {
       kEventTiles, [&](int64_t tile) { return tiles_of(keys, origin, tile).count() >= 2; }));
 }
 
+// The keys of a row's interval that are in its first or last tile of the smallest size.
+Interval end_tile(const attest_softmax_params& p, const Geometry& geometry, int64_t b, int64_t row,
+                  End end) {
+  const Interval keys = geometry.keys(b, row);
+  const int64_t size = kEventTiles.front(),
+                origin = tile_origin(p, row, geometry.length_q(b), geometry.length_kv(b));
+  const TileRange tiles = tiles_of(keys, origin, size);
+  if (end == End::kFirst)
+    return {keys.begin, std::min(keys.end, origin + (tiles.first + 1) * size)};
+  return {std::max(keys.begin, origin + tiles.last * size), keys.end};
+}
+
 class WildEnds {
  public:
   WildEnds(const Problem& problem, const Tensors& tensors, const Geometry& geometry, int64_t b,
@@ -64,19 +76,11 @@ class WildEnds {
   int64_t last_head() const { return p_.num_heads - 1; }
   // Values have a head of their own where one is left, which no NaN of K spoils.
   int64_t value_head() const {
-    const bool free = p_.num_kv_heads > 2 && !tensors_[ATTEST_ALIBI_SLOPES];
+    const bool free = p_.num_kv_heads > 2 && p_.softcap == 0 && !tensors_[ATTEST_ALIBI_SLOPES];
     return free ? 1 : p_.num_kv_heads - 1;
   }
 
-  Interval tile_at(int64_t row, End end) const {
-    const Interval keys = geometry_.keys(b_, row);
-    const int64_t size = kEventTiles.front(),
-                  origin = tile_origin(p_, row, geometry_.length_q(b_), geometry_.length_kv(b_));
-    const TileRange tiles = tiles_of(keys, origin, size);
-    if (end == End::kFirst)
-      return {keys.begin, std::min(keys.end, origin + (tiles.first + 1) * size)};
-    return {std::max(keys.begin, origin + tiles.last * size), keys.end};
-  }
+  Interval tile_at(int64_t row, End end) const { return end_tile(p_, geometry_, b_, row, end); }
 
   bool sees_both_ends(int64_t row) const {
     const auto sees_some = [&](End end) {
@@ -121,10 +125,18 @@ class WildEnds {
     for (int64_t j = tile.end - 1; j >= tile.begin; --j) {
       if (taken_.contains(j) || !geometry_.visible(b_, last_head(), row, j)) continue;
       if (channels_.contains(j)) return j;
-      if (!key && others_seen_with(geometry_, b_, j) >= kMostHidden) key = j;
+      if (!key && others_stay_finite(geometry_, b_, {p_.num_heads - group_, p_.num_heads}, j,
+                                     infinite_keys()))
+        key = j;
     }
     const int64_t most = std::min(kScoreChannels, p_.head_dim - kFirstScoreChannel);
     return int64_t(channels_.size()) < most ? key : std::nullopt;
+  }
+
+  std::set<int64_t> infinite_keys() const {
+    std::set<int64_t> keys = taken_;
+    for (const auto& [key, channel] : channels_) keys.insert(key);
+    return keys;
   }
 
   void write_key(int64_t j, int64_t channel) const {
@@ -189,6 +201,78 @@ class WildEnds {
   std::map<int64_t, int64_t> channels_;  // of the keys that have an infinity
 };
 
+class NanKeys {
+ public:
+  NanKeys(const Problem& problem, const Tensors& tensors, const Geometry& geometry, int64_t longest)
+      : problem_(problem),
+        p_(problem.as<attest_softmax_params>()),
+        k_(tensors[ATTEST_K]),
+        geometry_(geometry),
+        heads_(key_heads(longest)) {}
+
+  void write() const {
+    const std::optional<Place> last = place(heads_.front(), End::kLast),
+                               first = place(heads_.back(), End::kFirst);
+    if (last) write(*last);
+    if (!first) return;
+    // Two in one key head must not meet in the rows that they are for.
+    const bool apart =
+        heads_.size() > 1 || (last && !sees(*last, first->key) && !sees(*first, last->key));
+    if (apart) write(*first);
+  }
+
+ private:
+  struct KeyHead {
+    int64_t b, kv_head;
+  };
+  struct Place {
+    KeyHead head;
+    int64_t row, key;
+  };
+
+  // Up to two key heads that may be NaN; one in which other rows are not, if there is no such one.
+  std::vector<KeyHead> key_heads(int64_t longest) const {
+    std::vector<KeyHead> heads;
+    for (int64_t n = 0; n < geometry_.batch(); ++n) {
+      const int64_t b = n == 0 ? longest : n <= longest ? n - 1 : n;
+      if (geometry_.length_q(b) == 0 || geometry_.length_kv(b) == 0) continue;
+      for (int64_t h = 0; h < p_.num_kv_heads && heads.size() < 2; ++h)
+        if (b != longest || h < p_.num_kv_heads - 1) heads.push_back({b, h});
+    }
+    if (heads.empty()) heads.push_back({longest, p_.num_kv_heads - 1});
+    return heads;
+  }
+
+  // The last key of the last row of all that see both ends, or the first key of the first row.
+  std::optional<Place> place(KeyHead head, End end) const {
+    const std::vector<int64_t> rows = end_rows(problem_, geometry_, head.b);
+    if (rows.empty()) return std::nullopt;
+    const bool first = end == End::kFirst;
+    const int64_t row = first ? std::ranges::min(rows) : std::ranges::max(rows);
+    const Interval tile = end_tile(p_, geometry_, head.b, row, end);
+    for (int64_t n = 0; n < tile.size(); ++n) {
+      const int64_t key = first ? tile.begin + n : tile.end - 1 - n;
+      if (geometry_.visible(head.b, query_head(head), row, key)) return Place{head, row, key};
+    }
+    return std::nullopt;
+  }
+
+  int64_t query_head(KeyHead head) const { return head.kv_head * (p_.num_heads / p_.num_kv_heads); }
+  bool sees(const Place& place, int64_t key) const {
+    return geometry_.keys(place.head.b, place.row).contains(key) &&
+           geometry_.visible(place.head.b, query_head(place.head), place.row, key);
+  }
+  void write(const Place& at) const {
+    WildElement(k_, geometry_.key(at.head.b, at.key), at.head.kv_head, 0).write(kNan);
+  }
+
+  const Problem& problem_;
+  const attest_softmax_params& p_;
+  const Tensor& k_;
+  const Geometry& geometry_;
+  const std::vector<KeyHead> heads_;
+};
+
 }  // namespace
 
 std::vector<int64_t> end_rows(const Problem& problem, const Geometry& geometry, int64_t b) {
@@ -212,6 +296,11 @@ std::vector<int64_t> end_rows(const Problem& problem, const Geometry& geometry, 
 void write_wild_ends(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                      int64_t b, std::set<int64_t> taken) {
   WildEnds(problem, tensors, geometry, b, std::move(taken)).write();
+}
+
+void write_nan_keys_at_ends(const Problem& problem, const Tensors& tensors,
+                            const Geometry& geometry, int64_t b) {
+  NanKeys(problem, tensors, geometry, b).write();
 }
 
 }  // namespace attest::core

@@ -22,4 +22,10 @@ std::vector<int64_t> end_rows(const Problem& problem, const Geometry& geometry, 
 void write_wild_ends(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                      int64_t b, std::set<int64_t> taken);
 
+/// For problems with a softcap, whose scores are never infinite: writes a NaN into K that a row
+/// sees in its last tile, and one that another row sees in its first, each in a key head of its own
+/// if there are so many. The last key head of sequence b is left as it is unless there is no other.
+void write_nan_keys_at_ends(const Problem& problem, const Tensors& tensors,
+                            const Geometry& geometry, int64_t b);
+
 }  // namespace attest::core

@@ -1,4 +1,5 @@
 // The fill "wild": what is NaN or infinite is seen by rows, and by no more of them than has to be.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -116,6 +117,58 @@ TEST(WildFill, NoKeyIsWildInBothKAndV) {
     for (int64_t j = 0; j < c.p().seq_len_kv; ++j)
       EXPECT_FALSE(is_wild(c, ATTEST_K, head, j) && is_wild(c, ATTEST_V, head, j)) << j;
   }
+}
+
+std::set<std::string> events_of(const Case& c) {
+  const std::vector<bool> all(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), true);
+  return softmax_operation().count_events(c.problem, c.tensors, all);
+}
+
+// Some key of each row has a finite score: where all are -inf, a softmax means nothing.
+TEST(WildFill, RowsOfFewKeysSeeInfinitiesToo) {
+  for (const DType dtype : {ATTEST_F32, ATTEST_F16}) {
+    const Case c(dtype, {"wild", 7},
+                 [](Params& p) {
+                   p.seq_len_q = 61;
+                   p.head_dim = 16;
+                   p.window_left = 4;
+                   p.window_right = 2;
+                 },
+                 {ATTEST_LSE});
+    EXPECT_THAT(events_of(c), ::testing::IsSupersetOf(
+                                  {"inf/q", "inf/k", "nan/first_tile/score", "nan/last_tile/score",
+                                   "inf/first_tile/+score", "inf/first_tile/-score",
+                                   "inf/last_tile/+score", "inf/last_tile/-score"}));
+    const auto golden = softmax_golden(c.problem, c.tensors);
+    for (const auto& [row, lse] : Expectations(*golden, {}, ATTEST_LSE).value)
+      EXPECT_GT(std::isnan(lse[0]) ? 0 : lse[0], -INFINITY) << row;
+  }
+}
+
+TEST(WildFill, ASoftcapLeavesNanAtTheEndsOfRows) {
+  const auto found = [](const std::function<void(Params&)>& change) {
+    return events_of(Case(ATTEST_F32, {"wild", 7}, [&](Params& p) {
+      p.num_heads = p.num_kv_heads = 3;
+      p.seq_len_q = 61;
+      p.head_dim = 16;
+      p.softcap = 5;
+      change(p);
+    }));
+  };
+  const auto both =
+      ::testing::IsSupersetOf({"nan/q", "nan/k", "nan/first_tile/score", "nan/last_tile/score",
+                               "nan/first_tile/v", "nan/last_tile/v", "inf/last_tile/+v"});
+  EXPECT_THAT(found([](Params&) {}), both);
+  EXPECT_THAT(found([](Params& p) { p.window_right = 0; }), both);
+  EXPECT_THAT(found([](Params& p) { p.batch = 3, p.num_heads = p.num_kv_heads = 1; }), both);
+  EXPECT_THAT(found([](Params& p) {
+                p.num_heads = p.num_kv_heads = 1;
+                p.window_left = 9;
+                p.window_right = 8;
+              }),
+              both);
+  EXPECT_THAT(found([](Params& p) { p.num_heads = p.num_kv_heads = 2; }),
+              ::testing::Contains("nan/last_tile/score"));
 }
 
 // The rows at whose ends something is wild are judged where others are not.
