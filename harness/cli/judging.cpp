@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/ending.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/forecast.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/recorder.hpp"
-#include "cli/table_file.hpp"
+#include "cli/output/ending.hpp"
+#include "cli/output/forecast.hpp"
+#include "cli/output/recorder.hpp"
+#include "cli/output/table_file.hpp"
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
 

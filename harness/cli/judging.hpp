@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "cli/judging_options.hpp"
+#include "cli/options/judging_options.hpp"
 #include "core/session/session.hpp"
 
 namespace attest::cli {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/interrupt.hpp"
-#include "cli/quantity_options.hpp"
+#include "cli/options/quantity_options.hpp"
 
 namespace attest::cli {
 

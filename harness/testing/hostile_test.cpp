@@ -9,7 +9,7 @@
 #include <fstream>
 #include <ostream>
 
-#include "core/measure/affinity.hpp"
+#include "core/measure/machine/affinity.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "core/tensor/stopwatch.hpp"

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <memory>
 
-#include "cli/baseline.hpp"
-#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/comparison/baseline.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/header.hpp"
-#include "cli/results_file.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/output/header.hpp"
+#include "cli/output/results_file.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/judging.hpp"
-#include "cli/quantity_options.hpp"
-#include "cli/spec_option.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/options/quantity_options.hpp"
+#include "cli/options/spec_option.hpp"
 
 namespace attest::cli {
 namespace {

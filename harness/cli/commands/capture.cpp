@@ -5,7 +5,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/vector_words.hpp"
+#include "cli/options/vector_words.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "core/session/plan.hpp"

@@ -9,8 +9,8 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/progress.hpp"
-#include "cli/quantity_options.hpp"
+#include "cli/options/quantity_options.hpp"
+#include "cli/output/progress.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/quantities.hpp"
 #include "core/tensor/error.hpp"

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/comparing.hpp"
-#include "cli/json_file.hpp"
-#include "cli/results_file.hpp"
+#include "cli/comparison/comparing.hpp"
+#include "cli/output/json_file.hpp"
+#include "cli/output/results_file.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/compare/builds.hpp"
 #include "reports/compare/comparison_text.hpp"

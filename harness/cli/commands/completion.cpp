@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "cli/commands/commands.hpp"
-#include "cli/completion.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/help/completion.hpp"
 #include "core/judge/verdict.hpp"
 
 namespace attest::cli {

@@ -10,8 +10,8 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/help/manual.hpp"
 #include "cli/machine_error.hpp"
-#include "cli/manual.hpp"
 #include "core/problem/hint.hpp"
 
 namespace attest::cli {

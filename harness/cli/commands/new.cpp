@@ -9,12 +9,12 @@
 #include <fstream>
 #include <memory>
 
-#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/templates.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/machine_error.hpp"
-#include "cli/replaced.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/options/replaced.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::cli {

@@ -8,8 +8,8 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/json_file.hpp"
-#include "core/measure/affinity.hpp"
+#include "cli/output/json_file.hpp"
+#include "core/measure/machine/affinity.hpp"
 #include "reports/table.hpp"
 
 namespace attest::cli {

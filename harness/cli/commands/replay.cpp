@@ -2,11 +2,11 @@
 // --vectors.
 #include <memory>
 
-#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
-#include "cli/ending.hpp"
 #include "cli/judging.hpp"
-#include "cli/vector_words.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/options/vector_words.hpp"
+#include "cli/output/ending.hpp"
 
 namespace attest::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/machine_error.hpp"
-#include "cli/progress.hpp"
+#include "cli/output/progress.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/formats.hpp"
 

@@ -5,12 +5,12 @@
 #include <memory>
 #include <optional>
 
-#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/judging.hpp"
-#include "cli/quantity_options.hpp"
-#include "cli/run_dumper.hpp"
-#include "cli/spec_option.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/options/quantity_options.hpp"
+#include "cli/options/spec_option.hpp"
+#include "cli/output/run_dumper.hpp"
 #include "reports/table.hpp"
 
 namespace attest::cli {

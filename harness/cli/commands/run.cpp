@@ -5,12 +5,12 @@
 #include <memory>
 #include <utility>
 
-#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
-#include "cli/ending.hpp"
 #include "cli/judging.hpp"
-#include "cli/quantity_options.hpp"
-#include "cli/vector_words.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/options/quantity_options.hpp"
+#include "cli/options/vector_words.hpp"
+#include "cli/output/ending.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {

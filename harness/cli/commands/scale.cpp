@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/json_file.hpp"
 #include "cli/judging.hpp"
-#include "cli/quantity_options.hpp"
+#include "cli/options/command_line.hpp"
+#include "cli/options/quantity_options.hpp"
+#include "cli/output/json_file.hpp"
 #include "core/session/sweep_plan.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/scaling/scaling_json.hpp"

@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "core/device/device_kinds.hpp"
-#include "core/measure/files.hpp"
+#include "core/measure/machine/files.hpp"
 
 namespace attest::core {
 namespace {

@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/measure/affinity.hpp"
-#include "core/measure/caches.hpp"
+#include "core/measure/machine/affinity.hpp"
+#include "core/measure/machine/caches.hpp"
 #include "core/measure/probe_kernels.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"

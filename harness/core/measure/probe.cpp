@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/measure/affinity.hpp"
-#include "core/measure/caches.hpp"
 #include "core/measure/compute_units.hpp"
-#include "core/measure/memory.hpp"
+#include "core/measure/machine/affinity.hpp"
+#include "core/measure/machine/caches.hpp"
+#include "core/measure/machine/memory.hpp"
 #include "core/measure/probe_kernels.hpp"
 #include "core/tensor/stopwatch.hpp"
 

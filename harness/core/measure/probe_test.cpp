@@ -7,10 +7,10 @@
 #include <cmath>
 #include <vector>
 
-#include "core/measure/affinity.hpp"
-#include "core/measure/caches.hpp"
 #include "core/measure/compute_units.hpp"
-#include "core/measure/files.hpp"
+#include "core/measure/machine/affinity.hpp"
+#include "core/measure/machine/caches.hpp"
+#include "core/measure/machine/files.hpp"
 #include "core/measure/probe_kernels.hpp"
 #include "core/tensor/stopwatch.hpp"
 

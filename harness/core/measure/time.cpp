@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/measure/caches.hpp"
+#include "core/measure/machine/caches.hpp"
 #include "core/measure/stop_rule.hpp"
 #include "core/measure/usage.hpp"
 #include "core/tensor/stopwatch.hpp"

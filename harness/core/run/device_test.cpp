@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "core/measure/doctor.hpp"
-#include "core/measure/environment.hpp"
+#include "core/measure/machine/doctor.hpp"
+#include "core/measure/machine/environment.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/measure/memory.hpp"
+#include "core/measure/machine/memory.hpp"
 
 namespace attest::core {
 namespace {

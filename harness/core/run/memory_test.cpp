@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "core/measure/affinity.hpp"
-#include "core/measure/caches.hpp"
+#include "core/measure/machine/affinity.hpp"
+#include "core/measure/machine/caches.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/runner.hpp"

@@ -11,7 +11,7 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/messages.hpp"
-#include "core/measure/memory.hpp"
+#include "core/measure/machine/memory.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

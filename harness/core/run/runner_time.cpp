@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/device/device_kinds.hpp"
-#include "core/measure/machine_state.hpp"
+#include "core/measure/machine/machine_state.hpp"
 #include "core/run/outputs.hpp"
 #include "core/run/runner.hpp"
 #include "core/statistics/statistics.hpp"

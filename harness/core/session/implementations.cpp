@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/isolation/installation.hpp"
-#include "core/measure/affinity.hpp"
+#include "core/measure/machine/affinity.hpp"
 #include "core/problem/glob.hpp"
 #include "core/tensor/error.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/isolation/installation.hpp"
-#include "core/measure/environment.hpp"
+#include "core/measure/machine/environment.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/hint.hpp"
 #include "core/run/vectors/vector_runner.hpp"

@@ -5,17 +5,17 @@
 #include <utility>
 
 #include "core/device/device_kinds.hpp"
-#include "core/measure/memory.hpp"
+#include "core/measure/machine/memory.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 #include "core/worker/device_tensors.hpp"
 #include "core/worker/float_mode.hpp"
 #include "core/worker/guarded_table.hpp"
 #include "core/worker/mapped.hpp"
-#include "core/worker/paced.hpp"
 #include "core/worker/scripted.hpp"
-#include "core/worker/timed.hpp"
-#include "core/worker/timed_device.hpp"
+#include "core/worker/timing/paced.hpp"
+#include "core/worker/timing/timed.hpp"
+#include "core/worker/timing/timed_device.hpp"
 
 namespace attest::core {
 

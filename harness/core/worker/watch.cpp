@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/isolation/children.hpp"
-#include "core/measure/affinity.hpp"
+#include "core/measure/machine/affinity.hpp"
 
 namespace attest::core {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/isolation/messages.hpp"
 #include "core/isolation/status_page.hpp"
 #include "core/isolation/supervisor.hpp"
-#include "core/measure/affinity.hpp"
+#include "core/measure/machine/affinity.hpp"
 #include "core/tensor/error.hpp"
 #include "core/worker/executor.hpp"
 #include "core/worker/faults.hpp"

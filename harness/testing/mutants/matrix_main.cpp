@@ -14,8 +14,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/measure/build_info.hpp"
-#include "core/measure/environment.hpp"
+#include "core/measure/machine/build_info.hpp"
+#include "core/measure/machine/environment.hpp"
 #include "core/measure/time.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"

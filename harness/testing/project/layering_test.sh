@@ -55,7 +55,7 @@ expect harness/adapters/a.cpp:1 harness/adapters/a.cpp '#include "cli/run.hpp"'
 expect impls/flash_cpu.cpp:1 impls/flash_cpu.cpp '#include "core/tensor/a.hpp"'
 expect impls/mutants/drop.cpp:1 impls/mutants/drop.cpp '#include "core/judge/b.hpp"'
 expect reports/table.cpp:1 reports/table.cpp '#include "core/run/runner.hpp"'
-expect reports/table.cpp:1 reports/table.cpp '#include "core/measure/environment.hpp"'
+expect reports/table.cpp:1 reports/table.cpp '#include "core/measure/machine/environment.hpp"'
 # Two components that include each other.
 reset
 write harness/core/judge/b.hpp '#include "core/judge/c.hpp"'

@@ -1,0 +1,160 @@
+#include "cli/comparison/baseline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/machine_error.hpp"
+#include "cli/options/command_line.hpp"
+#include "core/record/case_key.hpp"
+#include "core/tensor/error.hpp"
+#include "reports/compare/launches.hpp"
+
+namespace attest::cli {
+namespace {
+
+using core::Record;
+using core::Results;
+
+/// What times have to share to be compared: kind of build, and the machine behind each device.
+struct Origin {
+  std::string build;
+  std::map<std::string, std::string> machines;
+
+  explicit Origin(const Results& results) : build(reports::build(results)) {
+    for (const Record& record : results.records)
+      machines[record.device] = reports::machine(results, record.device);
+  }
+};
+
+void require_same_origin(const Results& a, const Results& b, const char* remedy) {
+  const Origin first(a), second(b);
+  const auto refuse = [&](const std::string& what, const std::string& was, const std::string& is) {
+    throw core::Error(fmt::format("{} is of another {} than {}: {}, not {}; {}", b.path, what,
+                                  a.path, is, was, remedy));
+  };
+  if (first.build != second.build) refuse("kind of build", first.build, second.build);
+  for (const auto& [device, machine] : second.machines)
+    if (const auto at = first.machines.find(device);
+        at != first.machines.end() && at->second != machine)
+      refuse("machine", at->second, machine);
+}
+
+void require_each_case_once(const std::vector<Results>& fresh) {
+  std::map<core::CaseKey, const Results*> seen;
+  for (const Results& file : fresh)
+    for (const Record& record : file.records) {
+      const auto [at, is_new] = seen.emplace(question_of(record), &file);
+      if (!is_new && at->second != &file)
+        throw core::Error(
+            fmt::format("{} and {} both have {}; a baseline has it once: leave out "
+                        "one of the files",
+                        at->second->path, file.path, question_of(record).name()));
+    }
+}
+
+/// "results.jsonl (2026-11-25T10:00:00Z, commit 1a2b3c4)".
+std::string source_of(const Results& file) {
+  const std::string commit = reports::fact(file, "build", "commit");
+  return fmt::format("{} ({}{})", recorded_path(file.path), file.header.started,
+                     commit.empty() ? "" : ", commit " + commit);
+}
+
+using Facts = std::map<std::string, std::map<std::string, std::string>>;
+
+/// Removes the facts that `other` lacks or tells otherwise.
+void keep_shared(Facts& facts, const Facts& other) {
+  for (auto& [group, names] : facts) {
+    const auto at = other.find(group);
+    std::erase_if(names, [&](const auto& fact) {
+      if (at == other.end()) return true;
+      const auto same = at->second.find(fact.first);
+      return same == at->second.end() || same->second != fact.second;
+    });
+  }
+  std::erase_if(facts, [](const auto& group) { return group.second.empty(); });
+}
+
+}  // namespace
+
+void require_one_baseline(const std::optional<Results>& old, const std::vector<Results>& fresh) {
+  for (const Results& file : fresh) {
+    if (!file.complete)
+      throw core::Error(
+          fmt::format("{}: its run was cut short; finish it with attest run --resume", file.path));
+    require_same_origin(fresh.front(), file, "give results of one machine and build");
+    if (old) require_same_origin(*old, file, "--replace begins a new baseline");
+  }
+  require_each_case_once(fresh);
+}
+
+std::vector<std::string> bad_records(const std::vector<Results>& results) {
+  std::vector<std::string> bad;
+  for (const Results& file : results)
+    for (const Record& record : file.records)
+      if (record.outcome.is_bad())
+        bad.push_back(fmt::format("{}: {}: {}", file.path, question_of(record).name(),
+                                  name(record.outcome.verdict())));
+  return bad;
+}
+
+Results updated_baseline(const std::optional<Results>& old, const std::vector<Results>& fresh,
+                         const std::string& now) {
+  Results baseline = fresh.front();
+  std::set<core::CaseKey> updated;
+  std::string from;
+  baseline.records.clear();
+  for (const Results& file : fresh) {
+    from += fmt::format("{}{}", from.empty() ? "" : "; ", source_of(file));
+    keep_shared(baseline.header.environment, file.header.environment);
+    baseline.header.started = std::max(baseline.header.started, file.header.started);
+    for (const Record& record : file.records) {
+      updated.insert(question_of(record));
+      baseline.records.push_back(record);
+    }
+  }
+  std::vector<Record> kept;
+  if (old)
+    std::ranges::copy_if(old->records, std::back_inserter(kept), [&](const Record& record) {
+      return !updated.contains(question_of(record));
+    });
+  Facts& facts = baseline.header.environment;
+  if (!kept.empty()) {
+    keep_shared(facts, old->header.environment);
+    std::string when = reports::fact(*old, "baseline", "updated");
+    if (when.empty()) when = old->header.started;
+    facts["baseline"] = {{"kept", fmt::format("{} records of {}", kept.size(), when)}};
+  } else {
+    facts.erase("baseline");
+  }
+  facts["baseline"]["updated"] = now;
+  facts["baseline"]["from"] = from;
+  baseline.records.insert(baseline.records.begin(), kept.begin(), kept.end());
+  baseline.closing = core::Closing::of(baseline.records, now);
+  return baseline;
+}
+
+void write_baseline(const std::string& path, const Results& baseline) {
+  const std::string partial = path + ".partial";
+  const auto refuse = [&] { throw MachineError(fmt::format("{}: cannot be written", path)); };
+  {
+    std::ofstream out(partial, std::ios::trunc | std::ios::binary);
+    const auto write = [&](const nlohmann::json& line) {
+      out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    };
+    write(to_json(baseline.header));
+    for (const Record& record : baseline.records) write(to_json(record));
+    write(to_json(baseline.closing));
+    if (!out.flush()) refuse();
+  }
+  std::error_code error;
+  std::filesystem::rename(partial, path, error);
+  if (error) refuse();
+}
+
+}  // namespace attest::cli

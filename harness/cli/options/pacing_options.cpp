@@ -1,0 +1,79 @@
+#include "cli/options/pacing_options.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cli/options/quantity_options.hpp"
+#include "core/problem/quantities.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+namespace {
+
+// Frames longer apart are no frames; shorter ones are no longer timed by sleeping.
+constexpr double kLongest_s = 60, kShortest_s = 1e-4;
+
+double period_in(const std::string& text) {
+  const std::optional<double> period = core::parse_period(text);
+  if (!period || *period < kShortest_s || *period > kLongest_s)
+    throw CLI::ValidationError(
+        "--paced",
+        fmt::format("{}: must be {}, from {} to {}", core::in_quotes(text), core::kPeriodWords,
+                    core::print_seconds(kShortest_s), core::print_seconds(kLongest_s)));
+  return *period;
+}
+
+core::NeighbourSpec neighbours_in(const std::string& text) {
+  try {
+    return core::parse_neighbours(text);
+  } catch (const core::Error& error) {
+    throw CLI::ValidationError("--contend", error.what());
+  }
+}
+
+}  // namespace
+
+void PacingOptions::add_to(CLI::App& app) {
+  app.add_option_function<std::string>(
+         "--paced", [this](const std::string& text) { period_s = period_in(text); },
+         "after the timed runs, release one frame a period, with new inputs and emptied caches; "
+         "latency counts from the scheduled arrival, and the period is the deadline")
+      ->type_name("RATE");
+  add_seconds(app, "--paced-for", window_s,
+              "how long frames are released, alone and contended each", 0.01, 1e5);
+  app.add_option_function<std::vector<std::string>>(
+         "--contend",
+         [this](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) neighbours.push_back(neighbours_in(text));
+         },
+         "release the frames again beside neighbours: KIND:N of stream (memory bandwidth; @GB/s "
+         "limits each), cache, compute, camera (30 frames a second), same (the implementation in "
+         "another process)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("KIND:N");
+  app.add_flag("--energy", energy,
+               "measure the energy of a run by every sensor of the machine, in 3 s");
+}
+
+void PacingOptions::apply_to(core::RunOptions& options) const {
+  options.energy = energy;
+  if (period_s == 0) {
+    if (!neighbours.empty()) throw core::Error("--contend goes with --paced RATE");
+    return;
+  }
+  options.pace = core::PaceOptions{
+      .period_ns = period_s * 1e9, .window_ns = window_s * 1e9, .neighbours = neighbours};
+}
+
+std::string PacingOptions::words() const {
+  std::string words = energy ? " --energy" : "";
+  if (period_s == 0) return words;
+  words += " --paced " + core::print_period(period_s);
+  if (window_s != kUsualWindow_s) words += " --paced-for " + core::print_seconds(window_s);
+  for (const core::NeighbourSpec& spec : neighbours) words += " --contend " + spec.print();
+  return words;
+}
+
+}  // namespace attest::cli

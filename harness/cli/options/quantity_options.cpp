@@ -1,0 +1,55 @@
+#include "cli/options/quantity_options.hpp"
+
+#include <fmt/format.h>
+
+#include "core/problem/quantities.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+
+using core::in_quotes;
+
+CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& seconds,
+                         const std::string& help, double least, double most) {
+  CLI::Option* option = command.add_option_function<std::string>(
+      name,
+      [=, &seconds](const std::string& text) {
+        const std::optional<double> value = core::parse_seconds(text);
+        if (!value)
+          throw CLI::ValidationError(
+              name, fmt::format("{}: must be {}", in_quotes(text), core::kSecondsWords));
+        if (*value < least || *value > most)
+          throw CLI::ValidationError(
+              name, fmt::format("{}: must be from {} to {}", in_quotes(text),
+                                core::print_seconds(least), core::print_seconds(most)));
+        seconds = *value;
+      },
+      help);
+  if (seconds > 0) option->default_str(core::print_seconds(seconds));
+  return option->type_name("TIME");
+}
+
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& bytes,
+                       const std::string& help, uint64_t least) {
+  CLI::Option* option = command.add_option_function<std::string>(
+      name,
+      [=, &bytes](const std::string& text) {
+        const std::optional<uint64_t> value = core::parse_bytes(text);
+        if (!value)
+          throw CLI::ValidationError(
+              name, fmt::format("{}: must be {}", in_quotes(text), core::kBytesWords));
+        if (*value < least)
+          throw CLI::ValidationError(name, fmt::format("{}: must be at least {}", in_quotes(text),
+                                                       core::print_whole_bytes(least)));
+        bytes = *value;
+      },
+      help);
+  return option->type_name("SIZE");
+}
+
+std::string quantity_help() {
+  return fmt::format("TIME: {}.\nSIZE: {}.\nCounts of a spec line: {}; 256k is 262,144.",
+                     core::kSecondsWords, core::kBytesWords, core::kCountWords);
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,88 @@
+// Caches and cores as other machines describe them.
+#include "core/measure/machine/caches.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "core/measure/pointer_chase.hpp"
+#include "core/measure/testing/fake_root.hpp"
+#include "core/statistics/statistics.hpp"
+
+namespace attest::core {
+namespace {
+
+TEST(Caches, Sizes) {
+  EXPECT_EQ(parse_size("32K"), 32768u);
+  EXPECT_EQ(parse_size("1M"), 1u << 20);
+  EXPECT_EQ(parse_size("491520K"), uint64_t{480} << 20);
+  EXPECT_EQ(parse_size("12"), 12u);
+  EXPECT_EQ(parse_size("lots"), 0u);
+  EXPECT_EQ(parse_size("1X"), 0u);
+}
+
+TEST(Caches, SharedOnesCountOnce) {
+  const FakeRoot root;
+  for (const int cpu : {0, 1, 2, 3}) {
+    const std::string cache = "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/";
+    root.write(cache + "index0/level", "1\n"), root.write(cache + "index0/type", "Data\n"),
+        root.write(cache + "index0/size", "48K\n");
+    root.write(cache + "index1/level", "3\n"), root.write(cache + "index1/type", "Unified\n"),
+        root.write(cache + "index1/size", "16M\n");
+    root.write(cache + "index1/shared_cpu_list", cpu < 2 ? "0-1\n" : "2-3\n");
+  }
+  EXPECT_EQ(last_level_cache_bytes({0}, root.path()), 16u << 20);
+  EXPECT_EQ(last_level_cache_bytes({0, 1}, root.path()), 16u << 20);
+  EXPECT_EQ(last_level_cache_bytes({1, 2, 3}, root.path()), 32u << 20);
+  EXPECT_EQ(last_level_cache_bytes({9}, root.path()), 32u << 20);  // unknown
+  const std::vector<Cache> caches = read_caches(2, root.path());
+  ASSERT_EQ(caches.size(), 2u);
+  EXPECT_EQ(caches[0].type, "Data");
+  EXPECT_EQ(caches[1].cpus, (std::vector<int>{2, 3}));
+}
+
+TEST(Caches, FlushingEmptiesThem) {
+  const std::vector<uint64_t> chain = make_chain();
+  std::vector<double> warm, cold;
+  std::thread([&] {  // kept to one CPU: after a move the other core's caches are cold by themselves
+    ASSERT_TRUE(pin_process(cpu_list({allowed_cpus().front()})));
+    CacheFlusher flusher;
+    for (int i = 0; i < 11; ++i) {
+      chase_ns(chain), warm.push_back(chase_ns(chain));
+      flusher.flush();
+      cold.push_back(chase_ns(chain));
+    }
+  })
+      .join();
+  EXPECT_GT(summarise(cold).min, 2 * summarise(warm).min);
+}
+
+TEST(Affinity, TakesWholeCoresFirst) {
+  const FakeRoot root;
+  for (const int cpu : {0, 1, 2, 3, 4, 5})
+    root.write(
+        "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+        cpu < 2   ? "0-1"
+        : cpu < 4 ? "2-3"
+                  : "4-5");
+  const std::vector<int> allowed{0, 1, 2, 3, 5};
+  EXPECT_EQ(choose_cpus(2, allowed, root.path()), (std::vector<int>{0, 2}));
+  EXPECT_EQ(choose_cpus(3, allowed, root.path()), (std::vector<int>{0, 2, 5}));
+  EXPECT_EQ(choose_cpus(4, allowed, root.path()), (std::vector<int>{0, 1, 2, 5}));
+  EXPECT_EQ(choose_cpus(9, allowed, root.path()), allowed);
+  EXPECT_EQ(choose_cpus(2, {4, 6}, FakeRoot().path()),
+            (std::vector<int>{4, 6}));  // no description at all
+}
+
+TEST(Affinity, Lists) {
+  EXPECT_EQ(parse_cpu_list("0-2,5"), (std::vector<int>{0, 1, 2, 5}));
+  EXPECT_EQ(parse_cpu_list("7"), std::vector<int>{7});
+  for (const char* list :
+       {"", "x", "0;1", "-1", "3-1", "1-", "1,,2", "1,", "99999999", "0-99999999999999999999"})
+    EXPECT_TRUE(parse_cpu_list(list).empty()) << list;
+  EXPECT_EQ(cpu_list({0, 1, 5}), "0,1,5");
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,81 @@
+// What the doctor says of machines in good and in bad order.
+#include "core/measure/machine/doctor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "core/measure/testing/fake_root.hpp"
+
+namespace attest::core {
+namespace {
+
+using Kind = Finding::Kind;
+
+std::optional<Finding> find(const std::vector<Finding>& findings, const std::string& what) {
+  for (const Finding& finding : findings)
+    if (finding.what == what) return finding;
+  return std::nullopt;
+}
+
+void write_machine(const FakeRoot& root, bool good) {
+  const std::string cpu = "sys/devices/system/cpu/";
+  root.write("proc/cpuinfo", good ? "model name\t: A\nflags\t: avx2\n"
+                                  : "model name\t: A\nflags\t: avx2 hypervisor\n");
+  root.write(cpu + "cpu0/cpufreq/scaling_governor", good ? "performance" : "powersave");
+  root.write(cpu + "cpufreq/boost", good ? "0" : "1");
+  root.write(cpu + "smt/active", good ? "0" : "1");
+  root.write("proc/loadavg", good ? "0.02 0 0" : "3.5 0 0");
+  root.write("proc/stat", good ? "cpu 1 1 1 97 0 0 0 0" : "cpu 1 1 1 94 0 0 0 3");
+  root.write(
+      "proc/meminfo",
+      good ? "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
+           : "MemTotal: 8000000 kB\nMemAvailable: 7000 kB\nSwapTotal: 2000000 kB\nSwapFree: "
+             "1000000 kB\n");
+  root.write("sys/kernel/mm/transparent_hugepage/enabled",
+             good ? "always [madvise] never" : "always madvise [never]");
+  root.write("sys/devices/system/clocksource/clocksource0/current_clocksource",
+             good ? "tsc" : "hpet");
+}
+
+TEST(Doctor, AHealthyMachineNeedsNothing) {
+  const FakeRoot root;
+  write_machine(root, true);
+  const auto findings = diagnose_machine(root.path());
+  EXPECT_GE(findings.size(), 8u);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(int(finding.kind), int(Kind::kOk)) << finding.what;
+    EXPECT_EQ(finding.advice, "") << finding.what;
+    EXPECT_NE(finding.found, "") << finding.what;
+  }
+}
+
+TEST(Doctor, EachFaultIsNamedWithAdvice) {
+  const FakeRoot root;
+  write_machine(root, false);
+  const auto findings = diagnose_machine(root.path());
+  for (const char* what :
+       {"virtual machine", "frequency governor", "turbo", "hardware threads (SMT)", "load",
+        "stolen CPU time", "swap in use", "transparent huge pages", "clock source"}) {
+    const auto finding = find(findings, what);
+    ASSERT_TRUE(finding) << what;
+    EXPECT_EQ(int(finding->kind), int(Kind::kNote)) << what;
+    EXPECT_NE(finding->advice, "") << what;
+  }
+}
+
+TEST(Doctor, AnEmptyMachineIsNoError) { EXPECT_FALSE(diagnose_machine(FakeRoot().path()).empty()); }
+
+TEST(Doctor, WhatIsMissingHasAdvice) {
+  const auto findings = diagnose();
+  EXPECT_TRUE(find(findings, "CUDA"));
+  EXPECT_TRUE(find(findings, "performance counters"));
+  EXPECT_TRUE(find(findings, "Highway"));
+  for (const Finding& finding : findings) {
+    EXPECT_FALSE(finding.what.empty() || finding.found.empty()) << finding.what;
+    EXPECT_TRUE(finding.kind != Kind::kMissing || !finding.advice.empty()) << finding.what;
+  }
+}
+
+}  // namespace
+}  // namespace attest::core

@@ -1,0 +1,66 @@
+#include "core/measure/machine/files.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace attest::core {
+
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return {};
+  std::ifstream in(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\0' || text.back() == ' '))
+    text.pop_back();
+  return text;
+}
+
+std::optional<double> read_number(const fs::path& path) {
+  const std::string text = read_text(path);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;  // "max" of a cgroup, EAGAIN of a sensor
+  return value;
+}
+
+std::string value_of(const std::string& text, const std::string& key, char separator) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find(separator);
+    if (at == line.npos || at == 0 || !line.starts_with(key)) continue;
+    if (line.find_last_not_of(" \t", at - 1) + 1 != key.size())
+      continue;  // "model" is not "model name"
+    const size_t start = line.find_first_not_of(" \t\"", at + 1);
+    return start == line.npos ? std::string()
+                              : line.substr(start, line.find_last_not_of(" \t\r\"") + 1 - start);
+  }
+  return {};
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+std::string chosen_of(const std::string& text) {
+  const size_t open = text.find('['), close = text.find(']');
+  return open == text.npos || close == text.npos || close < open
+             ? text
+             : text.substr(open + 1, close - open - 1);
+}
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    entries.push_back(it->path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+}  // namespace attest::core

@@ -1,0 +1,121 @@
+// Clocks, ticks, throttling and temperatures from files of several machines; what counts as a
+// disturbance.
+#include "core/measure/machine/machine_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/measure/testing/fake_root.hpp"
+
+namespace attest::core {
+namespace {
+
+TEST(MachineState, OfAnX86Machine) {
+  const FakeRoot root;
+  root.write("proc/loadavg", "1.25 0.50 0.10 2/300 4242\n");
+  root.write("proc/pressure/cpu", "some avg10=3.50 avg60=1.00 avg300=0.00 total=99\n");
+  root.write("proc/stat", "cpu  100 0 50 800 10 5 5 30 7 0\ncpu0 1 2 3\n");
+  for (const char* cpu : {"cpu0", "cpu1"}) {
+    const std::string folder = std::string("sys/devices/system/cpu/") + cpu;
+    root.write(folder + "/cpufreq/scaling_cur_freq", cpu[3] == '0' ? "2400000\n" : "3600000\n");
+    root.write(folder + "/thermal_throttle/core_throttle_count", "2\n"),
+        root.write(folder + "/thermal_throttle/package_throttle_count", "50\n");
+  }
+  root.write("sys/class/thermal/thermal_zone0/type", "x86_pkg_temp\n"),
+      root.write("sys/class/thermal/thermal_zone0/temp", "61500\n");
+  root.write("sys/class/hwmon/hwmon1/name", "k10temp\n"),
+      root.write("sys/class/hwmon/hwmon1/temp1_input", "55250\n");
+  const MachineState state = read_machine_state(root.path());
+  EXPECT_EQ(state.load_1min, 1.25);
+  EXPECT_EQ(state.cpu_pressure, 3.5);
+  EXPECT_EQ(state.min_mhz, 2400);
+  EXPECT_EQ(state.max_mhz, 3600);
+  EXPECT_EQ(state.steal_ticks, 30u);
+  EXPECT_EQ(state.total_ticks, 1000u);  // guests are within user time
+  EXPECT_EQ(state.throttle_events, 4u);
+  EXPECT_EQ(state.temperatures_c.at("x86_pkg_temp"), 61.5);
+  EXPECT_EQ(facts(state).at("celsius_k10temp"), "55.2");
+}
+
+TEST(MachineState, OfAnOrin) {
+  const FakeRoot root;
+  root.write("sys/class/devfreq/17000000.gpu/device/of_node/name", std::string("gpu\0", 4)),
+      root.write("sys/class/devfreq/17000000.gpu/cur_freq", "306000000\n");
+  root.write("sys/class/devfreq/other/device/of_node/name", "nvdec\n"),
+      root.write("sys/class/devfreq/other/cur_freq", "1\n");
+  root.write("sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/oc1_event_cnt", "3\n"),
+      root.write("sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/oc3_event_cnt", "4\n");
+  root.write("sys/class/thermal/cooling_device5/type", "cpu-throttle-alert\n"),
+      root.write("sys/class/thermal/cooling_device5/cur_state", "1\n");
+  root.write("sys/class/thermal/thermal_zone1/type", "cv0-thermal\n"),
+      root.write("sys/class/thermal/thermal_zone1/temp", "");  // EAGAIN while it is off
+  const MachineState state = read_machine_state(root.path());
+  EXPECT_EQ(state.gpu_mhz, 306);
+  EXPECT_EQ(state.throttle_events, 7u);
+  EXPECT_EQ(state.throttling_now, 1u);
+  EXPECT_TRUE(state.temperatures_c.empty());
+}
+
+TEST(MachineState, OfAVirtualMachine) {
+  const FakeRoot root;
+  root.write("proc/cpuinfo", "cpu MHz\t\t: 2596.122\n\ncpu MHz\t\t: 3000.5\n");
+  EXPECT_EQ(read_machine_state(root.path()).min_mhz, 2596.122);
+  EXPECT_EQ(read_machine_state(root.path()).max_mhz, 3000.5);
+  EXPECT_FALSE(read_machine_state(FakeRoot().path()).max_mhz.has_value());
+}
+
+TEST(MachineState, OfThisMachine) {
+  const MachineState state = read_machine_state();
+  EXPECT_TRUE(state.load_1min.has_value());
+  EXPECT_GT(state.total_ticks, 0u);
+}
+
+TEST(Disturbances, QuietIsQuiet) {
+  const MachineState before{
+      .max_mhz = 3000, .steal_ticks = 10, .total_ticks = 1000, .throttle_events = 5};
+  MachineState after{.max_mhz = 2800, .steal_ticks = 10, .total_ticks = 2000, .throttle_events = 5};
+  EXPECT_TRUE(disturbances(before, after).empty());
+  EXPECT_TRUE(disturbances(MachineState{}, MachineState{}).empty());
+  after.steal_ticks = 20;  // 1 %
+  EXPECT_TRUE(disturbances(before, after).empty());
+}
+
+TEST(Disturbances, EachIsTold) {
+  const MachineState before{.max_mhz = 3000,
+                            .gpu_mhz = 900,
+                            .steal_ticks = 10,
+                            .total_ticks = 1000,
+                            .throttle_events = 5};
+  const MachineState after{.max_mhz = 2000,
+                           .gpu_mhz = 300,
+                           .steal_ticks = 60,
+                           .total_ticks = 2000,
+                           .throttle_events = 8,
+                           .throttling_now = 1};
+  const std::vector<std::string> notes = disturbances(before, after);
+  ASSERT_EQ(notes.size(), 5u);
+  EXPECT_EQ(notes[0], "the CPU was throttled 3 times");
+  EXPECT_EQ(notes[2], "the hypervisor gave 5.0 % of the CPU time to others");
+  EXPECT_EQ(notes[3], "the CPU's clock fell from 3000 to 2000 MHz");
+}
+
+TEST(DeviceState, IsKeyAndText) {
+  const DeviceState state{
+      .sm_mhz = 1980, .energy_j = 1234567.25, .held_down_by = {"power cap", "heat"}};
+  const std::map<std::string, std::string> expected = {
+      {"sm_mhz", "1980"}, {"energy_j", "1234567.25"}, {"held_down_by", "power cap, heat"}};
+  EXPECT_EQ(facts(state), expected);
+  EXPECT_TRUE(facts(DeviceState{}).empty());
+}
+
+TEST(DeviceState, WhatHoldsClocksDownIsADisturbance) {
+  const DeviceState good{.sm_mhz = 1980}, capped{.held_down_by = {"power cap"}},
+      hot{.held_down_by = {"power cap", "heat"}};
+  EXPECT_TRUE(disturbances(good, good).empty());
+  EXPECT_EQ(disturbances(capped, good),
+            std::vector<std::string>{"the device's clocks were held down: power cap"});
+  EXPECT_EQ(disturbances(capped, hot),
+            std::vector<std::string>{"the device's clocks were held down: power cap, heat"});
+}
+
+}  // namespace
+}  // namespace attest::core

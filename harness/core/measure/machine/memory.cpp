@@ -1,0 +1,96 @@
+#include "core/measure/machine/memory.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "core/measure/machine/files.hpp"
+
+namespace attest::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+// "Key:   123 kB" in bytes; 0 where absent.
+uint64_t kib_of(const std::string& text, const std::string& key) {
+  return std::strtoull(value_of(text, key, ':').c_str(), nullptr, 10) * 1024;
+}
+
+struct Limit {
+  uint64_t limit_bytes = kNoLimit, left_bytes = kNoLimit;
+};
+
+struct GroupFiles {
+  const char *limit, *used, *reclaimable;
+};
+
+// One group. Page cache that nobody uses counts as used there, but goes when memory is wanted.
+void tighten(const fs::path& group, const GroupFiles& files, Limit& limit) {
+  const auto most = read_number(group / files.limit), used = read_number(group / files.used);
+  if (!most || !used || *most >= 0x1p62) return;  // "max"; version 1 writes a number near 2^63
+  const double cache = std::strtod(
+      value_of(read_text(group / "memory.stat"), files.reclaimable, ' ').c_str(), nullptr);
+  limit.limit_bytes = std::min(limit.limit_bytes, uint64_t(*most));
+  limit.left_bytes =
+      std::min(limit.left_bytes, uint64_t(std::max(0.0, *most - std::max(0.0, *used - cache))));
+}
+
+// The group at `path` below `mount` and every one above it. A container may name a path that only
+// its host has: its own group is then the mount itself, which is always among them.
+void tighten_upwards(const fs::path& mount, fs::path path, const GroupFiles& files, Limit& limit) {
+  if (std::find(path.begin(), path.end(), "..") != path.end()) path.clear();
+  for (path = path.relative_path(); !path.empty(); path = path.parent_path())
+    tighten(mount / path, files, limit);
+  tighten(mount, files, limit);
+}
+
+Limit group_limit(const fs::path& root) {
+  Limit limit;
+  std::istringstream lines(read_text(root / "proc/self/cgroup"));
+  for (std::string line; std::getline(lines, line);) {  // "4:memory:/path", version 2 "0::/path"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string kinds = line.substr(first + 1, second - first - 1),
+                      path = line.substr(second + 1);
+    if (kinds.empty())
+      tighten_upwards(root / "sys/fs/cgroup", path,
+                      {"memory.max", "memory.current", "inactive_file"}, limit);
+    else if (("," + kinds + ",").find(",memory,") != kinds.npos)
+      tighten_upwards(root / "sys/fs/cgroup/memory", path,
+                      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+                      limit);
+  }
+  return limit;
+}
+
+}  // namespace
+
+PeakMemory::PeakMemory() {
+  std::ofstream reset("/proc/self/clear_refs");
+  reset << "5" << std::flush;  // 5: reset the high-water mark (proc(5))
+  before_bytes_ = kib_of(read_text("/proc/self/status"), "VmRSS");
+  available_ = reset.good() && before_bytes_ > 0;
+}
+
+uint64_t PeakMemory::growth_bytes() const {
+  const uint64_t peak = kib_of(read_text("/proc/self/status"), "VmHWM");
+  return peak > before_bytes_ ? peak - before_bytes_ : 0;
+}
+
+MachineMemory read_memory(const fs::path& root) {
+  const std::string text = read_text(root / "proc/meminfo");
+  const Limit limit = group_limit(root);
+  MachineMemory memory;
+  memory.total_bytes = std::min(kib_of(text, "MemTotal"), limit.limit_bytes);
+  memory.available_bytes = std::min(kib_of(text, "MemAvailable"), limit.left_bytes);
+  memory.swap_total_bytes = kib_of(text, "SwapTotal");
+  memory.swap_used_bytes =
+      memory.swap_total_bytes - std::min(memory.swap_total_bytes, kib_of(text, "SwapFree"));
+  return memory;
+}
+
+}  // namespace attest::core
