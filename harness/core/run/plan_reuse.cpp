@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <list>
+#include <utility>
 
 #include "core/judge/check.hpp"
 #include "core/judge/guess.hpp"
@@ -33,12 +34,34 @@ constexpr double kMostFlops = 1.6e10;                // of all goldens
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of all tensors
 constexpr double kFreshSeconds = 1;                  // of all processes of their own
 
-// A process of its own, which has run nothing before.
-std::unique_ptr<Plugin> fresh(const Plugin& plugin) {
-  return std::make_unique<Plugin>(plugin.path(), plugin.options());
-}
-
 }  // namespace
+
+/// Processes with the plugin that have run nothing before. One is started ahead, while the one
+/// before it runs: starting takes longer than most runs.
+class PlanReuse::FreshProcesses {
+ public:
+  explicit FreshProcesses(Plugin& plugin) : plugin_(plugin) {}
+  ~FreshProcesses() { drop(std::move(now_)); }
+  FreshProcesses(const FreshProcesses&) = delete;
+
+  /// The next process; the one before it ends. `another`: whether one more will be wanted.
+  Plugin& next(bool another) {
+    drop(std::exchange(now_, ahead_ ? std::move(ahead_) : start()));
+    if (another) ahead_ = start();
+    return *now_;
+  }
+
+ private:
+  std::unique_ptr<Plugin> start() const {
+    return std::make_unique<Plugin>(plugin_.path(), plugin_.options());
+  }
+  void drop(std::unique_ptr<Plugin> process) {
+    if (process) plugin_.count_calls_of(*process);
+  }
+
+  Plugin& plugin_;
+  std::unique_ptr<Plugin> now_, ahead_;
+};
 
 /// The problem, or one of its variants, with inputs that all implementations share.
 struct PlanReuse::Member {
@@ -113,7 +136,7 @@ PlanReuse::Parts PlanReuse::parts(Plugin& plugin, const Implementation& implemen
 // One process: each plan is created and run, then each runs again in the opposite order, then, plan
 // by plan, one is destroyed and the next one runs. Where plans may not be alive at once, one after
 // another. False: the record says why.
-bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts& parts,
+bool PlanReuse::play(Plugin& process, const Implementation& implementation, Parts& parts,
                      bool forward, bool alive_at_once, RelationRecord& record) {
   Script script;
   const int count = int(parts.size());
@@ -142,7 +165,7 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
     script.destroy(plan);
     if (plan + 1 < count) run(plan + 1);
   }
-  const ScriptResult played = plugin.script(implementation, script, 0);
+  const ScriptResult played = process.script(implementation, script, 0);
   for (const double ns : played.run_ns) record.run_ns += ns;
   std::vector<std::string_view> names;
   for (const Part* part : order) names.push_back(part->member.name);
@@ -159,19 +182,17 @@ bool PlanReuse::play(Plugin& plugin, const Implementation& implementation, Parts
 }
 
 // Runs a part in a process of its own, in which nothing came before.
-void PlanReuse::run_alone(Plugin& plugin, const Implementation& implementation, Part& part) {
+void PlanReuse::run_alone(Plugin& process, const Implementation& implementation, Part& part) {
   part.alone =
       std::make_unique<SharedTensors>(part.member.problem, ATTEST_WRITE, part.workspace_bytes);
   part.alone->seal_size(), part.alone->poison();
   part.alone_failure =
-      fresh(plugin)
-          ->run(implementation, part.member.problem, *part.member.inputs, *part.alone)
-          .failure;
+      process.run(implementation, part.member.problem, *part.member.inputs, *part.alone).failure;
 }
 
 // Outputs that are the same to the bit are judged once. Where one is wrong, the process of its own
 // says whether reuse made it so.
-void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part& part,
+void PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementation, Part& part,
                       RelationRecord& record) {
   const Problem& problem = part.member.problem;
   const Stopwatch watch(judging_s_);
@@ -204,7 +225,7 @@ void PlanReuse::judge(Plugin& plugin, const Implementation& implementation, Part
     if (!part.arithmetic.has(ATTEST_NONDETERMINISTIC)) compare(part, different, record);
     return;
   }
-  if (!part.alone) run_alone(plugin, implementation, part);
+  if (!part.alone) run_alone(fresh.next(false), implementation, part);
   record.judgement = worst;
   if (!part.alone_failure && !is_wrong(judged(*part.alone))) {
     record.judgement.outcome = {
@@ -269,9 +290,9 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
   RelationRecord record{.relation = "plan-reuse"};
   const Outcome& outcome = record.judgement.outcome;
   for (const auto& part : mine) make_inputs(part->member);
+  FreshProcesses fresh(plugin);
   for (const bool forward : {true, false}) {
-    const std::unique_ptr<Plugin> process = fresh(plugin);
-    if (play(*process, implementation, mine, forward, true, record)) continue;
+    if (play(fresh.next(true), implementation, mine, forward, true, record)) continue;
     if (outcome.verdict() != Verdict::kUnsupported) return record;
     for (const auto& part : mine) part->outputs.clear();
     break;
@@ -279,9 +300,7 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
   if (outcome.verdict() == Verdict::kUnsupported) {
     const Judgement refused = record.judgement;
     for (const bool forward : {true, false})
-      if (const std::unique_ptr<Plugin> process = fresh(plugin);
-          !play(*process, implementation, mine, forward, false, record))
-        return record;
+      if (!play(fresh.next(true), implementation, mine, forward, false, record)) return record;
     record.judgement = refused;
   }
   int alone = 0;
@@ -289,9 +308,9 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
   for (const auto& part : mine) {
     if (!part->arithmetic.has(ATTEST_NONDETERMINISTIC) && (again || fresh_s < kFreshSeconds)) {
       const Stopwatch watch(fresh_s);
-      run_alone(plugin, implementation, *part), ++alone;
+      run_alone(fresh.next(part != mine.back()), implementation, *part), ++alone;
     }
-    judge(plugin, implementation, *part, record);
+    judge(fresh, implementation, *part, record);
     if (outcome.is_bad()) break;
   }
   record.judgement.method = fmt::format(

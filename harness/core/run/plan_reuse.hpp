@@ -38,13 +38,14 @@ class PlanReuse {
  private:
   struct Member;
   struct Part;
+  class FreshProcesses;
   using Parts = std::vector<std::unique_ptr<Part>>;
   Parts parts(Plugin& plugin, const Implementation& implementation, bool again);
-  bool play(Plugin& plugin, const Implementation& implementation, Parts& parts, bool forward,
+  bool play(Plugin& process, const Implementation& implementation, Parts& parts, bool forward,
             bool alive_at_once, RelationRecord& record);
-  void judge(Plugin& plugin, const Implementation& implementation, Part& part,
+  void judge(FreshProcesses& fresh, const Implementation& implementation, Part& part,
              RelationRecord& record);
-  void run_alone(Plugin& plugin, const Implementation& implementation, Part& part);
+  void run_alone(Plugin& process, const Implementation& implementation, Part& part);
   void compare(const Part& part, const std::vector<const SharedTensors*>& different,
                RelationRecord& record) const;
   void explain(const Part& part, const SharedTensors& outputs, Judgement& judgement) const;

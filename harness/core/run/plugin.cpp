@@ -175,6 +175,7 @@ std::optional<Outcome> Plugin::ready(const Implementation& implementation, const
     if (!worker_) {
       worker_ = std::make_unique<Worker>(path_, options_);
       greeted_ = false;
+      plan_ns_ = 0;
     }
     if (greeted_) return std::nullopt;
     try {
@@ -264,6 +265,16 @@ std::optional<Outcome> Plugin::exchange(Request request, std::span<const int> de
   return reported_failure(reply, problem);
 }
 
+// Adds what the calls for a request took. Runs that failed have told no time.
+void Plugin::count_calls(const Reply& reply) {
+  double ns =
+      double(worker_->status().plan_ns - std::exchange(plan_ns_, worker_->status().plan_ns));
+  if (const auto* run = std::get_if<RunReply>(&reply.result)) ns += run->run_ns;
+  if (const auto* script = std::get_if<ScriptReply>(&reply.result))
+    for (const double run_ns : script->run_ns) ns += run_ns;
+  calls_s_ += ns * 1e-9;
+}
+
 // One request and its reply. After a failure the worker may be in any state, so that it is ended.
 template <class Said>
 ResultOf<Said> Plugin::call(const Implementation& implementation,
@@ -277,6 +288,7 @@ ResultOf<Said> Plugin::call(const Implementation& implementation,
   for (const Problem* one : problems) request.problems.emplace_back(*one, options_.limits.threads);
   Reply reply;
   result.failure = exchange(std::move(request), descriptors, reply, problem, waiting);
+  count_calls(reply);
   if (!result.failure) {
     if (Said* const said = std::get_if<Said>(&reply.result))
       static_cast<Said&>(result) = std::move(*said);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/isolation/death.hpp"
@@ -96,6 +97,11 @@ class Plugin {
   /// `expected_ns`: of all its runs.
   ScriptResult script(const Implementation& implementation, const Script& script,
                       double expected_ns);
+  /// Seconds that calls into the plugin took since the last call of this, in all processes of its
+  /// own, but for timed and paced runs: their results tell.
+  double take_calls_s() { return std::exchange(calls_s_, 0); }
+  /// Counts as its own what calls took in another process with this plugin.
+  void count_calls_of(Plugin& other) { calls_s_ += other.take_calls_s(); }
   /// What has been tried with this plugin, where once is enough for all of its cases.
   bool has_tried(const std::string& what) const { return tried_.contains(what); }
   void note_tried(const std::string& what) { tried_.insert(what); }
@@ -118,6 +124,7 @@ class Plugin {
                       decltype(Request::wanted) wanted, std::span<const int> descriptors);
   std::optional<Outcome> exchange(Request request, std::span<const int> descriptors, Reply& reply,
                                   const Problem& problem, const Waiting& waiting);
+  void count_calls(const Reply& reply);
   std::optional<Outcome> await(Reply& reply, const Problem& problem, const Waiting& waiting);
   std::optional<Outcome> look(uint64_t& most_bytes, const Waiting& waiting,
                               Clock::time_point deadline);
@@ -132,6 +139,8 @@ class Plugin {
   bool greeted_ = false;
   bool lingering_ = false;  // threads have come that may go on after run returned
   uint64_t sequence_ = 0;
+  uint64_t plan_ns_ = 0;  // of the worker, as its status page told last
+  double calls_s_ = 0;
   size_t last_table_ = 0;  // that a request was about
   std::vector<std::string> notes_;
   std::set<std::string> tried_;

@@ -183,8 +183,10 @@ std::optional<bool> differs_with_one_thread(const Trial& trial, const PreparedIn
   for (int64_t n = 0; n < kMostAlone; ++n) {
     if (n > 1 && seconds_since(start) > kMostAlone_s) break;
     outputs.poison(leftover);
-    if (alone.run(trial.implementation, inputs.problem(), inputs.shared(), outputs).failure)
-      return std::nullopt;
+    const RunResult run =
+        alone.run(trial.implementation, inputs.problem(), inputs.shared(), outputs);
+    trial.plugin.count_calls_of(alone);
+    if (run.failure) return std::nullopt;
     std::string bits = hash_outputs(inputs.problem(), outputs.tensors());
     if (n > 0 && bits != first) return true;
     first = std::move(bits);

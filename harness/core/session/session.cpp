@@ -15,18 +15,10 @@
 namespace attest::core {
 namespace {
 
-double implementation_seconds(const Record& record) {
-  double ns = 0;
-  for (const FillRecord& fill : record.fills)
-    ns += fill.run_ns + (fill.reruns ? fill.reruns->run_ns : 0);
-  for (const RelationRecord& relation : record.relations)
-    ns += relation.run_ns + (relation.reruns ? relation.reruns->run_ns : 0);
-  if (record.time) {
-    const TimeRecord& time = *record.time;
-    ns += time.warmup_ns + time.create_ns * 2 + time.audits_ns.value_or(0);
-    for (const double sample : time.samples_ns) ns += sample * double(time.iterations_per_sample);
-    for (const double sample : time.cold_samples_ns) ns += sample;
-  }
+double timed_seconds(const TimeRecord& time) {
+  double ns = time.warmup_ns + time.audits_ns.value_or(0);
+  for (const double sample : time.samples_ns) ns += sample * double(time.iterations_per_sample);
+  for (const double sample : time.cold_samples_ns) ns += sample;
   return ns * 1e-9;
 }
 
@@ -165,7 +157,8 @@ void Session::add(const Job& job, const Registry::Entry* entry, Record record, S
   record.sweep = job.point;
   record = without_luck(std::move(record));
   sink.finished(job, entry, record);
-  shares_.implementations_s += implementation_seconds(record);
+  if (entry) shares_.implementations_s += entry->plugin->take_calls_s();
+  if (record.time) shares_.implementations_s += timed_seconds(*record.time);
   records_.push_back(std::move(record));
 }
 

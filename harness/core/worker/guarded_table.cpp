@@ -4,6 +4,8 @@
 
 #include <exception>
 
+#include "core/tensor/stopwatch.hpp"
+
 namespace attest::core {
 namespace {
 
@@ -29,6 +31,21 @@ class Beat {
   }
 };
 
+// Adds the time of its life to the page. Not for run, which is timed by its caller.
+class PlanTime {
+ public:
+  PlanTime() = default;
+  PlanTime(const PlanTime&) = delete;
+  ~PlanTime() {
+    std::atomic<uint64_t>& ns = guarded_now.page->plan_ns;
+    ns.store(ns.load(std::memory_order_relaxed) + uint64_t(nanoseconds_since(start_)),
+             std::memory_order_relaxed);
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+};
+
 template <class Body>
 attest_status stop_exceptions(const char* name, const Body& body) {
   const Beat beat;
@@ -47,11 +64,14 @@ attest_status stop_exceptions(const char* name, const Body& body) {
 }
 
 attest_status query(const attest_problem* problem, attest_support* support) {
+  const PlanTime time;
   return stop_exceptions("query", [&] { return guarded_now.table.query(problem, support); });
 }
 attest_status create(const attest_problem* problem, void** plan) {
-  const attest_status status =
-      stop_exceptions("create", [&] { return guarded_now.table.create(problem, plan); });
+  const attest_status status = stop_exceptions("create", [&] {
+    const PlanTime time;
+    return guarded_now.table.create(problem, plan);
+  });
   guarded_now.watch->before_runs();
   return status;
 }
@@ -63,6 +83,7 @@ attest_status run(void* plan, void* const* data, void* workspace, void* stream) 
 }
 void destroy(void* plan) {
   guarded_now.watch->after_runs(guarded_now.page->runs);
+  const PlanTime time;
   stop_exceptions("destroy", [&] { return guarded_now.table.destroy(plan), ATTEST_OK; });
 }
 const char* last_error() {
