@@ -134,9 +134,10 @@ std::string legend(const core::Results& results, const Peaks& peaks) {
   if (peaks.gflops > 0)
     text += fmt::format(
         "roofline: the least time that the limits of this machine allow, as a share of the median; "
-        "limit: which binds. Measured on {2} threads: {0} GFLOP/s of float32 multiply-adds, {1} "
+        "limit: which binds. Measured on {2} thread{3}: {0} GFLOP/s of float32 multiply-adds, {1} "
         "GB/s of reads from memory\n",
-        three_digits(peaks.gflops), three_digits(peaks.gbs), peaks.threads);
+        three_digits(peaks.gflops), three_digits(peaks.gbs), peaks.threads,
+        peaks.threads == "1" ? "" : "s");
   if (const std::string excess = print_excess(results.records); !excess.empty())
     text += "ERROR of attest: " + excess + "\n";
   return text;

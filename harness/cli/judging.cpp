@@ -119,6 +119,7 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const JudgingHooks& hoo
     recorder.end_table(records);
     print_overruled(overruled);
     print_noise(records);
+    print_excess(records);
   } else {
     recorder.print_all(records, judging.completed());
   }

@@ -10,6 +10,7 @@
 #include "cli/options/command_line.hpp"
 #include "core/record/races.hpp"
 #include "reports/input.hpp"
+#include "reports/limits.hpp"
 
 namespace attest::cli {
 namespace {
@@ -65,6 +66,11 @@ void print_noise(const std::vector<core::Record>& records) {
   all.add(records);
   const std::string noise = all.print();
   if (!noise.empty()) fmt::print("{}: do not compare them; run again on a quiet machine\n", noise);
+}
+
+void print_excess(const std::vector<core::Record>& records) {
+  const std::string excess = reports::print_excess(records);
+  if (!excess.empty()) fmt::print("ERROR of attest: {}\n", excess);
 }
 
 // What can be done next, as commands.
