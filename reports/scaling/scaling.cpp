@@ -171,6 +171,13 @@ struct Member {
   const ScalingSeries* series = nullptr;
 };
 
+// The share within which two times are no difference.
+double tie_of(const ScalingSeries& first, const ScalingSeries& second) {
+  const double deviation = std::hypot(scatter(first.times(), first.laws.time),
+                                      scatter(second.times(), second.laws.time));
+  return std::max(kScalingTie, std::expm1(kScalingDeviations * deviation));
+}
+
 std::optional<ScalingPair> pair_of(const std::vector<ScalingSweep>& sweeps, const Member& first,
                                    const Member& second) {
   const ScalingSweep &a = sweeps[first.sweep], &b = sweeps[second.sweep];
@@ -179,7 +186,8 @@ std::optional<ScalingPair> pair_of(const std::vector<ScalingSweep>& sweeps, cons
     return (&a == &b ? "" : sweeps[member.sweep].sweep + "/") + member.series->impl;
   };
   ScalingPair pair{name(first), name(second), first.sweep, second.sweep,
-                   find_crossings(first.series->times(), second.series->times(), kScalingTie)};
+                   find_crossings(first.series->times(), second.series->times(),
+                                  tie_of(*first.series, *second.series))};
   return pair.found.sizes.empty() ? std::nullopt : std::optional(std::move(pair));
 }
 

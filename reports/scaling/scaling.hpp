@@ -87,6 +87,9 @@ struct Scaling {
 
 /// Times within this share of one another are no difference: they come from one launch.
 inline constexpr double kScalingTie = 0.05;
+/// Nor are times within so many standard deviations: those by which the times of both
+/// implementations scatter around their laws, which tells how launches differ.
+inline constexpr double kScalingDeviations = 3;
 /// An exponent whose interval is wider than plus and minus this is loose.
 inline constexpr double kLooseExponent = 0.05;
 

@@ -323,6 +323,29 @@ TEST(Scaling, IsRightOnASimulatedMachine) {
   EXPECT_LE(wrong_crossings, 0.03 * trials);
 }
 
+// Two implementations that are equal, on a machine whose launches differ by 20 %: without a look at
+// how times scatter around their laws, nearly every trial would have a crossover.
+TEST(Scaling, LaunchesThatDifferMakeNoCrossovers) {
+  int with_crossings = 0;
+  for (uint64_t trial = 1; trial <= 300; ++trial) {
+    Kernel one = kFlash, other = kFlash;
+    other.impl = "other";
+    std::vector<Record> all;
+    uint64_t next = 0;
+    for (const Kernel& kernel : {one, other})
+      for (const int64_t value : {0, 256, 512, 1024, 2048, 4096, 8192, 16384}) {
+        Record record = record_of(kernel, value);
+        const double factor = std::exp(0.2 * double(core::random_normal(trial, next++)));
+        core::TimeRecord& time = *record.time;
+        for (double* ns : {&time.median_ns, &time.median_low_ns, &time.median_high_ns})
+          *ns *= factor;
+        all.push_back(std::move(record));
+      }
+    with_crossings += !scaling_of(all).pairs[0].found.crossings.empty();
+  }
+  EXPECT_LE(with_crossings, 0.05 * 300);
+}
+
 TEST(Scaling, OtherRecordsAreNone) {
   Record record = record_of(kFlash, 1024);
   record.sweep.reset();

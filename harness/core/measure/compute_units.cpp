@@ -90,7 +90,7 @@ __attribute__((target("avx512f,avx512bf16"))) double run_avx512_bf16(int64_t rou
   const __m512 sum = _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)),
                                    _mm512_add_ps(_mm512_add_ps(e, f), _mm512_add_ps(g, h)));
   const __m512 rest = _mm512_add_ps(_mm512_add_ps(i, j), _mm512_add_ps(k, l));
-  const __m512 kept = (__m512)_mm512_add_ps(sum, rest);
+  const __m512 kept = _mm512_add_ps(sum, rest);
   __asm__ volatile("" : : "v"(kept));    // the loop is not to be left out
   constexpr double kFlops = 2 * 2 * 16;  // a multiply-add of two pairs in each of 16 lanes
   return kFlops * 12 * kRepeats * double(rounds);

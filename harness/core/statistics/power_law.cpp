@@ -76,6 +76,11 @@ std::span<const Sized> above_bend(std::span<const Sized> points) {
   return points;
 }
 
+std::vector<double> sorted(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values;
+}
+
 }  // namespace
 
 bool PowerLaw::is_loose(double half_width, double wanted_coverage) const {
@@ -101,6 +106,18 @@ PowerLaw fit_power_law(std::span<const Sized> points, const FitRule& rule) {
   law.high = slopes[slopes.size() - 1 - trim.count];
   law.coverage = trim.coverage;
   return law;
+}
+
+double scatter(std::span<const Sized> points, const PowerLaw& law) {
+  if (!law.fitted()) return 0;
+  std::vector<double> factors;
+  for (const Sized& point : points)
+    if (law.from <= point.size && point.size <= law.to)
+      factors.push_back(std::log(point.value) - law.exponent * std::log(point.size));
+  const double middle = quantile(sorted(factors), 0.5);
+  for (double& factor : factors) factor = std::fabs(factor - middle);
+  constexpr double kOfNormal = 1.4826;  // standard deviation over median distance
+  return kOfNormal * quantile(sorted(factors), 0.5);
 }
 
 LargestSize largest_within(std::span<const Sized> points, const PowerLaw& law, double limit) {

@@ -50,6 +50,10 @@ struct FitRule {
 /// The law of `points`, which are sorted by size.
 PowerLaw fit_power_law(std::span<const Sized> points, const FitRule& rule);
 
+/// By how much values scatter around their law: the standard deviation of the logarithms of its
+/// points, estimated by the median of their distances from the law. 0 without a law.
+double scatter(std::span<const Sized> points, const PowerLaw& law);
+
 /// The largest size whose value is at most some limit.
 struct LargestSize {
   enum class How {

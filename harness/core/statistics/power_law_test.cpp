@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <span>
@@ -115,6 +116,23 @@ TEST(PowerLaw, ExactValuesFollowTheLawAboveTheBend) {
   EXPECT_EQ(fit_power_law(straight, {.is_exact = true}).points, 7u);
   const std::vector<Sized> bends = points(kSizes, [](double n) { return std::exp(n / 3e4); });
   EXPECT_EQ(fit_power_law(bends, {.is_exact = true}).points, 7u);
+}
+
+TEST(PowerLaw, ScatterIsThatOfTheNoise) {
+  std::vector<double> found;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    uint64_t next = 0;
+    std::vector<Sized> all = points(kSizes, [&](double n) {
+      return n * n * std::exp(0.04 * double(random_normal(seed, next++)));
+    });
+    all[3].value *= 2;  // one bad point
+    found.push_back(scatter(all, fit(all, 0)));
+  }
+  std::ranges::sort(found);
+  EXPECT_NEAR(found[100], 0.04, 0.012);
+  const std::vector<Sized> exact = points(kSizes, [](double n) { return 3 * n; });
+  EXPECT_NEAR(scatter(exact, fit(exact, 0)), 0, 1e-12);
+  EXPECT_EQ(scatter(exact, {}), 0);
 }
 
 TEST(PowerLaw, FewPointsSaySo) {
