@@ -276,6 +276,7 @@ class RoundPrinter {
  private:
   // How many times are compared is known after the first round.
   void compared(const AbLaunch& last, const AbProgress& now) {
+    if (now.compared == 0) return;
     const std::string times =
         fmt::format("{} time{}", now.compared, now.compared == 1 ? " is" : "s are");
     if (now.most_rounds > last.most_rounds) {
