@@ -14,7 +14,7 @@ fi
 page=reports/published/events.md
 marker='<!-- scripts/events.sh writes what follows. -->'
 cases=tiny/dense,dense/*,causal/1021,mask/197,key_padding/1021,bias/197
-cases+=,transfusion_autoware/cross,full_32768/self
+cases+=,tiny/window,softcap/197,transfusion_autoware/cross,full_32768/self
 
 tables=$(mktemp)
 trap 'rm -f "$tables"' EXIT
