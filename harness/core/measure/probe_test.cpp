@@ -73,17 +73,27 @@ TEST(Probe, UnitsAreThoseOfTheCpu) {
   }
 }
 
+/// What is wrong with rates that depend on how busy the machine is; empty: nothing.
+std::string implausible(const Probe& probe) {
+  for (const ArithmeticPeak& peak : probe.arithmetic)
+    if (peak.gflops.all < 0.5 * peak.gflops.one)
+      return peak.unit + ": all threads do less than one";
+  for (const MemoryLevel& level : probe.levels)
+    if (level.read_gbs.all < 0.5 * level.read_gbs.one)
+      return level.name + ": all threads read less than one";
+  if (probe.levels.size() > 1 && probe.levels[0].read_gbs.one < 1.5 * probe.memory().read_gbs.one)
+    return "the nearest cache is as slow as memory";
+  return {};
+}
+
 TEST(Probe, FiguresMakeSense) {
   const int threads = int(allowed_cpus().size());
   const auto start = Clock::now();
-  const Probe probe = probe_machine(threads, ProbeDepth::kAll);
+  Probe probe = probe_machine(threads, ProbeDepth::kAll);
   EXPECT_LT(seconds_since(start), 15);  // about 1 when quiet
   EXPECT_EQ(probe.threads, threads);
   EXPECT_FALSE(probe.fma().unit.empty());
-  for (const ArithmeticPeak& peak : probe.arithmetic) {
-    EXPECT_GT(peak.gflops.one, 0) << peak.unit;
-    EXPECT_GE(peak.gflops.all, 0.5 * peak.gflops.one) << peak.unit;
-  }
+  for (const ArithmeticPeak& peak : probe.arithmetic) EXPECT_GT(peak.gflops.one, 0) << peak.unit;
   EXPECT_GT(probe.exp_gps.one, 0);
   EXPECT_LT(probe.exp_gps.one, probe.fma().gflops.one) << "an exp takes several multiply-adds";
   ASSERT_FALSE(probe.levels.empty());
@@ -92,17 +102,15 @@ TEST(Probe, FiguresMakeSense) {
   for (size_t i = 0; i < probe.levels.size(); ++i) {
     const MemoryLevel& level = probe.levels[i];
     EXPECT_GT(level.read_gbs.one, 0) << level.name;
-    EXPECT_GE(level.read_gbs.all, 0.5 * level.read_gbs.one) << level.name;
     EXPECT_GT(level.triad_gbs.one, 0) << level.name;
     if (i > 0 && level.own_bytes > 0) {
       EXPECT_GT(level.own_bytes, probe.levels[i - 1].own_bytes) << level.name;
     }
   }
-  // The nearest cache is faster than memory by far on every machine.
-  if (probe.levels.size() > 1) {
-    EXPECT_GT(probe.levels[0].read_gbs.one, 1.5 * probe.memory().read_gbs.one);
-  }
   EXPECT_LE(probe.buffer_bytes, double(256u << 20));
+  for (int again = 0; again < 4 && !implausible(probe).empty(); ++again)
+    probe = probe_machine(threads, ProbeDepth::kAll);
+  EXPECT_EQ(implausible(probe), "");
 }
 
 TEST(Probe, FactsHaveEveryRate) {
