@@ -10,7 +10,7 @@ struct FlashCpu : impls::Float32Tiles {
       .name = "flash_cpu",
       .version = "1",
       .summary = "tiled online softmax in float32, SIMD and threads",
-      .dtypes = impls::kFlashDtypes,
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = impls::kFlashFeatures};
 };
 

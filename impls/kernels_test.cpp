@@ -273,13 +273,16 @@ struct Products {
   ~Products() { unsetenv("ATTEST_CPU_BF16"); }
 };
 
-/// Q, K and V become bf16, whatever their dtype: what else flash_cpu_bf16 rounds are its weights.
+/// Q, K, V, O and bias become bf16 tensors: what flash_cpu_bf16 rounds is its weights.
 void round_to_bf16(Trial& t) {
-  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V}) {
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_BIAS}) {
+    if (t.find(role) == nullptr) continue;
+    const trial::Tensor was = t.tensor[role];
     trial::Tensor& x = t.tensor[role];
+    x.spec.dtype = ATTEST_BF16;
+    x.bytes.assign(was.elements() * 2, 0);
     for (size_t n = 0; n < x.elements(); ++n)
-      x.set(static_cast<int64_t>(n), impls::widen(impls::narrow<impls::Bf16>(
-                                         static_cast<float>(x.get(static_cast<int64_t>(n))))));
+      x.set(static_cast<int64_t>(n), was.get(static_cast<int64_t>(n)));
   }
   t.weight_error = 0x1p-8;
   t.exp_error = impls::kCoarseExp2Error;
@@ -304,7 +307,7 @@ bool has_products(const char* name) {
   p.window_left = p.window_right = -1;
   p.softmax_scale = 1;
   for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O})
-    t.tensor[role] = trial::make(ATTEST_F32, {1, 1, 1, 1});
+    t.tensor[role] = trial::make(ATTEST_BF16, {1, 1, 1, 1});
   const trial::Outcome outcome = trial::execute(*trial::load("flash_cpu_bf16"), t);
   if (outcome.status == ATTEST_OK) return true;
   EXPECT_EQ(outcome.status, ATTEST_UNSUPPORTED);
@@ -550,6 +553,7 @@ TEST(Kernels, SameBitsForAnyNumberOfThreads) {
                   : std::string(name) == "linear_cpu" ? linear_trial(seed)
                   : seed % 2                          ? flash_trial(seed)
                                                       : decode_trial(seed);
+        if (std::string(name) == "flash_cpu_bf16") round_to_bf16(t);
         t.threads = threads;
         if (trial::execute(*impl, t).status != ATTEST_OK) continue;
         const std::vector<char>& o = t.tensor[ATTEST_O].bytes;
@@ -562,13 +566,14 @@ TEST(Kernels, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-/// The products sum the same numbers in other orders: in float32 outputs they hardly differ.
+/// The products sum the same numbers in other orders: outputs hardly differ but by their rounding.
 TEST(Kernels, ProductsOfBf16Agree) {
   const attest_impl* const impl = trial::load("flash_cpu_bf16");
   ASSERT_NE(impl, nullptr);
   const auto outputs = [&](const char* name) {
     const Products forced(name);
     Trial t = dense(2, 100, 300, 72, 11);
+    round_to_bf16(t);
     EXPECT_EQ(trial::execute(*impl, t).status, ATTEST_OK) << name;
     t.tensor[ATTEST_O].decode();
     return t.tensor[ATTEST_O].values;
@@ -577,7 +582,8 @@ TEST(Kernels, ProductsOfBf16Agree) {
   for (const char* name : {"amx", "avx512_bf16"}) {
     if (!has_products(name)) continue;
     const std::vector<double> got = outputs(name);
-    for (size_t n = 0; n < got.size(); ++n) EXPECT_NEAR(got[n], expected[n], 3e-4) << name;
+    for (size_t n = 0; n < got.size(); ++n)
+      EXPECT_NEAR(got[n], expected[n], 3e-4 + 0x1p-7 * std::abs(expected[n])) << name;
   }
 }
 
@@ -595,6 +601,7 @@ TEST(Kernels, RefusalsSayWhy) {
 
   const Products forced("sve");
   Trial plain = dense(1, 10, 10, 8, 9);
+  round_to_bf16(plain);
   EXPECT_EQ(trial::execute(*trial::load("flash_cpu_bf16"), plain).reason,
             "ATTEST_CPU_BF16 is none of amx, avx512_bf16, portable");
 }

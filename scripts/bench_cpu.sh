@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Times the CPU implementations of this tree at shapes of real models, beside oneDNN and, where
 # python3 has them, PyTorch and ONNX Runtime. Prints a table of rates and ratios. flash_cpu_bf16,
-# which rounds operands to bf16, has columns of its own.
+# which multiplies bf16, has columns of its own.
 #   scripts/bench_cpu.sh                    float32 on one thread
 #   scripts/bench_cpu.sh --dtypes f32,bf16 --threads 1,2
 #   scripts/bench_cpu.sh --only vit         shapes whose name has "vit" in it

@@ -6,6 +6,7 @@
 // [head_dim_v][queries]: queries stand in the lanes. A kernel is a class `Kernel` with
 //   tiling(head_dim, head_dim_v)
 //   room_of(head_dim, head_dim_v)  its scratch
+//   kOnlyBf16                      whether it takes bf16 tensors alone
 //   kWholeTiles                    whether blocks take all keys of a tile, hidden ones too
 //   Kernel(slice), with room and tile_keys
 //   load_queries<T>(block, rows)   fills block.q
@@ -476,8 +477,10 @@ void merge_parts(const Slice& s, Range queries, int64_t parts, void* scratch, si
 
 template <class Kernel>
 void attend_part(const Slice& s, Range queries, Range keys, void* memory) {
-  if (s.dtype == ATTEST_F32) return attend_tiles<Kernel, float>(s, queries, keys, memory);
-  if (s.dtype == ATTEST_F16) return attend_tiles<Kernel, F16>(s, queries, keys, memory);
+  if constexpr (!Kernel::kOnlyBf16) {
+    if (s.dtype == ATTEST_F32) return attend_tiles<Kernel, float>(s, queries, keys, memory);
+    if (s.dtype == ATTEST_F16) return attend_tiles<Kernel, F16>(s, queries, keys, memory);
+  }
   attend_tiles<Kernel, Bf16>(s, queries, keys, memory);
 }
 

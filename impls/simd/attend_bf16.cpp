@@ -14,8 +14,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <type_traits>
-
 #include "simd/attend-inl.hpp"
 #include "simd/products.hpp"
 
@@ -29,7 +27,8 @@ using Words = hn::RebindToUnsigned<Floats>;
 using WordVector = hn::Vec<Words>;
 
 constexpr float kHeadroom = 8;
-constexpr int64_t kStepKeys = 64;  // whose scores and weights stay in the L1 cache
+// Scores and weights are of so many keys at a time; the scores of a group are one product.
+constexpr int64_t kStepKeys = 32, kGroupKeys = 16;
 
 // What a product of AMX reads of depth, and writes of rows.
 int64_t deep(int64_t n) { return round_up(n, 32); }
@@ -53,6 +52,13 @@ HWY_INLINE Vector coarse_exp2(Vector x) {
 HWY_INLINE Vector coarse_exp2(Vector x) { return exp2_lanes(x); }
 #endif
 
+#if HWY_ARCH_X86 && HWY_CAP_GE512
+// Upper halves of the words of two vectors in turn; 32 and up: of the second one.
+alignas(64) constexpr uint16_t kUpperHalves[32] = {1,  33, 3,  35, 5,  37, 7,  39, 9,  41, 11,
+                                                   43, 13, 45, 15, 47, 17, 49, 19, 51, 21, 53,
+                                                   23, 55, 25, 57, 27, 59, 29, 61, 31, 63};
+#endif
+
 /// Weights of two keys as pairs of bf16, rounded to nearest: half up, which differs from half to
 /// even in one of 65,536 numbers.
 HWY_INLINE WordVector pair_weights(Vector even, Vector odd) {
@@ -60,7 +66,12 @@ HWY_INLINE WordVector pair_weights(Vector even, Vector odd) {
   const auto half = hn::Set(word, 0x8000u);
   const auto low = hn::Add(hn::BitCast(word, even), half);
   const auto high = hn::Add(hn::BitCast(word, odd), half);
+#if HWY_ARCH_X86 && HWY_CAP_GE512
+  const auto halves = hn::Load(word, reinterpret_cast<const uint32_t*>(kUpperHalves));
+  return WordVector{_mm512_permutex2var_epi16(low.raw, halves.raw, high.raw)};
+#else
   return hn::Or(hn::ShiftRight<16>(low), hn::And(high, hn::Set(word, 0xffff0000u)));
+#endif
 }
 
 /// Products::multiply with Highway. With `guarded`, an element of b of negative sign (a masked
@@ -108,45 +119,24 @@ void multiply_portably(const uint16_t* a, int64_t a_stride, int64_t rows, const 
   }
 }
 
-/// Elements as bf16 in words, and a lone one.
-template <class T>
-HWY_INLINE WordVector load_words(const T* source) {
-  return bf16_words(load_lanes(source));
-}
-HWY_INLINE WordVector load_words(const Bf16* source) {
-  const hn::Rebind<uint16_t, Floats> half;
-  return hn::PromoteTo(Words(), hn::LoadU(half, reinterpret_cast<const uint16_t*>(source)));
-}
-template <class T>
-uint16_t bf16_bits(T value) {
-  return narrow<Bf16>(widen(value)).bits;
-}
-
-/// A row of `depth` elements as bf16, filled up with zeros to `pitch`.
-template <class T>
-void copy_row(const T* source, int64_t depth, int64_t pitch, uint16_t* target) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    std::memcpy(target, source, static_cast<size_t>(depth) * 2);
-  } else {
-    int64_t c = 0;
-    for (; c + kLanes <= depth; c += kLanes)
-      store_lanes(load_lanes(source + c), reinterpret_cast<Bf16*>(target + c));
-    for (; c < depth; ++c) target[c] = bf16_bits(source[c]);
-  }
+/// A row of `depth` elements, filled up with zeros to `pitch`.
+inline void copy_row(const Bf16* source, int64_t depth, int64_t pitch, uint16_t* target) {
+  std::memcpy(target, source, static_cast<size_t>(depth) * 2);
   std::memset(target + depth, 0, static_cast<size_t>(pitch - depth) * 2);
 }
 
-/// Two rows as pairs of bf16, filled up with zeros to `pitch`; there may be no second one.
-template <class T>
-void pair_up(const T* first, const T* second, int64_t depth, int64_t pitch, uint32_t* target) {
+/// Two rows as pairs, filled up with zeros to `pitch`; there may be no second one.
+inline void pair_up(const Bf16* first, const Bf16* second, int64_t depth, int64_t pitch,
+                    uint32_t* target) {
   const Words word;
+  const hn::Rebind<uint16_t, Floats> half;
+  const auto load = [&](const Bf16* source)
+                        HWY_ATTR { return hn::PromoteTo(word, hn::LoadU(half, &source->bits)); };
   int64_t c = 0;
   for (; second != nullptr && c + kLanes <= depth; c += kLanes)
-    hn::StoreU(hn::Or(load_words(first + c), hn::ShiftLeft<16>(load_words(second + c))), word,
-               target + c);
+    hn::StoreU(hn::Or(load(first + c), hn::ShiftLeft<16>(load(second + c))), word, target + c);
   for (; c < depth; ++c)
-    target[c] = bf16_bits(first[c]) |
-                static_cast<uint32_t>(second == nullptr ? 0 : bf16_bits(second[c])) << 16;
+    target[c] = first[c].bits | static_cast<uint32_t>(second == nullptr ? 0 : second[c].bits) << 16;
   std::memset(target + depth, 0, static_cast<size_t>(pitch - depth) * 4);
 }
 
@@ -169,21 +159,21 @@ bool all_finite(Matrix m, int64_t rows, int64_t count) {
 }
 
 struct Bf16Kernel {
-  static constexpr bool kWholeTiles = true;
+  static constexpr bool kOnlyBf16 = true, kWholeTiles = true;
   static constexpr int64_t kFetchKeys = kStepKeys;
 
   static Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
-    // A block's Q and O: a quarter of a megabyte all together, which is a quarter of a small L2.
+    // A block's Q and O: half a megabyte all together, which is half of a small L2.
     const int64_t blocks = std::clamp<int64_t>(
-        (int64_t{1} << 18) / (kBlock * (2 * deep(head_dim) + 4 * tall(head_dim_v))), 1,
-        std::max<int64_t>(1, 384 / kBlock));
+        (int64_t{1} << 19) / (kBlock * (2 * deep(head_dim) + 4 * tall(head_dim_v))), 1,
+        std::max<int64_t>(1, 768 / kBlock));
     return {128, blocks * kBlock, kLanes, false};
   }
 
   static Room room_of(int64_t head_dim, int64_t head_dim_v) {
     const int64_t keys = tiling(head_dim, head_dim_v).keys;
     Room room;
-    room.scores = kStepKeys * kBlock + kStepKeys / 2 * kBlock;  // scores, weights
+    room.scores = 2 * kStepKeys * kBlock + keys / 2 * kBlock;  // of two steps; weights
     room.keys = keys * deep(head_dim) / 2;
     room.values = 2 * (keys / 2 * tall(head_dim_v));  // in pairs, transposed
     room.rows = kLanes * std::max(deep(head_dim) / 2, round_up(head_dim_v, 4));
@@ -243,10 +233,8 @@ struct Bf16Kernel {
   Matrix load_keys(Range keys, uint16_t* copy) const {
     const int64_t count = keys.end - keys.begin, pitch = deep(s.head_dim);
     const T* const k = static_cast<const T*>(s.k);
-    if constexpr (std::is_same_v<T, Bf16>) {
-      if (s.order == nullptr && s.pages == nullptr && s.head_dim == pitch && count == tall(count))
-        return {&k->bits + keys.begin * s.k_stride, s.k_stride};
-    }
+    if (s.order == nullptr && s.pages == nullptr && s.head_dim == pitch && count == tall(count))
+      return {&k->bits + keys.begin * s.k_stride, s.k_stride};
     for (int64_t n = 0; n < count; ++n)
       copy_row(row_at(s, k, s.k_stride, s.k_page_stride, keys.begin + n), s.head_dim, pitch,
                copy + n * pitch);
@@ -278,35 +266,67 @@ struct Bf16Kernel {
     const bool edited = always || crosses_edge(s, b, keys);
     if (edited && tile.finite < 0)
       tile.finite = all_finite(tile.v, s.head_dim_v, deep(keys.end - keys.begin));
-    for (int64_t at = 0; at < keys.end - keys.begin; at += kStepKeys) {
-      const Range step{keys.begin + at, std::min(keys.begin + at + kStepKeys, keys.end)};
-      const Matrix k{tile.k.data + at * tile.k.stride, tile.k.stride},
-          v{tile.v.data + at, tile.v.stride};
-      const Scores scores{step, scratch.scores, scratch.pair_terms};
-      ahead.fetch();
-      if (b.vectors == 3)
-        attend_step<3>(b, k, v, scores, edited, tile.finite != 0);
-      else if (b.vectors == 2)
-        attend_step<2>(b, k, v, scores, edited, tile.finite != 0);
-      else
-        attend_step<1>(b, k, v, scores, edited, tile.finite != 0);
-    }
+    if (edited)
+      attend_tile<true>(b, tile, scratch, ahead);
+    else
+      attend_tile<false>(b, tile, scratch, ahead);
+  }
+  template <bool edited>
+  void attend_tile(const Block& b, const Tile& tile, const Scratch& scratch, Ahead& ahead) const {
+    if (b.vectors == 3) return attend_tile<3, edited>(b, tile, scratch, ahead);
+    if (b.vectors == 2) return attend_tile<2, edited>(b, tile, scratch, ahead);
+    attend_tile<1, edited>(b, tile, scratch, ahead);
   }
 
-  template <int vectors>
-  void attend_step(const Block& b, Matrix k, Matrix v, const Scores& t, bool edited,
-                   bool finite) const {
-    const int64_t count = t.keys.end - t.keys.begin;
-    uint32_t* const weights = reinterpret_cast<uint32_t*>(t.scores + kStepKeys * vectors * kLanes);
-    multiply<vectors>(k, count, static_cast<const uint32_t*>(b.q), s.head_dim, t.scores, false);
-    if (!edited) {
-      weigh<vectors, false>(b, t, weights);
-      multiply<vectors>(v, s.head_dim_v, weights, count, b.o, true);
-      return;
+  /// The scores of the next step are multiplied between the weights of this one: tiles and vectors
+  /// work at the same time.
+  template <int vectors, bool edited>
+  void attend_tile(const Block& b, const Tile& tile, const Scratch& scratch, Ahead& ahead) const {
+    constexpr int64_t wide = vectors * kLanes;
+    const int64_t count = tile.keys.end - tile.keys.begin;
+    float* scores = scratch.scores;
+    float* next = scores + kStepKeys * kBlock;
+    uint32_t* const weights = reinterpret_cast<uint32_t*>(next + kStepKeys * kBlock);
+    const auto multiply_keys = [&](int64_t first, float* target) {
+      multiply<vectors>({tile.k.data + first * tile.k.stride, tile.k.stride}, kGroupKeys,
+                        static_cast<const uint32_t*>(b.q), s.head_dim, target, false);
+    };
+    int64_t done = 0;  // keys whose values are in O
+    const auto add_values = [&](int64_t end) {
+      const Matrix v{tile.v.data + done, tile.v.stride};
+      const uint32_t* const of_keys = weights + done / 2 * wide;
+      if (edited && tile.finite == 0)
+        multiply_portably<vectors, true>(v.data, v.stride, s.head_dim_v, of_keys, end - done, b.o,
+                                         true);
+      else
+        multiply<vectors>(v, s.head_dim_v, of_keys, end - done, b.o, true);
+      done = end;
+    };
+
+    for (int64_t j = 0; j < std::min(count, kStepKeys); j += kGroupKeys)
+      multiply_keys(j, scores + j * wide);
+    for (int64_t at = 0; at < count; at += kStepKeys, std::swap(scores, next)) {
+      const int64_t here = std::min(kStepKeys, count - at);
+      const Range keys{tile.keys.begin + at, tile.keys.begin + at + here};
+      ahead.fetch();
+      Vector top[vectors];
+      find_top<vectors, edited>(b, {keys, scores, scratch.pair_terms}, top);
+      if (exceeds_base<vectors>(b, top)) {
+        // O has the old base, and so have the weights that are not in it yet.
+        if (done < at) add_values(at);
+        raise_base<vectors>(b, top);
+      }
+      for (int64_t j = 0; j < kStepKeys; j += kGroupKeys) {
+        if (at + kStepKeys + j < count) multiply_keys(at + kStepKeys + j, next + j * wide);
+        if (j < here)
+          weigh<vectors, edited>(b, scores + j * wide, std::min(kGroupKeys, here - j),
+                                 weights + (at + j) / 2 * wide);
+      }
     }
-    weigh<vectors, true>(b, t, weights);
-    if (finite) return multiply<vectors>(v, s.head_dim_v, weights, count, b.o, true);
-    multiply_portably<vectors, true>(v.data, v.stride, s.head_dim_v, weights, count, b.o, true);
+    const int64_t pairs = (count + 1) / 2;
+    std::memset(weights + pairs * wide, 0,
+                static_cast<size_t>((deep(count) / 2 - pairs) * wide) * 4);
+    add_values(count);
   }
 
   template <int vectors>
@@ -318,38 +338,51 @@ struct Bf16Kernel {
       multiply_portably<vectors, false>(a.data, a.stride, rows, b, depth, c, add);
   }
 
-  /// From scores to weights, [keys / 2][vectors * kLanes] pairs; those beyond the last key are 0.
+  /// What scores are multiplied by. Edited ones are scaled if those of every tile are: then a row's
+  /// bits do not depend on which blocks an edge crosses.
+  Vector scale() const { return hn::Set(Floats(), always ? 1.0f : unit); }
+
+  /// Edits scores; their scaled maximum.
   template <int vectors, bool edited>
-  void weigh(const Block& b, const Scores& t, uint32_t* weights) const {
+  void find_top(const Block& b, const Scores& t, Vector (&top)[vectors]) const {
     const Floats d;
-    const Words word;
     constexpr int64_t wide = vectors * kLanes;
     const int64_t count = t.keys.end - t.keys.begin;
-    // Edited scores are scaled if every tile's are: then all rows compute alike wherever an edge
-    // is.
-    const Vector scale = hn::Set(d, always ? 1.0f : unit);
-    Vector top[vectors];
-    for (int v = 0; v < vectors; ++v) top[v] = hn::Set(d, -kInfinity);
+    Vector other[vectors];  // of every second key
+    for (int v = 0; v < vectors; ++v) top[v] = other[v] = hn::Set(d, -kInfinity);
     if constexpr (edited) {
       edit_scores<vectors, false>(s, b, t, always ? unit : 1.0f, top);
     } else {
-      for (int64_t j = 0; j < count; ++j)
-        for (int v = 0; v < vectors; ++v)
-          top[v] = hn::Max(top[v], hn::Load(d, t.scores + j * wide + v * kLanes));
+      int64_t j = 0;
+      for (; j + 2 <= count; j += 2)
+        for (int v = 0; v < vectors; ++v) {
+          const float* const at = t.scores + j * wide + v * kLanes;
+          top[v] = hn::Max(top[v], hn::Load(d, at));
+          other[v] = hn::Max(other[v], hn::Load(d, at + wide));
+        }
+      for (int v = 0; v < vectors && j < count; ++v)
+        top[v] = hn::Max(top[v], hn::Load(d, t.scores + j * wide + v * kLanes));
     }
-    for (int v = 0; v < vectors; ++v) top[v] = hn::Mul(top[v], scale);
-    raise_base<vectors>(b, top);
+    for (int v = 0; v < vectors; ++v) top[v] = hn::Mul(hn::Max(top[v], other[v]), scale());
+  }
 
+  /// From the scores of `count` keys to weights, [keys / 2][vectors * kLanes] pairs.
+  template <int vectors, bool edited>
+  void weigh(const Block& b, const float* scores, int64_t count, uint32_t* weights) const {
+    const Floats d;
+    const Words word;
+    constexpr int64_t wide = vectors * kLanes;
+    const Vector factor = scale();
     Vector base[vectors], sum[vectors];
     for (int v = 0; v < vectors; ++v) {
       // Any finite base gives a row without keys weights of 0 instead of NaN.
       const Vector stored = hn::Load(d, b.top + v * kLanes);
       base[v] = hn::IfThenZeroElse(hn::Eq(stored, hn::Set(d, -kInfinity)), stored);
-      sum[v] = hn::Zero(d);
+      sum[v] = hn::Load(d, b.sum + v * kLanes);
     }
     const auto weight = [&](int64_t j, int v) HWY_ATTR {
-      const Vector x = hn::Load(d, t.scores + j * wide + v * kLanes);
-      Vector p = coarse_exp2(hn::MulSub(x, scale, base[v]));
+      const Vector x = hn::Load(d, scores + j * wide + v * kLanes);
+      Vector p = coarse_exp2(hn::MulSub(x, factor, base[v]));
       sum[v] = hn::Add(sum[v], p);
       if constexpr (edited)
         p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
@@ -360,35 +393,34 @@ struct Bf16Kernel {
       for (int v = 0; v < vectors; ++v)
         hn::Store(pair_weights(weight(j, v), weight(j + 1, v)), word,
                   weights + j / 2 * wide + v * kLanes);
-    if (j < count) {
-      for (int v = 0; v < vectors; ++v)
-        hn::Store(pair_weights(weight(j, v), hn::Zero(d)), word,
-                  weights + j / 2 * wide + v * kLanes);
-      j += 2;
-    }
-    std::memset(weights + j / 2 * wide, 0, static_cast<size_t>((deep(count) - j) / 2 * wide) * 4);
-    for (int v = 0; v < vectors; ++v)
-      hn::Store(hn::Add(hn::Load(d, b.sum + v * kLanes), sum[v]), d, b.sum + v * kLanes);
+    for (int v = 0; v < vectors && j < count; ++v)
+      hn::Store(pair_weights(weight(j, v), hn::Zero(d)), word, weights + j / 2 * wide + v * kLanes);
+    for (int v = 0; v < vectors; ++v) hn::Store(sum[v], d, b.sum + v * kLanes);
   }
 
-  /// Raises the base of rows whose weights would exceed 2^kHeadroom, and of those without one.
+  /// Whether some weights would exceed 2^kHeadroom, or are the first of their row.
+  template <int vectors>
+  bool exceeds_base(const Block& b, const Vector (&top)[vectors]) const {
+    const Floats d;
+    bool any = false;
+    for (int v = 0; v < vectors; ++v) any |= !hn::AllFalse(d, above_base(b, v, top[v]));
+    return any;
+  }
+  hn::Mask<Floats> above_base(const Block& b, int v, Vector top) const {
+    const Floats d;
+    return hn::Gt(top, hn::Add(hn::Load(d, b.top + v * kLanes), hn::Set(d, kHeadroom)));
+  }
+
+  /// Raises the base of such rows to `top`.
   template <int vectors>
   void raise_base(const Block& b, const Vector (&top)[vectors]) const {
     const Floats d;
     constexpr int64_t wide = vectors * kLanes;
-    bool any = false;
-    Vector base[vectors];
     for (int v = 0; v < vectors; ++v) {
-      base[v] = hn::Load(d, b.top + v * kLanes);
-      any |= !hn::AllFalse(d, hn::Gt(top[v], hn::Add(base[v], hn::Set(d, kHeadroom))));
-    }
-    if (!any) return;
-    for (int v = 0; v < vectors; ++v) {
-      const auto above = hn::Gt(top[v], hn::Add(base[v], hn::Set(d, kHeadroom)));
-      const Vector raised = hn::IfThenElse(above, top[v], base[v]);
-      const Vector none = hn::Set(d, -kInfinity);
+      const Vector base = hn::Load(d, b.top + v * kLanes), none = hn::Set(d, -kInfinity);
+      const Vector raised = hn::IfThenElse(above_base(b, v, top[v]), top[v], base);
       const Vector keep =
-          exp2_lanes(hn::Sub(base[v], hn::IfThenZeroElse(hn::Eq(raised, none), raised)));
+          exp2_lanes(hn::Sub(base, hn::IfThenZeroElse(hn::Eq(raised, none), raised)));
       hn::Store(raised, d, b.top + v * kLanes);
       float* const sum = b.sum + v * kLanes;
       hn::Store(hn::Mul(hn::Load(d, sum), keep), d, sum);

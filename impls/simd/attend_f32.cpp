@@ -168,7 +168,7 @@ void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
 }
 
 struct Float32Kernel {
-  static constexpr bool kWholeTiles = false;
+  static constexpr bool kOnlyBf16 = false, kWholeTiles = false;
   static constexpr int64_t kFetchKeys = kRows;
 
   static Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
