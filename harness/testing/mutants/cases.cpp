@@ -161,7 +161,7 @@ const std::vector<Family>& families() {
       {"causal", kAny, causal},
       {"window", kLarge, window},
       {"narrow", kFeature, narrow},
-      {"softcap", kFeature, softcap},
+      {"softcap", kPairs, softcap},
       {"empty_rows", kFeature, empty_rows},
       {"gqa", kFeature, gqa},
       {"bias", kPairs, bias},
