@@ -109,7 +109,10 @@ Outcomes run_default_suite(const std::string& library, Checks checks, First firs
         if (!is_wanted(impl, one.name)) continue;
         const Record record = runner.run(plugin, impl);
         const std::string where = one.name + " " + std::string(core::dtype_name(dtype)) + ": ";
-        if (record.outcome.is_bad()) found.caught[impl.name] = where + record.outcome.reason;
+        if (!testing::catches(record).empty())
+          found.caught[impl.name] = where + record.outcome.reason;
+        else
+          EXPECT_FALSE(record.outcome.is_bad()) << where << record.outcome.reason;
         found.passed[impl.name] += record.outcome.passes();
         EXPECT_FALSE(one.name.starts_with("tiny/") &&
                      record.outcome.verdict() == core::Verdict::kSkipped)

@@ -282,7 +282,10 @@ std::vector<std::string> escapes(const std::vector<MatrixRow>& rows) {
   std::map<std::string, bool> others;  // whether anything caught it
   for (const MatrixRow& row : rows) {
     if (!is_mutant(row)) {
-      if (!is_right(row.mutant)) others[row.mutant] |= row.outcome == "caught";
+      if (!is_right(row.mutant))
+        others[row.mutant] |= row.outcome == "caught";
+      else if (row.outcome == "caught")
+        found.push_back(row.key());
     } else if (row.outcome == "got away") {
       const Expected* known =
           expected(row.mutant, make_case(family(row.family), row.tokens, row.dtype));

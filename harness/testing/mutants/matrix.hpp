@@ -38,8 +38,8 @@ struct CheckWorth {
 std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& rows);
 
 /// What should have been caught and was not: mutants that got away where expectations() excuses
-/// none, and other implementations that pass wherever they were tried though nothing says that they
-/// are right.
+/// none, other implementations that pass wherever they were tried though nothing says that they are
+/// right, and those that are right and were caught.
 std::vector<std::string> escapes(const std::vector<MatrixRow>& rows);
 
 /// What a file of rows holds.

@@ -1,10 +1,15 @@
 // mutants_matrix: tries mutants on cases and keeps what saw them, then prints the table.
-// scripts/mutants.sh calls it.
-//   mutants_matrix collect ROWS.jsonl --sizes 61,197 --plugin mutants.so [--plugin ...] [--other
-//   trespassers.so ...] mutants_matrix collect ROWS.jsonl --each-once --plugin steps.so       each
-//   mutant on its smallest case alone mutants_matrix print ROWS.jsonl       exit code 1: something
-//   that should have been caught was not
-// Rows that ROWS.jsonl has already are not tried again; it keeps which build made them.
+// scripts/mutants.sh calls it. `--help` of each subcommand lists its options.
+//
+//   mutants_matrix collect ROWS.jsonl --sizes 61,197 --plugin mutants.so --other trespassers.so
+//
+//   mutants_matrix collect ROWS.jsonl --each-once --plugin steps.so
+//
+//   mutants_matrix print ROWS.jsonl
+//
+// `--each-once` tries each mutant on its smallest case alone. `print` exits with 1 if something
+// that should have been caught was not, or if something right was. Rows that ROWS.jsonl has already
+// are not tried again; it keeps which build made them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

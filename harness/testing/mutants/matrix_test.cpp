@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "testing/mutants/trial.hpp"
+
 namespace attest::testing {
 namespace {
 
@@ -83,6 +85,32 @@ TEST(Matrix, TellsWhatShouldHaveBeenCaught) {
                                        row("dropped_key", "got away", {}, 197), twin, liar};
   EXPECT_EQ(escapes(rows),
             (std::vector<std::string>{"mutant_dropped_key plain f16 197", "hostile_forks"}));
+  // Whoever fails what is right is at fault.
+  twin.outcome = "caught";
+  EXPECT_EQ(escapes({twin}), std::vector<std::string>{"trespasser_none plain f16 61"});
+}
+
+// What the harness or the machine lacks is no catch.
+TEST(Catches, AccuseTheImplementation) {
+  using core::ReasonCode;
+  const auto found = [](ReasonCode code) {
+    core::Record record;
+    record.fills.push_back({.fill = "random", .judgement = {.outcome = {code, ""}}});
+    record.relations.push_back({.relation = "split-merge", .judgement = {.outcome = {code, ""}}});
+    record.outcome = {code, ""};
+    return catches(record).size();
+  };
+  for (const ReasonCode code : {ReasonCode::kFailTolerance, ReasonCode::kFailNan,
+                                ReasonCode::kCrashSignal, ReasonCode::kErrorRuntime})
+    EXPECT_EQ(found(code), 2u) << name(code);
+  for (const ReasonCode code : {ReasonCode::kErrorToleranceModel, ReasonCode::kErrorGolden,
+                                ReasonCode::kErrorMemory, ReasonCode::kCrashOom})
+    EXPECT_EQ(found(code), 0u) << name(code);
+  core::Record early;
+  early.outcome = {ReasonCode::kCrashSignal, ""};
+  EXPECT_EQ(catches(early).size(), 1u);
+  early.outcome.code = ReasonCode::kCrashOom;
+  EXPECT_EQ(catches(early).size(), 0u);
 }
 
 TEST(Matrix, SizesMissedInSomeDtypesAreInBrackets) {

@@ -24,6 +24,21 @@ core::RunOptions options(bool all_checks) {
   return made;
 }
 
+// Whether a bad outcome accuses the implementation. The others tell of the harness or the machine:
+// they catch nothing.
+bool accuses(const core::Outcome& outcome) {
+  switch (outcome.code) {
+    case ReasonCode::kErrorMemory:
+    case ReasonCode::kErrorToleranceModel:
+    case ReasonCode::kErrorGolden:
+    case ReasonCode::kErrorReference:
+    case ReasonCode::kErrorInputs:
+    case ReasonCode::kErrorVector:
+    case ReasonCode::kCrashOom: return false;
+    default: return outcome.is_bad();
+  }
+}
+
 std::string caught_by(const Judgement& judgement) {
   if (judgement.outcome.code == ReasonCode::kFailRange) return "sweep";
   if (judgement.outcome.code != ReasonCode::kFailTolerance &&
@@ -38,7 +53,7 @@ std::vector<Catch> broken_relations(const AnyRecord& record) {
   std::vector<Catch> found;
   if constexpr (requires { record.relations; })
     for (const auto& relation : record.relations)
-      if (relation.judgement.outcome.is_bad())
+      if (accuses(relation.judgement.outcome))
         found.push_back({"relation " + relation.relation, caught_by(relation.judgement)});
   return found;
 }
@@ -69,8 +84,8 @@ std::string twin_of(const std::string& mutant) {
 std::vector<Catch> catches(const Record& record) {
   std::vector<Catch> found = broken_relations(record);
   for (const FillRecord& fill : record.fills)
-    if (!fill.judgement.outcome.passes()) found.push_back({fill.fill, caught_by(fill.judgement)});
-  if (found.empty() && record.outcome.is_bad()) {
+    if (accuses(fill.judgement.outcome)) found.push_back({fill.fill, caught_by(fill.judgement)});
+  if (found.empty() && accuses(record.outcome)) {
     const std::string code(name(record.outcome.code));
     found.push_back({code, code});
   }

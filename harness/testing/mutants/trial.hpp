@@ -57,7 +57,8 @@ class Trials {
   const core::Implementation* first_;            // that takes the case
 };
 
-/// Every check of a record that did not pass.
+/// Every check of a record that accuses the implementation. Lack of memory, and errors of goldens,
+/// inputs and the tolerance model, accuse nobody.
 std::vector<Catch> catches(const core::Record& record);
 
 }  // namespace attest::testing
