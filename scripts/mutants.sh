@@ -2,7 +2,7 @@
 # Tries every planted bug and prints the table "mutant x check x size".
 #   scripts/mutants.sh              the quick set: 61 and 197 tokens; each mutant of steps.so once,
 #                                   on the smallest case that shows it; a few minutes
-#   scripts/mutants.sh --full       up to 262,147 tokens, with few families from 65,551 on; an hour.
+#   scripts/mutants.sh --full       up to 262,147 tokens, with few families from 65,551 on; hours.
 #                                   Writes reports/published/mutants.md and .jsonl
 #   scripts/mutants.sh --resume     continues a full set that was stopped
 # Exit code 1: something that should have been caught was not.

@@ -67,8 +67,9 @@ std::string broken(const Record& record) {
 }
 
 struct Planted {
-  const char *name, *spec, *relations,
-      *reason;  // plan-reuse has plans run three times, so that some bugs are seen there too
+  const char *name, *spec;
+  const char* relations;  // plan-reuse has plans run three times, so some bugs are seen there too
+  const char* reason;
 };
 constexpr Planted kPlanted[] = {
     {"state_run_2", kPlain, "repetition plan-reuse",

@@ -45,8 +45,8 @@ std::vector<float> joined(const std::vector<float>& maxima, bool first_is_odd) {
 
 void find_tile_rises(int64_t tile, const std::vector<float>& maxima, bool full, Found& found) {
   const auto count = int64_t(maxima.size());
-  int64_t seen = -1, first_rise = -1, rises = 0,
-          later = 0;  // seen: the first tile with a key that is not hidden
+  int64_t seen = -1;  // the first tile with a key that is not hidden
+  int64_t first_rise = -1, rises = 0, later = 0;
   float running = kNoKey, rise = 0;
   for (int64_t t = 0; t < count; ++t) {
     const float top = maxima[size_t(t)];

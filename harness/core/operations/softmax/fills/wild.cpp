@@ -119,7 +119,7 @@ class WildValues {
   double infinity_with_largest_score(int64_t place) const {
     if (place >= geometry_.length_q(longest_)) return kInfinity;
     const Interval seen = geometry_.keys(longest_, place);
-    if (seen.size() > kMostHidden) return kInfinity;
+    if (seen.size() > kMostSearched) return kInfinity;
     for (int64_t j = seen.begin; j < seen.end; ++j)
       if (geometry_.visible(longest_, p_.num_heads - 1, place, j)) {
         const WildElement key(tensors_[ATTEST_K], geometry_.key(longest_, j), p_.num_kv_heads - 1,
@@ -134,7 +134,7 @@ class WildValues {
     const Tensor& bias = tensors_[ATTEST_BIAS];
     const Interval seen = geometry_.keys(longest_, 0);
     if (!bias || bias.spec.dim[2] == 1 || bias.spec.dim[3] == 1) return;
-    for (int64_t j = place; j < place + kMostHidden && seen.contains(j); ++j)
+    for (int64_t j = place; j < place + kMostSearched && seen.contains(j); ++j)
       store_bias(0, j, kHidden);
   }
 
@@ -189,7 +189,7 @@ bool others_stay_finite(const Geometry& geometry, int64_t b, Interval heads, int
   };
   for (int64_t i = 0; i < geometry.length_q(b); ++i) {
     const Interval seen = geometry.keys(b, i);
-    if (!seen.contains(key) || seen.size() > kMostHidden) continue;
+    if (!seen.contains(key) || seen.size() > kMostSearched) continue;
     for (int64_t h = heads.begin; h < heads.end; ++h)
       if (geometry.visible(b, h, i, key) && !sees_another(h, i, seen)) return false;
   }

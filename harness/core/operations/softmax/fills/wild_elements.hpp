@@ -14,9 +14,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// The least size of a query that meets an infinite key: an operand of 8 bits may make 0 of a
 /// number as small as 2^-11, and 0 times infinity is NaN.
 constexpr double kLeast = 0x1p-4;
-/// If every key of a row scores -inf, its softmax means nothing. Of so many keys masks hide some,
-/// but not all.
-constexpr int64_t kMostHidden = 12;
+/// If every key of a row scores -inf, its softmax means nothing. Rows with more keys than this are
+/// taken to see a finite score; those with fewer are searched for one.
+constexpr int64_t kMostSearched = 12;
 
 /// Element `channel` of one row of Q, K or V. What lies beyond the last channel is not written.
 class WildElement {
@@ -37,7 +37,7 @@ class WildElement {
 };
 
 /// Whether each row of those query heads that sees the key sees another one besides `infinite`.
-/// Rows with more than kMostHidden keys are taken for such.
+/// Rows with more than kMostSearched keys are taken for such.
 bool others_stay_finite(const Geometry& geometry, int64_t b, Interval heads, int64_t key,
                         const std::set<int64_t>& infinite);
 
