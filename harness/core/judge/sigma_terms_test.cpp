@@ -51,6 +51,7 @@ struct Shape {
   bool row_bias = false;    // BIAS, one number a row
   float softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
   float softcap = 0;        // 0: none
+  float sink = 0;           // 0: none
 };
 
 // One head: rows of K and V are keys. Normal values.
@@ -58,6 +59,7 @@ Case dense(const Shape& s) {
   std::vector<int32_t> with;
   if (s.lse) with.push_back(ATTEST_LSE);
   if (s.row_bias) with.push_back(ATTEST_BIAS);
+  if (s.sink != 0) with.push_back(ATTEST_SINKS);
   Case c = make_case(
       "",
       [&](Params& p) {
@@ -70,6 +72,7 @@ Case dense(const Shape& s) {
       },
       with, s.dtype);
   if (s.row_bias) c = testing::broadcast(std::move(c), ATTEST_BIAS, {0, 1, 3});
+  if (s.sink != 0) static_cast<float*>(c.tensors[ATTEST_SINKS].data)[0] = s.sink;
   edit(c, ATTEST_Q, [&](int64_t, int64_t, double x) { return x * s.q_factor; });
   edit(c, ATTEST_V, [&](int64_t, int64_t, double x) { return x + s.mean_v; });
   return c;
@@ -392,6 +395,11 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kNormaliser},
+      {T::kSinkLead,
+       "sink_lead",
+       "subtracts a sink of 60 from 16 scores near 0 in f32",
+       {},
+       [] { return dense({.keys = 16, .q_factor = 0.3, .sink = 60}); }},
       {T::kFoldedScale,
        "folded_scale",
        "Q times 0.0622 rounded to bf16 again, where queries are keys",

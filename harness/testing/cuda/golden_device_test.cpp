@@ -377,7 +377,6 @@ INSTANTIATE_TEST_SUITE_P(
               "sigma[0] of row 0",
               [](Job& job) {
                 job.model.score2 = 0;
-                job.model.q0 = 0;
                 job.model.q1 = 0;
                 job.model.q2 = 0;
               },

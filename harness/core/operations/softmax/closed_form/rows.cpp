@@ -241,8 +241,10 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
       keys += int64_t(count[g]);
     }
   }
+  const double largest = top;
   count_[codes_] = keys > 0 && sink_ > -kInfinity ? 1 : 0;
   if (count_[codes_] > 0) top = std::max(top, sink_);
+  lead_variance_ = keys > 0 ? model_.lead_variance(top - largest) : 0;
   p_[codes_] = count_[codes_] > 0 ? std::exp(sink_ - top) : 0;
   total += p_[codes_];
   for (size_t g = 0; g < codes_; ++g) {
@@ -347,7 +349,7 @@ void RowExpectation::share_errors(const double* count, size_t h, LseSums& sums) 
     for (size_t g = code * levels_; g < (code + 1) * levels_; ++g) {
       const double of_group = count[g] * p_[g];
       e2_[g] = p_[g] * p_[g] *
-               (scores_.added_variance[first + g] +
+               (scores_.added_variance[first + g] + lead_variance_ +
                 (levels_ == 1 ? scores_.shared_variance[first + g] : 0));
       of_code += of_group;
       sums.score += of_group * of_group * scores_.added_lse_variance[first + g];

@@ -132,6 +132,7 @@ class RowExpectation {
   int64_t head_dim_v_;
   double sink_;
   double sink_error_ = 0;      // variance of o's error from the sink, as a share of o^2
+  double lead_variance_ = 0;   // SigmaModel::lead_variance of the row
   double repeated_ = 0;        // repeated_variance of the row
   double lost_ = 0;            // sum of p that the normaliser loses
   double stalled_ = 0;         // ElementSums::stalled

@@ -26,8 +26,8 @@ struct Row {
   int64_t bias, mask;  // offsets of key position 0
   double slope;        // of ALiBi; 0: none
   int64_t diagonal;    // the key position where ALiBi's distance is 0
-  // For the second pass: WeightModel::lse, ::eta_kappa, ::small, and SigmaModel::Flushing.
-  double lse, eta_kappa, small, lost, kept;
+  // For the second pass: WeightModel::lse, ::eta_kappa, ::q0, ::small, and SigmaModel::Flushing.
+  double lse, eta_kappa, q0, small, lost, kept;
 };
 
 /// Rows first .. first + count - 1 of Job::rows. They are of one sequence and key head; `begin` and
@@ -51,7 +51,7 @@ struct Inputs {
 /// For the second pass: the fields of WeightModel that are the same for all rows, and
 /// SigmaModel::staged_square as two factors.
 struct Model {
-  double u_p, score2, q0, q1, q2, a_share, of_dot, of_kept, slope_at_cap;
+  double u_p, score2, q1, q2, a_share, of_dot, of_kept, slope_at_cap;
   double apart;          // SigmaModel::Flushing
   int32_t squares;       // SigmaModel::squares
   int32_t lone_weights;  // needs_a2

@@ -418,7 +418,6 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
   const kernels::WeightModel common = weight_model(model, {});
   const Model terms{.u_p = common.u_p,
                     .score2 = common.score2,
-                    .q0 = common.q0,
                     .q1 = common.q1,
                     .q2 = common.q2,
                     .a_share = common.a_share,
@@ -434,6 +433,7 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
     const kernels::WeightModel of_row = weight_model(model, row);
     rows[r].lse = of_row.lse;
     rows[r].eta_kappa = of_row.eta_kappa;
+    rows[r].q0 = of_row.q0;
     rows[r].small = of_row.small;
     const SigmaModel::Flushing flushing = model.flushing(model.kappa(row.top(), row.lse), row.keys);
     rows[r].lost = flushing.gone;

@@ -206,7 +206,7 @@ kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row)
           .u_p = model.u_p,
           .eta_kappa = model.eta_p * kappa,
           .score2 = model.score_square(),
-          .q0 = qk.q0,
+          .q0 = qk.q0 + model.lead_variance(row.sink_lead()),
           .q1 = qk.q1,
           .q2 = qk.q2,
           .a_share = model.theta / 3,

@@ -25,6 +25,8 @@ struct RowScores {
 
   /// The maximum that a kernel subtracts from the logits before exp.
   double top() const { return std::max(largest, sink); }
+  /// By how much the sink is above the largest score; 0: it is not.
+  double sink_lead() const { return keys > 0 ? top() - largest : 0; }
   /// The largest |score|.
   double farthest() const { return std::max(std::fabs(least), std::fabs(largest)); }
   /// Sets lse. `sum`: the sum of exp(s - largest) over the visible keys, of which there is at least

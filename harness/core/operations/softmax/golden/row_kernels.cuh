@@ -181,7 +181,7 @@ __device__ inline Weights weigh(const Job& job, const Row& row, const Stages& st
     if (added) lower = fabs(s) < fabs(stages.capped) ? fabs(s) : fabs(stages.capped);
   }
   const double p = exp(s - row.lse), p2 = p * p, a = job.model.u_p * p + row.eta_kappa, a2 = a * a;
-  const double p2t = p2 * square, p2q = p2 * (job.model.q0 + x * (job.model.q1 + x * job.model.q2)),
+  const double p2t = p2 * square, p2q = p2 * (row.q0 + x * (job.model.q1 + x * job.model.q2)),
                e2 = job.model.a_share * a2 + job.model.score2 * p2t + p2q;
   sums[kP2] += p2, sums[kA2] += a2, sums[kE2] += e2, sums[kP2t] += p2t, sums[kP2q] += p2q,
       sums[kPx2] += p * x * x;

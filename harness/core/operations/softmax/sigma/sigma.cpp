@@ -52,6 +52,8 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       coarse_scores(unit_roundoff(arithmetic.qk) >= kCoarse),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
       u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
+      u_lead(factor(SigmaTerm::kSinkLead) *
+             (arithmetic.probability == ATTEST_F64 ? unit_roundoff(ATTEST_F64) : kUnit)),
       scale_bias(0),
       normaliser(arithmetic.has(ATTEST_SUMS_ROUNDED_P) ? factor(SigmaTerm::kNormaliser) : 0),
       cut_sum(arithmetic.has(ATTEST_SUMS_ROUNDED_P) && arithmetic.has(ATTEST_P_TRUNCATED)

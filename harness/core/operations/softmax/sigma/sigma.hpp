@@ -53,6 +53,7 @@ enum class SigmaTerm {
   kFewSteps,         // p of a few subnormal steps round alike
   kAverage,          // scores err by so much that a row only has to be an average
   kAtCap,            // coarse scores at the softcap share the rounding of the cap
+  kSinkLead,         // score - maximum, where the maximum is a sink far above all scores
   kCount
 };
 
@@ -129,6 +130,7 @@ struct SigmaModel {
   bool coarse_scores;    // the operand of QK has 8 bits: scores may err too much for a linear sigma
   double u_dot;          // accumulation of QK: float32
   double u_lse;          // of the lse if it is used in weights: float32; else 0
+  double u_lead;         // of score - maximum: float32, or float64 if probabilities are
   double scale_bias;     // folded_scale_bias if Q may be scaled before it is rounded; else 0
   double normaliser;     // of the lse: 1 if the normaliser sums the rounded probabilities; else 0
   double cap_error = 0;  // rounding of the cap as a coarse score; 0: no cap, or float32 scores
@@ -204,6 +206,11 @@ struct SigmaModel {
   double score_variance(double square, double magnitude) const {
     return score_square() * square + qk_variance(magnitude);
   }
+  /// The variance of each score's error from the subtraction of a maximum that is a sink, above the
+  /// largest score by `lead`. Where a key has the maximum, keys far below it weigh little, and
+  /// score_variance covers them.
+  double lead_variance(double lead) const { return u_lead * u_lead * lead * lead / 3; }
+
   /// A score may be rounded after each step: after scaling, after the softcap, and after the
   /// addition of bias and ALiBi. Returns the square by which score_square() is multiplied: s^2 if
   /// there is one step, else a weighted mean over the steps. `dot`: the square of the scaled

@@ -39,7 +39,7 @@ void EqualKeySums::add(int64_t row, const EqualKey& key, const SigmaModel& model
   run.added_square = key.added_square;
   ++run.keys;
   const double p = key.p, a = std::sqrt(key.rounding_square);
-  const double run_e = p * std::sqrt(key.added_square * model.score_square());
+  const double run_e = p * std::sqrt(key.added_square * model.score_square() + key.lead_variance);
   const double group_e = p * std::sqrt(group.square * model.score_square() + group.dot_variance);
   run.a += a;
   run.e += run_e;

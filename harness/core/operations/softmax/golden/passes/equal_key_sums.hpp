@@ -17,6 +17,7 @@ struct EqualKey {
   double magnitude = 0;           // of its dot product: TileScores::magnitudes
   double staged_square = 0;       // SigmaModel::staged_square of all steps of the score
   double added_square = 0;        // the part of staged_square from the addition
+  double lead_variance = 0;       // SigmaModel::lead_variance of its row
   const double* value = nullptr;  // [head_dim_v]
 };
 
@@ -39,7 +40,7 @@ class EqualKeySums {
   void finish(int64_t row, const SigmaModel& model);
 
  private:
-  // Keys of one score. e is p times the error of the addition.
+  // Keys of one score. e is p times the error of the addition and of the maximum's subtraction.
   struct Run {
     int64_t keys = 0;                             // 0: the run is not open
     double score = 0, added_square = 0;           // the same for all keys

@@ -72,6 +72,7 @@ void SecondPass::add_equal_keys(const TileScores& scores, const Values& values,
                                 const KeyBlock& block, const Tile& tile, int64_t r,
                                 const RowScores& row, const SigmaModel& model) {
   const SigmaModel::Flushing flushing = flushing_of(row, model);
+  const double lead_variance = model.lead_variance(row.sink_lead());
   const bool staged = scores.staged();
   for (int64_t key = 0; key < block.count(); ++key) {
     const double score = scores.scores.row(r)[key];
@@ -84,6 +85,7 @@ void SecondPass::add_equal_keys(const TileScores& scores, const Values& values,
                      .magnitude = scores.magnitudes.row(r)[key],
                      .staged_square = staged ? scores.staged_squares.row(r)[key] : score * score,
                      .added_square = staged ? scores.added_squares.row(r)[key] : 0,
+                     .lead_variance = lead_variance,
                      .value = values.values.row(key)},
                     model, flushing);
   }
