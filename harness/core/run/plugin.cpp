@@ -267,8 +267,8 @@ std::optional<Outcome> Plugin::exchange(Request request, std::span<const int> de
 
 // Adds what the calls for a request took. Runs that failed have told no time.
 void Plugin::count_calls(const Reply& reply) {
-  double ns =
-      double(worker_->status().plan_ns - std::exchange(plan_ns_, worker_->status().plan_ns));
+  const uint64_t plan_ns = worker_->status().plan_ns;
+  double ns = double(plan_ns - std::exchange(plan_ns_, plan_ns));
   if (const auto* run = std::get_if<RunReply>(&reply.result)) ns += run->run_ns;
   if (const auto* script = std::get_if<ScriptReply>(&reply.result))
     for (const double run_ns : script->run_ns) ns += run_ns;

@@ -62,8 +62,7 @@ Bound arithmetic_bound(const Record& record, const Probe& probe) {
   return {record.flops / gflops(*best), best->dtype + " " + best->unit};
 }
 
-Bound reading_bound(const Record& record, const Probe& probe) {
-  const double bytes = least_bytes(record);
+Bound reading_bound(const Record& record, double bytes, const Probe& probe) {
   Bound longest;
   double nearer = 0;  // what the caches up to here can hold
   for (const MemoryLevel& level : probe.levels) {
@@ -80,10 +79,11 @@ Bound reading_bound(const Record& record, const Probe& probe) {
 
 std::optional<RooflineRecord> roofline_of(const Record& record, const Probe& probe) {
   if (!record.time || record.time->median_ns <= 0 || record.device != "cpu") return {};
-  const Bound arithmetic = arithmetic_bound(record, probe), reading = reading_bound(record, probe);
+  const double bytes = least_bytes(record);
+  const Bound arithmetic = arithmetic_bound(record, probe),
+              reading = reading_bound(record, bytes, probe);
   const Bound& least = arithmetic.ns >= reading.ns ? arithmetic : reading;
   if (least.ns <= 0) return {};
-  const double bytes = least_bytes(record);
   RooflineRecord roofline{.share = least.ns / record.time->median_ns,
                           .limit = least.limit,
                           .least_ns = least.ns,
