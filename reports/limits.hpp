@@ -7,12 +7,12 @@
 
 namespace attest::reports {
 
-/// "83%": the roofline's time as a share of the median. Above 1 it is marked: "107%(!)". Empty if
-/// it is not known.
+/// Returns the roofline's time as a share of the median: "83%". A share above 1 is marked:
+/// "107%(!)". Returns an empty text if the record has no roofline.
 std::string roofline_share(const core::Record& record);
 
-/// A sentence if records are faster than the roofline allows: the harness is wrong then. Empty if
-/// none is.
+/// Returns a sentence about the records that are faster than the roofline allows. The harness is
+/// wrong about these. Returns an empty text if there are none.
 std::string print_excess(const std::vector<core::Record>& records);
 
 }  // namespace attest::reports

@@ -35,15 +35,15 @@ struct AbLaunch {
 using AbLauncher = std::function<std::optional<core::Results>(const AbLaunch&)>;
 /// Says how far the rounds have come.
 struct AbProgress {
-  size_t records_left = 0;  // that the next round runs
-  size_t compared = 0;      // times that are compared: pairs of a case and an implementation
-  size_t most_rounds = 0;   // of the next round; grows once, after the first round
+  size_t records_left = 0;  // how many records the next round runs
+  size_t compared = 0;      // how many pairs of a case and an implementation have times to compare
+  size_t most_rounds = 0;   // AbLaunch::most_rounds of the next round; it may grow after the first
 };
 /// Called after each round with the round's last launch.
 using AbObserver = std::function<void(const AbLaunch& last, const AbProgress& now)>;
 
 struct AbOptions {
-  // 0: as many as the times need that are compared, which is known after the first round
+  // If this is 0, the number follows from the times to compare, which the first round shows.
   size_t rounds = 0;
   uint64_t seed = 0;
   // Both sides are the same build. No case stops early, and none is measured a second time.
@@ -57,15 +57,15 @@ struct AbOutcome {
   // The launches of all whole rounds. Second measurements are not among them.
   std::vector<core::Results> before, after;
   size_t launches = 0;
-  size_t rounds = 0;         // the most that were to be made, without second measurements
+  size_t rounds = 0;         // how many were planned, without second measurements
   size_t stopped_early = 0;  // cases whose verdict was certain before the last round
   size_t slower = 0;         // cases that were slower at first, and were measured a second time
   size_t not_confirmed = 0;  // those among them that were not slower the second time
   bool interrupted = false;
 };
 
-/// The fewest rounds after which one time among `compared` can be slower by Holm's correction, and
-/// at least kLeastLaunches.
+/// Returns how many rounds it takes before Holm's correction can call one time among `compared`
+/// slower. The result is at least kLeastLaunches.
 size_t rounds_for(size_t compared, const core::ChangeRule& rule);
 
 /// Runs all launches. If one is interrupted, the rounds before it are compared.

@@ -30,9 +30,10 @@ constexpr double kTogether = 1.6;
 constexpr size_t kMostBuffer = size_t{256} << 20, kLeastBuffer = size_t{8} << 20;
 constexpr size_t kPage = 4096;
 
-/// Has `threads` threads do `work(thread)` at the same time, kBursts times, or twice where that
-/// takes long; the shortest time from the common start to the last end. While no burst has taken at
-/// most `expected_s`, it goes on until kPatience is over: another program had a CPU.
+/// Lets `threads` threads do `work(thread)` at the same time, in several bursts. Returns the
+/// shortest time from the common start to the last end, in seconds. There are kBursts bursts, or
+/// two if these take kLongEnough. While every burst took longer than `expected_s`, another program
+/// had a CPU, so further bursts follow until kPatience is over.
 double best_burst_s(int threads, const std::function<void(int)>& work, double expected_s = 1e9) {
   const auto start_of_all = Clock::now();
   double best_s = 1e9;
@@ -72,7 +73,7 @@ int64_t rounds_of_a_burst(const std::function<void(int64_t)>& run, int64_t first
   }
 }
 
-/// In 10^9 of what `run` counts, a second.
+/// Returns how many operations a second `run` makes, in 10^9, as it counts them.
 PeakRate rate_of(double (*run)(int64_t), int threads) {
   const int64_t rounds = rounds_of_a_burst([run](int64_t count) { run(count); }, 256);
   std::vector<double> done(size_t(threads), 0.0);

@@ -49,12 +49,13 @@ enum class ProbeDepth {
   kAll      // exponentials and triads too; about 1 s
 };
 
-/// The best of several bursts of each figure. Takes at most 256 MiB, or an eighth of the available
-/// memory. `threads` is at least 1; they run on the CPUs of the process's affinity mask.
+/// Measures each figure in several bursts and keeps the best one. The buffer takes at most 256 MiB
+/// and, beyond 8 MiB, at most an eighth of the available memory. `threads` is at least 1. The
+/// threads run on the CPUs of the process's affinity mask.
 Probe probe_machine(int threads, ProbeDepth depth = ProbeDepth::kLimits);
 
-/// The figures as key -> text, for the header of a results file. Rates of all threads begin with
-/// "all_".
+/// Returns the figures as key -> text, for the header of a results file. Keys of the rates of all
+/// threads begin with "all_".
 std::map<std::string, std::string> facts(const Probe& probe);
 
 }  // namespace attest::core

@@ -206,9 +206,10 @@ struct SigmaModel {
   double score_variance(double square, double magnitude) const {
     return score_square() * square + qk_variance(magnitude);
   }
-  /// The variance of each score's error from the subtraction of a maximum that is a sink, above the
-  /// largest score by `lead`. Where a key has the maximum, keys far below it weigh little, and
-  /// score_variance covers them.
+  /// A sink that is above all scores is the maximum, and a kernel subtracts it from each score.
+  /// Returns the variance of that subtraction's rounding. `lead` is how far the sink is above the
+  /// largest score. If a key has the maximum, keys far below it weigh little, so score_variance
+  /// covers their rounding.
   double lead_variance(double lead) const { return u_lead * u_lead * lead * lead / 3; }
 
   /// A score may be rounded after each step: after scaling, after the softcap, and after the
