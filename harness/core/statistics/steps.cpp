@@ -1,0 +1,238 @@
+#include "core/statistics/steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/statistics/statistics.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr double kFence = 3;            // interquartile ranges beyond the quartiles
+constexpr double kTied = 1e-9;          // relative difference of two statistics that rounding makes
+constexpr double kLeastError = 1e-300;  // whose logarithm is finite
+constexpr uint64_t kStream = 31;        // apart from other uses of a seed
+
+double median_of(std::span<const double> values) { return summarise(values).median; }
+
+std::vector<double> within_fences(std::span<const double> values) {
+  const Summary s = summarise(values);
+  const double room = kFence * (s.q3 - s.q1);
+  std::vector<double> clamped(values.begin(), values.end());
+  if (room > 0)
+    for (double& value : clamped) value = std::clamp(value, s.q1 - room, s.q3 + room);
+  return clamped;
+}
+
+struct Split {
+  size_t at = 0;
+  double energy = 0;  // 0: there is none
+};
+
+/// The scaled energy distance between the values [0, at) and [at, end), from the sums of distances
+/// within each and within both.
+double energy(size_t at, size_t end, double first, double second, double both) {
+  const double m = double(at), n = double(end - at);
+  return 2 / (m + n) * (both - first - second) - 2 * n / ((m + n) * (m - 1)) * first -
+         2 * m / ((m + n) * (n - 1)) * second;
+}
+
+/// Where the energy distance between [0, at) and [at, end) is largest, over all ends too: a second
+/// step does not hide the first.
+Split best_split(std::span<const double> values, size_t least) {
+  const size_t count = values.size();
+  std::vector<double> to_here(count + 1);  // sum of distances within [0, i)
+  std::vector<double> from(count);         // sum of distances within [i, end)
+  Split best;
+  for (size_t end = 1; end <= count; ++end) {
+    double sum = 0;  // of the distances of the newest value
+    for (size_t i = end - 1; i-- > 0;) {
+      sum += std::abs(values[i] - values[end - 1]);
+      from[i] += sum;
+    }
+    to_here[end] = from[0];
+    for (size_t at = least; at + least <= end; ++at)
+      if (const double now = energy(at, end, to_here[at], from[at], from[0]); now > best.energy)
+        best = {at, now};
+  }
+  return best;
+}
+
+void shuffle(std::vector<double>& values, uint64_t seed, uint64_t& next) {
+  for (size_t i = values.size(); i > 1; --i)
+    std::swap(values[i - 1], values[random_below(seed, next++, i)]);
+}
+
+/// Finds steps by dividing, then joins levels that differ too little.
+class Divider {
+ public:
+  Divider(std::span<const double> values, const StepRule& rule)
+      : values_(values), clamped_(within_fences(values)), rule_(rule) {}
+
+  std::vector<Step> steps() {
+    divide(0, values_.size());
+    std::ranges::sort(places_, {}, &Tested::at);
+    while (drop_smallest()) {
+    }
+    return described();
+  }
+
+ private:
+  struct Tested {
+    size_t at = 0;
+    double p = 1;
+  };
+
+  std::span<const double> part(size_t from, size_t to) const {
+    return std::span(clamped_).subspan(from, to - from);
+  }
+
+  /// The best split of a part and its p-value. The test stops as soon as it cannot pass any more.
+  Tested test(size_t from, size_t to) const {
+    if (to - from < 2 * rule_.least_segment) return {};
+    const Split split = best_split(part(from, to), rule_.least_segment);
+    if (split.energy <= 0) return {};
+    std::vector<double> shuffled(part(from, to).begin(), part(from, to).end());
+    const uint64_t seed = random_bits(rule_.seed + kStream, from * values_.size() + to);
+    uint64_t next = 0;
+    size_t as_large = 0;
+    for (size_t i = 0; i < rule_.permutations; ++i) {
+      shuffle(shuffled, seed, next);
+      const Split chance = best_split(shuffled, rule_.least_segment);
+      as_large += chance.energy >= split.energy * (1 - kTied);
+      if (p_value(as_large) > rule_.level) return {from + split.at, p_value(as_large)};
+    }
+    return {from + split.at, p_value(as_large)};
+  }
+
+  double p_value(size_t as_large) const {
+    return double(1 + as_large) / double(1 + rule_.permutations);
+  }
+
+  void divide(size_t from, size_t to) {
+    const Tested split = test(from, to);
+    if (split.p > rule_.level) return;
+    places_.push_back(split);
+    divide(from, split.at);
+    divide(split.at, to);
+  }
+
+  size_t before(size_t place) const { return place == 0 ? 0 : places_[place - 1].at; }
+  size_t after(size_t place) const {
+    return place + 1 == places_.size() ? values_.size() : places_[place + 1].at;
+  }
+
+  double level_of(size_t from, size_t to) const {
+    return median_of(values_.subspan(from, to - from));
+  }
+
+  double change_at(size_t place) const {
+    const double was = level_of(before(place), places_[place].at),
+                 is = level_of(places_[place].at, after(place));
+    return was == 0 ? std::abs(is - was) : std::abs((is - was) / was);
+  }
+
+  /// Joins the two levels that differ least, if that is within the band. Returns whether it did.
+  bool drop_smallest() {
+    size_t smallest = 0;
+    for (size_t i = 1; i < places_.size(); ++i)
+      if (change_at(i) < change_at(smallest)) smallest = i;
+    if (places_.empty() || change_at(smallest) > rule_.band) return false;
+    places_.erase(places_.begin() + std::ptrdiff_t(smallest));
+    return true;
+  }
+
+  /// Whether a line fits the values from `first` to `last` better than their levels do, by the
+  /// Bayesian information criterion: a line has two parameters, each step two more than a level.
+  bool is_drift(const std::vector<Step>& steps, size_t first, size_t last) const {
+    const size_t from = steps[first].from, to = steps[last].to;
+    double levels = level_error(part(from, steps[first].at));
+    for (size_t i = first; i <= last; ++i) levels += level_error(part(steps[i].at, steps[i].to));
+    const auto count = double(to - from);
+    const auto criterion = [&](double error, double parameters) {
+      return count * std::log(std::max(error, kLeastError)) + parameters * std::log(count);
+    };
+    return criterion(line_error(part(from, to)), 2) <
+           criterion(levels, 1 + 2 * double(last - first + 1));
+  }
+
+  static double level_error(std::span<const double> values) {
+    const double mean = std::reduce(values.begin(), values.end()) / double(values.size());
+    double error = 0;
+    for (const double value : values) error += (value - mean) * (value - mean);
+    return error;
+  }
+
+  static double line_error(std::span<const double> values) {
+    const double middle = double(values.size() - 1) / 2;
+    double product = 0, square = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      product += (double(i) - middle) * values[i];
+      square += (double(i) - middle) * (double(i) - middle);
+    }
+    return level_error(values) - product * product / square;
+  }
+
+  std::vector<Step> each() const {
+    std::vector<Step> steps;
+    for (size_t i = 0; i < places_.size(); ++i)
+      steps.push_back({.from = before(i),
+                       .at = places_[i].at,
+                       .to = after(i),
+                       .before = level_of(before(i), places_[i].at),
+                       .after = level_of(places_[i].at, after(i)),
+                       .p = places_[i].p});
+    return steps;
+  }
+
+  /// The steps that were found. Those that follow each other in one direction are one drift, if
+  /// that describes them better.
+  std::vector<Step> described() const {
+    const std::vector<Step> all = each();
+    std::vector<Step> steps;
+    for (size_t first = 0, last = 0; first < all.size(); first = ++last) {
+      while (last + 1 < all.size() && rises(all[last + 1]) == rises(all[first])) ++last;
+      if (is_drift(all, first, last)) {
+        steps.push_back(all[first]);
+        steps.back().to = all[last].to;
+        steps.back().after = all[last].after;
+        steps.back().drift = true;
+      } else {
+        steps.insert(steps.end(), all.begin() + std::ptrdiff_t(first),
+                     all.begin() + std::ptrdiff_t(last) + 1);
+      }
+    }
+    for (Step& step : steps)
+      step.uncertain = (step.from == 0 && step.at < 2 * rule_.least_segment) ||
+                       (step.to == values_.size() && step.to - step.at < 2 * rule_.least_segment);
+    return steps;
+  }
+
+  static bool rises(const Step& step) { return step.after > step.before; }
+
+  std::span<const double> values_;
+  std::vector<double> clamped_;
+  StepRule rule_;
+  std::vector<Tested> places_;
+};
+
+/// Whether some order of so many values is rare enough to be significant: of all ways to choose the
+/// values of one side, only one or two divide them as well.
+bool is_long_enough(size_t count, const StepRule& rule) {
+  if (count < 2 * rule.least_segment) return false;
+  double ways = 1;
+  for (size_t i = 0; i < count / 2; ++i) ways = ways * double(count - i) / double(i + 1);
+  return 2 / ways <= rule.level;
+}
+
+}  // namespace
+
+Steps find_steps(std::span<const double> values, const StepRule& rule) {
+  Steps found{.unseen = rule.least_segment - 1, .long_enough = is_long_enough(values.size(), rule)};
+  if (found.long_enough) found.steps = Divider(values, rule).steps();
+  return found;
+}
+
+}  // namespace attest::core
