@@ -29,6 +29,7 @@ liblzf-dev          lzf.h|liblzf/lzf.h         build  compressed LiDAR sweeps (P
 libstb-dev          stb/stb_image.h            build  png and jpg images as tokens
 libxxhash-dev       xxhash.h                   build  hashes of inputs and outputs
 zlib1g-dev          zlib.h                     build  packed NumPy archives (.npz)
+libsqlite3-dev      sqlite3.h                  build  the index of a history
 libprotobuf-dev     google/protobuf/message.h  option ONNX test vectors (.onnx, .pb)
 libonnx-dev         onnx/onnx_pb.h             option their schema
 libdnnl-dev         oneapi/dnnl/dnnl_graph.hpp option oneDNN, to compare with (from 3.2 on)

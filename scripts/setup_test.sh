@@ -23,8 +23,8 @@ new_machine() {
     stand_in $tool :
   done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \
-    hwy/highway.h lzf.h stb/stb_image.h xxhash.h zlib.h google/protobuf/message.h onnx/onnx_pb.h \
-    oneapi/dnnl/dnnl_graph.hpp gtest/gtest.h gmock/gmock.h valijson/validator.hpp \
+    hwy/highway.h lzf.h stb/stb_image.h xxhash.h zlib.h sqlite3.h google/protobuf/message.h \
+    onnx/onnx_pb.h oneapi/dnnl/dnnl_graph.hpp gtest/gtest.h gmock/gmock.h valijson/validator.hpp \
     ../share/benchmark/compare.py ../lib/python3/dist-packages/scipy/version.py \
     ../lib/python3/dist-packages/selenium/__init__.py \
     ../lib/python3/dist-packages/yaml/__init__.py \

@@ -1,0 +1,351 @@
+#include "reports/history/index.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/record/case_key.hpp"
+#include "core/statistics/statistics.hpp"
+#include "core/tensor/error.hpp"
+#include "core/tensor/tensor.hpp"
+#include "reports/compare/launches.hpp"
+#include "reports/history/sqlite.hpp"
+#include "reports/table.hpp"
+
+namespace attest::reports {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Record;
+using core::Results;
+
+// "atst": tells an index from other files of SQLite. Its version grows when a table changes.
+constexpr int64_t kApplication = 0x61747374, kVersion = 1;
+
+constexpr const char* kTables = R"(
+  PRAGMA application_id = 1635021684;
+  PRAGMA user_version = 1;
+  CREATE TABLE runs (id INTEGER PRIMARY KEY, header TEXT NOT NULL UNIQUE, started TEXT NOT NULL,
+    "commit" TEXT NOT NULL);
+  CREATE TABLE files (path TEXT PRIMARY KEY, run INTEGER NOT NULL);
+  CREATE TABLE series (id INTEGER PRIMARY KEY, suite TEXT NOT NULL, case_name TEXT NOT NULL,
+    dtype TEXT NOT NULL, impl TEXT NOT NULL, spec TEXT NOT NULL, inputs TEXT NOT NULL,
+    device TEXT NOT NULL, machine TEXT NOT NULL, build TEXT NOT NULL, threads INTEGER NOT NULL,
+    UNIQUE (suite, case_name, dtype, impl, spec, inputs, device, machine, build, threads));
+  CREATE TABLE points (series INTEGER NOT NULL, run INTEGER NOT NULL, plugin_hash TEXT NOT NULL,
+    number INTEGER NOT NULL, verdict TEXT NOT NULL, time_ns REAL, memory_bytes REAL,
+    error_ratio REAL, PRIMARY KEY (series, run, plugin_hash, number)) WITHOUT ROWID;
+)";
+static_assert(kApplication == 1635021684 && kVersion == 1, "as the tables say");
+
+/// Whether the file is there and begins as files of SQLite do.
+bool is_sqlite(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string begin(16, '\0');
+  in.read(begin.data(), 16);
+  return in.gcount() == 16 && begin == std::string("SQLite format 3\0", 16);
+}
+
+[[noreturn]] void refuse_foreign(const std::string& path) {
+  throw core::Error(
+      fmt::format("--index {}: is no index of attest; name another file, or remove this one and "
+                  "rebuild: attest history rebuild RESULTS.jsonl... --index {}",
+                  path, path));
+}
+
+bool is_empty_or_missing(const std::string& path) {
+  std::error_code error;
+  return !fs::exists(path, error) || (fs::is_regular_file(path) && fs::file_size(path) == 0);
+}
+
+/// Bytes 68 to 71 of a file of SQLite, which are there even if its tables are damaged.
+int64_t application_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(68);
+  int64_t id = 0;
+  for (int i = 0; i < 4; ++i) id = id << 8 | int64_t(uint8_t(in.get()));
+  return id;
+}
+
+std::string identity(const Results& file) {
+  const std::string header =
+      to_json(file.header).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return fmt::format("{:016x}{:016x}", core::hash_text(header), core::hash_text(header, 1));
+}
+
+std::optional<double> positive(double value) {
+  return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> time_of(const Record& record) {
+  return record.outcome.passes() && record.time ? positive(record.time->median_ns) : std::nullopt;
+}
+
+std::optional<double> memory_of(const Record& record) {
+  return record.outcome.passes() ? used_bytes(record.memory) : std::nullopt;
+}
+
+std::optional<double> error_of(const Record& record) {
+  const bool judged = std::ranges::any_of(
+      record.fills, [](const core::FillRecord& fill) { return fill.judgement.exact_elements > 0; });
+  if (!record.outcome.passes() || !judged || !std::isfinite(record.max_ratio)) return {};
+  return record.max_ratio;
+}
+
+void require_run(const Results& file) {
+  if (!file.begun)
+    throw core::Error(
+        fmt::format("{}: holds no results: it is empty or was cut in its first line", file.path));
+  if (file.header.environment.contains("baseline"))
+    throw core::Error(fmt::format(
+        "{}: is a baseline, whose records are of several runs; add the results that it was made of",
+        file.path));
+}
+
+std::vector<std::string> warnings_of(const Results& file) {
+  std::vector<std::string> warnings;
+  if (file.complete && file.closing.finished < file.header.started.substr(0, 19))
+    warnings.push_back(fmt::format(
+        "{}: ended ({}) before it began ({}): its clock was set back, and its place in the history "
+        "may be wrong",
+        file.path, file.closing.finished, file.header.started));
+  if (!file.complete)
+    warnings.push_back(fmt::format("{}: the run did not end; add it again once it has", file.path));
+  return warnings;
+}
+
+SeriesKey key_of(const Results& file, const Record& record) {
+  return {.suite = record.suite,
+          .case_name = record.case_name,
+          .dtype = record.dtype,
+          .impl = record.impl,
+          .spec = record.spec,
+          .inputs = record.inputs,
+          .device = record.device,
+          .machine = machine(file, record.device),
+          .build = build(file),
+          .threads = record.threads};
+}
+
+Statement& bind(Statement& statement, const SeriesKey& key) {
+  return statement.with(key.suite)
+      .with(key.case_name)
+      .with(key.dtype)
+      .with(key.impl)
+      .with(key.spec)
+      .with(key.inputs)
+      .with(key.device)
+      .with(key.machine)
+      .with(key.build)
+      .with(int64_t{key.threads});
+}
+
+constexpr const char* kFindSeries =
+    "SELECT id FROM series WHERE suite = ? AND case_name = ? AND dtype = ? AND impl = ? AND "
+    "spec = ? AND inputs = ? AND device = ? AND machine = ? AND build = ? AND threads = ?";
+
+}  // namespace
+
+struct HistoryIndex::Impl {
+  Impl(const std::string& file, bool create) : path(file), database(file, create) {}
+
+  std::string path;
+  mutable Database database;
+
+  std::string stored(const std::string& file) const {
+    return fs::proximate(fs::absolute(file), fs::absolute(path).parent_path()).string();
+  }
+
+  int64_t series_of(const SeriesKey& key) {
+    {
+      Statement find(database, kFindSeries);
+      if (bind(find, key).next()) return find.integer(0);
+    }
+    Statement insert(database,
+                     "INSERT INTO series (suite, case_name, dtype, impl, spec, inputs, device, "
+                     "machine, build, threads) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    bind(insert, key).run();
+    return database.number("SELECT last_insert_rowid()");
+  }
+
+  int64_t run_of(const Results& file, bool& known) {
+    const std::string id = identity(file);
+    {
+      Statement find(database, "SELECT id FROM runs WHERE header = ?");
+      known = find.with(id).next();
+      if (known) return find.integer(0);
+    }
+    Statement(database, R"(INSERT INTO runs (header, started, "commit") VALUES (?, ?, ?))")
+        .with(id)
+        .with(file.header.started)
+        .with(fact(file, "build", "commit"))
+        .run();
+    return database.number("SELECT last_insert_rowid()");
+  }
+
+  int64_t points() { return database.number("SELECT count(*) FROM points"); }
+
+  Added add(const Results& file) {
+    Added added{.records = file.records.size(), .warnings = warnings_of(file)};
+    const int64_t run = run_of(file, added.known_run), before = points();
+    Statement(database, "INSERT OR REPLACE INTO files (path, run) VALUES (?, ?)")
+        .with(stored(file.path))
+        .with(run)
+        .run();
+    Statement insert(database,
+                     "INSERT OR REPLACE INTO points (series, run, plugin_hash, number, verdict, "
+                     "time_ns, memory_bytes, error_ratio) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    std::map<std::pair<int64_t, std::string>, int64_t> numbers;  // of equal keys in one file
+    for (const Record& record : file.records) {
+      const int64_t series = series_of(reports::key_of(file, record));
+      insert.with(series)
+          .with(run)
+          .with(record.plugin_hash)
+          .with(numbers[{series, record.plugin_hash}]++)
+          .with(std::string(name(record.outcome.verdict())))
+          .with(time_of(record))
+          .with(memory_of(record))
+          .with(error_of(record))
+          .run();
+    }
+    added.fresh = size_t(points() - before);
+    return added;
+  }
+};
+
+HistoryIndex::HistoryIndex(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HistoryIndex::~HistoryIndex() = default;
+HistoryIndex::HistoryIndex(HistoryIndex&&) noexcept = default;
+
+HistoryIndex HistoryIndex::open(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error))
+    throw core::Error(fmt::format(
+        "--index {}: is not there; attest history add RESULTS.jsonl... makes it", path));
+  if (!is_sqlite(path) || application_of(path) != kApplication) refuse_foreign(path);
+  auto impl = std::make_unique<Impl>(path, false);
+  if (const int64_t version = impl->database.number("PRAGMA user_version"); version != kVersion)
+    throw core::Error(
+        fmt::format("--index {}: was written by another attest (version {} of the index, not {}): "
+                    "attest history rebuild RESULTS.jsonl... --index {}",
+                    path, version, kVersion, path));
+  return HistoryIndex(std::move(impl));
+}
+
+HistoryIndex HistoryIndex::open_or_create(const std::string& path) {
+  if (!is_empty_or_missing(path)) return open(path);
+  auto impl = std::make_unique<Impl>(path, true);
+  impl->database.run(kTables);
+  return HistoryIndex(std::move(impl));
+}
+
+HistoryIndex HistoryIndex::rebuild(const std::string& path, const std::vector<Results>& files,
+                                   std::vector<Added>& added) {
+  if (!is_empty_or_missing(path) && (!is_sqlite(path) || application_of(path) != kApplication))
+    refuse_foreign(path);
+  const std::string partial = path + ".partial";
+  std::error_code error;
+  fs::remove(partial, error);
+  {
+    HistoryIndex fresh = open_or_create(partial);
+    added = fresh.add(files);
+  }
+  fs::remove(path + "-journal", error);  // of the old one
+  fs::rename(partial, path, error);
+  if (error) throw core::Error(fmt::format("--index {}: {}", path, error.message()));
+  return open(path);
+}
+
+std::vector<Added> HistoryIndex::add(const std::vector<Results>& files) {
+  for (const Results& file : files) require_run(file);
+  std::vector<Added> all;
+  impl_->database.run("BEGIN IMMEDIATE");
+  try {
+    for (const Results& file : files) all.push_back(impl_->add(file));
+    impl_->database.run("COMMIT");
+  } catch (...) {
+    try {
+      impl_->database.run("ROLLBACK");
+    } catch (const core::Error&) {  // the first error says more
+    }
+    throw;
+  }
+  return all;
+}
+
+std::vector<std::string> HistoryIndex::files() const {
+  Statement all(impl_->database, "SELECT path FROM files ORDER BY rowid");
+  std::vector<std::string> paths;
+  while (all.next())
+    paths.push_back((fs::path(impl_->path).parent_path() / all.text(0)).lexically_normal());
+  return paths;
+}
+
+std::vector<SeriesKey> HistoryIndex::keys() const {
+  Statement all(impl_->database,
+                "SELECT suite, case_name, dtype, impl, spec, inputs, device, machine, build, "
+                "threads FROM series ORDER BY suite, case_name, dtype, impl, id");
+  std::vector<SeriesKey> keys;
+  while (all.next())
+    keys.push_back({all.text(0), all.text(1), all.text(2), all.text(3), all.text(4), all.text(5),
+                    all.text(6), all.text(7), all.text(8), int32_t(all.integer(9))});
+  return keys;
+}
+
+namespace {
+
+std::optional<double> middle(const std::vector<double>& values) {
+  return values.empty() ? std::nullopt : std::optional(core::summarise(values).median);
+}
+
+/// The records of one run, until they are combined.
+struct RunValues {
+  std::vector<double> time, memory, error;
+
+  void add(const Statement& row) {
+    for (const auto& [column, values] :
+         {std::pair(4, &time), std::pair(5, &memory), std::pair(6, &error)})
+      if (const std::optional<double> value = row.number(column)) values->push_back(*value);
+  }
+  void put_into(HistoryPoint& point) const {
+    point.time_ns = middle(time);
+    point.memory_bytes = middle(memory);
+    point.error_ratio = middle(error);
+  }
+};
+
+}  // namespace
+
+HistorySeries HistoryIndex::series(const SeriesKey& key) const {
+  HistorySeries series{key, {}};
+  Statement find(impl_->database, kFindSeries);
+  if (!bind(find, key).next()) return series;
+  Statement rows(impl_->database,
+                 R"(SELECT runs.id, runs.started, runs."commit", plugin_hash, time_ns, memory_bytes,
+                      error_ratio, verdict
+                    FROM points JOIN runs ON runs.id = points.run WHERE series = ?
+                    ORDER BY runs.started, runs.header, number)");
+  rows.with(find.integer(0));
+  int64_t run = 0;
+  RunValues values;
+  while (rows.next()) {
+    if (series.points.empty() || rows.integer(0) != run) {
+      if (!series.points.empty()) values.put_into(series.points.back());
+      values = {};
+      run = rows.integer(0);
+      series.points.push_back({rows.text(1), rows.text(2), rows.text(3), rows.text(7), {}, {}, {}});
+    } else if (rows.text(7) != "pass") {
+      series.points.back().verdict = rows.text(7);
+    }
+    values.add(rows);
+  }
+  if (!series.points.empty()) values.put_into(series.points.back());
+  return series;
+}
+
+}  // namespace attest::reports
