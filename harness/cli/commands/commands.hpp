@@ -18,6 +18,7 @@ Command add_choose(CLI::App& program);
 Command add_compare(CLI::App& program);
 Command add_gate(CLI::App& program);
 Command add_baseline(CLI::App& program);
+Command add_history(CLI::App& program);
 Command add_report(CLI::App& program);
 Command add_capture(CLI::App& program);
 Command add_replay(CLI::App& program);

@@ -221,7 +221,6 @@ class Divider {
 /// Whether some order of so many values is rare enough to be significant: of all ways to choose the
 /// values of one side, only one or two divide them as well.
 bool is_long_enough(size_t count, const StepRule& rule) {
-  if (count < 2 * rule.least_segment) return false;
   double ways = 1;
   for (size_t i = 0; i < count / 2; ++i) ways = ways * double(count - i) / double(i + 1);
   return 2 / ways <= rule.level;
@@ -229,8 +228,14 @@ bool is_long_enough(size_t count, const StepRule& rule) {
 
 }  // namespace
 
+size_t least_values(const StepRule& rule) {
+  size_t count = 2 * rule.least_segment;
+  while (!is_long_enough(count, rule)) ++count;
+  return count;
+}
+
 Steps find_steps(std::span<const double> values, const StepRule& rule) {
-  Steps found{.unseen = rule.least_segment - 1, .long_enough = is_long_enough(values.size(), rule)};
+  Steps found{.unseen = rule.least_segment - 1, .long_enough = values.size() >= least_values(rule)};
   if (found.long_enough) found.steps = Divider(values, rule).steps();
   return found;
 }

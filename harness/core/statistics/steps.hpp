@@ -41,9 +41,11 @@ struct Steps {
   std::vector<Step> steps;  // by place
   /// So many values at each end cannot show a step yet.
   size_t unseen = 0;
-  /// As many values as the shortest series in which a step can be significant.
-  bool long_enough = false;
+  bool long_enough = false;  // at least least_values()
 };
+
+/// The fewest values of which some order is so rare that a step can be significant.
+size_t least_values(const StepRule& rule = {});
 
 /// Finds the steps of `values`, which are finite and in order of time. Values farther than three
 /// interquartile ranges from the quartiles count as if they were there, so that a spike hides no
