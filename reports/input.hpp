@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "core/record/results.hpp"
+#include "reports/history/history.hpp"
 
 namespace attest::reports {
 
 struct Input {
   std::vector<core::Results> runs;
-  std::vector<std::string> warnings;  // sentences; see warnings_of
+  std::vector<std::string> warnings;   // sentences; see warnings_of
+  std::vector<CaseHistory> histories;  // of the series of their records, where an index is given
 };
 
 /// Results files as one input. A run that several files hold counts once: of records that are in

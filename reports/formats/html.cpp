@@ -18,6 +18,7 @@
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
 #include "reports/html/charts.hpp"
+#include "reports/html/history_section.hpp"
 #include "reports/html/shown.hpp"
 #include "reports/pacing.hpp"
 #include "reports/scaling/scaling_tables.hpp"
@@ -282,11 +283,11 @@ std::string print_html(const Input& input, const Style& style) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}{}</main>\n"
+      "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}{}{}</main>\n"
       "<script type=\"application/json\" id=\"data\">{}</script>\n{}<script>{}</script>\n"
       "</body>\n</html>\n",
-      policy, html::kStyle, page_head(input, left_out, data.size()), html::kBody, licences, data,
-      vega_script, html::kScript);
+      policy, html::kStyle, page_head(input, left_out, data.size()), html::kBody,
+      html::history_section(input.histories), licences, data, vega_script, html::kScript);
 }
 
 }  // namespace attest::reports

@@ -212,5 +212,38 @@ TEST(Html, ThePolicyAllowsVegaOnlyWhereItIs) {
   EXPECT_LT(text.size() - page().size(), size_t{1000} << 10);
 }
 
+/// Twenty runs of a case with a hostile name, a tenth slower from the twelfth on.
+CaseHistory slower_history() {
+  HistorySeries series;
+  series.key = {.suite = "vit", .case_name = "</h3><script>alert(1)</script>", .dtype = "f16"};
+  series.key.impl = "flash";
+  for (int i = 1; i <= 20; ++i)
+    series.points.push_back({.started = "day" + std::to_string(i),
+                             .commit = "commit" + std::to_string(i),
+                             .plugin_hash = "",
+                             .verdict = "pass",
+                             .time_ns = (1e6 + i % 3) * (i >= 12 ? 1.1 : 1.0),
+                             .memory_bytes = 4096,
+                             .error_ratio = {}});
+  return history_of(std::move(series));
+}
+
+TEST(Html, HistoryIsLinesWithSteps) {
+  Input input = attest::testing::golden_input();
+  EXPECT_THAT(print_html(input, {.charts = false}), Not(HasSubstr("id=\"history\"")));
+  CaseHistory history = slower_history(), level = slower_history();
+  level.lines.erase(level.lines.begin());  // whose memory has no step
+  input.histories = {history, level};
+  const std::string text = print_html(input, {.charts = false});
+  EXPECT_THAT(text, HasSubstr("History: 1 of 2 series have a step"));
+  EXPECT_EQ(count(text, "<svg class=\"history\""), 1u) << "of the time alone";
+  EXPECT_EQ(count(text, "<circle "), 20u);
+  EXPECT_EQ(count(text, "class=\"level\""), 2u);
+  EXPECT_THAT(text, HasSubstr("text-anchor=\"middle\">commit12</text>"));
+  EXPECT_THAT(text, HasSubstr("<td>+10.0 %</td><td>after commit commit11</td>"));
+  EXPECT_THAT(text, HasSubstr("Series without a picture: 1"));
+  EXPECT_EQ(count(text, "<script"), 2u) << "names are escaped";
+}
+
 }  // namespace
 }  // namespace attest::reports

@@ -11,6 +11,7 @@
 #include "reports/findings.hpp"
 #include "reports/formats/markdown.hpp"
 #include "reports/formats/printers.hpp"
+#include "reports/history/history_text.hpp"
 #include "reports/patterns.hpp"
 #include "reports/scaling/scaling_tables.hpp"
 #include "reports/summary.hpp"
@@ -177,12 +178,32 @@ Part scaling_part(const ScalingTable& table, const std::string& of_run) {
   return part;
 }
 
-/// How implementations scale, the verdicts of each suite of each run, and the reasons.
+/// The steps of the histories; a series without any is counted.
+Part history_part(const std::vector<CaseHistory>& all) {
+  const auto with_steps = std::ranges::count_if(all, &CaseHistory::has_steps);
+  Part part{fmt::format("History: {} of {} series have a step", with_steps, all.size()),
+            head({"case", "quantity", "what", "first run", "commit", "before", "after", "change",
+                  "remark"}),
+            {},
+            true};
+  for (const CaseHistory& history : all)
+    for (const HistoryRow& one : history_rows(history))
+      if (one.is_step)
+        part.rows.push_back(
+            row({prose(history.series.key.name()), one.quantity, one.what, prose(one.started),
+                 prose(one.commit), one.before, one.after, one.change, prose(one.remark)}));
+  if (part.rows.empty()) part = {part.title, "", {""}, false};
+  return part;
+}
+
+/// How implementations scale, the steps of histories, the verdicts of each suite of each run, and
+/// the reasons.
 std::vector<Part> parts_of(const Input& input) {
   std::vector<Part> parts;
   for (const Results& run : input.runs)
     for (const ScalingTable& table : scaling_tables(run))
       parts.push_back(scaling_part(table, of_run(input, run)));
+  if (!input.histories.empty()) parts.push_back(history_part(input.histories));
   for (const Results& run : input.runs) {
     std::vector<const Record*> all;
     for (const Record& r : run.records) all.push_back(&r);

@@ -44,6 +44,29 @@ std::string print(std::vector<core::Record> records) {
   return print_markdown(results(std::move(records)), {});
 }
 
+TEST(Markdown, NamesTheStepsOfAHistory) {
+  Input input = results({record("a", "flash", core::ReasonCode::kPass, "")});
+  EXPECT_THAT(print_markdown(input, {}), Not(HasSubstr("History")));
+  HistorySeries series;
+  series.key.case_name = "a|b";
+  for (int i = 1; i <= 20; ++i)
+    series.points.push_back({"day" + std::to_string(i),
+                             "c" + std::to_string(i),
+                             "",
+                             "pass",
+                             (1e6 + i % 3) * (i >= 12 ? 1.1 : 1.0),
+                             4096,
+                             {}});
+  input.histories = {history_of(series)};
+  const std::string text = print_markdown(input, {});
+  EXPECT_THAT(text, HasSubstr("<details open><summary>History: 1 of 1 series have a step"));
+  EXPECT_THAT(text, HasSubstr("time | step | day12 | c12 | 1.00 ms | 1.10 ms | +10.0 % | after "));
+  EXPECT_THAT(text, Not(HasSubstr("a|b"))) << "a bar ends a cell";
+  for (HistoryPoint& point : series.points) point.time_ns = 1e6;
+  input.histories = {history_of(series)};
+  EXPECT_THAT(print_markdown(input, {}), HasSubstr("History: 0 of 1 series have a step"));
+}
+
 TEST(Markdown, SaysHowARunScales) {
   std::vector<core::Record> records;
   for (const int64_t value : {0, 512, 1024, 2048}) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/record/case_key.hpp"
 #include "core/statistics/statistics.hpp"
@@ -295,6 +296,15 @@ std::vector<SeriesKey> HistoryIndex::keys() const {
     keys.push_back({all.text(0), all.text(1), all.text(2), all.text(3), all.text(4), all.text(5),
                     all.text(6), all.text(7), all.text(8), int32_t(all.integer(9))});
   return keys;
+}
+
+std::vector<SeriesKey> HistoryIndex::keys_of(const std::vector<Results>& runs) const {
+  std::set<SeriesKey> own;
+  for (const Results& run : runs)
+    for (const Record& record : run.records) own.insert(reports::key_of(run, record));
+  std::vector<SeriesKey> known = keys();
+  std::erase_if(known, [&](const SeriesKey& key) { return !own.contains(key); });
+  return known;
 }
 
 namespace {

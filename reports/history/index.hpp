@@ -42,6 +42,8 @@ class HistoryIndex {
   std::vector<std::string> files() const;
   /// The keys of all series.
   std::vector<SeriesKey> keys() const;
+  /// The keys that records of these runs have and that the index knows, in its order.
+  std::vector<SeriesKey> keys_of(const std::vector<core::Results>& runs) const;
   /// The series of a key. Values of one run are combined by their median.
   HistorySeries series(const SeriesKey& key) const;
 

@@ -3,7 +3,8 @@
 
 usage: browser_test.py PAGE TABLES FOLDER ATTEST AXE [--no-vega]
 TABLES is the page that --no-charts writes. FOLDER has choices.html, the page of first.jsonl and
-second.jsonl (questions.py); screenshots and the PDF are kept there. ATTEST is the program,
+second.jsonl (questions.py), scaling.html, and history.html (history_runs.py); screenshots and the
+PDF are kept there. ATTEST is the program,
 AXE the script axe.min.js; if it is not there, that check is left out.
 --no-vega: the build had no Vega, so PAGE has tables, too.
 Exit code 77 (skipped): python3-selenium, chromium or chromium-driver is not there.
@@ -249,6 +250,27 @@ def look_at_scaling(browser, page):
         assert cells == [cell for row in made[number]["rows"] for cell in row], cells
 
 
+def look_at_history(browser, page, folder, axe):
+    """The line of the one case that became slower; a page without an index has no such part."""
+    link = "a[href='#history']"
+    assert not browser.find_elements(By.ID, "history")
+    assert not browser.find_element(By.CSS_SELECTOR, link).is_displayed()
+    browser.get("file://" + page)
+    assert browser.find_element(By.CSS_SELECTOR, link).is_displayed()
+    part = browser.find_element(By.ID, "history")
+    pictures = part.find_elements(By.CSS_SELECTOR, "svg.history")
+    assert [one.get_attribute("aria-label") for one in pictures] == [
+        "time of vit/vit_b_16_224/self f16 flash_cpu: 20 runs, 1 steps"], pictures
+    heights = [mark.location["y"] for mark in
+               pictures[0].find_elements(By.TAG_NAME, "circle")]
+    assert len(heights) == 20 and max(heights[11:]) < min(heights[:11]) - 30, heights
+    word = pictures[0].find_element(By.TAG_NAME, "text")
+    assert word.text == "commit12" and word.is_displayed(), word.text
+    assert "+10.0 %" in part.find_element(By.TAG_NAME, "tbody").text
+    look(browser, page, os.path.join(folder, "history"))
+    check_access(browser, page, axe)
+
+
 def use(browser):
     """Decide, filters, sorting, the dialog of a record."""
     by_id = lambda name: browser.find_element(By.ID, name)
@@ -339,6 +361,7 @@ def compare_choices(browser, attest, folder):
 
 def look(browser, page, folder):
     """Screenshots, wide and narrow, light and dark: nothing is wider than the window."""
+    os.makedirs(folder, exist_ok=True)
     for width in (1440, 400):
         for scheme in ("light", "dark"):
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
@@ -404,11 +427,13 @@ def main():
         print_page(browser, folder)
         read_tables(browser, tables)
         compare_choices(browser, attest, folder)
-        choices, scaling = (os.path.abspath(os.path.join(folder, name))
-                            for name in ("choices.html", "scaling.html"))
+        choices, scaling, history = (
+            os.path.abspath(os.path.join(folder, name))
+            for name in ("choices.html", "scaling.html", "history.html"))
         look_at_scaling(browser, scaling)
+        look_at_history(browser, history, folder, axe)
         allowed = ("file://" + page, "file://" + tables, "data:text/csv", "file://" + choices,
-                   "file://" + scaling)
+                   "file://" + scaling, "file://" + history)
         assert all(url.startswith(allowed) for url in requests(browser))
         errors = browser.get_log("browser")
         assert not errors, errors

@@ -485,6 +485,8 @@
     }
     for (const part of document.querySelectorAll("[data-scaling]"))
       part.hidden = data.scaling.length === 0;
+    for (const link of document.querySelectorAll("[data-history]"))
+      link.hidden = !document.getElementById("history");
   }
   function environment() {
     const rows = data.runs.flatMap(run => Object.entries(run.environment).flatMap(

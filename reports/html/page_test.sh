@@ -12,6 +12,12 @@ results=$source/reports/golden/results.jsonl
 /usr/bin/python3 "$source/reports/html/questions.py" write "$results" "$folder"
 "$build/bin/attest" report "$folder/first.jsonl" "$folder/second.jsonl" --no-charts \
   -o "$folder/choices.html"
+/usr/bin/python3 "$source/reports/html/history_runs.py" "$results" "$folder"
+rm -f "$folder/history.sqlite"
+"$build/bin/attest" history add "$folder"/history_??.jsonl --index "$folder/history.sqlite" \
+  >"$folder/history.txt"
+"$build/bin/attest" report "$folder/history_20.jsonl" --history "$folder/history.sqlite" \
+  --no-charts -o "$folder/history.html"
 "$build/bin/attest" report "$folder/scaling.jsonl" --no-charts -o "$folder/scaling.html"
 vega=()
 if ! grep -q '<script id="vega">' "$folder/page.html"; then

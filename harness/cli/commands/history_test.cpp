@@ -141,6 +141,27 @@ TEST_F(HistoryCommand, RefusesBadInput) {
   refused("add r01.jsonl --index nowhere/h.sqlite", 64, "unable to open database file");
 }
 
+TEST_F(HistoryCommand, IsGivenToReports) {
+  ASSERT_EQ(history("add r*.jsonl").code, 0);
+  const auto report = [&](const std::string& arguments) {
+    return testing::run_attest(folder_, "report r20.jsonl " + arguments);
+  };
+  const Outcome both = report("--history history.sqlite -f md,html --no-charts -o out");
+  ASSERT_EQ(both.code, 0) << both.text;
+  const Outcome text = testing::run_shell(folder_, "cat out.md out.html");
+  EXPECT_THAT(text.text, AllOf(HasSubstr("<summary>History: 1 of 11 series have a step"),
+                               HasSubstr("<svg class=\"history\"")));
+  const Outcome over = report("--history history.sqlite -f md -o history.sqlite");
+  EXPECT_EQ(over.code, 64);
+  EXPECT_THAT(over.text, HasSubstr("is one of the files that are read"));
+  EXPECT_EQ(report("--history nowhere.sqlite -o out.md").code, 64);
+  ASSERT_EQ(history("add r01.jsonl --index other.sqlite").code, 0);
+  testing::run_shell(folder_, "sed -i 's/Example CPU/Another CPU/' r20.jsonl");
+  const Outcome apart = report("--history other.sqlite -o out.md");
+  EXPECT_EQ(apart.code, 0) << apart.text;
+  EXPECT_THAT(apart.text, HasSubstr("has no series of these records"));
+}
+
 TEST_F(HistoryCommand, RebuildsADamagedIndex) {
   ASSERT_EQ(history("add r*.jsonl").code, 0);
   const json before = show_json("");

@@ -11,13 +11,14 @@
 #include "cli/output/progress.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/formats.hpp"
+#include "reports/history/index.hpp"
 
 namespace attest::cli {
 namespace {
 
 struct ReportArguments {
   std::vector<std::string> files, formats;
-  std::string output;
+  std::string output, history;
   bool no_charts = false;
 };
 
@@ -27,12 +28,12 @@ struct Target {
   std::string path;
 };
 
-/// Throws Error where a report would be written over results.
+/// Throws Error where a report would be written over what it is made of.
 void check_output(const std::vector<std::string>& files, const std::string& path) {
   for (const std::string& file : files) {
     std::error_code ignored;
     if (std::filesystem::equivalent(file, path, ignored))
-      throw core::Error(fmt::format("-o {}: is one of the results", path));
+      throw core::Error(fmt::format("-o {}: is one of the files that are read", path));
   }
 }
 
@@ -67,12 +68,25 @@ void write(const std::string& path, const std::string& text) {
   if (!out) throw MachineError(fmt::format("-o {}: cannot be written", path));
 }
 
+/// Puts the histories of the records' series into the input.
+void add_histories(const std::string& path, reports::Input& input) {
+  const reports::HistoryIndex index = reports::HistoryIndex::open(path);
+  for (const reports::SeriesKey& key : index.keys_of(input.runs))
+    input.histories.push_back(history_of(index.series(key)));
+  if (input.histories.empty())
+    input.warnings.push_back(fmt::format(
+        "{} has no series of these records: other cases, machines or kinds of build", path));
+}
+
 int run(const ReportArguments& arguments) {
   const std::vector<Target> all = targets(arguments);
-  for (const Target& target : all) check_output(arguments.files, target.path);
+  std::vector<std::string> inputs = arguments.files;
+  if (!arguments.history.empty()) inputs.push_back(arguments.history);
+  for (const Target& target : all) check_output(inputs, target.path);
   std::vector<core::Results> files;
   for (const std::string& file : arguments.files) files.push_back(core::read_results(file));
-  const reports::Input input = reports::make_input(std::move(files));
+  reports::Input input = reports::make_input(std::move(files));
+  if (!arguments.history.empty()) add_histories(arguments.history, input);
   for (const std::string& warning : input.warnings)
     fmt::print(stderr, "attest: warning: {}\n", warning);
   const reports::Style style{.colour = arguments.output.empty() && wants_colour(stdout),
@@ -116,13 +130,20 @@ Command add_report(CLI::App& program) {
                    "write to this file, which is replaced; with several formats, what their files "
                    "begin with: -f md,csv -o out writes out.md and out.csv")
       ->type_name("FILE");
+  command
+      ->add_option("--history", arguments->history,
+                   "of html and markdown: the steps of these cases, from an index that attest "
+                   "history add made")
+      ->type_name("FILE");
   command->add_flag("--no-charts", arguments->no_charts,
                     "of html: tables in the places of charts; the page is 0.9 MB smaller");
   command->footer(
       "Examples:\n"
       "  attest report results.jsonl -o verdicts.md\n"
       "  attest report monday.jsonl tuesday.jsonl -f junit,md,sarif -o report\n"
-      "Exit codes: 0 written; 4 a file cannot be written; 64 usage, or not a results file.");
+      "Exit codes: 0 written; 4 a file cannot be written; 64 usage, not a results file, or "
+      "--history "
+      "is no index or a damaged one.");
   return [arguments] { return run(*arguments); };
 }
 

@@ -1,0 +1,183 @@
+#include "reports/html/history_section.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/escape.hpp"
+#include "reports/history/history_text.hpp"
+
+namespace attest::reports::html {
+namespace {
+
+using core::Step;
+
+// Of a picture, in units of its own; the values lie inside the frame.
+constexpr double kWidth = 720, kHeight = 190, kLeft = 10, kRight = 710, kTop = 34, kBottom = 150;
+constexpr size_t kMostMarks = 400;  // points of a line; of longer ones the last
+
+/// Where a value of a line is in its picture.
+class Scale {
+ public:
+  explicit Scale(const HistoryLine& line)
+      : first_(line.values.size() > kMostMarks ? line.values.size() - kMostMarks : 0),
+        count_(line.values.size() - first_) {
+    const auto [low, high] = std::ranges::minmax_element(
+        line.values.begin() + std::ptrdiff_t(first_), line.values.end());
+    low_ = *low, high_ = *high;
+  }
+  size_t first() const { return first_; }
+  double low() const { return low_; }
+  double high() const { return high_; }
+  /// The middle of a place; a step is half a place before it.
+  double x(double place) const {
+    const double share = count_ > 1 ? (place - double(first_)) / double(count_ - 1) : 0.5;
+    return kLeft + std::clamp(share, 0.0, 1.0) * (kRight - kLeft);
+  }
+  double y(double value) const {
+    return high_ > low_ ? kBottom - (value - low_) / (high_ - low_) * (kBottom - kTop)
+                        : (kTop + kBottom) / 2;
+  }
+
+ private:
+  size_t first_, count_;
+  double low_ = 0, high_ = 0;
+};
+
+std::string stroke(const Scale& scale, double from, double before, double to, double after,
+                   const char* kind) {
+  return fmt::format(R"(<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", kind,
+                     scale.x(from), scale.y(before), scale.x(to), scale.y(after));
+}
+
+std::string words(double x, double y, const std::string& text) {
+  const char* anchor = x < kWidth / 3 ? "start" : x > kWidth * 2 / 3 ? "end" : "middle";
+  return fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", x, y, anchor,
+                     xml(text));
+}
+
+/// Levels as lines, and at each step a dashed line with its commit.
+std::string levels(const CaseHistory& history, const HistoryLine& line, const Scale& scale) {
+  std::string text;
+  const std::vector<Step>& steps = line.steps.steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (step.drift) {
+      text +=
+          stroke(scale, double(step.from), step.before, double(step.to) - 1, step.after, "level");
+      continue;
+    }
+    const double at = double(step.at) - 0.5;
+    if (i == 0 || steps[i - 1].drift)
+      text += stroke(scale, double(step.from), step.before, at, step.before, "level");
+    text += stroke(scale, at, step.after, double(step.to) - 0.5, step.after, "level");
+    text += stroke(scale, at, scale.low(), at, scale.high(), "step");
+    text += words(scale.x(at), kTop - 8, history.after(line, step).commit);
+  }
+  return text;
+}
+
+std::string marks(const CaseHistory& history, const HistoryLine& line, const Scale& scale) {
+  std::string text;
+  for (size_t i = scale.first(); i < line.values.size(); ++i) {
+    const HistoryPoint& point = history.point(line, i);
+    text += fmt::format(
+        R"(<circle cx="{:.1f}" cy="{:.1f}" r="3"><title>{}, commit {}: {}</title></circle>)",
+        scale.x(double(i)), scale.y(line.values[i]), xml(point.started), xml(point.commit),
+        xml(print_value(line.quantity, line.values[i])));
+  }
+  return text;
+}
+
+std::string picture(const CaseHistory& history, const HistoryLine& line) {
+  const Scale scale(line);
+  const std::string label =
+      fmt::format("{} of {}: {} runs, {} steps", name(line.quantity), history.series.key.name(),
+                  line.values.size(), line.steps.steps.size());
+  const std::string range =
+      fmt::format("{}: {} to {}", name(line.quantity), print_value(line.quantity, scale.low()),
+                  print_value(line.quantity, scale.high()));
+  return fmt::format(R"(<svg class="history" viewBox="0 0 {} {}" role="img" aria-label="{}">)",
+                     kWidth, kHeight, xml(label)) +
+         levels(history, line, scale) + marks(history, line, scale) + words(kLeft, 14, range) +
+         words(kLeft, kHeight - 16, history.point(line, scale.first()).started) +
+         words(kRight, kHeight - 16, history.point(line, line.values.size() - 1).started) +
+         "</svg>\n";
+}
+
+std::string table_row(const std::vector<std::string>& cells, const char* tag) {
+  std::string text = "<tr>";
+  for (const std::string& cell : cells)
+    text += fmt::format("<{0}{1}>{2}</{3}>", tag, std::string(tag) == "th" ? " scope=\"col\"" : "",
+                        xml(cell), tag);
+  return text + "</tr>\n";
+}
+
+std::string table(const std::string& caption, const std::vector<std::string>& head,
+                  const std::string& rows) {
+  return fmt::format(
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
+      "<caption>{0}</caption>\n<thead>{1}</thead>\n<tbody>\n{2}</tbody></table></div>\n",
+      xml(caption), table_row(head, "th"), rows);
+}
+
+std::string one(const CaseHistory& history) {
+  std::string text = fmt::format("<figure class=\"chart\"><figcaption><h3>{}</h3></figcaption>\n",
+                                 xml(history_title(history)));
+  for (const HistoryLine& line : history.lines)
+    if (!line.steps.steps.empty()) text += picture(history, line);
+  std::string rows;
+  for (const HistoryRow& row : history_rows(history))
+    rows += table_row({row.quantity, row.what, row.started, row.commit, row.before, row.after,
+                       row.change, row.remark},
+                      "td");
+  text += table("Steps of " + history.series.key.name(),
+                {"quantity", "what", "first run", "commit", "before", "after", "change", "remark"},
+                rows);
+  for (const std::string& warning : history.warnings)
+    text += fmt::format("<p><span class=\"warn\">Warning:</span> {}</p>\n", xml(warning));
+  return text + "</figure>\n";
+}
+
+/// The series that have no picture, in a part that a reader opens.
+std::string others(const std::vector<const CaseHistory*>& all) {
+  if (all.empty()) return {};
+  std::string rows;
+  for (size_t i = 0; i < std::min(all.size(), kMostHistoryRows); ++i) {
+    std::vector<std::string> cells{history_title(*all[i])};
+    for (const Quantity quantity : kQuantities) {
+      cells.emplace_back();
+      for (const HistoryRow& row : history_rows(*all[i]))
+        if (row.quantity == name(quantity))
+          cells.back() = fmt::format("{}, {}", row.what, row.after);
+    }
+    rows += table_row(cells, "td");
+  }
+  const std::string title = fmt::format("Series without a picture: {}", all.size());
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", title,
+                     table(title, {"series", "time", "memory", "error"}, rows));
+}
+
+}  // namespace
+
+std::string history_section(const std::vector<CaseHistory>& all) {
+  if (all.empty()) return {};
+  std::string pictures;
+  size_t with_steps = 0;
+  std::vector<const CaseHistory*> rest;
+  for (const CaseHistory& history : all) {
+    const bool has_steps = history.has_steps();
+    if (has_steps && with_steps++ < kMostHistories)
+      pictures += one(history);
+    else
+      rest.push_back(&history);
+  }
+  std::string text = fmt::format(
+      "<section id=\"history\" aria-labelledby=\"history-title\">\n"
+      "<h2 id=\"history-title\">History: {} of {} series have a step</h2>\n<p class=\"soft\">",
+      with_steps, all.size());
+  for (const std::string& sentence : history_legend()) text += xml(sentence) + " ";
+  return text + "</p>\n" + pictures + others(rest) + "</section>\n";
+}
+
+}  // namespace attest::reports::html
