@@ -13,7 +13,6 @@ cases="vit/vit_b_16_224/self f32
 vit/vit_b_16_224/self f16
 vit/swin_t_224/stage1_shifted f16
 lidar/full_32768/self f32
-lidar/full_32768/self f16
 lidar/ptv3_stage0/patch_hilbert f16"
 
 # The lines of a run that the table shows.

@@ -74,6 +74,18 @@ function(attest_core_folder name)
   endif()
 endfunction()
 
+# attest_compile_briefly(<target> ...)
+# For code that reads and writes text, without a loop over elements. -O1 takes two thirds of the
+# time of -O3. Unity builds take twice as many sources at once, since most time goes into headers.
+function(attest_compile_briefly)
+  foreach(target ${ARGN})
+    if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
+      target_compile_options(${target} PRIVATE -O1)
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 24)
+  endforeach()
+endfunction()
+
 # Seconds that a test may take. Sanitizers are several times slower, and machines differ.
 set(ATTEST_TEST_TIMEOUT 600)
 if(ATTEST_SANITIZE)
@@ -99,9 +111,7 @@ function(attest_test name)
   endif()
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/harness)
-  if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
-    target_compile_options(${name} PRIVATE -O1)  # compiled in three quarters of the time
-  endif()
+  attest_compile_briefly(${name})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest_main GTest::gmock attest_flags)
   target_compile_definitions(${name} PRIVATE
     ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATTEST_BINARY_DIR="${PROJECT_BINARY_DIR}")

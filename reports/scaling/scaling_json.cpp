@@ -11,14 +11,14 @@ using core::LargestSize;
 using core::PowerLaw;
 
 nlohmann::json law_json(const PowerLaw& law) {
-  nlohmann::json json{
+  nlohmann::json object{
       {"code", law.code}, {"points", law.points}, {"from", law.from}, {"to", law.to}};
   if (law.fitted())
-    json.update({{"exponent", core::number(law.exponent)},
-                 {"low", core::number(law.low)},
-                 {"high", core::number(law.high)},
-                 {"coverage", law.coverage}});
-  return json;
+    object.update({{"exponent", core::number(law.exponent)},
+                   {"low", core::number(law.low)},
+                   {"high", core::number(law.high)},
+                   {"coverage", law.coverage}});
+  return object;
 }
 
 nlohmann::json largest_json(const LargestSize& largest) {
@@ -32,38 +32,38 @@ nlohmann::json largest_json(const LargestSize& largest) {
 nlohmann::json series_json(const ScalingSeries& series) {
   nlohmann::json points = nlohmann::json::array();
   for (const ScalingPoint& point : series.points) {
-    nlohmann::json json{{"value", point.value},
-                        {"verdict", name(point.verdict)},
-                        {"tensor_bytes", point.tensor_bytes},
-                        {"workspace_bytes", point.workspace_bytes}};
-    if (point.time_ns) json["median_ns"] = point.time_ns->value;
-    if (point.own_memory_bytes) json["own_memory_bytes"] = *point.own_memory_bytes;
-    if (!point.reason.empty()) json["reason"] = point.reason;
-    points.push_back(std::move(json));
+    nlohmann::json object{{"value", point.value},
+                          {"verdict", name(point.verdict)},
+                          {"tensor_bytes", point.tensor_bytes},
+                          {"workspace_bytes", point.workspace_bytes}};
+    if (point.time_ns) object["median_ns"] = point.time_ns->value;
+    if (point.own_memory_bytes) object["own_memory_bytes"] = *point.own_memory_bytes;
+    if (!point.reason.empty()) object["reason"] = point.reason;
+    points.push_back(std::move(object));
   }
-  nlohmann::json json{{"impl", series.impl},
-                      {"points", std::move(points)},
-                      {"time", law_json(series.laws.time)},
-                      {"memory", law_json(series.laws.memory)},
-                      {"own_memory", law_json(series.laws.own_memory)},
-                      {"workspace", law_json(series.laws.workspace)}};
-  if (series.launch_ns) json["launch_ns"] = *series.launch_ns;
+  nlohmann::json object{{"impl", series.impl},
+                        {"points", std::move(points)},
+                        {"time", law_json(series.laws.time)},
+                        {"memory", law_json(series.laws.memory)},
+                        {"own_memory", law_json(series.laws.own_memory)},
+                        {"workspace", law_json(series.laws.workspace)}};
+  if (series.launch_ns) object["launch_ns"] = *series.launch_ns;
   if (series.within_deadline.how != LargestSize::How::kUnknown)
-    json["within_deadline"] = largest_json(series.within_deadline);
+    object["within_deadline"] = largest_json(series.within_deadline);
   if (series.within_memory.how != LargestSize::How::kUnknown)
-    json["within_memory"] = largest_json(series.within_memory);
-  if (!series.finding.empty()) json["finding"] = series.finding;
-  return json;
+    object["within_memory"] = largest_json(series.within_memory);
+  if (!series.finding.empty()) object["finding"] = series.finding;
+  return object;
 }
 
 nlohmann::json sweep_json(const ScalingSweep& sweep) {
-  nlohmann::json json{{"suite", sweep.suite},     {"sweep", sweep.sweep},
-                      {"over", sweep.over},       {"dtype", sweep.dtype},
-                      {"threads", sweep.threads}, {"series", nlohmann::json::array()}};
-  if (sweep.deadline_ns) json["deadline_ns"] = *sweep.deadline_ns;
-  if (sweep.memory_bytes) json["memory_bytes"] = *sweep.memory_bytes;
-  for (const ScalingSeries& series : sweep.series) json["series"].push_back(series_json(series));
-  return json;
+  nlohmann::json object{{"suite", sweep.suite},     {"sweep", sweep.sweep},
+                        {"over", sweep.over},       {"dtype", sweep.dtype},
+                        {"threads", sweep.threads}, {"series", nlohmann::json::array()}};
+  if (sweep.deadline_ns) object["deadline_ns"] = *sweep.deadline_ns;
+  if (sweep.memory_bytes) object["memory_bytes"] = *sweep.memory_bytes;
+  for (const ScalingSeries& series : sweep.series) object["series"].push_back(series_json(series));
+  return object;
 }
 
 nlohmann::json pair_json(const ScalingPair& pair) {
@@ -97,14 +97,15 @@ nlohmann::json strong_json(const StrongScaling& strong) {
 }  // namespace
 
 nlohmann::json to_json(const Scaling& scaling) {
-  nlohmann::json json{{"type", "scaling"},
-                      {"sweeps", nlohmann::json::array()},
-                      {"pairs", nlohmann::json::array()},
-                      {"strong", nlohmann::json::array()}};
-  for (const ScalingSweep& sweep : scaling.sweeps) json["sweeps"].push_back(sweep_json(sweep));
-  for (const ScalingPair& pair : scaling.pairs) json["pairs"].push_back(pair_json(pair));
-  for (const StrongScaling& strong : scaling.strong) json["strong"].push_back(strong_json(strong));
-  return json;
+  nlohmann::json object{{"type", "scaling"},
+                        {"sweeps", nlohmann::json::array()},
+                        {"pairs", nlohmann::json::array()},
+                        {"strong", nlohmann::json::array()}};
+  for (const ScalingSweep& sweep : scaling.sweeps) object["sweeps"].push_back(sweep_json(sweep));
+  for (const ScalingPair& pair : scaling.pairs) object["pairs"].push_back(pair_json(pair));
+  for (const StrongScaling& strong : scaling.strong)
+    object["strong"].push_back(strong_json(strong));
+  return object;
 }
 
 }  // namespace attest::reports

@@ -46,28 +46,35 @@ void list_implementations(const core::Implementations& implementations) {
 void list_suites() {
   for (const auto& [name, file] : core::find_suites()) {
     const core::Suite suite = core::read_suite(file);
-    const auto quick = std::ranges::count_if(suite.cases, &core::Case::quick);
+    const auto quick = std::ranges::count_if(
+        suite.cases, [](const core::Case& one) { return !one.quick.empty(); });
     fmt::print("{:<12} {:>4} cases, {:>3} quick   {}\n", name, suite.cases.size(), quick,
                suite.summary);
   }
 }
 
-std::string dtypes_of(const core::Case& one) {
-  std::string types;
-  for (const core::DType dtype : one.dtypes)
-    types += (types.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
-  return types;
+std::string names_of(const std::vector<core::DType>& dtypes) {
+  std::string names;
+  for (const core::DType dtype : dtypes)
+    names += (names.empty() ? "" : ",") + std::string(core::dtype_name(dtype));
+  return names;
+}
+
+// "quick, ", or "quick f32, " where only some of its dtypes are.
+std::string quick_of(const core::Case& one) {
+  if (one.quick.empty()) return "";
+  return one.quick == one.dtypes ? "quick, " : "quick " + names_of(one.quick) + ", ";
 }
 
 void list_suite(const std::string& given) {
   const core::Suite suite = core::read_suite(core::find_suite(given));
   fmt::print("{}: {}\n", suite.name, suite.summary);
   for (const core::Case& one : suite.cases)
-    fmt::print("  {:<44} {:<12} {}{}\n", one.name, dtypes_of(one), one.quick ? "quick, " : "",
+    fmt::print("  {:<44} {:<12} {}{}\n", one.name, names_of(one.dtypes), quick_of(one),
                one.inputs.source);
   for (const core::Scaling& scaling : suite.scaling)
-    fmt::print("  {:<44} {:<12} {}over {}\n", scaling.base.name, dtypes_of(scaling.base),
-               scaling.base.quick ? "quick, " : "", fmt::join(scaling.over, ", "));
+    fmt::print("  {:<44} {:<12} {}over {}\n", scaling.base.name, names_of(scaling.base.dtypes),
+               quick_of(scaling.base), fmt::join(scaling.over, ", "));
 }
 
 // Throws Error: options that do not go together.

@@ -35,7 +35,7 @@ struct Case {
   std::string suite, operation;
   std::vector<Word> words;    // of its spec line, without operation and dtype
   std::vector<DType> dtypes;  // one problem for each
-  bool quick = false;         // in the --quick selection
+  std::vector<DType> quick;   // those of the --quick selection; empty: none
   Inputs inputs;
   std::string source;  // the upstream project and files that the shape comes from
   std::string note;

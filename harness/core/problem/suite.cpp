@@ -74,12 +74,6 @@ std::string name_of(const Place& place, const json& object) {
   return name;
 }
 
-bool flag_of(const Place& place, const json& object, const std::string& key) {
-  const auto at = object.find(key);
-  if (at != object.end() && !at->is_boolean()) place.fail(key, "true or false");
-  return at != object.end() && at->get<bool>();
-}
-
 double budget_of(const Place& place, const json& object) {
   const auto at = object.find("budget");
   if (at == object.end()) return 0;
@@ -128,20 +122,39 @@ std::vector<Excuse> misses_of(const Place& place, const json& object) {
   return misses;
 }
 
-std::vector<DType> dtypes_of(const Place& place, const json& object) {
-  constexpr std::string_view kRight = "a list of dtypes, e.g. [\"f32\", \"f16\"]";
+std::vector<DType> dtypes_under(const Place& place, const json& object, const std::string& key,
+                                std::string_view right) {
   std::vector<DType> dtypes;
-  for (const std::string& name : list_of(place, object, "dtypes", kRight)) {
+  for (const std::string& name : list_of(place, object, key, right)) {
     const auto dtype = dtype_from_name(name);
     if (!dtype)
       place.fail(
-          fmt::format("dtypes: unknown dtype {}; must be {}", in_quotes(name), kJudgedFloats));
+          fmt::format("{}: unknown dtype {}; must be {}", key, in_quotes(name), kJudgedFloats));
     if (!is_judged_float(*dtype))
-      place.fail(fmt::format("dtypes: {}; must be {}", dtype_title(*dtype), kJudgedFloats));
+      place.fail(fmt::format("{}: {}; must be {}", key, dtype_title(*dtype), kJudgedFloats));
     dtypes.push_back(*dtype);
   }
+  return dtypes;
+}
+
+std::vector<DType> dtypes_of(const Place& place, const json& object) {
+  const std::vector<DType> dtypes =
+      dtypes_under(place, object, "dtypes", "a list of dtypes, e.g. [\"f32\", \"f16\"]");
   if (dtypes.empty()) place.fail("has no dtypes, e.g. \"dtypes\": [\"f32\", \"f16\"]");
   return dtypes;
+}
+
+std::vector<DType> quick_of(const Place& place, const json& object,
+                            const std::vector<DType>& dtypes) {
+  const auto at = object.find("quick");
+  if (at == object.end()) return {};
+  if (at->is_boolean()) return at->get<bool>() ? dtypes : std::vector<DType>{};
+  const std::vector<DType> quick =
+      dtypes_under(place, object, "quick", "true, false or a list of dtypes, e.g. [\"f32\"]");
+  for (const DType dtype : quick)
+    if (std::ranges::find(dtypes, dtype) == dtypes.end())
+      place.fail(fmt::format("quick: {} is not among its dtypes", dtype_name(dtype)));
+  return quick;
 }
 
 /// The value of a word: numbers and lists as they stand, text as in a spec line, "" for true.
@@ -244,7 +257,7 @@ Case read_case(const Place& file, const json& object, const std::string& suite, 
   const Place place{fmt::format("{}: {} '{}'", file.text, section, one.name)};
   one.operation = text_of(place, object, "operation", true);
   one.dtypes = dtypes_of(place, object);
-  one.quick = flag_of(place, object, "quick");
+  one.quick = quick_of(place, object, one.dtypes);
   one.source = text_of(place, object, "source", false);
   one.note = text_of(place, object, "note", false);
   one.only_impls = list_of(place, object, "impls", "a list of implementations' names or globs");

@@ -53,14 +53,14 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
   ASSERT_EQ(suite.cases.size(), 2u);
   const Case &a = suite.cases[0], &b = suite.cases[1];
   EXPECT_EQ(a.suite, "mine");
-  EXPECT_TRUE(a.quick);
+  EXPECT_EQ(a.quick, a.dtypes);
   EXPECT_EQ(a.dtypes, (std::vector<DType>{ATTEST_F32, ATTEST_F16}));
   EXPECT_EQ(a.source, "somewhere");
   EXPECT_EQ(a.inputs.source, "random");
   EXPECT_FALSE(a.inputs.from_tokens);
   EXPECT_EQ(print_problem(a.problem(ATTEST_F16, 0)),
             "softmax dtype=f16 seq_len_q=10 head_dim=64 window_right=0");
-  EXPECT_FALSE(b.quick);
+  EXPECT_TRUE(b.quick.empty());
   EXPECT_EQ(b.note, "a note");
   EXPECT_EQ(b.only_impls, (std::vector<std::string>{"flash_*"}));
   EXPECT_EQ(b.fills, (std::vector<std::string>{"huge", "random"}));
@@ -156,7 +156,10 @@ TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {
        "dtypes: f8e4m3 (not judged yet); must be f32, f16, bf16 or f64"},
       {R"("seq_len_q": 8, "dtypes": [])", "dtypes: must be a list of dtypes"},
       {R"("seq_len_q": 8, "dtypes": ["f32", "f32"])", "'f32' twice"},
-      {R"("seq_len_q": 8, "quick": 1)", "quick: must be true or false"},
+      {R"("seq_len_q": 8, "quick": 1)",
+       "quick: must be true, false or a list of dtypes, e.g. [\"f32\"]"},
+      {R"("seq_len_q": 8, "quick": ["bf16"])", "quick: bf16 is not among its dtypes"},
+      {R"("seq_len_q": 8, "quick": ["f31"])", "quick: unknown dtype 'f31'"},
       {R"("seq_len_q": 8, "note": "a\nb")", "note: must be text"},
       {R"("seq_len_q": 8, "inputs": "")", "inputs: must be text"},
       {R"("seq_len_q": 8, "impls": "flash")", "impls: must be a list"},
@@ -248,7 +251,7 @@ TEST(Suite, ScalingIsAProblemAtManySizes) {
   const Scaling& scaling = suite.scaling[0];
   EXPECT_EQ(scaling.base.name, "dense");
   EXPECT_EQ(scaling.base.suite, "s");
-  EXPECT_TRUE(scaling.base.quick);
+  EXPECT_EQ(scaling.base.quick, scaling.base.dtypes);
   EXPECT_FALSE(scaling.base.inputs.from_tokens) << "a default that is for cases only";
   EXPECT_EQ(scaling.threads, "1..n");
   EXPECT_DOUBLE_EQ(scaling.deadline_s, 0.05);

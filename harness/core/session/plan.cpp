@@ -32,7 +32,7 @@ std::string print_cases(size_t count, const std::string& lines) {
 
 void add_case(const Suite& suite, const Case& wanted, const CaseFilter& filter, Plan& plan) {
   const double budget_s = filter.budget_s > 0 ? filter.budget_s : suite.budget_s;
-  for (const DType dtype : wanted.dtypes) {
+  for (const DType dtype : filter.quick ? wanted.quick : wanted.dtypes) {
     const std::string name(dtype_name(dtype));
     if (matches(name, filter.dtypes))
       plan.jobs.push_back({suite.name, wanted.name, name,
@@ -43,7 +43,7 @@ void add_case(const Suite& suite, const Case& wanted, const CaseFilter& filter, 
 
 void add_cases(const Suite& suite, const CaseFilter& filter, Plan& plan) {
   for (const Case& wanted : suite.cases) {
-    if (filter.quick && !wanted.quick) continue;
+    if (filter.quick && wanted.quick.empty()) continue;
     const std::string full_name = suite.name + "/" + wanted.name;  // as the table prints it
     plan.names.push_back(wanted.name);
     plan.names.push_back(full_name);

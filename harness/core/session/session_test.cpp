@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 
 constexpr const char* kSuite = R"({"name": "small", "summary": "s",
     "defaults": {"operation": "softmax", "dtypes": ["f32", "f16"], "head_dim": 16},
-    "cases": [{"name": "a", "seq_len_q": 8, "quick": true}, {"name": "b", "seq_len_q": 9},
+    "cases": [{"name": "a", "seq_len_q": 8, "quick": true}, {"name": "b", "seq_len_q": 9,
+               "quick": ["f16"]},
               {"name": "c", "seq_len_q": 10, "fills": ["codebook"], "impls": ["naive"]}]})";
 
 std::string label(const Job& job) { return job.suite + "/" + job.case_name + " " + job.dtype; }
@@ -94,6 +95,8 @@ TEST_F(Sessions, KeepsNamedRecordsInTheirOrder) {
 
 TEST_F(Sessions, APlanHasWhatItsFilterKeeps) {
   EXPECT_THAT(names(plan({.dtypes = {"f32"}, .quick = true})), ElementsAre("small/a f32"));
+  EXPECT_THAT(names(plan({.quick = true})),
+              ElementsAre("small/a f32", "small/a f16", "small/b f16"));
   EXPECT_THAT(names(plan({.cases = {"b", "small/c"}})),
               ElementsAre("small/b f32", "small/b f16", "small/c f32", "small/c f16"));
 }

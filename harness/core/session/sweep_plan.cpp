@@ -66,7 +66,8 @@ std::vector<Scaling> read_scalings(const std::vector<std::string>& suites,
                       file));
     for (Scaling scaling : suite.scaling) {
       for (const DType dtype : scaling.base.dtypes) dtypes.emplace_back(dtype_name(dtype));
-      if (filter.quick && !scaling.base.quick) continue;
+      if (filter.quick) scaling.base.dtypes = scaling.base.quick;
+      if (scaling.base.dtypes.empty()) continue;
       names.push_back(scaling.base.name);
       keep_dtypes(filter.dtypes, scaling);
       if (matches(scaling.base.name, filter.names) && !scaling.base.dtypes.empty())
