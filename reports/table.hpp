@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/record/results.hpp"
+#include "reports/sizes.hpp"
 
 namespace attest::reports {
 
@@ -16,15 +17,6 @@ std::string case_title(const core::Record& record);
 /// "vit/vit_b_16_224/self f16  1x12x197x64": the same with the sizes of the problem.
 std::string case_heading(const core::Record& record);
 
-/// The sizes of a problem from its spec line, "1x12x197x64": batch, heads, tokens, channels. Where
-/// keys or values have others than queries, both: "1x8/2x16/4096x64". Empty without such sizes.
-std::string print_sizes(const std::string& spec);
-/// The tokens of a sequence from its spec line: of queries or of keys, whichever are more. 0
-/// without such sizes.
-int64_t tokens_of(const std::string& spec);
-/// The spec line without the sizes that tokens_of returns: problems that agree in it differ in
-/// tokens alone. 1,024 queries over many keys are another problem than as many queries as keys.
-std::string without_tokens(const std::string& spec);
 /// The bytes that an implementation takes beside its tensors, as they were measured. On a device
 /// the memory pool and the workspace are added up. Returns nothing if the memory was not measured.
 std::optional<double> used_bytes(const core::MemoryRecord& memory);

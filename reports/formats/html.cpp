@@ -14,6 +14,7 @@
 #include "core/tensor/walk.hpp"
 #include "reports/choice/choice.hpp"
 #include "reports/compare/launches.hpp"
+#include "reports/counters.hpp"
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
@@ -145,6 +146,11 @@ json record_json(const Record& r, size_t run) {
   if (r.roofline) {
     one["roofline"] = {{"share", r.roofline->share}, {"limit", r.roofline->limit}};
     if (r.roofline->flops_per_byte) one["roofline"]["intensity"] = *r.roofline->flops_per_byte;
+  }
+  if (const std::optional<CounterFigures> figures = counter_figures(r)) {
+    one["counters"] = {{"share", figures->counted_share}};
+    if (figures->instructions_per_cycle) one["counters"]["ipc"] = *figures->instructions_per_cycle;
+    if (figures->misses_per_token) one["counters"]["misses"] = *figures->misses_per_token;
   }
   for (const core::FillRecord& fill : r.fills) {
     json judged = judgement_json(fill.fill, fill.judgement);

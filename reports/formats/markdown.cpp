@@ -7,6 +7,7 @@
 #include <span>
 
 #include "reports/compare/launches.hpp"
+#include "reports/counters.hpp"
 #include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/markdown.hpp"
@@ -178,6 +179,16 @@ Part scaling_part(const ScalingTable& table, const std::string& of_run) {
   return part;
 }
 
+/// What the processor counted, where it could.
+Part counters_part(const Input& input) {
+  Part part{"Counters of the processor", "", {}};
+  for (const Results& run : input.runs)
+    for (const Record& r : run.records)
+      if (const std::string line = counter_line(r); !line.empty())
+        part.rows.push_back(fmt::format("- {}: {}\n", markdown_code(title(r)), line));
+  return part;
+}
+
 /// The steps of the histories; a series without any is counted.
 Part history_part(const std::vector<CaseHistory>& all) {
   const auto with_steps = std::ranges::count_if(all, &CaseHistory::has_steps);
@@ -217,6 +228,8 @@ std::vector<Part> parts_of(const Input& input) {
                    own));
     }
   }
+  if (Part counted = counters_part(input); !counted.rows.empty())
+    parts.push_back(std::move(counted));
   if (Part why = reasons(input); !why.rows.empty()) parts.push_back(std::move(why));
   return parts;
 }

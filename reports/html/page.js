@@ -436,6 +436,11 @@
           (roofline.share * 100).toFixed(0) + "\u00a0%" + (roofline.share > 1 ? " (!)" : ""))},
       {title: "what binds", value: r => r.roofline ? r.roofline.limit : null},
       column("flops a byte", r => r.roofline ? r.roofline.intensity : null, digits),
+      ...(timed.some(r => r.counters) ? [
+        column("instructions a cycle", r => r.counters ? r.counters.ipc : null, digits),
+        column("cache misses a token", r => r.counters ? r.counters.misses : null, digits),
+        column("counted, % of the time", r => r.counters ? r.counters.share * 100 : null, digits),
+      ] : []),
       ...(baseline ? [column(`speed-up against ${baseline}`,
         r => medians.has(problemOf(r)) ? medians.get(problemOf(r)) / r.time.median : null,
         value => digits(value) + " times")] : []),

@@ -83,19 +83,20 @@ std::vector<Reply> sample_replies() {
   query.support.workspace_bytes = 12345;
   replies[1].result = query;
   replies[2].result = RunReply{.create_ns = 1, .run_ns = 2, .pool_peak_bytes = 3, .peak_bytes = 4};
-  replies[3].result = TimeReply{.samples_ns = {1, 2.5},
-                                .cold_samples_ns = {3},
-                                .iterations_per_sample = 4,
-                                .warmup_ns = 5,
-                                .create_ns = 6,
-                                .audited_runs = 7,
-                                .audits_ns = 8,
-                                .device = DeviceTimes{1, 2, 3, 4},
-                                .usage = HostUsage{1, 2, 3, 4, {0, 1}, 5, "none"},
-                                .differs = true,
-                                .stale = true,
-                                .late = true,
-                                .inputs_changed = true};
+  replies[3].result =
+      TimeReply{.samples_ns = {1, 2.5},
+                .cold_samples_ns = {3},
+                .iterations_per_sample = 4,
+                .warmup_ns = 5,
+                .create_ns = 6,
+                .audited_runs = 7,
+                .audits_ns = 8,
+                .device = DeviceTimes{1, 2, 3, 4},
+                .usage = HostUsage{1, 2, 3, 4, {0, 1}, 5, "none", HardwareCounts{1, 2, 3, 0.5}, ""},
+                .differs = true,
+                .stale = true,
+                .late = true,
+                .inputs_changed = true};
   replies[4].result = ScriptReply{.run_ns = {1, 2}, .refusal = "one plan at a time"};
   replies[5].result = PacedReply{.create_ns = 1,
                                  .first_ns = 2,
@@ -204,7 +205,8 @@ TEST(Messages, NeitherSideTrustsTheOther) {
   for (const Reply& reply : sample_replies())
     expect_distrust(to_json(reply),
                     {"exception", "device_fault", "no_room", "trespass", "pool_peak_bytes",
-                     "peak_bytes", "device", "usage", "migrations", "refusal"},
+                     "peak_bytes", "device", "usage", "migrations", "counters", "cycles",
+                     "instructions", "cache_misses", "no_counters", "refusal"},
                     reply_from_json);
 }
 

@@ -50,10 +50,19 @@ UsageCounts read_usage() {
           .preemptions = own.ru_nivcsw};
 }
 
-UsageMeter::UsageMeter(std::function<UsageCounts()> read, fs::path proc)
-    : read_(std::move(read)), proc_(std::move(proc)), migrations_before_(read_migrations(proc_)) {}
+UsageMeter::UsageMeter(std::function<UsageCounts()> read, fs::path proc, CounterSystem counters)
+    : read_(std::move(read)),
+      proc_(std::move(proc)),
+      migrations_before_(read_migrations(proc_)),
+      counters_(std::move(counters), proc_) {}
+
+void UsageMeter::begin() {
+  before_ = read_();
+  counters_.begin();
+}
 
 void UsageMeter::end() {
+  counters_.end();
   const UsageCounts after = read_();
   usage_.minor_faults += after.minor_faults - before_.minor_faults;
   usage_.major_faults += after.major_faults - before_.major_faults;
@@ -72,6 +81,7 @@ HostUsage UsageMeter::usage() const {
   else
     usage.no_migrations =
         fmt::format("{}/task/*/sched has none: the kernel does not count them", proc_.string());
+  usage.counters = counters_.counts(usage.no_counters);
   return usage;
 }
 

@@ -1,5 +1,5 @@
-// A UsageMeter counts the page faults, context switches and migrations of the process that it runs
-// in. It counts during samples, not between them.
+// A UsageMeter counts the page faults, context switches, migrations and processor events of the
+// process that it runs in. It counts during samples, not between them.
 //
 //   UsageMeter meter;
 //   for (...) { meter.begin(); sample(); meter.end(); }
@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "core/device/host_usage.hpp"
+#include "core/measure/hardware_counters.hpp"
 
 namespace attest::core {
 
@@ -22,9 +23,10 @@ class UsageMeter {
  public:
   /// `proc` is the folder of this process in /proc. Tests replace it and `read`.
   explicit UsageMeter(std::function<UsageCounts()> read = read_usage,
-                      std::filesystem::path proc = "/proc/self");
+                      std::filesystem::path proc = "/proc/self",
+                      CounterSystem counters = host_counters());
 
-  void begin() { before_ = read_(); }
+  void begin();
   /// Ends the sample that begin() began.
   void end();
   /// Returns the counts of all samples so far.
@@ -37,6 +39,7 @@ class UsageMeter {
   int64_t samples_ = 0;
   std::optional<int64_t> migrations_before_;
   HostUsage usage_;
+  HardwareCounters counters_;
 };
 
 }  // namespace attest::core

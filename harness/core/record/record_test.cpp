@@ -78,10 +78,12 @@ Record sample() {
               {.replayed_runs = 256, .discarded_samples = 2, .launch_ns = 2500, .clock_mhz = 1980},
               {{"celsius", "41"}},
               {{"celsius", "55"}}},
-      .usage = HostUsage{.minor_faults = 3,
-                         .preemptions = 2,
-                         .preempted_samples = {1},
-                         .no_migrations = "not counted"}};
+      .usage = HostUsage{
+          .minor_faults = 3,
+          .preemptions = 2,
+          .preempted_samples = {1},
+          .no_migrations = "not counted",
+          .counters = HardwareCounts{.cycles = 1e6, .cache_misses = 2, .counted_share = 0.5}}};
   PhaseRecord phase{.processing_time_ns = {1e6, 3e6},
                     .latency_ns = {1e6, 3e6},
                     .policies = {{.policy = "queue-all", .frames = 2}},
