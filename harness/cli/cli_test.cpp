@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +15,7 @@
 
 #include "core/operations/operation.hpp"
 #include "core/problem/spec.hpp"
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -32,31 +31,8 @@ const std::string kAttest = ATTEST_BINARY_DIR "/bin/attest";
 const std::string kHostile = ATTEST_BINARY_DIR "/tests/plugins/hostile.so";
 const std::string kMinimal = ATTEST_BINARY_DIR "/tests/plugins/naive_minimal.so";
 
-class Cli : public ::testing::Test {
+class Cli : public testing::FolderTest {
  protected:
-  Cli() : folder_(fs::path(::testing::TempDir()) / fmt_name()) { fs::create_directories(folder_); }
-  ~Cli() override { fs::remove_all(folder_); }
-  static std::string fmt_name() { return "attest_cli_" + std::to_string(getpid()); }
-
-  Outcome run(const std::string& arguments) const {
-    return testing::run_attest(folder_, arguments);
-  }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return name;
-  }
-  std::string text(const std::string& name) const {
-    std::stringstream text;
-    text << std::ifstream(folder_ / name).rdbuf();
-    return text.str();
-  }
-  std::vector<json> lines(const std::string& name) const {
-    std::ifstream in(folder_ / name);
-    std::vector<json> found;
-    for (std::string line; std::getline(in, line) && !in.eof();)
-      found.push_back(json::parse(line));  // whole lines
-    return found;
-  }
   std::string small_suite() const {
     return write("small.json", R"({
       "name": "small", "summary": "two",
@@ -66,13 +42,11 @@ class Cli : public ::testing::Test {
         {"name": "b/causal", "seq_len_q": 100, "head_dim": 64, "window_right": 0}
       ]})");
   }
-
-  const fs::path folder_;
 };
 
 TEST_F(Cli, RunsASuiteIntoAFile) {
   const Outcome outcome =
-      run("run " + small_suite() + " --impl flash_cpu --budget 0.02 -o results.jsonl");
+      attest("run " + small_suite() + " --impl flash_cpu --budget 0.02 -o results.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("small/a/self f32"));
   EXPECT_THAT(outcome.text, HasSubstr("results: results.jsonl"));
@@ -89,7 +63,8 @@ TEST_F(Cli, RunsASuiteIntoAFile) {
 }
 
 TEST_F(Cli, FiltersByCaseDtypeAndQuick) {
-  run("run " + small_suite() + " --quick --dtype f16 --impl flash_cpu --judge-only -o one.jsonl");
+  attest("run " + small_suite() +
+         " --quick --dtype f16 --impl flash_cpu --judge-only -o one.jsonl");
   ASSERT_EQ(lines("one.jsonl").size(), 3u);
   EXPECT_EQ(lines("one.jsonl")[1]["case"], "a/self");
   EXPECT_EQ(lines("one.jsonl")[1]["dtype"], "f16");
@@ -97,13 +72,13 @@ TEST_F(Cli, FiltersByCaseDtypeAndQuick) {
 }
 
 TEST_F(Cli, RepeatsARecordHashForHash) {
-  run("run " + small_suite() +
-      " --case 'b*' --dtype f16 --impl flash_cpu --judge-only -o first.jsonl");
+  attest("run " + small_suite() +
+         " --case 'b*' --dtype f16 --impl flash_cpu --judge-only -o first.jsonl");
   const json first = lines("first.jsonl").at(1);
   const std::string repro = first["repro"];
   ASSERT_THAT(repro, ::testing::StartsWith("attest repro "));
   const Outcome outcome =
-      run(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
+      attest(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   const json again = lines("again.jsonl").at(1);
   ASSERT_EQ(again["fills"].size(), first["fills"].size());
@@ -115,32 +90,32 @@ TEST_F(Cli, RepeatsARecordHashForHash) {
 
 // From the file, what the run itself has shown.
 TEST_F(Cli, ReportsAResultsFileInEveryFormat) {
-  const Outcome ran =
-      run("run " + small_suite() + " --impl flash_cpu --judge-only -o r.jsonl --table verdicts.md");
+  const Outcome ran = attest("run " + small_suite() +
+                             " --impl flash_cpu --judge-only -o r.jsonl --table verdicts.md");
   const std::string results = text("r.jsonl");
-  EXPECT_THAT(run("report r.jsonl").text, HasSubstr("a/self"));
-  EXPECT_EQ(run("report r.jsonl -o table.txt").code, 0);
+  EXPECT_THAT(attest("report r.jsonl").text, HasSubstr("a/self"));
+  EXPECT_EQ(attest("report r.jsonl -o table.txt").code, 0);
   EXPECT_THAT(ran.text, HasSubstr(text("table.txt")));
   EXPECT_THAT(text("table.txt"), HasSubstr("a/self"));
-  EXPECT_EQ(run("report r.jsonl --format markdown -o again.md").code, 0);
+  EXPECT_EQ(attest("report r.jsonl --format markdown -o again.md").code, 0);
   EXPECT_EQ(text("again.md"), text("verdicts.md"));
-  const Outcome several = run("report r.jsonl -f junit,gbench -f csv -o out");
+  const Outcome several = attest("report r.jsonl -f junit,gbench -f csv -o out");
   EXPECT_EQ(several.code, 0);
   EXPECT_THAT(several.text, HasSubstr("out.xml\nout.gbench.json\nout.csv\n"));
-  EXPECT_EQ(run("report r.jsonl -o by_name.csv").code, 0);
+  EXPECT_EQ(attest("report r.jsonl -o by_name.csv").code, 0);
   EXPECT_EQ(text("by_name.csv"), text("out.csv"));
-  EXPECT_THAT(run("report r.jsonl -f md,csv").text, HasSubstr("several formats need -o BASE"));
-  EXPECT_THAT(run("report r.jsonl -o report.pdf").text,
+  EXPECT_THAT(attest("report r.jsonl -f md,csv").text, HasSubstr("several formats need -o BASE"));
+  EXPECT_THAT(attest("report r.jsonl -o report.pdf").text,
               HasSubstr("no format ends so; name one by -f, or end the name in one of .txt, "));
-  EXPECT_EQ(run("report r.jsonl --format pdf").code, 64);
-  EXPECT_EQ(run("report missing.jsonl").code, 64);
-  EXPECT_EQ(run("report r.jsonl -o r.jsonl").code, 64);
+  EXPECT_EQ(attest("report r.jsonl --format pdf").code, 64);
+  EXPECT_EQ(attest("report missing.jsonl").code, 64);
+  EXPECT_EQ(attest("report r.jsonl -o r.jsonl").code, 64);
   EXPECT_EQ(text("r.jsonl"), results);
 }
 
 // Files that are no whole results files, and one that is there twice.
 TEST_F(Cli, ReportsSayWhatIsWrongWithResults) {
-  ASSERT_EQ(run("run " + small_suite() + " --impl flash_cpu --judge-only -o r.jsonl").code, 0);
+  ASSERT_EQ(attest("run " + small_suite() + " --impl flash_cpu --judge-only -o r.jsonl").code, 0);
   const std::string whole = text("r.jsonl");
   write("empty.jsonl", "");
   write("header.jsonl", whole.substr(0, whole.find('\n') + 1));
@@ -156,7 +131,7 @@ TEST_F(Cli, ReportsSayWhatIsWrongWithResults) {
       {"r.jsonl r.jsonl -f json", 0, "r.jsonl and r.jsonl hold the same run"},
   };
   for (const auto& [arguments, code, message] : all) {
-    const Outcome outcome = run(std::string("report ") + arguments);
+    const Outcome outcome = attest(std::string("report ") + arguments);
     EXPECT_EQ(outcome.code, code) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(message));
   }
@@ -169,7 +144,7 @@ TEST_F(Cli, ARecordOfReproHasTheLineThatItIsOf) {
       "repro --impl naive_minimal --plugin mine.so --threads 1 --timeout 7s --memory 2GiB "
       "--min-arithmetic acc=f32 --host-golden --relations none --fill random,codebook 'softmax "
       "dtype=f32 seq_len_q=61 head_dim=32'";
-  run(line + " --judge-only -o first.jsonl");
+  attest(line + " --judge-only -o first.jsonl");
   const json first = lines("first.jsonl").at(1);
   EXPECT_EQ(first["repro"], "attest " + line);
   EXPECT_EQ(first["fills"].size(), 2u);
@@ -184,20 +159,21 @@ TEST_F(Cli, TheLineOfARecordNamesItsTokenFile) {
          "property float z\nend_header\n0 0 0\n1 0 0\n0 1 0\n1 1 0\n";
   const std::string line = "repro --impl naive --inputs lidar:voxel_size=0.1,file=sweep.ply";
   const std::string session = " --threads 1 'softmax seq_len_q=4 head_dim=16'";
-  run(line + " --tokens data/sweep.ply" + session + " --judge-only -o first.jsonl");
+  attest(line + " --tokens data/sweep.ply" + session + " --judge-only -o first.jsonl");
   const json first = lines("first.jsonl").at(1);
   EXPECT_EQ(first["verdict"], "pass") << first;
   EXPECT_THAT(std::string(first["repro"]),
               HasSubstr("--inputs lidar:voxel_size=0.1,curve=z,stage=0,first=0,file=sweep.ply "));
   EXPECT_THAT(std::string(first["repro"]), HasSubstr(" --tokens data/sweep.ply --threads 1"));
   const std::string repro = first["repro"];
-  EXPECT_EQ(run(repro.substr(std::string("attest ").size()) + " --judge-only").code, 0);
+  EXPECT_EQ(attest(repro.substr(std::string("attest ").size()) + " --judge-only").code, 0);
 }
 
 TEST_F(Cli, ExitsWithOneOnAPlantedBug) {
-  const Outcome outcome = run("repro --plugin " ATTEST_BINARY_DIR
-                              "/tests/plugins/mutants.so --impl mutant_zeros --judge-only 'softmax "
-                              "seq_len_q=61 head_dim=32'");
+  const Outcome outcome =
+      attest("repro --plugin " ATTEST_BINARY_DIR
+             "/tests/plugins/mutants.so --impl mutant_zeros --judge-only 'softmax "
+             "seq_len_q=61 head_dim=32'");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.text, HasSubstr("suspect"));
 }
@@ -205,8 +181,8 @@ TEST_F(Cli, ExitsWithOneOnAPlantedBug) {
 // A failure names the part of the output that is wrong, and the command that repeats it.
 TEST_F(Cli, SaysWhereAnOutputIsWrong) {
   const auto judged = [&](const std::string& impl) {
-    return run("repro --plugin " ATTEST_BINARY_DIR "/tests/plugins/mutants.so --impl " + impl +
-               " --judge-only 'softmax num_heads=8 num_kv_heads=2 seq_len_q=61 head_dim=32'")
+    return attest("repro --plugin " ATTEST_BINARY_DIR "/tests/plugins/mutants.so --impl " + impl +
+                  " --judge-only 'softmax num_heads=8 num_kv_heads=2 seq_len_q=61 head_dim=32'")
         .text;
   };
   EXPECT_THAT(judged("mutant_gqa_tiled"), HasSubstr("; head: 4 of 8: 1, 3, 4, 6\n"));
@@ -217,9 +193,9 @@ TEST_F(Cli, SaysWhereAnOutputIsWrong) {
 
 // One problem in two dtypes, in words that the shell has split.
 TEST_F(Cli, ComparesImplementationsOnOneProblem) {
-  const Outcome both =
-      run("bench softmax num_heads=2 seq_len_q=0.125k head_dim=16 --dtype f32,f16 --budget 20ms "
-          "--relations none --impl 'naive,flash_cpu,linear_*' -o b.jsonl");
+  const Outcome both = attest(
+      "bench softmax num_heads=2 seq_len_q=0.125k head_dim=16 --dtype f32,f16 --budget 20ms "
+      "--relations none --impl 'naive,flash_cpu,linear_*' -o b.jsonl");
   EXPECT_EQ(both.code, 0) << both.text;
   for (const char* part :
        {"softmax dtype=f32 num_heads=2 seq_len_q=128 head_dim=16: 2.10 MFLOP, 64.0 KiB of tensors",
@@ -231,51 +207,51 @@ TEST_F(Cli, ComparesImplementationsOnOneProblem) {
   ASSERT_EQ(found.size(), 8u);
   EXPECT_EQ(found[1]["case"], "bench");
   EXPECT_EQ(found[6]["dtype"], "f16");
-  EXPECT_THAT(run("report b.jsonl --format bench").text, HasSubstr("fastest that passes: "));
-  const Outcome mutant = run("bench --plugin " ATTEST_BINARY_DIR
-                             "/tests/plugins/mutants.so --impl mutant_zeros "
-                             "--relations none 'softmax seq_len_q=61 head_dim=32'");
+  EXPECT_THAT(attest("report b.jsonl --format bench").text, HasSubstr("fastest that passes: "));
+  const Outcome mutant = attest("bench --plugin " ATTEST_BINARY_DIR
+                                "/tests/plugins/mutants.so --impl mutant_zeros "
+                                "--relations none 'softmax seq_len_q=61 head_dim=32'");
   EXPECT_EQ(mutant.code, 1);
   EXPECT_THAT(mutant.text, HasSubstr("none passes"));
-  EXPECT_THAT(run("bench 'softmax seq_len_q=256k num_heads=64 head_dim=64' --impl naive "
-                  "--case-limit 10ms")
+  EXPECT_THAT(attest("bench 'softmax seq_len_q=256k num_heads=64 head_dim=64' --impl naive "
+                     "--case-limit 10ms")
                   .text,
               HasSubstr("naive           skipped"));
 }
 
 TEST_F(Cli, WritesAnImplementationThatBuildsAndPasses) {
-  EXPECT_EQ(run("new my_kernel").code, 0);
-  EXPECT_EQ(run("new my_kernel").code, 64);  // never over a file
-  EXPECT_EQ(run("new 9lives").code, 64);
+  EXPECT_EQ(attest("new my_kernel").code, 0);
+  EXPECT_EQ(attest("new my_kernel").code, 64);  // never over a file
+  EXPECT_EQ(attest("new 9lives").code, 64);
   const std::string build =
       "cd " + folder_.string() +
       " && c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden -I" ATTEST_SOURCE_DIR
       "/harness/abi my_kernel.cpp -o my_kernel.so 2>&1";
   ASSERT_EQ(std::system(build.c_str()), 0);
   const Outcome outcome =
-      run("run " + small_suite() + " --plugin ./my_kernel.so --impl my_kernel --judge-only");
+      attest("run " + small_suite() + " --plugin ./my_kernel.so --impl my_kernel --judge-only");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("4 pass"));
 }
 
 TEST_F(Cli, WritesAnImplementationInCThatBuildsAndPasses) {
-  const Outcome written = run("new in_c --c");
+  const Outcome written = attest("new in_c --c");
   ASSERT_EQ(written.code, 0) << written.text;
   EXPECT_THAT(text("in_c.c"), AllOf(HasSubstr("-o in_c.so in_c.c"), Not(HasSubstr("plugin_c"))));
   // The command that it prints.
   const size_t at = written.text.find("cc -O2"), end = written.text.find('\n', at);
   const Outcome built = testing::run_shell(folder_, written.text.substr(at, end - at));
   ASSERT_EQ(built.code, 0) << built.text;
-  const Outcome judged = run("run " + small_suite() +
-                             " --dtype f32 --plugin ./in_c.so --impl in_c "
-                             "--judge-only --threads 1");
+  const Outcome judged = attest("run " + small_suite() +
+                                " --dtype f32 --plugin ./in_c.so --impl in_c "
+                                "--judge-only --threads 1");
   EXPECT_EQ(judged.code, 0) << judged.text;
   EXPECT_THAT(judged.text, HasSubstr("2 pass"));
 }
 
 // Without a device it is compiled for an architecture by name, and loads.
 TEST_F(Cli, WritesACudaKernelThatNvccCompiles) {
-  const Outcome written = run("new kernel --cuda");
+  const Outcome written = attest("new kernel --cuda");
   ASSERT_EQ(written.code, 0) << written.text;
   const char* nvcc = "PATH=$PATH:/usr/local/cuda/bin && ";
   if (testing::run_shell(folder_, nvcc + std::string("command -v nvcc")).code != 0)
@@ -286,25 +262,25 @@ TEST_F(Cli, WritesACudaKernelThatNvccCompiles) {
   const Outcome built = testing::run_shell(folder_, nvcc + command);
   ASSERT_EQ(built.code, 0) << built.text;
   EXPECT_THAT(built.text, Not(HasSubstr("warning"))) << built.text;
-  EXPECT_THAT(run("list --plugin ./kernel.so --impl kernel").text,
+  EXPECT_THAT(attest("list --plugin ./kernel.so --impl kernel").text,
               HasSubstr("one thread for each query, in float32 (kernel.so, version 1)"));
 }
 
 TEST_F(Cli, WritesAnOperationNeverOverAFolder) {
-  const Outcome written = run("new mine --operation");
+  const Outcome written = attest("new mine --operation");
   EXPECT_EQ(written.code, 0) << written.text;
   EXPECT_THAT(written.text, HasSubstr("-DATTEST_OPERATIONS=" + (folder_ / "mine").string()));
   EXPECT_THAT(text("mine/mine_operation.cpp"),
               AllOf(HasSubstr("#include \"mine_operation.hpp\""), HasSubstr("class MineOperation"),
                     Not(HasSubstr("cale")), Not(HasSubstr("testing"))));
   EXPECT_THAT(text("mine/CMakeLists.txt"), HasSubstr("attest_plugin(mine_cpu SOURCES mine_cpu.c)"));
-  EXPECT_THAT(run("new mine --operation").text, HasSubstr("mine exists already"));
-  EXPECT_THAT(run("new softmax --operation").text, HasSubstr("is an operation of attest"));
-  EXPECT_EQ(run("new other --c --cuda").code, 64);
+  EXPECT_THAT(attest("new mine --operation").text, HasSubstr("mine exists already"));
+  EXPECT_THAT(attest("new softmax --operation").text, HasSubstr("is an operation of attest"));
+  EXPECT_EQ(attest("new other --c --cuda").code, 64);
 }
 
 TEST_F(Cli, WritesWhatTheReadmeShows) {
-  ASSERT_EQ(run("new mine").code, 0);
+  ASSERT_EQ(attest("new mine").code, 0);
   const auto text = [](const fs::path& path) {
     std::ifstream in(path);
     return std::string((std::istreambuf_iterator<char>(in)), {});
@@ -318,7 +294,7 @@ TEST_F(Cli, TakesTheTimeThatItIsGiven) {
   const std::string least = "run --impl naive --case dense/61 --dtype f32 --judge-only -o r.jsonl";
   for (const auto& [option, said] :
        {std::pair("", "case-limit 1 "), std::pair(" --case-limit 7", "case-limit 7 ")}) {
-    ASSERT_EQ(run(least + " --overwrite" + option).code, 0);
+    ASSERT_EQ(attest(least + " --overwrite" + option).code, 0);
     EXPECT_THAT(lines("r.jsonl").at(0)["environment"]["identity"]["options"].get<std::string>(),
                 HasSubstr(said));
   }
@@ -327,9 +303,9 @@ TEST_F(Cli, TakesTheTimeThatItIsGiven) {
 // Named or not, the default suite judges a plugin of one's own by itself, with one limit.
 TEST_F(Cli, TheDefaultSuiteIsTheSameByName) {
   const auto identity = [&](const std::string& suite, const std::string& more) {
-    EXPECT_EQ(run("run " + suite + " --plugin " + kMinimal + more +
-                  " --case dense/61 --dtype f32 --judge-only --relations none -o r.jsonl "
-                  "--overwrite")
+    EXPECT_EQ(attest("run " + suite + " --plugin " + kMinimal + more +
+                     " --case dense/61 --dtype f32 --judge-only --relations none -o r.jsonl "
+                     "--overwrite")
                   .code,
               0);
     return lines("r.jsonl").at(0)["environment"]["identity"];
@@ -348,7 +324,7 @@ TEST_F(Cli, SaysWhoseNameIsWhose) {
   fs::copy(kMinimal, folder_ / "first.so"), fs::copy(kMinimal, folder_ / "second.so");
   const std::string both =
       "run small.json --quick --dtype f32 --judge-only --plugin ./first.so --plugin ./second.so ";
-  const Outcome outcome = run(both + "--impl naive_minimal -o both.jsonl");
+  const Outcome outcome = attest(both + "--impl naive_minimal -o both.jsonl");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(
       outcome.text,
@@ -364,15 +340,15 @@ TEST_F(Cli, SaysWhoseNameIsWhose) {
   EXPECT_EQ(found[2]["plugin"], "second.so");
   EXPECT_THAT(found[1]["repro"], HasSubstr("--impl naive_minimal@first.so "));
   for (const char* one : {"first", "second"}) {
-    ASSERT_EQ(run(both + "--impl naive_minimal@" + one + ".so -o " + one + ".jsonl").code, 0);
+    ASSERT_EQ(attest(both + "--impl naive_minimal@" + one + ".so -o " + one + ".jsonl").code, 0);
     ASSERT_EQ(lines(std::string(one) + ".jsonl").size(), 3u);
     EXPECT_EQ(lines(std::string(one) + ".jsonl")[1]["plugin"], std::string(one) + ".so");
   }
   // One that has the name of a built-in one takes neither its place nor its name.
   fs::copy(ATTEST_BINARY_DIR "/plugins/flash_cpu.so", folder_ / "mine.so");
-  const Outcome built_in =
-      run("run small.json --quick --dtype f32 --judge-only --plugin ./mine.so --impl flash_cpu -o "
-          "mine.jsonl");
+  const Outcome built_in = attest(
+      "run small.json --quick --dtype f32 --judge-only --plugin ./mine.so --impl flash_cpu -o "
+      "mine.jsonl");
   EXPECT_THAT(built_in.text,
               HasSubstr("flash_cpu@mine.so is that of mine.so, flash_cpu is that of flash_cpu.so"));
   EXPECT_EQ(lines("mine.jsonl").size(), 4u);
@@ -382,29 +358,29 @@ TEST_F(Cli, KeepsResultsFromBeingReplaced) {
   small_suite();
   const std::string arguments =
       "run small.json --quick --impl flash_cpu --judge-only --relations none -o kept.jsonl";
-  ASSERT_EQ(run(arguments).code, 0);
-  const Outcome again = run(arguments + " --case a/self");
+  ASSERT_EQ(attest(arguments).code, 0);
+  const Outcome again = attest(arguments + " --case a/self");
   EXPECT_EQ(again.code, 64);
   EXPECT_THAT(again.text, HasSubstr("-o kept.jsonl: holds 2 results; --overwrite replaces the "
                                     "file, --resume kept.jsonl goes on"));
   EXPECT_EQ(lines("kept.jsonl").size(), 4u);
   EXPECT_EQ(
-      run("repro 'softmax seq_len_q=8 head_dim=8' --impl naive --judge-only -o kept.jsonl").code,
+      attest("repro 'softmax seq_len_q=8 head_dim=8' --impl naive --judge-only -o kept.jsonl").code,
       64);
-  EXPECT_EQ(run(arguments + " --dtype f32 --overwrite").code, 0);
+  EXPECT_EQ(attest(arguments + " --dtype f32 --overwrite").code, 0);
   EXPECT_EQ(lines("kept.jsonl").size(), 3u);
 
   const std::string rest = "run small.json --quick --impl flash_cpu --judge-only --relations none ";
   write("junk.txt", "a poem");
-  const Outcome junk = run(rest + "-o junk.txt");
+  const Outcome junk = attest(rest + "-o junk.txt");
   EXPECT_EQ(junk.code, 64);
   EXPECT_THAT(junk.text, AllOf(HasSubstr("holds something that is no results; name another file"),
                                Not(HasSubstr("--resume"))));
-  const Outcome table = run(rest + "--table junk.txt");
+  const Outcome table = attest(rest + "--table junk.txt");
   EXPECT_EQ(table.code, 64);
   EXPECT_THAT(table.text, HasSubstr("--table junk.txt: the file exists; name another"));
   EXPECT_EQ(text("junk.txt"), "a poem");
-  EXPECT_EQ(run(rest + "--table junk.txt --overwrite").code, 0);
+  EXPECT_EQ(attest(rest + "--table junk.txt --overwrite").code, 0);
   EXPECT_THAT(text("junk.txt"), HasSubstr("flash_cpu"));
 }
 
@@ -432,18 +408,18 @@ TEST_F(Cli, SaysWhatToDoNext) {
       found.push_back(line.substr(2, line.find(" #") - 2));
     return found;
   };
-  const std::vector<std::string> without = commands(run(arguments).text);
+  const std::vector<std::string> without = commands(attest(arguments).text);
   EXPECT_THAT(without, ::testing::Contains(::testing::StartsWith("-o results.jsonl")));
-  const std::vector<std::string> with = commands(run(arguments + " -o r.jsonl").text);
+  const std::vector<std::string> with = commands(attest(arguments + " -o r.jsonl").text);
   ASSERT_EQ(with.size(), 3u);
   EXPECT_THAT(with[0], ::testing::StartsWith("attest report r.jsonl -o report.html"));
   fs::copy(folder_ / "r.jsonl", folder_ / "later.jsonl");
   for (const std::string& command : with) {
     ASSERT_THAT(command, ::testing::StartsWith("attest "));
-    EXPECT_EQ(run(command.substr(7)).code, 0) << command;
+    EXPECT_EQ(attest(command.substr(7)).code, 0) << command;
   }
-  const Outcome bad = run(arguments + " --plugin " ATTEST_BINARY_DIR
-                                      "/tests/plugins/mutants.so --impl mutant_zeros");
+  const Outcome bad = attest(arguments + " --plugin " ATTEST_BINARY_DIR
+                                         "/tests/plugins/mutants.so --impl mutant_zeros");
   EXPECT_THAT(commands(bad.text),
               ::testing::Contains(::testing::StartsWith("attest explain suspect:zeros")));
 }
@@ -454,30 +430,30 @@ TEST_F(Cli, StopsAtTheFirstBadRecordIfAsked) {
       "run " + small_suite() +
       " --judge-only --plugin " ATTEST_BINARY_DIR
       "/tests/plugins/mutants.so --impl naive,mutant_zeros --relations none --threads 1 ";
-  const Outcome stopped = run(arguments + "--fail-fast -o r.jsonl --table r.md");
+  const Outcome stopped = attest(arguments + "--fail-fast -o r.jsonl --table r.md");
   EXPECT_EQ(stopped.code, 1);
   EXPECT_THAT(stopped.text, HasSubstr("attest: stopped after the first bad record (--fail-fast); "
                                       "what was measured is kept, and --resume r.jsonl without"));
   EXPECT_THAT(text("r.md"), HasSubstr("r.jsonl: the run did not end"));
-  EXPECT_THAT(run("report r.jsonl").text, HasSubstr("The run was not completed"));
+  EXPECT_THAT(attest("report r.jsonl").text, HasSubstr("The run was not completed"));
   const std::vector<json> kept = lines("r.jsonl");
   ASSERT_GE(kept.size(), 2u);
   ASSERT_LT(kept.size(), 9u);  // of 8 records and a header
   EXPECT_EQ(kept.back()["verdict"], "suspect");
   // A record that a resumed run finds counts as one that it makes.
-  EXPECT_EQ(run(arguments + "--fail-fast --resume r.jsonl").code, 1);
+  EXPECT_EQ(attest(arguments + "--fail-fast --resume r.jsonl").code, 1);
   EXPECT_EQ(lines("r.jsonl").size(), kept.size() + 1) << "and a line that says it was resumed";
-  const Outcome whole = run(arguments + "--resume r.jsonl");
+  const Outcome whole = attest(arguments + "--resume r.jsonl");
   EXPECT_EQ(whole.code, 1);
   EXPECT_EQ(lines("r.jsonl").back()["type"], "end");
-  EXPECT_THAT(run("report r.jsonl").text, Not(HasSubstr("not completed")));
+  EXPECT_THAT(attest("report r.jsonl").text, Not(HasSubstr("not completed")));
 }
 
 // Nothing runs and nothing is written, and the lines are those of the run that would follow.
 TEST_F(Cli, ShowsWhatWouldRunWithoutRunningIt) {
   const std::string arguments = "run " + small_suite() + " --plugin " + kHostile +
                                 " --impl 'naive,hostile_hangs,linear_cpu' --threads 1 ";
-  const Outcome dry = run(arguments + "--dry-run -o r.jsonl --table r.md");
+  const Outcome dry = attest(arguments + "--dry-run -o r.jsonl --table r.md");
   EXPECT_EQ(dry.code, 0) << dry.text;
   EXPECT_FALSE(fs::exists(folder_ / "r.jsonl"));
   EXPECT_FALSE(fs::exists(folder_ / "r.md"));
@@ -489,22 +465,24 @@ TEST_F(Cli, ShowsWhatWouldRunWithoutRunningIt) {
   EXPECT_THAT(dry.text, ::testing::ContainsRegex("\n[0-9]+ would run, [0-9]+ unsupported\nabout "
                                                  "[0-9.]+ s in all; at most [0-9.]+ KiB"));
   const Outcome large =
-      run("run " + write("large.json", R"({"name": "large", "summary": "s", "cases": [
+      attest("run " + write("large.json", R"({"name": "large", "summary": "s", "cases": [
         {"name": "a", "operation": "softmax", "dtypes": ["f32"], "num_heads": 64,
          "seq_len_q": 262144, "head_dim": 128}]})") +
-          " --impl naive --threads 1 --dry-run");
+             " --impl naive --threads 1 --dry-run");
   EXPECT_EQ(large.code, 4) << "nothing would run";
   EXPECT_THAT(large.text, ::testing::ContainsRegex("naive +skipped +(needs|[0-9.e+]+ GFLOP take)"));
   // With the speeds of a run that was begun, what it has finished is not listed again.
   ASSERT_EQ(
-      run("run small.json --impl naive --dtype f32 --judge-only --relations none -o b.jsonl").code,
+      attest("run small.json --impl naive --dtype f32 --judge-only --relations none -o b.jsonl")
+          .code,
       0);
-  const Outcome rest = run(
+  const Outcome rest = attest(
       "run small.json --impl naive --dtype f32 --judge-only --relations none --dry-run --resume "
       "b.jsonl");
   EXPECT_EQ(rest.code, 0) << rest.text;
   EXPECT_THAT(rest.text, HasSubstr("0 would run; 2 finished in b.jsonl"));
-  const Outcome other = run("run small.json --impl naive --judge-only --dry-run --resume b.jsonl");
+  const Outcome other =
+      attest("run small.json --impl naive --judge-only --dry-run --resume b.jsonl");
   EXPECT_EQ(other.code, 64) << "as the run itself";
 }
 
@@ -513,14 +491,14 @@ TEST_F(Cli, SaysWhatWasNeverJudged) {
   small_suite();
   const std::string arguments =
       "run small.json --dtype f32 --impl flash_cpu --judge-only --relations none";
-  const Outcome outcome = run(arguments + " -o some.jsonl");
+  const Outcome outcome = attest(arguments + " -o some.jsonl");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text,
               HasSubstr("flash_cpu: declared, never judged: GQA, HEAD_DIM_V, WINDOW"));
   const json never = lines("some.jsonl").back()["never_judged"]["flash_cpu"];
   EXPECT_THAT(never, ::testing::Contains("f16"));
   EXPECT_THAT(never, Not(::testing::Contains("CAUSAL")));
-  EXPECT_EQ(run(arguments + " --strict").code, 3);
+  EXPECT_EQ(attest(arguments + " --strict").code, 3);
 }
 
 // A typo beside a name that is right; what else the case is not for is not said to be unjudged.
@@ -528,7 +506,7 @@ TEST_F(Cli, WarnsOfAnImplementationThatACaseNamesInVain) {
   write("typo.json", R"({"name": "t", "summary": "s", "cases": [
     {"name": "a", "operation": "softmax", "dtypes": ["f32", "f16"], "seq_len_q": 8, "head_dim": 8,
      "impls": ["naive", "flsh_cpu"]}]})");
-  const Outcome outcome = run("run typo.json --judge-only --relations none");
+  const Outcome outcome = attest("run typo.json --judge-only --relations none");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   const std::string warning =
       "typo.json: case 'a': impls: 'flsh_cpu' is not loaded, did you mean 'flash_cpu'?\n";
@@ -607,7 +585,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"frob --impl naive", 64, "attest: no command 'frob', but run, bench, list, repro"},
   };
   for (const auto& [arguments, code, words] : cases) {
-    const Outcome outcome = run(arguments);
+    const Outcome outcome = attest(arguments);
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(words)) << arguments;
   }
@@ -615,19 +593,20 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
 
 TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
   for (const char* command : {"run", "bench", "list", "repro", "doctor", "new"}) {
-    const Outcome outcome = run(std::string(command) + " --help");
+    const Outcome outcome = attest(std::string(command) + " --help");
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.text, HasSubstr(std::string("Example: attest ") + command));
   }
-  EXPECT_THAT(run("--help").text, HasSubstr("130 interrupted"));
+  EXPECT_THAT(attest("--help").text, HasSubstr("130 interrupted"));
   for (const char* command : {"run", "bench", "list", "repro"})
-    EXPECT_THAT(run(std::string(command) + " --help").text, HasSubstr("k (1,024)"));
+    EXPECT_THAT(attest(std::string(command) + " --help").text, HasSubstr("k (1,024)"));
 }
 
 TEST_F(Cli, ListsCapabilitiesWithReasons) {
-  const Outcome outcome = run("list --plugin " + kMinimal +
-                              " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 "
-                              "window_height=4 window_width=4'");
+  const Outcome outcome =
+      attest("list --plugin " + kMinimal +
+             " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 "
+             "window_height=4 window_width=4'");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, ::testing::ContainsRegex("\nflash_cpu +no: does not list GRID"));
   EXPECT_THAT(outcome.text, ::testing::ContainsRegex("\nnaive_minimal +yes, fits: needs 80.0 KiB, "
@@ -635,10 +614,10 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
   EXPECT_THAT(outcome.text, ::testing::ContainsRegex(
                                 "16.0 KiB of tensors\nestimate: a run takes at least [0-9.]+ "
                                 "[nu]s, as [0-9]+ threads? of this machine reach"));
-  EXPECT_EQ(run("list --for ''").code, 64);
-  EXPECT_THAT(run("list small.json vit").text, HasSubstr("no such suite file"));
-  EXPECT_THAT(run("list " + small_suite()).text, HasSubstr("b/causal"));
-  const Outcome doctor = run("doctor");
+  EXPECT_EQ(attest("list --for ''").code, 64);
+  EXPECT_THAT(attest("list small.json vit").text, HasSubstr("no such suite file"));
+  EXPECT_THAT(attest("list " + small_suite()).text, HasSubstr("b/causal"));
+  const Outcome doctor = attest("doctor");
   EXPECT_EQ(doctor.code, 0);
   EXPECT_THAT(doctor.text, ::testing::ContainsRegex("ok    peak rates +[0-9.]+ GFLOP/s of float32 "
                                                     "multiply-adds, [0-9.]+ GB/s of reads on one"));
@@ -646,25 +625,25 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
 
 TEST_F(Cli, ListsWhatDoesNotFit) {
   const std::string problem = "softmax num_heads=8 seq_len_q=4k head_dim=64";
-  const Outcome outcome = run("list --impl naive --memory 64MiB --for " + problem);
+  const Outcome outcome = attest("list --impl naive --memory 64MiB --for " + problem);
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, ::testing::ContainsRegex(
                                 "naive          yes, does not fit: needs [0-9]+ MiB \\([0-9.]+ "
                                 "MiB of it declared workspace\\); --memory allows 64 MiB\n"));
   EXPECT_THAT(
-      run("list --impl naive --memory 1GiB --for " + problem).text,
+      attest("list --impl naive --memory 1GiB --for " + problem).text,
       ::testing::ContainsRegex("yes, fits: needs [0-9]+ MiB, [0-9.]+ MiB of it workspace; "));
-  EXPECT_THAT(run("list --impl naive --threads 1 --for softmax num_heads=1k seq_len_q=1m "
-                  "head_dim=64 --memory 1TiB")
+  EXPECT_THAT(attest("list --impl naive --threads 1 --for softmax num_heads=1k seq_len_q=1m "
+                     "head_dim=64 --memory 1TiB")
                   .text,
               HasSubstr("naive          yes, "));
 }
 
 TEST_F(Cli, ListsSuites) {
-  const Outcome outcome = run("list --suites");
+  const Outcome outcome = attest("list --suites");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.text, HasSubstr("\nvit            27 cases,"));
-  EXPECT_EQ(run("list --suites vit").code, 64);
+  EXPECT_EQ(attest("list --suites vit").code, 64);
 }
 
 // A case that needs more than the user allows is skipped; one that needs less is judged.
@@ -672,26 +651,27 @@ TEST_F(Cli, SkipsWhatNeedsMoreMemoryThanIsAllowed) {
   write("sizes.json", R"({"name": "sizes", "summary": "two",
     "defaults": {"operation": "softmax", "dtypes": ["f32"], "head_dim": 64},
     "cases": [{"name": "small", "seq_len_q": "1k"}, {"name": "large", "seq_len_q": "64k"}]})");
-  const Outcome outcome =
-      run("run sizes.json --impl flash_cpu --judge-only --relations none "
-          "--memory 64MiB -o r.jsonl");
+  const Outcome outcome = attest(
+      "run sizes.json --impl flash_cpu --judge-only --relations none "
+      "--memory 64MiB -o r.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   ASSERT_EQ(lines("r.jsonl").size(), 4u);
   EXPECT_EQ(lines("r.jsonl")[1]["verdict"], "pass");
   EXPECT_EQ(lines("r.jsonl")[2]["code"], "skipped:memory");
   EXPECT_THAT(lines("r.jsonl")[2]["reason"], HasSubstr("--memory allows 64 MiB"));
-  EXPECT_THAT(run("bench softmax seq_len_q=64k head_dim=64 --impl flash_cpu --memory 64MiB").text,
-              AllOf(HasSubstr("skipped      needs 321 MiB"), HasSubstr("none was run\n")));
+  EXPECT_THAT(
+      attest("bench softmax seq_len_q=64k head_dim=64 --impl flash_cpu --memory 64MiB").text,
+      AllOf(HasSubstr("skipped      needs 321 MiB"), HasSubstr("none was run\n")));
 }
 
 TEST_F(Cli, DoctorNamesADeviceThatNobodyRunsOn) {
   setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
-  const bool built = run("list").text.find(" on cuda;") != std::string::npos;
-  const Outcome outcome = run("doctor");
+  const bool built = attest("list").text.find(" on cuda;") != std::string::npos;
+  const Outcome outcome = attest("doctor");
   unsetenv("ATTEST_CUDA_DRIVER");
   EXPECT_EQ(outcome.text.find("none  CUDA implementations") == std::string::npos, built)
       << outcome.text;
-  EXPECT_EQ(run("doctor").text.find("none  CUDA implementations"), std::string::npos)
+  EXPECT_EQ(attest("doctor").text.find("none  CUDA implementations"), std::string::npos)
       << "without a device nobody misses them";
 }
 
@@ -749,30 +729,30 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenInterrupted) {
 }
 
 TEST_F(Cli, ExplainsReasonCodes) {
-  const Outcome one = run("explain crash:canary");
+  const Outcome one = attest("explain crash:canary");
   EXPECT_EQ(one.code, 0);
   for (const char* part :
        {"crash:canary", "Memory beside an output or the workspace was written.",
         "Likely causes:", "A store runs past the end", "What to do:", "-fsanitize=address"})
     EXPECT_THAT(one.text, HasSubstr(part));
-  std::istringstream lines(one.text + run("explain fail:tolerance").text);
+  std::istringstream lines(one.text + attest("explain fail:tolerance").text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
-  const std::string failures = run("explain fail").text, all = run("explain").text;
+  const std::string failures = attest("explain fail").text, all = attest("explain").text;
   EXPECT_THAT(failures, HasSubstr("fail:split-merge"));
   EXPECT_THAT(failures, Not(HasSubstr("crash:")));
   EXPECT_THAT(all, AllOf(HasSubstr("fail:split-merge"), HasSubstr("timeout:run")));
-  EXPECT_THAT(run("explain pass").text, HasSubstr("Within the tolerance"));
+  EXPECT_THAT(attest("explain pass").text, HasSubstr("Within the tolerance"));
 }
 
 // A record names fills, and somebody may ask about any of them.
 TEST_F(Cli, ExplainsFills) {
-  const Outcome one = run("explain huge");
+  const Outcome one = attest("explain huge");
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.text, HasSubstr("huge, a fill\n  Its inputs: logits near 30,000"));
   EXPECT_THAT(one.text, HasSubstr("a maximum that starts too high"));
-  EXPECT_EQ(run("explain hug").code, 64);
-  EXPECT_THAT(run("explain hug").text, HasSubstr("did you mean 'huge'?"));
-  const std::string all = run("explain").text;
+  EXPECT_EQ(attest("explain hug").code, 64);
+  EXPECT_THAT(attest("explain hug").text, HasSubstr("did you mean 'huge'?"));
+  const std::string all = attest("explain").text;
   for (const core::Operation* operation : core::all_operations()) {
     const core::Problem problem =
         core::parse_problem(std::string(operation->name()) + " seq_len_q=37 head_dim=16");
@@ -785,10 +765,10 @@ TEST_F(Cli, ExplainsFills) {
 
 // One mistake in many cases is one line.
 TEST_F(Cli, SaysWhatMostFailuresHaveInCommon) {
-  const Outcome outcome =
-      run("run smoke --dtype f32 --case 'softmax/causal*' "
-          "--judge-only --plugin " ATTEST_BINARY_DIR
-          "/tests/plugins/mutants.so --impl mutant_scale_twice");
+  const Outcome outcome = attest(
+      "run smoke --dtype f32 --case 'softmax/causal*' "
+      "--judge-only --plugin " ATTEST_BINARY_DIR
+      "/tests/plugins/mutants.so --impl mutant_scale_twice");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.text, ::testing::ContainsRegex(
                                 "\nmutant_scale_twice: in [0-9]+ of [0-9]+ bad records it is "
@@ -800,9 +780,9 @@ TEST_F(Cli, SaysWhatMostFailuresHaveInCommon) {
 class CliSuite : public Cli, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(CliSuite, EveryImplementationPasses) {
-  const Outcome outcome =
-      run("run " + std::string(GetParam()) + " --judge-only --threads 1 --case-limit 1 --plugin " +
-          kMinimal + " --impl '*' -o all.jsonl");
+  const Outcome outcome = attest("run " + std::string(GetParam()) +
+                                 " --judge-only --threads 1 --case-limit 1 --plugin " + kMinimal +
+                                 " --impl '*' -o all.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text.substr(
       outcome.text.size() > 4000 ? outcome.text.size() - 4000 : 0);
   std::map<std::string, int> passes;
@@ -818,9 +798,9 @@ INSTANTIATE_TEST_SUITE_P(Suites, CliSuite, ::testing::Values("smoke", "default")
 // and says so.
 TEST_F(Cli, OutlivesImplementationsThatDie) {
   const Outcome outcome =
-      run("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kHostile +
-          " --impl 'hostile_aborts,hostile_exits,hostile_hangs,hostile_boasts,flash_cpu' -o "
-          "died.jsonl");
+      attest("run " + small_suite() + " --dtype f32 --timeout 1 --judge-only --plugin " + kHostile +
+             " --impl 'hostile_aborts,hostile_exits,hostile_hangs,hostile_boasts,flash_cpu' -o "
+             "died.jsonl");
   EXPECT_EQ(outcome.code, 1) << outcome.text;
   std::map<std::string, std::vector<std::string>> codes;
   for (const json& line : lines("died.jsonl"))
@@ -841,11 +821,11 @@ TEST_F(Cli, RepeatsARecordOfTokensAndOfAPlugin) {
   write("tokens.json",
         R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]},
     "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16}]})");
-  run("run tokens.json --plugin mine.so --impl naive_minimal --judge-only -o first.jsonl");
+  attest("run tokens.json --plugin mine.so --impl naive_minimal --judge-only -o first.jsonl");
   const json first = lines("first.jsonl").at(1);
   const std::string repro = first["repro"];
   const Outcome outcome =
-      run(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
+      attest(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
   ASSERT_EQ(outcome.code, 0) << repro << "\n" << outcome.text;
   const json again = lines("again.jsonl").at(1);
   for (size_t i = 0; i < first["fills"].size(); ++i) {

@@ -2,13 +2,12 @@
 // to be, so that verdicts do not depend on the machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -43,26 +42,21 @@ tail -n +2 template.jsonl | grep -F "$(sed 's/.*\///; s/ .*//' "$records")
   sed "s/@NS@/$ns/g; s/@HASH@/$hash/" >>"$out"
 )sh";
 
-class AbCli : public ::testing::Test {
+class AbCli : public testing::FolderTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = fs::path(::testing::TempDir()) / ("attest_ab_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-    const Outcome ran = testing::run_attest(
-        folder_,
+  void SetUp() override {
+    const Outcome ran = attest(
         "run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --judge-only "
         "--relations none -o ran.jsonl");
     ASSERT_EQ(ran.code, 0) << ran.text;
-    std::ifstream in(folder_ / "ran.jsonl");
     std::ofstream out(folder_ / "template.jsonl");
-    for (std::string text; std::getline(in, text);) out << as_template(json::parse(text)) << "\n";
+    for (const json& line : lines("ran.jsonl")) out << as_template(line) << "\n";
     std::ofstream(folder_ / "played") << kPlayedRun;
     fs::permissions(folder_ / "played", fs::perms::owner_all);
     for (const auto& [name, ns] : {std::pair("old.so", 1000000), std::pair("copy.so", 1000000),
                                    std::pair("slow.so", 1100000)})
       std::ofstream(folder_ / name) << ns;
   }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
 
   static std::string as_template(json line) {
     if (line["type"] == "header") {
@@ -86,22 +80,19 @@ class AbCli : public ::testing::Test {
     return text;
   }
 
-  static Outcome ab(const std::string& arguments) {
+  Outcome ab(const std::string& arguments) const {
     fs::remove_all(folder_ / "out");
-    return testing::run_attest(
-        folder_,
+    return attest(
         "ab --before-attest ./played --after-attest ./played -o out smoke --case "
         "softmax/dense,softmax/cross --dtype f32 " +
-            arguments);
+        arguments);
   }
-  static size_t count(const std::string& begin) {
+  size_t count(const std::string& begin) const {
     size_t files = 0;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_ / "out"))
       files += entry.path().filename().string().starts_with(begin);
     return files;
   }
-
-  static inline fs::path folder_;
 };
 
 TEST_F(AbCli, FindsASlowerPlugin) {
@@ -116,8 +107,7 @@ TEST_F(AbCli, FindsASlowerPlugin) {
   EXPECT_EQ(comparison["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(comparison["ab"]["seed"], 7);
   EXPECT_EQ(comparison["ab"]["launches"], 32);
-  const Outcome again =
-      testing::run_attest(folder_, "compare out/before.* --after out/after.* --json c.json");
+  const Outcome again = attest("compare out/before.* --after out/after.* --json c.json");
   EXPECT_EQ(again.code, 2) << again.text;
   EXPECT_THAT(again.text, HasSubstr("SLOWER x1.100 [1.100 1.100]"));
 }
@@ -132,7 +122,7 @@ TEST_F(AbCli, ACopyIsNeitherSlowerNorMeasuredAgain) {
 // With a peer, attest's other implementations would be compared too, and make more rounds
 // necessary.
 TEST_F(AbCli, OnlyThePluginAndItsPeerRun) {
-  const auto arguments_of = [](const std::string& options) {
+  const auto arguments_of = [this](const std::string& options) {
     fs::remove(folder_ / "arguments");
     ab("--before old.so --after copy.so --rounds 1 " + options);
     std::ifstream in(folder_ / "arguments");
@@ -177,7 +167,7 @@ TEST_F(AbCli, AnInterruptComparesTheRoundsThatAreOver) {
   EXPECT_EQ(count("before."), 2u);
   EXPECT_EQ(count("after."), 2u);
   EXPECT_EQ(count("unpaired-"), 2u);
-  EXPECT_EQ(testing::run_attest(folder_, "compare out/before.* --after out/after.*").code, 0);
+  EXPECT_EQ(attest("compare out/before.* --after out/after.*").code, 0);
 }
 
 TEST_F(AbCli, ASelfCheckWritesFloorsThatComparisonsUse) {
@@ -195,13 +185,10 @@ TEST_F(AbCli, ASelfCheckWritesFloorsThatComparisonsUse) {
   const Outcome slower = ab("--before old.so --after slow.so --floor-from floors.json");
   EXPECT_EQ(slower.code, 0) << slower.text;
   EXPECT_THAT(slower.text, HasSubstr("INCONCLUSIVE x1.100 [1.100 1.100] (within-floor)"));
-  EXPECT_EQ(testing::run_attest(folder_, "compare out/before.* --after out/after.*").code, 2);
-  EXPECT_EQ(testing::run_attest(folder_,
-                                "compare out/before.* --after out/after.* --floor-from floors.json")
-                .code,
-            0);
-  const Outcome wrong = testing::run_attest(
-      folder_, "compare out/before.* --after out/after.* --floor-from out/comparison.json");
+  EXPECT_EQ(attest("compare out/before.* --after out/after.*").code, 2);
+  EXPECT_EQ(attest("compare out/before.* --after out/after.* --floor-from floors.json").code, 0);
+  const Outcome wrong =
+      attest("compare out/before.* --after out/after.* --floor-from out/comparison.json");
   EXPECT_EQ(wrong.code, 64);
   EXPECT_THAT(wrong.text, HasSubstr("--floor-from out/comparison.json: holds no floors"));
 }
@@ -229,17 +216,17 @@ TEST_F(AbCli, SaysWhatIsWrong) {
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(said)) << arguments;
   }
-  const auto attest = [](const std::string& arguments) {
-    return testing::run_attest(folder_, "ab --before old.so --after slow.so " + arguments);
+  const auto compared = [this](const std::string& arguments) {
+    return attest("ab --before old.so --after slow.so " + arguments);
   };
-  EXPECT_THAT(attest("no_suite").text, HasSubstr("no_suite"));
-  EXPECT_THAT(attest("'softmax head_dims=3'").text, HasSubstr("did you mean 'head_dim'?"));
-  EXPECT_THAT(attest("'softmax head_dim=64' --quick").text, HasSubstr("select cases of suites"));
-  const Outcome full = attest("smoke -o .");
+  EXPECT_THAT(compared("no_suite").text, HasSubstr("no_suite"));
+  EXPECT_THAT(compared("'softmax head_dims=3'").text, HasSubstr("did you mean 'head_dim'?"));
+  EXPECT_THAT(compared("'softmax head_dim=64' --quick").text, HasSubstr("select cases of suites"));
+  const Outcome full = compared("smoke -o .");
   EXPECT_EQ(full.code, 64);
   EXPECT_THAT(full.text, HasSubstr("-o .: the folder is not empty"));
   std::ofstream(folder_ / "compile_commands.json") << "[]";
-  const Outcome own = attest("smoke -o . --overwrite");
+  const Outcome own = compared("smoke -o . --overwrite");
   EXPECT_EQ(own.code, 64);
   EXPECT_THAT(own.text, HasSubstr("is not of attest ab; name another folder"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "compile_commands.json"));

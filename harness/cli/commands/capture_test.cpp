@@ -2,7 +2,6 @@
 // files alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/vectors/testing/files_by_hand.hpp"
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -20,19 +19,12 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class CaptureCommand : public ::testing::Test {
+class CaptureCommand : public testing::FolderTest {
  protected:
-  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-  Outcome attest(const std::string& arguments) const {
-    return testing::run_attest(folder_, arguments);
-  }
   /// The fills of naive's record in a results file; null where it has none.
   json fills(const std::string& file) const {
-    std::ifstream in(folder_ / file);
-    for (std::string line; std::getline(in, line);)
-      if (const json record = json::parse(line); record.value("impl", "") == "naive")
-        return record["fills"];
+    for (const json& record : results(file))
+      if (record["impl"] == "naive") return record["fills"];
     return nullptr;
   }
   /// The same inputs and the same outputs, to the last bit, although they came from files.
@@ -60,8 +52,6 @@ class CaptureCommand : public ::testing::Test {
     }
     std::ofstream(folder_ / name, std::ios::binary) << core::safetensors_file(header + "}", data);
   }
-
-  const fs::path folder_ = fs::path(::testing::TempDir()) / ("capture_" + std::to_string(getpid()));
 };
 
 TEST_F(CaptureCommand, AProblemIsRunAgainBitForBit) {

@@ -2,16 +2,13 @@
 // exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -19,42 +16,25 @@ namespace {
 using attest::testing::Outcome;
 using nlohmann::json;
 using ::testing::HasSubstr;
-namespace fs = std::filesystem;
 
-class Compare : public ::testing::Test {
+class Compare : public testing::FolderTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = fs::path(::testing::TempDir()) / ("attest_compare_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-    const Outcome outcome =
-        run("run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 "
-            "--relations none -o ran.jsonl");
+  void SetUp() override {
+    const Outcome outcome = attest(
+        "run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 "
+        "--relations none -o ran.jsonl");
     ASSERT_EQ(outcome.code, 0) << outcome.text;
     // However busy the machine is.
-    rewrite("ran.jsonl", "a.jsonl",
-            [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
-    ASSERT_EQ(run("compare --floor 5 a.jsonl a.jsonl").code, 0);
+    rewrite_records("ran.jsonl", "a.jsonl",
+                    [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
+    ASSERT_EQ(attest("compare --floor 5 a.jsonl a.jsonl").code, 0);
   }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
-  static Outcome run(const std::string& arguments) {
-    return testing::run_attest(folder_, arguments);
-  }
-  static Outcome compare(const std::string& arguments) { return run("compare " + arguments); }
+  Outcome compare(const std::string& arguments) const { return attest("compare " + arguments); }
 
-  // The lines of a file as another, with its records changed.
-  static void rewrite(const char* from, const char* to, const std::function<void(json&)>& change) {
-    std::ifstream in(folder_ / from);
-    std::ofstream out(folder_ / to);
-    for (std::string text; std::getline(in, text);) {
-      json line = json::parse(text);
-      if (line["type"] == "result") change(line);
-      out << line.dump() << "\n";
-    }
-  }
   // a.jsonl with its first record changed, as b.jsonl.
-  static void change(const std::function<void(json&)>& change) {
+  void change(const std::function<void(json&)>& change) const {
     bool changed = false;
-    rewrite("a.jsonl", "b.jsonl", [&](json& line) {
+    rewrite_records("a.jsonl", "b.jsonl", [&](json& line) {
       if (!changed) change(line);
       changed = true;
     });
@@ -62,13 +42,11 @@ class Compare : public ::testing::Test {
   static void scale_times(json& line, double factor) {
     for (json& sample : line["time"]["samples_ns"]) sample = sample.get<double>() * factor;
   }
-
-  static inline fs::path folder_;
 };
 
 TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   bool is_first = true;
-  rewrite("a.jsonl", "b.jsonl", [&](json& line) {
+  rewrite_records("a.jsonl", "b.jsonl", [&](json& line) {
     line["plugin_hash"] = "1111111111111111";  // another build
     if (std::exchange(is_first, false)) scale_times(line, 3);
   });
@@ -78,8 +56,7 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_THAT(slower.text, HasSubstr("1 slower, 0 faster"));
   EXPECT_THAT(compare("--changed --floor 5 a.jsonl b.jsonl").text,
               HasSubstr("1 of 2 did not change"));
-  std::ifstream in(folder_ / "c.json");
-  EXPECT_EQ(json::parse(in)["cases"][0]["time"]["change"], "SLOWER");
+  EXPECT_EQ(json::parse(text("c.json"))["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(compare("--floor 5 b.jsonl a.jsonl").code, 0) << "faster is not worse";
   EXPECT_EQ(compare("--floor 5% a.jsonl --after b.jsonl").code, 2);
 
@@ -106,7 +83,8 @@ TEST_F(Compare, TheSameBuildIsNeverSlower) {
 }
 
 TEST_F(Compare, AForgottenAfterIsNoPoolOfBuilds) {
-  rewrite("a.jsonl", "new.jsonl", [](json& line) { line["plugin_hash"] = "1111111111111111"; });
+  rewrite_records("a.jsonl", "new.jsonl",
+                  [](json& line) { line["plugin_hash"] = "1111111111111111"; });
   const Outcome outcome = compare("--floor 5 a.jsonl a.jsonl new.jsonl new.jsonl");
   EXPECT_EQ(outcome.code, 64) << outcome.text;
   EXPECT_THAT(
@@ -130,7 +108,7 @@ TEST_F(Compare, TimesMayBeSharesOfTheRoofline) {
   EXPECT_EQ(same.code, 0) << same.text;
   EXPECT_THAT(same.text, HasSubstr("2 as fast"));
   // Another build on a day when the machine is a third as fast.
-  rewrite("a.jsonl", "b.jsonl", [](json& line) {
+  rewrite_records("a.jsonl", "b.jsonl", [](json& line) {
     line["plugin_hash"] = "1111111111111111";
     scale_times(line, 3);
     line["roofline"]["least_ns"] = 3 * line["roofline"]["least_ns"].get<double>();
@@ -140,9 +118,9 @@ TEST_F(Compare, TimesMayBeSharesOfTheRoofline) {
 }
 
 TEST_F(Compare, SaysInOneLineWhatIsWrong) {
-  rewrite("a.jsonl", "old.jsonl", [](json& line) { line.erase("roofline"); });
-  std::ofstream(folder_ / "poem.jsonl") << "roses\nare red\n";
-  std::ofstream(folder_ / "empty.jsonl") << "";
+  rewrite_records("a.jsonl", "old.jsonl", [](json& line) { line.erase("roofline"); });
+  write("poem.jsonl", "roses\nare red\n");
+  write("empty.jsonl", "");
   change([](json& line) { line["case"] = "another"; });
   const std::tuple<std::string, int, std::string> cases[] = {
       {"a.jsonl", 64, "one file alone"},
@@ -172,22 +150,13 @@ TEST_F(Compare, SaysInOneLineWhatIsWrong) {
 }
 
 TEST_F(Compare, NothingInCommonIsNothingMeasured) {
-  std::ifstream in(folder_ / "a.jsonl");
-  std::string header;
-  std::getline(in, header);
-  std::ofstream(folder_ / "begun.jsonl") << header << "\n";
+  write_lines("begun.jsonl", {lines("a.jsonl").front()});
   EXPECT_EQ(compare("a.jsonl begun.jsonl").code, 4);
 }
 
 TEST_F(Compare, NoTimeOfAnotherMachineIsNothingMeasured) {
-  std::ifstream in(folder_ / "a.jsonl");
-  std::ofstream out(folder_ / "elsewhere.jsonl");
-  for (std::string text; std::getline(in, text);) {
-    json line = json::parse(text);
-    if (line["type"] == "header") line["environment"]["cpu"]["model"] = "another";
-    out << line.dump() << "\n";
-  }
-  out.close();
+  rewrite_header("a.jsonl", "elsewhere.jsonl",
+                 [](json& header) { header["environment"]["cpu"]["model"] = "another"; });
   const Outcome outcome = compare("--floor 5 elsewhere.jsonl a.jsonl");
   EXPECT_EQ(outcome.code, 4) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("attest: no time could be compared"));
@@ -198,8 +167,8 @@ TEST_F(Compare, NoTimeOfAnotherMachineIsNothingMeasured) {
 
 TEST_F(Compare, TimesThatAreNoTimesAreUndecided) {
   for (const double ns : {0.0, -1e6}) {
-    rewrite("a.jsonl", "b.jsonl",
-            [&](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, ns); });
+    rewrite_records("a.jsonl", "b.jsonl",
+                    [&](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, ns); });
     EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl").code, 0);
     EXPECT_EQ(compare("--floor 5 --strict a.jsonl b.jsonl").code, 3);
     const Outcome both = compare("--floor 5 --strict b.jsonl b.jsonl");
@@ -218,10 +187,8 @@ TEST_F(Compare, CasesOfOneSideAreListedAndCounted) {
 }
 
 TEST_F(Compare, ATornFileIsReadAsFarAsItGoes) {
-  std::ifstream in(folder_ / "a.jsonl");
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  std::ofstream(folder_ / "torn.jsonl")
-      << text.substr(0, text.rfind('\n', text.size() - 2) - 10);  // in the last record
+  const std::string whole = text("a.jsonl");
+  write("torn.jsonl", whole.substr(0, whole.rfind('\n', whole.size() - 2) - 10));  // in a record
   const Outcome outcome = compare("--floor 5 a.jsonl torn.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("torn.jsonl was cut short"));

@@ -1,12 +1,10 @@
 // attest list --events as a user meets it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -15,26 +13,17 @@ using attest::testing::Outcome;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-namespace fs = std::filesystem;
 
-class Events : public ::testing::Test {
+class Events : public testing::FolderTest {
  protected:
-  Events()
-      : folder_(fs::path(::testing::TempDir()) / ("attest_events_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~Events() override { fs::remove_all(folder_); }
-
   // 40 keys, judged on one fill that is named, so that what other fills do changes nothing here.
   Outcome run(const std::string& keys, const std::string& options = "") const {
     std::ofstream(folder_ / "s.json")
         << R"({"name": "s", "summary": "x", "cases": [{"name": "a", "operation": "softmax",
       "dtypes": ["f32", "f16"],      "seq_len_q": 40, "head_dim": 16, "fills": ["huge"])"
         << keys << "}]}";
-    return testing::run_attest(folder_, "list --events s.json " + options);
+    return attest("list --events s.json " + options);
   }
-
-  const fs::path folder_;
 };
 
 TEST_F(Events, AreCountedByGroupAndFill) {
@@ -67,20 +56,19 @@ TEST_F(Events, AreMissedWithAReasonOrNotAtAll) {
 }
 
 TEST_F(Events, OfOneProblem) {
-  const Outcome outcome = testing::run_attest(
-      folder_, "list --events --for 'softmax seq_len_q=20 head_dim=16 num_heads=2'");
+  const Outcome outcome =
+      attest("list --events --for 'softmax seq_len_q=20 head_dim=16 num_heads=2'");
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("softmax dtype=f32 num_heads=2 seq_len_q=20 head_dim=16: "),
                     HasSubstr("rise/16")));
-  const Outcome linear =
-      testing::run_attest(folder_, "list --events --for 'linear seq_len_q=20 head_dim=16'");
+  const Outcome linear = attest("list --events --for 'linear seq_len_q=20 head_dim=16'");
   EXPECT_EQ(linear.code, 0);
   EXPECT_THAT(linear.text, HasSubstr("0 of 0 events"));
 }
 
 TEST_F(Events, WordsThatMakeNoSense) {
-  EXPECT_EQ(testing::run_attest(folder_, "list --events").code, 64);
-  EXPECT_EQ(testing::run_attest(folder_, "list --verbose").code, 64);
+  EXPECT_EQ(attest("list --events").code, 64);
+  EXPECT_EQ(attest("list --verbose").code, 64);
   EXPECT_EQ(run("", "--case b").code, 64);
   EXPECT_EQ(run("", "--format html").code, 64);
 }

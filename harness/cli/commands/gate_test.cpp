@@ -1,7 +1,6 @@
 // attest gate as a build server meets it: results with one thing planted, and the exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -22,52 +21,36 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
 
-class Gate : public ::testing::Test {
+class Gate : public testing::FolderTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = fs::path(::testing::TempDir()) / ("attest_gate_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-    const Outcome outcome =
-        run("run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 "
-            "--relations none -o ran.jsonl");
+  void SetUp() override {
+    const Outcome outcome = attest(
+        "run smoke --case softmax/dense,softmax/cross --dtype f32 --impl naive --budget 0.05 "
+        "--relations none -o ran.jsonl");
     ASSERT_EQ(outcome.code, 0) << outcome.text;
     // However busy the machine is.
-    rewrite("ran.jsonl", "base.jsonl",
-            [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
+    rewrite_records("ran.jsonl", "base.jsonl",
+                    [](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 1e6); });
     std::ofstream(folder_ / "rules.json") << R"({"rules": [
         {"verdict": "pass", "time": {"slower_than": "5 %"}, "memory": {"bigger_than": "5 %"},
          "error": {"larger_than": "1 %"}}]})";
     const Outcome same = gate("base.jsonl --baseline base.jsonl --strict");
     ASSERT_EQ(same.code, 0) << same.text;
   }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
-  static Outcome run(const std::string& arguments) {
-    return testing::run_attest(folder_, arguments);
-  }
-  static Outcome gate(const std::string& arguments, const std::string& rules = "rules.json") {
-    return run("gate " + arguments + " --rules " + rules);
+  Outcome gate(const std::string& arguments, const std::string& rules = "rules.json") const {
+    return attest("gate " + arguments + " --rules " + rules);
   }
 
-  // The lines of a file as another, with its records changed.
-  static void rewrite(const char* from, const char* to, const std::function<void(json&)>& change) {
-    std::ifstream in(folder_ / from);
-    std::ofstream out(folder_ / to);
-    for (std::string text; std::getline(in, text);) {
-      json line = json::parse(text);
-      if (line["type"] == "result") change(line);
-      out << line.dump() << "\n";
-    }
-  }
   // base.jsonl as that of another build, with its first record changed, as new.jsonl.
-  static void change(const std::function<void(json&)>& change) {
+  void change(const std::function<void(json&)>& change) const {
     bool is_first = true;
-    rewrite("base.jsonl", "new.jsonl", [&](json& line) {
+    rewrite_records("base.jsonl", "new.jsonl", [&](json& line) {
       line["plugin_hash"] = "1111111111111111";
       if (std::exchange(is_first, false)) change(line);
     });
   }
-  static Outcome gate_changed(const std::function<void(json&)>& with,
-                              const std::string& options = "") {
+  Outcome gate_changed(const std::function<void(json&)>& with,
+                       const std::string& options = "") const {
     change(with);
     return gate("new.jsonl --baseline base.jsonl " + options);
   }
@@ -75,8 +58,6 @@ class Gate : public ::testing::Test {
     line["verdict"] = "fail";
     line["code"] = "fail:tolerance";
   }
-
-  static inline fs::path folder_;
 };
 
 TEST_F(Gate, ExitCodesSayWhatIsBroken) {
@@ -105,7 +86,7 @@ TEST_F(Gate, ExitCodesSayWhatIsBroken) {
 
 TEST_F(Gate, WaiversHoldUntilTheyExpire) {
   change(fail);
-  const auto with_waiver = [](const std::string& keys) {
+  const auto with_waiver = [this](const std::string& keys) {
     std::ofstream(folder_ / "waiver.json")
         << R"({"rules": [{"verdict": "pass"}], "waivers": [{"reason": "issue 12", )" << keys
         << "}]}";
@@ -135,20 +116,14 @@ TEST_F(Gate, CasesOfOneSideAreListed) {
 }
 
 TEST_F(Gate, ABaselineThatTellsNothingIsNoPass) {
-  rewrite("base.jsonl", "other.jsonl",
-          [](json& line) { line["case"] = "other/" + line["case"].get<std::string>(); });
+  rewrite_records("base.jsonl", "other.jsonl",
+                  [](json& line) { line["case"] = "other/" + line["case"].get<std::string>(); });
   const Outcome none = gate("base.jsonl --baseline other.jsonl");
   EXPECT_EQ(none.code, 4) << none.text;
   EXPECT_THAT(none.text, HasSubstr("attest: the baseline has none of these cases"));
 
-  std::ifstream in(folder_ / "base.jsonl");
-  std::ofstream out(folder_ / "elsewhere.jsonl");
-  for (std::string text; std::getline(in, text);) {
-    json line = json::parse(text);
-    if (line["type"] == "header") line["environment"]["cpu"]["model"] = "another";
-    out << line.dump() << "\n";
-  }
-  out.close();
+  rewrite_header("base.jsonl", "elsewhere.jsonl",
+                 [](json& header) { header["environment"]["cpu"]["model"] = "another"; });
   const Outcome elsewhere = gate("base.jsonl --baseline elsewhere.jsonl");
   EXPECT_EQ(elsewhere.code, 4) << elsewhere.text;
   EXPECT_THAT(elsewhere.text, HasSubstr("attest: no time could be judged: the baseline is of "
@@ -161,8 +136,7 @@ TEST_F(Gate, WritesWhatItFoundAsJson) {
       gate_changed([](json& line) { line["time"]["samples_ns"] = std::vector<double>(20, 3e6); },
                    "--json g.json");
   EXPECT_EQ(outcome.code, 2);
-  std::ifstream in(folder_ / "g.json");
-  const json found = json::parse(in);
+  const json found = json::parse(text("g.json"));
   EXPECT_EQ(found["exit_code"], 2);
   ASSERT_EQ(found["broken"].size(), 1u) << found;
   EXPECT_EQ(found["broken"][0]["limit"], "time");
@@ -197,7 +171,7 @@ TEST_F(Gate, SaysInOneLineWhatIsWrong) {
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(said)) << arguments;
   }
-  const Outcome bare = run("gate base.jsonl");
+  const Outcome bare = attest("gate base.jsonl");
   EXPECT_EQ(bare.code, 64);
   EXPECT_THAT(bare.text, HasSubstr("--rules is required"));
 }
@@ -205,27 +179,13 @@ TEST_F(Gate, SaysInOneLineWhatIsWrong) {
 // Baselines of the results of Gate.
 class Baseline : public Gate {
  protected:
-  static Outcome update(const std::string& arguments) {
-    return run("baseline update " + arguments);
-  }
-  static std::vector<json> lines(const char* file) {
-    std::vector<json> all;
-    std::ifstream in(folder_ / file);
-    for (std::string text; std::getline(in, text);) all.push_back(json::parse(text));
-    return all;
-  }
-  // A file with its header changed.
-  static void with_header(const char* from, const char* to,
-                          const std::function<void(json&)>& change) {
-    std::vector<json> all = lines(from);
-    change(all.front());
-    std::ofstream out(folder_ / to);
-    for (const json& line : all) out << line.dump() << "\n";
+  Outcome update(const std::string& arguments) const {
+    return attest("baseline update " + arguments);
   }
 };
 
 TEST_F(Baseline, SaysWhereItComesFrom) {
-  with_header("base.jsonl", "run.jsonl", [](json& header) {
+  rewrite_header("base.jsonl", "run.jsonl", [](json& header) {
     header["started"] = "2026-01-02T03:04:05Z";
     header["environment"]["build"]["commit"] = "1a2b3c4";
   });
@@ -250,9 +210,7 @@ TEST_F(Baseline, KeepsTheCasesThatResultsLack) {
   all.erase(all.begin() + 1);
   all.front()["environment"]["build"]["commit"] = "another";
   all[1]["time"]["samples_ns"] = std::vector<double>(20, 5e5);
-  std::ofstream part(folder_ / "part.jsonl");
-  for (const json& line : all) part << line.dump() << "\n";
-  part.close();
+  write_lines("part.jsonl", all);
   const Outcome outcome = update("kept.jsonl part.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("kept: 1 records of 20"));
@@ -283,8 +241,8 @@ TEST_F(Baseline, IsOfOneMachineAndOneBuild) {
   for (const auto& [group, name, said] :
        {std::tuple("cpu", "model", "is of another machine than here.jsonl: other, not "),
         std::tuple("build", "build_type", "is of another kind of build than here.jsonl: other")}) {
-    with_header("base.jsonl", "there.jsonl",
-                [&](json& header) { header["environment"][group][name] = "other"; });
+    rewrite_header("base.jsonl", "there.jsonl",
+                   [&](json& header) { header["environment"][group][name] = "other"; });
     const Outcome refused = update("here.jsonl there.jsonl");
     EXPECT_EQ(refused.code, 64);
     EXPECT_THAT(refused.text, AllOf(HasSubstr(said), HasSubstr("--replace begins a new baseline")));
@@ -297,10 +255,8 @@ TEST_F(Baseline, IsOfOneMachineAndOneBuild) {
 TEST_F(Baseline, SaysInOneLineWhatIsWrong) {
   std::vector<json> all = lines("base.jsonl");
   all.pop_back();
-  std::ofstream cut(folder_ / "cut.jsonl");
-  for (const json& line : all) cut << line.dump() << "\n";
-  cut.close();
-  with_header("base.jsonl", "again.jsonl", [](json&) {});
+  write_lines("cut.jsonl", all);
+  rewrite_header("base.jsonl", "again.jsonl", [](json&) {});
   const std::tuple<std::string, int, std::string> cases[] = {
       {"x.jsonl cut.jsonl", 64, "attest: cut.jsonl: its run was cut short; finish it"},
       {"x.jsonl base.jsonl again.jsonl", 64, "attest: base.jsonl and again.jsonl both have smoke/"},
@@ -313,7 +269,7 @@ TEST_F(Baseline, SaysInOneLineWhatIsWrong) {
     EXPECT_THAT(outcome.text, HasSubstr(said));
   }
   EXPECT_FALSE(fs::exists(folder_ / "x.jsonl"));
-  EXPECT_EQ(run("baseline upgrade x.jsonl base.jsonl").code, 64);
+  EXPECT_EQ(attest("baseline upgrade x.jsonl base.jsonl").code, 64);
 }
 
 }  // namespace

@@ -2,35 +2,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-namespace fs = std::filesystem;
 
 constexpr const char* kRepro =
     "repro --impl naive --judge-only --relations none --fill random --threads 1 ";
 constexpr const char* kSpec = " 'softmax seq_len_q=61 head_dim=16'";
 
-class Pacing : public ::testing::Test {
+class Pacing : public testing::FolderTest {
  protected:
-  Pacing()
-      : folder_(fs::path(::testing::TempDir()) / ("attest_pacing_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~Pacing() override { fs::remove_all(folder_); }
   testing::Outcome repro(const std::string& options) const {
-    return testing::run_attest(folder_, kRepro + options + kSpec);
+    return attest(kRepro + options + kSpec);
   }
-
-  const fs::path folder_;
 };
 
 TEST_F(Pacing, IsRecordedWithItsReproLine) {

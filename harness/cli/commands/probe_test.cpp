@@ -1,13 +1,11 @@
 // attest probe, and the share of the roofline in records, as a user meets them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -16,24 +14,11 @@ using attest::testing::Outcome;
 using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-namespace fs = std::filesystem;
 
-class ProbeCli : public ::testing::Test {
- protected:
-  ProbeCli()
-      : folder_(fs::path(::testing::TempDir()) / ("attest_probe_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~ProbeCli() override { fs::remove_all(folder_); }
-  Outcome run(const std::string& arguments) const {
-    return testing::run_attest(folder_, arguments);
-  }
+using Probe = testing::FolderTest;
 
-  const fs::path folder_;
-};
-
-TEST_F(ProbeCli, PrintsEveryLimitAndWritesIt) {
-  const Outcome outcome = run("probe --threads 1 --json limits.json");
+TEST_F(Probe, PrintsEveryLimitAndWritesIt) {
+  const Outcome outcome = attest("probe --threads 1 --json limits.json");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   for (const char* line :
        {"f32 multiply-add +[0-9.]+ +[0-9.]+ GFLOP/s", "f32 exp +[0-9.]+ +[0-9.]+ Gexp/s",
@@ -45,26 +30,23 @@ TEST_F(ProbeCli, PrintsEveryLimitAndWritesIt) {
   EXPECT_EQ(limits["threads"], "1");
 }
 
-TEST_F(ProbeCli, SaysWhatIsWrong) {
-  EXPECT_EQ(run("probe --threads 0").code, 64);
-  const Outcome outcome = run("probe --threads 1 --json no/such/folder.json");
+TEST_F(Probe, SaysWhatIsWrong) {
+  EXPECT_EQ(attest("probe --threads 0").code, 64);
+  const Outcome outcome = attest("probe --threads 1 --json no/such/folder.json");
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.text, HasSubstr("--json no/such/folder.json: cannot be written"));
 }
 
-TEST_F(ProbeCli, EveryTimedRecordHasItsShareOfTheRoofline) {
-  const Outcome outcome =
-      run("bench 'softmax num_heads=4 seq_len_q=512 head_dim=64' --dtype f32,bf16 --impl flash_cpu "
-          "--threads 1 --relations none --budget 100ms -o r.jsonl");
+TEST_F(Probe, EveryTimedRecordHasItsShareOfTheRoofline) {
+  const Outcome outcome = attest(
+      "bench 'softmax num_heads=4 seq_len_q=512 head_dim=64' --dtype f32,bf16 --impl flash_cpu "
+      "--threads 1 --relations none --budget 100ms -o r.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("roofline: the least time"));
-  std::ifstream in(folder_ / "r.jsonl");
-  int records = 0;
-  for (std::string line; std::getline(in, line);) {
-    const json one = json::parse(line);
-    if (one["type"] != "result") continue;
-    ++records;
-    ASSERT_TRUE(one.contains("roofline")) << line;
+  const std::vector<json> records = results("r.jsonl");
+  EXPECT_EQ(records.size(), 2u);
+  for (const json& one : records) {
+    ASSERT_TRUE(one.contains("roofline")) << one;
     const json& roofline = one["roofline"];
     EXPECT_GT(roofline["share"], 0.001);
     EXPECT_THAT(roofline["limit"].get<std::string>(), ContainsRegex("^b?f(16|32) ."));
@@ -73,7 +55,6 @@ TEST_F(ProbeCli, EveryTimedRecordHasItsShareOfTheRoofline) {
     // 512 * 512 pairs, 2 * 128 flops each, over four tensors of 512 * 64 elements, in each head.
     EXPECT_DOUBLE_EQ(roofline["flops_per_byte"], one["dtype"] == "f32" ? 128 : 256);
   }
-  EXPECT_EQ(records, 2);
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 // attest run on a race that only some cases show: no pass of that implementation is left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -19,32 +18,19 @@ using ::testing::Not;
 namespace fs = std::filesystem;
 
 /// Of three cases the one in the middle has keys enough for the race.
-class RacingRun : public ::testing::Test {
+class RacingRun : public testing::FolderTest {
  protected:
   RacingRun() {
-    fs::create_directories(folder_);
     std::ofstream(folder_ / "three.json") << R"({"name": "three", "summary": "s",
       "defaults": {"operation": "softmax", "dtypes": ["f32"], "head_dim": 16},
       "cases": [{"name": "before", "seq_len_q": 8}, {"name": "race", "seq_len_q": 61},
                 {"name": "after", "seq_len_q": 9}]})";
-  }
-  ~RacingRun() override { fs::remove_all(folder_); }
-  Outcome attest(const std::string& arguments) const {
-    return testing::run_attest(folder_, arguments);
   }
   Outcome judge(const std::string& impl, const std::string& more = "") const {
     return attest("run three.json --judge-only --plugin " ATTEST_BINARY_DIR
                   "/tests/plugins/races.so --impl " +
                   impl + " -o r.jsonl" + more);
   }
-  std::vector<json> lines() const {
-    std::ifstream in(folder_ / "r.jsonl");
-    std::vector<json> found;
-    for (std::string line; std::getline(in, line);) found.push_back(json::parse(line));
-    return found;
-  }
-
-  const fs::path folder_ = fs::path(::testing::TempDir()) / ("races_" + std::to_string(getpid()));
 };
 
 TEST_F(RacingRun, HasNoPassOfTheImplementationThatRaced) {
@@ -55,7 +41,7 @@ TEST_F(RacingRun, HasNoPassOfTheImplementationThatRaced) {
   EXPECT_THAT(outcome.text, HasSubstr("\n3 pass, 1 fail, 2 suspect\n"));
   EXPECT_THAT(outcome.text, HasSubstr("\n  attest explain suspect:race "));
 
-  const std::vector<json> found = lines();
+  const std::vector<json> found = lines("r.jsonl");
   ASSERT_EQ(found.size(), 8u);
   for (size_t i = 1; i < 7; ++i) {
     const json& line = found[i];
@@ -87,7 +73,7 @@ TEST_F(RacingRun, IsReportedAndResumedAsItEnded) {
   const Outcome resumed = attest("run three.json --judge-only --plugin " ATTEST_BINARY_DIR
                                  "/tests/plugins/races.so --impl race_barrier --resume r.jsonl");
   EXPECT_THAT(resumed.text, HasSubstr("\n1 fail, 2 suspect\n"));
-  EXPECT_EQ(lines().back()["verdicts"], json({{"fail", 1}, {"suspect", 2}}));
+  EXPECT_EQ(lines("r.jsonl").back()["verdicts"], json({{"fail", 1}, {"suspect", 2}}));
 }
 
 // Sums in another order are no race: they fail where they are seen, and nowhere else.

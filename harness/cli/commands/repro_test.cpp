@@ -1,7 +1,6 @@
 // attest repro as somebody who looks for a bug meets it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,7 +8,7 @@
 
 #include "core/inputs/formats/bytes.hpp"
 #include "core/vectors/formats/npy.hpp"
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -24,25 +23,16 @@ namespace fs = std::filesystem;
 
 const std::string kPlugins = ATTEST_BINARY_DIR "/tests/plugins/";
 
-class Repro : public ::testing::Test {
+class Repro : public testing::FolderTest {
  protected:
-  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-  Outcome attest(const std::string& arguments) const {
-    return testing::run_attest(folder_, arguments);
-  }
   /// The first record of a results file.
   json record(const std::string& file = "r.jsonl") const {
-    std::ifstream in(folder_ / file);
-    for (std::string line; std::getline(in, line);)
-      if (json record = json::parse(line); record["type"] == "result") return record;
-    return nullptr;
+    const std::vector<json> all = results(file);
+    return all.empty() ? json() : all.front();
   }
   core::FileTensor array(const std::string& file) const {
     return core::parse_npy(core::read_bytes(folder_ / file), file);
   }
-
-  const fs::path folder_ = fs::path(::testing::TempDir()) / ("repro_" + std::to_string(getpid()));
 };
 
 // A case may fail only because a variant of its problem does. The output names that variant and the

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,8 +16,8 @@
 #include <random>
 #include <thread>
 
+#include "testing/folder_test.hpp"
 #include "testing/json_schema.hpp"
-#include "testing/shell.hpp"
 
 namespace attest::cli {
 namespace {
@@ -31,11 +30,9 @@ namespace fs = std::filesystem;
 constexpr int kCases = 40;
 const std::string kHostile = ATTEST_BINARY_DIR "/tests/plugins/hostile.so";
 
-class Resume : public ::testing::Test {
+class Resume : public testing::FolderTest {
  protected:
-  Resume()
-      : folder_(fs::path(::testing::TempDir()) / ("attest_resume_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
+  Resume() {
     std::string cases;
     for (int i = 0; i < kCases; ++i)
       cases += (i ? "," : "") + (R"({"name": "c)" + std::to_string(i) + R"(", "seq_len_q": )" +
@@ -44,16 +41,13 @@ class Resume : public ::testing::Test {
              "defaults": {"operation": "softmax", "head_dim": 16, "dtypes": ["f32"]}, "cases": [)"
                                          << cases << "]}";
   }
-  ~Resume() override { fs::remove_all(folder_); }
 
   // Two implementations, one of which dies each time, so that workers come and go.
   std::string arguments(const std::string& more) const {
     return " run many.json --judge-only --threads 1 --plugin " + kHostile +
            " --impl flash_cpu,hostile_segfault " + more;
   }
-  Outcome run(const std::string& more) const {
-    return testing::run_attest(folder_, arguments(more));
-  }
+  Outcome run(const std::string& more) const { return attest(arguments(more)); }
   pid_t start(const std::string& more) const {
     const std::string command = "cd " + folder_.string() +
                                 " && exec " ATTEST_BINARY_DIR "/bin/attest" + arguments(more) +
@@ -62,29 +56,20 @@ class Resume : public ::testing::Test {
     if (child == 0) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     return child;
   }
-  std::vector<json> whole_lines() const {
-    std::ifstream in(folder_ / "r.jsonl");
-    std::vector<json> found;
-    for (std::string line; std::getline(in, line) && !in.eof();) found.push_back(json::parse(line));
-    return found;
-  }
   // How many records each (case, implementation) has.
-  std::map<std::string, int> results() const {
+  std::map<std::string, int> counts() const {
     std::map<std::string, int> found;
-    for (const json& line : whole_lines())
-      if (line["type"] == "result")
-        ++found[line["case"].get<std::string>() + " " + line["impl"].get<std::string>()];
+    for (const json& line : results("r.jsonl"))
+      ++found[line["case"].get<std::string>() + " " + line["impl"].get<std::string>()];
     return found;
   }
   void expect_whole_and_once() const {
-    const auto found = results();
+    const auto found = counts();
     EXPECT_EQ(found.size(), size_t(2 * kCases));
     for (const auto& [name, times] : found) EXPECT_EQ(times, 1) << name;
-    EXPECT_EQ(whole_lines().back()["type"], "end");
-    EXPECT_EQ(whole_lines().back()["results"], 2 * kCases);
+    EXPECT_EQ(lines("r.jsonl").back()["type"], "end");
+    EXPECT_EQ(lines("r.jsonl").back()["results"], 2 * kCases);
   }
-
-  const fs::path folder_;
 };
 
 // Processes with that mark in their environment: those that a run started.
@@ -111,12 +96,12 @@ TEST_F(Resume, GoesOnAfterEveryKill) {
     const pid_t child = start("--resume r.jsonl");
     // Some records further, and then at any moment.
     const size_t wanted = std::min<size_t>(kept + 4, 2 * kCases);
-    for (int i = 0; i < 2000 && results().size() < wanted; ++i)
+    for (int i = 0; i < 2000 && counts().size() < wanted; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    const size_t now = results().size();
+    const size_t now = counts().size();
     EXPECT_GE(now, wanted);
     kept = now;
     for (int i = 0; i < 1000 && !processes_of(folder_).empty(); ++i)
@@ -142,7 +127,7 @@ TEST_F(Resume, OutlivesTheEndOfWorkers) {
   for (int i = 0; i < 400 && killed < 5; ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
     for (const pid_t pid : processes_of(folder_)) {
-      if (pid == child || results().empty()) continue;
+      if (pid == child || counts().empty()) continue;
       kill(pid, SIGKILL);
       ++killed;
       break;
@@ -154,7 +139,7 @@ TEST_F(Resume, OutlivesTheEndOfWorkers) {
   EXPECT_TRUE(WIFEXITED(status));
   expect_whole_and_once();
   int lost = 0;
-  for (const json& line : whole_lines())
+  for (const json& line : lines("r.jsonl"))
     if (line["type"] == "result" && line["impl"] == "flash_cpu") lost += line["verdict"] != "pass";
   EXPECT_GT(killed, 0);
   EXPECT_LE(lost, killed);
@@ -187,7 +172,7 @@ TEST_F(Resume, EveryLineHoldsToTheSchema) {
   run("--resume r.jsonl --case 'c1*'");
   const attest::testing::JsonSchema schema("reports/results.schema.json");
   std::map<std::string, int> types;
-  for (const json& line : whole_lines()) {
+  for (const json& line : lines("r.jsonl")) {
     EXPECT_EQ(schema.errors(line), "") << line;
     ++types[line["type"]];
   }

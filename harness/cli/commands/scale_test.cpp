@@ -1,15 +1,13 @@
 // attest scale as a user meets it: points become records, and reports say the same from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "testing/folder_test.hpp"
 #include "testing/json_schema.hpp"
-#include "testing/shell.hpp"
 
 namespace attest::cli {
 namespace {
@@ -19,35 +17,17 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-namespace fs = std::filesystem;
 
-class Scale : public ::testing::Test {
+class Scale : public testing::FolderTest {
  protected:
-  Scale() : folder_(fs::path(::testing::TempDir()) / ("attest_scale_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~Scale() override { fs::remove_all(folder_); }
-
-  Outcome run(const std::string& arguments) const {
-    return testing::run_attest(folder_, arguments);
-  }
   Outcome scale(const std::string& arguments) const {
-    return run("scale --budget 20ms --relations none " + arguments);
-  }
-  std::vector<json> results(const std::string& name) const {
-    std::ifstream in(folder_ / name);
-    std::vector<json> found;
-    for (std::string line; std::getline(in, line);)
-      if (json one = json::parse(line); one["type"] == "result") found.push_back(std::move(one));
-    return found;
+    return attest("scale --budget 20ms --relations none " + arguments);
   }
   std::set<std::string> cases(const std::string& name) const {
     std::set<std::string> found;
     for (const json& one : results(name)) found.insert(one["case"]);
     return found;
   }
-
-  const fs::path folder_;
 };
 
 const std::string kSmall = "'softmax num_heads=2 head_dim=32' --over seq_len_q=64..512:2 ";
@@ -74,12 +54,12 @@ TEST_F(Scale, EveryPointIsARecord) {
               AllOf(HasSubstr("softmax f32 over seq_len_q, 1 thread"), HasSubstr("time grows as"),
                     HasSubstr("in 50.0 ms"), HasSubstr("crossovers")));
   // What is printed comes from records only.
-  ASSERT_EQ(run("report s.jsonl -o s.scaling.txt").code, 0);
+  ASSERT_EQ(attest("report s.jsonl -o s.scaling.txt").code, 0);
   std::ifstream in(folder_ / "s.scaling.txt");
   const std::string report((std::istreambuf_iterator<char>(in)), {});
   EXPECT_THAT(report, HasSubstr("time grows as"));
   EXPECT_THAT(outcome.text, HasSubstr(report));
-  EXPECT_THAT(run("report s.jsonl").text, HasSubstr(report));
+  EXPECT_THAT(attest("report s.jsonl").text, HasSubstr(report));
   EXPECT_EQ(json::parse(std::ifstream(folder_ / "s.json"))["sweeps"][0]["series"].size(), 2u);
 }
 
@@ -88,7 +68,7 @@ TEST_F(Scale, EveryReportReadsItAgainFromTheFile) {
                            "--memory 64MiB -o s.jsonl")
                 .code,
             0);
-  ASSERT_EQ(run("report s.jsonl -f markdown,json,html --no-charts -o s").code, 0);
+  ASSERT_EQ(attest("report s.jsonl -f markdown,json,html --no-charts -o s").code, 0);
   const auto text = [&](const char* name) {
     std::ifstream in(folder_ / name);
     return std::string((std::istreambuf_iterator<char>(in)), {});
@@ -162,8 +142,8 @@ TEST_F(Scale, SuitesHaveASectionForIt) {
   EXPECT_THAT(outcome.text, HasSubstr("mine/dense f16 over seq_len_q, 1 thread"));
   for (const json& one : results("s.jsonl")) EXPECT_EQ(one["impl"], "naive");
   EXPECT_EQ(results("s.jsonl").size(), 4u);
-  EXPECT_THAT(run("run mine.json").text, HasSubstr("attest scale mine.json"));
-  EXPECT_THAT(run("list mine.json").text, HasSubstr("dense"));
+  EXPECT_THAT(attest("run mine.json").text, HasSubstr("attest scale mine.json"));
+  EXPECT_THAT(attest("list mine.json").text, HasSubstr("dense"));
 }
 
 TEST_F(Scale, SaysWhatIsWrong) {

@@ -1,7 +1,6 @@
 // attest run --vectors as a user meets it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,8 +8,8 @@
 #include <sstream>
 
 #include "core/vectors/testing/files_by_hand.hpp"
+#include "testing/folder_test.hpp"
 #include "testing/shared_data.hpp"
-#include "testing/shell.hpp"
 
 namespace attest::cli {
 namespace {
@@ -20,11 +19,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
 
-class RunVectors : public ::testing::Test {
+class RunVectors : public testing::FolderTest {
  protected:
-  void SetUp() override { fs::remove_all(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
   Outcome run(const std::string& arguments) const {
     return testing::run_attest(folder_, "run --impl naive " + arguments);
   }
@@ -44,9 +40,6 @@ class RunVectors : public ::testing::Test {
           "{" + more + R"("tensors":{"q":"t.safetensors:q","k":"t.safetensors:v",
                           "v":"t.safetensors:v","o":"t.safetensors:o"}})");
   }
-
-  const fs::path folder_ =
-      fs::path(::testing::TempDir()) / ("attest_vectors_" + std::to_string(getpid()));
 };
 
 TEST_F(RunVectors, PassesNamesAndCounts) {

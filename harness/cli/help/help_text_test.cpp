@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest::cli {
 namespace {
@@ -20,13 +20,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-class HelpText : public ::testing::Test {
+class HelpText : public testing::FolderTest {
  protected:
-  HelpText() {
-    fs::create_directories(folder_);
-    std::ofstream(folder_ / "sweep.pcd") << "x";
-  }
-  ~HelpText() override { fs::remove_all(folder_); }
+  HelpText() { write("sweep.pcd", "x"); }
 
   bool has(const std::string& program) const {
     return testing::run_shell(folder_, "command -v " + program).code == 0;
@@ -37,12 +33,9 @@ class HelpText : public ::testing::Test {
     return testing::run_shell(folder_,
                               "PATH=" ATTEST_BINARY_DIR "/bin:$PATH " + shell + " ./script");
   }
-
-  const fs::path folder_ =
-      fs::path(::testing::TempDir()) / ("attest_help_" + std::to_string(getpid()));
 };
 
-std::vector<std::string> lines(const std::string& text) {
+std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> all;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) all.push_back(line);
@@ -53,7 +46,7 @@ std::vector<std::string> lines(const std::string& text) {
 class BashCompletion : public HelpText {
  protected:
   std::vector<std::string> complete(const std::string& typed) const {
-    return lines(run("bash", "source <(attest completion bash)\nCOMP_LINE='" + typed + R"('
+    return lines_of(run("bash", "source <(attest completion bash)\nCOMP_LINE='" + typed + R"('
 COMP_POINT=${#COMP_LINE}
 IFS=' ' read -ra COMP_WORDS <<<"$COMP_LINE"
 [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=('')
@@ -61,7 +54,7 @@ COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _attest
 ((${#COMPREPLY[@]})) && printf '%s\n' "${COMPREPLY[@]}"
 true)")
-                     .text);
+                        .text);
   }
 };
 
@@ -94,9 +87,9 @@ complete -C 'attest run --tokens sw'
 complete -C 'attest explain fail:tol'
 )")
                                .text;
-  EXPECT_THAT(lines(text), ElementsAre("--dry-run\trun nothing and write nothing",
-                                       "none\tcompare runs on changed inputs", "sweep.pcd",
-                                       HasSubstr("fail:tolerance")));
+  EXPECT_THAT(lines_of(text), ElementsAre("--dry-run\trun nothing and write nothing",
+                                          "none\tcompare runs on changed inputs", "sweep.pcd",
+                                          HasSubstr("fail:tolerance")));
 }
 
 // zsh completes only at a terminal: its own module plays one. Each read waits for what must come;
@@ -120,8 +113,9 @@ complete 'attest run --tokens sw' '--tokens sweep.pcd'
 complete 'attest explain fail:tol' 'explain fail:tolerance'
 )");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(lines(outcome.text), ElementsAre("attest replay", "run --dry-run", "--relations none",
-                                               "--tokens sweep.pcd", "explain fail:tolerance"));
+  EXPECT_THAT(lines_of(outcome.text),
+              ElementsAre("attest replay", "run --dry-run", "--relations none",
+                          "--tokens sweep.pcd", "explain fail:tolerance"));
 }
 
 TEST_F(HelpText, ManualPagesHaveNoErrors) {
