@@ -31,7 +31,7 @@ struct Outcomes {
   std::map<std::string, int> passed;          // how many cases of each
 };
 
-// Of steps.so, relations.so, state.so and liars.so too.
+// Of steps.so, relations.so, state.so, memories.so and liars.so too.
 bool is_right(const std::string& name) {
   return is_healthy(name) || name.starts_with("twin_") || name == "state_one_at_a_time" ||
          name == "state_rounds_declared";
@@ -164,7 +164,7 @@ TEST(DefaultSuite, FailsThePlantedSteps) {
 }
 
 TEST(DefaultSuite, FailsWhatKeepsStateOrBreaksRelations) {
-  for (const char* library : {"state.so", "relations.so"})
+  for (const char* library : {"state.so", "memories.so", "relations.so"})
     expect_all_bugs_caught(library, run_default_suite(library, Checks::kAll, First::kTiny));
 }
 

@@ -182,6 +182,20 @@ PreparedInputs::PreparedInputs(const PreparedInputs& original, uint64_t seed)
   shared_.seal();
 }
 
+PreparedInputs::PreparedInputs(const PreparedInputs& original, const PreparedInputs& other,
+                               std::span<const int32_t> roles)
+    : problem_(original.problem_), fill_(original.fill_), shared_(original.problem_, ATTEST_READ) {
+  for (const Role& role : problem_.operation->roles()) {
+    const Tensor& tensor = shared_.tensors()[size_t(role.index)];
+    if (!tensor) continue;
+    const bool changes = std::ranges::find(roles, role.index) != roles.end();
+    const SharedTensors& from = (changes ? other : original).shared_;
+    copy_elements(tensor.spec, tensor.data, from.tensors()[size_t(role.index)].data);
+  }
+  hash_ = hash_inputs();
+  shared_.seal();
+}
+
 bool PreparedInputs::unchanged() const { return hash_inputs() == hash_; }
 
 std::string PreparedInputs::hash_inputs() const {

@@ -1,6 +1,7 @@
 // The inputs of one problem with one fill, in shared memory. They are made once and used by every
 // implementation.
 #pragma once
+#include <span>
 #include <string>
 
 #include "core/inputs/tokens.hpp"
@@ -32,6 +33,11 @@ class PreparedInputs {
   /// of each tensor, at least one. `seed` picks the rows; they become other rows of the same
   /// tensor, rotated by some channels. The golden of the fill must not be a closed form.
   PreparedInputs(const PreparedInputs& original, uint64_t seed);
+
+  /// A copy of `original` in which the tensors of these roles have the contents of `other`, which
+  /// has the same problem. The goldens of both fills must not be closed forms.
+  PreparedInputs(const PreparedInputs& original, const PreparedInputs& other,
+                 std::span<const int32_t> roles);
 
   const Problem& problem() const { return problem_; }
   const Fill& fill() const { return fill_; }

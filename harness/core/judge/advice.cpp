@@ -37,6 +37,9 @@ constexpr Causes kRepetition = {
     "The kernel accumulates into its output or workspace without clearing it first.",
     "A semaphore or counter in the workspace is expected to be zero.",
     "Threads race, or memory is read that nobody wrote."};
+constexpr Causes kChangedTensor = {
+    "The plan returns a kept output although the tensor that changed is not compared.",
+    "K, V, a mask, a bias or lengths are converted in one run and used in later ones."};
 constexpr Causes kPlanReuse = {
     "A cache of compiled kernels, descriptors or tables has too short a key: it leaves out scale, "
     "strides, dtype, the mask, the size of a window, the softcap or another parameter.",
@@ -142,6 +145,9 @@ Advice advice(ReasonCode code) {
       return {kRepetition,
               "Clear what the kernel adds to, and run it under a race detector: -fsanitize=thread, "
               "or compute-sanitizer --tool racecheck."};
+    case ReasonCode::kFailChangedTensor:
+      return {kChangedTensor,
+              "Prepare every tensor anew in each run, or compare all of them before reuse."};
     case ReasonCode::kFailPlanReuse:
       return {kPlanReuse, "Put everything that the result depends on into the key of the cache."};
     case ReasonCode::kFailKeyPermutation: return {kKeyOrder, kReproNext};

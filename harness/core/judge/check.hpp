@@ -34,6 +34,13 @@ struct Judgement {
   std::optional<std::string> golden_device;  // Golden::device; absent: the host
 };
 
+/// Whether an element is beyond its gate, or none could be compared, and the harness is not at
+/// fault. Outputs of other inputs are as far off; root mean squares say nothing about that.
+inline bool is_far_off(const Judgement& judgement) {
+  return judgement.outcome.is_bad() && judgement.outcome.code != ReasonCode::kErrorToleranceModel &&
+         !(judgement.max_ratio <= 1);
+}
+
 /// Judges all outputs of `problem` in `tensors`. The ratios come from exact chunks; a sweep can
 /// only fail an output. If `inputs` is not null, the tolerance check runs before fail:tolerance: if
 /// the emulated arithmetic exceeds the gates too, and the output is at most Gates::kBeyondEmulation

@@ -32,6 +32,7 @@ enum class ReasonCode {
   kFailUnwritten,
   kFailRange,
   kFailRepetition,
+  kFailChangedTensor,
   kFailPlanReuse,
   kFailKeyPermutation,
   kFailQueryPermutation,
@@ -104,6 +105,8 @@ constexpr Reason kReasons[] = {
     {ReasonCode::kFailRepetition, "fail:repetition",
      "a later run of the same plan, or a run with something else in its workspace, gave other bits "
      "or numbers"},
+    {ReasonCode::kFailChangedTensor, "fail:changed-tensor",
+     "a plan that has run before gave a wrong output after one of its tensors alone had changed"},
     {ReasonCode::kFailPlanReuse, "fail:plan-reuse",
      "beside a problem of the same shape that differs in one thing, it gives another output than "
      "in a process of its own"},

@@ -21,13 +21,6 @@
 namespace attest::core {
 namespace {
 
-// What belongs to another problem is far from right: an element is beyond its gate. Root mean
-// squares are the business of the problem's own fills.
-bool is_wrong(const Judgement& one) {
-  return one.outcome.is_bad() && one.outcome.code != ReasonCode::kErrorToleranceModel &&
-         !(one.max_ratio <= 1);
-}
-
 // Limits of one check, unless all relations are asked for. Variants beyond them are left for a
 // smaller case.
 constexpr double kMostFlops = 1.6e10;                // of all goldens
@@ -217,8 +210,8 @@ void PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementatio
   const SharedTensors* wrong = nullptr;
   for (const SharedTensors* outputs : different) {
     const Judgement one = judged(*outputs);
-    if (is_wrong(one) && !wrong) worst = one, wrong = outputs;
-    if (!is_wrong(one))
+    if (is_far_off(one) && !wrong) worst = one, wrong = outputs;
+    if (!is_far_off(one))
       record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }
   if (!wrong) {
@@ -227,7 +220,7 @@ void PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementatio
   }
   if (!part.alone) run_alone(fresh.next(false), implementation, part);
   record.judgement = worst;
-  if (!part.alone_failure && !is_wrong(judged(*part.alone))) {
+  if (!part.alone_failure && !is_far_off(judged(*part.alone))) {
     record.judgement.outcome = {
         ReasonCode::kFailPlanReuse,
         fmt::format("plan-reuse: {} of {}, which is right in a process of its own",

@@ -337,6 +337,15 @@ RelationRecord CaseRunner::check_repetition(const Trial& trial) {
               .extreme = has_extreme ? &inputs(std::string(kHuge)) : nullptr});
 }
 
+// One plan that runs again with one tensor changed.
+RelationRecord CaseRunner::check_changed_tensors(const Trial& trial) {
+  if (!changed_tensors_)
+    changed_tensors_ = std::make_unique<ChangedTensors>(problem_, inputs(fills_.front()),
+                                                        spec_seed(spec_), goldens_);
+  return changed_tensors_->run(
+      trial, wants_relations(options_.relations, problem_, trial.quickest_run_ns()));
+}
+
 // On the first fill whose rows can be compared, or null: rows of NaN have no relation to others.
 RelationChecks* CaseRunner::first_relations() {
   const auto is_tame = [](const std::string& fill) { return fill != "wild"; };
@@ -375,6 +384,7 @@ void CaseRunner::check_relations(Trial& trial) {
   if (options_.relations == RelationChoice::kNone) return;
   if (given_ && !all) return;  // a vector says itself what is right
   if (!goes_on(trial, check_repetition(trial))) return;
+  if (!goes_on(trial, check_changed_tensors(trial))) return;
   const double run_ns = trial.quickest_run_ns();
   if (!wants_relations(options_.relations, problem_, run_ns)) return;
   for (RelationChecks* checks : {first_relations(), huge_relations()}) {
@@ -392,12 +402,15 @@ void CaseRunner::check_relations(Trial& trial) {
 double CaseRunner::inputs_s() const {
   return inputs_s_ + (relations_ ? relations_->inputs_s() : 0) +
          (huge_relations_ ? huge_relations_->inputs_s() : 0) +
-         (repetition_ ? repetition_->inputs_s() : 0) + (plan_reuse_ ? plan_reuse_->inputs_s() : 0);
+         (repetition_ ? repetition_->inputs_s() : 0) +
+         (changed_tensors_ ? changed_tensors_->inputs_s() : 0) +
+         (plan_reuse_ ? plan_reuse_->inputs_s() : 0);
 }
 double CaseRunner::judging_s() const {
   return judging_s_ + (relations_ ? relations_->judging_s() : 0) +
          (huge_relations_ ? huge_relations_->judging_s() : 0) +
          (repetition_ ? repetition_->judging_s() : 0) +
+         (changed_tensors_ ? changed_tensors_->judging_s() : 0) +
          (plan_reuse_ ? plan_reuse_->judging_s() : 0);
 }
 

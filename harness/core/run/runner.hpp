@@ -16,6 +16,7 @@
 #include "core/measure/neighbours.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/record/record.hpp"
+#include "core/run/changed_tensors.hpp"
 #include "core/run/judged_run.hpp"
 #include "core/run/plan_reuse.hpp"
 #include "core/run/plugin.hpp"
@@ -125,6 +126,7 @@ class CaseRunner {
                          const FillRecord& fill);
   void check_relations(Trial& trial);
   RelationRecord check_repetition(const Trial& trial);
+  RelationRecord check_changed_tensors(const Trial& trial);
   const PreparedInputs* other_inputs(const Trial& trial);
   bool goes_on(Trial& trial, RelationRecord relation) const;
   RelationChecks* first_relations();
@@ -156,9 +158,10 @@ class CaseRunner {
   std::unique_ptr<PreparedInputs> altered_;
   // With other lengths, orders and pages than every fill, for repetition
   std::unique_ptr<PreparedInputs> other_tables_;
-  GoldenStore goldens_;                        // of all inputs above
-  std::unique_ptr<Repetition> repetition_;     // on the first fill
-  std::unique_ptr<RelationChecks> relations_;  // on the first fill
+  std::unique_ptr<ChangedTensors> changed_tensors_;  // from the first fill
+  GoldenStore goldens_;                              // of all inputs above
+  std::unique_ptr<Repetition> repetition_;           // on the first fill
+  std::unique_ptr<RelationChecks> relations_;        // on the first fill
   std::unique_ptr<RelationChecks> huge_relations_;
   std::unique_ptr<PlanReuse> plan_reuse_;
   double inputs_s_ = 0, judging_s_ = 0;

@@ -120,20 +120,24 @@ int shows(const Params& p, const Lengths& lengths, const Side& q, const Side& kv
          2 * empty_beside_rows(p, lengths, q.packed) + partial_q;
 }
 
-// Of the draws but `taken`, the first that shows most.
+// Of the draws but `taken`, the first that shows most; of those that show as much, one that differs
+// from it on both sides, as far as they vary.
 std::optional<Lengths> best(const Problem& problem, const std::optional<Lengths>& taken) {
   const Side q = side_of(problem, false), kv = side_of(problem, true);
   const bool same_tokens = problem.has(ATTEST_ORDER) || problem.as<Params>().patch_size > 0;
   constexpr int kAll = 255;
+  const int most_wanted = 2 * kAll + (taken ? 1 : 0);
   std::optional<Lengths> best;
   int most = -1;
   const uint64_t draws = std::clamp<uint64_t>(kDrawnLengths / uint64_t(q.batch), 1, kDraws);
-  for (uint64_t k = 0; k < draws && most < kAll; ++k) {
+  for (uint64_t k = 0; k < draws && most < most_wanted; ++k) {
     const uint64_t seed = random_bits(kLengthSeed, 2 * k);
     const Lengths drawn{draw(q, seed, k % 2 == 0),
                         same_tokens ? draw(kv, seed, k % 2 == 0)
                                     : draw(kv, random_bits(kLengthSeed, 2 * k + 1), k % 4 < 2)};
-    const int shown = shows(problem.as<Params>(), drawn, q, kv);
+    const bool both_differ =
+        taken && (!q.varies() || drawn.q != taken->q) && (!kv.varies() || drawn.kv != taken->kv);
+    const int shown = 2 * shows(problem.as<Params>(), drawn, q, kv) + (both_differ ? 1 : 0);
     if (shown > most && drawn != taken) best = drawn, most = shown;
   }
   return best;

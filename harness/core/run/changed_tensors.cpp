@@ -1,0 +1,208 @@
+#include "core/run/changed_tensors.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <list>
+
+#include "core/judge/check.hpp"
+#include "core/judge/guess.hpp"
+#include "core/judge/locate.hpp"
+#include "core/run/memory_room.hpp"
+#include "core/run/outputs.hpp"
+#include "core/run/relations.hpp"
+#include "core/tensor/stopwatch.hpp"
+
+namespace attest::core {
+namespace {
+
+constexpr std::string_view kRandom = "random";
+// Of a problem that is not quick: the goldens and runs of all changes, and those of one
+constexpr double kMost_s = 0.4, kMostOfOne_s = 2;
+
+bool is_input(const Problem& problem, const Role& role) {
+  return role.access == ATTEST_READ && problem.has(role.index);
+}
+
+}  // namespace
+
+ChangedTensors::ChangedTensors(const Problem& problem, const PreparedInputs& first, uint64_t seed,
+                               GoldenStore& goldens)
+    : problem_(problem), first_(first), seed_(seed), goldens_(goldens) {}
+ChangedTensors::~ChangedTensors() = default;
+
+bool ChangedTensors::differs(int32_t role, const PreparedInputs& contents) const {
+  return hash_tensor(base_->shared().tensors()[size_t(role)]) !=
+         hash_tensor(contents.shared().tensors()[size_t(role)]);
+}
+
+void ChangedTensors::add(std::vector<int32_t> roles, const PreparedInputs& contents) {
+  std::vector<std::string_view> names;
+  for (const int32_t role : roles) names.push_back(find_role(*problem_.operation, role)->name);
+  changes_.push_back({fmt::format("{}", fmt::join(names, ", ")), std::move(roles), &contents});
+}
+
+// Lengths change one by one, unless tensors agree on them: then all integers change together.
+void ChangedTensors::add_lengths(const std::vector<int32_t>& lengths, bool others_follow) {
+  const auto hash = [&](int32_t role) {
+    return hash_tensor(base_->shared().tensors()[size_t(role)]);
+  };
+  bool agree = others_follow;
+  for (size_t n = 1; n < lengths.size(); ++n)
+    agree = agree || hash(lengths[n]) == hash(lengths[n - 1]);
+  std::vector<int32_t> together;
+  for (const Role& role : problem_.operation->roles())
+    if (is_input(problem_, role) && role.dtype == ATTEST_I32 &&
+        differs(role.index, *other_lengths_))
+      together.push_back(role.index);
+  if (together.empty()) return;
+  if (agree) return add(std::move(together), *other_lengths_);
+  for (const int32_t role : together) add({role}, *other_lengths_);
+}
+
+// Integers that stay the same for another seed are lengths. An order and pages follow from them.
+void ChangedTensors::prepare() {
+  if (base_) return;
+  const Stopwatch watch(inputs_s_);
+  const bool any_inputs = first_.fill().name == kRandom || first_.fill().name == kTokensFill;
+  if (!any_inputs)
+    own_base_ =
+        std::make_unique<PreparedInputs>(problem_, Fill{std::string(kRandom), seed_}, nullptr);
+  base_ = any_inputs ? &first_ : own_base_.get();
+  const Fill other{std::string(kRandom), seed_ + 1};
+  same_lengths_ = std::make_unique<PreparedInputs>(problem_, other, nullptr);
+  std::vector<int32_t> lengths;
+  bool others_follow = false;
+  for (const Role& role : problem_.operation->roles()) {
+    if (!is_input(problem_, role)) continue;
+    const bool is_integer = role.dtype == ATTEST_I32;
+    if (differs(role.index, *same_lengths_)) {
+      add({role.index}, *same_lengths_);
+      others_follow |= is_integer;
+    } else if (is_integer) {
+      lengths.push_back(role.index);
+    }
+  }
+  if (lengths.empty()) return;
+  other_lengths_ =
+      std::make_unique<PreparedInputs>(problem_, Fill{other.name, other.seed, true}, nullptr);
+  add_lengths(lengths, others_follow);
+}
+
+// How many tensors are changed in this trial; not a pass: none.
+Outcome ChangedTensors::fits(const Trial& trial, bool all, size_t& count) {
+  const double golden_s = goldens_.of(first_).seconds(),
+               one_s = golden_s + 2e-9 * trial.quickest_run_ns();
+  if (!all && one_s > kMostOfOne_s)
+    return {ReasonCode::kSkippedTime,
+            fmt::format("two runs and a golden take {:.3g} s; the limit is {:g} s", one_s,
+                        kMostOfOne_s)};
+  const auto room_for = [&](double sets) {
+    const double bytes = sets * min_bytes(problem_) + double(trial.workspace_bytes);
+    return fits_in_memory(bytes, kSharedMemory, trial.plugin.options().limits.memory_bytes,
+                          "needs " + print_memory(bytes));
+  };
+  if (Outcome room = room_for(4 + 2); !room.passes()) return room;
+  prepare();
+  count = changes_.size();
+  if (!all) count = std::min(count, size_t(std::max(1.0, kMost_s / std::max(one_s, 1e-9))));
+  return room_for(4 + 2 * double(count));
+}
+
+// The seed decides which come first.
+std::vector<ChangedTensors::Change*> ChangedTensors::some(size_t count) {
+  std::vector<Change*> chosen;
+  for (size_t n = 0; n < count; ++n)
+    chosen.push_back(&changes_[size_t((seed_ + n) % changes_.size())]);
+  const Stopwatch watch(inputs_s_);
+  for (Change* change : chosen)
+    if (!change->inputs)
+      change->inputs = std::make_unique<PreparedInputs>(*base_, *change->contents, change->roles);
+  return chosen;
+}
+
+Judgement ChangedTensors::judge_by_golden(const Trial& trial, const Change& change,
+                                          const SharedTensors& outputs) {
+  return goldens_.of(*change.inputs).use([&](const Golden& golden) {
+    return core::judge(problem_, golden, trial.arithmetic, outputs.tensors(),
+                       &change.inputs->shared().tensors());
+  });
+}
+
+// What is wrong in a plan that has run before, and right in a process of its own, was remembered.
+void ChangedTensors::judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
+                           RelationRecord& record) {
+  const Stopwatch watch(judging_s_);
+  Judgement& judgement = record.judgement;
+  const std::string where = fmt::format(
+      "after a run of the same plan with other contents of {} alone, at the same addresses",
+      change.names);
+  if (const std::string canary = outputs.broken_canary(); !canary.empty()) {
+    judgement.outcome = {ReasonCode::kCrashCanary, fmt::format("{} ({})", canary, where)};
+    return;
+  }
+  judgement.exact_elements += element_count(main_output(problem_));
+  Judgement judged = judge_by_golden(trial, change, outputs);
+  if (!is_far_off(judged)) {
+    judgement.max_ratio = std::max(judgement.max_ratio, judged.max_ratio);
+    return;
+  }
+  judgement = std::move(judged);
+  Plugin fresh(trial.plugin.path(), trial.plugin.options());
+  SharedTensors alone(problem_, ATTEST_WRITE, trial.workspace_bytes);
+  alone.seal_size(), alone.poison();
+  const RunResult run = fresh.run(trial.implementation, problem_, change.inputs->shared(), alone);
+  trial.plugin.count_calls_of(fresh);
+  if (!run.failure && !is_far_off(judge_by_golden(trial, change, alone))) {
+    judgement.outcome = {ReasonCode::kFailChangedTensor,
+                         fmt::format("changed-tensor: {} ({}; right in a process of its own)",
+                                     judgement.outcome.reason, where)};
+    return;
+  }
+  judgement.outcome.reason += fmt::format(" ({}, and in a process of its own too)", where);
+  judgement.location = goldens_.of(*change.inputs).use([&](const Golden& golden) {
+    return locate(problem_, golden, trial.arithmetic, outputs.tensors());
+  });
+}
+
+RelationRecord ChangedTensors::run(const Trial& trial, bool all) {
+  RelationRecord record{.relation = "changed-tensor"};
+  Outcome& outcome = record.judgement.outcome;
+  size_t count = 0;
+  outcome = fits(trial, all, count);
+  if (!outcome.passes() || count == 0) return record;
+  const std::vector<Change*> changes = some(count);
+  Script script;
+  script.plans = {&problem_};
+  const int32_t unchanged = script.add(base_->shared()), first = script.add(*trial.outputs);
+  trial.outputs->place(Side::kEnd), trial.outputs->poison();
+  std::list<SharedTensors> outputs;
+  script.create(0);
+  for (const Change* change : changes) {
+    SharedTensors& made = outputs.emplace_back(problem_, ATTEST_WRITE);
+    made.seal_size(), made.poison();
+    script.run(0, 0, unchanged, first);
+    script.run(0, 0, script.add(change->inputs->shared()), script.add(made));
+  }
+  script.destroy(0);
+  const ScriptResult result = trial.plugin.script(trial.implementation, script,
+                                                  2 * double(count) * trial.quickest_run_ns());
+  if (result.failure) {
+    outcome = {result.failure->code, result.failure->reason + " (in a run for changed-tensor)"};
+    return record;
+  }
+  for (const double ns : result.run_ns) record.run_ns += ns;
+  auto made = outputs.begin();
+  std::vector<std::string_view> names;
+  for (const Change* change : changes) {
+    judge(trial, *change, *made++, record);
+    if (outcome.is_bad()) return record;
+    names.push_back(change->names);
+  }
+  record.judgement.method = fmt::format("{} of {} changes, by their goldens: {}", count,
+                                        changes_.size(), fmt::join(names, "; "));
+  return record;
+}
+
+}  // namespace attest::core
