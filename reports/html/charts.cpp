@@ -169,18 +169,21 @@ json error_chart() {
   const json at = axis("error", "share of the gate");
   json same_case{{"y", at}, {"detail", {{"field", "title"}, {"type", "nominal"}}}};
   same_case["color"] = {{"value", "currentColor"}};
+  const json on_front{{"filter", {{"field", "front"}, {"equal", true}}}};
   json layers =
       json::array({limits(at, json::array({{{"limit", 1}, {"word", "gate: passes below"}}})),
-                   {{"mark", mark("line", {{"opacity", 0.3}, {"strokeWidth", 1}, {"aria", false}})},
+                   {{"transform", json::array({on_front})},
+                    {"mark", mark("line", {{"opacity", 0.5}, {"strokeWidth", 1}, {"aria", false}})},
                     {"encoding", std::move(same_case)}},
                    points(at)});
   return {{"id", "error"},
           {"section", "accuracy"},
           {"title", "Error against time"},
           {"about",
-           "The largest error as a share of its gate, of the records that were timed. Lines join "
-           "the implementations of one case. Further down is more accurate, further left is "
-           "faster."},
+           "The largest error as a share of its gate, of the records that were timed. Lines "
+           "join, for each case, the Pareto front: the implementations that no other is at least "
+           "as fast and as accurate as. Further down is more accurate, further left is faster."},
+          {"front", {"median", "error"}},
           {"columns",
            {column("median", "median, ms", "time.median", kMilliseconds),
             column("error", "share of the gate", "max_ratio")}},

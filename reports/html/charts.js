@@ -33,7 +33,25 @@ function setUpCharts(charts, config, {make, table}) {
       row.label = labelOf(chart, row);
       rows.push(row);
     }
+    if (chart.front) markFront(chart, rows);
     return rows;
+  }
+
+  // A row is on the front of its case if no other row is at most as large in both fields, and less
+  // in one.
+  function markFront({front: [x, y]}, rows) {
+    const cases = new Map();
+    for (const row of rows) {
+      const key = JSON.stringify([row.panel, row.title]);
+      if (!cases.has(key)) cases.set(key, []);
+      cases.get(key).push(row);
+    }
+    const beats = (a, b) => a[x] <= b[x] && a[y] <= b[y] && (a[x] < b[x] || a[y] < b[y]);
+    for (const row of rows) {
+      const key = JSON.stringify([row.panel, row.title]);
+      row.front = !cases.get(key).some(other => beats(other, row));
+      row.label += `; Pareto front: ${row.front ? "yes" : "no"}`;
+    }
   }
 
   // CSV as spreadsheets read it; no cell is taken for a formula.
@@ -100,6 +118,8 @@ function setUpCharts(charts, config, {make, table}) {
       ...kCommon.map(([key, title]) => ({title, value: row => row[key]})),
       ...place.chart.columns.map(column => ({title: column.title, numeric: true,
         value: row => row[column.field], text: row => short(row[column.field])})),
+      ...(place.chart.front
+        ? [{title: "Pareto front", value: row => row.front ? "yes" : "no"}] : []),
     ], place.rows);
   }
 
