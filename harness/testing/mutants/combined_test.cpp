@@ -1,5 +1,6 @@
 // Terms that no closed form has together: masks and biases of pairs beside ALiBi or on a grid, a
-// bias with one number for each row, ALiBi with sinks, wide windows and many levels of REL_BIAS.
+// bias with one number for each row, ALiBi with sinks, wide windows and many levels of REL_BIAS;
+// and terms beside a softcap that bounds scores, where the term has the leads of "rising".
 // Their problems get the inputs of all fills, so bugs of single steps show in them as in others.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -41,6 +42,17 @@ const Kind kKinds[] = {
      "shift_x=4 shift_bias=-2 rel_bias bias=[1,1,1,210]",
      "seq_len_q=2050 grid_height=50 grid_width=41 window_height=50 window_width=41 shift_y=5 "
      "shift_x=4 shift_bias=-2 rel_bias bias=[1,1,1,2050]"},
+    {"softcap_with_bias", "seq_len_q=197 softcap=3 bias=[1,2,197,197]",
+     "seq_len_q=515 seq_len_kv=4099 softcap=3 bias=[1,1,515,4099]"},
+    {"softcap_with_shared_bias", "seq_len_q=197 softcap=3 bias=[1,1,197,197]",
+     "seq_len_q=515 seq_len_kv=4099 softcap=20 bias=[1,1,515,4099]"},
+    {"softcap_with_rel_bias",
+     "seq_len_q=210 softcap=3 grid_height=15 grid_width=14 window_height=15 window_width=14 "
+     "rel_bias",
+     "seq_len_q=2050 softcap=3 grid_height=50 grid_width=41 window_height=50 window_width=41 "
+     "rel_bias"},
+    {"softcap_with_alibi", "seq_len_q=197 softcap=3 alibi_slopes",
+     "seq_len_q=2050 softcap=3 alibi_slopes"},
 };
 
 constexpr const char* kMutants[] = {"step_max_without_tail_t64", "step_sum_kept_flushed_t32",
@@ -51,14 +63,15 @@ class Combined : public ::testing::TestWithParam<Kind> {
  protected:
   // `terms`: the problem without dtype and heads.
   static void try_mutants(const char* terms, int heads) {
+    try_spec(fmt::format("softmax dtype=f16 num_heads={} head_dim=32 {}", heads, terms));
+  }
+  static void try_spec(const std::string& spec) {
     core::Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/steps.so",
                         {.executable = core::find_worker(),
                          .cpus = "",
                          .limits = {.threads = 2, .timeout_s = 120}});
     const Family family{.name = "combined", .most_tokens = 0, .spec = nullptr};
-    const MutantCase wanted{
-        &family, 0, "f16",
-        fmt::format("softmax dtype=f16 num_heads={} head_dim=32 {}", heads, terms)};
+    const MutantCase wanted{&family, 0, "f16", spec};
     Trials trials(plugin, wanted, false);
     int tried = 0;
     for (const core::Implementation& one : plugin.implementations()) {
@@ -74,6 +87,23 @@ class Combined : public ::testing::TestWithParam<Kind> {
 
 TEST_P(Combined, ShowBugsOfSingleSteps) { try_mutants(GetParam().small, 2); }
 TEST_P(Combined, ShowBugsOfSingleStepsInLongRows) { try_mutants(GetParam().large, 1); }
+
+// A few rows, in which further rounds of "rising" ask for what the first one has no room for.
+class FewRows : public Combined {};
+TEST_P(FewRows, ShowBugsOfSingleSteps) { try_spec(GetParam().small); }
+
+const Kind kFewRows[] = {
+    {"one_query",
+     "softmax dtype=f16 num_heads=32 num_kv_heads=4 head_dim=32 seq_len_q=1 seq_len_kv=515 "
+     "window_right=0 diagonal=1",
+     ""},
+    {"four_queries",
+     "softmax dtype=f16 num_heads=8 head_dim=64 seq_len_q=4 seq_len_kv=515 window_right=0 "
+     "diagonal=1",
+     ""},
+};
+INSTANTIATE_TEST_SUITE_P(Decode, FewRows, ::testing::ValuesIn(kFewRows),
+                         [](const auto& kind) { return std::string(kind.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Terms, Combined, ::testing::ValuesIn(kKinds),
                          [](const auto& kind) { return std::string(kind.param.name); });

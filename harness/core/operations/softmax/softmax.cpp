@@ -217,6 +217,8 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   for (std::string& name : codebook_fills(problem))
     if (!on_request(name)) names.push_back(std::move(name));
   names.emplace_back("wild");
+  for (int64_t round = 1; round < Codebook::rising_rounds(problem); ++round)
+    names.push_back("rising_" + std::to_string(round + 1));
   return names;
 }
 
@@ -233,7 +235,7 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
   if (fill.name != "random" && fill.name != "tokens")
     throw Error("fill '" + fill.name +
                 "': softmax has random, tokens, wild, codebook, codebook_peaked, huge, rising, "
-                "cancelling, edges, equal, flat and tiny");
+                "rising_2 to rising_8, cancelling, edges, equal, flat and tiny");
   fill_random(problem, fill, tensors, only_own);
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }

@@ -15,6 +15,7 @@ namespace {
 constexpr double kRealisticDeviation = 1.75, kFlatDeviation = 1.0 / 64, kBestScore = 24,
                  kHugeScore = 30000;
 constexpr int64_t kMostEdges = 48;
+constexpr std::string_view kRound = "rising_";  // before the number of a round
 constexpr double kEdgeLead = 1.5;  // of an edge's score over the log of how many keys there are
 
 struct Named {
@@ -39,12 +40,19 @@ int huge_exponent(double scale) { return int(std::lround(std::log2(kHugeScore / 
 
 }  // namespace
 
+int64_t Codebook::round_of(std::string_view fill) {
+  if (!fill.starts_with(kRound) || fill.size() != kRound.size() + 1) return 0;
+  const int64_t round = fill.back() - '1';
+  return round >= 1 && round < kMostRounds ? round : 0;
+}
+
 bool Codebook::knows(std::string_view fill) {
-  return std::any_of(std::begin(kNamed), std::end(kNamed),
-                     [fill](const Named& one) { return one.fill == fill; });
+  return round_of(fill) > 0 || std::any_of(std::begin(kNamed), std::end(kNamed),
+                                           [fill](const Named& one) { return one.fill == fill; });
 }
 
 Codebook::Kind Codebook::kind_of(std::string_view fill) {
+  if (round_of(fill) > 0) return Kind::kRising;
   for (const Named& one : kNamed)
     if (one.fill == fill) return one.kind;
   throw Error(fmt::format("fill '{}': has no codebook", fill));
@@ -69,6 +77,9 @@ Codebook::Codebook(const Problem& problem, const Fill& fill, const Tensors& tens
                                                  : deviation / (scale * std::sqrt(head_dim));
   sigma_ = float(std::clamp(std::sqrt(variance), 1e-3,
                             1e3));  // stays a normal number in float16, whatever the scale
+  round_ = round_of(fill.name);
+  term_ = round_ > 0 ? leading_term(problem) : 0;
+  bias_ = problem.tensor[ATTEST_BIAS];
   first_claim_.assign(size_t(tensors[ATTEST_K].spec.dim[0] * k_rows_), -1);
   note_seen();
   count_codes();

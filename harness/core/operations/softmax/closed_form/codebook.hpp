@@ -41,6 +41,11 @@
 // so that the weight of the others shows, however small it is. In odd channels, marks have values
 // of up to 2,000.
 //
+// "rising_2", "rising_3" ...: further rounds of "rising", for problems in which it cannot show all
+// that it should (rising.cpp). Few rows go on with other marks. Where a softcap bounds scores and a
+// term is added after it, queries are 0, and the term has the leads: BIAS at the marks, REL_BIAS
+// and ALIBI_SLOPES at each row's own position.
+//
 // "equal": one key code, so all scores of a row are equal; one query code has scores of 0.
 //
 // "flat": scores have standard deviation 1/64.
@@ -67,6 +72,7 @@ class Codebook {
  public:
   static constexpr int64_t kMost = 64;
   static constexpr uint8_t kUnseen = 255;
+  static constexpr int64_t kMostRounds = 8;
 
   /// Reads the tables (lengths, order, pages), BIAS, MASK and REL_BIAS, which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
@@ -83,6 +89,16 @@ class Codebook {
   static Kind kind_of(std::string_view fill);
   /// Whether a codebook fill has that name.
   static bool knows(std::string_view fill);
+  /// 0 for "rising" and all other fills, 1 for "rising_2", and so on.
+  static int64_t round_of(std::string_view fill);
+  /// How many rounds of "rising" a problem has.
+  static int64_t rising_rounds(const Problem& problem);
+  /// Whether a further round of "rising" has its leads in a term.
+  static bool leads_in_term(const Problem& problem, const Fill& fill) {
+    return round_of(fill.name) > 0 && leading_term(problem) != 0;
+  }
+  /// Adds the leads of such a round to BIAS, REL_BIAS or ALIBI_SLOPES.
+  void raise_term(const Tensors& tensors) const;
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
   /// Whether an interval sees each position modulo the longest interval once: windows, patches, and
   /// bands that move.
@@ -141,6 +157,20 @@ class Codebook {
 
  private:
   Codebook(const Codebook&) = delete;  // levels_ refers to geometry_
+  // ATTEST_BIAS, ATTEST_REL_BIAS, ATTEST_ALIBI_SLOPES; 0: leads are scores.
+  static int32_t leading_term(const Problem& problem);
+  static int64_t most_rounds(const Problem& problem);
+  // Whether all rows together are less than the asks, and see nearly the same keys. ALiBi takes
+  // from the leads of far marks, by head.
+  static bool rows_are_few(const attest_softmax_params& params,
+                           const std::vector<int64_t>& length_q,
+                           const std::vector<int64_t>& length_kv, bool slopes);
+  void turn_few_to_marks();
+  int64_t least_asked(int64_t b, int64_t i, int64_t head, std::vector<int64_t>& asking) const;
+  static std::vector<Ask> asks_of(const Marks& marks, int32_t term, bool slopes, bool few,
+                                  size_t& wanted);
+  void raise_bias(const Tensor& bias) const;
+  void raise_bias_row(const Tensor& bias, int64_t at, int64_t b, int64_t head, int64_t i) const;
   void note_seen();
   bool hidden(int64_t b, int64_t j) const;
   void count_codes();
@@ -187,6 +217,11 @@ class Codebook {
   std::map<int64_t, EdgePlaces> edges_;  // kEdges: by length of sequence or window
   std::map<int64_t, Marks> marks_;       // kRising: by length of sequence or window
   std::vector<Ask> asks_;                // kRising: for each query code
+  int64_t round_ = 0;                    // kRising: round_of the fill
+  int32_t term_ = 0;                     // kRising: leading_term of a further round
+  TensorSpec bias_{};                    // of the problem
+  int64_t all_rows_ = 0;                 // kRising: rows of all heads
+  bool few_rows_ = false;                // kRising: see rows_are_few
   // kRising, by key code: the query codes that ask for a mark
   std::vector<std::vector<uint8_t>> codes_of_mark_;
   std::vector<uint8_t> codes_of_gaps_;  // kRising: the query codes whose Ask is a gap

@@ -27,12 +27,15 @@ class Marks {
   int64_t size() const { return int64_t(places_.size()); }
   int64_t place(int64_t index) const { return places_[size_t(index)]; }
   const std::vector<int64_t>& places() const { return places_; }
+  /// The number of keys of the interval.
+  int64_t length() const { return length_; }
   /// The number of the mark at a position, or -1.
   int64_t index_of(int64_t place) const;
   /// Whether the mark was only placed for its lane.
   bool is_lane(int64_t index) const { return lane_[size_t(index)]; }
 
  private:
+  int64_t length_;
   std::vector<int64_t> places_;
   std::vector<bool> lane_;
 };
@@ -41,6 +44,8 @@ class Marks {
 struct Ask {
   // Instead of one mark: every mark scores above those before it, by much or by little.
   static constexpr int64_t kStairs = -1, kLowStairs = -2;
+  // Instead of one mark: all logits are equal, and as high or as low as any in the fill "huge".
+  static constexpr int64_t kHigh = -3, kLow = -4;
   int64_t mark = kStairs;
   double lead = 0;      // of the mark's score over those of all other keys
   bool is_gap = false;  // tests the weights of the other keys, not the rise
@@ -49,5 +54,10 @@ struct Ask {
 /// The asks for all marks with all leads, those that show most bugs first; at most `most`.
 /// `little`: the least lead that tests a rise.
 std::vector<Ask> asks_for(const Marks& marks, int64_t most, double little);
+
+/// Sorts the asks of rows that see all marks: each shows as many steps as possible that those
+/// before it do not show. The stairs stay in front. Returns how many asks show every step that all
+/// of them show.
+size_t sort_for_few_rows(const Marks& marks, std::vector<Ask>& asks);
 
 }  // namespace attest::core

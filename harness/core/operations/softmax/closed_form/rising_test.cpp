@@ -43,6 +43,39 @@ TEST(Marks, ShortIntervalsHaveThoseThatFit) {
     }
 }
 
+// Before any lane is asked for again, each rise and each gap is asked for.
+TEST(Marks, OfFewRowsBeginWithWhatShowsMost) {
+  const Marks marks(1000, 96);
+  std::vector<Ask> asks = asks_for(marks, 250, 1);
+  const size_t all = asks.size(), wanted = sort_for_few_rows(marks, asks);
+  ASSERT_EQ(asks.size(), all);
+  EXPECT_LT(wanted, 100u);
+  EXPECT_EQ(asks[0].mark, Ask::kStairs);
+  EXPECT_EQ(asks[1].mark, Ask::kLowStairs);
+  std::set<double> gaps;
+  std::set<int64_t> lanes;
+  for (size_t n = 0; n < wanted; ++n) {
+    if (asks[n].is_gap) gaps.insert(asks[n].lead);
+    if (asks[n].lead > 88 && marks.place(asks[n].mark) >= 64)
+      lanes.insert(marks.place(asks[n].mark) % 64);
+  }
+  EXPECT_EQ(gaps.size(), 8u);
+  EXPECT_EQ(lanes.size(), 64u);
+  std::set<std::pair<int64_t, double>> different;
+  for (const Ask& ask : asks) different.emplace(ask.mark, ask.lead);
+  EXPECT_GT(different.size(), 200u);
+}
+
+TEST(RisingFill, HasRoundsOfItsOwnNames) {
+  EXPECT_EQ(Codebook::round_of("rising"), 0);
+  EXPECT_EQ(Codebook::round_of("rising_2"), 1);
+  EXPECT_EQ(Codebook::round_of("rising_8"), 7);
+  for (const char* name : {"rising_", "rising_1", "rising_9", "rising_22", "huge_2"}) {
+    EXPECT_EQ(Codebook::round_of(name), 0) << name;
+    EXPECT_FALSE(Codebook::knows(name)) << name;
+  }
+}
+
 // Of query code `code`, the mark's score less the largest of all other keys.
 double lead_of(const Codebook& book, const codebook::HeadScores& scores, size_t code,
                int64_t mark) {

@@ -36,12 +36,25 @@ class Catalogue {
     events_.push_back({std::move(name), std::move(why_not)});
   }
 
-  // Scores of a softcap c lie within -c .. c; what is added to them later does not.
+  // Scores of a softcap c lie within -c .. c; what is added to them later does not. A bias with one
+  // number for each row moves all of them alike.
+  bool only_softcap() const {
+    const bool biased = has(ATTEST_BIAS) && spec(ATTEST_BIAS).dim[3] > 1;
+    return p_.softcap > 0 && !biased && !has(ATTEST_REL_BIAS) && p_.shift_bias == 0;
+  }
   std::string beyond_softcap(double difference) const {
-    const bool bounded = p_.softcap > 0 && !has(ATTEST_BIAS) && !has(ATTEST_REL_BIAS) &&
-                         !has(ATTEST_ALIBI_SLOPES) && p_.shift_bias == 0;
-    if (!bounded || 2 * double(p_.softcap) > difference) return "";
+    if (!only_softcap() || has(ATTEST_ALIBI_SLOPES) || 2 * double(p_.softcap) > difference)
+      return "";
     return fmt::format("softcap {} leaves no two scores {} apart", p_.softcap, difference);
+  }
+  // Of tiles that lie nearer and nearer to the diagonal, ALiBi raises each by as much. Where scores
+  // of a softcap c keep the second from rising, it is by 2 c at most, and later ones rise by 4 c.
+  std::string beyond_alibi(double difference) const {
+    if (!only_softcap() || !has(ATTEST_ALIBI_SLOPES) || has(ATTEST_MASK) ||
+        4 * double(p_.softcap) > difference)
+      return "";
+    return fmt::format("ALiBi beside softcap {} raises the second tile, too, or none by {}",
+                       p_.softcap, difference);
   }
 
   void add_rises() {
@@ -55,18 +68,26 @@ class Catalogue {
                    ? ""
                    : fmt::format("no row sees {} tiles of {}", tiles, kEventTiles[t]);
       };
-      const std::pair<const char*, std::string> positions[] = {
-          {"second", at_least(2)},
-          {"middle", at_least(4)},
+      struct Position {
+        const char* name;
+        std::string why;
+        bool may_be_second;
+      };
+      const Position positions[] = {
+          {"second", at_least(2), true},
+          {"middle", at_least(4), false},
           {"last",
            of.last ? ""
-                   : fmt::format("no row of two tiles ends at a multiple of {}", kEventTiles[t])},
+                   : fmt::format("no row of two tiles ends at a multiple of {}", kEventTiles[t]),
+           of.second_is_last},
           {"tail",
            of.tail ? ""
-                   : fmt::format("no row of two tiles ends off a multiple of {}", kEventTiles[t])}};
-      for (const auto& [position, why] : positions)
+                   : fmt::format("no row of two tiles ends off a multiple of {}", kEventTiles[t]),
+           of.second_is_tail}};
+      for (const auto& [position, why, may_be_second] : positions)
         for (const auto& [size, rise] : kSizes)
-          add(group + position + "/" + size, why.empty() ? beyond_softcap(rise) : why);
+          add(group + position + "/" + size, first_of(first_of(why, beyond_softcap(rise)),
+                                                      may_be_second ? "" : beyond_alibi(rise)));
       add(group + "never", at_least(2));
       add(group + "always", at_least(3));
     }

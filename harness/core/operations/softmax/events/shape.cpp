@@ -25,6 +25,7 @@ void EventShape::add_row(Interval keys, int64_t origin) {
     const TileRange tiles = tiles_of(keys, origin, kEventTiles[t]);
     tile[t].most_tiles = std::max(tile[t].most_tiles, tiles.count());
     if (tiles.count() >= 2) (tiles.full ? tile[t].last : tile[t].tail) = true;
+    if (tiles.count() == 2) (tiles.full ? tile[t].second_is_last : tile[t].second_is_tail) = true;
   }
   for (size_t w = 0; w < kEventLanes.size(); ++w) {
     const int64_t behind =

@@ -32,7 +32,8 @@ struct EventShape {
     int64_t most_tiles = 0;  // the most tiles of a row
     bool last = false;       // some row of at least two tiles ends with a full one
     bool tail = false;       // some row of at least two tiles ends with a short one
-    bool block = false;      // kQueryTile consecutive rows share more than a tile of keys
+    bool second_is_last = false, second_is_tail = false;  // the same of a row of just two tiles
+    bool block = false;  // kQueryTile consecutive rows share more than a tile of keys
   };
   std::array<OfTile, kEventTiles.size()> tile{};
   std::array<int64_t, kEventLanes.size()>
