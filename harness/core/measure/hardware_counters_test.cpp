@@ -203,8 +203,8 @@ TEST_F(Counters, AreInTheUsageOfSamples) {
 TEST(HostCounters, CountOrSayWhyNot) {
   UsageMeter meter;
   meter.begin();
-  volatile int sum = 0;
-  for (int i = 0; i < 1'000'000; ++i) sum = sum + i;
+  volatile unsigned sum = 0;
+  for (unsigned i = 0; i < 1'000'000; ++i) sum = sum + i;
   meter.end();
   const HostUsage usage = meter.usage();
   EXPECT_NE(usage.counters.has_value(), !usage.no_counters.empty());
