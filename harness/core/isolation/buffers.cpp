@@ -119,6 +119,8 @@ SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t wo
   }
   if (workspace_bytes > 0) add(kWorkspaceRole, int64_t(workspace_bytes), kWorkspaceAlignment);
   memory_ = std::make_unique<SharedMemory>(access, bytes, reuse);
+  // A worker could truncate the file otherwise, and this process would fault.
+  fcntl(descriptor(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
   place(Side::kEnd);
 }
 
@@ -139,11 +141,9 @@ Surroundings SharedTensors::surroundings(size_t i) const {
   return {map(i), slot.map_bytes, slot.data_offset, slot.data_bytes, spec, canary_};
 }
 
-void SharedTensors::seal_size() { fcntl(descriptor(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW); }
-
 void SharedTensors::seal() {
   // Older kernels refuse the flag; the worker's read-only mapping then protects the inputs alone.
-  fcntl(descriptor(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
+  fcntl(descriptor(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 }
 
 void SharedTensors::poison(Leftover leftover) {

@@ -67,7 +67,8 @@ class Mapping {
   std::vector<char*> maps_;
 };
 
-/// All tensors of a problem with one kind of access, created by the parent.
+/// All tensors of a problem with one kind of access, created by the parent. Their file keeps its
+/// size.
 class SharedTensors {
  public:
   /// `access`: ATTEST_READ: the inputs, which are zero; ATTEST_WRITE: the outputs and
@@ -81,10 +82,8 @@ class SharedTensors {
   /// Moves all tensors to that side of their memory (they start at the end) and writes the canaries
   /// anew; elements are lost.
   void place(Side side);
-  /// Refuses new writable mappings (this one stays) and fixes the file's size.
+  /// Refuses new writable mappings; this one stays.
   void seal();
-  /// Fixes the file's size. Otherwise a worker could truncate it, and this process would fault.
-  void seal_size();
   /// Fills every output with NaN (its dtype's poison), the workspace with `leftover` and the gaps
   /// with canaries.
   void poison(Leftover leftover = Leftover::kNaN);

@@ -25,6 +25,10 @@ bool is_input(const Problem& problem, const Role& role) {
   return role.access == ATTEST_READ && problem.has(role.index);
 }
 
+uint64_t hash_of(const PreparedInputs& inputs, int32_t role) {
+  return hash_tensor(inputs.shared().tensors()[size_t(role)]);
+}
+
 }  // namespace
 
 ChangedTensors::ChangedTensors(const Problem& problem, const PreparedInputs& first, uint64_t seed,
@@ -33,8 +37,7 @@ ChangedTensors::ChangedTensors(const Problem& problem, const PreparedInputs& fir
 ChangedTensors::~ChangedTensors() = default;
 
 bool ChangedTensors::differs(int32_t role, const PreparedInputs& contents) const {
-  return hash_tensor(base_->shared().tensors()[size_t(role)]) !=
-         hash_tensor(contents.shared().tensors()[size_t(role)]);
+  return hash_of(*base_, role) != hash_of(contents, role);
 }
 
 void ChangedTensors::add(std::vector<int32_t> roles, const PreparedInputs& contents) {
@@ -45,12 +48,9 @@ void ChangedTensors::add(std::vector<int32_t> roles, const PreparedInputs& conte
 
 // Lengths change one by one, unless tensors agree on them: then all integers change together.
 void ChangedTensors::add_lengths(const std::vector<int32_t>& lengths, bool others_follow) {
-  const auto hash = [&](int32_t role) {
-    return hash_tensor(base_->shared().tensors()[size_t(role)]);
-  };
   bool agree = others_follow;
   for (size_t n = 1; n < lengths.size(); ++n)
-    agree = agree || hash(lengths[n]) == hash(lengths[n - 1]);
+    agree = agree || hash_of(*base_, lengths[n]) == hash_of(*base_, lengths[n - 1]);
   std::vector<int32_t> together;
   for (const Role& role : problem_.operation->roles())
     if (is_input(problem_, role) && role.dtype == ATTEST_I32 &&
@@ -151,7 +151,7 @@ void ChangedTensors::judge(const Trial& trial, const Change& change, const Share
   judgement = std::move(judged);
   Plugin fresh(trial.plugin.path(), trial.plugin.options());
   SharedTensors alone(problem_, ATTEST_WRITE, trial.workspace_bytes);
-  alone.seal_size(), alone.poison();
+  alone.poison();
   const RunResult run = fresh.run(trial.implementation, problem_, change.inputs->shared(), alone);
   trial.plugin.count_calls_of(fresh);
   if (!run.failure && !is_far_off(judge_by_golden(trial, change, alone))) {
@@ -181,7 +181,7 @@ RelationRecord ChangedTensors::run(const Trial& trial, bool all) {
   script.create(0);
   for (const Change* change : changes) {
     SharedTensors& made = outputs.emplace_back(problem_, ATTEST_WRITE);
-    made.seal_size(), made.poison();
+    made.poison();
     script.run(0, 0, unchanged, first);
     script.run(0, 0, script.add(change->inputs->shared()), script.add(made));
   }

@@ -146,7 +146,7 @@ bool PlanReuse::play(Plugin& process, const Implementation& implementation, Part
     SharedTensors& outputs = part.outputs.emplace_back(
         part.member.problem, ATTEST_WRITE, has_run[size_t(plan)] ? 0 : part.workspace_bytes);
     has_run[size_t(plan)] = true;
-    outputs.seal_size(), outputs.poison();
+    outputs.poison();
     script.run(plan, 0, inputs[size_t(plan)], script.add(outputs));
   };
   for (int plan = 0; plan < count; ++plan) {
@@ -178,7 +178,7 @@ bool PlanReuse::play(Plugin& process, const Implementation& implementation, Part
 void PlanReuse::run_alone(Plugin& process, const Implementation& implementation, Part& part) {
   part.alone =
       std::make_unique<SharedTensors>(part.member.problem, ATTEST_WRITE, part.workspace_bytes);
-  part.alone->seal_size(), part.alone->poison();
+  part.alone->poison();
   part.alone_failure =
       process.run(implementation, part.member.problem, *part.member.inputs, *part.alone).failure;
 }

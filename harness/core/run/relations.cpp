@@ -80,7 +80,6 @@ Outcome RelationChecks::make_run(Made& made, Derived& derived, bool own_sigmas, 
     workspace_bytes = query.support.workspace_bytes;
   }
   SharedTensors& outputs = made.outputs.emplace_back(problem, ATTEST_WRITE, workspace_bytes);
-  outputs.seal_size();
   outputs.poison();
   const RunResult run = trial.plugin.run(trial.implementation, problem, derived.inputs, outputs);
   if (run.failure) return *run.failure;

@@ -155,7 +155,6 @@ Script Repetition::script_of(const Trial& trial, int runs, const SharedTensors& 
   const bool small = 8.0 * double(output_elements(problem_)) <= kSmallOutputs;
   const auto add_outputs = [&](uint64_t workspace_bytes) {
     SharedTensors& made = played.outputs.emplace_back(problem_, ATTEST_WRITE, workspace_bytes);
-    made.seal_size();
     made.poison(Leftover::kFractions);
     return script.add(made);
   };
@@ -213,7 +212,6 @@ void Repetition::judge_runs(const Trial& trial, const Played& played, RelationRe
 std::optional<Outcome> Repetition::run_alone(const Trial& trial, const PreparedInputs& inputs,
                                              Leftover leftover, SharedTensors& outputs,
                                              RelationRecord& record) const {
-  outputs.seal_size();
   outputs.poison(leftover);
   const RunResult run = trial.plugin.run(trial.implementation, problem_, inputs.shared(), outputs);
   record.run_ns += run.run_ns;
@@ -252,7 +250,6 @@ std::optional<RerunRecord> Repetition::play_again(const Trial& trial, int runs,
                                                   const Played& first) {
   RerunRecord record{.runs = 1};
   SharedTensors first_outputs(problem_, ATTEST_WRITE, trial.workspace_bytes);
-  first_outputs.seal_size();
   first_outputs.poison(kFirstLeftover);
   Played again;
   const Script script = script_of(trial, runs, first_outputs, again);

@@ -46,7 +46,6 @@ class Rerunner {
         first_(first),
         judging_s_(judging_s),
         outputs_(first.inputs.problem(), ATTEST_WRITE, trial.workspace_bytes) {
-    outputs_.seal_size();
     outputs_.place(first.side);
   }
 

@@ -107,8 +107,6 @@ class CaseRunner::SameNeighbours {
     return std::async(std::launch::async, [&runner, &trial, &inputs, plugin, window_ns] {
       SharedTensors outputs(runner.problem_, ATTEST_WRITE, trial.workspace_bytes),
           differing(runner.problem_, ATTEST_WRITE);
-      outputs.seal_size();
-      differing.seal_size();
       outputs.poison();
       differing.poison();
       return plugin->pace(trial.implementation, runner.problem_,

@@ -78,8 +78,6 @@ CaseRunner::AuditSet::AuditSet(CaseRunner& runner, Trial& trial)
       outputs_(*trial.outputs),
       differing_(runner.problem_, ATTEST_WRITE),
       second_outputs_(runner.problem_, ATTEST_WRITE) {
-  differing_.seal_size();
-  second_outputs_.seal_size();
   for (SharedTensors* outputs : {trial.outputs.get(), &differing_, &second_outputs_})
     outputs->poison();
 }
