@@ -9,6 +9,7 @@
 #include "reports/html/assets.hpp"
 #include "reports/html/shown.hpp"
 #include "reports/testing/golden.hpp"
+#include "reports/testing/slower_series.hpp"
 
 namespace attest::reports {
 namespace {
@@ -213,26 +214,12 @@ TEST(Html, ThePolicyAllowsVegaOnlyWhereItIs) {
   EXPECT_LT(text.size() - page().size(), size_t{1000} << 10);
 }
 
-/// Twenty runs of a case with a hostile name, a tenth slower from the twelfth on.
-CaseHistory slower_history() {
-  HistorySeries series;
-  series.key = {.suite = "vit", .case_name = "</h3><script>alert(1)</script>", .dtype = "f16"};
-  series.key.impl = "flash";
-  for (int i = 1; i <= 20; ++i)
-    series.points.push_back({.started = "day" + std::to_string(i),
-                             .commit = "commit" + std::to_string(i),
-                             .plugin_hash = "",
-                             .verdict = "pass",
-                             .time_ns = (1e6 + i % 3) * (i >= 12 ? 1.1 : 1.0),
-                             .memory_bytes = 4096,
-                             .error_ratio = {}});
-  return history_of(std::move(series));
-}
-
 TEST(Html, HistoryIsLinesWithSteps) {
   Input input = attest::testing::golden_input();
   EXPECT_THAT(print_html(input, {.charts = false}), Not(HasSubstr("id=\"history\"")));
-  CaseHistory history = slower_history(), level = slower_history();
+  const CaseHistory history =
+      history_of(attest::testing::slower_series("</h3><script>alert(1)</script>", "commit"));
+  CaseHistory level = history;
   level.lines.erase(level.lines.begin());  // whose memory has no step
   input.histories = {history, level};
   const std::string text = print_html(input, {.charts = false});

@@ -192,17 +192,20 @@ Part counters_part(const Input& input) {
 /// The steps of the histories; a series without any is counted.
 Part history_part(const std::vector<CaseHistory>& all) {
   const auto with_steps = std::ranges::count_if(all, &CaseHistory::has_steps);
+  std::vector<std::string> columns = history_columns();
+  columns.insert(columns.begin(), "case");
   Part part{fmt::format("History: {} of {} series have a step", with_steps, all.size()),
-            head({"case", "quantity", "what", "first run", "commit", "before", "after", "change",
-                  "remark"}),
+            head(columns),
             {},
             true};
   for (const CaseHistory& history : all)
-    for (const HistoryRow& one : history_rows(history))
-      if (one.is_step)
-        part.rows.push_back(
-            row({prose(history.series.key.name()), one.quantity, one.what, prose(one.started),
-                 prose(one.commit), one.before, one.after, one.change, prose(one.remark)}));
+    for (const HistoryRow& one : history_rows(history)) {
+      if (!one.is_step) continue;
+      std::vector<std::string> cells = cells_of(one);
+      cells.insert(cells.begin(), history.series.key.name());
+      for (std::string& cell : cells) cell = prose(cell);
+      part.rows.push_back(row(cells));
+    }
   if (part.rows.empty()) part = {part.title, "", {""}, false};
   return part;
 }

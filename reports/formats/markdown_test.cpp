@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/formats/printers.hpp"
+#include "reports/testing/slower_series.hpp"
 
 namespace attest::reports {
 namespace {
@@ -47,16 +48,7 @@ std::string print(std::vector<core::Record> records) {
 TEST(Markdown, NamesTheStepsOfAHistory) {
   Input input = results({record("a", "flash", core::ReasonCode::kPass, "")});
   EXPECT_THAT(print_markdown(input, {}), Not(HasSubstr("History")));
-  HistorySeries series;
-  series.key.case_name = "a|b";
-  for (int i = 1; i <= 20; ++i)
-    series.points.push_back({"day" + std::to_string(i),
-                             "c" + std::to_string(i),
-                             "",
-                             "pass",
-                             (1e6 + i % 3) * (i >= 12 ? 1.1 : 1.0),
-                             4096,
-                             {}});
+  HistorySeries series = attest::testing::slower_series("a|b", "c");
   input.histories = {history_of(series)};
   const std::string text = print_markdown(input, {});
   EXPECT_THAT(text, HasSubstr("<details open><summary>History: 1 of 1 series have a step"));

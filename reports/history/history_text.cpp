@@ -48,14 +48,8 @@ HistoryRow level_row(const HistoryLine& line) {
   return row;
 }
 
-std::vector<std::string> cells_of(const HistoryRow& row) {
-  return {row.quantity, row.what,  row.started, row.commit,
-          row.before,   row.after, row.change,  row.remark};
-}
-
 std::string print_rows(const std::vector<HistoryRow>& rows) {
-  std::vector<std::vector<std::string>> lines{
-      {"quantity", "what", "first run", "commit", "before", "after", "change", "remark"}};
+  std::vector<std::vector<std::string>> lines{history_columns()};
   for (const HistoryRow& row : rows) lines.push_back(cells_of(row));
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines)
@@ -130,6 +124,15 @@ json series_json(const CaseHistory& history) {
 }
 
 }  // namespace
+
+std::vector<std::string> history_columns() {
+  return {"quantity", "what", "first run", "commit", "before", "after", "change", "remark"};
+}
+
+std::vector<std::string> cells_of(const HistoryRow& row) {
+  return {row.quantity, row.what,  row.started, row.commit,
+          row.before,   row.after, row.change,  row.remark};
+}
 
 std::vector<HistoryRow> history_rows(const CaseHistory& history) {
   std::vector<HistoryRow> rows;

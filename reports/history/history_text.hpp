@@ -17,6 +17,10 @@ struct HistoryRow {
   bool is_step = false;
 };
 
+/// The names of the columns, and the cells of a row.
+std::vector<std::string> history_columns();
+std::vector<std::string> cells_of(const HistoryRow& row);
+
 /// A row for each step; one that says "no step" or "too few runs" for a quantity without any.
 std::vector<HistoryRow> history_rows(const CaseHistory& history);
 

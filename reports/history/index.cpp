@@ -44,14 +44,6 @@ constexpr const char* kTables = R"(
 )";
 static_assert(kApplication == 1635021684 && kVersion == 1, "as the tables say");
 
-/// Whether the file is there and begins as files of SQLite do.
-bool is_sqlite(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string begin(16, '\0');
-  in.read(begin.data(), 16);
-  return in.gcount() == 16 && begin == std::string("SQLite format 3\0", 16);
-}
-
 [[noreturn]] void refuse_foreign(const std::string& path) {
   throw core::Error(
       fmt::format("--index {}: is no index of attest; name another file, or remove this one and "
@@ -64,13 +56,17 @@ bool is_empty_or_missing(const std::string& path) {
   return !fs::exists(path, error) || (fs::is_regular_file(path) && fs::file_size(path) == 0);
 }
 
-/// Bytes 68 to 71 of a file of SQLite, which are there even if its tables are damaged.
-int64_t application_of(const std::string& path) {
+/// Whether the file begins as an index does: as a file of SQLite, with attest as its application in
+/// bytes 68 to 71. Its tables may be damaged.
+bool is_index(const std::string& path) {
+  static const std::string kFormat("SQLite format 3\0", 16);
   std::ifstream in(path, std::ios::binary);
-  in.seekg(68);
-  int64_t id = 0;
-  for (int i = 0; i < 4; ++i) id = id << 8 | int64_t(uint8_t(in.get()));
-  return id;
+  std::string begin(72, '\0');
+  if (!in.read(begin.data(), std::streamsize(begin.size())) || !begin.starts_with(kFormat))
+    return false;
+  int64_t application = 0;
+  for (const char byte : begin.substr(68)) application = application << 8 | int64_t(uint8_t(byte));
+  return application == kApplication;
 }
 
 std::string identity(const Results& file) {
@@ -228,7 +224,7 @@ HistoryIndex HistoryIndex::open(const std::string& path) {
   if (!fs::exists(path, error))
     throw core::Error(fmt::format(
         "--index {}: is not there; attest history add RESULTS.jsonl... makes it", path));
-  if (!is_sqlite(path) || application_of(path) != kApplication) refuse_foreign(path);
+  if (!is_index(path)) refuse_foreign(path);
   auto impl = std::make_unique<Impl>(path, false);
   if (const int64_t version = impl->database.number("PRAGMA user_version"); version != kVersion)
     throw core::Error(
@@ -247,8 +243,7 @@ HistoryIndex HistoryIndex::open_or_create(const std::string& path) {
 
 HistoryIndex HistoryIndex::rebuild(const std::string& path, const std::vector<Results>& files,
                                    std::vector<Added>& added) {
-  if (!is_empty_or_missing(path) && (!is_sqlite(path) || application_of(path) != kApplication))
-    refuse_foreign(path);
+  if (!is_empty_or_missing(path) && !is_index(path)) refuse_foreign(path);
   const std::string partial = path + ".partial";
   std::error_code error;
   fs::remove(partial, error);

@@ -79,11 +79,10 @@ bool Statement::next() {
   return false;
 }
 
-int64_t Statement::run() {
+void Statement::run() {
   next();
   check(sqlite3_reset(handle_));
   bound_ = 0;
-  return sqlite3_changes(database_.handle_);
 }
 
 std::string Statement::text(int column) const {

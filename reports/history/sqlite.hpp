@@ -41,9 +41,8 @@ class Statement {
   Statement& with(const std::optional<double>& number);
   /// Goes to the next row; false after the last.
   bool next();
-  /// Runs a statement that has no rows, and makes it ready for other values. Returns how many rows
-  /// it changed.
-  int64_t run();
+  /// Runs a statement that has no rows, and makes it ready for other values.
+  void run();
   std::string text(int column) const;
   int64_t integer(int column) const;
   std::optional<double> number(int column) const;

@@ -127,13 +127,8 @@ std::string one(const CaseHistory& history) {
   for (const HistoryLine& line : history.lines)
     if (!line.steps.steps.empty()) text += picture(history, line);
   std::string rows;
-  for (const HistoryRow& row : history_rows(history))
-    rows += table_row({row.quantity, row.what, row.started, row.commit, row.before, row.after,
-                       row.change, row.remark},
-                      "td");
-  text += table("Steps of " + history.series.key.name(),
-                {"quantity", "what", "first run", "commit", "before", "after", "change", "remark"},
-                rows);
+  for (const HistoryRow& row : history_rows(history)) rows += table_row(cells_of(row), "td");
+  text += table("Steps of " + history.series.key.name(), history_columns(), rows);
   for (const std::string& warning : history.warnings)
     text += fmt::format("<p><span class=\"warn\">Warning:</span> {}</p>\n", xml(warning));
   return text + "</figure>\n";

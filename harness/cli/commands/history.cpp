@@ -84,8 +84,8 @@ void check_filters(const std::vector<SeriesKey>& keys, const HistoryArguments& a
 int show(const HistoryArguments& arguments) {
   if (!arguments.files.empty())
     throw core::Error(
-        fmt::format("history show: {}: shows the index alone; attest history add "
-                    "enters results into it",
+        fmt::format("history show: {}: shows the index alone; attest history add enters results "
+                    "into it",
                     arguments.files.front()));
   const HistoryIndex index = HistoryIndex::open(arguments.index);
   const std::vector<SeriesKey> keys = index.keys();
@@ -146,8 +146,8 @@ Command add_history(CLI::App& program) {
       ->type_name("FILE");
   command->footer(
       "A series is one case and implementation on one machine, in one power mode, kind of build "
-      "and "
-      "number of threads. Its runs are in the order of the times at which they began. Steps are "
+      "and number of threads. Its runs are in the order of the times at which they began. Steps "
+      "are "
       "found by E-divisive with a seeded permutation test; they need at least 3 runs on each side "
       "and 11 in all.\n"
       "Examples:\n"

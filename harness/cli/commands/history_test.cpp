@@ -2,14 +2,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <vector>
 
+#include "testing/folder_test.hpp"
 #include "testing/json_schema.hpp"
-#include "testing/shell.hpp"
 
 namespace attest::cli {
 namespace {
@@ -23,23 +23,16 @@ namespace fs = std::filesystem;
 
 constexpr int kRuns = 20, kSlowerFrom = 12;
 
-class HistoryCommand : public ::testing::Test {
+class HistoryCommand : public testing::FolderTest {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              fmt::format("attest_history_{}_{}", getpid(),
-                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
+  HistoryCommand() {
     for (int i = 1; i <= kRuns; ++i) write_run(i);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   // A run of the published example on day `i`; flash_cpu is a tenth slower from kSlowerFrom on.
-  void write_run(int i) {
-    std::ifstream in(ATTEST_SOURCE_DIR "/reports/golden/results.jsonl");
-    std::ofstream out(folder_ / fmt::format("r{:02}.jsonl", i));
-    for (std::string text; std::getline(in, text);) {
-      json line = json::parse(text);
+  void write_run(int i) const {
+    std::vector<json> run = lines(ATTEST_SOURCE_DIR "/reports/golden/results.jsonl");
+    for (json& line : run)
       if (line["type"] == "header") {
         line["started"] = fmt::format("2026-03-{:02}T04:00:00Z", i);
         line["environment"]["build"]["commit"] = fmt::format("commit{:02}", i);
@@ -48,20 +41,14 @@ class HistoryCommand : public ::testing::Test {
       } else if (line["impl"] == "flash_cpu" && line.contains("time")) {
         line["time"]["median_ns"] = (8e6 + 1e4 * (i * 7 % 5)) * (i >= kSlowerFrom ? 1.1 : 1.0);
       }
-      out << line.dump() << "\n";
-    }
+    write_lines(fmt::format("r{:02}.jsonl", i), run);
   }
-  Outcome history(const std::string& arguments) {
-    return testing::run_attest(folder_, "history " + arguments);
-  }
-  json show_json(const std::string& filters) {
+  Outcome history(const std::string& arguments) const { return attest("history " + arguments); }
+  json show_json(const std::string& filters) const {
     const Outcome outcome = history("show --json shown.json " + filters);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
-    std::ifstream in(folder_ / "shown.json");
-    return json::parse(in);
+    return json::parse(text("shown.json"));
   }
-
-  fs::path folder_;
 };
 
 TEST_F(HistoryCommand, FindsTheCommitThatMadeACaseSlower) {
@@ -143,7 +130,7 @@ TEST_F(HistoryCommand, RefusesBadInput) {
 TEST_F(HistoryCommand, IsGivenToReports) {
   ASSERT_EQ(history("add r*.jsonl").code, 0);
   const auto report = [&](const std::string& arguments) {
-    return testing::run_attest(folder_, "report r20.jsonl " + arguments);
+    return attest("report r20.jsonl " + arguments);
   };
   const Outcome both = report("--history history.sqlite -f md,html --no-charts -o out");
   ASSERT_EQ(both.code, 0) << both.text;

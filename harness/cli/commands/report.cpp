@@ -1,13 +1,13 @@
 // attest report: prints or writes results files in other formats.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/machine_error.hpp"
+#include "cli/output/json_file.hpp"
 #include "cli/output/progress.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/formats.hpp"
@@ -27,15 +27,6 @@ struct Target {
   const reports::Format* format;
   std::string path;
 };
-
-/// Throws Error where a report would be written over what it is made of.
-void check_output(const std::vector<std::string>& files, const std::string& path) {
-  for (const std::string& file : files) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(file, path, ignored))
-      throw core::Error(fmt::format("-o {}: is one of the files that are read", path));
-  }
-}
 
 const reports::Format& format_of(const std::string& output) {
   if (output.empty()) return reports::find_format("terminal");
@@ -80,9 +71,8 @@ void add_histories(const std::string& path, reports::Input& input) {
 
 int run(const ReportArguments& arguments) {
   const std::vector<Target> all = targets(arguments);
-  std::vector<std::string> inputs = arguments.files;
-  if (!arguments.history.empty()) inputs.push_back(arguments.history);
-  for (const Target& target : all) check_output(inputs, target.path);
+  for (const Target& target : all)
+    refuse_inputs("-o", target.path, arguments.files, {arguments.history});
   std::vector<core::Results> files;
   for (const std::string& file : arguments.files) files.push_back(core::read_results(file));
   reports::Input input = reports::make_input(std::move(files));
@@ -142,8 +132,7 @@ Command add_report(CLI::App& program) {
       "  attest report results.jsonl -o verdicts.md\n"
       "  attest report monday.jsonl tuesday.jsonl -f junit,md,sarif -o report\n"
       "Exit codes: 0 written; 4 a file cannot be written; 64 usage, not a results file, or "
-      "--history "
-      "is no index or a damaged one.");
+      "--history is no index or a damaged one.");
   return [arguments] { return run(*arguments); };
 }
 

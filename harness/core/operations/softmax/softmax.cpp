@@ -217,7 +217,8 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   for (std::string& name : codebook_fills(problem))
     if (!on_request(name)) names.push_back(std::move(name));
   names.emplace_back("wild");
-  for (int64_t round = 1; round < Codebook::rising_rounds(problem); ++round)
+  const int64_t rounds = Codebook::rising_rounds(problem);
+  for (int64_t round = 1; round < rounds; ++round)
     names.push_back("rising_" + std::to_string(round + 1));
   return names;
 }
