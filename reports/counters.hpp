@@ -1,4 +1,4 @@
-// What the processor counted during the samples of a record, in words.
+// Figures from what the processor counted during the samples of a record.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,15 +9,15 @@ namespace attest::reports {
 
 struct CounterFigures {
   std::optional<double> instructions_per_cycle;
-  std::optional<double> misses_per_token;  // of the last level of cache, in one run
-  double counted_share = 1;                // below 1: scaled, since counters took turns
+  std::optional<double> misses_per_token;  // misses of the last level of cache in one run
+  double counted_share = 1;                // below 1, the figures are scaled: counters took turns
 };
 
-/// Nothing if the record has no counts of the processor.
+/// Returns nothing if the record has no counts of the processor.
 std::optional<CounterFigures> counter_figures(const core::Record& record);
 
-/// "2.31 instructions a cycle, 0.42 cache misses a token". If counters took turns, it says so.
-/// Empty without counts.
+/// Returns the figures in words: "2.31 instructions a cycle, 0.42 cache misses a token". The words
+/// say so if the figures are scaled. The text is empty if the record has no counts.
 std::string counter_line(const core::Record& record);
 
 }  // namespace attest::reports

@@ -75,8 +75,9 @@ function(attest_core_folder name)
 endfunction()
 
 # attest_compile_briefly(<target> ...)
-# For code that reads and writes text, without a loop over elements. -O1 takes two thirds of the
-# time of -O3. Unity builds take twice as many sources at once, since most time goes into headers.
+# Targets that read and write text, without a loop over elements. They are compiled by -O1, which
+# takes two thirds of the time of -O3. Their unity builds have twice as many sources at once, since
+# headers take most of the time.
 function(attest_compile_briefly)
   foreach(target ${ARGN})
     if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)

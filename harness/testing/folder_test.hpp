@@ -1,4 +1,4 @@
-// A test that runs attest in a folder of its own, and reads and writes files there.
+// The fixture of tests that run attest in a folder of their own.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 
 namespace attest::testing {
 
+/// The folder exists as long as the test. Names of files are relative to it.
 class FolderTest : public ::testing::Test {
  protected:
   FolderTest() { std::filesystem::create_directories(folder_); }
@@ -23,7 +24,7 @@ class FolderTest : public ::testing::Test {
   /// Runs `attest ARGUMENTS` in the folder.
   Outcome attest(const std::string& arguments) const { return run_attest(folder_, arguments); }
 
-  /// Returns the name, as what runs attest takes it.
+  /// Writes a file and returns its name.
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name, std::ios::binary) << text;
     return name;
@@ -33,7 +34,7 @@ class FolderTest : public ::testing::Test {
     text << std::ifstream(folder_ / name, std::ios::binary).rdbuf();
     return text.str();
   }
-  /// The lines of a file of JSON lines; not a last one that has no end.
+  /// Returns the lines of a file of JSON lines, without a last line that has no newline.
   std::vector<nlohmann::json> lines(const std::string& name) const {
     std::ifstream in(folder_ / name);
     std::vector<nlohmann::json> found;
@@ -41,12 +42,13 @@ class FolderTest : public ::testing::Test {
       found.push_back(nlohmann::json::parse(line));
     return found;
   }
-  /// Of these, the records.
+  /// Returns those lines of a results file that are records.
   std::vector<nlohmann::json> results(const std::string& name) const {
     std::vector<nlohmann::json> found = lines(name);
     std::erase_if(found, [](const nlohmann::json& line) { return line["type"] != "result"; });
     return found;
   }
+  /// Writes a file of JSON lines.
   void write_lines(const std::string& name, const std::vector<nlohmann::json>& lines) const {
     std::ofstream out(folder_ / name);
     for (const nlohmann::json& line : lines) out << line.dump() << "\n";

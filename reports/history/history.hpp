@@ -1,7 +1,7 @@
 // The history of cases: series of times, memory and errors over many runs, and their steps.
 //
 //   HistoryIndex index = HistoryIndex::open("history.sqlite");
-//   for (const HistorySeries& series : index.series(wanted)) print(history_of(series));
+//   for (const SeriesKey& key : index.keys()) print(history_of(index.series(key)));
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace attest::reports {
 
-/// What the runs of one series share. Runs that differ in any of these are never one series: their
-/// values are of another question, or of other circumstances.
+/// What the runs of one series have in common. Two runs that differ in any of these belong to
+/// different series: they solve different problems, or ran under different conditions.
 struct SeriesKey {
   std::string suite, case_name, dtype, impl;  // as in a record's case key
   std::string spec, inputs;                   // the problem, and where its inputs come from
@@ -32,7 +32,7 @@ struct HistoryPoint {
   std::string commit, plugin_hash, verdict;
   std::optional<double> time_ns, memory_bytes, error_ratio;  // of a pass, where measured
 
-  /// Whether both are of one commit and one library: between them, only the machine can differ.
+  /// Returns whether both runs have the same commit and the same library.
   bool same_build(const HistoryPoint& other) const;
 };
 
@@ -50,21 +50,23 @@ std::string name(Quantity quantity);
 std::string print_value(Quantity quantity, double value);
 std::optional<double> value_of(const HistoryPoint& point, Quantity quantity);
 
-/// One quantity of a series, at the points that have it. A step counts in `at`.
+/// One quantity of a series. Only points that have it count, and the steps number these points.
 struct HistoryLine {
   Quantity quantity = Quantity::kTime;
-  std::vector<size_t> at;  // places in the series
-  std::vector<double> values;
+  std::vector<size_t> at;      // the points of `values`, by their places in the series
+  std::vector<double> values;  // one for each of these points
   core::Steps steps;
 };
 
 struct CaseHistory {
   HistorySeries series;
-  std::vector<HistoryLine> lines;     // of the quantities that some point has
+  std::vector<HistoryLine> lines;     // one for each quantity that some point has
   std::vector<std::string> warnings;  // sentences
 
+  /// Returns the point of a value of the line.
   const HistoryPoint& point(const HistoryLine& line, size_t place) const;
-  /// The last point before a step of the line, and the first after it.
+  /// Return the last point before a step of the line and the first point after it; of a drift, its
+  /// first and last point.
   const HistoryPoint& before(const HistoryLine& line, const core::Step& step) const;
   const HistoryPoint& after(const HistoryLine& line, const core::Step& step) const;
   bool has_steps() const;
@@ -73,7 +75,7 @@ struct CaseHistory {
 /// Finds the steps of a series.
 CaseHistory history_of(HistorySeries series, const core::StepRule& rule = {});
 
-/// "+5.1 %": how much `after` differs from `before`; "from 0" if that is 0.
+/// Returns how much `after` differs from `before`: "+5.1 %", or "from 0" if `before` is 0.
 std::string print_change(double before, double after);
 
 }  // namespace attest::reports

@@ -164,7 +164,7 @@ std::vector<std::string> history_legend() {
       "A drift: the values went there little by little, so no single commit is at fault.",
       fmt::format("The first and the last {} runs of a series cannot show a step yet. A series "
                   "without any shows one with a chance of at most {:.1f} %.",
-                  rule.least_segment - 1, 100 * rule.level)};
+                  rule.least_segment - 1, 100 * rule.significance)};
 }
 
 std::string print_history(const std::vector<CaseHistory>& all, bool steps_only) {

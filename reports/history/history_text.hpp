@@ -8,32 +8,34 @@
 
 namespace attest::reports {
 
-/// One quantity of a series, or one of its steps.
+/// A row of a table: a step of a quantity, or a quantity without steps.
 struct HistoryRow {
   std::string quantity, what;   // "time", "step"
-  std::string started, commit;  // of the first run after it; of a drift, of its last run
+  std::string started, commit;  // of the first run after a step, or of the last run of a drift
   std::string before, after, change;
-  std::string remark;  // what weakens it; may be empty
+  std::string remark;  // where to look, or what weakens the step; may be empty
   bool is_step = false;
 };
 
-/// The names of the columns, and the cells of a row.
+/// Return the names of the columns and the cells of a row.
 std::vector<std::string> history_columns();
 std::vector<std::string> cells_of(const HistoryRow& row);
 
-/// A row for each step; one that says "no step" or "too few runs" for a quantity without any.
+/// Returns a row for each step. A quantity without steps has one row, which says "no step" or "too
+/// few runs".
 std::vector<HistoryRow> history_rows(const CaseHistory& history);
 
-/// "vit/a f16 flash, H200, 2 threads, Release: 20 runs, 2026-01-01T00:00:00Z to ...".
+/// Returns "vit/a f16 flash, H200, 2 threads, Release: 20 runs, 2026-01-01T00:00:00Z to ...".
 std::string history_title(const CaseHistory& history);
 
-/// What the words mean, in sentences.
+/// Returns sentences that say what the words of the rows mean.
 std::vector<std::string> history_legend();
 
-/// Tables for a terminal. `steps_only`: without series that have no step; they are counted.
+/// Returns tables for a terminal. If `steps_only` is true, series without steps are counted, but
+/// not shown.
 std::string print_history(const std::vector<CaseHistory>& all, bool steps_only);
 
-/// As reports/history.schema.json describes it.
+/// Returns what reports/history.schema.json describes.
 nlohmann::json to_json(const std::vector<CaseHistory>& all);
 
 }  // namespace attest::reports

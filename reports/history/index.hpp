@@ -13,38 +13,38 @@ namespace attest::reports {
 
 /// What became of one results file.
 struct Added {
-  size_t records = 0;  // in the file
-  size_t fresh = 0;    // that the index did not have
+  size_t records = 0;  // of the file
+  size_t fresh = 0;    // those that the index did not have yet
   bool known_run = false;
   std::vector<std::string> warnings;  // sentences
 };
 
 class HistoryIndex {
  public:
-  /// Opens an index, or makes an empty one. Throws Error: it is not there (open), is no index of
-  /// attest, is of another version, is damaged (the message says to rebuild it), or cannot be
-  /// opened.
+  /// Opens an index. open_or_create() makes an empty one if there is none; open() throws Error
+  /// then. Both throw Error if the file is no index of attest, has another version, is damaged (the
+  /// message says how to rebuild it), or cannot be opened.
   static HistoryIndex open(const std::string& path);
   static HistoryIndex open_or_create(const std::string& path);
-  /// Makes an index of these files in place of one that may be damaged; it stays as it was until
-  /// the new one is whole. Throws Error if the file there is none of attest.
+  /// Makes an index of these files. It replaces the old index, which may be damaged, only when the
+  /// new one is whole. Throws Error if `path` names a file that is no index of attest.
   static HistoryIndex rebuild(const std::string& path, const std::vector<core::Results>& files,
                               std::vector<Added>& added);
   ~HistoryIndex();
   HistoryIndex(HistoryIndex&&) noexcept;
   HistoryIndex& operator=(HistoryIndex&&) = delete;
 
-  /// Adds the files, or none of them if one is refused. A run that is known already counts once:
-  /// its records replace those with the same key. Throws Error: a file has no header, or is a
-  /// baseline, whose records are of several runs; or the index is damaged.
+  /// Adds all files, or none if one is refused. If the index has a run already, its records replace
+  /// those with the same key. Throws Error if a file has no header or is a baseline, whose records
+  /// come from several runs, or if the index is damaged.
   std::vector<Added> add(const std::vector<core::Results>& files);
-  /// The files that were added, as paths from the working folder.
+  /// Returns the files that were added, as paths from the working folder.
   std::vector<std::string> files() const;
-  /// The keys of all series.
+  /// Returns the keys of all series.
   std::vector<SeriesKey> keys() const;
-  /// The keys that records of these runs have and that the index knows, in its order.
+  /// Returns the keys of those series to which records of these runs belong, in the index's order.
   std::vector<SeriesKey> keys_of(const std::vector<core::Results>& runs) const;
-  /// The series of a key. Values of one run are combined by their median.
+  /// Returns the series of a key. If a run has several records of it, their median counts.
   HistorySeries series(const SeriesKey& key) const;
 
  private:

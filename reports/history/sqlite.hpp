@@ -1,4 +1,5 @@
-// SQLite as history/index.cpp needs it: errors are exceptions, statements end with their scope.
+// A small interface to SQLite for history/index.cpp. It throws on errors, and statements end with
+// their scope.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,13 +12,13 @@ namespace attest::reports {
 
 class Database {
  public:
-  /// Throws Error: it cannot be opened.
+  /// Throws Error if the file cannot be opened.
   Database(const std::string& path, bool create);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
-  /// Runs statements without values. Throws Error, as all of these do: the file is damaged, locked,
-  /// full or not writable.
+  /// Runs statements without values. Like all functions here, it throws Error if the file is
+  /// damaged, locked or not writable, or if the disk is full.
   void run(const char* statements);
   int64_t number(const char* statement);
   [[noreturn]] void refuse(int code) const;
@@ -39,7 +40,7 @@ class Statement {
   Statement& with(const std::string& text);
   Statement& with(int64_t number);
   Statement& with(const std::optional<double>& number);
-  /// Goes to the next row; false after the last.
+  /// Goes to the next row. Returns false after the last row.
   bool next();
   /// Runs a statement that has no rows, and makes it ready for other values.
   void run();

@@ -8,10 +8,12 @@
 
 namespace attest::reports::html {
 
-/// Of so many series at most a page has pictures; tables name up to kMostHistoryRows more.
+/// A page has pictures of at most kMostHistories series. A table has kMostHistoryRows others at
+/// most.
 inline constexpr size_t kMostHistories = 40, kMostHistoryRows = 500;
 
-/// A section with the id "history"; empty without histories. Texts of records are escaped.
+/// Returns a section with the id "history", or nothing if there are no histories. It escapes texts
+/// of records.
 std::string history_section(const std::vector<CaseHistory>& all);
 
 }  // namespace attest::reports::html

@@ -34,8 +34,8 @@ class PreparedInputs {
   /// tensor, rotated by some channels. The golden of the fill must not be a closed form.
   PreparedInputs(const PreparedInputs& original, uint64_t seed);
 
-  /// A copy of `original` in which the tensors of these roles have the contents of `other`, which
-  /// has the same problem. The goldens of both fills must not be closed forms.
+  /// Copies `original`, except that the tensors of these roles get the contents of `other`. Both
+  /// have the same problem. Neither of their goldens may be a closed form.
   PreparedInputs(const PreparedInputs& original, const PreparedInputs& other,
                  std::span<const int32_t> roles);
 

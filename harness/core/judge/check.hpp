@@ -34,8 +34,9 @@ struct Judgement {
   std::optional<std::string> golden_device;  // Golden::device; absent: the host
 };
 
-/// Whether an element is beyond its gate, or none could be compared, and the harness is not at
-/// fault. Outputs of other inputs are as far off; root mean squares say nothing about that.
+/// Returns whether the output looks like that of other inputs: an element is beyond its gate, or no
+/// element could be compared. The root mean square does not matter. If the tolerance model is at
+/// fault, the output is not far off.
 inline bool is_far_off(const Judgement& judgement) {
   return judgement.outcome.is_bad() && judgement.outcome.code != ReasonCode::kErrorToleranceModel &&
          !(judgement.max_ratio <= 1);

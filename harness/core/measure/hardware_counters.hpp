@@ -23,25 +23,24 @@ namespace attest::core {
 
 /// The calls of the kernel. Tests replace them.
 struct CounterSystem {
-  /// What reading a counter returns: its value, for how long it was wanted, and for how long it was
-  /// on the processor, in ns.
+  /// What reading a counter returns. A counter that waits for its turn is enabled, but not running.
   struct Reading {
     uint64_t value = 0, enabled_ns = 0, running_ns = 0;
   };
-  /// Opens a counter of one thread, in the group of another or by itself (-1). Returns a
-  /// descriptor, or the error as a negative number.
+  /// Opens a counter of one thread in the group of the counter `group`; -1 opens a group of its
+  /// own. Returns a descriptor, or errno as a negative number.
   std::function<int(const perf_event_attr& event, pid_t thread, int group)> open;
   std::function<bool(int counter, Reading& reading)> read;
   std::function<void(int counter, bool on)> turn;
   std::function<void(int counter)> close;
-  /// kernel.perf_event_paranoid; nothing: not known.
+  /// Returns kernel.perf_event_paranoid, or nothing if it is not known.
   std::function<std::optional<int>()> paranoid;
 };
 CounterSystem host_counters();
 
 class HardwareCounters {
  public:
-  /// Opens the counters for all threads that are there. Threads that these start count, too.
+  /// Opens counters for all threads of this process. They count threads that start later, too.
   /// `proc` is the folder of this process in /proc.
   explicit HardwareCounters(CounterSystem system = host_counters(),
                             const std::filesystem::path& proc = "/proc/self");
@@ -49,7 +48,7 @@ class HardwareCounters {
   HardwareCounters(const HardwareCounters&) = delete;
   HardwareCounters& operator=(const HardwareCounters&) = delete;
 
-  /// Counts from begin() to end(), as often as that comes.
+  /// The counters run from begin() to end(). Both may be called again and again.
   void begin() { turn(true); }
   void end() { turn(false); }
   /// The counts so far, scaled where counters took turns. Returns nothing if there are none, and
@@ -57,7 +56,8 @@ class HardwareCounters {
   std::optional<HardwareCounts> counts(std::string& reason) const;
 
  private:
-  /// Cycles, instructions, cache misses of one thread, as one group; -1: not counted here.
+  /// The descriptors for cycles, instructions and cache misses of one thread. A descriptor of -1
+  /// stands for a figure that the processor does not count.
   using Group = std::array<int, 3>;
   void open_group(pid_t thread);
   void turn(bool on);

@@ -18,7 +18,7 @@ namespace attest::core {
 namespace {
 
 constexpr std::string_view kRandom = "random";
-// Of a problem that is not quick: the goldens and runs of all changes, and those of one
+// Limits for problems that are not quick: the seconds of all changes, and of one change.
 constexpr double kMost_s = 0.4, kMostOfOne_s = 2;
 
 bool is_input(const Problem& problem, const Role& role) {
@@ -46,7 +46,8 @@ void ChangedTensors::add(std::vector<int32_t> roles, const PreparedInputs& conte
   changes_.push_back({fmt::format("{}", fmt::join(names, ", ")), std::move(roles), &contents});
 }
 
-// Lengths change one by one, unless tensors agree on them: then all integers change together.
+// Lengths change one by one. If two tensors have the same lengths, or others follow from lengths,
+// all integers change together.
 void ChangedTensors::add_lengths(const std::vector<int32_t>& lengths, bool others_follow) {
   bool agree = others_follow;
   for (size_t n = 1; n < lengths.size(); ++n)
@@ -61,7 +62,8 @@ void ChangedTensors::add_lengths(const std::vector<int32_t>& lengths, bool other
   for (const int32_t role : together) add({role}, *other_lengths_);
 }
 
-// Integers that stay the same for another seed are lengths. An order and pages follow from them.
+// Lengths are the integers that another seed leaves as they are. An order and pages follow from
+// lengths.
 void ChangedTensors::prepare() {
   if (base_) return;
   const Stopwatch watch(inputs_s_);
@@ -90,7 +92,7 @@ void ChangedTensors::prepare() {
   add_lengths(lengths, others_follow);
 }
 
-// How many tensors are changed in this trial; not a pass: none.
+// Sets how many changes this trial has room for. If the outcome is not a pass, there is no room.
 Outcome ChangedTensors::fits(const Trial& trial, bool all, size_t& count) {
   const double golden_s = goldens_.of(first_).seconds(),
                one_s = golden_s + 2e-9 * trial.quickest_run_ns();
@@ -110,7 +112,7 @@ Outcome ChangedTensors::fits(const Trial& trial, bool all, size_t& count) {
   return room_for(4 + 2 * double(count));
 }
 
-// The seed decides which come first.
+// Returns that many changes, and makes their inputs. The seed decides where they begin.
 std::vector<ChangedTensors::Change*> ChangedTensors::some(size_t count) {
   std::vector<Change*> chosen;
   for (size_t n = 0; n < count; ++n)
@@ -130,7 +132,7 @@ Judgement ChangedTensors::judge_by_golden(const Trial& trial, const Change& chan
   });
 }
 
-// What is wrong in a plan that has run before, and right in a process of its own, was remembered.
+// The plan has remembered something if its output is wrong here and right in a process of its own.
 void ChangedTensors::judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
                            RelationRecord& record) {
   const Stopwatch watch(judging_s_);

@@ -1,9 +1,9 @@
-// The relation changed-tensor: one plan runs, and runs again at the same addresses after one input
-// tensor alone has got other contents. The output must be that of the new inputs.
+// The relation changed-tensor. A plan runs. Then one input tensor gets other contents, all
+// addresses stay the same, and the plan runs again. Its output must be that of the new inputs.
 //
-// It shows plans that keep an output, or a tensor that they have prepared, for as long as some
-// other tensors stay the same. Before each change the plan runs on the unchanged inputs, so that it
-// may remember those. Outputs are judged by their goldens.
+// The relation finds plans that keep an output or a prepared tensor while some other tensors stay
+// the same. The plan runs on the unchanged inputs before each change, so that it can remember them.
+// The golden of the new inputs judges each output.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,28 +17,28 @@ namespace attest::core {
 
 class ChangedTensors {
  public:
-  /// `first`: inputs of the first fill. `seed`: of the other contents, and of the tensor with which
-  /// a large problem begins. All arguments must outlive this object; `goldens` may be destroyed
-  /// before it, but not before the last call of run().
+  /// `first` has the inputs of the first fill. `seed` decides the other contents, and which tensors
+  /// of a large problem change. All arguments must outlive this object, except `goldens`, which
+  /// must outlive the last call of run().
   ChangedTensors(const Problem& problem, const PreparedInputs& first, uint64_t seed,
                  GoldenStore& goldens);
   ~ChangedTensors();
 
-  /// Changes every tensor in turn if `all`, else as many as some tenths of a second are enough for,
-  /// one at least. Skips problems whose runs and goldens take seconds.
+  /// Changes one tensor after another: every tensor if `all` is true, otherwise as many as fit into
+  /// 0.4 s, but at least one. Skips the relation if one change takes more than 2 s.
   RelationRecord run(const Trial& trial, bool all);
 
-  /// Seconds spent so far in making inputs, and in goldens and comparisons.
+  /// Return the seconds that making inputs, and goldens and comparisons, have taken so far.
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }
 
  private:
-  /// Inputs that differ from the base in one tensor, or in integers that follow from one another.
+  /// A change of one tensor, or of several tensors of integers that depend on one another.
   struct Change {
     std::string names;  // "v", "seq_lens_kv, page_table"
     std::vector<int32_t> roles;
-    const PreparedInputs* contents;            // what the tensors become
-    std::unique_ptr<PreparedInputs> inputs{};  // made when first wanted
+    const PreparedInputs* contents;            // has the new contents of these tensors
+    std::unique_ptr<PreparedInputs> inputs{};  // the base with the change; some() makes it
   };
   void prepare();
   void add_lengths(const std::vector<int32_t>& lengths, bool others_follow);
@@ -54,8 +54,10 @@ class ChangedTensors {
   const PreparedInputs& first_;
   uint64_t seed_;
   GoldenStore& goldens_;
-  const PreparedInputs* base_ = nullptr;      // null: nothing is prepared yet
-  std::unique_ptr<PreparedInputs> own_base_;  // if the first fill is none that any change fits
+  const PreparedInputs* base_ = nullptr;  // the unchanged inputs; null until prepare() has run
+  // Has the unchanged inputs if the first fill is neither random nor tokens. Inputs of other fills
+  // may have a golden of closed form, which a changed tensor would break.
+  std::unique_ptr<PreparedInputs> own_base_;
   std::unique_ptr<PreparedInputs> same_lengths_, other_lengths_;
   std::vector<Change> changes_;
   double inputs_s_ = 0, judging_s_ = 0;

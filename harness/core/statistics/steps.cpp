@@ -39,8 +39,8 @@ double energy(size_t at, size_t end, double first, double second, double both) {
          2 * m / ((m + n) * (n - 1)) * second;
 }
 
-/// Where the energy distance between [0, at) and [at, end) is largest, over all ends too: a second
-/// step does not hide the first.
+/// Finds where the energy distance between [0, at) and [at, end) is largest. It tries every end, so
+/// that a later step does not hide an earlier one.
 Split best_split(std::span<const double> values, size_t least) {
   const size_t count = values.size();
   std::vector<double> to_here(count + 1);  // sum of distances within [0, i)
@@ -102,7 +102,7 @@ class Divider {
       shuffle(shuffled, seed, next);
       const Split chance = best_split(shuffled, rule_.least_segment);
       as_large += chance.energy >= split.energy * (1 - kTied);
-      if (p_value(as_large) > rule_.level) return {from + split.at, p_value(as_large)};
+      if (p_value(as_large) > rule_.significance) return {from + split.at, p_value(as_large)};
     }
     return {from + split.at, p_value(as_large)};
   }
@@ -113,7 +113,7 @@ class Divider {
 
   void divide(size_t from, size_t to) {
     const Tested split = test(from, to);
-    if (split.p > rule_.level) return;
+    if (split.p > rule_.significance) return;
     places_.push_back(split);
     divide(from, split.at);
     divide(split.at, to);
@@ -223,7 +223,7 @@ class Divider {
 bool is_long_enough(size_t count, const StepRule& rule) {
   double ways = 1;
   for (size_t i = 0; i < count / 2; ++i) ways = ways * double(count - i) / double(i + 1);
-  return 2 / ways <= rule.level;
+  return 2 / ways <= rule.significance;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Steps in a series: where the values of a quantity, in order of time, go over to another level.
+// Finds steps in a series: places where the values of a quantity change to another level.
 //
 //   const Steps steps = find_steps(medians_ns);
 //   for (const Step& step : steps.steps) print(step.at, step.before, step.after);
@@ -17,39 +17,39 @@
 namespace attest::core {
 
 struct StepRule {
-  size_t least_segment = 3;   // values that a level has at least: a single spike is no step
-  double level = 0.005;       // chance of a false step in a series without any
-  size_t permutations = 999;  // of the test of one step
-  double band = 0.01;         // relative changes up to this do not matter
-  uint64_t seed = 1;          // of the permutations
+  size_t least_segment = 3;     // the fewest values of a level, so that a single spike is no step
+  double significance = 0.005;  // the chance of a false step in a series without steps
+  size_t permutations = 999;    // in the test of one step
+  double band = 0.01;           // a smaller relative change is no step
+  uint64_t seed = 1;            // of the permutations
 };
 
 /// A change of the level, between the values [from, at) and [at, to).
 struct Step {
   size_t from = 0, at = 0, to = 0;
   double before = 0, after = 0;  // medians of both sides
-  double p = 1;                  // of the permutation test
-  /// A line fits the values from `from` to `to` better than levels do: they drifted, and no single
-  /// one of them stands at a step.
+  double p = 1;                  // the p-value of the permutation test
+  /// The values from `from` to `to` fit a line better than levels. They drifted, so no single value
+  /// begins a new level.
   bool drift = false;
-  /// One side reaches an end of the series, and has fewer than twice least_segment values: the
-  /// next values may move the step or take it back.
+  /// One side reaches an end of the series and has fewer than twice least_segment values. Further
+  /// values may move the step or take it back.
   bool uncertain = false;
 };
 
 struct Steps {
-  std::vector<Step> steps;  // by place
-  /// So many values at each end cannot show a step yet.
+  std::vector<Step> steps;  // in order of place
+  /// The number of values at each end that cannot show a step yet.
   size_t unseen = 0;
   bool long_enough = false;  // at least least_values()
 };
 
-/// The fewest values of which some order is so rare that a step can be significant.
+/// Returns the fewest values that a series needs before any step can be significant.
 size_t least_values(const StepRule& rule = {});
 
-/// Finds the steps of `values`, which are finite and in order of time. Values farther than three
-/// interquartile ranges from the quartiles count as if they were there, so that a spike hides no
-/// step. Takes O(permutations n^2) time where there is a step, and about O(10 n^2) where none is.
+/// Finds the steps of `values`, which are finite and in order of time. A value that is more than
+/// three interquartile ranges beyond a quartile is moved to that limit, so that a spike hides no
+/// step. The function takes O(permutations n^2) time if there is a step, else about O(10 n^2).
 Steps find_steps(std::span<const double> values, const StepRule& rule = {});
 
 }  // namespace attest::core

@@ -41,10 +41,10 @@
 // so that the weight of the others shows, however small it is. In odd channels, marks have values
 // of up to 2,000.
 //
-// "rising_2", "rising_3" ...: further rounds of "rising", for problems in which it cannot show all
-// that it should (rising.cpp). Few rows go on with other marks. Where a softcap bounds scores and a
-// term is added after it, queries are 0, and the term has the leads: BIAS at the marks, REL_BIAS
-// and ALIBI_SLOPES at each row's own position.
+// "rising_2" to "rising_8": further rounds of "rising" (rising.cpp). Some problems have too few
+// rows to show everything in one round; each round goes on with other marks. In others a softcap
+// bounds the scores and a term is added after it. Queries are 0 there, and the term has the leads:
+// BIAS at the marks, REL_BIAS and ALIBI_SLOPES at each row's own position.
 //
 // "equal": one key code, so all scores of a row are equal; one query code has scores of 0.
 //
@@ -89,11 +89,11 @@ class Codebook {
   static Kind kind_of(std::string_view fill);
   /// Whether a codebook fill has that name.
   static bool knows(std::string_view fill);
-  /// 0 for "rising" and all other fills, 1 for "rising_2", and so on.
+  /// Returns 1 for "rising_2", 2 for "rising_3" and so on, and 0 for all other fills.
   static int64_t round_of(std::string_view fill);
-  /// How many rounds of "rising" a problem has.
+  /// Returns how many rounds of "rising" a problem has, at least 1.
   static int64_t rising_rounds(const Problem& problem);
-  /// Whether a further round of "rising" has its leads in a term.
+  /// Returns whether the fill is a further round of "rising" in which a term has the leads.
   static bool leads_in_term(const Problem& problem, const Fill& fill) {
     return round_of(fill.name) > 0 && leading_term(problem) != 0;
   }
@@ -157,11 +157,12 @@ class Codebook {
 
  private:
   Codebook(const Codebook&) = delete;  // levels_ refers to geometry_
-  // ATTEST_BIAS, ATTEST_REL_BIAS, ATTEST_ALIBI_SLOPES; 0: leads are scores.
+  // Returns the role of the term that has the leads in further rounds: ATTEST_BIAS, ATTEST_REL_BIAS
+  // or ATTEST_ALIBI_SLOPES. Returns 0 if the scores have them.
   static int32_t leading_term(const Problem& problem);
   static int64_t most_rounds(const Problem& problem);
-  // Whether all rows together are less than the asks, and see nearly the same keys. ALiBi takes
-  // from the leads of far marks, by head.
+  // Returns whether there are fewer rows than asks, and all rows see nearly the same keys.
+  // `slopes`: the problem has ALiBi, which lowers the leads of far marks.
   static bool rows_are_few(const attest_softmax_params& params,
                            const std::vector<int64_t>& length_q,
                            const std::vector<int64_t>& length_kv, bool slopes);
@@ -217,11 +218,11 @@ class Codebook {
   std::map<int64_t, EdgePlaces> edges_;  // kEdges: by length of sequence or window
   std::map<int64_t, Marks> marks_;       // kRising: by length of sequence or window
   std::vector<Ask> asks_;                // kRising: for each query code
-  int64_t round_ = 0;                    // kRising: round_of the fill
-  int32_t term_ = 0;                     // kRising: leading_term of a further round
+  int64_t round_ = 0;                    // kRising: round_of() the fill
+  int32_t term_ = 0;                     // kRising: leading_term() in a further round, else 0
   TensorSpec bias_{};                    // of the problem
   int64_t all_rows_ = 0;                 // kRising: rows of all heads
-  bool few_rows_ = false;                // kRising: see rows_are_few
+  bool few_rows_ = false;                // kRising: rows_are_few(), and the scores have the leads
   // kRising, by key code: the query codes that ask for a mark
   std::vector<std::vector<uint8_t>> codes_of_mark_;
   std::vector<uint8_t> codes_of_gaps_;  // kRising: the query codes whose Ask is a gap

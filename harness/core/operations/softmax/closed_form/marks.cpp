@@ -14,7 +14,7 @@ constexpr double kMuch = 30, kOver64 = 72, kOver88 = 104;
 // What all other keys together still weigh, and at 40 do no more.
 constexpr double kGaps[] = {8, 10, 12, 14, 16, 18, 20, 40};
 
-// A step of a kernel that an ask makes happen: what, for tiles or lanes of which size, where.
+// A step of a kernel that an ask shows: its kind, the size of tiles or lanes, and the place.
 enum class What { kRise, kLane, kGap };
 using Step = std::tuple<What, int64_t, int64_t, int64_t>;
 
@@ -39,8 +39,8 @@ std::vector<Step> steps_of(const Marks& marks, const Ask& ask) {
   return steps;
 }
 
-// How much steps that are not shown yet are worth. There are many lanes, and a kernel that leaves
-// some out leaves out many.
+// Returns what the steps that are not shown yet are worth. A lane is worth least: there are many,
+// and a kernel that leaves some out leaves out many.
 size_t worth(const std::vector<Step>& steps, const std::set<Step>& shown) {
   constexpr size_t kWorth = 4;
   size_t sum = 0;

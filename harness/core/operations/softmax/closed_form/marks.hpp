@@ -27,7 +27,7 @@ class Marks {
   int64_t size() const { return int64_t(places_.size()); }
   int64_t place(int64_t index) const { return places_[size_t(index)]; }
   const std::vector<int64_t>& places() const { return places_; }
-  /// The number of keys of the interval.
+  /// Returns the number of keys of the interval.
   int64_t length() const { return length_; }
   /// The number of the mark at a position, or -1.
   int64_t index_of(int64_t place) const;
@@ -55,9 +55,8 @@ struct Ask {
 /// `little`: the least lead that tests a rise.
 std::vector<Ask> asks_for(const Marks& marks, int64_t most, double little);
 
-/// Sorts the asks of rows that see all marks: each shows as many steps as possible that those
-/// before it do not show. The stairs stay in front. Returns how many asks show every step that all
-/// of them show.
+/// Sorts asks for rows that see all marks. Each ask shows as many new steps as possible; the stairs
+/// stay in front. Returns how many asks show all steps; those behind them show none that is new.
 size_t sort_for_few_rows(const Marks& marks, std::vector<Ask>& asks);
 
 }  // namespace attest::core

@@ -38,13 +38,14 @@ constexpr double kUnlike = 0.5;  // of two directions, where a head has room for
 constexpr double kShortestDirection = 0.25, kTooAlike = 1e3;
 constexpr uint64_t kTries = 64;      // of a direction
 constexpr double kFreeSoftcap = 46;  // from which on scores have nearly all leads themselves
-// A round costs what a fill does; all rounds together have inputs and products of at most so many.
+// Limits on the bytes of inputs and the operations of all rounds together.
 constexpr double kRoundBytes = 256 << 20, kRoundFlops = 1e11;
-// Of rows of BIAS that hide keys, one in so many shows what it asks for.
+// If BIAS hides keys, one row in so many sees the mark that it asks for.
 constexpr int64_t kRowsOfAsk = 4;
-constexpr int64_t kFewQueries = 16;  // behind a cache of keys, all of them see nearly the same
-// What REL_BIAS adds to keys at the row's own position, and the slopes of ALiBi: alone over all
-// others, by gaps, and rises by much and by little in tiles of 16 to 256 keys.
+constexpr int64_t kFewQueries = 16;  // behind a long cache, so few queries see nearly the same keys
+// What REL_BIAS adds to the key at the row's own position, and the slopes of ALiBi. Large leads
+// hide all other keys, others leave gaps, and the rest rise by much or by little in tiles of 16 to
+// 256 keys.
 constexpr double kOwnLeads[] = {104, 16, 10, 20, 72, 8, 30, 14, 12, 18, 40, 1};
 constexpr double kSlopes[] = {104,       16, 10,         20, 72.0 / 16,  8,  72.0 / 32, 14,
                               72.0 / 64, 12, 72.0 / 128, 18, 72.0 / 256, 40, 1.0 / 16,  1.0 / 128};
@@ -194,7 +195,8 @@ void Codebook::turn_to_marks() {
     }
 }
 
-// The query code that the fewest rows have had so far, of those whose marks the row sees.
+// Returns the query code that the fewest rows have had so far, among those whose marks the row
+// sees.
 int64_t Codebook::least_asked(int64_t b, int64_t i, int64_t head,
                               std::vector<int64_t>& asking) const {
   const Marks& marks = marks_of(b);
@@ -211,7 +213,7 @@ int64_t Codebook::least_asked(int64_t b, int64_t i, int64_t head,
   return best;
 }
 
-// Each round goes on where the one before it ended. Rows that see most come first.
+// Each round goes on where the round before it ended. Rows that see the most keys come first.
 void Codebook::turn_few_to_marks() {
   struct RowOfHead {
     int64_t keys, b, i, head;
@@ -405,7 +407,7 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
   return queries;
 }
 
-// `at`: the row of BIAS. It gets the leads that row i of a sequence and head asks for.
+// Gives row `at` of BIAS the leads that row i of a sequence and head asks for.
 void Codebook::raise_bias_row(const Tensor& bias, int64_t at, int64_t b, int64_t head,
                               int64_t i) const {
   const TensorSpec& spec = bias.spec;
@@ -430,7 +432,7 @@ void Codebook::raise_bias_row(const Tensor& bias, int64_t at, int64_t b, int64_t
   }
 }
 
-// Sequences and heads that share a row have their turn in it.
+// Sequences and heads that share a row of BIAS take turns in it.
 void Codebook::raise_bias(const Tensor& bias) const {
   const TensorSpec& spec = bias.spec;
   for (int64_t at = 0; at < row_count(spec, 3); ++at) {
