@@ -10,7 +10,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/machine_error.hpp"
 #include "core/tensor/error.hpp"
 
 int main(int argc, char** argv) {
@@ -52,7 +51,7 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < commands.size(); ++i)
       if (program.get_subcommands([](const CLI::App*) { return true; })[i] == chosen.at(0))
         return commands[i]();
-  } catch (const cli::MachineError& error) {
+  } catch (const core::MachineError& error) {
     fmt::print(stderr, "attest: {}\n", error.what());
     return cli::kNothing;
   } catch (const core::Error& error) {

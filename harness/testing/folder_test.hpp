@@ -18,7 +18,10 @@ namespace attest::testing {
 /// The folder exists as long as the test. Names of files are relative to it.
 class FolderTest : public ::testing::Test {
  protected:
-  FolderTest() { std::filesystem::create_directories(folder_); }
+  FolderTest() {
+    std::filesystem::remove_all(folder_);  // of a process that died
+    std::filesystem::create_directories(folder_);
+  }
   ~FolderTest() override { std::filesystem::remove_all(folder_); }
 
   /// Runs `attest ARGUMENTS` in the folder.

@@ -23,10 +23,15 @@ inline Outcome run_shell(const std::string& folder, const std::string& command) 
   return outcome;
 }
 
-/// Runs `attest ARGUMENTS` in `folder`: the program of the build that this test belongs to.
-inline Outcome run_attest(const std::string& folder, const std::string& arguments) {
+/// Returns the path of attest in the build that this test belongs to.
+inline std::string attest_program() {
   const auto tests = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  return run_shell(folder, (tests.parent_path() / "bin/attest").string() + " " + arguments);
+  return (tests.parent_path() / "bin/attest").string();
+}
+
+/// Runs `attest ARGUMENTS` in `folder`.
+inline Outcome run_attest(const std::string& folder, const std::string& arguments) {
+  return run_shell(folder, attest_program() + " " + arguments);
 }
 
 }  // namespace attest::testing

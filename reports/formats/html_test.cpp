@@ -233,5 +233,40 @@ TEST(Html, HistoryIsLinesWithSteps) {
   EXPECT_EQ(count(text, "<script"), 2u) << "names are escaped";
 }
 
+TEST(Html, HistoryOfManyRunsShowsTheLast) {
+  HistorySeries series;
+  series.key.case_name = "long";
+  const auto level_of = [](int run) { return run < 100 ? 9e6 : run < 550 ? 1e6 : 2e6; };
+  for (int run = 0; run < 600; ++run)
+    series.points.push_back({.started = std::to_string(run),
+                             .commit = "c" + std::to_string(run),
+                             .plugin_hash = "",
+                             .verdict = "pass",
+                             .time_ns = level_of(run) + run % 3,
+                             .memory_bytes = {},
+                             .error_ratio = {}});
+  Input input = attest::testing::golden_input();
+  input.histories = {history_of(series)};
+  ASSERT_EQ(input.histories[0].lines[0].steps.steps.size(), 2u);
+  const std::string text = print_html(input, {.charts = false});
+  EXPECT_EQ(count(text, "<line class=\"step\""), 1u);
+  EXPECT_EQ(count(text, ">c550</text>"), 1u);
+  EXPECT_EQ(count(text, ">c100</text>"), 0u) << "left of the picture";
+  for (size_t at = 0; (at = text.find("<line class=\"level\"", at)) != std::string::npos; ++at)
+    for (const char* name : {" y1=\"", " y2=\""}) {
+      const double y = std::stod(text.substr(text.find(name, at) + 5));
+      EXPECT_TRUE(y >= 34 && y <= 150) << y << ", outside the frame";
+    }
+}
+
+TEST(Html, HistoryCountsTheSeriesThatItDoesNotList) {
+  Input input = attest::testing::golden_input();
+  CaseHistory one = history_of(attest::testing::slower_series("a", "c"));
+  for (HistoryLine& line : one.lines) line.steps.steps.clear();
+  input.histories.assign(501, one);
+  EXPECT_THAT(print_html(input, {.charts = false}),
+              HasSubstr("Series without a picture: 501, of which the first 500 are listed"));
+}
+
 }  // namespace
 }  // namespace attest::reports

@@ -28,8 +28,10 @@ struct SeriesKey {
 
 /// One run of a series.
 struct HistoryPoint {
-  std::string started;  // UTC, ISO 8601
-  std::string commit, plugin_hash, verdict;
+  std::string started;      // UTC, ISO 8601
+  std::string commit;       // of attest; a library from elsewhere has its hash alone
+  std::string plugin_hash;  // of the library
+  std::string verdict;
   std::optional<double> time_ns, memory_bytes, error_ratio;  // of a pass, where measured
 
   /// Returns whether both runs have the same commit and the same library.

@@ -5,13 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <thread>
 
 #include "core/tensor/error.hpp"
+#include "reports/history/history_text.hpp"
 #include "reports/history/index.hpp"
 #include "reports/testing/records.hpp"
 
@@ -45,8 +49,7 @@ std::vector<Results> days(int count, int step_at, double factor) {
 class History : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "history_" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = fmt::format("{}history_{}", ::testing::TempDir(), getpid());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     path_ = folder_ + "/history.sqlite";
@@ -54,9 +57,8 @@ class History : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   HistoryIndex with(const std::vector<Results>& files) {
-    HistoryIndex index = HistoryIndex::open_or_create(path_);
-    index.add(files);
-    return index;
+    added_.clear();
+    return HistoryIndex::add(path_, files, added_);
   }
   std::vector<HistorySeries> all(const HistoryIndex& index) {
     std::vector<HistorySeries> series;
@@ -72,6 +74,10 @@ class History : public ::testing::Test {
     }
     return "";
   }
+  bool only_the_index_is_left() const {
+    const std::filesystem::directory_iterator files(folder_);
+    return std::distance(begin(files), end(files)) == 1;
+  }
   void execute(const std::string& statement) {
     sqlite3* handle = nullptr;
     ASSERT_EQ(sqlite3_open(path_.c_str(), &handle), SQLITE_OK);
@@ -80,6 +86,7 @@ class History : public ::testing::Test {
   }
 
   std::string folder_, path_;
+  std::vector<Added> added_;  // by the last with()
 };
 
 TEST_F(History, FindsTheCommitOfAStep) {
@@ -148,15 +155,36 @@ TEST_F(History, AnotherBuildOfTheLibraryIsTheSameSeries) {
   EXPECT_FALSE(series[0].points[0].same_build(series[0].points[1]));
 }
 
+TEST_F(History, SaysWhatDiffersAcrossAStep) {
+  const auto remark = [&](const std::function<void(Results&, bool after)>& change) {
+    std::filesystem::remove(path_);
+    std::vector<Results> files = days(20, 11, 1.05);
+    for (size_t i = 0; i < files.size(); ++i) {
+      files[i].header.environment["build"]["commit"] = "c";
+      change(files[i], i >= 10);
+    }
+    return history_rows(history_of(all(with(files))[0]))[0].remark;
+  };
+  EXPECT_EQ(remark([](Results&, bool) {}),
+            "the same build on both sides: something outside it changed");
+  EXPECT_EQ(
+      remark([](Results& run, bool after) { run.records[0].plugin_hash = after ? "22" : "11"; }),
+      "another build of the library: 22, before 11");
+  EXPECT_EQ(remark([](Results& run, bool after) {
+              run.header.environment["build"]["commit"] = after ? "d" : "c";
+            }),
+            "after commit c");
+}
+
 TEST_F(History, ARunCountsOnce) {
-  HistoryIndex index = with({day(1, 1e6)});
+  with({day(1, 1e6)});
   Results copy = day(1, 1e6);
   copy.path = "copy.jsonl";
   copy.records.push_back(testing::passed("naive", 2e6));
-  const std::vector<Added> added = index.add({day(1, 1e6), copy});
-  EXPECT_TRUE(added[0].known_run);
-  EXPECT_EQ(added[0].fresh, 0u);
-  EXPECT_EQ(added[1].fresh, 1u) << "a run that went on since";
+  const HistoryIndex index = with({day(1, 1e6), copy});
+  EXPECT_TRUE(added_[0].known_run);
+  EXPECT_EQ(added_[0].fresh, 0u);
+  EXPECT_EQ(added_[1].fresh, 1u) << "a run that went on since";
   ASSERT_EQ(index.keys().size(), 2u);
   for (const SeriesKey& key : index.keys()) EXPECT_EQ(index.series(key).points.size(), 1u);
 }
@@ -188,22 +216,25 @@ TEST_F(History, WhatDidNotPassHasNoValue) {
 TEST_F(History, SaysWhereAClockWentBack) {
   Results run = day(5, 1e6);
   run.closing.finished = "2026-01-04T00:00:00Z";
-  HistoryIndex index = HistoryIndex::open_or_create(path_);
-  EXPECT_THAT(index.add({run})[0].warnings, ElementsAre(HasSubstr("its clock was set back")));
-  EXPECT_THAT(index.add({day(6, 1e6)})[0].warnings, ElementsAre());
-  index.add({day(1, 1e6, "a"), day(2, 1e6, "b"), day(3, 1e6, "a")});
+  with({run});
+  EXPECT_THAT(added_[0].warnings, ElementsAre(HasSubstr("its clock was set back")));
+  with({day(6, 1e6)});
+  EXPECT_THAT(added_[0].warnings, ElementsAre());
+  const auto index = with({day(1, 1e6, "a"), day(2, 1e6, "b"), day(3, 1e6, "a")});
   EXPECT_THAT(history_of(all(index)[0]).warnings,
               ElementsAre(HasSubstr("commit a was measured before and after another one")));
 }
 
 TEST_F(History, RefusesWhatIsNoRun) {
-  HistoryIndex index = HistoryIndex::open_or_create(path_);
   Results empty, baseline = day(2, 1e6);
   empty.path = "empty.jsonl";
   baseline.header.environment["baseline"]["from"] = "day1.jsonl";
-  EXPECT_THROW(index.add({day(1, 1e6), empty}), core::Error);
-  EXPECT_THROW(index.add({day(1, 1e6), baseline}), core::Error);
-  EXPECT_TRUE(index.keys().empty()) << "all files or none";
+  EXPECT_THROW(with({day(1, 1e6), empty}), core::Error);
+  EXPECT_THROW(with({day(1, 1e6), baseline}), core::Error);
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "all files or none, and no empty index";
+  with({day(1, 1e6)});
+  EXPECT_THROW(HistoryIndex::rebuild(path_, {empty}, added_), core::Error);
+  EXPECT_EQ(HistoryIndex::open(path_).keys().size(), 1u) << "it stays as it was";
 }
 
 TEST_F(History, IsRebuiltFromTheSameFiles) {
@@ -221,7 +252,7 @@ TEST_F(History, IsRebuiltFromTheSameFiles) {
   EXPECT_EQ(again.keys(), keys);
   EXPECT_EQ(again.files(), names);
   EXPECT_EQ(again.series(keys[0]).points.size(), 5u);
-  EXPECT_FALSE(std::filesystem::exists(path_ + ".partial"));
+  EXPECT_TRUE(only_the_index_is_left());
 }
 
 TEST_F(History, SaysHowToMendADamagedIndex) {
@@ -235,6 +266,43 @@ TEST_F(History, SaysHowToMendADamagedIndex) {
                                HasSubstr("attest history rebuild RESULTS.jsonl... --index ")));
   std::vector<Added> added;
   EXPECT_EQ(HistoryIndex::rebuild(path_, {day(1, 1e6)}, added).keys().size(), 1u);
+  EXPECT_TRUE(only_the_index_is_left());
+}
+
+TEST_F(History, TwoMakersOfOneIndexBothAdd) {
+  const auto add = [&](int first) {
+    for (int i = first; i < first + 5; ++i) {
+      std::vector<Added> added;
+      HistoryIndex::add(path_, {day(i, 1e6)}, added);
+    }
+  };
+  for (int round = 0; round < 10; ++round) {
+    std::filesystem::remove(path_);
+    std::thread other(add, 1);
+    add(11);
+    other.join();
+    EXPECT_EQ(all(HistoryIndex::open(path_))[0].points.size(), 10u) << round;
+  }
+}
+
+TEST_F(History, FilesAreFoundThroughALinkToTheFolder) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder_ + "/deep/er");
+  fs::create_directory_symlink(folder_ + "/deep/er", folder_ + "/link");
+  path_ = folder_ + "/link/history.sqlite";
+  Results run = day(1, 1e6);
+  run.path = folder_ + "/day1.jsonl";
+  std::ofstream(run.path) << "results\n";
+  const HistoryIndex index = with({run});
+  ASSERT_EQ(index.files().size(), 1u);
+  EXPECT_TRUE(fs::equivalent(index.files()[0], run.path)) << index.files()[0];
+}
+
+TEST_F(History, WhatCannotBeReadOrWrittenIsTheMachinesFault) {
+  std::filesystem::create_symlink("history.sqlite", path_);  // to itself
+  EXPECT_THROW(HistoryIndex::open(path_), core::MachineError);
+  path_ = folder_ + "/nowhere/history.sqlite";
+  EXPECT_THROW(with({day(1, 1e6)}), core::MachineError);
 }
 
 TEST_F(History, SaysWhenATableIsMissingOrOfAnotherVersion) {
@@ -243,13 +311,16 @@ TEST_F(History, SaysWhenATableIsMissingOrOfAnotherVersion) {
   EXPECT_THAT(refusal(), HasSubstr("is damaged"));
   execute("PRAGMA user_version = 2");
   EXPECT_THAT(refusal(), HasSubstr("was written by another attest"));
+  execute("CREATE TABLE of_that_version (x)");
+  EXPECT_EQ(HistoryIndex::rebuild(path_, {day(1, 1e6)}, added_).keys().size(), 1u);
+  EXPECT_EQ(refusal(), "");
 }
 
 TEST_F(History, DoesNotTouchFilesOfOthers) {
   EXPECT_THAT(refusal(), HasSubstr("is not there"));
   std::ofstream(path_) << "{\"type\": \"header\"}\n";
   EXPECT_THAT(refusal(), HasSubstr("is no index of attest"));
-  EXPECT_THROW(HistoryIndex::open_or_create(path_), core::Error);
+  EXPECT_THROW(with({day(1, 1e6)}), core::Error);
   std::vector<Added> added;
   EXPECT_THROW(HistoryIndex::rebuild(path_, {day(1, 1e6)}, added), core::Error);
   std::filesystem::remove(path_);

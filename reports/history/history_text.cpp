@@ -15,12 +15,15 @@ using core::Step;
 using nlohmann::json;
 
 std::string remark_of(const CaseHistory& history, const HistoryLine& line, const Step& step) {
+  const HistoryPoint &before = history.before(line, step), &after = history.after(line, step);
+  std::string remark = fmt::format("after commit {}", before.commit);
   if (step.drift)
-    return fmt::format("since {}, commit {}", history.before(line, step).started,
-                       history.before(line, step).commit);
-  std::string remark = fmt::format("after commit {}", history.before(line, step).commit);
-  if (history.before(line, step).same_build(history.after(line, step)))
-    remark = "the same build on both sides: the machine changed";
+    remark = fmt::format("since {}, commit {}", before.started, before.commit);
+  else if (before.same_build(after))
+    remark = "the same build on both sides: something outside it changed";
+  else if (before.commit == after.commit)
+    remark = fmt::format("another build of the library: {}, before {}", after.plugin_hash,
+                         before.plugin_hash);
   if (step.uncertain) remark += "; uncertain, near an end of the series";
   return remark;
 }
@@ -50,15 +53,17 @@ HistoryRow level_row(const HistoryLine& line) {
 
 std::string print_rows(const std::vector<HistoryRow>& rows) {
   std::vector<std::vector<std::string>> lines{history_columns()};
-  for (const HistoryRow& row : rows) lines.push_back(cells_of(row));
+  for (const HistoryRow& row : rows) {
+    lines.push_back(cells_of(row));
+    for (std::string& cell : lines.back()) cell = printable(cell);
+  }
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines)
     for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
   std::string text;
   for (const auto& line : lines) {
     std::string one;
-    for (size_t i = 0; i < line.size(); ++i)
-      one += fmt::format("  {:<{}}", printable(line[i]), widths[i]);
+    for (size_t i = 0; i < line.size(); ++i) one += fmt::format("  {:<{}}", line[i], widths[i]);
     one.erase(one.find_last_not_of(' ') + 1);
     text += one + "\n";
   }

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -46,14 +50,20 @@ static_assert(kApplication == 1635021684 && kVersion == 1, "as the tables say");
 
 [[noreturn]] void refuse_foreign(const std::string& path) {
   throw core::Error(
-      fmt::format("--index {}: is no index of attest; name another file, or remove this one and "
+      fmt::format("{}: is no index of attest; name another file, or remove this one and "
                   "rebuild: attest history rebuild RESULTS.jsonl... --index {}",
                   path, path));
 }
 
-bool is_empty_or_missing(const std::string& path) {
+bool is_there(const std::string& path) {
   std::error_code error;
-  return !fs::exists(path, error) || (fs::is_regular_file(path) && fs::file_size(path) == 0);
+  const bool exists = fs::exists(path, error);
+  if (error) throw core::MachineError(fmt::format("{}: {}", path, error.message()));
+  return exists;
+}
+
+bool is_empty_or_missing(const std::string& path) {
+  return !is_there(path) || (fs::is_regular_file(path) && fs::file_size(path) == 0);
 }
 
 /// Whether the file begins as an index does: as a file of SQLite, with attest as its application in
@@ -61,6 +71,7 @@ bool is_empty_or_missing(const std::string& path) {
 bool is_index(const std::string& path) {
   static const std::string kFormat("SQLite format 3\0", 16);
   std::ifstream in(path, std::ios::binary);
+  if (!in) throw core::MachineError(fmt::format("{}: {}", path, std::strerror(errno)));
   std::string begin(72, '\0');
   if (!in.read(begin.data(), std::streamsize(begin.size())) || !begin.starts_with(kFormat))
     return false;
@@ -154,8 +165,45 @@ struct HistoryIndex::Impl {
   std::string path;
   mutable Database database;
 
+  /// The folder from which paths in the index count, without symbolic links.
+  fs::path folder() const { return fs::weakly_canonical(fs::absolute(path)).parent_path(); }
   std::string stored(const std::string& file) const {
-    return fs::proximate(fs::absolute(file), fs::absolute(path).parent_path()).string();
+    return fs::proximate(fs::absolute(file), folder()).string();
+  }
+
+  int64_t application() { return database.number("PRAGMA application_id"); }
+
+  bool is_whole() {
+    Statement check(database, "PRAGMA quick_check(1)");
+    return check.next() && check.text(0) == "ok";
+  }
+
+  void drop_tables() {
+    std::vector<std::string> names;
+    {
+      Statement tables(database,
+                       "SELECT name FROM sqlite_master WHERE type = 'table' AND "
+                       "name NOT LIKE 'sqlite%'");
+      while (tables.next()) names.push_back(tables.text(0));
+    }
+    for (const std::string& name : names)
+      database.run(fmt::format("DROP TABLE \"{}\"", name).c_str());
+  }
+
+  /// Runs `change` as one transaction. If it throws, the file stays as it was.
+  template <typename Change>
+  void transact(const Change& change) {
+    database.run("BEGIN IMMEDIATE");
+    try {
+      change();
+      database.run("COMMIT");
+    } catch (...) {
+      try {
+        database.run("ROLLBACK");
+      } catch (const core::Error&) {  // the first error says more
+      }
+      throw;
+    }
   }
 
   int64_t series_of(const SeriesKey& key) {
@@ -220,65 +268,95 @@ HistoryIndex::~HistoryIndex() = default;
 HistoryIndex::HistoryIndex(HistoryIndex&&) noexcept = default;
 
 HistoryIndex HistoryIndex::open(const std::string& path) {
-  std::error_code error;
-  if (!fs::exists(path, error))
+  if (!is_there(path))
     throw core::Error(fmt::format(
-        "--index {}: is not there; attest history add RESULTS.jsonl... makes it", path));
+        "{}: is not there; attest history add RESULTS.jsonl... --index {} makes it", path, path));
   if (!is_index(path)) refuse_foreign(path);
   auto impl = std::make_unique<Impl>(path, false);
   if (const int64_t version = impl->database.number("PRAGMA user_version"); version != kVersion)
     throw core::Error(
-        fmt::format("--index {}: was written by another attest (version {} of the index, not {}): "
+        fmt::format("{}: was written by another attest (version {} of the index, not {}): "
                     "attest history rebuild RESULTS.jsonl... --index {}",
                     path, version, kVersion, path));
   return HistoryIndex(std::move(impl));
 }
 
-HistoryIndex HistoryIndex::open_or_create(const std::string& path) {
-  if (!is_empty_or_missing(path)) return open(path);
-  auto impl = std::make_unique<Impl>(path, true);
-  impl->database.run(kTables);
-  return HistoryIndex(std::move(impl));
+HistoryIndex HistoryIndex::add(const std::string& path, const std::vector<Results>& files,
+                               std::vector<Added>& added) {
+  for (const Results& file : files) require_run(file);
+  HistoryIndex index =
+      is_empty_or_missing(path) ? HistoryIndex(std::make_unique<Impl>(path, true)) : open(path);
+  Impl& impl = *index.impl_;
+  impl.transact([&] {
+    if (impl.application() != kApplication) impl.database.run(kTables);  // nobody else made them
+    for (const Results& file : files) added.push_back(impl.add(file));
+  });
+  return index;
+}
+
+namespace {
+
+/// A file beside the index, which is removed unless it takes the index's place.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), name_(fmt::format("{}.{}.partial", path, getpid())) {
+    remove();
+  }
+  ~NewFile() { remove(); }
+  const std::string& name() const { return name_; }
+  void replace() {
+    std::error_code error;
+    fs::remove(path_ + "-journal", error);  // SQLite would undo the new file's pages from it
+    fs::rename(name_, path_, error);
+    if (error) throw core::MachineError(fmt::format("{}: {}", path_, error.message()));
+  }
+
+ private:
+  void remove() const {
+    std::error_code ignored;
+    fs::remove(name_, ignored);
+    fs::remove(name_ + "-journal", ignored);
+  }
+  std::string path_, name_;
+};
+
+}  // namespace
+
+bool HistoryIndex::refill(const std::string& path, const std::vector<Results>& files,
+                          std::vector<Added>& added) {
+  try {
+    Impl old(path, false);
+    if (!old.is_whole()) return false;
+    old.transact([&] {
+      old.drop_tables();
+      old.database.run(kTables);
+      for (const Results& file : files) added.push_back(old.add(file));
+    });
+    return true;
+  } catch (const DamagedDatabase&) {
+    added.clear();
+    return false;
+  }
 }
 
 HistoryIndex HistoryIndex::rebuild(const std::string& path, const std::vector<Results>& files,
                                    std::vector<Added>& added) {
-  if (!is_empty_or_missing(path) && !is_index(path)) refuse_foreign(path);
-  const std::string partial = path + ".partial";
-  std::error_code error;
-  fs::remove(partial, error);
-  {
-    HistoryIndex fresh = open_or_create(partial);
-    added = fresh.add(files);
-  }
-  fs::remove(path + "-journal", error);  // of the old one
-  fs::rename(partial, path, error);
-  if (error) throw core::Error(fmt::format("--index {}: {}", path, error.message()));
-  return open(path);
-}
-
-std::vector<Added> HistoryIndex::add(const std::vector<Results>& files) {
   for (const Results& file : files) require_run(file);
-  std::vector<Added> all;
-  impl_->database.run("BEGIN IMMEDIATE");
-  try {
-    for (const Results& file : files) all.push_back(impl_->add(file));
-    impl_->database.run("COMMIT");
-  } catch (...) {
-    try {
-      impl_->database.run("ROLLBACK");
-    } catch (const core::Error&) {  // the first error says more
-    }
-    throw;
+  if (is_empty_or_missing(path)) return add(path, files, added);
+  if (!is_index(path)) refuse_foreign(path);
+  if (!refill(path, files, added)) {
+    NewFile fresh(path);
+    add(fresh.name(), files, added);
+    fresh.replace();
   }
-  return all;
+  return open(path);
 }
 
 std::vector<std::string> HistoryIndex::files() const {
   Statement all(impl_->database, "SELECT path FROM files ORDER BY rowid");
   std::vector<std::string> paths;
-  while (all.next())
-    paths.push_back((fs::path(impl_->path).parent_path() / all.text(0)).lexically_normal());
+  while (all.next()) paths.push_back(fs::proximate(impl_->folder() / all.text(0)));
   return paths;
 }
 

@@ -19,25 +19,28 @@ struct Added {
   std::vector<std::string> warnings;  // sentences
 };
 
+/// All functions throw DamagedDatabase if the index is damaged; the message says how to rebuild it.
+/// They throw MachineError if it cannot be read or written.
 class HistoryIndex {
  public:
-  /// Opens an index. open_or_create() makes an empty one if there is none; open() throws Error
-  /// then. Both throw Error if the file is no index of attest, has another version, is damaged (the
-  /// message says how to rebuild it), or cannot be opened.
+  /// Opens an index. Throws Error if there is none, or if the file is no index of attest or has
+  /// another version.
   static HistoryIndex open(const std::string& path);
-  static HistoryIndex open_or_create(const std::string& path);
-  /// Makes an index of these files. It replaces the old index, which may be damaged, only when the
-  /// new one is whole. Throws Error if `path` names a file that is no index of attest.
+  /// Adds all files to an index, or none if one is refused. Makes the index if there is none. If it
+  /// has a run already, the records of the file replace those with the same key. Throws Error as
+  /// open() does, and if a file has no header or is a baseline, whose records come from several
+  /// runs. `added` has an entry for each file.
+  static HistoryIndex add(const std::string& path, const std::vector<core::Results>& files,
+                          std::vector<Added>& added);
+  /// Makes the index anew, of these files alone. The old index may be damaged or of another
+  /// version; it stays as it was until the new one is whole. Throws Error if a file is refused, or
+  /// if `path` names a file that is no index of attest.
   static HistoryIndex rebuild(const std::string& path, const std::vector<core::Results>& files,
                               std::vector<Added>& added);
   ~HistoryIndex();
   HistoryIndex(HistoryIndex&&) noexcept;
   HistoryIndex& operator=(HistoryIndex&&) = delete;
 
-  /// Adds all files, or none if one is refused. If the index has a run already, its records replace
-  /// those with the same key. Throws Error if a file has no header or is a baseline, whose records
-  /// come from several runs, or if the index is damaged.
-  std::vector<Added> add(const std::vector<core::Results>& files);
   /// Returns the files that were added, as paths from the working folder.
   std::vector<std::string> files() const;
   /// Returns the keys of all series.
@@ -50,6 +53,9 @@ class HistoryIndex {
  private:
   struct Impl;
   explicit HistoryIndex(std::unique_ptr<Impl> impl);
+  /// Replaces all that the index holds. Returns false if it is damaged.
+  static bool refill(const std::string& path, const std::vector<core::Results>& files,
+                     std::vector<Added>& added);
   std::unique_ptr<Impl> impl_;
 };
 

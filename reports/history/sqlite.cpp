@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include "core/tensor/error.hpp"
-
 namespace attest::reports {
 
 Database::Database(const std::string& path, bool create) : path_(path) {
@@ -17,7 +15,7 @@ Database::Database(const std::string& path, bool create) : path_(path) {
   if (code != SQLITE_OK) {
     const std::string why = sqlite3_errstr(code);
     sqlite3_close(handle_);
-    throw core::Error(fmt::format("--index {}: {}", path, why));
+    throw core::MachineError(fmt::format("{}: {}", path, why));
   }
   sqlite3_busy_timeout(handle_, 10'000);  // ms; another attest may be adding
 }
@@ -27,11 +25,11 @@ Database::~Database() { sqlite3_close(handle_); }
 void Database::refuse(int code) const {
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR ||
       code == SQLITE_MISMATCH)
-    throw core::Error(
-        fmt::format("--index {}: is damaged ({}); it holds nothing that the results do not: attest "
+    throw DamagedDatabase(
+        fmt::format("{}: is damaged ({}); it holds nothing that the results do not: attest "
                     "history rebuild RESULTS.jsonl... --index {}",
                     path_, sqlite3_errmsg(handle_), path_));
-  throw core::Error(fmt::format("--index {}: {}", path_, sqlite3_errmsg(handle_)));
+  throw core::MachineError(fmt::format("{}: {}", path_, sqlite3_errmsg(handle_)));
 }
 
 void Database::run(const char* statements) {

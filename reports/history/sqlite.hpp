@@ -5,20 +5,28 @@
 #include <optional>
 #include <string>
 
+#include "core/tensor/error.hpp"
+
 struct sqlite3;
 struct sqlite3_stmt;
 
 namespace attest::reports {
 
+/// The file is damaged.
+class DamagedDatabase : public core::Error {
+ public:
+  using Error::Error;
+};
+
+/// All functions here throw DamagedDatabase if the file is damaged. They throw MachineError if it
+/// cannot be opened, is locked or not writable, or if the disk is full.
 class Database {
  public:
-  /// Throws Error if the file cannot be opened.
   Database(const std::string& path, bool create);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
-  /// Runs statements without values. Like all functions here, it throws Error if the file is
-  /// damaged, locked or not writable, or if the disk is full.
+  /// Runs statements without values.
   void run(const char* statements);
   int64_t number(const char* statement);
   [[noreturn]] void refuse(int code) const;

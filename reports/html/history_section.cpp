@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reports/escape.hpp"
 #include "reports/history/history_text.hpp"
@@ -25,6 +26,10 @@ class Scale {
     const auto [low, high] = std::ranges::minmax_element(
         line.values.begin() + std::ptrdiff_t(first_), line.values.end());
     low_ = *low, high_ = *high;
+    for (const Step& step : line.steps.steps) {  // levels are medians, of values left out too
+      if (step.at > first_) include(step.before);
+      if (step.to > first_) include(step.after);
+    }
   }
   size_t first() const { return first_; }
   double low() const { return low_; }
@@ -40,6 +45,8 @@ class Scale {
   }
 
  private:
+  void include(double value) { low_ = std::min(low_, value), high_ = std::max(high_, value); }
+
   size_t first_, count_;
   double low_ = 0, high_ = 0;
 };
@@ -62,15 +69,19 @@ std::string levels(const CaseHistory& history, const HistoryLine& line, const Sc
   const std::vector<Step>& steps = line.steps.steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
+    if (step.to <= scale.first()) continue;  // left of the picture
     if (step.drift) {
-      text +=
-          stroke(scale, double(step.from), step.before, double(step.to) - 1, step.after, "level");
+      const double from = double(std::max(step.from, scale.first())), last = double(step.to) - 1;
+      const double left = std::lerp(step.before, step.after,
+                                    (from - double(step.from)) / (last - double(step.from)));
+      text += stroke(scale, from, left, last, step.after, "level");
       continue;
     }
     const double at = double(step.at) - 0.5;
+    text += stroke(scale, at, step.after, double(step.to) - 0.5, step.after, "level");
+    if (step.at <= scale.first()) continue;
     if (i == 0 || steps[i - 1].drift)
       text += stroke(scale, double(step.from), step.before, at, step.before, "level");
-    text += stroke(scale, at, step.after, double(step.to) - 0.5, step.after, "level");
     text += stroke(scale, at, scale.low(), at, scale.high(), "step");
     text += words(scale.x(at), kTop - 8, history.after(line, step).commit);
   }
@@ -148,7 +159,9 @@ std::string others(const std::vector<const CaseHistory*>& all) {
     }
     rows += table_row(cells, "td");
   }
-  const std::string title = fmt::format("Series without a picture: {}", all.size());
+  std::string title = fmt::format("Series without a picture: {}", all.size());
+  if (all.size() > kMostHistoryRows)
+    title += fmt::format(", of which the first {} are listed", kMostHistoryRows);
   return fmt::format("<details><summary>{}</summary>\n{}</details>\n", title,
                      table(title, {"series", "time", "memory", "error"}, rows));
 }

@@ -15,7 +15,6 @@
 #include "cli/comparison/comparing.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/machine_error.hpp"
 #include "cli/options/command_line.hpp"
 #include "cli/options/quantity_options.hpp"
 #include "cli/output/header.hpp"
@@ -109,7 +108,7 @@ class Launcher {
     fs::path path = folder_ / fmt::format("records.{:03}", launch.number);
     std::ofstream out(path);
     for (const std::string& line : launch.records) out << line << "\n";
-    if (!out.flush()) throw MachineError(fmt::format("{}: cannot be written", path.string()));
+    if (!out.flush()) throw core::MachineError(fmt::format("{}: cannot be written", path.string()));
     return path;
   }
 
@@ -162,7 +161,7 @@ class Launcher {
         fmt::format("the launch {} wrote no results (exit code {}): {}", word(launch.side), code,
                     last.empty() ? "it printed nothing" : last);
     if (code == kUsage) throw core::Error(text);
-    throw MachineError(text);
+    throw core::MachineError(text);
   }
 
   const AbArguments& arguments_;
@@ -192,7 +191,7 @@ fs::path make_folder(const AbArguments& arguments) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder))
-    throw MachineError(
+    throw core::MachineError(
         fmt::format("-o {}: the folder cannot be made: {}", folder.string(), error.message()));
   if (!has_files(folder)) return folder;
   if (!arguments.overwrite)

@@ -48,9 +48,9 @@ int report(const std::vector<std::string>& files, const std::vector<Added>& adde
 
 int add(const HistoryArguments& arguments) {
   if (arguments.files.empty()) throw core::Error("history add: names no results files");
-  const std::vector<core::Results> files = read_all(arguments.files);
-  HistoryIndex index = HistoryIndex::open_or_create(arguments.index);
-  return report(arguments.files, index.add(files), index);
+  std::vector<Added> added;
+  const HistoryIndex index = HistoryIndex::add(arguments.index, read_all(arguments.files), added);
+  return report(arguments.files, added, index);
 }
 
 int rebuild(const HistoryArguments& arguments) {
@@ -90,7 +90,7 @@ int show(const HistoryArguments& arguments) {
   const HistoryIndex index = HistoryIndex::open(arguments.index);
   const std::vector<SeriesKey> keys = index.keys();
   if (keys.empty()) {
-    fmt::print(stderr, "attest: --index {}: is empty; attest history add enters results into it\n",
+    fmt::print(stderr, "attest: {}: is empty; attest history add enters results into it\n",
                arguments.index);
     return kNothing;
   }
@@ -104,7 +104,22 @@ int show(const HistoryArguments& arguments) {
   return kOk;
 }
 
+/// Throws Error if an option of `show` is given to another action.
+void check_options(const HistoryArguments& arguments) {
+  if (arguments.action == "show") return;
+  const std::pair<const char*, bool> options[] = {{"--case", !arguments.cases.empty()},
+                                                  {"--impl", !arguments.impls.empty()},
+                                                  {"--dtype", !arguments.dtypes.empty()},
+                                                  {"--changed", arguments.changed_only},
+                                                  {"--json", !arguments.json_path.empty()}};
+  for (const auto& [name, given] : options)
+    if (given)
+      throw core::Error(fmt::format("history {}: {}: is an option of attest history show",
+                                    arguments.action, name));
+}
+
 int run(const HistoryArguments& arguments) {
+  check_options(arguments);
   refuse_inputs("--index", arguments.index, arguments.files, {});
   refuse_inputs("--json", arguments.json_path, arguments.files, {arguments.index});
   if (arguments.action == "add") return add(arguments);
@@ -147,16 +162,17 @@ Command add_history(CLI::App& program) {
   command->footer(
       "A series is one case and implementation on one machine, in one power mode, kind of build "
       "and number of threads. Its runs are in the order of the times at which they began. Steps "
-      "are "
-      "found by E-divisive with a seeded permutation test; they need at least 3 runs on each side "
-      "and 11 in all.\n"
+      "are found by E-divisive with a seeded permutation test; they need at least 3 runs on each "
+      "side and 11 in all. Commits are those of attest.\n"
       "Examples:\n"
       "  attest history add results/*.jsonl\n"
       "  attest history show --case 'vit/*' --impl 'flash_*' --changed\n"
       "  attest report results.jsonl --history history.sqlite -o report.html\n"
-      "Exit codes: 0 done, whether there are steps or none; 4 the index is empty, or a file cannot "
-      "be written; 64 usage, not a results file, a filter that matches nothing, or no index or a "
-      "damaged one.");
+      "Exit codes: 0 done, whether there are steps or none; 4 the index is empty, locked, or "
+      "cannot "
+      "be read or written; 64 usage, not a results file, a filter that matches nothing, or no "
+      "index "
+      "or a damaged one.");
   return [arguments] { return run(*arguments); };
 }
 

@@ -105,7 +105,7 @@ TEST_F(HistoryCommand, RefusesBadInput) {
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(text)) << arguments;
   };
-  refused("show", 64, "--index history.sqlite: is not there; attest history add");
+  refused("show", 64, "history.sqlite: is not there; attest history add");
   refused("add", 64, "names no results files");
   refused("add nowhere.jsonl", 64, "nowhere.jsonl");
   refused("forget", 64, "forget");
@@ -116,7 +116,9 @@ TEST_F(HistoryCommand, RefusesBadInput) {
   EXPECT_FALSE(fs::exists(folder_ / "history.sqlite")) << "all files or none";
   std::ofstream(folder_ / "empty.jsonl").close();
   refused("add empty.jsonl", 64, "holds no results");
-  refused("show", 4, "is empty");
+  EXPECT_FALSE(fs::exists(folder_ / "history.sqlite")) << "of refused files";
+  refused("add r01.jsonl --changed", 64, "--changed: is an option of attest history show");
+  refused("rebuild --json x.json", 64, "--json: is an option of attest history show");
   refused("add r01.jsonl --index r01.jsonl", 64, "is one of the files that are read");
   refused("add r01.jsonl --index r02.jsonl", 64, "is no index of attest");
   ASSERT_EQ(history("add r01.jsonl").code, 0);
@@ -124,7 +126,18 @@ TEST_F(HistoryCommand, RefusesBadInput) {
   refused("show --impl flsh", 64, "--impl flsh: matches none of: ");
   refused("show --case vit_b_16_224/self --impl nan_maker", 64, "no series matches all filters");
   refused("show r01.jsonl", 64, "shows the index alone");
-  refused("add r01.jsonl --index nowhere/h.sqlite", 64, "unable to open database file");
+  refused("add r01.jsonl --index nowhere/h.sqlite", 4, "unable to open database file");
+}
+
+TEST_F(HistoryCommand, ADiskThatIsFullLeavesTheIndexAsItWas) {
+  ASSERT_EQ(history("add r01.jsonl").code, 0);
+  const json before = show_json("");
+  const std::string limited =
+      fmt::format("trap '' XFSZ; ulimit -f {}; {} history add r*.jsonl",
+                  fs::file_size(folder_ / "history.sqlite") / 512, testing::attest_program());
+  const Outcome full = testing::run_shell(folder_, limited);
+  EXPECT_EQ(full.code, 4) << full.text;
+  EXPECT_EQ(show_json(""), before);
 }
 
 TEST_F(HistoryCommand, IsGivenToReports) {
@@ -140,7 +153,12 @@ TEST_F(HistoryCommand, IsGivenToReports) {
   const Outcome over = report("--history history.sqlite -f md -o history.sqlite");
   EXPECT_EQ(over.code, 64);
   EXPECT_THAT(over.text, HasSubstr("is one of the files that are read"));
-  EXPECT_EQ(report("--history nowhere.sqlite -o out.md").code, 64);
+  const Outcome nowhere = report("--history nowhere.sqlite -o out.md");
+  EXPECT_EQ(nowhere.code, 64);
+  EXPECT_THAT(nowhere.text, HasSubstr("attest: nowhere.sqlite: is not there"));
+  const Outcome csv = report("--history history.sqlite -f csv");
+  EXPECT_EQ(csv.code, 64);
+  EXPECT_THAT(csv.text, HasSubstr("csv does not show histories; choose one of markdown, html"));
   ASSERT_EQ(history("add r01.jsonl --index other.sqlite").code, 0);
   testing::run_shell(folder_, "sed -i 's/Example CPU/Another CPU/' r20.jsonl");
   const Outcome apart = report("--history other.sqlite -o out.md");

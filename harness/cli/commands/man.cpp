@@ -11,7 +11,6 @@
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/help/manual.hpp"
-#include "cli/machine_error.hpp"
 #include "core/problem/hint.hpp"
 
 namespace attest::cli {
@@ -24,7 +23,7 @@ struct ManArguments {
 void write(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::trunc);
   if (!(out << text << std::flush))
-    throw MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
+    throw core::MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
 }
 
 void write_all(const std::filesystem::path& folder, const CLI::App& program) {

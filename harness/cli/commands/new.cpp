@@ -12,7 +12,6 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/templates.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/machine_error.hpp"
 #include "cli/options/command_line.hpp"
 #include "cli/options/replaced.hpp"
 #include "core/operations/operation.hpp"
@@ -68,7 +67,8 @@ void write(const Template& from, const std::string& name) {
   const fs::path file = replaced(std::string(from.file), "NAME", name);
   std::ofstream out(file);
   out << replaced(filled(from, name), "\"testing/", "\"");
-  if (!out.flush()) throw MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
+  if (!out.flush())
+    throw core::MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
 }
 
 /// A file in one language, and the command that makes a plugin of it.
@@ -116,7 +116,7 @@ void write_operation(const std::string& name) {
   refuse_existing(name);
   std::error_code error;
   if (!fs::create_directory(name, error))
-    throw MachineError(fmt::format("{}: {}", name, error.message()));
+    throw core::MachineError(fmt::format("{}: {}", name, error.message()));
   for (const Template& one : operation_templates()) write(one, name);
   fmt::print(
       "{0}/: the operation {0}, y = factor * x as a template, with an implementation in C and a "

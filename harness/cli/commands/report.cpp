@@ -1,12 +1,12 @@
 // attest report: prints or writes results files in other formats.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/machine_error.hpp"
 #include "cli/output/json_file.hpp"
 #include "cli/output/progress.hpp"
 #include "core/tensor/error.hpp"
@@ -56,7 +56,7 @@ std::vector<Target> targets(const ReportArguments& arguments) {
 void write(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::trunc | std::ios::binary);
   out << text << std::flush;
-  if (!out) throw MachineError(fmt::format("-o {}: cannot be written", path));
+  if (!out) throw core::MachineError(fmt::format("-o {}: cannot be written", path));
 }
 
 /// Puts the histories of the records' series into the input.
@@ -69,8 +69,21 @@ void add_histories(const std::string& path, reports::Input& input) {
         "{} has no series of these records: other cases, machines or kinds of build", path));
 }
 
+/// Throws Error if none of the formats shows histories.
+void check_history(const std::vector<Target>& targets) {
+  if (std::ranges::any_of(targets, [](const Target& one) { return one.format->shows_histories; }))
+    return;
+  std::string known;
+  for (const reports::Format& format : reports::formats())
+    if (format.shows_histories)
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", format.name);
+  throw core::Error(fmt::format("--history: {} does not show histories; choose one of {}",
+                                targets.front().format->name, known));
+}
+
 int run(const ReportArguments& arguments) {
   const std::vector<Target> all = targets(arguments);
+  if (!arguments.history.empty()) check_history(all);
   for (const Target& target : all)
     refuse_inputs("-o", target.path, arguments.files, {arguments.history});
   std::vector<core::Results> files;
@@ -131,7 +144,8 @@ Command add_report(CLI::App& program) {
       "Examples:\n"
       "  attest report results.jsonl -o verdicts.md\n"
       "  attest report monday.jsonl tuesday.jsonl -f junit,md,sarif -o report\n"
-      "Exit codes: 0 written; 4 a file cannot be written; 64 usage, not a results file, or "
+      "Exit codes: 0 written; 4 a file cannot be written or --history not read; 64 usage, not a "
+      "results file, or "
       "--history is no index or a damaged one.");
   return [arguments] { return run(*arguments); };
 }

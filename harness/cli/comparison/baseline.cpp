@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/machine_error.hpp"
 #include "cli/options/command_line.hpp"
 #include "core/record/case_key.hpp"
 #include "core/tensor/error.hpp"
@@ -141,7 +140,7 @@ Results updated_baseline(const std::optional<Results>& old, const std::vector<Re
 
 void write_baseline(const std::string& path, const Results& baseline) {
   const std::string partial = path + ".partial";
-  const auto refuse = [&] { throw MachineError(fmt::format("{}: cannot be written", path)); };
+  const auto refuse = [&] { throw core::MachineError(fmt::format("{}: cannot be written", path)); };
   {
     std::ofstream out(partial, std::ios::trunc | std::ios::binary);
     const auto write = [&](const nlohmann::json& line) {

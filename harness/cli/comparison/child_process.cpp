@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "cli/interrupt.hpp"
-#include "cli/machine_error.hpp"
 
 extern char** environ;
 
@@ -62,7 +61,7 @@ int wait_for(pid_t child) {
     const pid_t ended = waitpid(child, &status, WNOHANG);
     if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (ended < 0 && errno != EINTR)
-      throw MachineError(fmt::format("cannot wait for a launch: {}", std::strerror(errno)));
+      throw core::MachineError(fmt::format("cannot wait for a launch: {}", std::strerror(errno)));
     if (interrupted() && !told) kill(child, SIGTERM), told = true;
     std::this_thread::sleep_for(kEach);
   }
@@ -75,15 +74,16 @@ int run_child(const ChildCommand& command) {
   const std::vector<char*> words = pointers(command.words), variables = pointers(environment);
   const int log = open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (log < 0)
-    throw MachineError(fmt::format("{}: cannot be written: {}", command.log, std::strerror(errno)));
+    throw core::MachineError(
+        fmt::format("{}: cannot be written: {}", command.log, std::strerror(errno)));
   const pid_t parent = getpid(), child = fork();
   if (child == 0) become(words.data(), variables.data(), log, parent);
   close(log);
   if (child < 0)
-    throw MachineError(fmt::format("cannot start a process: {}", std::strerror(errno)));
+    throw core::MachineError(fmt::format("cannot start a process: {}", std::strerror(errno)));
   const int code = wait_for(child);
   if (code == kNotStarted)
-    throw MachineError(fmt::format("{}: cannot be started", command.words.front()));
+    throw core::MachineError(fmt::format("{}: cannot be started", command.words.front()));
   return code;
 }
 

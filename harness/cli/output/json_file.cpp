@@ -6,7 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/machine_error.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::cli {
@@ -17,7 +16,7 @@ void write_json_file(const std::string& option, const std::string& path,
   std::ofstream out(path, std::ios::trunc);
   out << json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
   if (!out)
-    throw MachineError(
+    throw core::MachineError(
         fmt::format("{}{}{}: cannot be written", option, option.empty() ? "" : " ", path));
 }
 

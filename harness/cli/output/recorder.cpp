@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/machine_error.hpp"
 #include "cli/output/repro_line.hpp"
 #include "core/run/roofline.hpp"
 #include "reports/formats.hpp"
@@ -46,7 +45,7 @@ void Recorder::end_table(const std::vector<core::Record>& records) {
   progress_.reset();
   if (!table_) return;
   print((has_rows_ ? "" : table_->heading()) + table_->ending(records));
-  if (output_lost_) throw MachineError("standard output cannot be written to");
+  if (output_lost_) throw core::MachineError("standard output cannot be written to");
 }
 
 void Recorder::print_all(const std::vector<core::Record>& records, bool complete) {
@@ -54,7 +53,7 @@ void Recorder::print_all(const std::vector<core::Record>& records, bool complete
   print(reports::find_format(options_.format)
             .print(reports::make_input({results(records, complete)}),
                    {.colour = wants_colour(stdout)}));
-  if (output_lost_) throw MachineError("standard output cannot be written to");
+  if (output_lost_) throw core::MachineError("standard output cannot be written to");
 }
 
 void Recorder::begin(const core::Session& session) {

@@ -12,7 +12,6 @@
 #include <optional>
 #include <utility>
 
-#include "cli/machine_error.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/compare/launches.hpp"
 
@@ -97,18 +96,19 @@ ResultsFile::ResultsFile(const std::string& path, off_t kept_bytes) : path_(path
   if (path.empty()) return;
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0)
-    throw MachineError(fmt::format("-o {}: cannot be written: {}", path, std::strerror(errno)));
+    throw core::MachineError(
+        fmt::format("-o {}: cannot be written: {}", path, std::strerror(errno)));
   struct stat facts{};
   if (fstat(fd_, &facts) != 0 || !S_ISREG(facts.st_mode))
     return;  // a pipe or a device has nothing to keep
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     close(std::exchange(fd_, -1));
-    throw MachineError(fmt::format("-o {}: another attest writes to it", path));
+    throw core::MachineError(fmt::format("-o {}: another attest writes to it", path));
   }
   if (ftruncate(fd_, kept_bytes) != 0 || lseek(fd_, kept_bytes, SEEK_SET) < 0) {
     close(std::exchange(fd_, -1));
-    throw MachineError(fmt::format("-o {}: cannot be cut to {} bytes: {}", path, kept_bytes,
-                                   std::strerror(errno)));
+    throw core::MachineError(fmt::format("-o {}: cannot be cut to {} bytes: {}", path, kept_bytes,
+                                         std::strerror(errno)));
   }
 }
 
@@ -131,7 +131,7 @@ void ResultsFile::write(const nlohmann::json& line) {
     if (n < 0) {
       const int error = errno;
       if (start >= 0 && ftruncate(fd_, start) == 0) lseek(fd_, start, SEEK_SET);
-      throw MachineError(
+      throw core::MachineError(
           fmt::format("-o {}: {}; the lines before are kept", path_, std::strerror(error)));
     }
     done += size_t(n);

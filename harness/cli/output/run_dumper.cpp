@@ -4,7 +4,6 @@
 
 #include <cctype>
 
-#include "cli/machine_error.hpp"
 #include "core/vectors/captured/run_dump.hpp"
 
 namespace attest::cli {
@@ -54,7 +53,7 @@ void RunDumper::add(const core::JudgedRun& run) {
 }
 
 void RunDumper::finish() const {
-  if (!failure_.empty()) throw MachineError(failure_);
+  if (!failure_.empty()) throw core::MachineError(failure_);
   if (count_ == 0)
     fmt::print("dump: nothing was run\n");
   else

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/machine_error.hpp"
 #include "reports/formats.hpp"
 
 namespace attest::cli {
@@ -17,13 +16,14 @@ void add_table(CLI::App& command, std::string& path) {
 TableFile::TableFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
   out_.open(path, std::ios::trunc);
-  if (!out_) throw MachineError(fmt::format("--table {}: cannot be written", path));
+  if (!out_) throw core::MachineError(fmt::format("--table {}: cannot be written", path));
 }
 
 void TableFile::write(const core::Results& results) {
   if (path_.empty()) return;
   out_ << reports::find_format("markdown").print(reports::make_input({results}), {}) << std::flush;
-  if (!out_) throw MachineError(fmt::format("--table {}: could not be written to its end", path_));
+  if (!out_)
+    throw core::MachineError(fmt::format("--table {}: could not be written to its end", path_));
 }
 
 }  // namespace attest::cli

@@ -68,8 +68,7 @@ void shuffle(std::vector<double>& values, uint64_t seed, uint64_t& next) {
 /// Finds steps by dividing, then joins levels that differ too little.
 class Divider {
  public:
-  Divider(std::span<const double> values, const StepRule& rule)
-      : values_(values), clamped_(within_fences(values)), rule_(rule) {}
+  Divider(std::span<const double> values, const StepRule& rule) : values_(values), rule_(rule) {}
 
   std::vector<Step> steps() {
     divide(0, values_.size());
@@ -85,16 +84,18 @@ class Divider {
     double p = 1;
   };
 
-  std::span<const double> part(size_t from, size_t to) const {
-    return std::span(clamped_).subspan(from, to - from);
+  /// The values from `from` to `to` without spikes: within the fences of this part alone, since
+  /// those of the whole series may hide its levels.
+  std::vector<double> part(size_t from, size_t to) const {
+    return within_fences(values_.subspan(from, to - from));
   }
 
   /// The best split of a part and its p-value. The test stops as soon as it cannot pass any more.
   Tested test(size_t from, size_t to) const {
     if (to - from < 2 * rule_.least_segment) return {};
-    const Split split = best_split(part(from, to), rule_.least_segment);
+    std::vector<double> shuffled = part(from, to);
+    const Split split = best_split(shuffled, rule_.least_segment);
     if (split.energy <= 0) return {};
-    std::vector<double> shuffled(part(from, to).begin(), part(from, to).end());
     const uint64_t seed = random_bits(rule_.seed + kStream, from * values_.size() + to);
     uint64_t next = 0;
     size_t as_large = 0;
@@ -147,15 +148,20 @@ class Divider {
   /// Whether a line fits the values from `first` to `last` better than their levels do, by the
   /// Bayesian information criterion: a line has two parameters, each step two more than a level.
   bool is_drift(const std::vector<Step>& steps, size_t first, size_t last) const {
-    const size_t from = steps[first].from, to = steps[last].to;
-    double levels = level_error(part(from, steps[first].at));
-    for (size_t i = first; i <= last; ++i) levels += level_error(part(steps[i].at, steps[i].to));
-    const auto count = double(to - from);
+    std::vector<double> values;  // of all levels, each without its spikes
+    double levels = 0;
+    const auto add_level = [&](size_t from, size_t to) {
+      const std::vector<double> level = part(from, to);
+      levels += level_error(level);
+      values.insert(values.end(), level.begin(), level.end());
+    };
+    add_level(steps[first].from, steps[first].at);
+    for (size_t i = first; i <= last; ++i) add_level(steps[i].at, steps[i].to);
+    const auto count = double(values.size());
     const auto criterion = [&](double error, double parameters) {
       return count * std::log(std::max(error, kLeastError)) + parameters * std::log(count);
     };
-    return criterion(line_error(part(from, to)), 2) <
-           criterion(levels, 1 + 2 * double(last - first + 1));
+    return criterion(line_error(values), 2) < criterion(levels, 1 + 2 * double(last - first + 1));
   }
 
   static double level_error(std::span<const double> values) {
@@ -183,8 +189,14 @@ class Divider {
                        .to = after(i),
                        .before = level_of(before(i), places_[i].at),
                        .after = level_of(places_[i].at, after(i)),
-                       .p = places_[i].p});
+                       .p = places_[i].p,
+                       .uncertain = is_uncertain(places_[i].at, before(i), after(i))});
     return steps;
+  }
+
+  bool is_uncertain(size_t at, size_t from, size_t to) const {
+    return (from == 0 && at < 2 * rule_.least_segment) ||
+           (to == values_.size() && to - at < 2 * rule_.least_segment);
   }
 
   /// The steps that were found. Those that follow each other in one direction are one drift, if
@@ -199,21 +211,18 @@ class Divider {
         steps.back().to = all[last].to;
         steps.back().after = all[last].after;
         steps.back().drift = true;
+        for (size_t i = first; i <= last; ++i) steps.back().uncertain &= all[i].uncertain;
       } else {
         steps.insert(steps.end(), all.begin() + std::ptrdiff_t(first),
                      all.begin() + std::ptrdiff_t(last) + 1);
       }
     }
-    for (Step& step : steps)
-      step.uncertain = (step.from == 0 && step.at < 2 * rule_.least_segment) ||
-                       (step.to == values_.size() && step.to - step.at < 2 * rule_.least_segment);
     return steps;
   }
 
   static bool rises(const Step& step) { return step.after > step.before; }
 
   std::span<const double> values_;
-  std::vector<double> clamped_;
   StepRule rule_;
   std::vector<Tested> places_;
 };

@@ -33,7 +33,7 @@ struct Step {
   /// begins a new level.
   bool drift = false;
   /// One side reaches an end of the series and has fewer than twice least_segment values. Further
-  /// values may move the step or take it back.
+  /// values may move the step or take it back. A drift is uncertain if each of its steps is.
   bool uncertain = false;
 };
 
@@ -47,9 +47,10 @@ struct Steps {
 /// Returns the fewest values that a series needs before any step can be significant.
 size_t least_values(const StepRule& rule = {});
 
-/// Finds the steps of `values`, which are finite and in order of time. A value that is more than
-/// three interquartile ranges beyond a quartile is moved to that limit, so that a spike hides no
-/// step. The function takes O(permutations n^2) time if there is a step, else about O(10 n^2).
+/// Finds the steps of `values`, which are finite and in order of time. In each part that is
+/// divided, a value that is more than three interquartile ranges beyond a quartile of the part is
+/// moved to that limit, so that a spike hides no step. The function takes O(permutations n^2) time
+/// if there is a step, else about O(10 n^2).
 Steps find_steps(std::span<const double> values, const StepRule& rule = {});
 
 }  // namespace attest::core

@@ -136,6 +136,31 @@ TEST(Steps, AStairIsNoDrift) {
   EXPECT_GE(found, 45);
 }
 
+TEST(Steps, FarBeyondMostValuesAreFoundToo) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    std::vector<double> values = flat(seed, 72);
+    for (size_t i = 60; i < values.size(); ++i) values[i] *= i < 66 ? 1.1 : 1.2;
+    values[30] *= 3;
+    const std::vector<Step> steps = find_steps(values).steps;
+    found += steps.size() == 2 && steps[0].at == 60 && steps[1].at == 66;
+  }
+  EXPECT_GE(found, 45) << "the fences of all values lie below both levels";
+}
+
+TEST(Steps, ADriftOfFewValuesIsUncertain) {
+  const auto drift = [](size_t count) {
+    std::vector<double> values = flat(2, count);
+    for (size_t i = 0; i < count; ++i) values[i] *= 1 + 0.04 * double(i);
+    return find_steps(values).steps;
+  };
+  const std::vector<Step> few = drift(11), many = drift(80);
+  ASSERT_EQ(few.size(), 1u);
+  EXPECT_TRUE(few[0].drift && few[0].uncertain);
+  ASSERT_EQ(many.size(), 1u);
+  EXPECT_TRUE(many[0].drift && !many[0].uncertain);
+}
+
 TEST(Steps, WithinTheBandDoNotMatter) {
   const std::vector<double> values = stepped(9, 60, 30, 0.03);
   EXPECT_EQ(find_steps(values).steps.size(), 1u);

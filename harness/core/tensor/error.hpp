@@ -1,4 +1,4 @@
-// Bad input or environment: the one exception type of the core, caught once in main.
+// Bad input or environment: the exceptions of the core, caught once in main.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -12,6 +12,12 @@ namespace attest::core {
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}
+};
+
+/// Ends the command because the machine or the output fails, not the user's arguments: exit code 4.
+class MachineError : public Error {
+ public:
+  using Error::Error;
 };
 
 /// Text of a user or a file in quotes, for a message of one line: at most 60 characters, with '?'
