@@ -9,8 +9,9 @@ namespace attest::reports {
 
 struct CounterFigures {
   std::optional<double> instructions_per_cycle;
-  std::optional<double> misses_per_token;  // misses of the last level of cache in one run
-  double counted_share = 1;                // below 1, the figures are scaled: counters took turns
+  /// Misses of the last level of cache in one run, by the tokens of batch x length with padding.
+  std::optional<double> misses_per_token;
+  double counted_share = 1;  // below 1, the figures are scaled: counters took turns
 };
 
 /// Returns nothing if the record has no counts of the processor.

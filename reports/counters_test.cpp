@@ -54,6 +54,10 @@ TEST(Counters, AreInReportsWhereTheyArePresent) {
     EXPECT_THAT(print(with(counted()), {}), HasSubstr("2.50 instructions a cycle"));
     EXPECT_THAT(print(with(testing::passed()), {}), Not(HasSubstr("instructions a cycle")));
   }
+  core::Results other = testing::file({counted()}, "2026-01-02T00:00:00Z");
+  other.path = "other.jsonl";
+  EXPECT_THAT(print_markdown(make_input({testing::file({counted()}), other}), {}),
+              HasSubstr("Counters of the processor of other.jsonl"));
   EXPECT_THAT(print_html(with(counted()), {.charts = false}),
               HasSubstr(R"("counters":{"ipc":2.5,"misses":2.0,"share":1.0})"));
 }

@@ -49,11 +49,12 @@ constexpr const char *
    *kLinear = "linear num_heads=2 seq_len_q=61 head_dim=16 mask query_mask",
    *kManyLinear = "linear num_heads=2 seq_len_q=197 head_dim=16 mask query_mask";
 
-std::unique_ptr<Plugin> plugin(const std::string& name) {
+std::unique_ptr<Plugin> plugin(const std::string& name, uint64_t memory_bytes = 0) {
   return std::make_unique<Plugin>(
       ATTEST_BINARY_DIR "/" + name + ".so",
-      WorkerOptions{
-          .executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+      WorkerOptions{.executable = find_worker(),
+                    .cpus = "",
+                    .limits = {.threads = 1, .timeout_s = 60, .memory_bytes = memory_bytes}});
 }
 
 class State : public ::testing::Test {
@@ -322,6 +323,17 @@ TEST_F(State, RightOnesPass) {
     EXPECT_EQ(record.relations.back().relation, "plan-reuse") << spec;
     EXPECT_GT(record.relations.back().judgement.exact_elements, 0) << spec;
   }
+}
+
+// Of q, k and v only as many change as have room: the others are not said to be judged.
+TEST_F(State, FewerTensorsChangeInLittleMemory) {
+  options_.fills = {"random"};
+  constexpr uint64_t kTensor_bytes = 16 * 64 * 64 * 4;
+  const Record record =
+      testing::run_named(*plugin("tests/plugins/state", 4 * kTensor_bytes * (4 + 2 * 2 + 1)),
+                         "state_none", "softmax num_heads=16 seq_len_q=64 head_dim=64", options_);
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
+  EXPECT_EQ(changes(record).size(), 2u);
 }
 
 // Each tensor has changed once: integers alone where they may, or with those that follow from them.

@@ -1,7 +1,9 @@
 // memories: attention in float32, right as long as nothing or everything changes from run to run of
 // a plan. Each remembers an output, or copies of some inputs, for as long as certain other inputs
 // have the same bytes. The first implementation of either operation remembers nothing.
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>

@@ -180,12 +180,11 @@ Part scaling_part(const ScalingTable& table, const std::string& of_run) {
 }
 
 /// What the processor counted, where it could.
-Part counters_part(const Input& input) {
-  Part part{"Counters of the processor", "", {}};
-  for (const Results& run : input.runs)
-    for (const Record& r : run.records)
-      if (const std::string line = counter_line(r); !line.empty())
-        part.rows.push_back(fmt::format("- {}: {}\n", markdown_code(title(r)), line));
+Part counters_part(const Input& input, const Results& run) {
+  Part part{"Counters of the processor" + of_run(input, run), "", {}};
+  for (const Record& r : run.records)
+    if (const std::string line = counter_line(r); !line.empty())
+      part.rows.push_back(fmt::format("- {}: {}\n", markdown_code(title(r)), line));
   return part;
 }
 
@@ -231,8 +230,9 @@ std::vector<Part> parts_of(const Input& input) {
                    own));
     }
   }
-  if (Part counted = counters_part(input); !counted.rows.empty())
-    parts.push_back(std::move(counted));
+  for (const Results& run : input.runs)
+    if (Part counted = counters_part(input, run); !counted.rows.empty())
+      parts.push_back(std::move(counted));
   if (Part why = reasons(input); !why.rows.empty()) parts.push_back(std::move(why));
   return parts;
 }

@@ -147,13 +147,17 @@ std::optional<HardwareCounts> HardwareCounters::counts(std::string& reason) cons
         return {};
       }
       if (i == 0) enabled_ns += double(one.enabled_ns), running_ns += double(one.running_ns);
+      if (one.enabled_ns > 0 && one.running_ns == 0) {
+        reason = "the counters of a thread were never free: other programs use them";
+        return {};
+      }
       const double scale = one.running_ns > 0 ? double(one.enabled_ns) / double(one.running_ns) : 0;
       sum = sum.value_or(0) + double(one.value) * scale;
     }
     (i == 0 ? counts.cycles : i == 1 ? counts.instructions : counts.cache_misses) = sum;
   }
-  if (running_ns <= 0) {
-    reason = "the counters were never free: other programs use them";
+  if (enabled_ns <= 0) {
+    reason = "no thread that is counted ran in a sample";
     return {};
   }
   counts.counted_share = std::min(1.0, running_ns / enabled_ns);

@@ -108,8 +108,22 @@ Outcome ChangedTensors::fits(const Trial& trial, bool all, size_t& count) {
   if (Outcome room = room_for(4 + 2); !room.passes()) return room;
   prepare();
   count = changes_.size();
-  if (!all) count = std::min(count, size_t(std::max(1.0, kMost_s / std::max(one_s, 1e-9))));
-  return room_for(4 + 2 * double(count));
+  if (count == 0) return {};
+  if (!all) {
+    const double change_s = golden_seconds(*some(1)[0]) + 2e-9 * trial.quickest_run_ns();
+    count = std::min(count, size_t(std::max(1.0, kMost_s / std::max(change_s, 1e-9))));
+  }
+  while (count > 1 && !room_for(4 + 2 * double(count)).passes()) --count;
+  return {};
+}
+
+// How long the golden of changed inputs takes: longer than that of the first fill, if that has a
+// closed form. It is kept for judging.
+double ChangedTensors::golden_seconds(const Change& change) {
+  const Stopwatch watch(judging_s_);
+  KeptGolden& golden = goldens_.of(*change.inputs);
+  golden.use([](const Golden&) {});
+  return golden.seconds();
 }
 
 // Returns that many changes, and makes their inputs. The seed decides where they begin.
@@ -162,7 +176,10 @@ void ChangedTensors::judge(const Trial& trial, const Change& change, const Share
                                      judgement.outcome.reason, where)};
     return;
   }
-  judgement.outcome.reason += fmt::format(" ({}, and in a process of its own too)", where);
+  judgement.outcome.reason +=
+      fmt::format(" ({}, {})", where,
+                  run.failure ? "and in a process of its own it ends so: " + run.failure->reason
+                              : "and in a process of its own too");
   judgement.location = goldens_.of(*change.inputs).use([&](const Golden& golden) {
     return locate(problem_, golden, trial.arithmetic, outputs.tensors());
   });

@@ -46,6 +46,7 @@ class ChangedTensors {
   bool differs(int32_t role, const PreparedInputs& contents) const;
   Outcome fits(const Trial& trial, bool all, size_t& count);
   std::vector<Change*> some(size_t count);
+  double golden_seconds(const Change& change);
   void judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
              RelationRecord& record);
   Judgement judge_by_golden(const Trial& trial, const Change& change, const SharedTensors& outputs);
