@@ -9,10 +9,17 @@
 
 namespace attest::reports {
 
+/// The names of an operation's parameters and optional tensors, as spec lines have them.
+struct OperationAxes {
+  std::string operation;
+  std::vector<std::string> names;
+};
+
 struct Input {
   std::vector<core::Results> runs;
   std::vector<std::string> warnings;   // sentences; see warnings_of
   std::vector<CaseHistory> histories;  // of the series of their records, where an index is given
+  std::vector<OperationAxes> axes;     // of this attest, to say what records never touch
 };
 
 /// Results files as one input. A run that several files hold counts once: of records that are in

@@ -15,6 +15,7 @@
 #include "reports/choice/choice.hpp"
 #include "reports/compare/launches.hpp"
 #include "reports/counters.hpp"
+#include "reports/coverage.hpp"
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
@@ -119,6 +120,20 @@ json time_json(const core::TimeRecord& time) {
   return all;
 }
 
+/// The energy of a run, by the first sensor that could be read: it covers the most.
+std::optional<json> energy_json(const Record& r) {
+  if (!r.energy) return {};
+  const auto read = std::ranges::find(*r.energy, "", &core::EnergyRecord::refusal);
+  if (read == r.energy->end()) return {};
+  json one{{"sensor", read->sensor},
+           {"covers", read->covers},
+           {"run", read->run_joules},
+           {"net", read->net_run_joules}};
+  if (const int64_t tokens = all_tokens_of(r.spec))
+    one["token"] = read->run_joules / double(tokens);
+  return one;
+}
+
 json record_json(const Record& r, size_t run) {
   json one{{"run", run},
            {"suite", r.suite},
@@ -147,6 +162,7 @@ json record_json(const Record& r, size_t run) {
     one["roofline"] = {{"share", r.roofline->share}, {"limit", r.roofline->limit}};
     if (r.roofline->flops_per_byte) one["roofline"]["intensity"] = *r.roofline->flops_per_byte;
   }
+  if (const std::optional<json> energy = energy_json(r)) one["energy"] = *energy;
   if (const std::optional<CounterFigures> figures = counter_figures(r)) {
     one["counters"] = {{"share", figures->counted_share}};
     if (figures->instructions_per_cycle) one["counters"]["ipc"] = *figures->instructions_per_cycle;
@@ -170,6 +186,7 @@ json run_json_of(const Results& run) {
           {"command", run.header.command},
           {"started", run.header.started},
           {"machine", machine(run, "cpu")},
+          {"free_bytes", std::strtod(fact(run, "memory", "available_bytes").c_str(), nullptr)},
           {"commit", fact(run, "build", "commit")},
           {"never_judged", run.closing.never_judged},
           {"environment", run.header.environment}};
@@ -189,6 +206,12 @@ json page_data(const Input& input) {
             {"chart_config", html::chart_config()}};
   const std::set<const Record*> shown = html::shown_records(input);
   data["scaling"] = json::array();
+  data["axes"] = json::array();
+  for (const AxisCoverage& axis : axes_of(input))
+    data["axes"].push_back({{"operation", axis.operation},
+                            {"axis", axis.axis},
+                            {"state", name(axis.state)},
+                            {"values", axis.values}});
   std::map<std::string, size_t> series, families;
   for (const Results& run : input.runs) {
     const std::string machine = reports::machine(run, "cpu");

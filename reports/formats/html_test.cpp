@@ -177,6 +177,22 @@ TEST(Html, HoldsHowARunScales) {
   EXPECT_THAT(tables[0]["rows"][0][1].get<std::string>(), HasSubstr("n^2.00"));
 }
 
+TEST(Html, RecordsHaveTheirEnergy) {
+  Input input = attest::testing::golden_input();
+  core::Record& record = input.runs[0].records[0];
+  core::EnergyRecord refused{.sensor = "nvml", .covers = "GPU", .refusal = "no access"};
+  core::EnergyRecord read{.sensor = "rapl", .covers = "package", .run_joules = 0.2};
+  read.net_run_joules = 0.1;
+  record.energy = {refused, read};
+  const json shown = data_of(print_html(input, {.charts = false}))["records"];
+  EXPECT_EQ(shown[0]["energy"]["sensor"], "rapl");
+  EXPECT_EQ(shown[0]["energy"]["run"], 0.2);
+  EXPECT_EQ(shown[0]["energy"]["net"], 0.1);
+  EXPECT_DOUBLE_EQ(shown[0]["energy"]["token"], 0.2 / 197);
+  record.energy = {refused};
+  EXPECT_FALSE(data_of(print_html(input, {.charts = false}))["records"][0].contains("energy"));
+}
+
 // A mark can only show fields that its chart has columns for, or that every row has.
 TEST(Html, ChartsUseTheFieldsOfTheirColumns) {
   const json data = data_of(page());

@@ -3,9 +3,9 @@
 
 usage: browser_test.py PAGE TABLES FOLDER ATTEST AXE [--no-vega]
 TABLES is the page that --no-charts writes. FOLDER has choices.html, the page of first.jsonl and
-second.jsonl (questions.py), scaling.html, and history.html (history_runs.py); screenshots and the
-PDF are kept there. ATTEST is the program,
-AXE the script axe.min.js; if it is not there, that check is left out.
+second.jsonl (questions.py), scaling.html, energy.html, and history.html (history_runs.py);
+screenshots and the PDF are kept there. ATTEST is the program, AXE the script axe.min.js; if it is
+not there, that check is left out.
 --no-vega: the build had no Vega, so PAGE has tables, too.
 Exit code 77 (skipped): python3-selenium, chromium or chromium-driver is not there.
 """
@@ -83,7 +83,13 @@ def wait_for_charts(browser):
 
 
 def data_of(browser):
-    return json.loads(browser.execute_script("return document.getElementById('data').textContent"))
+    """The page's data, with the rates that its script works out."""
+    data = json.loads(browser.execute_script("return document.getElementById('data').textContent"))
+    for record in data["records"]:
+        if "roofline" in record and "time" in record:
+            rate = record["flops"] / record["time"]["median"] * 1e9
+            record["roofline"].update(rate=rate, roof=rate / record["roofline"]["share"])
+    return data
 
 
 def rows_of(data, chart):
@@ -115,6 +121,10 @@ AXES = {
     "deadline": {"x": ("slowest time seen, ms", "time.worst", 1e-6)},
     "time": {"x": ("tokens", "tokens", 1), "y": ("median, ms", "time.median", 1e-6)},
     "memory": {"x": ("tokens", "tokens", 1), "y": ("memory, MiB", "memory.used", 2 ** -20)},
+    "roofline": {"x": ("operations a byte", "roofline.intensity", 1),
+                 "y": ("GFLOP/s", "roofline.rate", 1e-9)},
+    "energy": {"x": ("median, ms", "time.median", 1e-6),
+               "y": ("energy of a run, mJ", "energy.run", 1e3)},
     "error": {"x": ("median, ms", "time.median", 1e-6), "y": ("share of the gate", "max_ratio", 1)},
 }
 
@@ -149,6 +159,9 @@ def look_at_charts(browser):
     data = data_of(browser)
     assert {chart["id"] for chart in data["charts"]} == set(AXES)
     for chart in data["charts"]:
+        if chart["id"] == "energy":
+            assert not browser.find_element(By.ID, "energy").is_displayed(), "nothing has energy"
+            continue
         rows, marks = rows_of(data, chart), points(browser, chart)
         assert len(rows) > 1, f"the golden results have nothing for the chart {chart['id']}"
         assert len(marks) == len(rows), (chart["id"], len(marks), len(rows))
@@ -214,6 +227,8 @@ def read_tables(browser, page):
     assert not browser.find_elements(By.CSS_SELECTOR, "figure svg")
     data = data_of(browser)
     for chart in data["charts"]:
+        if chart["id"] == "energy":
+            continue
         shown = browser.find_elements(By.CSS_SELECTOR, f"#chart-{chart['id']} tbody tr")
         assert len(shown) == len(rows_of(data, chart)) > 1, (chart["id"], len(shown))
         assert all(row.is_displayed() for row in shown)
@@ -262,6 +277,39 @@ def look_at_scaling(browser, page):
     for number, table in enumerate(part.find_elements(By.TAG_NAME, "table")):
         cells = [cell.text for cell in table.find_elements(By.CSS_SELECTOR, "tbody td")]
         assert cells == [cell for row in made[number]["rows"] for cell in row], cells
+
+
+def look_at_axes(browser):
+    """What records vary, pin and never give, and the filter of these."""
+    data = data_of(browser)
+    states = [axis["state"] for axis in data["axes"]]
+    assert {"varied", "never given"} <= set(states), states
+    select = Select(browser.find_element(By.ID, "axes-state"))
+    select.select_by_value("never given")
+    shown = [row.find_elements(By.TAG_NAME, "td")[1].text for row in rows(browser, "axes")]
+    assert shown == [axis["axis"] for axis in data["axes"] if axis["state"] == "never given"], shown
+    select.select_by_value("")
+    assert len(rows(browser, "axes")) == len(states)
+
+
+def look_at_energy(browser, page, folder, axe, has_vega):
+    """The part of the page about energy, by the sensor that could be read."""
+    browser.get("file://" + page)
+    assert wait_for_charts(browser) == ("drawn" if has_vega else "tables")
+    assert browser.find_element(By.CSS_SELECTOR, "a[href='#energy']").is_displayed()
+    data = data_of(browser)
+    chart = next(chart for chart in data["charts"] if chart["id"] == "energy")
+    expected = rows_of(data, chart)
+    assert len(expected) > 1
+    if has_vega:
+        marks = points(browser, chart)
+        assert len(marks) == len(expected), marks
+        check_places(data, chart, marks)
+    shown = rows(browser, "energy")
+    assert len(shown) == len(expected)
+    assert all("rapl (package 0)" in row.text for row in shown)
+    look(browser, page, os.path.join(folder, "energy"))
+    check_access(browser, page, axe)
 
 
 def look_at_history(browser, page, folder, axe):
@@ -436,18 +484,20 @@ def main():
         if has_vega:
             look_at_charts(browser)
             use_chart(browser, folder)
+        look_at_axes(browser)
         look(browser, page, folder)
         check_access(browser, page, axe)
         print_page(browser, folder)
         read_tables(browser, tables)
         compare_choices(browser, attest, folder)
-        choices, scaling, history = (
+        choices, scaling, energy, history = (
             os.path.abspath(os.path.join(folder, name))
-            for name in ("choices.html", "scaling.html", "history.html"))
+            for name in ("choices.html", "scaling.html", "energy.html", "history.html"))
         look_at_scaling(browser, scaling)
+        look_at_energy(browser, energy, folder, axe, has_vega)
         look_at_history(browser, history, folder, axe)
         allowed = ("file://" + page, "file://" + tables, "data:text/csv", "file://" + choices,
-                   "file://" + scaling, "file://" + history)
+                   "file://" + scaling, "file://" + energy, "file://" + history)
         assert all(url.startswith(allowed) for url in requests(browser))
         errors = browser.get_log("browser")
         assert not errors, errors

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMilliseconds = 1e-6, kMebibytes = 1.0 / (1 << 20);
+constexpr double kMilliseconds = 1e-6, kMebibytes = 1.0 / (1 << 20), kGiga = 1e-9, kMilli = 1e3;
 
 json column(const char* field, const char* title, const char* from, double factor = 1) {
   return {{"field", field}, {"title", title}, {"from", from}, {"factor", factor}};
@@ -190,10 +190,53 @@ json error_chart() {
           {"spec", by_panel(std::move(layers), axis("median", "median, ms"))}};
 }
 
+/// How near records come to the limits of their machine.
+json roofline_chart() {
+  const json rate = axis("rate", "GFLOP/s", "~s");
+  json roof = rate;
+  roof["field"] = "roof";
+  const json ink{{"value", "currentColor"}};
+  json layers = json::array(
+      {{{"mark", mark("rule", {{"strokeDash", {2, 3}}, {"opacity", 0.6}, {"aria", false}})},
+        {"encoding", {{"y", rate}, {"y2", {{"field", "roof"}}}}}},
+       {{"mark",
+         mark("point", {{"shape", "stroke"}, {"size", 300}, {"strokeWidth", 2}, {"aria", false}})},
+        {"encoding", {{"y", std::move(roof)}, {"color", ink}}}},
+       points(rate)});
+  return {{"id", "roofline"},
+          {"section", "speed"},
+          {"title", "Roofline: operations a second by operations a byte"},
+          {"about",
+           "A bar above each record is the most that the measured limits of the machine allow it: "
+           "arithmetic, or reads from a level of memory. Records that need not read all of their "
+           "tensors are left out."},
+          {"columns",
+           {column("intensity", "operations a byte", "roofline.intensity"),
+            column("rate", "GFLOP/s", "roofline.rate", kGiga),
+            column("roof", "at most, GFLOP/s", "roofline.roof", kGiga)}},
+          {"spec", by_panel(std::move(layers), axis("intensity", "operations a byte"))}};
+}
+
+json energy_chart() {
+  return {
+      {"id", "energy"},
+      {"section", "energy"},
+      {"title", "Energy of a run by its time"},
+      {"about",
+       "All that the sensor covers, idle power included. Further down takes less energy, further "
+       "left is faster."},
+      {"columns",
+       {column("median", "median, ms", "time.median", kMilliseconds),
+        column("run", "energy of a run, mJ", "energy.run", kMilli)}},
+      {"spec", by_panel(json::array({points(axis("run", "energy of a run, mJ"))}),
+                        axis("median", "median, ms"))}};
+}
+
 }  // namespace
 
 json charts() {
-  return json::array({time_chart(), deadline_chart(), memory_chart(), error_chart()});
+  return json::array({time_chart(), deadline_chart(), roofline_chart(), memory_chart(),
+                      error_chart(), energy_chart()});
 }
 
 json chart_config() {

@@ -14,6 +14,10 @@
     record.max_ratio = number(record.max_ratio);
     record.rms_ratio = number(record.rms_ratio);
     record.title = [record.suite, record.name].filter(Boolean).join("/");
+    if (record.roofline && record.time) {  // operations a second: reached, and at most
+      record.roofline.rate = record.flops / record.time.median * 1e9;
+      record.roofline.roof = record.roofline.rate / record.roofline.share;
+    }
     record.panel = record.dtype + (machines > 1 ? " on " + record.machine : "");
   }
 
@@ -39,6 +43,7 @@
   const time = ns => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
   const bytes = value => value < 1 ? "0" : value < 1024 ? value + "\u00a0B"
     : scaled(value / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]);
+  const joules = value => scaled(value * 1e9, 1000, ["nJ", "uJ", "mJ", "J", "kJ"]);
   const ratio = value => Number.isFinite(value)
     ? value < 9.995 ? value.toFixed(2) : value.toPrecision(2) : Number.isNaN(value) ? "nan" : "inf";
   const grouped = count => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
@@ -412,6 +417,12 @@
     const found = value(record);
     return found === null || found === undefined || Number.isNaN(found) ? "" : print(found);
   }});
+  // A device has a memory of its own, whose free part records do not have.
+  const shareOfFree = record => {
+    const free = data.runs[record.run].free_bytes;
+    return record.device === "cpu" && free > 0
+      ? (record.memory.tensors + memoryOf(record)) / free : null;
+  };
   const problemOf = record =>
     JSON.stringify([record.run, record.title, record.dtype, record.spec]);
   // Maps each problem to the median of an implementation. Of several records the last one counts.
@@ -451,7 +462,16 @@
       ...base, column("measured", memoryOf, bytes),
       column("declared workspace", r => r.memory.workspace, bytes),
       column("tensors", r => r.memory.tensors, bytes),
+      column("of free memory", shareOfFree, share => (share * 100).toPrecision(3) + "\u00a0%"),
     ], measured);
+    const sensed = records.filter(record => record.energy);
+    table(byId("energy-table"), `Energy: measured for ${sensed.length} of ${records.length} ` +
+      "records", [
+      ...base, column("a run", r => r.energy.run, joules),
+      column("without idle", r => r.energy.net, joules),
+      column("a token", r => r.energy.token, joules),
+      {title: "sensor", value: r => `${r.energy.sensor} (${r.energy.covers})`},
+    ], sensed);
     const right = records.filter(compared);
     table(byId("accuracy-table"), `Accuracy, as a share of the gate: ${right.length} of ` +
       `${records.length} records were compared with their golden`, [
@@ -479,6 +499,28 @@
       {title: "declared, never judged", value: row => row.never},
     ], rows);
   }
+  function axes() {
+    const states = unique(data.axes.map(axis => axis.state));
+    options(byId("axes-state"), [{key: "", text: "all"}].concat(
+      states.map(state => ({key: state, text: state}))));
+    const show = () => {
+      const state = byId("axes-state").value;
+      const rows = data.axes.filter(axis => !state || axis.state === state);
+      const count = kind => data.axes.filter(axis => axis.state === kind).length;
+      table(byId("axes-table"), `Axes: ${count("varied")} varied, ${count("pinned")} pinned, ` +
+        `${count("never given")} never given`, [
+        {title: "operation", value: axis => axis.operation},
+        {title: "axis", value: axis => axis.axis},
+        {title: "state", value: axis => axis.state, text: axis => make("span",
+          {class: axis.state === "never given" ? "warn" : null}, axis.state)},
+        {title: "values", value: axis => axis.values.length, text: axis => axis.values.length > 12
+          ? `${axis.values.slice(0, 12).join(", ")} and ${axis.values.length - 12} more`
+          : axis.values.join(", ")},
+      ], rows);
+    };
+    listen("axes-state", show);
+    show();
+  }
   // Tables that attest report made; they are about all records, whatever the filters say.
   function scaling() {
     for (const made of data.scaling) {
@@ -490,6 +532,8 @@
     }
     for (const part of document.querySelectorAll("[data-scaling]"))
       part.hidden = data.scaling.length === 0;
+    for (const part of document.querySelectorAll("[data-energy]"))
+      part.hidden = !data.records.some(record => record.energy);
     for (const link of document.querySelectorAll("[data-history]"))
       link.hidden = !document.getElementById("history");
   }
@@ -534,9 +578,10 @@
   const drawCharts = setUpCharts(data.charts, data.chart_config, {make, table});
   setUpDecide();
   setUpFilters();
-  draw();
   scaling();
+  draw();
   coverage();
+  axes();
   environment();
   const linked = /^#record-(\d+)$/.exec(location.hash);
   if (linked && data.records[Number(linked[1])]) open(data.records[Number(linked[1])]);

@@ -4,7 +4,8 @@
 usage: questions.py write GOLDEN FOLDER
 Writes FOLDER/first.jsonl and FOLDER/second.jsonl: results of two machines, made from the record of
 GOLDEN that was timed first. browser_test.py asks the page and the command. FOLDER/scaling.jsonl has
-two implementations that cross at 2,000 tokens.
+two implementations that cross at 2,000 tokens. FOLDER/energy.jsonl has GOLDEN's records with the
+energy of a run.
 """
 import copy
 import json
@@ -92,6 +93,24 @@ def write_scaling(golden, path):
             file.write(json.dumps(line) + "\n")
 
 
+def write_energy(golden, path):
+    with open(golden, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    for line in lines:
+        if "time" in line:
+            joules = 20 * line["time"]["median_ns"] * 1e-9
+            refused = dict(sensor="nvml", covers="GPU", refusal="answered: no access", method="",
+                           window_ns=0, runs=1, joules=0, run_joules=0, idle_watts_before=0,
+                           idle_watts_after=0, net_run_joules=0)
+            line["energy"] = [refused, dict(
+                refused, sensor="rapl", covers="package 0", refusal="", method="counter",
+                window_ns=1e9, runs=10, joules=10 * joules, run_joules=joules, idle_watts_before=5,
+                idle_watts_after=5, net_run_joules=joules * 0.75)]
+    with open(path, "w", encoding="utf-8") as file:
+        for line in lines:
+            file.write(json.dumps(line) + "\n")
+
+
 def questions(cases):
     """200 questions, of which each five share their limits: (limits, five cases)."""
     draw = random.Random(7)
@@ -137,3 +156,4 @@ def answer_for(choices, case):
 if __name__ == "__main__":
     write(*sys.argv[2:4])
     write_scaling(sys.argv[2], os.path.join(sys.argv[3], "scaling.jsonl"))
+    write_energy(sys.argv[2], os.path.join(sys.argv[3], "energy.jsonl"))

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "testing/json_schema.hpp"
 #include "testing/shell.hpp"
 
 namespace attest::cli {
@@ -46,16 +47,26 @@ TEST(Choose, ExitCodesFailSafe) {
   EXPECT_EQ(choose("--deadline soon").code, 64);
 }
 
+nlohmann::json choose_json(const std::string& arguments) {
+  const std::string text = choose(arguments + " --format json").text;
+  return nlohmann::json::parse(text.substr(text.find("{\n")));  // behind the warnings
+}
+
 TEST(Choose, ARuntimeReadsTheJson) {
-  const Outcome outcome = choose("--case 'vit_b*' --tokens 197 --deadline 50ms --format json");
-  const nlohmann::json document =
-      nlohmann::json::parse(outcome.text.substr(outcome.text.find("{\n")));  // behind the warnings
+  const nlohmann::json document = choose_json("--case 'vit_b*' --tokens 197 --deadline 50ms");
   EXPECT_EQ(document["limits"]["deadline_ns"], 5e7);
   const nlohmann::json& choice = document["choices"].at(0);
   EXPECT_EQ(choice["answer"], "use");
   EXPECT_EQ(choice["best"], "flash_cpu");
   EXPECT_EQ(choice["candidates"][0]["points"][0]["tokens"], 197);
   EXPECT_EQ(document["grids"].size(), 1u);
+}
+
+TEST(Choose, WritesJsonAsItsSchemaSays) {
+  const testing::JsonSchema schema("reports/choice.schema.json");
+  for (const char* arguments :
+       {"", "--tokens 1k --deadline 50ms", "--max-error-ratio 0.1 --memory 1MiB"})
+    EXPECT_EQ(schema.errors(choose_json(arguments)), "") << arguments;
 }
 
 }  // namespace

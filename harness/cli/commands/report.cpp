@@ -9,6 +9,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/output/json_file.hpp"
 #include "cli/output/progress.hpp"
+#include "core/operations/operation.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/formats.hpp"
 #include "reports/history/index.hpp"
@@ -81,6 +82,18 @@ void check_history(const std::vector<Target>& targets) {
                                 targets.front().format->name, known));
 }
 
+std::vector<reports::OperationAxes> known_axes() {
+  std::vector<reports::OperationAxes> axes;
+  for (const core::Operation* operation : core::all_operations()) {
+    reports::OperationAxes& one = axes.emplace_back();
+    one.operation = operation->name();
+    for (const core::Field& field : operation->fields()) one.names.emplace_back(field.name);
+    for (const core::Role& role : operation->roles())
+      if (!role.required) one.names.emplace_back(role.name);
+  }
+  return axes;
+}
+
 int run(const ReportArguments& arguments) {
   const std::vector<Target> all = targets(arguments);
   if (!arguments.history.empty()) check_history(all);
@@ -89,6 +102,7 @@ int run(const ReportArguments& arguments) {
   std::vector<core::Results> files;
   for (const std::string& file : arguments.files) files.push_back(core::read_results(file));
   reports::Input input = reports::make_input(std::move(files));
+  input.axes = known_axes();
   if (!arguments.history.empty()) add_histories(arguments.history, input);
   for (const std::string& warning : input.warnings)
     fmt::print(stderr, "attest: warning: {}\n", warning);
