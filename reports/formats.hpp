@@ -16,7 +16,7 @@ struct Format {
   std::string_view extension;   // ".md": files that end so are of this format
   std::string_view summary;     // for --help
   std::string (*print)(const Input& input, const Style& style);
-  bool shows_histories = false;
+  bool has_parts = false;  // shows histories and comparisons where the input has them
 };
 
 std::span<const Format> formats();

@@ -1,10 +1,12 @@
 // What a report is made of: the runs of one or more results files, and what to know before reading
 // them.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/record/results.hpp"
+#include "reports/compare/comparison.hpp"
 #include "reports/history/history.hpp"
 
 namespace attest::reports {
@@ -17,9 +19,10 @@ struct OperationAxes {
 
 struct Input {
   std::vector<core::Results> runs;
-  std::vector<std::string> warnings;   // sentences; see warnings_of
-  std::vector<CaseHistory> histories;  // of the series of their records, where an index is given
-  std::vector<OperationAxes> axes;     // of this attest, to say what records never touch
+  std::vector<std::string> warnings;     // sentences; see warnings_of
+  std::vector<CaseHistory> histories;    // of the series of their records, where an index is given
+  std::optional<Comparison> comparison;  // with an earlier build, where one is given
+  std::vector<OperationAxes> axes;       // of this attest, to say what records never touch
 };
 
 /// Results files as one input. A run that several files hold counts once: of records that are in

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "core/tensor/walk.hpp"
 #include "reports/table.hpp"
@@ -66,6 +67,10 @@ std::string with_ratio(const char* word, const Changed& changed, bool interval) 
 
 std::string cell(const char* const* words, const Changed& changed, bool interval) {
   return nothing_to_tell(changed) ? "" : with_ratio(words[int(changed.change)], changed, interval);
+}
+
+std::string title_of(const Compared& one) {
+  return one.suite + (one.suite.empty() ? "" : "/") + one.case_name;
 }
 
 std::string verdict(const Compared& one) {
@@ -139,7 +144,7 @@ std::string counts(const Comparison& comparison) {
   return fmt::format(
       "{} compared: {} regressed, {} fixed, {} skipped; {} slower, {} faster, {} as fast, {} "
       "inconclusive, {} not comparable; "
-      "{} bigger, {} smaller; {} less accurate, {} more accurate; {} only before, {} only after\n",
+      "{} bigger, {} smaller; {} less accurate, {} more accurate; {} only before, {} only after",
       comparison.cases.size(), verdicts.at("regressed"), verdicts.at("fixed"),
       verdicts.at("skipped"), time.at("SLOWER"), time.at("FASTER"), time.at("SAME"),
       time.at("INCONCLUSIVE"), time.at("INVALID"), memory.at("BIGGER"), memory.at("SMALLER"),
@@ -190,8 +195,7 @@ std::string print_comparison(const Comparison& comparison, const PrintOptions& o
       ++left_out;
       continue;
     }
-    const std::string title =
-        fmt::format("{}{}{} {}", one.suite, one.suite.empty() ? "" : "/", one.case_name, one.dtype);
+    const std::string title = title_of(one) + " " + one.dtype;
     if (title != block) {
       text += block = title;
       text += "\n";
@@ -204,7 +208,38 @@ std::string print_comparison(const Comparison& comparison, const PrintOptions& o
           list("only after", comparison.only_after);
   for (const std::string& note : comparison.notes) text += note + "\n";
   return text + meanings(comparison) + counts(comparison) +
-         "x: after / before, with its interval\n";
+         "\nx: after / before, with its interval\n";
+}
+
+std::string comparison_title(const Comparison& comparison) {
+  const auto count =
+      std::ranges::count_if(comparison.cases, [](const Compared& one) { return worse(one); });
+  return fmt::format("Comparison with an earlier build: {} of {} cases got worse", count,
+                     comparison.cases.size());
+}
+
+std::vector<std::string> comparison_columns() {
+  return {"case", "dtype", "implementation", "verdict", "time", "change", "memory", "error"};
+}
+
+std::vector<std::string> comparison_cells(const Compared& one) {
+  return {title_of(one),
+          one.dtype,
+          one.impl + (one.same_binary ? " (same binary)" : ""),
+          verdict(one),
+          times(one),
+          time_cell(one),
+          cell(kMemoryWords, one.memory, false),
+          cell(kErrorWords, one.error, false)};
+}
+
+std::vector<std::string> comparison_remarks(const Comparison& comparison) {
+  std::vector<std::string> sentences{counts(comparison)};
+  sentences.insert(sentences.end(), comparison.notes.begin(), comparison.notes.end());
+  sentences.push_back("x: after / before, with its interval");
+  std::istringstream lines(meanings(comparison));
+  for (std::string one; std::getline(lines, one);) sentences.push_back(one);
+  return sentences;
 }
 
 std::string print_meanings(const std::set<std::string>& codes) {

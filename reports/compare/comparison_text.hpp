@@ -1,8 +1,9 @@
-// Prints a comparison for a terminal, or as JSON.
+// A comparison as text for a terminal, as rows for tables, and as JSON.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "reports/compare/comparison.hpp"
 
@@ -17,6 +18,14 @@ struct PrintOptions {
 /// changes in time, memory and error, each with the ratio after / before. Below: records of one
 /// side only, notes, the meaning of the codes, counts.
 std::string print_comparison(const Comparison& comparison, const PrintOptions& options);
+
+/// Returns "Comparison with an earlier build: 2 of 14 cases got worse".
+std::string comparison_title(const Comparison& comparison);
+/// Return the names of the columns of a table, and the cells of a case.
+std::vector<std::string> comparison_columns();
+std::vector<std::string> comparison_cells(const Compared& one);
+/// Returns sentences for below a table: counts, notes, and what the words in it mean.
+std::vector<std::string> comparison_remarks(const Comparison& comparison);
 
 /// What codes of Changed mean, a line for each: "wide: the interval ...". Codes without a meaning
 /// are left out.

@@ -20,6 +20,7 @@
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
 #include "reports/html/charts.hpp"
+#include "reports/html/comparison_section.hpp"
 #include "reports/html/history_section.hpp"
 #include "reports/html/shown.hpp"
 #include "reports/pacing.hpp"
@@ -316,7 +317,9 @@ std::string print_html(const Input& input, const Style& style) {
       "<script type=\"application/json\" id=\"data\">{}</script>\n{}<script>{}</script>\n"
       "</body>\n</html>\n",
       policy, html::kStyle, page_head(input, left_out, data.size()), html::kBody,
-      html::history_section(input.histories), licences, data, vega_script, html::kScript);
+      (input.comparison ? html::comparison_section(*input.comparison) : "") +
+          html::history_section(input.histories),
+      licences, data, vega_script, html::kScript);
 }
 
 }  // namespace attest::reports

@@ -9,6 +9,7 @@
 #include "reports/html/assets.hpp"
 #include "reports/html/shown.hpp"
 #include "reports/testing/golden.hpp"
+#include "reports/testing/records.hpp"
 #include "reports/testing/slower_series.hpp"
 
 namespace attest::reports {
@@ -228,6 +229,34 @@ TEST(Html, ThePolicyAllowsVegaOnlyWhereItIs) {
                              "Jon Mease", "BSD 3-Clause License", "ISC License", "MIT License"})
     EXPECT_THAT(text, HasSubstr(holder));
   EXPECT_LT(text.size() - page().size(), size_t{1000} << 10);
+}
+
+/// A comparison of three cases: one as before, one slower, one with hostile text that now fails.
+Comparison worse_comparison() {
+  using attest::testing::passed;
+  std::vector<core::Record> before{passed("same"), passed("slower"), passed("<img>")};
+  std::vector<core::Record> after{passed("same"), passed("slower", 2e6), passed("<img>")};
+  after[2].outcome = {core::ReasonCode::kFailNan, "a NaN"};
+  before.push_back(passed("gone"));
+  return compare({attest::testing::file(before)}, {attest::testing::file(after)},
+                 {.rule = {.floor = 0.03}});
+}
+
+TEST(Html, AComparisonShowsWhatGotWorseFirst) {
+  Input input = attest::testing::golden_input();
+  EXPECT_THAT(print_html(input, {.charts = false}), Not(HasSubstr("id=\"comparison\"")));
+  input.comparison = worse_comparison();
+  const std::string page = print_html(input, {.charts = false});
+  const std::string text = page.substr(page.find("<section id=\"comparison\""));
+  EXPECT_THAT(text, HasSubstr("Comparison with an earlier build: 2 of 3 cases got worse"));
+  EXPECT_THAT(text, HasSubstr("Changed or undecided: 2"));
+  EXPECT_THAT(text, HasSubstr("<td>SLOWER x2.0"));
+  EXPECT_THAT(text, HasSubstr("<td>pass -&gt; fail</td>"));
+  EXPECT_THAT(text, HasSubstr("<summary>Did not change: 1</summary>"));
+  EXPECT_LT(text.find("slower (same binary)"), text.find("<td>same (same binary)"));
+  EXPECT_THAT(text, HasSubstr("<summary>Only before: 1</summary>"));
+  EXPECT_THAT(text, HasSubstr("x: after / before, with its interval"));
+  EXPECT_THAT(page, Not(HasSubstr("<img>")));
 }
 
 TEST(Html, HistoryIsLinesWithSteps) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "reports/compare/comparison_text.hpp"
 #include "reports/compare/launches.hpp"
 #include "reports/counters.hpp"
 #include "reports/escape.hpp"
@@ -188,6 +189,22 @@ Part counters_part(const Input& input, const Results& run) {
   return part;
 }
 
+/// What changed since an earlier build. A case that did not change is counted.
+Part comparison_part(const Comparison& comparison) {
+  Part part{comparison_title(comparison), head(comparison_columns()), {}, true};
+  for (const Compared& one : comparison.cases) {
+    if (unchanged(one)) continue;
+    std::vector<std::string> cells = comparison_cells(one);
+    for (std::string& cell : cells) cell = prose(cell);
+    part.rows.push_back(row(cells));
+  }
+  if (part.rows.empty()) part.head.clear();
+  part.rows.emplace_back("\n");
+  for (const std::string& sentence : comparison_remarks(comparison))
+    part.rows.push_back(fmt::format("- {}\n", prose(sentence)));
+  return part;
+}
+
 /// The steps of the histories; a series without any is counted.
 Part history_part(const std::vector<CaseHistory>& all) {
   const auto with_steps = std::ranges::count_if(all, &CaseHistory::has_steps);
@@ -216,6 +233,7 @@ std::vector<Part> parts_of(const Input& input) {
   for (const Results& run : input.runs)
     for (const ScalingTable& table : scaling_tables(run))
       parts.push_back(scaling_part(table, of_run(input, run)));
+  if (input.comparison) parts.push_back(comparison_part(*input.comparison));
   if (!input.histories.empty()) parts.push_back(history_part(input.histories));
   for (const Results& run : input.runs) {
     std::vector<const Record*> all;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/formats/printers.hpp"
+#include "reports/testing/records.hpp"
 #include "reports/testing/slower_series.hpp"
 
 namespace attest::reports {
@@ -57,6 +58,20 @@ TEST(Markdown, NamesTheStepsOfAHistory) {
   for (HistoryPoint& point : series.points) point.time_ns = 1e6;
   input.histories = {history_of(series)};
   EXPECT_THAT(print_markdown(input, {}), HasSubstr("History: 0 of 1 series have a step"));
+}
+
+TEST(Markdown, ComparesWithAnEarlierBuild) {
+  using attest::testing::passed;
+  const auto side = [](double ns) {
+    return std::vector{attest::testing::file({passed("same"), passed("changed", ns)})};
+  };
+  Input input = make_input(side(2e6));
+  input.comparison = compare(side(1e6), side(2e6), {.rule = {.floor = 0.03}});
+  const std::string text = print_markdown(input, {});
+  EXPECT_THAT(text, HasSubstr("Comparison with an earlier build: 1 of 2 cases got worse"));
+  EXPECT_THAT(text, HasSubstr("| SLOWER x2.0"));
+  EXPECT_THAT(text, Not(HasSubstr("same (same binary)"))) << "a case that did not change";
+  EXPECT_THAT(text, HasSubstr("2 compared: 0 regressed"));
 }
 
 TEST(Markdown, SaysHowARunScales) {

@@ -7,6 +7,7 @@
 
 #include "reports/escape.hpp"
 #include "reports/history/history_text.hpp"
+#include "reports/html/static_table.hpp"
 
 namespace attest::reports::html {
 namespace {
@@ -116,30 +117,14 @@ std::string picture(const CaseHistory& history, const HistoryLine& line) {
          "</svg>\n";
 }
 
-std::string table_row(const std::vector<std::string>& cells, const char* tag) {
-  std::string text = "<tr>";
-  for (const std::string& cell : cells)
-    text += fmt::format("<{0}{1}>{2}</{3}>", tag, std::string(tag) == "th" ? " scope=\"col\"" : "",
-                        xml(cell), tag);
-  return text + "</tr>\n";
-}
-
-std::string table(const std::string& caption, const std::vector<std::string>& head,
-                  const std::string& rows) {
-  return fmt::format(
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
-      "<caption>{0}</caption>\n<thead>{1}</thead>\n<tbody>\n{2}</tbody></table></div>\n",
-      xml(caption), table_row(head, "th"), rows);
-}
-
 std::string one(const CaseHistory& history) {
   std::string text = fmt::format("<figure class=\"chart\"><figcaption><h3>{}</h3></figcaption>\n",
                                  xml(history_title(history)));
   for (const HistoryLine& line : history.lines)
     if (!line.steps.steps.empty()) text += picture(history, line);
   std::string rows;
-  for (const HistoryRow& row : history_rows(history)) rows += table_row(cells_of(row), "td");
-  text += table("Steps of " + history.series.key.name(), history_columns(), rows);
+  for (const HistoryRow& row : history_rows(history)) rows += table_row(cells_of(row));
+  text += static_table("Steps of " + history.series.key.name(), history_columns(), rows);
   for (const std::string& warning : history.warnings)
     text += fmt::format("<p><span class=\"warn\">Warning:</span> {}</p>\n", xml(warning));
   return text + "</figure>\n";
@@ -157,13 +142,13 @@ std::string others(const std::vector<const CaseHistory*>& all) {
         if (row.quantity == name(quantity))
           cells.back() = fmt::format("{}, {}", row.what, row.after);
     }
-    rows += table_row(cells, "td");
+    rows += table_row(cells);
   }
   std::string title = fmt::format("Series without a picture: {}", all.size());
   if (all.size() > kMostHistoryRows)
     title += fmt::format(", of which the first {} are listed", kMostHistoryRows);
   return fmt::format("<details><summary>{}</summary>\n{}</details>\n", title,
-                     table(title, {"series", "time", "memory", "error"}, rows));
+                     static_table(title, {"series", "time", "memory", "error"}, rows));
 }
 
 }  // namespace

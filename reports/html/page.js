@@ -534,8 +534,8 @@
       part.hidden = data.scaling.length === 0;
     for (const part of document.querySelectorAll("[data-energy]"))
       part.hidden = !data.records.some(record => record.energy);
-    for (const link of document.querySelectorAll("[data-history]"))
-      link.hidden = !document.getElementById("history");
+    for (const link of document.querySelectorAll("[data-part]"))
+      link.hidden = !document.getElementById(link.dataset.part);
   }
   function environment() {
     const rows = data.runs.flatMap(run => Object.entries(run.environment).flatMap(

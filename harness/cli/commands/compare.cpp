@@ -7,22 +7,34 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/comparison/comparing.hpp"
-#include "cli/output/json_file.hpp"
+#include "cli/output/report_input.hpp"
 #include "cli/output/results_file.hpp"
+#include "cli/output/written_file.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/compare/builds.hpp"
 #include "reports/compare/comparison_text.hpp"
+#include "reports/formats.hpp"
 
 namespace attest::cli {
 namespace {
 
 struct CompareArguments {
   std::vector<std::string> before, after;
-  std::string json_path;
+  std::string json_path, report_path;
   Comparing comparing;
 };
 
+/// The format of --report. Throws Error if the file's name does not end as one of them.
+const reports::Format& page_format(const std::string& path) {
+  const reports::Format* format = reports::format_of_file(path);
+  if (!format || !format->has_parts)
+    throw core::Error(fmt::format("--report {}: must end in .html or .md", path));
+  return *format;
+}
+
 int run(CompareArguments& arguments) {
+  const reports::Format* format =
+      arguments.report_path.empty() ? nullptr : &page_format(arguments.report_path);
   if (arguments.after.empty()) {
     if (arguments.before.size() < 2)
       throw core::Error("compare: one file alone has nothing to be compared with");
@@ -35,9 +47,15 @@ int run(CompareArguments& arguments) {
   require_peer(before, after, options.relative_to);
   arguments.comparing.check_floors(after);
   refuse_inputs("--json", arguments.json_path, arguments.before, arguments.after);
+  refuse_inputs("--report", arguments.report_path, arguments.before, arguments.after);
   reports::require_one_build(before, after);
   const reports::Comparison comparison = compare(before, after, options);
   write_json_file("--json", arguments.json_path, to_json(comparison));
+  if (format) {
+    reports::Input input = report_input(after);
+    input.comparison = comparison;
+    write_text_file("--report", arguments.report_path, format->print(input, {}));
+  }
   arguments.comparing.print(comparison);
   return arguments.comparing.exit_code(comparison);
 }
@@ -58,6 +76,11 @@ Command add_compare(CLI::App& program) {
       ->type_name("FILE");
   arguments->comparing.add_to(*command);
   command->add_option("--json", arguments->json_path, "also write the comparison as JSON")
+      ->type_name("FILE");
+  command
+      ->add_option("--report", arguments->report_path,
+                   "also write a page (.html) or Markdown (.md) of the new results, with the "
+                   "comparison; it is replaced")
       ->type_name("FILE");
   command->footer(
       "Samples of one launch share a machine state. To find a change of a few percent, both builds "

@@ -56,6 +56,13 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_THAT(slower.text, HasSubstr("1 slower, 0 faster"));
   EXPECT_THAT(compare("--changed --floor 5 a.jsonl b.jsonl").text,
               HasSubstr("1 of 2 did not change"));
+  EXPECT_EQ(compare("--floor 5 a.jsonl b.jsonl --report c.html").code, 2);
+  EXPECT_THAT(text("c.html"),
+              HasSubstr("Comparison with an earlier build: 1 of 2 cases got worse"));
+  EXPECT_THAT(text("c.html"), HasSubstr("\"axis\":\"head_dim\"")) << "and the new results";
+  const Outcome csv = compare("--floor 5 a.jsonl b.jsonl --report c.csv");
+  EXPECT_EQ(csv.code, 64);
+  EXPECT_THAT(csv.text, HasSubstr("--report c.csv: must end in .html or .md"));
   EXPECT_EQ(json::parse(text("c.json"))["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(compare("--floor 5 b.jsonl a.jsonl").code, 0) << "faster is not worse";
   EXPECT_EQ(compare("--floor 5% a.jsonl --after b.jsonl").code, 2);

@@ -7,7 +7,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/output/json_file.hpp"
+#include "cli/output/written_file.hpp"
 #include "core/problem/glob.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/history/history_text.hpp"

@@ -8,7 +8,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/output/json_file.hpp"
+#include "cli/output/written_file.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "reports/table.hpp"
 

@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/output/json_file.hpp"
 #include "cli/output/progress.hpp"
-#include "core/operations/operation.hpp"
+#include "cli/output/report_input.hpp"
+#include "cli/output/written_file.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/formats.hpp"
 #include "reports/history/index.hpp"
@@ -54,12 +53,6 @@ std::vector<Target> targets(const ReportArguments& arguments) {
   return all;
 }
 
-void write(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::trunc | std::ios::binary);
-  out << text << std::flush;
-  if (!out) throw core::MachineError(fmt::format("-o {}: cannot be written", path));
-}
-
 /// Puts the histories of the records' series into the input.
 void add_histories(const std::string& path, reports::Input& input) {
   const reports::HistoryIndex index = reports::HistoryIndex::open(path);
@@ -72,26 +65,12 @@ void add_histories(const std::string& path, reports::Input& input) {
 
 /// Throws Error if none of the formats shows histories.
 void check_history(const std::vector<Target>& targets) {
-  if (std::ranges::any_of(targets, [](const Target& one) { return one.format->shows_histories; }))
-    return;
+  if (std::ranges::any_of(targets, [](const Target& one) { return one.format->has_parts; })) return;
   std::string known;
   for (const reports::Format& format : reports::formats())
-    if (format.shows_histories)
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", format.name);
+    if (format.has_parts) known += fmt::format("{}{}", known.empty() ? "" : ", ", format.name);
   throw core::Error(fmt::format("--history: {} does not show histories; choose one of {}",
                                 targets.front().format->name, known));
-}
-
-std::vector<reports::OperationAxes> known_axes() {
-  std::vector<reports::OperationAxes> axes;
-  for (const core::Operation* operation : core::all_operations()) {
-    reports::OperationAxes& one = axes.emplace_back();
-    one.operation = operation->name();
-    for (const core::Field& field : operation->fields()) one.names.emplace_back(field.name);
-    for (const core::Role& role : operation->roles())
-      if (!role.required) one.names.emplace_back(role.name);
-  }
-  return axes;
 }
 
 int run(const ReportArguments& arguments) {
@@ -101,8 +80,7 @@ int run(const ReportArguments& arguments) {
     refuse_inputs("-o", target.path, arguments.files, {arguments.history});
   std::vector<core::Results> files;
   for (const std::string& file : arguments.files) files.push_back(core::read_results(file));
-  reports::Input input = reports::make_input(std::move(files));
-  input.axes = known_axes();
+  reports::Input input = report_input(std::move(files));
   if (!arguments.history.empty()) add_histories(arguments.history, input);
   for (const std::string& warning : input.warnings)
     fmt::print(stderr, "attest: warning: {}\n", warning);
@@ -113,7 +91,7 @@ int run(const ReportArguments& arguments) {
     if (target.path.empty())
       fmt::print("{}", text);
     else
-      write(target.path, text);
+      write_text_file("-o", target.path, text);
     if (!target.path.empty() && all.size() > 1) fmt::print("{}\n", target.path);
   }
   return kOk;

@@ -12,7 +12,7 @@
 #include "cli/judging.hpp"
 #include "cli/options/command_line.hpp"
 #include "cli/options/quantity_options.hpp"
-#include "cli/output/json_file.hpp"
+#include "cli/output/written_file.hpp"
 #include "core/session/sweep_plan.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/scaling/scaling_json.hpp"

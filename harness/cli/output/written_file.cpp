@@ -1,4 +1,4 @@
-#include "cli/output/json_file.hpp"
+#include "cli/output/written_file.hpp"
 
 #include <fmt/format.h>
 
@@ -12,9 +12,14 @@ namespace attest::cli {
 
 void write_json_file(const std::string& option, const std::string& path,
                      const nlohmann::json& json) {
+  write_text_file(option, path,
+                  json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void write_text_file(const std::string& option, const std::string& path, const std::string& text) {
   if (path.empty()) return;
-  std::ofstream out(path, std::ios::trunc);
-  out << json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
+  std::ofstream out(path, std::ios::trunc | std::ios::binary);
+  out << text << std::flush;
   if (!out)
     throw core::MachineError(
         fmt::format("{}{}{}: cannot be written", option, option.empty() ? "" : " ", path));

@@ -1,4 +1,4 @@
-// JSON files that commands write.
+// Files that commands write beside what they print.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -10,6 +10,9 @@ namespace attest::cli {
 /// message names `option`, unless that is empty.
 void write_json_file(const std::string& option, const std::string& path,
                      const nlohmann::json& json);
+
+/// The same, for text.
+void write_text_file(const std::string& option, const std::string& path, const std::string& text);
 
 /// Throws Error if the file would be written over one of those that are read.
 void refuse_inputs(const std::string& option, const std::string& path,
