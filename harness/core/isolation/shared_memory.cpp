@@ -8,8 +8,10 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <list>
+#include <limits>
+#include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "core/tensor/error.hpp"
@@ -43,7 +45,8 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
-/// The memory that waits for its next owner, the most recently used first.
+/// The memory that waits for its next owner. Some thousand pieces may wait at once, so that they
+/// are found by their size and forgotten by their age without a walk over all.
 class SharedMemory::Kept {
  public:
   // Never destroyed: owners may outlive any static object.
@@ -52,18 +55,17 @@ class SharedMemory::Kept {
     return kept;
   }
 
-  /// Memory of at least `bytes`; empty if none is kept that fits.
+  /// The smallest memory of at least `bytes`, of several the one used last; empty if none is kept
+  /// that fits.
   Piece take(int32_t access, int64_t bytes) {
     const std::scoped_lock lock(mutex_);
-    auto best = pieces_.end();
-    for (auto at = pieces_.begin(); at != pieces_.end(); ++at)
-      if (at->first == access && at->second.bytes >= bytes &&
-          at->second.bytes <= kLargestExcess * bytes &&
-          (best == pieces_.end() || at->second.bytes < best->second.bytes))
-        best = at;
-    if (best == pieces_.end()) return {};
+    const auto best = by_size_.lower_bound({access, bytes, kNewest});
+    if (best == by_size_.end()) return {};
+    const auto [kept_access, kept_bytes, negative_age] = best->first;
+    if (kept_access != access || kept_bytes > kLargestExcess * bytes) return {};
     Piece piece = std::move(best->second);
-    pieces_.erase(best);
+    by_age_.erase(-negative_age);
+    by_size_.erase(best);
     bytes_ -= piece.bytes;
     return piece;
   }
@@ -71,18 +73,27 @@ class SharedMemory::Kept {
   void give(int32_t access, Piece piece) {
     const std::scoped_lock lock(mutex_);
     bytes_ += piece.bytes;
-    pieces_.emplace_front(access, std::move(piece));
+    const Key key{access, piece.bytes, -++given_};
+    by_age_.emplace(given_, key);
+    by_size_.emplace(key, std::move(piece));
     while (bytes_ > most_kept_bytes()) {
-      bytes_ -= pieces_.back().second.bytes;
-      release(pieces_.back().second);
-      pieces_.pop_back();
+      const auto oldest = by_size_.find(by_age_.begin()->second);
+      bytes_ -= oldest->second.bytes;
+      release(oldest->second);
+      by_size_.erase(oldest);
+      by_age_.erase(by_age_.begin());
     }
   }
 
  private:
+  // The access, the bytes, and minus the count of pieces given until this one was.
+  using Key = std::tuple<int32_t, int64_t, int64_t>;
+  static constexpr int64_t kNewest = std::numeric_limits<int64_t>::min();
+
   std::mutex mutex_;
-  std::list<std::pair<int32_t, Piece>> pieces_;
-  int64_t bytes_ = 0;
+  std::map<Key, Piece> by_size_;
+  std::map<int64_t, Key> by_age_;
+  int64_t bytes_ = 0, given_ = 0;
 };
 
 SharedMemory::Piece SharedMemory::make(int64_t bytes) {
