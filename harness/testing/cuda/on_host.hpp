@@ -7,7 +7,6 @@
 // chance, so that a missing __syncthreads shows. An asynchronous copy is made when it is waited
 // for, so that a missing wait shows.
 #pragma once
-#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -49,7 +48,10 @@ class Block {
       : shared_(shared_bytes),
         fibers_(static_cast<size_t>(threads)),
         warps_(static_cast<size_t>(threads / kWarp)) {
-    for (Fiber& fiber : fibers_) fiber.stack.reset(new char[kStack]);
+    for (size_t t = 0; t < fibers_.size(); ++t) prepare(t);
+  }
+  ~Block() {
+    for (Fiber& fiber : fibers_) idle_stacks().push_back(std::move(fiber.stack));
   }
 
   void run(unsigned index, unsigned blocks, const std::function<void()>& kernel) {
@@ -105,8 +107,9 @@ class Block {
   const Value* exchange(const Value& value) {
     Warp& warp = warps_[current_ / kWarp];
     static_assert(sizeof(Value) <= kExchange);
-    wait_for_warp();  // all have read what was exchanged before
-    auto* slots = reinterpret_cast<Value*>(warp.slots);
+    // Two sets of slots by turns: a lane writes to a set again only after a wait that every lane
+    // has come to after it has read that set.
+    auto* slots = reinterpret_cast<Value*>(warp.slots[fibers_[current_].exchanges++ % 2]);
     std::memcpy(static_cast<void*>(&slots[lane()]), &value, sizeof(value));
     wait_for_warp();
     return slots;
@@ -177,17 +180,20 @@ class Block {
   };
   struct Warp {
     Barrier barrier;
-    alignas(16) char slots[kWarp * kExchange];
+    alignas(16) char slots[2][kWarp * kExchange];
   };
+  /// As __builtin_setjmp fills it.
+  using Place = void* [5];
   struct Fiber {
     ucontext_t context;
     std::unique_ptr<char[]> stack;
     Index index;
     bool started = false, done = false;
     uint64_t sleeps_until = 0;  // a round
-    jmp_buf at;                 // where it waits
+    Place at{};                 // where it waits
     const Barrier* waits_at = nullptr;
     uint64_t generation = 0;
+    unsigned exchanges = 0;
     std::vector<std::vector<Copy>> groups;
     std::vector<std::vector<std::function<void()>>> products;
   };
@@ -221,24 +227,43 @@ class Block {
     end_phase(barrier);
   }
 
-  void start(size_t t) {
+  /// Stacks of blocks that are done. New ones would cost a system call each, and its pages again.
+  static std::vector<std::unique_ptr<char[]>>& idle_stacks() {
+    static thread_local std::vector<std::unique_ptr<char[]>> stacks;
+    return stacks;
+  }
+  void prepare(size_t t) {
     Fiber& fiber = fibers_[t];
+    if (idle_stacks().empty()) {
+      fiber.stack.reset(new char[kStack]);
+    } else {
+      fiber.stack = std::move(idle_stacks().back());
+      idle_stacks().pop_back();
+    }
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = kStack;
     fiber.context.uc_link = nullptr;
     fiber.index.x = static_cast<unsigned>(t);
-    fiber.done = fiber.started = false;
-    fiber.waits_at = nullptr;
-    fiber.sleeps_until = 0;
-    fiber.groups.assign(1, {}), fiber.products.assign(1, {});
     makecontext(&fiber.context, &Block::enter, 0);
   }
+  void start(size_t t) {
+    Fiber& fiber = fibers_[t];
+    fiber.done = false;
+    fiber.waits_at = nullptr;
+    fiber.sleeps_until = 0;
+    fiber.exchanges = 0;
+    fiber.groups.assign(1, {}), fiber.products.assign(1, {});
+  }
+  /// A fiber plays its thread of one block after the other.
   static void enter() {
     Block& block = *now();
-    (*block.kernel_)();
-    block.fibers_[block.current_].done = true;
-    _longjmp(block.scheduler_at_, 1);
+    for (;;) {
+      (*block.kernel_)();
+      Fiber& fiber = block.fibers_[block.current_];
+      fiber.done = true;
+      block.leave(fiber);
+    }
   }
   bool resume(size_t t, size_t& left) {
     Fiber& fiber = fibers_[t];
@@ -251,16 +276,21 @@ class Block {
     left -= fiber.done;
     return true;
   }
-  /// swapcontext asks the kernel for the signal mask; jumps do not, and are ten times as fast.
-  void go_to(Fiber& fiber) {
-    if (_setjmp(scheduler_at_) != 0) return;
-    if (fiber.started) _longjmp(fiber.at, 1);
+  // swapcontext asks the kernel for the signal mask, and jumps of the C library look for what a
+  // thread has to clean up. These jumps do neither. They restore no register but those of the
+  // stack, so that the functions that jump or are jumped into are not inlined.
+  [[gnu::noinline]] void go_to(Fiber& fiber) {
+    if (__builtin_setjmp(scheduler_at_) == 0) jump_into(fiber);
+  }
+  [[gnu::noinline]] static void jump_into(Fiber& fiber) {
+    if (fiber.started) __builtin_longjmp(fiber.at, 1);
     fiber.started = true;
     setcontext(&fiber.context);
   }
-  void leave(Fiber& fiber) {
-    if (_setjmp(fiber.at) == 0) _longjmp(scheduler_at_, 1);
+  [[gnu::noinline]] void leave(Fiber& fiber) {
+    if (__builtin_setjmp(fiber.at) == 0) jump_back();
   }
+  [[gnu::noinline]] void jump_back() { __builtin_longjmp(scheduler_at_, 1); }
   /// Whether it was the last of `all`.
   static bool count(Barrier& barrier, int all) {
     if (++barrier.arrived != all) return false;
@@ -284,7 +314,7 @@ class Block {
   Barrier barrier_, named_[16];
   std::map<uint32_t, TransactionBarrier> transaction_barriers_;
   std::vector<Box> boxes_;
-  jmp_buf scheduler_at_;
+  Place scheduler_at_{};
   Index block_, grid_;
   const std::function<void()>* kernel_ = nullptr;
   size_t current_ = 0;
@@ -521,6 +551,16 @@ inline float sum_cut(const double (&addends)[9]) {
   return static_cast<float>((sum < 0 ? -1.0 : 1.0) * magnitude * power_of_two(exponent - 24));
 }
 
+/// c += left right, 8 elements along k: element e of a lane is of row e / 2 and column e % 2.
+inline void add_products(float (&c)[4], const double (&left)[2][8], const double (&right)[2][8]) {
+  for (int e = 0; e < 4; ++e) {
+    double addends[9];
+    addends[8] = static_cast<double>(c[e]);
+    for (int k = 0; k < 8; ++k) addends[k] = left[e / 2][k] * right[e % 2][k];
+    c[e] = sum_cut(addends);
+  }
+}
+
 /// Lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b; of 8 elements along k, 2 (l %
 /// 4) and the next.
 template <int kSteps, class Type>
@@ -528,18 +568,16 @@ void mma(float (&c)[4], const Fragments<2 * kSteps, kSteps>& own, Type type) {
   const auto* all = on_host::block().exchange(own);
   const int lane = on_host::block().lane();
   const auto half = [&](uint32_t pair, int which) {
-    return as_float(pair >> 16 * which & 0xffff, type);
+    return static_cast<double>(as_float(pair >> 16 * which & 0xffff, type));
   };
-  for (int e = 0; e < 4; ++e) {
-    const int row = lane / 4, column = lane % 4 * 2 + e % 2;
-    for (int step = 0; step < kSteps; ++step) {
-      double addends[9];
-      addends[8] = static_cast<double>(c[e]);
-      for (int k = 0; k < 8; ++k)
-        addends[k] = static_cast<double>(half(all[row * 4 + k / 2].a[step * 2 + e / 2], k % 2)) *
-                     static_cast<double>(half(all[column * 4 + k / 2].b[step], k % 2));
-      c[e] = sum_cut(addends);
-    }
+  for (int step = 0; step < kSteps; ++step) {
+    double left[2][8], right[2][8];  // rows l / 4 and l / 4 + 8 of a, two columns of b
+    for (int k = 0; k < 8; ++k)
+      for (int which = 0; which < 2; ++which) {
+        left[which][k] = half(all[lane / 4 * 4 + k / 2].a[step * 2 + which], k % 2);
+        right[which][k] = half(all[(lane % 4 * 2 + which) * 4 + k / 2].b[step], k % 2);
+      }
+    add_products(c, left, right);
   }
 }
 template <class Type>
@@ -566,12 +604,7 @@ inline void mma_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
       left[which][k] = tf32(all[lane / 4 * 4 + k % 4].a[k / 4 * 2 + which]);
       right[which][k] = tf32(all[(lane % 4 * 2 + which) * 4 + k % 4].b[k / 4]);
     }
-  for (int e = 0; e < 4; ++e) {
-    double addends[9];
-    addends[8] = static_cast<double>(c[e]);
-    for (int k = 0; k < 8; ++k) addends[k] = left[e / 2][k] * right[e % 2][k];
-    c[e] = sum_cut(addends);
-  }
+  add_products(c, left, right);
 }
 
 inline float exp2_fast(float x) {

@@ -158,19 +158,21 @@ struct Products {
   }
   static void multiply(float (&c)[kSums], const Rows& rows, uint64_t b, bool summed, int adds) {
     const int lane = cuda::on_host::block().lane();
-    for (int i = 0; i < kSums; ++i) {
-      const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      float sum = adds ? c[i] : 0;
+    for (int first = 0; first < kSums; first += 4) {
+      float sums[4];
+      for (int e = 0; e < 4; ++e) sums[e] = adds ? c[first + e] : 0;
       for (int step = 0; step < 2; ++step) {
-        double addends[9];
-        addends[8] = static_cast<double>(sum);
-        for (int k = 0; k < 8; ++k)
-          addends[k] =
-              static_cast<double>(rows.at[i / 2 % 2][8 * step + k]) *
-              static_cast<double>(cuda::as_float(element(b, summed, column, 8 * step + k), Type()));
-        sum = cuda::sum_cut(addends);
+        double left[2][8], right[2][8];
+        for (int which = 0; which < 2; ++which)
+          for (int k = 0; k < 8; ++k) {
+            const int column = first * 2 + lane % 4 * 2 + which;
+            left[which][k] = static_cast<double>(rows.at[which][8 * step + k]);
+            right[which][k] = static_cast<double>(
+                cuda::as_float(element(b, summed, column, 8 * step + k), Type()));
+          }
+        cuda::add_products(sums, left, right);
       }
-      c[i] = sum;
+      for (int e = 0; e < 4; ++e) c[first + e] = sums[e];
     }
   }
 };
