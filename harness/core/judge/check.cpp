@@ -313,9 +313,10 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
     const Role& role = *find_role(*problem.operation, role_index);
     const double largest = std::max(tally.worst_ratio, 0.0) / Gates::kLargest;
     const double of_all =
-        tally.exact ? std::sqrt(tally.sum_squares / double(tally.exact)) /
-                          Gates::rms(std::min(tally.rows, golden.independent_rows(arithmetic)))
-                    : 0;
+        tally.exact
+            ? std::sqrt(tally.sum_squares / double(tally.exact)) /
+                  Gates::rms(std::min(tally.rows, golden.independent_rows(arithmetic, role_index)))
+            : 0;
     const double of_rounded = rounded_rms_ratio(tally, golden.distinct_rows());
     const double rms = of_rounded > of_all ? of_rounded : of_all;  // of_all may be NaN
     judgement.exact_elements += tally.exact;

@@ -39,8 +39,8 @@ class ScaledGolden : public Golden {
     });
   }
   int64_t distinct_rows() const override { return golden_.distinct_rows(); }
-  int64_t independent_rows(const Arithmetic& arithmetic) const override {
-    return golden_.independent_rows(arithmetic);
+  int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    return golden_.independent_rows(arithmetic, role);
   }
   std::string method() const override { return golden_.method(); }
 

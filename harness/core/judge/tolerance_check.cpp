@@ -50,9 +50,9 @@ Emulated kernel_errors(const Problem& problem, const Golden& golden, const Arith
         }
       });
   if (elements == 0) return {};
-  const double rms =
-      std::sqrt(squares / elements) /
-      Gates::rms(std::min(int64_t(numbers.size()), golden.independent_rows(arithmetic)));
+  const double rms = std::sqrt(squares / elements) /
+                     Gates::rms(std::min(int64_t(numbers.size()),
+                                         golden.independent_rows(arithmetic, rows.front().role)));
   return {largest / Gates::kLargest, rms, std::move(where)};
 }
 

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "core/judge/check.hpp"
 #include "core/judge/testing/emulated_outputs.hpp"
@@ -120,6 +122,64 @@ TEST(ToleranceCheck, EmulatesQueriesThatAreScaledBeforeTheyAreRounded) {
     const ScopedTermFactor without(SigmaTerm::kFoldedScale, 0);
     EXPECT_EQ(code(), ReasonCode::kErrorToleranceModel) << "kernel " << kernel;
   }
+}
+
+// The largest size, where an emulated chain that exceeds its gate once excused any error.
+class EdgesOf262147 : public ::testing::Test {
+ protected:
+  static constexpr SoftmaxArithmetic kTiled{.sum_chain = 64 + 4097};  // tiles of 64, one by one
+  EdgesOf262147()
+      : case_(softmax_case(ATTEST_F32, [](attest_softmax_params& p) {
+          p.seq_len_q = 8;
+          p.seq_len_kv = 262'147;
+          p.head_dim = 16;
+        })) {
+    softmax_operation().fill(case_.problem, fill_, case_.tensors, false);
+    golden_ = softmax_operation().golden(case_.problem, fill_, case_.tensors);
+  }
+  Judgement judged() const {
+    return judge(case_.problem, *golden_, kTiled, case_.tensors, &case_.tensors);
+  }
+
+  const Fill fill_{"edges", 1};
+  testing::Case case_;
+  std::unique_ptr<Golden> golden_;
+};
+
+TEST_F(EdgesOf262147, AChainOf4161Passes) {
+  emulate_all(case_.problem, case_.tensors, kTiled, 0);
+  const Judgement judgement = judged();
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kPass) << judgement.outcome.reason;
+  EXPECT_LT(std::max(judgement.max_ratio, judgement.rms_ratio), 0.8);
+}
+
+TEST_F(EdgesOf262147, ValuesClippedAt6Fail) {
+  const Tensor& v = case_.tensors[ATTEST_V];
+  const std::vector<std::byte> values = case_.memory[ATTEST_V];
+  for (int64_t n = 0; n < element_count(v.spec); ++n)
+    store(v.data, v.spec.dtype, n, std::clamp(load(v.data, v.spec.dtype, n), -6.0, 6.0));
+  std::mutex lock;
+  softmax_operation()
+      .golden(case_.problem, fill_, case_.tensors)
+      ->expect(kTiled, [&](const Expected& chunk) {
+        const std::lock_guard guard(lock);
+        for (size_t row = 0; chunk.value && row < chunk.rows.size(); ++row)
+          for (int64_t e = 0; e < chunk.width; ++e)
+            store(case_.tensors[size_t(chunk.role)].data, ATTEST_F32,
+                  chunk.rows[row] * chunk.width + e,
+                  chunk.value[(chunk.shared ? 0 : int64_t(row) * chunk.width) + e]);
+      });
+  std::copy(values.begin(), values.end(), static_cast<std::byte*>(v.data));
+  const Judgement judgement = judged();
+  EXPECT_EQ(judgement.outcome.code, ReasonCode::kFailTolerance) << judgement.outcome.reason;
+  EXPECT_GT(judgement.max_ratio, 1000);
+  // Not even where the emulation exceeds its gate.
+  const ScopedTermFactor less(SigmaTerm::kAccumulator, 0.1);
+  const Judgement excess = judged();
+  EXPECT_EQ(excess.outcome.code, ReasonCode::kFailTolerance);
+  EXPECT_NE(excess.outcome.reason.find("that is the implementation's, though the declared"),
+            std::string::npos)
+      << excess.outcome.reason;
 }
 
 }  // namespace

@@ -56,8 +56,8 @@ class Golden {
   /// errors; they count once.
   virtual int64_t distinct_rows() const { return std::numeric_limits<int64_t>::max(); }
   /// The number of independent errors of the declared arithmetic whose mean square is as steady as
-  /// that of all outputs. The elements of one row count as one error at most.
-  virtual int64_t independent_rows(const Arithmetic& /*arithmetic*/) const {
+  /// that of all of output `role`. The elements of one row count as one error at most.
+  virtual int64_t independent_rows(const Arithmetic& /*arithmetic*/, int32_t /*role*/) const {
     return distinct_rows();
   }
   /// How the golden is computed, for the record: "closed form, all rows", "float64, all rows",

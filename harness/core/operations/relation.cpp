@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 // Normal numbers end near 5: 80 is beyond what a kernel may think is the end
-constexpr double kValueFactor = 16;
+constexpr double kLargestValueFactor = 16;
 
 // One row of an output and what is known of its errors.
 struct Row {
@@ -80,10 +80,40 @@ class Repetition final : public SamePlaces {
   bool bitwise() const override { return true; }
 };
 
+// What stages have to hold, computed when it is asked for.
+class StageRanges {
+ public:
+  explicit StageRanges(std::vector<StageRange> ranges)
+      : ranges_(std::move(ranges)), largest_(ranges_.size(), -1) {}
+
+  /// Whether every stage holds its numbers, and half as much again for roundings, times `factor`.
+  bool hold(const Arithmetic& arithmetic, double factor) {
+    for (size_t n = 0; n < ranges_.size(); ++n) {
+      const double limit = largest_finite(arithmetic.stage[size_t(ranges_[n].stage)].dtype);
+      if (limit > kAny) continue;
+      if (largest_[n] < 0) largest_[n] = ranges_[n].largest();
+      if (!(largest_[n] * factor < limit / 1.5)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr double kAny = 1e30;  // dtypes with the exponents of float32
+  std::vector<StageRange> ranges_;
+  std::vector<double> largest_;  // below 0: not computed yet
+};
+
 class ValueScale final : public SamePlaces {
  public:
-  using SamePlaces::SamePlaces;
+  /// `larger`: the next factor of the same problem; 0: none is larger.
+  ValueScale(const Problem& problem, const Tensors& inputs, std::shared_ptr<StageRanges> ranges,
+             double factor, double larger)
+      : SamePlaces(problem, inputs), ranges_(std::move(ranges)), factor_(factor), larger_(larger) {}
   std::string_view name() const override { return "value-scale"; }
+  bool suits(const Arithmetic& arithmetic) const override {
+    return ranges_->hold(arithmetic, factor_) &&
+           !(larger_ > 0 && ranges_->hold(arithmetic, larger_));
+  }
 
  protected:
   void change(const Tensors& to) const override {
@@ -95,10 +125,14 @@ class ValueScale final : public SamePlaces {
                spec.stride[last], row.data());
       for (int64_t e = 0; e < spec.dim[last]; ++e)
         store(to[ATTEST_V].data, spec.dtype, row_offset(spec, last, r) + e * spec.stride[last],
-              row[size_t(e)] * kValueFactor);
+              row[size_t(e)] * factor_);
     }
   }
-  double factor(int32_t role) const override { return role == ATTEST_O ? kValueFactor : 1; }
+  double factor(int32_t role) const override { return role == ATTEST_O ? factor_ : 1; }
+
+ private:
+  std::shared_ptr<StageRanges> ranges_;
+  double factor_, larger_;
 };
 
 class Repeated final : public Relation {
@@ -305,7 +339,8 @@ std::unique_ptr<Relation> repetition(const Problem& problem, const Tensors& inpu
   return std::make_unique<Repetition>(problem, inputs);
 }
 
-std::unique_ptr<Relation> value_scale(const Problem& problem, const Tensors& inputs) {
+std::vector<std::unique_ptr<Relation>> value_scales(const Problem& problem, const Tensors& inputs,
+                                                    std::vector<StageRange> ranges) {
   const Tensor& v = inputs[ATTEST_V];
   double largest = 0;
   for (int64_t i = 0; i < row_count(v.spec, v.spec.rank); ++i)
@@ -313,8 +348,15 @@ std::unique_ptr<Relation> value_scale(const Problem& problem, const Tensors& inp
                        std::fabs(load(v.data, v.spec.dtype, row_offset(v.spec, v.spec.rank, i))));
   const double limit =
       std::min(largest_finite(v.spec.dtype), largest_finite(problem.tensor[ATTEST_O].dtype));
-  if (!(largest * kValueFactor < limit / 2)) return nullptr;
-  return std::make_unique<ValueScale>(problem, inputs);
+  const auto shared = std::make_shared<StageRanges>(std::move(ranges));
+  std::vector<std::unique_ptr<Relation>> list;
+  double larger = 0;
+  for (double factor = kLargestValueFactor; factor >= 2; factor /= 2) {
+    if (!(largest * factor < limit / 2)) continue;
+    list.push_back(std::make_unique<ValueScale>(problem, inputs, shared, factor, larger));
+    larger = factor;
+  }
+  return list;
 }
 
 std::unique_ptr<Relation> repeated(std::string_view name, const Tensors& inputs,

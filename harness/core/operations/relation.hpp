@@ -67,6 +67,9 @@ class Relation {
   virtual bool bitwise() const { return false; }
   /// One problem for each further run; the base run is not among them.
   virtual const std::vector<Problem>& problems() const = 0;
+  /// Whether an honest implementation of that arithmetic holds the relation. If the change makes
+  /// numbers too large for a declared dtype, it need not.
+  virtual bool suits(const Arithmetic& /*arithmetic*/) const { return true; }
   /// Whether the sigmas of these runs differ from the base's. If so, each run needs its own golden.
   virtual bool own_sigmas() const { return false; }
   /// Writes all inputs of run `run`. May be called again.
@@ -111,8 +114,16 @@ class SamePlaces : public Relation {
 /// The same inputs again: another run of the same plan or of another plan, with other contents in
 /// the workspace. No operation lists this relation; every problem has it (run/repetition.hpp).
 std::unique_ptr<Relation> repetition(const Problem& problem, const Tensors& inputs);
-/// V times 16. It shows kernels that clip values. Null if V would leave the range of its dtype.
-std::unique_ptr<Relation> value_scale(const Problem& problem, const Tensors& inputs);
+/// The largest magnitude that a stage has to hold for the inputs of a problem.
+struct StageRange {
+  int32_t stage;                    // ATTEST_SOFTMAX_ACCUMULATOR ...
+  std::function<double()> largest;  // called at most once, if a declared dtype has a small range
+};
+/// V times 16, 8, 4 and 2. It shows kernels that clip values. Each suits arithmetics that can hold
+/// V times that factor, and no more. Factors with which V or O would leave the range of their
+/// dtypes are missing. `ranges`: those that are multiplied with V.
+std::vector<std::unique_ptr<Relation>> value_scales(const Problem& problem, const Tensors& inputs,
+                                                    std::vector<StageRange> ranges);
 /// `larger` has some larger dims than the base problem. Its tensors repeat the base's along those
 /// dims; its outputs must repeat likewise.
 std::unique_ptr<Relation> repeated(std::string_view name, const Tensors& inputs,

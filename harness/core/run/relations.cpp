@@ -163,6 +163,7 @@ std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all) {
   }
   Made made{.trial = trial, .run_ns = run.run_ns};
   for (size_t index = 0; index < relations_.size(); ++index) {
+    if (!relations_[index]->suits(trial.arithmetic)) continue;
     records.push_back(check(index, made));
     if (!keep_)
       for (auto& derived : derived_[index]) derived.reset();

@@ -188,16 +188,27 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
       {"pv_e4m3__exp_8__whole_reversed",
        "softmax dtype=f64 batch=4 num_heads=2 seq_len_q=1 seq_len_kv=61 head_dim=72 "
        "window_right=0 diagonal_offset=16 lse"},
+      // bf16 keys of one channel, whose errors the lse of all rows share
+      {"qk_bf16__whole",
+       "softmax dtype=f32 seq_len_q=375 seq_len_kv=600 head_dim=1 softmax_scale=0.2 lse"},
       // 8-bit operands of QK behind a softcap, of equal keys
       {"qk_e5m2__pv_tf32__whole_reversed",
        "softmax dtype=f32 num_heads=2 seq_len_q=480 head_dim=8 softcap=0.7092181 grid_height=24 "
        "grid_width=20 window_height=8 window_width=5 shift_y=6 shift_x=4 shift_bias=-2 lse "
        "mask=[1,2,480,1] rel_bias unaligned"}};
+  // f16 sums of values of "rising", which would not hold 16 times as much
+  const TrialOptions rising{
+      .problems = 1,
+      .at_the_top = 0,
+      .spec = "softmax dtype=f16 num_heads=8 seq_len_q=1 seq_len_kv=515 head_dim=64 lse",
+      .implementations = "qk_f16__acc_f16__tall",
+      .fill = "rising"};
+  const char* const arithmetics = ATTEST_BINARY_DIR "/tests/plugins/arithmetics.so";
+  EXPECT_EQ(exit_code(judge_random_problems(arithmetics, rising, 0, 1)), 0);
   for (const auto& [implementation, spec] : once) {
     const TrialOptions options{
         .problems = 1, .at_the_top = 0, .spec = spec, .implementations = implementation, .each = 3};
-    const std::vector<FillVerdict> verdicts =
-        judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/arithmetics.so", options, 0, 1);
+    const std::vector<FillVerdict> verdicts = judge_random_problems(arithmetics, options, 0, 1);
     EXPECT_EQ(exit_code(verdicts), 0) << implementation << " " << spec;
     if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
   }

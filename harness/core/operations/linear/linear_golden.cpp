@@ -76,7 +76,7 @@ class LinearGolden final : public Golden {
   }
 
   // Sums over the keys take most of the time, so `expect` counts.
-  int64_t independent_rows(const Arithmetic& arithmetic) const override {
+  int64_t independent_rows(const Arithmetic& arithmetic, int32_t) const override {
     {
       const std::lock_guard guard(lock_);
       if (const auto known = known_independent(arithmetic)) return *known;

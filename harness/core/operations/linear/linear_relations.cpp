@@ -1,6 +1,7 @@
 // Relations of linear attention. Its rows do not sum to 1 (eps), and no two parts of the keys can
 // be merged without the normaliser.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -68,6 +69,58 @@ class HiddenByMask final : public SamePlaces {
   bool wild_;
 };
 
+// phi [rows, head_dim] of one head of Q or K.
+std::vector<double> features(const Tensor& x, int64_t b, int64_t head) {
+  const int64_t rows = x.spec.dim[2], dim = x.spec.dim[3];
+  std::vector<double> phi(size_t(rows * dim));
+  for (int64_t r = 0; r < rows; ++r)
+    load_row(x.data, x.spec.dtype,
+             b * x.spec.stride[0] + head * x.spec.stride[1] + r * x.spec.stride[2], dim,
+             x.spec.stride[3], phi.data() + r * dim);
+  for (double& value : phi) value = value > 0 ? value + 1 : std::exp(value);
+  return phi;
+}
+
+// What an accumulator reaches: the largest partial sum of the state, in the order of the keys or
+// against it, and of its product with any query's features. Masks only leave addends out.
+double largest_sum(const Problem& problem, const Tensors& inputs) {
+  const auto& p = problem.as<LinearParams>();
+  const Tensor& v = inputs[ATTEST_V];
+  const auto d = size_t(p.head_dim), width = size_t(p.head_dim_v);
+  double largest = 0;
+  std::vector<double> value(width), sum(d * width), reach(d * width);
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t head = 0; head < p.num_kv_heads; ++head) {
+      const std::vector<double> k = features(inputs[ATTEST_K], b, head);
+      std::fill(sum.begin(), sum.end(), 0.0), std::fill(reach.begin(), reach.end(), 0.0);
+      for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+        load_row(v.data, v.spec.dtype,
+                 b * v.spec.stride[0] + head * v.spec.stride[1] + j * v.spec.stride[2],
+                 p.head_dim_v, v.spec.stride[3], value.data());
+        for (size_t c = 0; c < d; ++c)
+          for (size_t e = 0; e < width; ++e) {
+            double& state = sum[c * width + e];
+            const double added = k[size_t(j) * d + c] * value[e];
+            if (std::isfinite(added)) state += added;
+            reach[c * width + e] = std::max(reach[c * width + e], std::fabs(state));
+          }
+      }
+      for (double& of_either_order : reach) of_either_order *= 2;
+      largest = std::max(largest, *std::max_element(reach.begin(), reach.end()));
+      const int64_t group = p.num_heads / p.num_kv_heads;
+      for (int64_t h = head * group; h < (head + 1) * group; ++h) {
+        const std::vector<double> q = features(inputs[ATTEST_Q], b, h);
+        for (size_t i = 0; i < size_t(p.seq_len_q); ++i)
+          for (size_t e = 0; e < width; ++e) {
+            double product = 0;
+            for (size_t c = 0; c < d; ++c) product += q[i * d + c] * reach[c * width + e];
+            largest = std::max(largest, product);
+          }
+      }
+    }
+  return largest;
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,
@@ -89,7 +142,10 @@ std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,
     p.num_heads *= 2;
     p.num_kv_heads *= 2;
   });
-  add(value_scale(problem, inputs));
+  const auto largest = [&problem, &inputs] { return largest_sum(problem, inputs); };
+  for (auto& relation : value_scales(
+           problem, inputs, {{ATTEST_LINEAR_STATE, largest}, {ATTEST_LINEAR_ACCUMULATOR, largest}}))
+    add(std::move(relation));
   if (present(problem.tensor[ATTEST_MASK]) || present(problem.tensor[ATTEST_QUERY_MASK]))
     for (const bool wild : {false, true})
       add(std::make_unique<HiddenByMask>(problem, inputs, wild));

@@ -234,7 +234,7 @@ TEST(LinearFill, WildComesOut) {
       });
       for (const char* kind : {"nan", "finite"})
         EXPECT_GT(found[kind], 0) << kind << ", " << shape.seq_len_kv << " keys, " << masked;
-      const int64_t independent = golden->independent_rows({});
+      const int64_t independent = golden->independent_rows({}, ATTEST_O);
       EXPECT_GE(independent, 1);
       EXPECT_LT(independent, element_count(c.spec(ATTEST_O)));
     }

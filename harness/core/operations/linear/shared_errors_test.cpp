@@ -59,7 +59,8 @@ int64_t independent_rows(int64_t keys, int64_t channels, const char* fill,
                          const LinearArithmetic& arithmetic) {
   const testing::LinearCase c({.seq_len_q = 624, .seq_len_kv = keys, .head_dim = channels},
                               ATTEST_F32, {fill, 1});
-  return c.problem.operation->golden(c.problem, {}, c.tensors)->independent_rows(arithmetic);
+  return c.problem.operation->golden(c.problem, {}, c.tensors)
+      ->independent_rows(arithmetic, ATTEST_O);
 }
 
 // The gate of the root mean square is the usual one from 95 on.

@@ -93,6 +93,9 @@ class CodebookGolden final : public Golden {
 
   std::string method() const override { return "closed form, all rows"; }
   int64_t distinct_rows() const override { return book_.distinct_rows(); }
+  int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    return std::min(distinct_rows(), most_independent(arithmetic, problem_, role));
+  }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     const SigmaModel model = SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_);

@@ -35,7 +35,8 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   // A sink stays where it is, has no value, and would be in both parts.
   const bool sinks = (problem.features & ATTEST_WITH_SINKS) != 0;
   if (!sinks) add(common_shift(problem, inputs)), add(row_sum(problem, inputs));
-  add(value_scale(problem, inputs));
+  for (auto& relation : value_scales(problem, inputs, value_ranges(problem, inputs)))
+    add(std::move(relation));
   add(hidden(problem, inputs, false));
   add(hidden(problem, inputs, true));
   if (!sinks) add(split_merge(problem, inputs));

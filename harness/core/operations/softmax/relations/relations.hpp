@@ -20,6 +20,9 @@ std::unique_ptr<Relation> hidden(const Problem& problem, const Tensors& inputs, 
 std::unique_ptr<Relation> common_shift(const Problem& problem, const Tensors& inputs);
 /// Sets the last channel of V to 1; that of O must be 1.
 std::unique_ptr<Relation> row_sum(const Problem& problem, const Tensors& inputs);
+/// For value_scales: what values are rounded to must hold the largest of them; the accumulator, any
+/// sum of them.
+std::vector<StageRange> value_ranges(const Problem& problem, const Tensors& inputs);
 /// Attention to the first three eighths of the keys, and to the rest, merged by the log-sum-exps.
 std::unique_ptr<Relation> split_merge(const Problem& problem, const Tensors& inputs);
 

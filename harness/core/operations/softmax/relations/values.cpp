@@ -1,5 +1,6 @@
 // Relations on what stands in Q, K and V: a shift common to all logits of a row, probabilities that
 // sum to 1.
+#include <algorithm>
 #include <cmath>
 
 #include "core/operations/softmax/problem/geometry.hpp"
@@ -115,7 +116,44 @@ class RowSum final : public Relation {
   Geometry geometry_;
 };
 
+// The largest sum of values of one sign: what any prefix of any row's weighted sum can reach, in
+// any order of the keys, with weights up to 1.
+double largest_value_sum(const Problem& problem, const Tensor& v) {
+  const auto& dim = v.spec.dim;
+  const bool pages = (problem.features & ATTEST_WITH_PAGES) != 0;  // then dim 0 counts them
+  double largest = 0;
+  std::vector<double> above(static_cast<size_t>(dim[1] * dim[3])), below(above),
+      row(static_cast<size_t>(dim[3]));
+  for (int64_t r = 0; r < row_count(v.spec, 3); ++r) {
+    if (!pages && r % (dim[1] * dim[2]) == 0) {
+      std::fill(above.begin(), above.end(), 0.0), std::fill(below.begin(), below.end(), 0.0);
+    }
+    load_row(v.data, v.spec.dtype, row_offset(v.spec, 3, r), dim[3], v.spec.stride[3], row.data());
+    const size_t at = size_t(r / dim[2] % dim[1] * dim[3]);
+    for (size_t d = 0; d < row.size(); ++d) {
+      if (!std::isfinite(row[d])) continue;
+      double& sum = row[d] > 0 ? above[at + d] : below[at + d];
+      largest = std::max(largest, sum += std::fabs(row[d]));
+    }
+  }
+  return largest;
+}
+
+double largest_value(const Tensor& v) {
+  double largest = 0;
+  for (int64_t i = 0; i < row_count(v.spec, 4); ++i)
+    if (const double x = load(v.data, v.spec.dtype, row_offset(v.spec, 4, i)); std::isfinite(x))
+      largest = std::max(largest, std::fabs(x));
+  return largest;
+}
+
 }  // namespace
+
+std::vector<StageRange> value_ranges(const Problem& problem, const Tensors& inputs) {
+  const Tensor& v = inputs[ATTEST_V];
+  return {{ATTEST_SOFTMAX_PV, [&v] { return largest_value(v); }},
+          {ATTEST_SOFTMAX_ACCUMULATOR, [&problem, &v] { return largest_value_sum(problem, v); }}};
+}
 
 std::unique_ptr<Relation> common_shift(const Problem& problem, const Tensors& inputs) {
   const auto& p = problem.as<attest_softmax_params>();

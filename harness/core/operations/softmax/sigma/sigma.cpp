@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/operations/softmax/sigma/folded_scale.hpp"
 
@@ -225,6 +226,13 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
                    stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore +
                    common_variance(sums.common) + together + sums.coherent +
                    u_acc * u_acc * chain(keys) / 3);
+}
+
+int64_t most_independent(const Arithmetic& arithmetic, const Problem& problem, int32_t role) {
+  const auto& p = problem.as<attest_softmax_params>();
+  if (extra_roundoff(ATTEST_F32, SoftmaxArithmetic::of(arithmetic).qk) == 0)
+    return std::numeric_limits<int64_t>::max();
+  return p.batch * p.num_kv_heads * p.head_dim * (role == ATTEST_LSE ? 1 : p.head_dim_v);
 }
 
 }  // namespace attest::core

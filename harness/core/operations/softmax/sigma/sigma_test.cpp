@@ -238,6 +238,33 @@ TEST(Sigma, HonestKernelsStayWithinTheGates) {
 
 // Values that follow from the keys, as those of real tokens do: the rounding of a query moves all
 // scores together.
+// However many queries there are, rounded keys have few errors to share.
+TEST(Sigma, RowsOfAKeyHeadShareTheErrorsOfItsKeys) {
+  const auto independent = [](DType qk, int32_t role, const char* fill, DType dtype = ATTEST_F32) {
+    Case c = testing::make_case(
+        "",
+        [](attest_softmax_params& p) {
+          p.batch = 2;
+          p.num_heads = 4, p.num_kv_heads = 2;
+          p.seq_len_q = 400;
+          p.head_dim = 3, p.head_dim_v = 5;
+        },
+        {ATTEST_LSE}, dtype);
+    softmax_operation().fill(c.problem, {fill, 1}, c.tensors, false);
+    return softmax_operation()
+        .golden(c.problem, {fill, 1}, c.tensors)
+        ->independent_rows(SoftmaxArithmetic{.qk = qk}, role);
+  };
+  for (const char* fill : {"random", "codebook"}) {
+    EXPECT_EQ(independent(ATTEST_BF16, ATTEST_LSE, fill), 2 * 2 * 3);
+    EXPECT_EQ(independent(ATTEST_TF32, ATTEST_LSE, fill), 2 * 2 * 3);
+    // bf16 keys may be scaled, and rounded again.
+    EXPECT_EQ(independent(ATTEST_BF16, ATTEST_LSE, fill, ATTEST_BF16), 2 * 2 * 3);
+    EXPECT_EQ(independent(ATTEST_BF16, ATTEST_O, fill), 2 * 2 * 3 * 5);
+    EXPECT_GT(independent(ATTEST_F32, ATTEST_LSE, fill), 95);
+  }
+}
+
 TEST(Sigma, ValuesThatFollowFromKeys) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16}) {
     const Case c = dense(2039, dtype, 1, 0, 16);

@@ -1,0 +1,79 @@
+// Relations leave numbers where the declared arithmetic can hold them.
+#include "core/operations/relation.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/operations/linear/testing/linear_cases.hpp"
+#include "core/operations/softmax/arithmetic.hpp"
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+
+namespace attest::core {
+namespace {
+
+void set_all(const Tensors& tensors, int32_t role, double value) {
+  const Tensor& x = tensors[size_t(role)];
+  for (int64_t n = 0; n < element_count(x.spec); ++n) store(x.data, x.spec.dtype, n, value);
+}
+
+// What value-scale multiplies values of `value` by for an implementation of that arithmetic; 0: it
+// does not apply.
+double value_factor(const Problem& problem, const Tensors& inputs, const Arithmetic& arithmetic) {
+  const TensorSpec& spec = inputs[ATTEST_V].spec;
+  const double before = load(inputs[ATTEST_V].data, spec.dtype, 0);
+  std::vector<std::vector<char>> memory(ATTEST_ROLES);
+  Tensors changed{};
+  for (size_t role = 0; role < ATTEST_ROLES; ++role) {
+    if (!inputs[role]) continue;
+    memory[role].resize(size_t(extent_bytes(inputs[role].spec)));
+    changed[role] = {inputs[role].spec, memory[role].data()};
+  }
+  double factor = 0;
+  for (const auto& relation : problem.operation->relations(problem, inputs)) {
+    if (relation->name() != "value-scale" || !relation->suits(arithmetic)) continue;
+    EXPECT_EQ(factor, 0) << "two of them suit one arithmetic";
+    relation->fill(0, changed);
+    factor = load(changed[ATTEST_V].data, spec.dtype, 0) / before;
+  }
+  return factor;
+}
+
+double softmax_factor(double value, int64_t keys, const Arithmetic& arithmetic) {
+  const testing::Case c = testing::make_case(
+      "", [&](attest_softmax_params& p) { p.seq_len_q = 2, p.seq_len_kv = keys; }, {}, ATTEST_F16);
+  set_all(c.tensors, ATTEST_V, value);
+  return value_factor(c.problem, c.tensors, arithmetic);
+}
+
+TEST(ValueScale, IsAsLargeAsSumsMayBe) {
+  const SoftmaxArithmetic wide{.output = ATTEST_F16},
+      narrow{.accumulator = ATTEST_F16, .output = ATTEST_F16};
+  // 515 * 28 = 14,420: twice that fits into 65,504, four times is too close.
+  EXPECT_EQ(softmax_factor(28, 515, wide), 16);
+  EXPECT_EQ(softmax_factor(28, 515, narrow), 2);
+  EXPECT_EQ(softmax_factor(4, 515, narrow), 16);
+  EXPECT_EQ(softmax_factor(28, 1021, narrow), 0);
+  // The largest number in e4m3 is 448.
+  const SoftmaxArithmetic e4m3{.pv = ATTEST_F8E4M3, .output = ATTEST_F16};
+  EXPECT_EQ(softmax_factor(28, 515, e4m3), 8);
+  // That of O and V, whatever is declared.
+  EXPECT_EQ(softmax_factor(3000, 515, wide), 8);
+}
+
+TEST(ValueScale, CountsTheStateOfLinearAttention) {
+  const auto factor = [](double value, const Arithmetic& arithmetic) {
+    const testing::LinearCase c({.seq_len_q = 2, .seq_len_kv = 100, .head_dim = 8}, ATTEST_F16, {});
+    set_all(c.tensors, ATTEST_Q, 0), set_all(c.tensors, ATTEST_K, 0);
+    set_all(c.tensors, ATTEST_V, value);
+    return value_factor(c.problem, c.tensors, arithmetic);
+  };
+  Arithmetic narrow;
+  narrow.stage[ATTEST_LINEAR_ACCUMULATOR].dtype = ATTEST_F16;
+  // phi is 1: a state of 100 v, eight channels of it, and as much again for other orders
+  EXPECT_EQ(factor(1, {}), 16);
+  EXPECT_EQ(factor(1, narrow), 16);
+  EXPECT_EQ(factor(8, narrow), 2);
+  EXPECT_EQ(factor(40, narrow), 0);
+}
+
+}  // namespace
+}  // namespace attest::core
