@@ -400,6 +400,16 @@ std::vector<TermCase> term_cases() {
        "subtracts a sink of 60 from 16 scores near 0 in f32",
        {},
        [] { return dense({.keys = 16, .q_factor = 0.3, .sink = 60}); }},
+      {T::kCutSteps, "cut_steps",
+       "cuts p of some eight subnormal steps of f16 beside a key without a value",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
+       [] {
+         Case c = dominated({.keys = 4099}, 4098, 14.5);
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return j == 4098 ? 0 : 1 + 0.1 * x; });
+         return c;
+       },
+       Bug::kAddition},
       {T::kFoldedScale,
        "folded_scale",
        "Q times 0.0622 rounded to bf16 again, where queries are keys",

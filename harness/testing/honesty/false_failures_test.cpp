@@ -188,6 +188,9 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
       {"pv_e4m3__exp_8__whole_reversed",
        "softmax dtype=f64 batch=4 num_heads=2 seq_len_q=1 seq_len_kv=61 head_dim=72 "
        "window_right=0 diagonal_offset=16 lse"},
+      // probabilities of a few subnormal steps, cut to f16, of a mark without a value
+      {"prob_f16__cut__whole",
+       "softmax dtype=f16 seq_len_q=8 seq_len_kv=2100 head_dim=16 softcap=15 lse"},
       // bf16 keys of one channel, whose errors the lse of all rows share
       {"qk_bf16__whole",
        "softmax dtype=f32 seq_len_q=375 seq_len_kv=600 head_dim=1 softmax_scale=0.2 lse"},

@@ -377,10 +377,14 @@ void RowExpectation::add_flushed(const GroupSums& sums, double total) {
   const double lost = model_.flush_below * (1 - model_.flush_apart),
                kept = model_.flush_below * (1 + model_.flush_apart);
   for (size_t g = 0; g < codes_; ++g) {
-    if (count_[g] == 0 || p_[g] * total >= kept) continue;
+    if (count_[g] == 0 || p_[g] * total >= std::max(kept, model_.cut_below)) continue;
     const bool is_lost = p_[g] * total < lost;
     const double *sum = &sums.sum()[g * flushed_.size()],
                  *squares = &sums.squares()[g * flushed_.size()];
+    if (p_[g] * total >= kept) {
+      for (size_t e = 0; e < flushed_.size(); ++e) flushed_[e] += model_.cut_step / total * sum[e];
+      continue;
+    }
     for (size_t e = 0; e < flushed_.size(); ++e) {
       const double of_group = p_[g] * sum[e];
       (is_lost ? flushed_ : zone_)[e] += of_group;

@@ -27,7 +27,7 @@ struct Row {
   double slope;        // of ALiBi; 0: none
   int64_t diagonal;    // the key position where ALiBi's distance is 0
   // For the second pass: WeightModel::lse, ::eta_kappa, ::q0, ::small, and SigmaModel::Flushing.
-  double lse, eta_kappa, q0, small, lost, kept;
+  double lse, eta_kappa, q0, small, lost, kept, below, cut;
 };
 
 /// Rows first .. first + count - 1 of Job::rows. They are of one sequence and key head; `begin` and

@@ -257,7 +257,9 @@ std::vector<Row> DeviceRows::Impl::rows() const {
                     .eta_kappa = 0,
                     .small = 0,
                     .lost = 0,
-                    .kept = 0});
+                    .kept = 0,
+                    .below = 0,
+                    .cut = 0});
   }
   return rows;
 }
@@ -438,6 +440,8 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
     const SigmaModel::Flushing flushing = model.flushing(model.kappa(row.top(), row.lse), row.keys);
     rows[r].lost = flushing.gone;
     rows[r].kept = flushing.kept;
+    rows[r].below = flushing.below;
+    rows[r].cut = flushing.cut;
   }
   std::vector<double> o(own.checked.rows.size() * size_t(width));
   const bool common_addends = own.geometry.common_addends() && model.has_common_addends();

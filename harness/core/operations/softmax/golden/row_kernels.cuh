@@ -188,7 +188,10 @@ __device__ inline Weights weigh(const Job& job, const Row& row, const Stages& st
   sums[kSmall] += p < row.small ? p : 0;
   sums[kCommon] += p * lower, sums[kMeanDot] += p * fabs(sloped);
   sums[kAtCap] += stages.slope <= job.model.slope_at_cap ? p : 0;
-  return Weights{p, job.model.lone_weights ? a2 : 0, e2, p < row.lost ? p : 0,
+  return Weights{p, job.model.lone_weights ? a2 : 0, e2,
+                 p < row.lost    ? p
+                 : p < row.below ? row.cut
+                                 : 0,
                  p >= row.lost && p < row.kept ? p : 0};
 }
 

@@ -102,6 +102,10 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       flushes ? std::max(smallest_normal(arithmetic.probability), smallest_normal(arithmetic.pv))
               : std::max(eta_p, (arithmetic.has(ATTEST_P_TRUNCATED) ? 2 : 1) *
                                     half_subnormal(arithmetic.probability));
+  cut_step = arithmetic.has(ATTEST_P_TRUNCATED)
+                 ? factor(SigmaTerm::kCutSteps) * half_subnormal(arithmetic.probability)
+                 : 0;
+  cut_below = cut_step > 0 ? smallest_normal(arithmetic.probability) : 0;
   if (flush_below < kNothing) flush_below = 0;
   eta_p *= factor(SigmaTerm::kSubnormal);
 }

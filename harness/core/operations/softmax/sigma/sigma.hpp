@@ -54,6 +54,7 @@ enum class SigmaTerm {
   kAverage,          // scores err by so much that a row only has to be an average
   kAtCap,            // coarse scores at the softcap share the rounding of the cap
   kSinkLead,         // score - maximum, where the maximum is a sink far above all scores
+  kCutSteps,         // truncated p below the smallest normal number all lose half a step
   kCount
 };
 
@@ -119,6 +120,7 @@ struct SigmaModel {
   double flush_below;     // probabilities below this become 0; 0: none do
   double flush_apart;    // within this relative distance of flush_below, a probability may become 0
   double flushed_apart;  // Flushing::apart
+  double cut_below, cut_step;  // Flushing::below and ::cut, for a kappa of 1; 0: p are rounded
   // 1 if the kernel flushes: an online softmax keeps what it flushes from the maximum's key on, so
   // where values follow the position of their keys it loses what does not cancel; else 0
   double flushed_run;
@@ -231,12 +233,19 @@ struct SigmaModel {
   /// keys into parts, or meets the maximum late, flushes by the maximum that it knows. So it may
   /// lose only some of the keys below `gone`, whose sum need not cancel as that of all of them
   /// does: `apart` is what each adds to the variance, in units of p^2 v^2.
+  ///
+  /// Of probabilities from `gone` to `below` truncation takes `cut` each: half a subnormal step in
+  /// the mean, whatever their size.
   struct Flushing {
-    double gone, kept, apart = 0;
+    double gone, kept, apart = 0, below = 0, cut = 0;
+
+    /// What is lost of p.
+    double lost(double p) const { return p < gone ? p : p < below ? cut : 0; }
   };
   Flushing flushing(double kappa, int64_t keys) const {
     const double gone = std::max(flush_below * (1 - flush_apart) * kappa, absorbed_below(keys));
-    return {gone, std::max(flush_below * (1 + flush_apart) * kappa, gone), flushed_apart};
+    return {gone, std::max(flush_below * (1 + flush_apart) * kappa, gone), flushed_apart,
+            cut_below * kappa, cut_step * kappa};
   }
   double absorbed_below(int64_t keys) const {
     return u_acc * chain(keys) / double(std::max<int64_t>(keys, 1));

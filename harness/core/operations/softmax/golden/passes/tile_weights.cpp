@@ -34,7 +34,7 @@ void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int
          *unsure_square = unsure_squares.row(r);
   for (int64_t key = 0; key < keys; ++key) {
     const double p = probability[key];
-    lost_p[key] = p < flushing.gone ? p : 0;
+    lost_p[key] = flushing.lost(p);
     unsure_p[key] = p >= flushing.gone && p < flushing.kept ? p : 0;
     lost_square[key] = flushing.apart * lost_p[key] * lost_p[key];
     unsure_square[key] = unsure_p[key] * unsure_p[key];
