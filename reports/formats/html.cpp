@@ -121,18 +121,23 @@ json time_json(const core::TimeRecord& time) {
   return all;
 }
 
-/// The energy of a run, by the first sensor that could be read: it covers the most.
+/// The energy of a run by each sensor that could be read. The chart shows `run`, of the sensor that
+/// saw the most beside idle power: sensors overlap, and most do not cover all that works.
 std::optional<json> energy_json(const Record& r) {
-  if (!r.energy) return {};
-  const auto read = std::ranges::find(*r.energy, "", &core::EnergyRecord::refusal);
-  if (read == r.energy->end()) return {};
-  json one{{"sensor", read->sensor},
-           {"covers", read->covers},
-           {"run", read->run_joules},
-           {"net", read->net_run_joules}};
-  if (const int64_t tokens = all_tokens_of(r.spec))
-    one["token"] = read->run_joules / double(tokens);
-  return one;
+  json sensors = json::array();
+  const core::EnergyRecord* most = nullptr;
+  for (const core::EnergyRecord& energy : r.energy.value_or(std::vector<core::EnergyRecord>())) {
+    if (!energy.refusal.empty()) continue;
+    json& one = sensors.emplace_back(json{{"sensor", energy.sensor},
+                                          {"covers", energy.covers},
+                                          {"run", energy.run_joules},
+                                          {"net", energy.net_run_joules}});
+    if (const int64_t tokens = all_tokens_of(r.spec))
+      one["token"] = energy.run_joules / double(tokens);
+    if (!most || energy.net_run_joules > most->net_run_joules) most = &energy;
+  }
+  if (!most) return {};
+  return json{{"run", most->run_joules}, {"sensors", std::move(sensors)}};
 }
 
 json record_json(const Record& r, size_t run) {
@@ -290,6 +295,15 @@ std::string page_head(const Input& input, size_t left_out, size_t data_bytes) {
   return text;
 }
 
+/// The parts of the page; comparison and history stand where body.html has its place for them.
+std::string body_of(const Input& input) {
+  constexpr std::string_view kPlace = "<!-- comparison and history -->\n";
+  std::string body(html::kBody), made;
+  if (input.comparison) made = html::comparison_section(*input.comparison);
+  made += html::history_section(input.histories);
+  return body.replace(body.find(kPlace), kPlace.size(), made);
+}
+
 }  // namespace
 
 std::string print_html(const Input& input, const Style& style) {
@@ -313,13 +327,11 @@ std::string print_html(const Input& input, const Style& style) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}{}{}</main>\n"
+      "<title>attest report</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}{}{}</main>\n"
       "<script type=\"application/json\" id=\"data\">{}</script>\n{}<script>{}</script>\n"
       "</body>\n</html>\n",
-      policy, html::kStyle, page_head(input, left_out, data.size()), html::kBody,
-      (input.comparison ? html::comparison_section(*input.comparison) : "") +
-          html::history_section(input.histories),
-      licences, data, vega_script, html::kScript);
+      policy, html::kStyle, page_head(input, left_out, data.size()), body_of(input), licences, data,
+      vega_script, html::kScript);
 }
 
 }  // namespace attest::reports

@@ -182,14 +182,17 @@ TEST(Html, RecordsHaveTheirEnergy) {
   Input input = attest::testing::golden_input();
   core::Record& record = input.runs[0].records[0];
   core::EnergyRecord refused{.sensor = "nvml", .covers = "GPU", .refusal = "no access"};
-  core::EnergyRecord read{.sensor = "rapl", .covers = "package", .run_joules = 0.2};
-  read.net_run_joules = 0.1;
-  record.energy = {refused, read};
+  core::EnergyRecord package{.sensor = "rapl", .covers = "package", .run_joules = 0.2};
+  core::EnergyRecord device{.sensor = "nvml", .covers = "GPU", .run_joules = 1.5};
+  package.net_run_joules = -0.1, device.net_run_joules = 1.2;
+  record.energy = {refused, package, device};
   const json shown = data_of(print_html(input, {.charts = false}))["records"];
-  EXPECT_EQ(shown[0]["energy"]["sensor"], "rapl");
-  EXPECT_EQ(shown[0]["energy"]["run"], 0.2);
-  EXPECT_EQ(shown[0]["energy"]["net"], 0.1);
-  EXPECT_DOUBLE_EQ(shown[0]["energy"]["token"], 0.2 / 197);
+  EXPECT_EQ(shown[0]["energy"]["run"], 1.5) << "the device did the work";
+  const json& sensors = shown[0]["energy"]["sensors"];
+  ASSERT_EQ(sensors.size(), 2u);
+  EXPECT_EQ(sensors[0]["covers"], "package");
+  EXPECT_EQ(sensors[0]["net"], -0.1);
+  EXPECT_DOUBLE_EQ(sensors[1]["token"], 1.5 / 197);
   record.energy = {refused};
   EXPECT_FALSE(data_of(print_html(input, {.charts = false}))["records"][0].contains("energy"));
 }

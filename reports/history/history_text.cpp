@@ -18,22 +18,24 @@ std::string remark_of(const CaseHistory& history, const HistoryLine& line, const
   const HistoryPoint &before = history.before(line, step), &after = history.after(line, step);
   std::string remark = fmt::format("after commit {}", before.commit);
   if (step.drift)
-    remark = fmt::format("since {}, commit {}", before.started, before.commit);
+    remark = fmt::format("until {}, commit {}", after.started, after.commit);
   else if (before.same_build(after))
     remark = "the same build on both sides: something outside it changed";
   else if (before.commit == after.commit)
     remark = fmt::format("another build of the library: {}, before {}", after.plugin_hash,
                          before.plugin_hash);
+  if (!step.drift && before.commit != after.commit && before.plugin_hash != after.plugin_hash)
+    remark += ", and another build of the library";
   if (step.uncertain) remark += "; uncertain, near an end of the series";
   return remark;
 }
 
 HistoryRow row_of(const CaseHistory& history, const HistoryLine& line, const Step& step) {
-  const HistoryPoint& after = history.after(line, step);
+  const HistoryPoint& first = step.drift ? history.before(line, step) : history.after(line, step);
   return {.quantity = name(line.quantity),
           .what = step.drift ? "drift" : "step",
-          .started = after.started,
-          .commit = after.commit,
+          .started = first.started,
+          .commit = first.commit,
           .before = print_value(line.quantity, step.before),
           .after = print_value(line.quantity, step.after),
           .change = print_change(step.before, step.after),
@@ -162,14 +164,13 @@ std::string history_title(const CaseHistory& history) {
 
 std::vector<std::string> history_legend() {
   const core::StepRule rule;
-  return {
-      fmt::format("A step: from this run on, the values are on another level, that differs by more "
-                  "than {:.0f} % and has at least {} runs; a single spike is none.",
-                  100 * rule.band, rule.least_segment),
-      "A drift: the values went there little by little, so no single commit is at fault.",
-      fmt::format("The first and the last {} runs of a series cannot show a step yet. A series "
-                  "without any shows one with a chance of at most {:.1f} %.",
-                  rule.least_segment - 1, 100 * rule.significance)};
+  return {fmt::format("A step: from this run on, the values are on another level, which differs by "
+                      "more than {:.0f} % and lasts at least {} runs; a single spike is none.",
+                      100 * rule.band, rule.least_segment),
+          "A drift: the values went there little by little, so no single commit is at fault.",
+          fmt::format("The first and the last {} runs of a series cannot show a step yet. A "
+                      "quantity without any shows one with a chance of at most {:.1f} %.",
+                      rule.least_segment - 1, 100 * rule.significance)};
 }
 
 std::string print_history(const std::vector<CaseHistory>& all, bool steps_only) {

@@ -11,7 +11,7 @@ namespace attest::reports {
 /// A row of a table: a step of a quantity, or a quantity without steps.
 struct HistoryRow {
   std::string quantity, what;   // "time", "step"
-  std::string started, commit;  // of the first run after a step, or of the last run of a drift
+  std::string started, commit;  // of the first run after a step, or of the first of a drift
   std::string before, after, change;
   std::string remark;  // where to look, or what weakens the step; may be empty
   bool is_step = false;

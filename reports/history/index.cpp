@@ -63,6 +63,8 @@ bool is_there(const std::string& path) {
 }
 
 bool is_empty_or_missing(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) throw core::Error(fmt::format("{}: is a folder", path));
   return !is_there(path) || (fs::is_regular_file(path) && fs::file_size(path) == 0);
 }
 
@@ -268,9 +270,10 @@ HistoryIndex::~HistoryIndex() = default;
 HistoryIndex::HistoryIndex(HistoryIndex&&) noexcept = default;
 
 HistoryIndex HistoryIndex::open(const std::string& path) {
-  if (!is_there(path))
-    throw core::Error(fmt::format(
-        "{}: is not there; attest history add RESULTS.jsonl... --index {} makes it", path, path));
+  if (is_empty_or_missing(path))
+    throw core::Error(
+        fmt::format("{}: is {}; attest history add RESULTS.jsonl... --index {} makes it", path,
+                    is_there(path) ? "empty" : "not there", path));
   if (!is_index(path)) refuse_foreign(path);
   auto impl = std::make_unique<Impl>(path, false);
   if (const int64_t version = impl->database.number("PRAGMA user_version"); version != kVersion)
@@ -300,7 +303,7 @@ namespace {
 class NewFile {
  public:
   explicit NewFile(const std::string& path)
-      : path_(path), name_(fmt::format("{}.{}.partial", path, getpid())) {
+      : path_(fs::canonical(path)), name_(fmt::format("{}.{}.partial", path_, getpid())) {
     remove();
   }
   ~NewFile() { remove(); }

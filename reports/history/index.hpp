@@ -19,8 +19,8 @@ struct Added {
   std::vector<std::string> warnings;  // sentences
 };
 
-/// All functions throw DamagedDatabase if the index is damaged; the message says how to rebuild it.
-/// They throw MachineError if it cannot be read or written.
+/// All functions but rebuild() throw DamagedDatabase if the index is damaged; the message says how
+/// to rebuild it. All throw MachineError if it cannot be read or written.
 class HistoryIndex {
  public:
   /// Opens an index. Throws Error if there is none, or if the file is no index of attest or has

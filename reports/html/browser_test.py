@@ -92,6 +92,21 @@ def data_of(browser):
     return data
 
 
+def chart_of(data, name):
+    return next(chart for chart in data["charts"] if chart["id"] == name)
+
+
+def look_at_memory(browser):
+    """The share of free memory, of a record on the host."""
+    data = data_of(browser)
+    record = next(r for r in data["records"] if "used" in r["memory"] and r["device"] == "cpu")
+    taken = record["memory"]["tensors"] + record["memory"]["used"]
+    share = taken / data["runs"][record["run"]]["free_bytes"]
+    row = next(row for row in rows(browser, "memory") if record["impl"] in row.text)
+    cell = row.find_elements(By.TAG_NAME, "td")[-1].text
+    assert abs(float(cell.split()[0]) / (share * 100) - 1) < 0.01, (cell, share)
+
+
 def rows_of(data, chart):
     """The records that have a positive number for each column of the chart."""
     def number(record, path):
@@ -298,7 +313,7 @@ def look_at_energy(browser, page, folder, axe, has_vega):
     assert wait_for_charts(browser) == ("drawn" if has_vega else "tables")
     assert browser.find_element(By.CSS_SELECTOR, "a[href='#energy']").is_displayed()
     data = data_of(browser)
-    chart = next(chart for chart in data["charts"] if chart["id"] == "energy")
+    chart = chart_of(data, "energy")
     expected = rows_of(data, chart)
     assert len(expected) > 1
     if has_vega:
@@ -306,8 +321,13 @@ def look_at_energy(browser, page, folder, axe, has_vega):
         assert len(marks) == len(expected), marks
         check_places(data, chart, marks)
     shown = rows(browser, "energy")
-    assert len(shown) == len(expected)
-    assert all("rapl (package 0)" in row.text for row in shown)
+    sensors = [sensor for record in data["records"] if "energy" in record
+               for sensor in record["energy"]["sensors"]]
+    assert len(shown) == len(sensors) == 2 * len(expected)
+    cells = [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")][3:] for row in shown]
+    assert cells[0][0] == "rapl (package 0)" and cells[0][2].endswith("mJ"), cells
+    assert cells[1][2].split() == ["\u221210.0", "mJ"], cells
+    assert chart_of(data, "energy")["columns"][1]["from"] == "energy.run"
     look(browser, page, os.path.join(folder, "energy"))
     check_access(browser, page, axe)
 
@@ -485,6 +505,7 @@ def main():
             look_at_charts(browser)
             use_chart(browser, folder)
         look_at_axes(browser)
+        look_at_memory(browser)
         look(browser, page, folder)
         check_access(browser, page, axe)
         print_page(browser, folder)

@@ -223,8 +223,8 @@ json energy_chart() {
       {"section", "energy"},
       {"title", "Energy of a run by its time"},
       {"about",
-       "All that the sensor covers, idle power included. Further down takes less energy, further "
-       "left is faster."},
+       "The joules are those of the sensor that saw the most beside idle power, and include idle "
+       "power. Further down takes less energy, further left is faster."},
       {"columns",
        {column("median", "median, ms", "time.median", kMilliseconds),
         column("run", "energy of a run, mJ", "energy.run", kMilli)}},

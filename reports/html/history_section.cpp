@@ -81,8 +81,7 @@ std::string levels(const CaseHistory& history, const HistoryLine& line, const Sc
     const double at = double(step.at) - 0.5;
     text += stroke(scale, at, step.after, double(step.to) - 0.5, step.after, "level");
     if (step.at <= scale.first()) continue;
-    if (i == 0 || steps[i - 1].drift)
-      text += stroke(scale, double(step.from), step.before, at, step.before, "level");
+    if (i == 0) text += stroke(scale, double(step.from), step.before, at, step.before, "level");
     text += stroke(scale, at, scale.low(), at, scale.high(), "step");
     text += words(scale.x(at), kTop - 8, history.after(line, step).commit);
   }

@@ -43,7 +43,8 @@
   const time = ns => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
   const bytes = value => value < 1 ? "0" : value < 1024 ? value + "\u00a0B"
     : scaled(value / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]);
-  const joules = value => scaled(value * 1e9, 1000, ["nJ", "uJ", "mJ", "J", "kJ"]);
+  const joules = value => (value < 0 ? "\u2212" : "") +
+    scaled(Math.abs(value) * 1e9, 1000, ["nJ", "uJ", "mJ", "J", "kJ"]);
   const ratio = value => Number.isFinite(value)
     ? value < 9.995 ? value.toFixed(2) : value.toPrecision(2) : Number.isNaN(value) ? "nan" : "inf";
   const grouped = count => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
@@ -467,11 +468,13 @@
     const sensed = records.filter(record => record.energy);
     table(byId("energy-table"), `Energy: measured for ${sensed.length} of ${records.length} ` +
       "records", [
-      ...base, column("a run", r => r.energy.run, joules),
-      column("without idle", r => r.energy.net, joules),
-      column("a token", r => r.energy.token, joules),
-      {title: "sensor", value: r => `${r.energy.sensor} (${r.energy.covers})`},
-    ], sensed);
+      ...base.map(one => ({...one, value: row => one.value(row.record),
+        text: one.text && (row => one.text(row.record))})),
+      {title: "sensor", value: ({sensor}) => `${sensor.sensor} (${sensor.covers})`},
+      column("a run", ({sensor}) => sensor.run, joules),
+      column("without idle", ({sensor}) => sensor.net, joules),
+      column("a token", ({sensor}) => sensor.token, joules),
+    ], sensed.flatMap(record => record.energy.sensors.map(sensor => ({record, sensor}))));
     const right = records.filter(compared);
     table(byId("accuracy-table"), `Accuracy, as a share of the gate: ${right.length} of ` +
       `${records.length} records were compared with their golden`, [
@@ -511,8 +514,7 @@
         `${count("never given")} never given`, [
         {title: "operation", value: axis => axis.operation},
         {title: "axis", value: axis => axis.axis},
-        {title: "state", value: axis => axis.state, text: axis => make("span",
-          {class: axis.state === "never given" ? "warn" : null}, axis.state)},
+        {title: "state", value: axis => axis.state},
         {title: "values", value: axis => axis.values.length, text: axis => axis.values.length > 12
           ? `${axis.values.slice(0, 12).join(", ")} and ${axis.values.length - 12} more`
           : axis.values.join(", ")},
@@ -530,6 +532,8 @@
       table(place, made.title + file, made.columns.map((title, index) =>
         ({title, value: row => row[index]})), made.rows);
     }
+  }
+  function hideEmptyParts() {
     for (const part of document.querySelectorAll("[data-scaling]"))
       part.hidden = data.scaling.length === 0;
     for (const part of document.querySelectorAll("[data-energy]"))
@@ -578,8 +582,9 @@
   const drawCharts = setUpCharts(data.charts, data.chart_config, {make, table});
   setUpDecide();
   setUpFilters();
-  scaling();
+  hideEmptyParts();  // before charts measure how wide their places are
   draw();
+  scaling();
   coverage();
   axes();
   environment();

@@ -117,8 +117,8 @@ Outcome ChangedTensors::fits(const Trial& trial, bool all, size_t& count) {
   return {};
 }
 
-// How long the golden of changed inputs takes: longer than that of the first fill, if that has a
-// closed form. It is kept for judging.
+// Computes the golden of changed inputs, and keeps it for judging. It takes longer than that of the
+// first fill if that has a closed form.
 double ChangedTensors::golden_seconds(const Change& change) {
   const Stopwatch watch(judging_s_);
   KeptGolden& golden = goldens_.of(*change.inputs);
@@ -178,7 +178,7 @@ void ChangedTensors::judge(const Trial& trial, const Change& change, const Share
   }
   judgement.outcome.reason +=
       fmt::format(" ({}, {})", where,
-                  run.failure ? "and in a process of its own it ends so: " + run.failure->reason
+                  run.failure ? "a process of its own fails too: " + run.failure->reason
                               : "and in a process of its own too");
   judgement.location = goldens_.of(*change.inputs).use([&](const Golden& golden) {
     return locate(problem_, golden, trial.arithmetic, outputs.tensors());

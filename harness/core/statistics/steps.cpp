@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "core/statistics/statistics.hpp"
 #include "core/tensor/random.hpp"
@@ -17,11 +18,13 @@ constexpr uint64_t kStream = 31;        // apart from other uses of a seed
 
 double median_of(std::span<const double> values) { return summarise(values).median; }
 
-std::vector<double> within_fences(std::span<const double> values) {
+/// Values that are mostly equal have no room between the fences: they stay, unless `is_level` says
+/// that the others are spikes of one level.
+std::vector<double> within_fences(std::span<const double> values, bool is_level = false) {
   const Summary s = summarise(values);
   const double room = kFence * (s.q3 - s.q1);
   std::vector<double> clamped(values.begin(), values.end());
-  if (room > 0)
+  if (room > 0 || is_level)
     for (double& value : clamped) value = std::clamp(value, s.q1 - room, s.q3 + room);
   return clamped;
 }
@@ -145,13 +148,19 @@ class Divider {
     return true;
   }
 
-  /// Whether a line fits the values from `first` to `last` better than their levels do, by the
-  /// Bayesian information criterion: a line has two parameters, each step two more than a level.
-  bool is_drift(const std::vector<Step>& steps, size_t first, size_t last) const {
+  struct Line {
+    double begin = 0, end = 0;  // at the first value and at the last
+    double error = 0;           // the sum of squares
+  };
+
+  /// The line that fits the values from the step `first` to the step `last`, if it does so better
+  /// than their levels, by the Bayesian information criterion: a line has two parameters, each step
+  /// two more than a level.
+  std::optional<Line> drift(const std::vector<Step>& steps, size_t first, size_t last) const {
     std::vector<double> values;  // of all levels, each without its spikes
     double levels = 0;
     const auto add_level = [&](size_t from, size_t to) {
-      const std::vector<double> level = part(from, to);
+      const std::vector<double> level = within_fences(values_.subspan(from, to - from), true);
       levels += level_error(level);
       values.insert(values.end(), level.begin(), level.end());
     };
@@ -161,7 +170,9 @@ class Divider {
     const auto criterion = [&](double error, double parameters) {
       return count * std::log(std::max(error, kLeastError)) + parameters * std::log(count);
     };
-    return criterion(line_error(values), 2) < criterion(levels, 1 + 2 * double(last - first + 1));
+    const Line line = line_of(values);
+    if (criterion(line.error, 2) >= criterion(levels, 1 + 2 * double(last - first + 1))) return {};
+    return line;
   }
 
   static double level_error(std::span<const double> values) {
@@ -171,14 +182,16 @@ class Divider {
     return error;
   }
 
-  static double line_error(std::span<const double> values) {
+  static Line line_of(std::span<const double> values) {
     const double middle = double(values.size() - 1) / 2;
     double product = 0, square = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       product += (double(i) - middle) * values[i];
       square += (double(i) - middle) * (double(i) - middle);
     }
-    return level_error(values) - product * product / square;
+    const double slope = product / square,
+                 mean = std::reduce(values.begin(), values.end()) / double(values.size());
+    return {mean - slope * middle, mean + slope * middle, level_error(values) - slope * product};
   }
 
   std::vector<Step> each() const {
@@ -206,10 +219,10 @@ class Divider {
     std::vector<Step> steps;
     for (size_t first = 0, last = 0; first < all.size(); first = ++last) {
       while (last + 1 < all.size() && rises(all[last + 1]) == rises(all[first])) ++last;
-      if (is_drift(all, first, last)) {
+      if (const std::optional<Line> line = drift(all, first, last)) {
         steps.push_back(all[first]);
         steps.back().to = all[last].to;
-        steps.back().after = all[last].after;
+        steps.back().before = line->begin, steps.back().after = line->end;
         steps.back().drift = true;
         for (size_t i = first; i <= last; ++i) steps.back().uncertain &= all[i].uncertain;
       } else {

@@ -27,8 +27,9 @@ struct StepRule {
 /// A change of the level, between the values [from, at) and [at, to).
 struct Step {
   size_t from = 0, at = 0, to = 0;
-  double before = 0, after = 0;  // medians of both sides
-  double p = 1;                  // the p-value of the permutation test
+  /// The medians of both sides; of a drift, the ends of the line that fits its values.
+  double before = 0, after = 0;
+  double p = 1;  // the p-value of the permutation test
   /// The values from `from` to `to` fit a line better than levels. They drifted, so no single value
   /// begins a new level.
   bool drift = false;

@@ -123,6 +123,8 @@ TEST(Steps, ADriftThatIsDividedIsToldOnce) {
   EXPECT_TRUE(steps[0].drift);
   EXPECT_EQ(steps[0].from, 0u);
   EXPECT_EQ(steps[0].to, 80u);
+  EXPECT_NEAR(steps[0].before, 1e6, 1e4) << "at its first value, not in its first part";
+  EXPECT_NEAR(steps[0].after / steps[0].before, 1.3, 0.02);
 }
 
 TEST(Steps, AStairIsNoDrift) {
