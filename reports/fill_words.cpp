@@ -22,9 +22,10 @@ constexpr FillWords kWords[] = {
      "are read"},
     {"rising", "a maximum that rises late in the row, by little or by much, or in one lane only",
      "a maximum that is not taken over all keys, a sum that is not rescaled in some tile, small "
-     "weights that are dropped"},
+     "weights that are dropped",
+     true},
     {"wild", "a few NaN and infinities in keys, values and queries that rows see",
-     "a NaN that a maximum drops, an infinity that is taken for a mask"},
+     "a NaN that a maximum drops, an infinity that is taken for a mask", true},
     {"cancelling", "values that cancel in every row, so that little but the error is left",
      "less precision than declared"},
     {"faint", "a normaliser that is small and comes from few keys",
@@ -36,12 +37,23 @@ constexpr FillWords kWords[] = {
     {"tiny", "numbers below the smallest normal one", "numbers that are flushed to 0"},
 };
 
+// Whether it is "rising_2" or another round of "rising".
+bool is_round(std::string_view fill, std::string_view first) {
+  if (!fill.starts_with(first) || fill.size() < first.size() + 2 || fill[first.size()] != '_')
+    return false;
+  const std::string_view number = fill.substr(first.size() + 1);
+  return number.find_first_not_of("0123456789") == number.npos && number[0] != '0' && number != "1";
+}
+
 }  // namespace
 
 std::span<const FillWords> all_fill_words() { return kWords; }
 
 const FillWords* fill_words(std::string_view fill) {
-  const auto* const at = std::ranges::find(kWords, fill, &FillWords::fill);
+  const auto names_it = [fill](const FillWords& words) {
+    return words.fill == fill || (words.has_rounds && is_round(fill, words.fill));
+  };
+  const auto* const at = std::ranges::find_if(kWords, names_it);
   return at == std::end(kWords) ? nullptr : at;
 }
 

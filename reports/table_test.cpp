@@ -108,6 +108,11 @@ TEST(Table, SaysWhatTheFailingFillHas) {
   EXPECT_NE(print_hints(r, 4).find("passes on random, codebook; huge has logits near 30,000"),
             std::string::npos)
       << print_hints(r, 4);
+  r.fills.back().fill = "rising_12";
+  EXPECT_NE(
+      print_hints(r, 4).find("passes on random, codebook; rising_12 has a maximum that rises"),
+      std::string::npos)
+      << print_hints(r, 4);
   r.fills.erase(r.fills.begin(), r.fills.begin() + 2);
   EXPECT_EQ(print_hints(r, 4).find("passes on"), std::string::npos) << "nothing passed before";
   r.fills.insert(r.fills.begin(), judged("random", core::ReasonCode::kPass));

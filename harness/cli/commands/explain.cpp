@@ -58,8 +58,10 @@ void explain(const Reason& reason) {
   fmt::print("What to do:\n{}", wrapped("  ", "  ", advice.next));
 }
 
-void explain(const reports::FillWords& fill) {
-  fmt::print("{}, a fill\n{}{}", fill.fill,
+void explain(const reports::FillWords& fill, const std::string& word) {
+  const std::string what =
+      word == fill.fill ? "a fill" : fmt::format("a further round of the fill {}", fill.fill);
+  fmt::print("{}, {}\n{}{}", word, what,
              wrapped("  ", "  ", fmt::format("Its inputs: {}.", fill.inputs)),
              wrapped("  ", "  ", fmt::format("It shows {}.", fill.shows)));
 }
@@ -89,7 +91,7 @@ int explain_word(const std::string& word) {
     return kOk;
   }
   if (const reports::FillWords* const fill = reports::fill_words(word)) {
-    explain(*fill);
+    explain(*fill, word);
     return kOk;
   }
   const Reason* reason = core::find_reason(word);

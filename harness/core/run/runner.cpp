@@ -348,7 +348,7 @@ RelationRecord CaseRunner::check_changed_tensors(const Trial& trial) {
 
 // On the first fill whose rows can be compared, or null: rows of NaN have no relation to others.
 RelationChecks* CaseRunner::first_relations() {
-  const auto is_tame = [](const std::string& fill) { return fill != "wild"; };
+  const auto is_tame = [](const std::string& fill) { return !fill.starts_with("wild"); };
   const auto tame = std::ranges::find_if(fills_, is_tame);
   if (tame == fills_.end()) return nullptr;
   if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(*tame), goldens_);

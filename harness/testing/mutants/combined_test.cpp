@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "core/problem/spec.hpp"
 #include "testing/mutants/trial.hpp"
@@ -63,12 +65,13 @@ constexpr const char* kMutants[] = {"step_max_without_tail_t64", "step_sum_kept_
                                     "step_sum_kept_last_tile_t16"};
 
 class Combined : public ::testing::TestWithParam<Kind> {
- protected:
+ public:
   // `terms`: the problem without dtype and heads.
   static void try_mutants(const char* terms, int heads) {
-    try_spec(fmt::format("softmax dtype=f16 num_heads={} head_dim=32 {}", heads, terms));
+    try_spec(fmt::format("softmax dtype=f16 num_heads={} head_dim=32 {}", heads, terms),
+             {std::begin(kMutants), std::end(kMutants)});
   }
-  static void try_spec(const std::string& spec) {
+  static void try_spec(const std::string& spec, const std::vector<std::string>& mutants) {
     core::Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/steps.so",
                         {.executable = core::find_worker(),
                          .cpus = "",
@@ -78,13 +81,13 @@ class Combined : public ::testing::TestWithParam<Kind> {
     Trials trials(plugin, wanted, false);
     int tried = 0;
     for (const core::Implementation& one : plugin.implementations()) {
-      if (std::ranges::find(kMutants, one.name) == std::end(kMutants)) continue;
+      if (std::ranges::find(mutants, one.name) == mutants.end()) continue;
       const Trial trial = trials.run(one);
       EXPECT_EQ(trial.outcome, Trial::Outcome::kCaught)
           << one.name << ": " << trial.worst << " of its gates, " << wanted.spec;
       ++tried;
     }
-    EXPECT_EQ(tried, int(std::size(kMutants)));
+    EXPECT_EQ(tried, int(mutants.size()));
   }
 };
 
@@ -95,12 +98,32 @@ TEST_P(Combined, ShowBugsOfSingleStepsInLongRows) {
 
 // A few rows, in which further rounds of "rising" ask for what the first one has no room for.
 class FewRows : public Combined {};
-TEST_P(FewRows, ShowBugsOfSingleSteps) { try_spec(GetParam().small); }
+TEST_P(FewRows, ShowBugsOfSingleSteps) {
+  try_spec(GetParam().small, {std::begin(kMutants), std::end(kMutants)});
+}
+
+// One query of each head, of which each has a NaN or an infinity of its own in "wild" and its
+// rounds.
+TEST(FewQueries, ShowNanAndInfinitiesLostInEndTiles) {
+  for (const char* spec : {"softmax dtype=f32 num_heads=8 head_dim=64 seq_len_q=1 seq_len_kv=1000",
+                           "softmax dtype=f16 num_heads=2 head_dim=16 seq_len_q=1 seq_len_kv=130"})
+    Combined::try_spec(
+        spec, {"step_nan_score_dropped_first_tile_t16", "step_nan_score_dropped_last_tile_t64",
+               "step_inf_score_hidden_first_tile_t64", "step_inf_score_hidden_last_tile_t16",
+               "step_minus_inf_score_nan_first_tile_t16", "step_minus_inf_score_nan_last_tile_t64",
+               "step_nan_value_zero_first_tile_t16", "step_nan_value_zero_last_tile_t64",
+               "step_inf_value_cut_first_tile_t64", "step_inf_value_cut_last_tile_t16"});
+}
 
 const Kind kFewRows[] = {
     {"one_query",
      "softmax dtype=f16 num_heads=32 num_kv_heads=4 head_dim=32 seq_len_q=1 seq_len_kv=515 "
      "window_right=0 diagonal=1",
+     ""},
+    {"eight_rows", "softmax dtype=f32 num_heads=8 head_dim=64 seq_len_q=1 seq_len_kv=1000", ""},
+    {"causal_rounds",
+     "softmax dtype=f32 num_heads=2 head_dim=64 seq_len_q=197 softcap=3 bias=[1,2,197,197] "
+     "window_right=0",
      ""},
     {"four_queries",
      "softmax dtype=f16 num_heads=8 head_dim=64 seq_len_q=4 seq_len_kv=515 window_right=0 "

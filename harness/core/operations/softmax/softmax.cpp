@@ -217,7 +217,9 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   for (std::string& name : codebook_fills(problem))
     if (!on_request(name)) names.push_back(std::move(name));
   names.emplace_back("wild");
-  const int64_t rounds = Codebook::rising_rounds(problem);
+  const int64_t wild = wild_rounds(problem), rounds = rising_rounds(problem);
+  for (int64_t round = 1; round < wild; ++round)
+    names.push_back("wild_" + std::to_string(round + 1));
   for (int64_t round = 1; round < rounds; ++round)
     names.push_back("rising_" + std::to_string(round + 1));
   return names;
@@ -232,11 +234,12 @@ std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) co
 void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
                             bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
-  if (fill.name == "wild") return fill_wild(problem, fill, tensors, only_own);
+  if (wild_round_of(fill.name) >= 0) return fill_wild(problem, fill, tensors, only_own);
   if (fill.name != "random" && fill.name != "tokens")
-    throw Error("fill '" + fill.name +
-                "': softmax has random, tokens, wild, codebook, codebook_peaked, huge, rising, "
-                "rising_2 to rising_8, cancelling, edges, equal, flat and tiny");
+    throw Error(
+        "fill '" + fill.name +
+        "': softmax has random, tokens, wild, wild_2 to wild_7, codebook, codebook_peaked, huge, "
+        "rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny");
   fill_random(problem, fill, tensors, only_own);
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
@@ -245,14 +248,15 @@ std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const F
                                                  const Tensors& tensors) const {
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
-  if (fill.name == "wild") return wild_golden(problem, tensors);
+  if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
   return softmax_golden(problem, tensors);
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device,
                                                       const Problem& problem, const Fill& fill,
                                                       const Tensors& tensors) const {
-  if (has_closed_form(problem, fill) || fill.name == "wild") return golden(problem, fill, tensors);
+  if (has_closed_form(problem, fill) || wild_round_of(fill.name) >= 0)
+    return golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors, &device);
   return softmax_golden(problem, tensors, &device);
 }

@@ -101,7 +101,12 @@ void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensor
 /// The fill "wild": "random" with a few NaN and infinities that rows see. Those of Q and BIAS are
 /// in rows that every sample has (marked_places); those in the first and last tiles of rows are
 /// seen by end_rows, which wild_golden judges.
+/// Problems of few queries have further rounds (fills/wild_few.hpp).
 void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
+/// Returns 1 for "wild_2", 2 for "wild_3" and so on, 0 for "wild", and -1 for all other fills.
+int64_t wild_round_of(std::string_view fill);
+/// Returns how many rounds of "wild" a problem has, at least 1.
+int64_t wild_rounds(const Problem& problem);
 /// The golden for any inputs. `device` computes the rows if the host would take long; it may be
 /// null.
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
@@ -112,6 +117,8 @@ std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tenso
 // The codebook fills (codebook.hpp).
 /// The codebook fills of this problem, the one that shows most bugs first.
 std::vector<std::string> codebook_fills(const Problem& problem);
+/// Returns how many rounds of "rising" a problem has, at least 1.
+int64_t rising_rounds(const Problem& problem);
 void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 /// Whether the output of these inputs has a closed form; always false for other fills.
 bool has_closed_form(const Problem& problem, const Fill& fill);

@@ -15,7 +15,6 @@ namespace {
 constexpr double kRealisticDeviation = 1.75, kFlatDeviation = 1.0 / 64, kBestScore = 24,
                  kHugeScore = 30000;
 constexpr int64_t kMostEdges = 48;
-constexpr std::string_view kRound = "rising_";  // before the number of a round
 constexpr double kEdgeLead = 1.5;  // of an edge's score over the log of how many keys there are
 
 struct Named {
@@ -39,12 +38,6 @@ enum Stream : uint64_t { kKeyVectors, kQueryVectors, kPartners, kKeyCodes, kQuer
 int huge_exponent(double scale) { return int(std::lround(std::log2(kHugeScore / scale))); }
 
 }  // namespace
-
-int64_t Codebook::round_of(std::string_view fill) {
-  if (!fill.starts_with(kRound) || fill.size() != kRound.size() + 1) return 0;
-  const int64_t round = fill.back() - '1';
-  return round >= 1 && round < kMostRounds ? round : 0;
-}
 
 bool Codebook::knows(std::string_view fill) {
   return round_of(fill) > 0 || std::any_of(std::begin(kNamed), std::end(kNamed),
@@ -79,12 +72,11 @@ Codebook::Codebook(const Problem& problem, const Fill& fill, const Tensors& tens
                             1e3));  // stays a normal number in float16, whatever the scale
   round_ = round_of(fill.name);
   term_ = round_ > 0 ? leading_term(problem) : 0;
-  bias_ = problem.tensor[ATTEST_BIAS];
   first_claim_.assign(size_t(tensors[ATTEST_K].spec.dim[0] * k_rows_), -1);
   note_seen();
   count_codes();
   if (kind_ == Kind::kEdges) turn_to_edges();
-  if (kind_ == Kind::kRising) turn_to_marks();
+  if (kind_ == Kind::kRising) turn_to_marks(problem);
 }
 
 void Codebook::note_seen() {

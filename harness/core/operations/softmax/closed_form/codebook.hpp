@@ -41,7 +41,7 @@
 // so that the weight of the others shows, however small it is. In odd channels, marks have values
 // of up to 2,000.
 //
-// "rising_2" to "rising_8": further rounds of "rising" (rising.cpp). Some problems have too few
+// "rising_2" to "rising_24": further rounds of "rising" (rounds.hpp). Some problems have too few
 // rows to show everything in one round; each round goes on with other marks. In others a softcap
 // bounds the scores and a term is added after it. Queries are 0 there, and the term has the leads:
 // BIAS at the marks, REL_BIAS and ALIBI_SLOPES at each row's own position.
@@ -64,7 +64,7 @@
 
 #include "core/operations/softmax/closed_form/edges.hpp"
 #include "core/operations/softmax/closed_form/levels.hpp"
-#include "core/operations/softmax/closed_form/marks.hpp"
+#include "core/operations/softmax/closed_form/rounds.hpp"
 
 namespace attest::core {
 
@@ -72,7 +72,7 @@ class Codebook {
  public:
   static constexpr int64_t kMost = 64;
   static constexpr uint8_t kUnseen = 255;
-  static constexpr int64_t kMostRounds = 8;
+  static constexpr int64_t kOwnChannels = 2;  // kRising: before the directions of marks
 
   /// Reads the tables (lengths, order, pages), BIAS, MASK and REL_BIAS, which must be filled.
   Codebook(const Problem& problem, const Fill& fill, const Tensors& tensors);
@@ -89,16 +89,10 @@ class Codebook {
   static Kind kind_of(std::string_view fill);
   /// Whether a codebook fill has that name.
   static bool knows(std::string_view fill);
-  /// Returns 1 for "rising_2", 2 for "rising_3" and so on, and 0 for all other fills.
-  static int64_t round_of(std::string_view fill);
-  /// Returns how many rounds of "rising" a problem has, at least 1.
-  static int64_t rising_rounds(const Problem& problem);
-  /// Returns whether the fill is a further round of "rising" in which a term has the leads.
-  static bool leads_in_term(const Problem& problem, const Fill& fill) {
-    return round_of(fill.name) > 0 && leading_term(problem) != 0;
-  }
-  /// Adds the leads of such a round to BIAS, REL_BIAS or ALIBI_SLOPES.
+  /// Adds the leads of a round whose leads are in a term to BIAS, REL_BIAS or ALIBI_SLOPES.
   void raise_term(const Tensors& tensors) const;
+  /// The number of leads that REL_BIAS or ALIBI_SLOPES, whichever `term` is, has in all rounds.
+  static int64_t leads_of_term(int32_t term);
   static constexpr int64_t kBlock = 8, kCancellingQueries = 4;
   /// Whether an interval sees each position modulo the longest interval once: windows, patches, and
   /// bands that move.
@@ -157,21 +151,9 @@ class Codebook {
 
  private:
   Codebook(const Codebook&) = delete;  // levels_ refers to geometry_
-  // Returns the role of the term that has the leads in further rounds: ATTEST_BIAS, ATTEST_REL_BIAS
-  // or ATTEST_ALIBI_SLOPES. Returns 0 if the scores have them.
-  static int32_t leading_term(const Problem& problem);
-  static int64_t most_rounds(const Problem& problem);
-  // Returns whether there are fewer rows than asks, and all rows see nearly the same keys.
-  // `slopes`: the problem has ALiBi, which lowers the leads of far marks.
-  static bool rows_are_few(const attest_softmax_params& params,
-                           const std::vector<int64_t>& length_q,
-                           const std::vector<int64_t>& length_kv, bool slopes);
-  void turn_few_to_marks();
-  int64_t least_asked(int64_t b, int64_t i, int64_t head, std::vector<int64_t>& asking) const;
-  static std::vector<Ask> asks_of(const Marks& marks, int32_t term, bool slopes, bool few,
-                                  size_t& wanted);
+  void deal_asks(const Problem& problem);
   void raise_bias(const Tensor& bias) const;
-  void raise_bias_row(const Tensor& bias, int64_t at, int64_t b, int64_t head, int64_t i) const;
+  void raise_bias_row(const Tensor& bias, int64_t at, const BiasRow& row) const;
   void note_seen();
   bool hidden(int64_t b, int64_t j) const;
   void count_codes();
@@ -183,13 +165,17 @@ class Codebook {
   int64_t edge_code(int64_t b, int64_t j) const;
   void turn(int64_t head, Cell cell, int64_t code);
   void plan_marks();
-  void turn_to_marks();
+  void turn_to_marks(const Problem& problem);
   int64_t asked(int64_t b, Interval seen, int64_t i, int64_t head);
   int64_t next_ask(int64_t b, int64_t i, int64_t head);
-  const Marks& marks_of(int64_t b) const;
-  int64_t code_of(const Marks& marks, int64_t index) const;
-  int64_t place_of(const Marks& marks, int64_t code) const;
-  int64_t seen_place(int64_t mark_place, int64_t begin) const;
+  // The keys of a sequence up to the last one that a row sees.
+  int64_t reach(int64_t b) const {
+    const int64_t rows = geometry_.length_q(b);
+    return rows > 0 ? geometry_.keys(b, rows - 1).end : 0;
+  }
+  int64_t place_of_mark(int64_t b, int64_t code, int64_t begin) const {
+    return marks_.place(code, reach(b), begin);
+  }
   bool repeats() const { return repeats(params_); }
   int64_t mark_code(int64_t b, int64_t j) const;
   void part_directions(std::vector<float>& keys, uint64_t seed) const;
@@ -216,13 +202,11 @@ class Codebook {
   float sigma_ = 1;     // standard deviation of the channels of K
   int64_t edge_codes_ = 0;
   std::map<int64_t, EdgePlaces> edges_;  // kEdges: by length of sequence or window
-  std::map<int64_t, Marks> marks_;       // kRising: by length of sequence or window
+  MarkPlan marks_;                       // kRising
   std::vector<Ask> asks_;                // kRising: for each query code
+  bool is_dealt_ = false;                // kRising: AskingRows::are_dealt()
   int64_t round_ = 0;                    // kRising: round_of() the fill
   int32_t term_ = 0;                     // kRising: leading_term() in a further round, else 0
-  TensorSpec bias_{};                    // of the problem
-  int64_t all_rows_ = 0;                 // kRising: rows of all heads
-  bool few_rows_ = false;                // kRising: rows_are_few(), and the scores have the leads
   // kRising, by key code: the query codes that ask for a mark
   std::vector<std::vector<uint8_t>> codes_of_mark_;
   std::vector<uint8_t> codes_of_gaps_;  // kRising: the query codes whose Ask is a gap

@@ -104,7 +104,7 @@ std::vector<std::string> codebook_fills(const Problem& problem) {
 // code: where a row does not see that one, most weights of "huge" and "rising" would be 0.
 bool has_closed_form(const Problem& problem, const Fill& fill) {
   if (!Codebook::knows(fill.name) || !ScoreLevels::fit(problem)) return false;
-  if (Codebook::leads_in_term(problem, fill)) return false;  // they are no levels
+  if (leads_in_term(problem, fill)) return false;  // they are no levels
   if (!present(problem.tensor[ATTEST_ALIBI_SLOPES])) return true;
   const Codebook::Kind kind = Codebook::kind_of(fill.name);
   return kind != Codebook::Kind::kHuge && kind != Codebook::Kind::kRising &&
@@ -127,7 +127,7 @@ void fill_codebook(const Problem& problem, const Fill& fill, const Tensors& tens
   if (tensors[ATTEST_SINKS] && kind == Codebook::Kind::kHuge && softcap > 0)
     lift_sinks(tensors[ATTEST_SINKS], softcap + kLeadingSink, 2);
   const Codebook book(problem, fill, tensors);
-  if (Codebook::leads_in_term(problem, fill)) book.raise_term(tensors);
+  if (leads_in_term(problem, fill)) book.raise_term(tensors);
   fill_queries(book, tensors[ATTEST_Q]);
   fill_key_codes(book, tensors[ATTEST_K], problem.as<attest_softmax_params>(),
                  random_bits(fill.seed, kDecoysStream));

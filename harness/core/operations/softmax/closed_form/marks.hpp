@@ -20,8 +20,8 @@ class Marks {
  public:
   static constexpr int64_t kMost = 96, kFirstTile = 16;
   /// The marks of an interval of `length` keys, at most `most`, numbered in the order of their
-  /// positions. Among the first kFirstTile keys only position 0 is a mark, so that the first tile
-  /// of a row has room for the other codes.
+  /// positions. Of more than two tiles of kFirstTile keys, only position 0 is a mark in the first
+  /// one, so that it has room for the other codes.
   Marks(int64_t length, int64_t most);
 
   int64_t size() const { return int64_t(places_.size()); }
@@ -54,9 +54,5 @@ struct Ask {
 /// The asks for all marks with all leads, those that show most bugs first; at most `most`.
 /// `little`: the least lead that tests a rise.
 std::vector<Ask> asks_for(const Marks& marks, int64_t most, double little);
-
-/// Sorts asks for rows that see all marks. Each ask shows as many new steps as possible; the stairs
-/// stay in front. Returns how many asks show all steps; those behind them show none that is new.
-size_t sort_for_few_rows(const Marks& marks, std::vector<Ask>& asks);
 
 }  // namespace attest::core

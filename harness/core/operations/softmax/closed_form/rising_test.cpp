@@ -43,35 +43,72 @@ TEST(Marks, ShortIntervalsHaveThoseThatFit) {
     }
 }
 
+// Deals asks to `rows` rows that see the first `keys` of all marks.
+std::vector<Ask> dealt(const Marks& marks, int64_t rows, int64_t keys) {
+  const std::vector<Ask> asks = asks_for(marks, 250, 1);
+  std::vector<int64_t> places = marks.places();
+  for (int64_t& place : places)
+    if (place >= keys) place = -1;
+  AskDeal deal(asks);
+  std::vector<Ask> found;
+  for (int64_t row = 0; row < rows; ++row)
+    found.push_back(asks[size_t(deal.next({0, row, 0, {0, keys}, 0}, places))]);
+  return found;
+}
+
 // Before any lane is asked for again, each rise and each gap is asked for.
-TEST(Marks, OfFewRowsBeginWithWhatShowsMost) {
+TEST(AskDeal, BeginsWithWhatShowsMost) {
   const Marks marks(1000, 96);
-  std::vector<Ask> asks = asks_for(marks, 250, 1);
-  const size_t all = asks.size(), wanted = sort_for_few_rows(marks, asks);
-  ASSERT_EQ(asks.size(), all);
-  EXPECT_LT(wanted, 100u);
-  EXPECT_EQ(asks[0].mark, Ask::kStairs);
-  EXPECT_EQ(asks[1].mark, Ask::kLowStairs);
+  const std::vector<Ask> asks = dealt(marks, 120, 1000);
+  std::set<int64_t> lanes, stairs;
   std::set<double> gaps;
-  std::set<int64_t> lanes;
-  for (size_t n = 0; n < wanted; ++n) {
-    if (asks[n].is_gap) gaps.insert(asks[n].lead);
-    if (asks[n].lead > 88 && marks.place(asks[n].mark) >= 64)
-      lanes.insert(marks.place(asks[n].mark) % 64);
+  for (const Ask& ask : asks) {
+    if (ask.mark < 0) stairs.insert(ask.mark);
+    if (ask.is_gap) gaps.insert(ask.lead);
+    if (ask.lead > 88 && marks.place(ask.mark) >= 64) lanes.insert(marks.place(ask.mark) % 64);
   }
+  EXPECT_EQ(stairs.size(), 2u);
   EXPECT_EQ(gaps.size(), 8u);
   EXPECT_EQ(lanes.size(), 64u);
+}
+
+TEST(AskDeal, AsksForNoMarkThatARowDoesNotSee) {
+  const Marks marks(1000, 96);
   std::set<std::pair<int64_t, double>> different;
-  for (const Ask& ask : asks) different.emplace(ask.mark, ask.lead);
-  EXPECT_GT(different.size(), 200u);
+  for (const Ask& ask : dealt(marks, 500, 100)) {
+    different.emplace(ask.mark, ask.lead);
+    EXPECT_LT(ask.mark < 0 ? 0 : marks.place(ask.mark), 100);
+  }
+  EXPECT_GT(different.size(), 30u) << "what shows nothing new is asked for in turn";
+}
+
+// Of rows that see more and more keys, each asks for what only it can show.
+TEST(AskDeal, GivesRowsThatSeeMoreWhatOthersCannotShow) {
+  const Marks marks(256, 96);
+  const std::vector<Ask> asks = asks_for(marks, 250, 1);
+  AskDeal deal(asks);
+  const auto next = [&](int64_t keys) {
+    std::vector<int64_t> places = marks.places();
+    for (int64_t& place : places)
+      if (place >= keys) place = -1;
+    return asks[size_t(deal.next({0, 0, 0, {0, keys}, 0}, places))];
+  };
+  for (int64_t n = 0; n < 250; ++n) next(100);
+  const int64_t shown = deal.new_deals();
+  next(100);
+  EXPECT_EQ(deal.new_deals(), shown) << "all is shown that 100 keys show";
+  const Ask ask = next(256);
+  ASSERT_GE(ask.mark, 0);
+  EXPECT_GE(marks.place(ask.mark), 100);
 }
 
 TEST(RisingFill, HasRoundsOfItsOwnNames) {
-  EXPECT_EQ(Codebook::round_of("rising"), 0);
-  EXPECT_EQ(Codebook::round_of("rising_2"), 1);
-  EXPECT_EQ(Codebook::round_of("rising_8"), 7);
-  for (const char* name : {"rising_", "rising_1", "rising_9", "rising_22", "huge_2"}) {
-    EXPECT_EQ(Codebook::round_of(name), 0) << name;
+  EXPECT_EQ(round_of("rising"), 0);
+  EXPECT_EQ(round_of("rising_2"), 1);
+  EXPECT_EQ(round_of("rising_24"), 23);
+  for (const char* name :
+       {"rising_", "rising_1", "rising_0", "rising_02", "rising_25", "rising_2x", "huge_2"}) {
+    EXPECT_EQ(round_of(name), 0) << name;
     EXPECT_FALSE(Codebook::knows(name)) << name;
   }
 }

@@ -11,6 +11,7 @@
 
 #include "core/operations/softmax/fills/wild_elements.hpp"
 #include "core/operations/softmax/fills/wild_ends.hpp"
+#include "core/operations/softmax/fills/wild_few.hpp"
 #include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
@@ -34,7 +35,9 @@ class WildValues {
       if (pairs(b) > pairs(longest_)) longest_ = b;
   }
 
-  void write() {
+  void write(int64_t round) {
+    if (has_few_wild_rows(problem_))
+      return write_wild_few(problem_, tensors_, geometry_, longest_, round);
     const int64_t keys = geometry_.length_kv(longest_), last = p_.num_kv_heads - 1;
     if (keys == 0) return;
     keep_from_zero();
@@ -202,7 +205,7 @@ void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors,
   const auto softcap = double(problem.as<attest_softmax_params>().softcap);
   if (tensors[ATTEST_SINKS] && softcap > 0)
     lift_sinks(tensors[ATTEST_SINKS], -softcap - kTrailingSink, 1);
-  WildValues(problem, tensors).write();
+  WildValues(problem, tensors).write(wild_round_of(fill.name));
 }
 
 }  // namespace attest::core
