@@ -57,6 +57,21 @@ double number_of(const Results& run, const char* group, const char* name) {
   return end == text.c_str() ? 0 : value;
 }
 
+void warn_of_board(const Results& run, std::vector<std::string>& warnings) {
+  const auto board = run.header.environment.find("board");
+  if (board == run.header.environment.end()) return;
+  for (const auto& [key, value] : board->second)
+    if (key.starts_with("throttling_") && value == "yes")
+      warnings.push_back(
+          fmt::format("{}: the board was throttled when the run began: {}", file_name(run), key));
+  const auto locked = [&](const char* clock) { return fact(run, "board", clock) != "no"; };
+  if (!locked("gpu_locked") || !locked("memory_locked") || !locked("cpu_locked"))
+    warnings.push_back(
+        fmt::format("{}: the board's clocks were not locked, so its times may not be had again: "
+                    "sudo jetson_clocks",
+                    file_name(run)));
+}
+
 void warn_of_run(const Results& run, std::vector<std::string>& warnings) {
   const std::string file = file_name(run);
   if (!run.complete)
@@ -77,8 +92,9 @@ void warn_of_run(const Results& run, std::vector<std::string>& warnings) {
                     file, std::min(busy, 100.0)));
   if (const std::string excess = print_excess(run.records); !excess.empty())
     warnings.push_back(fmt::format("{}: {}", file, excess));
-  if (number_of(run, "state", "throttling_now") > 0)
+  if (number_of(run, "state", "throttling_now") > 0)  // of files that an older attest wrote
     warnings.push_back(fmt::format("{}: the CPU was throttled when the run began", file));
+  warn_of_board(run, warnings);
 }
 
 void warn_of_newer_codes(const Results& run, std::vector<std::string>& warnings) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/tensor/error.hpp"
+#include "reports/compare/launches.hpp"
 
 namespace attest::reports {
 namespace {
@@ -88,6 +89,36 @@ TEST(Input, AFileWithoutAHeaderIsRefused) {
   } catch (const core::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("empty.jsonl: holds no results"));
   }
+}
+
+TEST(Input, NamesABoardByModuleModeAndClocks) {
+  core::Results run = file("a.jsonl", {record("x")});
+  run.header.environment = {{"cpu", {{"part", "0xd42"}}},
+                            {"system", {{"power_mode", "2 (MODE_30W)"}}},
+                            {"board",
+                             {{"module", "Jetson AGX Orin 64GB"},
+                              {"multiprocessors", "8"},
+                              {"gpu_locked", "yes"},
+                              {"memory_locked", "yes"},
+                              {"cpu_locked", "yes"},
+                              {"throttling_gpu_throttle_alert", "no"}}}};
+  core::Header& header = run.header;
+  const std::string name = "Jetson AGX Orin 64GB (8 multiprocessors), power mode 2 (MODE_30W), ";
+  EXPECT_EQ(machine(run, "cpu"), name + "clocks locked");
+  EXPECT_THAT(warnings_of({run}), IsEmpty());
+  header.environment["cuda"] = {{"name", "Orin"}, {"multiprocessors", "6"}};
+  EXPECT_THAT(machine(run, "cuda"), HasSubstr("64GB (6 multiprocessors)")) << "CUDA counts them";
+  header.environment["board"].erase("memory_locked");
+  EXPECT_EQ(machine(run, "cpu"), name + "clocks locked as far as they can be seen");
+  header.environment["board"]["cpu_locked"] = "no";
+  EXPECT_EQ(machine(run, "cpu"), name + "clocks not locked");
+  header.environment["board"]["throttling_gpu_throttle_alert"] = "yes";
+  EXPECT_THAT(
+      warnings_of({run}),
+      ElementsAre(
+          "a.jsonl: the board was throttled when the run began: throttling_gpu_throttle_alert",
+          "a.jsonl: the board's clocks were not locked, so its times may not be had again: "
+          "sudo jetson_clocks"));
 }
 
 TEST(Input, WarnsOfWhatWeakensTimes) {

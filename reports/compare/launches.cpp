@@ -50,6 +50,18 @@ core::Launch least(const std::vector<const Record*>& records) {
   return {.median = median, .low = median, .high = median};
 }
 
+/// "clocks locked", of a Jetson whose clocks could be seen when the run began; empty: it is none.
+std::string clocks_of_board(const Results& file) {
+  if (!file.header.environment.contains("board")) return {};
+  std::string text = "clocks locked";
+  for (const char* clock : {"gpu_locked", "memory_locked", "cpu_locked"}) {
+    const std::string locked = fact(file, "board", clock);
+    if (locked == "no") return "clocks not locked";
+    if (locked.empty()) text = "clocks locked as far as they can be seen";
+  }
+  return text;
+}
+
 }  // namespace
 
 Run::Run(const Results& results) : file(&results) {
@@ -113,10 +125,16 @@ std::string fact(const Results& file, const std::string& group, const std::strin
 
 std::string machine(const Results& file, const std::string& device) {
   const std::string mode = fact(file, "system", "power_mode"),
-                    processors = fact(file, device, "multiprocessors");
-  std::string text = device == "cpu" ? fact(file, device, "model") : fact(file, device, "name");
+                    module = fact(file, "board", "module"),
+                    name = fact(file, device, device == "cpu" ? "model" : "name"),
+                    clocks = clocks_of_board(file);
+  std::string processors = fact(file, device, "multiprocessors");
+  if (processors.empty()) processors = fact(file, "board", "multiprocessors");
+  // The CPU of a Jetson has no name, and the GPUs of all its modules have the same.
+  std::string text = !module.empty() ? module : name.empty() ? fact(file, "system", "board") : name;
   if (!processors.empty()) text += fmt::format(" ({} multiprocessors)", processors);
-  return mode.empty() ? text : fmt::format("{}, power mode {}", text, mode);
+  if (!mode.empty()) text += fmt::format(", power mode {}", mode);
+  return clocks.empty() ? text : fmt::format("{}, {}", text, clocks);
 }
 
 std::string build(const Results& file) {

@@ -1,50 +1,26 @@
 #include "core/measure/energy_sensors.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <iterator>
 
 #include "core/device/device_kinds.hpp"
 #include "core/measure/machine/files.hpp"
+#include "core/measure/machine/reading.hpp"
 
 namespace attest::core {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A number of a file, or why there is none: only root may read RAPL, chips that are off answer
-// EAGAIN.
-struct FileValue {
-  std::optional<double> value;
-  std::string refusal;
-};
-
-FileValue read_value(const fs::path& file) {
-  const auto refused = [&](const char* why) {
-    return FileValue{{}, fmt::format("{}: {}", file.filename().string(), why)};
-  };
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return refused(std::strerror(errno));
-  char text[64];
-  const ssize_t length = ::read(descriptor, text, sizeof(text));
-  const int error = errno;
-  close(descriptor);
-  if (length < 0) return refused(std::strerror(error));
-  double value = 0;
-  if (std::from_chars(text, text + length, value).ec != std::errc())
-    return refused("it has no number");
-  return {value, {}};
-}
+// Beyond these a reading is garbage.
+constexpr double kMostVolts = 60, kMostAmperes = 200, kLeastWatts = 0.1;
 
 EnergyReading joules_of(const fs::path& microjoules) {
-  const FileValue counter = read_value(microjoules);
-  if (!counter.value) return {{}, {}, counter.refusal};
+  const Reading<double> counter = read_value(microjoules);
+  if (!counter.value) return {{}, {}, counter.missing};
   return {*counter.value * 1e-6, {}, {}};
 }
 
@@ -56,10 +32,13 @@ struct Rail {
 EnergyReading watts_of(const std::vector<Rail>& rails) {
   double watts = 0;
   for (const Rail& rail : rails) {
-    const FileValue volts = read_value(rail.millivolts), amperes = read_value(rail.milliamperes);
-    for (const FileValue& one : {volts, amperes})
-      if (!one.value) return {{}, {}, one.refusal};
-    watts += *volts.value * *amperes.value * 1e-6;
+    const Reading<double> volts = within(read_value(rail.millivolts), 1e-3, 0, kMostVolts, "V",
+                                         "the voltage of a rail"),
+                          amperes = within(read_value(rail.milliamperes), 1e-3, -1, kMostAmperes,
+                                           "A", "the current of a rail");
+    for (const Reading<double>& one : {volts, amperes})
+      if (!one.value) return {{}, {}, one.missing};
+    watts += *volts.value * *amperes.value;
   }
   return {{}, watts, {}};
 }
@@ -96,16 +75,17 @@ void find_ina3221(const fs::path& root, std::vector<EnergySensor>& sensors) {
       if (label.empty() || label == "NC") continue;  // not connected
       const Rail rail{monitor / fmt::format("in{}_input", channel),
                       monitor / fmt::format("curr{}_input", channel)};
-      sensors.push_back({.name = "ina3221 " + label,
-                         .covers = label == "VDD_IN" ? "the whole board" : "the rail " + label,
-                         .wraps_joules = 0,
-                         .read = [rail] { return watts_of({rail}); }});
+      sensors.push_back(
+          {.name = "ina3221 " + label,
+           .covers = label == "VDD_IN" ? std::string(kWholeBoard) : "the rail " + label,
+           .wraps_joules = 0,
+           .read = [rail] { return watts_of({rail}); }});
       if (std::ranges::find(kAgxRails, label) != std::end(kAgxRails)) total.push_back(rail);
     }
   }
   if (total.size() == std::size(kAgxRails))
     sensors.push_back(
-        {.name = "ina3221 total", .covers = "the whole board", .wraps_joules = 0, .read = [total] {
+        {.name = "ina3221 total", .covers = kWholeBoard, .wraps_joules = 0, .read = [total] {
            return watts_of(total);
          }});
 }
@@ -115,12 +95,14 @@ void find_ina238(const fs::path& root, std::vector<EnergySensor>& sensors) {
   for (const fs::path& monitor : entries_of(root / "sys/class/hwmon")) {
     if (read_text(monitor / "name") != "ina238") continue;
     sensors.push_back({.name = "ina238",
-                       .covers = "the whole board",
+                       .covers = kWholeBoard,
                        .wraps_joules = 0,
                        .read = [monitor]() -> EnergyReading {
-                         const FileValue power = read_value(monitor / "power1_input");
-                         if (!power.value) return {{}, {}, power.refusal};
-                         return {{}, *power.value * 1e-6, {}};
+                         const Reading<double> power =
+                             within(read_value(monitor / "power1_input"), 1e-6, kLeastWatts,
+                                    kMostVolts * kMostAmperes, "W", "the power of a board");
+                         if (!power.value) return {{}, {}, power.missing};
+                         return {{}, *power.value, {}};
                        }});
   }
 }

@@ -25,6 +25,9 @@ struct EnergyReading {
   std::string refusal;           // "permission denied"; "": it has answered
 };
 
+/// What the sensor of everything that a board draws covers.
+inline constexpr const char* kWholeBoard = "the whole board";
+
 struct EnergySensor {
   std::string name;         // "rapl package-0", "ina3221 VDD_IN", "NVML"
   std::string covers;       // what it measures, in words: "CPU package 0"

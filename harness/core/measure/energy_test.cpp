@@ -56,7 +56,9 @@ TEST(EnergySensors, ThatMayNotBeReadHaveAReason) {
   EXPECT_FALSE(reading.joules || reading.watts);
   EXPECT_THAT(reading.refusal, HasSubstr("energy_uj: No such file"));
   root.write("sys/class/powercap/intel-rapl:0/energy_uj", "");
-  EXPECT_THAT(sensors[0].read().refusal, HasSubstr("no number"));
+  EXPECT_THAT(sensors[0].read().refusal, HasSubstr("energy_uj: it is empty"));
+  root.write("sys/class/powercap/intel-rapl:0/energy_uj", "12 J");
+  EXPECT_THAT(sensors[0].read().refusal, HasSubstr("'12 J' is no number"));
   if (geteuid() == 0) return;  // root may read everything
   const auto file = root.path() / "sys/class/powercap/intel-rapl:0/energy_uj";
   std::filesystem::permissions(file, std::filesystem::perms::none);
@@ -107,6 +109,16 @@ TEST(EnergySensors, ThorsTotalIsInMicrowatts) {
   const std::vector<EnergySensor> sensors = find_energy_sensors(root.path(), false);
   EXPECT_THAT(names_of(sensors), ElementsAre("ina238"));
   EXPECT_DOUBLE_EQ(*sensors[0].read().watts, 31.25);
+}
+
+TEST(EnergySensors, GarbageOfARailIsNoPower) {
+  const FakeRoot root;
+  write_channel(root, 1, "VDD_IN", "5000", "4294967295");  // -1 without its sign
+  const std::vector<EnergySensor> sensors = find_energy_sensors(root.path(), false);
+  EXPECT_FALSE(sensors[0].read().watts);
+  EXPECT_THAT(sensors[0].read().refusal, HasSubstr("cannot be the current of a rail"));
+  write_channel(root, 1, "VDD_IN", "5000000", "1200");  // microvolts
+  EXPECT_THAT(sensors[0].read().refusal, HasSubstr("cannot be the voltage of a rail"));
 }
 
 TEST(CountedJoules, AreInterpolated) {

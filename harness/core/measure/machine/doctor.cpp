@@ -70,10 +70,9 @@ void diagnose_load(const fs::path& root, std::vector<Finding>& findings) {
                                stolen < 0.5,
                                "the host gives this machine's CPUs to others: times will spread"));
   }
-  if (state.throttle_events + state.throttling_now > 0)
+  if (state.throttle_events > 0)
     findings.push_back({Kind::kNote, "throttling",
-                        fmt::format("{} events since boot{}", state.throttle_events,
-                                    state.throttling_now ? ", and now" : ""),
+                        fmt::format("{} events since boot", state.throttle_events),
                         "cool the machine, or choose a power mode that it can hold"});
 }
 

@@ -58,20 +58,6 @@ std::string turbo(const fs::path& root) {
   return {};
 }
 
-// Jetson's power mode, which sets the number of cores and SMs, not only clocks: "2 (MODE_30W)".
-std::string power_mode(const fs::path& root) {
-  const std::string id = value_of(read_text(root / "var/lib/nvpmodel/status"), "pmode", ':');
-  if (id.empty()) return {};
-  const int number = std::atoi(id.c_str());  // "0002"
-  const std::string names = read_text(root / "etc/nvpmodel.conf");
-  const std::string key = fmt::format("< POWER_MODEL ID={} NAME=", number);
-  const size_t at = names.find(key);
-  if (at == names.npos) return std::to_string(number);
-  return fmt::format("{} ({})", number,
-                     names.substr(at + key.size(),
-                                  names.find_first_of(" >\n", at + key.size()) - at - key.size()));
-}
-
 Facts facts(const DeviceFacts& device) {
   return {{"name", device.name},
           {"architecture", device.architecture},
@@ -158,7 +144,8 @@ Facts read_system(const fs::path& root) {
   put(system, "board", read_text(root / "proc/device-tree/model"));
   if (const std::string tegra = read_text(root / "etc/nv_tegra_release"); !tegra.empty())
     system["l4t"] = tegra.substr(0, tegra.find('\n'));
-  put(system, "power_mode", power_mode(root));
+  if (const std::optional<BoardState> board = read_board(root))
+    put(system, "power_mode", power_mode(*board).value.value_or(""));
   return system;
 }
 
@@ -171,7 +158,13 @@ Environment read_environment(const fs::path& root) {
                            {"available_bytes", std::to_string(memory.available_bytes)},
                            {"swap_total_bytes", std::to_string(memory.swap_total_bytes)},
                            {"swap_used_bytes", std::to_string(memory.swap_used_bytes)}};
-  environment["state"] = facts(read_machine_state(root));
+  const MachineState state = read_machine_state(root);
+  environment["state"] = facts(state);
+  if (state.board) {
+    BoardFacts board = facts(*state.board);
+    environment["board"] = std::move(board.known);
+    environment["board_missing"] = std::move(board.missing);
+  }
   environment["build"] = build_info();
   environment["libraries"] = library_versions();
   for (const DeviceKind& kind : device_kinds())

@@ -11,8 +11,9 @@ namespace attest::core {
 using Facts = std::map<std::string, std::string>;
 
 /// Group -> facts. The groups are "cpu", "memory", "system", "state" (machine_state.hpp), "build",
-/// "libraries", and the name of each kind of device that is present ("cuda"). Reads the files of
-/// proc, sys and etc under `root`.
+/// "libraries", and the name of each kind of device that is present ("cuda"); of a Jetson also
+/// "board", and "board_missing": why the rest of it is not known. Reads the files of proc, sys and
+/// etc under `root`.
 using Environment = std::map<std::string, Facts>;
 Environment read_environment(const std::filesystem::path& root = "/");
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/measure/machine/files.hpp"
-#include "core/measure/testing/fake_root.hpp"
+#include "core/measure/testing/fake_board.hpp"
 
 namespace attest::core {
 namespace {
@@ -72,6 +72,17 @@ TEST(Environment, ReadsAnOrin) {
             "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic");
   EXPECT_EQ(environment.at("system").at("os"), "Ubuntu 22.04.5 LTS");
   EXPECT_EQ(environment.at("system").at("power_mode"), "2 (15W)");
+}
+
+TEST(Environment, ABoardSaysWhatItIsAndWhatCannotBeRead) {
+  const Environment environment = read_environment(FakeBoard("agx64", 6).path());
+  EXPECT_EQ(environment.at("board").at("module"), "Jetson AGX Orin 64GB");
+  EXPECT_EQ(environment.at("board").at("power_mode"), "2 (MODE_30W)");
+  EXPECT_EQ(environment.at("board").at("multiprocessors"), "8");
+  EXPECT_EQ(environment.at("board").at("gpu_cap_mhz"), "612");
+  EXPECT_EQ(environment.at("board_missing").at("celsius_cv0_thermal"),
+            "temp: Resource temporarily unavailable");
+  EXPECT_EQ(read_environment().count("board"), 0u) << "this machine is no Jetson";
 }
 
 TEST(Environment, ReadsAServer) {

@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 #include <sstream>
+
+#include "core/measure/machine/reading.hpp"
 
 namespace attest::core {
 
 namespace fs = std::filesystem;
 
-std::string read_text(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) return {};
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\0' || text.back() == ' '))
-    text.pop_back();
-  return text;
-}
+std::string read_text(const fs::path& path) { return read_reading(path).value.value_or(""); }
 
 std::optional<double> read_number(const fs::path& path) {
   const std::string text = read_text(path);

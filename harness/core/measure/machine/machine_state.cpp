@@ -34,11 +34,6 @@ void read_clocks(const fs::path& root, MachineState& state) {
   if (!mhz.empty())
     std::tie(state.min_mhz, state.max_mhz) = std::pair{*std::min_element(mhz.begin(), mhz.end()),
                                                        *std::max_element(mhz.begin(), mhz.end())};
-  for (const fs::path& device : entries_of(root / "sys/class/devfreq")) {
-    const std::string name = read_text(device / "device/of_node/name");
-    if (name != "gpu" && name != "ga10b") continue;  // JetPack 6 and 7, JetPack 5
-    if (const auto hz = read_number(device / "cur_freq")) state.gpu_mhz = *hz * 1e-6;
-  }
 }
 
 void read_ticks(const fs::path& root, MachineState& state) {
@@ -56,14 +51,6 @@ void read_throttling(const fs::path& root, MachineState& state) {
     // The package's count appears at each of its CPUs, so the core's alone is summed.
     if (begins_with(cpu, "cpu"))
       state.throttle_events += count_of(cpu / "thermal_throttle/core_throttle_count");
-  }
-  for (const fs::path& monitor : entries_of(root / "sys/devices/platform/soctherm-oc-event/hwmon"))
-    for (const int event : {1, 2, 3})
-      state.throttle_events += count_of(monitor / fmt::format("oc{}_event_cnt", event));
-  for (const fs::path& device : entries_of(root / "sys/class/thermal")) {
-    if (begins_with(device, "cooling_device") &&
-        read_text(device / "type").find("throttle-alert") != std::string::npos)
-      state.throttling_now += count_of(device / "cur_state") > 0;
   }
 }
 
@@ -96,6 +83,7 @@ MachineState read_machine_state(const fs::path& root) {
   read_ticks(root, state);
   read_throttling(root, state);
   read_temperatures(root, state);
+  state.board = read_board(root);
   return state;
 }
 
@@ -105,11 +93,10 @@ std::map<std::string, std::string> facts(const MachineState& state) {
     if (value) facts[key] = fmt::format("{:.6g}", *value);
   };
   put("load_1min", state.load_1min), put("cpu_pressure_percent", state.cpu_pressure);
-  put("min_mhz", state.min_mhz), put("max_mhz", state.max_mhz), put("gpu_mhz", state.gpu_mhz);
+  put("min_mhz", state.min_mhz), put("max_mhz", state.max_mhz);
   facts["steal_ticks"] = std::to_string(state.steal_ticks);
   facts["total_ticks"] = std::to_string(state.total_ticks);
   facts["throttle_events"] = std::to_string(state.throttle_events);
-  facts["throttling_now"] = std::to_string(state.throttling_now);
   for (const auto& [name, celsius] : state.temperatures_c)
     facts["celsius_" + name] = fmt::format("{:.1f}", celsius);
   return facts;
@@ -142,7 +129,6 @@ std::vector<std::string> disturbances(const MachineState& before, const MachineS
   if (after.throttle_events > before.throttle_events)
     notes.push_back(fmt::format("the CPU was throttled {} times",
                                 after.throttle_events - before.throttle_events));
-  if (after.throttling_now > 0) notes.push_back("a thermal or power limit holds the clocks down");
   const double ticks = double(after.total_ticks) - double(before.total_ticks),
                stolen = double(after.steal_ticks) - double(before.steal_ticks);
   if (ticks > 0 && stolen > 0.01 * ticks)
@@ -151,9 +137,9 @@ std::vector<std::string> disturbances(const MachineState& before, const MachineS
   if (before.max_mhz && after.max_mhz && *after.max_mhz < 0.9 * *before.max_mhz)
     notes.push_back(fmt::format("the CPU's clock fell from {:.0f} to {:.0f} MHz", *before.max_mhz,
                                 *after.max_mhz));
-  if (before.gpu_mhz && after.gpu_mhz && *after.gpu_mhz < 0.9 * *before.gpu_mhz)
-    notes.push_back(fmt::format("the GPU's clock fell from {:.0f} to {:.0f} MHz", *before.gpu_mhz,
-                                *after.gpu_mhz));
+  if (before.board && after.board)
+    for (std::string& doubt : changes(*before.board, *after.board).doubts)
+      notes.push_back(std::move(doubt));
   return notes;
 }
 

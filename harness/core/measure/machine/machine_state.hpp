@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/device/device.hpp"
+#include "core/measure/machine/board.hpp"
 
 namespace attest::core {
 
@@ -22,24 +23,24 @@ struct MachineState {
   std::optional<double>
       cpu_pressure;  // % of the last 10 s in which some thread waited for a CPU (Linux 4.20)
   std::optional<double> min_mhz, max_mhz;  // lowest and highest clock of all CPUs
-  std::optional<double> gpu_mhz;           // of a Jetson, by devfreq
   // CPU time that the hypervisor gave to other guests, and all CPU time; since boot
   uint64_t steal_ticks = 0, total_ticks = 0;
-  uint64_t throttle_events = 0;  // since boot: thermal (x86), over-current (Jetson)
-  uint64_t throttling_now = 0;   // Jetson: cooling devices that hold a clock down
+  uint64_t throttle_events = 0;  // thermal, since boot (x86)
   std::map<std::string, double> temperatures_c;
+  std::optional<BoardState> board;  // of a Jetson
 };
 
 MachineState read_machine_state(const std::filesystem::path& root = "/");
 
-/// The state as key -> text.
+/// The state as key -> text, without the board's.
 std::map<std::string, std::string> facts(const MachineState& state);
 
 /// The state of a device as key -> text: "sm_mhz", "held_down_by" ... Empty if nothing is known.
 std::map<std::string, std::string> facts(const DeviceState& state);
 
 /// One line for each event between the two states that makes times doubtful: throttling, more than
-/// 1 % of CPU time stolen by the hypervisor, clocks that fell by more than 10 %.
+/// 1 % of CPU time stolen by the hypervisor, clocks that fell by more than 10 %, and the doubts of
+/// a board (board.hpp).
 std::vector<std::string> disturbances(const MachineState& before, const MachineState& after);
 /// One line for each reason that held the device's clocks down before or after.
 std::vector<std::string> disturbances(const DeviceState& before, const DeviceState& after);

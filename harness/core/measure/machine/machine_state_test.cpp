@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/measure/testing/fake_root.hpp"
+#include "core/measure/testing/fake_board.hpp"
 
 namespace attest::core {
 namespace {
@@ -36,23 +36,13 @@ TEST(MachineState, OfAnX86Machine) {
   EXPECT_EQ(facts(state).at("celsius_k10temp"), "55.2");
 }
 
-TEST(MachineState, OfAnOrin) {
-  const FakeRoot root;
-  root.write("sys/class/devfreq/17000000.gpu/device/of_node/name", std::string("gpu\0", 4)),
-      root.write("sys/class/devfreq/17000000.gpu/cur_freq", "306000000\n");
-  root.write("sys/class/devfreq/other/device/of_node/name", "nvdec\n"),
-      root.write("sys/class/devfreq/other/cur_freq", "1\n");
-  root.write("sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/oc1_event_cnt", "3\n"),
-      root.write("sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/oc3_event_cnt", "4\n");
-  root.write("sys/class/thermal/cooling_device5/type", "cpu-throttle-alert\n"),
-      root.write("sys/class/thermal/cooling_device5/cur_state", "1\n");
-  root.write("sys/class/thermal/thermal_zone1/type", "cv0-thermal\n"),
-      root.write("sys/class/thermal/thermal_zone1/temp", "");  // EAGAIN while it is off
-  const MachineState state = read_machine_state(root.path());
-  EXPECT_EQ(state.gpu_mhz, 306);
-  EXPECT_EQ(state.throttle_events, 7u);
-  EXPECT_EQ(state.throttling_now, 1u);
-  EXPECT_TRUE(state.temperatures_c.empty());
+TEST(MachineState, OfAnOrinHasItsBoard) {
+  const MachineState state = read_machine_state(FakeBoard("agx64", 6).path());
+  ASSERT_TRUE(state.board);
+  EXPECT_EQ(state.board->gpu.now_mhz.value, 306);
+  EXPECT_EQ(state.max_mhz, 729.6);
+  EXPECT_EQ(state.temperatures_c.count("cv0-thermal"), 0u) << "EAGAIN while it is off";
+  EXPECT_FALSE(read_machine_state(FakeRoot().path()).board);
 }
 
 TEST(MachineState, OfAVirtualMachine) {
@@ -80,22 +70,24 @@ TEST(Disturbances, QuietIsQuiet) {
 }
 
 TEST(Disturbances, EachIsTold) {
-  const MachineState before{.max_mhz = 3000,
-                            .gpu_mhz = 900,
-                            .steal_ticks = 10,
-                            .total_ticks = 1000,
-                            .throttle_events = 5};
-  const MachineState after{.max_mhz = 2000,
-                           .gpu_mhz = 300,
-                           .steal_ticks = 60,
-                           .total_ticks = 2000,
-                           .throttle_events = 8,
-                           .throttling_now = 1};
+  const MachineState before{
+      .max_mhz = 3000, .steal_ticks = 10, .total_ticks = 1000, .throttle_events = 5};
+  const MachineState after{
+      .max_mhz = 2000, .steal_ticks = 60, .total_ticks = 2000, .throttle_events = 8};
   const std::vector<std::string> notes = disturbances(before, after);
-  ASSERT_EQ(notes.size(), 5u);
+  ASSERT_EQ(notes.size(), 3u);
   EXPECT_EQ(notes[0], "the CPU was throttled 3 times");
-  EXPECT_EQ(notes[2], "the hypervisor gave 5.0 % of the CPU time to others");
-  EXPECT_EQ(notes[3], "the CPU's clock fell from 3000 to 2000 MHz");
+  EXPECT_EQ(notes[1], "the hypervisor gave 5.0 % of the CPU time to others");
+  EXPECT_EQ(notes[2], "the CPU's clock fell from 3000 to 2000 MHz");
+}
+
+TEST(Disturbances, OfABoardAreItsDoubts) {
+  const FakeBoard board("nx16", 6);
+  board.lock_clocks();
+  const MachineState before = read_machine_state(board.path());
+  board.write("var/lib/nvpmodel/status", "pmode:0002\n");
+  EXPECT_EQ(disturbances(before, read_machine_state(board.path())),
+            std::vector<std::string>{"the power mode changed from 0 (MAXN) to 2 (15W)"});
 }
 
 TEST(DeviceState, IsKeyAndText) {

@@ -11,7 +11,7 @@ namespace attest::core {
 
 class FakeRoot {
  public:
-  FakeRoot() : path_((std::filesystem::temp_directory_path() / "attest_root_XXXXXX").string()) {
+  FakeRoot() : path_((folder() / "attest_root_XXXXXX").string()) {
     if (!mkdtemp(path_.data()))
       throw std::filesystem::filesystem_error("mkdtemp",
                                               std::error_code(errno, std::generic_category()));
@@ -30,6 +30,12 @@ class FakeRoot {
   std::filesystem::path path() const { return path_; }
 
  private:
+  // In memory where that is possible: a tree has hundreds of files.
+  static std::filesystem::path folder() {
+    const std::filesystem::path memory = "/dev/shm";
+    return access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
+  }
+
   std::string path_;
 };
 
