@@ -189,6 +189,7 @@ void Codebook::part_directions(std::vector<float>& keys, uint64_t seed) const {
   };
   const double shortest = std::pow(kShortestDirection * double(sigma_), 2);
   std::vector<float> best(head_dim), tried(head_dim);
+  std::vector<double> squares;  // of the directions before this one
   for (size_t g = 0; g < size_t(edge_codes_); ++g) {
     float* const key = &keys[g * head_dim];
     double least = INFINITY;
@@ -196,10 +197,9 @@ void Codebook::part_directions(std::vector<float>& keys, uint64_t seed) const {
     for (uint64_t n = 0; n < kTries && least > kUnlike; ++n) {
       const double square = along(tried.data(), tried.data());
       double alike = square < shortest ? kTooAlike : 0;
-      for (size_t other = 0; other < g; ++other) {
-        const float* const known = &keys[other * head_dim];
-        alike = std::max(alike, along(tried.data(), known) / std::min(square, along(known, known)));
-      }
+      for (size_t other = 0; other < g && alike < least; ++other)
+        alike = std::max(
+            alike, along(tried.data(), &keys[other * head_dim]) / std::min(square, squares[other]));
       if (alike < least) {
         least = alike;
         best = tried;
@@ -208,6 +208,7 @@ void Codebook::part_directions(std::vector<float>& keys, uint64_t seed) const {
       for (size_t c = 0; c < head_dim; ++c) tried[c] = sigma_ * random_normal(stream, c);
     }
     std::copy(best.begin(), best.end(), key);
+    squares.push_back(along(key, key));
   }
 }
 
