@@ -272,6 +272,26 @@ double AlibiRows::faded(int64_t group, const Partial& row, int64_t keys, int64_t
   return std::min(sum, 1.0);
 }
 
+// How many keys of a row have a p below `least`, if each group stands evenly in what it sees.
+double AlibiRows::keys_below(int64_t group, int64_t place, double total, double least) const {
+  const Interval seen = book_.geometry().keys(b_, place);
+  const int64_t p = book_.geometry().diagonal(b_, place), nearest = nearest_place(place);
+  double count = 0;
+  for (size_t g = 0; g < groups_; ++g) {
+    const double largest =
+        std::exp(scores_.score[size_t(group) * groups_ + g] - top_[size_t(group)]) / total;
+    if (plain_groups_[g] <= 0 || largest <= 0) continue;
+    // The distance from which on they are.
+    const double from = largest < least ? 0
+                        : slope_ > 0    ? std::log(largest / least) / slope_ + double(nearest)
+                                        : kInfinity;
+    const double before = std::clamp(double(p + 1 - seen.begin) - from, 0.0, double(seen.size())),
+                 after = std::clamp(double(seen.end - p) - from, 0.0, double(seen.size()));
+    count += plain_groups_[g] * std::min((before + after) / double(seen.size()), 1.0);
+  }
+  return count;
+}
+
 void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, const Row& row) {
   const Interval seen = book_.geometry().keys(b_, place);
   const int64_t p = book_.geometry().diagonal(b_, place);
@@ -289,6 +309,11 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
   const double gone = faded(group, partial, keys, span, model_.unsummed_below(kappa, keys), 1);
   const double flush_below = model_.flush_below * (1 + model_.flush_apart) * kappa;
   const double flushed2 = flush_below > 0 ? faded(group, partial, keys, span, flush_below, 2) : 0;
+  const SigmaModel::Flushing flushing = model_.flushing(kappa, keys);
+  const double cut_keys = flushing.cut > 0 && flushing.below > flushing.gone
+                              ? keys_below(group, place, total, flushing.below) -
+                                    keys_below(group, place, total, flushing.gone)
+                              : 0;
   // (x + y)^2 <= 2 x^2 + 2 y^2: what one code has on both sides errs alike.
   const double p2 = partial.p2 / total2, sides = double(partial.sides);
   const double rounding = 2 * (model_.u_p * model_.u_p * p2 + eta * eta * plain_count_);
@@ -299,23 +324,28 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
     const double p2v2 = sum(kP2V2, e) / total2, p2v = sum(kP2V, e) / total2, x = theta * o[e];
     const double relative = p2v2 - 2 * x * p2v + x * x * p2,
                  absolute = plain_v2_[e] - 2 * x * plain_v_[e] + x * x * plain_count_;
+    // Their values are those of any keys: a mean, and what is random about them.
+    const double mean = plain_v_[e] / plain_count_, mean_square = plain_v2_[e] / plain_count_,
+                 spread = std::max(mean_square - mean * mean, 0.0),
+                 lost = flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_ +
+                        flushing.cut * flushing.cut * cut_keys * (cut_keys * mean * mean + spread);
     const double lone = moved(o[e], sum(kE2V2, e), sum(kE2V, e), partial.e2);
     const double shared = moved(o[e], sum(kShared2, e), sum(kShared1, e), partial.shared);
-    sigma[e] = model_.element_sigma(
-        {.o = o[e],
-         .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
-         .score = (lone + sides * shared) / total2,
-         .p2v2 = p2v2,
-         .p2 = p2,
-         .flushed = std::sqrt(flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_),
-         .resummed = rounding,
-         .coherent = gone * gone,
-         .stalled = gone,
-         .at_cap = partial.at_cap / total,
-         .kappa = kappa,
-         .largest_v = Codebook::kLargestValue,
-         .lse = lse},
-        keys);
+    sigma[e] =
+        model_.element_sigma({.o = o[e],
+                              .rounding = model_.u_p * model_.u_p * relative + eta * eta * absolute,
+                              .score = (lone + sides * shared) / total2,
+                              .p2v2 = p2v2,
+                              .p2 = p2,
+                              .flushed = std::sqrt(lost),
+                              .resummed = rounding,
+                              .coherent = gone * gone,
+                              .stalled = gone,
+                              .at_cap = partial.at_cap / total,
+                              .kappa = kappa,
+                              .largest_v = Codebook::kLargestValue,
+                              .lse = lse},
+                             keys);
     if (score_error > 0) sigma[e] = std::hypot(sigma[e], scores_.any_average(model_));
   }
   const LseSums sums{.lse = lse,

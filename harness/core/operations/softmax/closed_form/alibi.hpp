@@ -72,6 +72,7 @@ class AlibiRows {
   void move_plain(Interval keys);
   double faded(int64_t group, const Partial& row, int64_t keys, int64_t span, double least,
                int power) const;
+  double keys_below(int64_t group, int64_t place, double total, double least) const;
 
   const Codebook& book_;
   const attest_softmax_params& p_;

@@ -526,6 +526,32 @@ TEST(Codebook, KeysAtOtherDistancesErrByOtherScores) {
   EXPECT_GT(least, 0.5);
 }
 
+// Truncated probabilities of a few subnormal steps lose half a step each, all to one side. Beside a
+// near key whose position is 0, these are nearly all that the channel of positions sums.
+TEST(Codebook, FarKeysLoseHalfAStepEachIfTruncated) {
+  const Case c(ATTEST_F32, {"edges", 9},
+               [](Params& p) {
+                 p.num_heads = 8;
+                 p.seq_len_q = 64;
+                 p.seq_len_kv = 1021;
+                 p.head_dim = 16;
+               },
+               {{ATTEST_ALIBI_SLOPES, {}}});
+  const auto full = softmax_golden(c.problem, c.tensors), closed = c.golden();
+  for (const DType dtype : {ATTEST_F16, ATTEST_F8E5M2}) {
+    const SoftmaxArithmetic cut{.probability = dtype, .ways = ATTEST_P_TRUNCATED};
+    const Expectations mine(*closed, cut, ATTEST_O), theirs(*full, cut, ATTEST_O);
+    double least = 1, most = 0;
+    for (const auto& [row, sigma] : theirs.sigma)
+      for (size_t e = 0; e < sigma.size(); ++e) {
+        least = std::min(least, mine.sigma.at(row)[e] / sigma[e]);
+        most = std::max(most, mine.sigma.at(row)[e] / sigma[e]);
+      }
+    EXPECT_GT(least, 0.6) << dtype_name(dtype);
+    EXPECT_LT(most, 3) << dtype_name(dtype);
+  }
+}
+
 // A key without a value, beside whatever else there is; rows that see no key have none.
 TEST(Codebook, SinksAreOneMoreKeyWithoutValue) {
   for (const char* name : {"codebook", "codebook_peaked", "cancelling"}) {
