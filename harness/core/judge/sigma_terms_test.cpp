@@ -38,6 +38,7 @@ struct TermCase {
   std::function<Case()> inputs;
   Bug bug = Bug::kScale;
   EmulationStyle style;
+  Fill fill = {};
 };
 void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c.honest; }
 
@@ -97,6 +98,47 @@ Case equal_keys(Shape s) {
     return j == 0 ? first[size_t(d)] = x : first[size_t(d)];
   });
   return c;
+}
+
+// A number that differs from `x` by 1e-5 of it or so, another one for each n.
+double nearly(double x, int64_t n) {
+  return x * (1 + 1e-5 * double(random_normal(7, uint64_t(n))));
+}
+
+// A picture of two flat halves: the keys of each are nearly equal, and have nearly equal values,
+// `first` and `second`. So are all queries.
+Case two_halves(Shape s, double first, double second) {
+  Case c = dense(s);
+  std::vector<double> keys(size_t(2 * s.head_dim)), query(size_t(s.head_dim));
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+    double& key = keys[size_t(2 * j / s.keys * s.head_dim + d)];
+    if (j % (s.keys / 2) == 0) key = x;
+    return nearly(key, j * s.head_dim + d);
+  });
+  edit(c, ATTEST_Q, [&](int64_t i, int64_t d, double x) {
+    if (i == 0) query[size_t(d)] = x;
+    return nearly(query[size_t(d)], i * s.head_dim + d);
+  });
+  edit(c, ATTEST_V, [&](int64_t j, int64_t d, double) {
+    return nearly(2 * j < s.keys ? first : second, j * s.head_dim + d);
+  });
+  return c;
+}
+
+// Pairs of channels change places in the second half of the keys, and queries are nearly alike in
+// both: so are the scores of both halves, until the queries are rounded.
+void swap_channels_of_second_half(const Case& c) {
+  const int64_t keys = c.params().seq_len_kv, head_dim = c.params().head_dim;
+  std::vector<double> first(static_cast<size_t>(head_dim));
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+    if (j == 0) first[size_t(d)] = x;
+    return 2 * j < keys ? x : nearly(first[size_t(d ^ 1)], j * head_dim + d);
+  });
+  double even = 0;
+  edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) {
+    if (d % 2 == 0) even = x;
+    return d % 2 == 0 ? x : even * 1.003;
+  });
 }
 
 SoftmaxArithmetic in(DType output,
@@ -427,6 +469,38 @@ std::vector<TermCase> term_cases() {
        },
        Bug::kLse,
        {.scale = ScalePlace::kQueries}},
+      {T::kSharedRoundings,
+       "shared_query",
+       "Q as bf16, tokens of two flat halves of a picture that score alike",
+       in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
+       [] {
+         Case c = two_halves({.keys = 1024}, 1, -1);
+         swap_channels_of_second_half(c);
+         return c;
+       },
+       Bug::kAddition,
+       {},
+       {"tokens"}},
+      {T::kSharedRoundings,
+       "shared_keys",
+       "K as bf16, tokens of two flat halves of a picture, a large common part in all keys",
+       in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
+       [] {
+         Case c = two_halves({.keys = 1024, .q_factor = 0.1}, 1, -1);
+         edit(c, ATTEST_K, [](int64_t, int64_t d, double x) { return x + 20 + double(d); });
+         return c;
+       },
+       Bug::kAddition,
+       {},
+       {"tokens"}},
+      {T::kSharedRoundings,
+       "shared_values",
+       "V as bf16, tokens of two flat halves of a picture whose values cancel",
+       in(ATTEST_F32, {{kPv, ATTEST_BF16}}),
+       [] { return two_halves({.keys = 1024, .q_factor = 1e-3}, 1.003, -1.007); },
+       Bug::kAddition,
+       {},
+       {"tokens"}},
       {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400",
        in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
        [] {
@@ -469,7 +543,7 @@ TEST_P(SigmaTerms, IsNeededAndNoLargerThanNeeded) {
                     : term.bug == Bug::kAddition     ? "o off"
                     : term.bug == Bug::kTinyAddition ? "o off in units of 2^-100"
                                                      : "normaliser off";
-  testing::put_on_trial(term, c, bug, [&](double size) { emulate_into(c, term, size); });
+  testing::put_on_trial(term, c, bug, [&](double size) { emulate_into(c, term, size); }, term.fill);
 }
 
 INSTANTIATE_TEST_SUITE_P(Softmax, SigmaTerms, ::testing::ValuesIn(term_cases()),

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "core/inputs/tokens.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "core/tensor/random.hpp"
@@ -95,6 +97,8 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
   Rates rates;
   Plugin plugin(
       path, {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 120}});
+  std::optional<Tokens> tokens;
+  if (!options.inputs.empty()) tokens = load_tokens(parse_token_source(options.inputs));
   std::vector<FillVerdict> verdicts;
   const auto start = Clock::now();
   for (int64_t index = shard; index < options.problems + options.at_the_top; index += shards) {
@@ -104,8 +108,8 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
     run.relations =
         index / shards % kAskedForRelations == 0 ? RelationChoice::kAuto : RelationChoice::kNone;
     const std::string spec = print_problem(problem);
-    CaseRunner runner(problem, spec, {"random", std::to_string(index), "random", ""}, nullptr, run,
-                      rates);
+    CaseRunner runner(problem, spec, {"random", std::to_string(index), "random", ""},
+                      tokens ? &*tokens : nullptr, run, rates);
     for (const Implementation* implementation : chosen(plugin, problem, options, index))
       add(runner.run(plugin, *implementation), verdicts);
   }

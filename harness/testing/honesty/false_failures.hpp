@@ -23,6 +23,7 @@ struct TrialOptions {
   std::string spec;             // this problem alone, in place of random ones
   std::string implementations;  // only those whose names begin with this
   size_t each = 0;              // implementations a problem, drawn from the seed; 0: all
+  std::string inputs;           // tokens, as in a suite: "image:width=224,..."; empty: none
   std::string fill;             // this one alone, or "all"; empty: those that judge by default
 };
 

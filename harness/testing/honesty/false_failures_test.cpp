@@ -236,6 +236,19 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
   EXPECT_EQ(exit_code(judge_random_problems(plugin, tiled, 0, 1)), 0);
 }
 
+// Patches of a smooth picture are nearly equal, and so are their keys and values: heads of ViT-B/8.
+TEST(FalseFailures, NoneOnAPicture) {
+  const TrialOptions options{.problems = 1,
+                             .at_the_top = 0,
+                             .spec = "softmax dtype=f32 num_heads=4 seq_len_q=785 head_dim=64",
+                             .implementations = "honest_bf16_operands",
+                             .inputs = "image:width=224,height=224,patch=8,class_token=1",
+                             .fill = "tokens"};
+  EXPECT_EQ(
+      exit_code(judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1)),
+      0);
+}
+
 // One implementation alone is judged as it is after others, whose goldens it shares.
 TEST(FalseFailures, TheOrderOfImplementationsDoesNotMatter) {
   TrialOptions options{

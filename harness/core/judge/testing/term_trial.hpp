@@ -24,17 +24,17 @@ void edit(const Inputs& inputs, int32_t role, const Edit& change) {
 
 /// Expects that the term's honest kernel passes on `inputs`, but not without the term, and that a
 /// bug of two gates fails, but not with eight times the term. `emulate(size)` leaves that kernel's
-/// outputs in the tensors, with a bug of that size. Prints a row of the table in
-/// core/judge/README.md.
+/// outputs in the tensors, with a bug of that size. `fill`: what the inputs are to the golden.
+/// Prints a row of the table in core/judge/README.md.
 template <class TermCase, class Inputs>
 void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_words,
-                  const std::function<void(double size)>& emulate) {
+                  const std::function<void(double size)>& emulate, const Fill& fill = {}) {
   const auto ratio = [&](double factor, double size) {
     const ScopedTermFactor scope(term.term, factor);
     emulate(size);
     const Problem& problem = inputs.problem;
     const Judgement judgement =
-        judge(problem, *problem.operation->golden(problem, {}, inputs.tensors), term.arithmetic,
+        judge(problem, *problem.operation->golden(problem, fill, inputs.tensors), term.arithmetic,
               inputs.tensors);
     return std::max(judgement.max_ratio, judgement.rms_ratio);
   };

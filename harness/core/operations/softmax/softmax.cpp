@@ -244,12 +244,19 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
 
+namespace {
+
+// Values of "random" do not depend on their keys; those of tokens, and of given tensors, may.
+bool values_may_follow(const Fill& fill) { return fill.name != "random"; }
+
+}  // namespace
+
 std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill,
                                                  const Tensors& tensors) const {
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
   if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
-  return softmax_golden(problem, tensors);
+  return softmax_golden(problem, tensors, nullptr, values_may_follow(fill));
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device,
@@ -258,7 +265,7 @@ std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device
   if (has_closed_form(problem, fill) || wild_round_of(fill.name) >= 0)
     return golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors, &device);
-  return softmax_golden(problem, tensors, &device);
+  return softmax_golden(problem, tensors, &device, values_may_follow(fill));
 }
 
 }  // namespace attest::core

@@ -108,9 +108,10 @@ int64_t wild_round_of(std::string_view fill);
 /// Returns how many rounds of "wild" a problem has, at least 1.
 int64_t wild_rounds(const Problem& problem);
 /// The golden for any inputs. `device` computes the rows if the host would take long; it may be
-/// null.
+/// null. `values_may_follow`: from keys, as those of tokens do (SigmaModel::take_any_values).
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
-                                       const GoldenDevice* device = nullptr);
+                                       const GoldenDevice* device = nullptr,
+                                       bool values_may_follow = false);
 /// The golden of the fill "wild", on fewer rows: one row that sees a NaN shows as much as many.
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors);
 

@@ -415,6 +415,8 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
   if (model.needs_prefix())
     throw GoldenRefused(
         "the error that an exp is declared with takes a third pass, which is the host's");
+  if (model.needs_shared())
+    throw GoldenRefused("roundings that nearly equal tokens share are found by the host");
   const Impl& own = *impl_;
   const int64_t width = own.p.head_dim_v;
   const kernels::WeightModel common = weight_model(model, {});

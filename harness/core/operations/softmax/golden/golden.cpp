@@ -35,6 +35,7 @@ class SoftmaxGolden final : public Golden {
   SoftmaxGolden(const Problem& problem, const Tensors& tensors, const KnownInputs& known,
                 const GoldenDevice* device)
       : vectors_(known.vectors),
+        values_may_follow_(known.values_may_follow),
         problem_(problem),
         tensors_(tensors),
         params_(problem_.as<attest_softmax_params>()),
@@ -97,8 +98,7 @@ class SoftmaxGolden final : public Golden {
     if (!device_rows_ || at == rows_.end()) return;
     const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
     const auto row = size_t(at - rows_.begin()), width = size_t(params_.head_dim_v);
-    device_rows_->confirm(row, scores_.data(),
-                          SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_),
+    device_rows_->confirm(row, scores_.data(), model_of(arithmetic),
                           {.o = o_.data() + row * width,
                            .sigma = sigmas->o.data() + row * width,
                            .lse_sigma = sigmas->lse.data() + row});
@@ -158,7 +158,8 @@ class SoftmaxGolden final : public Golden {
   // As many threads as their buffers fit into the budget, and no more than there is work for.
   template <class Body>
   void run_tasks(const Body& body) const {
-    const int64_t fitting = std::max<int64_t>(1, kPassBytes / KeyPasses::bytes(params_));
+    const int64_t fitting =
+        std::max<int64_t>(1, kPassBytes / KeyPasses::bytes(params_, values_may_follow_));
     double multiply_adds = 0;
     for (const RowTask& task : plan_.tasks)
       multiply_adds += double(task.end - task.begin) * double(task.keys.size()) *
@@ -174,15 +175,21 @@ class SoftmaxGolden final : public Golden {
     }
   }
 
+  SigmaModel model_of(const Arithmetic& arithmetic) const {
+    SigmaModel model = SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_);
+    if (vectors_ != KnownInputs::Vectors::kAny)
+      model.take_few_codes(vectors_ == KnownInputs::Vectors::kHuge);
+    if (values_may_follow_) model.take_any_values();
+    return model;
+  }
+
   std::shared_ptr<const Sigmas> sigmas_of(const Arithmetic& arithmetic) const {
     const std::lock_guard guard(lock_);
     for (const auto& kept : kept_)
       if (kept->arithmetic == arithmetic) return kept;
     auto sigmas = std::make_shared<Sigmas>(
         Sigmas{arithmetic, std::vector<double>(o_.size()), std::vector<double>(rows_.size())});
-    SigmaModel model = SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_);
-    if (vectors_ != KnownInputs::Vectors::kAny)
-      model.take_few_codes(vectors_ == KnownInputs::Vectors::kHuge);
+    const SigmaModel model = model_of(arithmetic);
     if (device_rows_)
       device_rows_->finish(scores_.data(), model,
                            {.o = have_o_ ? nullptr : o_.data(),
@@ -204,6 +211,7 @@ class SoftmaxGolden final : public Golden {
   }
 
   const KnownInputs::Vectors vectors_;
+  const bool values_may_follow_;
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;
@@ -232,8 +240,8 @@ std::unique_ptr<Golden> golden_of(const Problem& problem, const Tensors& tensors
 }
 
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
-                                       const GoldenDevice* device) {
-  return golden_of(problem, tensors, {}, device);
+                                       const GoldenDevice* device, bool values_may_follow) {
+  return golden_of(problem, tensors, {.values_may_follow = values_may_follow}, device);
 }
 
 std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {

@@ -13,6 +13,7 @@ struct KnownInputs {
   /// scores large.
   enum class Vectors { kAny, kFewCodes, kHuge };
   Vectors vectors = Vectors::kAny;
+  bool values_may_follow = false;  // from keys, as those of tokens do: SigmaModel::take_any_values
   RowBudget budget = {};
   WantedPlaces wanted = {};  // the rows that a sample should have
 };

@@ -146,6 +146,8 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
   return {.o = o,
           .rounding = rounding + terms.flat_roundoff * terms.flat_roundoff * o * o,
           .score = sums.e2v2[d] - 2 * o * sums.e2v[d] + o * o * (terms.weights.e2 + terms.moved),
+          .shared_scores = sums.shared_scores ? sums.shared_scores[d] : 0,
+          .shared_values = sums.shared_values ? sums.shared_values[d] : 0,
           .p2v2 = sums.p2v2[d],
           .p2 = terms.weights.p2,
           .flushed = std::max({std::fabs(least_lost), std::fabs(most_lost),

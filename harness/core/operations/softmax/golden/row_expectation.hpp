@@ -50,6 +50,8 @@ struct RowSums {
   const double* unsure;   // sum p v over keys that may be lost
   const double* unsure2;  // sum p^2 v^2 over these, and Flushing::apart of it over lost ones
   const double* prefix = nullptr;  // ElementSums::prefix, if SigmaModel::needs_prefix
+  // passes::SharedRoundings::Variances, if SigmaModel::needs_shared
+  const double *shared_scores = nullptr, *shared_values = nullptr;
 
   kernels::WeightSums weights{};
   double repeated = 0;    // sum of squares of the sizes of groups: SigmaModel::coherent_variance

@@ -50,6 +50,8 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
+      qk(arithmetic.qk),
+      pv(arithmetic.pv),
       coarse_scores(unit_roundoff(arithmetic.qk) >= kCoarse),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
       u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
@@ -63,6 +65,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       grown(factor(SigmaTerm::kDotGrowth)),
       own_order(factor(SigmaTerm::kOwnOrder)),
       query(factor(SigmaTerm::kQuery)),
+      shared(factor(SigmaTerm::kSharedRoundings)),
       reach(factor(SigmaTerm::kReach)),
       alike(factor(SigmaTerm::kEqualScores)),
       absorbed(factor(SigmaTerm::kAbsorbed)),
@@ -88,6 +91,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       normalised_first(arithmetic.has(ATTEST_P_NORMALISED_FIRST)),
       few_codes(false),
       large_scores(false),
+      values_may_follow(false),
       softcap(0),
       sum_chain(arithmetic.sum_chain),
       head_dim(dim) {
@@ -205,12 +209,14 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   // have the same error, so it stays in the output.
   const double apart = normalised_first ? std::fabs(sums.o) : 0;
   const double rescaled = rescale * (needs_prefix() ? std::max(sums.prefix, apart) : most);
+  const double score = std::max(sums.score, 0.0);
   const double variance =
       least * least +
       (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
       truncated * truncated * cut * cut +
       lost * lost * (sums.flushed * sums.flushed + sums.unsure) + sum * sum * chain(keys) / 3 +
-      std::max(sums.score, 0.0) + together + sums.coherent * sums.o * sums.o +
+      score + std::max(together, shared_variance(sums.shared_scores, score)) +
+      shared_variance(sums.shared_values, value / 3) + sums.coherent * sums.o * sums.o +
       weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
       resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
       stalled_square(sums.stalled) * sums.largest_v * sums.largest_v + cap_variance(sums);

@@ -55,6 +55,7 @@ enum class SigmaTerm {
   kAtCap,            // coarse scores at the softcap share the rounding of the cap
   kSinkLead,         // score - maximum, where the maximum is a sink far above all scores
   kCutSteps,         // truncated p below the smallest normal number all lose half a step
+  kSharedRoundings,  // of a query, of nearly equal keys and values, where values follow from keys
   kCount
 };
 
@@ -66,6 +67,8 @@ struct ElementSums {
   double rounding = 0;  // sum_g (sum_{j in g} a_j (v_j - theta o))^2,  a_j = u_p p_j + eta_p kappa
   // sum_g (sum_{j in g} p_j (v_j - o))^2 e_g^2,  e^2 = SigmaModel::score_variance
   double score = 0;
+  // passes::SharedRoundings::Variances, if SigmaModel::needs_shared
+  double shared_scores = 0, shared_values = 0;
   double p2v2 = 0;  // sum p^2 v^2
   double p2 = 0;    // sum p^2
   // |sum of p v| over the keys that are lost: SigmaModel::Flushing; the largest over any run of
@@ -129,6 +132,7 @@ struct SigmaModel {
   double eta_acc;        // of sums over keys
   double u_s, u_acc;     // scores, accumulator
   double u_qk;           // operand of QK if coarser than float32; else 0
+  DType qk, pv;          // the operands' dtypes
   bool coarse_scores;    // the operand of QK has 8 bits: scores may err too much for a linear sigma
   double u_dot;          // accumulation of QK: float32
   double u_lse;          // of the lse if it is used in weights: float32; else 0
@@ -139,8 +143,8 @@ struct SigmaModel {
   double slope_at_cap = -1;  // see is_at_cap; below 0: no score is
   double cut_sum;  // of the lse: roundoff of summed probabilities that are truncated; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
-  double grown, own_order, query, reach, alike, absorbed, stalled, again, blocks, parts, lost,
-      underflow, common, few_steps, average;
+  double grown, own_order, query, shared, reach, alike, absorbed, stalled, again, blocks, parts,
+      lost, underflow, common, few_steps, average;
   double exp_error;   // of exp, as declared
   double rescale;     // the error of an exp that a prefix of the keys shares
   bool sums_rounded;  // the normaliser sums the rounded probabilities
@@ -151,6 +155,7 @@ struct SigmaModel {
   double truncated;       // 1: probabilities are truncated
   bool normalised_first;
   bool few_codes, large_scores;  // take_few_codes
+  bool values_may_follow;        // take_any_values
   double softcap;                // 0: none
   int64_t sum_chain;             // 0: all keys
   int64_t head_dim;
@@ -316,6 +321,17 @@ struct SigmaModel {
   double any_average_of(double largest) const { return average * 2 * largest / kGate; }
   /// Gates::kLargest: the largest error that passes, in sigmas.
   static constexpr double kGate = 6;
+
+  /// To be called for inputs whose values may follow from their keys, as those of tokens do.
+  void take_any_values() { values_may_follow = true; }
+  /// Whether the golden needs passes::SharedRoundings.
+  bool needs_shared() const { return values_may_follow && shared > 0 && (u_qk > 0 || u_v > 0); }
+  /// By how much a variance of roundings that keys share exceeds what independent ones may give by
+  /// chance; `apart` is their variance.
+  double shared_variance(double together, double apart) const {
+    constexpr double kByChance = 2;
+    return shared * shared * std::max(0.0, together - kByChance * apart);
+  }
 
   double small_variance(const ElementSums& sums, double most, int64_t keys) const;
   double element_sigma(const ElementSums& sums, int64_t keys) const;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/operations/softmax/golden/passes/prefix_sums.hpp"
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
+#include "core/operations/softmax/golden/passes/shared_roundings.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {
@@ -58,7 +60,8 @@ struct KeyPasses::Impl {
   TileScores tile_scores;
   SecondPass second_pass;
   PrefixSums prefixes;
-  std::vector<double> common_dots;  // [rows of the task]; empty unless common_channel
+  std::optional<SharedRoundings> shared;  // made when first needed: SigmaModel::needs_shared
+  std::vector<double> common_dots;        // [rows of the task]; empty unless common_channel
 
   // Calls load(block) for every block of keys, then body(block, tile) for every tile of rows that
   // may see some of them.
@@ -105,6 +108,10 @@ struct KeyPasses::Impl {
     queries.find_magnitudes(count, model.squares(), common_channel);
     if (common_channel) find_common_dots(task, rows);
     second_pass.start(count, order.has_groups());
+    if (model.needs_shared()) {
+      if (!shared) shared.emplace(shape);
+      shared->start(queries, count, model);
+    }
     values.largest = 0;
     for_tiles(
         order, rows,
@@ -112,10 +119,14 @@ struct KeyPasses::Impl {
           keys.load(task, block);
           keys.find_magnitudes(model.squares());
           values.load(task, block);
+          if (model.needs_shared()) shared->load(keys, values, block);
         },
         [&](const KeyBlock& block, const Tile& tile) {
           tile_scores.find_with_errors(queries, keys, block, tile, model, common_dots);
           second_pass.add(tile_scores, values, block, tile, scores, model);
+          if (model.needs_shared())
+            shared->add(tile_scores, second_pass.weights().probabilities, queries, keys, values,
+                        block, tile);
         });
     second_pass.finish(model);
     if (model.needs_prefix()) find_prefixes(task, rows, scores);
@@ -156,6 +167,12 @@ struct KeyPasses::Impl {
       of_row.prefix = prefixes.largest().row(r);
       of_row.rises = prefixes.rises(r);
     }
+    SharedRoundings::Variances of_shared;
+    if (model.needs_shared()) {
+      of_shared = shared->find(r, of_row.pv);
+      of_row.shared_scores = of_shared.scores.data();
+      of_row.shared_values = of_shared.values.data();
+    }
     finish_row(row, of_row, model, shape.head_dim_v, r, results);
   }
 };
@@ -175,16 +192,16 @@ void KeyPasses::finish(const RowTask& task, std::span<const JudgedRow> rows, con
   impl_->finish(task, rows, equal, scores, model, results);
 }
 
-int64_t KeyPasses::bytes(const attest_softmax_params& params) {
+int64_t KeyPasses::bytes(const attest_softmax_params& params, bool with_shared) {
   const BlockShape shape(params);
   constexpr int64_t kQueries = 2, kSums = 9, kPrefixes = 2;             // matrices of a task's rows
-  constexpr int64_t kKeys = 2, kValues = 2, kScores = 6, kWeights = 8;  // of a block
+  constexpr int64_t kKeys = 2, kValues = 2, kScores = 7, kWeights = 8;  // of a block
   const int64_t numbers = kQueries * kTaskRows * shape.head_dim +
                           kKeys * shape.head_dim * shape.key_stride +
                           kValues * shape.keys * shape.value_stride +
                           (kScores + kWeights) * kTileRows * shape.key_stride +
                           (kSums + kPrefixes) * kTaskRows * shape.value_stride;
-  return numbers * int64_t(sizeof(double));
+  return numbers * int64_t(sizeof(double)) + (with_shared ? SharedRoundings::bytes(shape) : 0);
 }
 
 }  // namespace attest::core

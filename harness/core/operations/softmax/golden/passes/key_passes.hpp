@@ -40,8 +40,9 @@ class KeyPasses {
   void finish(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,
               std::span<const RowScores> scores, const SigmaModel& model,
               const RowResults& results);
-  /// The memory of one object for this problem, in bytes.
-  static int64_t bytes(const attest_softmax_params& params);
+  /// The memory of one object for this problem, in bytes. `with_shared`: for models with
+  /// SigmaModel::needs_shared.
+  static int64_t bytes(const attest_softmax_params& params, bool with_shared = false);
 
  private:
   struct Impl;

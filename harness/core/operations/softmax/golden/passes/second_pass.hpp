@@ -20,6 +20,8 @@ class SecondPass {
   void finish(const SigmaModel& model);
 
   const KeySums& sums() const { return sums_; }
+  /// Of the keys and rows that were added last.
+  const TileWeights& weights() const { return weights_; }
 
  private:
   void add_scalars(const TileScores& scores, const KeyBlock& block, int64_t r,

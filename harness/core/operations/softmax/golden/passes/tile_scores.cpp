@@ -13,6 +13,7 @@ TileScores::TileScores(const attest_softmax_params& params, const Geometry& geom
                        const BlockShape& shape)
     : scores(kTileRows, shape.key_stride),
       magnitudes(kTileRows, shape.key_stride),
+      slopes(kTileRows, shape.key_stride),
       sloped_dots(kTileRows, shape.key_stride),
       staged_squares(kTileRows, shape.key_stride),
       added_squares(kTileRows, shape.key_stride),
@@ -20,14 +21,13 @@ TileScores::TileScores(const attest_softmax_params& params, const Geometry& geom
       at_caps(kTileRows, shape.key_stride),
       geometry_(geometry),
       softcap_(double(params.softcap)),
-      slopes_(size_t(shape.key_stride)),
       capped_(size_t(shape.key_stride)) {}
 
 void TileScores::find(const Queries& queries, const Keys& keys, const KeyBlock& block,
                       const Tile& tile) {
   multiply(queries.scaled, keys.transposed, block, tile, scores);
   for (int64_t r = 0; r < tile.count(); ++r) {
-    if (softcap_ > 0) kernels::softcap(scores.row(r), slopes_.data(), softcap_, block.count());
+    if (softcap_ > 0) kernels::softcap(scores.row(r), slopes.row(r), softcap_, block.count());
     add_pair_terms(tile.rows[size_t(r)], block, scores.row(r));
   }
 }
@@ -41,8 +41,8 @@ void TileScores::find_with_errors(const Queries& queries, const Keys& keys, cons
     double* row = scores.row(r);
     if (staged()) std::copy_n(row, block.count(), sloped_dots.row(r));
     if (softcap_ > 0) {
-      kernels::softcap(row, slopes_.data(), softcap_, block.count());
-      shrink(magnitudes.row(r), block.count(), model.squares());
+      kernels::softcap(row, slopes.row(r), softcap_, block.count());
+      shrink(r, block.count(), model.squares());
     }
     if (staged()) std::copy_n(row, block.count(), capped_.data());
     add_pair_terms(tile.rows[size_t(r)], block, row);
@@ -62,11 +62,12 @@ void TileScores::multiply(const Matrix& queries, const Matrix& keys, const KeyBl
 }
 
 // Nothing is left of a magnitude, even of an infinite one, where the score is the cap.
-void TileScores::shrink(double* row_magnitudes, int64_t keys, bool squares) const {
+void TileScores::shrink(int64_t r, int64_t keys, bool squares) {
+  const double* slope = slopes.row(r);
+  double* magnitude = magnitudes.row(r);
   for (int64_t key = 0; key < keys; ++key) {
-    const double slope = slopes_[size_t(key)];
-    double& magnitude = row_magnitudes[key];
-    magnitude = slope == 0 ? 0 : magnitude * (squares ? slope * slope : slope);
+    const double factor = squares ? slope[key] * slope[key] : slope[key];
+    magnitude[key] = slope[key] == 0 ? 0 : magnitude[key] * factor;
   }
 }
 
@@ -93,7 +94,7 @@ void TileScores::add_pair_terms(const JudgedRow& row, const KeyBlock& block,
 }
 
 void TileScores::note_stages(int64_t r, int64_t keys, const SigmaModel& model, double common_dot) {
-  const double *score = scores.row(r), *capped = capped_.data(), *slope = slopes_.data();
+  const double *score = scores.row(r), *capped = capped_.data(), *slope = slopes.row(r);
   double *dot = sloped_dots.row(r), *staged_square = staged_squares.row(r),
          *added_square = added_squares.row(r), *lesser_size = lesser_sizes.row(r),
          *at_cap = at_caps.row(r);

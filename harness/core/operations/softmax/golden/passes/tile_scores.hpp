@@ -24,12 +24,14 @@ class TileScores {
                         std::span<const double> common_dots = {});
   /// Whether scores have more than one step.
   bool staged() const { return softcap_ > 0 || geometry_.pair_terms(); }
+  bool has_softcap() const { return softcap_ > 0; }
 
   // All are [kTileRows, key_stride].
   Matrix scores;
   // Of the dot products: sum |q k|, or sum (q k)^2 if SigmaModel::squares. Multiplied by the slope
   // of the softcap, as an error is.
   Matrix magnitudes;
+  Matrix slopes;  // of the softcap at each score; undefined without one
   // Undefined unless staged():
   Matrix sloped_dots;     // dot product times the slope of the softcap
   Matrix staged_squares;  // SigmaModel::staged_square of all steps
@@ -40,14 +42,13 @@ class TileScores {
  private:
   void multiply(const Matrix& queries, const Matrix& keys, const KeyBlock& block, const Tile& tile,
                 Matrix& products) const;
-  void shrink(double* row_magnitudes, int64_t keys, bool squares) const;
+  void shrink(int64_t r, int64_t keys, bool squares);
   void add_pair_terms(const JudgedRow& row, const KeyBlock& block, double* row_scores) const;
   void note_stages(int64_t r, int64_t keys, const SigmaModel& model, double common_dot);
 
   const Geometry& geometry_;
-  double softcap_;  // 0: none
-  // For one row, [key_stride]: the softcap's slopes, and the scores before the addition.
-  std::vector<double> slopes_, capped_;
+  double softcap_;              // 0: none
+  std::vector<double> capped_;  // [key_stride]: the scores of one row before the addition
 };
 
 }  // namespace attest::core::passes
