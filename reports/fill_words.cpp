@@ -30,6 +30,16 @@ constexpr FillWords kWords[] = {
      "less precision than declared"},
     {"faint", "a normaliser that is small and comes from few keys",
      "a wrong eps, a normaliser that loses small terms"},
+    {"borders",
+     "points on and beside the edges of the levels and on the centres of pixels, in deformable "
+     "attention",
+     "an edge that is repeated where zeros belong, a last row or column that is lost, a negative "
+     "coordinate that is cut towards 0"},
+    {"alone",
+     "one level, or points of one place, that have all the weight, in deformable attention",
+     "a level that is read at the wrong place, a weight of another point"},
+    {"far", "points far outside of their levels, up to the largest number of the dtype",
+     "a coordinate that overflows a whole number"},
     {"edges", "a heavy key at either end of the row, or beside the edge of a tile",
      "a key that is lost, doubled or displaced at an edge"},
     {"equal", "scores that are all equal in a row", "a wrong sum of the normaliser, ties"},

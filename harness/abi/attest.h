@@ -173,10 +173,11 @@ enum {
   ATTEST_WITH_PATCHES = 1 << 13,
   ATTEST_WITH_GRID = 1 << 14,
   ATTEST_WITH_REL_BIAS = 1 << 15,
-  ATTEST_WITH_STRIDES = 1 << 16,      // some tensor is not dense in the order of its dims
-  ATTEST_WITH_MIXED_DTYPE = 1 << 17,  // Q K V O (DO DQ DK DV) BIAS REL_BIAS differ in dtype
-  ATTEST_WITH_UNALIGNED = 1 << 18,    // some tensor is aligned to its element only
-  ATTEST_WITH_ALIBI = 1 << 19,        // ALIBI_SLOPES
+  ATTEST_WITH_STRIDES = 1 << 16,  // some tensor is not dense in the order of its dims
+  // Q K V O (DO DQ DK DV) BIAS REL_BIAS LOCATIONS WEIGHTS differ in dtype
+  ATTEST_WITH_MIXED_DTYPE = 1 << 17,
+  ATTEST_WITH_UNALIGNED = 1 << 18,  // some tensor is aligned to its element only
+  ATTEST_WITH_ALIBI = 1 << 19,      // ALIBI_SLOPES
   ATTEST_WITH_SINKS = 1 << 20
 };
 // Bits private to an operation, n 0 .. 30. Bit 63 is kept for "see further words".
@@ -272,31 +273,53 @@ enum {
 // each pair of a query and a key. sum_chain is then that of the weighted values.
 #define ATTEST_WEIGHS_PAIRS ATTEST_OWN_WAY(0)
 
-// ATTEST_DEFORMABLE, which is not judged yet. V is [batch, num_heads, sum of level_height *
-// level_width, head_dim_v], O is [batch, num_heads, seq_len_q, head_dim_v]. V is read bilinearly at
-// pixel loc * size - 0.5 of each level, as zero outside, multiplied by the given weights, and
-// summed.
+// ATTEST_DEFORMABLE, multi-scale deformable attention:
+//
+//   o = sum of weight(level, point) * sample(V of the level, location(level, point))
+//
+// V is [batch, num_heads, sum of level_height * level_width, head_dim_v], O is [batch, num_heads,
+// seq_len_q, head_dim_v]. A location (x, y) is the pixel coordinate (x * width - 0.5, y * height -
+// 0.5) of a level, or (x * (width - 1), y * (height - 1)) if align_corners is 1; a whole coordinate
+// is the centre of a pixel. A sample is bilinear between the four pixels around it, and pixels
+// outside the level count as 0. A point whose coordinates are not both above -1 and below width and
+// height lies outside and adds nothing, whatever its weight is; so do NaN and infinite locations.
+// Pixels that no point inside touches never leak into a result.
 enum {
-  // [batch, num_heads, seq_len_q, num_levels, num_points, 2], x then y in [0, 1]
+  // [batch, num_heads, seq_len_q, num_levels, num_points, 2], x then y: 0 .. 1 is the level
   ATTEST_LOCATIONS = ATTEST_OWN,
-  // [batch, num_heads, seq_len_q, num_levels, num_points]
+  // [batch, num_heads, seq_len_q, num_levels, num_points], any finite number; not normalised
   ATTEST_WEIGHTS
 };
+#define ATTEST_WITH_ALIGN_CORNERS ATTEST_OWN_BIT(0)
 typedef struct attest_deformable_params {
   uint32_t struct_size;
   int32_t num_levels;  // 1 .. 8
   int64_t batch, num_heads, seq_len_q, head_dim_v;
   int64_t num_points;  // of each level, head and query
-  // In pixels. V's tokens hold level after level, each row by row.
+  // In pixels; 0 beyond num_levels. V's tokens hold level after level, each row by row.
   int32_t level_height[8], level_width[8];
+  // What the locations 0 and 1 are. 0: the edges of the level; 1: the centres of its first and last
+  // pixels.
+  int32_t align_corners;
+  int32_t reserved_;  // 0
 } attest_deformable_params;
+// The stages of deformable attention, for attest_support.
+enum {
+  ATTEST_DEFORMABLE_LOCATION,    // what locations are rounded to; pixel coordinates are kept in it
+  ATTEST_DEFORMABLE_WEIGHT,      // what weights and the bilinear factors are kept in
+  ATTEST_DEFORMABLE_PRODUCT,     // what V is rounded to; products and samples are kept in it
+  ATTEST_DEFORMABLE_ACCUMULATOR  // in what the sum over levels and points is kept
+};
+// How deformable attention may compute besides: a location becomes 2 x - 1 first, as grid_sample
+// takes it.
+#define ATTEST_LOCATES_ON_GRID ATTEST_OWN_WAY(0)
 
 // Operations, each with its params struct.
 enum {
   ATTEST_SOFTMAX = 1,           // attest_softmax_params
   ATTEST_SOFTMAX_BACKWARD = 2,  // attest_softmax_params; not judged yet
   ATTEST_LINEAR = 3,            // attest_linear_params
-  ATTEST_DEFORMABLE = 4,        // attest_deformable_params; not judged yet
+  ATTEST_DEFORMABLE = 4,        // attest_deformable_params
   ATTEST_PRIVATE = 1000         // from here on: never used by attest
 };
 typedef struct attest_problem {
@@ -338,7 +361,8 @@ typedef struct attest_support {
   uint32_t struct_size;
   uint32_t arithmetic;  // the bits above and the operation's own
   attest_stage stage[ATTEST_STAGES];
-  // The longest sequential chain of additions in the sum over keys; 0: seq_len_kv.
+  // The longest sequential chain of additions in the sum over keys; 0: seq_len_kv. Of deformable
+  // attention, in the sum over levels and points; 0: 4 num_levels num_points, one for each pixel.
   int64_t sum_chain;
   // What run gets as its workspace. All memory of run that grows with the problem belongs there.
   uint64_t workspace_bytes;

@@ -425,6 +425,42 @@ class Linear {
   }
 };
 
+// --- Deformable attention ---
+
+/// All of ATTEST_DEFORMABLE: the tensors as views, the parameters as `p`, and the pixels that a
+/// location touches.
+template <class T>
+class Deformable {
+ public:
+  ATTEST_HD Deformable(const attest_problem& problem, void* const* data)
+      : p(params<attest_deformable_params>(problem)),
+        v(problem, data, ATTEST_V),
+        o(problem, data, ATTEST_O),
+        locations(problem, data, ATTEST_LOCATIONS),
+        weights(problem, data, ATTEST_WEIGHTS) {}
+
+  const attest_deformable_params& p;
+  const View<T> v, o, locations, weights;
+
+  /// The token of V that is pixel (0, 0) of `level`. Pixel (y, x) is level_width * y + x tokens
+  /// further.
+  ATTEST_HD int64_t first_token(int64_t level) const {
+    int64_t first = 0;
+    for (int64_t l = 0; l < level; ++l)
+      first += static_cast<int64_t>(p.level_height[l]) * p.level_width[l];
+    return first;
+  }
+  /// The pixel coordinate of a location along an axis of `size` pixels.
+  ATTEST_HD float coordinate(float location, int32_t size) const {
+    return p.align_corners ? location * static_cast<float>(size - 1)
+                           : location * static_cast<float>(size) - 0.5f;
+  }
+  /// Whether a coordinate touches a pixel of the axis; false for NaN.
+  ATTEST_HD static bool inside(float coordinate, int32_t size) {
+    return coordinate > -1 && coordinate < static_cast<float>(size);
+  }
+};
+
 // --- The table ---
 
 /// What a table says of its implementation. `dtypes` and `features` hold everything that it takes,

@@ -301,6 +301,28 @@ TEST(Linear, ReadsMasksAndComputesPhi) {
   EXPECT_EQ(a.kv_head(5), 2);
 }
 
+// --- Deformable attention ---
+
+TEST(Deformable, FindsLevelsAndCoordinates) {
+  Trial trial;
+  attest_deformable_params params{sizeof params, 3, 1, 1, 2, 4, 1, {5, 3, 2}, {7, 4, 1}, 0, 0};
+  trial.problem().params = &params;
+  trial.tensor[ATTEST_LOCATIONS] = abi_test::make_tensor(ATTEST_F32, {1, 1, 2, 3, 1, 2});
+  trial.tensor[ATTEST_LOCATIONS].set({0, 0, 1, 2, 0, 1}, 0.75);
+  const std::vector<void*> data = trial.finish();
+  const attest::Deformable<float> a(trial.problem(), data.data());
+  EXPECT_EQ(a.first_token(0), 0);
+  EXPECT_EQ(a.first_token(2), 5 * 7 + 3 * 4);
+  EXPECT_EQ(a.locations(0, 0, 1, 2, 0, 1), 0.75f);
+  EXPECT_EQ(a.coordinate(0, 7), -0.5f);
+  EXPECT_EQ(a.coordinate(1, 7), 6.5f);
+  params.align_corners = 1;
+  EXPECT_EQ(a.coordinate(1, 7), 6);
+  for (const float outside : {-1.0f, 7.0f, NAN, INFINITY, -INFINITY})
+    EXPECT_FALSE(a.inside(outside, 7)) << outside;
+  for (const float inside : {-0.75f, 0.0f, 6.75f}) EXPECT_TRUE(a.inside(inside, 7)) << inside;
+}
+
 // --- The table ---
 
 struct Throws {

@@ -48,7 +48,7 @@ TEST(Suites, AllAreThere) {
     names.insert(suite.name);
   }
   EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode",
-                                            "masks", "stress", "smoke", "default"}));
+                                            "masks", "stress", "multiscale", "smoke", "default"}));
 }
 
 TEST(Suites, EveryCaseHasALineAndReadableInputs) {

@@ -15,11 +15,13 @@ namespace attest::core {
 // Defined in the folders of the built-in operations.
 const Operation& softmax_operation();
 const Operation& linear_operation();
+const Operation& deformable_operation();
 
 namespace {
 
 std::vector<const Operation*>& table() {
-  static std::vector<const Operation*> operations{&softmax_operation(), &linear_operation()};
+  static std::vector<const Operation*> operations{&softmax_operation(), &linear_operation(),
+                                                  &deformable_operation()};
   return operations;
 }
 
@@ -135,9 +137,7 @@ std::vector<const Operation*> all_operations() { return table(); }
 
 std::string_view unjudged_operation(int32_t number) {
   if (find_operation(number)) return {};
-  return number == ATTEST_SOFTMAX_BACKWARD ? "softmax_backward"
-         : number == ATTEST_DEFORMABLE     ? "deformable"
-                                           : "";
+  return number == ATTEST_SOFTMAX_BACKWARD ? "softmax_backward" : "";
 }
 
 std::string operation_title(int32_t number) {

@@ -202,10 +202,11 @@ class Operation {
 const Operation* find_operation(int32_t number);
 const Operation* find_operation(std::string_view name);
 std::vector<const Operation*> all_operations();
-/// The name of an operation that attest.h declares but attest does not judge yet: "deformable".
+/// The name of an operation that attest.h declares but attest does not judge yet:
+/// "softmax_backward".
 /// Empty for any other number.
 std::string_view unjudged_operation(int32_t number);
-/// "softmax", "deformable (not judged yet)", "operation 17".
+/// "softmax", "softmax_backward (not judged yet)", "operation 17".
 std::string operation_title(int32_t number);
 /// Adds an operation; the object must exist as long as the program uses it. Throws Error if its
 /// number or name is taken.

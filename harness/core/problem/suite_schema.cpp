@@ -88,7 +88,9 @@ constexpr const char* kFrame = R"({
 
 // The keys of a case that are no words of a spec line, and the words that set several fields.
 constexpr const char* kCaseSchema = R"({
-  "operation": {"type": "string", "description": "softmax, linear, or that of a plugin's own"},
+  "operation": {
+    "type": "string", "description": "softmax, linear, deformable, or that of a plugin's own"
+  },
   "dtypes": {
     "type": "array", "minItems": 1, "uniqueItems": true,
     "items": {"enum": ["f32", "f16", "bf16", "f64"]},

@@ -1,0 +1,44 @@
+// Multi-scale deformable attention (Zhu et al., "Deformable DETR", ICLR 2021; BEVFormer, UniAD): a
+// query reads V bilinearly at a few points of every level, and adds what it reads with given
+// weights. Outside a level V is 0.
+//
+// A point that does not lie within one pixel of its level adds nothing, whatever its weight is; so
+// does a point with a NaN or infinite location. The compiled kernels of mmcv, Deformable DETR and
+// TensorRT do the same: they skip a point whose coordinate fails a comparison, and NaN fails all.
+// grid_sample of PyTorch returns NaN there instead (pytorch/pytorch#51911).
+#pragma once
+#include <memory>
+
+#include "core/operations/deformable/deformable_arithmetic.hpp"
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// ATTEST_DEFORMABLE over attest_deformable_params.
+const Operation& deformable_operation();
+
+/// Operation::fills. "random": around a point of each query, some points outside. "borders": on and
+/// beside the edges of the levels and the centres of pixels. "far": far outside, up to the largest
+/// number of the dtype. "alone": one level, or all points of one place, has all the weight.
+/// "cancelling": V is a plane in parts and the weights cancel, so the true output is 0, and the
+/// errors inside a kernel show. "wild": NaN and infinite locations, NaN in V beside the pixels that
+/// are read and in some that are, NaN weights of points outside.
+void fill_deformable(const Problem& problem, const Fill& fill, const Tensors& tensors);
+
+std::vector<std::unique_ptr<Relation>> deformable_relations(const Problem& problem,
+                                                            const Tensors& inputs);
+std::vector<Variant> deformable_variants(const Problem& problem);
+
+/// The golden in float64: of all rows, or of a sample of each head if that is not cheap; the other
+/// rows are swept. Memory: 8 bytes for each query, and the rows of one task for each thread.
+std::unique_ptr<Golden> deformable_golden(const Problem& problem, const Tensors& tensors);
+
+/// Operation::kernels: a sample is summed, then weighed; or the weight is multiplied with the
+/// bilinear factors first.
+inline constexpr int kDeformableKernels = 2;
+/// Operation::emulate.
+void emulate_deformable(const Problem& problem, const Tensors& tensors,
+                        const DeformableArithmetic& arithmetic, int kernel,
+                        std::span<const int64_t> rows, const EmulationSink& sink);
+
+}  // namespace attest::core

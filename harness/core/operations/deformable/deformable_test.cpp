@@ -1,0 +1,239 @@
+// Deformable attention: the golden against a sum over all pixels, its sample and its bounds, and
+// what an invalid problem is told.
+#include "core/operations/deformable/deformable.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <mutex>
+#include <vector>
+
+#include "core/operations/deformable/sampling.hpp"
+#include "core/operations/deformable/testing/deformable_cases.hpp"
+#include "core/operations/variant.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core::deformable {
+namespace {
+
+using ::testing::HasSubstr;
+using Case = testing::DeformableCase;
+using Shape = testing::DeformableShape;
+
+// The weight that pixel `i` has in a sample at coordinate x: a hat of width 2 around its centre.
+long double hat(long double x, int64_t i) {
+  return std::max(0.0L, 1 - std::fabs(x - static_cast<long double>(i)));
+}
+
+// o of one row in long double: every pixel of every level times its hats. It shares no code with
+// the golden, which looks for corners.
+std::vector<long double> by_hats(const Case& c, int64_t b, int64_t h, int64_t i) {
+  const attest_deformable_params& p = c.p();
+  std::vector<long double> o(static_cast<size_t>(p.head_dim_v));
+  int64_t first = 0;
+  for (int64_t l = 0; l < p.num_levels; ++l) {
+    const int64_t height = p.level_height[l], width = p.level_width[l];
+    for (int64_t n = 0; n < p.num_points; ++n) {
+      const auto at = [&](int64_t axis, int64_t size) {
+        const long double location = c.tensors[ATTEST_LOCATIONS].at({b, h, i, l, n, axis}),
+                          pixels = static_cast<long double>(size);
+        return p.align_corners ? location * (pixels - 1) : location * pixels - 0.5L;
+      };
+      const long double weight = c.tensors[ATTEST_WEIGHTS].at({b, h, i, l, n}), x = at(0, width),
+                        y = at(1, height);
+      for (int64_t row = 0; row < height; ++row)
+        for (int64_t column = 0; column < width; ++column) {
+          const long double share = hat(x, column) * hat(y, row);
+          if (share == 0) continue;
+          for (int64_t d = 0; d < p.head_dim_v; ++d)
+            o[size_t(d)] += weight * share *
+                            static_cast<long double>(
+                                c.tensors[ATTEST_V].at({b, h, first + row * width + column, d}));
+        }
+    }
+    first += height * width;
+  }
+  return o;
+}
+
+struct Seen {
+  int64_t exact = 0, swept = 0, nan = 0;
+};
+// Compares all of the golden with by_hats().
+Seen compare(const Case& c) {
+  const attest_deformable_params& p = c.p();
+  Seen seen;
+  std::mutex lock;
+  deformable_operation()
+      .golden(c.problem, {}, c.tensors)
+      ->expect(DeformableArithmetic{}, [&](const Expected& chunk) {
+        const std::lock_guard guard(lock);
+        for (size_t r = 0; r < chunk.rows.size(); ++r) {
+          const int64_t head = chunk.rows[r] / p.seq_len_q;
+          const std::vector<long double> o =
+              by_hats(c, head / p.num_heads, head % p.num_heads, chunk.rows[r] % p.seq_len_q);
+          for (size_t d = 0; d < o.size(); ++d) {
+            const size_t at = r * o.size() + d;
+            if (!chunk.value) {
+              ++seen.swept;
+              EXPECT_LE(chunk.low[at], double(o[d]));
+              EXPECT_GE(chunk.high[at], double(o[d]));
+              continue;
+            }
+            ++seen.exact;
+            seen.nan += std::isnan(chunk.value[at]);
+            EXPECT_EQ(std::isnan(chunk.value[at]), std::isnan(o[d])) << "row " << chunk.rows[r];
+            if (std::isnan(o[d])) continue;
+            EXPECT_NEAR(chunk.value[at], double(o[d]), 1e-12) << "row " << chunk.rows[r];
+            EXPECT_TRUE(chunk.sigma[at] > 0 && chunk.sigma[at] < 0.1) << chunk.sigma[at];
+          }
+        }
+      });
+  return seen;
+}
+
+const std::vector<Shape> kShapes{
+    {.seq_len_q = 40, .head_dim_v = 5, .num_points = 3},
+    {.batch = 2,
+     .num_heads = 3,
+     .seq_len_q = 30,
+     .head_dim_v = 8,
+     .num_points = 4,
+     .levels = {{12, 19}, {6, 10}, {3, 5}, {1, 1}}},
+    {.num_heads = 2,
+     .seq_len_q = 30,
+     .levels = {{2, 33}, {40, 1}},
+     .align_corners = true,
+     .location_dtype = ATTEST_F32},
+    {.seq_len_q = 40, .num_points = 1, .levels = {{1, 1}}, .align_corners = true}};
+
+TEST(DeformableGolden, AgreesWithASumOverAllPixels) {
+  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
+    for (const Shape& shape : kShapes)
+      for (const std::string& fill : deformable_operation().fills(Case(shape, dtype, {}).problem)) {
+        SCOPED_TRACE(fill);
+        const Case c(shape, dtype, {fill, 3});
+        const Seen seen = compare(c);
+        EXPECT_EQ(seen.exact, element_count(c.tensors[ATTEST_O].spec));
+        if (fill != "wild") {
+          EXPECT_EQ(seen.nan, 0);
+        } else if (shape.head_dim_v > 1 && shape.num_points > 1) {
+          EXPECT_GT(seen.nan, 0);
+          EXPECT_LT(seen.nan, seen.exact);
+        }
+      }
+}
+
+TEST(DeformableGolden, SamplesRowsAndBoundsTheOthers) {
+  const Case c({.num_heads = 2,
+                .seq_len_q = 3000,
+                .head_dim_v = 512,
+                .num_points = 8,
+                .levels = {{5, 4}, {2, 2}}},
+               ATTEST_F32, {"random", 1});
+  const auto golden = deformable_operation().golden(c.problem, {}, c.tensors);
+  EXPECT_THAT(golden->method(), HasSubstr("of 3000 rows a head"));
+  std::vector<bool> judged = judged_rows(c.problem, *golden);
+  for (const int64_t row : {0, 2999, 3000, 5999, 63, 64}) EXPECT_TRUE(judged[size_t(row)]) << row;
+  const Seen seen = compare(c);
+  EXPECT_EQ(seen.exact + seen.swept, element_count(c.tensors[ATTEST_O].spec));
+  EXPECT_GT(seen.exact, 0);
+  EXPECT_GT(seen.swept, seen.exact);
+}
+
+// Its output is 0, but what it adds is not.
+TEST(DeformableFill, CancellingHasNoOutputButSamples) {
+  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
+    const Case c({.num_heads = 2,
+                  .seq_len_q = 50,
+                  .num_points = 4,
+                  .levels = {{100, 167}, {50, 84}, {25, 42}, {1, 7}}},
+                 dtype, {"cancelling", 3});
+    int64_t apart = 0, inside = 0;
+    std::vector<Point> points;
+    const Points reader(c.problem, c.tensors);
+    for (int64_t i = 0; i < 50; ++i) {
+      for (const long double o : by_hats(c, 0, 1, i)) EXPECT_LT(std::fabs(o), 1e-12);
+      reader.read(0, 1, i, points);
+      for (size_t n = 0; n + 1 < points.size(); ++n)
+        inside += points[n].weight != 0,
+            apart += points[n].weight != 0 && points[n].x != points[n + 1].x;
+    }
+    EXPECT_GT(inside, 300);
+    EXPECT_GT(apart, 200) << dtype_name(dtype);
+  }
+}
+
+// Golden::distinct_rows: queries with equal points count once a head.
+TEST(DeformableGolden, CountsEqualQueriesOnce) {
+  Case c({.num_heads = 2, .seq_len_q = 30, .levels = {{40, 40}}}, ATTEST_F32, {"random", 1});
+  const auto rows = [&] {
+    return deformable_operation().golden(c.problem, {}, c.tensors)->distinct_rows();
+  };
+  EXPECT_EQ(rows(), 60);
+  for (const int32_t role : {ATTEST_LOCATIONS, ATTEST_WEIGHTS}) {
+    const Tensor& x = c.tensors[size_t(role)];
+    const int64_t row = element_count(x.spec) / 60;
+    for (int64_t n = 0; n < 60 * row; ++n)
+      store(x.data, ATTEST_F32, n, load(x.data, ATTEST_F32, n % row));
+  }
+  EXPECT_EQ(rows(), 2);
+}
+
+std::string refused(const std::function<void(attest_deformable_params&)>& change) {
+  Problem problem = blank_problem(deformable_operation(), ATTEST_F32);
+  auto& p = problem.as<attest_deformable_params>();
+  p.seq_len_q = 8, p.head_dim_v = 4, p.level_height[0] = 6, p.level_width[0] = 5;
+  change(p);
+  try {
+    finish_problem(problem);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Deformable, RefusesInvalidProblems) {
+  using P = attest_deformable_params;
+  EXPECT_EQ(refused([](P&) {}), "");
+  EXPECT_EQ(refused([](P& p) { p.level_height[0] = p.level_width[0] = 0; }),
+            "num_levels: no level has a size; give level_height_0 and level_width_0");
+  EXPECT_EQ(refused([](P& p) { p.level_width[0] = 0; }),
+            "level_width_0: 0, so level 0 has no pixels; give it a size of 1 to 1048576, or leave "
+            "the level out");
+  EXPECT_THAT(refused([](P& p) { p.level_height[2] = p.level_width[2] = 3; }),
+              HasSubstr("level_height_1: 0, so level 1 has no pixels"));
+  EXPECT_EQ(refused([](P& p) { p.num_levels = 1, p.level_height[1] = 3; }),
+            "level_height_1: 3 where 0 is right: num_levels is 1");
+  EXPECT_EQ(refused([](P& p) { p.num_levels = 9; }), "num_levels: 9 where 1 to 8 is right");
+  EXPECT_EQ(refused([](P& p) { p.level_height[0] = -3; }),
+            "level_height_0: -3 where 1 to 1048576 is right");
+  EXPECT_EQ(refused([](P& p) { p.num_points = 0; }), "num_points: 0 where 1 to 1024 is right");
+  EXPECT_EQ(refused([](P& p) { p.seq_len_q = 0; }), "seq_len_q: 0 where 1 to 2147483648 is right");
+  EXPECT_EQ(refused([](P& p) { p.align_corners = 2; }), "align_corners: 2 where 0 or 1 is right");
+}
+
+TEST(Deformable, NamesTensorsWhosePointsDoNotMultiply) {
+  Problem problem = blank_problem(deformable_operation(), ATTEST_F32);
+  auto& p = problem.as<attest_deformable_params>();
+  p.seq_len_q = 8, p.head_dim_v = 4, p.level_height[0] = 6, p.level_width[0] = 5, p.num_points = 4;
+  problem.tensor[ATTEST_WEIGHTS] =
+      dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{1, 1, 8, 2, 2});
+  try {
+    finish_problem(problem);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "weights: dims [1,1,8,2,2] where [1,1,8,1,4] is right");
+  }
+}
+
+TEST(Deformable, VariantsTurnALevelAndAlignCorners) {
+  const Case c({.seq_len_q = 8, .levels = {{4, 4}, {3, 5}}}, ATTEST_F32, {});
+  std::vector<std::string> names;
+  for (const Variant& variant : deformable_operation().variants(c.problem))
+    names.push_back(variant.name);
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"align_corners", "turned level"}));
+}
+
+}  // namespace
+}  // namespace attest::core::deformable
