@@ -82,12 +82,15 @@ class DeformableGolden final : public Golden {
     return *distinct_;
   }
 
-  // Where V is rounded, rows share the errors of its pixels.
+  // Where V is rounded, rows share the errors of its pixels, and equal pixels err alike.
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t) const override {
     const DType product = DeformableArithmetic::of(arithmetic).product;
-    const bool shares = unit_roundoff(product) > unit_roundoff(problem_.tensor[ATTEST_V].dtype);
-    return shares ? std::min(distinct_rows(), heads_ * deformable::token_count(p_))
-                  : distinct_rows();
+    if (unit_roundoff(product) <= unit_roundoff(problem_.tensor[ATTEST_V].dtype))
+      return distinct_rows();
+    const std::lock_guard guard(lock_);
+    if (!distinct_) distinct_ = count_distinct();
+    if (!pixels_) pixels_ = count_pixels();
+    return std::min(*distinct_, *pixels_);
   }
 
   std::string method() const override {
@@ -253,6 +256,18 @@ class DeformableGolden final : public Golden {
     return int64_t(seen.size());
   }
 
+  int64_t count_pixels() const {
+    const Tensor& v = tensors_[ATTEST_V];
+    std::unordered_set<uint64_t> seen;
+    std::vector<double> pixel(size_t(p_.head_dim_v));
+    for (int64_t row = 0; row < row_count(v.spec, 3); ++row) {
+      load_row(v.data, v.spec.dtype, row_offset(v.spec, 3, row), p_.head_dim_v, v.spec.stride[3],
+               pixel.data());
+      seen.insert(hash_bytes(pixel.data(), pixel.size() * sizeof(double)));
+    }
+    return int64_t(seen.size());
+  }
+
   const Problem problem_;
   const Params p_;
   const Tensors tensors_;
@@ -260,7 +275,7 @@ class DeformableGolden final : public Golden {
   const int64_t heads_;
   int64_t rows_a_head_;
   mutable std::mutex lock_;
-  mutable std::optional<int64_t> distinct_;
+  mutable std::optional<int64_t> distinct_, pixels_;
 };
 
 }  // namespace

@@ -73,7 +73,9 @@ RowExpectation::RowExpectation(const Problem& problem, const Tensors& tensors,
       column_(width_),
       partial_(width_),
       reach_(width_),
-      squares_(width_) {}
+      squares_(width_),
+      flushed_(width_),
+      flushed_squares_(width_) {}
 
 void RowExpectation::find_places() {
   places_.clear();
@@ -211,18 +213,19 @@ void RowExpectation::add_axis(int64_t b, int64_t h, size_t index, bool horizonta
 // first.
 void RowExpectation::add_factors(size_t index) {
   const Place& place = places_[index];
-  const double shares[4] = {
-      (1 - place.column_share) * (1 - place.row_share), place.column_share * (1 - place.row_share),
-      (1 - place.column_share) * place.row_share, place.column_share * place.row_share};
+  const auto kept = [this](double x) { return rounded(x, weight_.dtype); };
+  const double right = kept(place.column_share), lower = kept(place.row_share),
+               left = kept(1 - right), upper = kept(1 - lower);
   const double w = place.point.weight;
   for (int k = 0; k < 4; ++k) {
     const double* v = pixel_.data() + (4 * index + size_t(k)) * width_;
-    double variance = w * w * weight_.inexact(shares[k]);
+    const double share_of_pixel = place.factor(k),
+                 product = (k % 2 ? right : left) * (k / 2 ? lower : upper);
+    double variance = w * w * weight_.inexact(product);
     for (size_t n = 0; n < points_.size(); ++n)
-      if (place_of_[n] == index) variance += weight_.inexact(points_[n].weight * shares[k]);
+      if (place_of_[n] == index)
+        variance += weight_.inexact(kept(points_[n].weight) * kept(product));
     variance *= squared(Term::kFactor);
-    if (weight_.flushes && place.least_weight * shares[k] < smallest_normal(weight_.dtype))
-      variance += squared(Term::kFlushed) * w * w * shares[k] * shares[k];
     for (size_t c = 0; c < width_; ++c) variance_[c] += variance * v[c] * v[c];
     if (!rounds_values_) continue;
     const Level& level = reader_.levels()[size_t(place.point.level)];
@@ -230,23 +233,23 @@ void RowExpectation::add_factors(size_t index) {
                   y = int64_t(std::floor(place.point.y)) + k / 2;
     if (x < 0 || x >= level.width || y < 0 || y >= level.height) continue;
     share(kPixelKind << 32, uint64_t(level.first + y * level.width + x),
-          squared(Term::kValues) * product_.relative, w * shares[k], v);
+          squared(Term::kValues) * product_.relative, w * share_of_pixel, v);
     const double small =
-        squared(Term::kSmallProduct) * product_.small * w * w * shares[k] * shares[k];
+        squared(Term::kSmallProduct) * product_.small * w * w * share_of_pixel * share_of_pixel;
     for (size_t c = 0; c < width_; ++c) variance_[c] += small;
   }
 }
 
-// A sample is a sum of four products; then it is multiplied with the weight.
+// A sample is a sum of four products; then it is multiplied with the weight. Other kernels have
+// four products with the weight for each point.
 void RowExpectation::add_products(size_t index) {
   const Place& place = places_[index];
   const double weights = place.point.weight * place.point.weight;
-  double single = 0;
+  double single = 0, alone = 0;
   for (size_t n = 0; n < points_.size(); ++n)
-    if (place_of_[n] == index) single += points_[n].weight * points_[n].weight;
+    if (place_of_[n] == index) single += points_[n].weight * points_[n].weight, ++alone;
   const double relative = squared(Term::kProduct) * product_.relative,
-               small = squared(Term::kSmallProduct) * product_.small * (7 * weights + single),
-               flushed = squared(Term::kFlushed);
+               small = squared(Term::kSmallProduct) * product_.small * (7 * weights + 4 * alone);
   const double* v = pixel_.data() + 4 * index * width_;
   const double* samples = row(sample_, index);
   for (size_t c = 0; c < width_; ++c) {
@@ -257,11 +260,28 @@ void RowExpectation::add_products(size_t index) {
     const double squares = part0 * part0 + part1 * part1 + part2 * part2 + part3 * part3 +
                            two * two + three * three + sample * sample;
     variance_[c] += relative * (weights * squares + single * sample * sample) + small;
-    if (product_.flushes)
-      for (const double part : {part0, part1, part2, part3, sample})
-        if (part * part * std::min(1.0, place.least_weight * place.least_weight) <
-            product_.flush_below)
-          variance_[c] += flushed * weights * part * part;
+  }
+  if (product_.flushes) add_flushed(place, v, samples);
+}
+
+// What is flushed is lost with its sign, so it adds up. Factors and products may be lost alone, or
+// when they are multiplied with the weight.
+void RowExpectation::add_flushed(const Place& place, const double* v, const double* samples) {
+  const double least = std::min(1.0, place.least_weight), w = place.point.weight;
+  for (size_t c = 0; c < width_; ++c) {
+    double lost = 0;
+    for (int k = 0; k < 4; ++k) {
+      const double part = place.factor(k) * v[size_t(k) * width_ + c];
+      if (place.factor(k) * least < smallest_normal(weight_.dtype) ||
+          std::fabs(part) * least < smallest_normal(product_.dtype))
+        lost += part;
+    }
+    if (std::fabs(samples[c]) * least < smallest_normal(product_.dtype) &&
+        std::fabs(samples[c]) > std::fabs(lost))
+      lost = samples[c];
+    lost *= w * factor(Term::kFlushed);
+    flushed_[c] += lost;
+    flushed_squares_[c] += lost * lost;
   }
 }
 
@@ -342,6 +362,8 @@ void RowExpectation::expect(int64_t b, int64_t h, int64_t i, double* value, doub
   reader_.read(b, h, i, points_, kNearlyInside);
   find_places();
   shared_.clear();
+  std::fill(flushed_.begin(), flushed_.end(), 0.0);
+  std::fill(flushed_squares_.begin(), flushed_squares_.end(), 0.0);
   std::fill(sum_.begin(), sum_.end(), 0.0), std::fill(variance_.begin(), variance_.end(), 0.0);
   for (size_t index = 0; index < places_.size(); ++index) {
     read_pixels(b, h, index);
@@ -362,6 +384,7 @@ void RowExpectation::expect(int64_t b, int64_t h, int64_t i, double* value, doub
   if (!points_.empty()) add_weights(), add_sums(), add_shared();
   for (size_t c = 0; c < width_; ++c) {
     value[c] = sum_[c];
+    variance_[c] += std::max(flushed_[c] * flushed_[c], flushed_squares_[c]);
     sigma[c] = std::sqrt(variance_[c] + output_variance_ * sum_[c] * sum_[c] + output_small_);
   }
 }

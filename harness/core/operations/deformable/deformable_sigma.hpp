@@ -100,6 +100,7 @@ class RowExpectation {
                double* slope);
   void add_factors(size_t place);
   void add_products(size_t place);
+  void add_flushed(const Place& place, const double* v, const double* samples);
   void add_weights();
   void add_sums();
   void add_shared();
@@ -120,7 +121,9 @@ class RowExpectation {
   std::vector<Place> places_;
   // By place: [4, width] pixels, and [width] each: samples, slopes, the left column, the upper row.
   std::vector<double> pixel_, sample_, slope_x_, slope_y_, left_, upper_;
-  std::vector<double> sum_, variance_, work_, column_, partial_, reach_, squares_;  // [width]
+  // [width] each
+  std::vector<double> sum_, variance_, work_, column_, partial_, reach_, squares_, flushed_,
+      flushed_squares_;
   std::vector<SharedError> shared_;
 };
 
