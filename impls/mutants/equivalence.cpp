@@ -171,12 +171,34 @@ bool shows_in_linear(Mutation mutation, const attest_problem& problem) {
   }
 }
 
+bool shows_in_deformable(Mutation mutation, const attest_problem& problem) {
+  const auto& p = attest::params<attest_deformable_params>(problem);
+  bool is_square = true;
+  for (int level = 0; level < p.num_levels; ++level)
+    is_square &= p.level_height[level] == p.level_width[level];
+  switch (mutation) {
+    case Mutation::kDeformableNoHalfPixel: return p.align_corners == 0;
+    case Mutation::kDeformableLevelOffset: return p.num_levels > 1;
+    case Mutation::kDeformableNextWeight: return p.num_points > 1;
+    case Mutation::kDeformableWeightsTurned: return p.num_levels > 1 && p.num_points > 1;
+    case Mutation::kDeformableTurnedLevel: return !is_square;
+    case Mutation::kDeformableChannelTail: return has_tail(p.head_dim_v);
+    case Mutation::kDeformableLocationF16:
+      return problem.tensor[ATTEST_LOCATIONS].dtype == ATTEST_F32;
+    // The locations of the other dtype do not reach so far.
+    case Mutation::kDeformableWrap32:
+      return problem.tensor[ATTEST_LOCATIONS].dtype != ATTEST_F16 && p.num_points > 1;
+    default: return true;
+  }
+}
+
 }  // namespace
 
 const char* equivalent(Mutation mutation, const attest_problem& problem) {
   static const bool take_all = std::getenv("ATTEST_MUTANTS_TAKE_ALL") != nullptr;
-  if (take_all || (is_linear(mutation) ? shows_in_linear(mutation, problem)
-                                       : shows_in_softmax(mutation, Facts(problem))))
+  if (take_all || (is_deformable(mutation) ? shows_in_deformable(mutation, problem)
+                   : is_linear(mutation)   ? shows_in_linear(mutation, problem)
+                                           : shows_in_softmax(mutation, Facts(problem))))
     return nullptr;
   return "nothing is wrong here";
 }

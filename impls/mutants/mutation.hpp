@@ -113,6 +113,26 @@ enum class Mutation {
   kLinearNanAsZero,
   kLinearNanValueZero,
   kLinearNanTail,
+  // Deformable attention.
+  kDeformableNone,
+  kDeformableSwappedXY,
+  kDeformableOtherCorners,
+  kDeformableNoHalfPixel,
+  kDeformableBorder,
+  kDeformableLevelOffset,
+  kDeformableNextWeight,
+  kDeformableWeightsTurned,
+  kDeformableTruncated,
+  kDeformableLastRow,
+  kDeformableLastColumn,
+  kDeformableTurnedLevel,
+  kDeformableChannelTail,
+  kDeformableSumF16,
+  kDeformableLocationF16,
+  kDeformableWrap32,
+  kDeformableNanLocation,
+  kDeformableOutsideTimesZero,
+  kDeformableNanPixelZero,
   kCount
 };
 
@@ -275,6 +295,38 @@ constexpr Description kMutations[] = {
      "NaN in Q and K is taken for 0, as fmax(x, 0) takes it"},
     {Mutation::kLinearNanValueZero, "mutant_linear_nan_value_zero", "NaN in V is 0"},
     {Mutation::kLinearNanTail, "mutant_linear_nan_tail", "NaN in V of the last key is 0"},
+    {Mutation::kDeformableNone, "mutant_deformable_none",
+     "deformable attention in float32, healthy"},
+    {Mutation::kDeformableSwappedXY, "mutant_deformable_swapped_xy", "takes y for x"},
+    {Mutation::kDeformableOtherCorners, "mutant_deformable_other_corners",
+     "takes align_corners the other way round"},
+    {Mutation::kDeformableNoHalfPixel, "mutant_deformable_no_half_pixel",
+     "location * size, without - 0.5"},
+    {Mutation::kDeformableBorder, "mutant_deformable_border",
+     "repeats the edge of a level where zeros belong"},
+    {Mutation::kDeformableLevelOffset, "mutant_deformable_level_offset",
+     "reads each level where the one before it begins"},
+    {Mutation::kDeformableNextWeight, "mutant_deformable_next_weight",
+     "takes the weight of the next point"},
+    {Mutation::kDeformableWeightsTurned, "mutant_deformable_weights_turned",
+     "reads weights as [points, levels]"},
+    {Mutation::kDeformableTruncated, "mutant_deformable_truncated",
+     "cuts coordinates towards 0, also where they are negative"},
+    {Mutation::kDeformableLastRow, "mutant_deformable_last_row", "the last row of each level is 0"},
+    {Mutation::kDeformableLastColumn, "mutant_deformable_last_column",
+     "the last column of each level is 0"},
+    {Mutation::kDeformableTurnedLevel, "mutant_deformable_turned_level", "takes height for width"},
+    {Mutation::kDeformableChannelTail, "mutant_deformable_channel_tail",
+     "the channels after the last multiple of 16 stay 0"},
+    {Mutation::kDeformableSumF16, "mutant_deformable_sum_f16", "sums in f16, undeclared"},
+    {Mutation::kDeformableLocationF16, "mutant_deformable_location_f16",
+     "rounds locations to f16, undeclared"},
+    {Mutation::kDeformableWrap32, "mutant_deformable_wrap_32",
+     "pixels far outside wrap in 32 bits"},
+    {Mutation::kDeformableNanLocation, "mutant_deformable_nan_location", "a NaN location is 0"},
+    {Mutation::kDeformableOutsideTimesZero, "mutant_deformable_outside_times_zero",
+     "multiplies the weights of points outside by 0, and adds"},
+    {Mutation::kDeformableNanPixelZero, "mutant_deformable_nan_pixel_zero", "NaN in V is 0"},
 };
 
 constexpr size_t kTables = sizeof kMutations / sizeof *kMutations;
@@ -286,6 +338,9 @@ constexpr bool in_order() {
 }
 static_assert(in_order());
 
-constexpr bool is_linear(Mutation mutation) { return mutation >= Mutation::kLinearNone; }
+constexpr bool is_deformable(Mutation mutation) { return mutation >= Mutation::kDeformableNone; }
+constexpr bool is_linear(Mutation mutation) {
+  return mutation >= Mutation::kLinearNone && !is_deformable(mutation);
+}
 
 }  // namespace mutants

@@ -16,6 +16,7 @@ struct Plan {
 /// declared is none.
 const char* query_softmax(const attest_problem& problem, attest_support& support);
 const char* query_linear(const attest_problem& problem, attest_support& support);
+const char* query_deformable(const attest_problem& problem, attest_support& support);
 
 /// "nothing is wrong here" where the mutation changes no result of this problem, whatever the data;
 /// else null.
@@ -23,6 +24,7 @@ const char* equivalent(Mutation mutation, const attest_problem& problem);
 
 std::unique_ptr<Plan> plan_softmax(Mutation mutation, const attest_problem& problem);
 std::unique_ptr<Plan> plan_linear(Mutation mutation, const attest_problem& problem);
+std::unique_ptr<Plan> plan_deformable(Mutation mutation, const attest_problem& problem);
 
 /// Hands out the workspace piece by piece; with no memory it counts the bytes.
 class Arena {

@@ -1,5 +1,6 @@
-// mutants: two healthy implementations, mutant_none and mutant_linear_none, and copies of them with
-// one planted bug each, for attest to find. mutation.hpp lists them.
+// mutants: three healthy implementations, mutant_none, mutant_linear_none and
+// mutant_deformable_none, and copies of them with one planted bug each, for attest to find.
+// mutation.hpp lists them.
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -15,6 +16,8 @@ constexpr uint64_t kDtypes =
 constexpr uint64_t kLinearFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
                                      ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES |
                                      ATTEST_WITH_UNALIGNED;
+constexpr uint64_t kDeformableFeatures =
+    ATTEST_WITH_ALIGN_CORNERS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
 constexpr uint64_t kSoftmaxFeatures =
     ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
     ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
@@ -27,8 +30,9 @@ struct Table {
   static constexpr Mutation kMutation = kMutations[kIndex].mutation;
 
   static attest_status query(const attest_problem* problem, attest_support* support) {
-    const char* why_not = is_linear(kMutation) ? mutants::query_linear(*problem, *support)
-                                               : mutants::query_softmax(*problem, *support);
+    const char* why_not = is_deformable(kMutation) ? mutants::query_deformable(*problem, *support)
+                          : is_linear(kMutation)   ? mutants::query_linear(*problem, *support)
+                                                   : mutants::query_softmax(*problem, *support);
     if (!why_not) why_not = mutants::equivalent(kMutation, *problem);
     if (!why_not) return ATTEST_OK;
     std::snprintf(support->reason, sizeof support->reason, "%s", why_not);
@@ -36,8 +40,9 @@ struct Table {
   }
   static attest_status create(const attest_problem* problem, void** plan) {
     return attest::detail::guarded([&]() -> attest_status {
-      *plan = (is_linear(kMutation) ? mutants::plan_linear(kMutation, *problem)
-                                    : mutants::plan_softmax(kMutation, *problem))
+      *plan = (is_deformable(kMutation) ? mutants::plan_deformable(kMutation, *problem)
+               : is_linear(kMutation)   ? mutants::plan_linear(kMutation, *problem)
+                                        : mutants::plan_softmax(kMutation, *problem))
                   .release();
       return ATTEST_OK;
     });
@@ -52,11 +57,15 @@ struct Table {
   static const char* last_error() { return attest::detail::last_error(); }
 
   static constexpr attest_impl kTable{sizeof(attest_impl),
-                                      is_linear(kMutation) ? ATTEST_LINEAR : ATTEST_SOFTMAX,
+                                      is_deformable(kMutation) ? ATTEST_DEFORMABLE
+                                      : is_linear(kMutation)   ? ATTEST_LINEAR
+                                                               : ATTEST_SOFTMAX,
                                       ATTEST_CPU,
                                       0,
                                       kDtypes,
-                                      is_linear(kMutation) ? kLinearFeatures : kSoftmaxFeatures,
+                                      is_deformable(kMutation) ? kDeformableFeatures
+                                      : is_linear(kMutation)   ? kLinearFeatures
+                                                               : kSoftmaxFeatures,
                                       kMutations[kIndex].name,
                                       "2",
                                       kMutations[kIndex].summary,

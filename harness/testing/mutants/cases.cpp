@@ -151,6 +151,24 @@ std::string linear_masked(int64_t n) {
       queries(n), n);
 }
 
+// Two levels whose sides follow the number of queries.
+std::string deformable(int64_t n) {
+  int64_t side = 4;
+  while (side * side < std::min<int64_t>(n, 40000)) ++side;
+  return fmt::format(
+      "deformable batch=2 num_heads=2 seq_len_q={} head_dim_v=24 num_points=4 level_height_0={} "
+      "level_width_0={} level_height_1={} level_width_1={}",
+      queries(n), side, side + 5, side / 2, side / 3);
+}
+std::string deformable_aligned(int64_t n) {
+  int64_t side = 4;
+  while (side * side < std::min<int64_t>(n, 40000)) ++side;
+  return fmt::format(
+      "deformable num_heads=2 seq_len_q={} head_dim_v=40 num_points=3 level_height_0={} "
+      "level_width_0={} align_corners=1",
+      queries(n), side + 2, side);
+}
+
 }  // namespace
 
 const std::vector<Family>& families() {
@@ -183,6 +201,8 @@ const std::vector<Family>& families() {
       {"far_keys", 61, far_keys},
       {"linear", kAny, linear},
       {"linear_masked", kLarge, linear_masked},
+      {"deformable", kLarge, deformable},
+      {"deformable_aligned", kLarge, deformable_aligned},
   };
   return all;
 }

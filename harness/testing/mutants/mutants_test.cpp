@@ -196,6 +196,8 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
       {"faint", "mutant_linear_phi_cut", "linear", "f16"},
       {"wild", "mutant_linear_nan_as_zero", "linear", "f32"},
       {"wild", "mutant_linear_nan_tail", "linear", "bf16"},
+      {"wild", "mutant_deformable_nan_location", "deformable", "f32"},
+      {"far", "mutant_deformable_wrap_32", "deformable", "bf16"},
       {"huge", "mutant_max_without_sink", "sinks", "f16"},
       {"huge", "mutant_max_without_sink", "capped_sinks", "bf16"},
       {"wild", "mutant_max_of_sink", "capped_sinks", "f32"},
