@@ -144,6 +144,7 @@ std::vector<DType> dtypes_of(const Place& place, const json& object) {
   return dtypes;
 }
 
+/// In the order of `dtypes`.
 std::vector<DType> quick_of(const Place& place, const json& object,
                             const std::vector<DType>& dtypes) {
   const auto at = object.find("quick");
@@ -154,7 +155,9 @@ std::vector<DType> quick_of(const Place& place, const json& object,
   for (const DType dtype : quick)
     if (std::ranges::find(dtypes, dtype) == dtypes.end())
       place.fail(fmt::format("quick: {} is not among its dtypes", dtype_name(dtype)));
-  return quick;
+  std::vector<DType> in_order = dtypes;
+  std::erase_if(in_order, [&](DType dtype) { return std::ranges::count(quick, dtype) == 0; });
+  return in_order;
 }
 
 /// The value of a word: numbers and lists as they stand, text as in a spec line, "" for true.

@@ -69,6 +69,14 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
             "softmax dtype=bf16 seq_len_q=20 head_dim=32");
 }
 
+TEST(Suite, QuickDtypesAreInTheOrderOfAll) {
+  const Suite suite = parse_suite(R"({"name": "mine", "summary": "a case",
+    "defaults": {"operation": "softmax", "dtypes": ["f32", "f16", "bf16"]},
+    "cases": [{"name": "a", "seq_len_q": 10, "quick": ["bf16", "f32", "bf16"]}]})",
+                                  "x.json");
+  EXPECT_EQ(suite.cases.at(0).quick, (std::vector<DType>{ATTEST_F32, ATTEST_BF16}));
+}
+
 TEST(Suite, KeysAreTheWordsOfASpecLine) {
   EXPECT_EQ(line_of(R"("seq_len_q": 8, "softcap": 0.5, "causal": "bottom_right", "lse": true)"),
             "softmax dtype=f32 seq_len_q=8 head_dim=64 softcap=0.5 window_right=0 diagonal=1 lse");

@@ -55,11 +55,12 @@ int64_t rising_rounds(const Problem& problem) {
   if (!rows.are_dealt()) return least;
   const MarkPlan plan(Codebook::repeats(p), rows.period(), rows.reach(), Marks::kMost);
   const std::vector<Ask> asks = asks_of(plan.marks(), term, problem.has(ATTEST_ALIBI_SLOPES));
-  // Rows that do not see the mark that they would ask for leave some steps to later rounds.
+  // Rows that do not see the mark that they would ask for leave some steps to one more round. The
+  // one after it would show nothing new in any case of the suites.
   const auto hides = [&](int32_t role) {
     return problem.has(role) && problem.tensor[size_t(role)].dim[3] > 1;
   };
-  const int64_t more = hides(ATTEST_MASK) || hides(ATTEST_BIAS) ? 2 : 0;
+  const int64_t more = hides(ATTEST_MASK) || hides(ATTEST_BIAS) ? 1 : 0;
   return std::clamp(rounds_until_shown(rows, plan, asks, first, most) + more, least, most);
 }
 
